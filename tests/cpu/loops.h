@@ -1,5 +1,5 @@
-/* loops.h - whether cpu has loops of its own here. Those of x86-64 begin with AVX2; what stays packed elsewhere
- * needs them. */
+/* loops.h - does cpu have built-in kernels here? On x86-64 they require AVX2. Elsewhere all CPUs have kernels for
+ * packed weights. */
 #ifndef TESTS_CPU_LOOPS_H
 #define TESTS_CPU_LOOPS_H
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* noise.h - floats in [-1, 1), the same for the same seed. */
+/* noise.h - random floats in [-1, 1), the same for the same seed. */
 #ifndef NOISE_H
 #define NOISE_H
 #include "cmocka_all.h"
@@ -10,7 +10,7 @@ static inline float noise(uint64_t *seed)
     return (float)((double)(*seed >> 40) / (1 << 23) - 1);
 }
 
-/* free() them. */
+/* The caller frees the result. */
 static inline float *fill(int64_t count, uint64_t seed)
 {
     float *input = malloc((size_t)count * sizeof *input);

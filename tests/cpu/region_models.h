@@ -1,6 +1,6 @@
-/* region_models.h - random models of the kinds that regions are made of: image networks (convolutions, normalisations,
- * functions, sums, concatenations, pooling, squeeze-excite) and sequence networks (products, layer normalisation,
- * attention). The same seed writes the same model. */
+/* region_models.h - random models of typical regions: image networks (convolutions, normalisations, functions, sums,
+ * concatenations, pooling, squeeze-excite) and sequence networks (GEMMs, layer normalisation, attention). The same seed
+ * gives the same model. */
 #ifndef CPU_REGION_MODELS_H
 #define CPU_REGION_MODELS_H
 #include "../exec/rig.h"
@@ -19,8 +19,8 @@ static inline float roll_float(struct dice *dice)
     return (float)roll(dice, -1000, 1000) / 1000;
 }
 
-/* A session and context of the model, which stays the caller's, for several to compare; policy priority, and options in
- * pairs of name and value, ended by NULL. */
+/* Opens a session and a context of the model. The caller keeps the model, so that several sessions can share it. The
+ * policy is priority; options: pairs of name and value, ended by NULL. */
 static inline struct rig model_open(const struct wire *wire, const char *const *options)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -59,7 +59,7 @@ static inline const char *model_constant(region_model *model, uint32_t rank, con
     return model->name;
 }
 
-/* Writes a node that makes the next tensor from `inputs`; attributes follow, then wire_end. */
+/* Begins a node that computes the next tensor from `inputs`; the caller writes attributes, then calls wire_end. */
 static inline wire_mark model_node(region_model *model, const char *op, const char *inputs, uint32_t *out)
 {
     char name[16];
@@ -146,7 +146,7 @@ static inline uint32_t model_pool(region_model *model, const char *op, uint32_t 
     return y;
 }
 
-/* x * gate(pooled x), the gate by two small convolutions. */
+/* x * gate(pooled x), where the gate has two small convolutions. */
 static inline uint32_t model_squeeze(region_model *model, uint32_t x, int64_t channels, const char *gate)
 {
     uint32_t s = model_unary(model, "GlobalAveragePool", x);
@@ -162,13 +162,14 @@ static inline uint32_t model_function(region_model *model, uint32_t x)
                                          "Elu",  "HardSigmoid", "Softplus",  "Abs",       "Neg" };
     const char *op = names[roll(&model->dice, 0, 11) % 10];
 
-    if (roll(&model->dice, 0, 5) == 0) /* swish in pieces */
+    if (roll(&model->dice, 0, 5) == 0) /* swish as two nodes */
         return model_binary(model, "Mul", x,
                             model_unary(model, roll(&model->dice, 0, 1) ? "Sigmoid" : "HardSigmoid", x));
     return model_unary(model, op, x);
 }
 
-/* A step of the network: from tensor x with *channels channels to another of the same size. old: one made before. */
+/* A step of the network: from tensor x with *channels channels to another image of the same size. old: an earlier
+ * tensor. */
 static inline uint32_t model_image_step(region_model *model, uint32_t x, int64_t *channels, uint32_t old,
                                         int64_t old_channels)
 {
@@ -182,7 +183,7 @@ static inline uint32_t model_image_step(region_model *model, uint32_t x, int64_t
     switch (roll(&model->dice, 0, 9)) {
     case 0:
     case 1:                              /* convolution, perhaps normalised, a function */
-        bias = roll(&model->dice, 0, 1); /* one throw a statement: compilers differ in the order of arguments */
+        bias = roll(&model->dice, 0, 1); /* one roll per statement: the order of arguments is unspecified */
         kernel = 1 + 2 * roll(&model->dice, 0, 2);
         y = model_conv(model, x, *channels, next, kernel, 1, bias);
         if (roll(&model->dice, 0, 1))
@@ -224,7 +225,8 @@ static inline uint32_t model_image_step(region_model *model, uint32_t x, int64_t
     }
 }
 
-/* [N, channels, H, W] to an image and, of three quarters, one that is also used inside; all: then all others inside. */
+/* A model from [N, channels, H, W] to an image. Three of four models have an inner tensor as a second output; all: all
+ * inner tensors are outputs after these. */
 static inline void write_image_model_of(region_model *model, uint64_t seed, uint32_t steps, int64_t *out_channels,
                                         bool all)
 {
@@ -337,7 +339,7 @@ static inline uint32_t model_attention(region_model *model, uint32_t x)
     return model_linear(model, model_reshape(model, x, "join"), WIDTH, WIDTH);
 }
 
-/* [N, S, WIDTH] to the same. */
+/* A model from [N, S, WIDTH] to a tensor of the same shape. */
 static inline void write_sequence_model(region_model *model, uint64_t seed, uint32_t steps)
 {
     const int64_t split[] = { 0, 0, HEADS, WIDTH / HEADS }, join[] = { 0, 0, WIDTH };

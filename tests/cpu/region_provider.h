@@ -1,5 +1,5 @@
-/* region_provider.h - the provider of regions that a test is about: cpu, or one with a library that CMake names. That
- * one has our own loops beside the library's kernels. */
+/* region_provider.h - the provider under test: cpu, or one with a library, which CMake names. The latter also has the
+ * built-in kernels. */
 #ifndef REGION_PROVIDER_H
 #define REGION_PROVIDER_H
 #include <stdbool.h>

@@ -1,5 +1,5 @@
-/* Random regions on cpu against the same on the reference: at shapes that change from run to run and come back, on
- * one thread and two, with and without the optimiser, and from several threads at once. */
+/* Random regions on cpu compared with the reference: with shapes that change between runs and repeat, on one thread and
+ * two, with and without the optimiser, and concurrently from several threads. */
 #include "region_provider.h"
 #include "region_models.h"
 #include <math.h>
@@ -51,7 +51,7 @@ static double peak_of(const inlay_value *value, double least)
     return least;
 }
 
-/* The worst error in units of the largest value, of the result or of what led to it (peak). */
+/* The largest error relative to the largest value of the result or of the values before it (peak). */
 static double distance(const inlay_value *got, const inlay_value *want, double peak)
 {
     const float *a = inlay_value_data(got), *b = inlay_value_data(want);
@@ -65,32 +65,32 @@ static double distance(const inlay_value *got, const inlay_value *want, double p
     return worst / peak_of(want, peak);
 }
 
-/* Of an image model, theirs has all tensors inside as outputs, too, behind those of ours. A step may subtract what is
- * nearly the same (MaxPool(x) - x): what is left can be an eighth of x, and holds all of x's rounding. Winograd's
- * F(4x4) rounds at some fifty units of 6e-8 of its sum, 3e-6, which then is 2.4e-5 of the result, and right. So errors
- * are measured by the largest value that there was on the way. */
+/* For an image model, the reference's model also has all inner tensors as outputs, after the regular ones. A step may
+ * subtract nearly equal values (MaxPool(x) - x): the result can be an eighth of x, but has the rounding error of x.
+ * Winograd's F(4x4) has a rounding error of about 50 * 6e-8 = 3e-6 of its sum, which then is a correct 2.4e-5 of the
+ * result. So errors are relative to the largest value on the way. */
 struct subject {
-    region_model model, whole; /* whole: empty, the model is m for both */
-    inlay_session *ours, *theirs;
-    inlay_context *a, *b;
+    region_model model, whole; /* whole: empty if both sessions use `model` */
+    inlay_session *ours, *reference;
+    inlay_context *our_context, *reference_context;
 };
 
 static void open_subject(struct subject *subject, const char *threads, const char *level)
 {
     assert_false(subject->model.wire.failed);
     subject->ours = open_session(&subject->model.wire, REGION ",reference", threads, level);
-    subject->theirs = open_session(subject->whole.wire.count > 0 ? &subject->whole.wire : &subject->model.wire,
-                                   "reference", "1", "0");
-    assert_int_equal(inlay_context_create(subject->ours, &subject->a, NULL), INLAY_OK);
-    assert_int_equal(inlay_context_create(subject->theirs, &subject->b, NULL), INLAY_OK);
+    subject->reference = open_session(subject->whole.wire.count > 0 ? &subject->whole.wire : &subject->model.wire,
+                                      "reference", "1", "0");
+    assert_int_equal(inlay_context_create(subject->ours, &subject->our_context, NULL), INLAY_OK);
+    assert_int_equal(inlay_context_create(subject->reference, &subject->reference_context, NULL), INLAY_OK);
 }
 
 static void close_subject(struct subject *subject)
 {
-    inlay_context_destroy(subject->a);
-    inlay_context_destroy(subject->b);
+    inlay_context_destroy(subject->our_context);
+    inlay_context_destroy(subject->reference_context);
     inlay_session_destroy(subject->ours);
-    inlay_session_destroy(subject->theirs);
+    inlay_session_destroy(subject->reference);
     wire_deinit(&subject->model.wire);
     wire_deinit(&subject->whole.wire);
 }
@@ -100,13 +100,14 @@ static void compare(struct subject *subject, const char *kind, uint64_t seed, ui
     inlay_value *value = random_input(rank, dims, seed + (uint64_t)dims[0] * 31 + (uint64_t)dims[rank - 1]);
     double peak = 1e-3;
 
-    run(subject->a, value);
-    run(subject->b, value);
+    run(subject->our_context, value);
+    run(subject->reference_context, value);
     inlay_value_unref(value);
-    for (uint32_t o = 0; o < inlay_session_output_count(subject->theirs); o++)
-        peak = peak_of(inlay_context_output(subject->b, o), peak);
+    for (uint32_t o = 0; o < inlay_session_output_count(subject->reference); o++)
+        peak = peak_of(inlay_context_output(subject->reference_context, o), peak);
     for (uint32_t o = 0; o < inlay_session_output_count(subject->ours); o++) {
-        double d = distance(inlay_context_output(subject->a, o), inlay_context_output(subject->b, o), peak);
+        double d = distance(inlay_context_output(subject->our_context, o),
+                            inlay_context_output(subject->reference_context, o), peak);
 
         if (!(d <= 1e-6))
             fail_msg("%s model %llu, [%lld, %lld, ..]: output %u is off by %g of its largest value", kind,
@@ -195,8 +196,8 @@ static void two_at_once(void **state)
         for (int i = 0; i < 3; i++) {
             inlay_value *value = random_input(4, (const int64_t[]){ 1 + i / 2, channels, 14, 10 }, seed + (uint64_t)i);
 
-            run(subject.b, value);
-            wants[i] = inlay_value_ref(inlay_context_output(subject.b, 0));
+            run(subject.reference_context, value);
+            wants[i] = inlay_value_ref(inlay_context_output(subject.reference_context, 0));
             runner[i] = (struct runner){ .session = subject.ours, .value = value, .want = wants[i] };
         }
         for (int i = 0; i < 3; i++)

@@ -1,12 +1,12 @@
-/* Attention on cpu, by its own loops and by oneDNN's products, against the reference: sizes of heads, shared heads
- * of keys, masks of every shape with -infinity and NaN in them, causal or not, operands as Transposes leave them. */
+/* Attention on cpu, by built-in kernels and by oneDNN's GEMMs, compared with the reference: sizes of heads, shared key
+ * heads, masks of every shape with -infinity and NaN in them, causal or not, operands in the layouts of Transposes. */
 #include "region_provider.h"
 #include "graph_script.h"
 #include <math.h>
 
 struct attention {
     int batch, heads, key_heads, queries, keys, size, value_size;
-    const char *mask; /* its dims, from letters of B H T S, s for S less 3, and 1; NULL = none */
+    const char *mask; /* its dims, as letters of B H T S, s for S - 3, and 1; NULL = no mask */
     bool causal;
     bool turned; /* [batch, length, heads, size] outside */
     const char *scale;
@@ -54,7 +54,7 @@ static void write_script(const struct attention *attention, char *script, size_t
                    attention->turned ? "y = Transpose(y0) perm=0,2,1,3\n" : "");
 }
 
-/* A mask with -infinity for a third of it and all of its first row; NaN at its end where asked. */
+/* Sets a third of the mask and its whole first row to -infinity, and the last element to NaN if `nan`. */
 static void darken(struct rig *rig, const struct attention *attention, bool nan)
 {
     inlay_io_info info = { .struct_size = sizeof info };

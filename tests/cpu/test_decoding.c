@@ -1,5 +1,6 @@
-/* What decoders have beside products and attention, against the reference: RotaryEmbedding and TensorScatter, operands
- * as Transposes and Slices leave them, places that are constants, inputs or missing, and those that do not exist. */
+/* Operators of decoders other than GEMM and attention, compared with the reference: RotaryEmbedding and TensorScatter,
+ * with operands in the layouts of Transpose and Slice, with positions that are constants, inputs or omitted, and with
+ * invalid positions. */
 #include "region_provider.h"
 #include "graph_script.h"
 #include "session/session.h"
@@ -23,7 +24,7 @@ static void expect_equal(const char *script)
         script_feed(&rig[i], 1);
         rig_run(&rig[i]);
         rig_run(&rig[i]);
-        if (i > 0) /* casts of places are the reference's */
+        if (i > 0) /* the reference runs casts of positions */
             assert_true(rig[i].session->main->step_count <= 2);
     }
     for (int i = 1; i < 3; i++) {
@@ -69,7 +70,7 @@ static void rows_of_caches(void **state)
     static const char *const scripts[] = {
         "x : 2,3,9,8\nu : 2,3,2,8\np = i[2] 7,0\ny = TensorScatter(x, u, p) axis=2\n-> y",
         "x : 2,3,9,8\nu : 2,3,2,8\ny = TensorScatter(x, u)\n-> y",
-        /* the cache is made here, or is read elsewhere, too */
+        /* the cache is an intermediate value, or has another reader */
         "x : 2,3,9,8\nu : 2,2,3,8\np = i[2] 3,6\nr = Relu(x)\nt = Transpose(u) perm=0,2,1,3\n"
         "y = TensorScatter(r, t, p) axis=-2\nz = Mul(y, y)\n-> z",
         "x : 2,3,9,8\nu : 2,2,3,8\np = i[2] 3,6\nr = Relu(x)\nt = Transpose(u) perm=0,2,1,3\n"
@@ -83,8 +84,8 @@ static void rows_of_caches(void **state)
         expect_equal(scripts[i]);
 }
 
-/* Places that are not there are an error of the run, which says so; the next run is as good as any. */
-static void places_that_are_not_there(void **state)
+/* Invalid positions are an error of the run with a message; the next run succeeds. */
+static void invalid_positions(void **state)
 {
     static const struct {
         const char *script, *says;
@@ -123,7 +124,7 @@ static void places_that_are_not_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(rotations), cmocka_unit_test(rows_of_caches),
-                                        cmocka_unit_test(places_that_are_not_there) };
+                                        cmocka_unit_test(invalid_positions) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

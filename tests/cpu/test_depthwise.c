@@ -1,8 +1,8 @@
-/* Convolutions of single channels by loops of our own, against the reference, on one thread and two. */
-#define BESIDE_MOST 4e-5f /* the reference, plain C, adds up to a thousand terms without fusing products */
+/* Depthwise convolutions by built-in kernels, compared with the reference, on one thread and two. */
+#define COMPARE_TOLERANCE 4e-5f /* the reference, plain C, sums up to a thousand terms without fused multiply-add */
 #include "loops.h"
 #include "region_provider.h"
-#include "beside.h"
+#include "compare.h"
 
 struct dice {
     uint32_t state;
@@ -16,7 +16,7 @@ static int roll(struct dice *dice, int low, int high)
 
 static void expect_by(const char *script, const char *kernel)
 {
-    struct rig b = beside_open(script, 17, "reference", "1", NULL);
+    struct rig b = compare_open(script, 17, "reference", "1", NULL);
 
     script_feed(&b, 1);
     rig_run(&b);
@@ -30,7 +30,7 @@ static void expect_by(const char *script, const char *kernel)
                                             threads == 1 ? "1" : "2", REGION ".kernel", kernel, NULL });
         script_feed(&a, 1);
         rig_run(&a);
-        beside_compare(&a, &b, script);
+        compare_outputs(&a, &b, script);
         rig_close(&a);
     }
     rig_close(&b);
@@ -54,7 +54,7 @@ static const char *const endings[] = {
     "a = Tanh(k)\ny = Concat(r, a, k) axis=1\n-> y",
 };
 
-/* Windows that have loops of their own and others, rows and channels around their blocks, borders on every side. */
+/* Windows with specialised kernels and others, row and channel counts around block sizes, padding on every side. */
 static void windows(void **state)
 {
     static const int sides[] = { 3, 3, 5, 5, 1, 2, 4, 7, 11 };
@@ -62,14 +62,14 @@ static void windows(void **state)
 
     (void)state;
     for (int n = 0; n < 96; n++) {
-        const int own = n % 2 == 0, c = n % 8 == 7 ? roll(&dice, 250, 530) : roll(&dice, 2, 80);
+        const int specialised = n % 2 == 0, c = n % 8 == 7 ? roll(&dice, 250, 530) : roll(&dice, 2, 80);
         int kernel[2], stride[2], dilation[2], pads[4], size[2];
         char window[160], script[700];
 
         for (int i = 0; i < 2; i++) {
-            kernel[i] = sides[roll(&dice, 0, own ? 3 : 8)];
-            stride[i] = roll(&dice, 1, own ? 2 : 3);
-            dilation[i] = own ? 1 : roll(&dice, 1, 3);
+            kernel[i] = sides[roll(&dice, 0, specialised ? 3 : 8)];
+            stride[i] = roll(&dice, 1, specialised ? 2 : 3);
+            dilation[i] = specialised ? 1 : roll(&dice, 1, 3);
             pads[i] = roll(&dice, 0, kernel[i]);
             pads[2 + i] = roll(&dice, 0, kernel[i]);
             size[i] = (kernel[i] - 1) * dilation[i] + roll(&dice, 1, c > 80 ? 9 : 40);
@@ -85,10 +85,10 @@ static void windows(void **state)
     }
 }
 
-static void special(void **state)
+static void unusual_shapes(void **state)
 {
     static const char *const scripts[] = {
-        /* of one dimension; of a part of a concatenation; a window larger than any image; a border alone */
+        /* one dimension; a part of a concatenation; a window larger than the image; padding only */
         "x : 2,40,95\nw = [40,1,9]\nb = [40]\nc = Conv(x, w, b) pads=4,3 strides=2, group=40\ny = Relu(c)\n-> y",
         ("x : 1,20,12,9\nu = [24,20,1,1]\nv = [16,20,1,1]\nw = [40,1,3,3]\na = Conv(x, u)\nb = Conv(x, v)\n"
          "c = Concat(a, b) axis=1\ny = Conv(c, w) pads=1,1,1,1 group=40\n-> y"),
@@ -106,9 +106,9 @@ static void special(void **state)
         expect(scripts[i]);
 }
 
-/* Behind a convolution that makes what they read row by row: functions of both, channels around panels, images
- * around tiles, windows of all kinds. */
-static void made(void **state)
+/* After a convolution that computes their input row by row: epilogues of both, channel counts around panels, image
+ * sizes around tiles, windows of all kinds. */
+static void deferred_producers(void **state)
 {
     static const char *const functions[] = {
         "h = Relu(e)",
@@ -146,8 +146,8 @@ static void made(void **state)
     }
 }
 
-/* Whole blocks as networks have them, whose input is added to what they make; and what does not wait: other readers,
- * operands, results. */
+/* Whole inverted residual blocks; and convolutions that cannot be deferred, because of other readers, operands or
+ * outputs. */
 static void blocks(void **state)
 {
     static const char *const scripts[] = {
@@ -178,7 +178,7 @@ static void blocks(void **state)
         expect(scripts[i]);
 }
 
-/* Weights by windows of images that lie row by row, with groups and without. */
+/* Convolutions of row-major images by kernel `rows`, with groups and without. */
 static void rows(void **state)
 {
     struct dice dice = { 11 };
@@ -220,8 +220,9 @@ static void rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(windows), cmocka_unit_test(special), cmocka_unit_test(made),
-                                        cmocka_unit_test(blocks), cmocka_unit_test(rows) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(windows), cmocka_unit_test(unusual_shapes),
+                                        cmocka_unit_test(deferred_producers), cmocka_unit_test(blocks),
+                                        cmocka_unit_test(rows) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,17 @@
-/* What chance found: shapes at which a library or a layout is ambiguous, tensors without elements, operands that do not
- * fit. */
-#define BESIDE_MOST 4e-6f
+/* Cases that random tests found: shapes for which a library or a layout is ambiguous, empty tensors, operands of
+ * mismatched shapes. */
+#define COMPARE_TOLERANCE 4e-6f
 #include "region_provider.h"
-#include "beside.h"
+#include "compare.h"
 
 static void expect_all(const char *const *scripts, size_t count, int64_t opset, void (*feed)(struct rig *rig))
 {
     for (size_t i = 0; i < count; i++)
-        beside_expect(&(beside_row){ NULL, scripts[i] }, opset, feed);
+        compare_expect(&(compare_case){ NULL, scripts[i] }, opset, feed);
 }
 #define EXPECT_ALL(scripts, opset, feed) expect_all(scripts, sizeof(scripts) / sizeof *(scripts), opset, feed)
 
-/* Blocks of 8 channels, as a convolution of few channels a group leaves them. */
+/* Blocks of 8 channels: the output of a convolution with few channels a group. */
 static void blocks_of_8(void **state)
 {
     static const char *const scripts[] = {
@@ -24,7 +24,7 @@ static void blocks_of_8(void **state)
     EXPECT_ALL(scripts, 13, NULL);
 }
 
-/* The same function twice behind a kernel, with other parameters. */
+/* The same function twice in an epilogue, with different parameters. */
 static void repeated_functions(void **state)
 {
     static const char *const scripts[] = {
@@ -40,7 +40,7 @@ static void repeated_functions(void **state)
     EXPECT_ALL(scripts, 13, NULL);
 }
 
-/* Images of one pixel: nothing tells whether channels lie last. */
+/* Images of one pixel: their strides do not show whether the layout is channels last. */
 static void one_pixel(void **state)
 {
     static const char *const scripts[] = {
@@ -60,7 +60,7 @@ static void one_pixel(void **state)
     EXPECT_ALL(scripts, 13, NULL);
 }
 
-/* Steps that end past the whole; the last row of a slice then looks as if it overlapped the next. */
+/* Steps that go past the end; the last row of such a slice seems to overlap the next one. */
 static void long_steps(void **state)
 {
     static const char *const scripts[] = {
@@ -77,7 +77,7 @@ static void long_steps(void **state)
     EXPECT_ALL(scripts, 13, NULL);
 }
 
-/* A copy of what is transposed is read again behind something that could have been done in place. */
+/* A copy of a transposed tensor is read again after an op that could have overwritten it. */
 static void shared_copy(void **state)
 {
     static const char *const scripts[] = {
@@ -96,7 +96,7 @@ static void feed_nothing(struct rig *rig)
     script_feed_sized(rig, 0, 1, 0);
 }
 
-static void nothing(void **state)
+static void empty_tensors(void **state)
 {
     static const char *const scripts[] = {
         "x : 3,N\nt = Transpose(x)\nc = [3]\na = MatMul(x, t)\nb = Add(a, c)\ny = Relu(b)\n-> y",
@@ -117,7 +117,7 @@ static void nothing(void **state)
     EXPECT_ALL(scripts, 13, feed_nothing);
 }
 
-/* One element of Scale stands for all. */
+/* Scale has one element for all channels. */
 static void broadcast_scale(void **state)
 {
     static const char *const scripts[] = {
@@ -130,8 +130,8 @@ static void broadcast_scale(void **state)
     EXPECT_ALL(scripts, 17, NULL);
 }
 
-/* Operands that turn out not to fit are an error of the run, with either provider; N is 3. */
-static void misfits(void **state)
+/* Mismatched operands are an error of the run, with either provider; N is 3. */
+static void mismatched_operands(void **state)
 {
     static const char *const scripts[] = {
         "x : 2,N\ns = [16]\ny = LayerNormalization(x, s)\n-> y",
@@ -145,19 +145,19 @@ static void misfits(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         for (int side = 0; side < 2; side++) {
-            struct rig rig = beside_open(scripts[i], 17, side == 0 ? REGION ",reference" : "reference", "1", NULL);
+            struct rig rig = compare_open(scripts[i], 17, side == 0 ? REGION ",reference" : "reference", "1", NULL);
             inlay_diag diag = INLAY_DIAG_INIT;
 
             script_feed(&rig, 1);
             if (inlay_context_run(rig.context, NULL, &diag) != INLAY_SHAPE_MISMATCH)
-                fail_msg("it ran, or failed otherwise (%s):\n%s", diag.text, scripts[i]);
+                fail_msg("the run succeeded, or failed with another status (%s):\n%s", diag.text, scripts[i]);
             rig_close(&rig);
         }
     }
 }
 
-/* A size that nobody named is taken for an image's, and weights would be read far beyond their end. */
-static void guessed_sizes(void **state)
+/* A symbolic size is estimated as that of an image; the weights would then be read far beyond their end. */
+static void estimated_sizes(void **state)
 {
     static const char *const scripts[] = {
         "x : M,2,N,W\nw = [16,17,3,5]\nb = [17]\nt = Transpose(x) perm=1,2,0,3\ny = ConvTranspose(t, w, b)\n-> y",
@@ -167,7 +167,7 @@ static void guessed_sizes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
-        struct rig rig = beside_open(scripts[i], 13, REGION ",reference", "2", NULL);
+        struct rig rig = compare_open(scripts[i], 13, REGION ",reference", "2", NULL);
 
         rig_close(&rig);
     }
@@ -178,8 +178,8 @@ static void feed_odd(struct rig *rig)
     script_feed_odd(rig, 11, 0.01f);
 }
 
-/* NaN and infinity through loops of the provider's own: they stay, where oneDNN's primitives may lose them. */
-static void odd_numbers(void **state)
+/* Built-in kernels keep NaN and infinity, where oneDNN's primitives may lose them. */
+static void nan_and_infinity(void **state)
 {
     static const char *const scripts[] = {
         "x : 1,16,24,24\nw = [32,16,1,1]\na = Conv(x, w)\ny = Relu(a)\n-> y",
@@ -193,7 +193,7 @@ static void odd_numbers(void **state)
 
     (void)state;
 #ifdef __x86_64__
-    if (!__builtin_cpu_supports("avx512f")) /* these loops are for it */
+    if (!__builtin_cpu_supports("avx512f")) /* the built-in kernels require AVX-512 */
         skip();
 #endif
     EXPECT_ALL(scripts, 17, feed_odd);
@@ -204,7 +204,7 @@ static void feed_many_odd(struct rig *rig)
     script_feed_odd(rig, 5, 0.05f);
 }
 
-/* -inf alone, and numbers behind it. */
+/* -inf in one row, and then numbers. */
 static void feed_lows(struct rig *rig)
 {
     for (uint32_t i = 0; i < inlay_session_input_count(rig->session); i++) {
@@ -219,8 +219,8 @@ static void feed_lows(struct rig *rig)
     }
 }
 
-/* NaN and infinity where any CPU has them. */
-static void odd_numbers_alone(void **state)
+/* NaN and infinity on any CPU. */
+static void nan_and_infinity_any_cpu(void **state)
 {
     static const char *const scripts[] = {
         "x : 2,16,7,5\ny = Relu(x)\n-> y",
@@ -251,7 +251,7 @@ static void odd_numbers_alone(void **state)
     EXPECT_ALL(scripts, 17, feed_lows);
 }
 
-/* Windows of each number of axes, with sides that differ, and what they read of the kernel's shape. */
+/* Windows with one, two and three axes and different sides, and with kernel_shape given or derived. */
 static void windows(void **state)
 {
     static const char *const scripts[] = {
@@ -264,15 +264,15 @@ static void windows(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
-        beside_expect(&(beside_row){ !REGION_HAS_LIBRARY && i > 0        ? NULL
-                                     : strstr(scripts[i], "Max") != NULL ? "MaxPool"
-                                                                         : "AveragePool",
-                                     scripts[i] },
-                      17, NULL);
+        compare_expect(&(compare_case){ !REGION_HAS_LIBRARY && i > 0        ? NULL
+                                        : strstr(scripts[i], "Max") != NULL ? "MaxPool"
+                                                                            : "AveragePool",
+                                        scripts[i] },
+                       17, NULL);
 }
 
-/* Transposed convolutions: of single channels, of groups, of one tap a place and of several, in one to three axes; and
- * a function behind each. Inputs have both signs, so Relu makes zeros. */
+/* Transposed convolutions with one channel per group and with several, with one tap per output pixel and with several,
+ * in one to three axes, and with a function after them. Inputs have both signs, so Relu makes zeros. */
 static void transposed(void **state)
 {
     static const char *const scripts[] = {
@@ -290,11 +290,12 @@ static void transposed(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
-        beside_expect(&(beside_row){ "ConvTranspose", scripts[i] }, 13, NULL);
+        compare_expect(&(compare_case){ "ConvTranspose", scripts[i] }, 13, NULL);
 }
 
-/* Numbers that oneDNN can't count with, or would count for minutes: somebody else runs it, or says that it can't be. */
-static void numbers_without_reason(void **state)
+/* Sizes that overflow oneDNN's integers, or for which it would run for minutes: another provider runs the node, or
+ * there is an error. */
+static void huge_sizes(void **state)
 {
     static const char *const scripts[] = {
         "x : 2,4,10\nw = [5,4,3]\ny = Conv(x, w) pads=0,1073741824\n-> y",
@@ -326,8 +327,8 @@ static void numbers_without_reason(void **state)
     }
 }
 
-/* Something is added to a convolution some of whose windows lie in padding alone: there it is the bias. Constant and
- * computed weights, and a transposed convolution, of which pixels may have no tap either. */
+/* A tensor is added to a convolution, of which some windows see padding only: the result there is the bias. With
+ * constant and computed weights, and for a transposed convolution, which may also have pixels without a tap. */
 static void windows_in_padding(void **state)
 {
     static const char *const windows[] = { "[%d,%d,2,1]\n^pads=1,0,1,0 dilations=2,1", "[%d,%d,1,2]\n^pads=0,3,0,3",
@@ -359,20 +360,13 @@ static void windows_in_padding(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_pixel),
-        cmocka_unit_test(windows_in_padding),
-        cmocka_unit_test(long_steps),
-        cmocka_unit_test(shared_copy),
-        cmocka_unit_test(nothing),
-        cmocka_unit_test(misfits),
-        cmocka_unit_test(guessed_sizes),
-        cmocka_unit_test(broadcast_scale),
-        cmocka_unit_test(blocks_of_8),
-        cmocka_unit_test(repeated_functions),
-        cmocka_unit_test(numbers_without_reason),
-        cmocka_unit_test(odd_numbers_alone),
-        cmocka_unit_test(odd_numbers),
-        cmocka_unit_test(windows),
+        cmocka_unit_test(one_pixel),        cmocka_unit_test(windows_in_padding),
+        cmocka_unit_test(long_steps),       cmocka_unit_test(shared_copy),
+        cmocka_unit_test(empty_tensors),    cmocka_unit_test(mismatched_operands),
+        cmocka_unit_test(estimated_sizes),  cmocka_unit_test(broadcast_scale),
+        cmocka_unit_test(blocks_of_8),      cmocka_unit_test(repeated_functions),
+        cmocka_unit_test(huge_sizes),       cmocka_unit_test(nan_and_infinity_any_cpu),
+        cmocka_unit_test(nan_and_infinity), cmocka_unit_test(windows),
         cmocka_unit_test(transposed),
     };
 

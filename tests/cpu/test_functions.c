@@ -1,10 +1,10 @@
-/* Functions of one tensor over all of their range, small results and the ends included, and operators that are taken
- * apart: sums of any number of tensors, powers, products with factors. Against the reference. */
-#define BESIDE_MOST 1e-6f
+/* Unary functions over their whole range, with small results and the ends of the range, and operators that are
+ * expanded: sums of any number of tensors, powers, Gemm with factors. Compared with the reference. */
+#define COMPARE_TOLERANCE 1e-6f
 #include "region_provider.h"
-#include "beside.h"
+#include "compare.h"
 
-/* Logarithmic steps of both signs, then even ones around 0, then what is not finite. */
+/* Logarithmic steps of both signs, then even steps around 0, then NaN and infinity. */
 static void feed_range(struct rig *rig)
 {
     inlay_io_info info = { .struct_size = sizeof info };
@@ -24,7 +24,7 @@ static void feed_range(struct rig *rig)
     rig_bind(rig, 0, value);
 }
 
-/* A relative error, where oneDNN's own functions have an absolute one; those flush what is subnormal. */
+/* Checks the relative error. oneDNN's own functions have an absolute error, and flush subnormal numbers to zero. */
 static void exactly(const char *script, const char *const *options)
 {
     static const char *const reference[] = { "providers", "reference", NULL };
@@ -79,7 +79,7 @@ static void ranges(void **state)
         "Swish(x)",
         "Mish(x)",
     };
-    /* Alone, and behind products that change nothing but what is infinite. */
+    /* Alone, and in the epilogue of layers that change only infinities. */
     static const char *const before[] = {
         "a : 3,1024\nx = Identity(a)",
         "a : 1,16,12,16\nx = Conv(a, w)",
@@ -102,17 +102,17 @@ static void ranges(void **state)
                 char script[900];
 
                 if (k > 0 && strcmp(calls[i], "HardSwish(x)") == 0)
-                    continue; /* fused it is as exact beside 3: 4e-8 at the zero of x + 3 */
+                    continue; /* fused, the absolute error is that of results near 3: 4e-8 at x = -3 */
                 (void)snprintf(script, sizeof script, "w = [%s] %s\n%s\ny = %s\n-> y", k == 1 ? "16,16,1,1" : "16,16",
                                unit, before[k], calls[i]);
                 exactly(script, options[option]);
             }
 }
 
-/* Few elements are never oneDNN's, and as exact. */
-static void few(void **state)
+/* Small tensors never use oneDNN's functions, and are as accurate. */
+static void few_elements(void **state)
 {
-    static const beside_row rows[] = {
+    static const compare_case rows[] = {
         { "Sigmoid", "x : 2,5\ny = Sigmoid(x)\n-> y" },
         { "Tanh", "x : 2,5\ny = Tanh(x)\n-> y" },
         { "Gelu", "x : 2,5\ny = Gelu(x) approximate=tanh\n-> y" },
@@ -123,14 +123,14 @@ static void few(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        beside_expect(&rows[i], 20, NULL);
+        compare_expect(&rows[i], 20, NULL);
 }
 
-static void apart(void **state)
+static void expanded_operators(void **state)
 {
-    static const beside_row rows[] = {
+    static const compare_case rows[] = {
         { "Sum", "x : 2,3,4\nz : 2,3,4\nc = [4]\nd = [3,1]\ny = Sum(d, x, c, z)\n-> y" },
-        { "Sum", "x : 4\nz : 3,1\nv : 2,3,4\ny = Sum(x, z, v)\n-> y" }, /* grows on the way */
+        { "Sum", "x : 4\nz : 3,1\nv : 2,3,4\ny = Sum(x, z, v)\n-> y" }, /* the shape grows on the way */
         { NULL, "x : 2,3\ny = Sum(x)\nz = Relu(y)\n-> z" },
         { "Mean", "x : 2,N\nz : 2,N\nc = [2,1]\ny = Mean(x, z, c)\nz2 = Mean(x, z)\n-> y, z2" },
         { NULL, "x : 2,5\ny = Mean(x)\n-> y" },
@@ -146,11 +146,11 @@ static void apart(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        beside_expect(&rows[i], 13, NULL);
+        compare_expect(&rows[i], 13, NULL);
 }
 
-/* More functions behind Gemm than a group holds, its C among them. */
-static void many_behind(void **state)
+/* More functions after Gemm than a group can hold, counting its C. */
+static void many_posts(void **state)
 {
     char script[1024] = "x : 3,7\nw = [7,5]\nc : 3,5\ny0 = Gemm(x, w, c)\n";
 
@@ -162,16 +162,16 @@ static void many_behind(void **state)
         (void)strcat(script, line);
     }
     (void)strcat(script, "-> y15");
-    beside_expect(&(beside_row){ "Gemm", script }, 13, NULL);
+    compare_expect(&(compare_case){ "Gemm", script }, 13, NULL);
     for (char *s = script; (s = strstr(s, "Softsign")) != NULL;)
         memcpy(s, "Tanh    ", 8);
-    beside_expect(&(beside_row){ "Gemm", script }, 13, NULL);
+    compare_expect(&(compare_case){ "Gemm", script }, 13, NULL);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(ranges), cmocka_unit_test(few), cmocka_unit_test(apart),
-                                        cmocka_unit_test(many_behind) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(ranges), cmocka_unit_test(few_elements),
+                                        cmocka_unit_test(expanded_operators), cmocka_unit_test(many_posts) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

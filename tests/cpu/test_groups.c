@@ -1,7 +1,7 @@
-/* Convolutions with groups in one, two and three dimensions, against the reference. */
-#include "beside.h"
+/* Grouped convolutions in one, two and three dimensions, compared with the reference. */
+#include "compare.h"
 
-/* Channels around a vector and around a block of them; windows of every stride, dilation and padding. */
+/* Channel counts around a vector and around a block; windows with every stride, dilation and padding. */
 static void one_dimension(void **state)
 {
     static const char *const windows[] = { "pads=1,1", "pads=0,3 strides=2,", "pads=4,2 dilations=2,",
@@ -21,14 +21,14 @@ static void one_dimension(void **state)
                            "x : 2,%d,95\nw = [%d,%d,%d]\nb = [%d]\nr = Neg(x)\nc = Conv(r, w, b) %s group=%d\n"
                            "y = Sigmoid(c)\n-> y, c",
                            n[0] * n[1], n[0] * n[2], n[1], n[3], n[0] * n[2], windows[window], n[0]);
-            beside_expect(&(beside_row){ "Conv", script }, 17, NULL);
+            compare_expect(&(compare_case){ "Conv", script }, 17, NULL);
         }
     }
 }
 
 static void more_dimensions(void **state)
 {
-    static const beside_row rows[] = {
+    static const compare_case rows[] = {
         { "Conv", "x : 2,40,5,6,7\nw = [40,1,3,3,3]\nb = [40]\ny = Conv(x, w, b) pads=1,1,1,1,1,1 group=40\n-> y" },
         { "Conv", "x : 1,96,4,9,8\nw = [96,1,3,2,3]\ny = Conv(x, w) pads=1,0,1,0,1,2 strides=1,2,2 group=96\n-> y" },
         { "Conv", "x : 1,12,6,9,8\nw = [18,4,2,3,3]\nb = [18]\nc = Conv(x, w, b) dilations=2,1,2 group=3\n"
@@ -43,7 +43,7 @@ static void more_dimensions(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        beside_expect(&rows[i], 17, NULL);
+        compare_expect(&rows[i], 17, NULL);
 }
 
 int main(void)

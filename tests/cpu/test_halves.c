@@ -1,5 +1,5 @@
-/* Constants of float16 and bfloat16 that are cast to float: made for each pack where products and convolutions alone
- * read them, folded as before elsewhere; the results of the reference on floats either way. */
+/* Constants of float16 and bfloat16 that are cast to float: converted for each pack if only GEMMs and convolutions read
+ * them, otherwise folded. The results must equal the reference's on floats. */
 #include "region_provider.h"
 #include "rig.h"
 #include "session/session.h"
@@ -11,7 +11,7 @@ static const struct row {
     const char *op;
     int64_t dims[4];
     const char *shapes[3]; /* of x */
-    const char *behind;    /* reads the result: a factor, or the weights once more */
+    const char *behind;    /* another reader of the result: a factor, or the weights once more */
     uint32_t rank;
     bool turned, stays;
 } rows[] = {
@@ -21,12 +21,18 @@ static const struct row {
     { "Conv", { 256, 288, 1, 1 }, { "1,288,9,9", "1,288,1,1", "3,288,4,4" }, NULL, 4, false, true },
     { "Conv", { 256, 288, 1, 1 }, { "1,288,9,9", "1,288,1,1", "3,288,4,4" }, "factor", 4, false, false },
     { "MatMul", { 256, 256 }, { "256,256", "256,256", "256,256" }, "weights", 2, false, false },
-    { "MatMul", { 96, 64 }, { "7,96", "1,96", "5,96" }, NULL, 2, false, false }, /* few: floats are as good */
+    { "MatMul",
+      { 96, 64 },
+      { "7,96", "1,96", "5,96" },
+      NULL,
+      2,
+      false,
+      false }, /* few weights: they are folded to floats */
 };
 static uint16_t halves[MOST];
 static float x[MOST];
 
-/* odd: bytes that move where the weights lie in the file. */
+/* odd: additional bytes, which shift the offset of the weights in the file. */
 static struct wire model_of(const struct row *row, int dtype, uint32_t odd)
 {
     static const float factor = 0.75f;
@@ -79,7 +85,7 @@ static void check(const struct row *row, int dtype, uint32_t odd)
 
     if (casts_left(&got) != (row->stays ? 1 : 0))
         fail_msg("%s of %s: %u casts are left", row->op, inlay_dtype_name((inlay_dtype)dtype), casts_left(&got));
-    for (int turn = 0; turn < 4; turn++) { /* each shape finds other packs, or makes them of those that are there */
+    for (int turn = 0; turn < 4; turn++) { /* each shape finds existing packs, or makes new ones from them */
         const inlay_value *value, *z;
         float top = 0;
 

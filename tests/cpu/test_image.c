@@ -1,12 +1,12 @@
-/* Operators of image models on cpu beside the reference: Resize in every layout that a region may bring. */
-#define BESIDE_MOST 3e-5f /* Sigmoid of large sums that cancel */
-#include "beside.h"
+/* Operators of image models on cpu, compared with the reference: Resize in every layout that a region may have. */
+#define COMPARE_TOLERANCE 3e-5f /* Sigmoid of large sums that cancel */
+#include "compare.h"
 #include "loops.h"
 
 static void resize(void **state)
 {
-    /* What comes before decides the layout: nothing (row-major), a convolution (channels last, or blocks where the
-     * channels do not fill them), a Winograd convolution (blocks), a concatenation. */
+    /* The op before determines the layout: none (row-major), a convolution (channels last, or blocked if channels do
+     * not fill blocks), a Winograd convolution (blocked), a concatenation. */
     static const char *const before[] = {
         "x : 2,3,9,7\na = Neg(x)\n",
         "x : 2,3,9,7\nw = [20,3,3,3]\na = Conv(x, w) pads=1,1,1,1\n",
@@ -24,11 +24,11 @@ static void resize(void **state)
 
     (void)state;
     if (REGION_HAS_LIBRARY && is_below_avx2())
-        skip(); /* the library has none */
+        skip(); /* the library has no Resize */
     for (uint32_t b = 0; b < 6; b++) {
         for (uint32_t m = 0; m < 3; m++) {
             for (uint32_t place = 0; place < 4; place++, n++) {
-                const beside_row row = { "Resize", script };
+                const compare_case row = { "Resize", script };
                 uint32_t at = (uint32_t)snprintf(ones, sizeof ones, "1,1");
 
                 for (uint32_t d = 2; d < ranks[b]; d++)
@@ -38,15 +38,15 @@ static void resize(void **state)
                                "%ss = [%u] %s\ny = Resize(a, _, s) mode=%s coordinate_transformation_mode=%s\nz = "
                                "Relu(y)\n-> z, y",
                                before[b], ranks[b], ones, modes[m], places[place]);
-                beside_expect(&row, 13, NULL);
+                compare_expect(&row, 13, NULL);
             }
         }
     }
 }
 
-static void resize_otherwise(void **state)
+static void resize_unsupported(void **state)
 {
-    static const beside_row rows[] = {
+    static const compare_case rows[] = {
         { "Resize", "x : 2,3,4,5\ns = i[4] 2,3,9,4\ny = Resize(x, _, _, s) mode=linear\n-> y" },
         { "Resize", "x : 2,3,4,5\ns = i[4] 2,7,4,4\ny = Resize(x, _, _, s) mode=linear\n-> y" }, /* channels, too */
         { "Resize", "x : N,17,H,W\nw = [17,17,1,1]\na = Conv(x, w)\ns = [4] 1,1,2,2\ny = Resize(a, _, s) "
@@ -54,31 +54,31 @@ static void resize_otherwise(void **state)
         { "Resize", "x : 1,8,1,1\nw = [16,8,1,1]\na = Conv(x, w)\ns = i[4] 1,16,5,6\ny = Resize(a, _, _, s) "
                     "mode=linear\n-> y" },
         { "Resize", "x : 1,16,4,4\nw = [16,16,3,3]\na = Conv(x, w) pads=1,1,1,1\ns = i[4] 1,16,4,4\n"
-                    "y = Resize(a, _, _, s) mode=linear\nz = Add(y, x)\n-> z" }, /* nothing changes */
+                    "y = Resize(a, _, _, s) mode=linear\nz = Add(y, x)\n-> z" }, /* the size does not change */
         { "Resize", "x : 1,16,8,8\nw = [24,16,3,3]\na = Conv(x, w) pads=1,1,1,1\ns = i[4] 1,24,3,20\n"
                     "y = Resize(a, _, _, s) mode=cubic antialias=1 exclude_outside=1\n-> y" },
         { "Resize", "x : 1,16,8,8\nw = [24,16,3,3]\na = Conv(x, w) pads=1,1,1,1\ns = i[2] 3,20\n"
                     "y = Resize(a, _, _, s) mode=linear antialias=1 axes=3,2\n-> y" },
         { "Resize", "x : 1,16,8,8\ns = [1] 1.5\ny = Resize(x, _, s) mode=linear axes=2,\n-> y" },
-        /* Left to others. */
+        /* Not supported by cpu. */
         { NULL, "x : 1,16,8,8\ns = i[2] 3,20\ny = Resize(x, _, _, s) mode=linear keep_aspect_ratio_policy=not_larger "
                 "axes=2,3\n-> y" },
     };
 
     (void)state;
     if (REGION_HAS_LIBRARY && is_below_avx2())
-        skip(); /* the library has none */
+        skip(); /* the library has no such kernel */
     for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        beside_expect(&rows[i], 19, NULL);
-    beside_expect(&(beside_row){ "Upsample", "x : 1,16,3,4\nw = [16,16,3,3]\na = Conv(x, w) pads=1,1,1,1\n"
-                                             "s = [4] 1,1,2,3\ny = Upsample(a, s) mode=linear\n-> y" },
-                  9, NULL);
+        compare_expect(&rows[i], 19, NULL);
+    compare_expect(&(compare_case){ "Upsample", "x : 1,16,3,4\nw = [16,16,3,3]\na = Conv(x, w) pads=1,1,1,1\n"
+                                                "s = [4] 1,1,2,3\ny = Upsample(a, s) mode=linear\n-> y" },
+                   9, NULL);
 }
 
 static void transposed(void **state)
 {
-    static const beside_row rows[] = {
-        /* wide: taps side by side, overlapping, with holes */
+    static const compare_case rows[] = {
+        /* wide: taps that are adjacent, that overlap, and with gaps */
         { "ConvTranspose", "x : 2,5,4,6\nw = [5,24,2,2]\nb = [24]\ny = ConvTranspose(x, w, b) strides=2,2\n-> y" },
         { "ConvTranspose", "x : 1,16,5,4\nw = [16,17,3,3]\na = Neg(x)\ny = ConvTranspose(a, w) "
                            "strides=2,2 pads=1,1,1,1 "
@@ -120,20 +120,20 @@ static void transposed(void **state)
                            "output_padding=1,\n-> y" },
         { "ConvTranspose", "x : 2,6,5,4\nw = [6,2,3,3]\nb = [6]\ny = ConvTranspose(x, w, b) group=3 strides=2,2 "
                            "pads=1,1,1,1 output_padding=1,0\nz = Relu(y)\nv = Sigmoid(z)\n-> v" },
-        /* and in a network, at sizes that are not known before */
+        /* in a network with sizes that are known at run time only */
         { "ConvTranspose", "x : N,16,H,W\nw = [32,16,3,3]\na = Conv(x, w) pads=1,1,1,1\nt = [32,16,2,2]\ny = "
                            "ConvTranspose(a, t) strides=2,2\nk = [1,16,1,1]\nz = Conv(y, k)\n-> z, y" },
     };
 
     (void)state;
     for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        beside_expect(&rows[i], 11, NULL);
+        compare_expect(&rows[i], 11, NULL);
 }
 
-/* Weights or a bias that are inputs, or made of them: nothing to pack. */
+/* Weights or a bias that are inputs or computed: they cannot be packed. */
 static void computed_weights(void **state)
 {
-    static const beside_row rows[] = {
+    static const compare_case rows[] = {
         { "Conv", "x : 2,5,9,8\nw : 7,5,3,3\nb : 7\nc = Conv(x, w, b) pads=1,0,2,1 strides=2,1\ny = Relu(c)\n-> y" },
         { "Conv", "x : 1,8,9,N\nw : 16,4,3,3\nc = Conv(x, w) group=2\ny = Sigmoid(c)\n-> y, c" },
         { "Conv", "x : 1,6,12\nw : 6,1,5\nv = Tanh(w)\nc = Conv(x, v) group=6 dilations=2,\ny = Add(c, c)\n-> y" },
@@ -156,12 +156,12 @@ static void computed_weights(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        beside_expect(&(beside_row){ REGION_HAS_LIBRARY ? rows[i].op : NULL, rows[i].script }, 11, NULL);
+        compare_expect(&(compare_case){ REGION_HAS_LIBRARY ? rows[i].op : NULL, rows[i].script }, 11, NULL);
 }
 
 static void prelu(void **state)
 {
-    static const beside_row rows[] = {
+    static const compare_case rows[] = {
         { "PRelu", "x : 2,7,5,4\ns = [7,1,1]\ny = PRelu(x, s)\n-> y" },
         { "PRelu", "x : 2,7,5,4\ns = [1]\na = Neg(x)\ny = PRelu(a, s)\nz = Exp(y)\n-> z" },
         { "PRelu", "x : 2,7,5,4\ns = [2,7,5,4]\ny = PRelu(x, s)\n-> y" },
@@ -174,20 +174,20 @@ static void prelu(void **state)
         { "PRelu", "x : 1,32,24,24\nw = [64,32,3,3]\ns = [64,1,1]\na = Conv(x, w) pads=1,1,1,1\ny = PRelu(a, s)\nz = "
                    "Add(y, a)\n-> z" },
         { "PRelu", "x : 4,8\nw = [8,6]\ns = [6]\na = MatMul(x, w)\ny = PRelu(a, s)\n-> y" },
-        { "PRelu", "x : 4,8\nt : 4,8\ny = PRelu(x, t)\n-> y" }, /* a slope that is computed */
+        { "PRelu", "x : 4,8\nt : 4,8\ny = PRelu(x, t)\n-> y" }, /* a computed slope */
         { "PRelu", "x : N,8,H,W\nw = [24,8,1,1]\ns = [24,1,1]\na = Conv(x, w)\ny = PRelu(a, s)\nz = Concat(y, x) "
                    "axis=1\n-> z" },
     };
 
     (void)state;
     for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        beside_expect(&rows[i], 16, NULL);
+        compare_expect(&rows[i], 16, NULL);
 }
 
 static void views(void **state)
 {
-    /* A convolution's output, channels last or in blocks, and a row-major input, seen in parts and with other axes. */
-    static const beside_row rows[] = {
+    /* A convolution's output, channels last or blocked, and a row-major input, read through views. */
+    static const compare_case rows[] = {
         { "Slice", "x : 2,24,6,5\nb = i[1] 8\ne = i[1] 24\na = i[1] 1\ny = Slice(x, b, e, a)\nz = Relu(y)\n-> y, z" },
         { "Slice", "x : 2,3,6,6\nw = [40,3,3,3]\nc = Conv(x, w) pads=1,1,1,1\nb = i[3] 8,-4,1\ne = i[3] 30,99,5\na = "
                    "i[3] 1,-1,2\ny = Slice(c, b, e, a)\nz = Exp(y)\nv = Add(y, z)\n-> v, y" },
@@ -214,10 +214,10 @@ static void views(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        beside_expect(&rows[i], 13, NULL);
+        compare_expect(&rows[i], 13, NULL);
 }
 
-/* Means of all of an image, however it lies, of as many channels as the loops have at once, and others. */
+/* Means of whole images in any layout, with as many channels as the kernel's block has, and other counts. */
 static void means(void **state)
 {
     static const char *const scripts[] = {
@@ -237,13 +237,13 @@ static void means(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++)
-        beside_expect(&(beside_row){ NULL, scripts[i] }, 13, NULL);
+        compare_expect(&(compare_case){ NULL, scripts[i] }, 13, NULL);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resize),     cmocka_unit_test(resize_otherwise),
+        cmocka_unit_test(resize),     cmocka_unit_test(resize_unsupported),
         cmocka_unit_test(transposed), cmocka_unit_test(computed_weights),
         cmocka_unit_test(prelu),      cmocka_unit_test(views),
         cmocka_unit_test(means),

@@ -1,8 +1,8 @@
-/* Kernels of convolutions: each of them against the reference, the choice as explanations show it, and what tuning
- * leaves for later sessions. */
+/* Kernels of convolutions and GEMMs: each of them compared with the reference, the choice as `inlay explain` shows it,
+ * and the times that tuning stores for later sessions. */
 #include "loops.h"
 #include "region_provider.h"
-#include "beside.h"
+#include "compare.h"
 #include "told.h"
 #include "../cache/folder.h"
 
@@ -23,13 +23,13 @@ static const char *const products[] = {
     "packed", "packed_pairs", "inner_product", "plain", "batched", "matmul", "auto"
 };
 
-/* Kernels without a bound on their error run with precision fast alone. */
+/* Kernels without an error bound run only with precision fast. */
 static void expect_as(const char *kernel, const char *script, const char *threads)
 {
     const bool unbounded = strstr(kernel, "pairs") != NULL || strcmp(kernel, "library_winograd") == 0;
     const char *precision = unbounded ? "fast" : "f32";
     struct wire wire = { 0 };
-    struct rig a, b = beside_open(script, 17, "reference", "1", NULL);
+    struct rig a, b = compare_open(script, 17, "reference", "1", NULL);
 
     script_model(&wire, script, 17);
     a = rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
@@ -39,7 +39,7 @@ static void expect_as(const char *kernel, const char *script, const char *thread
     script_feed(&b, 1);
     rig_run(&a);
     rig_run(&b);
-    beside_compare(&a, &b, script);
+    compare_outputs(&a, &b, script);
     rig_close(&a);
     rig_close(&b);
 }
@@ -74,8 +74,8 @@ static void every_kernel(void **state)
     }
 }
 
-/* Gaps so wide that some taps lie outside the image for all pixels, or for all of some rows; even such by which every
- * pixel is taken from another place. */
+/* Dilations for which some taps are outside the image for all pixels, or for all pixels of some rows, or for which each
+ * pixel has another set of valid taps. */
 static void wide_gaps(void **state)
 {
     static const char *const those[] = { "tiles", "gemm", "pairs", "auto" };
@@ -126,33 +126,33 @@ static void every_product(void **state)
         char script[768];
 
         switch (n % 6) {
-        case 0: /* a matrix of constants */
+        case 0: /* a constant matrix */
             (void)snprintf(script, sizeof script,
                            "x : %d,%d,%d\nw = [%d,%d]\nv = [%d,%d]\nr = MatMul(x, v)\nk = MatMul(x, w)\n%s", batch, m,
                            k, k, c, k, c, ending);
             break;
-        case 1: /* the same, turned, with something to add */
+        case 1: /* the same, transposed, with an addend */
             (void)snprintf(script, sizeof script,
                            "x : %d,%d\nw = [%d,%d]\nv = [%d]\nr = Gemm(x, w) transB=1\nk = Gemm(x, w, v) transB=1\n%s",
                            m, k, c, k, c, ending);
             break;
-        case 2: /* many of both */
+        case 2: /* a batch of both operands */
             (void)snprintf(script, sizeof script,
                            "x : %d,%d,%d,%d\nz : %d,%d,%d,%d\nr = MatMul(x, z)\nk = MatMul(x, z)\n%s", batch, heads, m,
                            k, batch, heads, k, c, ending);
             break;
-        case 3: /* columns that lie together, one for all products */
+        case 3: /* one column-major operand for the whole batch */
             (void)snprintf(script, sizeof script,
                            "x : %d,%d,%d\nz : %d,%d\nt = Transpose(z) perm=1,0\nr = MatMul(x, t)\nk = MatMul(x, t)\n%s",
                            batch, m, k, c, k, ending);
             break;
-        case 4: /* both turned; some axes are of one */
+        case 4: /* both transposed; some axes have size 1 */
             (void)snprintf(script, sizeof script,
                            "x : %d,1,%d,%d\nz : %d,%d,%d\np = Transpose(x) perm=0,1,3,2\nt = Transpose(z) perm=0,2,1\n"
                            "r = MatMul(p, t)\nk = MatMul(p, t)\n%s",
                            batch, k, m, heads, c, k, ending);
             break;
-        default: /* of two matrices, with a third */
+        default: /* two computed matrices, with an addend */
             (void)snprintf(script, sizeof script,
                            "x : %d,%d\nz : %d,%d\nv = [%d]\nr = Gemm(x, z) transA=1 transB=1\n"
                            "k = Gemm(x, z, v) transA=1 transB=1\n%s",
@@ -160,14 +160,14 @@ static void every_product(void **state)
         }
         expect_products(script, threads);
     }
-    /* long sums, wide results, and vectors */
+    /* long sums, many columns, and vectors */
     expect_products("x : 7,1300\nw = [1300,150]\nk = MatMul(x, w)\ny = Relu(k)\n-> y", "2");
     expect_products("x : 1,300\nw = [300,5000]\nc = [5000]\nk = MatMul(x, w)\ny = Add(k, c)\n-> y", "2");
     expect_products("x : 3,40\nz : 40\nk = MatMul(x, z)\ny = Relu(k)\n-> y", "1");
     expect_products("x : 3,900,70\nz : 3,70,9\nk = MatMul(x, z)\ny = Relu(k)\n-> y", "2");
 }
 
-/* ------------------------------------------------------------------ what is told of them */
+/* ------------------------------------------------------------------ explanations */
 
 static void explain(const struct rig *rig, const char *format, struct told *out)
 {
@@ -228,8 +228,8 @@ static void explained(void **state)
     folder_remove(&folder);
 }
 
-/* precision strict has sums as they are written alone: neither Winograd's algorithm nor products in pairs, not even by
- * name, for layers that are large enough for either. */
+/* With precision strict, neither Winograd's algorithm nor the inner product in pairs runs, not even if option kernel
+ * names it, for layers that are large enough for both. */
 static void strict_kernels(void **state)
 {
     static const char *const models[] = {
@@ -265,8 +265,8 @@ static void strict_kernels(void **state)
     told_free(&told);
 }
 
-/* Matrices of which most blocks are zero are multiplied without these, for any rows and with what is behind them, where
- * precision and threads do not ask for sums as written; others keep their kernels. */
+/* Matrices with mostly zero blocks use block-sparse kernels, for any number of rows and with an epilogue, unless
+ * precision or reproducibility require plain sums. Other matrices keep their kernels. */
 static void zeros_in_blocks(void **state)
 {
     static const char *const rows[] = { "1", "5", "30" };
@@ -275,7 +275,7 @@ static void zeros_in_blocks(void **state)
     struct told told = { 0 };
 
     (void)state;
-    for (int way = 0; way < 4; way++) { /* zeros, zeros with the columns turned, and none of both */
+    for (int way = 0; way < 4; way++) { /* with zeros, with zeros and transposed, and without zeros */
         for (size_t m = 0; m < 3; m++) {
             const bool turned = way % 2 != 0;
             char script[512];
@@ -304,15 +304,15 @@ static void zeros_in_blocks(void **state)
     told_free(&told);
 }
 
-/* Matrices of which two of each four k are zero, of even columns others than of odd ones, run without these for few
- * rows, and with them for many; three of four that are not zero are one too many. */
-static void two_of_four(void **state)
+/* 2:4 sparse matrices, with different positions in even and odd columns, use the sparse kernel for few rows and the
+ * dense one for many. A matrix with three nonzero elements of four is not sparse. */
+static void sparse_2_4(void **state)
 {
     static const char *const rows[] = { "1", "5", "8", "30" };
     struct told told = { 0 };
 
     (void)state;
-    for (int way = 0; way < 4; way++) { /* zeros, zeros with the columns turned, and one more of both */
+    for (int way = 0; way < 4; way++) { /* with zeros, with zeros and transposed, and both with one more element */
         for (size_t m = 0; m < sizeof rows / sizeof *rows; m++) {
             const bool turned = way % 2 != 0, third = way > 1;
             const char *values = turned ? third ? "150,1,512,3" : "150,1,512,2" : third ? "512,3,150,1" : "512,2,150,1";
@@ -342,7 +342,8 @@ static void two_of_four(void **state)
     told_free(&told);
 }
 
-/* Weights that layers on images of all sizes have in common: one pack where that costs little, right either way. */
+/* Weights that layers share at several image sizes: they use one pack if that costs little time, with correct results
+ * either way. */
 static void shared_weights(void **state)
 {
     static const char script[] =
@@ -358,8 +359,8 @@ static void shared_weights(void **state)
             expect_as(shared[i], script, threads == 1 ? "1" : "2");
 }
 
-/* Which kernels win is the machine's affair; that what was measured is there for later sessions, and only for those
- * that are like the one that was tuned, is not. */
+/* The fastest kernels depend on the machine. But the measured times must be stored for later sessions, and used only by
+ * sessions like the tuned one. */
 static void tuned(void **state)
 {
     struct told told = { 0 };
@@ -379,18 +380,18 @@ static void tuned(void **state)
     rig = open_layers(&folder, "precision", "f32");
     explain(&rig, "json", &told);
     if (strstr(told.data, "\"runner_up\":") != NULL && strstr(told.data, "\"library") != NULL &&
-        strstr(told.data, "\"tiles\"") != NULL) /* a CPU with several */
+        strstr(told.data, "\"tiles\"") != NULL) /* this CPU has several kernels */
         assert_int_equal(count_of(&told, "\"by\": \"timed\"") > 0,
-                         result.dropped == 0); /* slower as a whole: dropped */
-    plain = beside_open(layers, 17, "reference", "1", NULL);
+                         result.dropped == 0); /* the tuned choice was slower, and was dropped */
+    plain = compare_open(layers, 17, "reference", "1", NULL);
     script_feed(&rig, 1);
     script_feed(&plain, 1);
     rig_run(&rig);
     rig_run(&plain);
-    beside_compare(&rig, &plain, layers);
+    compare_outputs(&rig, &plain, layers);
     rig_close(&plain);
     rig_close(&rig);
-    rig = open_layers(&folder, REGION ".winograd", "0"); /* another setting: those figures are none of its own */
+    rig = open_layers(&folder, REGION ".winograd", "0"); /* with another setting, the stored times do not apply */
     explain(&rig, "json", &told);
     assert_int_equal(count_of(&told, "\"by\": \"timed\""), 0);
     rig_close(&rig);
@@ -398,7 +399,7 @@ static void tuned(void **state)
     folder_remove(&folder);
 }
 
-/* Products have a table, too: by constants, and of what is computed. */
+/* GEMMs also have a table of kernels: with constant and with computed matrices. */
 static void tuned_products(void **state)
 {
     static const char script[] = "x : 3,20,64\nw = [64,80]\na = MatMul(x, w)\nb = Relu(a)\n"
@@ -412,8 +413,7 @@ static void tuned_products(void **state)
     struct rig rig, plain;
 
     (void)state;
-    for (int round = 0; round < 6;
-         round++) { /* figures that are against the model, and then do not help, are not kept */
+    for (int round = 0; round < 6; round++) { /* times that contradict the model, and give no gain, are not stored */
         struct wire wire = { 0 };
 
         script_model(&wire, script, 17);
@@ -422,11 +422,11 @@ static void tuned_products(void **state)
                                                    "intra_threads", "1", "cache_dir", folder.path, NULL });
         explain(&rig, "json", &told);
         assert_int_equal(count_of(&told, "\"kernel\": {\"name\":"), 3);
-        if (!REGION_HAS_LIBRARY) /* cpu has one kernel for each of them */
+        if (!REGION_HAS_LIBRARY) /* cpu has only one kernel for each of them */
             assert_int_equal(count_of(&told, "\"runner_up_ns\":"), 0);
-        if (!REGION_HAS_LIBRARY || strstr(told.data, "\"packed\"") == NULL) /* or a CPU without loops of our own */
+        if (!REGION_HAS_LIBRARY || strstr(told.data, "\"packed\"") == NULL) /* or the CPU has no built-in kernels */
             break;
-        assert_int_equal(count_of(&told, "\"runner_up_ns\":"), 2); /* of what is computed there is one */
+        assert_int_equal(count_of(&told, "\"runner_up_ns\":"), 2); /* computed matrices have one kernel */
         timed = count_of(&told, "\"by\": \"timed\"") > 0;
         assert_false(timed && round == 0);
         if (timed)
@@ -436,12 +436,12 @@ static void tuned_products(void **state)
         assert_true(round < 5);
         rig_close(&rig);
     }
-    plain = beside_open(script, 17, "reference", "1", NULL);
+    plain = compare_open(script, 17, "reference", "1", NULL);
     script_feed(&rig, 1);
     script_feed(&plain, 1);
     rig_run(&rig);
     rig_run(&plain);
-    beside_compare(&rig, &plain, script);
+    compare_outputs(&rig, &plain, script);
     rig_close(&plain);
     rig_close(&rig);
     told_free(&told);
@@ -450,7 +450,7 @@ static void tuned_products(void **state)
 
 /* ------------------------------------------------------------------ Winograd's error */
 
-/* Two layers: one whose weights take away what they have given, as filters for edges do, and an ordinary one. */
+/* Two layers: one whose weights cancel, as those of edge filters do, and an ordinary one. */
 static void cancelling_layers(char *script, size_t bytes)
 {
     enum { CHANNELS = 16 };
@@ -484,7 +484,7 @@ static struct rig open_cancelling(const struct folder *folder, const char *scrip
                                                   "winograd_4x4", NULL });
 }
 
-static void held_to_its_error(void **state)
+static void error_bound(void **state)
 {
     static char script[1 << 15];
     struct told told = { 0 }, again = { 0 };
@@ -494,9 +494,10 @@ static void held_to_its_error(void **state)
     (void)state;
     cancelling_layers(script, sizeof script);
     rig = open_cancelling(&folder, script);
-    plain = beside_open(script, 17, "reference", "1", NULL);
+    plain = compare_open(script, 17, "reference", "1", NULL);
     explain(&rig, "json", &told);
-    if (strstr(told.data, "\"winograd_4x4\"") != NULL) { /* a CPU that has it: of the two layers, one is refused it */
+    if (strstr(told.data, "\"winograd_4x4\"") !=
+        NULL) { /* if the CPU has Winograd kernels, one of the two layers is refused */
         assert_int_equal(count_of(&told, "\"name\": \"winograd_4x4\""), 1);
         assert_int_equal(count_of(&told, "not winograd_4x4: error "), 1);
         assert_int_equal(count_of(&told, "\"error\": "), 1);
@@ -509,11 +510,11 @@ static void held_to_its_error(void **state)
     script_feed(&plain, 1);
     rig_run(&rig);
     rig_run(&plain);
-    beside_compare(&rig, &plain, "a filter for edges");
+    compare_outputs(&rig, &plain, "a filter for edges");
     rig_close(&plain);
     explain(&rig, "text", &told);
     rig_close(&rig);
-    rig = open_cancelling(&folder, script); /* from what the first has kept */
+    rig = open_cancelling(&folder, script); /* the accuracy comes from the cache */
     explain(&rig, "text", &again);
     assert_string_equal(strstr(told.data, "\nkernels\n"), strstr(again.data, "\nkernels\n"));
     rig_close(&rig);
@@ -522,7 +523,7 @@ static void held_to_its_error(void **state)
     folder_remove(&folder);
 }
 
-/* Convolutions and products of bytes: the kernel, what it reads, and what is lost. */
+/* int8 convolutions and GEMMs: explain shows the kernel, the type of activations and the error. */
 static void bytes_explained(void **state)
 {
     static const char script[] =
@@ -545,14 +546,14 @@ static void bytes_explained(void **state)
     explain(&rig, "json", &told);
     assert_int_equal(count_of(&told, "\"kernel\":"), 3);
     assert_int_equal(count_of(&told, "\"name\": \"bytes_"), 3);
-    assert_int_equal(count_of(&told, "activations of 8 bits as the file has them: sums are exact"), 3);
+    assert_int_equal(count_of(&told, "8-bit activations as in the model: sums are exact"), 3);
     if (count_of(&told, "bytes_library") == 0) {
-        assert_int_equal(count_of(&told, "results ONNX's to the last bit"), 2);
-        assert_int_equal(count_of(&told, "what follows rounds as floats do"), 1);
+        assert_int_equal(count_of(&told, "results equal ONNX's to the last bit"), 2);
+        assert_int_equal(count_of(&told, "the epilogue rounds as floats do"), 1);
         assert_int_equal(count_of(&told, "\"bytes_depthwise\""), 1);
     }
     explain(&rig, "text", &told);
-    assert_int_equal(count_of(&told, "activations of 8 bits as the file has them"), 3);
+    assert_int_equal(count_of(&told, "8-bit activations as in the model"), 3);
     rig_close(&rig);
     told_free(&told);
 }
@@ -562,9 +563,9 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_kernel),    cmocka_unit_test(wide_gaps),
                                         cmocka_unit_test(every_product),   cmocka_unit_test(explained),
                                         cmocka_unit_test(strict_kernels),  cmocka_unit_test(zeros_in_blocks),
-                                        cmocka_unit_test(two_of_four),     cmocka_unit_test(shared_weights),
+                                        cmocka_unit_test(sparse_2_4),      cmocka_unit_test(shared_weights),
                                         cmocka_unit_test(tuned),           cmocka_unit_test(tuned_products),
-                                        cmocka_unit_test(bytes_explained), cmocka_unit_test(held_to_its_error) };
+                                        cmocka_unit_test(bytes_explained), cmocka_unit_test(error_bound) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

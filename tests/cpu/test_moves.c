@@ -1,16 +1,16 @@
-/* What only moves: transposes and changes of layout of many shapes, concatenations of images, and Pad in every mode,
- * against the reference. Values are moved, not computed, so they have to be the same. */
-#define BESIDE_MOST 6e-6f
-#include "beside.h"
+/* Ops that only move elements, compared with the reference: transposes and layout changes of many shapes,
+ * concatenations of images, and Pad in every mode. The results must be equal, since nothing is computed. */
+#define COMPARE_TOLERANCE 6e-6f
+#include "compare.h"
 
-static void expect_all(const beside_row *rows, size_t count, int64_t opset)
+static void expect_all(const compare_case *rows, size_t count, int64_t opset)
 {
     for (size_t i = 0; i < count; i++)
-        beside_expect(&rows[i], opset, NULL);
+        compare_expect(&rows[i], opset, NULL);
 }
 #define EXPECT_ALL(rows, opset) expect_all(rows, sizeof(rows) / sizeof *(rows), opset)
 
-/* Sizes around the squares of 16 that are turned, and around the pieces that threads take. */
+/* Sizes around the 16 x 16 squares of the transpose kernel, and around the units of threads. */
 static void transposes(void **state)
 {
     static const int64_t sizes[] = { 1, 2, 3, 15, 16, 17, 33, 65, 300 };
@@ -22,12 +22,12 @@ static void transposes(void **state)
         for (size_t j = 0; j < n; j++) {
             (void)snprintf(script, sizeof script, "x : %d,%d\nr = Neg(x)\nt = Transpose(r) perm=1,0\ny = Abs(t)\n-> y",
                            (int)sizes[i], (int)sizes[j]);
-            beside_expect(&(beside_row){ "Transpose", script }, 17, NULL);
+            compare_expect(&(compare_case){ "Transpose", script }, 17, NULL);
         }
     }
 }
 
-/* Pixels of few channels, in many pieces. */
+/* Pixels with few channels, in many units. */
 static void few_rows(void **state)
 {
     static const int rows[] = { 2, 3, 4, 7, 15 }, columns[] = { 8191, 8192, 20003 };
@@ -39,7 +39,7 @@ static void few_rows(void **state)
             (void)snprintf(script, sizeof script,
                            "x : 2,%d,%d\nr = Neg(x)\nt = Transpose(r) perm=0,2,1\ny = Abs(t)\n-> y", rows[i],
                            columns[j]);
-            beside_expect(&(beside_row){ "Transpose", script }, 17, NULL);
+            compare_expect(&(compare_case){ "Transpose", script }, 17, NULL);
         }
     }
 }
@@ -56,15 +56,15 @@ static void permutations(void **state)
         for (size_t shape = 0; shape < sizeof shapes / sizeof *shapes; shape++) {
             (void)snprintf(script, sizeof script, "x : %s\nr = Neg(x)\nt = Transpose(r) perm=%s\ny = Abs(t)\n-> y, t",
                            shapes[shape], perms[perm]);
-            beside_expect(&(beside_row){ "Transpose", script }, 17, NULL);
+            compare_expect(&(compare_case){ "Transpose", script }, 17, NULL);
         }
     }
 }
 
-/* Rows behind a cut, images whose channels move, and values that enter and leave in between. */
+/* Rows after a slice, images whose channels move, and intermediate values that are outputs. */
 static void layouts(void **state)
 {
-    static const beside_row rows[] = {
+    static const compare_case rows[] = {
         { "Slice", "x : 3,40,9\ns = i[2] 1,2\ne = i[2] 35,8\na = i[2] 1,2\nr = Neg(x)\ny = Slice(r, s, e, a)\n"
                    "t = Transpose(y) perm=2,0,1\nz = Abs(t)\n-> z, y" },
         { "Slice", "x : 5,64\ns = i[1] 1\ne = i[1] 60\na = i[1] 1\nt = i[1] 3\nr = Neg(x)\ny = Slice(r, s, e, a, t)\n"
@@ -80,7 +80,7 @@ static void layouts(void **state)
                     "u = [7,19,1,1]\nz = Conv(y, u)\n-> z, y" },
         { "Concat", "x : 2,8,4,6,5\nw = [16,8,1,1,1]\nc = Conv(x, w)\nd = Relu(c)\ne = Sigmoid(c)\n"
                     "y = Concat(d, e, x) axis=1\nz = Neg(y)\n-> z" },
-        /* Groups of 16 channels: oneDNN's, in blocks. */
+        /* Groups of 16 channels: oneDNN's kernel, in blocks. */
         { "Conv", "x : 2,3,20,23\nw = [64,3,3,3]\nv = [64,16,3,3]\nu = [32,64,1,1]\nc = Conv(x, w) pads=1,1,1,1\n"
                   "d = Conv(c, v) pads=1,1,1,1 strides=2,2 group=4\ny = Conv(d, u)\n-> y, d" },
     };
@@ -113,7 +113,7 @@ static void pads(void **state)
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
             (void)snprintf(script, sizeof script, cases[c], modes[m]);
 #pragma GCC diagnostic pop
-            beside_expect(&(beside_row){ "Pad", script }, 19, NULL);
+            compare_expect(&(compare_case){ "Pad", script }, 19, NULL);
         }
     }
 }

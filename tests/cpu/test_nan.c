@@ -1,10 +1,9 @@
-/* What is not finite passes through layers, the functions behind them and operators alone as ONNX has it, whichever
- * kernel runs them: planted in the input, the weights, the bias and what is added, by each kernel, in the default
- * precision and in strict. */
+/* NaN and infinity pass through layers, their epilogues and single operators as ONNX defines, with every kernel: placed
+ * in the input, the weights, the bias and the addend, in the default precision and in strict. */
 #include "region_provider.h"
-#include "beside.h"
+#include "compare.h"
 
-/* Functions of k; z is of k's shape, c a constant, l and h bounds. What they make of NaN is NaN. */
+/* Functions of k; z has k's shape, c is a constant, l and h are bounds. They return NaN for NaN. */
 static const char *const endings[] = {
     "Relu(k)",
     "Clip(k, l, h)",
@@ -35,20 +34,20 @@ static const char *const endings[] = {
     "Selu(k)",
     "Softsign(k)",
 };
-/* The same with a second function; k is the layer's result. */
+/* Chains with a second function; k is the layer's result. */
 static const char *const chains[] = {
     "m = Add(k, z)\ny = Relu(m)",        "m = Relu(k)\ny = Add(m, z)",       "m = Sigmoid(k)\ny = Mul(k, m)",
     "m = HardSigmoid(k)\ny = Mul(k, m)", "m = Sub(z, k)\ny = Clip(m, l, h)", "m = Max(k, z)\ny = Relu(m)",
     "m = Mul(k, c)\ny = Max(m, z)",      "m = Relu(k)\ny = Relu(m)",         "m = Elu(k)\ny = HardSigmoid(m)",
 };
 
-/* `planted` stands where one element of weights and bias is put. */
+/* A layer; the special value is placed into one element of weights and bias. */
 struct layer {
     const char *what;
-    const char *x, *w, *b; /* of its inputs; "": no constant of that name */
-    int64_t at;            /* an element of w that every window reads */
-    const char *node;      /* of x, w and b */
-    const char *y;         /* its shape, as that of a constant, and c's beside it */
+    const char *x, *w, *b; /* the shapes of the inputs; "": no constant of that name */
+    int64_t at;            /* the element of w that receives the value; every window reads it */
+    const char *node;      /* the node that computes k from x, w and b */
+    const char *y;         /* its shape, as that of a constant; c: a shape that broadcasts to it */
     const char *c;
 };
 
@@ -78,7 +77,7 @@ static const struct layer layers[] = {
     { "nothing", "2,16,26,7", "", "", 0, "Add(q, x)", "2,16,26,7", "[16,1,1]" }, /* many elements */
 };
 
-/* Operators of x and z = [2,8,13,12], which make NaN of it somewhere. */
+/* Operators of x and z = [2,8,13,12], which return NaN somewhere if x has NaN. */
 static const char *const operators[] = {
     "MaxPool(x) kernel_shape=3,3",
     "MaxPool(x) kernel_shape=3,3 strides=2,2 pads=1,1,1,1",
@@ -168,8 +167,8 @@ enum {
     OWN = 2 * (int)(sizeof kernels / sizeof *kernels)
 };
 
-/* A model with a layer for each ending, of inputs that differ a little lest they be taken for one; outputs are the
- * results, then what the layer makes by itself. */
+/* Writes a model with one layer per ending. Their inputs differ a little, so that common subexpressions are not merged.
+ * Outputs are the results, then the layer alone. */
 static void write(char *to, const struct layer *layer, const char *value)
 {
     size_t n = (size_t)snprintf(to, ROOM, "x : %s\nz : %s\nc = %s\nl = [] -0.3\nh = [] 0.6\ng = [16]\n", layer->x,
@@ -189,7 +188,7 @@ static void write(char *to, const struct layer *layer, const char *value)
         n += (size_t)snprintf(to + n, ROOM - n, "s%zu = [] %g\n", i, 0.75 + 0.0078125 * (double)i);
         (void)snprintf(text, sizeof text, "q = Mul(x, s)\nk = %s\n%s%s\n", layer->node, i < EACH ? "y = " : "",
                        i < EACH ? endings[i] : chains[i - EACH]);
-        for (const char *at = text; *at != '\0'; at++) { /* names of its own */
+        for (const char *at = text; *at != '\0'; at++) { /* rename the values for this copy */
             const bool whole = (at == text || strchr("(, \n", at[-1]) != NULL) && strchr("), \n", at[1]) != NULL;
 
             to[n++] = *at;
@@ -219,7 +218,7 @@ static void feed(struct rig *rig, float value)
         data = inlay_value_data(v);
         for (int64_t k = 0; k < inlay_value_count(v); k++)
             data[k] = 2 * script_random(&state) - 1;
-        data[17 + i * 13] = value; /* of z somewhere else */
+        data[17 + i * 13] = value; /* at another position in z */
         rig_bind(rig, i, v);
     }
 }
@@ -239,7 +238,7 @@ static struct rig open_as(const char *script, const char *kernel, const char *pr
 
 static int wrong; /* outputs */
 
-/* Are there none in the result even where one is in the input? Hardmax marks what is largest, which is the NaN. */
+/* May the result have no NaN even if an input has one? Hardmax marks the largest element, which is the NaN. */
 static bool may_lose(const char *op)
 {
     return strncmp(op, "Hardmax", 7) == 0 || strstr(op, "largest=0") != NULL;
@@ -305,7 +304,7 @@ static void operators_alone(void **state)
         for (size_t k = 0; k < sizeof values / sizeof *values; k++)
             expect_alone(operators[i], values[k]);
     if (wrong > 0)
-        fail_msg("%d results are not what the reference makes", wrong);
+        fail_msg("%d results differ from the reference", wrong);
 }
 
 static const char *ending_of(uint32_t i, uint32_t count)
@@ -313,7 +312,7 @@ static const char *ending_of(uint32_t i, uint32_t count)
     return i < EACH ? endings[i] : i + 1 < count ? chains[i - EACH] : "the layer alone";
 }
 
-/* NaN stays NaN, whatever the provider. */
+/* NaN must stay NaN, with any provider. */
 static void expect_kept(const struct rig *rig, const struct layer *layer)
 {
     const uint32_t last = inlay_session_output_count(rig->session) - 1;
@@ -373,7 +372,7 @@ static void expect_planted(const char *text, float value)
             if (!region_has_kernel(kernel))
                 continue;
             if (getenv("DNNL_MAX_CPU_ISA") != NULL && strncmp(kernel, "library", 7) != 0 && k < OWN)
-                continue; /* loops of our own have been here */
+                continue; /* the built-in kernels were tested above */
             got = open_as(script, kernel, k % 2 == 0 ? "f32" : "strict", k < OWN ? "1" : "0");
 
             feed(&got, value);
@@ -385,7 +384,7 @@ static void expect_planted(const char *text, float value)
     }
     free(script);
     if (wrong > 0)
-        fail_msg("%d results are not what the reference makes", wrong);
+        fail_msg("%d results differ from the reference", wrong);
 }
 
 static void nans(void **state)

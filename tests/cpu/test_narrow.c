@@ -1,6 +1,5 @@
-/* Constants of few bits in front of convolutions, recurrent layers and products that nbits.c has no loops for: beside
- * the reference on floats that DequantizeLinear makes, element by element; and the bytes that a session holds of them.
- */
+/* Low-bit constants that convolutions, recurrent layers and GEMMs without n-bit kernels read: results compared, element
+ * by element, with the reference on the floats of DequantizeLinear; and the memory that a session uses for them. */
 #include "region_provider.h"
 #include "loops.h"
 #include "rig.h"
@@ -39,8 +38,8 @@ enum { TYPES = sizeof types / sizeof *types };
 
 struct weights {
     int type;
-    int axis;      /* of the scales; -1: one for all */
-    int64_t block; /* 0: a scale for each index of the axis */
+    int axis;      /* of the scales; -1: one scale for all */
+    int64_t block; /* 0: one scale for each index of the axis */
     bool zeros;
 };
 
@@ -80,7 +79,8 @@ static int64_t put_floats(struct wire *wire, const char *name, uint32_t rank, co
     return count;
 }
 
-/* DequantizeLinear of a constant of these dims as `name`; its constants are <name>q, s, z. Returns their bytes. */
+/* Writes DequantizeLinear of a constant with these dims as `name`; its constants are <name>q, s, z. Returns their
+ * bytes. */
 static int64_t put_weights(struct wire *wire, const char *name, const struct weights *of, uint32_t rank,
                            const int64_t *dims)
 {
@@ -123,7 +123,7 @@ struct layer {
     int64_t x[4];
     uint32_t x_rank;
     int64_t group, stride;
-    bool views; /* weights come by Reshape and Transpose of another shape */
+    bool views; /* Reshape and Transpose follow the DequantizeLinear */
 };
 
 static const struct layer layers[] = {
@@ -253,8 +253,8 @@ static const char *const ways[][11] = {
 };
 enum { WAYS = sizeof ways / sizeof *ways };
 
-/* Each layer by each type, and layouts of scales and ways in turn. */
-static void beside_the_reference(void **state)
+/* Each layer with each type, with changing layouts of scales and options. */
+static void matches_reference(void **state)
 {
     static const char *const plain[] = { "providers", "reference", NULL };
     static float x[MOST], want[MOST], got[MOST];
@@ -264,7 +264,7 @@ static void beside_the_reference(void **state)
         x[i] = (float)(noise_bits() % 4096) / 2048 - 1;
     for (int c = 0; c < LAYERS * TYPES; c++) {
         const struct layer *layer = &layers[c % LAYERS];
-        const int kind = (c + c / LAYERS) % 4; /* one scale, one for an axis, blocks */
+        const int kind = (c + c / LAYERS) % 4; /* one scale, one per index of an axis, blocks */
         const struct weights of = { .type = c / LAYERS,
                                     .axis = kind == 0                       ? -1
                                             : layer->rank == 2 || kind == 1 ? kind % 2
@@ -272,7 +272,7 @@ static void beside_the_reference(void **state)
                                     .block = kind == 3 ? 8 : 0,
                                     .zeros = types[c / LAYERS].has_zeros && c % 3 != 0 };
         const uint32_t seed = noise_bits();
-        /* Steps of a recurrence carry each other's roundings on. */
+        /* The steps of a recurrence accumulate rounding errors. */
         const bool recurs =
             strcmp(layer->op, "LSTM") == 0 || strcmp(layer->op, "GRU") == 0 || strcmp(layer->op, "RNN") == 0;
         int64_t count, same, held, bytes;
@@ -295,22 +295,22 @@ static void beside_the_reference(void **state)
     }
 }
 
-/* What a session holds of the weights: at most what the file has and a half of it, however large they were as floats.
- */
+/* A session uses at most one and a half times the bytes of the file for the weights, independent of their size as
+ * floats. */
 static void stay_packed(void **state)
 {
     static float x[MOST], y[MOST];
 
     (void)state;
     if (is_below_avx2())
-        skip(); /* there they become floats */
+        skip(); /* on these CPUs the weights are floats */
     for (int c = 0; c < LAYERS * TYPES; c++) {
         const struct layer *layer = &layers[c % LAYERS];
         const struct weights of = { .type = c / LAYERS, .axis = 1, .zeros = types[c / LAYERS].has_zeros && c % 2 != 0 };
         int64_t count, held, bytes;
 
         if (types[of.type].bits < 4 || (layer->group > 4 && types[of.type].bits < 8))
-            continue; /* numbers of vectors, two bytes for each 16 elements, weigh more there */
+            continue; /* indexes of vectors, two bytes for each 16 elements, need more memory there */
         run_layer(layer, &of, 5, ways[0], x, y, &count, &held, &bytes);
         if (held > bytes + bytes / 2 + 16384)
             fail_msg("%s of %s: %lld bytes are held of %lld in the file", layer->name, types[of.type].name,
@@ -318,8 +318,8 @@ static void stay_packed(void **state)
     }
 }
 
-/* Codes of 4 and 8 bits stay in front of windows that are not transformed, and of recurrences whose floats a cache
- * would not hold; other types of those become floats once. */
+/* Weights of 4 and 8 bits stay quantized for windows without Winograd's algorithm, and for recurrences whose floats
+ * would not fit into a cache; weights of other types of those become floats when the model is loaded. */
 static void stay_by_default(void **state)
 {
     static const char *const options[] = { "fold_max_bytes", "24576", "providers", REGION ",reference",
@@ -338,7 +338,7 @@ static void stay_by_default(void **state)
 
     (void)state;
     if (is_below_avx2())
-        skip(); /* there they become floats */
+        skip(); /* on these CPUs the weights are floats */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct weights of = { .axis = 1, .zeros = true };
         int64_t count, held, bytes, floats = sizeof(float);
@@ -357,8 +357,8 @@ static void stay_by_default(void **state)
     }
 }
 
-/* BatchNormalization behind a convolution becomes part of the scales, for each channel or for blocks of its weights;
- * one for all, without zero points, becomes one for each channel. */
+/* BatchNormalization after a convolution is folded into the scales, per channel or per block of the weights; a single
+ * scale without zero points becomes one per channel. */
 static void scaled_by_channels(void **state)
 {
     static const char *const ways_of[2][7] = { { "providers", "reference", "level", "0", NULL },
@@ -398,7 +398,7 @@ static void scaled_by_channels(void **state)
             rig_run(&rig);
             memcpy(y[way], inlay_value_data(inlay_context_output(rig.context, 0)), sizeof y[way]);
             assert_int_equal(inlay_context_plan(rig.context, &told), INLAY_OK);
-            if (way == 1 && !is_below_avx2()) {                            /* there they become floats */
+            if (way == 1 && !is_below_avx2()) {                            /* on these CPUs the weights are floats */
                 assert_int_equal(rig.session->model->main->node_count, 2); /* DequantizeLinear, Conv */
                 assert_in_range(told.constant_bytes, 1, bytes + bytes / 2 + 16384);
             }
@@ -410,7 +410,8 @@ static void scaled_by_channels(void **state)
     }
 }
 
-/* Special values are DequantizeLinear's, and do not stay in front of a kernel that would lose them. */
+/* NaN and infinity are those of DequantizeLinear; weights with them are not kept quantized for a kernel that would lose
+ * them. */
 static void not_finite(void **state)
 {
     static const char *const plain[] = { "providers", "reference", NULL };
@@ -460,8 +461,8 @@ static void not_finite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(beside_the_reference), cmocka_unit_test(stay_packed), cmocka_unit_test(stay_by_default),
-        cmocka_unit_test(scaled_by_channels),   cmocka_unit_test(not_finite),
+        cmocka_unit_test(matches_reference),  cmocka_unit_test(stay_packed), cmocka_unit_test(stay_by_default),
+        cmocka_unit_test(scaled_by_channels), cmocka_unit_test(not_finite),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
-/* Products by weights of 2, 4 and 8 bits, element by element beside sums in double of what the file says:
- * DequantizeLinear of every narrow type and layout in front of MatMul and Gemm, MatMulNBits, MatMulBnb4 and
- * GatherBlockQuantized, on cpu and on the reference; and files that contradict themselves. */
+/* GEMM with weights of 2, 4 and 8 bits, each element compared with a sum in double of the file's values:
+ * DequantizeLinear of every low-bit type and layout before MatMul and Gemm, MatMulNBits, MatMulBnb4 and
+ * GatherBlockQuantized, on cpu and on the reference; and inconsistent files. */
 #include "region_provider.h"
 #include "loops.h"
 #include "rig.h"
@@ -21,7 +21,7 @@ static float noise(void)
 
 /* ------------------------------------------------------------------ writing models */
 
-/* Elements of `bits` bits, packed from the low bits on; rows of `row` elements begin with a byte each. */
+/* Writes elements of `bits` bits, packed from the low bits on; rows of `row` elements begin with a new byte. */
 static void put_integers(struct wire *wire, const char *name, int dtype, uint32_t rank, const int64_t *dims,
                          const int32_t *q, int64_t count, int bits, int64_t row)
 {
@@ -91,8 +91,8 @@ static void expect(struct wire *wire, const char *const *options, const float *i
     rig_close(&rig);
 }
 
-/* want = input * weights + bias, and what rounding may do to it: of sums of floats, and, with steps, of activations,
- * half a step of the largest of 32 for each. */
+/* want = input * weights + bias, and the error bound: of float sums, and with step > 0 also of activations, half a step
+ * of the largest of 32 elements each. */
 static void expected(const float *input, int64_t rows, const double *weights, const float *bias, double step,
                      double *want, double *bound)
 {
@@ -118,7 +118,7 @@ static const struct {
 } ways[] = {
     { { "providers", "reference", NULL }, 0 },
     { { "providers", REGION ",reference", REGION ".activations", "exact", "intra_threads", "1", NULL }, 0 },
-    { { "providers", REGION ",reference", "intra_threads", "1", NULL }, 0 }, /* exact, unless somebody asks for less */
+    { { "providers", REGION ",reference", "intra_threads", "1", NULL }, 0 }, /* exact by default */
     { { "providers", REGION ",reference", REGION ".activations", "fine", "intra_threads", "1", NULL }, 0.5001 / 32639 },
     { { "providers", REGION ",reference", REGION ".activations", "fine", "intra_threads", "2", NULL }, 0.5001 / 32639 },
     { { "providers", REGION ",reference", "precision", "fast", NULL }, 0.5001 / 32639 },
@@ -140,12 +140,12 @@ static const struct {
     { "uint8", INLAY_UINT8, 8, false }, { "int2", INLAY_INT2, 2, true },    { "uint2", INLAY_UINT2, 2, false }
 };
 
-/* FORM_GEMM and FORM_TURNED have their weights as [N, K]. */
+/* FORM_GEMM and FORM_TURNED have weights [N, K]. */
 enum { FORM_MATMUL, FORM_GEMM, FORM_TURNED, FORM_ADDED, FORMS };
 
 struct linear {
     int type, form;
-    int64_t block; /* 0: one scale for each column, -1: one for all */
+    int64_t block; /* 0: one scale per column, -1: one for all */
     bool zeros;
     double weights[K * N]; /* [K, N] */
     float bias[N];
@@ -249,14 +249,14 @@ static void linears(void **state)
     }
 }
 
-/* As floats the weights would be eight times their size. */
+/* As floats, the weights would have eight times their size. */
 static void stay_packed(void **state)
 {
     static struct linear linear = { .type = 0, .block = 32 };
 
     (void)state;
     if (is_below_avx2())
-        skip(); /* there they become floats */
+        skip(); /* on these CPUs the weights are floats */
     for (linear.form = 0; linear.form < FORMS; linear.form++) {
         inlay_plan_info plan = { .struct_size = sizeof plan };
         static const float x[K];
@@ -273,8 +273,8 @@ static void stay_packed(void **state)
     }
 }
 
-/* Rows that have no integers are sums of floats, and do not disturb those beside them: few rows and many, with
- * activations as floats, in 16 bits and in 8. */
+/* Rows that cannot be converted to integers are float sums, and do not affect the rows next to them: with few rows and
+ * many, with activations as floats, in 16 bits and in 8. */
 static void not_finite(void **state)
 {
     enum { ROWS = 13 };
@@ -419,7 +419,7 @@ static void mat_mul_nbits(void **state)
     }
 }
 
-/* Two numbers of a table in a byte, the first in the high half, blocks over the whole of [N, K]. */
+/* Two table indexes per byte, the first in the high nibble; blocks over all of [N, K]. */
 static void bnb4(void **state)
 {
     static const double nf4[] = { -1.0,
@@ -478,7 +478,7 @@ static void bnb4(void **state)
     }
 }
 
-/* Rows 2, -1 and 0 of a table. kind 0: int4, 1: uint8 of 4 bits, 2: of 8 bits. */
+/* Rows 2, -1 and 0 of a table. kind 0: int4, 1: uint8 with 4 bits, 2: uint8 with 8 bits. */
 static void gathered(void **state)
 {
     enum { ROWS = 5, COLUMNS = 40, BLOCK = 16, BLOCKS = 3 };

@@ -1,4 +1,5 @@
-/* Normalisations by constants, with a residual before them, and by the mean square, on cpu against the reference. */
+/* Normalisations with constant operands, with a residual before them, and by the mean square, on cpu compared with the
+ * reference. */
 #include "region_provider.h"
 #include "graph_script.h"
 #include "session/session.h"
@@ -29,7 +30,7 @@ static void expect_same(const char *script, const char *op_type, const char *thr
         script_feed(&rig[i], 3);
         rig_run(&rig[i]);
     }
-    if (REGION_HAS_LIBRARY || strcmp(op_type, "LRN") != 0) /* which a library alone has a kernel for */
+    if (REGION_HAS_LIBRARY || strcmp(op_type, "LRN") != 0) /* only a library has a kernel for LRN */
         assert_string_equal(provider_of(&rig[0], op_type), REGION);
     for (uint32_t o = 0; o < inlay_session_output_count(rig[1].session); o++) {
         inlay_value *got = inlay_context_output(rig[0].context, o), *want = inlay_context_output(rig[1].context, o);
@@ -45,7 +46,7 @@ static void expect_same(const char *script, const char *op_type, const char *thr
     rig_close(&rig[1]);
 }
 
-/* Constants of a normalisation; no variance is negative. */
+/* Constants of a BatchNormalization; no variance is negative. */
 #define BATCH(n) "g = [" n "]\nb = [" n "]\nm = [" n "]\nu = [" n "]\nv = Abs(u)\n"
 
 static void against_reference(void **state)
@@ -97,7 +98,7 @@ static void against_reference(void **state)
     }
 }
 
-/* Normalisations that are spelled out, at level 0 and fused, on both providers: the same bits. */
+/* Normalisations as separate nodes, at level 0 and fused, on both providers: the bits must be equal. */
 static void fused_bits(void **state)
 {
     static const char *const scripts[] = {
@@ -134,7 +135,7 @@ static void fused_bits(void **state)
 
                 assert_int_equal(inlay_value_bytes(got), inlay_value_bytes(want));
                 if (memcmp(inlay_value_data(got), inlay_value_data(want), inlay_value_bytes(want)) != 0)
-                    fail_msg("other bits at level %d on %s in\n%s", k % 2 * 99, k < 2 ? "reference" : REGION,
+                    fail_msg("the bits differ at level %d on %s in\n%s", k % 2 * 99, k < 2 ? "reference" : REGION,
                              scripts[i]);
             }
         }

@@ -1,4 +1,4 @@
-/* What lies in memory of a model's file: weights that were packed are not read again, by runs or by prices. */
+/* Resident memory of a mapped model file: neither runs nor cost estimates read weights again after they are packed. */
 #include "region_provider.h"
 #include "../cache/folder.h"
 #include "../cache/model.h"
@@ -18,7 +18,7 @@ static void half_weights(struct wire *wire, const char *name, const int64_t *dim
     wire_end(wire, mark);
 }
 
-/* Products by constants, one after the other: [?, SIDE] -> [?, SIDE], with weights of 4 MB each, or half as much. */
+/* A sequence of MatMuls by constants: [?, SIDE] -> [?, SIDE], with weights of 4 MB each, or of half the size. */
 static struct wire products(bool half)
 {
     static const int64_t dims[] = { SIDE, SIDE };
@@ -46,7 +46,7 @@ static struct wire products(bool half)
     return wire;
 }
 
-/* KiB of the file that are in this process's memory. */
+/* KiB of the file that are resident in this process. */
 static long resident_kib(const char *path)
 {
     FILE *file = fopen("/proc/self/smaps", "r");
@@ -81,7 +81,7 @@ static void run_twice(bool half)
     free(wire.bytes);
     for (int i = 0; i < SIDE; i++)
         x[i] = (float)(i % 17) / 17;
-    for (int time = 0; time < 2; time++) { /* packs made, and found */
+    for (int time = 0; time < 2; time++) { /* packs are made, then found in the cache */
         inlay_options *options = NULL;
         struct rig rig = { .session = NULL };
 
@@ -97,7 +97,7 @@ static void run_twice(bool half)
         assert_int_equal(inlay_context_plan(rig.context, &plan), INLAY_OK);
         assert_true(plan.predicted_ns > 0);
         if (resident_kib(path) > whole / 8)
-            fail_msg("%ld of %ld KiB are in memory", resident_kib(path), whole);
+            fail_msg("%ld of %ld KiB of the file are resident", resident_kib(path), whole);
         inlay_context_destroy(rig.context);
         inlay_session_destroy(rig.session);
     }

@@ -1,6 +1,6 @@
-/* Products in pairs (pairs.h) against sums in double: sizes around the edges of blocks, panels and parts, weights as
- * they may lie, what is done behind a product, units in any order; numbers for which pairs as they stand would be
- * wrong; and numbers that are none. */
+/* Winograd's inner product (pairs.h), compared with sums in double: sizes around the edges of blocks, panels and parts,
+ * all layouts of weights, epilogues, units in any order; values for which the plain formula would fail; and NaN and
+ * infinity. */
 #include "weights/pairs_weights.h"
 #include "convolution/tiles.h"
 #include "cmocka_all.h"
@@ -68,7 +68,7 @@ static void teardown(struct product *product)
 
 enum { PLAIN, BIAS, ONTO, ONTO_AND_BIAS, RESIDUAL, CLAMPED, GATED, MODES };
 
-/* What is done behind the product; posts: [4]. */
+/* Sets the epilogue of mode `mode`; posts: [4]. */
 static void behind(const struct product *product, int mode, sgemm_job *job, sgemm_post *posts)
 {
     job->posts = posts;
@@ -104,7 +104,7 @@ static double expected(const struct product *product, int mode, int64_t i, int64
     return mode == GATED ? (sum < 0 ? 0.25 * sum : sum) * product->other[i * product->n + j] : sum;
 }
 
-/* The product, from the last unit to the first, by two workers in turns. The caller frees it. */
+/* Runs the units from the last to the first, alternating between two workers. The caller frees the result. */
 static float *run(const struct product *product, int mode)
 {
     sgemm_post posts[4];
@@ -141,7 +141,7 @@ static void check(const struct product *product, int mode)
             const float got = c[i * product->c_row + j];
             double want;
 
-            if (j >= product->n) { /* not its */
+            if (j >= product->n) { /* not an element of the result */
                 assert_true(got == product->c[i * product->c_row + j]);
                 continue;
             }
@@ -175,7 +175,7 @@ static void sizes(void **state)
             }
 }
 
-/* Weights of a convolution: k counts places of the window, each with all channels. */
+/* Weights of a convolution: k counts taps of the window, each with all channels. */
 static void windows(void **state)
 {
     enum { OUT = 70, IN = 37, PLACES = 6 };
@@ -209,8 +209,8 @@ static float power(uint64_t *seed, int most)
     return ldexpf(1, (int)(noise(seed) * (float)most));
 }
 
-/* Numbers for which a sum of (a + b)(c + d) as it stands loses everything: rows of other sizes than columns, rows far
- * from zero, sizes that differ from row to row and from column to column, few elements that are larger than all others
+/* Values for which a plain sum of (a + b)(c + d) loses all digits: rows of other magnitudes than columns, rows far from
+ * zero, magnitudes that differ between rows and between columns, a few elements that are larger than all others
  * together. */
 static void spoil(struct product *product, int kind)
 {
@@ -226,7 +226,7 @@ static void spoil(struct product *product, int kind)
             if (kind == 4 && k % 97 == 5)
                 *input *= 1000;
             if (kind == 5)
-                *input = 3; /* all mean */
+                *input = 3; /* a constant row */
         }
     }
     for (int64_t j = 0; j < product->n; j++) {
@@ -238,7 +238,7 @@ static void spoil(struct product *product, int kind)
     pack(product, false);
 }
 
-/* The error beside what rows and columns are large, which is what a sum's own is measured by. */
+/* The error relative to the norms of row and column, which bound the error of a plain sum. */
 static void exact(void **state)
 {
     (void)state;
@@ -269,7 +269,7 @@ static void exact(void **state)
     }
 }
 
-/* Rows of normal floats whose squares are zero are no rows of zeros. */
+/* Rows of normal floats whose squares underflow are not treated as zero rows. */
 static void small_rows(void **state)
 {
     static const float sizes[] = { 1e-15f, 1e-20f, 1e-25f, 1e-30f, 1e-35f };
@@ -300,7 +300,8 @@ static void small_rows(void **state)
     }
 }
 
-/* A row or a column that is not finite, or that squares can't measure, is summed as written; others are as ever. */
+/* Rows and columns with NaN or infinity, or whose squares overflow or underflow, are summed directly; others are not
+ * affected. */
 static void not_finite(void **state)
 {
     static const float odd[] = { NAN, INFINITY, -INFINITY, 1e30f, 1e-30f, 0 };

@@ -1,5 +1,5 @@
-/* Split and Slice as views, before every kind of reader, and views of what is transposed or a part, against the
- * reference. */
+/* Split and Slice as views, before every kind of reader, and views of transposed tensors and of parts, compared with
+ * the reference. */
 #include "region_provider.h"
 #include "graph_script.h"
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Operators of 8-bit integers on cpu against the reference: convolutions and products over types, zero points,
- * scales, pads, groups and sizes, and random networks between DequantizeLinear and QuantizeLinear. */
+/* 8-bit integer operators on cpu, compared with the reference: convolutions and GEMMs over types, zero points, scales,
+ * pads, groups and sizes, and random networks between DequantizeLinear and QuantizeLinear. */
 #include "loops.h"
 #include "region_provider.h"
 #include "region_models.h"
@@ -25,7 +25,7 @@ static const char *ints(region_model *model, int dtype, uint32_t rank, const int
     return model->name;
 }
 
-/* A list of inputs being put together. */
+/* A comma-separated list of inputs. */
 struct list {
     char text[256];
 };
@@ -49,7 +49,7 @@ static int64_t lowest(int dtype)
     return dtype == S8 ? -128 : 0;
 }
 
-/* A zero point: mostly somewhere in the middle, now and then at the end. */
+/* Adds a zero point: usually in the middle of the range, sometimes at its end. */
 static void put_zero(region_model *model, struct list *list, int dtype, uint32_t rank, int64_t count, bool plain)
 {
     int64_t middle = lowest(dtype) + 128, at = plain ? lowest(dtype) : middle;
@@ -128,7 +128,8 @@ static void run(struct rig *rig, inlay_value *value)
         fail_msg("%s", diag.text);
 }
 
-/* Both sessions on one input: no element further away than `most`, not more than a `share` of them above `least`. */
+/* Runs both sessions on one input: no element may differ by more than `most`, and at most a `share` of them by more
+ * than `least`. */
 static void agree(struct rig *ours, struct rig *theirs, int dtype, uint32_t rank, const int64_t *dims, uint64_t seed,
                   double most, double least, double share, const char *what)
 {
@@ -185,8 +186,8 @@ static void put_scale_of_conv(region_model *model, struct list *list, uint32_t r
         put(list, model_constant(model, rank, &count, 0, 0.03125f));
 }
 
-/* QLinearConv, now and then with bounds behind it, or with scales that are powers of two: many of its results lie
- * between two integers then, and are even ones ahead of the zero point. */
+/* QLinearConv, sometimes with a Clip after it, or with scales that are powers of two: then many results are ties, which
+ * round to even before the zero point is added. */
 static void one_conv(uint64_t seed)
 {
     static const int64_t widths[] = { 1, 3, 8, 16, 20, 33, 72, 100 };
@@ -206,7 +207,7 @@ static void one_conv(uint64_t seed)
         group = out = in;
     else if (in % 4 == 0 && roll(&dice, 0, 1))
         group = 4, out = 4 * (out + 3);
-    if (seed % 20 == 2) /* few filters a group */
+    if (seed % 20 == 2) /* few filters per group */
         group = 4, in = 32, out = 4 * roll(&dice, 1, 3);
     x[0] = roll(&dice, 1, 2);
     x[1] = in;
@@ -261,7 +262,38 @@ static void one_conv(uint64_t seed)
     against_reference(&model, seed, x_type, 2 + spatial, x, 0, 0, 1, "convolution");
 }
 
-/* ConvInteger, alone or as dynamic quantization makes it. */
+/* QLinearConv with windows of k x 1, whose output rows are contiguous, and images of many pixels. */
+static void tall_windows(void **state)
+{
+    static const int64_t x[] = { 1, 64, 40, 40 }, w[] = { 32, 64, 3, 1 }, pads[] = { 1, 0, 1, 0 }, one = 1;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        const int64_t dilations[] = { 1 + (int64_t)(seed / 2 % 2), 1 };
+        struct list list = { "" };
+        region_model model;
+        wire_mark graph, node;
+        uint32_t y;
+
+        graph = open_graph(&model, seed, U8, "1,64,40,40");
+        put_tensor(&list, 0);
+        put_scale_of_conv(&model, &list, 0, 1, 0.02f);
+        put_zero(&model, &list, U8, 0, 1, false);
+        put(&list, ints(&model, S8, 4, w, -128, 127));
+        put_scale_of_conv(&model, &list, 0, 1, 0.01f);
+        put(&list, ints(&model, S8, 0, &one, 0, 0));
+        put_scale_of_conv(&model, &list, 0, 1, 0.3f);
+        put_zero(&model, &list, U8, 0, 1, false);
+        node = model_node(&model, "QLinearConv", list.text, &y);
+        rig_attr_ints(&model.wire, "dilations", 2, dilations);
+        rig_attr_ints(&model.wire, "pads", 4, pads);
+        wire_end(&model.wire, node);
+        close_graph(&model, graph, y, U8);
+        against_reference(&model, seed, U8, 4, x, 0, 0, 1, "convolution with a tall window");
+    }
+}
+
+/* ConvInteger, alone or in the pattern of dynamic quantization. */
 static void one_integer_conv(uint64_t seed)
 {
     region_model model;
@@ -324,7 +356,7 @@ static void convolutions(void **state)
 
 /* ------------------------------------------------------------------ products */
 
-/* MatMulInteger, alone or as part of what dynamic quantization makes of a MatMul. */
+/* MatMulInteger, alone or in the pattern into which dynamic quantization converts a MatMul. */
 static void one_product(uint64_t seed)
 {
     region_model model;
@@ -422,7 +454,7 @@ static void products(void **state)
 
 struct network {
     region_model model;
-    float scale; /* of the last tensor, which has bytes */
+    float scale; /* of the last quantized tensor */
     int type;
 };
 
@@ -436,7 +468,7 @@ static uint32_t linear(struct network *network, const char *op, uint32_t x, floa
     return model_plain(&network->model, op, list.text);
 }
 
-/* Q and DQ of x. */
+/* QuantizeLinear and DequantizeLinear of x. */
 static uint32_t through_bytes(struct network *network, uint32_t x, float scale)
 {
     int64_t zero;
@@ -448,7 +480,7 @@ static uint32_t through_bytes(struct network *network, uint32_t x, float scale)
                   network->type, zero);
 }
 
-/* Constant weights behind DequantizeLinear, with a scale for each index of the axis. */
+/* Constant weights with DequantizeLinear, with one scale per index of the axis. */
 static void put_weights(struct network *network, struct list *list, uint32_t rank, const int64_t *dims, int64_t axis,
                         float size)
 {
@@ -531,7 +563,7 @@ static void one_network(uint64_t seed)
         y = model_plain(&network.model, "Gemm", list.text);
     }
     close_graph(&network.model, mark, y, INLAY_FLOAT);
-    /* A step of the scale each, and what that becomes in the layers behind. */
+    /* One step of the scale per layer, and its effect on the layers after it. */
     against_reference(&network.model, seed, INLAY_FLOAT, 4, x, 0.03 * (1 + steps), 1e-5,
                       seed % 3 == 0 ? 1 : 0.03 * steps, "network");
 }
@@ -545,7 +577,7 @@ static void networks(void **state)
 
 /* ------------------------------------------------------------------ convolutions that end in floats */
 
-/* Weights around any zero point, one scale or one a filter. */
+/* Weights with any zero point, with one scale or one per filter. */
 static void put_any_weights(struct network *network, struct list *list, const int64_t *dims, bool centred)
 {
     region_model *model = &network->model;
@@ -566,7 +598,8 @@ static void put_any_weights(struct network *network, struct list *list, const in
     put_tensor(list, y);
 }
 
-/* Behind the convolution: nothing, a function, scale and shift, the input, another one, bytes. */
+/* Adds what follows the convolution: nothing, a function, scale and shift, the input, another tensor, or
+ * QuantizeLinear. */
 static uint32_t ending(struct network *network, uint32_t x, uint32_t y, int64_t channels, bool same, double *most)
 {
     static const char *const functions[] = { "Relu", "HardSwish", "Sigmoid", "Tanh" };
@@ -603,7 +636,8 @@ static void one_float_conv(uint64_t seed)
                   size = roll(&dice, 1, 3);
     const int64_t w[] = { out, depthwise ? 1 : in, size, size }, pads[] = { size / 2, size / 2, size / 2, size / 2 };
     const int64_t stride = roll(&dice, 1, 2), strides[] = { stride, stride }, x[] = { roll(&dice, 1, 2), in, 9, 11 };
-    double most = centred && (!depthwise || in >= 16) ? 0 : 1e-5; /* AVX2 has no loops for so few single channels */
+    double most =
+        centred && (!depthwise || in >= 16) ? 0 : 1e-5; /* AVX2 has no depthwise int8 kernel for so few channels */
     char dims[32];
     struct list list = { "" };
     wire_mark mark, c;
@@ -622,7 +656,7 @@ static void one_float_conv(uint64_t seed)
     wire_end(&model->wire, c);
     y = ending(&network, 0, y, out, stride == 1 && out == in && size % 2 == 1, &most);
     if (is_below_avx2())
-        most = 5e-4; /* no loops of bytes: sums of up to a thousand floats, which are not fused */
+        most = 5e-4; /* no int8 kernel: float sums of up to a thousand terms without fused multiply-add */
     if (bytes)
         y = through_bytes(&network, y, 0.05f);
     close_graph(model, mark, y, INLAY_FLOAT);
@@ -651,8 +685,9 @@ static void float_convolutions(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(convolutions), cmocka_unit_test(products),
-                                        cmocka_unit_test(networks), cmocka_unit_test(float_convolutions) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(convolutions), cmocka_unit_test(tall_windows),
+                                        cmocka_unit_test(products), cmocka_unit_test(networks),
+                                        cmocka_unit_test(float_convolutions) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
-/* Reductions over axes of one element, which oneDNN does not take for reductions, and what stands behind them. */
-#define BESIDE_MOST 1e-6f
-#include "beside.h"
+/* Reductions over axes of one element, for which oneDNN has no reduction, and ops after them. */
+#define COMPARE_TOLERANCE 1e-6f
+#include "compare.h"
 
 static void expect_equal(const char *script)
 {
-    beside_expect(&(beside_row){ NULL, script }, 13, NULL);
+    compare_expect(&(compare_case){ NULL, script }, 13, NULL);
 }
 
 static void one_element(void **state)
@@ -17,8 +17,8 @@ static void one_element(void **state)
     expect_equal("x : 4,N\ny = ReduceMean(x) axes=-1, keepdims=1\n-> y");
 }
 
-/* Rows of a sequence whose elements a Transpose, which moves nothing, has left apart. */
-static void turned(void **state)
+/* Rows of a sequence that a Transpose, which moves no elements, has made strided. */
+static void after_transpose(void **state)
 {
     (void)state;
     expect_equal("x : 2,70,5\na = Neg(x)\nt = Transpose(a) perm=0,2,1\nd = Exp(t)\ny = ReduceMean(d) axes=-1,\n-> y");
@@ -29,7 +29,7 @@ static void turned(void **state)
     expect_equal("x : N,7,5\na = Neg(x)\nt = Transpose(a) perm=0,2,1\ny = ReduceMax(t) axes=-1,\n-> y");
 }
 
-/* Every reduction over every set of axes: rows, columns, axes apart; what is not finite, and nothing. */
+/* Every reduction over every set of axes: rows, columns, separate axes; with NaN and infinity, and of empty tensors. */
 static void feed_odd(struct rig *rig)
 {
     script_feed_odd(rig, 11, 0.05f);
@@ -53,17 +53,17 @@ static void all_axes(void **state)
             (void)snprintf(op, sizeof op, "Reduce%s", ops[o]);
             (void)snprintf(script, sizeof script, "x : 2,6,5,3\n%sy = %s(%s) axes=%s keepdims=%d\n-> y", first[a % 3],
                            op, a % 3 == 0 ? "x" : "t", axes[a], (int)(a % 2));
-            beside_expect(&(beside_row){ strcmp(ops[o], "Sum") == 0 ? NULL : op, script }, 12,
-                          a % 3 == 2 || strcmp(ops[o], "Prod") == 0 ? NULL : feed_odd);
+            compare_expect(&(compare_case){ strcmp(ops[o], "Sum") == 0 ? NULL : op, script }, 12,
+                           a % 3 == 2 || strcmp(ops[o], "Prod") == 0 ? NULL : feed_odd);
         }
-    beside_expect(&(beside_row){ "ReduceLogSum", "x : 3,N,70\na = Abs(x)\ny = ReduceLogSum(a) axes=1,\n-> y" }, 13,
-                  NULL);
-    beside_expect(&(beside_row){ "ReduceMax", "x : 3,90\ny = ReduceMax(x) axes=1,\nz = ReduceMin(x) keepdims=0\n"
-                                              "-> y, z" },
-                  13, feed_odd);
+    compare_expect(&(compare_case){ "ReduceLogSum", "x : 3,N,70\na = Abs(x)\ny = ReduceLogSum(a) axes=1,\n-> y" }, 13,
+                   NULL);
+    compare_expect(&(compare_case){ "ReduceMax", "x : 3,90\ny = ReduceMax(x) axes=1,\nz = ReduceMin(x) keepdims=0\n"
+                                                 "-> y, z" },
+                   13, feed_odd);
 }
 
-static void nothing(void **state)
+static void empty_tensors(void **state)
 {
     static const char *const ops[] = { "Sum", "Prod", "L1", "L2", "SumSquare", "Min", "Max", "LogSumExp", "LogSum" };
     char script[96];
@@ -71,14 +71,14 @@ static void nothing(void **state)
     (void)state;
     for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
         (void)snprintf(script, sizeof script, "x : 3,N,2\ny = Reduce%s(x) axes=1,\nz = Neg(y)\n-> z", ops[o]);
-        beside_expect(&(beside_row){ NULL, script }, 12, feed_nothing);
+        compare_expect(&(compare_case){ NULL, script }, 12, feed_nothing);
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(one_element), cmocka_unit_test(turned),
-                                        cmocka_unit_test(all_axes), cmocka_unit_test(nothing) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(one_element), cmocka_unit_test(after_transpose),
+                                        cmocka_unit_test(all_axes), cmocka_unit_test(empty_tensors) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* The loops of sgemm.h against sums in double: sizes around the edges of blocks and panels, rows with gaps, a bias or a
- * start from C, every function, units run in any order; the error of long sums, there and in the tiles of tiles.h. */
+/* The kernels of sgemm.h, compared with sums in double: sizes around the edges of blocks and panels, rows with gaps,
+ * a bias or an initial C, every function, units in any order; and the error of long sums, also with the tiles of
+ * tiles.h. */
 #include "matrix/sgemm.h"
 #include "convolution/tiles.h"
 #include "cmocka_all.h"
@@ -12,7 +13,7 @@ struct product {
     float *a, *weights, *b, *bias, *c, *other;
 };
 
-/* b: w in panels; what is behind the last column is NaN, so that nobody uses it. */
+/* b: w packed in panels; the padding after the last column is NaN, to detect reads of it. */
 static void setup(struct product *product)
 {
     int64_t panels = (product->n + 63) / 64;
@@ -81,7 +82,7 @@ static double expected(const sgemm_post *post, double x, double o)
     }
 }
 
-/* Runs it from the last unit to the first and compares. mode: 0 = from zero, 1 = a bias, 2 = onto C. */
+/* Runs the units from the last to the first, and compares. mode: 0 = plain, 1 = with a bias, 2 = added to C. */
 static void check(const sgemm_kernel *kernel, struct product *product, int mode, const sgemm_post *post, int kind)
 {
     sgemm_job job = { .kernel = kernel,
@@ -120,7 +121,7 @@ static void check(const sgemm_kernel *kernel, struct product *product, int mode,
                          : mode == 2                 ? product->c[i * product->c_row + j]
                                                      : 0;
 
-            if (j >= product->n) { /* not its */
+            if (j >= product->n) { /* not an element of the result */
                 assert_true(got == product->c[i * product->c_row + j]);
                 continue;
             }
@@ -178,7 +179,7 @@ static void functions(void **state)
     teardown(&product);
 }
 
-/* Gelu over all that matters: the claim of gelu.h, and what is not finite. */
+/* Gelu over its whole range: the error bound of gelu.h, NaN and infinity. */
 static void gelu(void **state)
 {
     static const float special[] = { NAN, INFINITY, -INFINITY, 0, -1e30f, 1e30f, 1e-40f };
@@ -198,7 +199,8 @@ static void gelu(void **state)
             const double error = x > -2.5 ? 4e-7 * fabs(exact) : x > -5.8 ? 1e-5 * fabs(exact) : 1e-9;
 
             kernel->post(&post, &got, 1, 1, 1);
-            if (!(fabs(got - exact) <= error + (tanh_form ? 1e-15 : 0))) /* what 1 + tanh itself loses */
+            if (!(fabs(got - exact) <=
+                  error + (tanh_form ? 1e-15 : 0))) /* the error of 1 + tanh in the formula itself */
                 fail_msg("Gelu %d of %.9g is %.9g, not %.9g", tanh_form, x, (double)got, exact);
         }
         memcpy(y, special, sizeof y);
@@ -209,8 +211,8 @@ static void gelu(void **state)
     }
 }
 
-/* Scores of `rows` rows, at most 130 in each: row r sees seen + r of them. Row 2 is masked entirely, row 3 has a NaN
- * that it sees. */
+/* Scores of `rows` rows, at most 130 elements each: row r uses seen + r of them. Row 2 is fully masked, row 3 has a NaN
+ * among the used elements. */
 static void check_scores(const sgemm_kernel *kernel, int64_t rows, int64_t count, int64_t seen, bool masked)
 {
     const int64_t room = (count + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES;
@@ -275,7 +277,7 @@ static void scores(void **state)
             }
 }
 
-/* The error of sums in units of what is typical for them, sqrt(terms / 9): one chain of 12544 has 2e-6. */
+/* The error of sums relative to their typical magnitude, sqrt(terms / 9): a single chain of 12544 terms has 2e-6. */
 static void expect_exact(double squares, int64_t elements, int64_t terms, const char *what)
 {
     double error = sqrt(squares / (double)elements / ((double)terms / 9));
@@ -325,7 +327,7 @@ static void long_sums(void **state)
         }
 }
 
-/* One tile over several taps, with a residual in the place of the result or elsewhere, or none. */
+/* One tile over several taps, without a residual, or with one in the result's buffer or in another. */
 static void check_tile(const tile_set *set, int rows, int64_t columns, int64_t tap_count, int64_t depth, int residual)
 {
     const int64_t pixel = depth + 1, terms = tap_count * depth, size = (int64_t)rows * TILE_WIDTH;
@@ -356,7 +358,7 @@ static void check_tile(const tile_set *set, int rows, int64_t columns, int64_t t
             double sum = bias[j] + (residual != 0 ? (double)other[r * TILE_WIDTH + j] : 0.0);
             double got = c[r * TILE_WIDTH + j];
 
-            if (j >= columns) { /* not its */
+            if (j >= columns) { /* not an element of the result */
                 assert_true(c[r * TILE_WIDTH + j] == other[r * TILE_WIDTH + j]);
                 continue;
             }

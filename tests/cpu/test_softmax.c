@@ -1,7 +1,7 @@
-/* Softmax and LogSoftmax along every axis, in the versions that flatten and in those that don't, of what lies
- * row-major, transposed or as a convolution left it. */
+/* Softmax and LogSoftmax along every axis, in the versions that flatten and in the later ones, of tensors that are row-
+ * major, transposed or in a convolution's layout. */
 #include "region_provider.h"
-#include "beside.h"
+#include "compare.h"
 
 static void feed_odd(struct rig *rig)
 {
@@ -16,7 +16,7 @@ static void run(const char *tail, int64_t opset, bool odd)
         char script[256];
 
         (void)snprintf(script, sizeof script, tail, ops[o]);
-        beside_expect(&(beside_row){ ops[o], script }, opset, odd ? feed_odd : NULL);
+        compare_expect(&(compare_case){ ops[o], script }, opset, odd ? feed_odd : NULL);
     }
 }
 
@@ -53,7 +53,7 @@ static void shapes(void **state)
     run("x : 2,1000,130\ny = %s(x) axis=1\n-> y", 13, false);
 }
 
-/* What is certain has the logarithm 0, and what nearly is one that is small, not off by a rounding of 1. */
+/* For a probability of 1 the logarithm is 0; for one near 1 it is small, without the rounding error of 1. */
 static void feed_certain(struct rig *rig)
 {
     inlay_value *value = NULL;
@@ -63,11 +63,11 @@ static void feed_certain(struct rig *rig)
     rig_bind(rig, 0, value);
 }
 
-static void certain(void **state)
+static void exact_log_softmax(void **state)
 {
     struct rig rig =
-        beside_open("x : 2,3\ny = LogSoftmax(x) axis=1\nt = Transpose(x) perm=1,0\nz = LogSoftmax(t) axis=0\n-> y, z",
-                    13, REGION ",reference", "1", NULL);
+        compare_open("x : 2,3\ny = LogSoftmax(x) axis=1\nt = Transpose(x) perm=1,0\nz = LogSoftmax(t) axis=0\n-> y, z",
+                     13, REGION ",reference", "1", NULL);
 
     (void)state;
     feed_certain(&rig);
@@ -84,7 +84,8 @@ static void certain(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(axes), cmocka_unit_test(shapes), cmocka_unit_test(certain) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(axes), cmocka_unit_test(shapes),
+                                        cmocka_unit_test(exact_log_softmax) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
-/* Precision strict: which kernels run, whatever an option asks for, and that their sums are made in short chains. */
+/* Precision strict: which kernels run, with any value of option kernel, and that their sums have short chains. */
 #include "region_provider.h"
-#include "beside.h"
+#include "compare.h"
 #include "loops.h"
 #include "told.h"
 
-/* Layers of all kinds; those by constants that are no volumes have loops of our own where the CPU has AVX2. */
+/* Layers of all kinds; those with constant weights, except volumes, have built-in kernels on CPUs with AVX2. */
 static const struct {
     const char *script;
     bool ours;
@@ -16,7 +16,8 @@ static const struct {
     { "x : 1,256,14,14\nw = [512,256,1,1]\ny = Conv(x, w)\n-> y", true },
     { "x : 1,3,64,64\nw = [32,3,7,7]\ny = Conv(x, w) strides=2,2 pads=3,3,3,3\n-> y", true },
     { "x : 1,24,30,30\nw = [40,24,5,5]\ny = Conv(x, w) dilations=2,2\n-> y", true },
-    { "x : 1,40,3,3\nw = [40,40,3,3]\ny = Conv(x, w) pads=4,4,4,4 dilations=4,4\n-> y", true }, /* border, mostly */
+    { "x : 1,40,3,3\nw = [40,40,3,3]\ny = Conv(x, w) pads=4,4,4,4 dilations=4,4\n-> y",
+      true }, /* most taps are in the padding */
     { "x : 1,64,20,20\nw = [64,1,3,3]\ny = Conv(x, w) group=64 pads=1,1,1,1\n-> y", true },
     { "x : 1,64,20,20\nw = [64,1,5,5]\ny = Conv(x, w) group=64 strides=2,2 pads=2,2,2,2\n-> y", true },
     { "x : 1,64,20,20\nw = [64,16,3,3]\ny = Conv(x, w) group=4 pads=1,1,1,1\n-> y", true },
@@ -36,11 +37,11 @@ static const char *const options[] = { "auto",   "tiles",   "winograd_4x4", "win
                                        "groups", "rows",    "library",      "library_blocked", "library_winograd",
                                        "gemm",   "pairs",   "packed",       "packed_pairs",    "inner_product",
                                        "plain",  "batched", "matmul" };
-/* Plain sums, our own in chains as short as strict wants, and the library's. */
+/* Kernels with plain sums: built-in ones, with the short chains of strict, and the library's. */
 static const char *const own[] = { "tiles", "depthwise", "planes", "rows", "groups", "gemm", "packed", "batched" };
 static const char *const library[] = { "library", "library_blocked", "inner_product", "plain", "matmul" };
 
-/* Are there loops of our own for this CPU, as far as the process may use it? */
+/* Does this process have built-in kernels for this CPU? */
 static bool has_loops(void)
 {
 #if defined(__x86_64__)
@@ -68,7 +69,7 @@ static struct rig open_as(const char *script, const char *providers, const char 
                                                   "precision", precision, option, value, NULL });
 }
 
-/* All kernels that are told of are plain; *count grows by how many there are. */
+/* Checks that all kernels in the explanation are plain; adds their number to *count. */
 static void expect_plain(const char *script, const char *kernel, bool ours, int *count)
 {
     static const char mark[] = "\"kernel\": {\"name\": \"";
@@ -86,7 +87,7 @@ static void expect_plain(const char *script, const char *kernel, bool ours, int 
         n = strcspn(at, "\"");
         if (!is_one_of(at, n, own, sizeof own / sizeof *own) &&
             (ours || !is_one_of(at, n, library, sizeof library / sizeof *library)))
-            fail_msg("with kernel %s, '%.*s' runs under strict in\n%s", kernel, (int)n, at, script);
+            fail_msg("with kernel %s, '%.*s' runs with precision strict in\n%s", kernel, (int)n, at, script);
     }
     told_free(&told);
     rig_close(&rig);
@@ -102,16 +103,16 @@ static void plain_sums_alone(void **state)
             int found = 0;
 
             if (!region_has_kernel(options[k]) || (!REGION_HAS_LIBRARY && !layers[i].ours))
-                continue; /* volumes, which a library alone has a kernel for */
+                continue; /* volumes, for which only a library has a kernel */
             expect_plain(layers[i].script, options[k], layers[i].ours && has_loops(), &found);
             if (found != 1)
-                fail_msg("%d kernels are told of in\n%s", found, layers[i].script);
+                fail_msg("the explanation names %d kernels, not 1, in\n%s", found, layers[i].script);
         }
 }
 
 /* ------------------------------------------------------------------ chains */
 
-/* A product [m, k] by [k, n], or a convolution by windows of `side` x `side` of `in` channels in each of `groups`. */
+/* A GEMM [m, k] by [k, n], or a convolution with windows of `side` x `side` of `in` channels in each of `groups`. */
 struct sums {
     const char *script; /* its outputs are y, w and x */
     int64_t groups, in, out, side;
@@ -122,7 +123,8 @@ static const float *output(const struct rig *rig, uint32_t i)
     return inlay_value_data(inlay_context_output(rig->context, i));
 }
 
-/* The root of the mean square of errors beside sums in double, each beside the magnitudes of its terms. */
+/* The root mean square of the errors compared with sums in double, each relative to the sum of its terms'
+ * magnitudes. */
 static double error_of(const struct rig *rig, const struct sums *sums)
 {
     const inlay_value *x_value = inlay_context_output(rig->context, 2),
@@ -171,12 +173,13 @@ static double error_by(const struct sums *sums, const char *providers, const cha
 #define MORE "u = Identity(x)\n-> y, v, u"
 #define ENDING "v = Identity(w)\n" MORE
 
-/* Sums of some hundred terms: strict is off by what short chains are, and by much less than in one chain. */
+/* Sums of a few hundred terms: with strict, the error is that of short chains, and much smaller than that of one
+ * chain. */
 static void short_chains(void **state)
 {
     static const struct {
         struct sums sums;
-        const char *kernel; /* NULL: of any provider */
+        const char *kernel; /* NULL: with any provider */
     } rows[] = {
         { { "x : 40,768\nw = [768,150]\ny = MatMul(x, w)\n" ENDING, 1, 768, 150, 0 }, "packed" },
         { { "x : 40,768\nz : 768,150\ny = MatMul(x, z)\nv = Identity(z)\n" MORE, 1, 768, 150, 0 }, "batched" },
@@ -191,7 +194,7 @@ static void short_chains(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct sums *sums = &rows[i].sums;
-        const double most = 1.2; /* eps; in chains of 384 it is 2 and more, for terms of one sign */
+        const double most = 1.2; /* in units of eps; with chains of 384 terms it is 2 and more, for terms of one sign */
 
         for (int provider = has_loops() ? 0 : 1; provider < 3; provider++) {
             const double strict =

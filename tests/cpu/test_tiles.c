@@ -1,8 +1,8 @@
-/* Convolutions of our own against the reference: windows, strides, dilations and pads by chance, one group or one
- * channel a group, with residuals, functions and factors for channels around them. */
-#define BESIDE_MOST 6e-6f
+/* Built-in convolutions, compared with the reference: random windows, strides, dilations and pads, one group or
+ * depthwise, with residuals, functions and per-channel factors around them. */
+#define COMPARE_TOLERANCE 6e-6f
 #include "region_provider.h"
-#include "beside.h"
+#include "compare.h"
 
 struct dice {
     uint32_t state;
@@ -14,7 +14,7 @@ static int roll(struct dice *dice, int low, int high)
     return low + (int)((dice->state >> 8) % (uint32_t)(high - low + 1));
 }
 
-/* What comes behind the convolution `k`; makes y. */
+/* The ops after the convolution `k`; they compute y. */
 static const char *const endings[] = {
     "y = Relu(k)\n-> y",
     "y = Clip(k, lo, hi)\n-> y",
@@ -37,10 +37,10 @@ static void expect_conv(int images, int in, int height, int width, int out, int 
                    images, in, height, width, out, in / group, kernel[0], kernel[1], out, out, in / group, kernel[0],
                    kernel[1], stride[0], stride[1], dilation[0], dilation[1], pads[0], pads[1], pads[2], pads[3], group,
                    stride[0], stride[1], dilation[0], dilation[1], pads[0], pads[1], pads[2], pads[3], group, ending);
-    beside_expect(&(beside_row){ "Conv", script }, 17, NULL);
+    compare_expect(&(compare_case){ "Conv", script }, 17, NULL);
 }
 
-static void by_chance(void **state)
+static void random_convolutions(void **state)
 {
     struct dice dice = { 7 };
 
@@ -64,7 +64,7 @@ static void by_chance(void **state)
     }
 }
 
-/* Last panels of any width by tiles, of even and odd depths, short sums and long ones. */
+/* Last panels of any width, with even and odd depths, short sums and long ones. */
 static void narrow(void **state)
 {
     static const int outs[] = { 1, 7, 8, 9, 16, 17, 23, 24, 25, 40, 56 }, ins[] = { 2, 11, 64, 800 };
@@ -87,19 +87,19 @@ static void narrow(void **state)
             a = rig_open(&wire,
                          (const char *const[]){ "providers", REGION ",reference", "policy", "priority", "intra_threads",
                                                 out_index % 2 ? "1" : "2", REGION ".kernel", "tiles", NULL });
-            b = beside_open(script, 17, "reference", "1", NULL);
+            b = compare_open(script, 17, "reference", "1", NULL);
             script_feed(&a, 1);
             script_feed(&b, 1);
             rig_run(&a);
             rig_run(&b);
-            beside_compare(&a, &b, script);
+            compare_outputs(&a, &b, script);
             rig_close(&a);
             rig_close(&b);
         }
     }
 }
 
-/* Windows of 3x3 at sizes that leave parts of Winograd's windows over. */
+/* Windows of 3x3 at sizes that do not fill Winograd's windows. */
 static void windows(void **state)
 {
     static const int three[] = { 3, 3 }, one[] = { 1, 1 };
@@ -118,7 +118,7 @@ static void windows(void **state)
 
 static void factors(void **state)
 {
-    static const beside_row rows[] = {
+    static const compare_case rows[] = {
         { NULL, "x : 1,20,12,9\nw = [20,20,1,1]\nv = [30,20,1,1]\np = GlobalAveragePool(x)\na = Conv(p, w)\n"
                 "s = Sigmoid(a)\nm = Mul(x, s)\ny = Conv(m, v)\n-> y" },
         { NULL, "x : 1,20,12,9\nw = [20,20,1,1]\nv = [30,20,1,1]\np = GlobalAveragePool(x)\na = Conv(p, w)\n"
@@ -134,13 +134,13 @@ static void factors(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        beside_expect(&rows[i], 17, NULL);
+        compare_expect(&rows[i], 17, NULL);
 }
 
-/* Parts of a concatenation that are made where they belong, and those that are not. */
+/* Parts of a concatenation that are written in place, and parts that are not. */
 static void parts(void **state)
 {
-    static const beside_row rows[] = {
+    static const compare_case rows[] = {
         { NULL, "x : 1,20,12,9\nw = [24,20,1,1]\nv = [16,20,3,3]\na = Conv(x, w)\nb = Conv(x, v) pads=1,1,1,1\n"
                 "d = Relu(b)\nc = Concat(a, d) axis=1\nu = [8,40,1,1]\ny = Conv(c, u)\n-> y" },
         { NULL, "x : 2,20,12,9\nw = [24,20,1,1]\na = Conv(x, w)\np = MaxPool(x) kernel_shape=3,3, pads=1,1,1,1\n"
@@ -158,12 +158,12 @@ static void parts(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        beside_expect(&rows[i], 17, NULL);
+        compare_expect(&rows[i], 17, NULL);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(by_chance), cmocka_unit_test(narrow),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(random_convolutions), cmocka_unit_test(narrow),
                                         cmocka_unit_test(windows), cmocka_unit_test(factors), cmocka_unit_test(parts) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

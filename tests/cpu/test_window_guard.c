@@ -1,7 +1,7 @@
-/* Winograd's convolutions on pictures that their transforms are bad at: each result is as near to the sum in double as
- * its own terms justify, whatever lies beside them, and is the same on any number of threads. */
+/* Winograd's convolutions on images that are hard for the transforms: each result is as near to the sum in double as
+ * its own terms justify, independent of its neighbours, and is the same on any number of threads. */
 #include "region_provider.h"
-#include "beside.h"
+#include "compare.h"
 #include "told.h"
 #include <float.h>
 
@@ -17,7 +17,7 @@ static float signed_noise(uint32_t *seed)
     return 2 * script_random(seed) - 1;
 }
 
-/* y and z: without and with an ending that has it all. */
+/* Outputs y and z: without and with an epilogue of all kinds of posts. */
 static const char *make_script(void)
 {
     static char text[W_COUNT * 16 + 512];
@@ -196,7 +196,8 @@ static const float *result(const struct rig *rig, uint32_t output)
     return inlay_value_data(inlay_context_output(rig->context, output));
 }
 
-/* By element: what a sum of so many terms of this size may lose, or what underflow takes from each of them. */
+/* Checks each element: the bound is the rounding error of a sum of this many terms of this magnitude, or the underflow
+ * of each of them. */
 static void expect_close(const struct rig *rig, const char *kernel, const char *picture)
 {
     const double share = 8 * FLT_EPSILON * sqrt(IN * TAPS), least = IN * TAPS * (double)FLT_TRUE_MIN;
@@ -217,10 +218,10 @@ static void expect_same(const struct rig *a, const struct rig *b, const char *ke
 {
     for (uint32_t o = 0; o < 3; o++)
         if (memcmp(result(a, o), result(b, o), Y_COUNT * sizeof(float)) != 0)
-            fail_msg("%s, %s: output %u has other bits on several threads", kernel, picture, o);
+            fail_msg("%s, %s: output %u has different bits on several threads", kernel, picture, o);
 }
 
-/* z and u are y with an ending. */
+/* z and u are y with an epilogue. */
 static void expect_ending(const struct rig *rig, const float *bias, const char *kernel, const char *picture)
 {
     for (int n = 0; n < Y_COUNT; n++) {
@@ -242,7 +243,7 @@ static void guarded(void **unused)
     uint32_t seed = 7;
 
     (void)unused;
-    for (int o = 0; o < OUT; o++) /* as script_model makes it */
+    for (int o = 0; o < OUT; o++) /* as script_model generates it */
         bias[o] = 0.5F + script_random(&seed);
     for (int i = 0; i < Y_COUNT; i++)
         residual[i] = signed_noise(&seed);
@@ -272,7 +273,7 @@ static void guarded(void **unused)
     }
 }
 
-/* The pictures are hard indeed: without the guard some would fail. */
+/* Without the guard, some images fail: so they are hard. */
 static void unguarded(void **unused)
 {
     const double share = 8 * FLT_EPSILON * sqrt(IN * TAPS);
@@ -286,7 +287,7 @@ static void unguarded(void **unused)
     (void)unused;
     if (inlay_session_explain_ex(rig.session, &how, told_keep, &told, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    if (strstr(told.data, "\"winograd_4x4\"") != NULL) { /* a CPU that has it */
+    if (strstr(told.data, "\"winograd_4x4\"") != NULL) { /* the CPU has Winograd kernels */
         bright_pixel();
         sum_exactly();
         feed(&rig);

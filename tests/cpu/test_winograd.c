@@ -1,4 +1,4 @@
-/* How far Winograd's convolutions are off with the weights at hand. */
+/* The measured error of Winograd's convolutions with given weights. */
 #include "choice/kernels.h"
 #include "convolution/tiles.h"
 #include <math.h>
@@ -6,11 +6,11 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-/* ------------------------------------------------------------------ errors with the weights at hand */
+/* ------------------------------------------------------------------ errors with given weights */
 
 enum { ORDINARY, NOTHING, WHOLE, CANCELLING, INFINITE, NOT_A_NUMBER, TINY, HUGE_ONES };
 
-/* Weights by number; CANCELLING: the second half of the input channels takes away what the first has given. */
+/* Weights of kind `kind`; CANCELLING: the second half of the input channels cancels the first. */
 static float weight(int kind, int64_t o, int64_t i, int64_t t, int64_t in)
 {
     const int64_t half = in / 2, like = kind == CANCELLING && i >= half ? i - half : i;
@@ -27,42 +27,42 @@ static float weight(int kind, int64_t o, int64_t i, int64_t t, int64_t in)
     return kind == TINY ? 1e-20f * w : kind == HUGE_ONES ? 1e20f * w : w;
 }
 
-/* free(): the caller's */
-static winograd_accuracy *trust_with(int kind, int64_t out, int64_t in, int64_t points)
+/* The caller frees the result. */
+static winograd_accuracy *measure_kind(int kind, int64_t out, int64_t in, int64_t points)
 {
     const int64_t dims[] = { out, in, 3, 3 };
     const cpu_state state = { .winograd = true };
-    char *odd = malloc((size_t)(out * in * 9) * sizeof(float) + 1); /* files align nothing */
-    winograd_accuracy *trust = malloc(winograd_accuracy_bytes(in));
+    char *odd = malloc((size_t)(out * in * 9) * sizeof(float) + 1); /* model files do not align tensors */
+    winograd_accuracy *accuracy = malloc(winograd_accuracy_bytes(in));
     int before = cpu_threads_set(1);
     memory_desc plain;
 
     assert_non_null(odd);
-    assert_non_null(trust);
+    assert_non_null(accuracy);
     for (int64_t k = 0; k < out * in * 9; k++) {
         float w = weight(kind, k / 9 / in, k / 9 % in, k % 9, in);
 
         memcpy(odd + 1 + (size_t)k * sizeof w, &w, sizeof w);
     }
     memory_desc_plain(&plain, 4, dims);
-    assert_true(winograd_measure_accuracy(&state, &plain, odd + 1, points, trust));
+    assert_true(winograd_measure_accuracy(&state, &plain, odd + 1, points, accuracy));
     cpu_threads_restore(before);
     free(odd);
-    return trust;
+    return accuracy;
 }
 
 static void expect_verdict(int kind, uint32_t verdict)
 {
     const cpu_state fast = { .fast = true }, usual = { .fast = false };
-    winograd_accuracy *trust = trust_with(kind, 33, 17, 6);
+    winograd_accuracy *accuracy = measure_kind(kind, 33, 17, 6);
     char text[100] = "";
 
-    assert_int_equal(trust->verdict, verdict);
-    assert_false(winograd_is_accurate(&usual, trust));
-    assert_false(winograd_is_accurate(&fast, trust));
-    winograd_explain_inaccuracy(&usual, trust, text, sizeof text);
+    assert_int_equal(accuracy->verdict, verdict);
+    assert_false(winograd_is_accurate(&usual, accuracy));
+    assert_false(winograd_is_accurate(&fast, accuracy));
+    winograd_explain_inaccuracy(&usual, accuracy, text, sizeof text);
     assert_true(strlen(text) > 10);
-    free(trust);
+    free(accuracy);
 }
 
 static void verdicts(void **unused)
@@ -89,23 +89,24 @@ static void errors(void **unused)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int64_t points = 4; points <= 6; points += 2) {
             const int64_t out = sizes[i][0], in = sizes[i][1];
-            winograd_accuracy *trust = trust_with(ORDINARY, out, in, points),
-                              *odd = trust_with(CANCELLING, out, in, points);
+            winograd_accuracy *accuracy = measure_kind(ORDINARY, out, in, points),
+                              *odd = measure_kind(CANCELLING, out, in, points);
 
-            if (!(trust->error > 1e-8 && trust->error < TILE_MOST_ERROR && trust->times_plain < TILE_MOST_TIMES &&
-                  trust->uneven > 0 && winograd_is_accurate(&state, trust)))
+            if (!(accuracy->error > 1e-8 && accuracy->error < TILE_MOST_ERROR &&
+                  accuracy->times_plain < TILE_MOST_TIMES && accuracy->uneven > 0 &&
+                  winograd_is_accurate(&state, accuracy)))
                 fail_msg("%lld by %lld, %lld points: off by %g, %g times a plain sum, %g uneven", (long long)out,
-                         (long long)in, (long long)points, trust->error, trust->times_plain, trust->uneven);
-            assert_true(odd->error > 5 * trust->error);
+                         (long long)in, (long long)points, accuracy->error, accuracy->times_plain, accuracy->uneven);
+            assert_true(odd->error > 5 * accuracy->error);
             for (int64_t c = 0; c < in; c++)
-                assert_true(trust->weight[c] > 0.5f && trust->weight[c] <= 1);
-            free(trust);
+                assert_true(accuracy->weight[c] > 0.5f && accuracy->weight[c] <= 1);
+            free(accuracy);
             free(odd);
         }
     }
 }
 
-/* A host that keeps one pack. */
+/* A host with a cache for one pack. */
 static struct {
     uint64_t data[64];
     uint64_t key[8], key_bytes;
@@ -133,7 +134,7 @@ static void keep(void *ctx, void *compile, const void *data)
     store.kept++;
 }
 
-static void kept_trust(void **unused)
+static void cached_accuracy(void **unused)
 {
     const int64_t dims[] = { 16, 16, 3, 3 };
     const inlay_ext_packs packs = { .struct_size = sizeof packs, .take = take, .keep = keep };
@@ -145,7 +146,7 @@ static void kept_trust(void **unused)
     cpu_constant later = { .bytes = first.bytes, .content_hash = 77 },
                  other = { .data = weights, .bytes = first.bytes };
     int before = cpu_threads_set(1);
-    const winograd_accuracy *trust = NULL, *again = NULL;
+    const winograd_accuracy *accuracy = NULL, *again = NULL;
     memory_desc plain;
 
     (void)unused;
@@ -153,16 +154,19 @@ static void kept_trust(void **unused)
     for (int64_t k = 0; k < 16 * 16 * 9; k++)
         weights[k] = weight(ORDINARY, k / 9 / 16, k / 9 % 16, k % 9, 16);
     memory_desc_plain(&plain, 4, dims);
-    assert_int_equal(cpu_constant_accuracy(&compiled, &first, &plain, 6, &trust, NULL), INLAY_OK);
+    assert_int_equal(cpu_constant_accuracy(&compiled, &first, &plain, 6, &accuracy, NULL), INLAY_OK);
     assert_int_equal(store.taken + store.kept, 2);
-    assert_int_equal(cpu_constant_accuracy(&compiled, &first, &plain, 6, &again, NULL), INLAY_OK); /* remembered */
-    assert_ptr_equal(again, trust);
+    assert_int_equal(cpu_constant_accuracy(&compiled, &first, &plain, 6, &again, NULL),
+                     INLAY_OK); /* found in the constant */
+    assert_ptr_equal(again, accuracy);
     assert_int_equal(store.taken + store.kept, 2);
-    assert_int_equal(cpu_constant_accuracy(&compiled, &later, &plain, 6, &again, NULL), INLAY_OK); /* found */
-    assert_ptr_not_equal(again, trust);
-    assert_memory_equal(again, trust, winograd_accuracy_bytes(16));
+    assert_int_equal(cpu_constant_accuracy(&compiled, &later, &plain, 6, &again, NULL),
+                     INLAY_OK); /* found in the cache */
+    assert_ptr_not_equal(again, accuracy);
+    assert_memory_equal(again, accuracy, winograd_accuracy_bytes(16));
     assert_int_equal(store.kept, 1);
-    assert_int_equal(cpu_constant_accuracy(&compiled, &other, &plain, 4, &again, NULL), INLAY_OK); /* has no name */
+    assert_int_equal(cpu_constant_accuracy(&compiled, &other, &plain, 4, &again, NULL),
+                     INLAY_OK); /* without a content hash: not cached */
     assert_int_equal(store.taken, 2);
     cpu_constant_deinit(&first);
     cpu_constant_deinit(&later);
@@ -174,7 +178,7 @@ static void kept_trust(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(verdicts), cmocka_unit_test(errors),
-                                        cmocka_unit_test(kept_trust) };
+                                        cmocka_unit_test(cached_accuracy) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,29 +1,30 @@
-/* Loops over bytes and what they stand for, see byte_loops.h. */
+/* The kernels of byte_loops.h for one instruction set. */
 #include "quantized/byte_loops.h"
+#include "inlay/check.h"
 #include "simd/vec.h"
 #include "simd/vecmath.h"
 
-static void from_u8(float *restrict output, const uint8_t *restrict input, int64_t n, float scale, float zero)
+static void from_u8(float *restrict output, const uint8_t *restrict input, int64_t count, float scale, float zero)
 {
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         output[i] = ((float)input[i] - zero) * scale;
 }
 
-static void from_s8(float *restrict output, const int8_t *restrict input, int64_t n, float scale, float zero)
+static void from_s8(float *restrict output, const int8_t *restrict input, int64_t count, float scale, float zero)
 {
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         output[i] = ((float)input[i] - zero) * scale;
 }
 
-static void dequantize(float *output, const void *input, bool is_signed, int64_t n, float scale, float zero)
+static void dequantize(float *output, const void *input, bool is_signed, int64_t count, float scale, float zero)
 {
     if (is_signed)
-        from_s8(output, input, n, scale, zero);
+        from_s8(output, input, count, scale, zero);
     else
-        from_u8(output, input, n, scale, zero);
+        from_u8(output, input, count, scale, zero);
 }
 
-/* Quotients beyond 2^18 end at the bounds of a byte whatever is added. */
+/* Quotients beyond 2^18 saturate with any zero point. */
 static inline float rounded(float quotient, float zero, float low, float high)
 {
     float q = quotient > -262144.0f ? quotient : -262144.0f;
@@ -33,29 +34,29 @@ static inline float rounded(float quotient, float zero, float low, float high)
     return q < high ? q : high;
 }
 
-static void to_u8(uint8_t *restrict output, const float *restrict input, int64_t n, float scale, float zero)
+static void to_u8(uint8_t *restrict output, const float *restrict input, int64_t count, float scale, float zero)
 {
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         output[i] = (uint8_t)(int32_t)rounded(input[i] / scale, zero, 0, 255);
 }
 
-static void to_s8(int8_t *restrict output, const float *restrict input, int64_t n, float scale, float zero)
+static void to_s8(int8_t *restrict output, const float *restrict input, int64_t count, float scale, float zero)
 {
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         output[i] = (int8_t)(int32_t)rounded(input[i] / scale, zero, -128, 127);
 }
 
-static void quantize(void *output, const float *input, bool is_signed, int64_t n, float scale, float zero)
+static void quantize(void *output, const float *input, bool is_signed, int64_t count, float scale, float zero)
 {
     if (is_signed)
-        to_s8(output, input, n, scale, zero);
+        to_s8(output, input, count, scale, zero);
     else
-        to_u8(output, input, n, scale, zero);
+        to_u8(output, input, count, scale, zero);
 }
 
 enum { LANES = 64 };
 
-static void range(const float *input, int64_t n, float *low, float *high)
+static void range(const float *input, int64_t count, float *low, float *high)
 {
     float lows[LANES], highs[LANES];
     int64_t i = 0;
@@ -64,12 +65,12 @@ static void range(const float *input, int64_t n, float *low, float *high)
         lows[k] = *low;
         highs[k] = *high;
     }
-    for (; i + LANES <= n; i += LANES)
+    for (; i + LANES <= count; i += LANES)
         for (int k = 0; k < LANES; k++) {
             lows[k] = input[i + k] < lows[k] ? input[i + k] : lows[k];
             highs[k] = input[i + k] > highs[k] ? input[i + k] : highs[k];
         }
-    for (; i < n; i++) {
+    for (; i < count; i++) {
         lows[0] = input[i] < lows[0] ? input[i] : lows[0];
         highs[0] = input[i] > highs[0] ? input[i] : highs[0];
     }
@@ -79,180 +80,183 @@ static void range(const float *input, int64_t n, float *low, float *high)
     }
 }
 
-static void clip_u8(uint8_t *output, const uint8_t *input, int64_t n, uint8_t low, uint8_t high)
+static void clip_u8(uint8_t *output, const uint8_t *input, int64_t count, uint8_t low, uint8_t high)
 {
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < count; i++) {
         uint8_t v = input[i] > low ? input[i] : low;
         output[i] = v < high ? v : high;
     }
 }
 
-static void clip_s8(int8_t *output, const int8_t *input, int64_t n, int8_t low, int8_t high)
+static void clip_s8(int8_t *output, const int8_t *input, int64_t count, int8_t low, int8_t high)
 {
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < count; i++) {
         int8_t v = input[i] > low ? input[i] : low;
         output[i] = v < high ? v : high;
     }
 }
 
-static void clip(void *output, const void *input, bool is_signed, int64_t n, int32_t low, int32_t high)
+static void clip(void *output, const void *input, bool is_signed, int64_t count, int32_t low, int32_t high)
 {
     if (is_signed)
-        clip_s8(output, input, n, (int8_t)low, (int8_t)high);
+        clip_s8(output, input, count, (int8_t)low, (int8_t)high);
     else
-        clip_u8(output, input, n, (uint8_t)low, (uint8_t)high);
+        clip_u8(output, input, count, (uint8_t)low, (uint8_t)high);
 }
 
-static int32_t sum_u8(const uint8_t *input, int64_t n)
+static int32_t sum_u8(const uint8_t *input, int64_t count)
 {
     uint32_t sum = 0;
 
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         sum += input[i];
     return (int32_t)sum;
 }
 
-static int32_t sum_s8(const int8_t *input, int64_t n)
+static int32_t sum_s8(const int8_t *input, int64_t count)
 {
     int32_t sum = 0;
 
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         sum += input[i];
     return sum;
 }
 
-static int32_t sum(const void *input, bool is_signed, int64_t n)
+static int32_t sum(const void *input, bool is_signed, int64_t count)
 {
-    return is_signed ? sum_s8(input, n) : sum_u8(input, n);
+    return is_signed ? sum_s8(input, count) : sum_u8(input, count);
 }
 
-static void one_function(float *restrict output, const float *restrict input, int64_t n, library_alg alg, float alpha,
-                         float beta)
+static void one_function(float *restrict output, const float *restrict input, int64_t count, library_alg alg,
+                         float alpha, float beta)
 {
     switch ((int)alg) {
     case LIBRARY_ELTWISE_RELU:
-        for (int64_t i = 0; i < n; i++)
-            output[i] = input[i] < 0 ? (alpha != 0 ? alpha * input[i] : 0) : input[i]; /* 0 * -inf is no 0 */
+        for (int64_t i = 0; i < count; i++)
+            output[i] = input[i] < 0 ? (alpha != 0 ? alpha * input[i] : 0) : input[i]; /* 0 * -inf would be NaN */
         break;
     case LIBRARY_ELTWISE_CLIP_V2:
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < count; i++) {
             float v = input[i] < alpha ? alpha : input[i]; /* NaN stays */
             output[i] = v > beta ? beta : v;
         }
         break;
     case LIBRARY_ELTWISE_LINEAR:
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             output[i] = alpha * input[i] + beta;
         break;
     case LIBRARY_ELTWISE_HARDSWISH:
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < count; i++) {
             float v = input[i] * (1.0f / 6) + 0.5f;
             v = v > 0 ? v : 0;
             output[i] = input[i] * (v < 1 ? v : 1);
         }
         break;
     case LIBRARY_ELTWISE_LOGISTIC:
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             output[i] = vm_sigmoid(input[i]);
         break;
     case LIBRARY_ELTWISE_SWISH:
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             output[i] = input[i] * vm_sigmoid(alpha * input[i]);
         break;
     default:
-        for (int64_t i = 0; i < n; i++)
+        INLAY_CHECK(alg == LIBRARY_ELTWISE_TANH);
+        for (int64_t i = 0; i < count; i++)
             output[i] = vm_tanh(input[i]);
         break;
     }
 }
 
-static void two_function(float *restrict output, const float *p, const float *q, int64_t n, library_alg alg)
+static void two_function(float *restrict output, const float *p, const float *q, int64_t count, library_alg alg)
 {
     switch (alg) {
     case LIBRARY_BINARY_ADD:
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             output[i] = p[i] + q[i];
         break;
     case LIBRARY_BINARY_SUB:
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             output[i] = p[i] - q[i];
         break;
     case LIBRARY_BINARY_MUL:
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             output[i] = p[i] * q[i];
         break;
     case LIBRARY_BINARY_DIV:
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             output[i] = p[i] / q[i];
         break;
     case LIBRARY_BINARY_MAX:
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             output[i] = p[i] > q[i] || p[i] != p[i] ? p[i] : q[i];
         break;
     default:
-        for (int64_t i = 0; i < n; i++)
+        INLAY_CHECK(alg == LIBRARY_BINARY_MIN);
+        for (int64_t i = 0; i < count; i++)
             output[i] = p[i] < q[i] || p[i] != p[i] ? p[i] : q[i];
         break;
     }
 }
 
 static void without_zeros(int32_t *restrict output, const int32_t *restrict acc, const int32_t *restrict sums,
-                          int64_t n, int32_t zero)
+                          int64_t count, int32_t zero)
 {
     const uint32_t z = (uint32_t)zero;
 
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         output[i] = (int32_t)((uint32_t)acc[i] - z * (uint32_t)sums[i]);
 }
 
-static void without_weight_zeros(int32_t *restrict output, const int32_t *restrict w_zeros, int64_t n, int32_t rest)
+static void without_weight_zeros(int32_t *restrict output, const int32_t *restrict w_zeros, int64_t count, int32_t rest)
 {
     const uint32_t r = (uint32_t)rest;
 
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         output[i] = (int32_t)((uint32_t)output[i] - r * (uint32_t)w_zeros[i]);
 }
 
-static void scaled(float *restrict output, const int32_t *restrict input, int64_t n, const float *scale, int64_t step)
+static void scaled(float *restrict output, const int32_t *restrict input, int64_t count, const float *scale,
+                   int64_t step)
 {
     if (step != 0) {
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             output[i] = (float)input[i] * scale[i];
     } else {
         const float s = scale[0];
 
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < count; i++)
             output[i] = (float)input[i] * s;
     }
 }
 
-static void as_floats(float *restrict output, const int32_t *restrict input, int64_t n)
+static void as_floats(float *restrict output, const int32_t *restrict input, int64_t count)
 {
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         output[i] = (float)input[i];
 }
 
-static void add(float *restrict output, const float *restrict input, int64_t n)
+static void add(float *restrict output, const float *restrict input, int64_t count)
 {
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         output[i] += input[i];
 }
 
-static void relu(float *output, int64_t n)
+static void relu(float *output, int64_t count)
 {
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         output[i] = output[i] < 0 ? 0 : output[i];
 }
 
-static void gelu(float *output, int64_t n)
+static void gelu(float *output, int64_t count)
 {
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         output[i] = vm_gelu(output[i]);
 }
 
-static void add_bytes(int32_t *restrict sums, const uint8_t *restrict weights, int64_t n, uint8_t flip)
+static void add_bytes(int32_t *restrict sums, const uint8_t *restrict weights, int64_t count, uint8_t flip)
 {
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         sums[i] += (int8_t)(weights[i] ^ flip);
 }
 

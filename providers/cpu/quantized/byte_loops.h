@@ -1,4 +1,4 @@
-/* byte_loops.h - loops over bytes, what they stand for, and sums of their products. */
+/* byte_loops.h - elementwise kernels for quantized operators: between bytes and floats, and on sums of products. */
 #ifndef CPU_BYTE_LOOPS_H
 #define CPU_BYTE_LOOPS_H
 #include "library/library.h"
@@ -8,30 +8,32 @@
 
 typedef struct byte_loops {
     /* output = (input - zero) * scale. */
-    void (*dequantize)(float *output, const void *input, bool is_signed, int64_t n, float scale, float zero);
-    /* output = saturate(round_half_even(input / scale) + zero), as ONNX QuantizeLinear-13, by any scale. */
-    void (*quantize)(void *output, const float *input, bool is_signed, int64_t n, float scale, float zero);
-    /* Widens [*low, *high] by what input holds, NaN aside. */
-    void (*range)(const float *input, int64_t n, float *low, float *high);
-    /* output = input within [low, high]. */
-    void (*clip)(void *output, const void *input, bool is_signed, int64_t n, int32_t low, int32_t high);
-    int32_t (*sum)(const void *input, bool is_signed, int64_t n);
-    /* Functions of dequantized values, as quant_chain.c has them. */
-    void (*one_function)(float *restrict output, const float *restrict input, int64_t n, library_alg alg, float alpha,
-                         float beta);
-    void (*two_function)(float *restrict output, const float *p, const float *q, int64_t n, library_alg alg);
-    /* output = acc - zero * sums; output -= rest * w_zeros: both modulo 2^32. */
+    void (*dequantize)(float *output, const void *input, bool is_signed, int64_t count, float scale, float zero);
+    /* output = saturate(round_half_even(input / scale) + zero), ONNX QuantizeLinear-13, for any scale. */
+    void (*quantize)(void *output, const float *input, bool is_signed, int64_t count, float scale, float zero);
+    /* Extends [*low, *high] to include the elements of input, except NaN. */
+    void (*range)(const float *input, int64_t count, float *low, float *high);
+    /* output = clamp(input, low, high). */
+    void (*clip)(void *output, const void *input, bool is_signed, int64_t count, int32_t low, int32_t high);
+    int32_t (*sum)(const void *input, bool is_signed, int64_t count);
+    /* The functions that quant_chain.c supports, of dequantized values. */
+    void (*one_function)(float *restrict output, const float *restrict input, int64_t count, library_alg alg,
+                         float alpha, float beta);
+    void (*two_function)(float *restrict output, const float *p, const float *q, int64_t count, library_alg alg);
+    /* output = acc - zero * sums; output -= rest * w_zeros. Both modulo 2^32. */
     void (*without_zeros)(int32_t *restrict output, const int32_t *restrict acc, const int32_t *restrict sums,
-                          int64_t n, int32_t zero);
-    void (*without_weight_zeros)(int32_t *restrict output, const int32_t *restrict w_zeros, int64_t n, int32_t rest);
+                          int64_t count, int32_t zero);
+    void (*without_weight_zeros)(int32_t *restrict output, const int32_t *restrict w_zeros, int64_t count,
+                                 int32_t rest);
     /* output[i] = input[i] * scale[i * step]; step: 0 or 1. */
-    void (*scaled)(float *restrict output, const int32_t *restrict input, int64_t n, const float *scale, int64_t step);
-    void (*as_floats)(float *restrict output, const int32_t *restrict input, int64_t n);
-    void (*add)(float *restrict output, const float *restrict input, int64_t n);
-    void (*relu)(float *output, int64_t n);
-    void (*gelu)(float *output, int64_t n);
-    /* sums += weights as int8, with the bits of flip turned. */
-    void (*add_bytes)(int32_t *restrict sums, const uint8_t *restrict weights, int64_t n, uint8_t flip);
+    void (*scaled)(float *restrict output, const int32_t *restrict input, int64_t count, const float *scale,
+                   int64_t step);
+    void (*as_floats)(float *restrict output, const int32_t *restrict input, int64_t count);
+    void (*add)(float *restrict output, const float *restrict input, int64_t count);
+    void (*relu)(float *output, int64_t count);
+    void (*gelu)(float *output, int64_t count);
+    /* sums += (int8)(weights ^ flip). */
+    void (*add_bytes)(int32_t *restrict sums, const uint8_t *restrict weights, int64_t count, uint8_t flip);
 } byte_loops;
 
 KERNEL_INSTANCES(byte_loops, byte_loops)

@@ -1,4 +1,4 @@
-/* Which loops over bytes a process uses. */
+/* Selects the int8 kernels for this CPU. */
 #include "quantized/byte_set.h"
 #include "simd/optional.h"
 

@@ -1,11 +1,12 @@
-/* Tiles of products of bytes, and what makes bytes of two; see byte_set.h. */
+/* The tile and pair kernels of byte_set.h for one instruction set. */
 #include "quantized/bytes_window.h"
+#include "inlay/check.h"
 #include "simd/vec_int.h"
 #include <math.h>
 
 /* ------------------------------------------------------------------ tiles */
 
-/* Weights of one step for a vector of sums. */
+/* Bytes of the weights of one step for a vector of sums. */
 enum { LINE_BYTES = INT_QUADS ? sizeof(ivec) : sizeof(ivec) / 2 };
 
 VEC_INLINE ivec step_of(const uint8_t *input)
@@ -16,12 +17,12 @@ VEC_INLINE ivec step_of(const uint8_t *input)
     return int_set(v);
 }
 
-VEC_INLINE void end_tile(const int rows, const int lines, const byte_product *p, ivec sum[][BYTE_LINES])
+VEC_INLINE void end_tile(const int rows, const int lines, const byte_product *product, ivec sum[][BYTE_LINES])
 {
-    const byte_ending *ending = &p->ending;
+    const byte_ending *ending = &product->ending;
     const ivec zero = int_set_short(ending->zero), low = int_set_byte(ending->low), high = int_set_byte(ending->high);
     const ivec flip = int_set_byte(ending->flip);
-    const int step = lines == 1 ? 4 : lines == 2 ? 2 : 1; /* rows whose vectors make one of bytes */
+    const int step = lines == 1 ? 4 : lines == 2 ? 2 : 1; /* rows that fill a vector of bytes */
     vec scale[BYTE_LINES];
 
     VEC_UNROLL
@@ -41,19 +42,20 @@ VEC_INLINE void end_tile(const int rows, const int lines, const byte_product *p,
         VEC_UNROLL
         for (int i = 0; i < step; i++)
             if (r + i < rows)
-                int_store_part((uint8_t *)p->output + (r + i) * p->y_pixel, bytes, i, step, p->columns);
+                int_store_part((uint8_t *)product->output + (r + i) * product->y_pixel, bytes, i, step,
+                               product->columns);
     }
 }
 
-VEC_INLINE void store_sums(const int rows, const int lines, const byte_product *p, ivec sum[][BYTE_LINES])
+VEC_INLINE void store_sums(const int rows, const int lines, const byte_product *product, ivec sum[][BYTE_LINES])
 {
     VEC_UNROLL
     for (int r = 0; r < rows; r++) {
-        uint8_t *output = (uint8_t *)p->output + r * p->y_pixel;
+        uint8_t *output = (uint8_t *)product->output + r * product->y_pixel;
 
         VEC_UNROLL
         for (int v = 0; v < lines; v++) {
-            const int64_t left = p->columns - v * VEC_LANES;
+            const int64_t left = product->columns - v * VEC_LANES;
 
             if (left >= VEC_LANES) {
                 int_store(output + v * (int64_t)sizeof(ivec), sum[r][v]);
@@ -67,17 +69,18 @@ VEC_INLINE void store_sums(const int rows, const int lines, const byte_product *
     }
 }
 
-VEC_INLINE void store_floats(const int rows, const int lines, const byte_product *p, ivec sum[][BYTE_LINES])
+VEC_INLINE void store_floats(const int rows, const int lines, const byte_product *product, ivec sum[][BYTE_LINES])
 {
     VEC_UNROLL
     for (int v = 0; v < lines; v++) {
-        const vec scale = vec_load(p->ending.scale + v * VEC_LANES), shift = vec_load(p->ending.shift + v * VEC_LANES);
-        const int64_t left = p->columns - v * VEC_LANES;
+        const vec scale = vec_load(product->ending.scale + v * VEC_LANES),
+                  shift = vec_load(product->ending.shift + v * VEC_LANES);
+        const int64_t left = product->columns - v * VEC_LANES;
         const vmask some = vec_first(left);
-        uint8_t *output = (uint8_t *)p->output + v * (int64_t)sizeof(vec);
+        uint8_t *output = (uint8_t *)product->output + v * (int64_t)sizeof(vec);
 
         VEC_UNROLL
-        for (int r = 0; r < rows; r++, output += p->y_pixel) {
+        for (int r = 0; r < rows; r++, output += product->y_pixel) {
             const vec x = vec_add(vec_mul(int_float(sum[r][v]), scale), shift);
 
             if (left >= VEC_LANES)
@@ -88,27 +91,27 @@ VEC_INLINE void store_floats(const int rows, const int lines, const byte_product
     }
 }
 
-VEC_INLINE void product(const int rows, const int lines, const bool flip, const byte_product *p)
+VEC_INLINE void multiply_tile(const int rows, const int lines, const bool flip, const byte_product *product)
 {
-    const int64_t x_pixel = p->x_pixel, steps = p->steps;
+    const int64_t x_pixel = product->x_pixel, steps = product->steps;
     const ivec upper = int_set_byte(0x80);
-    const int8_t *weights = p->weights, *ahead = p->ahead;
+    const int8_t *weights = product->weights, *ahead = product->ahead;
     ivec sum[BYTE_ROWS][BYTE_LINES];
 
     VEC_UNROLL
     for (int v = 0; v < lines; v++) {
-        const ivec first = int_load(p->ending.first + v * VEC_LANES);
+        const ivec first = int_load(product->ending.first + v * VEC_LANES);
 
         VEC_UNROLL
         for (int r = 0; r < rows; r++)
             sum[r][v] = first;
     }
-    for (int64_t tap = 0; tap < p->tap_count; tap++) {
-        const uint8_t *base[(BYTE_ROWS + 2) / 3]; /* of three rows each: addresses that an instruction can state */
+    for (int64_t tap = 0; tap < product->tap_count; tap++) {
+        const uint8_t *base[(BYTE_ROWS + 2) / 3]; /* one per three rows: x86 addresses have strides of 1 and 2 */
 
         VEC_UNROLL
         for (int i = 0; 3 * i < rows; i++)
-            base[i] = p->input + p->taps[tap] + 3 * i * x_pixel;
+            base[i] = product->input + product->taps[tap] + 3 * i * x_pixel;
         for (int64_t k = 0; k < steps; k++) {
             ivec line[BYTE_LINES];
 
@@ -118,7 +121,7 @@ VEC_INLINE void product(const int rows, const int lines, const bool flip, const 
             weights += LINE_BYTES * lines;
             if (lines == INT_LINES) {
                 vec_fetch_far(ahead);
-                ahead += p->ahead_step;
+                ahead += product->ahead_step;
             }
             VEC_UNROLL
             for (int r = 0; r < rows; r++) {
@@ -135,12 +138,12 @@ VEC_INLINE void product(const int rows, const int lines, const bool flip, const 
                 base[i] += 4;
         }
     }
-    if (p->ending.kind == BYTE_FLOATS)
-        store_floats(rows, lines, p, sum);
-    else if (p->ending.kind == BYTE_SUMS)
-        store_sums(rows, lines, p, sum);
+    if (product->ending.kind == BYTE_FLOATS)
+        store_floats(rows, lines, product, sum);
+    else if (product->ending.kind == BYTE_SUMS)
+        store_sums(rows, lines, product, sum);
     else
-        end_tile(rows, lines, p, sum);
+        end_tile(rows, lines, product, sum);
 }
 
 #define ROWS_6(X, lines) X(1, lines) X(2, lines) X(3, lines) X(4, lines) X(5, lines) X(6, lines)
@@ -162,12 +165,12 @@ VEC_INLINE void product(const int rows, const int lines, const bool flip, const 
 #define CELL(rows, lines)                                                                                              \
     KERNEL_PART(void, bytes_product_##rows##_##lines, const byte_product *p)                                           \
     {                                                                                                                  \
-        product(rows, lines, false, p);                                                                                \
+        multiply_tile(rows, lines, false, p);                                                                          \
     }
 #define FLIPPED(rows, lines)                                                                                           \
     KERNEL_PART(void, bytes_flipped_##rows##_##lines, const byte_product *p)                                           \
     {                                                                                                                  \
-        product(rows, lines, true, p);                                                                                 \
+        multiply_tile(rows, lines, true, p);                                                                           \
     }
 CELLS(CELL)
 #if INT_QUADS
@@ -176,7 +179,7 @@ CELLS(FLIPPED)
 #undef CELL
 #undef FLIPPED
 
-static void multiply(const byte_product *p, int rows)
+static void multiply(const byte_product *product, int rows)
 {
     static void (*const table[][BYTE_ROWS][2])(const byte_product *) = {
 #if INT_QUADS
@@ -192,7 +195,9 @@ static void multiply(const byte_product *p, int rows)
 #undef CELL
     };
 
-    table[p->lines - 1][rows - 1][p->flip](p);
+    INLAY_CHECK(product->lines >= 1 && product->lines <= INT_LINES && rows >= 1 && rows <= BYTE_ROWS);
+    INLAY_CHECK(table[product->lines - 1][rows - 1][product->flip] != NULL);
+    table[product->lines - 1][rows - 1][product->flip](product);
 }
 
 #if !INT_QUADS
@@ -201,6 +206,7 @@ static void widen(const uint8_t *input, int64_t n, bool flip, int16_t *output)
     const ivec upper = int_set_short(flip ? 0x80 : 0);
     int64_t i = 0;
 
+    INLAY_CHECK(n >= 0 && n % 4 == 0);
     for (; i + 2 * VEC_LANES <= n; i += 2 * VEC_LANES)
         int_store(output + i, int_xor(int_widen(input + i), upper));
     if (i + VEC_LANES <= n) {
@@ -234,7 +240,7 @@ static void interleave(const uint8_t *input, int64_t step, int64_t channels, int
 
 /* ------------------------------------------------------------------ quotients */
 
-/* x / scale, exactly rounded: twice improved by what is left. */
+/* x / scale, exactly rounded: two Newton steps with fused multiply-add. */
 VEC_INLINE vec quotient(vec x, vec scale, vec inverse)
 {
     vec q = vec_mul(x, inverse);
@@ -243,72 +249,76 @@ VEC_INLINE vec quotient(vec x, vec scale, vec inverse)
     return vec_fma(vec_fnma(q, scale, x), inverse, q);
 }
 
-/* 4 VEC_LANES of them. NaN gives the lower bound; quotients beyond `most` end at the bounds of a byte whatever is
- * added. */
-VEC_INLINE void pair_block(const byte_pair *p, uint8_t *output, const uint8_t *a, const uint8_t *b)
+/* 4 * VEC_LANES elements, by ONNX's steps. NaN becomes the lower bound; quotients beyond `most` saturate with any zero
+ * point. */
+VEC_INLINE void pair_block(const byte_pair *pair, uint8_t *output, const uint8_t *a, const uint8_t *b)
 {
-    const vec scale = vec_set(p->y_scale), inverse = vec_set(1 / p->y_scale), most = vec_set(8192 * p->y_scale);
-    const vec least = vec_set(-8192 * p->y_scale);
-    const int16_t zero = (int16_t)(p->y_zero + (p->y_signed ? 128 : 0));
+    const vec scale = vec_set(pair->y_scale), inverse = vec_set(1 / pair->y_scale),
+              most = vec_set(8192 * pair->y_scale);
+    const vec least = vec_set(-8192 * pair->y_scale);
+    const int16_t zero = (int16_t)(pair->y_zero + (pair->y_signed ? 128 : 0));
     ivec q[4];
 
     VEC_UNROLL
     for (int v = 0; v < 4; v++) {
         const int at = VEC_LANES * v;
-        const vec s =
-            vec_mul(vec_sub(int_from_bytes(a + at, p->is_signed[0]), vec_set(p->zero[0])), vec_set(p->scale[0]));
-        const vec t =
-            vec_mul(vec_sub(int_from_bytes(b + at, p->is_signed[1]), vec_set(p->zero[1])), vec_set(p->scale[1]));
-        vec x = p->product ? vec_mul(s, t) : vec_add(s, t);
+        const vec s = vec_mul(vec_sub(int_from_bytes(a + at, pair->is_signed[0]), vec_set(pair->zero[0])),
+                              vec_set(pair->scale[0]));
+        const vec t = vec_mul(vec_sub(int_from_bytes(b + at, pair->is_signed[1]), vec_set(pair->zero[1])),
+                              vec_set(pair->scale[1]));
+        vec x = pair->product ? vec_mul(s, t) : vec_add(s, t);
 
-        x = vec_min(vec_max(x, vec_set(p->low)), vec_set(p->high));
+        x = vec_min(vec_max(x, vec_set(pair->low)), vec_set(pair->high));
         q[v] = int_round(quotient(vec_min(vec_max(x, least), most), scale, inverse));
     }
     int_store(output, int_in_order(int_xor(int_bytes(q, int_set_short(zero), int_set_byte(0), int_set_byte(255)),
-                                           int_set_byte(p->y_signed ? 0x80 : 0))));
+                                           int_set_byte(pair->y_signed ? 0x80 : 0))));
 }
 
-/* A sum as two products and an addition, all of it divided by the scale of y: as near to the quotient as ONNX's steps
- * are, but not the same, so that what is near the middle of two integers is left to those. */
-/* x / scale as ONNX rounds it, with the zero point, as a byte. */
-static uint8_t bound_of(float x, const byte_pair *p)
+/* A faster path for sums: a linear combination of the bytes with factors that are divided by the scale of y. It is as
+ * accurate as ONNX's steps, but not equal to them. So there is a bound for the difference, and blocks with an element
+ * near the middle between two integers, where rounding could differ, are computed by ONNX's steps (pair_block). */
+
+/* x / y_scale, rounded as in ONNX, plus the zero point, as a byte. */
+static uint8_t bound_of(float x, const byte_pair *pair)
 {
-    const float q = x / p->y_scale, zero = p->y_zero + (p->y_signed ? 128.0f : 0.0f);
+    const float q = x / pair->y_scale, zero = pair->y_zero + (pair->y_signed ? 128.0f : 0.0f);
     const float top = 255 - zero, bottom = -zero;
 
     return q >= top ? 255 : q > bottom ? (uint8_t)(rintf(q) + zero) : 0;
 }
 
 #if defined(KERNEL_IS_avx512)
-/* In integers of 2^-bits: factors are in three limbs of 7 bits, which meet the bytes of two neighbours, a b a b, in one
- * instruction each. A sum has half a unit added, and `near`: within twice that of an integer, the steps decide. */
+/* Fixed-point numbers with `bits` fractional bits. A factor has three limbs of 7 bits; one instruction multiplies a
+ * limb by the bytes a b a b of two neighbouring elements. `start` contains one half, for rounding, and `near`; if the
+ * fraction of a sum is at most 2 * near, ONNX's steps decide. */
 enum { LIMBS = 3, LIMB_BITS = 7, MOST_BITS = 24 };
-#define MOST_SUM 5e8 /* a factor is at most 1/255 of it: three limbs */
+#define MOST_SUM 5e8 /* a factor is at most 1/255 of it, which fits into three limbs */
 
 typedef struct pair_sum {
-    int32_t limb[LIMBS][2]; /* for the first of two neighbours, for the second */
+    int32_t limb[LIMBS][2]; /* for the first and the second of two neighbours */
     int32_t start, bits, near;
     uint8_t low, high, flip[2];
     bool usable;
 } pair_sum;
 
-static pair_sum sum_of(const byte_pair *p)
+static pair_sum sum_of(const byte_pair *pair)
 {
-    const double most = 255 * ((double)p->scale[0] + (double)p->scale[1]) / (double)p->y_scale;
-    const float least = p->scale[0] < p->scale[1] ? p->scale[0] : p->scale[1];
-    pair_sum sum = { .low = bound_of(p->low, p), .high = bound_of(p->high, p) };
+    const double most = 255 * ((double)pair->scale[0] + (double)pair->scale[1]) / (double)pair->y_scale;
+    const float least = pair->scale[0] < pair->scale[1] ? pair->scale[0] : pair->scale[1];
+    pair_sum sum = { .low = bound_of(pair->low, pair), .high = bound_of(pair->high, pair) };
     double start = 0, off = 0;
 
-    sum.usable = !p->product && p->low <= p->high && least > 1e-30f && most * (1 << 16) <= MOST_SUM;
+    sum.usable = !pair->product && pair->low <= pair->high && least > 1e-30f && most * (1 << 16) <= MOST_SUM;
     while (sum.usable && sum.bits < MOST_BITS && most * (2 << sum.bits) <= MOST_SUM)
         sum.bits++;
     for (int i = 0; sum.usable && i < 2; i++) {
-        const double exact = (double)p->scale[i] / (double)p->y_scale * (1 << sum.bits);
+        const double exact = (double)pair->scale[i] / (double)pair->y_scale * (1 << sum.bits);
         const int32_t factor = (int32_t)lrint(exact);
 
-        sum.flip[i] = p->is_signed[i] ? 0x80 : 0;
+        sum.flip[i] = pair->is_signed[i] ? 0x80 : 0;
         off += 255 * fabs((double)factor - exact);
-        start -= ((double)p->zero[i] + (p->is_signed[i] ? 128 : 0)) * (double)factor;
+        start -= ((double)pair->zero[i] + (pair->is_signed[i] ? 128 : 0)) * (double)factor;
         for (int l = 0; l < LIMBS; l++) {
             const int32_t limb = factor >> LIMB_BITS * l & ((1 << LIMB_BITS) - 1);
 
@@ -316,13 +326,13 @@ static pair_sum sum_of(const byte_pair *p)
             sum.limb[l][1] |= (int32_t)((uint32_t)limb << (8 * i + 16));
         }
     }
-    off += 4 * most * ldexp(1, sum.bits - 24) + 2; /* four roundings of the steps */
+    off += 4 * most * ldexp(1, sum.bits - 24) + 2; /* ONNX's steps round four times */
     sum.near = (int32_t)off;
     sum.start = (int32_t)start + (1 << sum.bits >> 1) + sum.near;
     return sum;
 }
 
-/* Sums of the dwords of x. */
+/* The fixed-point sums of each dword of x, for neighbour `which`. */
 VEC_INLINE ivec limbs_of(const pair_sum *sum, ivec x, int which)
 {
     ivec high = int_dot(int_set(0), x, int_set(sum->limb[2][which]));
@@ -332,14 +342,15 @@ VEC_INLINE ivec limbs_of(const pair_sum *sum, ivec x, int which)
                             _mm512_slli_epi32(high, LIMB_BITS));
 }
 
-/* false: a quotient lies so near to the middle of two integers that the steps decide. */
-VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *sum, uint8_t *output, const uint8_t *a, const uint8_t *b)
+/* Computes a block; false: an element is so near to the middle between two integers that ONNX's steps must decide. */
+VEC_INLINE bool sum_block(const byte_pair *pair, const pair_sum *sum, uint8_t *output, const uint8_t *a,
+                          const uint8_t *b)
 {
     const ivec x = int_xor(int_load(a), int_set_byte(sum->flip[0])),
                t = int_xor(int_load(b), int_set_byte(sum->flip[1]));
     const ivec dwords[2] = { _mm512_unpacklo_epi8(x, t), _mm512_unpackhi_epi8(x, t) };
     const ivec mask = int_set((1 << sum->bits) - 1),
-               zero = int_set_short((int16_t)(p->y_zero + (p->y_signed ? 128 : 0)));
+               zero = int_set_short((int16_t)(pair->y_zero + (pair->y_signed ? 128 : 0)));
     ivec least = mask, words[2], bytes;
 
     VEC_UNROLL
@@ -355,35 +366,36 @@ VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *sum, uint8_t *outp
         return false;
     bytes = _mm512_packus_epi16(words[0], words[1]);
     bytes = _mm512_min_epu8(int_set_byte(sum->high), _mm512_max_epu8(int_set_byte(sum->low), bytes));
-    int_store(output, int_xor(bytes, int_set_byte(p->y_signed ? 0x80 : 0)));
+    int_store(output, int_xor(bytes, int_set_byte(pair->y_signed ? 0x80 : 0)));
     return true;
 }
 #else
-/* far: how far from an integer either may be for both to round alike. */
+/* far: the largest distance from an integer at which both computations certainly round to it. */
 typedef struct pair_sum {
     float factor[2], shift, far;
     uint8_t low, high;
     bool usable;
 } pair_sum;
 
-static pair_sum sum_of(const byte_pair *p)
+static pair_sum sum_of(const byte_pair *pair)
 {
-    const double f = (double)p->scale[0] / (double)p->y_scale, g = (double)p->scale[1] / (double)p->y_scale;
-    const double most = 255 * (f + g); /* of what is added up; each path rounds at most 5 times, by 2^-24 of that */
-    const float least = p->scale[0] < p->scale[1] ? p->scale[0] : p->scale[1];
+    const double f = (double)pair->scale[0] / (double)pair->y_scale, g = (double)pair->scale[1] / (double)pair->y_scale;
+    const double most = 255 * (f + g); /* largest sum; each computation rounds at most 5 times, by 2^-24 of it */
+    const float least = pair->scale[0] < pair->scale[1] ? pair->scale[0] : pair->scale[1];
 
     return (pair_sum){ .factor = { (float)f, (float)g },
-                       .shift = (float)(-f * (double)p->zero[0] - g * (double)p->zero[1]),
+                       .shift = (float)(-f * (double)pair->zero[0] - g * (double)pair->zero[1]),
                        .far = (float)(0.5 - 10 * most / (1 << 24)),
-                       .low = bound_of(p->low, p),
-                       .high = bound_of(p->high, p),
-                       .usable = !p->product && p->low <= p->high && least > 1e-30f && most < 8192 };
+                       .low = bound_of(pair->low, pair),
+                       .high = bound_of(pair->high, pair),
+                       .usable = !pair->product && pair->low <= pair->high && least > 1e-30f && most < 8192 };
 }
 
-/* false: a quotient lies so near to the middle of two integers that the steps decide. */
-VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *sum, uint8_t *output, const uint8_t *a, const uint8_t *b)
+/* Computes a block; false: an element is so near to the middle between two integers that ONNX's steps must decide. */
+VEC_INLINE bool sum_block(const byte_pair *pair, const pair_sum *sum, uint8_t *output, const uint8_t *a,
+                          const uint8_t *b)
 {
-    const int16_t zero = (int16_t)(p->y_zero + (p->y_signed ? 128 : 0));
+    const int16_t zero = (int16_t)(pair->y_zero + (pair->y_signed ? 128 : 0));
     vec far = vec_zero();
     ivec q[4];
 
@@ -391,8 +403,8 @@ VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *sum, uint8_t *outp
     for (int v = 0; v < 4; v++) {
         const int at = VEC_LANES * v;
         const vec x =
-            vec_fma(int_from_bytes(b + at, p->is_signed[1]), vec_set(sum->factor[1]),
-                    vec_fma(int_from_bytes(a + at, p->is_signed[0]), vec_set(sum->factor[0]), vec_set(sum->shift)));
+            vec_fma(int_from_bytes(b + at, pair->is_signed[1]), vec_set(sum->factor[1]),
+                    vec_fma(int_from_bytes(a + at, pair->is_signed[0]), vec_set(sum->factor[0]), vec_set(sum->shift)));
 
         q[v] = int_round(x);
         far = vec_max(far, vec_abs(vec_sub(x, int_float(q[v]))));
@@ -401,41 +413,41 @@ VEC_INLINE bool sum_block(const byte_pair *p, const pair_sum *sum, uint8_t *outp
         return false;
     int_store(output,
               int_in_order(int_xor(int_bytes(q, int_set_short(zero), int_set_byte(sum->low), int_set_byte(sum->high)),
-                                   int_set_byte(p->y_signed ? 0x80 : 0))));
+                                   int_set_byte(pair->y_signed ? 0x80 : 0))));
     return true;
 }
 #endif
 
 enum { PAIR_BLOCK = 4 * VEC_LANES, PAIR_MISSES = 16 };
 
-/* Whole blocks; returns how many elements. Scales that make many such quotients are known by the first blocks. */
-static int64_t pair_sums(const byte_pair *p, const pair_sum *sum, uint8_t *output, const uint8_t *a, const uint8_t *b,
-                         int64_t n)
+/* Computes whole blocks; returns the number of elements. Stops if too many of the first blocks need ONNX's steps. */
+static int64_t pair_sums(const byte_pair *pair, const pair_sum *sum, uint8_t *output, const uint8_t *a,
+                         const uint8_t *b, int64_t n)
 {
     int64_t i = 0, misses = 0;
 
     for (; i + PAIR_BLOCK <= n && (misses < PAIR_MISSES || 4 * PAIR_BLOCK * misses < i); i += PAIR_BLOCK)
-        if (!sum_block(p, sum, output + i, a + i, b + i)) {
-            pair_block(p, output + i, a + i, b + i);
+        if (!sum_block(pair, sum, output + i, a + i, b + i)) {
+            pair_block(pair, output + i, a + i, b + i);
             misses++;
         }
     return i;
 }
 
-static void pair(const byte_pair *p, uint8_t *output, const uint8_t *a, const uint8_t *b, int64_t n)
+static void run_pair(const byte_pair *pair, uint8_t *output, const uint8_t *a, const uint8_t *b, int64_t n)
 {
-    const byte_pair q = *p;
-    const pair_sum sum = sum_of(p);
-    int64_t i = sum.usable ? pair_sums(&q, &sum, output, a, b, n) : 0;
+    const byte_pair copy = *pair;
+    const pair_sum sum = sum_of(pair);
+    int64_t i = sum.usable ? pair_sums(&copy, &sum, output, a, b, n) : 0;
 
     for (; i + PAIR_BLOCK <= n; i += PAIR_BLOCK)
-        pair_block(&q, output + i, a + i, b + i);
+        pair_block(&copy, output + i, a + i, b + i);
     if (i < n) {
         uint8_t rest[3][PAIR_BLOCK] = { { 0 } };
 
         memcpy(rest[0], a + i, (size_t)(n - i));
         memcpy(rest[1], b + i, (size_t)(n - i));
-        pair_block(&q, rest[2], rest[0], rest[1]);
+        pair_block(&copy, rest[2], rest[0], rest[1]);
         memcpy(output + i, rest[2], (size_t)(n - i));
     }
 }
@@ -456,5 +468,5 @@ const byte_set KERNEL(byte_set) = {
     .sum_place = KERNEL(bytes_sum_place),
     .tap_place = KERNEL(bytes_tap_place),
     .interleave = interleave,
-    .pair = pair,
+    .pair = run_pair,
 };

@@ -1,5 +1,10 @@
-/* bytes.h - convolutions and products of bytes by loops of our own (cpu/quantized/byte_set.h): tiles (quant_tiles.c,
- * rows of products (quant_rows.c) and windows of single channels (quant_depthwise.c). */
+/* bytes.h - int8 convolutions and GEMMs by built-in kernels (byte_set.h): tiled convolutions (quant_tiles.c), GEMMs
+ * (quant_rows.c) and depthwise convolutions (quant_depthwise.c).
+ *
+ * Integer sums never saturate, so results are the same bits on every level of instructions, and QLinearConv equals ONNX
+ * to the last bit. (vpmaddubsw, which other runtimes use without VNNI, saturates.) Where there is no built-in kernel,
+ * oneDNN runs the op (quant_conv.c), but only with AVX-512 VNNI, since its sums saturate without; otherwise the node is
+ * refused. */
 #ifndef CPU_BYTES_H
 #define CPU_BYTES_H
 #include "quantized/byte_set.h"
@@ -7,29 +12,36 @@
 #include "quantized/quantize.h"
 #include "convolution/tiles.h"
 
-/* Can these loops run a convolution of constant weights, told by its parser? Sets why not. */
+/* Can a built-in kernel run this convolution with constant weights? Called by the parser; sets the reason if not. */
 bool bytes_offers_conv(const kit_node *node, const cpu_op *op, kit_refusal *why);
-/* The QLinearConv or ConvInteger in hand by loops of our own; *out_done = false, and nothing was emitted: there are
- * none for it. */
+/* Lowers the QLinearConv or ConvInteger being lowered to built-in kernels. *out_done = false: there is no kernel for
+ * it, and nothing was emitted. */
 inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *out_done);
-/* Are there, for such an op; and if its sums become floats, for all that the group has behind it (quant_floats.c)? */
+/* bytes_runs_conv: does a built-in kernel support the op? bytes_takes_posts: does its epilogue support all posts of the
+ * group (quant_floats.c)? */
 bool bytes_runs_conv(const cpu_build *build, const cpu_op *op);
 bool bytes_takes_posts(const cpu_build *build, const cpu_group *group);
 
-/* Products of bytes into int32 by loops of our own (quant_rows.c): whether somebody can run this one, whether these
- * loops run one with sums of k products, and one of rows `a` by the constant of w (int8 from now on). */
+/* GEMM of bytes into int32 (quant_rows.c). bytes_offer_product: can the library or a built-in kernel run the node,
+ * whose input `matrix` is the constant? bytes_run_product: can the built-in kernel, for sums of k products?
+ * bytes_emit_product: place [m, k] by the constant `weights` [k, n], read as int8. */
 bool bytes_offer_product(const kit_node *node, uint32_t matrix, kit_refusal *why);
 bool bytes_run_product(const cpu_state *state, int64_t k);
 inlay_status bytes_emit_product(cpu_build *build, const cpu_place *place, uint32_t weights, int64_t m, int64_t k,
                                 int64_t n, cpu_place *out);
 
-/* ------------------------------------------------------------------ between the two kinds */
+/* ------------------------------------------------------------------ shared by tiled and depthwise convolutions */
 
-enum { BYTES_X, BYTES_W, BYTES_Y, BYTES_OTHERS }; /* arguments of steps; operands of functions from the last on */
+enum {
+    BYTES_X,
+    BYTES_W,
+    BYTES_Y,
+    BYTES_OTHERS
+}; /* arguments of steps; operands of the epilogue from BYTES_OTHERS on */
 
-/* What follows sums that become floats. */
+/* The epilogue of sums that become floats. */
 typedef struct bytes_floats {
-    tile_epilogue epilogue; /* functions */
+    tile_epilogue epilogue;
     uint32_t operand_count;
     const tile_set *set;
     const sgemm_kernel *kernel;
@@ -37,72 +49,73 @@ typedef struct bytes_floats {
     float y_scale, y_zero;
 } bytes_floats;
 
-/* Is what loops make no result yet? */
+/* Must the kernel write to a temporary buffer, because an epilogue follows? */
 static inline bool bytes_has_more(const bytes_floats *floats)
 {
     return floats->epilogue.post_count > 0 || floats->quantizes;
 }
 
-/* A convolution of bytes as it is lowered. */
+/* An int8 convolution during lowering. */
 typedef struct bytes_case {
     kernel_conv_shape window;
     byte_kind kind;
     uint32_t w_value;    /* the weights */
-    memory_desc weights; /* as oneDNN numbers the axes of the original, int8 */
+    memory_desc weights; /* layout of the original with oneDNN's order of axes, as int8 */
     cpu_place input;
     float *scale, *shift; /* [out] of BYTE_FLOATS */
     bytes_floats floats;
     cpu_place others[CPU_MAX_POSTS];
-    uint32_t posts; /* that the step does, of BYTE_FLOATS */
-    uint8_t border; /* what lies around the image, as it is stored */
-    int32_t x_zero; /* of x as an unsigned byte */
+    uint32_t posts; /* BYTE_FLOATS: the number of posts that the step does */
+    uint8_t border; /* the padding of the image, as stored */
+    int32_t x_zero; /* the zero point of x as an unsigned byte */
     const cpu_group *group;
 } bytes_case;
 
-/* What the endings of all channels are made of; elements lie as in the file. */
+/* The inputs of byte_ending for all channels. scales and biases point into the model's constants, which are not
+ * aligned. */
 typedef struct bytes_ends {
-    const char *scales, *biases; /* biases NULL: there are none */
-    int64_t scale_step;          /* 0: one for all channels */
-    double factor;               /* of each scale */
-    const float *scale, *shift;  /* instead of all these, of endings that are floats */
+    const char *scales, *biases; /* biases NULL: no bias */
+    int64_t scale_step;          /* bytes between scales; 0: one for all channels */
+    double factor;               /* multiplies each scale */
+    const float *scale, *shift;  /* BYTE_FLOATS: used instead of the above */
     byte_kind kind;
     uint32_t x_zero;
 } bytes_ends;
-/* Are all scales of sums below 1? From there on sums might leave the range of int32. */
+/* Are all scales of sums below 1? With larger ones, sums might leave the range of int32. */
 bool bytes_scales_fit(const cpu_op *op, const char *scales, int64_t count);
 inlay_status bytes_ends_of(cpu_build *build, const bytes_case *layer, bytes_ends *out);
-/* What an epilogue has for one channel. sum: of the weights of its filter. */
+/* Computes the elements of byte_ending for one channel. sum: of the weights of its filter. */
 void bytes_end_channel(const bytes_ends *ends, int64_t channel, int32_t sum, int32_t *out_first, float *out_scale,
                        float *out_shift);
-/* Reads the posts of layer, scales first; the place of what the step makes; and the step. */
+/* bytes_read_posts reads scale, shift and posts into layer; bytes_result allocates the step's result; bytes_emit emits
+ * the step. */
 inlay_status bytes_read_posts(cpu_build *build, bytes_case *layer);
 inlay_status bytes_result(cpu_build *build, const bytes_case *layer, cpu_place *out);
 inlay_status bytes_emit(cpu_build *build, const bytes_case *layer, const cpu_place *weights, const cpu_place *output,
                         cpu_native *native);
-/* The functions of rows [pixel, pixel + rows), columns [column, column + columns), on c[rows][columns]; they end in
- * output, with y_pixel elements from one to the next. */
+/* Applies the epilogue to c[rows][columns], the block of pixels [pixel, + rows) and channels [column, + columns), and
+ * stores the result in output, whose rows are y_pixel elements apart. */
 void bytes_finish(const bytes_floats *floats, void *const *args, float *c, int64_t pixel, int64_t rows, int64_t column,
                   int64_t columns, void *output, int64_t y_pixel);
-/* The rest of an epilogue: zero point, bounds, sign. */
+/* Sets the members of byte_ending that are the same for all channels: zero point, bounds, sign. */
 void bytes_end(const cpu_build *build, const bytes_case *layer, byte_ending *out);
-/* layer->x in a copy, channels last in fours, with the border that layer->w tells; layer->w then has the size of the
- * copy (quant_border.c). */
+/* Replaces layer->input by a padded copy: channels last, their number rounded up to a multiple of 4. layer->window gets
+ * the size of the copy (quant_border.c). */
 inlay_status bytes_add_border(cpu_build *build, bytes_case *layer);
 static inline int64_t bytes_in_fours(int64_t channels)
 {
     return (channels + 3) / 4 * 4;
 }
-/* Single channels (quant_depthwise.c). */
+/* Depthwise convolutions (quant_depthwise.c). */
 bool bytes_depthwise_runs(const byte_set *set, const kernel_conv_shape *window);
 inlay_status bytes_lower_depthwise(cpu_build *build, const bytes_case *layer);
-/* The layout of weights of one group for tiles: panels of channels (the last may have fewer vectors) by taps of a
- * window of channels in fours, each [lines * lanes][4], or where inputs are widened [2][lines * lanes][2]; then the sum
- * of each filter. Six axes, which no weights have, tell it from others, the fourth which loops read it. false: too
- * large. */
+/* The packed layout of weights of one group for tiles: for each panel of output channels (the last may have fewer
+ * vectors), for each tap of the window, for each four input channels: [lines * lanes][4], or [2][lines * lanes][2] if
+ * inputs are widened; then the sum of each filter. It has six axes, unlike all layouts of convolution weights; the
+ * fourth dim identifies the kernel. false: too large. */
 bool bytes_tiles_layout(const byte_set *set, const memory_desc *weights, memory_desc *md);
 const int32_t *bytes_tiles_sums(const byte_set *set, const memory_desc *md, const void *packed, int64_t channels);
-/* Is md a layout of weights that these convolutions read? Then they are made here from an original that lies as `plain`
- * says, sums of filters behind them. */
+/* Packers (packs.h) for the layouts of tiled and depthwise convolutions. */
 bool bytes_pack_tiles(const memory_desc *plain, const void *source, const memory_desc *md, void *target);
 bool bytes_pack_depthwise(const memory_desc *plain, const void *source, const memory_desc *md, void *target);
 #endif

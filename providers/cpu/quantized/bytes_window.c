@@ -1,11 +1,12 @@
-/* Convolutions of single channels of bytes; see byte_set.h. */
+/* The depthwise kernels of byte_set.h for one instruction set. */
 #include "quantized/bytes_window.h"
+#include "inlay/check.h"
 #include "simd/vec_int.h"
 
 /* ------------------------------------------------------------------ four rows of a column */
 
 #if defined(KERNEL_IS_avx512)
-/* Vectors of sums of a block; all four vectors of quads belong to another one. */
+/* Vectors of sums of a block; each of the four vectors of quads belongs to one of them. */
 enum { SUMS = 4 };
 typedef __mmask32 channel_mask;
 
@@ -19,7 +20,7 @@ VEC_INLINE ivec dot(ivec sum, ivec x, ivec w)
     return int_dot(sum, x, w);
 }
 
-/* The pixel at `at` of a row, in halves with the one `shift` further. */
+/* Pixel `at` of a row; in half blocks together with pixel at + shift. */
 VEC_INLINE ivec pixel(const byte_block kind, const uint8_t *const *row, int64_t at, int64_t shift, int64_t c,
                       channel_mask mask)
 {
@@ -29,16 +30,16 @@ VEC_INLINE ivec pixel(const byte_block kind, const uint8_t *const *row, int64_t 
                               _mm256_maskz_loadu_epi8(mask, row[at + shift] + c), 1);
 }
 
-/* As quads: of each lane, four channels in each vector. */
-VEC_INLINE void column(const byte_block kind, const byte_window *b, int64_t row, int64_t at, int64_t shift, int64_t c,
-                       channel_mask mask, ivec *d)
+/* Loads a column of four rows as quads: four channels of each 128-bit lane are in each vector. */
+VEC_INLINE void column(const byte_block kind, const byte_window *window, int64_t row, int64_t at, int64_t shift,
+                       int64_t c, channel_mask mask, ivec *d)
 {
     ivec x[4], pair[4];
 
     VEC_UNROLL
     for (int r = 0; r < 4; r++)
-        x[r] = pixel(kind, b->x[row + r], at, shift, c, mask);
-    if (b->flip) {
+        x[r] = pixel(kind, window->x[row + r], at, shift, c, mask);
+    if (window->flip) {
         VEC_UNROLL
         for (int r = 0; r < 4; r++)
             x[r] = int_xor(x[r], int_set_byte(0x80));
@@ -53,7 +54,7 @@ VEC_INLINE void column(const byte_block kind, const byte_window *b, int64_t row,
     d[3] = _mm512_unpackhi_epi16(pair[1], pair[3]);
 }
 
-/* Lane 4 l + i of vector v is channel 16 l + 4 v + i, in halves channel 16 (l % 2) + 4 v + i of pixel l / 2. */
+/* Lane 4 l + i of vector v is channel 16 l + 4 v + i; in half blocks channel 16 (l % 2) + 4 v + i of pixel l / 2. */
 int KERNEL(bytes_sum_place)(byte_block kind, int channel)
 {
     return channel / 4 % 4 * VEC_LANES + channel / 16 % (kind == BYTE_HALF ? 2 : 4) * 4 + channel % 4;
@@ -64,7 +65,7 @@ int KERNEL(bytes_tap_place)(byte_block kind, int channel, int row)
     return KERNEL(bytes_sum_place)(kind, channel) * 4 + row;
 }
 
-/* Four vectors of sums, as what is stored, in the order of channels. */
+/* Converts four vectors of sums to the stored type, in the order of channels. */
 VEC_INLINE void whole_words(const byte_ending *ending, int64_t c, const ivec *sum, ivec *out)
 {
     ivec x[4], low[2], high[2];
@@ -87,39 +88,39 @@ VEC_INLINE void whole_words(const byte_ending *ending, int64_t c, const ivec *su
     out[3] = _mm512_shuffle_i32x4(high[0], high[1], 0xdd);
 }
 
-VEC_INLINE void store_words(const byte_block kind, const int pixels, int64_t second, const byte_window *b, int64_t c,
-                            ivec sum[][SUMS])
+VEC_INLINE void store_words(const byte_block kind, const int pixels, int64_t second, const byte_window *window,
+                            int64_t c, ivec sum[][SUMS])
 {
     VEC_UNROLL
     for (int p = 0; p < pixels; p++) {
-        uint8_t *output = b->output + p * b->y_pixel;
+        uint8_t *output = window->output + p * window->y_pixel;
         ivec x[4];
 
-        whole_words(&b->ending, c, sum[p], x);
+        whole_words(&window->ending, c, sum[p], x);
         VEC_UNROLL
         for (int v = 0; v < 4; v++) {
             if (kind == BYTE_WHOLE) {
                 int_store(output + 4 * c + v * (int64_t)sizeof(ivec), x[v]);
             } else {
-                uint8_t *half = output + v / 2 * second * b->y_pixel + v % 2 * (int64_t)sizeof(ivec);
+                uint8_t *half = output + v / 2 * second * window->y_pixel + v % 2 * (int64_t)sizeof(ivec);
 
-                vec_store_some((float *)(void *)half, vec_first(b->channels - v % 2 * VEC_LANES),
+                vec_store_some((float *)(void *)half, vec_first(window->channels - v % 2 * VEC_LANES),
                                _mm512_castsi512_ps(x[v]));
             }
         }
     }
 }
 
-VEC_INLINE void end_bytes(const byte_block kind, const int pixels, int64_t second, const byte_window *b, int64_t c,
+VEC_INLINE void end_bytes(const byte_block kind, const int pixels, int64_t second, const byte_window *window, int64_t c,
                           ivec sum[][SUMS])
 {
-    const byte_ending *ending = &b->ending;
+    const byte_ending *ending = &window->ending;
     const ivec zero = int_set_short(ending->zero), low = int_set_byte(ending->low), high = int_set_byte(ending->high);
     const ivec flip = int_set_byte(ending->flip);
 
     VEC_UNROLL
     for (int p = 0; p < pixels; p++) {
-        uint8_t *output = b->output + p * b->y_pixel;
+        uint8_t *output = window->output + p * window->y_pixel;
         ivec q[4], bytes;
 
         VEC_UNROLL
@@ -129,14 +130,14 @@ VEC_INLINE void end_bytes(const byte_block kind, const int pixels, int64_t secon
         if (kind == BYTE_WHOLE) {
             int_store(output + c, bytes);
         } else {
-            int_store_part(output, bytes, 0, 2, b->channels);
-            int_store_part(output + second * b->y_pixel, bytes, 1, 2, b->channels);
+            int_store_part(output, bytes, 0, 2, window->channels);
+            int_store_part(output + second * window->y_pixel, bytes, 1, 2, window->channels);
         }
     }
 }
 #define KINDS(X, pixels, width, stride) X(BYTE_WHOLE, pixels, width, stride) X(BYTE_HALF, pixels, width, stride)
 #else
-/* Vectors of pairs 0 and 1 are of rows 0 and 1, 2 and 3 of rows 2 and 3; they belong to two vectors of sums. */
+/* Vectors of pairs 0 and 1 hold rows 0 and 1; vectors 2 and 3 hold rows 2 and 3. They belong to two vectors of sums. */
 enum { SUMS = 2 };
 typedef int channel_mask;
 
@@ -150,8 +151,8 @@ VEC_INLINE ivec dot(ivec sum, ivec x, ivec w)
     return int_dot_pairs(sum, x, w);
 }
 
-VEC_INLINE void column(const byte_block kind, const byte_window *b, int64_t row, int64_t at, int64_t shift, int64_t c,
-                       channel_mask mask, ivec *d)
+VEC_INLINE void column(const byte_block kind, const byte_window *window, int64_t row, int64_t at, int64_t shift,
+                       int64_t c, channel_mask mask, ivec *d)
 {
     ivec x[4];
 
@@ -160,8 +161,8 @@ VEC_INLINE void column(const byte_block kind, const byte_window *b, int64_t row,
     (void)mask;
     VEC_UNROLL
     for (int r = 0; r < 4; r++)
-        x[r] = int_widen(b->x[row + r][at] + c);
-    if (b->flip) {
+        x[r] = int_widen(window->x[row + r][at] + c);
+    if (window->flip) {
         VEC_UNROLL
         for (int r = 0; r < 4; r++)
             x[r] = int_xor(x[r], int_set_short(0x80));
@@ -172,7 +173,7 @@ VEC_INLINE void column(const byte_block kind, const byte_window *b, int64_t row,
     d[3] = int_zip_high(x[2], x[3]);
 }
 
-/* Lane 4 l + i of vector v is channel 8 l + 4 v + i: shorts are zipped in each 128 bits. */
+/* Lane 4 l + i of vector v is channel 8 l + 4 v + i: words are interleaved within 128 bits. */
 int KERNEL(bytes_sum_place)(byte_block kind, int channel)
 {
     (void)kind;
@@ -184,16 +185,16 @@ int KERNEL(bytes_tap_place)(byte_block kind, int channel, int row)
     return row / 2 * 4 * VEC_LANES + KERNEL(bytes_sum_place)(kind, channel) * 2 + row % 2;
 }
 
-VEC_INLINE void store_words(const byte_block kind, const int pixels, int64_t second, const byte_window *b, int64_t c,
-                            ivec sum[][SUMS])
+VEC_INLINE void store_words(const byte_block kind, const int pixels, int64_t second, const byte_window *window,
+                            int64_t c, ivec sum[][SUMS])
 {
-    const byte_ending *ending = &b->ending;
+    const byte_ending *ending = &window->ending;
 
     (void)kind;
     (void)second;
     VEC_UNROLL
     for (int p = 0; p < pixels; p++) {
-        uint8_t *output = b->output + p * b->y_pixel + 4 * c;
+        uint8_t *output = window->output + p * window->y_pixel + 4 * c;
         ivec x[2];
 
         VEC_UNROLL
@@ -210,10 +211,10 @@ VEC_INLINE void store_words(const byte_block kind, const int pixels, int64_t sec
     }
 }
 
-VEC_INLINE void end_bytes(const byte_block kind, const int pixels, int64_t second, const byte_window *b, int64_t c,
+VEC_INLINE void end_bytes(const byte_block kind, const int pixels, int64_t second, const byte_window *window, int64_t c,
                           ivec sum[][SUMS])
 {
-    const byte_ending *ending = &b->ending;
+    const byte_ending *ending = &window->ending;
     const ivec zero = int_set_short(ending->zero), low = int_set_byte(ending->low), high = int_set_byte(ending->high);
     const ivec flip = int_set_byte(ending->flip);
     const vec scale[2] = { vec_load(ending->scale + c), vec_load(ending->scale + c + VEC_LANES) };
@@ -222,7 +223,7 @@ VEC_INLINE void end_bytes(const byte_block kind, const int pixels, int64_t secon
     (void)second;
     VEC_UNROLL
     for (int p = 0; p < pixels; p += 2) { /* two at a time */
-        uint8_t *output = b->output + p * b->y_pixel + c;
+        uint8_t *output = window->output + p * window->y_pixel + c;
         ivec q[4], bytes;
 
         VEC_UNROLL
@@ -231,51 +232,52 @@ VEC_INLINE void end_bytes(const byte_block kind, const int pixels, int64_t secon
         bytes = int_in_pairs(int_xor(int_bytes(q, zero, low, high), flip));
         int_store_part(output, bytes, 0, 2, BYTES_BLOCK);
         if (p + 1 < pixels)
-            int_store_part(output + b->y_pixel, bytes, 1, 2, BYTES_BLOCK);
+            int_store_part(output + window->y_pixel, bytes, 1, 2, BYTES_BLOCK);
     }
 }
 #define KINDS(X, pixels, width, stride) X(BYTE_WHOLE, pixels, width, stride)
 #endif
 
-VEC_INLINE void end_pixels(const byte_block kind, const int pixels, int64_t second, const byte_window *b, int64_t c,
-                           ivec sum[][SUMS])
+VEC_INLINE void end_pixels(const byte_block kind, const int pixels, int64_t second, const byte_window *window,
+                           int64_t c, ivec sum[][SUMS])
 {
-    if (b->ending.kind == BYTE_BYTES)
-        end_bytes(kind, pixels, second, b, c, sum);
+    if (window->ending.kind == BYTE_BYTES)
+        end_bytes(kind, pixels, second, window, c, sum);
     else
-        store_words(kind, pixels, second, b, c, sum);
+        store_words(kind, pixels, second, window, c, sum);
 }
 
 #if !defined(KERNEL_IS_avx512)
-VEC_INLINE ivec wide_pixel(const bool flip, const byte_window *b, int row, int64_t at, int64_t c)
+VEC_INLINE ivec wide_pixel(const bool flip, const byte_window *window, int row, int64_t at, int64_t c)
 {
-    const ivec x = int_widen(b->x[row][at] + c);
+    const ivec x = int_widen(window->x[row][at] + c);
 
     return flip ? int_xor(x, int_set_short(0x80)) : x;
 }
 
-/* 3 x 3: pairs of rows 0 and 1, and of neighbours in row 2, of which the last of a window has a weight of 0 beside it.
- */
-VEC_INLINE void three_by_three(const int pixels, const int stride, const bool flip, const byte_window *b)
+/* 3 x 3 windows: pairs of rows 0 and 1, and of neighbours in row 2, where the last pixel of a window is paired with a
+ * zero weight. */
+VEC_INLINE void three_by_three(const int pixels, const int stride, const bool flip, const byte_window *window)
 {
     enum { TAPS = 3, VECTOR = sizeof(ivec) };
-    const int8_t *weights = b->weights;
+    const int8_t *weights = window->weights;
 
-    for (int64_t c = 0; c < b->channels; c += BYTES_BLOCK, weights += TAPS * 4 * VECTOR) {
+    for (int64_t c = 0; c < window->channels; c += BYTES_BLOCK, weights += TAPS * 4 * VECTOR) {
         const ivec zero = int_set(0);
-        ivec sum[BYTE_PIXELS][SUMS], beside[SUMS], last = zero;
+        ivec sum[BYTE_PIXELS][SUMS], neighbours[SUMS], last = zero;
 
         VEC_UNROLL
         for (int v = 0; v < SUMS; v++) {
-            beside[v] = int_or(int_load(weights + (2 + v) * VECTOR), int_up_16(int_load(weights + (6 + v) * VECTOR)));
+            neighbours[v] =
+                int_or(int_load(weights + (2 + v) * VECTOR), int_up_16(int_load(weights + (6 + v) * VECTOR)));
             VEC_UNROLL
             for (int p = 0; p < pixels; p++)
-                sum[p][v] = int_load(b->ending.first + c + v * VEC_LANES);
+                sum[p][v] = int_load(window->ending.first + c + v * VEC_LANES);
         }
         VEC_UNROLL
         for (int i = 0; i <= (pixels - 1) * stride + TAPS; i++) {
             const bool inside = i < (pixels - 1) * stride + TAPS;
-            const ivec x = inside ? wide_pixel(flip, b, 2, i, c + b->channel) : zero;
+            const ivec x = inside ? wide_pixel(flip, window, 2, i, c + window->channel) : zero;
             const ivec d[SUMS] = { int_zip_low(last, x), int_zip_high(last, x) };
 
             VEC_UNROLL
@@ -283,7 +285,7 @@ VEC_INLINE void three_by_three(const int pixels, const int stride, const bool fl
                 VEC_UNROLL
                 for (int v = 0; v < SUMS; v++) {
                     if (i - 1 == p * stride)
-                        sum[p][v] = int_dot_pairs(sum[p][v], d[v], beside[v]);
+                        sum[p][v] = int_dot_pairs(sum[p][v], d[v], neighbours[v]);
                     else if (i - 1 == p * stride + 2)
                         sum[p][v] = int_dot_pairs(sum[p][v], d[v], int_load(weights + (10 + v) * VECTOR));
                 }
@@ -292,8 +294,8 @@ VEC_INLINE void three_by_three(const int pixels, const int stride, const bool fl
             if (!inside)
                 continue;
             {
-                const ivec top = wide_pixel(flip, b, 0, i, c + b->channel);
-                const ivec middle = wide_pixel(flip, b, 1, i, c + b->channel);
+                const ivec top = wide_pixel(flip, window, 0, i, c + window->channel);
+                const ivec middle = wide_pixel(flip, window, 1, i, c + window->channel);
                 const ivec e[SUMS] = { int_zip_low(top, middle), int_zip_high(top, middle) };
 
                 VEC_UNROLL
@@ -306,19 +308,19 @@ VEC_INLINE void three_by_three(const int pixels, const int stride, const bool fl
                 }
             }
         }
-        end_pixels(BYTE_WHOLE, pixels, 0, b, c, sum);
+        end_pixels(BYTE_WHOLE, pixels, 0, window, c, sum);
     }
 }
 
 #define EACH_3(X) X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(1, 2) X(2, 2) X(3, 2) X(4, 2)
 #define CELL(pixels, stride)                                                                                           \
-    KERNEL_PART(void, bytes_three_##pixels##_##stride, const byte_window *b)                                           \
+    KERNEL_PART(void, bytes_three_##pixels##_##stride, const byte_window *window)                                      \
     {                                                                                                                  \
-        three_by_three(pixels, stride, false, b);                                                                      \
+        three_by_three(pixels, stride, false, window);                                                                 \
     }                                                                                                                  \
-    KERNEL_PART(void, bytes_flipped_three_##pixels##_##stride, const byte_window *b)                                   \
+    KERNEL_PART(void, bytes_flipped_three_##pixels##_##stride, const byte_window *window)                              \
     {                                                                                                                  \
-        three_by_three(pixels, stride, true, b);                                                                       \
+        three_by_three(pixels, stride, true, window);                                                                  \
     }
 EACH_3(CELL)
 #undef CELL
@@ -326,31 +328,32 @@ EACH_3(CELL)
 
 /* ------------------------------------------------------------------ windows */
 
-/* width, stride: 0 where columns are not shared, and any will do. pixels: of a half in halves. */
+/* width, stride: those of the window if pixels share columns; 0: any, and each pixel loads its own columns. pixels: in
+ * half blocks, half of the window's pixels. */
 VEC_INLINE void windows(const byte_block kind, const int pixels, const int width, const int stride,
-                        const byte_window *b)
+                        const byte_window *window)
 {
-    const int64_t taps = width > 0 ? width : b->width, vector = (int64_t)sizeof(ivec);
-    const int64_t second = kind == BYTE_HALF ? b->pixels - pixels : 0, shift = second * b->stride;
-    const channel_mask mask = channels_of(b->channels); /* of a half */
-    const int8_t *weights = b->weights;
+    const int64_t taps = width > 0 ? width : window->width, vector = (int64_t)sizeof(ivec);
+    const int64_t second = kind == BYTE_HALF ? window->pixels - pixels : 0, shift = second * window->stride;
+    const channel_mask mask = channels_of(window->channels); /* used by half blocks */
+    const int8_t *weights = window->weights;
 
-    for (int64_t c = 0; c < b->channels; c += BYTES_BLOCK) {
+    for (int64_t c = 0; c < window->channels; c += BYTES_BLOCK) {
         ivec sum[BYTE_PIXELS][SUMS];
 
         VEC_UNROLL
         for (int v = 0; v < SUMS; v++) {
             VEC_UNROLL
             for (int p = 0; p < pixels; p++)
-                sum[p][v] = int_load(b->ending.first + c + v * VEC_LANES);
+                sum[p][v] = int_load(window->ending.first + c + v * VEC_LANES);
         }
-        for (int64_t q = 0; q < b->quads; q++, weights += taps * 4 * vector) {
+        for (int64_t q = 0; q < window->quads; q++, weights += taps * 4 * vector) {
             ivec d[4];
 
             if (width > 0) {
                 VEC_UNROLL
                 for (int i = 0; i < (pixels - 1) * stride + width; i++) {
-                    column(kind, b, 4 * q, i, shift, b->channel + c, mask, d);
+                    column(kind, window, 4 * q, i, shift, window->channel + c, mask, d);
                     VEC_UNROLL
                     for (int k = 0; k < width; k++) {
                         VEC_UNROLL
@@ -365,14 +368,15 @@ VEC_INLINE void windows(const byte_block kind, const int pixels, const int width
             for (int64_t k = 0; k < taps; k++) {
                 VEC_UNROLL
                 for (int p = 0; p < pixels; p++) {
-                    column(kind, b, 4 * q, p * b->stride + k * b->dilation, shift, b->channel + c, mask, d);
+                    column(kind, window, 4 * q, p * window->stride + k * window->dilation, shift, window->channel + c,
+                           mask, d);
                     VEC_UNROLL
                     for (int v = 0; v < 4; v++)
                         sum[p][v % SUMS] = dot(sum[p][v % SUMS], d[v], int_load(weights + (k * 4 + v) * vector));
                 }
             }
         }
-        end_pixels(kind, pixels, second, b, c, sum);
+        end_pixels(kind, pixels, second, window, c, sum);
     }
 }
 
@@ -380,14 +384,14 @@ VEC_INLINE void windows(const byte_block kind, const int pixels, const int width
     KINDS(X, 1, width, stride) KINDS(X, 2, width, stride) KINDS(X, 3, width, stride) KINDS(X, 4, width, stride)
 #define CELLS_OF(X) SIZES(X, 3, 1) SIZES(X, 3, 2) SIZES(X, 5, 1) SIZES(X, 5, 2) SIZES(X, 0, 0)
 #define CELL(kind, pixels, width, stride)                                                                              \
-    KERNEL_PART(void, window_##kind##_##width##_##stride##_##pixels, const byte_window *b)                             \
+    KERNEL_PART(void, window_##kind##_##width##_##stride##_##pixels, const byte_window *window)                        \
     {                                                                                                                  \
-        windows(kind, pixels, width, stride, b);                                                                       \
+        windows(kind, pixels, width, stride, window);                                                                  \
     }
 CELLS_OF(CELL)
 #undef CELL
 
-void KERNEL(bytes_window)(const byte_window *b)
+void KERNEL(bytes_window)(const byte_window *window)
 {
     static void (*const table[][2][BYTE_KINDS][BYTE_PIXELS])(const byte_window *) = {
 #define CELL(kind, pixels, width, stride)                                                                              \
@@ -396,9 +400,11 @@ void KERNEL(bytes_window)(const byte_window *b)
         CELLS_OF(CELL)
 #undef CELL
     };
-    const bool shared = (b->width == 3 || b->width == 5) && (b->stride == 1 || b->stride == 2) && b->dilation == 1;
-    const int pixels = b->kind == BYTE_HALF ? (b->pixels + 1) / 2 : b->pixels;
+    const bool shared = (window->width == 3 || window->width == 5) && (window->stride == 1 || window->stride == 2) &&
+                        window->dilation == 1;
+    const int pixels = window->kind == BYTE_HALF ? (window->pixels + 1) / 2 : window->pixels;
 #if !INT_HALVES
+    INLAY_CHECK(window->kind == BYTE_WHOLE);
     static void (*const threes[2][BYTE_PIXELS][2])(const byte_window *) = {
 #define CELL(pixels, stride)                                                                                           \
     [stride - 1][pixels - 1] = { KERNEL_PART_OF(bytes_three_##pixels##_##stride),                                      \
@@ -407,10 +413,11 @@ void KERNEL(bytes_window)(const byte_window *b)
 #undef CELL
     };
 
-    if (shared && b->width == 3 && b->height <= 3) {
-        threes[b->stride - 1][pixels - 1][b->flip](b);
+    if (shared && window->width == 3 && window->height <= 3) {
+        threes[window->stride - 1][pixels - 1][window->flip](window);
         return;
     }
 #endif
-    table[shared ? b->width / 2 : 0][shared ? b->stride - 1 : 0][b->kind][pixels - 1](b);
+    INLAY_CHECK(pixels >= 1 && pixels <= BYTE_PIXELS && window->quads >= 1 && 4 * window->quads <= BYTE_WINDOW);
+    table[shared ? window->width / 2 : 0][shared ? window->stride - 1 : 0][window->kind][pixels - 1](window);
 }

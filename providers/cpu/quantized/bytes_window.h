@@ -1,10 +1,10 @@
-/* bytes_window.h - what bytes.c takes from bytes_window.c, of the same instance. */
+/* bytes_window.h - the depthwise kernels of bytes_window.c, which bytes.c puts into the table of the same instance. */
 #ifndef CPU_BYTES_WINDOW_H
 #define CPU_BYTES_WINDOW_H
 #include "quantized/byte_set.h"
 #include "simd/vec.h"
 
-/* Channels of a block: 64 by quads, two vectors by pairs. */
+/* Channels of a block: 64 with quads, two vectors with pairs. */
 enum { BYTES_BLOCK = VEC_LANES == 16 ? 64 : 2 * VEC_LANES };
 
 void KERNEL(bytes_window)(const byte_window *window);

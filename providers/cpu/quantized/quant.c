@@ -1,11 +1,11 @@
-/* QuantizeLinear-10..25, DequantizeLinear-10..25, DynamicQuantizeLinear-11, Clip-12..13 of bytes. */
+/* QuantizeLinear-10..25, DequantizeLinear-10..25, DynamicQuantizeLinear-11, and Clip-12..13 of bytes. */
 #include "quantized/quant.h"
 #include "simd/vecmath.h"
 #include <math.h>
 
 /* ------------------------------------------------------------------ parsing */
 
-/* Both directions: x float and y bytes, or the other way round. */
+/* QuantizeLinear and DequantizeLinear. */
 static bool parse_linear(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     bool back = op->row->family == &cpu_dequantize;
@@ -13,10 +13,10 @@ static bool parse_linear(const kit_node *node, cpu_op *op, kit_refusal *why)
     const inlay_value_info *bytes = back ? kit_input(node, 0) : kit_output(node, 0);
 
     if (floats->dtype != INLAY_FLOAT || !q_is_bytes(bytes))
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "between %s and %s; float and 8 bits are offered",
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "between %s and %s; supported are float and 8-bit integers",
                           inlay_dtype_name(floats->dtype), inlay_dtype_name(bytes->dtype));
     if (kit_attr_int(node->info, "precision", 0) > 1)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "quotients that are not float");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the quotients are not computed in float");
     return cpu_known_rank(floats, 1, 6, "the tensor", why) &&
            q_known_scale(kit_input(node, 1), 1, "input 0", &op->quantized.scale, why) &&
            q_known_zero(kit_input(node, 2), bytes, "input 0", &op->quantized.zero, why);
@@ -47,19 +47,19 @@ typedef struct linear_call {
     void *output;
 } linear_call;
 
-static void forth(const struct linear *linear, void *output, const void *input, int64_t begin, int64_t count)
+static void quantize_range(const struct linear *linear, void *output, const void *input, int64_t begin, int64_t count)
 {
     q_quantize((char *)output + begin, (const float *)input + begin, linear->is_signed, count, linear->scale,
                linear->zero);
 }
 
-static void back(const struct linear *linear, void *output, const void *input, int64_t begin, int64_t count)
+static void dequantize_range(const struct linear *linear, void *output, const void *input, int64_t begin, int64_t count)
 {
     q_dequantize((float *)output + begin, (const char *)input + begin, linear->is_signed, count, linear->scale,
                  linear->zero);
 }
 
-static void clip(const struct linear *linear, void *output, const void *input, int64_t begin, int64_t count)
+static void clip_range(const struct linear *linear, void *output, const void *input, int64_t begin, int64_t count)
 {
     KERNEL_BEST(byte_loops)
         ->clip((char *)output + begin, (const char *)input + begin, linear->is_signed, count, linear->low,
@@ -107,10 +107,10 @@ static inlay_status lower_linear(cpu_build *build, const cpu_group *group)
                               .high = (int32_t)op->beta };
     if (op->row->family == &cpu_quantize) {
         linear.is_signed = md.data_type == LIBRARY_S8;
-        linear.run = forth;
+        linear.run = quantize_range;
     } else {
         linear.is_signed = input.md.data_type == LIBRARY_S8;
-        linear.run = op->row->family == &cpu_dequantize ? back : clip;
+        linear.run = op->row->family == &cpu_dequantize ? dequantize_range : clip_range;
     }
     INLAY_TRY(cpu_emit_step(build, &linear.native, sizeof linear, (const cpu_place *const[]){ &input, &output }, 2));
     status = cpu_finish(build, group, 0, &output, true);
@@ -183,7 +183,7 @@ static inlay_status find_ranges(void *user, int64_t begin, int64_t end, uint32_t
     for (int64_t i = begin; i < end; i++) {
         int64_t from = i * call->part, n = call->count - from < call->part ? call->count - from : call->part;
 
-        call->ranges[i][0] = call->ranges[i][1] = 0; /* the range always holds 0 */
+        call->ranges[i][0] = call->ranges[i][1] = 0; /* ONNX: the range always includes 0 */
         if (n > 0)
             KERNEL_BEST(byte_loops)->range(call->input + from, n, &call->ranges[i][0], &call->ranges[i][1]);
     }
@@ -201,7 +201,7 @@ static inlay_status quantize_parts(void *user, int64_t begin, int64_t end, uint3
     return INLAY_OK;
 }
 
-/* As the operator's function body in ONNX has it, with a scale of 1 for zeros alone. */
+/* Follows the operator's function body in ONNX; if all elements are 0, the scale is 1. */
 static inlay_status run_dynamic(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {
@@ -212,6 +212,7 @@ static inlay_status run_dynamic(const cpu_native *native, const cpu_state *state
     inlay_status status;
 
     parts = parts > MOST_RANGES ? MOST_RANGES : parts;
+    INLAY_CHECK(parts >= 1);
     call.part = (dynamic->count + parts - 1) / parts;
     if (parts == 1)
         status = find_ranges(&call, 0, 1, 0);

@@ -1,4 +1,4 @@
-/* quant.h - what the files of integer operators share. */
+/* quant.h - helpers of the integer operators (quant*.c). */
 #ifndef CPU_QUANT_H
 #define CPU_QUANT_H
 #include "quantized/byte_loops.h"
@@ -8,23 +8,23 @@
 
 /* ------------------------------------------------------------------ parsing */
 
-/* Has oneDNN products of bytes here that neither saturate in between nor crawl? Where it has none, those of our own run
- * what they can (bytes.h). */
+/* Does oneDNN have fast int8 products whose sums do not saturate? If not, only the built-in kernels run (bytes.h). */
 bool q_library_has_products(kit_refusal *why);
 bool q_is_bytes(const inlay_value_info *value); /* uint8 or int8 */
-/* A constant float scale above 0. count: elements, 1 or what `most` says. */
+/* Is the value a constant float scale above 0, of 1 or `most` elements? */
 bool q_known_scale(const inlay_value_info *value, int64_t most, const char *what, float *out_first, kit_refusal *why);
-/* A constant zero point of one element, of the type of `of`; NULL is 0. */
+/* Is the value a constant zero point of one element, of the type of `of`? NULL means 0. */
 bool q_known_zero(const inlay_value_info *value, const inlay_value_info *of, const char *what, int32_t *out,
                   kit_refusal *why);
 
 /* ------------------------------------------------------------------ lowering */
 
-/* The bytes of a constant of the region as the model has them; NULL: it is none, or dropped. It is kept from now on. */
+/* The original bytes of a constant of the region, which will not be dropped from now on. NULL: not a constant, or
+ * dropped already. */
 const void *q_constant(cpu_build *build, uint32_t value);
-/* The value in a layout without gaps and blocks, whichever that is; `as`: how the other operand lies, NULL = any. */
+/* The place of the value in a layout without gaps and blocks; `as`: the layout that it must have, NULL = any. */
 inlay_status q_read_dense(cpu_build *build, uint32_t value, const memory_desc *as, cpu_place *out);
-/* md with elements of another type. */
+/* md with another element type. */
 static inline memory_desc q_typed(const memory_desc *md, library_type type)
 {
     memory_desc typed = *md;
@@ -33,10 +33,11 @@ static inline memory_desc q_typed(const memory_desc *md, library_type type)
     return typed;
 }
 inlay_status q_no_memory(const cpu_build *build);
-/* The constant of uint8 weights is read as int8, 128 less. */
+/* Makes packs of a constant of uint8 weights hold int8: minus 128. */
 void q_shift(cpu_build *build, uint32_t value);
 
-/* Emits the chain that ends in the group's QuantizeLinear (quant_chain.c); *out_done = false: it is none. */
+/* Emits the chain of functions that ends in the group's QuantizeLinear (quant_chain.c); *out_done = false: not a
+ * chain. */
 inlay_status q_lower_chain(cpu_build *build, const cpu_group *group, bool *out_done);
 
 /* ------------------------------------------------------------------ loops */
@@ -46,7 +47,7 @@ static inline void q_dequantize(float *output, const void *input, bool is_signed
     KERNEL_BEST(byte_loops)->dequantize(output, input, is_signed, n, scale, zero);
 }
 
-/* As ONNX QuantizeLinear-13. NaN gives the lower bound. */
+/* ONNX QuantizeLinear-13. NaN becomes the lower bound. */
 static inline void q_quantize(void *output, const float *input, bool is_signed, int64_t n, float scale, float zero)
 {
     quantize_fn *const quantize = KERNEL_BEST(quantize);

@@ -1,14 +1,14 @@
-/* Images of bytes in a copy: channels last in fours, and a border of zero points, for windows that reach past the image
- * (quant_tiles.c). */
+/* Padded copies of int8 images: channels last, the number of channels rounded up to a multiple of 4, with a border of
+ * zero points, for windows that reach past the image (quant_tiles.c). */
 #include "quantized/bytes.h"
 
-/* Copies an image, however it lies, into one with channels last in fours, and a border. */
+/* The step that makes the copy, from any strides. */
 struct border {
     cpu_native native;
     const byte_set *set;
-    int64_t images, channels, pixel; /* pixel: bytes of one of the copy */
+    int64_t images, channels, pixel; /* pixel: bytes of a pixel of the copy */
     int64_t height, width, top, left, out_height, out_width;
-    int64_t s_image, s_channel, s_row, s_pixel; /* of the source */
+    int64_t s_image, s_channel, s_row, s_pixel; /* strides of the source */
     uint8_t value;
 };
 
@@ -99,6 +99,7 @@ inlay_status bytes_add_border(cpu_build *build, bytes_case *layer)
     cpu_place output;
     memory_desc md;
 
+    INLAY_CHECK(layer->input.md.ndims == 3 || layer->input.md.ndims == 4);
     memory_desc_channels_last(&md, 4, dims);
     md.data_type = layer->input.md.data_type;
     INLAY_TRY(cpu_new_place(build, &md, &output));

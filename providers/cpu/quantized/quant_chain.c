@@ -1,5 +1,5 @@
-/* Functions of dequantized values that are quantized again: one loop over bytes, a tile at a time, in floats as ONNX
- * has it. What DequantizeLinear makes for them alone is never stored. */
+/* Chains of functions between DequantizeLinear and QuantizeLinear: one loop over tiles, in float arithmetic as in ONNX.
+ * Dequantized values that only chains read are never stored. */
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include "simd/optional.h"
@@ -11,13 +11,15 @@ OPTIONAL_IF_CALLED(q_lower_chain);
 
 enum { MOST_LEAVES = 4, MOST_STEPS = 8, TILE = 512, CHAIN_GRAIN = 16384, PAIR_GRAIN = 32768 };
 
+/* An operand of a chain. */
 struct leaf {
-    uint32_t value; /* of the region: bytes, or floats */
+    uint32_t value; /* a value of the region: bytes or floats */
     bool bytes, is_signed, scalar;
     float scale, zero;
 };
 
-/* y = f(slot a, slot b); slots are leaves, then the steps before. */
+/* The result f(slot a, slot b), or f(slot a) if a == b and f is unary. Slots below STEP are leaves, others earlier
+ * steps. */
 typedef struct chain_step {
     library_alg alg;
     uint32_t a, b;
@@ -32,14 +34,15 @@ struct chain {
     int64_t count;
     float scale, zero;
     bool is_signed;
-    uint32_t root;       /* slot */
-    const byte_set *set; /* NULL: it is no pair */
-    byte_pair pair;      /* all of it, where it is a function of two tensors of bytes */
+    uint32_t root;       /* the slot of the result */
+    const byte_set *set; /* not NULL: the whole chain is `pair` */
+    byte_pair pair;
 };
 
-enum { STEP = 16 }; /* slots from here on are steps */
+enum { STEP = 16 }; /* the first slot of steps */
+_Static_assert((int)MOST_LEAVES <= (int)STEP, "slots of leaves precede those of steps");
 
-/* ------------------------------------------------------------------ finding */
+/* ------------------------------------------------------------------ finding chains */
 
 static uint32_t maker_of(const cpu_build *build, uint32_t value)
 {
@@ -71,7 +74,7 @@ static bool same_dims(const cpu_build *build, uint32_t x, uint32_t y)
            memcmp(build->dims[x], build->dims[y], build->ranks[x] * sizeof(int64_t)) == 0;
 }
 
-/* A leaf that is read as it is, or through DequantizeLinear. */
+/* Adds a leaf: the value itself, or the input of the DequantizeLinear that computes it. false: it cannot be one. */
 static bool add_leaf(const cpu_build *build, uint32_t value, uint32_t like, struct chain *chain, uint32_t *out_slot)
 {
     uint32_t maker = maker_of(build, value);
@@ -115,8 +118,8 @@ static bool add_step(struct chain *chain, chain_step step, uint32_t *out_slot)
     return true;
 }
 
-/* The value as a slot: what makes it if that is a function that only the chain reads, otherwise a leaf.
- * inner: [MOST_STEPS] ops that become part of the chain. */
+/* Adds the value to the chain: as steps, if a supported function computes it and only the chain reads it; otherwise as
+ * a leaf. inner: [MOST_STEPS] the ops that become part of the chain. false: there are too many leaves or steps. */
 static bool collect(const cpu_build *build, uint32_t value, uint32_t like, struct chain *chain, uint32_t *inner,
                     uint32_t *inner_count, uint32_t *out_slot)
 {
@@ -143,7 +146,7 @@ static bool collect(const cpu_build *build, uint32_t value, uint32_t like, struc
     return true;
 }
 
-/* The chain that ends in QuantizeLinear `op`; false: there is nothing to join. */
+/* Finds the chain that ends in QuantizeLinear `op`; false: no leaf of it is dequantized. */
 static bool find_chain(const cpu_build *build, const cpu_op *op, struct chain *chain, uint32_t *inner,
                        uint32_t *inner_count)
 {
@@ -160,18 +163,18 @@ static bool find_chain(const cpu_build *build, const cpu_op *op, struct chain *c
 
 inlay_status cpu_quant_chains(cpu_build *build, uint8_t *taken, cpu_group *at)
 {
-    uint32_t n = build->compiled->op_count, inner[MOST_STEPS], count;
+    uint32_t op_count = build->compiled->op_count, inner[MOST_STEPS], count;
     uint8_t *reads = NULL; /* [value_count] by chains */
     struct chain chain;
 
-    for (uint32_t o = 0; o < n; o++) {
+    for (uint32_t o = 0; o < op_count; o++) {
         const cpu_op *op = &build->compiled->ops[o];
 
         if (op->row->family != &cpu_quantize || !find_chain(build, op, &chain, inner, &count))
             continue;
         if (reads == NULL &&
             (reads = cpu_scratch_take_zeroed(build->scratch, build->compiled->value_count + 1u, 1)) == NULL)
-            return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes", n);
+            return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes", op_count);
         taken[o] = 1;
         for (uint32_t i = 0; i < count; i++)
             taken[inner[i]] = 1;
@@ -184,8 +187,8 @@ inlay_status cpu_quant_chains(cpu_build *build, uint8_t *taken, cpu_group *at)
                     reads[reader->in[k]]++;
         }
     }
-    /* What is dequantized for chains alone. */
-    for (uint32_t o = 0; reads != NULL && o < n; o++) {
+    /* A DequantizeLinear that only chains read is part of them. */
+    for (uint32_t o = 0; reads != NULL && o < op_count; o++) {
         const cpu_op *op = &build->compiled->ops[o];
         const cpu_value *output = &build->compiled->values[op->out[0]];
 
@@ -197,10 +200,11 @@ inlay_status cpu_quant_chains(cpu_build *build, uint8_t *taken, cpu_group *at)
 
 /* ------------------------------------------------------------------ running */
 
-/* Is it a sum or product of two tensors of bytes, perhaps with bounds, and do numbers stay in the range of floats? */
+/* Is the chain a sum or product of two tensors of bytes, perhaps with bounds, without float overflow? Sets
+ * chain->pair. */
 static bool find_pair(struct chain *chain)
 {
-    const chain_step *step = &chain->steps[0], *g = chain->step_count == 2 ? &chain->steps[1] : NULL;
+    const chain_step *step = &chain->steps[0], *bounds = chain->step_count == 2 ? &chain->steps[1] : NULL;
     byte_pair *pair = &chain->pair;
 
     if (chain->leaf_count > 2 || chain->step_count < 1 || chain->step_count > 2 ||
@@ -214,18 +218,18 @@ static bool find_pair(struct chain *chain)
                          .low = -INFINITY,
                          .high = INFINITY,
                          .y_signed = chain->is_signed };
-    if (g != NULL && g->alg == LIBRARY_ELTWISE_RELU && g->alpha == 0) {
+    if (bounds != NULL && bounds->alg == LIBRARY_ELTWISE_RELU && bounds->alpha == 0) {
         pair->low = 0;
-    } else if (g != NULL && g->alg == LIBRARY_ELTWISE_CLIP_V2) {
-        pair->low = g->alpha;
-        pair->high = g->beta;
-    } else if (g != NULL) {
+    } else if (bounds != NULL && bounds->alg == LIBRARY_ELTWISE_CLIP_V2) {
+        pair->low = bounds->alpha;
+        pair->high = bounds->beta;
+    } else if (bounds != NULL) {
         return false;
     }
     for (uint32_t i = 0; i < 2; i++) {
         const struct leaf *leaf = &chain->leaves[i == 0 ? step->a : step->b];
 
-        if (!leaf->bytes || leaf->scalar || !(leaf->scale < 1e15f)) /* a product of two */
+        if (!leaf->bytes || leaf->scalar || !(leaf->scale < 1e15f)) /* the product of two scales must not overflow */
             return false;
         pair->scale[i] = leaf->scale;
         pair->zero[i] = leaf->zero;
@@ -272,6 +276,7 @@ static inlay_status run_tiles(void *user, int64_t begin, int64_t end, uint32_t w
         for (uint32_t step_index = 0; step_index < chain->step_count; step_index++) {
             const chain_step *step = &chain->steps[step_index];
 
+            INLAY_CHECK(step->a < STEP + step_index && step->b < STEP + step_index);
             slots[STEP + step_index] = steps[step_index];
             if (step->a == step->b && step->alg != LIBRARY_BINARY_ADD && step->alg != LIBRARY_BINARY_MUL &&
                 step->alg != LIBRARY_BINARY_SUB && step->alg != LIBRARY_BINARY_DIV && step->alg != LIBRARY_BINARY_MAX &&
@@ -300,7 +305,6 @@ static inlay_status run_chain(const cpu_native *native, const cpu_state *state, 
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Emits the chain that ends in the group's QuantizeLinear; *out_done = false: it is no chain. */
 inlay_status q_lower_chain(cpu_build *build, const cpu_group *group, bool *out_done)
 {
     const cpu_op *op = build->op;
@@ -317,7 +321,8 @@ inlay_status q_lower_chain(cpu_build *build, const cpu_group *group, bool *out_d
     *out_done = true;
     while (chain.leaves[first].scalar)
         first++;
-    /* All lie as the first does that has channels last, or as the first one. */
+    INLAY_CHECK(first < chain.leaf_count); /* a dequantized leaf is no scalar */
+    /* All leaves get the layout of the first one that is channels last or blocked, or else of the first one. */
     for (uint32_t l = 0; l < chain.leaf_count; l++) {
         INLAY_TRY(cpu_read(build, chain.leaves[l].value, &at[l]));
         if (!chain.leaves[l].scalar && !memory_desc_is_image(&at[first].md) && memory_desc_is_image(&at[l].md))

@@ -1,10 +1,10 @@
-/* QLinearConv-10 and ConvInteger-10: oneDNN's convolution of bytes, with channels last, zero points and a scale for
- * each filter, where there are no loops of our own (quant_tiles.c).
+/* QLinearConv-10 and ConvInteger-10: oneDNN's int8 convolution, with channels last, zero points and a scale per filter,
+ * where there is no built-in kernel (quant_tiles.c).
  *
- * oneDNN computes round(sum * scale + zero) where ONNX has round(sum * scale) + zero, and ties would go to the other
- * side of an odd zero point. So ROUNDER is added ahead of it, around which floats are integers, and the zero point is
- * told as less by that. (oneDNN has a function that rounds, but not all its kernels do.) Results are the reference's to
- * the last bit. */
+ * oneDNN computes round(sum * scale + zero), but ONNX defines round(sum * scale) + zero: with an odd zero point, ties
+ * would round to the other side. So ROUNDER is added before, in whose range floats are integers, and subtracted from
+ * the zero point. (oneDNN has a rounding function, but not in all kernels.) Results equal the reference's to the last
+ * bit. */
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include "convolution/window.h"
@@ -22,7 +22,7 @@ static uint32_t weights_at(const cpu_op *op)
     return is_linear(op) ? 3 : 1;
 }
 
-/* Weights that oneDNN can read: int8, or uint8 around 128, with no other zero point. */
+/* Are the weights int8 with zero point 0, or uint8 with zero point 128? Only these are supported. */
 static bool weights_fit(const kit_node *node, const cpu_op *op, kit_refusal *why)
 {
     uint32_t at = weights_at(op), zero_at = is_linear(op) ? 5 : 3;
@@ -54,7 +54,7 @@ static bool parse_linear(const kit_node *node, cpu_op *op, kit_refusal *why)
     float ignored;
 
     if (!q_is_bytes(output))
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "the output is not of 8 bits");
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "the output is not an 8-bit integer");
     if (bias != NULL && (!kit_is_constant(node, BIAS) || bias->dtype != INLAY_INT32 || bias->rank != 1 ||
                          bias->dims[0].value != weights->dims[0].value))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "the bias is not a constant vector of int32");
@@ -77,8 +77,8 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
         !cpu_known_rank(weights, input->rank, input->rank, "the weights", why))
         return false;
     if (!q_is_bytes(input))
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "the input is not of 8 bits");
-    zero = kit_input(node, X_ZERO); /* ConvInteger's may be known at the run alone */
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "the input is not an 8-bit integer");
+    zero = kit_input(node, X_ZERO); /* ConvInteger's may be computed */
     if (zero != NULL && (zero->dtype != input->dtype || cpu_known_count(zero) != 1))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the zero point of input 0 is not one number");
     if (is_linear(op) && !parse_linear(node, op, why))
@@ -88,7 +88,8 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "group does not divide the channels");
     if (library_in_use != &library_none && op->window.group > 1 && weights->dims[1].value > 1 &&
         weights->dims[0].value / op->window.group < 4) /* 4 groups of 8 by 2 in 2.6.3 */
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "oneDNN's sums of so few filters a group may be wrong");
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL,
+                          "oneDNN may compute wrong sums with fewer than 4 filters a group");
     for (uint32_t i = 0; i < input->rank - 2; i++)
         op->window.kernel[i] = weights->dims[2 + i].value;
     return cpu_parse_window(node, input->rank - 2, op, why) &&
@@ -97,7 +98,7 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Scales of the sums of each channel, or of all. */
+/* The scales of sums: one per channel, or one for all. The caller frees them. */
 static inlay_status make_scales(cpu_build *build, float **out, int64_t *out_count)
 {
     const cpu_op *op = build->op;
@@ -106,7 +107,7 @@ static inlay_status make_scales(cpu_build *build, float **out, int64_t *out_coun
     float *scales;
 
     if (w_scales == NULL)
-        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its scales have gone", op->name);
+        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its scales were dropped", op->name);
     scales = calloc((size_t)count, sizeof *scales);
     if (scales == NULL)
         return q_no_memory(build);
@@ -121,13 +122,13 @@ static inlay_status make_scales(cpu_build *build, float **out, int64_t *out_coun
     return INLAY_OK;
 }
 
-/* ConvInteger's zero point comes with the run. */
+/* Is the zero point an operand? That of ConvInteger may be. */
 static bool has_zero_argument(const cpu_op *op)
 {
     return !is_linear(op) && op->in_count > X_ZERO && op->in[X_ZERO] != INLAY_NONE;
 }
 
-/* Zero points, and the bounds that are fused. */
+/* Sets zero points, the rounding post, and the fused bounds. */
 static void make_attributes(const cpu_build *build, const cpu_group *group, library_attr *out)
 {
     const cpu_op *op = build->op;
@@ -140,7 +141,7 @@ static void make_attributes(const cpu_build *build, const cpu_group *group, libr
             .kind = LIBRARY_POST_ELTWISE, .alg = LIBRARY_ELTWISE_LINEAR, .alpha = 1, .beta = (float)round
         };
     if (is_linear(op) && group->post_count > 0) {
-        const cpu_eltwise *eltwise = &group->posts[0].eltwise; /* integers; the zero point is added behind it */
+        const cpu_eltwise *eltwise = &group->posts[0].eltwise; /* bounds of bytes; oneDNN adds the zero point later */
 
         out->posts[out->post_count++] = (library_post){ .kind = LIBRARY_POST_ELTWISE,
                                                         .alg = eltwise->alg,
@@ -149,7 +150,7 @@ static void make_attributes(const cpu_build *build, const cpu_group *group, libr
     }
 }
 
-/* The zero point of a run as int32, which oneDNN reads. */
+/* Widens the zero point to int32, the type that oneDNN reads. */
 static inlay_status run_zero(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                              uint32_t threads)
 {
@@ -190,12 +191,12 @@ done:
     return status;
 }
 
-/* A step's own numbers: freed with it, and written where its kernel reads them. */
+/* A step that writes constants of the build into a buffer, which oneDNN's kernel reads. */
 struct numbers {
     cpu_native native;
     size_t bytes;
     int32_t zero;
-    float *scales; /* NULL: zero */
+    float *scales; /* owned; NULL: write `zero` */
 };
 
 static inlay_status write_numbers(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
@@ -215,7 +216,7 @@ static void release_numbers(cpu_native *native)
     free(((struct numbers *)native)->scales);
 }
 
-/* scales: become the step's. */
+/* Emits such a step. Takes ownership of scales, also on failure. */
 static inlay_status emit_numbers(cpu_build *build, const memory_desc *md, int32_t zero, float *scales, cpu_place *out)
 {
     struct numbers *numbers = calloc(1, sizeof *numbers);
@@ -256,7 +257,7 @@ static inlay_status describe(cpu_build *build, const cpu_group *group, const mem
     return cpu_check(library_describe(build->state->engine, &desc, attr, out), build->diag, "compute this", op->name);
 }
 
-/* What the kernel reads apart from tensors: the zero point of x, and scales. */
+/* Adds the zero point of x and the scales to the operands. Takes ownership of *scales if there are any. */
 static inlay_status add_numbers(cpu_build *build, const library_attr *attr, float **scales, cpu_place *places,
                                 cpu_operand *operands, uint32_t *count)
 {
@@ -285,7 +286,7 @@ done:
 static inlay_status lower_by_library(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
-    uint32_t weights = op->in[weights_at(op)], n = 0, posts = is_linear(op) ? group->post_count : 0;
+    uint32_t weights = op->in[weights_at(op)], operand_count = 0, posts = is_linear(op) ? group->post_count : 0;
     bool biased = is_linear(op) && op->in_count > BIAS && op->in[BIAS] != INLAY_NONE;
     int64_t scale_dims[CPU_MAX_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
     library_description pd = NULL;
@@ -311,19 +312,20 @@ static inlay_status lower_by_library(cpu_build *build, const cpu_group *group)
     if (cpu_type(build, weights) == LIBRARY_U8)
         q_shift(build, weights);
     INLAY_TRY(cpu_read_constant(build, weights, &w_plain, library_layout(pd, LIBRARY_OPERAND_WEIGHTS, &md), &w));
-    operands[n++] = (cpu_operand){ LIBRARY_ARG_SRC, &input };
-    operands[n++] = (cpu_operand){ LIBRARY_ARG_WEIGHTS, &w };
+    operands[operand_count++] = (cpu_operand){ LIBRARY_ARG_SRC, &input };
+    operands[operand_count++] = (cpu_operand){ LIBRARY_ARG_WEIGHTS, &w };
     if (biased) {
         INLAY_TRY(cpu_read_constant(build, op->in[BIAS], &bias_md, &bias_md, &bias));
-        operands[n++] = (cpu_operand){ LIBRARY_ARG_BIAS, &bias };
+        operands[operand_count++] = (cpu_operand){ LIBRARY_ARG_BIAS, &bias };
     }
-    INLAY_TRY(add_numbers(build, &attr, &scales, own, operands, &n));
+    INLAY_TRY(add_numbers(build, &attr, &scales, own, operands, &operand_count));
     if (posts == group->post_count)
         INLAY_TRY(cpu_result_place(build, group->out, library_layout(pd, LIBRARY_OPERAND_DST, &md), &output));
     else
         INLAY_TRY(cpu_new_place(build, library_layout(pd, LIBRARY_OPERAND_DST, &md), &output));
-    operands[n++] = (cpu_operand){ LIBRARY_ARG_DST, &output };
-    INLAY_TRY(cpu_emit(build, pd, operands, n));
+    operands[operand_count++] = (cpu_operand){ LIBRARY_ARG_DST, &output };
+    INLAY_CHECK(operand_count <= KIT_COUNT(operands));
+    INLAY_TRY(cpu_emit(build, pd, operands, operand_count));
     status = cpu_finish(build, group, posts, &output, true);
 done:
     library_destroy(pd);
@@ -341,13 +343,12 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     status = lower_by_library(build, group);
     return status != INLAY_OK
                ? status
-               : kernel_remember(
-                     build, &(kernel_choice){ .op = group->op,
-                                              .count = 1,
-                                              .source = KERNEL_ONLY,
-                                              .kernel = { KERNEL_BYTES_LIBRARY },
-                                              .why = "activations of 8 bits as the file has them: sums are exact, a "
-                                                     "result may be off by one step of its scale" });
+               : kernel_remember(build, &(kernel_choice){ .op = group->op,
+                                                          .count = 1,
+                                                          .source = KERNEL_ONLY,
+                                                          .kernel = { KERNEL_BYTES_LIBRARY },
+                                                          .why = "8-bit activations as in the model: sums are exact, a "
+                                                                 "result may be off by one step of its scale" });
 }
 
-const cpu_family cpu_int8_conv = { "convolution of bytes", parse, lower };
+const cpu_family cpu_int8_conv = { "int8 convolution", parse, lower };

@@ -1,4 +1,4 @@
-/* What integer operators take, as measured on a core with AVX-512 VNNI; see cost.c. */
+/* The cost of integer operators, as measured on one core with AVX-512 VNNI; see compile/cost.c. */
 #include "simd/cpu.h"
 #include "weights/narrow.h"
 #include "quantized/quant.h"
@@ -7,14 +7,14 @@
 #define BYTE_FLOPS_PER_NS 1000.0
 #define SPARSE_BYTES_PER_NS 20.0
 #define FLOAT_FLOPS_PER_NS 250.0
-#define REQUANTIZE_NS 0.03 /* an element of a convolution */
-#define THIN_NS 0.05       /* depthwise: an output, and each of its taps */
-#define THIN_TAP_NS 0.008
-#define BYTES_PER_NS 16.0 /* elements that become bytes, or come from them */
+#define REQUANTIZE_NS 0.03 /* per element of a convolution's output */
+#define THIN_NS 0.05       /* depthwise: per output element */
+#define THIN_TAP_NS 0.008  /* depthwise: per tap of an output element */
+#define BYTES_PER_NS 16.0  /* elements quantized or dequantized */
 #define CALL_NS 60.0
 #define WEIGHT_BYTES_PER_NS 60.0
 
-/* How many times as long products take at other levels: bytes that are widened first, or vectors half as long. */
+/* The time of products relative to AVX-512 VNNI. AVX-VNNI has vectors of half the length; AVX2 widens bytes first. */
 static double pace(void)
 {
     return cpu_has_vnni() ? 1 : cpu_has_avx_vnni() ? 3 : 8;
@@ -49,9 +49,9 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
         return;
     }
     if (family == &cpu_weights || family == &cpu_sparse ||
-        family == &cpu_halves) { /* the product's: it reads them as they are packed */
+        family == &cpu_halves) { /* part of the GEMM's cost, which reads the packed weights */
         cost->ns += CALL_NS;
-        if (family == &cpu_sparse) /* others get it dense, in each run */
+        if (family == &cpu_sparse) /* readers outside of the region get a dense matrix in each run */
             cost->leave_ns += 4 * y / SPARSE_BYTES_PER_NS;
         return;
     }
@@ -76,7 +76,7 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
             more = y * THIN_NS * sqrt(pace());
         }
     } else if (family == &cpu_view || family == &cpu_transpose || family == &cpu_int_cast) {
-        flops = 0; /* behind a product, or nothing at all */
+        flops = 0; /* fused into a GEMM, or no work */
     }
     cost->flops += flops;
     cost->bytes_read += (uint64_t)(x + weights);

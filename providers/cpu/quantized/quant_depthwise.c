@@ -1,8 +1,8 @@
-/* QLinearConv-10 and ConvInteger-10 of single channels, in one or two dimensions, by loops over bytes. Results are the
- * reference's to the last bit.
+/* Depthwise QLinearConv-10 and ConvInteger-10, in one or two dimensions, by int8 kernels. Results equal the reference's
+ * to the last bit.
  *
- * A unit of work is a part of the rows and a few blocks of channels. Where the pixels of a row lie is a table that
- * serves all windows that see it; those around the image are one pixel of zero points. */
+ * A unit of work is a range of output rows by a few blocks of channels. The addresses of an input row's pixels are in a
+ * table, which all windows that read the row share; pixels outside the image point to a pixel of zero points. */
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include "convolution/tiles.h"
@@ -18,16 +18,17 @@ struct depthwise {
     const byte_set *set;
     kernel_conv_shape window;
     int64_t x_pixel, x_image;
-    int64_t quads, slots, columns; /* of a window's rows; tables of rows: how many, their pixels */
-    int64_t strip;                 /* pixels of a row of the output that tables are for */
-    int64_t part, parts;           /* rows of the output in a unit */
-    int64_t block, blocks;         /* blocks of channels in a unit, units */
+    int64_t quads;          /* fours of a window's rows */
+    int64_t slots, columns; /* number of row tables, and pixels of one */
+    int64_t strip;          /* output pixels of a row that the tables cover */
+    int64_t part, parts;    /* output rows in a unit, and units of an image's rows */
+    int64_t block, blocks;  /* blocks of channels in a unit, and units of the channels */
     bool flip;
     int64_t y_bytes; /* of an element */
     byte_ending ending;
     bytes_floats floats;
     const uint8_t *border; /* a pixel of zero points */
-    int32_t room[];        /* first, scale, shift, border */
+    int32_t room[];        /* storage of first, scale, shift and border */
 };
 
 typedef struct depthwise_call {
@@ -35,15 +36,15 @@ typedef struct depthwise_call {
     void *const *args;
 } depthwise_call;
 
-/* RUN_CHANNELS: of floats that functions follow, which then lie in the nearest cache. */
+/* RUN_CHANNELS: channels at once if there is an epilogue, so that their floats stay in the first-level cache. */
 enum { ALONE_FLOPS = 200000, RUN_CHANNELS = 1024 };
 
-/* The windows of columns [first, last) of an image, and the rows that they saw: row i is at i % slots. */
+/* Output columns [first, last) of an image, and the tables of input rows: that of row i is in slot i % slots. */
 struct strip {
     const uint8_t *input; /* of the image */
     int64_t first, last;
     const uint8_t *pixels[TABLE_PIXELS];
-    int64_t row[BYTE_WINDOW]; /* which one it is */
+    int64_t row[BYTE_WINDOW]; /* [slots] the row that the slot holds */
 };
 
 bool bytes_depthwise_runs(const byte_set *set, const kernel_conv_shape *window)
@@ -55,7 +56,7 @@ bool bytes_depthwise_runs(const byte_set *set, const kernel_conv_shape *window)
            slots * ((window->kernel[1] - 1) * window->dilation[1] + 1) <= TABLE_PIXELS;
 }
 
-/* The table of row `at` of the input, which may be around the image. */
+/* The table of input row `at`, which may be outside the image. */
 static const uint8_t *const *find_row(const struct depthwise *depthwise, int64_t at, struct strip *strip)
 {
     const kernel_conv_shape *window = &depthwise->window;
@@ -74,8 +75,9 @@ static const uint8_t *const *find_row(const struct depthwise *depthwise, int64_t
     return table;
 }
 
-/* How channels are cut: blocks, of which the last lies over the one before where it is more than half full, or where
- * there are no halves, or else is a half; few channels are halves alone. */
+/* Channels are divided into blocks. If the last block is not full, it is a half block, or, if it is more than half full
+ * or there are no half blocks, a whole one that overlaps the block before. Fewer channels than a block are half
+ * blocks. */
 static int64_t block_width(const byte_set *set, int64_t channels)
 {
     return channels < set->block ? set->block / 2 : set->block;
@@ -100,7 +102,7 @@ static int64_t block_channel(const byte_set *set, int64_t channels, int64_t bloc
                                                                                            : first;
 }
 
-/* Pixels of a row, the first of which is number `pixel`, by blocks of one kind from number `block` on. */
+/* Computes `pixels` pixels of a row from index `pixel` on, for the blocks of one kind from `block` on. */
 static void one_run(const depthwise_call *call, const uint8_t *const *const *rows, int64_t pixel, int64_t pixels,
                     int64_t block, byte_window *window)
 {
@@ -110,6 +112,7 @@ static void one_run(const depthwise_call *call, const uint8_t *const *const *row
     float floats[BYTE_PIXELS * RUN_CHANNELS];
     uint8_t *output;
 
+    INLAY_CHECK(!is_more || window->channels <= (window->kind == BYTE_HALF ? RUN_CHANNELS / 2 : RUN_CHANNELS));
     window->weights = (const int8_t *)call->args[BYTES_W] +
                       block * depthwise->set->tap_bytes * depthwise->quads * depthwise->window.kernel[1];
     window->ending = depthwise->ending;
@@ -135,7 +138,7 @@ static void one_run(const depthwise_call *call, const uint8_t *const *const *row
     }
 }
 
-/* Blocks [block, past) of channels; pixel: the number of the image's first one. */
+/* Computes an output row for blocks [block, past) of channels; pixel: the index of the image's first pixel. */
 static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_t past, int64_t pixel,
                     struct strip *strip)
 {
@@ -152,6 +155,7 @@ static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_
                       .dilation = window->dilation[1],
                       .flip = depthwise->flip };
 
+    INLAY_CHECK(4 * depthwise->quads <= BYTE_WINDOW && depthwise->slots * depthwise->columns <= TABLE_PIXELS);
     for (int64_t row = 0; row < 4 * depthwise->quads; row++)
         rows[row] = row < window->kernel[0] ? find_row(depthwise, at + row * window->dilation[0], strip) : rows[0];
     pixel += y * window->out_width + strip->first;
@@ -217,14 +221,14 @@ static inlay_status run_depthwise(const cpu_native *native, const cpu_state *sta
 
 /* ------------------------------------------------------------------ weights */
 
-/* Bytes of an element of the weights. */
+/* Bytes of a packed weight. */
 static int64_t element(const byte_set *set)
 {
     return set->tap_bytes / set->block / 4;
 }
 
-/* The layout: for each block of channels [quads of rows][width][tap_bytes]; then the sum of each window. Seven axes,
- * which no weights have, tell it from others, the fifth what an element has. */
+/* The packed layout: for each block of channels [fours of rows][width][tap_bytes]; then the sum of each window. It has
+ * seven axes, unlike all layouts of convolution weights; the fifth dim is the size of an element. */
 static bool depthwise_layout(const byte_set *set, const kernel_conv_shape *window, memory_desc *md)
 {
     int64_t dims[] = { 1, 1, 1, 1, element(set), 0, block_count(set, window->out) * set->block };
@@ -237,13 +241,14 @@ static bool depthwise_layout(const byte_set *set, const kernel_conv_shape *windo
     return true;
 }
 
-/* The window of one channel of a block of weights, how it lies there; its sum. */
 typedef struct window_plan {
     const byte_set *set;
     byte_block kind;
-    int64_t height, width, row, pixel; /* of the window; steps of the original */
+    int64_t height, width; /* of the window */
+    int64_t row, pixel;    /* strides of the original */
 } window_plan;
 
+/* Packs the window of one channel into its block; returns the sum of its weights. */
 static int32_t pack_window(const window_plan *plan, const int8_t *from, int channel, char *block)
 {
     int32_t sum = 0;
@@ -301,7 +306,8 @@ bool bytes_pack_depthwise(const memory_desc *plain, const void *source, const me
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Strips whose tables fit; parts and blocks so that threads end together, and few rows of tables are made twice. */
+/* Chooses the strip so that its tables fit, and parts and blocks so that threads finish together and few tables are
+ * built twice. */
 static void cut(struct depthwise *depthwise, uint32_t threads)
 {
     const kernel_conv_shape *window = &depthwise->window;
@@ -312,6 +318,7 @@ static void cut(struct depthwise *depthwise, uint32_t threads)
 
     depthwise->strip = window->out_width < fit ? window->out_width : fit;
     depthwise->columns = (depthwise->strip - 1) * window->stride[1] + span;
+    INLAY_CHECK(depthwise->strip > 0);
     for (int64_t parts = 1; parts <= (threads > 1 ? 4 * (int64_t)threads : 1) && parts <= window->out_height; parts++) {
         for (int64_t blocks = 1; blocks <= (threads > 1 ? 2 * (int64_t)threads : 1) && blocks <= lines; blocks++) {
             const int64_t part = (window->out_height + parts - 1) / parts, block = (lines + blocks - 1) / blocks;
@@ -333,7 +340,7 @@ static void cut(struct depthwise *depthwise, uint32_t threads)
     }
 }
 
-/* What there is one of for each channel, in the order of blocks. */
+/* Computes first, scale and shift of all channels, in the order of byte_set.sum_place. */
 static inlay_status end_channels(cpu_build *build, const bytes_case *layer, const int32_t *sums, int32_t *first,
                                  float *scale, float *shift)
 {
@@ -373,7 +380,7 @@ inlay_status bytes_lower_depthwise(cpu_build *build, const bytes_case *layer)
     memory_desc md;
 
     if (!depthwise_layout(set, &layer->window, &md))
-        return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': its windows are too large", op->name);
+        return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': the window is too large", op->name);
     INLAY_TRY(cpu_read_constant(build, layer->w_value, &layer->weights, &md, &weights));
     sums = (const int32_t *)(const void *)((const char *)build->instance->buffers[weights.buffer].data +
                                            memory_desc_bytes(&md) - (size_t)room * sizeof *sums);

@@ -1,4 +1,4 @@
-/* How sums of bytes end (bytes.h): what a scale, a bias, zero points and bounds come to for each channel. */
+/* Computes byte_ending (byte_set.h) from scales, bias, zero points and bounds. */
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 
@@ -21,7 +21,7 @@ inlay_status bytes_ends_of(cpu_build *build, const bytes_case *layer, bytes_ends
     out->scale_step = cpu_count(build, op->in[W_SCALE]) > 1 ? (int64_t)sizeof(float) : 0;
     out->factor = (double)op->quantized.scale / (double)op->alpha;
     if (out->scales == NULL || (biased && out->biases == NULL))
-        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its scales or its bias have gone", op->name);
+        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its scales or its bias were dropped", op->name);
     return INLAY_OK;
 }
 
@@ -61,7 +61,7 @@ void bytes_end(const cpu_build *build, const bytes_case *layer, byte_ending *out
     *out = (byte_ending){
         .zero = (int16_t)(build->op->size + shift), .low = 0, .high = 255, .flip = shift > 0 ? 0x80 : 0
     };
-    for (uint32_t i = 0; i < group->post_count; i++) { /* Clip of bytes, of what was clipped */
+    for (uint32_t i = 0; i < group->post_count; i++) { /* each Clip of bytes narrows the bounds */
         const uint8_t low = (uint8_t)(group->posts[i].eltwise.alpha + (float)shift);
         const uint8_t high = (uint8_t)(group->posts[i].eltwise.beta + (float)shift);
 

@@ -1,13 +1,13 @@
-/* What follows a convolution of bytes by loops of our own where that is no QLinearConv: sums as int32 (ConvInteger), or
- * floats, sum * scale + shift, with the functions behind them while they are in the cache, which may become bytes again
- * in the end (QuantizeLinear). Scale and shift are a Mul and an Add by constants, each rounded as if it were alone. */
+/* The epilogue of ConvInteger by built-in kernels: int32 sums, or floats, sum * scale + shift, with functions that run
+ * while a tile is in the cache, and perhaps a QuantizeLinear at the end. Scale and shift are a Mul and an Add with
+ * constants, each rounded separately, so that the floats equal the reference's to the last bit. */
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include <math.h>
 
-/* ------------------------------------------------------------------ which posts */
+/* ------------------------------------------------------------------ supported posts */
 
-/* One constant for each channel, or for all. */
+/* Is it a float tensor with one element, or with one per channel? */
 static bool is_number(const cpu_build *build, const cpu_group *group, uint32_t other)
 {
     const uint32_t rank = build->ranks[group->out], own = build->ranks[other];
@@ -30,7 +30,7 @@ static bool is_linear(const cpu_post *post)
     return post->kind == CPU_POST_ELTWISE && post->eltwise.alg == LIBRARY_ELTWISE_LINEAR;
 }
 
-/* How many posts are scale and shift. */
+/* The number of first posts that are scale and shift. */
 static uint32_t scaling_posts(const cpu_build *build, const cpu_group *group)
 {
     if (group->post_count > 0 && is_linear(&group->posts[0]))
@@ -40,7 +40,7 @@ static uint32_t scaling_posts(const cpu_build *build, const cpu_group *group)
     return group->post_count > 1 && is_constant(build, group, &group->posts[1], LIBRARY_BINARY_ADD) ? 2 : 1;
 }
 
-/* Is it a sum or product with a tensor of the same size, one number a channel, or one? */
+/* Is it a sum or product with a tensor of the same dims (*out_whole), or with one element per channel or for all? */
 static bool is_operand(const cpu_build *build, const cpu_group *group, const cpu_post *post, bool *out_whole)
 {
     *out_whole =
@@ -74,13 +74,13 @@ bool bytes_takes_posts(const cpu_build *build, const cpu_group *group)
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Number i of a constant. */
+/* Element i of a constant, or its only one. */
 static inlay_status number_at(cpu_build *build, uint32_t value, int64_t i, float *out)
 {
     const char *data = q_constant(build, value);
 
     if (data == NULL)
-        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its scales have gone", build->op->name);
+        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its scales were dropped", build->op->name);
     memcpy(out, data + (cpu_count(build, value) > 1 ? i : 0) * (int64_t)sizeof *out, sizeof *out);
     return INLAY_OK;
 }
@@ -107,7 +107,7 @@ static inlay_status read_scales(cpu_build *build, bytes_case *layer, uint32_t co
     return status;
 }
 
-static inlay_status read_operand(cpu_build *build, bytes_case *layer, const cpu_post *post, tile_post *t)
+static inlay_status read_operand(cpu_build *build, bytes_case *layer, const cpu_post *post, tile_post *tile)
 {
     const bool adds = post->alg == LIBRARY_BINARY_ADD;
     bytes_floats *floats = &layer->floats;
@@ -116,13 +116,14 @@ static inlay_status read_operand(cpu_build *build, bytes_case *layer, const cpu_
     bool whole;
     memory_desc md;
 
+    INLAY_CHECK(floats->operand_count < CPU_MAX_POSTS);
     (void)is_operand(build, layer->group, post, &whole);
     if (!whole && cpu_count(build, post->other) == 1) {
-        t->post = (sgemm_post){ .fn = SGEMM_LINEAR, .alpha = 1, .beta = 0 };
-        return number_at(build, post->other, 0, adds ? &t->post.beta : &t->post.alpha);
+        tile->post = (sgemm_post){ .fn = SGEMM_LINEAR, .alpha = 1, .beta = 0 };
+        return number_at(build, post->other, 0, adds ? &tile->post.beta : &tile->post.alpha);
     }
-    t->post = (sgemm_post){ .fn = adds ? SGEMM_ADD : SGEMM_MUL, .col = 1 };
-    t->arg = BYTES_OTHERS + floats->operand_count++;
+    tile->post = (sgemm_post){ .fn = adds ? SGEMM_ADD : SGEMM_MUL, .col = 1 };
+    tile->arg = BYTES_OTHERS + floats->operand_count++;
     if (!whole)
         return cpu_read_plain(build, post->other, place);
     INLAY_TRY(cpu_read(build, post->other, place));
@@ -130,7 +131,7 @@ static inlay_status read_operand(cpu_build *build, bytes_case *layer, const cpu_
         memory_desc_channels_last(&md, build->ranks[layer->group->out], build->dims[layer->group->out]);
         INLAY_TRY(cpu_read_as(build, post->other, &md, place));
     }
-    t->post.row = tiles_pixel_step(&place->md);
+    tile->post.row = tiles_pixel_step(&place->md);
 done:
     return status;
 }
@@ -152,13 +153,13 @@ inlay_status bytes_read_posts(cpu_build *build, bytes_case *layer)
     for (; floats->set != NULL && floats->kernel != NULL && post < group->post_count &&
            takes(build, group, &group->posts[post]);
          post++) {
-        tile_post *t = &floats->epilogue.posts[floats->epilogue.post_count++];
+        tile_post *tile = &floats->epilogue.posts[floats->epilogue.post_count++];
 
-        t->arg = INLAY_NONE;
+        tile->arg = INLAY_NONE;
         if (group->posts[post].kind == CPU_POST_ELTWISE)
-            (void)cpu_function_of(&group->posts[post].eltwise, &t->post);
+            (void)cpu_function_of(&group->posts[post].eltwise, &tile->post);
         else
-            INLAY_TRY(read_operand(build, layer, &group->posts[post], t));
+            INLAY_TRY(read_operand(build, layer, &group->posts[post], tile));
     }
     if (group->ends > 0) {
         const cpu_op *last = &build->compiled->ops[group->ends - 1];
@@ -179,6 +180,7 @@ inlay_status bytes_emit(cpu_build *build, const bytes_case *layer, const cpu_pla
     const cpu_place *places[BYTES_OTHERS + CPU_MAX_POSTS] = { &layer->input, weights, output };
     inlay_status status;
 
+    INLAY_CHECK(layer->floats.operand_count <= CPU_MAX_POSTS);
     for (uint32_t i = 0; i < layer->floats.operand_count; i++)
         places[BYTES_OTHERS + i] = &layer->others[i];
     status = cpu_emit_native(build, native, places, BYTES_OTHERS + layer->floats.operand_count);

@@ -1,4 +1,4 @@
-/* What operators of integers ask of their operands: which nodes are theirs, scales, zero points and constants. */
+/* Operands of integer operators: checks of types, scales, zero points and constants. */
 #include "quantized/quant.h"
 #include "simd/optional.h"
 
@@ -8,7 +8,7 @@ OPTIONAL_WITH(cpu_takes_any, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product")
 OPTIONAL_WITH(cpu_takes_bytes, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
 OPTIONAL_WITH(cpu_takes_product, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
 
-/* ------------------------------------------------------------------ which nodes */
+/* ------------------------------------------------------------------ supported nodes */
 
 bool cpu_takes_any(const kit_node *node)
 {
@@ -51,7 +51,7 @@ bool q_library_has_products(kit_refusal *why)
 {
     return library_has_isa(LIBRARY_ISA_AVX512_VNNI) ||
            kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
-                      "without AVX-512 VNNI oneDNN's products of bytes saturate in between");
+                      "without AVX-512 VNNI the intermediate sums of oneDNN's int8 products saturate");
 }
 
 bool q_known_scale(const inlay_value_info *value, int64_t most, const char *what, float *out_first, kit_refusal *why)
@@ -84,12 +84,12 @@ bool q_known_zero(const inlay_value_info *value, const inlay_value_info *of, con
     if ((value->flags & INLAY_VALUE_CONSTANT) == 0 || value->data == NULL || value->data_bytes != 1 ||
         value->dtype != of->dtype)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant",
-                          "the zero point of %s is not one constant of its type", what);
+                          "the zero point of %s is not a constant scalar of its type", what);
     *out = value->dtype == INLAY_INT8 ? *(const int8_t *)value->data : *(const uint8_t *)value->data;
     return true;
 }
 
-/* ------------------------------------------------------------------ at a build */
+/* ------------------------------------------------------------------ lowering */
 
 inlay_status q_no_memory(const cpu_build *build)
 {
@@ -110,6 +110,7 @@ const void *q_constant(cpu_build *build, uint32_t value)
 
 void q_shift(cpu_build *build, uint32_t value)
 {
+    INLAY_CHECK(build->compiled->values[value].constant < build->compiled->constant_count);
     build->compiled->constants[build->compiled->values[value].constant].shifted = true;
 }
 

@@ -1,10 +1,10 @@
-/* MatMulInteger-10 and QLinearMatMul-10..21 by a constant matrix: oneDNN's inner product of bytes into int32, and a
- * loop behind it that takes the zero points out. Where Cast and a scale follow it makes floats at once, with bias and
- * function, and for QLinearMatMul bytes.
+/* MatMulInteger-10 and QLinearMatMul-10..21 with a constant matrix: a GEMM of bytes into int32, by a built-in kernel or
+ * oneDNN's inner product, followed by a loop that corrects for the zero points. The loop also does a Cast and a scale,
+ * with bias and function, and the requantization of QLinearMatMul.
  *
  *     sum (a - za)(w - zw) = sum a w - za * colsum(w) - zw * (rowsum(a) - K za)
  *
- * All of that is exact modulo 2^32, as int32 is. */
+ * All of this is exact modulo 2^32, like int32 arithmetic. */
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include "simd/optional.h"
@@ -13,7 +13,7 @@
 OPTIONAL_WITH(cpu_quant_take, CPU_BYTE_FAMILIES);
 OPTIONAL_WITH(cpu_quant_end, CPU_BYTE_FAMILIES);
 
-/* Where the inputs are; that of the left operand is 0. */
+/* The indexes of inputs; the left operand is input 0. */
 struct inputs {
     uint32_t w, a_zero, w_zero;
 };
@@ -32,14 +32,14 @@ static const struct inputs *inputs_of(const cpu_op *op)
 
 enum { A_SCALE = 1, W_SCALE = 4, Y_SCALE = 6, Y_ZERO = 7 }; /* of QLinearMatMul */
 
-/* Scales of QLinearMatMul: op->scale is that of A over that of Y, op->zero the zero point of Y. */
+/* QLinearMatMul: sets op->quantized.scale = A's scale / Y's scale, and op->quantized.zero = Y's zero point. */
 static bool parse_scales(const kit_node *node, cpu_op *op, int64_t columns, kit_refusal *why)
 {
     const inlay_value_info *output = kit_output(node, 0);
     float a_scale, ignored, y_scale;
 
     if (!q_is_bytes(output))
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "the output is not of 8 bits");
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "the output is not an 8-bit integer");
     if (!q_known_scale(kit_input(node, A_SCALE), 1, "a", &a_scale, why) ||
         !q_known_scale(kit_input(node, W_SCALE), columns, "b", &ignored, why) ||
         !q_known_scale(kit_input(node, Y_SCALE), 1, "y", &y_scale, why) ||
@@ -61,36 +61,36 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
         !cpu_known_rank(weights, 2, 2, "the matrix", why))
         return false;
     if (!q_is_bytes(info) || !q_is_bytes(weights))
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "an input is not of 8 bits");
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "an input is not an 8-bit integer");
     if (!kit_is_constant(node, at->w) || cpu_known_count(weights) < 1)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "the matrix is not a constant");
-    op->reduction.axes = weights->dtype == INLAY_UINT8; /* shifted */
+    op->reduction.axes = weights->dtype == INLAY_UINT8; /* not 0: the weights are packed as int8, minus 128 */
     if (a_zero != NULL && (cpu_known_count(a_zero) != 1 || a_zero->dtype != info->dtype))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the zero point of input 0 is not one number");
     if (w_zero != NULL && (!kit_is_constant(node, at->w_zero) || w_zero->dtype != weights->dtype ||
                            (zeros != 1 && (w_zero->rank != 1 || zeros != weights->dims[1].value))))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant",
-                          "the zero point of the matrix is no constant, or of each row");
+                          "the zero point of the matrix is not a constant, or is per row");
     return !is_linear(op) || parse_scales(node, op, weights->dims[1].value, why);
 }
 
-/* ------------------------------------------------------------------ what follows the product */
+/* ------------------------------------------------------------------ the epilogue */
 
 enum { ZERO_ARG = 1u << 0, ROWS_ARG = 1u << 1, SCALE_ARG = 1u << 2, BIAS_ARG = 1u << 3, ADDED_ARG = 1u << 4 };
 
 struct tail {
     cpu_native native;
     int64_t m, n, k;
-    const int32_t *sums; /* [n] of the columns of the weights; the region's constant holds it */
-    int32_t *w_zeros;    /* [n], in the same block of memory; NULL: all 0 */
-    uint32_t args;       /* *_ARG: which there are, in this order, behind the sums and before the result */
-    bool a_signed;       /* rows, and the zero point */
-    bool floats;         /* the result */
-    float *scales;       /* [n] behind w_zeros: of what becomes bytes; NULL: it does not */
+    const int32_t *sums; /* [n] of the columns of the weights; owned by the region's constant */
+    int32_t *w_zeros;    /* [n] after this struct; NULL: all 0 */
+    uint32_t args;       /* set of *_ARG: the operands, in this order, between the sums and the result */
+    bool a_signed;       /* the left operand and its zero point are signed */
+    bool floats;         /* the result is float */
+    float *scales;       /* [n] after w_zeros: the result is requantized; NULL: it is not */
     bool y_signed;
     float y_zero;
     int64_t scale_step;
-    cpu_eltwise eltwise; /* alg 0: none */
+    cpu_eltwise eltwise; /* LIBRARY_ALG_UNDEFINED: none */
 };
 
 typedef struct tail_call {
@@ -181,6 +181,7 @@ static inlay_status run_tail(const cpu_native *native, const cpu_state *state, i
     int64_t grain = 16384 / tail->n + 1;
     uint32_t next = 1;
 
+    INLAY_CHECK(tail->sums != NULL && tail->m >= 0);
     if ((tail->args & ZERO_ARG) != 0) {
         call.a_zero = tail->a_signed ? *(const int8_t *)args[next] : *(const uint8_t *)args[next];
         next++;
@@ -201,7 +202,7 @@ static inlay_status run_tail(const cpu_native *native, const cpu_state *state, i
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Sums of the columns of the weights, as int8; made once. */
+/* The sum of each column of the weights as int8, computed once per constant. */
 static inlay_status column_sums(cpu_build *build, const int32_t **out)
 {
     const cpu_op *op = build->op;
@@ -213,7 +214,7 @@ static inlay_status column_sums(cpu_build *build, const int32_t **out)
 
     if (constant->sums == NULL) {
         if (weights == NULL)
-            return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its weights have gone", op->name);
+            return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its weights were dropped", op->name);
         constant->sums = calloc((size_t)columns, sizeof *constant->sums);
         if (constant->sums == NULL)
             return q_no_memory(build);
@@ -224,7 +225,7 @@ static inlay_status column_sums(cpu_build *build, const int32_t **out)
     return INLAY_OK;
 }
 
-/* Scales of QLinearMatMul into tail->scales. */
+/* Computes the scales of QLinearMatMul's result into tail->scales. */
 static inlay_status fill_scales(cpu_build *build, struct tail *tail, int64_t n)
 {
     const cpu_op *op = build->op;
@@ -232,7 +233,7 @@ static inlay_status fill_scales(cpu_build *build, struct tail *tail, int64_t n)
     int64_t count = cpu_count(build, op->in[W_SCALE]);
 
     if (scales == NULL)
-        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its scales have gone", op->name);
+        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its scales were dropped", op->name);
     tail->scales = (float *)((int32_t *)(tail + 1) + n);
     tail->y_signed = cpu_type(build, op->out[0]) == LIBRARY_S8;
     tail->y_zero = (float)op->quantized.zero;
@@ -245,7 +246,8 @@ static inlay_status fill_scales(cpu_build *build, struct tail *tail, int64_t n)
     return INLAY_OK;
 }
 
-/* The zero points of the weights behind *t, if any is not 0 once the weights are int8, and scales. */
+/* Allocates *out with the zero points of the weights as int8, and the scales, in arrays after the struct. w_zeros stays
+ * NULL if all zero points are 0. */
 static inlay_status make_tail(cpu_build *build, int64_t n, struct tail **out)
 {
     const cpu_op *op = build->op;
@@ -255,23 +257,24 @@ static inlay_status make_tail(cpu_build *build, int64_t n, struct tail **out)
     int32_t around = op->reduction.axes != 0 ? 128 : 0;
     struct tail *tail = cpu_new_native(build, sizeof *tail + (size_t)n * (sizeof(int32_t) + sizeof(float)));
 
+    INLAY_CHECK(n > 0);
     *out = tail;
     if (tail == NULL)
         return q_no_memory(build);
     if (zero != INLAY_NONE && bytes == NULL)
-        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its zero points have gone", op->name);
+        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its zero points were dropped", op->name);
     for (int64_t i = 0; i < n; i++) {
         uint8_t byte = count == 0 ? 0 : bytes[count > 1 ? i : 0];
-        int32_t z = (op->reduction.axes != 0 ? byte : (int8_t)byte) - around;
+        int32_t zero_point = (op->reduction.axes != 0 ? byte : (int8_t)byte) - around;
 
-        ((int32_t *)(tail + 1))[i] = z;
-        if (z != 0)
+        ((int32_t *)(tail + 1))[i] = zero_point;
+        if (zero_point != 0)
             tail->w_zeros = (int32_t *)(tail + 1);
     }
     return is_linear(op) ? fill_scales(build, tail, n) : INLAY_OK;
 }
 
-/* Is the value one number, or one for each column? */
+/* Is the value a float scalar, or a vector with one element per column? */
 static bool along_columns(const cpu_build *build, uint32_t value, int64_t n, int64_t *out_step)
 {
     uint32_t rank = build->ranks[value];
@@ -291,6 +294,7 @@ static inlay_status read_operand(cpu_build *build, uint32_t value, struct operan
 {
     inlay_status status = cpu_read_plain(build, value, &operands->at[operands->count]);
 
+    INLAY_CHECK(operands->count < KIT_COUNT(operands->at));
     if (status == INLAY_OK) {
         operands->places[operands->count + 1] = &operands->at[operands->count];
         operands->count++;
@@ -298,44 +302,46 @@ static inlay_status read_operand(cpu_build *build, uint32_t value, struct operan
     return status;
 }
 
-/* Scale, bias, function and what is added, as far as they follow in this order; returns how many posts that are. */
+/* Moves the first posts of the group into the tail: scale, bias, function, addend, in this order. *out_taken: their
+ * number. */
 static inlay_status take_posts(cpu_build *build, const cpu_group *group, struct tail *tail, struct operands *operands,
                                uint32_t *out_taken)
 {
-    uint32_t p = 0;
+    uint32_t taken = 0;
     const cpu_post *post = group->posts;
     int64_t step;
     inlay_status status = INLAY_OK;
 
-    if (p < group->post_count && post[p].kind == CPU_POST_BINARY && post[p].alg == LIBRARY_BINARY_MUL &&
-        along_columns(build, post[p].other, tail->n, &tail->scale_step)) {
-        INLAY_TRY(read_operand(build, post[p++].other, operands));
+    if (taken < group->post_count && post[taken].kind == CPU_POST_BINARY && post[taken].alg == LIBRARY_BINARY_MUL &&
+        along_columns(build, post[taken].other, tail->n, &tail->scale_step)) {
+        INLAY_TRY(read_operand(build, post[taken++].other, operands));
         tail->args |= SCALE_ARG;
     }
-    if (p < group->post_count && post[p].kind == CPU_POST_BINARY && post[p].alg == LIBRARY_BINARY_ADD &&
-        along_columns(build, post[p].other, tail->n, &step) && step != 0) {
-        INLAY_TRY(read_operand(build, post[p++].other, operands));
+    if (taken < group->post_count && post[taken].kind == CPU_POST_BINARY && post[taken].alg == LIBRARY_BINARY_ADD &&
+        along_columns(build, post[taken].other, tail->n, &step) && step != 0) {
+        INLAY_TRY(read_operand(build, post[taken++].other, operands));
         tail->args |= BIAS_ARG;
     }
-    if (p < group->post_count && post[p].kind == CPU_POST_ELTWISE && known_function(&post[p].eltwise))
-        tail->eltwise = post[p++].eltwise;
-    if (p < group->post_count && post[p].kind == CPU_POST_BINARY && post[p].alg == LIBRARY_BINARY_ADD &&
-        cpu_type(build, post[p].other) == LIBRARY_F32 &&
-        cpu_count(build, post[p].other) == cpu_count(build, group->out) &&
-        build->ranks[post[p].other] == build->ranks[group->out]) {
-        INLAY_TRY(read_operand(build, post[p++].other, operands));
+    if (taken < group->post_count && post[taken].kind == CPU_POST_ELTWISE && known_function(&post[taken].eltwise))
+        tail->eltwise = post[taken++].eltwise;
+    if (taken < group->post_count && post[taken].kind == CPU_POST_BINARY && post[taken].alg == LIBRARY_BINARY_ADD &&
+        cpu_type(build, post[taken].other) == LIBRARY_F32 &&
+        cpu_count(build, post[taken].other) == cpu_count(build, group->out) &&
+        build->ranks[post[taken].other] == build->ranks[group->out]) {
+        INLAY_TRY(read_operand(build, post[taken++].other, operands));
         tail->args |= ADDED_ARG;
     }
 done:
-    *out_taken = p;
+    *out_taken = taken;
     return status;
 }
 
-/* Where sizes change from run to run, rows are rounded up, so that few kernels serve them all: of what is behind the
- * last row nobody reads the sums. It has to be memory that may be read, and that is there. */
+/* The number of rows for which oneDNN's kernel is created. If sizes change between runs, it is rounded up, so that few
+ * kernels serve all sizes; nothing reads the sums of the additional rows. Their input must be readable memory, so the
+ * buffer is enlarged, which is possible only for a separate work buffer. */
 static int64_t padded_rows(cpu_build *build, const cpu_place *place, int64_t m, int64_t k)
 {
-    enum { KNOWN = 2 }; /* instances of whom the one that was expected and the first that was not are each their own */
+    enum { KNOWN = 2 }; /* the instance for the expected shapes and the first for other shapes get exact kernels */
     const int64_t rows = m <= 4 ? m : m <= 16 ? (m + 3) / 4 * 4 : m <= 64 ? (m + 7) / 8 * 8 : (m + 15) / 16 * 16;
     cpu_buffer *buffer = &build->instance->buffers[place->buffer];
 
@@ -434,15 +440,15 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
                           .count = 1,
                           .source = KERNEL_ONLY,
                           .kernel = { bytes_run_product(build->state, k) ? KERNEL_BYTES_ROWS : KERNEL_BYTES_LIBRARY },
-                          .why = "activations of 8 bits as the file has them: sums are exact, what follows "
+                          .why = "8-bit activations as in the model: sums are exact, the epilogue "
                                  "rounds as floats do" });
 done:
     return status;
 }
 
-const cpu_family cpu_int8_product = { "product of bytes", parse, lower };
+const cpu_family cpu_int8_product = { "int8 GEMM", parse, lower };
 
-/* ------------------------------------------------------------------ Cast of what it makes */
+/* ------------------------------------------------------------------ Cast of its result */
 
 static bool parse_cast(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
@@ -479,31 +485,33 @@ static bool is_linear_conv(const cpu_op *op)
 
 void cpu_quant_take(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group)
 {
-    const cpu_op *op = &build->compiled->ops[group->op], *f = &build->compiled->ops[next];
-    bool cast =
-        (op->row->family == &cpu_int8_product || op->row->family == &cpu_int8_conv) && f->row->family == &cpu_int_cast;
-    bool clip = op->row->family == &cpu_int8_conv && f->row->family == &cpu_byte_clip && f->in[0] == group->out;
+    const cpu_op *op = &build->compiled->ops[group->op], *follower = &build->compiled->ops[next];
+    bool cast = (op->row->family == &cpu_int8_product || op->row->family == &cpu_int8_conv) &&
+                follower->row->family == &cpu_int_cast;
+    bool clip =
+        op->row->family == &cpu_int8_conv && follower->row->family == &cpu_byte_clip && follower->in[0] == group->out;
 
     if (taken[next] || build->compiled->values[group->out].output != INLAY_NONE || (!cast && !clip))
         return;
     if (clip)
         group->posts[group->post_count++] =
-            (cpu_post){ .kind = CPU_POST_ELTWISE, .eltwise = { LIBRARY_ELTWISE_CLIP_V2, f->alpha, f->beta } };
+            (cpu_post){ .kind = CPU_POST_ELTWISE,
+                        .eltwise = { LIBRARY_ELTWISE_CLIP_V2, follower->alpha, follower->beta } };
     taken[next] = 1;
     group->last = next;
-    group->out = f->out[0];
+    group->out = follower->out[0];
 }
 
 void cpu_quant_end(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group)
 {
-    const cpu_op *op = &build->compiled->ops[group->op], *q = &build->compiled->ops[next];
+    const cpu_op *op = &build->compiled->ops[group->op], *quantize = &build->compiled->ops[next];
 
     if (taken[next] || op->row->family != &cpu_int8_conv || is_linear_conv(op) ||
         cpu_type(build, group->out) != LIBRARY_F32 || build->compiled->values[group->out].output != INLAY_NONE ||
-        q->row->family != &cpu_quantize || !bytes_runs_conv(build, op) || !bytes_takes_posts(build, group))
+        quantize->row->family != &cpu_quantize || !bytes_runs_conv(build, op) || !bytes_takes_posts(build, group))
         return;
     taken[next] = 1;
     group->ends = next + 1;
     group->last = next;
-    group->out = q->out[0];
+    group->out = quantize->out[0];
 }

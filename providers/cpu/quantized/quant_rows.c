@@ -1,18 +1,19 @@
-/* Products of rows of bytes by a constant matrix into int32, by tiles of bytes. */
+/* GEMM of bytes by a constant matrix into int32, by int8 tiles. */
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include "convolution/tiles.h"
 
-/* Bytes of a row that can be widened, or copied to end in a four; those of the rows of a tile. */
+/* DEEP: most bytes of a row, since rows of a tile are widened, or copied to a multiple of 4, on the stack. */
 enum { DEEP = 8192, STRIP_ROWS = 6, STRIP_END = 16 };
 
 struct rows {
     cpu_native native;
     const byte_set *set;
     int64_t m, k, n, quads;
-    int64_t tiles, block, panels, chunk; /* tiles of rows; of a unit; panels of channels; of a unit */
+    int64_t tiles, block;  /* tiles of rows, and of a unit */
+    int64_t panels, chunk; /* panels of columns, and of a unit */
     bool flip;
-    int32_t first[]; /* that sums begin with */
+    int32_t first[]; /* [n] the initial values of sums */
 };
 
 typedef struct rows_call {
@@ -37,16 +38,17 @@ bool bytes_offer_product(const kit_node *node, uint32_t matrix, kit_refusal *why
     return (byte_set_of_cpu() != NULL && weights != NULL && weights->rank == 2 &&
             weights->dims[0].kind == INLAY_DIM_FIXED && weights->dims[0].value <= DEEP) ||
            kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
-                      "without AVX-512 VNNI there is no exact product of bytes of this size");
+                      "without AVX-512 VNNI there is no exact int8 GEMM of this size");
 }
 
-/* Rows [first, last), at most STRIP_ROWS, as the loops read them: each of `step` bytes. */
-static const uint8_t *lay_out(const struct rows *rows, const uint8_t *input, int64_t first, int64_t last,
-                              int16_t *strip, int64_t *out_step)
+/* Rows [first, last) in the format of the kernel, *out_step bytes apart: the input itself, or a copy in strip. */
+static const uint8_t *prepare_rows(const struct rows *rows, const uint8_t *input, int64_t first, int64_t last,
+                                   int16_t *strip, int64_t *out_step)
 {
     const int64_t whole = rows->k / 4 * 4, depth = rows->quads * 4;
     uint8_t *bytes = (uint8_t *)strip;
 
+    INLAY_CHECK(last - first <= STRIP_ROWS && rows->k <= DEEP);
     *out_step = rows->set->wide ? depth * 2 : whole == rows->k ? rows->k : depth;
     if (!rows->set->wide && whole == rows->k)
         return input + first * rows->k;
@@ -83,7 +85,7 @@ static void one_tile(const rows_call *call, int64_t tile, int64_t panel, int64_t
                              .flip = rows->flip && !set->wide,
                              .ending.kind = BYTE_SUMS };
 
-    product.input = lay_out(rows, call->args[ARG_X], first, last, strip, &product.x_pixel);
+    product.input = prepare_rows(rows, call->args[ARG_X], first, last, strip, &product.x_pixel);
     for (; panel < past; panel++) {
         const int64_t column = panel * set->width, left = rows->n - column;
 
@@ -143,10 +145,12 @@ inlay_status bytes_emit_product(cpu_build *build, const cpu_place *place, uint32
     tiles_cut cut;
     cpu_place w;
 
+    INLAY_CHECK(bytes_run_product(build->state, k));
     memory_desc_strides(&plain, 2, weights_dims, w_strides);
     plain.data_type = LIBRARY_S8;
     if (!bytes_tiles_layout(set, &plain, &md))
-        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", build->op->name);
+        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': the packed weights would be too large",
+                          build->op->name);
     INLAY_TRY(cpu_read_constant(build, weights, &plain, &md, &w));
     sums = bytes_tiles_sums(set, &md, build->instance->buffers[w.buffer].data, n);
     memory_desc_plain(&md, 2, y_dims);

@@ -1,8 +1,8 @@
-/* QLinearConv-10 and ConvInteger-10 by tiles of bytes: one group, any window, stride and dilation, in one or two
- * dimensions. Results are the reference's to the last bit.
+/* QLinearConv-10 and ConvInteger-10 by int8 tiles: one group, any window, stride and dilation, in one or two
+ * dimensions. Results equal the reference's to the last bit.
  *
- * Zero points of the input are taken out of what sums begin with. Where a window reaches past the image, or channels do
- * not come in fours, a copy is read whose border is the zero point. */
+ * The initial values of sums correct for the zero point of the input. If a window reaches past the image, or the number
+ * of channels is not a multiple of 4, the kernel reads a copy padded with the zero point. */
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include "convolution/tiles.h"
@@ -12,24 +12,27 @@
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_WITH(bytes_pack_tiles, "cpu_int8_conv cpu_int8_product");
 
-/* ------------------------------------------------------------------ the product */
+/* ------------------------------------------------------------------ the kernel loop */
 
 struct direct {
     cpu_native native;
     const byte_set *set;
-    int64_t rows, row_pixels;        /* of the output; rows that run on into each other are one */
-    int64_t height;                  /* rows of an image */
-    int64_t s_image, s_row, s_pixel; /* steps in x for steps in y */
+    int64_t rows, row_pixels; /* of the output; rows that are contiguous in input and output are merged into one */
+    int64_t height;           /* output rows of an image */
+    int64_t s_image, s_row, s_pixel; /* bytes of the input from one output image, row, pixel to the next */
     int64_t tap_count, quads, channels;
-    int64_t strip; /* pixels whose windows are widened one by one, 0: they are read as they are */
-    int64_t window_rows, window_row, window_span; /* of a window: rows, bytes from one to the next, and of one */
-    int64_t wide_row; /* elements of such a row of all pixels of an output row, where they are widened at once, or 0 */
-    int64_t row_tiles, block, chunk, panels; /* tiles of a row, of a unit; panels of a unit */
+    int64_t strip; /* pixels whose windows are widened one by one; 0: the input is not widened */
+    int64_t window_rows, window_row, window_span; /* of a window: rows, bytes from row to row, bytes of a row */
+    int64_t wide_row; /* elements of a widened input row of an output row, if whole rows are widened; otherwise 0 */
+    int64_t row_tiles, block; /* tiles of a row, and of a unit */
+    int64_t chunk, panels;    /* panels of a unit, and all */
     bool flip;
     int64_t y_bytes; /* of an element */
     byte_ending ending;
     bytes_floats floats;
-    int64_t taps[]; /* in the image, in what is widened; then first, scale and shift of all channels */
+    /* [2 * tap_count] offsets of taps in the input, then in the widened input; then first, scale and shift of all
+     * channels */
+    int64_t taps[];
 };
 
 typedef struct direct_call {
@@ -37,8 +40,8 @@ typedef struct direct_call {
     void *const *args;
 } direct_call;
 
-/* STRIP: elements of widened windows, some of which are for what one of them writes behind its end; those of the last
- * tile may be twice as many. */
+/* STRIP: elements of the widened windows of a few tiles; those of one tile may have up to STRIP_MOST. STRIP_END: room
+ * for byte_set.widen, which writes past the end. */
 enum { TILE_PIXELS = 6, ALONE_FLOPS = 400000, STRIP = 8192, STRIP_MOST = 32768, STRIP_END = 16, MOST_WIDTH = 64 };
 enum { FETCHING_TILES = 32 };
 
@@ -47,22 +50,22 @@ static int64_t lines_of(const byte_set *set, int64_t channels)
     return (channels + set->lanes - 1) / set->lanes;
 }
 
-/* May the windows of a filter have so many bytes, channels in fours? */
+/* Is a window of `depth` bytes, with channels rounded up to a multiple of 4, small enough? */
 static bool depth_fits(const byte_set *set, int64_t depth)
 {
     return !set->wide || depth <= STRIP_MOST;
 }
 
-/* Pixels of a row of the output, and what their windows are read from: the image, or some of it widened. */
+/* Pixels [first, last) of an output row, and the input of their windows: the image, or a widened part of it. */
 typedef struct pixel_run {
     int64_t row, first, last;
-    const uint8_t *input; /* of the first */
+    const uint8_t *input; /* of pixel `first` */
     int64_t x_pixel, tap_count, steps;
     const int64_t *taps;
     bool flip;
 } pixel_run;
 
-/* Weights that the next `left` tiles fetch, evenly, for memory gives no more at a time. */
+/* Weights that the next `left` tiles prefetch in equal parts, since the memory bandwidth is limited. */
 struct fetching {
     const int8_t *next;
     int64_t step, left;
@@ -82,7 +85,7 @@ static void one_panel(const direct_call *call, int64_t panel, const pixel_run *r
     const int64_t column = panel * set->width, left = direct->channels - column;
     const int64_t lines = lines_of(set, left < set->width ? left : set->width), most = set->rows[lines - 1];
     const int64_t pixels = run->last - run->first, tiles = (pixels + most - 1) / most;
-    const int64_t least = pixels / tiles, more = pixels % tiles; /* so many tiles have one more */
+    const int64_t least = pixels / tiles, more = pixels % tiles; /* the first `more` tiles have one more pixel */
     const bool is_more = bytes_has_more(&direct->floats);
     int64_t pixel = run->row * direct->row_pixels + run->first;
     uint8_t *output = (uint8_t *)call->args[BYTES_Y] + (pixel * direct->channels + column) * direct->y_bytes;
@@ -100,6 +103,7 @@ static void one_panel(const direct_call *call, int64_t panel, const pixel_run *r
         .ending = direct->ending,
     };
 
+    INLAY_CHECK(panel < direct->panels && lines <= BYTE_LINES && most <= BYTE_ROWS && set->width <= MOST_WIDTH);
     product.ending.first += column;
     product.ending.scale += column;
     product.ending.shift += direct->ending.kind == BYTE_FLOATS ? column : 0;
@@ -122,7 +126,7 @@ static void one_panel(const direct_call *call, int64_t panel, const pixel_run *r
     }
 }
 
-/* Pixels whose windows are put together in a strip, tap by tap, by panels [panel, past). */
+/* Multiplies pixels by panels [panel, past). Their windows are widened into a strip, tap by tap. */
 static void by_windows(const direct_call *call, int64_t panel, int64_t past, const pixel_run *all)
 {
     static const int64_t start = 0;
@@ -141,6 +145,7 @@ static void by_windows(const direct_call *call, int64_t panel, int64_t past, con
         int16_t *wide = strip;
 
         run.last = run.first + direct->strip < all->last ? run.first + direct->strip : all->last;
+        INLAY_CHECK((run.last - run.first) * depth <= STRIP_MOST);
         if (direct->tap_count == 1 && direct->s_pixel == depth)
             direct->set->widen(input, (run.last - run.first) * depth, direct->flip, wide);
         else
@@ -152,7 +157,7 @@ static void by_windows(const direct_call *call, int64_t panel, int64_t past, con
     }
 }
 
-/* Pixels of which all that their windows see is widened at once. */
+/* Multiplies pixels by panels [panel, past). The input rows of all their windows are widened at once. */
 static void by_rows(const direct_call *call, int64_t panel, int64_t past, const pixel_run *all)
 {
     const struct direct *direct = call->direct;
@@ -167,13 +172,14 @@ static void by_rows(const direct_call *call, int64_t panel, int64_t past, const 
                       .steps = direct->quads * 2,
                       .taps = direct->taps + direct->tap_count };
 
+    INLAY_CHECK(span <= direct->wide_row && direct->window_rows * direct->wide_row <= STRIP_MOST);
     for (int64_t i = 0; i < direct->window_rows; i++)
         direct->set->widen(all->input + i * direct->window_row, span, direct->flip, strip + i * direct->wide_row);
     for (; panel < past; panel++)
         one_panel(call, panel, &run, &(struct fetching){ panel_at(call, panel), 0, 0 });
 }
 
-/* Tiles [*io_first, last) of a unit as far as they are in one row. */
+/* The pixels of tiles [*io_first, last) that are in the first row; advances *io_first to the next row. */
 static pixel_run next_run(const direct_call *call, int64_t *io_first, int64_t last)
 {
     const struct direct *direct = call->direct;
@@ -195,9 +201,8 @@ static pixel_run next_run(const direct_call *call, int64_t *io_first, int64_t la
                         .flip = direct->flip };
 }
 
-/* Units: blocks of pixels, in tiles that a full panel has, by chunks of panels. A panel is used for all of a block
- * before the next one, which the block fetches when it comes first; what has to be widened is so once for all panels.
- */
+/* Units of work: blocks of tiles by chunks of panels. A panel is multiplied by the whole block before the next panel.
+ * The first unit of a chunk prefetches that panel meanwhile. Inputs are widened once for all panels of a chunk. */
 static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const direct_call *call = user;
@@ -268,7 +273,8 @@ const int32_t *bytes_tiles_sums(const byte_set *set, const memory_desc *md, cons
            lines_of(set, channels) * set->lanes;
 }
 
-/* The weights of one filter at a place of the window, in fours; to: those of its panel, of which `channel` it is. */
+/* Packs the weights of one filter and one tap. to: the tap's weights in the panel of `room` channels, of which
+ * `channel` is this one. Returns the sum of the weights. */
 static int32_t pack_channels(const byte_set *set, const int8_t *from, int64_t in, int64_t step, int8_t *to,
                              int64_t channel, int64_t room)
 {
@@ -318,7 +324,7 @@ bool bytes_pack_tiles(const memory_desc *plain, const void *source, const memory
     return true;
 }
 
-/* ------------------------------------------------------------------ which convolutions */
+/* ------------------------------------------------------------------ supported convolutions */
 
 enum { X_ZERO = 2, W = 3, W_SCALE = 4 };
 
@@ -327,7 +333,7 @@ static bool is_linear(const cpu_op *op)
     return strcmp(op->row->op_type, "QLinearConv") == 0;
 }
 
-/* Is there a loop for the windows of window? */
+/* Does a kernel support the convolution? */
 static bool loops_run(const byte_set *set, const kernel_conv_shape *window)
 {
     return window->flat &&
@@ -373,19 +379,19 @@ bool bytes_offers_conv(const kit_node *node, const cpu_op *op, kit_refusal *why)
     }
     if (set == NULL || !loops_run(set, &window))
         return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
-                          "without AVX-512 VNNI there is no exact convolution of bytes for these groups and windows");
+                          "without AVX-512 VNNI there is no exact int8 convolution for this group count and window");
     if (!linear)
         return kit_input(node, X_ZERO) == NULL || kit_is_constant(node, X_ZERO) ||
                kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
-                          "without AVX-512 VNNI the zero point of input 0 has to be a constant");
+                          "without AVX-512 VNNI the zero point of input 0 must be a constant");
     return bytes_scales_fit(op, scales->data, cpu_known_count(scales)) ||
            kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
-                      "without AVX-512 VNNI scales of sums have to be below 1");
+                      "without AVX-512 VNNI scales of sums must be below 1");
 }
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Taps of the window, and how what they see is widened. */
+/* Computes the offsets of taps, and chooses how the input is widened: whole rows, or windows. */
 static void find_taps(struct direct *direct, const kernel_conv_shape *window, int64_t pixel, bool merged)
 {
     const int64_t depth = direct->tap_count * direct->quads * 4;
@@ -447,7 +453,7 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
     merged = window->dilation[1] == 1;
     tap_count = window->kernel[0] * (merged ? 1 : window->kernel[1]);
     if (!bytes_tiles_layout(set, &layer->weights, &md))
-        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
+        return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': the packed weights would be too large", op->name);
     INLAY_TRY(cpu_read_constant(build, layer->w_value, &layer->weights, &md, &weights));
     sums = bytes_tiles_sums(set, &md, build->instance->buffers[weights.buffer].data, window->out);
     INLAY_TRY(bytes_result(build, layer, &output));
@@ -481,7 +487,8 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
     }
     for (int64_t o = 0; o < window->out; o++)
         bytes_end_channel(&ends, o, sums[o], &first[o], &scale[o], &scale[room + o]);
-    if (direct->s_row == direct->row_pixels * direct->s_pixel &&
+    /* Widened rows (wide_row) hold the input of one output row, so they cannot be merged. */
+    if (direct->wide_row == 0 && direct->s_row == direct->row_pixels * direct->s_pixel &&
         (window->images == 1 || direct->s_image == direct->height * direct->s_row)) {
         direct->row_pixels *= direct->rows;
         direct->rows = direct->height = 1;
@@ -492,7 +499,7 @@ done:
     return status;
 }
 
-/* The image channels last, or as it lies where few channels are copied anyway. */
+/* Reads the image channels last, or in its current layout if it has at most 4 channels, which are copied anyway. */
 static inlay_status read_image(cpu_build *build, bytes_case *layer)
 {
     const uint32_t x = build->op->in[0];
@@ -517,11 +524,11 @@ static int32_t zero_of(cpu_build *build, const cpu_op *op)
     return zero == NULL ? 0 : cpu_type(build, op->in[X_ZERO]) == LIBRARY_S8 ? (int8_t)*zero : *zero;
 }
 
-/* What explain says of the activations, and of the error. */
+/* The text of `inlay explain` on activations and error. */
 static const char *const bounds[] = {
-    [BYTE_BYTES] = "activations of 8 bits as the file has them: sums are exact, results ONNX's to the last bit",
-    [BYTE_SUMS] = "activations of 8 bits as the file has them: sums are exact",
-    [BYTE_FLOATS] = "activations of 8 bits as the file has them: sums are exact, what follows rounds as floats do",
+    [BYTE_BYTES] = "8-bit activations as in the model: sums are exact, results equal ONNX's to the last bit",
+    [BYTE_SUMS] = "8-bit activations as in the model: sums are exact",
+    [BYTE_FLOATS] = "8-bit activations as in the model: sums are exact, the epilogue rounds as floats do",
 };
 
 inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *out_done)
@@ -534,6 +541,7 @@ inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *ou
     *out_done = bytes_runs_conv(build, op);
     if (!*out_done)
         return INLAY_OK;
+    INLAY_CHECK(build->state->bytes != NULL);
     kernel_conv_shape_of(build, op, &layer.window);
     layer.kind = linear ? BYTE_BYTES : cpu_type(build, group->out) == LIBRARY_S32 ? BYTE_SUMS : BYTE_FLOATS;
     layer.x_zero = linear ? op->quantized.zero : zero_of(build, op);

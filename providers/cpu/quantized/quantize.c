@@ -1,9 +1,9 @@
-/* Floats become bytes, see quantize.h. */
+/* The kernel of quantize.h for one instruction set. */
 #include "quantized/quantize.h"
 #include "simd/vec.h"
 
-/* x / scale, exactly rounded: twice improved by what is left. In plain C, where products are rounded before they are
- * added, it is a division. */
+/* x / scale, exactly rounded: two Newton steps with fused multiply-add. Without fused multiply-add (plain C) it is a
+ * division. */
 VEC_INLINE vec quotient(vec x, vec scale, vec inverse)
 {
     vec q = vec_mul(x, inverse);
@@ -25,23 +25,23 @@ VEC_INLINE void quantize_four(uint8_t *output, const float *input, vec scale, ve
     vec_store_bytes(output, q, zero, flip);
 }
 
-void KERNEL(quantize)(uint8_t *output, const float *input, bool is_signed, int64_t n, float scale, float zero)
+void KERNEL(quantize)(uint8_t *output, const float *input, bool is_signed, int64_t count, float scale, float zero)
 {
-    /* quotients beyond end at the bounds of a byte whatever is added */
+    /* larger quotients saturate with any zero point */
     const vec low = vec_set(-8192 * scale), high = vec_set(8192 * scale), by = vec_set(scale),
               inverse = vec_set(1 / scale);
     const int16_t added = (int16_t)(zero + (is_signed ? 128 : 0));
     const uint8_t flip = is_signed ? 0x80 : 0;
     int64_t i = 0;
 
-    for (; i + 4 * VEC_LANES <= n; i += 4 * VEC_LANES)
+    for (; i + 4 * VEC_LANES <= count; i += 4 * VEC_LANES)
         quantize_four(output + i, input + i, by, inverse, low, high, added, flip);
-    if (i < n) {
+    if (i < count) {
         float rest[4 * VEC_LANES] = { 0 };
         uint8_t bytes[4 * VEC_LANES];
 
-        memcpy(rest, input + i, (size_t)(n - i) * sizeof *input);
+        memcpy(rest, input + i, (size_t)(count - i) * sizeof *input);
         quantize_four(bytes, rest, by, inverse, low, high, added, flip);
-        memcpy(output + i, bytes, (size_t)(n - i));
+        memcpy(output + i, bytes, (size_t)(count - i));
     }
 }

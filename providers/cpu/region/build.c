@@ -1,4 +1,4 @@
-/* A region at concrete shapes: places of values, and steps. */
+/* Builds a region at concrete shapes: places of values, buffers, and steps. */
 #include "region/build.h"
 
 static inlay_status no_memory(const cpu_build *build)
@@ -11,6 +11,7 @@ int64_t cpu_count(const cpu_build *build, uint32_t value)
 {
     int64_t count = 1;
 
+    INLAY_CHECK(value < build->compiled->value_count && build->ranks[value] <= CPU_MAX_RANK);
     for (uint32_t d = 0; d < build->ranks[value]; d++)
         count *= build->dims[value][d];
     return count;
@@ -22,6 +23,7 @@ static inlay_status add_buffer(cpu_build *build, cpu_buffer buffer, uint32_t *ou
 {
     inlay_instance *instance = build->instance;
 
+    INLAY_CHECK(buffer.kind <= CPU_CONST);
     if (!cpu_scratch_grow(instance->memory, &instance->buffers, instance->buffer_count, &build->buffer_capacity,
                           sizeof *instance->buffers))
         return no_memory(build);
@@ -47,15 +49,16 @@ inlay_status cpu_new_floats(cpu_build *build, int64_t count, cpu_place *out)
     return cpu_new_place(build, &md, out);
 }
 
-/* A constant as it lies in the file, or our copy. */
+/* The place of an unpacked constant: the original or the region's copy. */
 static inlay_status place_constant(cpu_build *build, uint32_t value, cpu_place *out)
 {
     cpu_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
     memory_desc plain;
 
+    INLAY_CHECK(build->compiled->values[value].constant < build->compiled->constant_count);
     memory_desc_plain(&plain, build->ranks[value], build->dims[value]);
     plain.data_type = cpu_type(build, value);
-    /* The original has gone, or lies at an address that is none for floats: files promise nothing. */
+    /* The original was dropped, or is not aligned for floats: model files do not align tensors. */
     if (constant->data == NULL || (uintptr_t)constant->data % sizeof(float) != 0)
         return cpu_read_constant(build, value, &plain, &plain, out);
     constant->plain_used = true;
@@ -64,17 +67,19 @@ static inlay_status place_constant(cpu_build *build, uint32_t value, cpu_place *
                       &out->buffer);
 }
 
+/* The current place of a value. The first read of a constant or of a region input assigns it. */
 static inlay_status read_raw(cpu_build *build, uint32_t value, cpu_place *out)
 {
     cpu_place *at = &build->places[value];
 
+    INLAY_CHECK(value < build->compiled->value_count);
     if (at->buffer == INLAY_NONE) {
-        const cpu_value *v = &build->compiled->values[value];
+        const cpu_value *properties = &build->compiled->values[value];
         inlay_status status;
 
-        if (v->constant != INLAY_NONE) {
+        if (properties->constant != INLAY_NONE) {
             status = place_constant(build, value, at);
-        } else if (v->input != INLAY_NONE) {
+        } else if (properties->input != INLAY_NONE) {
             memory_desc_plain(&at->md, build->ranks[value], build->dims[value]);
             at->md.data_type = cpu_type(build, value);
             if (build->rooms[value] != 0 && build->ranks[value] == 4) {
@@ -85,16 +90,18 @@ static inlay_status read_raw(cpu_build *build, uint32_t value, cpu_place *out)
             }
             at->offset = 0;
             status = add_buffer(
-                build, (cpu_buffer){ .kind = CPU_INPUT, .index = v->input, .bytes = memory_desc_bytes(&at->md) },
+                build,
+                (cpu_buffer){ .kind = CPU_INPUT, .index = properties->input, .bytes = memory_desc_bytes(&at->md) },
                 &at->buffer);
-        } else if (cpu_count(build, value) == 0) { /* nobody makes what has no elements */
+        } else if (cpu_count(build, value) == 0) { /* no step computes an empty value */
             memory_desc none;
 
             memory_desc_plain(&none, build->ranks[value], build->dims[value]);
             none.data_type = cpu_type(build, value);
             status = cpu_new_place(build, &none, at);
         } else {
-            status = inlay_fail(build->diag, INLAY_INTERNAL, "node '%s' reads what has not been made", build->op->name);
+            status = inlay_fail(build->diag, INLAY_INTERNAL, "node '%s' reads a value that no step computes",
+                                build->op->name);
         }
         if (status != INLAY_OK) {
             at->buffer = INLAY_NONE;
@@ -117,9 +124,9 @@ inlay_status cpu_read_strided(cpu_build *build, uint32_t value, cpu_place *out)
     return cpu_read_as(build, value, &floats, out);
 }
 
-/* Views leave any number as the stride of an axis with one element; oneDNN's kernels for images want the one that it
- * would be with more (its reference loop, which takes any, is a hundred times slower). */
-static void settle_strides(memory_desc *md)
+/* Recomputes the strides of axes with one element, which are arbitrary after views. oneDNN's image kernels expect the
+ * stride that the axis would have with more elements; its reference loop accepts any, but is a hundred times slower. */
+static void normalize_strides(memory_desc *md)
 {
     const library_type type = md->data_type;
     const uint32_t rank = (uint32_t)md->ndims;
@@ -141,7 +148,7 @@ inlay_status cpu_read(cpu_build *build, uint32_t value, cpu_place *out)
     if (status != INLAY_OK || memory_desc_is_blocked(&out->md))
         return status;
     if (memory_desc_is_dense(&out->md)) {
-        settle_strides(&out->md);
+        normalize_strides(&out->md);
         return status;
     }
     memory_desc_packed(&packed, &out->md);
@@ -150,10 +157,11 @@ inlay_status cpu_read(cpu_build *build, uint32_t value, cpu_place *out)
 
 inlay_status cpu_reorder(cpu_build *build, const cpu_place *place, const memory_desc *layout, cpu_place *out)
 {
-    const cpu_place from = *place; /* out may be the same */
+    const cpu_place from = *place; /* out may be place */
     const memory_desc md = *layout;
     inlay_status status;
 
+    INLAY_CHECK(from.buffer < build->instance->buffer_count);
     if (memory_desc_equal(&from.md, &md) ||
         (from.md.data_type == md.data_type && memory_desc_is_plain(&from.md) && memory_desc_is_plain(&md))) {
         *out = from;
@@ -174,7 +182,7 @@ inlay_status cpu_read_as(cpu_build *build, uint32_t value, const memory_desc *md
         return status;
     if ((build->has[value] & CPU_HAS_COPY) != 0 && memory_desc_equal(&build->copies[value].md, &wanted)) {
         *out = build->copies[value];
-        out->md = wanted; /* the strides of axes with one element are those asked for: kernels step by them */
+        out->md = wanted; /* kernels step by the requested strides, also along axes with one element */
         return INLAY_OK;
     }
     status = cpu_reorder(build, &at, &wanted, out);
@@ -234,9 +242,9 @@ inlay_status cpu_output_place(cpu_build *build, uint32_t value, const memory_des
 
 inlay_status cpu_result_place(cpu_build *build, uint32_t value, const memory_desc *md, cpu_place *out)
 {
-    const cpu_value *v = &build->compiled->values[value];
+    const cpu_value *properties = &build->compiled->values[value];
 
-    if (v->output == INLAY_NONE || !memory_desc_is_plain(md))
+    if (properties->output == INLAY_NONE || !memory_desc_is_plain(md))
         return cpu_new_place(build, md, out);
     return cpu_output_place(build, value, md, out);
 }
@@ -250,17 +258,18 @@ inlay_status cpu_made_place(cpu_build *build, const cpu_group *group, uint32_t p
 
 inlay_status cpu_set_place(cpu_build *build, uint32_t value, const cpu_place *place)
 {
-    const cpu_value *v = &build->compiled->values[value];
+    const cpu_value *properties = &build->compiled->values[value];
     const cpu_buffer *buffer = &build->instance->buffers[place->buffer];
     inlay_status status = INLAY_OK;
     cpu_place out;
     memory_desc plain;
 
+    INLAY_CHECK(value < build->compiled->value_count && place->buffer < build->instance->buffer_count);
     build->places[value] = *place;
     build->instance->buffers[place->buffer].pending += build->uses[value];
-    if (v->output == INLAY_NONE || (buffer->kind == CPU_OUTPUT && buffer->index == v->output))
+    if (properties->output == INLAY_NONE || (buffer->kind == CPU_OUTPUT && buffer->index == properties->output))
         return INLAY_OK;
-    /* It leaves the region: a row-major copy in the host's buffer. */
+    /* The value is an output of the region: the host expects it row-major in its own buffer. */
     memory_desc_plain(&plain, build->ranks[value], build->dims[value]);
     plain.data_type = cpu_type(build, value);
     INLAY_TRY(cpu_result_place(build, value, &plain, &out));
@@ -284,9 +293,9 @@ bool cpu_is_last_use(const cpu_build *build, uint32_t value)
 
 /* ------------------------------------------------------------------ steps */
 
-/* Slots of a place are shared by steps, which keeps the memory objects few. New places are at the end. known: oneDNN
- * is to read it, and has to be told the layout. */
-static inlay_status find_slot(cpu_build *build, const cpu_place *place, bool known, uint32_t *out)
+/* Finds or adds the slot of a place. Steps share slots, so that there are few memory objects. The search starts with
+ * the newest slots. described: oneDNN reads the place, and needs the layout. */
+static inlay_status find_slot(cpu_build *build, const cpu_place *place, bool described, uint32_t *out)
 {
     inlay_instance *instance = build->instance;
     uint32_t md = INLAY_NONE;
@@ -295,7 +304,7 @@ static inlay_status find_slot(cpu_build *build, const cpu_place *place, bool kno
         const cpu_slot *slot = &instance->slots[instance->slot_count - 1 - back];
 
         if (slot->buffer == place->buffer && slot->offset == place->offset &&
-            (!known || (slot->md != INLAY_NONE && memory_desc_equal(&instance->mds[slot->md], &place->md)))) {
+            (!described || (slot->md != INLAY_NONE && memory_desc_equal(&instance->mds[slot->md], &place->md)))) {
             *out = instance->slot_count - 1 - back;
             return INLAY_OK;
         }
@@ -303,10 +312,10 @@ static inlay_status find_slot(cpu_build *build, const cpu_place *place, bool kno
     if (!cpu_scratch_grow(instance->memory, &instance->slots, instance->slot_count, &build->slot_capacity,
                           sizeof *instance->slots))
         return no_memory(build);
-    for (uint32_t back = 0; known && md == INLAY_NONE && back < 32 && back < instance->md_count; back++)
+    for (uint32_t back = 0; described && md == INLAY_NONE && back < 32 && back < instance->md_count; back++)
         if (memcmp(&instance->mds[instance->md_count - 1 - back], &place->md, sizeof place->md) == 0)
             md = instance->md_count - 1 - back;
-    if (known && md == INLAY_NONE) {
+    if (described && md == INLAY_NONE) {
         if (!cpu_scratch_grow(instance->memory, &instance->mds, instance->md_count, &build->md_capacity,
                               sizeof *instance->mds))
             return no_memory(build);
@@ -325,6 +334,7 @@ static inlay_status add_arg(cpu_build *build, cpu_step *step, int id, const cpu_
     inlay_status status;
     uint32_t slot = 0;
 
+    INLAY_CHECK(place->buffer < instance->buffer_count);
     if (!cpu_scratch_grow(instance->memory, &instance->args, instance->arg_count, &build->arg_capacity,
                           sizeof *instance->args))
         return no_memory(build);
@@ -343,6 +353,8 @@ static inlay_status add_step(cpu_build *build, cpu_step *step)
 {
     inlay_instance *instance = build->instance;
 
+    INLAY_CHECK((step->primitive == NULL) != (step->native == NULL));
+    INLAY_CHECK(step->first_arg + step->arg_count == instance->arg_count);
     if (!cpu_scratch_grow(instance->memory, &instance->steps, instance->step_count, &build->step_capacity,
                           sizeof *instance->steps))
         return no_memory(build);
@@ -352,7 +364,7 @@ static inlay_status add_step(cpu_build *build, cpu_step *step)
     return INLAY_OK;
 }
 
-enum { ALONE_BYTES = 192 * 1024 }; /* a few microseconds, what it takes to wake threads and wait for them */
+enum { ALONE_BYTES = 192 * 1024 }; /* a few microseconds of work: the time to wake threads and wait for them */
 
 inlay_status cpu_emit(cpu_build *build, library_description pd, const cpu_operand *operands, uint32_t count)
 {
@@ -387,6 +399,7 @@ inlay_status cpu_emit_native(cpu_build *build, cpu_native *native, const cpu_pla
     uint64_t bytes = 0;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(native != NULL && native->run != NULL);
     for (uint32_t i = 0; i < count; i++) {
         INLAY_TRY(add_arg(build, &step, 0, places[i]));
         bytes += memory_desc_bytes(&places[i]->md);
@@ -403,6 +416,7 @@ void *cpu_new_native(cpu_build *build, size_t bytes)
 {
     cpu_native *native = cpu_scratch_take_zeroed(build->instance->memory, 1, bytes);
 
+    INLAY_CHECK(bytes >= sizeof *native);
     if (native != NULL)
         native->pooled = true;
     return native;
@@ -415,6 +429,7 @@ inlay_status cpu_emit_step(cpu_build *build, const cpu_native *step, size_t byte
 
     if (native == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", build->op->name);
+    INLAY_CHECK(step->release == NULL);
     memcpy(native, step, bytes);
     native->pooled = true;
     return cpu_emit_native(build, native, places, count);

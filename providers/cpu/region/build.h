@@ -1,42 +1,43 @@
-/* build.h - a region at concrete shapes: what lowering writes, and the instance that comes out of it.
+/* build.h - a region at concrete shapes: the state of a build, and the instance that it makes.
  *
  * Each value has a place: a buffer, an offset, and a layout (memory_desc), which may be blocked, permuted or
- * row-major. Producers choose; consumers either take what is there or have it reordered. Buffers get their offsets in
- * the workspace when all steps are known (plan.c). */
+ * row-major. The producer chooses the layout; a consumer accepts it or adds a reorder. Buffers get their offsets in the
+ * workspace when all steps are known (plan.c). A step may overwrite an operand that it reads for the last time. */
 #ifndef CPU_BUILD_H
 #define CPU_BUILD_H
 #include "region/region.h"
 #include "matrix/sgemm.h"
 
-/* Memory of a build, or of an instance, which the next one finds again at *spare (scratch.c); not cleared. One thread
- * at a time. */
+/* An arena for a build or an instance (scratch.c). Closing it leaves the memory at *spare for the next one; it is not
+ * cleared. Only one thread at a time may use an arena. */
 cpu_scratch *cpu_scratch_open(cpu_scratch **spare); /* NULL: out of memory */
-/* Room for elements, aligned to 64 bytes, until the scratch is closed; NULL: out of memory. */
+/* Memory for `count` elements, aligned to 64 bytes, valid until the arena is closed; NULL: out of memory. */
 void *cpu_scratch_take(cpu_scratch *scratch, size_t count, size_t element);
 void *cpu_scratch_take_zeroed(cpu_scratch *scratch, size_t count, size_t element);
 void cpu_scratch_close(cpu_scratch **spare, cpu_scratch *scratch); /* NULL is a no-op */
-/* Room for one more element in an array of scratch, which moves then; false: out of memory. */
+/* Makes room for one more element. array is the address of a pointer to elements of the arena, which may move; count
+ * elements are in use. false: out of memory. */
 bool cpu_scratch_grow(cpu_scratch *scratch, void *array, uint32_t count, uint32_t *capacity, size_t element);
-/* Frees what waits there. */
+/* Frees the arena at *spare. */
 void cpu_scratch_drop(cpu_scratch **spare);
 
 enum { CPU_WORK, CPU_INPUT, CPU_OUTPUT, CPU_CONST };
 
 typedef struct cpu_buffer {
     uint32_t kind;  /* CPU_WORK ... */
-    uint32_t index; /* number of the region's input or output */
+    uint32_t index; /* INPUT, OUTPUT: index among the region's inputs or outputs */
     uint64_t bytes;
     uint64_t offset;      /* WORK: in the workspace */
-    uint32_t first, last; /* steps that touch it; first = INLAY_NONE until one does */
-    uint32_t pending;     /* reads of values in it that are yet to be lowered */
-    uint32_t parent;      /* WORK: it is part of another buffer, at `within`; INLAY_NONE */
+    uint32_t first, last; /* first and last step that uses it; first = INLAY_NONE: no step yet */
+    uint32_t pending;     /* reads of values in it that are not lowered yet */
+    uint32_t parent;      /* WORK: the buffer that contains it, at byte `within`; INLAY_NONE: it is separate */
     uint64_t within;
-    uint32_t copy_of; /* the value that it is a copy of, and that may be read there again; INLAY_NONE */
+    uint32_t copy_of; /* the value of which it holds a copy, which later reads may use; INLAY_NONE */
     const void *data; /* CONST */
 } cpu_buffer;
 
 typedef struct cpu_place {
-    uint32_t buffer; /* INLAY_NONE = nowhere yet */
+    uint32_t buffer; /* INLAY_NONE = not assigned yet */
     uint64_t offset; /* bytes */
     memory_desc md;
 } cpu_place;
@@ -45,23 +46,24 @@ typedef struct cpu_place {
 typedef struct cpu_slot {
     uint64_t offset; /* bytes */
     uint32_t buffer;
-    uint32_t md; /* number in the instance's mds; INLAY_NONE: only loops of our own read it, who know */
+    uint32_t md; /* index in the instance's mds; INLAY_NONE: only native steps use the slot */
 } cpu_slot;
 
 typedef struct cpu_arg {
-    int id; /* DN_ARG_* */
+    int id; /* LIBRARY_ARG_*; 0 in native steps */
     uint32_t slot;
 } cpu_arg;
 
-/* A loop of our own. args are addresses in the order of the step's arguments. */
+/* A step that runs a built-in kernel: the first member of the kernel's own struct. args are addresses in the order of
+ * the step's arguments. */
 typedef struct cpu_native {
     inlay_status (*run)(const struct cpu_native *self, const cpu_state *state, inlay_run *run, void *const *args,
                         uint32_t threads);
-    void (*release)(struct cpu_native *self); /* frees what self owns, but not self; NULL: nothing */
-    bool pooled;                              /* it lies in the memory of its instance */
-    const char *wrong; /* what it says of a run's data where run answers INLAY_INVALID_ARGUMENT; NULL: it never does */
+    void (*release)(struct cpu_native *self); /* frees members that self owns, but not self; NULL: nothing to free */
+    bool pooled;                              /* allocated in the instance's arena */
+    const char *wrong; /* the message if `run` returns INLAY_INVALID_ARGUMENT; NULL: it never does */
 } cpu_native;
-/* Of cpu_emit_native's, and of steps. NULL is a no-op. */
+/* Releases native, and frees it unless it is pooled. NULL is a no-op. */
 void cpu_native_destroy(cpu_native *native);
 
 typedef struct cpu_step {
@@ -69,19 +71,19 @@ typedef struct cpu_step {
     cpu_native *native;          /* freed with the instance */
     uint32_t first_arg, arg_count;
     uint32_t op; /* for diagnostics */
-    bool alone;  /* on one thread: too small to wake others for, or made for one */
+    bool alone;  /* runs on one thread: too small to wake others, or prepared for one thread */
 } cpu_step;
 
 typedef struct cpu_context cpu_context;
 typedef struct kernel_choice kernel_choice;
 
-/* Immutable, but for the pool of contexts. */
+/* Immutable, except for the references and the pool of contexts. */
 struct inlay_instance {
     uint32_t references; /* under compiled->lock */
-    int64_t *key;        /* dims of all values it was made for */
+    int64_t *key;        /* rank, capacity and dims of all values, for which it was made (cpu_key_word) */
     uint32_t key_count;
     uint32_t threads;
-    bool takes_turn; /* some step is large enough to be shared by threads */
+    bool takes_turn; /* a step is large enough to run on several threads */
     uint64_t workspace_bytes;
     cpu_step *steps;
     cpu_arg *args;
@@ -90,16 +92,16 @@ struct inlay_instance {
     cpu_buffer *buffers;
     uint32_t step_count, arg_count, slot_count, md_count, buffer_count;
     uint32_t max_args;           /* of one step */
-    cpu_scratch *memory, **home; /* of all this, itself too; home: where it goes for the next instance */
+    cpu_scratch *memory, **home; /* the arena of all this, this struct included; home: where closing leaves it */
     kernel_choice *choices;      /* [choice_count] kernels of convolutions and products (kernels.h) */
     uint32_t choice_count;
     pthread_mutex_t lock;
     bool has_lock;
-    cpu_context *ready; /* atomic: one that waits without the lock */
-    cpu_context *idle;  /* contexts that no run is using */
+    cpu_context *ready; /* atomic: one idle context, taken without the lock */
+    cpu_context *idle;  /* the other idle contexts, under lock */
 };
 
-/* One function that is fused behind an op, or runs by itself. */
+/* A function of the epilogue of a group: fused into its first op, or a separate step. */
 enum { CPU_POST_ELTWISE, CPU_POST_BINARY, CPU_POST_SUM };
 typedef struct cpu_post {
     uint32_t kind;
@@ -111,16 +113,16 @@ typedef struct cpu_post {
 
 enum { CPU_MAX_POSTS = 12 };
 
-/* Ops that may run as one primitive: a first one and what follows it. */
+/* Ops that may run as one primitive: a first op, and its epilogue. */
 struct cpu_group {
-    uint32_t op;   /* the first */
-    uint32_t last; /* position: the op whose output the group makes */
+    uint32_t op;   /* the first op */
+    uint32_t last; /* the op whose output the group computes; the group runs at its position */
     cpu_post posts[CPU_MAX_POSTS];
     uint32_t post_count;
-    uint32_t room; /* posts that fuse.c may add: Gemm's C becomes one, too */
-    uint32_t bias; /* a value that is added per output channel right behind the op, INLAY_NONE */
+    uint32_t room; /* upper bound of post_count in fuse.c: lowering adds Gemm's C as one more post */
+    uint32_t bias; /* a value that is added per output channel right after the op, INLAY_NONE */
     uint32_t out;  /* the value after all posts */
-    uint32_t ends; /* an integer convolution's QuantizeLinear that comes last: its op + 1; 0: none */
+    uint32_t ends; /* integer convolutions: 1 + the op of the QuantizeLinear at the end; 0: none */
 };
 
 typedef struct cpu_memo cpu_memo;
@@ -132,34 +134,34 @@ struct cpu_build {
     inlay_instance *instance;
     const cpu_op *op; /* being lowered */
     uint32_t op_index;
-    bool alone;                    /* what is emitted now runs on one thread, and was described for one */
+    bool alone;                    /* emitted steps run on one thread, and were described for one */
     int64_t (*dims)[CPU_MAX_RANK]; /* [value_count] */
     uint32_t *ranks;               /* [value_count] */
-    cpu_scratch *scratch;          /* what follows lies there, as far as an array has a length */
+    cpu_scratch *scratch;          /* the arena of the arrays below */
     cpu_place *places;             /* [value_count] */
-    cpu_place *plains;             /* [value_count] a row-major copy, where one was made (CPU_HAS_PLAIN) */
-    cpu_place *copies;             /* [value_count] the last copy in another layout (CPU_HAS_COPY) */
-    uint8_t *has;                  /* [value_count] set of RG_HAS_*: entries of other places were never written */
-    uint32_t *uses;                /* [value_count] reads yet to be lowered */
-    cpu_place *homes;              /* [value_count] of concatenations: the image whose parts are made in place
-                                     (CPU_HAS_HOME) */
-    uint64_t *rooms;  /* [value_count] rows that there is room for along the axis of a state that is in place
-                                    (append.c); 0: it is none */
-    uint32_t *scales; /* [value_count] a factor for each channel that its only reader multiplies weights
-                                    by, INLAY_NONE: the value is whole */
-    struct deferred_producer *
-        *ahead; /* [value_count] the convolution that makes it while its only reader runs (kernels.h);
-                                NULL: it is made ahead of that, as usual */
+    cpu_place *plains;             /* [value_count] a row-major copy; valid if CPU_HAS_PLAIN is set */
+    cpu_place *copies;             /* [value_count] the last copy in another layout; valid if CPU_HAS_COPY is set */
+    uint8_t *has;                  /* [value_count] set of CPU_HAS_*; entries without their flag are uninitialised */
+    uint32_t *uses;                /* [value_count] reads that are not lowered yet */
+    /* [value_count] the output of a Concat, whose inputs are written into it directly; valid if CPU_HAS_HOME is set */
+    cpu_place *homes;
+    /* [value_count] capacity in rows of a state that is updated in place (append.c); 0: not such a state */
+    uint64_t *rooms;
+    /* [value_count] a per-channel factor that the only reader multiplies into its weights; INLAY_NONE: none */
+    uint32_t *scales;
+    /* [value_count] the convolution that computes the value while its only reader runs (kernels.h); NULL: it is
+     * computed before the reader, as usual */
+    struct deferred_producer **ahead;
     cpu_group *groups;
     uint32_t group_count;
-    int64_t *key;   /* what becomes the instance's */
-    cpu_memo *memo; /* descriptors that were made (memo.c) */
+    int64_t *key;   /* becomes the instance's key */
+    cpu_memo *memo; /* cache of descriptors (memo.c) */
     uint32_t step_capacity, arg_capacity, slot_capacity, md_capacity, buffer_capacity, choice_capacity;
-    const struct kernel_attempt *attempt; /* kernels to try (kernels.h); NULL: the best */
-    bool avoids_library; /* convolutions of our own, where there are such (kernel_skips_onednn_startup) */
+    const struct kernel_attempt *attempt; /* kernels to time (kernels.h); NULL: choose the fastest */
+    bool avoids_library;                  /* prefer built-in convolutions (kernel_skips_onednn_startup) */
 };
 
-/* What an instance's key has of a value before its dims. */
+/* The word of an instance's key that precedes the dims of a value; room: cpu_build.rooms. */
 static inline int64_t cpu_key_word(uint32_t rank, uint64_t room)
 {
     return (int64_t)(room << 8 | rank);
@@ -172,251 +174,252 @@ static inline library_type cpu_type(const cpu_build *build, uint32_t value)
 {
     return build->compiled->values[value].type;
 }
-/* Row-major float tensor; for other types set md->data_type then, which strides do not depend on. */
+/* A row-major float tensor. For other types set md->data_type afterwards: strides count elements. */
 void memory_desc_plain(memory_desc *md, uint32_t rank, const int64_t *dims);
 void memory_desc_any(memory_desc *md, uint32_t rank, const int64_t *dims);
 void memory_desc_strides(memory_desc *md, uint32_t rank, const int64_t *dims, const int64_t *strides);
-bool memory_desc_is_plain(
-    const memory_desc *md); /* row-major without gaps, as the bytes lie: blocks of a 1x1 image count */
+/* Are the elements in memory row-major without gaps? A blocked 1x1 image may be. */
+bool memory_desc_is_plain(const memory_desc *md);
 bool memory_desc_is_dense(const memory_desc *md); /* no gaps, no padding */
 bool memory_desc_is_blocked(const memory_desc *md);
-bool memory_desc_is_image(const memory_desc *md); /* blocked, or channels last: what kernels for images like */
-/* Channels last, for tensors of rank 3 to 5; what most kernels for images like best. */
+bool memory_desc_is_image(const memory_desc *md); /* blocked or channels last: the layouts of image kernels */
+/* Channels last, for tensors of rank 3 to 5: the fastest layout of most image kernels. */
 void memory_desc_channels_last(memory_desc *md, uint32_t rank, const int64_t *dims);
-/* Channels last with any distance between pixels, as all tiles read and write it. */
+/* Channels last with any distance between pixels: the layout of all tiled kernels. */
 bool tiles_lie_well(const memory_desc *md);
 int64_t tiles_pixel_step(const memory_desc *md);
-/* The blocks of input for a tensor of other dims; false: input is blocked otherwise than in channels alone, by 8 or 16.
- */
+/* The blocked layout of input for a tensor of other dims. false: input is not blocked by 8 or 16 channels only. */
 bool memory_desc_same_blocks(const memory_desc *input, uint32_t rank, const int64_t *dims, memory_desc *out);
-/* Are elements at the same places? Strides of axes that have one element do not count. */
-/* Without gaps, axes in the order of x's strides; input is not blocked. */
+/* Without gaps, axes in the order of input's strides; input is not blocked. */
 void memory_desc_packed(memory_desc *md, const memory_desc *input);
-/* Are the rows (along the last axis) of input, not blocked, dense and at equal distances? *out_stride: elements. */
+/* Are the rows (along the last axis) dense and at equal distances? input is not blocked; *out_stride: elements. */
 bool memory_desc_has_rows(const memory_desc *input, int64_t *out_stride);
-/* input seen with other dims, of as many elements, without moving any; false: it can't be. input is not blocked. */
+/* The layout of the same memory with other dims of the same count; input is not blocked. false: elements must move. */
 bool memory_desc_reshaped(const memory_desc *input, uint32_t rank, const int64_t *dims, memory_desc *out);
-/* Where axes that lie together, and apart from the rest, have to change their order first: input with them row-major,
- * and all else in the order that it had. What memory_desc_reshaped then makes of it; false: there is more to move
- * (merge.c).
- */
+/* For a reshape that must move elements: a layout of input's dims in which each set of axes that the reshape merges is
+ * row-major, in the memory order that the sets have now. After a reorder into it, memory_desc_reshaped succeeds.
+ * false: there is no such layout, because the axes of a set are not adjacent in memory (merge.c). */
 bool memory_desc_merged(const memory_desc *input, uint32_t rank, const int64_t *dims, memory_desc *out);
+/* Are the elements at the same offsets? Strides of axes with one element do not count. */
 bool memory_desc_equal(const memory_desc *a, const memory_desc *b);
-/* The axes of input in another order: axis d becomes axis to[d]. false: the library can't be told of that. */
+/* The axes of input in another order: axis d becomes axis to[d]. false: the library cannot describe the result. */
 bool memory_desc_permuted(const memory_desc *input, const int *to, memory_desc *out);
 int64_t memory_desc_count(const memory_desc *md);
 uint64_t memory_desc_bytes(const memory_desc *md);
 size_t cpu_type_bytes(library_type type);
-/* The layout of floats that the library calls dnnl_<tag>: axes from the outermost, then blocks from the outermost, such
- * as "aBcd16b". Axes are padded to whole blocks. false: dims that make no layout. */
+/* The float layout that oneDNN calls dnnl_<tag>: axes from the outermost, then blocks from the outermost, such as
+ * "aBcd16b". Axes are padded to whole blocks. false: no valid layout for these dims. */
 bool memory_desc_blocks(memory_desc *md, uint32_t rank, const int64_t *dims, const char *tag);
-/* Copies elements of 4 bytes from one layout to another, padding by 0, where they are few enough for a plain loop to be
- * done before a kernel for it would be made. false: not so, nothing was done. */
+/* Copies elements of 4 bytes from one layout to another, with zeros as padding, if they are so few that a plain loop
+ * ends before a kernel would be created. false: they are not, and nothing was done. */
 bool memory_desc_copy(const memory_desc *from, const void *source, const memory_desc *to, void *target);
-/* The same of a part, [dims] from `first` on in both, of any size; padding is left. */
+/* Copies the block [dims] from index `first` in both, of any size; padding is not written. */
 bool memory_desc_copy_part(const memory_desc *from, const void *source, const memory_desc *to, void *target,
                            const int64_t *dims, const int64_t *first);
 
 /* ------------------------------------------------------------------ types (precision.c) */
 
 bool cpu_has_bf16(void);
-/* Of the operands of products. */
+/* The type of GEMM operands: float or bfloat16. */
 library_type cpu_product_type(const cpu_build *build);
-/* In which a product may leave a value for those who read it: that type if they are products, too. */
+/* The type of a GEMM's result: cpu_product_type if only GEMMs read it, otherwise float. */
 library_type cpu_kept_type(const cpu_build *build, uint32_t value);
 /* The value row-major, as float or bfloat16. */
 inlay_status cpu_read_rows(cpu_build *build, uint32_t value, library_type type, cpu_place *out);
-/* A convolution of bfloat16; *out_done = false: oneDNN has none. */
+/* Lowers a convolution in bfloat16; *out_done = false: oneDNN has no kernel. */
 inlay_status cpu_lower_reduced_conv(cpu_build *build, const cpu_group *group, bool *out_done);
-/* Is it a product by a constant matrix, which is packed (product.c)? */
+/* Is it a GEMM with a constant matrix, which is packed (product.c)? */
 bool cpu_is_packed(const cpu_build *build, const cpu_op *op);
 
 /* ------------------------------------------------------------------ building (build.c) */
 
+/* The number of elements of the value. */
 int64_t cpu_count(const cpu_build *build, uint32_t value);
 
-/* Where the value lies now, without gaps: in blocks, or with its axes in any order; as float if it was kept as bfloat16
- * (cpu_read_as has that as it is). Constants lie row-major. */
+/* The place of a value, without gaps: blocked, or with its axes in any order. bfloat16 becomes float, except by
+ * cpu_read_as. Constants are row-major. */
 inlay_status cpu_read(cpu_build *build, uint32_t value, cpu_place *out);
-/* The same, perhaps as a part of a larger tensor: with gaps between its rows. */
+/* The same, but rows may have gaps: the place may be a part of a larger tensor. */
 inlay_status cpu_read_strided(cpu_build *build, uint32_t value, cpu_place *out);
-/* The same row-major, by a reorder if need be. */
+/* The same row-major, by a reorder if needed. */
 inlay_status cpu_read_plain(cpu_build *build, uint32_t value, cpu_place *out);
-/* The same in this layout. */
+/* The same in layout md. */
 inlay_status cpu_read_as(cpu_build *build, uint32_t value, const memory_desc *md, cpu_place *out);
-/* An operand of a batched product with `rank` axes, of which the last two may be exchanged: as it lies if it is dense
- * and one of the two is contiguous, otherwise row-major. */
+/* An operand of a batched GEMM with `rank` axes; trans: the last two are transposed. The current layout if it is dense
+ * and one of these two axes is contiguous, otherwise row-major. */
 inlay_status cpu_read_matrix(cpu_build *build, uint32_t value, uint32_t rank, bool trans, cpu_place *out);
 /* The place in another layout of equal dims, by a reorder if they differ. out may be place. */
 inlay_status cpu_reorder(cpu_build *build, const cpu_place *place, const memory_desc *layout, cpu_place *out);
-/* A constant read as `plain` (dims and strides of the original's elements), in layout md. */
+/* A constant in layout md. plain: dims and strides with which the original is read. */
 inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
                                cpu_place *out);
-/* A constant of so many floats in a row: a bias, say. */
+/* A constant vector of `count` floats, such as a bias. */
 inlay_status cpu_read_floats(cpu_build *build, uint32_t value, int64_t count, cpu_place *out);
-/* The bytes of a pack that a step of our own reads. */
+/* Packed weights of a native step, as bytes. The constant owns data. */
 inlay_status cpu_pack_place(cpu_build *build, const void *data, uint64_t bytes, cpu_place *out);
-/* A step that copies a tensor into another place, which has the same dims and type in any layout (moves.c). */
+/* Adds a step that copies a tensor into a place of the same dims and type in any layout (moves.c). */
 inlay_status cpu_emit_copy(cpu_build *build, const cpu_place *from, const cpu_place *to);
-/* A copy of an image, which has channels last, with zeros before and after each axis but the channels (pad.c). */
+/* Adds a step that pads a channels-last image with zeros before and after each spatial axis (pad.c). */
 inlay_status cpu_emit_border(cpu_build *build, const cpu_place *input, const int64_t *before, const int64_t *after,
                              cpu_place *out);
-/* A buffer for a tensor of this layout. */
+/* A new buffer for a tensor of this layout. */
 inlay_status cpu_new_place(cpu_build *build, const memory_desc *md, cpu_place *out);
-/* The same for so many floats in a row: scratch of a step. */
+/* A new buffer for `count` floats: scratch memory of a step. */
 inlay_status cpu_new_floats(cpu_build *build, int64_t count, cpu_place *out);
-/* Where to make a value: the region's output if the layout allows, otherwise a buffer of its own. */
+/* The place to compute a value in: the region's output if it is one and md is row-major, otherwise a new buffer. */
 inlay_status cpu_result_place(cpu_build *build, uint32_t value, const memory_desc *md, cpu_place *out);
-/* Where a step makes what the group's result becomes: the result's place if it does all of the group's posts, otherwise
- * a buffer. */
+/* The place of a step's result: the group's result if the step does all posts of the group, otherwise a new buffer. */
 inlay_status cpu_made_place(cpu_build *build, const cpu_group *group, uint32_t posts_done, const memory_desc *md,
                             cpu_place *out);
-/* The region's output, in whatever layout the host expects there. */
+/* The buffer of the region's output `value`. The caller knows the layout that the host expects. */
 inlay_status cpu_output_place(cpu_build *build, uint32_t value, const memory_desc *md, cpu_place *out);
-/* The value lies there from now on; copies it out if it leaves the region. */
+/* Records the place of a computed value; adds a copy to the region's output if needed. */
 inlay_status cpu_set_place(cpu_build *build, uint32_t value, const cpu_place *place);
-/* May the bytes at this place, read for the last time now by `value`'s reader, be written over? */
+/* May the op being lowered overwrite `value`, because it is its last reader? */
 bool cpu_is_last_use(const cpu_build *build, uint32_t value);
 
 typedef struct cpu_operand {
     int id; /* a library_operand */
     const cpu_place *place;
 } cpu_operand;
-/* Makes the primitive and its step; the descriptor stays the caller's. Scratchpad is added. */
+/* Adds a step that runs a primitive, with its scratchpad. The caller keeps the descriptor. */
 inlay_status cpu_emit(cpu_build *build, library_description pd, const cpu_operand *operands, uint32_t count);
-/* Adds a step that a loop of our own runs. *native is the step's from here on, also on failure. */
+/* Adds a step that runs a built-in kernel. Takes ownership of native, also on failure. */
 inlay_status cpu_emit_native(cpu_build *build, cpu_native *native, const cpu_place *const *places, uint32_t count);
-/* Memory for a step, cleared, that goes with the instance; NULL: out of memory. */
+/* Zeroed memory for a native step, freed with the instance; NULL: out of memory. */
 void *cpu_new_native(cpu_build *build, size_t bytes);
-/* The same with a copy of *step, the head of a struct of that many bytes, which owns nothing. */
+/* Adds a native step with a copy of *step, the first member of a struct of `bytes` bytes that owns no memory. */
 inlay_status cpu_emit_step(cpu_build *build, const cpu_native *step, size_t bytes, const cpu_place *const *places,
                            uint32_t count);
 
-/* A normalisation by constants of an image that lies row-major or channels last, by a loop of our own (batch.c).
- * relu: the first function behind it is one, and is done with it. *out_done = false: the image lies otherwise. */
+/* Lowers BatchNormalization of a row-major or channels-last image with constant operands to a native step (batch.c).
+ * relu: the first post is Relu, and the step does it. *out_done = false: the image has another layout. */
 inlay_status cpu_lower_batch_rows(cpu_build *build, const cpu_group *group, bool relu, bool *out_done);
 
-/* ------------------------------------------------------------------ fused functions (posts.c) */
+/* ------------------------------------------------------------------ fused epilogues (posts.c) */
 
 typedef struct cpu_fused {
     library_description pd; /* the caller destroys it */
-    uint32_t count;         /* posts that it does */
-    bool sums;              /* posts[sum_at] adds to what is in dst already */
+    uint32_t count;         /* fused posts: the first `count` of the group */
+    bool sums;              /* posts[sum_at] is fused as an addition to the old contents of dst */
     uint32_t sum_at;
-    cpu_place others[CPU_MAX_POSTS]; /* binary operands, as it reads them */
+    cpu_place others[CPU_MAX_POSTS]; /* binary operands, in the layouts that the primitive reads */
 } cpu_fused;
 
-/* Is it none of oneDNN's plain loops, which are there for what nothing faster does? */
+/* Is it an optimised kernel, and not one of oneDNN's reference loops? */
 bool cpu_is_fast(library_const_description pd);
-/* Creates the primitive descriptor of an operation with as many of the group's posts as a fast kernel takes. Its output
- * may have fewer axes than the value (a product's does). */
+/* Creates the descriptor of an operation with as many of the group's posts as a fast kernel can fuse. Its output may
+ * have fewer axes than the value, as that of a GEMM has. */
 inlay_status cpu_fuse_posts(cpu_build *build, const cpu_group *group, const library_op *op, cpu_fused *out);
-/* Emits it: operands are those of the op itself without dst. Makes the group's output, also by the posts that were not
- * fused. */
+/* Emits it, and steps for the posts that were not fused; sets the place of the group's output. operands: those of the
+ * op without dst. */
 inlay_status cpu_emit_fused(cpu_build *build, const cpu_group *group, const cpu_fused *fused,
                             const cpu_operand *operands, uint32_t count);
 
-/* The descriptor that was kept for an equal operation without posts; the caller destroys it. false: there is none. */
+/* Looks for a cached descriptor of an equal operation without posts. The caller destroys *out. false: not found. */
 bool cpu_memo_find(const cpu_build *build, const library_op *op, library_description *out);
 void cpu_memo_keep(cpu_build *build, const library_op *op, library_const_description pd);
 void cpu_memo_drop(cpu_build *build);
-/* A descriptor without posts. The caller destroys it. */
+/* Creates a descriptor without posts. The caller destroys it. */
 inlay_status cpu_describe(cpu_build *build, const library_op *op, library_description *out);
-/* Functions of one tensor as loops (functions.c): output[i] = f(input[i]); NULL: there is none. output may be input. */
+/* A built-in loop for a unary function (functions.c): output[i] = f(input[i]); output may be input. NULL: none. */
 typedef void (*cpu_row_fn)(const float *input, float *output, int64_t n, float alpha, float beta);
 cpu_row_fn cpu_row_of(const cpu_eltwise *eltwise);
-/* y[i] = f(y[i]) of n elements that are in the cache, for functions that have a loop; kernel: NULL where there is
- * none (sgemm.h). */
+/* output[i] = f(output[i]) for n elements in the cache; the function has a built-in loop. kernel (sgemm.h) may be
+ * NULL. */
 struct sgemm_kernel;
 void cpu_apply(const struct sgemm_kernel *kernel, const cpu_eltwise *eltwise, float *output, int64_t n);
-/* Is that loop the best for so many elements? */
+/* Is the built-in loop the fastest kernel for `count` elements? */
 bool cpu_row_is_best(const cpu_state *state, const cpu_eltwise *eltwise, int64_t count);
-/* Is the function always that loop, never fused by oneDNN: since it has it not, or not well enough? */
+/* Does the function always run as the built-in loop, because oneDNN does not have it or is not accurate enough? */
 bool cpu_is_ours(library_alg alg);
-/* Does oneDNN's code make a number of NaN, or NaN of an infinity that has a limit? Its minima and maxima are those of
- * x86, which take the second operand where one is NaN; its exponential begins with one of each. Loops of our own keep
- * what is not finite, as ONNX has it. */
+/* Does oneDNN's kernel turn NaN into a number, or an infinity with a finite limit into NaN? Its minimum and maximum are
+ * those of x86, which return the second operand if one is NaN; its exponential begins with one of each. Built-in loops
+ * handle NaN and infinity as ONNX defines it. */
 bool cpu_loses_nan(const cpu_eltwise *eltwise);
 bool cpu_binary_loses_nan(library_alg alg);
-/* The loop as a step; both places hold floats alike, without gaps but for what pads blocks, if 0 stays 0 by the
- * function. output may be input. */
+/* Adds the built-in loop as a step. Both places hold floats in the same layout without gaps; a blocked layout may have
+ * padding if f(0) = 0. output may be input. */
 inlay_status cpu_emit_function(cpu_build *build, const cpu_eltwise *eltwise, const cpu_place *input,
                                const cpu_place *output);
-/* A function of a place. overwrite: it may become the result. result: the value that this makes, INLAY_NONE for
- * something in between. */
+/* Adds a step for a function of a place. overwrite: the result may replace the operand. result: the value that this
+ * computes, INLAY_NONE for an intermediate result. */
 inlay_status cpu_eltwise_at(cpu_build *build, const cpu_place *place, bool overwrite, const cpu_eltwise *eltwise,
                             uint32_t result, cpu_place *out);
-/* alg(input, value `other`), broadcast to the dims of value `like`. */
+/* The same for alg(input, value `other`), broadcast to the dims of value `like`. */
 inlay_status cpu_binary_at(cpu_build *build, library_alg alg, const cpu_place *input, bool overwrite, uint32_t other,
                            uint32_t like, uint32_t result, cpu_place *out);
-/* Runs the group's posts from `first` on what was made so far, and leaves the group's output. */
+/* Adds steps for the group's posts from `first` on, applied to the place `made`; sets the place of the group's
+ * output. */
 inlay_status cpu_finish(cpu_build *build, const cpu_group *group, uint32_t first, const cpu_place *made,
                         bool overwrite);
 
-/* Gelu, either form: a loop of our own where there are any. */
+/* Is it Gelu (exact or tanh) with a built-in loop? */
 bool cpu_is_gelu(const cpu_eltwise *eltwise);
 
 struct sgemm_post;
-/* The function as our own loops have it (dense.c); false: they have it not. */
+/* The function as an epilogue of built-in GEMMs (dense.c); false: they do not have it. */
 bool cpu_function_of(const cpu_eltwise *eltwise, struct sgemm_post *out);
 
-/* ------------------------------------------------------------------ the rest */
+/* ------------------------------------------------------------------ lowerings that several families use */
 
-/* A convolution with groups by loops of our own (groups.c), for those that oneDNN has nothing fast for; *out_done is
- * false where the CPU has no such loops. weights: the original's layout as oneDNN numbers its axes. bias: a value,
- * INLAY_NONE. */
+/* A grouped convolution by built-in kernels (groups.c), where oneDNN has no fast kernel. *out_done = false: the CPU has
+ * no such kernels. weights: the original's layout with oneDNN's order of axes. bias: a value, INLAY_NONE. */
 inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const memory_desc *weights, uint32_t bias,
                               bool *out_done);
 
-/* Integers (quant*.c). Takes the only reader of what the group makes, op `next`, into the group if it turns integers
- * into what the group's kernel can give as well. */
+/* Integers (quant*.c). Moves op `next`, the only reader of the group's output, into the group if it converts the
+ * integers into a type that the group's kernel can write. */
 void cpu_quant_take(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group);
-/* Takes a QuantizeLinear as the last op of a group that is an integer convolution with functions behind it. */
+/* Moves a QuantizeLinear to the end of a group: an integer convolution and its epilogue. */
 void cpu_quant_end(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group);
-/* Makes QuantizeLinear and the functions of dequantized values before it one group each; at: [op_count], by last op. */
+/* Groups each QuantizeLinear with the functions of dequantized values before it. at: [op_count], indexed by the group's
+ * last op. */
 inlay_status cpu_quant_chains(cpu_build *build, uint8_t *taken, cpu_group *at);
-/* A product by a constant matrix with loops of our own (dense.c): as written, in pairs (pairs.h), or without blocks of
- * zeros (sparse.h); state->sgemm is there. bias: one for each column, or INLAY_NONE. */
+/* A GEMM with a constant matrix by built-in kernels (dense.c): a plain sum, Winograd's inner product (pairs.h), or
+ * block-sparse (sparse.h). Requires state->sgemm. bias: one element per column, or INLAY_NONE. */
 typedef enum cpu_dense_way { CPU_DENSE_PLAIN, CPU_DENSE_PAIRS, CPU_DENSE_SPARSE } cpu_dense_way;
 inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t bias, cpu_dense_way way);
-/* Products of matrices that are computed, likewise; C of Gemm is among the group's posts. */
+/* The same for computed matrices; C of Gemm is one of the group's posts. */
 inlay_status cpu_lower_batched(cpu_build *build, const cpu_group *group);
-/* Products of either kind by oneDNN, cut into blocks (product_cut.c). bias: as above, of constant matrices. */
+/* A GEMM of either kind by oneDNN, in blocks whose sizes do not depend on threads (product_cut.c). bias: as above, with
+ * a constant matrix only. */
 inlay_status cpu_lower_cut(cpu_build *build, const cpu_group *group, uint32_t bias);
-/* output [batch][m, groups, n] = a [m, groups, k] * weights [batch][groups][k, n], all row-major; output has its place.
- */
+/* output [batch][m, groups, n] = place [m, groups, k] * weights [batch][groups][k, n], all row-major. The caller has
+ * allocated output. */
 inlay_status cpu_emit_cut(cpu_build *build, const cpu_place *place, const cpu_place *weights, int64_t batch,
                           int64_t groups, int64_t m, int64_t k, int64_t n, const cpu_place *output);
-/* output = a * weights, products of matrices in the last two axes, the ones before as output has them, row-major;
- * output has its place. */
+/* output = place * weights: GEMMs in the last two axes; the axes before are those of output. Row-major. The caller has
+ * allocated output. */
 inlay_status cpu_emit_cut_matrices(cpu_build *build, const cpu_place *place, const cpu_place *weights,
                                    const cpu_place *output);
 
-/* Ops that make elements although an input has none (empty.c): sums, means and maxima of nothing; what else does is an
+/* Ops with an empty input and a nonempty output (empty.c): sums, means and maxima of no elements. Other ops report an
  * error. */
 bool cpu_reads_nothing(const cpu_build *build);
 inlay_status cpu_lower_nothing(cpu_build *build, const cpu_group *group);
-/* What a reduction of no elements is (reduce.c). */
+/* The result of a reduction of no elements (reduce.c). */
 float cpu_reduced_nothing(const cpu_op *op);
 
 /* A row of n elements: output[i] = alg(p[i], q[i * step]); output may be p. step is 0 or 1. */
 void cpu_binary_row(library_alg alg, const float *p, const float *q, float *output, int64_t n, int64_t step);
-/* The op's function of two tensors that lie alike without padding, and the group's posts (whole.c). overwrite: x0 may
- * become the result. */
+/* The op's binary function of two tensors with the same layout without padding, and the group's posts (whole.c).
+ * overwrite: the result may replace x0. */
 inlay_status cpu_lower_whole(cpu_build *build, const cpu_group *group, const cpu_place *x0, const cpu_place *x1,
                              bool overwrite);
 
-/* Concatenates what lies row-major along the axis of the op, into the group's output. */
+/* Concatenates row-major tensors along the op's axis into the group's output. */
 inlay_status cpu_concat_rows(cpu_build *build, const cpu_group *group, const cpu_place *places, uint32_t count);
 
-/* The same where the result is a state in place: rooms of the region's inputs, and the concatenation (append.c). */
+/* Concat into a state that is updated in place (append.c). cpu_read_rooms fills build->rooms from the capacities of the
+ * region's inputs; cpu_lower_append writes the new rows only. */
 void cpu_read_rooms(cpu_build *build, const uint64_t *rooms);
 inlay_status cpu_lower_append(cpu_build *build, const cpu_group *group);
 void cpu_state_strides(const cpu_build *build, uint32_t value, int64_t *strides);
 
-/* How many keys, from the first, the mask of the Attention being lowered has columns for; all when there is none. */
+/* The number of keys that the mask of the Attention being lowered has columns for; without a mask, all keys. */
 int64_t cpu_mask_reach(const cpu_build *build);
-/* How a mask lies: elements from one batch, head, query and key to the next. */
+/* Strides of a mask: elements from one batch, head, query and key to the next. */
 typedef struct cpu_mask {
     bool there;
     int64_t batch, head, query, step;
@@ -425,55 +428,54 @@ static inline int64_t cpu_mask_at(const cpu_mask *mask, int64_t batch, int64_t h
 {
     return batch * mask->batch + head * mask->head + query * mask->query;
 }
-/* Input `input` of an attention as a mask, if it has one. */
+/* Reads input `input` of an Attention as a mask; mask->there = false: it is omitted. */
 inlay_status cpu_read_mask(cpu_build *build, uint32_t input, cpu_mask *mask, cpu_place *out);
 sgemm_blank cpu_blank(const cpu_op *op);
-/* Attention with loops of our own (attend.c). */
+/* Attention by built-in kernels (attend.c). */
 struct sgemm_kernel;
 inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const struct sgemm_kernel *kernel);
 
-/* Groups of the region at the build's shapes, in an order to lower them in. */
+/* Sets build->groups, in the order in which they are lowered. */
 inlay_status cpu_fuse(cpu_build *build);
-/* Pads of a window at these sizes, explicit ones and those of auto_pad; `in` and `out` are [spatial]. */
+/* Pads of a window at these sizes, explicit or by auto_pad; `in` and `out` are [spatial]. */
 void cpu_window_pads(const cpu_op *op, const int64_t *in, const int64_t *out, const int64_t *kernel, int64_t *begins,
                      int64_t *ends);
-/* The weights of the convolution in hand as ONNX Conv has them: [O, I/g, ..], with the groups in front if there are
- * any. */
+/* The layout of the weights of the convolution being lowered: [O, I/g, ..], or [g, O/g, I/g, ..] if g > 1. */
 void cpu_window_weights(const cpu_build *build, uint32_t value, memory_desc *out);
-/* Of the taps of a window along one axis the share that lies in the image, over all outputs; 1 when there is no output.
- * A dilated window may have most of them in the padding. */
+/* The share of a window's taps along one axis that are inside the image, over all outputs; 1 if there is no output.
+ * With dilation, most taps may be in the padding. */
 double cpu_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_t begin, int64_t in, int64_t out);
-/* Has the convolution, of images, a window that lies in padding alone? */
+/* Does an output of the convolution see padding only? */
 bool cpu_window_misses(const cpu_build *build, const cpu_op *op);
-/* Offsets of all buffers; instance->workspace_bytes. */
+/* Sets the offsets of all buffers, and instance->workspace_bytes. */
 inlay_status cpu_plan(cpu_build *build);
 
-/* The constant in this layout, from the original or from another pack. Under compiled->lock. */
+/* The constant in layout md, packed from the original or from another pack. Under compiled->lock. */
 inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
                                const memory_desc *md, const cpu_pack **out_pack, inlay_diag *diag);
-/* The elements of one tensor in another layout, now. */
+/* Reorders a tensor immediately. */
 inlay_status cpu_reorder_now(const cpu_state *state, const memory_desc *from, const void *source, const memory_desc *to,
                              void *target, inlay_diag *diag);
-/* What Winograd's convolution with that many points (4, 6) does with these weights (tiles.h); measured once, and kept
- * with the packs. *out_trust lives as long as the constant. Under compiled->lock. */
+/* The accuracy of Winograd's convolution with `points` points (4, 6) and these weights (tiles.h). It is measured once
+ * and stored with the packs. *out_trust lives as long as the constant. Under compiled->lock. */
 inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
                                    int64_t points, const struct winograd_accuracy **out_trust, inlay_diag *diag);
-/* Is there a pack that other layouts can be made from? Winograd's weights are none. */
+/* Can other layouts be made from one of the packs? Winograd's transformed weights do not allow it. */
 bool cpu_constant_is_packed(const cpu_constant *constant);
 void cpu_constant_deinit(cpu_constant *constant);
-/* Frees the packs that were made for the timing of kernels; no instance of that is left. Under compiled->lock. */
+/* Frees the packs that were made for the timing of kernels, whose instances are destroyed. Under compiled->lock. */
 void cpu_constant_drop_trials(cpu_constant *constant);
 
 inlay_status cpu_instance_build(inlay_compiled *compiled, const inlay_value_state *values, uint32_t stride,
                                 uint32_t value_count, const uint64_t *rooms, uint32_t threads,
                                 const struct kernel_attempt *attempt, inlay_instance **out_instance, inlay_diag *diag);
 void cpu_instance_destroy(inlay_instance *instance);
-/* cpu_execute, and what each step took: [step_count]. */
+/* cpu_execute that also stores the time of each step: out_ns[step_count], or NULL. */
 inlay_status cpu_execute_timed(const cpu_state *state, inlay_compiled *compiled, inlay_instance *instance,
                                const inlay_exec_args *args, double *out_ns);
-/* Makes the context of the first run, so that it needs no heap. */
+/* Creates the context of the first run in the instance's arena, so that this run allocates nothing. */
 inlay_status cpu_context_prepare(const cpu_state *state, inlay_instance *instance, inlay_diag *diag);
 void cpu_contexts_destroy(inlay_instance *instance);
-/* Room for one more element; false: out of memory. */
+/* Makes room for one more element in an array of malloc; new elements are zeroed. false: out of memory. */
 bool cpu_grow(void *array, uint32_t count, uint32_t *capacity, size_t element);
 #endif

@@ -1,12 +1,12 @@
-/* Sums, means and maxima of nothing: what ops with a tensor without elements among their inputs make, where they make
- * elements all the same. oneDNN describes no such thing. */
+/* Ops with an empty input and a nonempty output, such as a sum, mean or maximum of no elements. oneDNN does not
+ * describe them. */
 #include "region/build.h"
 #include <math.h>
 
-/* y[i] = value + bias[channel of i], row-major; or bytes, all alike. */
+/* Writes value + bias[channel] to each element of a row-major tensor, or the same byte everywhere. */
 struct fill {
     cpu_native native;
-    int64_t count, channels, inner; /* inner: elements behind the channels */
+    int64_t count, channels, inner; /* inner: elements per channel */
     float value;
     bool biased, bytes;
     uint8_t byte;
@@ -34,8 +34,8 @@ static bool is_family(const cpu_op *op, const cpu_family *family)
     return op->row->family == family;
 }
 
-/* What a pool makes of padding alone; what of nothing at all, as a global one does: there is nothing to divide by. */
-static float pooled_nothing(const cpu_op *op)
+/* The result of a pool that sees padding only. A global mean divides by zero elements. */
+static float empty_pool_result(const cpu_op *op)
 {
     return op->alg == LIBRARY_POOLING_MAX ? -INFINITY : op->window.global ? NAN : 0;
 }
@@ -43,9 +43,9 @@ static float pooled_nothing(const cpu_op *op)
 bool cpu_reads_nothing(const cpu_build *build)
 {
     const cpu_op *op = build->op;
-
     uint32_t operands = is_family(op, &cpu_product) || is_family(op, &cpu_attention) ? 2 : 1;
 
+    INLAY_CHECK(operands <= op->in_count);
     if (is_family(op, &cpu_concat) || is_family(op, &cpu_split) || is_family(op, &cpu_pad) ||
         is_family(op, &cpu_recurrent) || is_family(op, &cpu_dynamic))
         return false;
@@ -71,8 +71,8 @@ inlay_status cpu_lower_nothing(cpu_build *build, const cpu_group *group)
     memory_desc md;
 
     if (!conv && !gemm && !is_family(op, &cpu_attention) && !reduce && !pool)
-        return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH, "node '%s' makes elements of a tensor that has none",
-                          op->name);
+        return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
+                          "node '%s': the output has elements, but an input has none", op->name);
     memory_desc_plain(&md, build->ranks[y_value], build->dims[y_value]);
     if (pool)
         md.data_type = cpu_type(build, y_value);
@@ -85,9 +85,9 @@ inlay_status cpu_lower_nothing(cpu_build *build, const cpu_group *group)
     fill.channels = fill.biased ? cpu_count(build, bias_value) : 1;
     for (uint32_t d = 2; conv && d < build->ranks[y_value]; d++)
         fill.inner *= build->dims[y_value][d];
-    fill.value = reduce ? cpu_reduced_nothing(op) : pool ? pooled_nothing(op) : 0;
+    fill.value = reduce ? cpu_reduced_nothing(op) : pool ? empty_pool_result(op) : 0;
     fill.bytes = pool && md.data_type != LIBRARY_F32;
-    fill.byte = md.data_type == LIBRARY_S8 ? 0x80 : 0; /* the least */
+    fill.byte = md.data_type == LIBRARY_S8 ? 0x80 : 0; /* the smallest value */
     INLAY_TRY(cpu_emit_step(build, &fill.native, sizeof fill, places, fill.biased ? 2 : 1));
     if (gemm && third != INLAY_NONE)
         INLAY_TRY(cpu_binary_at(build, LIBRARY_BINARY_ADD, &output, true, third, y_value, INLAY_NONE, &output));

@@ -1,22 +1,22 @@
-/* The run: a flat list of primitives, whose memory objects belong to a context. A context is one run's at a time; those
- * that no run needs wait at the instance, so that a steady state makes none. */
+/* Runs an instance: a flat list of steps. The memory objects of oneDNN's primitives belong to a context, which one run
+ * uses at a time. The instance keeps idle contexts, so that repeated runs allocate nothing. */
 #include "region/build.h"
 #include "simd/clock.h"
 #include <stdio.h>
 
-/* libgomp's, and libdnnl's. */
+/* Of libgomp, which libdnnl uses, too. */
 extern void omp_set_num_threads(int threads);
 extern int omp_in_parallel(void);
 
 struct cpu_context {
     cpu_context *next;
-    library_stream stream;    /* NULL: no step is oneDNN's */
-    void **addresses;         /* [buffer_count] of the run that the handles were set for */
-    library_memory *memories; /* [slot_count]; NULL: oneDNN's kernels know nothing of it */
-    library_arg *args;        /* [arg_count], pointing to memories, of steps that are oneDNN's */
-    void **native;            /* [max_args] */
+    library_stream stream;    /* NULL: no step runs a primitive */
+    void **addresses;         /* [buffer_count] to which the memory objects point */
+    library_memory *memories; /* [slot_count]; NULL: only native steps use the slot */
+    library_arg *args;        /* [arg_count] arguments of primitives, referring to memories */
+    void **native;            /* [max_args] arguments of the current native step */
     uint32_t slot_count;
-    bool pooled; /* all this lies in the memory of the instance */
+    bool pooled; /* allocated in the instance's arena */
 };
 
 static void context_destroy(cpu_context *context)
@@ -47,7 +47,7 @@ void cpu_contexts_destroy(inlay_instance *instance)
     }
 }
 
-/* The operands of a step of oneDNN's, each as an object that it knows. */
+/* Creates the memory objects of a primitive's operands. */
 static library_status describe_operands(const cpu_state *state, const inlay_instance *instance, const cpu_step *step,
                                         cpu_context *context)
 {
@@ -57,12 +57,13 @@ static library_status describe_operands(const cpu_state *state, const inlay_inst
         code = library_stream_create(state->engine, &context->stream);
     for (uint32_t a = step->first_arg; code == LIBRARY_SUCCESS && a < step->first_arg + step->arg_count; a++) {
         uint32_t slot = instance->args[a].slot;
-        const cpu_slot *p = &instance->slots[slot];
-        const cpu_buffer *buffer = &instance->buffers[p->buffer];
-        void *data = buffer->kind == CPU_CONST ? (char *)(uintptr_t)buffer->data + p->offset : NULL;
+        const cpu_slot *memory = &instance->slots[slot];
+        const cpu_buffer *buffer = &instance->buffers[memory->buffer];
+        void *data = buffer->kind == CPU_CONST ? (char *)(uintptr_t)buffer->data + memory->offset : NULL;
 
+        INLAY_CHECK(slot < instance->slot_count && memory->md < instance->md_count);
         if (context->memories[slot] == NULL)
-            code = library_memory_create(state->engine, &instance->mds[p->md], data, &context->memories[slot]);
+            code = library_memory_create(state->engine, &instance->mds[memory->md], data, &context->memories[slot]);
         context->args[a] = (library_arg){ library_operand_number(instance->args[a].id), context->memories[slot] };
     }
     return code;
@@ -73,7 +74,7 @@ static void *take(cpu_scratch *pool, size_t count, size_t element)
     return pool != NULL ? cpu_scratch_take_zeroed(pool, count, element) : calloc(count, element);
 }
 
-/* pool: memory of the instance, while nobody else takes some; or NULL. */
+/* pool: the instance's arena, which no other thread may use meanwhile; NULL: use malloc. */
 static inlay_status context_create(const cpu_state *state, const inlay_instance *instance, cpu_scratch *pool,
                                    cpu_context **out, inlay_diag *diag)
 {
@@ -107,7 +108,7 @@ inlay_status cpu_context_prepare(const cpu_state *state, inlay_instance *instanc
     return context_create(state, instance, instance->memory, &instance->idle, diag);
 }
 
-/* One context waits where no lock is needed: a caller who is alone always finds it there. */
+/* Takes instance->ready without a lock, which is enough if runs do not overlap; otherwise an idle or a new context. */
 static inlay_status context_take(const cpu_state *state, inlay_instance *instance, cpu_context **out, inlay_diag *diag)
 {
     *out = __atomic_exchange_n(&instance->ready, NULL, __ATOMIC_ACQUIRE);
@@ -125,6 +126,7 @@ static void context_give(inlay_instance *instance, cpu_context *context)
 {
     cpu_context *none = NULL;
 
+    INLAY_CHECK(context->slot_count == instance->slot_count);
     if (__atomic_compare_exchange_n(&instance->ready, &none, context, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
         return;
     (void)pthread_mutex_lock(&instance->lock);
@@ -133,13 +135,14 @@ static void context_give(inlay_instance *instance, cpu_context *context)
     (void)pthread_mutex_unlock(&instance->lock);
 }
 
-/* Points the memory objects to this run's buffers; those that have not moved stay as they are. */
+/* Points the memory objects to this run's buffers, if their addresses have changed. */
 static inlay_status bind(const inlay_instance *instance, cpu_context *context, const inlay_exec_args *args)
 {
     char *workspace = inlay_buffer_host(&args->workspace);
     bool moved = false;
     library_status code = LIBRARY_SUCCESS;
 
+    INLAY_CHECK(workspace != NULL || instance->workspace_bytes == 0);
     for (uint32_t k = 0; k < instance->buffer_count; k++) {
         const cpu_buffer *buffer = &instance->buffers[k];
         void *now = NULL;
@@ -159,11 +162,11 @@ static inlay_status bind(const inlay_instance *instance, cpu_context *context, c
         moved = true;
     }
     for (uint32_t slot = 0; moved && code == LIBRARY_SUCCESS && slot < instance->slot_count; slot++) {
-        const cpu_slot *p = &instance->slots[slot];
+        const cpu_slot *memory = &instance->slots[slot];
 
-        if (context->memories[slot] != NULL && instance->buffers[p->buffer].kind != CPU_CONST)
-            code = library_memory_move(context->memories[slot], (char *)context->addresses[p->buffer] + p->offset,
-                                       context->stream);
+        if (context->memories[slot] != NULL && instance->buffers[memory->buffer].kind != CPU_CONST)
+            code = library_memory_move(context->memories[slot],
+                                       (char *)context->addresses[memory->buffer] + memory->offset, context->stream);
     }
     return cpu_check(code, args->diag, "bind the buffers of a run", "region");
 }
@@ -171,6 +174,7 @@ static inlay_status bind(const inlay_instance *instance, cpu_context *context, c
 static inlay_status run_native(const cpu_state *state, const inlay_instance *instance, const cpu_step *step,
                                cpu_context *context, const inlay_exec_args *args)
 {
+    INLAY_CHECK(step->arg_count <= instance->max_args);
     for (uint32_t a = 0; a < step->arg_count; a++) {
         const cpu_slot *slot = &instance->slots[instance->args[step->first_arg + a].slot];
 
@@ -179,35 +183,32 @@ static inlay_status run_native(const cpu_state *state, const inlay_instance *ins
     return step->native->run(step->native, state, args->run, context->native, instance->threads);
 }
 
-/* Who profiles the run hears of each kernel; NULL: nobody does. */
-static const inlay_ext_steps *listener(const cpu_state *state, const inlay_exec_args *args)
+/* The extension to which the times of steps are reported; NULL: the run is not profiled. */
+static const inlay_ext_steps *step_observer(const cpu_state *state, const inlay_exec_args *args)
 {
     const inlay_ext_steps *steps = state->steps;
 
     return steps != NULL && args->run != NULL && steps->wanted(state->host->ctx, args->run) != 0 ? steps : NULL;
 }
 
-/* oneDNN's kernels are made for a number of threads and take them, whatever else runs; so regions that share their work
- * take turns, and together they never have more threads than one may. Regions of small steps run side by side; so do
- * those within a loop, which have one thread, and runs that have been given one thread: the few kernels in them that
- * take more all the same do less harm than waiting would. */
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+/* Serialises runs of multi-threaded regions, so that together they never use more threads than one of them may:
+ * oneDNN's kernels are prepared for a number of threads, and use all of them. Not serialised are regions of small
+ * steps, regions inside a parallel loop, which have one thread, and runs with one thread. A few of their kernels may
+ * still use more threads; waiting would cost more. */
+static pthread_mutex_t cpu_turn = PTHREAD_MUTEX_INITIALIZER;
 
-/* It guards nothing but the CPUs, which a child of fork() has for itself: no need to wait for the end of somebody's
- * turn.
- */
-static void begin_turns(void)
+/* The mutex protects no data. In a child of fork() no other run exists, so the lock of the parent's run is dropped. */
+static void reset_turn(void)
 {
-    (void)pthread_mutex_init(&turn, NULL);
+    (void)pthread_mutex_init(&cpu_turn, NULL);
 }
 
-static __attribute__((constructor)) void watch_forks(void)
+static __attribute__((constructor)) void register_fork_handler(void)
 {
-    (void)pthread_atfork(NULL, NULL, begin_turns);
+    (void)pthread_atfork(NULL, NULL, reset_turn);
 }
 
-/* oneDNN's kernels may count on all the threads that they were made for; ours take what there are, also none but one.
- */
+/* oneDNN's kernels may require all threads for which they were prepared; built-in kernels run on any number. */
 uint32_t cpu_may_branch(void *state, inlay_compiled *compiled, inlay_instance *instance)
 {
     (void)state, (void)compiled;
@@ -225,19 +226,20 @@ inlay_status cpu_execute(void *state, inlay_compiled *compiled, inlay_instance *
 inlay_status cpu_execute_timed(const cpu_state *state, inlay_compiled *compiled, inlay_instance *instance,
                                const inlay_exec_args *args, double *out_ns)
 {
-    const inlay_ext_steps *heard = listener(state, args);
+    const inlay_ext_steps *observer = step_observer(state, args);
     const uint32_t threads =
         args->run != NULL ? state->host->thread_count(state->host->ctx, args->run) : instance->threads;
-    const bool timed = out_ns != NULL || heard != NULL;
-    const bool turns = instance->threads > 1 && threads > 1 && instance->takes_turn && omp_in_parallel() == 0;
+    const bool timed = out_ns != NULL || observer != NULL;
+    const bool exclusive = instance->threads > 1 && threads > 1 && instance->takes_turn && omp_in_parallel() == 0;
     inlay_status status = INLAY_OK;
     cpu_context *context = NULL;
     bool alone = false;
     int before;
 
-    if (turns)
-        (void)pthread_mutex_lock(&turn);
-    if (turns && state->team != NULL)
+    INLAY_CHECK(instance->threads > 0);
+    if (exclusive)
+        (void)pthread_mutex_lock(&cpu_turn);
+    if (exclusive && state->team != NULL)
         state->team->gather(state->host->ctx, args->run);
     before = cpu_threads_set(instance->threads);
     INLAY_TRY(context_take(state, instance, &context, args->diag));
@@ -260,8 +262,8 @@ inlay_status cpu_execute_timed(const cpu_state *state, inlay_compiled *compiled,
                                args->diag, "run a kernel", compiled->ops[step->op].name);
         if (out_ns != NULL)
             out_ns[step_index] = (double)(clock_ns() - begin);
-        if (heard != NULL)
-            heard->done(state->host->ctx, args->run, compiled->ops[step->op].node, begin, clock_ns());
+        if (observer != NULL)
+            observer->done(state->host->ctx, args->run, compiled->ops[step->op].node, begin, clock_ns());
         if (status != INLAY_OK) {
             if (status == INLAY_INVALID_ARGUMENT && step->primitive == NULL && step->native->wrong != NULL)
                 (void)inlay_fail(args->diag, status, "node '%s': %s", compiled->ops[step->op].name,
@@ -279,7 +281,7 @@ done:
     if (alone)
         omp_set_num_threads((int)instance->threads);
     cpu_threads_restore(before);
-    if (turns)
-        (void)pthread_mutex_unlock(&turn);
+    if (exclusive)
+        (void)pthread_mutex_unlock(&cpu_turn);
     return status;
 }

@@ -1,12 +1,13 @@
-/* Which ops run as one primitive: a convolution, product, normalisation or function, and the functions behind it.
+/* Forms groups: a convolution, GEMM, normalisation or function, with the functions that follow it as its epilogue.
  *
- * A group runs where its last op stands: everything that the ops in it read has been made by then, and nothing outside
- * reads what is in between. */
+ * A group runs at the position of its last op: at that point all its operands have been computed. No op outside the
+ * group reads its intermediate values. */
 #include "region/build.h"
 #include <math.h>
 
+/* The ops that read a value. */
 struct readers {
-    uint32_t op[2];
+    uint32_t op[2]; /* the first two */
     uint32_t count; /* may be above 2 */
 };
 
@@ -15,52 +16,54 @@ static bool is_family(const cpu_build *build, uint32_t op, const cpu_family *fam
     return op != INLAY_NONE && build->compiled->ops[op].row->family == family;
 }
 
-static void find_readers(const cpu_build *build, struct readers *of)
+static void find_readers(const cpu_build *build, struct readers *readers_of)
 {
-    for (uint32_t o = 0; o < build->compiled->op_count; o++) {
-        const cpu_op *op = &build->compiled->ops[o];
+    for (uint32_t reader = 0; reader < build->compiled->op_count; reader++) {
+        const cpu_op *op = &build->compiled->ops[reader];
 
         for (uint32_t i = 0; i < op->in_count; i++) {
-            struct readers *readers = op->in[i] == INLAY_NONE ? NULL : &of[op->in[i]];
+            struct readers *readers = op->in[i] == INLAY_NONE ? NULL : &readers_of[op->in[i]];
 
             if (readers == NULL)
                 continue;
             if (readers->count < 2)
-                readers->op[readers->count] = o;
+                readers->op[readers->count] = reader;
             readers->count++;
         }
     }
 }
 
-static bool same_dims(const cpu_build *build, uint32_t x, uint32_t y)
+static bool same_dims(const cpu_build *build, uint32_t a, uint32_t b)
 {
-    return build->ranks[x] == build->ranks[y] &&
-           memcmp(build->dims[x], build->dims[y], build->ranks[x] * sizeof(int64_t)) == 0;
+    return build->ranks[a] == build->ranks[b] &&
+           memcmp(build->dims[a], build->dims[b], build->ranks[a] * sizeof(int64_t)) == 0;
 }
 
 static bool add_post(cpu_group *group, cpu_post post)
 {
+    INLAY_CHECK(group->room <= CPU_MAX_POSTS);
     if (group->post_count >= group->room)
         return false;
     group->posts[group->post_count++] = post;
     return true;
 }
 
-/* x * sigmoid(x), x * hardsigmoid(x): two readers of cur, of which the second multiplies it by what the first makes. */
-static uint32_t match_swish(const cpu_build *build, const struct readers *of, uint32_t cur, cpu_eltwise *out)
+/* Matches x * sigmoid(x) and x * hardsigmoid(x): value cur has two readers, and the second multiplies it by the result
+ * of the first. Returns the second, or INLAY_NONE. */
+static uint32_t match_swish(const cpu_build *build, const struct readers *readers_of, uint32_t cur, cpu_eltwise *out)
 {
-    const struct readers *readers = &of[cur];
+    const struct readers *readers = &readers_of[cur];
     const cpu_op *gate, *product;
-    uint32_t s;
+    uint32_t gate_output;
 
     if (readers->count != 2 || !is_family(build, readers->op[0], &cpu_eltwise_family) ||
         !is_family(build, readers->op[1], &cpu_binary))
         return INLAY_NONE;
     gate = &build->compiled->ops[readers->op[0]];
     product = &build->compiled->ops[readers->op[1]];
-    s = gate->out[0];
-    if (product->alg != LIBRARY_BINARY_MUL || of[s].count != 1 || of[s].op[0] != readers->op[1] ||
-        build->compiled->values[s].output != INLAY_NONE)
+    gate_output = gate->out[0];
+    if (product->alg != LIBRARY_BINARY_MUL || readers_of[gate_output].count != 1 ||
+        readers_of[gate_output].op[0] != readers->op[1] || build->compiled->values[gate_output].output != INLAY_NONE)
         return INLAY_NONE;
     if (gate->eltwise_count == 1 && gate->eltwise[0].alg == LIBRARY_ELTWISE_LOGISTIC)
         *out = (cpu_eltwise){ LIBRARY_ELTWISE_SWISH, 1, 0 };
@@ -73,7 +76,7 @@ static uint32_t match_swish(const cpu_build *build, const struct readers *of, ui
     return readers->op[1];
 }
 
-/* Adds what binary op `next` does with cur; false: it stays on its own. */
+/* Adds binary op `next`, which reads cur, as a post; false: it cannot be one. */
 static bool take_binary(const cpu_build *build, cpu_group *group, const cpu_op *next, uint32_t cur)
 {
     bool first = next->in[0] == cur;
@@ -97,10 +100,10 @@ static bool take_binary(const cpu_build *build, cpu_group *group, const cpu_op *
     return true;
 }
 
-/* Is `other` a constant with one element for each output channel of the op? */
-static bool is_bias(const cpu_build *build, const cpu_op *op, uint32_t y, uint32_t other)
+/* Can `other` be the bias of the op, a constant with one element per output channel? */
+static bool is_bias(const cpu_build *build, const cpu_op *op, uint32_t result, uint32_t other)
 {
-    uint32_t rank = build->ranks[y], own = build->ranks[other];
+    uint32_t rank = build->ranks[result], own = build->ranks[other];
     bool bits = op->row->family == &cpu_nbits_product, product = bits || op->row->family == &cpu_product;
     uint32_t channel = product ? rank - 1 : 1;
 
@@ -118,7 +121,7 @@ static bool is_bias(const cpu_build *build, const cpu_op *op, uint32_t y, uint32
     for (uint32_t d = 0; d < rank; d++) {
         int64_t size = d + own < rank ? 1 : build->dims[other][d + own - rank];
 
-        if (size != (d == channel ? build->dims[y][channel] : 1))
+        if (size != (d == channel ? build->dims[result][channel] : 1))
             return false;
     }
     return true;
@@ -134,8 +137,9 @@ static bool takes_posts(const cpu_op *op)
            family == &cpu_nbits_product;
 }
 
-/* Follows the only reader of what the group makes, as long as it is a function. taken: [op_count]. */
-static void extend(const cpu_build *build, const struct readers *of, uint8_t *taken, cpu_group *group)
+/* Adds the only reader of the group's output to its epilogue, repeatedly, as long as that is a function. taken:
+ * [op_count], set for ops that are in a group. */
+static void extend(const cpu_build *build, const struct readers *readers_of, uint8_t *taken, cpu_group *group)
 {
     const cpu_op *op = &build->compiled->ops[group->op];
     bool may_bias = op->row->family == &cpu_conv || op->row->family == &cpu_conv_transpose ||
@@ -143,32 +147,33 @@ static void extend(const cpu_build *build, const struct readers *of, uint8_t *ta
                     op->row->family == &cpu_nbits_product;
 
     while (build->compiled->values[group->out].output == INLAY_NONE) {
-        uint32_t next = of[group->out].count == 1 ? of[group->out].op[0] : INLAY_NONE;
+        uint32_t next = readers_of[group->out].count == 1 ? readers_of[group->out].op[0] : INLAY_NONE;
         cpu_eltwise swish;
 
-        if (of[group->out].count == 2 && (next = match_swish(build, of, group->out, &swish)) != INLAY_NONE &&
-            !taken[next]) {
+        if (readers_of[group->out].count == 2 &&
+            (next = match_swish(build, readers_of, group->out, &swish)) != INLAY_NONE && !taken[next]) {
             if (!add_post(group, (cpu_post){ .kind = CPU_POST_ELTWISE, .eltwise = swish }))
                 return;
-            taken[of[group->out].op[0]] = 1;
-            /* NOLINTNEXTLINE(bugprone-branch-clone): asked in this order */
-        } else if (next == INLAY_NONE || taken[next]) { /* the other operand's maker has it */
+            taken[readers_of[group->out].op[0]] = 1;
+            /* NOLINTNEXTLINE(bugprone-branch-clone): the order of the conditions matters */
+        } else if (next == INLAY_NONE || taken[next]) { /* in the group that computes its other operand */
             return;
         } else if (is_family(build, next, &cpu_eltwise_family)) {
-            const cpu_op *f = &build->compiled->ops[next];
+            const cpu_op *function = &build->compiled->ops[next];
 
-            if (group->post_count + f->eltwise_count > group->room)
+            if (group->post_count + function->eltwise_count > group->room)
                 return;
-            for (uint32_t i = 0; i < f->eltwise_count; i++)
-                (void)add_post(group, (cpu_post){ .kind = CPU_POST_ELTWISE, .eltwise = f->eltwise[i] });
+            for (uint32_t i = 0; i < function->eltwise_count; i++)
+                (void)add_post(group, (cpu_post){ .kind = CPU_POST_ELTWISE, .eltwise = function->eltwise[i] });
         } else if (is_family(build, next, &cpu_binary)) {
-            const cpu_op *f = &build->compiled->ops[next];
-            uint32_t other = f->in[f->in[0] == group->out ? 1 : 0];
+            const cpu_op *function = &build->compiled->ops[next];
+            uint32_t other = function->in[function->in[0] == group->out ? 1 : 0];
 
-            if (may_bias && group->post_count == 0 && group->bias == INLAY_NONE && f->alg == LIBRARY_BINARY_ADD &&
-                same_dims(build, group->out, f->out[0]) && is_bias(build, op, group->out, other))
+            if (may_bias && group->post_count == 0 && group->bias == INLAY_NONE &&
+                function->alg == LIBRARY_BINARY_ADD && same_dims(build, group->out, function->out[0]) &&
+                is_bias(build, op, group->out, other))
                 group->bias = other;
-            else if (!take_binary(build, group, f, group->out))
+            else if (!take_binary(build, group, function, group->out))
                 return;
         } else {
             return;
@@ -181,42 +186,45 @@ static void extend(const cpu_build *build, const struct readers *of, uint8_t *ta
 
 inlay_status cpu_fuse(cpu_build *build)
 {
-    uint32_t n = build->compiled->op_count;
-    struct readers *of = cpu_scratch_take_zeroed(build->scratch, build->compiled->value_count + 1u, sizeof *of);
-    uint8_t *taken = cpu_scratch_take_zeroed(build->scratch, n + 1u, 1);
-    cpu_group *at = cpu_scratch_take(build->scratch, n + 1u, sizeof *at); /* by last op */
+    uint32_t op_count = build->compiled->op_count;
+    struct readers *readers_of =
+        cpu_scratch_take_zeroed(build->scratch, build->compiled->value_count + 1u, sizeof *readers_of);
+    uint8_t *taken = cpu_scratch_take_zeroed(build->scratch, op_count + 1u, 1);
+    cpu_group *at = cpu_scratch_take(build->scratch, op_count + 1u, sizeof *at); /* by last op */
     inlay_status status = INLAY_OK;
 
-    if (of == NULL || taken == NULL || at == NULL) {
-        status = inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes", n);
+    if (readers_of == NULL || taken == NULL || at == NULL) {
+        status = inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory to prepare a region of %u nodes", op_count);
         goto done;
     }
-    find_readers(build, of);
-    for (uint32_t o = 0; o < n; o++)
-        at[o].op = INLAY_NONE;
+    find_readers(build, readers_of);
+    for (uint32_t op_index = 0; op_index < op_count; op_index++)
+        at[op_index].op = INLAY_NONE;
     INLAY_TRY(cpu_quant_chains(build, taken, at));
-    for (uint32_t o = 0; o < n; o++) {
-        cpu_group group = { .op = o,
-                            .last = o,
+    for (uint32_t op_index = 0; op_index < op_count; op_index++) {
+        cpu_group group = { .op = op_index,
+                            .last = op_index,
                             .bias = INLAY_NONE,
-                            .out = build->compiled->ops[o].out[cpu_first_out(&build->compiled->ops[o])] };
-        const bool adds = is_family(build, o, &cpu_product) && build->compiled->ops[o].in_count > 2 &&
-                          build->compiled->ops[o].in[2] != INLAY_NONE;
+                            .out = build->compiled->ops[op_index].out[cpu_first_out(&build->compiled->ops[op_index])] };
+        const bool adds = is_family(build, op_index, &cpu_product) && build->compiled->ops[op_index].in_count > 2 &&
+                          build->compiled->ops[op_index].in[2] != INLAY_NONE;
 
-        if (taken[o])
+        if (taken[op_index])
             continue;
         group.room = adds ? CPU_MAX_POSTS - 1 : CPU_MAX_POSTS;
-        if (of[group.out].count == 1)
-            cpu_quant_take(build, of[group.out].op[0], taken, &group);
-        if (takes_posts(&build->compiled->ops[o]) && cpu_type(build, group.out) == LIBRARY_F32)
-            extend(build, of, taken, &group);
-        if (of[group.out].count == 1)
-            cpu_quant_end(build, of[group.out].op[0], taken, &group);
+        if (readers_of[group.out].count == 1)
+            cpu_quant_take(build, readers_of[group.out].op[0], taken, &group);
+        if (takes_posts(&build->compiled->ops[op_index]) && cpu_type(build, group.out) == LIBRARY_F32)
+            extend(build, readers_of, taken, &group);
+        if (readers_of[group.out].count == 1)
+            cpu_quant_end(build, readers_of[group.out].op[0], taken, &group);
         at[group.last] = group;
     }
-    for (uint32_t o = 0; o < n; o++)
-        if (at[o].op != INLAY_NONE)
-            build->groups[build->group_count++] = at[o];
+    for (uint32_t op_index = 0; op_index < op_count; op_index++)
+        if (at[op_index].op != INLAY_NONE) {
+            INLAY_CHECK(at[op_index].last == op_index && at[op_index].post_count <= at[op_index].room);
+            build->groups[build->group_count++] = at[op_index];
+        }
 done:
     return status;
 }

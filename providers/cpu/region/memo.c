@@ -1,12 +1,12 @@
-/* Descriptors of oneDNN's kernels, each made once for an instance, for its threads or for one: layers of a network are
- * alike, and to look for a kernel takes longer than small ones run. */
+/* A cache of oneDNN's descriptors during a build, keyed by operation and by whether it may use several threads. Layers
+ * of a network are often equal, and the search for a kernel takes longer than a small kernel runs. */
 #include "region/build.h"
 
 struct cpu_memo {
     cpu_memo *next;
     library_description pd;
     uint64_t hash;
-    bool many; /* threads */
+    bool threaded;
     library_op op;
 };
 
@@ -15,7 +15,7 @@ static uint64_t hash_of(const library_op *op)
     const char *bytes = (const char *)op;
     uint64_t hash = 0, word;
 
-    _Static_assert(sizeof *op % sizeof word == 0, "hashed by words");
+    _Static_assert(sizeof *op % sizeof word == 0, "library_op is hashed word by word");
     for (size_t i = 0; i < sizeof *op; i += sizeof word) {
         memcpy(&word, bytes + i, sizeof word);
         hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
@@ -29,7 +29,7 @@ bool cpu_memo_find(const cpu_build *build, const library_op *op, library_descrip
     const uint64_t hash = hash_of(op);
 
     for (const cpu_memo *memo = build->memo; memo != NULL; memo = memo->next)
-        if (memo->hash == hash && memo->many == cpu_threads_many() && memcmp(&memo->op, op, sizeof *op) == 0)
+        if (memo->hash == hash && memo->threaded == cpu_threads_many() && memcmp(&memo->op, op, sizeof *op) == 0)
             return library_clone(out, memo->pd) == LIBRARY_SUCCESS;
     return false;
 }
@@ -38,9 +38,10 @@ void cpu_memo_keep(cpu_build *build, const library_op *op, library_const_descrip
 {
     cpu_memo *memo = cpu_scratch_take(build->scratch, 1, sizeof *memo);
 
-    if (memo == NULL) /* nothing is lost */
+    INLAY_CHECK(pd != NULL);
+    if (memo == NULL) /* the descriptor is not cached */
         return;
-    *memo = (cpu_memo){ .next = build->memo, .hash = hash_of(op), .many = cpu_threads_many(), .op = *op };
+    *memo = (cpu_memo){ .next = build->memo, .hash = hash_of(op), .threaded = cpu_threads_many(), .op = *op };
     if (library_clone(&memo->pd, pd) == LIBRARY_SUCCESS)
         build->memo = memo;
 }

@@ -1,16 +1,15 @@
-/* Reshapes of what lies otherwise than row-major: channels that are shuffled in an image with channels last stay
- * together, so that they need not leave that layout. */
+/* Reshapes of tensors that are not row-major. A channel shuffle, for example, changes the order of channels only, so a
+ * channels-last image keeps its layout. */
 #include "region/build.h"
 
-/* Axes of the input and of the output that have the same elements, ones left out; those of the input are
- * [old, old_end). */
-struct run {
+/* Axes [old, old_end) of the input, without axes of one element, whose elements become a range of the output's axes. */
+struct axis_range {
     uint32_t old, old_end;
-    int64_t key; /* the smallest distance between neighbours */
+    int64_t key; /* the smallest stride */
 };
 
 struct axes {
-    uint32_t at[CPU_MAX_RANK]; /* those of more than one element */
+    uint32_t at[CPU_MAX_RANK]; /* axes with more than one element */
     uint32_t count;
 };
 
@@ -24,52 +23,52 @@ static struct axes real_axes(uint32_t rank, const int64_t *dims)
     return axes;
 }
 
-/* How many; 0: the dims do not have the same elements. */
-static uint32_t find_runs(const struct axes *old, const int64_t *old_dims, const struct axes *fresh,
-                          const int64_t *fresh_dims, struct run *runs)
+/* Returns the number of ranges; 0: the element counts differ. */
+static uint32_t find_ranges(const struct axes *old, const int64_t *old_dims, const struct axes *new_axes,
+                            const int64_t *new_dims, struct axis_range *ranges)
 {
     uint32_t i = 0, j = 0, count = 0;
 
-    while (i < old->count && j < fresh->count) {
-        struct run *run = &runs[count++];
-        int64_t a = old_dims[old->at[i]], b = fresh_dims[fresh->at[j]];
+    while (i < old->count && j < new_axes->count) {
+        struct axis_range *range = &ranges[count++];
+        int64_t a = old_dims[old->at[i]], b = new_dims[new_axes->at[j]];
 
-        run->old = i++;
+        range->old = i++;
         j++;
         while (a != b) {
             if (a < b && i < old->count)
                 a *= old_dims[old->at[i++]];
-            else if (b < a && j < fresh->count)
-                b *= fresh_dims[fresh->at[j++]];
+            else if (b < a && j < new_axes->count)
+                b *= new_dims[new_axes->at[j++]];
             else
                 return 0;
         }
-        run->old_end = i;
+        range->old_end = i;
     }
-    return i == old->count && j == fresh->count ? count : 0;
+    return i == old->count && j == new_axes->count ? count : 0;
 }
 
-/* Do the elements of the run lie together, in whatever order? Sets its key. */
-static bool lies_together(const memory_desc *input, const struct axes *old, struct run *run)
+/* Do the elements of the range fill a contiguous block, in any order? Sets its key. */
+static bool is_contiguous(const memory_desc *input, const struct axes *old, struct axis_range *range)
 {
     const int64_t *by = input->strides;
     int64_t elements = 1, span = 0;
 
-    run->key = by[old->at[run->old]];
-    for (uint32_t i = run->old; i < run->old_end; i++) {
+    range->key = by[old->at[range->old]];
+    for (uint32_t i = range->old; i < range->old_end; i++) {
         int64_t size = input->dims[old->at[i]], stride = by[old->at[i]];
 
         elements *= size;
         span = stride * size > span ? stride * size : span;
-        run->key = stride < run->key ? stride : run->key;
+        range->key = stride < range->key ? stride : range->key;
     }
-    return run->old_end - run->old == 1 || span == elements * run->key;
+    return range->old_end - range->old == 1 || span == elements * range->key;
 }
 
 bool memory_desc_merged(const memory_desc *input, uint32_t rank, const int64_t *dims, memory_desc *out)
 {
-    struct axes old, fresh = real_axes(rank, dims);
-    struct run runs[CPU_MAX_RANK];
+    struct axes old, new_axes = real_axes(rank, dims);
+    struct axis_range ranges[CPU_MAX_RANK];
     bool done[CPU_MAX_RANK] = { false };
     library_dims strides = { 0 };
     int64_t stride = 1;
@@ -79,18 +78,20 @@ bool memory_desc_merged(const memory_desc *input, uint32_t rank, const int64_t *
         rank > CPU_MAX_RANK)
         return false;
     old = real_axes((uint32_t)input->ndims, input->dims);
-    count = find_runs(&old, input->dims, &fresh, dims, runs);
-    for (uint32_t run = 0; run < count; run++)
-        if (!lies_together(input, &old, &runs[run]))
+    count = find_ranges(&old, input->dims, &new_axes, dims, ranges);
+    INLAY_CHECK(count <= CPU_MAX_RANK);
+    for (uint32_t range = 0; range < count; range++)
+        if (!is_contiguous(input, &old, &ranges[range]))
             return false;
-    for (uint32_t n = 0; n < count; n++) { /* from the innermost run outwards */
+    for (uint32_t step = 0; step < count; step++) { /* from the innermost range outwards */
         uint32_t next = INLAY_NONE;
 
-        for (uint32_t run = 0; run < count; run++)
-            if (!done[run] && (next == INLAY_NONE || runs[run].key <= runs[next].key))
-                next = run;
+        for (uint32_t range = 0; range < count; range++)
+            if (!done[range] && (next == INLAY_NONE || ranges[range].key <= ranges[next].key))
+                next = range;
+        INLAY_CHECK(next < count);
         done[next] = true;
-        for (uint32_t i = runs[next].old_end; i-- > runs[next].old; stride *= input->dims[old.at[i]])
+        for (uint32_t i = ranges[next].old_end; i-- > ranges[next].old; stride *= input->dims[old.at[i]])
             strides[old.at[i]] = stride;
     }
     for (int d = 0; d < input->ndims; d++)

@@ -1,35 +1,35 @@
-/* No library: there is no kernel but those of this folder. A region that needs one is INLAY_UNSUPPORTED when it is
- * compiled. */
+/* The table of a missing library: only built-in kernels exist. Compiling a region that needs another kernel returns
+ * INLAY_UNSUPPORTED. */
 #include "region/build.h"
 #include "matrix/sgemm.h"
 
-#define NOTHING(out) (*(out) = NULL, LIBRARY_UNIMPLEMENTED)
+#define UNSUPPORTED(out) (*(out) = NULL, LIBRARY_UNIMPLEMENTED)
 
 static library_status describe(library_engine engine, const library_op *op, const library_attr *attr,
                                library_description *out)
 {
     (void)engine, (void)op, (void)attr;
-    return NOTHING(out);
+    return UNSUPPORTED(out);
 }
 
 static library_status describe_reorder(library_engine engine, const memory_desc *from, const memory_desc *to,
                                        library_description *out)
 {
     (void)engine, (void)from, (void)to;
-    return NOTHING(out);
+    return UNSUPPORTED(out);
 }
 
 static library_status describe_concat(library_engine engine, const memory_desc *output, int axis, const memory_desc *xs,
                                       uint32_t count, library_description *out)
 {
     (void)engine, (void)output, (void)axis, (void)xs, (void)count;
-    return NOTHING(out);
+    return UNSUPPORTED(out);
 }
 
 static library_status clone(library_description *out, library_const_description pd)
 {
     (void)pd;
-    return NOTHING(out);
+    return UNSUPPORTED(out);
 }
 
 static void destroy(library_description pd)
@@ -58,7 +58,7 @@ static const char *name(library_const_description pd)
 
 static library_status engine_create(library_engine *out)
 {
-    return NOTHING(out);
+    return UNSUPPORTED(out);
 }
 
 static void engine_destroy(library_engine engine)
@@ -69,7 +69,7 @@ static void engine_destroy(library_engine engine)
 static library_status stream_create(library_engine engine, library_stream *out)
 {
     (void)engine;
-    return NOTHING(out);
+    return UNSUPPORTED(out);
 }
 
 static library_status stream_wait(library_stream stream)
@@ -86,7 +86,7 @@ static void stream_destroy(library_stream stream)
 static library_status primitive_create(library_const_description pd, library_primitive *out)
 {
     (void)pd;
-    return NOTHING(out);
+    return UNSUPPORTED(out);
 }
 
 static int operand_number(int id)
@@ -109,7 +109,7 @@ static void primitive_destroy(library_primitive primitive)
 static library_status memory_create(library_engine engine, const memory_desc *md, void *data, library_memory *out)
 {
     (void)engine, (void)md, (void)data;
-    return NOTHING(out);
+    return UNSUPPORTED(out);
 }
 
 static library_status memory_move(library_memory memory, void *data, library_stream stream)
@@ -123,25 +123,26 @@ static void memory_destroy(library_memory memory)
     (void)memory;
 }
 
-/* Where the element with this index lies, in elements from the start. */
-static int64_t place_of(const memory_desc *md, const int64_t *index)
+/* The offset of an element in memory, in elements. */
+static int64_t element_offset(const memory_desc *md, const int64_t *index)
 {
-    int64_t left[LIBRARY_MAX_NDIMS], at = 0, step = 1;
+    int64_t rest[LIBRARY_MAX_NDIMS], offset = 0, step = 1;
 
-    memcpy(left, index, (size_t)md->ndims * sizeof *left);
+    memcpy(rest, index, (size_t)md->ndims * sizeof *rest);
     for (int32_t i = md->inner_nblks; i-- > 0;) {
         const int64_t axis = md->inner_idxs[i], block = md->inner_blks[i];
 
-        at += left[axis] % block * step;
-        left[axis] /= block;
+        offset += rest[axis] % block * step;
+        rest[axis] /= block;
         step *= block;
     }
     for (int32_t d = 0; d < md->ndims; d++)
-        at += left[d] * md->strides[d];
-    return at;
+        offset += rest[d] * md->strides[d];
+    return offset;
 }
 
-/* Constants are laid out once, while a program is made or starts: of bytes, element by element will do. */
+/* Reorders constants, once, when a program is built or starts. Layouts that memory_desc_copy_part does not support,
+ * such as those of bytes, are copied element by element. */
 static library_status reorder(library_engine engine, const memory_desc *from, const void *source, const memory_desc *to,
                               void *target, const int64_t *dims, const int64_t *offsets)
 {
@@ -156,7 +157,7 @@ static library_status reorder(library_engine engine, const memory_desc *from, co
         to->kind != CPU_BLOCKED)
         return LIBRARY_UNIMPLEMENTED;
     if (dims == NULL) {
-        memset(target, 0, (size_t)memory_desc_bytes(to)); /* what pads whole blocks */
+        memset(target, 0, (size_t)memory_desc_bytes(to)); /* the padding of blocks */
         dims = from->dims;
     }
     for (d = 0; d < from->ndims; d++) {
@@ -167,8 +168,8 @@ static library_status reorder(library_engine engine, const memory_desc *from, co
     if (memory_desc_copy_part(from, source, to, target, dims, index))
         return LIBRARY_SUCCESS;
     do {
-        memcpy((char *)target + (size_t)place_of(to, index) * bytes,
-               (const char *)source + (size_t)place_of(from, index) * bytes, bytes);
+        memcpy((char *)target + (size_t)element_offset(to, index) * bytes,
+               (const char *)source + (size_t)element_offset(from, index) * bytes, bytes);
         for (d = from->ndims; d-- > 0;) {
             const int64_t first = offsets != NULL ? offsets[d] : 0;
 
@@ -180,7 +181,7 @@ static library_status reorder(library_engine engine, const memory_desc *from, co
     return LIBRARY_SUCCESS;
 }
 
-/* By kernels of our own, in short chains: what is left of products where no weights are packed. */
+/* GEMM with unpacked weights by the built-in kernel, with sums in short chains (sgemm_chain with strict = true). */
 static library_status sgemm(bool a_turned, bool b_turned, int64_t m, int64_t n, int64_t k, const float *a,
                             int64_t a_line, const float *b, int64_t b_line, float *output, int64_t y_line)
 {

@@ -1,4 +1,4 @@
-/* Reading nodes: what all families check, and the helpers of their parsers. */
+/* Parsing nodes: the row of a node, the checks that all families share, and the helpers of their parsers. */
 #include "region/region.h"
 
 static const cpu_operator operators[] = {
@@ -78,7 +78,7 @@ bool cpu_counts(const int64_t *dims, uint32_t rank)
     return true;
 }
 
-/* What is fixed of the sizes of value. */
+/* cpu_counts of a value's fixed dims. */
 static bool is_counted(const inlay_value_info *value)
 {
     int64_t dims[CPU_MAX_RANK];
@@ -88,8 +88,8 @@ static bool is_counted(const inlay_value_info *value)
     return cpu_counts(dims, value->rank);
 }
 
-/* A float tensor of known rank. Sizes may be open: what these operators make of them is known before a run, or when
- * the region is reached. */
+/* Is it a tensor, and, if is_float, a float tensor of known rank with elements? Dims may be symbolic or unknown: they
+ * are known at the latest when the region is specialised. */
 static bool tensor_fits(const inlay_value_info *value, const char *what, uint32_t i, bool is_float, kit_refusal *why)
 {
     if (value == NULL)
@@ -118,7 +118,7 @@ static bool is_contributed(const inlay_node_info *info)
     return is_named(info->domain, "com.microsoft");
 }
 
-/* Has the operator several outputs here, any of which may be omitted? */
+/* Does the operator have several outputs, any of which may be omitted? */
 static bool has_several(const cpu_family *family)
 {
     return family == &cpu_recurrent;
@@ -126,23 +126,24 @@ static bool has_several(const cpu_family *family)
 
 uint32_t cpu_first_out(const cpu_op *op)
 {
-    uint32_t o = 0;
+    uint32_t output = 0;
 
-    while (o + 1 < op->out_count && op->out[o] == INLAY_NONE)
-        o++;
-    return o;
+    INLAY_CHECK(op->out_count > 0);
+    while (output + 1 < op->out_count && op->out[output] == INLAY_NONE)
+        output++;
+    return output;
 }
 
 static bool outputs_fit(const kit_node *node, kit_refusal *why)
 {
-    uint32_t there = 0;
+    uint32_t used = 0;
 
     for (uint32_t i = 0; i < node->info->output_count; i++) {
         if (!tensor_fits(kit_output(node, i), "output", i, true, why))
             return false;
-        there += kit_output(node, i) != NULL;
+        used += kit_output(node, i) != NULL;
     }
-    return there > 0 || kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "all outputs are omitted");
+    return used > 0 || kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "all outputs are omitted");
 }
 
 static bool tensors_fit(const kit_node *node, const cpu_operator *row, uint32_t floats, kit_refusal *why)
@@ -165,7 +166,7 @@ static bool tensors_fit(const kit_node *node, const cpu_operator *row, uint32_t 
     return tensor_fits(kit_output(node, 0), "output", 0, true, why);
 }
 
-/* For rows of integers.def: tensors of known rank that have elements. Their parsers check the types. */
+/* tensors_fit for rows of integers.def: tensors of known rank with elements. Their parsers check the types. */
 static bool shapes_fit(const kit_node *node, const cpu_operator *row, kit_refusal *why)
 {
     const inlay_value_info *input = kit_input(node, 0), *output = kit_output(node, 0);
@@ -202,8 +203,8 @@ const cpu_operator *cpu_parse(const kit_node *node, cpu_op *op, kit_refusal *why
 {
     const inlay_node_info *info = node->info;
 
-    for (uint32_t r = 0; r < KIT_COUNT(operators); r++) {
-        const cpu_operator *row = &operators[r];
+    for (uint32_t row_index = 0; row_index < KIT_COUNT(operators); row_index++) {
+        const cpu_operator *row = &operators[row_index];
 
         if (!is_named(info->op_type, row->op_type) ||
             (!is_named(info->domain, "ai.onnx") &&
@@ -219,37 +220,36 @@ const cpu_operator *cpu_parse(const kit_node *node, cpu_op *op, kit_refusal *why
         }
         memset(op, 0, sizeof *op);
         op->row = row;
-        if (!(row->takes != NULL ? shapes_fit(node, row, why) : tensors_fit(node, row, float_inputs[r], why)) ||
+        if (!(row->takes != NULL ? shapes_fit(node, row, why) : tensors_fit(node, row, float_inputs[row_index], why)) ||
             !row->family->parse(node, op, why))
             return NULL;
         op->row = cpu_conv_row(node, row);
         return op->row;
     }
-    kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "%s has nothing for %s of %s here", library_in_use->title,
+    kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "%s has no kernel for %s of %s", library_in_use->title,
                info->op_type.data, info->domain.data);
     return NULL;
 }
 
 const cpu_operator *cpu_row(const char *op_type)
 {
-    for (uint32_t r = 0; r < KIT_COUNT(operators); r++)
-        if (operators[r].takes == NULL && strcmp(operators[r].op_type, op_type) == 0)
-            return &operators[r];
+    for (uint32_t row_index = 0; row_index < KIT_COUNT(operators); row_index++)
+        if (operators[row_index].takes == NULL && strcmp(operators[row_index].op_type, op_type) == 0)
+            return &operators[row_index];
     return NULL;
 }
 
-/* Is there a kernel for the node, of the library or of ours? */
+/* Does the library or this provider have a kernel for the node? */
 static bool has_kernel(const cpu_state *state, const kit_node *node, const cpu_op *op, kit_refusal *why)
 {
-    static const cpu_family *const ours[] = {
-        &cpu_recurrent,     &cpu_resize,  &cpu_pad,    &cpu_scatter, &cpu_rotary,
-        &cpu_nbits_product, &cpu_weights, &cpu_narrow, &cpu_sparse,  &cpu_halves
-    };
+    static const cpu_family *const built_in[] = { &cpu_recurrent, &cpu_resize,        &cpu_pad,     &cpu_scatter,
+                                                  &cpu_rotary,    &cpu_nbits_product, &cpu_weights, &cpu_narrow,
+                                                  &cpu_sparse,    &cpu_halves };
     const inlay_value_info *input = kit_input(node, 0);
     const cpu_family *family = op->row->family;
 
-    for (size_t f = 0; state->library_alone && f < KIT_COUNT(ours); f++)
-        if (family == ours[f])
+    for (size_t f = 0; state->library_alone && f < KIT_COUNT(built_in); f++)
+        if (family == built_in[f])
             return kit_refuse(why, INLAY_REFUSE_OPERATOR, "provider cpu", "%s has no kernel for %s of this kind",
                               library_in_use->title, op->row->op_type);
     if (!state->alone)
@@ -274,22 +274,22 @@ inlay_status cpu_assess(void *state_, const inlay_graph *graph, const uint8_t *c
     const cpu_state *state = state_;
 
     (void)diag;
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        const kit_node node = { .host = state->host, .graph = graph, .info = inlay_graph_node(graph, n) };
+    for (uint32_t node_index = 0; node_index < graph->node_count; node_index++) {
+        const kit_node node = { .host = state->host, .graph = graph, .info = inlay_graph_node(graph, node_index) };
         kit_refusal why = { 0, "", "" };
         inlay_status status;
         cpu_op op;
 
-        if (candidates != NULL && candidates[n] == 0)
+        if (candidates != NULL && candidates[node_index] == 0)
             continue;
         if (cpu_parse(&node, &op, &why) != NULL && has_kernel(state, &node, &op, &why)) {
             const inlay_offer offer = {
-                .struct_size = sizeof offer, .nodes = &n, .node_count = 1, .flags = INLAY_OFFER_MERGE
+                .struct_size = sizeof offer, .nodes = &node_index, .node_count = 1, .flags = INLAY_OFFER_MERGE
             };
             status = sink->offer(sink->ctx, &offer);
         } else {
             const inlay_refusal refusal = { .struct_size = sizeof refusal,
-                                            .node = n,
+                                            .node = node_index,
                                             .code = why.code != 0 ? why.code : INLAY_REFUSE_ATTRIBUTE,
                                             .text = why.text,
                                             .accepted_if = why.accepted_if[0] != '\0' ? why.accepted_if : NULL };

@@ -1,4 +1,4 @@
-/* Buffers -> one workspace. */
+/* Assigns all work buffers to one workspace; buffers that are never used by the same step may share bytes. */
 #include "region/build.h"
 #include "spans.h"
 
@@ -24,15 +24,16 @@ inlay_status cpu_plan(cpu_build *build)
         instance->buffers[list[k].id].offset = list[k].offset;
     for (uint32_t k = 0; k < instance->buffer_count; k++) {
         cpu_buffer *buffer = &instance->buffers[k];
-        const cpu_buffer *p = buffer;
+        const cpu_buffer *root = buffer;
         uint64_t within = 0;
 
-        while (p->parent != INLAY_NONE) {
-            within += p->within;
-            p = &instance->buffers[p->parent];
+        while (root->parent != INLAY_NONE) {
+            INLAY_CHECK(root->parent < instance->buffer_count);
+            within += root->within;
+            root = &instance->buffers[root->parent];
         }
-        if (p != buffer)
-            buffer->offset = p->offset + within;
+        if (root != buffer)
+            buffer->offset = root->offset + within;
     }
     return INLAY_OK;
 }

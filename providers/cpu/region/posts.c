@@ -1,14 +1,15 @@
-/* Functions fused behind a primitive: as many as a fast kernel takes; the rest run by themselves. */
+/* Fuses the epilogue of a group into a primitive: as many posts as a fast kernel takes. The other posts become
+ * steps. */
 #include "region/build.h"
 
-static bool same_dims(const cpu_build *build, uint32_t x, uint32_t y)
+static bool same_dims(const cpu_build *build, uint32_t a, uint32_t b)
 {
-    return build->ranks[x] == build->ranks[y] &&
-           memcmp(build->dims[x], build->dims[y], build->ranks[x] * sizeof(int64_t)) == 0;
+    return build->ranks[a] == build->ranks[b] &&
+           memcmp(build->dims[a], build->dims[b], build->ranks[a] * sizeof(int64_t)) == 0;
 }
 
-/* Images of one pixel: oneDNN 2.6 can't tell from their layout whether an operand has one element for each channel, and
- * reads the wrong ones. */
+/* Is it an image of one pixel? From its layout oneDNN 2.6 does not recognise operands with one element per channel, and
+ * reads the wrong elements. */
 static bool is_pixel(const memory_desc *dst)
 {
     int64_t pixels = 1;
@@ -18,12 +19,13 @@ static bool is_pixel(const memory_desc *dst)
     return dst->ndims > 2 && pixels == 1;
 }
 
-/* How the primitive reads operand `other` of a post. dst is the layout of its output. False: it can't. */
+/* The layout in which the primitive reads operand `other` of a post; dst is the layout of its output. false: oneDNN 2.6
+ * cannot read it. */
 static bool operand_layout(const cpu_build *build, const cpu_group *group, uint32_t other, const memory_desc *dst,
                            memory_desc *out)
 {
     uint32_t rank = build->ranks[group->out], own = build->ranks[other], dst_rank = (uint32_t)dst->ndims;
-    bool viewed = dst_rank != rank; /* a product that sees [.., N] as [M, N] */
+    bool viewed = dst_rank != rank; /* a GEMM that views [.., N] as [M, N] */
     bool channel_last = build->compiled->ops[group->op].row->family == &cpu_product;
     uint32_t channel = channel_last ? rank - 1 : 1;
     int64_t dims[CPU_MAX_RANK];
@@ -34,7 +36,7 @@ static bool operand_layout(const cpu_build *build, const cpu_group *group, uint3
     }
     if (own > rank ||
         (cpu_count(build, other) > 1 && (is_pixel(dst) || (!memory_desc_is_plain(dst) && !memory_desc_is_image(dst)))))
-        return false; /* of transposed layouts it reads the wrong ones, too */
+        return false; /* oneDNN 2.6 also reads the wrong elements if dst is transposed */
     for (uint32_t d = 0; d < dst_rank; d++)
         dims[d] = 1;
     for (uint32_t d = rank - own; d < rank; d++) {
@@ -49,8 +51,8 @@ static bool operand_layout(const cpu_build *build, const cpu_group *group, uint3
     return true;
 }
 
-/* May the post be done by adding to what is in dst already? Kernels of oneDNN 2.6 leave the bias out where a
- * window lies in padding alone and there is something to add to. */
+/* May the post be fused as an addition to the old contents of dst? If so, kernels of oneDNN 2.6 skip the bias of
+ * outputs whose window is in the padding only; such convolutions are excluded. */
 static bool can_sum(const cpu_build *build, const cpu_group *group, const cpu_post *post)
 {
     const cpu_op *op = &build->compiled->ops[group->op];
@@ -60,8 +62,8 @@ static bool can_sum(const cpu_build *build, const cpu_group *group, const cpu_po
            !((op->row->family == &cpu_conv || op->row->family == &cpu_conv_computed) && cpu_window_misses(build, op));
 }
 
-/* Is the same function there before with other parameters? Kernels of oneDNN 2.6 keep one set for each function, and
- * would compute both alike. */
+/* Does an earlier post have the same function with other parameters? Kernels of oneDNN 2.6 store one set of parameters
+ * per function, and would use it for both. */
 static bool is_repeated(const cpu_group *group, uint32_t post)
 {
     const cpu_eltwise *eltwise = &group->posts[post].eltwise;
@@ -76,7 +78,7 @@ static bool is_repeated(const cpu_group *group, uint32_t post)
     return false;
 }
 
-/* Behind a convolution oneDNN 2.6 for arm64 computes HardSwish without its limits. */
+/* As the epilogue of a convolution, oneDNN 2.6 for arm64 computes HardSwish without clamping. */
 static bool is_wrong(const cpu_eltwise *eltwise)
 {
 #if defined(__aarch64__)
@@ -87,8 +89,9 @@ static bool is_wrong(const cpu_eltwise *eltwise)
 #endif
 }
 
-/* Does it run by itself? Some functions are always loops of our own; those that lose a NaN are, but with bfloat16. */
-static bool is_apart(const cpu_build *build, const cpu_post *post)
+/* Must the post be a separate step? It must if only the built-in loop is right or accurate enough; except with bfloat16
+ * also if oneDNN's kernel loses a NaN. */
+static bool needs_own_step(const cpu_build *build, const cpu_post *post)
 {
     if (post->kind == CPU_POST_ELTWISE)
         return cpu_is_ours(post->eltwise.alg) || is_wrong(&post->eltwise) ||
@@ -97,7 +100,7 @@ static bool is_apart(const cpu_build *build, const cpu_post *post)
     return cpu_binary_loses_nan(post->alg) && !build->state->bf16;
 }
 
-/* Posts [0, *count) as attributes; *count shrinks to what can be expressed. */
+/* Converts posts [0, *count) to attributes; reduces *count to the posts that can be fused. */
 static void make_attributes(const cpu_build *build, const cpu_group *group, const memory_desc *dst, uint32_t *count,
                             cpu_fused *out, library_attr *attr)
 {
@@ -111,8 +114,8 @@ static void make_attributes(const cpu_build *build, const cpu_group *group, cons
                                 .alg = post->eltwise.alg,
                                 .alpha = post->eltwise.alpha,
                                 .beta = post->eltwise.beta };
-        /* NOLINTNEXTLINE(bugprone-branch-clone): asked in this order */
-        if (is_apart(build, post) || (post->kind == CPU_POST_ELTWISE && is_repeated(group, post_index))) {
+        /* NOLINTNEXTLINE(bugprone-branch-clone): the order of the conditions matters */
+        if (needs_own_step(build, post) || (post->kind == CPU_POST_ELTWISE && is_repeated(group, post_index))) {
             *count = post_index;
         } else if (post->kind == CPU_POST_ELTWISE) {
             attr->post_count++;
@@ -140,8 +143,8 @@ bool cpu_is_fast(library_const_description pd)
     return name[0] != '\0' && strncmp(name, "ref", 3) != 0 && strncmp(name, "simple:any", 10) != 0;
 }
 
-/* The binary kernel of oneDNN 2.6 for AVX-512 takes blocks of 8 channels for blocks of 16 where functions are behind
- * it, and writes past the end. */
+/* With posts, the binary kernel of oneDNN 2.6 for AVX-512 treats blocks of 8 channels as blocks of 16, and writes past
+ * the end of the tensor. */
 static bool is_overrun(const cpu_build *build, const memory_desc *dst)
 {
     return build->op->row->family == &cpu_binary && memory_desc_is_blocked(dst) && dst->padded_dims[1] % 16 != 0;
@@ -152,27 +155,28 @@ static bool starts_with(library_const_description pd, const char *start)
     return strncmp(library_name(pd), start, strlen(start)) == 0;
 }
 
-/* A convolution with functions alone behind it, which need no layout: one descriptor instead of two, each of which
- * takes as long to make as a small model to read. false: not so, or not by a kernel that is compiled for it. */
+/* Shortcut for a convolution whose posts are all unary functions, which do not depend on dst's layout: it creates one
+ * descriptor instead of two. (A descriptor takes as long to create as a small model takes to load.) false: not such a
+ * group, or oneDNN has no generated kernel for it. */
 static bool fuse_functions(cpu_build *build, const cpu_group *group, const library_op *op, cpu_fused *out)
 {
     library_attr attr = { .post_count = 0 };
     library_description pd = NULL;
-    uint32_t n = group->post_count;
-    bool good = n > 0 && build->op->row->family == &cpu_conv;
+    uint32_t fused_count = group->post_count;
+    bool good = fused_count > 0 && build->op->row->family == &cpu_conv;
 
-    for (uint32_t post = 0; good && post < n; post++)
+    for (uint32_t post = 0; good && post < fused_count; post++)
         good = group->posts[post].kind == CPU_POST_ELTWISE;
     if (!good)
         return false;
-    make_attributes(build, group, NULL, &n, out, &attr);
-    if (n < group->post_count || library_describe(build->state->engine, op, &attr, &pd) != LIBRARY_SUCCESS ||
+    make_attributes(build, group, NULL, &fused_count, out, &attr);
+    if (fused_count < group->post_count || library_describe(build->state->engine, op, &attr, &pd) != LIBRARY_SUCCESS ||
         !(starts_with(pd, "brg") || starts_with(pd, "brd") || starts_with(pd, "jit"))) {
         library_destroy(pd);
         return false;
     }
     out->pd = pd;
-    out->count = n;
+    out->count = fused_count;
     return true;
 }
 
@@ -184,30 +188,31 @@ inlay_status cpu_fuse_posts(cpu_build *build, const cpu_group *group, const libr
 
     if (fuse_functions(build, group, op, out))
         return INLAY_OK;
-    status = cpu_describe(build, op, &out->pd); /* without posts: what layouts there are */
+    INLAY_CHECK(group->post_count <= CPU_MAX_POSTS);
+    status = cpu_describe(build, op, &out->pd); /* without posts: gives dst's layout */
     out->count = 0;
     out->sums = false;
-    /* What transposed convolutions do with functions is a loop that is slower than all the rest of them. */
+    /* Fused posts make transposed convolutions slower than the whole rest of their work. */
     if (status != INLAY_OK || group->post_count == 0 || strcmp(build->op->row->op_type, "ConvTranspose") == 0)
         return status;
     (void)library_layout(out->pd, LIBRARY_OPERAND_DST, &dst);
     if (is_overrun(build, &dst))
         return INLAY_OK;
     fast = cpu_is_fast(out->pd);
-    for (uint32_t n = group->post_count; n > 0; n--) {
+    for (uint32_t fused_count = group->post_count; fused_count > 0; fused_count--) {
         library_description pd = NULL;
         library_attr attr = { .post_count = 0 };
         cpu_fused fused = { 0 };
 
-        make_attributes(build, group, &dst, &n, &fused, &attr);
-        if (n == 0)
+        make_attributes(build, group, &dst, &fused_count, &fused, &attr);
+        if (fused_count == 0)
             break;
         if (library_describe(build->state->engine, op, &attr, &pd) == LIBRARY_SUCCESS &&
             memory_desc_equal(library_layout(pd, LIBRARY_OPERAND_DST, &made), &dst) && cpu_is_fast(pd) == fast) {
             library_destroy(out->pd);
             *out = fused;
             out->pd = pd;
-            out->count = n;
+            out->count = fused_count;
             return INLAY_OK;
         }
         library_destroy(pd);
@@ -215,7 +220,7 @@ inlay_status cpu_fuse_posts(cpu_build *build, const cpu_group *group, const libr
     return INLAY_OK;
 }
 
-/* The operand of post post where and how the primitive reads it. */
+/* Reads the operand of post `post` in the layout io->md, which the primitive expects. */
 static inlay_status place_operand(cpu_build *build, const cpu_group *group, uint32_t post, cpu_place *io)
 {
     const memory_desc wanted = io->md;
@@ -236,18 +241,19 @@ inlay_status cpu_emit_fused(cpu_build *build, const cpu_group *group, const cpu_
     const memory_desc *dst = library_layout(fused->pd, LIBRARY_OPERAND_DST, &(memory_desc){ 0 });
     cpu_place others[CPU_MAX_POSTS], out;
     cpu_operand list[8 + CPU_MAX_POSTS + 1];
-    uint32_t n = 0;
+    uint32_t list_count = 0;
     inlay_status status;
 
+    INLAY_CHECK(count <= 8 && fused->count <= group->post_count);
     memcpy(others, fused->others, sizeof others);
-    for (; n < count; n++)
-        list[n] = operands[n];
+    for (; list_count < count; list_count++)
+        list[list_count] = operands[list_count];
     for (uint32_t post = 0; post < fused->count; post++) {
         if (group->posts[post].kind == CPU_POST_ELTWISE)
             continue;
         INLAY_TRY(place_operand(build, group, post, &others[post]));
         if (!(fused->sums && fused->sum_at == post))
-            list[n++] = (cpu_operand){ LIBRARY_ARG_POST((int)post) | LIBRARY_ARG_SRC_1, &others[post] };
+            list[list_count++] = (cpu_operand){ LIBRARY_ARG_POST((int)post) | LIBRARY_ARG_SRC_1, &others[post] };
     }
     if (fused->sums)
         out = others[fused->sum_at];
@@ -255,9 +261,9 @@ inlay_status cpu_emit_fused(cpu_build *build, const cpu_group *group, const cpu_
         INLAY_TRY(cpu_result_place(build, group->out, dst, &out));
     else
         INLAY_TRY(cpu_new_place(build, dst, &out));
-    list[n++] = (cpu_operand){ LIBRARY_ARG_DST, &out };
-    INLAY_TRY(cpu_emit(build, fused->pd, list, n));
-    if (memory_desc_is_plain(&out.md)) { /* with the axes that ONNX sees */
+    list[list_count++] = (cpu_operand){ LIBRARY_ARG_DST, &out };
+    INLAY_TRY(cpu_emit(build, fused->pd, list, list_count));
+    if (memory_desc_is_plain(&out.md)) { /* restore ONNX's axes */
         memory_desc_plain(&out.md, build->ranks[group->out], build->dims[group->out]);
         out.md.data_type = dst->data_type;
     }

@@ -1,20 +1,20 @@
-/* Memory that is needed while an instance is made, or as long as it lives, and again for the next one: fresh pages
- * would take longer than what is written into them. */
+/* Arenas for builds and instances, which the next build reuses: first touching new pages would take longer than writing
+ * the contents. */
 #include "region/build.h"
 #include <stdlib.h>
 
 enum { ALIGN = 64, KEPT_BYTES = 8 << 20 };
 
-/* What did not fit. */
-typedef struct cpu_parser_extra {
-    struct cpu_parser_extra *next;
-} cpu_parser_extra;
+/* Header of an allocation that did not fit into the arena. */
+typedef struct overflow_block {
+    struct overflow_block *next;
+} overflow_block;
 
 struct cpu_scratch {
     char *memory;
     size_t bytes, used;
-    cpu_parser_extra *extras;
-    size_t extra_bytes; /* of which the next time there will be that much more */
+    overflow_block *extras;
+    size_t extra_bytes; /* bytes in extras; reset() enlarges the arena by them */
 };
 
 cpu_scratch *cpu_scratch_open(cpu_scratch **spare)
@@ -27,16 +27,17 @@ cpu_scratch *cpu_scratch_open(cpu_scratch **spare)
 void *cpu_scratch_take(cpu_scratch *scratch, size_t count, size_t element)
 {
     size_t bytes;
-    cpu_parser_extra *extra;
-    char *p;
+    overflow_block *extra;
+    char *taken;
 
+    INLAY_CHECK(scratch->used <= scratch->bytes);
     if (__builtin_mul_overflow(count, element, &bytes) || bytes > SIZE_MAX / 2)
         return NULL;
     bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     if (bytes <= scratch->bytes - scratch->used) {
-        p = scratch->memory + scratch->used;
+        taken = scratch->memory + scratch->used;
         scratch->used += bytes;
-        return p;
+        return taken;
     }
     extra = malloc(ALIGN + bytes);
     if (extra == NULL)
@@ -49,15 +50,15 @@ void *cpu_scratch_take(cpu_scratch *scratch, size_t count, size_t element)
 
 void *cpu_scratch_take_zeroed(cpu_scratch *scratch, size_t count, size_t element)
 {
-    void *p = cpu_scratch_take(scratch, count, element);
+    void *taken = cpu_scratch_take(scratch, count, element);
 
-    return p == NULL ? NULL : memset(p, 0, count * element);
+    return taken == NULL ? NULL : memset(taken, 0, count * element);
 }
 
 static void reset(cpu_scratch *scratch)
 {
     while (scratch->extras != NULL) {
-        cpu_parser_extra *next = scratch->extras->next;
+        overflow_block *next = scratch->extras->next;
 
         free(scratch->extras);
         scratch->extras = next;
@@ -100,6 +101,7 @@ bool cpu_scratch_grow(cpu_scratch *scratch, void *array, uint32_t count, uint32_
     const uint32_t more = *capacity < 32 ? 32 : *capacity * 2;
     void *old, *fresh;
 
+    INLAY_CHECK(count <= *capacity && element > 0);
     if (count < *capacity)
         return true;
     memcpy(&old, array, sizeof old); /* array is the address of a typed pointer */
@@ -118,6 +120,7 @@ bool cpu_grow(void *array, uint32_t count, uint32_t *capacity, size_t element)
     uint32_t more = *capacity < 32 ? 32 : *capacity * 2;
     void *old, *fresh;
 
+    INLAY_CHECK(count <= *capacity && element > 0);
     if (count < *capacity)
         return true;
     memcpy(&old, array, sizeof old); /* array is the address of a typed pointer */

@@ -1,4 +1,4 @@
-/* What a library answers, as a status of the host's with a sentence. */
+/* Converts a library's status to an inlay_status with a message. */
 #include "region/region.h"
 
 inlay_status cpu_check(library_status code, inlay_diag *diag, const char *what, const char *name)

@@ -1,7 +1,7 @@
-/* How many threads the OpenMP pool gives to what this thread calls. */
+/* The number of OpenMP threads of parallel regions that the calling thread starts. */
 #include "region/region.h"
 
-/* libgomp's, and libdnnl's. */
+/* Of libgomp, which libdnnl uses, too. */
 extern void omp_set_num_threads(int threads);
 extern int omp_get_max_threads(void);
 
@@ -9,6 +9,7 @@ int cpu_threads_set(uint32_t threads)
 {
     int before = omp_get_max_threads();
 
+    INLAY_CHECK(threads > 0);
     if (before == (int)threads)
         return 0;
     omp_set_num_threads((int)threads);

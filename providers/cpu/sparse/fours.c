@@ -1,9 +1,10 @@
-/* The parts of products by matrices with two of four that need no vectors: the pack, and how a product is cut. */
+/* 2:4 sparse GEMM: packing, and the loop over panels. The kernels are in fours_tiles.c. */
 #include "sparse/fours.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNKS = 8, EMPTY = 0x44444444 /* places 0 and 1 of each four */ };
+enum { CHUNKS = 8, EMPTY = 0x44444444 /* positions 0 and 1 of each four */ };
 
 static int64_t steps_of(int64_t k)
 {
@@ -37,14 +38,15 @@ static void clear(int64_t k, int64_t n, float *target)
             ((uint32_t *)(void *)target)[j] = EMPTY;
 }
 
-/* The words of places of panel `panel` for k. */
+/* The step of a panel that contains k. */
 static float *step_at(float *pack, int64_t depth, int64_t panel, int64_t k)
 {
     return pack + (panel * steps_of(depth) + k / SPARSE24_STEP) * SPARSE24_FLOATS;
 }
 
-/* Element (k, j), those of a column in order of k. false: the third of four. */
-static bool put(float *pack, int64_t depth, int64_t k, int64_t j, float x)
+/* Stores element (k, j). The elements of a column come in the order of k. false: it is the third nonzero one of its
+ * four. */
+static bool put_element(float *pack, int64_t depth, int64_t k, int64_t j, float x)
 {
     float *step = step_at(pack, depth, j / SPARSE_WIDTH, k);
     const int64_t group = k % SPARSE24_STEP / SPARSE24_K;
@@ -71,14 +73,14 @@ bool fours_pack(const sparse_packed_weights *weights, float *target)
     clear(weights->k, weights->n, target);
     for (int64_t k = 0; k < weights->k; k++)
         for (int64_t j = 0; j < weights->n; j++)
-            if (!put(target, weights->k, k, j, sparse_element(weights, k, j)))
+            if (!put_element(target, weights->k, k, j, sparse_element(weights, k, j)))
                 return false;
     return true;
 }
 
-/* ------------------------------------------------------------------ matrices as values and places */
+/* ------------------------------------------------------------------ matrices stored as values and indexes */
 
-/* An entry, and its place in the matrix. */
+/* The value of an entry, and its position in the matrix. */
 static float entry(const sparse_entries *entries, int64_t i, int64_t *out_k, int64_t *out_j)
 {
     int64_t at;
@@ -115,13 +117,13 @@ bool fours_entries_pack(const sparse_entries *entries, float *target)
         int64_t k, j;
         const float x = entry(entries, i, &k, &j);
 
-        if (!put(target, entries->k, k, j, x))
+        if (!put_element(target, entries->k, k, j, x))
             return false;
     }
     return true;
 }
 
-/* ------------------------------------------------------------------ a product */
+/* ------------------------------------------------------------------ GEMM */
 
 static const sparse24_set *set_of_cpu(void)
 {
@@ -130,13 +132,14 @@ static const sparse24_set *set_of_cpu(void)
 
 static const int64_t rows_of[SPARSE24_SIZES] = { 1, 4, 8 };
 
-/* The size for what is left of a product. */
+/* The kernel for the remaining rows. */
 static int size_of(int64_t rows)
 {
     int size = 0;
 
     while (rows_of[size] < rows && rows_of[size] < set_of_cpu()->rows)
         size++;
+    INLAY_CHECK(size < SPARSE24_SIZES);
     return size;
 }
 
@@ -152,13 +155,14 @@ int64_t fours_scratch_floats(const sgemm_job *job)
     return (job->m + set_of_cpu()->rows) * steps_of(job->k) * SPARSE24_STEP;
 }
 
-/* Rows of one size, four k of each after those of the one before. Returns whether all elements are finite. */
-static bool turn(const sgemm_job *job, int64_t row, int64_t rows, int64_t size, float *out)
+/* Interleaves rows for a kernel of `size` rows, in groups of four k. Returns whether all elements are finite. */
+static bool interleave_rows(const sgemm_job *job, int64_t row, int64_t rows, int64_t size, float *out)
 {
     typedef uint32_t quad __attribute__((vector_size(16)));
     const quad infinite = (quad){ 0 } + UINT32_C(0x7f800000);
     quad bad = { 0 };
 
+    INLAY_CHECK(rows <= size);
     memset(out, 0, (size_t)(steps_of(job->k) * SPARSE24_STEP * size) * sizeof *out);
     for (int64_t r = 0; r < rows; r++) {
         const float *a = job->a + (row + r) * job->a_row;
@@ -181,8 +185,8 @@ static bool turn(const sgemm_job *job, int64_t row, int64_t rows, int64_t size, 
     return (bad[0] | bad[1] | bad[2] | bad[3]) == 0;
 }
 
-/* What zeros that were left out make of elements that are not finite. */
-static void spoil(const sgemm_job *job, int64_t row, int64_t panel, int64_t last)
+/* Sets the elements of C to NaN whose row has NaN or infinity at a k whose zero was not packed. */
+static void propagate_nan(const sgemm_job *job, int64_t row, int64_t panel, int64_t last)
 {
     for (int64_t k = 0; k < job->k; k++) {
         const float *step = job->b + (panel * steps_of(job->k) + k / SPARSE24_STEP) * SPARSE24_FLOATS;
@@ -198,7 +202,7 @@ static void spoil(const sgemm_job *job, int64_t row, int64_t panel, int64_t last
     }
 }
 
-/* A panel by all rows. */
+/* Multiplies all rows by a panel. */
 static void multiply(const sgemm_job *job, const float *turned, bool finite, int64_t panel)
 {
     const sparse24_set *set = set_of_cpu();
@@ -219,7 +223,7 @@ static void multiply(const sgemm_job *job, const float *turned, bool finite, int
         tile.c += set->rows * tile.c_row;
     }
     for (int64_t row = 0; !finite && row < job->m; row++)
-        spoil(job, row, panel, tile.last);
+        propagate_nan(job, row, panel, tile.last);
 }
 
 void fours_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end)
@@ -232,7 +236,7 @@ void fours_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end)
     for (int64_t row = 0; row < job->m; row += most) {
         const int64_t rows = job->m - row < most ? job->m - row : most, size = rows_of[size_of(rows)];
 
-        finite &= turn(job, row, rows, size, to);
+        finite &= interleave_rows(job, row, rows, size, to);
         to += steps_of(job->k) * SPARSE24_STEP * size;
     }
     for (int64_t g = groups * begin / units; g < groups * end / units; g++) {

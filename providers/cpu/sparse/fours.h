@@ -1,57 +1,57 @@
-/* fours.h - products by constant float matrices of which each four k of a column have at most two that are not zero
- * (2:4), for a few rows:
+/* fours.h - GEMM with 2:4 sparse constant float matrices, for a few rows. In such a matrix, each four consecutive k of
+ * a column have at most two nonzero elements.
  *
  *     C[m, n] = posts(A[m, k] * B[k, n] + bias[n])
  *
- * What bounds these is the memory that B comes from, so B is half as large: of each four k of a column two values, and
- * where they stand in two bits each, 0.53 of the bytes. A pack has panels of 16 columns, and each of them steps of 32
- * k: a vector of places, a word for a column with four bits for each four k from the lowest on, then two vectors of
- * values for each four k. Where one or none is not zero, others of the four stand for it with a value of 0. One
- * instruction gives each column the one of four elements of a row that it asks for.
+ * The time of such a GEMM is that of reading B. So B is packed with two values of each four k of a column, and their
+ * positions in two bits each: 0.53 of the bytes. A pack has panels of 16 columns, and a panel has steps of 32 k. A step
+ * is a vector of positions (one word per column, with four bits for each four k from the lowest on), then two vectors
+ * of values for each four k. If there are fewer than two nonzero elements, other positions with value 0 take their
+ * place. One instruction selects, for each column, one of four elements of a row of A.
  *
- * Where an element of a row is not finite, all of B counts: infinity times zero is NaN. */
+ * If a row has NaN or infinity, it is multiplied by the zeros, too: infinity times zero is NaN. */
 #ifndef CPU_FOURS_H
 #define CPU_FOURS_H
 #include "sparse/sparse.h"
 
 enum {
-    SPARSE24_K = 4,                                             /* that share two values */
-    SPARSE24_STEP = 32,                                         /* k that share a vector of places */
+    SPARSE24_K = 4,                                             /* k that share two values */
+    SPARSE24_STEP = 32,                                         /* k that share a vector of positions */
     SPARSE24_GROUPS = SPARSE24_STEP / SPARSE24_K,               /* fours of a step */
-    SPARSE24_FLOATS = SPARSE_WIDTH * (1 + 2 * SPARSE24_GROUPS), /* of a step of a panel */
-    SPARSE24_SIZES = 3,                                         /* 1, 4 and 8 rows at once */
-    SPARSE24_MOST_ROWS = 8, /* of a product for which it pays: see onednn/README.md */
-    SPARSE24_WIDTH = 4      /* sgemm_job's width for such a pack */
+    SPARSE24_FLOATS = SPARSE_WIDTH * (1 + 2 * SPARSE24_GROUPS), /* floats of a step of a panel */
+    SPARSE24_SIZES = 3,                                         /* kernels: for 1, 4 and 8 rows */
+    SPARSE24_MOST_ROWS = 8,                                     /* with more rows, the dense kernel is as fast */
+    SPARSE24_WIDTH = 4                                          /* sgemm_job.width of such a pack */
 };
-#define SPARSE24_SHARE ((double)SPARSE24_FLOATS / (SPARSE24_STEP * SPARSE_WIDTH)) /* of the bytes of B */
+#define SPARSE24_SHARE ((double)SPARSE24_FLOATS / (SPARSE24_STEP * SPARSE_WIDTH)) /* bytes relative to dense B */
 
-/* A panel by rows of A. */
+/* A few rows of A by one panel. */
 typedef struct sparse24_tile {
     const float *panel; /* [steps][SPARSE24_FLOATS] */
     int64_t steps;
-    const float
-        *a; /* [steps * SPARSE24_GROUPS][rows of the size][SPARSE24_K]: zeros beyond k and beyond the last row */
+    /* [steps * SPARSE24_GROUPS][rows of the kernel][SPARSE24_K], with zeros beyond k and beyond the last row */
+    const float *a;
     float *c;
-    int64_t c_row, rows; /* rows: that are stored */
-    uint32_t last;       /* columns that are, 1 ... 16 */
+    int64_t c_row, rows; /* rows: number of rows to store */
+    uint32_t last;       /* number of columns to store, 1 to 16 */
 } sparse24_tile;
 
 typedef struct sparse24_set {
-    int64_t rows; /* of the largest size that there is */
+    int64_t rows; /* of the largest kernel */
     void (*multiply[SPARSE24_SIZES])(const sparse24_tile *tile);
 } sparse24_set;
 
 KERNEL_INSTANCES(sparse24_set, fours)
 
-/* Is B of that kind? Of most others a look at the first few tells. */
+/* Is B 2:4 sparse? For most other matrices, the first few rows give the answer. */
 bool fours_are(const sparse_packed_weights *weights);
-bool fours_entries_are(const sparse_entries *entries); /* false, too, where places are wrong, or memory is out */
-/* Floats of a pack, in lines of the cache, and the pack; false: it is not of that kind. */
+bool fours_entries_are(const sparse_entries *entries); /* also false if indexes are invalid or there is no memory */
+/* The size of a pack in floats, a multiple of a cache line; and packing. false: B is not 2:4 sparse. */
 int64_t fours_pack_floats(int64_t k, int64_t n);
 bool fours_pack(const sparse_packed_weights *weights, float *target);
 bool fours_entries_pack(const sparse_entries *entries, float *target);
 
-/* A product as sparse_run does it, to which a job with SPARSE24_WIDTH comes from there. */
+/* sparse_units, sparse_scratch_floats and sparse_run of a job with SPARSE24_WIDTH, which they forward here. */
 int64_t fours_units(const sgemm_job *job);
 int64_t fours_scratch_floats(const sgemm_job *job);
 void fours_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end);

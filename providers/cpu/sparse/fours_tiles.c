@@ -1,5 +1,5 @@
-/* Panels of matrices with two of four by rows, see fours.h. All bounds but the steps are constants, so that the sums
- * stay in registers; few rows have several for each, since a sum waits for itself. */
+/* The kernels of fours.h for one instruction set. All loop bounds but the number of steps are constants, so that the
+ * sums stay in registers. With few rows, each has several sums, which hides the latency of additions. */
 #include "sparse/fours.h"
 #include "simd/vec_words.h"
 
@@ -7,8 +7,8 @@ enum {
     PARTS = SPARSE_WIDTH / VEC_LANES,
     ROWS = VEC_LANES == 16 ? 8
            : VEC_FUSES     ? 4
-                           : 1, /* of the largest size */
-    CHAINS = 4              /* at most */
+                           : 1, /* of the largest kernel */
+    CHAINS = 4              /* most sums per row */
 };
 
 #if defined(KERNEL_IS_avx512)
@@ -17,7 +17,7 @@ VEC_INLINE four four_of(const float *p)
 {
     return _mm512_broadcast_f32x4(_mm_loadu_ps(p));
 }
-/* The element of `x` that the lowest two bits of each word ask for. */
+/* Selects, for each word, one of four elements of `x` by the lowest two bits. */
 VEC_INLINE vec pick(four x, vint places)
 {
     return _mm512_permutevar_ps(x, (__m512i)places);
@@ -58,9 +58,9 @@ VEC_INLINE vec pick(four x, vint places)
 }
 #endif
 
-VEC_INLINE void multiply(const int rows, const int chains, const sparse24_tile *t)
+VEC_INLINE void multiply(const int rows, const int chains, const sparse24_tile *tile)
 {
-    const float *a = t->a, *b = t->panel;
+    const float *a = tile->a, *b = tile->panel;
     vec sums[ROWS][CHAINS][PARTS];
 
     VEC_UNROLL
@@ -69,14 +69,14 @@ VEC_INLINE void multiply(const int rows, const int chains, const sparse24_tile *
         for (int i = 0; i < chains * PARTS; i++)
             sums[r][i / PARTS][i % PARTS] = vec_zero();
     }
-    for (int64_t s = 0; s < t->steps; s++) {
+    for (int64_t s = 0; s < tile->steps; s++) {
         vint places[PARTS];
 
         VEC_UNROLL
         for (int v = 0; v < PARTS; v++)
             places[v] = vint_load(b + v * VEC_LANES);
         b += SPARSE_WIDTH;
-        for (int pair = 0; pair < SPARSE24_GROUPS / 2; pair++) { /* of fours: their sums need not wait for each other */
+        for (int pair = 0; pair < SPARSE24_GROUPS / 2; pair++) { /* two fours, whose sums are independent */
             VEC_UNROLL
             for (int i = 0; i < 4; i++) {
                 VEC_UNROLL
@@ -103,8 +103,9 @@ VEC_INLINE void multiply(const int rows, const int chains, const sparse24_tile *
             VEC_UNROLL
             for (int i = 1; i < chains; i++)
                 *of = vec_add(*of, sums[r][i][v]);
-            if (r < t->rows)
-                vec_store_some(t->c + r * t->c_row + v * VEC_LANES, vec_first((int64_t)t->last - v * VEC_LANES), *of);
+            if (r < tile->rows)
+                vec_store_some(tile->c + r * tile->c_row + v * VEC_LANES,
+                               vec_first((int64_t)tile->last - v * VEC_LANES), *of);
         }
     }
 }
@@ -115,7 +116,7 @@ VEC_INLINE void multiply(const int rows, const int chains, const sparse24_tile *
         multiply(rows, ROWS / rows < CHAINS ? ROWS / rows : CHAINS, t);                                                \
     }
 SIZE(1)
-#if VEC_FUSES /* plain C has no registers for more */
+#if VEC_FUSES /* plain C has too few registers for more rows */
 SIZE(4)
 #endif
 #if defined(KERNEL_IS_avx512)

@@ -1,4 +1,4 @@
-/* Sparse products: by blocks that are not zero, or by two of each four (fours.h). */
+/* Sparse GEMM: selects block-sparse or 2:4 sparse (fours.h) kernels. */
 #include "sparse/fours.h"
 
 int64_t sparse_units(const sgemm_job *job)

@@ -1,10 +1,11 @@
-/* A product by a pack of blocks: rows by panels, and what is behind the sums. */
+/* GEMM with a block-sparse pack: rows by panels, and the epilogue. */
 #include "sparse/sparse.h"
+#include "inlay/check.h"
 
 enum {
-    GROUP = SGEMM_WIDTH / SPARSE_WIDTH, /* panels whose columns are finished together */
+    GROUP = SGEMM_WIDTH / SPARSE_WIDTH, /* panels whose epilogue runs together */
     CHUNKS = 4,
-    DEPTH = 1024 /* of k at a time: so many turned rows stay in the second-level cache */
+    DEPTH = 1024 /* k at a time: these transposed rows stay in the second-level cache */
 };
 
 const sparse_set *sparse_of_cpu(void)
@@ -19,7 +20,7 @@ static int64_t row_blocks(const sgemm_job *job)
     return (job->m + rows - 1) / rows;
 }
 
-/* Columns are cut where rows alone are too few parts for threads. */
+/* Columns are divided if there are too few blocks of rows for the threads. */
 static int64_t chunks_of(const sgemm_job *job)
 {
     const int64_t groups = (job->n + SGEMM_WIDTH - 1) / SGEMM_WIDTH,
@@ -38,7 +39,7 @@ int64_t sparse_blocks_scratch_floats(const sgemm_job *job)
     return (job->k + 1) * SPARSE_MOST_ROWS;
 }
 
-/* The first of an ascending list that is not below k. */
+/* The position of the first element that is at least k in an ascending list. */
 static int64_t first_from(const uint32_t *index, int64_t count, int64_t k)
 {
     int64_t from = 0;
@@ -54,8 +55,8 @@ static int64_t first_from(const uint32_t *index, int64_t count, int64_t k)
     return from;
 }
 
-/* A panel by a block of rows, of those blocks with k in [k0, k1). Rows by themselves take all at once, with the last.
- */
+/* Multiplies a block of rows by the blocks of a panel with k in [k0, k1). A single row, or rows with NaN or infinity,
+ * are multiplied by all blocks at once, when k1 is the last. */
 static void multiply(const sgemm_job *job, const sparse_set *set, const float *turned, bool finite, int64_t row,
                      int64_t rows, int64_t panel, int64_t k0, int64_t k1)
 {
@@ -73,6 +74,7 @@ static void multiply(const sgemm_job *job, const sparse_set *set, const float *t
                          .last = (uint32_t)(job->n - at < SPARSE_WIDTH ? job->n - at : SPARSE_WIDTH),
                          .add = k0 > 0 };
 
+    INLAY_CHECK(panel < sparse_panels(job->n) && begins[panel] <= begins[panel + 1]);
     if (finite && job->m > 1) {
         const int64_t first = first_from(tile.index, count, k0);
 
@@ -125,6 +127,7 @@ void sparse_blocks_run(const sgemm_job *job, float *scratch, int64_t begin, int6
     int64_t turned = -1;
     bool finite = true;
 
+    INLAY_CHECK(begin >= 0 && end <= sparse_blocks_units(job));
     for (int64_t u = begin; u < end; u++) {
         const int64_t block = u / chunks, chunk = u % chunks, row = block * height;
         const int64_t rows = job->m - row < height ? job->m - row : height;

@@ -1,8 +1,10 @@
-/* Packs of matrices that come as values and places (sparse.h): no dense matrix is made on the way. */
+/* Packs matrices that are stored as values and indexes (sparse.h), without making them dense. */
 #include "sparse/sparse.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
 
+/* The row-major index of entry i. */
 static int64_t place_of(const sparse_entries *entries, int64_t i)
 {
     int64_t at;
@@ -38,7 +40,7 @@ bool sparse_entries_are_sound(const sparse_entries *entries)
     return true;
 }
 
-/* The first entry that is not in front of `place`. */
+/* The first entry whose index is at least `place`. */
 static int64_t first_from(const sparse_entries *entries, int64_t place)
 {
     int64_t from = 0, to = entries->count;
@@ -89,17 +91,18 @@ double sparse_entries_share(const sparse_entries *entries)
     return zeros < SPARSE_LEAST_ZEROS * SPARSE_SAMPLE ? 1 : 1 - (double)zeros / SPARSE_SAMPLE;
 }
 
-/* ------------------------------------------------------------------ one walk, to count and to fill */
+/* ------------------------------------------------------------------ counting and filling blocks */
 
+/* A pass over all entries, which counts the blocks or fills them. */
 struct walk {
     const sparse_entries *entries;
-    uint32_t *begins; /* [panels + 1] */
-    uint32_t *slot;   /* [k] of one panel, or [panels]: the next block */
-    uint32_t *index;  /* NULL: blocks are counted */
+    uint32_t *begins; /* [panels + 1] the first block of each panel */
+    uint32_t *slot;   /* upright: [panels] the next block of a panel; otherwise [k] the block of each k in one panel */
+    uint32_t *index;  /* the list of the pack; NULL: count only */
     float *blocks;
 };
 
-/* Entries of a row follow each other, and with them those of a block. */
+/* For matrices [k, n]: the entries of a block are consecutive. */
 static void walk_upright(const struct walk *walk)
 {
     const sparse_entries *entries = walk->entries;
@@ -122,7 +125,7 @@ static void walk_upright(const struct walk *walk)
     }
 }
 
-/* Those of a panel are 16 rows of the file, whose blocks are found first. */
+/* For matrices [n, k]: a panel is 16 rows of the matrix; its nonzero blocks are found first. */
 static void walk_turned(const struct walk *walk)
 {
     const sparse_entries *entries = walk->entries;
@@ -151,12 +154,13 @@ static void walk_turned(const struct walk *walk)
     }
 }
 
-/* begins, as numbers of blocks; false: places are wrong, or no memory. *out_slot is the caller's to free. */
+/* Fills begins. false: the indexes are invalid, or there is no memory. The caller frees *out_slot. */
 static bool count_blocks(const sparse_entries *entries, uint32_t *begins, uint32_t **out_slot)
 {
-    const int64_t panels = panels_of(entries), room = entries->upright ? panels : entries->k;
-    struct walk walk = { .entries = entries, .begins = begins, .slot = malloc((size_t)room * sizeof *walk.slot) };
+    const int64_t panels = panels_of(entries), slot_count = entries->upright ? panels : entries->k;
+    struct walk walk = { .entries = entries, .begins = begins, .slot = malloc((size_t)slot_count * sizeof *walk.slot) };
 
+    INLAY_CHECK(entries->k > 0 && entries->n > 0);
     *out_slot = walk.slot;
     memset(begins, 0, (size_t)(panels + 1) * sizeof *begins);
     if (walk.slot == NULL || entries->k > UINT32_MAX || entries->count > UINT32_MAX ||

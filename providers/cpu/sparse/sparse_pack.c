@@ -1,5 +1,6 @@
-/* Packs of blocks that are not zero: which there are, and how they lie. */
+/* Counts the nonzero blocks of a matrix, and packs them. */
 #include "sparse/sparse.h"
+#include "inlay/check.h"
 #include <string.h>
 
 static bool is_zero(const sparse_packed_weights *weights, int64_t k, int64_t panel)
@@ -19,7 +20,7 @@ double sparse_share(const sparse_packed_weights *weights)
 
     if (blocks < SPARSE_SAMPLE)
         return 1;
-    for (int64_t i = 0; i < SPARSE_SAMPLE; i++) { /* spread by a step that falls on all rows and panels */
+    for (int64_t i = 0; i < SPARSE_SAMPLE; i++) { /* the additional offset spreads the sample over all panels */
         const int64_t at = (int64_t)((double)blocks * (double)i / SPARSE_SAMPLE) + i % (blocks / SPARSE_SAMPLE);
 
         zeros += is_zero(weights, at / panels, at % panels);
@@ -40,7 +41,6 @@ int64_t sparse_count(const sparse_packed_weights *weights, double most)
     return count;
 }
 
-/* Where the blocks begin: behind where each panel's begin, and the list, on a line of the cache. */
 int64_t sparse_blocks_at(int64_t n, int64_t count)
 {
     return (sparse_panels(n) + 1 + count + SPARSE_WIDTH - 1) / SPARSE_WIDTH * SPARSE_WIDTH;
@@ -58,6 +58,7 @@ bool sparse_pack(const sparse_packed_weights *weights, int64_t count, float *tar
     float *to = target + sparse_blocks_at(weights->n, count);
     int64_t at = 0;
 
+    INLAY_CHECK(count >= 0 && weights->k <= UINT32_MAX);
     memset(target, 0, (size_t)sparse_pack_floats(weights, count) * sizeof *target);
     for (int64_t panel = 0; panel < panels; panel++) {
         begins[panel] = (uint32_t)at;

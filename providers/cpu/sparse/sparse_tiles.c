@@ -1,13 +1,15 @@
-/* Panels of sparse matrices by rows, see sparse.h. Loops over rows and vectors have constant bounds, so that the sums
- * stay in registers: of 32 vectors with 16 lanes 24 rows by one, of 16 with 8 lanes 6 rows by two. */
+/* The kernels of sparse.h for one instruction set. Loops over rows and vectors have constant bounds, so that the sums
+ * stay in registers: 24 rows by one vector with 32 registers of 16 lanes, 6 rows by two vectors with 16 registers of 8
+ * lanes. */
 #include "sparse/sparse.h"
+#include "inlay/check.h"
 #include "simd/vec.h"
 
 enum {
     PARTS = SPARSE_WIDTH / VEC_LANES,
     ROWS = VEC_REGISTERS >= 32 ? SPARSE_MOST_ROWS / PARTS : SPARSE_MOST_ROWS / 2 / PARTS,
     FEW = ROWS / 3 > 0 ? ROWS / 3 : 1,
-    CHAINS = 4, /* of sums for one row: each waits for itself */
+    CHAINS = 4, /* independent sums of a single row, which hide the latency of additions */
     AHEAD = SPARSE_AHEAD,
     LINE = 16
 };
@@ -26,6 +28,7 @@ VEC_INLINE void multiply(const int rows, const sparse_tile *tile)
     const float *blocks = tile->blocks;
     vec sums[ROWS][PARTS];
 
+    INLAY_CHECK(tile->rows <= rows && tile->last >= 1 && tile->last <= SPARSE_WIDTH);
     VEC_UNROLL
     for (int r = 0; r < rows; r++) {
         VEC_UNROLL
@@ -36,7 +39,8 @@ VEC_INLINE void multiply(const int rows, const sparse_tile *tile)
     }
     for (int64_t i = 0; i < tile->count; i++, blocks += SPARSE_WIDTH) {
         const float *a = tile->a + (int64_t)tile->index[i] * ROWS;
-        const float *next = tile->a + (int64_t)tile->index[i + AHEAD] * ROWS; /* any address; nobody else foresees it */
+        /* A prefetch, which accepts any address. The hardware cannot predict this one. */
+        const float *next = tile->a + (int64_t)tile->index[i + AHEAD] * ROWS;
         vec b[PARTS];
 
         VEC_UNROLL
@@ -122,13 +126,14 @@ static void all(const sparse_tile *tile)
     store(tile, 0, sums);
 }
 
-/* Squares of VEC_LANES elements are turned in registers; what is stored of one k beyond its ROWS elements is
- * overwritten by the next. */
+/* Transposes squares of VEC_LANES elements in registers. Elements that are stored beyond the ROWS of one k are
+ * overwritten by the next k. */
 KERNEL_PART(bool, sparse_turn, const float *a, int64_t a_row, int64_t rows, int64_t k, float *out)
 {
     enum { SQUARES = (ROWS + VEC_LANES - 1) / VEC_LANES };
     vec bad = vec_zero();
 
+    INLAY_CHECK(rows <= ROWS);
     for (int64_t p = 0; p < k; p += VEC_LANES) {
         const vmask there = vec_first(k - p);
         vec square[SQUARES][VEC_LANES];
@@ -138,7 +143,7 @@ KERNEL_PART(bool, sparse_turn, const float *a, int64_t a_row, int64_t rows, int6
                 const int64_t r = s * VEC_LANES + i;
 
                 square[s][i] = r < rows ? vec_load_some(there, a + r * a_row + p) : vec_zero();
-                bad = vec_fma(square[s][i], vec_zero(), bad); /* NaN from the first that is not finite on */
+                bad = vec_fma(square[s][i], vec_zero(), bad); /* NaN after the first element that is not finite */
             }
             vec_transpose(square[s]);
         }
@@ -155,6 +160,6 @@ const sparse_set KERNEL(sparse) = {
     KERNEL_PART_OF(sparse_many),
     KERNEL_PART_OF(sparse_some),
     KERNEL_PART_OF(sparse_one),
-    all, /* where data are not finite */
+    all,
     KERNEL_PART_OF(sparse_turn),
 };

@@ -1,13 +1,13 @@
-/* Concatenation of row-major tensors: rows of bytes one behind the other. oneDNN's kernels for that want long rows;
- * those that rotary embeddings and the like are made of have one element. */
+/* Concatenation of row-major tensors, as rows of bytes. oneDNN's kernels are fast for long rows only; rotary
+ * embeddings, for example, have rows of one element. */
 #include "region/build.h"
 
 typedef struct concat_rows {
     cpu_native native;
     int64_t rows;
-    uint64_t row_bytes; /* of the result */
+    uint64_t row_bytes; /* bytes of a row of the result */
     uint32_t count;
-    uint64_t bytes[]; /* [count] of a row of each operand */
+    uint64_t bytes[]; /* [count] bytes of a row of each operand */
 } concat_rows;
 
 typedef struct concat_call {
@@ -72,6 +72,7 @@ static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t 
 
         while (from >= rows->bytes[i])
             from -= rows->bytes[i++];
+        INLAY_CHECK(i < rows->count);
         bytes = rows->bytes[i] - from < last - at ? rows->bytes[i] - from : last - at;
         memcpy((char *)call->args[rows->count] + at, (const char *)call->args[i] + row * rows->bytes[i] + from, bytes);
         at += bytes;
@@ -120,6 +121,7 @@ inlay_status cpu_concat_rows(cpu_build *build, const cpu_group *group, const cpu
         rows->row_bytes += rows->bytes[i];
         list[i] = &places[i];
     }
+    INLAY_CHECK(count > 0);
     INLAY_TRY(cpu_result_place(build, group->out, &md, &out));
     list[count] = &out;
     INLAY_TRY(cpu_emit_native(build, &rows->native, list, count + 1));

@@ -1,5 +1,5 @@
-/* Split and Slice: the parts are views of the whole, with gaps between their rows. Products by constants and attention
- * read them so; whoever else reads one has it copied (cpu_read). Split-1..18, Slice-1..13 with positive steps. */
+/* Split-1..18, and Slice-1..13 with positive steps. The parts are views of the whole tensor, with gaps between rows.
+ * GEMMs with constant matrices and attention read them directly; other ops read a copy (cpu_read). */
 #include "region/build.h"
 
 static bool parse_split(const kit_node *node, cpu_op *op, kit_refusal *why)
@@ -32,7 +32,7 @@ static bool read_list(const kit_node *node, const char *name, uint32_t input, in
     if (!*out_there)
         return true;
     if (kit_input(node, input)->data != NULL && kit_input(node, input)->dtype == INLAY_INT32) {
-        const char *list = kit_input(node, input)->data; /* at any address */
+        const char *list = kit_input(node, input)->data; /* not aligned */
 
         *out_count = (uint32_t)(kit_input(node, input)->data_bytes / sizeof(int32_t));
         for (uint32_t i = 0; i < *out_count && i < CPU_MAX_RANK; i++) {
@@ -75,7 +75,7 @@ static bool parse_slice(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-/* The whole, with a stride for each axis. */
+/* Reads the whole tensor in a layout that is not blocked. */
 static inlay_status read_whole(cpu_build *build, cpu_place *out)
 {
     uint32_t value = build->op->in[0];
@@ -91,12 +91,13 @@ static inlay_status read_whole(cpu_build *build, cpu_place *out)
     return cpu_read_as(build, value, &md, out);
 }
 
-/* Value `part` is what starts at `start` elements into the whole. */
+/* Sets the place of value `part`: a view of the whole from element `start` on. */
 static inlay_status set_part(cpu_build *build, uint32_t part, const cpu_place *whole, int64_t start,
                              const int64_t *strides)
 {
     cpu_place output = *whole;
 
+    INLAY_CHECK(start >= 0);
     memory_desc_strides(&output.md, build->ranks[part], build->dims[part], strides);
     output.md.data_type = whole->md.data_type;
     output.offset += (uint64_t)start * cpu_type_bytes(whole->md.data_type);
@@ -140,7 +141,7 @@ static inlay_status lower_slice(cpu_build *build, const cpu_group *group)
         from = from < 0 ? 0 : from > size ? size : from;
         start += from * whole.md.strides[d];
         strides[d] = whole.md.strides[d];
-        if (build->dims[group->out][d] > 1) /* a step that is never taken may be any number */
+        if (build->dims[group->out][d] > 1) /* for one element, the step may be so large that the product overflows */
             strides[d] *= op->slice.steps[d];
     }
     status = set_part(build, group->out, &whole, start, strides);

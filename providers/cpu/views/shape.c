@@ -1,9 +1,9 @@
-/* Operators that only move: views, transposes, concatenations. */
+/* Operators that only move elements: views, transposes, concatenations. */
 #include "convolution/tiles.h"
 
 /* ------------------------------------------------------------------ views */
 
-/* The output's shape is what inference says; only that nothing else is meant has to be checked. */
+/* Shape inference has set the output's shape; only the ranks are checked here. */
 static bool parse_view(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     (void)op;
@@ -22,7 +22,7 @@ static inlay_status lower_view(cpu_build *build, const cpu_group *group)
         return status;
     if (!memory_desc_is_plain(&input.md) &&
         memory_desc_reshaped(&input.md, build->ranks[group->out], build->dims[group->out], &seen)) {
-        input.md = seen; /* of what is transposed, or a part */
+        input.md = seen; /* the input is transposed or a part of a tensor */
         return cpu_set_place(build, group->out, &input);
     }
     if (!memory_desc_is_plain(&input.md) &&
@@ -67,7 +67,7 @@ static bool parse_transpose(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-/* Nothing moves yet: the layout says where elements are. Who can't read it so has it reordered. */
+/* Only the layout changes. Ops that cannot read the new layout add a reorder. */
 static inlay_status lower_transpose(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
@@ -79,7 +79,8 @@ static inlay_status lower_transpose(cpu_build *build, const cpu_group *group)
 
     INLAY_TRY(cpu_read_strided(build, op->in[0], &input));
     for (uint32_t d = 0; d < rank; d++) {
-        moves[op->perm[d]] = (int)d; /* oneDNN: axis i goes to moves[i] */
+        moves[op->perm[d]] = (int)d; /* oneDNN: axis i becomes moves[i] */
+        INLAY_CHECK(op->perm[d] >= 0 && op->perm[d] < (int32_t)rank);
         strides[d] = input.md.strides[op->perm[d]];
     }
     output = input;
@@ -117,7 +118,7 @@ static bool parse_concat(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-/* Images with channels last, whose channels follow each other: each is copied to its place. */
+/* Concatenates channels-last images along the channels: copies each input into its part of the output. */
 static inlay_status concat_images(cpu_build *build, const cpu_group *group, const cpu_place *places, uint32_t count)
 {
     cpu_place out, part;
@@ -145,7 +146,7 @@ static inlay_status lower_concat(cpu_build *build, const cpu_group *group)
     memory_desc *mds = cpu_scratch_take(build->scratch, op->in_count + 1u, sizeof *mds);
     library_description pd = NULL;
     uint32_t count = 0, images = 0, blocked = 0, rank = build->ranks[op->out[0]];
-    bool at_home;
+    bool in_place;
     memory_desc md;
     inlay_status status = INLAY_OK;
 
@@ -157,8 +158,8 @@ static inlay_status lower_concat(cpu_build *build, const cpu_group *group)
         status = inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
         goto done;
     }
-    INLAY_TRY(tiles_concat(build, group, &at_home));
-    if (at_home)
+    INLAY_TRY(tiles_concat(build, group, &in_place));
+    if (in_place)
         goto done;
     for (uint32_t i = 0; i < op->in_count; i++) {
         if (cpu_count(build, op->in[i]) == 0)
@@ -173,7 +174,7 @@ static inlay_status lower_concat(cpu_build *build, const cpu_group *group)
             continue;
         if (images == 0) {
             INLAY_TRY(cpu_read_plain(build, op->in[i], &places[n]));
-        } else if (blocked < count) { /* no blocks in common: channels last for all */
+        } else if (blocked < count) { /* not all are blocked: use channels last for all */
             memory_desc_channels_last(&md, rank, build->dims[op->in[i]]);
             md.data_type = cpu_type(build, op->in[i]);
             INLAY_TRY(cpu_read_as(build, op->in[i], &md, &places[n]));

@@ -24,10 +24,11 @@ bool cpu_takes_halves(const kit_node *node)
 
 bool halves_is_constant(const inlay_graph *graph, uint32_t value)
 {
-    const inlay_value_info *v = inlay_graph_value(graph, value);
+    const inlay_value_info *source = inlay_graph_value(graph, value);
     const kit_node maker = { .graph = graph,
-                             .info = v != NULL && v->producer < graph->node_count ? inlay_graph_node(graph, v->producer)
-                                                                                  : NULL };
+                             .info = source != NULL && source->producer < graph->node_count
+                                         ? inlay_graph_node(graph, source->producer)
+                                         : NULL };
 
     return maker.info != NULL && strcmp(maker.info->op_type.data, "Cast") == 0 &&
            strcmp(maker.info->domain.data, "ai.onnx") == 0 && read_cast(&maker);
@@ -36,13 +37,13 @@ bool halves_is_constant(const inlay_graph *graph, uint32_t value)
 static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     (void)node, (void)op, (void)why;
-    return true; /* its row is for nothing else */
+    return true; /* cpu_takes_halves has checked the node */
 }
 
 void halves_find(inlay_compiled *compiled, const inlay_graph *graph)
 {
-    for (uint32_t o = 0; o < compiled->op_count; o++) {
-        cpu_op *op = &compiled->ops[o];
+    for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++) {
+        cpu_op *op = &compiled->ops[op_index];
         const cpu_constant *from;
         const cpu_value *input;
         cpu_value *value;
@@ -50,6 +51,7 @@ void halves_find(inlay_compiled *compiled, const inlay_graph *graph)
         if (op->row->family != &cpu_halves)
             continue;
         input = &compiled->values[op->in[0]];
+        INLAY_CHECK(input->constant < compiled->constant_count && compiled->constant_count < compiled->value_count);
         from = &compiled->constants[input->constant];
         value = &compiled->values[op->out[0]];
         value->constant = compiled->constant_count;
@@ -69,15 +71,15 @@ void halves_find(inlay_compiled *compiled, const inlay_graph *graph)
 
 void halves_settle(inlay_compiled *compiled)
 {
-    for (uint32_t o = 0; o < compiled->op_count; o++) {
-        const cpu_op *op = &compiled->ops[o];
+    for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++) {
+        const cpu_op *op = &compiled->ops[op_index];
         cpu_constant *constant =
             op->row->family == &cpu_halves ? &compiled->constants[compiled->values[op->out[0]].constant] : NULL;
 
         if (constant == NULL || !op->silent || constant->plain_used ||
             (!cpu_constant_is_packed(constant) && !compiled->state->alone) || constant->packs == NULL)
             continue;
-        constant->halves = NULL; /* other packs are made of those that are there */
+        constant->halves = NULL; /* further packs are made from the existing ones */
         compiled->constants[compiled->values[op->in[0]].constant].given_up++;
     }
 }
@@ -91,17 +93,19 @@ inlay_status halves_floats(const cpu_constant *constant, void **out, inlay_diag 
         *out = NULL;
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)constant->bytes);
     }
-    for (int64_t at = 0, n; at < count; at += n) { /* through words of our own: files lay them at any address */
+    INLAY_CHECK(constant->halves != NULL);
+    for (int64_t at = 0, part_count; at < count;
+         at += part_count) { /* through an aligned buffer: files do not align elements */
         uint16_t part[PART];
 
-        n = count - at < PART ? count - at : PART;
-        memcpy(part, (const char *)constant->halves + 2 * at, (size_t)n * sizeof *part);
-        convert_to_f32((float *)*out + at, constant->half_type, part, 0, n);
+        part_count = count - at < PART ? count - at : PART;
+        memcpy(part, (const char *)constant->halves + 2 * at, (size_t)part_count * sizeof *part);
+        convert_to_f32((float *)*out + at, constant->half_type, part, 0, part_count);
     }
     return INLAY_OK;
 }
 
-/* Somebody else wants them, in each run. */
+/* Lowers a Cast whose output leaves the region. */
 static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
     cpu_place output;
@@ -110,4 +114,4 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     return status == INLAY_OK ? cpu_set_place(build, group->out, &output) : status;
 }
 
-const cpu_family cpu_halves = { "floats of halves", parse, lower };
+const cpu_family cpu_halves = { "float16 constant", parse, lower };

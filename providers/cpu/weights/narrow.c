@@ -1,5 +1,5 @@
-/* Constants of fewer bits than a float (narrow.h): DequantizeLinear-10..25 of integers of 2, 4, 8 and 16 bits and of
- * floats of 4 and 8, with one scale, one for each index of an axis, or one for each block of an axis. */
+/* Low-bit constants (narrow.h): DequantizeLinear-10..25 of integers of 2, 4, 8 and 16 bits and of floats of 4 and 8
+ * bits, with one scale for all elements, per index of an axis, or per block of an axis. */
 #include "weights/narrow_pack.h"
 #include "weights/packs.h"
 #include "simd/optional.h"
@@ -12,9 +12,7 @@ OPTIONAL_WITH(narrow_settle, "cpu_narrow");
 OPTIONAL_WITH(narrow_read, "cpu_narrow");
 OPTIONAL_WITH(narrow_read_pack, "cpu_narrow");
 
-enum { LOOK_THROUGH = NARROW_TURNS };
-
-/* ------------------------------------------------------------------ which nodes */
+/* ------------------------------------------------------------------ supported nodes */
 
 static bool is_op(const inlay_node_info *node, const char *op_type)
 {
@@ -34,8 +32,8 @@ static bool is_narrow_type(inlay_dtype dtype)
            dtype == INLAY_FLOAT8E5M2FNUZ || dtype == INLAY_FLOAT4E2M1;
 }
 
-/* The axis of the scales. false: there is something about the node that ONNX does not know. */
-static bool read_axis(const kit_node *node, struct narrow *narrow)
+/* Reads the axis of the scales. false: the node is not valid ONNX. */
+static bool read_axis(const kit_node *node, struct low_bit_constant *narrow)
 {
     const inlay_value_info *input = kit_input(node, 0), *scale = kit_input(node, 1);
     const int64_t block = kit_attr_int(node->info, "block_size", 0);
@@ -63,7 +61,7 @@ static bool read_axis(const kit_node *node, struct narrow *narrow)
     return true;
 }
 
-static bool read_dequantize(const kit_node *node, struct narrow *narrow)
+static bool read_dequantize(const kit_node *node, struct low_bit_constant *narrow)
 {
     const inlay_value_info *input = kit_input(node, 0), *scale = kit_input(node, 1), *zero = kit_input(node, 2);
 
@@ -76,7 +74,7 @@ static bool read_dequantize(const kit_node *node, struct narrow *narrow)
 
 bool cpu_takes_narrow(const kit_node *node)
 {
-    struct narrow narrow;
+    struct low_bit_constant narrow;
 
     return read_dequantize(node, &narrow);
 }
@@ -91,7 +89,7 @@ static bool is_view(const inlay_node_info *node)
     return false;
 }
 
-/* Sizes that are all known, as many as elements. */
+/* Reads the dims. false: not all are known, or their product is not `count`. */
 static bool read_dims(const inlay_value_info *value, int64_t count, int64_t *dims)
 {
     int64_t all = 1;
@@ -108,13 +106,13 @@ static bool read_dims(const inlay_value_info *value, int64_t count, int64_t *dim
 
 bool narrow_is_constant(const inlay_graph *graph, uint32_t value, double *out_bytes)
 {
-    const inlay_value_info *v = inlay_graph_value(graph, value);
+    const inlay_value_info *source = inlay_graph_value(graph, value);
     int64_t dims[CPU_MAX_RANK];
 
-    for (int depth = 0; depth <= LOOK_THROUGH && v != NULL && v->producer < graph->node_count; depth++) {
-        const kit_node maker = { .graph = graph, .info = inlay_graph_node(graph, v->producer) };
+    for (int depth = 0; depth <= NARROW_TURNS && source != NULL && source->producer < graph->node_count; depth++) {
+        const kit_node maker = { .graph = graph, .info = inlay_graph_node(graph, source->producer) };
         double bytes = 0;
-        struct narrow narrow;
+        struct low_bit_constant narrow;
 
         if (is_op(maker.info, "DequantizeLinear")) {
             if (!read_dequantize(&maker, &narrow) || !read_dims(inlay_graph_value(graph, value), narrow.count, dims))
@@ -127,7 +125,7 @@ bool narrow_is_constant(const inlay_graph *graph, uint32_t value, double *out_by
         }
         if (!is_view(maker.info))
             return false;
-        v = inlay_graph_value(graph, maker.info->inputs[0]);
+        source = inlay_graph_value(graph, maker.info->inputs[0]);
     }
     return false;
 }
@@ -135,33 +133,35 @@ bool narrow_is_constant(const inlay_graph *graph, uint32_t value, double *out_by
 static bool parse_narrow(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     (void)node, (void)op, (void)why;
-    return true; /* its row is for nothing else */
+    return true; /* cpu_takes_narrow has checked the node */
 }
 
 /* ------------------------------------------------------------------ in a region */
 
-/* The value is a constant from here on. */
-static bool become_constant(inlay_compiled *compiled, const inlay_graph *graph, uint32_t value,
-                            const struct narrow *narrow)
+/* Makes the value a constant of the region, if its shape is known. false: out of memory. */
+static bool make_constant(inlay_compiled *compiled, const inlay_graph *graph, uint32_t value,
+                          const struct low_bit_constant *narrow)
 {
-    cpu_value *v = &compiled->values[value];
-    struct narrow *own;
+    cpu_value *output = &compiled->values[value];
+    struct low_bit_constant *own;
 
-    if (!read_dims(inlay_graph_value(graph, v->snapshot), narrow->count, v->dims))
-        return true; /* it is computed */
+    if (!read_dims(inlay_graph_value(graph, output->snapshot), narrow->count, output->dims))
+        return true; /* it stays a computed value */
     own = malloc(sizeof *own);
     if (own == NULL)
         return false;
+    INLAY_CHECK(compiled->constant_count < compiled->value_count);
     *own = *narrow;
-    v->constant = compiled->constant_count;
-    v->rank = inlay_graph_value(graph, v->snapshot)->rank;
+    output->constant = compiled->constant_count;
+    output->rank = inlay_graph_value(graph, output->snapshot)->rank;
     compiled->constants[compiled->constant_count++] =
-        (cpu_constant){ .value = v->snapshot, .bytes = (uint64_t)narrow->count * sizeof(float), .narrow = own };
+        (cpu_constant){ .value = output->snapshot, .bytes = (uint64_t)narrow->count * sizeof(float), .narrow = own };
     return true;
 }
 
-/* Convolutions by what is no constant here: another region has it. */
-static void give_back(inlay_compiled *compiled, cpu_op *op)
+/* Gives a convolution the family of computed weights if its weights are not a constant of this region: another region
+ * computes them. */
+static void use_computed_weights(inlay_compiled *compiled, cpu_op *op)
 {
     const bool by_weights = op->row->family == &cpu_conv || op->row->family == &cpu_conv_transpose;
 
@@ -173,10 +173,10 @@ inlay_status narrow_find(inlay_compiled *compiled, const inlay_graph *graph, inl
 {
     bool any = false;
 
-    for (uint32_t o = 0; o < compiled->op_count; o++) {
-        cpu_op *op = &compiled->ops[o];
+    for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++) {
+        cpu_op *op = &compiled->ops[op_index];
         const cpu_constant *from = NULL;
-        struct narrow narrow = { .maker = o };
+        struct low_bit_constant narrow = { .maker = op_index };
         bool ok = true;
 
         if (op->row->family == &cpu_narrow) {
@@ -185,25 +185,26 @@ inlay_status narrow_find(inlay_compiled *compiled, const inlay_graph *graph, inl
                                     .info = inlay_graph_node(graph, op->node) };
 
             if (!read_dequantize(&node, &narrow))
-                return inlay_fail(diag, INLAY_INTERNAL, "node '%s' has changed", op->name);
+                return inlay_fail(diag, INLAY_INTERNAL, "node '%s' has changed since it was offered", op->name);
             narrow.dtype = kit_input_dtype(&node, 0);
             narrow.q = compiled->values[op->in[0]].constant;
             narrow.scale = compiled->values[op->in[1]].constant;
+            INLAY_CHECK(narrow.q < compiled->constant_count && narrow.scale < compiled->constant_count);
             narrow.zero =
                 op->in_count > 2 && op->in[2] != INLAY_NONE ? compiled->values[op->in[2]].constant : INLAY_NONE;
-            ok = become_constant(compiled, graph, op->out[0], &narrow);
+            ok = make_constant(compiled, graph, op->out[0], &narrow);
             any = true;
         } else if (any && (op->row->family == &cpu_transpose || op->row->family == &cpu_view) &&
                    compiled->values[op->in[0]].constant != INLAY_NONE) {
             from = &compiled->constants[compiled->values[op->in[0]].constant];
-            if (from->narrow == NULL || from->narrow->turn_count == LOOK_THROUGH)
+            if (from->narrow == NULL || from->narrow->turn_count == NARROW_TURNS)
                 continue;
             narrow = *from->narrow;
             if (op->row->family == &cpu_transpose)
-                narrow.turns[narrow.turn_count++] = o;
-            ok = become_constant(compiled, graph, op->out[0], &narrow);
+                narrow.turns[narrow.turn_count++] = op_index;
+            ok = make_constant(compiled, graph, op->out[0], &narrow);
         } else {
-            give_back(compiled, op);
+            use_computed_weights(compiled, op);
             continue;
         }
         if (!ok)
@@ -216,22 +217,22 @@ inlay_status narrow_find(inlay_compiled *compiled, const inlay_graph *graph, inl
 
 void narrow_settle(inlay_compiled *compiled)
 {
-    for (uint32_t o = 0; o < compiled->op_count; o++) {
-        const cpu_op *op = &compiled->ops[o];
+    for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++) {
+        const cpu_op *op = &compiled->ops[op_index];
         bool packed = false, read = false;
 
         if (op->row->family != &cpu_narrow)
             continue;
         for (uint32_t i = 0; i < compiled->constant_count; i++) {
-            const struct narrow *narrow = compiled->constants[i].narrow;
+            const struct low_bit_constant *narrow = compiled->constants[i].narrow;
 
-            packed |= narrow != NULL && narrow->maker == o && compiled->constants[i].packs != NULL;
+            packed |= narrow != NULL && narrow->maker == op_index && compiled->constants[i].packs != NULL;
         }
-        for (uint32_t value = 0; value < compiled->value_count;
-             value++) /* a reader that has found no pack needs the originals */
+        /* A constant that leaves the region may be read without a pack: it needs the originals. */
+        for (uint32_t value = 0; value < compiled->value_count; value++)
             read |= compiled->values[value].constant != INLAY_NONE &&
                     compiled->constants[compiled->values[value].constant].narrow != NULL &&
-                    compiled->constants[compiled->values[value].constant].narrow->maker == o &&
+                    compiled->constants[compiled->values[value].constant].narrow->maker == op_index &&
                     compiled->values[value].output != INLAY_NONE;
         for (uint32_t i = 0; packed && !read && i < op->in_count; i++)
             if (op->in[i] != INLAY_NONE)
@@ -241,7 +242,7 @@ void narrow_settle(inlay_compiled *compiled)
 
 /* ------------------------------------------------------------------ lowering */
 
-/* args: weights [out, in, 3, 3] with the outputs side by side, transformed ones. */
+/* args: weights [out, in, 3, 3] with contiguous outputs, and the transformed weights. */
 typedef struct window_step {
     cpu_native native;
     memory_desc plain, md;
@@ -256,19 +257,19 @@ static inlay_status run_window(const cpu_native *native, const cpu_state *state,
     return pack_by_kernel(state, run, &step->plain, args[0], &step->md, args[1]) ? INLAY_OK : INLAY_INTERNAL;
 }
 
-/* Weights of Winograd's: transformed in each run, from a layout in which that takes no gathering. */
+/* Winograd's weights, which are transformed in each run, from a layout that needs no gather instructions. */
 static inlay_status read_window(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
                                 cpu_place *out)
 {
     const int64_t outs = plain->dims[0];
     window_step step = { .native.run = run_window, .md = *md };
-    cpu_place beside;
+    cpu_place floats;
     inlay_status status;
 
     memory_desc_strides(&step.plain, 4, plain->dims, (const int64_t[]){ 1, 9 * outs, 3 * outs, outs });
-    INLAY_TRY(narrow_read(build, value, plain, &step.plain, &beside));
+    INLAY_TRY(narrow_read(build, value, plain, &step.plain, &floats));
     INLAY_TRY(cpu_new_place(build, md, out));
-    status = cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ &beside, out }, 2);
+    status = cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ &floats, out }, 2);
 done:
     return status;
 }
@@ -314,7 +315,7 @@ done:
     return status;
 }
 
-/* What leaves the region. */
+/* Lowers a DequantizeLinear whose output leaves the region. */
 static inlay_status lower_narrow(cpu_build *build, const cpu_group *group)
 {
     cpu_place made;
@@ -326,4 +327,4 @@ static inlay_status lower_narrow(cpu_build *build, const cpu_group *group)
     return status == INLAY_OK ? cpu_set_place(build, group->out, &made) : status;
 }
 
-const cpu_family cpu_narrow = { "constant of few bits", parse_narrow, lower_narrow };
+const cpu_family cpu_narrow = { "low-bit constant", parse_narrow, lower_narrow };

@@ -1,4 +1,4 @@
-/* Packs of narrow constants (narrow.h): elements in the order of a layout, and the floats that a run makes of them. */
+/* Packs of low-bit constants (narrow.h), and dequantizing them during a run. */
 #include "weights/narrow_pack.h"
 #include "simd/convert.h"
 #include "weights/unfold.h"
@@ -13,29 +13,31 @@ OPTIONAL_WITH(narrow_codes, "cpu_narrow");
 OPTIONAL_WITH(unfold_of_cpu, "cpu_narrow");
 
 enum {
-    LANES = UNFOLD_LANES, /* elements that have a vector of scales and one of zero points in a pack */
-    CHUNK = 16 * LANES,   /* elements that become floats at a time, and then are scaled */
-    SHARE = 64,           /* chunks that are worth a thread */
-    PADDING = 0           /* numbers of elements count from 1 */
+    LANES = UNFOLD_LANES, /* elements of a group, which has a vector of scales and one of zero points */
+    CHUNK = 16 * LANES,   /* elements that are dequantized at once */
+    SHARE = 64,           /* least chunks for a thread */
+    PADDING = 0           /* in arrays of element numbers, which count from 1 */
 };
 
-/* A pack: this, then the elements, a number for each LANES of them, and the vectors that those count. */
+/* The head of a pack. It is followed by the elements, the id of each group of LANES, and the vectors of scales and zero
+ * points, which ids index. */
 typedef struct pack_head {
-    int64_t count;                      /* of elements with what pads them */
-    int64_t vectors;                    /* of scales */
-    uint64_t ids, scales, zeros, bytes; /* where they are; ids: 0 = there is one vector, zeros: 0 = all are 0 */
+    int64_t count;               /* elements, including padding */
+    int64_t vectors;             /* of scales */
+    uint64_t ids, scales, zeros; /* byte offsets; ids: 0 = one vector for all, zeros: 0 = all zero points are 0 */
+    uint64_t bytes;              /* of the pack */
     inlay_dtype dtype;
-    bool wide_ids; /* of 32 bits, otherwise of 16 */
-    bool coded;    /* elements and zero points are as unfold.h has codes */
+    bool wide_ids; /* ids have 32 bits, otherwise 16 */
+    bool coded;    /* elements and zero points are codes of unfold.h */
 } pack_head;
 
-/* Where elements, scales and zero points come from: the file, or another pack when the file's have gone. */
+/* The source of elements, scales and zero points: the model's constants, or another pack if they were dropped. */
 struct source {
-    const struct narrow *narrow;
+    const struct low_bit_constant *narrow;
     const void *q;
-    float *scales, *zeros; /* owned; NULL: of the pack, none */
-    const pack_head *head;
-    int32_t *at; /* of the pack: [count] where an element is; owned */
+    float *scales, *zeros; /* owned; NULL: in the pack, or no zero points */
+    const pack_head *head; /* NULL: the constants are available */
+    int32_t *at;           /* [narrow->count] the index of an element in the pack; owned */
     uint32_t bits;
 };
 
@@ -57,7 +59,7 @@ const unfold_kernel *unfold_of_cpu(void)
 {
     const unfold_kernel *best = KERNEL_BEST(unfold);
 
-    return best == &unfold_c ? NULL : best; /* which has no loops of its own */
+    return best == &unfold_c ? NULL : best; /* unfold_c has no kernels over codes */
 }
 
 static bool is_coded(inlay_dtype dtype)
@@ -65,13 +67,13 @@ static bool is_coded(inlay_dtype dtype)
     return dtype == INLAY_INT4 || dtype == INLAY_UINT4 || dtype == INLAY_INT8 || dtype == INLAY_UINT8;
 }
 
-/* What is turned in the codes of a type to make them those of unfold.h. */
+/* Bits to flip to convert an element to a code of unfold.h. */
 static uint32_t flip_of(inlay_dtype dtype)
 {
     return dtype == INLAY_INT4 ? 8 : dtype == INLAY_UINT8 ? 128 : 0;
 }
 
-/* What that adds to zero points. */
+/* The value that this adds to zero points. */
 static float shift_of(inlay_dtype dtype)
 {
     return dtype == INLAY_UINT8 ? -128 : 0;
@@ -91,7 +93,8 @@ static void set_bits(void *data, int64_t i, uint32_t bits, uint32_t value)
         memcpy((char *)data + 2 * i, &word, sizeof word);
 }
 
-static int64_t scale_of(const struct narrow *narrow, int64_t i)
+/* The index of the scale of element i. */
+static int64_t scale_of(const struct low_bit_constant *narrow, int64_t i)
 {
     const int64_t blocks = (narrow->size + narrow->block - 1) / narrow->block, at = i / narrow->inner % narrow->size;
 
@@ -112,7 +115,7 @@ static int64_t id_of(const pack_head *head, int64_t vector)
                           : ((const uint16_t *)(const void *)ids)[vector];
 }
 
-/* Element i as the DequantizeLinear counts. */
+/* Element i of the DequantizeLinear's input, with its scale and zero point. */
 static uint32_t element(const struct source *source, int64_t i, float *scale, float *zero)
 {
     if (source->head != NULL) {
@@ -145,12 +148,14 @@ static inlay_status no_memory(inlay_diag *diag, int64_t count)
     return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "packing a constant of %lld elements", (long long)count);
 }
 
-/* Numbers of the DequantizeLinear's elements, from 1, in the order in which the constant has them. NULL: no memory. */
+/* The numbers, from 1, of the DequantizeLinear's elements in the order of the constant's elements, after its
+ * transposes. NULL: out of memory. The caller frees them. */
 static int32_t *number_elements(const inlay_compiled *compiled, const cpu_constant *constant)
 {
-    const struct narrow *narrow = constant->narrow;
+    const struct low_bit_constant *narrow = constant->narrow;
     int32_t *numbers = malloc((size_t)narrow->count * sizeof *numbers), *other = NULL;
 
+    INLAY_CHECK(narrow->turn_count <= NARROW_TURNS);
     if (numbers == NULL ||
         (narrow->turn_count > 0 && (other = malloc((size_t)narrow->count * sizeof *other)) == NULL)) {
         free(numbers);
@@ -186,14 +191,14 @@ static int32_t *number_elements(const inlay_compiled *compiled, const cpu_consta
     return numbers;
 }
 
-/* The numbers in the order of a layout, PADDING where there is no element. */
-static inlay_status lay_out(const inlay_compiled *compiled, const cpu_constant *constant, const memory_desc *plain,
-                            const memory_desc *md, int32_t **out, inlay_diag *diag)
+/* The element numbers in the order of layout md; PADDING for its padding. The caller frees *out. */
+static inlay_status order_elements(const inlay_compiled *compiled, const cpu_constant *constant,
+                                   const memory_desc *plain, const memory_desc *md, int32_t **out, inlay_diag *diag)
 {
     const int64_t count = (int64_t)(memory_desc_bytes(md) / sizeof(int32_t));
     int32_t *numbers = number_elements(compiled, constant), *laid = NULL;
     inlay_status status = INLAY_OK;
-    int64_t there = 0;
+    int64_t found = 0;
 
     if (numbers == NULL || posix_memalign((void **)&laid, 64, (size_t)count * sizeof *laid + 64) != 0) {
         laid = NULL;
@@ -209,10 +214,10 @@ static inlay_status lay_out(const inlay_compiled *compiled, const cpu_constant *
     for (int64_t i = 0; i < count; i++) {
         if (laid[i] < 0 || laid[i] > constant->narrow->count)
             status = INLAY_INTERNAL;
-        there += laid[i] != PADDING;
+        found += laid[i] != PADDING;
     }
-    if (status != INLAY_OK || there != memory_desc_count(plain))
-        status = inlay_fail(diag, INLAY_INTERNAL, "a layout does not only move elements");
+    if (status != INLAY_OK || found != memory_desc_count(plain))
+        status = inlay_fail(diag, INLAY_INTERNAL, "a packed layout is not a permutation of elements");
     *out = laid;
     laid = status == INLAY_OK ? NULL : laid;
 done:
@@ -224,12 +229,12 @@ done:
 static inlay_status to_floats(const cpu_constant *from, inlay_dtype dtype, int64_t count, float **out, inlay_diag *diag)
 {
     const size_t bytes = ((size_t)count * inlay_dtype_bits(dtype) + 7) / 8;
-    void *aligned = dtype == INLAY_FLOAT ? NULL : malloc(bytes); /* the file has it at any address */
+    void *aligned = dtype == INLAY_FLOAT ? NULL : malloc(bytes); /* files do not align elements */
 
     *out = malloc((size_t)count * sizeof **out);
     if (*out == NULL || (dtype != INLAY_FLOAT && aligned == NULL)) {
         free(aligned);
-        return no_memory(diag, count); /* *out is the caller's */
+        return no_memory(diag, count); /* the caller frees *out */
     }
     if (aligned == NULL)
         memcpy(*out, from->data, bytes);
@@ -242,7 +247,7 @@ static inlay_status to_floats(const cpu_constant *from, inlay_dtype dtype, int64
 static inlay_status open_source(const inlay_compiled *compiled, const cpu_constant *constant, struct source *source,
                                 inlay_diag *diag)
 {
-    const struct narrow *narrow = constant->narrow;
+    const struct low_bit_constant *narrow = constant->narrow;
     const cpu_pack *pack = constant->packs;
     inlay_status status = INLAY_OK;
     int32_t *laid = NULL;
@@ -257,15 +262,15 @@ static inlay_status open_source(const inlay_compiled *compiled, const cpu_consta
                 to_floats(&compiled->constants[narrow->zero], narrow->dtype, narrow->scales, &source->zeros, diag));
         return INLAY_OK;
     }
-    for (uint32_t i = 0; pack == NULL && i < compiled->constant_count; i++) /* of another view of the same */
+    for (uint32_t i = 0; pack == NULL && i < compiled->constant_count; i++) /* of another view of the same constant */
         if (compiled->constants[i].narrow != NULL && compiled->constants[i].narrow->maker == narrow->maker) {
             constant = &compiled->constants[i];
             pack = constant->packs;
         }
     if (pack == NULL)
-        return inlay_fail(diag, INLAY_INTERNAL, "a constant that was dropped is needed again");
+        return inlay_fail(diag, INLAY_INTERNAL, "a dropped constant is needed again");
     source->head = pack->data;
-    INLAY_TRY(lay_out(compiled, constant, &pack->plain, &pack->md, &laid, diag));
+    INLAY_TRY(order_elements(compiled, constant, &pack->plain, &pack->md, &laid, diag));
     source->at = malloc((size_t)narrow->count * sizeof *source->at);
     if (source->at == NULL) {
         status = no_memory(diag, narrow->count);
@@ -292,15 +297,16 @@ static uint32_t hash_of(const float *lanes)
     return (uint32_t)(hash >> 32);
 }
 
-/* Vectors of scales and zero points, each once. */
+/* The set of different vectors of scales and zero points: an array with a hash table. */
 struct vectors {
     float *lanes; /* [capacity][2 * LANES] */
     uint32_t count, capacity;
-    uint32_t *table; /* [slots] numbers from 1, 0 = free */
+    uint32_t *table; /* [slots] 1 + index of a vector, 0 = free */
     uint32_t slots;
     bool zeros;
 };
 
+/* Makes room for one more vector; false: out of memory. */
 static bool make_room(struct vectors *vectors)
 {
     uint32_t slots = vectors->slots * 2 < 64 ? 64 : vectors->slots * 2, *table;
@@ -326,7 +332,7 @@ static bool make_room(struct vectors *vectors)
     return true;
 }
 
-/* The number of a vector; UINT32_MAX: no memory. */
+/* The index of a vector, which is added if it is new; UINT32_MAX: out of memory. */
 static uint32_t find_vector(struct vectors *vectors, const float *lanes)
 {
     uint32_t at;
@@ -361,7 +367,7 @@ static void end_packing(struct packing *packing)
     free(packing->laid);
 }
 
-/* Which vector each LANES elements have. */
+/* Finds the vector of each group. */
 static inlay_status find_vectors(struct packing *packing, inlay_diag *diag)
 {
     const int64_t groups = (packing->count + LANES - 1) / LANES;
@@ -397,6 +403,7 @@ static void fill_pack(const struct packing *packing, pack_head *head)
     const int64_t groups = (head->count + LANES - 1) / LANES;
     char *at = (char *)head;
 
+    INLAY_CHECK(head->count == packing->count && head->vectors <= packing->vectors.count);
     memset(head + 1, 0, head->bytes - sizeof *head);
     for (int64_t i = 0; i < head->count; i++) {
         float scale, zero;
@@ -430,7 +437,7 @@ inlay_status narrow_pack(const inlay_compiled *compiled, const cpu_constant *con
 
     *out = NULL;
     INLAY_TRY(open_source(compiled, constant, &packing.from, diag));
-    INLAY_TRY(lay_out(compiled, constant, plain, md, &packing.laid, diag));
+    INLAY_TRY(order_elements(compiled, constant, plain, md, &packing.laid, diag));
     INLAY_TRY(find_vectors(&packing, diag));
     head.vectors = packing.vectors.count;
     head.wide_ids = head.vectors > UINT16_MAX + 1;
@@ -484,8 +491,8 @@ done:
 
 /* ------------------------------------------------------------------ the run */
 
-/* Of types that unfold.h has no loops for. */
-static void unfold_odd(const pack_head *head, int64_t first, int64_t last, float *out)
+/* narrow_unfold for types that unfold.h does not support. */
+static void unfold_by_conversion(const pack_head *head, int64_t first, int64_t last, float *out)
 {
     const float *scales = (const float *)(const void *)((const char *)head + head->scales);
     const float *zeros = head->zeros == 0 ? NULL : (const float *)(const void *)((const char *)head + head->zeros);
@@ -526,8 +533,9 @@ void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out)
     float rest[LANES];
     unfold_codes codes;
 
+    INLAY_CHECK(first % LANES == 0 && first <= last && last <= ((const pack_head *)pack)->count);
     if (!narrow_codes(pack, &codes)) {
-        unfold_odd(pack, first, last, out);
+        unfold_by_conversion(pack, first, last, out);
         return;
     }
     unfold_of_cpu()->unfold(&codes, first, whole, out);
@@ -570,7 +578,7 @@ uint64_t narrow_pack_bytes(const void *pack)
     return ((const pack_head *)pack)->bytes;
 }
 
-void narrow_destroy(struct narrow *narrow)
+void narrow_destroy(struct low_bit_constant *narrow)
 {
     free(narrow);
 }

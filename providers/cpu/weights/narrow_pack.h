@@ -1,35 +1,40 @@
-/* narrow_pack.h - what a narrow constant (narrow.h) is made of, and its packs: for narrow.c and narrow_pack.c. */
+/* narrow_pack.h - the source of a low-bit constant (narrow.h), and its packs. For narrow.c, narrow_pack.c and
+ * recurrent.c.
+ *
+ * A pack holds the elements with as many bits as in the file, in the order of a kernel's layout; for each 16 elements
+ * the index of a vector of scales and zero points; and each different vector once. The order is found by reordering the
+ * element numbers with the code that reorders floats, so that every layout works that is a permutation. Elements of 4
+ * and 8 bits are stored as codes, for which unfold.h has vectorised kernels. */
 #ifndef CPU_NARROW_PACK_H
 #define CPU_NARROW_PACK_H
 #include "weights/narrow.h"
 #include "weights/unfold.h"
 
-enum { NARROW_TURNS = 3 }; /* views that are looked through */
+enum { NARROW_TURNS = 3 }; /* most views between the DequantizeLinear and a reader */
 
-/* What a constant is made of. Elements of `q` count as the DequantizeLinear has them; views move them. */
-struct narrow {
+/* The source of a constant. Element numbers are those of the DequantizeLinear's input; transposes permute them. */
+struct low_bit_constant {
     inlay_dtype dtype;
-    uint32_t q, scale, zero; /* constants of the region; INLAY_NONE: there are no zero points */
-    uint32_t maker;          /* the op */
-    int64_t count, scales;
-    int64_t inner, size, block; /* the axis: elements of it lie `inner` apart; block: of it, for each scale */
-    bool single;                /* one scale for all */
+    uint32_t q, scale, zero;    /* constants of the region; zero: INLAY_NONE = all zero points are 0 */
+    uint32_t maker;             /* the DequantizeLinear, as an op */
+    int64_t count, scales;      /* elements of q and of scale */
+    int64_t inner, size, block; /* the axis of the scales: its stride and size, and its elements per scale */
+    bool single;                /* one scale for all elements */
     uint32_t turn_count;
-    uint32_t turns[NARROW_TURNS]; /* transposes, as ops */
+    uint32_t turns[NARROW_TURNS]; /* Transposes, as ops */
 };
 
-/* Matrices of recurrent layers in panels (recurrent.c): is that the layout; words from their order in the file into it.
- */
+/* The layout of a recurrent layer's matrices (recurrent.c): is md this layout? And copies 32-bit words into it. */
 bool recurrent_is_pack(const memory_desc *md);
 void recurrent_lay(const memory_desc *md, const int32_t *from, int32_t *to);
 
-/* The loops over codes that this process uses; NULL: there are none, and no pack has codes. */
+/* The kernels over codes for this CPU; NULL: none, and no pack holds codes. */
 const unfold_kernel *unfold_of_cpu(void);
-/* The codes of a pack, which stays as long as they are read; false: unfold.h has no loops for their type. */
+/* The codes of a pack, which must outlive them. false: the pack has a type for which unfold.h has no kernel. */
 bool narrow_codes(const void *pack, unfold_codes *out);
-/* Bytes of a pack. */
+/* The size of a pack in bytes. */
 uint64_t narrow_pack_bytes(const void *pack);
-/* The step that makes floats of a pack: args: the pack, floats. */
+/* cpu_native.run of the step that dequantizes a pack; args: the pack, the floats. */
 inlay_status narrow_run_unfold(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                uint32_t threads);
 #endif

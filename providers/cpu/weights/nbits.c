@@ -1,17 +1,18 @@
-/* The loops of products by packed weights (nbits.h), written once over vectors. */
+/* The kernels of nbits.h for one instruction set, written in terms of simd/vec.h. */
 #include "weights/nbits_block.h"
+#include "inlay/check.h"
 #include "simd/vec_words.h"
 #include <float.h>
 
 enum {
     VECTORS = NBITS_COLUMNS / VEC_LANES,
-    RUN = NBITS_PARTS, /* parts that are added one after the other */
+    RUN = NBITS_PARTS, /* parts in one chain of additions */
     TOP_FINE = 32639,  /* the largest integer of two limbs: 256 * 127 + 127 */
-    AHEAD = 3072       /* bytes of weights that are fetched ahead: their stream is what a row waits for */
+    AHEAD = 3072       /* prefetch distance in bytes of weights: reading them bounds the speed of a single row */
 };
-#define LEAST_TOP 1e-30f /* of a part that has a factor */
+#define LEAST_TOP 1e-30f /* the smallest maximum of a part that gets a factor; smaller parts use floats */
 
-/* Sums of many parts are added up in runs, so that chains of additions stay short. */
+/* Adds the sums of a run to the totals. Chains of additions stay short, which bounds the rounding error. */
 VEC_INLINE void end_run(vec total[][VECTORS], vec sum[][VECTORS], int rows)
 {
     VEC_UNROLL
@@ -24,20 +25,20 @@ VEC_INLINE void end_run(vec total[][VECTORS], vec sum[][VECTORS], int rows)
     }
 }
 
-VEC_INLINE void store_tile(const nbits_tile *t, vec total[][VECTORS], vec sum[][VECTORS], int rows)
+VEC_INLINE void store_tile(const nbits_tile *tile, vec total[][VECTORS], vec sum[][VECTORS], int rows)
 {
     VEC_UNROLL
     for (int r = 0; r < rows; r++) {
         VEC_UNROLL
         for (int v = 0; v < VECTORS; v++)
-            vec_store_some(t->c + r * t->c_row + v * VEC_LANES, vec_first(t->columns - v * VEC_LANES),
+            vec_store_some(tile->c + r * tile->c_row + v * VEC_LANES, vec_first(tile->columns - v * VEC_LANES),
                            vec_add(total[r][v], sum[r][v]));
     }
 }
 
 /* ------------------------------------------------------------------ floats */
 
-/* What vec_pick looks up for weights of which `zero` is taken away. */
+/* The table of vec_pick: the values of the codes minus `zero`. */
 static inline void make_table(int bits, float zero, float *table)
 {
     for (int i = 0; i < 16; i++)
@@ -51,19 +52,20 @@ VEC_INLINE vec weight_of(vint w, int shift, int bits, const float *table)
     return vec_pick(w, shift, bits, table);
 }
 
-/* Elements of a row in the order of the bits of a word; four sums, since one addition waits for the other. */
-VEC_INLINE void exact_tile(const nbits_tile *t, int bits, int rows, bool zeros)
+/* Multiplies in the order of the bits of a word. With few rows there are up to four sums per row, to hide the latency
+ * of additions. */
+VEC_INLINE void exact_tile(const nbits_tile *tile, int bits, int rows, bool zeros)
 {
     enum { SUMS = 4 };
-    const nbits_shape *shape = t->shape;
+    const nbits_shape *shape = tile->shape;
     const int chains = rows == 1 ? SUMS : rows == 2 ? 2 : 1, words = 32 / bits;
     const int64_t parts = shape->padded / shape->part;
-    const uint8_t *weights = t->weights;
+    const uint8_t *weights = tile->weights;
     int64_t done = 0, k = 0;
     float table[16];
     vec sum[NBITS_ROWS][VECTORS], total[NBITS_ROWS][VECTORS];
 
-    make_table(bits, zeros ? 0 : t->zero, table);
+    make_table(bits, zeros ? 0 : tile->zero, table);
     VEC_UNROLL
     for (int r = 0; r < rows; r++) {
         VEC_UNROLL
@@ -71,13 +73,13 @@ VEC_INLINE void exact_tile(const nbits_tile *t, int bits, int rows, bool zeros)
             sum[r][v] = total[r][v] = vec_zero();
     }
     for (int64_t b = 0; b < shape->blocks; b++) {
-        const float *scales = t->scales + b * NBITS_COLUMNS;
+        const float *scales = tile->scales + b * NBITS_COLUMNS;
 
         for (int64_t p = 0; p < parts; p++) {
             VEC_UNROLL
             for (int v = 0; v < VECTORS; v++) {
                 const vec scale = vec_load(scales + v * VEC_LANES);
-                const vec zero = zeros ? vec_load(t->zeros + b * NBITS_COLUMNS + v * VEC_LANES) : vec_zero();
+                const vec zero = zeros ? vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES) : vec_zero();
                 vec part[NBITS_ROWS][SUMS];
 
                 VEC_UNROLL
@@ -88,7 +90,7 @@ VEC_INLINE void exact_tile(const nbits_tile *t, int bits, int rows, bool zeros)
                 }
                 for (uint32_t i = 0; i < shape->part; i += (uint32_t)words) {
                     const vint word = vint_load(weights + i * NBITS_COLUMNS * (uint32_t)bits / 8 + v * VEC_LANES * 4);
-                    const float *a = t->a + k + i;
+                    const float *a = tile->a + k + i;
 
                     VEC_UNROLL
                     for (int e = 0; e < words; e++) {
@@ -97,7 +99,7 @@ VEC_INLINE void exact_tile(const nbits_tile *t, int bits, int rows, bool zeros)
                         x = zeros ? vec_sub(x, zero) : x;
                         VEC_UNROLL
                         for (int r = 0; r < rows; r++)
-                            part[r][e % chains] = vec_fma(x, vec_set(a[r * t->a_row + e]), part[r][e % chains]);
+                            part[r][e % chains] = vec_fma(x, vec_set(a[r * tile->a_row + e]), part[r][e % chains]);
                     }
                 }
                 VEC_UNROLL
@@ -117,53 +119,55 @@ VEC_INLINE void exact_tile(const nbits_tile *t, int bits, int rows, bool zeros)
                 end_run(total, sum, rows);
         }
     }
-    store_tile(t, total, sum, rows);
+    store_tile(tile, total, sum, rows);
 }
 
 #define BY_ROWS(function, ...)                                                                                         \
-    switch (t->rows) {                                                                                                 \
+    switch (tile->rows) {                                                                                              \
     case 1:                                                                                                            \
-        function(t, __VA_ARGS__, 1, zeros);                                                                            \
+        function(tile, __VA_ARGS__, 1, zeros);                                                                         \
         break;                                                                                                         \
     case 2:                                                                                                            \
-        function(t, __VA_ARGS__, 2, zeros);                                                                            \
+        function(tile, __VA_ARGS__, 2, zeros);                                                                         \
         break;                                                                                                         \
     case 3:                                                                                                            \
-        function(t, __VA_ARGS__, 3, zeros);                                                                            \
+        function(tile, __VA_ARGS__, 3, zeros);                                                                         \
         break;                                                                                                         \
     default:                                                                                                           \
-        function(t, __VA_ARGS__, 4, zeros);                                                                            \
+        function(tile, __VA_ARGS__, 4, zeros);                                                                         \
     }
 #define BY_BITS(name, function, BY_ROWS)                                                                               \
-    static void name(const nbits_tile *t)                                                                              \
+    static void name(const nbits_tile *tile)                                                                           \
     {                                                                                                                  \
-        if (t->shape->bits == 4 && t->zeros == NULL) {                                                                 \
+        INLAY_CHECK(tile->rows >= 1 && tile->rows <= NBITS_ROWS && tile->columns >= 1 &&                               \
+                    tile->columns <= NBITS_COLUMNS);                                                                   \
+        if (tile->shape->bits == 4 && tile->zeros == NULL) {                                                           \
             const bool zeros = false;                                                                                  \
             BY_ROWS(function, 4)                                                                                       \
-        } else if (t->shape->bits == 4) {                                                                              \
+        } else if (tile->shape->bits == 4) {                                                                           \
             const bool zeros = true;                                                                                   \
             BY_ROWS(function, 4)                                                                                       \
-        } else if (t->shape->bits == 8) {                                                                              \
-            const bool zeros = t->zeros != NULL;                                                                       \
+        } else if (tile->shape->bits == 8) {                                                                           \
+            const bool zeros = tile->zeros != NULL;                                                                    \
             BY_ROWS(function, 8)                                                                                       \
         } else {                                                                                                       \
-            const bool zeros = t->zeros != NULL;                                                                       \
+            const bool zeros = tile->zeros != NULL;                                                                    \
             BY_ROWS(function, 2)                                                                                       \
         }                                                                                                              \
     }
 
 BY_BITS(exact, exact_tile, BY_ROWS)
 
-/* Weight e of each word. */
+/* Dequantizes weight e of each word. */
 VEC_INLINE void unfold_one(vint word, int e, int bits, const float *table, vec zero, vec scale, float *to)
 {
     vec_store(to, vec_mul(vec_sub(weight_of(word, e % 4 * 8 + e / 4 * bits, bits, table), zero), scale));
 }
 
-/* (q - zero) * scale, rounded as DequantizeLinear does. */
-VEC_INLINE void unfold_bits(const nbits_tile *t, int bits, float *out, int64_t out_row)
+/* (q - zero) * scale, rounded after each operation, as DequantizeLinear does. */
+VEC_INLINE void unfold_bits(const nbits_tile *tile, int bits, float *out, int64_t out_row)
 {
-    const nbits_shape *shape = t->shape;
+    const nbits_shape *shape = tile->shape;
     const int words = 32 / bits;
     float table[16];
 
@@ -171,14 +175,14 @@ VEC_INLINE void unfold_bits(const nbits_tile *t, int bits, float *out, int64_t o
     for (int64_t b = 0; b < shape->blocks; b++) {
         const int64_t begin = b * shape->block,
                       last = begin + shape->block < shape->k ? begin + shape->block : shape->k;
-        const uint8_t *weights = t->weights + b * shape->padded / words * NBITS_COLUMNS * 4;
+        const uint8_t *weights = tile->weights + b * shape->padded / words * NBITS_COLUMNS * 4;
 
         for (int64_t k = begin; k < last; k += words, weights += NBITS_COLUMNS * 4) {
             VEC_UNROLL
             for (int v = 0; v < VECTORS; v++) {
-                const vec scale = vec_load(t->scales + b * NBITS_COLUMNS + v * VEC_LANES);
-                const vec zero =
-                    t->zeros != NULL ? vec_load(t->zeros + b * NBITS_COLUMNS + v * VEC_LANES) : vec_set(t->zero);
+                const vec scale = vec_load(tile->scales + b * NBITS_COLUMNS + v * VEC_LANES);
+                const vec zero = tile->zeros != NULL ? vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES)
+                                                     : vec_set(tile->zero);
                 const vint word = vint_load(weights + v * VEC_LANES * 4);
 
                 float *const to = out + k * out_row + v * VEC_LANES;
@@ -199,14 +203,14 @@ VEC_INLINE void unfold_bits(const nbits_tile *t, int bits, float *out, int64_t o
     }
 }
 
-static void unfold(const nbits_tile *t, float *out, int64_t out_row)
+static void unfold(const nbits_tile *tile, float *out, int64_t out_row)
 {
-    if (t->shape->bits == 4)
-        unfold_bits(t, 4, out, out_row);
-    else if (t->shape->bits == 8)
-        unfold_bits(t, 8, out, out_row);
+    if (tile->shape->bits == 4)
+        unfold_bits(tile, 4, out, out_row);
+    else if (tile->shape->bits == 8)
+        unfold_bits(tile, 8, out, out_row);
     else
-        unfold_bits(t, 2, out, out_row);
+        unfold_bits(tile, 2, out, out_row);
 }
 
 /* ------------------------------------------------------------------ integers */
@@ -217,7 +221,7 @@ typedef int16_t words __attribute__((vector_size(VEC_LANES * 2)));
 typedef uint64_t quads __attribute__((vector_size(VEC_LANES * 2)));
 typedef int8_t bytes __attribute__((vector_size(VEC_LANES)));
 
-/* Of k, k + 2, k + 1 and k + 3: two words that meet two of weights. */
+/* Stores 16-bit words in the order k, k + 2, k + 1, k + 3: each two meet two words of weights. */
 VEC_INLINE void store_words(vint q, int8_t *out)
 {
     quads w = (quads) __builtin_convertvector(q, words);
@@ -236,9 +240,9 @@ VEC_INLINE void store_bytes(vint q, int8_t flip, int8_t *out)
 }
 #endif
 
-/* A vector of a part's integers, as a tile reads them (bytes of the higher limb, then those of the lower one, or
- * words), or a block (bytes that are 128 more, or words). */
-VEC_INLINE void lay_out(vint q, int part, nbits_mode mode, bool blocks, int8_t *out, int i)
+/* Stores a vector of a part's integers in the layout of a tile (the bytes of the high limb, then of the low limb; or
+ * words) or of a weight block (bytes plus 128; or words). */
+VEC_INLINE void store_integers(vint q, int part, nbits_mode mode, bool blocks, int8_t *out, int i)
 {
 #ifdef INTS_BYTES
     if (!blocks || mode == NBITS_BYTE) {
@@ -254,7 +258,8 @@ VEC_INLINE void lay_out(vint q, int part, nbits_mode mode, bool blocks, int8_t *
     store_words(q, out + 2 * i);
 }
 
-/* Sums over i of q[i] q[i + 1] for even i of each first four of eight, modulo 2^32: what a block has too much. */
+/* The sum of q[i] * q[i + 1] modulo 2^32, over even i in the first four of each eight: the excess of a weight block's
+ * sum (see nbits_block.c). */
 VEC_INLINE vint pairs_of(vint q)
 {
     typedef uint64_t pairs __attribute__((vector_size(VEC_LANES * 4)));
@@ -283,6 +288,7 @@ static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const 
     const int32_t less = zero == NULL ? 0 : (int32_t)*zero, middle = 1 << (shape->bits - 1);
     const float most = mode == NBITS_FINE ? TOP_FINE : 127;
 
+    INLAY_CHECK(part % VEC_LANES == 0);
     for (int64_t p = 0; p < parts; p++, a += part) {
         int8_t *limbs = row->limbs + p * row->limbs_part;
         vec tops = vec_zero(), sums = vec_zero();
@@ -303,9 +309,9 @@ static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const 
             sums = vec_add(sums, x);
             if (blocks && mode == NBITS_FINE)
                 pairs = (vint)((unsigned_words)pairs + (unsigned_words)pairs_of(q));
-            lay_out(q, part, mode, blocks, limbs, i);
+            store_integers(q, part, mode, blocks, limbs, i);
         }
-        exact_sum = vec_sum(sums); /* of less than 2^24; NaN where one is */
+        exact_sum = vec_sum(sums); /* exact, since it is below 2^24; NaN if an element is NaN */
         if (exact_sum != exact_sum)
             return false;
         sum = (int32_t)exact_sum;
@@ -330,7 +336,7 @@ static bool prepare(const nbits_shape *shape, nbits_mode mode, const float *zero
     return fits;
 }
 
-/* Weights of four k, one in each byte of a word; or, of words, those of k and k + 2 for each half of the four. */
+/* Expands weights: four k as the bytes of a word (DOTS = 1), or k and k + 2 as two words (DOTS = 2). */
 #ifdef INTS_BYTES
 enum { DOTS = 1 };
 #else
@@ -353,7 +359,7 @@ VEC_INLINE int32_t four(const int8_t *p)
     return x;
 }
 
-/* One part: groups of four k of `count` words, by one row. */
+/* The dot product of one part, `groups` groups of four k, by one row. */
 VEC_INLINE vint dot_part(const vint *u, int groups, nbits_mode mode, const int8_t *limbs, int32_t first)
 {
 #ifdef INTS_BYTES
@@ -379,12 +385,12 @@ VEC_INLINE vint dot_part(const vint *u, int groups, nbits_mode mode, const int8_
 #endif
 }
 
-VEC_INLINE void limb_tile(const nbits_tile *t, nbits_mode mode, int bits, int part, int rows, bool zeros)
+VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int part, int rows, bool zeros)
 {
-    const nbits_shape *shape = t->shape;
-    const int groups = part / 4, per = 8 / bits; /* per: groups of four in a word */
+    const nbits_shape *shape = tile->shape;
+    const int groups = part / 4, per = 8 / bits; /* groups of four k in a part, and in a word */
     const int64_t parts = shape->padded / part, all = shape->blocks * parts;
-    const uint8_t *weights = t->weights;
+    const uint8_t *weights = tile->weights;
     vec sum[NBITS_ROWS][VECTORS], total[NBITS_ROWS][VECTORS];
     int64_t done = 0;
 
@@ -395,7 +401,7 @@ VEC_INLINE void limb_tile(const nbits_tile *t, nbits_mode mode, int bits, int pa
             sum[r][v] = total[r][v] = vec_zero();
     }
     for (int64_t b = 0; b < shape->blocks; b++) {
-        const float *scales = t->scales + b * NBITS_COLUMNS;
+        const float *scales = tile->scales + b * NBITS_COLUMNS;
 
         for (int64_t p = 0; p < parts; p++) {
             VEC_UNROLL
@@ -404,7 +410,7 @@ VEC_INLINE void limb_tile(const nbits_tile *t, nbits_mode mode, int bits, int pa
                 vint u[8 * DOTS], taken = { 0 };
 
                 if (zeros)
-                    taken = __builtin_convertvector(vec_load(t->zeros + b * NBITS_COLUMNS + v * VEC_LANES), vint);
+                    taken = __builtin_convertvector(vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES), vint);
                 VEC_UNROLL
                 for (int g = 0; g < groups; g++) {
                     const vint word = vint_load(weights + g / per * NBITS_COLUMNS * 4 + v * VEC_LANES * 4);
@@ -416,12 +422,12 @@ VEC_INLINE void limb_tile(const nbits_tile *t, nbits_mode mode, int bits, int pa
                 VEC_UNROLL
                 for (int r = 0; r < rows; r++) {
                     const int64_t at = r * all + done;
-                    const int8_t *limbs = t->limbs + r * t->limbs_row + done * t->limbs_part;
-                    vint dot = dot_part(u, groups, mode, limbs, zeros ? 0 : t->sums[at]);
+                    const int8_t *limbs = tile->limbs + r * tile->limbs_row + done * tile->limbs_part;
+                    vint dot = dot_part(u, groups, mode, limbs, zeros ? 0 : tile->sums[at]);
 
                     if (zeros)
-                        dot -= taken * vint_set(t->sums[at]);
-                    sum[r][v] = vec_fma(vec_mul(vec_of(dot), vec_set(t->factors[at])), scale, sum[r][v]);
+                        dot -= taken * vint_set(tile->sums[at]);
+                    sum[r][v] = vec_fma(vec_mul(vec_of(dot), vec_set(tile->factors[at])), scale, sum[r][v]);
                 }
             }
             for (int i = 0; rows == 1 && i < part * bits / 32; i++)
@@ -431,23 +437,23 @@ VEC_INLINE void limb_tile(const nbits_tile *t, nbits_mode mode, int bits, int pa
                 end_run(total, sum, rows);
         }
     }
-    store_tile(t, total, sum, rows);
+    store_tile(tile, total, sum, rows);
 }
 
-VEC_INLINE void fine_tile(const nbits_tile *t, int bits, int rows, bool zeros)
+VEC_INLINE void fine_tile(const nbits_tile *tile, int bits, int rows, bool zeros)
 {
-    if (t->shape->part == 32)
-        limb_tile(t, NBITS_FINE, bits, 32, rows, zeros);
+    if (tile->shape->part == 32)
+        limb_tile(tile, NBITS_FINE, bits, 32, rows, zeros);
     else
-        limb_tile(t, NBITS_FINE, bits, 16, rows, zeros);
+        limb_tile(tile, NBITS_FINE, bits, 16, rows, zeros);
 }
 
-VEC_INLINE void byte_tile(const nbits_tile *t, int bits, int rows, bool zeros)
+VEC_INLINE void byte_tile(const nbits_tile *tile, int bits, int rows, bool zeros)
 {
-    if (t->shape->part == 32)
-        limb_tile(t, NBITS_BYTE, bits, 32, rows, zeros);
+    if (tile->shape->part == 32)
+        limb_tile(tile, NBITS_BYTE, bits, 32, rows, zeros);
     else
-        limb_tile(t, NBITS_BYTE, bits, 16, rows, zeros);
+        limb_tile(tile, NBITS_BYTE, bits, 16, rows, zeros);
 }
 
 BY_BITS(fine, fine_tile, BY_ROWS)

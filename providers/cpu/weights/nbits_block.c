@@ -1,20 +1,21 @@
-/* Rows by blocks of panels of packed weights, see nbits.h: weights are spread once for all rows, a word of activations
- * is read once for all panels.
+/* Kernels over weight blocks, see nbits.h: weights are expanded once for all rows, and a word of activations is loaded
+ * once for all panels.
  *
- * With 8 bits, activations are 128 more than they are, unsigned, and weights have the middle of their range taken away:
- * what the 128 add is one number for each part of a column. With 16 bits, each other four of k have one product for
- * two:
+ * With 8 bits, activations are stored unsigned, plus 128, and the middle of their range is subtracted from weights. The
+ * contribution of the 128 is one number for each part of a column. With 16 bits, every other group of four k uses one
+ * multiplication for two products (Winograd's inner product):
  *     (a0 + w1) (a1 + w0) = a0 w0 + a1 w1 + a0 a1 + w0 w1
- * where a0 a1 is one number for each part of a row, w0 w1 for each part of a column. Additions have units of their own
- * beside those that multiply; were all products made so, there would be too many of them. Sums wrap around and end
- * within 32 bits, so all of it is exact. */
+ * where a0 a1 is one number for each part of a row, w0 w1 for each part of a column. Additions run in other execution
+ * units than multiplications; if all groups were computed so, additions would be the bottleneck. Sums wrap around, but
+ * the final result fits into 32 bits, so it is exact. */
 #include "weights/nbits_block.h"
+#include "inlay/check.h"
 #include "simd/vec_words.h"
 
 typedef uint8_t chars __attribute__((vector_size(VEC_LANES * 4)));
 typedef uint16_t shorts __attribute__((vector_size(VEC_LANES * 4)));
 
-enum { ROWS = NBITS_ROWS, BESIDE = NBITS_BESIDE, SIZE = sizeof(vint), NEXT = BESIDE * SIZE }; /* of weights of four k */
+enum { ROWS = NBITS_ROWS, BESIDE = NBITS_BESIDE, SIZE = sizeof(vint), NEXT = BESIDE * SIZE }; /* bytes of four k */
 
 VEC_INLINE vint vint_store(void *p, vint v)
 {
@@ -30,7 +31,8 @@ VEC_INLINE vint word_at(const int8_t *p)
     return vint_hold(vint_set(x));
 }
 
-/* Weights of four k, a byte each, less the middle; or words of k and k + 2, from `odd` = 1 on of k + 1 and k + 3. */
+/* Weights minus the middle of their range: of four k as bytes; or of k and k + 2 (odd = 0), or k + 1 and k + 3 (odd =
+ * 1), as words. */
 VEC_INLINE vint bytes_of(vint w, int bits, uint32_t shift)
 {
     const vint x = (vint)((unsigned_words)w >> shift & ((1u << bits) - 1) * 0x01010101u);
@@ -45,15 +47,16 @@ VEC_INLINE vint words_of(vint w, int bits, uint32_t shift, int odd)
     return (vint)((shorts)x - (uint16_t)(1u << (bits - 1)));
 }
 
-VEC_INLINE void spread_bits(const nbits_tile *t, nbits_mode mode, int bits, int64_t first, int64_t parts, int at,
+VEC_INLINE void spread_bits(const nbits_tile *tile, nbits_mode mode, int bits, int64_t first, int64_t parts, int at,
                             int8_t *out, int32_t *starts)
 {
-    const nbits_shape *shape = t->shape;
+    const nbits_shape *shape = tile->shape;
     const int part = (int)shape->part, per = 8 / bits, part_bytes = part * NBITS_COLUMNS * bits / 8;
     const int64_t all = nbits_parts(shape), of_block = shape->padded / part;
-    const int64_t panels = first + parts < all ? 0 : BESIDE - 1; /* what comes next is the next parts, or panels */
-    const uint8_t *weights = t->weights + first * part_bytes, *ahead = weights + (parts + panels * all) * part_bytes;
-    const float *scales = t->scales + (first + parts + panels * all) / of_block * NBITS_COLUMNS;
+    const int64_t panels =
+        first + parts < all ? 0 : BESIDE - 1; /* to skip: prefetch the next parts, or the next block */
+    const uint8_t *weights = tile->weights + first * part_bytes, *ahead = weights + (parts + panels * all) * part_bytes;
+    const float *scales = tile->scales + (first + parts + panels * all) / of_block * NBITS_COLUMNS;
 
     out += at * SIZE;
     for (int64_t p = 0; p < parts; p++) {
@@ -86,17 +89,18 @@ VEC_INLINE void spread_bits(const nbits_tile *t, nbits_mode mode, int bits, int6
     }
 }
 
-void KERNEL(nbits_spread)(const nbits_tile *t, nbits_mode mode, int64_t first, int64_t parts, int at, void *out,
+void KERNEL(nbits_spread)(const nbits_tile *tile, nbits_mode mode, int64_t first, int64_t parts, int at, void *out,
                           int32_t *starts)
 {
 #define WAYS(bits)                                                                                                     \
     if (mode == NBITS_BYTE)                                                                                            \
-        spread_bits(t, NBITS_BYTE, bits, first, parts, at, out, starts);                                               \
+        spread_bits(tile, NBITS_BYTE, bits, first, parts, at, out, starts);                                            \
     else                                                                                                               \
-        spread_bits(t, NBITS_FINE, bits, first, parts, at, out, starts);
-    if (t->shape->bits == 4) {
+        spread_bits(tile, NBITS_FINE, bits, first, parts, at, out, starts);
+    INLAY_CHECK(at >= 0 && at < NBITS_BESIDE && parts <= NBITS_PARTS && first + parts <= nbits_parts(tile->shape));
+    if (tile->shape->bits == 4) {
         WAYS(4)
-    } else if (t->shape->bits == 8) {
+    } else if (tile->shape->bits == 8) {
         WAYS(8)
     } else {
         WAYS(2)
@@ -111,7 +115,7 @@ VEC_INLINE void load_words(const int8_t *weights, vint x[BESIDE])
         x[v] = vint_hold(vint_load(weights + v * SIZE));
 }
 
-/* acc += eight k of rows at a by weights at weights. */
+/* acc += the rows at a[r] + at by weights, for eight k. */
 VEC_INLINE void add_bytes(const int8_t *const *a, int64_t at, const int8_t *weights, vint acc[ROWS][BESIDE])
 {
     VEC_UNROLL
@@ -158,23 +162,23 @@ VEC_INLINE void add_words(const int8_t *const *a, int64_t at, const int8_t *weig
     }
 }
 
-VEC_INLINE void block(const nbits_weight_block *b, nbits_mode mode, bool zeros)
+VEC_INLINE void multiply_block(const nbits_weight_block *block, nbits_mode mode, bool zeros)
 {
-    const nbits_tile *t = &b->tile;
-    const nbits_shape *shape = t->shape;
+    const nbits_tile *tile = &block->tile;
+    const nbits_shape *shape = tile->shape;
     const int part = (int)shape->part;
     const int64_t all = nbits_parts(shape), of_block = shape->padded / part, next = shape->blocks * NBITS_COLUMNS;
-    const int64_t panels = (t->columns + NBITS_COLUMNS - 1) / NBITS_COLUMNS;
-    const int8_t *weights = b->weights, *a[ROWS];
+    const int64_t panels = (tile->columns + NBITS_COLUMNS - 1) / NBITS_COLUMNS;
+    const int8_t *weights = block->weights, *a[ROWS];
     int64_t row[ROWS], panel[BESIDE];
-    int64_t at = b->first / of_block * NBITS_COLUMNS,
-            left = of_block - b->first % of_block; /* parts of the block of k */
+    int64_t at = block->first / of_block * NBITS_COLUMNS,
+            left = of_block - block->first % of_block; /* parts of the block of k */
     vec sum[ROWS][BESIDE];
 
     VEC_UNROLL
-    for (int r = 0; r < ROWS; r++) { /* rows and panels that are not there are the last ones again */
-        row[r] = (r < t->rows ? r : t->rows - 1) * all;
-        a[r] = t->limbs + (r < t->rows ? r : t->rows - 1) * t->limbs_row + b->first * (int)mode * part;
+    for (int r = 0; r < ROWS; r++) { /* missing rows and panels repeat the last one */
+        row[r] = (r < tile->rows ? r : tile->rows - 1) * all;
+        a[r] = tile->limbs + (r < tile->rows ? r : tile->rows - 1) * tile->limbs_row + block->first * (int)mode * part;
         VEC_UNROLL
         for (int v = 0; v < BESIDE; v++)
             sum[r][v] = vec_zero();
@@ -182,12 +186,12 @@ VEC_INLINE void block(const nbits_weight_block *b, nbits_mode mode, bool zeros)
     VEC_UNROLL
     for (int v = 0; v < BESIDE; v++)
         panel[v] = (v < panels ? v : panels - 1) * next;
-    for (int64_t p = 0; p < b->parts; p++) {
+    for (int64_t p = 0; p < block->parts; p++) {
         vint acc[ROWS][BESIDE];
 
         VEC_UNROLL
         for (int v = 0; v < BESIDE; v++) {
-            const vint start = vint_load(b->w_starts + (p * BESIDE + v) * NBITS_COLUMNS);
+            const vint start = vint_load(block->w_starts + (p * BESIDE + v) * NBITS_COLUMNS);
 
             VEC_UNROLL
             for (int r = 0; r < ROWS; r++)
@@ -201,18 +205,18 @@ VEC_INLINE void block(const nbits_weight_block *b, nbits_mode mode, bool zeros)
         }
         VEC_UNROLL
         for (int r = 0; r < ROWS; r++) {
-            const int64_t of_row = row[r] + b->first + p;
-            const unsigned_words start = (unsigned_words)vint_set(b->starts[of_row]);
-            const vec factor = vec_set(t->factors[of_row]);
+            const int64_t of_row = row[r] + block->first + p;
+            const unsigned_words start = (unsigned_words)vint_set(block->starts[of_row]);
+            const vec factor = vec_set(tile->factors[of_row]);
 
             VEC_UNROLL
             for (int v = 0; v < BESIDE; v++) {
                 vint dot = (vint)((unsigned_words)acc[r][v] + start);
 
                 if (zeros)
-                    dot -=
-                        __builtin_convertvector(vec_load(t->zeros + panel[v] + at), vint) * vint_set(t->sums[of_row]);
-                sum[r][v] = vec_fma(vec_mul(vec_of(dot), factor), vec_load(t->scales + panel[v] + at), sum[r][v]);
+                    dot -= __builtin_convertvector(vec_load(tile->zeros + panel[v] + at), vint) *
+                           vint_set(tile->sums[of_row]);
+                sum[r][v] = vec_fma(vec_mul(vec_of(dot), factor), vec_load(tile->scales + panel[v] + at), sum[r][v]);
             }
         }
         if (--left == 0) {
@@ -222,21 +226,24 @@ VEC_INLINE void block(const nbits_weight_block *b, nbits_mode mode, bool zeros)
     }
     VEC_UNROLL
     for (int r = 0; r < ROWS; r++) {
-        float *c = t->c + r * t->c_row;
+        float *c = tile->c + r * tile->c_row;
 
         VEC_UNROLL
         for (int v = 0; v < BESIDE; v++, c += NBITS_COLUMNS) {
-            const vmask some = vec_first(r < t->rows ? t->columns - v * NBITS_COLUMNS : 0);
+            const vmask some = vec_first(r < tile->rows ? tile->columns - v * NBITS_COLUMNS : 0);
 
-            vec_store_some(c, some, vec_add(b->first == 0 ? vec_zero() : vec_load_some(some, c), sum[r][v]));
+            vec_store_some(c, some, vec_add(block->first == 0 ? vec_zero() : vec_load_some(some, c), sum[r][v]));
         }
     }
 }
 
-void KERNEL(nbits_block)(const nbits_weight_block *b, nbits_mode mode)
+void KERNEL(nbits_block)(const nbits_weight_block *block, nbits_mode mode)
 {
-    if (b->tile.zeros != NULL)
-        mode == NBITS_BYTE ? block(b, NBITS_BYTE, true) : block(b, NBITS_FINE, true);
+    INLAY_CHECK(block->tile.rows >= 1 && block->tile.rows <= NBITS_ROWS);
+    INLAY_CHECK(block->tile.columns >= 1 && block->tile.columns <= NBITS_BESIDE * NBITS_COLUMNS);
+    INLAY_CHECK(block->parts >= 1 && block->first % NBITS_PARTS + block->parts <= NBITS_PARTS);
+    if (block->tile.zeros != NULL)
+        mode == NBITS_BYTE ? multiply_block(block, NBITS_BYTE, true) : multiply_block(block, NBITS_FINE, true);
     else
-        mode == NBITS_BYTE ? block(b, NBITS_BYTE, false) : block(b, NBITS_FINE, false);
+        mode == NBITS_BYTE ? multiply_block(block, NBITS_BYTE, false) : multiply_block(block, NBITS_FINE, false);
 }

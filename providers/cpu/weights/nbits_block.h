@@ -1,5 +1,5 @@
-/* nbits_block.h - rows by blocks of panels (nbits.h), of levels whose instructions multiply bytes and words: nbits.c
- * puts them into the kernel. */
+/* nbits_block.h - kernels over weight blocks (nbits.h), for CPUs with dot products of bytes and of 16-bit words.
+ * nbits.c puts them into the kernel table. */
 #ifndef CPU_NBITS_BLOCK_H
 #define CPU_NBITS_BLOCK_H
 #include "weights/nbits.h"

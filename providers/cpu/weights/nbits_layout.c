@@ -1,4 +1,4 @@
-/* Layouts of packs of weights of a few bits, and the packs. */
+/* The layouts of packed n-bit weights: opaque to the library, with the shape in dims. Packs constants into them. */
 #include "weights/nbits_weights.h"
 #include "simd/optional.h"
 
@@ -55,7 +55,9 @@ void nbits_pack(const cpu_state *state, const void *source, const memory_desc *m
     const int64_t *d = md->dims;
     pack_call call = { .source = { source, d[D_K_STEP], d[D_N_STEP], d[D_SIGNED] != 0 }, .out = out };
 
-    (void)nbits_shape_init(&call.shape, (uint32_t)d[D_BITS], d[D_K], d[D_N], d[D_BLOCK]);
+    const bool valid = nbits_shape_init(&call.shape, (uint32_t)d[D_BITS], d[D_K], d[D_N], d[D_BLOCK]);
+
+    INLAY_CHECK(valid && nbits_is_pack(md) && md->ndims == D_COUNT);
     if (md->opaque == NBITS_WEIGHTS)
         (void)state->host->parallel_for(state->host->ctx, NULL, call.shape.panels, 8, pack_panels, &call);
     else if (md->opaque == NBITS_SCALES)

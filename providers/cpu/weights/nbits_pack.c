@@ -1,5 +1,6 @@
-/* Weights of a few bits as nbits.h lays them. */
+/* Packs n-bit weights into the layout of nbits.h. */
 #include "weights/nbits.h"
+#include "inlay/check.h"
 #include "simd/optional.h"
 #include <string.h>
 
@@ -57,7 +58,7 @@ int32_t nbits_element(const void *data, int64_t i, uint32_t bits, bool is_signed
     return is_signed && x >> (bits - 1) != 0 ? x - (1 << bits) : x;
 }
 
-/* `count` weights of one k from element `first` on, a byte each. */
+/* Unpacks `count` weights of one k, from element `first` on, to one byte each. */
 static void read_row(const nbits_shape *shape, const nbits_source *from, int64_t first, int64_t count, uint8_t *out)
 {
     const uint32_t bits = shape->bits, flip = from->is_signed ? 1u << (bits - 1) : 0;
@@ -71,7 +72,7 @@ static void read_row(const nbits_shape *shape, const nbits_source *from, int64_t
     memset(out + count, 0, (size_t)(NBITS_COLUMNS - count));
 }
 
-/* The words of one step of k: 32 / bits of them from `first` on, of which those beyond `last` are 0. */
+/* Packs 32 / bits values of k from `first` on into one word per column; weights from `last` on are 0. */
 static void pack_words(const nbits_shape *shape, const nbits_source *from, int64_t column, int64_t first, int64_t last,
                        uint8_t *out)
 {
@@ -94,20 +95,20 @@ typedef uint8_t line __attribute__((vector_size(NBITS_COLUMNS)));
 typedef uint64_t pair __attribute__((vector_size(NBITS_COLUMNS)));
 typedef uint32_t words __attribute__((vector_size(NBITS_COLUMNS)));
 
-/* Bytes, or pairs of them, of x and y in turn: of their first half, or the other. */
+/* Interleaves the bytes, or pairs of bytes, of the low or the high halves of x and y. */
 #define LOW_BYTES(x, y) __builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
 #define HIGH_BYTES(x, y) __builtin_shufflevector(x, y, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #define LOW_PAIRS(x, y) __builtin_shufflevector(x, y, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23)
 #define HIGH_PAIRS(x, y) __builtin_shufflevector(x, y, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31)
 
-/* 32 / bits rows, of 4 or 8 bits, of whole bytes and all columns. */
+/* pack_words for 4 or 8 bits, if each row of NBITS_COLUMNS weights begins at a byte and no weight is missing. */
 static void pack_rows(uint32_t bits, const uint8_t *rows, int64_t step, bool flips, uint8_t *out)
 {
     const uint64_t low = UINT64_C(0x0f0f0f0f0f0f0f0f);
     line r[4], made[4];
 
     for (int i = 0; i < 4; i++) {
-        uint64_t x, y; /* rows of k and k + 4: even columns and odd ones */
+        uint64_t x, y; /* rows k and k + 4; their low nibbles are the even columns */
 
         if (bits == 8) {
             memcpy(&r[i], rows + i * step, sizeof r[i]);
@@ -125,14 +126,14 @@ static void pack_rows(uint32_t bits, const uint8_t *rows, int64_t step, bool fli
     memcpy(out, made, sizeof made);
 }
 
-/* Words of weights side by side as words of a panel. */
-static words in_order(words x, uint32_t bits)
+/* Permutes words of consecutive weights into the order of a panel's words. */
+static words to_panel_order(words x, uint32_t bits)
 {
     words made = { 0 };
 
     if (bits == 8)
         return x;
-    if (bits == 4) { /* the first four of a word, then the others, a byte each */
+    if (bits == 4) { /* y: the first four weights of a word, one per byte; z: the others */
         const words y = ((x & 0xffff) | (x & 0xffff) << 8) & 0x00ff00ff, z = (x >> 16 | x >> 16 << 8) & 0x00ff00ff;
 
         return ((y | y << 4) & 0x0f0f0f0f) | ((z | z << 4) & 0x0f0f0f0f) << 4;
@@ -142,7 +143,7 @@ static words in_order(words x, uint32_t bits)
     return made;
 }
 
-/* Columns whose weights lie together in whole bytes are runs of words: `count` of them from k = `first` on. */
+/* Packs `count` words per column from k = `first` on, if the weights of a column are contiguous from a byte on. */
 static void pack_lines(const nbits_shape *shape, const nbits_source *from, int64_t column, int64_t first, int64_t count,
                        uint8_t *out)
 {
@@ -165,7 +166,7 @@ static void pack_lines(const nbits_shape *shape, const nbits_source *from, int64
             else if (column < shape->n)
                 memcpy(&x, data + 4 * i, (size_t)n * 4);
             if (column < shape->n)
-                x = in_order(x ^ flip, shape->bits);
+                x = to_panel_order(x ^ flip, shape->bits);
             for (int64_t w = 0; w < n; w++, to += 4 * NBITS_COLUMNS) {
                 const uint32_t word = x[w];
 
@@ -175,20 +176,22 @@ static void pack_lines(const nbits_shape *shape, const nbits_source *from, int64
     }
 }
 
-/* Panels side by side of a file whose rows are columns side by side share lines of the cache, which rows far apart
- * would throw out before the next panel comes: they are packed together. */
-enum { BESIDE = 8 };
+/* If the columns of a row are contiguous in the file, neighbouring panels share cache lines. Rows that are far apart
+ * would evict these lines before the next panel is packed; so this number of panels is packed together. */
+enum { JOINT_PANELS = 8 };
 
 void nbits_pack_weights(const nbits_shape *shape, const nbits_source *from, int64_t first, int64_t count, uint8_t *out)
 {
     const int64_t per = 32 / shape->bits, panel = nbits_weight_bytes(shape) / shape->panels,
-                  beside = from->n_step == 1 ? BESIDE : 1;
+                  joint = from->n_step == 1 ? JOINT_PANELS : 1;
     const bool lines = from->k_step == 1 && from->n_step * shape->bits % 8 == 0 && shape->block % per == 0;
     const uint8_t *data = from->data;
     const bool rows = from->n_step == 1 && from->k_step * shape->bits % 8 == 0 && shape->bits != 2;
 
-    for (int64_t p0 = 0; p0 < count; p0 += beside) {
-        const int64_t p1 = p0 + beside < count ? p0 + beside : count;
+    INLAY_CHECK(first >= 0 && count >= 0 && first + count <= shape->panels);
+    INLAY_CHECK(shape->padded % 16 == 0 && shape->padded >= shape->block);
+    for (int64_t p0 = 0; p0 < count; p0 += joint) {
+        const int64_t p1 = p0 + joint < count ? p0 + joint : count;
         int64_t at = 0;
 
         for (int64_t b = 0; b < shape->blocks; b++) {
@@ -232,6 +235,7 @@ void nbits_pack_zeros(const nbits_shape *shape, const nbits_source *from, uint32
 {
     const int32_t shift = from->is_signed ? 1 << (bits - 1) : 0;
 
+    INLAY_CHECK(bits == 2 || bits == 4 || bits == 8);
     for (int64_t p = 0; p < shape->panels; p++)
         for (int64_t b = 0; b < shape->blocks; b++, out += NBITS_COLUMNS)
             for (int64_t c = 0; c < NBITS_COLUMNS; c++) {

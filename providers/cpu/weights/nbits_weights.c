@@ -1,5 +1,5 @@
-/* Weights of a few bits: which nodes have them, where their elements lie, and their packs. DequantizeLinear-10..25 of
- * constant matrices, MatMulNBits-1 of com.microsoft. */
+/* n-bit weights: which nodes have them, the layout of their elements, and their packs. Supports DequantizeLinear-10..25
+ * of constant matrices, and MatMulNBits-1 of com.microsoft. */
 #include "weights/nbits_weights.h"
 #include "matrix/sgemm.h"
 #include "region/families.h"
@@ -9,9 +9,9 @@
 OPTIONAL_WITH(nbits_find, "cpu_weights cpu_nbits_product");
 OPTIONAL_WITH(cpu_takes_weights, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
 
-enum { AXES = 2, LOOK_THROUGH = 2 /* transposes */ };
+enum { AXES = 2, MAX_TRANSPOSES = 2 /* between DequantizeLinear and GEMM */ };
 
-/* ------------------------------------------------------------------ which nodes */
+/* ------------------------------------------------------------------ supported nodes */
 
 static uint8_t bits_of(inlay_dtype dtype, bool *out_signed)
 {
@@ -32,7 +32,8 @@ static bool is_constant(const inlay_value_info *value)
     return value != NULL && (value->flags & INLAY_VALUE_CONSTANT) != 0 && value->data != NULL;
 }
 
-static bool turns(const inlay_node_info *node)
+/* Does this Transpose exchange the two axes of a matrix? */
+static bool is_matrix_transpose(const inlay_node_info *node)
 {
     uint32_t count;
     const int64_t *perm = kit_attr_ints(node, "perm", &count);
@@ -40,7 +41,7 @@ static bool turns(const inlay_node_info *node)
     return perm == NULL || (count == AXES && perm[0] == 1 && perm[1] == 0);
 }
 
-/* The scales of a DequantizeLinear: along which axis (AXES: one for all), how many elements share one. */
+/* The scales of a DequantizeLinear: their axis (AXES: one scale for all), and the elements of it that share a scale. */
 struct layout {
     uint32_t axis;
     int64_t block;
@@ -72,37 +73,39 @@ static bool read_layout(const kit_node *node, struct layout *out)
            scale->dims[axis].value == (input->dims[axis].value + block - 1) / block;
 }
 
-/* Weights are [k, n], or [n, k] if turned: one scale for a column, or for each block of k. */
-static bool suits(const struct layout *layout, bool turned)
+/* Can a GEMM use the scales? Weights are [k, n], or [n, k] if turned; there may be one scale for all, for a column, or
+ * for a block of k of a column. */
+static bool scales_fit_gemm(const struct layout *layout, bool turned)
 {
     const uint32_t k = turned ? 1 : 0;
 
     return layout->axis == AXES || (layout->block == 0 ? layout->axis != k : layout->axis == k);
 }
 
-/* Do products alone read the value, each as the layout has it? */
-static bool feeds_products(const inlay_graph *graph, uint32_t value, const struct layout *layout, bool turned,
-                           int depth)
+/* Do only GEMMs that can use the scales read the value, perhaps after transposes? */
+static bool only_feeds_gemms(const inlay_graph *graph, uint32_t value, const struct layout *layout, bool turned,
+                             int depth)
 {
     uint32_t count = 0;
 
-    if (depth > LOOK_THROUGH || (inlay_graph_value(graph, value)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
+    if (depth > MAX_TRANSPOSES || (inlay_graph_value(graph, value)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
         return false;
-    for (uint32_t n = 0; n < graph->node_count; n++) {
-        const inlay_node_info *info = inlay_graph_node(graph, n);
+    for (uint32_t node_index = 0; node_index < graph->node_count; node_index++) {
+        const inlay_node_info *info = inlay_graph_node(graph, node_index);
 
         for (uint32_t i = 0; i < info->input_count; i++) {
             if (info->inputs[i] != value)
                 continue;
             count++;
-            if (i == 0 && is_op(info, "Transpose") && turns(info)) {
-                if (!feeds_products(graph, info->outputs[0], layout, !turned, depth + 1))
+            if (i == 0 && is_op(info, "Transpose") && is_matrix_transpose(info)) {
+                if (!only_feeds_gemms(graph, info->outputs[0], layout, !turned, depth + 1))
                     return false;
             } else if (i != 1 ||
-                       !(is_op(info, "MatMul") ? suits(layout, turned)
-                                               : is_op(info, "Gemm") && kit_attr_int(info, "transA", 0) == 0 &&
-                                                     kit_attr_float(info, "alpha", 1) == 1 &&
-                                                     suits(layout, turned != (kit_attr_int(info, "transB", 0) != 0)))) {
+                       !(is_op(info, "MatMul")
+                             ? scales_fit_gemm(layout, turned)
+                             : is_op(info, "Gemm") && kit_attr_int(info, "transA", 0) == 0 &&
+                                   kit_attr_float(info, "alpha", 1) == 1 &&
+                                   scales_fit_gemm(layout, turned != (kit_attr_int(info, "transB", 0) != 0)))) {
                 return false;
             }
         }
@@ -114,19 +117,19 @@ bool cpu_takes_weights(const kit_node *node)
 {
     struct layout layout;
 
-    return read_layout(node, &layout) && feeds_products(node->graph, node->info->outputs[0], &layout, false, 0);
+    return read_layout(node, &layout) && only_feeds_gemms(node->graph, node->info->outputs[0], &layout, false, 0);
 }
 
 bool nbits_is_weights(const inlay_graph *graph, uint32_t value, double *out_bytes)
 {
-    const inlay_value_info *v = inlay_graph_value(graph, value);
+    const inlay_value_info *source = inlay_graph_value(graph, value);
     const inlay_node_info *maker = NULL;
 
-    for (int depth = 0; depth <= LOOK_THROUGH && v != NULL && v->producer < graph->node_count; depth++) {
-        maker = inlay_graph_node(graph, v->producer);
-        if (!is_op(maker, "Transpose") || !turns(maker))
+    for (int depth = 0; depth <= MAX_TRANSPOSES && source != NULL && source->producer < graph->node_count; depth++) {
+        maker = inlay_graph_node(graph, source->producer);
+        if (!is_op(maker, "Transpose") || !is_matrix_transpose(maker))
             break;
-        v = inlay_graph_value(graph, maker->inputs[0]);
+        source = inlay_graph_value(graph, maker->inputs[0]);
         maker = NULL;
     }
     if (maker == NULL || !is_op(maker, "DequantizeLinear") ||
@@ -145,7 +148,7 @@ static bool parse_weights(const kit_node *node, cpu_op *op, kit_refusal *why)
     struct layout layout;
 
     if (!read_layout(node, &layout))
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the scales are not those of a matrix");
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the shape of the scales does not match the weights");
     op->axis = layout.axis;
     op->size = layout.block;
     op->nbits.bits = bits_of(input->dtype, &op->nbits.is_signed);
@@ -164,7 +167,8 @@ static bool parse_product(const kit_node *node, cpu_op *op, kit_refusal *why)
     nbits_shape shape;
 
     if (sgemm_kernel_best() == NULL)
-        return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX2 or NEON", "there are no loops for packed weights");
+        return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX2 or NEON",
+                          "this CPU has no kernel for packed weights");
     if (block < 1 || !nbits_shape_init(&shape, (uint32_t)bits, k, n, block))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "K, N, bits or block_size is out of range");
     if (info->dtype != INLAY_FLOAT || scale == NULL || scale->dtype != INLAY_FLOAT)
@@ -172,9 +176,10 @@ static bool parse_product(const kit_node *node, cpu_op *op, kit_refusal *why)
     if (!is_constant(value_info) || !is_constant(scale) || (zero != NULL && !is_constant(zero)))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make them constants", "weights are not constant");
     if (zero != NULL && zero->dtype != INLAY_UINT8)
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, "pack the zero points", "zero points are no integers");
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, "pack the zero points",
+                          "zero points are not packed integers (uint8)");
     if (kit_input(node, 4) != NULL)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave g_idx away", "there is a g_idx");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "omit g_idx", "g_idx is not supported");
     if (bias != NULL && (!is_constant(bias) || bias->dtype != INLAY_FLOAT))
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "the bias is not a float constant");
     op->nbits = (cpu_nbits){ .zero = INLAY_NONE,
@@ -200,8 +205,8 @@ static cpu_constant *constant_of(const inlay_compiled *compiled, uint32_t value)
                : &compiled->constants[compiled->values[value].constant];
 }
 
-/* Zero points that are all alike need no operand. */
-static void join_zeros(const inlay_compiled *compiled, cpu_nbits *nbits)
+/* Replaces zero points that are all equal by nbits->all. */
+static void merge_zeros(const inlay_compiled *compiled, cpu_nbits *nbits)
 {
     const cpu_constant *constant = constant_of(compiled, nbits->zero);
     const int64_t blocks = (nbits->k + nbits->block - 1) / nbits->block;
@@ -224,12 +229,13 @@ static void join_zeros(const inlay_compiled *compiled, cpu_nbits *nbits)
     nbits->all = (float)(first + (nbits->is_signed ? 1 << (nbits->bits - 1) : 0));
 }
 
-/* The weights of a DequantizeLinear as [k, n]. */
+/* Describes the weights of a DequantizeLinear as [k, n]; turned: the node's matrix is [n, k]. */
 static void orient(const inlay_compiled *compiled, const cpu_op *op, bool turned, cpu_nbits *nbits)
 {
     const int64_t *dims = compiled->values[op->in[0]].dims;
     const int64_t blocks = op->size > 0 ? (dims[op->axis] + op->size - 1) / op->size : 1;
 
+    INLAY_CHECK(op->row->family == &cpu_weights);
     *nbits = op->nbits;
     nbits->k = dims[turned ? 1 : 0];
     nbits->n = dims[turned ? 0 : 1];
@@ -242,7 +248,7 @@ static void orient(const inlay_compiled *compiled, const cpu_op *op, bool turned
     nbits->scale_steps[0] = op->axis == AXES || op->size == 0 ? 0 : turned ? 1 : nbits->n;
     nbits->scale_steps[1] = op->axis == AXES ? 0 : op->size == 0 ? 1 : turned ? blocks : 1;
     memcpy(nbits->zero_steps, nbits->scale_steps, sizeof nbits->zero_steps);
-    join_zeros(compiled, nbits);
+    merge_zeros(compiled, nbits);
 }
 
 static const cpu_op *maker_of(const inlay_compiled *compiled, const uint32_t *makers, uint32_t value)
@@ -250,8 +256,8 @@ static const cpu_op *maker_of(const inlay_compiled *compiled, const uint32_t *ma
     return value == INLAY_NONE || makers[value] == INLAY_NONE ? NULL : &compiled->ops[makers[value]];
 }
 
-/* Of a product: the op that has its weights, past transposes. */
-static void look_back(inlay_compiled *compiled, const uint32_t *makers, const cpu_op *product)
+/* Looks for the n-bit weights of a GEMM, through transposes, and records them in its operand. */
+static void find_weights(inlay_compiled *compiled, const uint32_t *makers, const cpu_op *product)
 {
     uint32_t value = product->in[1];
     bool turned = product->product.trans_b;
@@ -264,31 +270,32 @@ static void look_back(inlay_compiled *compiled, const uint32_t *makers, const cp
         maker = maker_of(compiled, makers, value);
     }
     if (maker == NULL || maker->row->family != &cpu_weights || product->product.trans_a ||
-        !suits(&(struct layout){ (uint32_t)maker->axis, maker->size }, turned) ||
+        !scales_fit_gemm(&(struct layout){ (uint32_t)maker->axis, maker->size }, turned) ||
         compiled->values[value].output != INLAY_NONE)
         return;
     compiled->values[product->in[1]].weights = makers[value];
     compiled->values[product->in[1]].turned = turned;
 }
 
-/* What nobody reads but products that have the weights already. */
+/* Silences the ops whose output is read only by GEMMs that use the packed weights, or by silenced ops. */
 static void silence(inlay_compiled *compiled, const uint32_t *makers)
 {
     for (bool again = true; again;) {
         again = false;
-        for (uint32_t o = 0; o < compiled->op_count; o++) {
-            cpu_op *op = &compiled->ops[o];
+        for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++) {
+            cpu_op *op = &compiled->ops[op_index];
             uint32_t left;
 
             if (op->silent || (op->row->family != &cpu_weights && op->row->family != &cpu_transpose) ||
                 compiled->values[op->out[0]].output != INLAY_NONE)
                 continue;
             left = compiled->values[op->out[0]].uses;
-            for (uint32_t r = 0; r < compiled->op_count; r++)
-                for (uint32_t i = 0; i < compiled->ops[r].in_count; i++)
-                    left -= compiled->ops[r].in[i] == op->out[0] &&
-                            (compiled->ops[r].silent || (i == 1 && compiled->ops[r].row->family == &cpu_product &&
-                                                         compiled->values[op->out[0]].weights != INLAY_NONE));
+            for (uint32_t reader = 0; reader < compiled->op_count; reader++)
+                for (uint32_t i = 0; i < compiled->ops[reader].in_count; i++)
+                    left -=
+                        compiled->ops[reader].in[i] == op->out[0] &&
+                        (compiled->ops[reader].silent || (i == 1 && compiled->ops[reader].row->family == &cpu_product &&
+                                                          compiled->values[op->out[0]].weights != INLAY_NONE));
             again |= op->silent =
                 left == 0 && (op->row->family == &cpu_weights || (maker_of(compiled, makers, op->in[0]) != NULL &&
                                                                   compiled->values[op->out[0]].weights != INLAY_NONE));
@@ -301,8 +308,8 @@ inlay_status nbits_find(inlay_compiled *compiled, inlay_diag *diag)
     uint32_t *makers;
     bool any = false;
 
-    for (uint32_t o = 0; o < compiled->op_count; o++) {
-        cpu_op *op = &compiled->ops[o];
+    for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++) {
+        cpu_op *op = &compiled->ops[op_index];
 
         any |= op->row->family == &cpu_weights;
         if (op->row->family != &cpu_nbits_product)
@@ -310,7 +317,7 @@ inlay_status nbits_find(inlay_compiled *compiled, inlay_diag *diag)
         op->nbits.q = op->in[1];
         op->nbits.scale = op->in[2];
         op->nbits.zero = op->in_count > 3 ? op->in[3] : INLAY_NONE;
-        join_zeros(compiled, &op->nbits);
+        merge_zeros(compiled, &op->nbits);
     }
     if (!any || compiled->state->nbits == NULL)
         return INLAY_OK;
@@ -318,13 +325,13 @@ inlay_status nbits_find(inlay_compiled *compiled, inlay_diag *diag)
     if (makers == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to read a region");
     memset(makers, 0xff, (compiled->value_count + 1u) * sizeof *makers);
-    for (uint32_t o = 0; o < compiled->op_count; o++)
-        for (uint32_t i = 0; i < compiled->ops[o].out_count; i++)
-            if (compiled->ops[o].out[i] != INLAY_NONE)
-                makers[compiled->ops[o].out[i]] = o;
-    for (uint32_t o = 0; o < compiled->op_count; o++)
-        if (compiled->ops[o].row->family == &cpu_product)
-            look_back(compiled, makers, &compiled->ops[o]);
+    for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++)
+        for (uint32_t i = 0; i < compiled->ops[op_index].out_count; i++)
+            if (compiled->ops[op_index].out[i] != INLAY_NONE)
+                makers[compiled->ops[op_index].out[i]] = op_index;
+    for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++)
+        if (compiled->ops[op_index].row->family == &cpu_product)
+            find_weights(compiled, makers, &compiled->ops[op_index]);
     silence(compiled, makers);
     free(makers);
     return INLAY_OK;
@@ -339,6 +346,7 @@ const cpu_op *nbits_weights_of(const cpu_build *build, cpu_nbits *out, nbits_sha
     } else {
         const cpu_value *value = &build->compiled->values[op->in[1]];
 
+        INLAY_CHECK(value->weights < build->compiled->op_count);
         op = &build->compiled->ops[value->weights];
         orient(build->compiled, op, value->turned, out);
     }
@@ -354,6 +362,7 @@ static inlay_status read_pack(cpu_build *build, const cpu_nbits *nbits, uint32_t
     const int64_t all = (int64_t)constant_of(build->compiled, value)->bytes;
     memory_desc plain, md;
 
+    INLAY_CHECK(what >= NBITS_WEIGHTS && what <= NBITS_ZEROS);
     memory_desc_plain(&plain, 1, &all);
     plain.data_type = LIBRARY_U8;
     nbits_describe(nbits, what, steps, bytes, &md);
@@ -367,7 +376,7 @@ inlay_status nbits_read(cpu_build *build, const cpu_nbits *nbits, cpu_place *pla
 
     zeros->buffer = INLAY_NONE;
     if (!nbits_shape_init(&shape, nbits->bits, nbits->k, nbits->n, nbits->block))
-        return inlay_fail(build->diag, INLAY_LIMIT_EXCEEDED, "node '%s': its weights are too large", build->op->name);
+        return inlay_fail(build->diag, INLAY_LIMIT_EXCEEDED, "node '%s': the weights are too large", build->op->name);
     INLAY_TRY(read_pack(build, nbits, nbits->q, NBITS_WEIGHTS, nbits->q_steps, nbits_weight_bytes(&shape), place));
     INLAY_TRY(
         read_pack(build, nbits, nbits->scale, NBITS_SCALES, nbits->scale_steps, nbits_scale_count(&shape) * 4, scales));
@@ -378,7 +387,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ weights that are unfolded after all */
+/* ------------------------------------------------------------------ weights that another region reads */
 
 struct unfolded {
     cpu_native native;
@@ -386,7 +395,7 @@ struct unfolded {
     cpu_nbits nbits;
 };
 
-/* args: weights, scales, zero points or what stands for them, y. */
+/* Dequantizes all weights. args: weights, scales, zero points (unused if all are nbits.all), output. */
 static inlay_status unfold(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                            uint32_t threads)
 {
@@ -412,7 +421,8 @@ static inlay_status unfold(const cpu_native *native, const cpu_state *state, inl
     return INLAY_OK;
 }
 
-/* Where what reads them is in another region, or wants floats. They are made in each run. */
+/* Lowers a DequantizeLinear whose reader is in another region or has no kernel for packed weights: each run makes the
+ * floats. */
 static inlay_status lower_weights(cpu_build *build, const cpu_group *group)
 {
     cpu_place place, scales, zeros, output;
@@ -420,7 +430,7 @@ static inlay_status lower_weights(cpu_build *build, const cpu_group *group)
     struct unfolded unfolded;
     cpu_nbits nbits;
     memory_desc md;
-    const bool turned = !suits(&(struct layout){ (uint32_t)build->op->axis, build->op->size }, false);
+    const bool turned = !scales_fit_gemm(&(struct layout){ (uint32_t)build->op->axis, build->op->size }, false);
 
     orient(build->compiled, build->op, turned, &nbits);
     INLAY_TRY(nbits_read(build, &nbits, &place, &scales, &zeros));
@@ -438,5 +448,5 @@ done:
     return status;
 }
 
-const cpu_family cpu_weights = { "weights", parse_weights, lower_weights };
-const cpu_family cpu_nbits_product = { "product by packed weights", parse_product, nbits_lower };
+const cpu_family cpu_weights = { "n-bit weights", parse_weights, lower_weights };
+const cpu_family cpu_nbits_product = { "GEMM with n-bit weights", parse_product, nbits_lower };

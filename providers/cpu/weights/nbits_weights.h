@@ -1,32 +1,38 @@
-/* nbits_weights.h - weights of 2, 4 and 8 bits that stay packed: DequantizeLinear of constants that products alone
- * read, and MatMulNBits. What is computed with them is in nbits.c. */
+/* nbits_weights.h - n-bit weights of a region: DequantizeLinear of a constant matrix of 2, 4 or 8 bits that only GEMMs
+ * read, and MatMulNBits. The kernels are in nbits.c, the lowering is in product/lower_nbits.c.
+ *
+ * The host does not fold such a DequantizeLinear, because this provider has the extension inlay.weights/1. Weights are
+ * packed once; the originals are dropped. */
 #ifndef CPU_NBITS_WEIGHTS_H
 #define CPU_NBITS_WEIGHTS_H
 #include "region/build.h"
 #include "weights/nbits.h"
 
-/* The value of the graph as weights: the DequantizeLinear behind it, past a Transpose. *out_bytes: of its integers.
- * false: it is none that products read packed. */
+/* Is the value n-bit weights, the output of such a DequantizeLinear or of a Transpose after it? *out_bytes: bytes of
+ * its inputs. */
 bool nbits_is_weights(const inlay_graph *graph, uint32_t value, double *out_bytes);
 
-/* Finds the products of a region that was read whose weights are packed, and silences what stands between. Copies of
- * small constants have been made. */
+/* Finds the GEMMs with n-bit weights, and silences the ops whose output only they read. Called when all nodes of a
+ * region are parsed and small constants are copied. */
 inlay_status nbits_find(inlay_compiled *compiled, inlay_diag *diag);
 
-/* The weights of the op in hand, as its product reads them, and their sizes. */
+/* The weights of the op being lowered and their sizes. Returns the op that has them: the GEMM or the
+ * DequantizeLinear. */
 const cpu_op *nbits_weights_of(const cpu_build *build, cpu_nbits *out, nbits_shape *shape);
-/* Their packs. zeros->buffer is INLAY_NONE where all zero points are out->all. */
+/* The packed weights, scales and zero points. zeros->buffer = INLAY_NONE: all zero points are nbits->all. */
 inlay_status nbits_read(cpu_build *build, const cpu_nbits *nbits, cpu_place *place, cpu_place *scales,
                         cpu_place *zeros);
 
-/* The layouts of the three packs (nbits_layout.c): elements of the original are `steps` apart. */
+/* The layouts of the three packs (nbits_layout.c). steps: strides of the original in elements, of k (or its blocks) and
+ * of n. */
 enum { NBITS_WEIGHTS = 0x6e620000, NBITS_SCALES, NBITS_ZEROS };
 void nbits_describe(const cpu_nbits *nbits, uint32_t what, const int64_t *steps, int64_t bytes, memory_desc *md);
-/* Bytes of a column of zero points; 0: they lie as elements do. */
+/* Bytes of a column of packed zero points; 0: they are not packed by column. */
 int64_t nbits_row_bytes(const cpu_nbits *nbits);
 bool nbits_is_pack(const memory_desc *md);
+/* Packs source into out; md is one of these layouts. */
 void nbits_pack(const cpu_state *state, const void *source, const memory_desc *md, void *out);
 
-/* Lowers a product by such weights (nbits.c). */
+/* Lowers a GEMM with such weights (lower_nbits.c). */
 inlay_status nbits_lower(cpu_build *build, const cpu_group *group);
 #endif

@@ -1,4 +1,4 @@
-/* Packs of a constant: which there are, and where their bytes lie, perhaps in memory that the host keeps. */
+/* The list of a constant's packs, and their memory, which may be in the host's cache. */
 #include "weights/packs.h"
 #include "weights/nbits_weights.h"
 
@@ -33,7 +33,7 @@ const cpu_pack *pack_to_unpack(const cpu_constant *constant)
     return NULL;
 }
 
-/* Weights of a few bits are never needed in another layout. */
+/* n-bit weights have one layout only. */
 bool cpu_constant_is_packed(const cpu_constant *constant)
 {
     for (const cpu_pack *pack = constant->packs; pack != NULL; pack = pack->next)
@@ -42,32 +42,33 @@ bool cpu_constant_is_packed(const cpu_constant *constant)
     return pack_to_unpack(constant) != NULL;
 }
 
-/* ------------------------------------------------------------------ packs that the host keeps */
+/* ------------------------------------------------------------------ packs in the host's cache */
 
 typedef struct pack_words {
     int64_t word[12 + 6 * LIBRARY_MAX_NDIMS];
     uint32_t count;
 } pack_words;
 
-static void add_words(pack_words *w, const int64_t *words, int count)
+static void add_words(pack_words *list, const int64_t *words, int count)
 {
+    INLAY_CHECK(count >= 0 && list->count + (uint32_t)count <= KIT_COUNT(list->word));
     for (int i = 0; i < count; i++)
-        w->word[w->count++] = words[i];
+        list->word[list->count++] = words[i];
 }
 
-/* All that a layout is, without the bytes between and behind what counts. false: none that may be kept, since more than
- * this decides it. */
+/* Appends the members of a layout that are in use. false: the pack cannot be cached, since these members do not
+ * determine the layout. */
 static bool add_layout(pack_words *words, const memory_desc *md)
 {
-    int n = md->ndims, opaque;
+    int rank = md->ndims, opaque;
 
-    if (n <= 0 || n > LIBRARY_MAX_NDIMS)
+    if (rank <= 0 || rank > LIBRARY_MAX_NDIMS)
         return false;
-    add_words(words, (const int64_t[]){ n, md->data_type, md->kind, md->inner_nblks }, 4);
-    add_words(words, md->dims, n);
-    add_words(words, md->padded_dims, n);
+    add_words(words, (const int64_t[]){ rank, md->data_type, md->kind, md->inner_nblks }, 4);
+    add_words(words, md->dims, rank);
+    add_words(words, md->padded_dims, rank);
     if (md->kind == CPU_BLOCKED) {
-        add_words(words, md->strides, n);
+        add_words(words, md->strides, rank);
         add_words(words, md->inner_blks, md->inner_nblks);
         add_words(words, md->inner_idxs, md->inner_nblks);
         return true;
@@ -95,11 +96,12 @@ inlay_status pack_room(inlay_compiled *compiled, const cpu_constant *constant, c
         constant->content_hash != 0 && add_layout(&from, &pack->plain) && add_layout(&to, &pack->md)) {
         key[count++] = constant->content_hash;
         key[count++] = constant->shifted;
-        key[count++] = pack->md.kind == CPU_OPAQUE ? library_version() : 0; /* strides and blocks say all of others */
+        key[count++] = pack->md.kind == CPU_OPAQUE ? library_version() : 0; /* others do not depend on the library */
         memcpy(&key[count], from.word, from.count * sizeof *key);
         count += from.count;
         memcpy(&key[count], to.word, to.count * sizeof *key);
         count += to.count;
+        INLAY_CHECK(count <= KIT_COUNT(key));
         status = compiled->state->packs->take(compiled->state->host->ctx, compiled->compiling, key, count * sizeof *key,
                                               bytes, &pack->data, &known);
     }

@@ -16,7 +16,7 @@ void pairs_layout(int64_t k, int64_t n, memory_desc *md)
     memory_desc_plain(md, 1, &floats);
 }
 
-static inlay_status pack_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status pack_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const pack_call *call = user;
 
@@ -46,6 +46,6 @@ bool pairs_pack_weights(const cpu_state *state, const memory_desc *plain, const 
     }
     if (weights.n <= 0 || weights.k <= 0 || md->dims[0] != pairs_pack_floats(weights.k, weights.n))
         return false;
-    (void)state->host->parallel_for(state->host->ctx, NULL, pairs_pack_units(&weights), 1, pack_some, &call);
+    (void)state->host->parallel_for(state->host->ctx, NULL, pairs_pack_units(&weights), 1, pack_units, &call);
     return true;
 }

@@ -1,4 +1,4 @@
-/* Constants as a step reads them. */
+/* Places of packed constants. */
 #include "weights/narrow.h"
 
 inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
@@ -8,6 +8,7 @@ inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const memory_de
     const cpu_pack *pack;
     inlay_status status;
 
+    INLAY_CHECK(build->compiled->values[value].constant < build->compiled->constant_count);
     if (constant->narrow != NULL)
         return narrow_read(build, value, plain, md, out);
     status = cpu_constant_pack(build->compiled, constant, plain, md, &pack, build->diag);

@@ -1,9 +1,9 @@
-/* Copies of constants between layouts, while a region is compiled: by the library, or by threads of our own. */
+/* Reorders constants while a region is compiled: by the library, or without one on the host's threads. */
 #include "weights/packs.h"
 
 enum { ALONE_BYTES = 1 << 20 };
 
-/* A part of a constant for each thread, along the axis with most elements: without a library. */
+/* A constant that is reordered in parts of `step` elements along its longest axis. */
 struct parts {
     const memory_desc *from, *to;
     const void *source;
@@ -19,6 +19,7 @@ static inlay_status copy_parts(void *user, int64_t begin, int64_t end, uint32_t 
     library_dims dims, first;
 
     (void)worker;
+    INLAY_CHECK(begin < end && begin * parts->step < parts->dims[parts->axis]);
     memcpy(dims, parts->dims, (size_t)parts->from->ndims * sizeof *dims);
     memcpy(first, parts->first, (size_t)parts->from->ndims * sizeof *first);
     first[parts->axis] += begin * parts->step;
@@ -31,7 +32,7 @@ static inlay_status copy_parts(void *user, int64_t begin, int64_t end, uint32_t 
 library_status weights_reorder_part(const cpu_state *state, const memory_desc *from, const void *source,
                                     const memory_desc *to, void *target, const int64_t *dims, const int64_t *first)
 {
-    enum { STEP = 64 }; /* blocks are whole */
+    enum { STEP = 64 }; /* a multiple of the block sizes of all layouts */
     static const library_dims zero;
     struct parts parts = { from, to,  source, target, dims != NULL ? dims : from->dims, first != NULL ? first : zero,
                            0,    STEP };
@@ -39,7 +40,7 @@ library_status weights_reorder_part(const cpu_state *state, const memory_desc *f
     if (!state->alone || memory_desc_bytes(to) < ALONE_BYTES || from->ndims < 1)
         return library_reorder(state->engine, from, source, to, target, dims, first);
     if (dims == NULL)
-        memset(target, 0, memory_desc_bytes(to)); /* what pads blocks */
+        memset(target, 0, memory_desc_bytes(to)); /* the padding of blocks */
     for (int d = 1; d < from->ndims; d++)
         parts.axis = parts.dims[d] > parts.dims[parts.axis] ? d : parts.axis;
     return state->host->parallel_for(state->host->ctx, NULL, (parts.dims[parts.axis] + STEP - 1) / STEP, 1, copy_parts,
@@ -51,7 +52,7 @@ library_status weights_reorder_part(const cpu_state *state, const memory_desc *f
 inlay_status cpu_reorder_now(const cpu_state *state, const memory_desc *from, const void *source, const memory_desc *to,
                              void *target, inlay_diag *diag)
 {
-    int before = memory_desc_bytes(to) < ALONE_BYTES ? cpu_threads_set(1) : 0; /* not worth waking others */
+    int before = memory_desc_bytes(to) < ALONE_BYTES ? cpu_threads_set(1) : 0; /* too small to wake other threads */
     library_status code = weights_reorder_part(state, from, source, to, target, NULL, NULL);
 
     cpu_threads_restore(before);

@@ -7,7 +7,7 @@ OPTIONAL_WITH(sparse_pack_entries, "cpu_sparse");
 OPTIONAL_WITH(sparse_unfold, "cpu_sparse");
 OPTIONAL_WITH(sparse_share_of, "cpu_sparse");
 
-/* Blocks beyond this share are multiplied as fast with their zeros. */
+/* With a larger share of nonzero blocks, the dense kernel is as fast. */
 #define MOST_SHARE 0.75
 
 static sparse_packed_weights weights_of(const memory_desc *plain, const void *source)
@@ -19,7 +19,7 @@ static sparse_packed_weights weights_of(const memory_desc *plain, const void *so
                                     .n_step = plain->strides[0] };
 }
 
-/* The matrix of the product in hand, as it is multiplied. */
+/* The entries of a constant as the operand [k, n] of a GEMM; turned: the GEMM transposes the constant. */
 static sparse_entries entries_of(const cpu_constant *constant, bool turned)
 {
     sparse_entries entries = constant->entries;
@@ -68,7 +68,7 @@ bool sparse_fours_of(cpu_build *build, const cpu_op *op)
            build->compiled->constants[number].sparse_turned == op->product.trans_b;
 }
 
-/* The first axis of matrices with two of four, by which they are told from those with blocks. */
+/* The first dim of the layout of 2:4 sparse matrices; that of block-sparse ones is 1. */
 enum { FOURS = 4 };
 
 void sparse_layout(const memory_desc *plain, int64_t count, memory_desc *md)
@@ -80,13 +80,15 @@ void sparse_layout(const memory_desc *plain, int64_t count, memory_desc *md)
         fours ? fours_pack_floats(weights.k, weights.n) / FOURS : sparse_pack_floats(&weights, count);
     const int64_t dims[] = { fours ? FOURS : 1, lines, (floats + lines - 1) / lines };
 
+    INLAY_CHECK(plain->ndims == 2 && lines > 0);
     memory_desc_plain(md, 3, dims);
 }
 
 enum { OTHER = -2 };
 
-/* How many blocks it has room for, which stands among its axes; -1: it has two of four. OTHER: it is another layout. */
-static int64_t room_of(const memory_desc *plain, const memory_desc *md)
+/* The number of nonzero blocks of layout md, read from its dims; -1: 2:4 sparse; OTHER: not a layout of
+ * sparse_layout. */
+static int64_t block_count_of(const memory_desc *plain, const memory_desc *md)
 {
     const int64_t count = md->ndims != 3 ? OTHER : md->dims[0] == FOURS ? -1 : md->dims[1] - 1;
     memory_desc same;
@@ -100,18 +102,17 @@ static int64_t room_of(const memory_desc *plain, const memory_desc *md)
 
 bool sparse_pack_weights(const memory_desc *plain, const void *source, const memory_desc *md, void *target)
 {
-    const int64_t count = room_of(plain, md);
+    const int64_t count = block_count_of(plain, md);
     const sparse_packed_weights weights = weights_of(plain, source);
 
     return count >= 0 ? sparse_pack(&weights, count, target) : count != OTHER && fours_pack(&weights, target);
 }
 
-/* ------------------------------------------------------------------ constants that the file has as values and places
- */
+/* ------------------------------------------------------------------ constants that the model stores sparse */
 
 bool sparse_pack_entries(const cpu_constant *constant, const memory_desc *plain, const memory_desc *md, void *target)
 {
-    const int64_t count = room_of(plain, md);
+    const int64_t count = block_count_of(plain, md);
     const sparse_entries entries =
         entries_of(constant, count != OTHER && plain->dims[0] == constant->entries.k && plain->strides[1] == 1 &&
                                  plain->strides[0] == constant->entries.n);
@@ -131,7 +132,7 @@ inlay_status sparse_unfold(const cpu_constant *constant, void **out, inlay_diag 
                : inlay_fail(diag, INLAY_INVALID_MODEL, "the indices of a sparse matrix are out of order or range");
 }
 
-/* What SparseToDense reads: the matrix, row by row as the file has it. false: it is no constant matrix. */
+/* Reads the operands of SparseToDense. false: not a constant float matrix. */
 static bool read_entries(const inlay_value_info *values, const inlay_value_info *places, const int64_t *shape,
                          uint32_t rank, sparse_entries *out)
 {
@@ -163,9 +164,10 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
     sparse_entries entries;
 
     if (sparse_of_cpu() == NULL)
-        return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX2 or NEON", "there are no loops for sparse weights");
+        return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX2 or NEON",
+                          "this CPU has no kernel for sparse weights");
     if (!read_node(node->graph, node->info, &entries))
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it dense", "it is no constant matrix of floats");
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it dense", "it is not a constant float matrix");
     op->window.kernel[0] = entries.k;
     op->window.kernel[1] = entries.n;
     return true;
@@ -173,8 +175,8 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 
 void sparse_find(inlay_compiled *compiled)
 {
-    for (uint32_t o = 0; o < compiled->op_count; o++) {
-        cpu_op *op = &compiled->ops[o];
+    for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++) {
+        cpu_op *op = &compiled->ops[op_index];
         cpu_value *value = op->row->family == &cpu_sparse ? &compiled->values[op->out[0]] : NULL;
         const cpu_constant *values, *places;
 
@@ -182,6 +184,8 @@ void sparse_find(inlay_compiled *compiled)
             continue;
         values = &compiled->constants[compiled->values[op->in[0]].constant];
         places = &compiled->constants[compiled->values[op->in[1]].constant];
+        INLAY_CHECK(compiled->values[op->in[0]].constant < compiled->constant_count &&
+                    compiled->values[op->in[1]].constant < compiled->constant_count);
         value->constant = compiled->constant_count;
         value->rank = 2;
         memcpy(value->dims, op->window.kernel, 2 * sizeof *value->dims);
@@ -199,7 +203,7 @@ void sparse_find(inlay_compiled *compiled)
     }
 }
 
-/* Somebody else wants it dense, in each run. */
+/* Lowers a SparseToDense whose output leaves the region. */
 static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
     cpu_place output;
@@ -210,11 +214,11 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
 
 const cpu_family cpu_sparse = { "sparse weights", parse, lower };
 
-/* ------------------------------------------------------------------ prices */
+/* ------------------------------------------------------------------ costs */
 
-/* Shares that were found already: a sample touches most pages of its matrix, and who asks for prices after the weights
- * were packed would bring all originals back into memory. A word is 48 bits of the hash of the contents and the share
- * in 16, so that no lock is needed; two matrices at one place are sampled in turns. */
+/* A cache of shares. Taking a sample touches most pages of a matrix, so that costs after packing would bring all
+ * originals back into memory. A word holds 48 bits of the content hash and 16 bits for the share, so that no lock is
+ * needed. If two matrices have the same slot, they evict each other. */
 enum { SHARES = 4096, SHARE_ONE = 1 << 15, SHARE_FOURS, SHARE_MASK = 0xffff };
 static uint64_t shares[SHARES];
 

@@ -1,23 +1,24 @@
-/* The loops of unfold.h, written once over vectors. */
+/* The kernels of unfold.h for one instruction set, written in terms of simd/vec.h. */
 #include "weights/unfold.h"
+#include "inlay/check.h"
 #include "simd/vec_words.h"
 
 typedef float lanes __attribute__((vector_size(UNFOLD_LANES * sizeof(float))));
 
-/* What DequantizeLinear does, with the vectors that UNFOLD_LANES elements have. count: a multiple of UNFOLD_LANES.
- * Vectors are written out, since compilers would rather have loops over `count`, which gather. */
+/* unfold_kernel.scale. It uses vector types explicitly, because compilers would vectorise a plain loop over `count`
+ * with gather instructions. */
 static void scale_lanes(const float *restrict input, float *restrict output, int64_t count,
                         const uint32_t *restrict ids, const float *restrict scales, const float *restrict zeros)
 {
     for (int64_t g = 0; g * UNFOLD_LANES < count; g++) {
-        lanes v, by, zero = { 0 };
+        lanes values, scale, zero = { 0 };
 
-        memcpy(&v, input + g * UNFOLD_LANES, sizeof v);
-        memcpy(&by, scales + (size_t)ids[g] * UNFOLD_LANES, sizeof by);
+        memcpy(&values, input + g * UNFOLD_LANES, sizeof values);
+        memcpy(&scale, scales + (size_t)ids[g] * UNFOLD_LANES, sizeof scale);
         if (zeros != NULL)
             memcpy(&zero, zeros + (size_t)ids[g] * UNFOLD_LANES, sizeof zero);
-        v = (v - zero) * by;
-        memcpy(output + g * UNFOLD_LANES, &v, sizeof v);
+        values = (values - zero) * scale;
+        memcpy(output + g * UNFOLD_LANES, &values, sizeof values);
     }
 }
 
@@ -27,13 +28,13 @@ const unfold_kernel KERNEL(unfold) = { .scale = scale_lanes };
 
 enum {
     EACH = UNFOLD_LANES / VEC_LANES,         /* vectors of a group */
-    VECTORS = EACH > 4 ? EACH : 4,           /* that are summed side by side, */
-    SIDE = VECTORS / EACH,                   /* and the groups that this is */
-    MOST_ROWS = VEC_REGISTERS >= 32 ? 4 : 2, /* whose sums stay in registers beside them */
-    AHEAD = 1024                             /* bytes of codes that are fetched ahead */
+    VECTORS = EACH > 4 ? EACH : 4,           /* vectors of a row that are summed in parallel */
+    SIDE = VECTORS / EACH,                   /* their groups */
+    MOST_ROWS = VEC_REGISTERS >= 32 ? 4 : 2, /* rows whose sums stay in registers */
+    AHEAD = 1024                             /* prefetch distance in bytes of codes */
 };
 
-/* VEC_LANES signed bytes. (GCC takes vectors of bytes apart to convert them.) */
+/* Loads VEC_LANES signed bytes. (GCC splits vectors of bytes to convert them.) */
 VEC_INLINE vint bytes_at(const uint8_t *data)
 {
 #if defined(KERNEL_IS_avx512)
@@ -49,7 +50,7 @@ VEC_INLINE vint bytes_at(const uint8_t *data)
 #endif
 }
 
-/* VEC_LANES bytes of two groups of nibbles. */
+/* Loads VEC_LANES bytes, each with the nibbles of two groups. */
 VEC_INLINE vint pairs_at(const uint8_t *data)
 {
 #if defined(KERNEL_IS_avx512)
@@ -65,13 +66,13 @@ VEC_INLINE vint pairs_at(const uint8_t *data)
 #endif
 }
 
-/* Where group g begins; of nibbles, the pair that it belongs to. */
+/* The first byte of group g; for nibbles, of the pair that contains it. */
 VEC_INLINE const uint8_t *group_at(const uint8_t *data, int64_t g, int bits)
 {
     return data + (bits == 8 ? g : g / 2) * UNFOLD_LANES;
 }
 
-/* Vector v of group g behind there. */
+/* Vector v of group g, counted from group_at. */
 VEC_INLINE vec codes_at(const uint8_t *data, int g, int v, int bits, const float *table)
 {
     if (bits == 8)
@@ -112,6 +113,8 @@ VEC_INLINE void unfold_bits(const unfold_codes *codes, int bits, bool zeros, int
 
 static void unfold(const unfold_codes *codes, int64_t first, int64_t last, float *out)
 {
+    INLAY_CHECK(first % UNFOLD_LANES == 0 && last % UNFOLD_LANES == 0 && first <= last);
+    INLAY_CHECK(codes->bits == 4 || codes->bits == 8);
     if (codes->bits == 8 && codes->zeros == NULL)
         unfold_bits(codes, 8, false, first, last, out);
     else if (codes->bits == 8)
@@ -124,18 +127,18 @@ static void unfold(const unfold_codes *codes, int64_t first, int64_t last, float
 
 /* ------------------------------------------------------------------ products */
 
-/* Groups [block, + vectors / EACH) of the slice, rows from `row` on. */
+/* The position in a product: groups from `block` on, rows from `row` on. */
 struct slice {
     const unfold_product *product;
     int64_t block, row;
 };
 
-/* One k of some rows, from group `at` on. */
+/* Adds the products of one k, from group `at` on, to the sums of the rows. */
 VEC_INLINE void add_step(const uint8_t *data, int64_t at, const float *const *x, int64_t k, int bits, int vectors,
                          int rows, const float *table, const vec *scale, const vec *zero, vec (*sum)[VECTORS])
 {
     const uint8_t *from = group_at(data, at, bits);
-    const int odd = vectors > EACH || bits == 8 ? 0 : (int)(at % 2); /* several begin a byte */
+    const int odd = vectors > EACH || bits == 8 ? 0 : (int)(at % 2); /* several groups begin with a low nibble */
 
     VEC_UNROLL
     for (int v = 0; v < vectors; v++) {
@@ -148,7 +151,7 @@ VEC_INLINE void add_step(const uint8_t *data, int64_t at, const float *const *x,
     }
 }
 
-/* `rows` of them; those that are not there are done as the last one is. */
+/* Computes `rows` rows; missing ones repeat the last row. */
 VEC_INLINE void some_rows(const struct slice *slice, int bits, int vectors, int rows, bool lone)
 {
     const unfold_product *product = slice->product;
@@ -206,18 +209,19 @@ VEC_INLINE void all_rows(struct slice *slice, int bits, int vectors)
     slice->row = 0;
 }
 
-/* Nibbles of several groups at a time where each k begins a byte. */
-static void product(const unfold_product *p)
+/* Nibbles of several groups are computed at once only if each k begins with a low nibble. */
+static void product(const unfold_product *call)
 {
-    const int side = p->codes->bits == 8 || (p->first % 2 == 0 && p->step % 2 == 0) ? SIDE : 1;
-    struct slice slice = { .product = p };
+    INLAY_CHECK(call->blocks >= 1 && call->blocks <= UNFOLD_BLOCKS && call->rows >= 1);
+    const int side = call->codes->bits == 8 || (call->first % 2 == 0 && call->step % 2 == 0) ? SIDE : 1;
+    struct slice slice = { .product = call };
 
-    while (slice.block < p->blocks) {
-        const bool full = p->blocks - slice.block >= side && side == SIDE;
+    while (slice.block < call->blocks) {
+        const bool full = call->blocks - slice.block >= side && side == SIDE;
 
-        if (p->codes->bits == 8 && full)
+        if (call->codes->bits == 8 && full)
             all_rows(&slice, 8, VECTORS);
-        else if (p->codes->bits == 8)
+        else if (call->codes->bits == 8)
             all_rows(&slice, 8, EACH);
         else if (full)
             all_rows(&slice, 4, VECTORS);

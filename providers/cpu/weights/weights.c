@@ -1,4 +1,4 @@
-/* Constants in oneDNN's layouts: packed once, shared by all shapes. */
+/* Packs the constants of a region: once per layout, shared by the instances of all shapes. */
 #include "weights/halves.h"
 #include "weights/narrow.h"
 #include "weights/nbits_weights.h"
@@ -6,7 +6,7 @@
 #include "weights/sparse_weights.h"
 #include "choice/winograd_accuracy.h"
 
-/* Files lay elements at any address. x86 loads them from there; elsewhere a constant is copied first. */
+/* Files do not align elements. x86 supports unaligned loads; elsewhere a constant is copied first. */
 #if defined(__x86_64__) || defined(__i386__)
 enum { MUST_ALIGN = 0 };
 #else
@@ -28,7 +28,7 @@ void cpu_constant_deinit(cpu_constant *constant)
     narrow_destroy(constant->narrow);
 }
 
-/* Elements of the original at dense strides, from a pack, when the original has gone. */
+/* Restores a dropped original with dense strides, from a pack. */
 static inlay_status unpack(const inlay_compiled *compiled, const cpu_constant *constant, void **out_plain,
                            inlay_diag *diag)
 {
@@ -37,7 +37,7 @@ static inlay_status unpack(const inlay_compiled *compiled, const cpu_constant *c
 
     *out_plain = NULL;
     if (from == NULL)
-        return inlay_fail(diag, INLAY_INTERNAL, "a constant that was dropped is needed again");
+        return inlay_fail(diag, INLAY_INTERNAL, "a dropped constant is needed again");
     if (posix_memalign(out_plain, 64, constant->bytes + 64) != 0) {
         *out_plain = NULL;
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)constant->bytes);
@@ -50,7 +50,7 @@ static inlay_status unpack(const inlay_compiled *compiled, const cpu_constant *c
     return status;
 }
 
-/* uint8 as int8, which is what oneDNN wants weights to be: 128 less each. */
+/* Converts uint8 to int8, the type of oneDNN's weights, by subtracting 128. */
 static inlay_status shift(const cpu_constant *constant, void **out, inlay_diag *diag)
 {
     const uint8_t *from = constant->data;
@@ -66,7 +66,8 @@ static inlay_status shift(const cpu_constant *constant, void **out, inlay_diag *
     return INLAY_OK;
 }
 
-static void let_go(const inlay_compiled *compiled, const cpu_constant *constant)
+/* Lets the host release the pages of the original. */
+static void release_pages(const inlay_compiled *compiled, const cpu_constant *constant)
 {
     for (int i = 0; i < 2 && (constant->entries.count > 0 || constant->halves != NULL) && compiled->compiling != NULL &&
                     compiled->state->constants != NULL;
@@ -77,8 +78,8 @@ static void let_go(const inlay_compiled *compiled, const cpu_constant *constant)
         compiled->state->constants->release(compiled->state->host->ctx, compiled->compiling, constant->value);
 }
 
-/* A large matrix slice by slice along its rows in the file, each of which leaves memory before the next comes: original
- * and pack are never both there. false: not for these layouts; nothing has been lost. */
+/* Reorders a large matrix in slices of rows of the file, and releases the pages of each slice before the next, so that
+ * the original and the pack are never both in memory. false: these layouts do not allow it, and nothing has changed. */
 static bool reorder_slices(const inlay_compiled *compiled, const cpu_constant *constant, const cpu_pack *pack,
                            const void *source)
 {
@@ -101,12 +102,12 @@ static bool reorder_slices(const inlay_compiled *compiled, const cpu_constant *c
         if (weights_reorder_part(compiled->state, &pack->plain, source, &pack->md, pack->data, dims, offsets) !=
             LIBRARY_SUCCESS)
             return false;
-        let_go(compiled, constant);
+        release_pages(compiled, constant);
     }
     return true;
 }
 
-/* The original's elements, or a copy of them: *out_copy, which the caller frees; NULL: none was needed. */
+/* The original's elements. If they need a copy, it is *out_copy, which the caller frees; otherwise that is NULL. */
 static inlay_status read_source(const inlay_compiled *compiled, const cpu_constant *constant, const void **out_source,
                                 void **out_copy, inlay_diag *diag)
 {
@@ -142,6 +143,7 @@ static inlay_status fill_pack(inlay_compiled *compiled, const cpu_constant *cons
     const void *source;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(pack->data != NULL);
     if (constant->entries.count > 0 && sparse_pack_entries(constant, &pack->plain, &pack->md, pack->data))
         goto made;
     INLAY_TRY(read_source(compiled, constant, &source, &unpacked, diag));
@@ -157,7 +159,7 @@ static inlay_status fill_pack(inlay_compiled *compiled, const cpu_constant *cons
 made:
     if (pack->hosts)
         compiled->state->packs->keep(compiled->state->host->ctx, compiled->compiling, pack->data);
-    let_go(compiled, constant);
+    release_pages(compiled, constant);
 done:
     free(unpacked);
     return status;
@@ -170,9 +172,10 @@ inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant,
     bool known;
     cpu_pack *pack;
 
+    INLAY_CHECK(constant >= compiled->constants && constant < compiled->constants + compiled->constant_count);
     *out_pack = NULL;
-    if (memory_desc_bytes(plain) > constant->bytes) /* shapes that were assumed need not go together */
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "a constant of %llu bytes is to be read as one of %llu",
+    if (memory_desc_bytes(plain) > constant->bytes) /* expected shapes need not be consistent */
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "a constant of %llu bytes is read as one of %llu bytes",
                           (unsigned long long)constant->bytes, (unsigned long long)memory_desc_bytes(plain));
     for (cpu_pack *made = constant->packs; made != NULL; made = made->next) {
         if (memory_desc_equal(&made->md, md) && memory_desc_equal(&made->plain, plain)) {
@@ -196,7 +199,7 @@ inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant,
     if (!known)
         INLAY_TRY(fill_pack(compiled, constant, pack, diag));
     else
-        let_go(compiled, constant); /* what was hashed has been read */
+        release_pages(compiled, constant); /* hashing has read them */
     pack->next = constant->packs;
     constant->packs = pack;
     *out_pack = pack;
@@ -206,7 +209,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ measurements that the host keeps */
+/* ------------------------------------------------------------------ measurements, cached by the host */
 
 inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
                                    int64_t points, const winograd_accuracy **out_trust, inlay_diag *diag)
@@ -222,12 +225,13 @@ inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *const
     uint32_t found = 0;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(points == 4 || points == 6);
     *out_trust = *known;
     if (*known != NULL)
         return INLAY_OK;
     trust = malloc(bytes);
     if (trust == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure what weights do to an error");
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure the accuracy of Winograd's convolution");
     if (kept && compiled->state->packs->take(compiled->state->host->ctx, compiled->compiling, key, sizeof key, bytes,
                                              &room, &found) != INLAY_OK)
         room = NULL;
@@ -238,7 +242,8 @@ inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *const
         if (status != INLAY_OK)
             goto done;
         if (!winograd_measure_accuracy(compiled->state, plain, source, points, trust)) {
-            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure what weights do to an error");
+            status =
+                inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure the accuracy of Winograd's convolution");
             goto done;
         }
         if (room != NULL) {

@@ -1,18 +1,18 @@
-/* beside.h - a small model on cpu and the same one on the reference: outputs must agree. */
-#ifndef CPU_BESIDE_H
-#define CPU_BESIDE_H
+/* compare.h - runs a small model on cpu and on the reference, and compares the outputs. */
+#ifndef CPU_COMPARE_H
+#define CPU_COMPARE_H
 #include "region_provider.h"
 #include "graph_script.h"
 #include <math.h>
 
-/* A model as text, and an operator that cpu itself has to run; NULL: wherever it can. */
-typedef struct beside_row {
+/* A model as text, and an operator that cpu must run; NULL: any. */
+typedef struct compare_case {
     const char *op;
     const char *script;
-} beside_row;
+} compare_case;
 
-static inline struct rig beside_open(const char *script, int64_t opset, const char *providers, const char *threads,
-                                     const char *op)
+static inline struct rig compare_open(const char *script, int64_t opset, const char *providers, const char *threads,
+                                      const char *op)
 {
     const char *loops = REGION_HAS_LIBRARY && strcmp(providers, "reference") != 0 ? REGION ".own_loops" : NULL;
     char pin[64];
@@ -27,14 +27,15 @@ static inline struct rig beside_open(const char *script, int64_t opset, const ch
                                                   threads, "pin", pin, loops, "1", NULL });
 }
 
-/* How far an element may be off, relative to the largest: what two orders of some hundred terms that cancel leave of a
- * Sigmoid. A file that needs more, or can do with less, defines it before; tests/numeric has bounds by element. */
-#ifndef BESIDE_MOST
-#define BESIDE_MOST 2e-5f
+/* Tolerance, relative to the largest element. The default covers a Sigmoid after a few hundred terms that cancel,
+ * summed in two different orders. A file that needs another tolerance defines it first. tests/numeric has bounds by
+ * element. */
+#ifndef COMPARE_TOLERANCE
+#define COMPARE_TOLERANCE 2e-5f
 #endif
 
-/* NaN where the other has it. */
-static inline void beside_compare(const struct rig *a, const struct rig *b, const char *script)
+/* Compares the outputs; NaN must match NaN. */
+static inline void compare_outputs(const struct rig *a, const struct rig *b, const char *script)
 {
     for (uint32_t i = 0; i < inlay_session_output_count(a->session); i++) {
         const inlay_value *got = inlay_context_output(a->context, i), *want = inlay_context_output(b->context, i);
@@ -45,15 +46,15 @@ static inline void beside_compare(const struct rig *a, const struct rig *b, cons
         for (int64_t k = 0; k < inlay_value_count(got); k++)
             peak = fabsf(output[k]) > peak && isfinite(output[k]) ? fabsf(output[k]) : peak;
         for (int64_t k = 0; k < inlay_value_count(got); k++)
-            if (!(fabsf(input[k] - output[k]) <= BESIDE_MOST * peak) && input[k] != output[k] &&
+            if (!(fabsf(input[k] - output[k]) <= COMPARE_TOLERANCE * peak) && input[k] != output[k] &&
                 !(isnan(input[k]) && isnan(output[k])))
                 fail_msg("element %lld is %g, not %g, in\n%s", (long long)k, (double)input[k], (double)output[k],
                          script);
     }
 }
 
-/* Convolutions and products by a library's kernels, which small models otherwise do without, where there is one. */
-static inline struct rig beside_open_library(const char *script, int64_t opset)
+/* Convolutions and GEMMs by the library's kernels, if there is a library. Small models do not use it otherwise. */
+static inline struct rig compare_open_library(const char *script, int64_t opset)
 {
     struct wire wire = { 0 };
 
@@ -63,14 +64,14 @@ static inline struct rig beside_open_library(const char *script, int64_t opset)
                                            REGION_HAS_LIBRARY ? REGION ".kernel" : NULL, "library", NULL });
 }
 
-/* feed fills the inputs; NULL: random ones. */
-static inline void beside_expect(const beside_row *row, int64_t opset, void (*feed)(struct rig *rig))
+/* feed fills the inputs; NULL: random inputs. */
+static inline void compare_expect(const compare_case *row, int64_t opset, void (*feed)(struct rig *rig))
 {
-    for (int threads = feed == NULL ? 0 : 1; threads <= 2; threads++) { /* oneDNN's have other NaNs */
+    for (int threads = feed == NULL ? 0 : 1; threads <= 2; threads++) { /* oneDNN's kernels return other NaNs */
         struct rig a = threads == 0
-                           ? beside_open_library(row->script, opset)
-                           : beside_open(row->script, opset, REGION ",reference", threads == 1 ? "1" : "2", row->op);
-        struct rig b = beside_open(row->script, opset, "reference", "1", NULL);
+                           ? compare_open_library(row->script, opset)
+                           : compare_open(row->script, opset, REGION ",reference", threads == 1 ? "1" : "2", row->op);
+        struct rig b = compare_open(row->script, opset, "reference", "1", NULL);
 
         for (int side = 0; side < 2; side++) {
             if (feed != NULL)
@@ -79,7 +80,7 @@ static inline void beside_expect(const beside_row *row, int64_t opset, void (*fe
                 script_feed(side == 0 ? &a : &b, 1);
             rig_run(side == 0 ? &a : &b);
         }
-        beside_compare(&a, &b, row->script);
+        compare_outputs(&a, &b, row->script);
         rig_close(&a);
         rig_close(&b);
     }
