@@ -8,7 +8,7 @@ uint32_t bundle_level(void)
 
 void bundle_cap(const char *isa)
 {
-    (void)cpu_cap(isa, NULL);
+    (void)cpu_limit_isa(isa, NULL);
 }
 
 void bundle_cap_bytes(void)

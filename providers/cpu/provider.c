@@ -90,7 +90,7 @@ static inlay_status limit_isa(const inlay_create_args *args, inlay_diag *diag)
         const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
 
         if (strcmp(value->name, "isa") == 0 && value->s != NULL)
-            return cpu_cap(value->s, diag);
+            return cpu_limit_isa(value->s, diag);
     }
     return INLAY_OK;
 }
@@ -191,13 +191,13 @@ static inlay_status create(void *config_, const inlay_host *host, const inlay_cr
         state->sgemm = state->attend = sgemm_kernel_best();
         state->nbits = nbits_kernel_best();
     } else {
-        state->library_alone = true;
+        state->library_only = true;
         warn_ignored_options(config, host, args);
         state->bytes = q_library_has_products(&why) ? NULL : byte_set_of_cpu(); /* the library has no int8 GEMM */
     }
     cpu_read_options(state, args, &reduced);
     state->pairs = state->pairs && pairs_of_cpu() != NULL;
-    state->fast_pairs = state->pairs && pairs_are_fast();
+    state->pairs_are_faster = state->pairs && pairs_are_fast();
     state->bf16 = reduced && cpu_has_bf16();
     if (state->bf16)
         state->sgemm = NULL; /* the built-in GEMM supports only floats */
@@ -233,7 +233,9 @@ static const void *extension(void *state_, const char *name)
     static const inlay_ext_kernels kernels = { .struct_size = sizeof kernels,
                                                .list = kernel_list,
                                                .time = kernel_tune };
-    static const inlay_ext_states states = { .struct_size = sizeof states, .appends = cpu_appends, .reads = cpu_reads };
+    static const inlay_ext_states states = { .struct_size = sizeof states,
+                                             .appends = cpu_state_appends,
+                                             .reads = cpu_state_reads };
     static const inlay_ext_branches branches = { .struct_size = sizeof branches, .may = cpu_may_branch };
     static const inlay_ext_weights weights = { .struct_size = sizeof weights, .packed_products = 2 | 4 };
     const cpu_state *state = state_;
@@ -248,7 +250,7 @@ static const void *extension(void *state_, const char *name)
     if (strcmp(name, INLAY_EXT_KERNELS) == 0)
         return &kernels;
     if (strcmp(name, INLAY_EXT_SOURCES) == 0)
-        return state->library_alone ? NULL : kernel_sources();
+        return state->library_only ? NULL : kernel_sources();
     if (strcmp(name, INLAY_EXT_INTEGERS) == 0 && (q_library_has_products(&why) || byte_set_of_cpu() != NULL))
         return &fast;
     return NULL;

@@ -153,7 +153,7 @@ static inlay_status transform_all(const cpu_state *state, const memory_desc *pla
                      .strides = plain->strides };
     int64_t count = layout->oc / layout->oc_block;
 
-    if (!cpu_threads_many())
+    if (!cpu_threads_several())
         return transform_range(&job, 0, count, 0);
     return state->host->parallel_for(state->host->ctx, NULL, count, 1, transform_range, &job);
 }

@@ -85,7 +85,7 @@ static inlay_status open_blas(const inlay_host *host, const inlay_create_args *a
         else if (strcmp(value->name, "isa") == 0)
             isa = value->s;
     }
-    status = cpu_cap(isa, diag);
+    status = cpu_limit_isa(isa, diag);
     if (status == INLAY_OK)
         status = blas_engine_open_lazily(host, library, core, engine, diag);
     if (strict && status == INLAY_OK)

@@ -27,7 +27,7 @@ static const inlay_option options[] = {
 /* Code shared with other providers also has kernels for instruction set extensions: disable them. */
 static inlay_status open_reference(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
 {
-    const inlay_status status = cpu_cap("baseline", diag);
+    const inlay_status status = cpu_limit_isa("baseline", diag);
 
     *out = NULL;
     return status == INLAY_OK ? operator_settings_open(host, args, out, diag) : status;

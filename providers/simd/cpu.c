@@ -103,7 +103,7 @@ void cpu_hide_avx_vnni(void)
     __atomic_store_n(&avx_vnni, 0, __ATOMIC_RELAXED);
 }
 
-inlay_status cpu_cap(const char *name, inlay_diag *diag)
+inlay_status cpu_limit_isa(const char *name, inlay_diag *diag)
 {
     const cpu_level cap = level_below(name);
     int level;

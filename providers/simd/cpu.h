@@ -38,5 +38,5 @@ void cpu_hide_avx_vnni(void);
 
 /* Caps the level; name: one of CPU_ISA_CHOICES. Fails if kernels of a higher level are already in use, or if another
  * cap was set. "auto" has no effect. */
-inlay_status cpu_cap(const char *name, inlay_diag *diag);
+inlay_status cpu_limit_isa(const char *name, inlay_diag *diag);
 #endif

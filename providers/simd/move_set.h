@@ -12,7 +12,7 @@ typedef struct move_set {
     void (*turn)(const float *input, int64_t x_row, float *output, int64_t y_row, int64_t rows, int64_t columns);
     /* Transpose of elements of 1, 2 or 4 bytes (index: log2 of the size) at any addresses; rows are x_row and y_row
      * bytes apart. */
-    void (*turn_elements[3])(const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns);
+    void (*transpose_elements[3])(const char *x, int64_t x_row, char *y, int64_t y_row, int64_t rows, int64_t columns);
 } move_set;
 
 KERNEL_INSTANCES(move_set, moves)

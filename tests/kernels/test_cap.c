@@ -71,7 +71,7 @@ int main(void)
 #endif
     };
 
-    if (cpu_cap("baseline", NULL) != INLAY_OK)
+    if (cpu_limit_isa("baseline", NULL) != INLAY_OK)
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

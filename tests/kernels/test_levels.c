@@ -604,7 +604,7 @@ static void turns(void **state)
                 for (int64_t i = 0; i <= rows * x_row; i++)
                     x[i] = (char)(noise() * 127);
                 memset(y, 77, (size_t)(columns * y_row + 1));
-                level->moves->turn_elements[log](x + 1, x_row, y + 1, y_row, rows, columns);
+                level->moves->transpose_elements[log](x + 1, x_row, y + 1, y_row, rows, columns);
                 for (int64_t c = 0; c < columns; c++) {
                     for (int64_t r = 0; r < rows; r++)
                         assert_memory_equal(y + 1 + c * y_row + r * size, x + 1 + r * x_row + c * size, (size_t)size);

@@ -1,7 +1,7 @@
 /* Matrix multiplications with block-sparse weights and with 2:4 sparse weights, compared with sums in double, for any
  * number of rows and columns, with an epilogue. Infinity and NaN times zero give NaN as in a dense multiplication. */
 #include "cmocka_all.h"
-#include "sparse/fours.h"
+#include "sparse/sparse24.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,11 +51,12 @@ static float *pack_of(sparse_form form, const sparse_packed_weights *weights, sg
 {
     const int64_t count = sparse_count(weights, 1);
     const int64_t floats =
-        form == FOURS ? fours_pack_floats(weights->k, weights->n) : sparse_pack_floats(weights, count);
+        form == FOURS ? sparse24_pack_floats(weights->k, weights->n) : sparse_pack_floats(weights, count);
     float *pack = aligned_alloc(64, ((size_t)floats * sizeof *pack + 63) / 64 * 64);
 
     assert_true(count >= 0 && count <= weights->k * ((weights->n + SPARSE_WIDTH - 1) / SPARSE_WIDTH));
-    assert_true(form == FOURS ? fours_are(weights) && fours_pack(weights, pack) : sparse_pack(weights, count, pack));
+    assert_true(form == FOURS ? sparse24_is(weights) && sparse24_pack(weights, pack)
+                              : sparse_pack(weights, count, pack));
     job->width = form == FOURS ? SPARSE24_WIDTH : SPARSE_WIDTH;
     job->b = pack;
     return pack;
@@ -252,7 +253,7 @@ static void two_of_four_are_found(void **state)
         const bool row_major = i % 2 == 0;
         float *plain = matrix_of_fours(k, n), *w = malloc((size_t)(k * n) * sizeof *w);
         const sparse_packed_weights weights = { w, k, n, row_major ? n : 1, row_major ? 1 : k };
-        const size_t bytes = (size_t)fours_pack_floats(k, n) * sizeof *w;
+        const size_t bytes = (size_t)sparse24_pack_floats(k, n) * sizeof *w;
         float *pack = malloc(bytes), *other = malloc(bytes);
 
         for (int third = 0; third < (k > 2 ? 2 : 1); third++) {
@@ -264,16 +265,16 @@ static void two_of_four_are_found(void **state)
                 for (int64_t j = 0; j < n; j++)
                     w[row_major ? p * n + j : j * k + p] = plain[p * n + j];
             entries = entries_of(w, k, n, row_major);
-            assert_int_equal(fours_are(&weights), !third);
-            assert_int_equal(fours_entries_are(&entries), !third);
-            assert_int_equal(fours_pack(&weights, pack), !third);
-            assert_int_equal(fours_entries_pack(&entries, other), !third);
+            assert_int_equal(sparse24_is(&weights), !third);
+            assert_int_equal(sparse24_entries_are(&entries), !third);
+            assert_int_equal(sparse24_pack(&weights, pack), !third);
+            assert_int_equal(sparse24_entries_pack(&entries, other), !third);
             if (!third)
                 assert_memory_equal(pack, other, bytes);
             if (entries.count > 1) { /* a duplicate index */
                 ((int64_t *)(void *)(uintptr_t)entries.places)[1] = ((const int64_t *)entries.places)[0];
-                assert_false(fours_entries_are(&entries));
-                assert_false(fours_entries_pack(&entries, other));
+                assert_false(sparse24_entries_are(&entries));
+                assert_false(sparse24_entries_pack(&entries, other));
             }
             free_entries(&entries);
         }

@@ -1,5 +1,5 @@
 /* The reference provider with another name and only the operators in the environment variable NARROW_OPS, each
- * between spaces. NARROW_NS, if set, is the reported cost of each node. Operators in NARROW_LATE are offered, but
+ * between spaces. LOW_BIT_NS, if set, is the reported cost of each node. Operators in NARROW_LATE are offered, but
  * declined by compile. */
 #include "inlay/plugin.h"
 #include "inlay/note.h"
@@ -49,8 +49,8 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
 {
     inlay_status status = good.cost(state, request, out);
 
-    if (getenv("NARROW_NS") != NULL) {
-        out->ns = strtod(getenv("NARROW_NS"), NULL);
+    if (getenv("LOW_BIT_NS") != NULL) {
+        out->ns = strtod(getenv("LOW_BIT_NS"), NULL);
         out->flops = 0;
         out->bytes_read = out->bytes_written = 0;
     }

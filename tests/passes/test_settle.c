@@ -11,11 +11,11 @@ static struct rig open_on(const char *script, const char *providers, const char 
 
     assert_int_equal(setenv("NARROW_OPS", ops, 1), 0);
     if (ns != NULL)
-        assert_int_equal(setenv("NARROW_NS", ns, 1), 0);
+        assert_int_equal(setenv("LOW_BIT_NS", ns, 1), 0);
     script_model(&wire, script, 17);
     if (rig_try_open(&wire, options, &rig, diag) != INLAY_OK && diag->code == INLAY_OK)
         fail_msg("it failed without a message");
-    (void)unsetenv("NARROW_NS");
+    (void)unsetenv("LOW_BIT_NS");
     return rig;
 }
 

@@ -345,7 +345,7 @@ static inlay_status open_samples(const struct command *command, cli_common *comm
     inlay_status status;
 
     INLAY_TRY(isa_cap(options_text(common->options, OPTION_isa), diag));
-    INLAY_TRY(cpu_cap(options_text(common->options, OPTION_isa), diag)); /* for the quantizer's kernels */
+    INLAY_TRY(cpu_limit_isa(options_text(common->options, OPTION_isa), diag)); /* for the quantizer's kernels */
     INLAY_TRY(command->data != NULL
                   ? open_description(common, command->args.model, out_session, diag)
                   : cli_open(common, command->args.model, out_session, diag)); /* random inputs need a trial run */

@@ -35,7 +35,7 @@ static cpu_op *find_append(const inlay_compiled *compiled, uint32_t input, uint3
     return NULL;
 }
 
-uint32_t cpu_appends(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output, uint32_t *out_axis)
+uint32_t cpu_state_appends(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output, uint32_t *out_axis)
 {
     cpu_op *op = find_append(compiled, input, output), *scatter;
 
@@ -51,7 +51,7 @@ uint32_t cpu_appends(void *state, inlay_compiled *compiled, uint32_t input, uint
 }
 
 /* Every reader of a value accepts gaps between rows, or makes a dense copy. */
-uint32_t cpu_reads(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis)
+uint32_t cpu_state_reads(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis)
 {
     (void)state;
     for (uint32_t value = 0; value < compiled->value_count; value++)
@@ -60,7 +60,7 @@ uint32_t cpu_reads(void *state, inlay_compiled *compiled, uint32_t input, uint32
     return 0;
 }
 
-void cpu_state_strides(const cpu_build *build, uint32_t value, int64_t *strides)
+void cpu_inplace_state_strides(const cpu_build *build, uint32_t value, int64_t *strides)
 {
     int64_t step = 1;
 
@@ -70,7 +70,7 @@ void cpu_state_strides(const cpu_build *build, uint32_t value, int64_t *strides)
     }
 }
 
-void cpu_read_rooms(cpu_build *build, const uint64_t *rooms)
+void cpu_read_capacities(cpu_build *build, const uint64_t *rooms)
 {
     const inlay_compiled *compiled = build->compiled;
 
@@ -98,7 +98,7 @@ inlay_status cpu_lower_append(cpu_build *build, const cpu_group *group)
     if (room < dims[STATE_AXIS])
         return inlay_fail(build->diag, INLAY_INVALID_ARGUMENT, "node '%s': a state of %lld rows has capacity for %lld",
                           op->name, (long long)dims[STATE_AXIS], (long long)room);
-    cpu_state_strides(build, group->out, strides);
+    cpu_inplace_state_strides(build, group->out, strides);
     memory_desc_strides(&md, rank, dims, strides);
     INLAY_TRY(cpu_output_place(build, scatter != NULL ? scatter->out[0] : group->out, &md, &whole));
     part = whole;

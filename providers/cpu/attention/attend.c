@@ -295,11 +295,11 @@ inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sg
                              .keys = k[2],
                              .size = q[3],
                              .value_size = v[3],
-                             .blank = cpu_blank(op),
+                             .blank = cpu_masked_row_rule(op),
                              .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
                              .causal = op->attention.causal,
                              .mask_is_causal = op->attention.own,
-                             .reach = cpu_mask_reach(build) };
+                             .reach = cpu_mask_columns(build) };
     cpu_place queries, keys, values, mask, hidden, scratch, output;
     const cpu_place *places[] = { &queries, &keys, &values, &scratch, &output, NULL, NULL };
     uint32_t count = 5; /* of places; masks are appended */

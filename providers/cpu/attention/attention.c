@@ -58,7 +58,7 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
         else if (in[i]->dtype != INLAY_FLOAT)
             return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "input %u is %s", i,
                               inlay_dtype_name(in[i]->dtype));
-    op->attention.own = cpu_takes_own(node);
+    op->attention.own = cpu_takes_inlay_domain(node);
     for (uint32_t i = 4; !op->attention.own && i < node->info->input_count; i++)
         if (kit_input(node, i) != NULL)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL,
@@ -148,9 +148,9 @@ static inlay_status emit_softmax(cpu_build *build, const cpu_place *scores)
                           .keys = k[2],
                           .count = q[0] * q[1] * q[2],
                           .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
-                          .blank = cpu_blank(op),
+                          .blank = cpu_masked_row_rule(op),
                           .causal = op->attention.causal && !op->attention.own, /* ai.inlay: the bias is causal, too */
-                          .reach = cpu_mask_reach(build) };
+                          .reach = cpu_mask_columns(build) };
     INLAY_CHECK(rows.reach <= rows.keys);
     INLAY_TRY(cpu_read_mask(build, 3, &rows.mask, &mask));
     INLAY_TRY(cpu_read_mask(build, 4, &rows.hidden, &hidden));

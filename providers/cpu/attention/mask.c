@@ -2,7 +2,7 @@
 #include "region/build.h"
 #include "inlay/check.h"
 
-int64_t cpu_mask_reach(const cpu_build *build)
+int64_t cpu_mask_columns(const cpu_build *build)
 {
     const cpu_op *op = build->op;
     const int64_t keys = build->dims[op->in[1]][2];
@@ -15,7 +15,7 @@ int64_t cpu_mask_reach(const cpu_build *build)
     return columns < keys ? columns : keys;
 }
 
-sgemm_blank cpu_blank(const cpu_op *op)
+sgemm_blank cpu_masked_row_rule(const cpu_op *op)
 {
     return !op->attention.own ? SGEMM_BLANK_ZERO : op->attention.guarded ? SGEMM_BLANK_GUARDED : SGEMM_BLANK_NAN;
 }

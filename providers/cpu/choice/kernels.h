@@ -191,7 +191,7 @@ double kernel_pairs_work_ns(const cpu_build *build, double rows, int64_t k, int6
 /* Matrix multiplications (kernels/products.c; the lowerings are in product/product.c). */
 void kernel_gemm_shape_of(const cpu_build *build, kernel_gemm_shape *out);
 bool kernel_packed_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
-/* True if the weights of build->op are low-bit weights that each run expands to float (narrow.h). */
+/* True if the weights of build->op are low-bit weights that each run expands to float (low_bit.h). */
 bool kernel_weights_are_low_bit(const cpu_build *build);
 /* True if Winograd inner products may be used here; a kernel may have further conditions. */
 bool kernel_pairs_wanted(const cpu_build *build, const char **out_why);

@@ -23,7 +23,7 @@ static uint64_t layout_class(const memory_desc *md)
 {
     return memory_desc_is_blocked(md) ? 3
            : memory_desc_is_plain(md) ? 0
-           : tiles_lie_well(md)       ? memory_desc_is_dense(md) ? 1 : 2
+           : tiles_accept_layout(md)  ? memory_desc_is_dense(md) ? 1 : 2
                                       : 4;
 }
 

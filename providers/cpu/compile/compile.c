@@ -3,7 +3,7 @@
 #include "compile/expand.h"
 #include "inlay/check.h"
 #include "weights/halves.h"
-#include "weights/narrow.h"
+#include "weights/low_bit.h"
 #include "weights/nbits_weights.h"
 #include "weights/sparse_weights.h"
 #include <stdio.h>
@@ -32,7 +32,7 @@ static inlay_status read_node(cpu_reader *reader, uint32_t node_index, inlay_dia
     parsed.node = request->nodes[node_index];
     if (cpu_expand(reader, info, &parsed))
         return INLAY_OK;
-    compiled->as_written |= row->family == &cpu_dynamic;
+    compiled->keep_last_bit |= row->family == &cpu_dynamic;
     op = &compiled->ops[compiled->op_count++];
     *op = parsed;
     op->in_count = info->input_count;
@@ -121,8 +121,8 @@ static inlay_status copy_small_constants(inlay_compiled *compiled, inlay_diag *d
 static void report_constants(inlay_compiled *compiled, const inlay_compile_request *request)
 {
     if (compiled->ready != NULL) {
-        narrow_settle(compiled);
-        halves_settle(compiled);
+        low_bit_mark_packed(compiled);
+        halves_mark_packed(compiled);
     }
     for (uint32_t value = 0; value < compiled->value_count; value++) {
         cpu_constant *constant = compiled->values[value].constant != INLAY_NONE
@@ -137,7 +137,7 @@ static void report_constants(inlay_compiled *compiled, const inlay_compile_reque
          * original. */
         packed = ((cpu_constant_is_packed(constant) || (compiled->state->alone && constant->packs != NULL)) &&
                   !constant->plain_used && compiled->ready != NULL) ||
-                 (constant->given_up > 0 && constant->given_up == compiled->values[value].uses &&
+                 (constant->repacked_ops > 0 && constant->repacked_ops == compiled->values[value].uses &&
                   compiled->values[value].output == INLAY_NONE);
         if (constant->copy == NULL && (!packed || constant->bytes <= CPU_SMALL_BYTES))
             continue;
@@ -183,10 +183,10 @@ inlay_status cpu_compile(void *state, const inlay_compile_request *request, inla
     (void)pthread_mutex_init(&compiled->lock, NULL);
     INLAY_TRY(read_region(compiled, request, diag));
     INLAY_TRY(copy_small_constants(compiled, diag));
-    halves_find(compiled, request->graph);
-    INLAY_TRY(narrow_find(compiled, request->graph, diag));
-    INLAY_TRY(nbits_find(compiled, diag));
-    sparse_find(compiled);
+    halves_make_constants(compiled, request->graph);
+    INLAY_TRY(low_bit_make_constants(compiled, request->graph, diag));
+    INLAY_TRY(nbits_bind_weights(compiled, diag));
+    sparse_make_constants(compiled);
     if (profile_is_complete(compiled, request)) {
         /* Packs the weights, so that the host can free the originals. A failure is no error here: the shapes of the run
          * decide. */

@@ -9,7 +9,7 @@
 #include "inlay/check.h"
 #include "simd/cpu.h"
 #include "weights/halves.h"
-#include "weights/narrow.h"
+#include "weights/low_bit.h"
 #include "weights/nbits_weights.h"
 #include "weights/sparse_weights.h"
 #include "weights.h"
@@ -138,13 +138,13 @@ static double speed_of(const cpu_state *state, double library_speed)
 {
     if (state->alone)
         return 1;
-    return state->library_alone ? library_speed : fmax(library_speed, 1);
+    return state->library_only ? library_speed : fmax(library_speed, 1);
 }
 
 /* The speed-up by Winograd's algorithm of the built-in kernels; 1: not used. */
 static double winograd_gain(const cpu_state *state, const cpu_op *op, const struct sizes *sizes)
 {
-    if (state->library_alone || op->window.spatial != 2 || sizes->output == NULL || sizes->output->rank != 4)
+    if (state->library_only || op->window.spatial != 2 || sizes->output == NULL || sizes->output->rank != 4)
         return 1;
     return fmax(1, cpu_winograd_gain(op, (int64_t)size_of(sizes->first, 1), (int64_t)size_of(sizes->output, 1),
                                      (int64_t)size_of(sizes->output, 2), (int64_t)size_of(sizes->output, 3)));
@@ -172,7 +172,8 @@ static double taps(const cpu_op *op, const struct sizes *sizes, uint32_t axis)
 /* FLOPs per nanosecond of a matrix multiplication with constant weights, or of a convolution as one. */
 static double product_rate(const cpu_state *state, double rows, double depth, double columns)
 {
-    return state->pairs && state->fast_pairs && rows >= PAIRS_ROWS && depth >= PAIRS_DEPTH && columns >= PAIRS_COLUMNS
+    return state->pairs && state->pairs_are_faster && rows >= PAIRS_ROWS && depth >= PAIRS_DEPTH &&
+                   columns >= PAIRS_COLUMNS
                ? PAIRS_FLOPS_PER_NS
                : CORE_FLOPS_PER_NS;
 }
@@ -357,7 +358,7 @@ static bool reads_layout(const cpu_state *state, const inlay_graph *graph, const
 static bool is_planar(const cpu_state *state, const inlay_graph *graph, const cpu_op *op, const inlay_node_info *info,
                       const struct sizes *sizes)
 {
-    return !state->library_alone && op->row->family == &cpu_conv && op->window.group > 1 && sizes->first != NULL &&
+    return !state->library_only && op->row->family == &cpu_conv && op->window.group > 1 && sizes->first != NULL &&
            sizes->first->rank != INLAY_RANK_UNKNOWN && sizes->first->rank <= 4 && sizes->first->rank > 2 &&
            (double)op->window.group == size_of(sizes->first, 1) && sizes->output != NULL &&
            sizes->output->rank == sizes->first->rank && size_of(sizes->output, 1) == size_of(sizes->first, 1) &&
@@ -422,7 +423,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
             sizes.weights += bytes * share;
             continue;
         }
-        if (i > 0 && (narrow_is_constant(request->graph, info->inputs[i], NULL) ||
+        if (i > 0 && (low_bit_is_constant(request->graph, info->inputs[i], NULL) ||
                       halves_is_constant(request->graph, info->inputs[i]))) { /* dequantized or widened constants */
             sizes.weights += bytes;
             continue;

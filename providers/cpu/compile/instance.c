@@ -106,8 +106,8 @@ static inlay_status lower(cpu_build *build)
         build->op_index = group->op;
         build->op = &build->compiled->ops[group->op];
         if (!build->op->silent && makes_elements(build, group))
-            INLAY_TRY(cpu_reads_nothing(build) ? cpu_lower_nothing(build, group)
-                                               : build->op->row->family->lower(build, group));
+            INLAY_TRY(cpu_reads_empty_input(build) ? cpu_lower_empty_input(build, group)
+                                                   : build->op->row->family->lower(build, group));
         count_reads(build, group);
     }
 done:
@@ -204,7 +204,7 @@ inlay_status cpu_instance_build(inlay_compiled *compiled, const inlay_value_stat
     build.instance->references = 1;
     (void)pthread_mutex_init(&build.instance->lock, NULL);
     build.instance->has_lock = true;
-    cpu_read_rooms(&build, rooms);
+    cpu_read_capacities(&build, rooms);
     INLAY_TRY(read_shapes(&build, values, stride, value_count));
     INLAY_TRY(cpu_fuse(&build));
     build.avoids_library = true; /* the decision below assumes that the library is avoided */

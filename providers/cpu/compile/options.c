@@ -28,10 +28,10 @@ void cpu_read_options(cpu_state *state, const inlay_create_args *args, bool *out
     }
     state->strict = strcmp(precision, "strict") == 0;
     state->fast = strcmp(precision, "fast") == 0;
-    state->by_model = !state->strict && strcmp(activations, "auto") == 0;
+    state->model_sets_limbs = !state->strict && strcmp(activations, "auto") == 0;
     state->limbs = state->strict || strcmp(activations, "exact") == 0 ? NBITS_EXACT
                    : strcmp(activations, "byte") == 0                 ? NBITS_BYTE
-                   : !state->by_model || state->fast                  ? NBITS_FINE
+                   : !state->model_sets_limbs || state->fast          ? NBITS_FINE
                                                                       : NBITS_EXACT;
     state->winograd = winograd && !state->strict;
     state->pairs = pairs && state->fast;

@@ -1,7 +1,7 @@
 /* Conv (ONNX Conv-1..22), and the cases of ConvTranspose that transposed.c leaves to oneDNN. */
 #include "convolution/library.h"
 #include "weights/halves.h"
-#include "weights/narrow.h"
+#include "weights/low_bit.h"
 #include "convolution/tiles.h"
 #include "convolution/window.h"
 #include "inlay/check.h"
@@ -60,7 +60,7 @@ const cpu_operator *cpu_computed_row(const cpu_operator *row)
 const cpu_operator *cpu_conv_row(const kit_node *node, const cpu_operator *row)
 {
     if ((row->family != &cpu_conv && row->family != &cpu_conv_transpose) ||
-        ((kit_is_constant(node, 1) || narrow_is_constant(node->graph, node->info->inputs[1], NULL) ||
+        ((kit_is_constant(node, 1) || low_bit_is_constant(node->graph, node->info->inputs[1], NULL) ||
           halves_is_constant(node->graph, node->info->inputs[1])) &&
          (kit_input(node, 2) == NULL || kit_is_constant(node, 2))))
         return row;
@@ -111,7 +111,7 @@ static inlay_status describe(const cpu_build *build, bool transposed, library_va
     io->alg = transposed                    ? LIBRARY_DECONVOLUTION_DIRECT
               : variant == LIBRARY_WINOGRAD ? LIBRARY_CONVOLUTION_WINOGRAD
                                             : LIBRARY_CONVOLUTION_DIRECT;
-    if (!cpu_counts(input->dims, (uint32_t)input->ndims) || !cpu_counts(output->dims, (uint32_t)output->ndims))
+    if (!cpu_count_fits(input->dims, (uint32_t)input->ndims) || !cpu_count_fits(output->dims, (uint32_t)output->ndims))
         return inlay_fail(build->diag, INLAY_UNSUPPORTED,
                           "node '%s': the convolution has a tensor of more than 2^31 - 1 elements", op->name);
     if (transposed)

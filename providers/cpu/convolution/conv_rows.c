@@ -227,7 +227,7 @@ inlay_status conv_rows_lower(cpu_build *build, const cpu_group *group, const ker
     rows.low = epilogue.low;
     rows.high = epilogue.high;
     memory_desc_plain(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
-    INLAY_TRY(cpu_made_place(build, group, posts, &md, &output));
+    INLAY_TRY(cpu_step_result_place(build, group, posts, &md, &output));
     places[ARG_X] = &input;
     places[ARG_W] = &weights;
     places[ARG_Y] = &output;

@@ -244,7 +244,7 @@ inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const me
         INLAY_TRY(cpu_read_floats(build, bias, build->dims[op->out[0]][1], &bias_place));
     }
     memory_desc_channels_last(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
-    INLAY_TRY(cpu_made_place(build, group, 0, &md, &output));
+    INLAY_TRY(cpu_step_result_place(build, group, 0, &md, &output));
     conv = new_step(build, op, &input, weights, thin);
     if (conv == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);

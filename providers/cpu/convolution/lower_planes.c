@@ -151,7 +151,7 @@ inlay_status planes_lower(cpu_build *build, const cpu_group *group, const kernel
         planes.at[k] = plane_offset(&planes.copy, &planes.window, k);
     cut(&planes);
     memory_desc_plain(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
-    INLAY_TRY(cpu_made_place(build, group, posts, &md, &output));
+    INLAY_TRY(cpu_step_result_place(build, group, posts, &md, &output));
     INLAY_TRY(cpu_emit_step(build, &planes.native, sizeof planes,
                             (const cpu_place *const[]){ &input, &weights, &output, &bias },
                             planes.biased ? ARG_BIAS + 1 : ARG_BIAS));

@@ -58,7 +58,7 @@ static inlay_status fuse_posts(cpu_build *build, const cpu_group *group, tile_ep
             memory_desc md;
 
             INLAY_TRY(cpu_read(build, post->other, other));
-            if (!tiles_lie_well(&other->md)) {
+            if (!tiles_accept_layout(&other->md)) {
                 memory_desc_channels_last(&md, build->ranks[group->out], build->dims[group->out]);
                 INLAY_TRY(cpu_read_as(build, post->other, &md, other));
                 last = false;
@@ -99,8 +99,8 @@ inlay_status tiles_lower(cpu_build *build, const cpu_group *group, const kernel_
         input = build->ahead[op->in[0]]->layer.input;
     else
         INLAY_TRY(cpu_read(build, op->in[0], &input));
-    if (!tiles_lie_well(&input.md) && (points != 0 || !window->padded || memory_desc_is_blocked(&input.md) ||
-                                       window->in > 4 || input.md.kind != CPU_BLOCKED)) {
+    if (!tiles_accept_layout(&input.md) && (points != 0 || !window->padded || memory_desc_is_blocked(&input.md) ||
+                                            window->in > 4 || input.md.kind != CPU_BLOCKED)) {
         memory_desc_channels_last(&md, build->ranks[op->in[0]], build->dims[op->in[0]]);
         INLAY_TRY(cpu_read_as(build, op->in[0], &md, &input));
     }

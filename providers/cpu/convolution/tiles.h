@@ -108,7 +108,7 @@ inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t po
 /* The share of the kernel's rows that the GEMM multiplies: rows that are outside the image for a whole block of pixels
  * are skipped. */
 double tiles_gemm_share(const kernel_conv_shape *window);
-/* One GEMM (tiles_gemm.c), direct or by Winograd's inner product. input: of tileable layout (tiles_lie_well), with any
+/* One GEMM (tiles_gemm.c), direct or by Winograd's inner product. input: of tileable layout (tiles_accept_layout), with any
  * number of axes. */
 inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, bool paired, const cpu_place *input,
                               const tile_epilogue *epilogue, const cpu_place *const *operands, uint32_t operand_count,

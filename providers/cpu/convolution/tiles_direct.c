@@ -6,7 +6,7 @@
 #include "convolution/window.h"
 #include "inlay/check.h"
 #include "layout/moves.h"
-#include "weights/narrow.h"
+#include "weights/low_bit.h"
 
 /* ------------------------------------------------------------------ the border */
 
@@ -184,7 +184,7 @@ static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_
             const float *weights = (const float *)call->args[TILES_W] + panel * panel_floats;
 
             if (buffer != NULL) {
-                narrow_unfold(call->args[TILES_W], panel * panel_floats, (panel + 1) * panel_floats, buffer);
+                low_bit_dequantize(call->args[TILES_W], panel * panel_floats, (panel + 1) * panel_floats, buffer);
                 one_panel(call, panel, buffer, first, last, NULL);
             } else {
                 one_panel(call, panel, weights, first, last,
@@ -277,13 +277,13 @@ inlay_status tiles_lower_direct(cpu_build *build, const cpu_op *op, const kernel
     struct direct *direct;
     memory_desc md;
 
-    if (window.padded || !tiles_lie_well(&input.md) ||
+    if (window.padded || !tiles_accept_layout(&input.md) ||
         (tiles_pixel_step(&input.md) != window.in && window.kernel[1] > 1))
         INLAY_TRY(add_border(build, &window, &input));
     pixel = tiles_pixel_step(&input.md);
     if (!tiles_panel_layout(weights, &md))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
-    INLAY_TRY((narrow ? narrow_read_pack : cpu_read_constant)(build, op->in[1], weights, &md, &weights_place));
+    INLAY_TRY((narrow ? low_bit_read_pack : cpu_read_constant)(build, op->in[1], weights, &md, &weights_place));
     if (build->scales[op->in[0]] != INLAY_NONE)
         INLAY_TRY(tiles_scale_weights(build, build->scales[op->in[0]], window.in, &weights_place));
     merged = window.dilation[1] == 1;

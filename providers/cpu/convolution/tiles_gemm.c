@@ -1,7 +1,7 @@
 /* Convolutions as one GEMM: of pixels by channels in place, or of unfolded receptive fields (im2col), by the kernels
  * of sgemm.h. Those divide k, too, so that rows and weights stay in the second-level cache for any number of
  * channels. */
-#include "weights/narrow.h"
+#include "weights/low_bit.h"
 #include "weights/pairs_weights.h"
 #include "convolution/tiles.h"
 #include "inlay/check.h"
@@ -247,7 +247,7 @@ static inlay_status low_bit_units(void *user, int64_t begin, int64_t end, uint32
         sgemm_post posts[CPU_MAX_POSTS + 3];
         sgemm_job job = call->job;
 
-        narrow_unfold(call->args[ARG_W], unit * job.b_panel, (unit + 1) * job.b_panel, buffer);
+        low_bit_dequantize(call->args[ARG_W], unit * job.b_panel, (unit + 1) * job.b_panel, buffer);
         job.n = job.n - column < job.width ? job.n - column : job.width;
         job.b = buffer;
         job.bias = job.bias != NULL ? job.bias + column : NULL;
@@ -376,8 +376,8 @@ inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, bool 
     gemm.unfolded =
         window->padded || window->kernel[0] * window->kernel[1] > 1 || window->stride[0] > 1 || window->stride[1] > 1;
     gemm.low_bit = kernel_weights_are_low_bit(build) && !gemm.unfolded && gemm.skipped == 0;
-    INLAY_TRY(
-        (gemm.low_bit ? narrow_read_pack : cpu_read_constant)(build, build->op->in[1], &layer->weights, &md, &weights));
+    INLAY_TRY((gemm.low_bit ? low_bit_read_pack : cpu_read_constant)(build, build->op->in[1], &layer->weights, &md,
+                                                                     &weights));
     gemm.x_pixel = input->md.strides[input->md.ndims - 1];
     gemm.job.c_row = output->md.strides[output->md.ndims - 1];
     gemm.job.a_row = gemm.unfolded ? gemm.job.k : gemm.x_pixel;

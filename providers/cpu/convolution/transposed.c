@@ -358,7 +358,7 @@ static inlay_status lower_sums(cpu_build *build, const cpu_group *group, struct 
         memory_desc_plain(&md, rank, build->dims[y_value]);
     sums->kernel = build->state->sgemm;
     fused_count = transposed_fuse_posts(group, &sums->epilogue);
-    INLAY_TRY(cpu_made_place(build, group, fused_count, &md, &output));
+    INLAY_TRY(cpu_step_result_place(build, group, fused_count, &md, &output));
     places[0] = &from;
     places[1] = &output;
     INLAY_TRY(add_bias(build, group, places, &bias, &count, &sums->biased));

@@ -300,7 +300,7 @@ inlay_status transposed_lower_planes(cpu_build *build, const cpu_group *group, b
     }
     fused_count = transposed_fuse_posts(group, &plan.epilogue);
     memory_desc_plain(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
-    INLAY_TRY(cpu_made_place(build, group, fused_count, &md, &output));
+    INLAY_TRY(cpu_step_result_place(build, group, fused_count, &md, &output));
     places[ARG_X] = &input;
     places[ARG_W] = &weights;
     places[ARG_Y] = &output;

@@ -436,7 +436,7 @@ static inlay_status lower_whole(cpu_build *build, const cpu_group *group, cpu_pl
     else
         INLAY_TRY(cpu_reorder(build, &x1, &x0.md, &x1));
     if (is_simple(&x0.md) && !is_padded(&x0.md) && x0.md.data_type == LIBRARY_F32 && x1.md.data_type == LIBRARY_F32)
-        return cpu_lower_whole(build, group, &x0, &x1, overwrite && x0.buffer == original_buffer);
+        return cpu_lower_binary_chain(build, group, &x0, &x1, overwrite && x0.buffer == original_buffer);
     desc.input = desc.output = x0.md;
     desc.weights = x1.md;
     INLAY_TRY(cpu_fuse_posts(build, group, &desc, &fused));

@@ -103,8 +103,8 @@ done:
     return status;
 }
 
-inlay_status cpu_lower_whole(cpu_build *build, const cpu_group *group, const cpu_place *x0, const cpu_place *x1,
-                             bool overwrite)
+inlay_status cpu_lower_binary_chain(cpu_build *build, const cpu_group *group, const cpu_place *x0, const cpu_place *x1,
+                                    bool overwrite)
 {
     cpu_place others[CPU_MAX_POSTS], out;
     const cpu_place *places[3 + CPU_MAX_POSTS];

@@ -14,7 +14,7 @@
 OPTIONAL_IF_CALLED(cpu_apply);
 OPTIONAL_IF_CALLED(cpu_emit_function);
 OPTIONAL_IF_CALLED(cpu_is_gelu);
-OPTIONAL_IF_CALLED(cpu_is_ours);
+OPTIONAL_IF_CALLED(cpu_needs_builtin_loop);
 OPTIONAL_IF_CALLED(cpu_loses_nan);
 OPTIONAL_IF_CALLED(cpu_row_is_best);
 OPTIONAL_IF_CALLED(cpu_row_of);
@@ -101,7 +101,7 @@ cpu_row_fn cpu_row_of(const cpu_eltwise *eltwise)
     }
 }
 
-bool cpu_is_ours(library_alg alg)
+bool cpu_needs_builtin_loop(library_alg alg)
 {
     return (int)alg >= CPU_FIRST_FUNCTION || alg == LIBRARY_ELTWISE_LOG || alg == LIBRARY_ELTWISE_SOFT_RELU ||
            alg == LIBRARY_ELTWISE_ELU || alg == LIBRARY_ELTWISE_MISH;

@@ -234,8 +234,8 @@ double kernel_gemm_ns(const cpu_build *build, const cpu_group *group, const kern
 
 double kernel_pairs_work_ns(const cpu_build *build, double rows, int64_t k, int64_t n)
 {
-    const double rate = build->state->fast_pairs ? 330 : 165, block = 6.8; /* ns for 64 columns, for each row */
-    const double row = 15, element = 0.05;                                 /* preparation of the rows */
+    const double rate = build->state->pairs_are_faster ? 330 : 165, block = 6.8; /* ns for 64 columns, for each row */
+    const double row = 15, element = 0.05;                                       /* preparation of the rows */
     const double columns = (double)((n + TILE_LANES - 1) / TILE_LANES * TILE_LANES);
 
     return rows * (2 * (double)k * columns / rate + ceil(columns / 64) * block + row + element * (double)k);

@@ -111,7 +111,7 @@ bool kernel_sparse_runs(cpu_build *build, const cpu_group *group, const kernel_l
 {
     return kernel_packed_runs(build, group, layer, out_why) && !build->state->reproducible && !build->state->bf16 &&
            (sparse_blocks_of(build, build->op) >= 0 ||
-            (layer->gemm.m <= SPARSE24_MOST_ROWS && sparse_fours_of(build, build->op)));
+            (layer->gemm.m <= SPARSE24_MOST_ROWS && sparse24_matrix_of(build, build->op)));
 }
 
 double kernel_sparse_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)

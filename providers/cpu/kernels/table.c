@@ -59,9 +59,9 @@ bool kernel_weights_are_low_bit(const cpu_build *build)
 
 bool kernel_pairs_wanted(const cpu_build *build, const char **out_why)
 {
-    if (build->state->pairs && build->compiled->as_written)
+    if (build->state->pairs && build->compiled->keep_last_bit)
         *out_why = "the region has DynamicQuantizeLinear, whose rounding needs exact sums";
-    return build->state->pairs && !build->compiled->as_written && !kernel_weights_are_low_bit(build);
+    return build->state->pairs && !build->compiled->keep_last_bit && !kernel_weights_are_low_bit(build);
 }
 
 static bool pairs_run_here(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)

@@ -98,7 +98,7 @@ static void transpose_rows(const struct offsets *offsets, const struct plane *pl
 {
     for (int64_t y = 0; y < plane->outer_count; y += plane->outer_run.length)
         for (int64_t x = 0; x < plane->inner_count; x += plane->inner_run.length)
-            plane->moves->turn_elements[2](
+            plane->moves->transpose_elements[2](
                 source + (offsets->in[plane->outer][y] + offsets->in[plane->inner][x]) * WORD,
                 plane->inner_run.in * WORD,
                 target + (offsets->out[plane->outer][y] + offsets->out[plane->inner][x]) * WORD,

@@ -356,7 +356,7 @@ bool memory_desc_same_blocks(const memory_desc *input, uint32_t rank, const int6
     return memory_desc_blocks(out, rank, dims, tags[rank - 3][input->inner_blks[0] == 8]);
 }
 
-bool tiles_lie_well(const memory_desc *md)
+bool tiles_accept_layout(const memory_desc *md)
 {
     const int64_t *strides = md->strides;
     int last = md->ndims - 1;

@@ -173,7 +173,8 @@ static void move_unit(const move_call *call, const int64_t *at)
     if (step->transpose && step->set != NULL && step->size == sizeof(float))
         step->set->turn((const float *)(const void *)source, x_row, (float *)(void *)target, y_row, rows, columns);
     else if (step->transpose && step->set != NULL)
-        step->set->turn_elements[step->size / 2](source, x_row * step->size, target, y_row * step->size, rows, columns);
+        step->set->transpose_elements[step->size / 2](source, x_row * step->size, target, y_row * step->size, rows,
+                                                      columns);
     else if (step->set != NULL && axes->from[step->column] == 1 && axes->to[step->column] == 1)
         move_rows(step, source, target, rows, columns);
     else if (step->size == sizeof(float))

@@ -13,7 +13,7 @@
 #include <math.h>
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_IF_CALLED(cpu_reduced_nothing);
+OPTIONAL_IF_CALLED(cpu_reduce_empty);
 
 /* Functions that are applied to the result of the fold (FOLD_*). */
 enum { FINISH_NONE, FINISH_MEAN, FINISH_ROOT, FINISH_LOG };
@@ -96,7 +96,7 @@ static bool parse_reduce(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-float cpu_reduced_nothing(const cpu_op *op)
+float cpu_reduce_empty(const cpu_op *op)
 {
     return kind_of(op->row->op_type)->empty_result;
 }

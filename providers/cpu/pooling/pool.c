@@ -123,7 +123,7 @@ static inlay_status lower_pool(cpu_build *build, const cpu_group *group)
     bool done;
 
     INLAY_CHECK(rank >= 3 && op->window.spatial == rank - 2);
-    if (!cpu_counts(build->dims[value], rank) || !cpu_counts(build->dims[op->out[0]], build->ranks[op->out[0]]))
+    if (!cpu_count_fits(build->dims[value], rank) || !cpu_count_fits(build->dims[op->out[0]], build->ranks[op->out[0]]))
         return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': pooling of more than 2^31 - 1 elements",
                           op->name);
     INLAY_TRY(cpu_read(build, value, &in));

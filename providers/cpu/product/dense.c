@@ -4,7 +4,7 @@
 #include "product/dense.h"
 #include "choice/kernels.h"
 #include "inlay/check.h"
-#include "weights/narrow.h"
+#include "weights/low_bit.h"
 #include "weights/pairs_weights.h"
 #include "weights/sparse_weights.h"
 
@@ -65,7 +65,7 @@ static inlay_status low_bit_panels(void *user, int64_t begin, int64_t end, uint3
         sgemm_post posts[CPU_MAX_POSTS + 1];
         sgemm_job job = call->job;
 
-        narrow_unfold(call->lines, unit * job.b_panel, (unit + 1) * job.b_panel, buffer);
+        low_bit_dequantize(call->lines, unit * job.b_panel, (unit + 1) * job.b_panel, buffer);
         job.n = job.n - column < job.width ? job.n - column : job.width;
         job.b = buffer;
         job.bias = job.bias == NULL ? NULL : job.bias + column;
@@ -371,7 +371,7 @@ inlay_status dense_emit(cpu_build *build, const cpu_group *group, struct dense *
     } else {
         INLAY_TRY(fuse_posts(build, group, dense, args, others, &taken));
         memory_desc_plain(&md, build->ranks[group->out], build->dims[group->out]);
-        INLAY_TRY(cpu_made_place(build, group, taken, &md, &output));
+        INLAY_TRY(cpu_step_result_place(build, group, taken, &md, &output));
     }
     args->list[args->count++] = &output;
     dense->arg_count = args->count;
@@ -422,7 +422,7 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
         pairs_layout(k, n, &w_md);
     } else if (dense.sparse) {
         sparse_layout(&w_plain, sparse_blocks_of(build, op), &w_md);
-        dense.job.width = sparse_fours_of(build, op) ? SPARSE24_WIDTH : SPARSE_WIDTH;
+        dense.job.width = sparse24_matrix_of(build, op) ? SPARSE24_WIDTH : SPARSE_WIDTH;
     } else {
         panel_layout(n, k, &w_md, &dense.job);
     }
@@ -431,7 +431,7 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
         INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
         dense.job.a_row = k;
     }
-    INLAY_TRY((dense.low_bit ? narrow_read_pack : cpu_read_constant)(build, weights_value, &w_plain, &w_md, &packed));
+    INLAY_TRY((dense.low_bit ? low_bit_read_pack : cpu_read_constant)(build, weights_value, &w_plain, &w_md, &packed));
     args.list[0] = &input;
     args.list[1] = &packed;
     status = dense_emit(build, group, &dense, &args, bias_value);

@@ -39,7 +39,7 @@ struct dense {
     int64_t b_count; /* matrices B: 1, or one for each GEMM */
     bool biased;
     bool sparse;  /* the constant matrix is packed without its zeros; the last argument is scratch memory */
-    bool low_bit; /* low-bit weights (narrow.h): workers expand a panel at a time to floats in scratch memory */
+    bool low_bit; /* low-bit weights (low_bit.h): workers expand a panel at a time to floats in scratch memory */
     bool paired;  /* packed for Winograd's inner product, with scratch memory */
     uint32_t workers;
     uint32_t arg_count;

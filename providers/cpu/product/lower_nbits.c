@@ -348,9 +348,9 @@ static nbits_mode mode_of(const cpu_build *build, const cpu_op *op)
 {
     const int64_t level = op->row->family == &cpu_nbits_product ? op->size : 0;
 
-    if (level == 1 || !build->state->nbits->has_limbs || build->compiled->as_written)
+    if (level == 1 || !build->state->nbits->has_limbs || build->compiled->keep_last_bit)
         return NBITS_EXACT;
-    return level == 4 && build->state->by_model ? NBITS_FINE : (nbits_mode)build->state->limbs;
+    return level == 4 && build->state->model_sets_limbs ? NBITS_FINE : (nbits_mode)build->state->limbs;
 }
 
 static inlay_status read_rows(cpu_build *build, struct dense *dense, cpu_place *input)

@@ -216,7 +216,7 @@ inlay_status cpu_lower_cut(cpu_build *build, const cpu_group *group, uint32_t bi
     if (gemm.biased)
         INLAY_TRY(cpu_read_constant(build, bias_value, &md, &md, &bias));
     memory_desc_plain(&md, build->ranks[group->out], build->dims[group->out]);
-    INLAY_TRY(cpu_made_place(build, group, 0, &md, &output));
+    INLAY_TRY(cpu_step_result_place(build, group, 0, &md, &output));
     INLAY_TRY(emit(build, &gemm, (const cpu_place *const[]){ &place, &weights, &output, &bias }, gemm.biased ? 4 : 3));
     output.md = md;
     status = cpu_finish(build, group, 0, &output, true);

@@ -6,7 +6,7 @@
 #include <math.h>
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(cpu_quant_chains, CPU_BYTE_FAMILIES);
+OPTIONAL_WITH(cpu_group_quantize_chains, CPU_BYTE_FAMILIES);
 OPTIONAL_IF_CALLED(q_lower_chain);
 
 enum { MOST_LEAVES = 4, MOST_STEPS = 8, TILE = 512, CHAIN_GRAIN = 16384, PAIR_GRAIN = 32768 };
@@ -161,7 +161,7 @@ static bool find_chain(const cpu_build *build, const cpu_op *op, struct chain *c
     return bytes;
 }
 
-inlay_status cpu_quant_chains(cpu_build *build, uint8_t *taken, cpu_group *at)
+inlay_status cpu_group_quantize_chains(cpu_build *build, uint8_t *taken, cpu_group *at)
 {
     uint32_t op_count = build->compiled->op_count, inner[MOST_STEPS], count;
     uint8_t *reads = NULL; /* [value_count] by chains */

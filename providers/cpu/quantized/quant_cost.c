@@ -1,6 +1,6 @@
 /* The cost of integer operators, as measured on one core with AVX-512 VNNI; see compile/cost.c. */
 #include "simd/cpu.h"
-#include "weights/narrow.h"
+#include "weights/low_bit.h"
 #include "quantized/quant.h"
 #include <math.h>
 
@@ -45,7 +45,7 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
 
     if (family == &cpu_narrow) {
         cost->bytes_read += (uint64_t)x;
-        cost->ns += y * NARROW_NS / threads + CALL_NS;
+        cost->ns += y * LOW_BIT_NS / threads + CALL_NS;
         return;
     }
     if (family == &cpu_weights || family == &cpu_sparse ||

@@ -127,7 +127,7 @@ static inlay_status read_operand(cpu_build *build, bytes_case *layer, const cpu_
     if (!whole)
         return cpu_read_plain(build, post->other, place);
     INLAY_TRY(cpu_read(build, post->other, place));
-    if (!tiles_lie_well(&place->md)) {
+    if (!tiles_accept_layout(&place->md)) {
         memory_desc_channels_last(&md, build->ranks[layer->group->out], build->dims[layer->group->out]);
         INLAY_TRY(cpu_read_as(build, post->other, &md, place));
     }

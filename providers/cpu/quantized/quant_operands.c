@@ -6,7 +6,7 @@
 OPTIONAL_WITH(cpu_is_dynamic_scale, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
 OPTIONAL_WITH(cpu_takes_any, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
 OPTIONAL_WITH(cpu_takes_bytes, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
-OPTIONAL_WITH(cpu_takes_product, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
+OPTIONAL_WITH(cpu_takes_int32_cast, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
 
 /* ------------------------------------------------------------------ supported nodes */
 
@@ -37,7 +37,7 @@ bool cpu_is_dynamic_scale(const kit_node *node, const inlay_value_info *value)
     return value != NULL && value->dtype == INLAY_FLOAT && is_made_by(node, value, "DynamicQuantizeLinear");
 }
 
-bool cpu_takes_product(const kit_node *node)
+bool cpu_takes_int32_cast(const kit_node *node)
 {
     const inlay_value_info *input = kit_input(node, 0), *output = kit_output(node, 0);
 

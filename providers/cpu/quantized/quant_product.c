@@ -10,8 +10,8 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(cpu_quant_take, CPU_BYTE_FAMILIES);
-OPTIONAL_WITH(cpu_quant_end, CPU_BYTE_FAMILIES);
+OPTIONAL_WITH(cpu_fuse_integer_reader, CPU_BYTE_FAMILIES);
+OPTIONAL_WITH(cpu_fuse_final_quantize, CPU_BYTE_FAMILIES);
 
 /* The indexes of inputs; the left operand is input 0. */
 struct inputs {
@@ -483,7 +483,7 @@ static bool is_linear_conv(const cpu_op *op)
     return strcmp(op->row->op_type, "QLinearConv") == 0;
 }
 
-void cpu_quant_take(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group)
+void cpu_fuse_integer_reader(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group)
 {
     const cpu_op *op = &build->compiled->ops[group->op], *follower = &build->compiled->ops[next];
     bool cast = (op->row->family == &cpu_int8_product || op->row->family == &cpu_int8_conv) &&
@@ -502,7 +502,7 @@ void cpu_quant_take(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_g
     group->out = follower->out[0];
 }
 
-void cpu_quant_end(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group)
+void cpu_fuse_final_quantize(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group)
 {
     const cpu_op *op = &build->compiled->ops[group->op], *quantize = &build->compiled->ops[next];
 

@@ -446,7 +446,7 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
     struct direct *direct = NULL;
     memory_desc md;
 
-    if (window->padded || window->in % 4 != 0 || !tiles_lie_well(&layer->input.md) ||
+    if (window->padded || window->in % 4 != 0 || !tiles_accept_layout(&layer->input.md) ||
         (window->kernel[1] > 1 && tiles_pixel_step(&layer->input.md) != window->in))
         INLAY_TRY(bytes_add_border(build, layer));
     pixel = tiles_pixel_step(&layer->input.md);
@@ -506,7 +506,7 @@ static inlay_status read_image(cpu_build *build, bytes_case *layer)
     inlay_status status = cpu_read(build, x, &layer->input);
     memory_desc md;
 
-    if (status != INLAY_OK || tiles_lie_well(&layer->input.md))
+    if (status != INLAY_OK || tiles_accept_layout(&layer->input.md))
         return status;
     if (layer->window.group == 1 && layer->window.in <= 4 && layer->input.md.kind == CPU_BLOCKED &&
         !memory_desc_is_blocked(&layer->input.md))

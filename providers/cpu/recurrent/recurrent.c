@@ -3,7 +3,7 @@
  * keeps gates and states in the region's workspace. Any output may be omitted, including Y. */
 #include "recurrent.h"
 #include "inlay/check.h"
-#include "weights/narrow_pack.h"
+#include "weights/low_bit_pack.h"
 #include "simd/optional.h"
 #include <stdio.h>
 
@@ -67,7 +67,7 @@ inlay_status cpu_recurrent_prepare(inlay_compiled *compiled, const inlay_compile
             continue;
         op->recurrent.dropped |= 1u << i;
         INLAY_CHECK(compiled->values[op->in[i]].constant < compiled->constant_count);
-        compiled->constants[compiled->values[op->in[i]].constant].given_up++;
+        compiled->constants[compiled->values[op->in[i]].constant].repacked_ops++;
     }
     return status;
 }
@@ -155,7 +155,7 @@ static bool open_codes(const void *pack, const recurrent_layout *layout, uint32_
     const int64_t each = (int64_t)(recurrent_panel_bytes(layout, input) / sizeof(float) / UNFOLD_LANES);
     unfold_codes codes;
 
-    if (!narrow_codes(pack, &codes))
+    if (!low_bit_codes(pack, &codes))
         return false;
     out->matrix.product = coded_product;
     for (int64_t d = 0; d < 2; d++) {
@@ -231,7 +231,7 @@ bool recurrent_is_pack(const memory_desc *md)
 
 static const char *const cells[] = { [CELL_RNN] = "RNN", [CELL_GRU] = "GRU", [CELL_LSTM] = "LSTM" };
 
-void recurrent_lay(const memory_desc *md, const int32_t *from, int32_t *to)
+void recurrent_reorder_panels(const memory_desc *md, const int32_t *from, int32_t *to)
 {
     const kit_tensor tensor = { .data = (void *)(uintptr_t)from, .dtype = INLAY_FLOAT };
     const int64_t *d = md->dims;
@@ -332,7 +332,7 @@ static inlay_status read_input(cpu_build *build, const struct layer *layer, uint
         return cpu_read_plain(build, value, out);
     memory_desc_plain(&plain, build->ranks[value], build->dims[value]);
     (void)describe_panels(build, build->op, i, &md);
-    return (layer->coded ? narrow_read_pack : cpu_read_constant)(build, value, &plain, &md, out);
+    return (layer->coded ? low_bit_read_pack : cpu_read_constant)(build, value, &plain, &md, out);
 }
 
 static inlay_status plan_layer(const cpu_build *build, struct layer *layer, uint64_t *out_workspace)

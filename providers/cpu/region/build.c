@@ -85,7 +85,7 @@ static inlay_status read_raw(cpu_build *build, uint32_t value, cpu_place *out)
             if (build->rooms[value] != 0 && build->ranks[value] == 4) {
                 int64_t strides[CPU_MAX_RANK];
 
-                cpu_state_strides(build, value, strides);
+                cpu_inplace_state_strides(build, value, strides);
                 memory_desc_strides(&at->md, 4, build->dims[value], strides);
             }
             at->offset = 0;
@@ -249,8 +249,8 @@ inlay_status cpu_result_place(cpu_build *build, uint32_t value, const memory_des
     return cpu_output_place(build, value, md, out);
 }
 
-inlay_status cpu_made_place(cpu_build *build, const cpu_group *group, uint32_t posts_done, const memory_desc *md,
-                            cpu_place *out)
+inlay_status cpu_step_result_place(cpu_build *build, const cpu_group *group, uint32_t posts_done, const memory_desc *md,
+                                   cpu_place *out)
 {
     return posts_done == group->post_count ? cpu_result_place(build, group->out, md, out)
                                            : cpu_new_place(build, md, out);
@@ -381,7 +381,7 @@ inlay_status cpu_emit(cpu_build *build, library_description pd, const cpu_operan
         bytes += memory_desc_bytes(&operands[i].place->md);
     }
     step.alone = build->alone || bytes < ALONE_BYTES;
-    build->instance->takes_turn |= !step.alone;
+    build->instance->is_threaded |= !step.alone;
     if (scratchpad->ndims > 0 && memory_desc_bytes(scratchpad) > 0) {
         INLAY_TRY(cpu_new_place(build, scratchpad, &scratch));
         INLAY_TRY(add_arg(build, &step, LIBRARY_ARG_SCRATCHPAD, &scratch));
@@ -404,7 +404,7 @@ inlay_status cpu_emit_native(cpu_build *build, cpu_native *native, const cpu_pla
         INLAY_TRY(add_arg(build, &step, 0, places[i]));
         bytes += memory_desc_bytes(&places[i]->md);
     }
-    build->instance->takes_turn |= bytes >= ALONE_BYTES;
+    build->instance->is_threaded |= bytes >= ALONE_BYTES;
     INLAY_TRY(add_step(build, &step));
     step.native = NULL;
 done:

@@ -83,7 +83,7 @@ struct inlay_instance {
     int64_t *key;        /* rank, capacity and dims of all values, for which it was made (cpu_key_word) */
     uint32_t key_count;
     uint32_t threads;
-    bool takes_turn; /* a step is large enough to run on several threads */
+    bool is_threaded; /* a step is large enough to run on several threads */
     uint64_t workspace_bytes;
     cpu_step *steps;
     cpu_arg *args;
@@ -186,7 +186,7 @@ bool memory_desc_is_image(const memory_desc *md); /* blocked or channels last: t
 /* Channels last, for tensors of rank 3 to 5: the fastest layout of most image kernels. */
 void memory_desc_channels_last(memory_desc *md, uint32_t rank, const int64_t *dims);
 /* Channels last with any distance between pixels: the layout of all tiled kernels. */
-bool tiles_lie_well(const memory_desc *md);
+bool tiles_accept_layout(const memory_desc *md);
 int64_t tiles_pixel_step(const memory_desc *md);
 /* The blocked layout of input for a tensor of other dims. false: input is not blocked by 8 or 16 channels only. */
 bool memory_desc_same_blocks(const memory_desc *input, uint32_t rank, const int64_t *dims, memory_desc *out);
@@ -269,8 +269,8 @@ inlay_status cpu_new_floats(cpu_build *build, int64_t count, cpu_place *out);
 /* The place to compute a value in: the region's output if it is one and md is row-major, otherwise a new buffer. */
 inlay_status cpu_result_place(cpu_build *build, uint32_t value, const memory_desc *md, cpu_place *out);
 /* The place of a step's result: the group's result if the step does all posts of the group, otherwise a new buffer. */
-inlay_status cpu_made_place(cpu_build *build, const cpu_group *group, uint32_t posts_done, const memory_desc *md,
-                            cpu_place *out);
+inlay_status cpu_step_result_place(cpu_build *build, const cpu_group *group, uint32_t posts_done, const memory_desc *md,
+                                   cpu_place *out);
 /* The buffer of the region's output `value`. The caller knows the layout that the host expects. */
 inlay_status cpu_output_place(cpu_build *build, uint32_t value, const memory_desc *md, cpu_place *out);
 /* Records the place of a computed value; adds a copy to the region's output if needed. */
@@ -332,7 +332,7 @@ void cpu_apply(const struct sgemm_kernel *kernel, const cpu_eltwise *eltwise, fl
 /* Is the built-in loop the fastest kernel for `count` elements? */
 bool cpu_row_is_best(const cpu_state *state, const cpu_eltwise *eltwise, int64_t count);
 /* Does the function always run as the built-in loop, because oneDNN does not have it or is not accurate enough? */
-bool cpu_is_ours(library_alg alg);
+bool cpu_needs_builtin_loop(library_alg alg);
 /* Does oneDNN's kernel turn NaN into a number, or an infinity with a finite limit into NaN? Its minimum and maximum are
  * those of x86, which return the second operand if one is NaN; its exponential begins with one of each. Built-in loops
  * handle NaN and infinity as ONNX defines it. */
@@ -370,12 +370,12 @@ inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const me
 
 /* Integers (quant*.c). Moves op `next`, the only reader of the group's output, into the group if it converts the
  * integers into a type that the group's kernel can write. */
-void cpu_quant_take(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group);
+void cpu_fuse_integer_reader(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group);
 /* Moves a QuantizeLinear to the end of a group: an integer convolution and its epilogue. */
-void cpu_quant_end(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group);
+void cpu_fuse_final_quantize(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group);
 /* Groups each QuantizeLinear with the functions of dequantized values before it. at: [op_count], indexed by the group's
  * last op. */
-inlay_status cpu_quant_chains(cpu_build *build, uint8_t *taken, cpu_group *at);
+inlay_status cpu_group_quantize_chains(cpu_build *build, uint8_t *taken, cpu_group *at);
 /* A GEMM with a constant matrix by built-in kernels (dense.c): a plain sum, Winograd's inner product (pairs.h), or
  * block-sparse (sparse.h). Requires state->sgemm. bias: one element per column, or INLAY_NONE. */
 typedef enum cpu_dense_way { CPU_DENSE_PLAIN, CPU_DENSE_PAIRS, CPU_DENSE_SPARSE } cpu_dense_way;
@@ -396,29 +396,29 @@ inlay_status cpu_emit_cut_matrices(cpu_build *build, const cpu_place *place, con
 
 /* Ops with an empty input and a nonempty output (empty.c): sums, means and maxima of no elements. Other ops report an
  * error. */
-bool cpu_reads_nothing(const cpu_build *build);
-inlay_status cpu_lower_nothing(cpu_build *build, const cpu_group *group);
+bool cpu_reads_empty_input(const cpu_build *build);
+inlay_status cpu_lower_empty_input(cpu_build *build, const cpu_group *group);
 /* The result of a reduction of no elements (reduce.c). */
-float cpu_reduced_nothing(const cpu_op *op);
+float cpu_reduce_empty(const cpu_op *op);
 
 /* A row of n elements: output[i] = alg(p[i], q[i * step]); output may be p. step is 0 or 1. */
 void cpu_binary_row(library_alg alg, const float *p, const float *q, float *output, int64_t n, int64_t step);
-/* The op's binary function of two tensors with the same layout without padding, and the group's posts (whole.c).
+/* The op's binary function of two tensors with the same layout without padding, and the group's posts (binary_chain.c).
  * overwrite: the result may replace x0. */
-inlay_status cpu_lower_whole(cpu_build *build, const cpu_group *group, const cpu_place *x0, const cpu_place *x1,
-                             bool overwrite);
+inlay_status cpu_lower_binary_chain(cpu_build *build, const cpu_group *group, const cpu_place *x0, const cpu_place *x1,
+                                    bool overwrite);
 
 /* Concatenates row-major tensors along the op's axis into the group's output. */
 inlay_status cpu_concat_rows(cpu_build *build, const cpu_group *group, const cpu_place *places, uint32_t count);
 
-/* Concat into a state that is updated in place (append.c). cpu_read_rooms fills build->rooms from the capacities of the
+/* Concat into a state that is updated in place (append.c). cpu_read_capacities fills build->rooms from the capacities of the
  * region's inputs; cpu_lower_append writes the new rows only. */
-void cpu_read_rooms(cpu_build *build, const uint64_t *rooms);
+void cpu_read_capacities(cpu_build *build, const uint64_t *rooms);
 inlay_status cpu_lower_append(cpu_build *build, const cpu_group *group);
-void cpu_state_strides(const cpu_build *build, uint32_t value, int64_t *strides);
+void cpu_inplace_state_strides(const cpu_build *build, uint32_t value, int64_t *strides);
 
 /* The number of keys that the mask of the Attention being lowered has columns for; without a mask, all keys. */
-int64_t cpu_mask_reach(const cpu_build *build);
+int64_t cpu_mask_columns(const cpu_build *build);
 /* Strides of a mask: elements from one batch, head, query and key to the next. */
 typedef struct cpu_mask {
     bool there;
@@ -430,7 +430,7 @@ static inline int64_t cpu_mask_at(const cpu_mask *mask, int64_t batch, int64_t h
 }
 /* Reads input `input` of an Attention as a mask; mask->there = false: it is omitted. */
 inlay_status cpu_read_mask(cpu_build *build, uint32_t input, cpu_mask *mask, cpu_place *out);
-sgemm_blank cpu_blank(const cpu_op *op);
+sgemm_blank cpu_masked_row_rule(const cpu_op *op);
 /* Attention by built-in kernels (attend.c). */
 struct sgemm_kernel;
 inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const struct sgemm_kernel *kernel);

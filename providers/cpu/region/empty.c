@@ -40,7 +40,7 @@ static float empty_pool_result(const cpu_op *op)
     return op->alg == LIBRARY_POOLING_MAX ? -INFINITY : op->window.global ? NAN : 0;
 }
 
-bool cpu_reads_nothing(const cpu_build *build)
+bool cpu_reads_empty_input(const cpu_build *build)
 {
     const cpu_op *op = build->op;
     uint32_t operands = is_family(op, &cpu_product) || is_family(op, &cpu_attention) ? 2 : 1;
@@ -56,7 +56,7 @@ bool cpu_reads_nothing(const cpu_build *build)
     return false;
 }
 
-inlay_status cpu_lower_nothing(cpu_build *build, const cpu_group *group)
+inlay_status cpu_lower_empty_input(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
     bool conv = is_family(op, &cpu_conv) || is_family(op, &cpu_conv_transpose) || is_family(op, &cpu_conv_computed);
@@ -85,7 +85,7 @@ inlay_status cpu_lower_nothing(cpu_build *build, const cpu_group *group)
     fill.channels = fill.biased ? cpu_count(build, bias_value) : 1;
     for (uint32_t d = 2; conv && d < build->ranks[y_value]; d++)
         fill.inner *= build->dims[y_value][d];
-    fill.value = reduce ? cpu_reduced_nothing(op) : pool ? empty_pool_result(op) : 0;
+    fill.value = reduce ? cpu_reduce_empty(op) : pool ? empty_pool_result(op) : 0;
     fill.bytes = pool && md.data_type != LIBRARY_F32;
     fill.byte = md.data_type == LIBRARY_S8 ? 0x80 : 0; /* the smallest value */
     INLAY_TRY(cpu_emit_step(build, &fill.native, sizeof fill, places, fill.biased ? 2 : 1));

@@ -230,7 +230,7 @@ inlay_status cpu_execute_timed(const cpu_state *state, inlay_compiled *compiled,
     const uint32_t threads =
         args->run != NULL ? state->host->thread_count(state->host->ctx, args->run) : instance->threads;
     const bool timed = out_ns != NULL || observer != NULL;
-    const bool exclusive = instance->threads > 1 && threads > 1 && instance->takes_turn && omp_in_parallel() == 0;
+    const bool exclusive = instance->threads > 1 && threads > 1 && instance->is_threaded && omp_in_parallel() == 0;
     inlay_status status = INLAY_OK;
     cpu_context *context = NULL;
     bool alone = false;

@@ -200,7 +200,7 @@ inlay_status cpu_fuse(cpu_build *build)
     find_readers(build, readers_of);
     for (uint32_t op_index = 0; op_index < op_count; op_index++)
         at[op_index].op = INLAY_NONE;
-    INLAY_TRY(cpu_quant_chains(build, taken, at));
+    INLAY_TRY(cpu_group_quantize_chains(build, taken, at));
     for (uint32_t op_index = 0; op_index < op_count; op_index++) {
         cpu_group group = { .op = op_index,
                             .last = op_index,
@@ -213,11 +213,11 @@ inlay_status cpu_fuse(cpu_build *build)
             continue;
         group.room = adds ? CPU_MAX_POSTS - 1 : CPU_MAX_POSTS;
         if (readers_of[group.out].count == 1)
-            cpu_quant_take(build, readers_of[group.out].op[0], taken, &group);
+            cpu_fuse_integer_reader(build, readers_of[group.out].op[0], taken, &group);
         if (takes_posts(&build->compiled->ops[op_index]) && cpu_type(build, group.out) == LIBRARY_F32)
             extend(build, readers_of, taken, &group);
         if (readers_of[group.out].count == 1)
-            cpu_quant_end(build, readers_of[group.out].op[0], taken, &group);
+            cpu_fuse_final_quantize(build, readers_of[group.out].op[0], taken, &group);
         at[group.last] = group;
     }
     for (uint32_t op_index = 0; op_index < op_count; op_index++)

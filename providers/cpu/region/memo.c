@@ -29,7 +29,7 @@ bool cpu_memo_find(const cpu_build *build, const library_op *op, library_descrip
     const uint64_t hash = hash_of(op);
 
     for (const cpu_memo *memo = build->memo; memo != NULL; memo = memo->next)
-        if (memo->hash == hash && memo->threaded == cpu_threads_many() && memcmp(&memo->op, op, sizeof *op) == 0)
+        if (memo->hash == hash && memo->threaded == cpu_threads_several() && memcmp(&memo->op, op, sizeof *op) == 0)
             return library_clone(out, memo->pd) == LIBRARY_SUCCESS;
     return false;
 }
@@ -41,7 +41,7 @@ void cpu_memo_keep(cpu_build *build, const library_op *op, library_const_descrip
     INLAY_CHECK(pd != NULL);
     if (memo == NULL) /* the descriptor is not cached */
         return;
-    *memo = (cpu_memo){ .next = build->memo, .hash = hash_of(op), .threaded = cpu_threads_many(), .op = *op };
+    *memo = (cpu_memo){ .next = build->memo, .hash = hash_of(op), .threaded = cpu_threads_several(), .op = *op };
     if (library_clone(&memo->pd, pd) == LIBRARY_SUCCESS)
         build->memo = memo;
 }

@@ -63,12 +63,12 @@ static bool is_named(inlay_str text, const char *name)
     return strlen(name) == text.bytes && memcmp(name, text.data, text.bytes) == 0;
 }
 
-bool cpu_takes_own(const kit_node *node)
+bool cpu_takes_inlay_domain(const kit_node *node)
 {
     return is_named(node->info->domain, "ai.inlay");
 }
 
-bool cpu_counts(const int64_t *dims, uint32_t rank)
+bool cpu_count_fits(const int64_t *dims, uint32_t rank)
 {
     int64_t count = 1;
 
@@ -78,14 +78,14 @@ bool cpu_counts(const int64_t *dims, uint32_t rank)
     return true;
 }
 
-/* cpu_counts of a value's fixed dims. */
+/* cpu_count_fits of a value's fixed dims. */
 static bool is_counted(const inlay_value_info *value)
 {
     int64_t dims[CPU_MAX_RANK];
 
     for (uint32_t d = 0; d < value->rank; d++)
         dims[d] = value->dims[d].kind == INLAY_DIM_FIXED ? value->dims[d].value : 1;
-    return cpu_counts(dims, value->rank);
+    return cpu_count_fits(dims, value->rank);
 }
 
 /* Is it a tensor, and, if is_float, a float tensor of known rank with elements? Dims may be symbolic or unknown: they
@@ -209,7 +209,8 @@ const cpu_operator *cpu_parse(const kit_node *node, cpu_op *op, kit_refusal *why
         if (!is_named(info->op_type, row->op_type) ||
             (!is_named(info->domain, "ai.onnx") &&
              !(is_contributed(info) && (row->family == &cpu_skip_norm || row->family == &cpu_nbits_product)) &&
-             !(is_named(info->domain, "ai.inlay") && (row->family == &cpu_sparse || row->takes == cpu_takes_own))) ||
+             !(is_named(info->domain, "ai.inlay") &&
+               (row->family == &cpu_sparse || row->takes == cpu_takes_inlay_domain))) ||
             (row->takes != NULL && !row->takes(node)))
             continue;
         if (info->since_version < row->since_min || info->since_version > row->since_max) {
@@ -248,7 +249,7 @@ static bool has_kernel(const cpu_state *state, const kit_node *node, const cpu_o
     const inlay_value_info *input = kit_input(node, 0);
     const cpu_family *family = op->row->family;
 
-    for (size_t f = 0; state->library_alone && f < KIT_COUNT(built_in); f++)
+    for (size_t f = 0; state->library_only && f < KIT_COUNT(built_in); f++)
         if (family == built_in[f])
             return kit_refuse(why, INLAY_REFUSE_OPERATOR, "provider cpu", "%s has no kernel for %s of this kind",
                               library_in_use->title, op->row->op_type);

@@ -94,7 +94,7 @@ static bool is_wrong(const cpu_eltwise *eltwise)
 static bool needs_own_step(const cpu_build *build, const cpu_post *post)
 {
     if (post->kind == CPU_POST_ELTWISE)
-        return cpu_is_ours(post->eltwise.alg) || is_wrong(&post->eltwise) ||
+        return cpu_needs_builtin_loop(post->eltwise.alg) || is_wrong(&post->eltwise) ||
                (build->state->strict && cpu_row_of(&post->eltwise) != NULL) ||
                (cpu_loses_nan(&post->eltwise) && !build->state->bf16);
     return cpu_binary_loses_nan(post->alg) && !build->state->bf16;

@@ -55,14 +55,14 @@ typedef struct cpu_state {
     const struct move_set *moves;         /* copies between layouts (moves.h); NULL: none for this CPU */
     const struct byte_set *bytes;         /* int8 convolutions and GEMMs (bytes.h); NULL: none for this CPU */
     bool pairs;                           /* GEMMs may use Winograd's inner product (pairs.h) */
-    bool fast_pairs;                      /* this CPU gains by it, as measured when the provider was opened */
+    bool pairs_are_faster;                /* this CPU gains by it, as measured when the provider was opened */
     const struct nbits_kernel *nbits;     /* GEMMs by n-bit weights (nbits.h); NULL: weights are unpacked to floats */
     uint32_t limbs;                       /* nbits_mode: the activations' precision in these GEMMs */
-    bool by_model;                        /* a model may lower that precision (accuracy_level of MatMulNBits) */
+    bool model_sets_limbs;                /* a model may lower that precision (accuracy_level of MatMulNBits) */
     bool strict;                          /* precision strict */
     bool reproducible;                /* option reproducible: the kernel and the order of sums do not depend on sizes */
     bool alone;                       /* no library: built-in kernels only */
-    bool library_alone;               /* no built-in kernels: the library's only */
+    bool library_only;                /* no built-in kernels: the library's only */
     bool fast;                        /* precision fast: kernels without an error bound may run */
     uint32_t kernel;                  /* option kernel: KERNEL_* to prefer; KERNEL_COUNT: the fastest */
     struct pack_registry *packed_for; /* kernels.h; has its own lock */
@@ -224,7 +224,7 @@ const cpu_operator *cpu_parse(const kit_node *node, cpu_op *op, kit_refusal *why
 
 /* Helpers of parsers. */
 /* Does the number of elements fit into the int that oneDNN counts with? dims[rank], none negative. */
-bool cpu_counts(const int64_t *dims, uint32_t rank);
+bool cpu_count_fits(const int64_t *dims, uint32_t rank);
 /* Is the rank known and within [low, high]? `what` names the value in the reason. */
 bool cpu_known_rank(const inlay_value_info *value, uint32_t low, uint32_t high, const char *what, kit_refusal *why);
 /* The number of elements if all dims are fixed, otherwise -1. */
@@ -264,11 +264,11 @@ bool cpu_takes_any(const kit_node *node);
 bool cpu_takes_bytes(const kit_node *node); /* the first input is int8 or uint8 */
 /* Does DynamicQuantizeLinear compute `value`? */
 bool cpu_is_dynamic_scale(const kit_node *node, const inlay_value_info *value);
-bool cpu_takes_weights(const kit_node *node); /* constant n-bit weights that only GEMMs read */
-bool cpu_takes_narrow(const kit_node *node);  /* other low-bit constants (weights/narrow.c) */
-bool cpu_takes_halves(const kit_node *node);  /* Cast of a float16 or bfloat16 constant to float (halves.c) */
-bool cpu_takes_own(const kit_node *node);     /* domain ai.inlay */
-bool cpu_takes_product(const kit_node *node); /* Cast of MatMulInteger's or ConvInteger's output to float */
+bool cpu_takes_nbits_weights(const kit_node *node);    /* constant n-bit weights that only GEMMs read */
+bool cpu_takes_low_bit_constant(const kit_node *node); /* other low-bit constants (weights/low_bit.c) */
+bool cpu_takes_float16_constant(const kit_node *node); /* Cast of a float16 or bfloat16 constant to float (halves.c) */
+bool cpu_takes_inlay_domain(const kit_node *node);     /* domain ai.inlay */
+bool cpu_takes_int32_cast(const kit_node *node);       /* Cast of MatMulInteger's or ConvInteger's output to float */
 
 /* The measured speed of Winograd's algorithm relative to a direct convolution. It depends on the size of the output,
  * since a small one fills few tiles, and on the channels. 0: not supported for this window, or slower. */
@@ -293,10 +293,10 @@ typedef struct cpu_constant {
     void *copy;       /* owned */
     uint64_t bytes;   /* of the plain elements: of floats, for low-bit constants */
     uint64_t content_hash;
-    struct low_bit_constant *narrow; /* low-bit constant whose floats are made in each run (narrow.h), or NULL */
+    struct low_bit_constant *narrow; /* low-bit constant whose floats are made in each run (low_bit.h), or NULL */
     cpu_pack *packs;
     bool plain_used;        /* a step reads the original unpacked */
-    uint32_t given_up;      /* ops that have packed it themselves (recurrent.c) */
+    uint32_t repacked_ops;  /* ops that have packed it themselves (recurrent.c) */
     bool shifted;           /* packs hold int8: the original's uint8 minus 128 */
     int32_t *sums;          /* integer GEMMs: the sum of each column */
     sparse_entries entries; /* count > 0: stored sparse in the model (sparse_weights.c); data is NULL */
@@ -304,7 +304,7 @@ typedef struct cpu_constant {
     const void *halves;     /* elements of half_type, converted for each pack (halves.h); data is NULL */
     inlay_dtype half_type;
     bool sparse_turned;    /* sparse_blocks were counted for a matrix [n, k] */
-    bool sparse_fours;     /* 2:4 sparse (fours.h); sparse_blocks is -1 */
+    bool sparse_fours;     /* 2:4 sparse (sparse24.h); sparse_blocks is -1 */
     int64_t sparse_blocks; /* 1 + nonzero blocks of a float matrix (sparse.h); 0: not counted yet, -1: too many */
     struct winograd_accuracy *trusts[2]; /* of Winograd with 4 and 6 points (tiles.h); NULL: not measured yet */
 } cpu_constant;
@@ -334,7 +334,7 @@ struct inlay_compiled {
     const void *timings;                                  /* measured times of kernels, or NULL */
     uint32_t builds;                                      /* instances made so far */
     uint32_t step_hint, arg_hint, slot_hint, buffer_hint; /* counts of the last instance */
-    bool as_written;       /* DynamicQuantizeLinear rounds floats here: an error in the last bit changes integers */
+    bool keep_last_bit;    /* DynamicQuantizeLinear rounds floats here: an error in the last bit changes integers */
     cpu_scratch *spare;    /* atomic: memory of a destroyed instance, or NULL */
     bool trying;           /* an instance is being built for the timing of kernels (kernels/tune.c) */
     inlay_instance *ready; /* made by compile for the expected shapes, which are its key */
@@ -350,8 +350,8 @@ void cpu_release_instance(void *state, inlay_compiled *compiled, inlay_instance 
 inlay_status cpu_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args);
 /* See inlay_ext_branches.may. */
 uint32_t cpu_may_branch(void *state, inlay_compiled *compiled, inlay_instance *instance);
-uint32_t cpu_appends(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output, uint32_t *out_axis);
-uint32_t cpu_reads(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis);
+uint32_t cpu_state_appends(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output, uint32_t *out_axis);
+uint32_t cpu_state_reads(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis);
 inlay_status cpu_assess(void *state, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
                         inlay_diag *diag);
 inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost *cost);
@@ -364,7 +364,7 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
 int cpu_threads_set(uint32_t threads);
 void cpu_threads_restore(int before);
 /* May parallel regions of the calling thread have more than one thread? */
-bool cpu_threads_many(void);
+bool cpu_threads_several(void);
 
 /* Converts the library's status; writes the message "node NAME: LIBRARY can't WHAT" on failure. */
 inlay_status cpu_check(library_status code, inlay_diag *diag, const char *what, const char *name);

@@ -22,7 +22,7 @@ void cpu_threads_restore(int before)
         omp_set_num_threads(before);
 }
 
-bool cpu_threads_many(void)
+bool cpu_threads_several(void)
 {
     return omp_get_max_threads() > 1;
 }

@@ -3,8 +3,8 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(halves_find, "cpu_halves");
-OPTIONAL_WITH(halves_settle, "cpu_halves");
+OPTIONAL_WITH(halves_make_constants, "cpu_halves");
+OPTIONAL_WITH(halves_mark_packed, "cpu_halves");
 OPTIONAL_WITH(halves_floats, "cpu_halves");
 OPTIONAL_WITH(halves_is_constant, "cpu_halves");
 
@@ -17,7 +17,7 @@ static bool read_cast(const kit_node *node)
            kit_output_dtype(node, 0) == INLAY_FLOAT && input->data_bytes > 0 && input->data_bytes / 2 < INT32_MAX;
 }
 
-bool cpu_takes_halves(const kit_node *node)
+bool cpu_takes_float16_constant(const kit_node *node)
 {
     return read_cast(node);
 }
@@ -37,10 +37,10 @@ bool halves_is_constant(const inlay_graph *graph, uint32_t value)
 static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     (void)node, (void)op, (void)why;
-    return true; /* cpu_takes_halves has checked the node */
+    return true; /* cpu_takes_float16_constant has checked the node */
 }
 
-void halves_find(inlay_compiled *compiled, const inlay_graph *graph)
+void halves_make_constants(inlay_compiled *compiled, const inlay_graph *graph)
 {
     for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++) {
         cpu_op *op = &compiled->ops[op_index];
@@ -69,7 +69,7 @@ void halves_find(inlay_compiled *compiled, const inlay_graph *graph)
     }
 }
 
-void halves_settle(inlay_compiled *compiled)
+void halves_mark_packed(inlay_compiled *compiled)
 {
     for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++) {
         const cpu_op *op = &compiled->ops[op_index];
@@ -80,7 +80,7 @@ void halves_settle(inlay_compiled *compiled)
             (!cpu_constant_is_packed(constant) && !compiled->state->alone) || constant->packs == NULL)
             continue;
         constant->halves = NULL; /* further packs are made from the existing ones */
-        compiled->constants[compiled->values[op->in[0]].constant].given_up++;
+        compiled->constants[compiled->values[op->in[0]].constant].repacked_ops++;
     }
 }
 

@@ -10,9 +10,9 @@
 /* Is the value such a constant? */
 bool halves_is_constant(const inlay_graph *graph, uint32_t value);
 /* Turns the outputs of such Casts into constants of the region. Called when all nodes of a region are parsed. */
-void halves_find(inlay_compiled *compiled, const inlay_graph *graph);
-/* Marks the originals of packed constants as no longer needed (cpu_constant.given_up). */
-void halves_settle(inlay_compiled *compiled);
+void halves_make_constants(inlay_compiled *compiled, const inlay_graph *graph);
+/* Marks the originals of packed constants as no longer needed (cpu_constant.repacked_ops). */
+void halves_mark_packed(inlay_compiled *compiled);
 /* The floats of such a constant; the caller frees them. */
 INLAY_NODISCARD inlay_status halves_floats(const cpu_constant *constant, void **out, inlay_diag *diag);
 #endif

@@ -6,8 +6,8 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(nbits_find, "cpu_weights cpu_nbits_product");
-OPTIONAL_WITH(cpu_takes_weights, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
+OPTIONAL_WITH(nbits_bind_weights, "cpu_weights cpu_nbits_product");
+OPTIONAL_WITH(cpu_takes_nbits_weights, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
 
 enum { AXES = 2, MAX_TRANSPOSES = 2 /* between DequantizeLinear and GEMM */ };
 
@@ -113,7 +113,7 @@ static bool only_feeds_gemms(const inlay_graph *graph, uint32_t value, const str
     return count > 0;
 }
 
-bool cpu_takes_weights(const kit_node *node)
+bool cpu_takes_nbits_weights(const kit_node *node)
 {
     struct layout layout;
 
@@ -133,7 +133,7 @@ bool nbits_is_weights(const inlay_graph *graph, uint32_t value, double *out_byte
         maker = NULL;
     }
     if (maker == NULL || !is_op(maker, "DequantizeLinear") ||
-        !cpu_takes_weights(&(kit_node){ .graph = graph, .info = maker }))
+        !cpu_takes_nbits_weights(&(kit_node){ .graph = graph, .info = maker }))
         return false;
     *out_bytes = 0;
     for (uint32_t i = 0; i < maker->input_count; i++)
@@ -303,7 +303,7 @@ static void silence(inlay_compiled *compiled, const uint32_t *makers)
     }
 }
 
-inlay_status nbits_find(inlay_compiled *compiled, inlay_diag *diag)
+inlay_status nbits_bind_weights(inlay_compiled *compiled, inlay_diag *diag)
 {
     uint32_t *makers;
     bool any = false;

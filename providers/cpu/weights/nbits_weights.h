@@ -14,7 +14,7 @@ bool nbits_is_weights(const inlay_graph *graph, uint32_t value, double *out_byte
 
 /* Finds the GEMMs with n-bit weights, and silences the ops whose output only they read. Called when all nodes of a
  * region are parsed and small constants are copied. */
-inlay_status nbits_find(inlay_compiled *compiled, inlay_diag *diag);
+inlay_status nbits_bind_weights(inlay_compiled *compiled, inlay_diag *diag);
 
 /* The weights of the op being lowered and their sizes. Returns the op that has them: the GEMM or the
  * DequantizeLinear. */

@@ -83,8 +83,8 @@ static bool add_layout(pack_words *words, const memory_desc *md)
     return opaque > 0;
 }
 
-inlay_status pack_room(inlay_compiled *compiled, const cpu_constant *constant, cpu_pack *pack, uint64_t bytes,
-                       bool *out_known, inlay_diag *diag)
+inlay_status pack_allocate(inlay_compiled *compiled, const cpu_constant *constant, cpu_pack *pack, uint64_t bytes,
+                           bool *out_known, inlay_diag *diag)
 {
     pack_words from = { .count = 0 }, to = { .count = 0 };
     uint64_t key[3 + 2 * (sizeof from.word / sizeof from.word[0])];

@@ -1,5 +1,5 @@
 /* packs.h - the packs of a constant, and reorders between layouts, for the code that packs (weights.c,
- * narrow_pack.c). */
+ * low_bit_pack.c). */
 #ifndef CPU_PACKS_H
 #define CPU_PACKS_H
 #include "region/build.h"
@@ -20,8 +20,8 @@ void pack_destroy(cpu_pack *pack);
 const cpu_pack *pack_to_unpack(const cpu_constant *constant);
 /* Allocates pack->data: in the host's cache if possible, otherwise with malloc. *out_known: the cache had it already,
  * and it is filled. */
-inlay_status pack_room(inlay_compiled *compiled, const cpu_constant *constant, cpu_pack *pack, uint64_t bytes,
-                       bool *out_known, inlay_diag *diag);
+inlay_status pack_allocate(inlay_compiled *compiled, const cpu_constant *constant, cpu_pack *pack, uint64_t bytes,
+                           bool *out_known, inlay_diag *diag);
 /* Like library_reorder, but on the host's threads if there is no library. */
 library_status weights_reorder_part(const cpu_state *state, const memory_desc *from, const void *source,
                                     const memory_desc *to, void *target, const int64_t *dims, const int64_t *first);

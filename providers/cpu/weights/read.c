@@ -1,5 +1,5 @@
 /* Places of packed constants. */
-#include "weights/narrow.h"
+#include "weights/low_bit.h"
 
 inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
                                cpu_place *out)
@@ -10,7 +10,7 @@ inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const memory_de
 
     INLAY_CHECK(build->compiled->values[value].constant < build->compiled->constant_count);
     if (constant->narrow != NULL)
-        return narrow_read(build, value, plain, md, out);
+        return low_bit_read(build, value, plain, md, out);
     status = cpu_constant_pack(build->compiled, constant, plain, md, &pack, build->diag);
     if (status != INLAY_OK)
         return status;

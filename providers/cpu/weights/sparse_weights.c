@@ -2,7 +2,7 @@
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(sparse_find, "cpu_sparse");
+OPTIONAL_WITH(sparse_make_constants, "cpu_sparse");
 OPTIONAL_WITH(sparse_pack_entries, "cpu_sparse");
 OPTIONAL_WITH(sparse_unfold, "cpu_sparse");
 OPTIONAL_WITH(sparse_share_of, "cpu_sparse");
@@ -52,7 +52,7 @@ int64_t sparse_blocks_of(cpu_build *build, const cpu_op *op)
         constant->sparse_blocks = constant->entries.count > 0 ? sparse_entries_count(&entries, MOST_SHARE)
                                                               : sparse_count(&weights, MOST_SHARE);
         constant->sparse_fours = constant->sparse_blocks < 0 &&
-                                 (constant->entries.count > 0 ? fours_entries_are(&entries) : fours_are(&weights));
+                                 (constant->entries.count > 0 ? sparse24_entries_are(&entries) : sparse24_is(&weights));
         constant->sparse_blocks += constant->sparse_blocks >= 0;
         constant->sparse_turned = op->product.trans_b;
     }
@@ -60,7 +60,7 @@ int64_t sparse_blocks_of(cpu_build *build, const cpu_op *op)
                                                                                          : -1;
 }
 
-bool sparse_fours_of(cpu_build *build, const cpu_op *op)
+bool sparse24_matrix_of(cpu_build *build, const cpu_op *op)
 {
     const uint32_t number = build->compiled->values[op->in[1]].constant;
 
@@ -77,7 +77,7 @@ void sparse_layout(const memory_desc *plain, int64_t count, memory_desc *md)
     const bool fours = count < 0;
     const int64_t lines = fours ? (weights.n + SPARSE_WIDTH - 1) / SPARSE_WIDTH : count + 1;
     const int64_t floats =
-        fours ? fours_pack_floats(weights.k, weights.n) / FOURS : sparse_pack_floats(&weights, count);
+        fours ? sparse24_pack_floats(weights.k, weights.n) / FOURS : sparse_pack_floats(&weights, count);
     const int64_t dims[] = { fours ? FOURS : 1, lines, (floats + lines - 1) / lines };
 
     INLAY_CHECK(plain->ndims == 2 && lines > 0);
@@ -105,7 +105,7 @@ bool sparse_pack_weights(const memory_desc *plain, const void *source, const mem
     const int64_t count = block_count_of(plain, md);
     const sparse_packed_weights weights = weights_of(plain, source);
 
-    return count >= 0 ? sparse_pack(&weights, count, target) : count != OTHER && fours_pack(&weights, target);
+    return count >= 0 ? sparse_pack(&weights, count, target) : count != OTHER && sparse24_pack(&weights, target);
 }
 
 /* ------------------------------------------------------------------ constants that the model stores sparse */
@@ -118,7 +118,7 @@ bool sparse_pack_entries(const cpu_constant *constant, const memory_desc *plain,
                                  plain->strides[0] == constant->entries.n);
 
     return count >= 0 ? sparse_entries_pack(&entries, count, target)
-                      : count != OTHER && fours_entries_pack(&entries, target);
+                      : count != OTHER && sparse24_entries_pack(&entries, target);
 }
 
 inlay_status sparse_unfold(const cpu_constant *constant, void **out, inlay_diag *diag)
@@ -173,7 +173,7 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-void sparse_find(inlay_compiled *compiled)
+void sparse_make_constants(inlay_compiled *compiled)
 {
     for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++) {
         cpu_op *op = &compiled->ops[op_index];
@@ -236,7 +236,7 @@ static double share_of(uint64_t content, const sparse_packed_weights *weights, d
     if (content == 0 || (word & ~(uint64_t)SHARE_MASK) != key || word == key) {
         const double share = sparse_share(weights);
 
-        word = key | (uint64_t)(share < 1 ? share * SHARE_ONE : fours_are(weights) ? SHARE_FOURS : SHARE_ONE);
+        word = key | (uint64_t)(share < 1 ? share * SHARE_ONE : sparse24_is(weights) ? SHARE_FOURS : SHARE_ONE);
         __atomic_store_n(place, word, __ATOMIC_RELAXED);
     }
     return (word & SHARE_MASK) == SHARE_FOURS ? fours : (double)(word & SHARE_MASK) / SHARE_ONE;
@@ -256,7 +256,7 @@ bool sparse_share_of(const inlay_graph *graph, const inlay_value_info *value, bo
 
         entries = entries_of(&constant, !upright);
         *out_share = sparse_entries_share(&entries);
-        if (*out_share == 1 && fours_entries_are(&entries))
+        if (*out_share == 1 && sparse24_entries_are(&entries))
             *out_share = fours_share(elements, entries.k);
         return true;
     }

@@ -1,14 +1,14 @@
-/* sparse_weights.h - packed weights of block-sparse (sparse.h) and 2:4 sparse (fours.h) matrices. */
+/* sparse_weights.h - packed weights of block-sparse (sparse.h) and 2:4 sparse (sparse24.h) matrices. */
 #ifndef CPU_SPARSE_WEIGHTS_H
 #define CPU_SPARSE_WEIGHTS_H
 #include "region/build.h"
-#include "sparse/fours.h"
+#include "sparse/sparse24.h"
 
 /* The number of nonzero blocks of the op's constant matrix. -1: too many to gain by block sparsity, or not known,
  * because the original was dropped before they were counted. */
 int64_t sparse_blocks_of(cpu_build *build, const cpu_op *op);
 /* Is the matrix 2:4 sparse, and not block-sparse? */
-bool sparse_fours_of(cpu_build *build, const cpu_op *op);
+bool sparse24_matrix_of(cpu_build *build, const cpu_op *op);
 /* The layout of a matrix packed with `count` nonzero blocks; -1: packed as 2:4 sparse. It has three axes, the last one
  * of floats. plain: [n, k]. */
 void sparse_layout(const memory_desc *plain, int64_t count, memory_desc *md);
@@ -19,7 +19,7 @@ bool sparse_pack_weights(const memory_desc *plain, const void *source, const mem
 bool sparse_pack_entries(const cpu_constant *constant, const memory_desc *plain, const memory_desc *md, void *target);
 INLAY_NODISCARD inlay_status sparse_unfold(const cpu_constant *constant, void **out, inlay_diag *diag);
 /* Turns the outputs of SparseToDense into constants of the region. Called when all nodes of a region are parsed. */
-void sparse_find(inlay_compiled *compiled);
+void sparse_make_constants(inlay_compiled *compiled);
 /* For the cost model: the share of a matrix that a GEMM multiplies. It is the share of nonzero blocks, estimated from a
  * sample, or SPARSE24_SHARE if the matrix is 2:4 sparse and there are few rows. upright: the matrix is [k, n].
  * elements: of the other operand. false: `value` is not a constant float matrix. */

@@ -1,6 +1,6 @@
 /* Packs the constants of a region: once per layout, shared by the instances of all shapes. */
 #include "weights/halves.h"
-#include "weights/narrow.h"
+#include "weights/low_bit.h"
 #include "weights/nbits_weights.h"
 #include "weights/packs.h"
 #include "weights/sparse_weights.h"
@@ -25,7 +25,7 @@ void cpu_constant_deinit(cpu_constant *constant)
         free(constant->trusts[i]);
     free(constant->copy);
     free(constant->sums);
-    narrow_destroy(constant->narrow);
+    low_bit_destroy(constant->narrow);
 }
 
 /* Restores a dropped original with dense strides, from a pack. */
@@ -120,7 +120,7 @@ static inlay_status read_source(const inlay_compiled *compiled, const cpu_consta
     } else if (constant->halves != NULL) {
         status = halves_floats(constant, out_copy, diag);
     } else if (constant->narrow != NULL) {
-        status = narrow_floats(compiled, constant, out_copy, diag);
+        status = low_bit_floats(compiled, constant, out_copy, diag);
     } else if (constant->data == NULL) {
         status = unpack(compiled, constant, out_copy, diag);
     } else if (constant->shifted) {
@@ -191,10 +191,10 @@ inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant,
     pack->md = *md;
     pack->trial = compiled->trying;
     if (constant->narrow != NULL) {
-        INLAY_TRY(narrow_pack(compiled, constant, plain, md, &pack->data, diag));
+        INLAY_TRY(low_bit_pack(compiled, constant, plain, md, &pack->data, diag));
         known = true;
     } else {
-        INLAY_TRY(pack_room(compiled, constant, pack, memory_desc_bytes(md), &known, diag));
+        INLAY_TRY(pack_allocate(compiled, constant, pack, memory_desc_bytes(md), &known, diag));
     }
     if (!known)
         INLAY_TRY(fill_pack(compiled, constant, pack, diag));

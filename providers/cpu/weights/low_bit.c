@@ -1,16 +1,16 @@
-/* Low-bit constants (narrow.h): DequantizeLinear-10..25 of integers of 2, 4, 8 and 16 bits and of floats of 4 and 8
+/* Low-bit constants (low_bit.h): DequantizeLinear-10..25 of integers of 2, 4, 8 and 16 bits and of floats of 4 and 8
  * bits, with one scale for all elements, per index of an axis, or per block of an axis. */
-#include "weights/narrow_pack.h"
+#include "weights/low_bit_pack.h"
 #include "weights/packs.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(cpu_takes_narrow, "cpu_narrow");
-OPTIONAL_WITH(narrow_is_constant, "cpu_narrow");
-OPTIONAL_WITH(narrow_find, "cpu_narrow");
-OPTIONAL_WITH(narrow_settle, "cpu_narrow");
-OPTIONAL_WITH(narrow_read, "cpu_narrow");
-OPTIONAL_WITH(narrow_read_pack, "cpu_narrow");
+OPTIONAL_WITH(cpu_takes_low_bit_constant, "cpu_narrow");
+OPTIONAL_WITH(low_bit_is_constant, "cpu_narrow");
+OPTIONAL_WITH(low_bit_make_constants, "cpu_narrow");
+OPTIONAL_WITH(low_bit_mark_packed, "cpu_narrow");
+OPTIONAL_WITH(low_bit_read, "cpu_narrow");
+OPTIONAL_WITH(low_bit_read_pack, "cpu_narrow");
 
 /* ------------------------------------------------------------------ supported nodes */
 
@@ -72,7 +72,7 @@ static bool read_dequantize(const kit_node *node, struct low_bit_constant *narro
            cpu_known_count(input) > 0 && cpu_known_count(input) < INT32_MAX && read_axis(node, narrow);
 }
 
-bool cpu_takes_narrow(const kit_node *node)
+bool cpu_takes_low_bit_constant(const kit_node *node)
 {
     struct low_bit_constant narrow;
 
@@ -104,12 +104,12 @@ static bool read_dims(const inlay_value_info *value, int64_t count, int64_t *dim
     return all == count;
 }
 
-bool narrow_is_constant(const inlay_graph *graph, uint32_t value, double *out_bytes)
+bool low_bit_is_constant(const inlay_graph *graph, uint32_t value, double *out_bytes)
 {
     const inlay_value_info *source = inlay_graph_value(graph, value);
     int64_t dims[CPU_MAX_RANK];
 
-    for (int depth = 0; depth <= NARROW_TURNS && source != NULL && source->producer < graph->node_count; depth++) {
+    for (int depth = 0; depth <= LOW_BIT_MAX_VIEWS && source != NULL && source->producer < graph->node_count; depth++) {
         const kit_node maker = { .graph = graph, .info = inlay_graph_node(graph, source->producer) };
         double bytes = 0;
         struct low_bit_constant narrow;
@@ -133,7 +133,7 @@ bool narrow_is_constant(const inlay_graph *graph, uint32_t value, double *out_by
 static bool parse_narrow(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     (void)node, (void)op, (void)why;
-    return true; /* cpu_takes_narrow has checked the node */
+    return true; /* cpu_takes_low_bit_constant has checked the node */
 }
 
 /* ------------------------------------------------------------------ in a region */
@@ -169,7 +169,7 @@ static void use_computed_weights(inlay_compiled *compiled, cpu_op *op)
         op->row = cpu_computed_row(op->row);
 }
 
-inlay_status narrow_find(inlay_compiled *compiled, const inlay_graph *graph, inlay_diag *diag)
+inlay_status low_bit_make_constants(inlay_compiled *compiled, const inlay_graph *graph, inlay_diag *diag)
 {
     bool any = false;
 
@@ -197,7 +197,7 @@ inlay_status narrow_find(inlay_compiled *compiled, const inlay_graph *graph, inl
         } else if (any && (op->row->family == &cpu_transpose || op->row->family == &cpu_view) &&
                    compiled->values[op->in[0]].constant != INLAY_NONE) {
             from = &compiled->constants[compiled->values[op->in[0]].constant];
-            if (from->narrow == NULL || from->narrow->turn_count == NARROW_TURNS)
+            if (from->narrow == NULL || from->narrow->turn_count == LOW_BIT_MAX_VIEWS)
                 continue;
             narrow = *from->narrow;
             if (op->row->family == &cpu_transpose)
@@ -215,7 +215,7 @@ inlay_status narrow_find(inlay_compiled *compiled, const inlay_graph *graph, inl
     return INLAY_OK;
 }
 
-void narrow_settle(inlay_compiled *compiled)
+void low_bit_mark_packed(inlay_compiled *compiled)
 {
     for (uint32_t op_index = 0; op_index < compiled->op_count; op_index++) {
         const cpu_op *op = &compiled->ops[op_index];
@@ -236,7 +236,7 @@ void narrow_settle(inlay_compiled *compiled)
                     compiled->values[value].output != INLAY_NONE;
         for (uint32_t i = 0; packed && !read && i < op->in_count; i++)
             if (op->in[i] != INLAY_NONE)
-                compiled->constants[compiled->values[op->in[i]].constant].given_up++;
+                compiled->constants[compiled->values[op->in[i]].constant].repacked_ops++;
     }
 }
 
@@ -267,27 +267,27 @@ static inlay_status read_window(cpu_build *build, uint32_t value, const memory_d
     inlay_status status;
 
     memory_desc_strides(&step.plain, 4, plain->dims, (const int64_t[]){ 1, 9 * outs, 3 * outs, outs });
-    INLAY_TRY(narrow_read(build, value, plain, &step.plain, &floats));
+    INLAY_TRY(low_bit_read(build, value, plain, &step.plain, &floats));
     INLAY_TRY(cpu_new_place(build, md, out));
     status = cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ &floats, out }, 2);
 done:
     return status;
 }
 
-inlay_status narrow_read_pack(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
-                              cpu_place *out)
+inlay_status low_bit_read_pack(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
+                               cpu_place *out)
 {
     cpu_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
     const cpu_pack *pack;
     inlay_status status = cpu_constant_pack(build->compiled, constant, plain, md, &pack, build->diag);
 
-    return status == INLAY_OK ? cpu_pack_place(build, pack->data, narrow_pack_bytes(pack->data), out) : status;
+    return status == INLAY_OK ? cpu_pack_place(build, pack->data, low_bit_pack_bytes(pack->data), out) : status;
 }
 
-inlay_status narrow_read(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
-                         cpu_place *out)
+inlay_status low_bit_read(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
+                          cpu_place *out)
 {
-    static const cpu_native step = { .run = narrow_run_unfold };
+    static const cpu_native step = { .run = low_bit_run_dequantize };
     inlay_status status = INLAY_OK;
     memory_desc made = *md;
     cpu_place from;
@@ -303,10 +303,10 @@ inlay_status narrow_read(cpu_build *build, uint32_t value, const memory_desc *pl
 
         memory_desc_plain(&made, 1, &count);
     } else if (md->kind != CPU_BLOCKED || md->data_type != LIBRARY_F32 || md->ndims != plain->ndims) {
-        INLAY_TRY(narrow_read(build, value, plain, plain, &from));
+        INLAY_TRY(low_bit_read(build, value, plain, plain, &from));
         return cpu_reorder(build, &from, md, out);
     }
-    INLAY_TRY(narrow_read_pack(build, value, plain, md, &from));
+    INLAY_TRY(low_bit_read_pack(build, value, plain, md, &from));
     INLAY_TRY(cpu_new_place(build, &made, out));
     INLAY_TRY(cpu_emit_step(build, &step, sizeof step, (const cpu_place *const[]){ &from, out }, 2));
     build->copies[value] = *out;
@@ -323,7 +323,7 @@ static inlay_status lower_narrow(cpu_build *build, const cpu_group *group)
     memory_desc plain;
 
     memory_desc_plain(&plain, build->ranks[group->out], build->dims[group->out]);
-    status = narrow_read(build, group->out, &plain, &plain, &made);
+    status = low_bit_read(build, group->out, &plain, &plain, &made);
     return status == INLAY_OK ? cpu_set_place(build, group->out, &made) : status;
 }
 

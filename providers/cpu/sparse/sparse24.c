@@ -1,5 +1,5 @@
-/* 2:4 sparse GEMM: packing, and the loop over panels. The kernels are in fours_tiles.c. */
-#include "sparse/fours.h"
+/* 2:4 sparse GEMM: packing, and the loop over panels. The kernels are in sparse24_tiles.c. */
+#include "sparse/sparse24.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static int64_t steps_of(int64_t k)
     return (k + SPARSE24_STEP - 1) / SPARSE24_STEP;
 }
 
-bool fours_are(const sparse_packed_weights *weights)
+bool sparse24_is(const sparse_packed_weights *weights)
 {
     for (int64_t k = 0; k < weights->k; k += SPARSE24_K)
         for (int64_t j = 0; j < weights->n; j++) {
@@ -25,14 +25,14 @@ bool fours_are(const sparse_packed_weights *weights)
     return true;
 }
 
-int64_t fours_pack_floats(int64_t k, int64_t n)
+int64_t sparse24_pack_floats(int64_t k, int64_t n)
 {
     return sparse_panels(n) * steps_of(k) * SPARSE24_FLOATS;
 }
 
 static void clear(int64_t k, int64_t n, float *target)
 {
-    memset(target, 0, (size_t)fours_pack_floats(k, n) * sizeof *target);
+    memset(target, 0, (size_t)sparse24_pack_floats(k, n) * sizeof *target);
     for (int64_t s = 0; s < sparse_panels(n) * steps_of(k); s++, target += SPARSE24_FLOATS)
         for (int64_t j = 0; j < SPARSE_WIDTH; j++)
             ((uint32_t *)(void *)target)[j] = EMPTY;
@@ -68,7 +68,7 @@ static bool put_element(float *pack, int64_t depth, int64_t k, int64_t j, float 
     return true;
 }
 
-bool fours_pack(const sparse_packed_weights *weights, float *target)
+bool sparse24_pack(const sparse_packed_weights *weights, float *target)
 {
     clear(weights->k, weights->n, target);
     for (int64_t k = 0; k < weights->k; k++)
@@ -93,7 +93,7 @@ static float entry(const sparse_entries *entries, int64_t i, int64_t *out_k, int
     return x;
 }
 
-bool fours_entries_are(const sparse_entries *entries)
+bool sparse24_entries_are(const sparse_entries *entries)
 {
     uint8_t *counts = calloc((size_t)((entries->k + SPARSE24_K - 1) / SPARSE24_K * entries->n), 1);
     bool are = counts != NULL && sparse_entries_are_sound(entries);
@@ -108,7 +108,7 @@ bool fours_entries_are(const sparse_entries *entries)
     return are;
 }
 
-bool fours_entries_pack(const sparse_entries *entries, float *target)
+bool sparse24_entries_pack(const sparse_entries *entries, float *target)
 {
     clear(entries->k, entries->n, target);
     if (!sparse_entries_are_sound(entries))
@@ -143,14 +143,14 @@ static int size_of(int64_t rows)
     return size;
 }
 
-int64_t fours_units(const sgemm_job *job)
+int64_t sparse24_units(const sgemm_job *job)
 {
     const int64_t groups = (job->n + SGEMM_WIDTH - 1) / SGEMM_WIDTH;
 
     return groups < CHUNKS ? groups : CHUNKS;
 }
 
-int64_t fours_scratch_floats(const sgemm_job *job)
+int64_t sparse24_scratch_floats(const sgemm_job *job)
 {
     return (job->m + set_of_cpu()->rows) * steps_of(job->k) * SPARSE24_STEP;
 }
@@ -226,9 +226,9 @@ static void multiply(const sgemm_job *job, const float *turned, bool finite, int
         propagate_nan(job, row, panel, tile.last);
 }
 
-void fours_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end)
+void sparse24_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end)
 {
-    const int64_t groups = (job->n + SGEMM_WIDTH - 1) / SGEMM_WIDTH, units = fours_units(job),
+    const int64_t groups = (job->n + SGEMM_WIDTH - 1) / SGEMM_WIDTH, units = sparse24_units(job),
                   most = set_of_cpu()->rows;
     float *to = scratch;
     bool finite = true;

@@ -1,4 +1,4 @@
-/* narrow_pack.h - the source of a low-bit constant (narrow.h), and its packs. For narrow.c, narrow_pack.c and
+/* low_bit_pack.h - the source of a low-bit constant (low_bit.h), and its packs. For low_bit.c, low_bit_pack.c and
  * recurrent.c.
  *
  * A pack holds the elements with as many bits as in the file, in the order of a kernel's layout; for each 16 elements
@@ -7,10 +7,10 @@
  * and 8 bits are stored as codes, for which unfold.h has vectorised kernels. */
 #ifndef CPU_NARROW_PACK_H
 #define CPU_NARROW_PACK_H
-#include "weights/narrow.h"
+#include "weights/low_bit.h"
 #include "weights/unfold.h"
 
-enum { NARROW_TURNS = 3 }; /* most views between the DequantizeLinear and a reader */
+enum { LOW_BIT_MAX_VIEWS = 3 }; /* most views between the DequantizeLinear and a reader */
 
 /* The source of a constant. Element numbers are those of the DequantizeLinear's input; transposes permute them. */
 struct low_bit_constant {
@@ -21,20 +21,20 @@ struct low_bit_constant {
     int64_t inner, size, block; /* the axis of the scales: its stride and size, and its elements per scale */
     bool single;                /* one scale for all elements */
     uint32_t turn_count;
-    uint32_t turns[NARROW_TURNS]; /* Transposes, as ops */
+    uint32_t turns[LOW_BIT_MAX_VIEWS]; /* Transposes, as ops */
 };
 
 /* The layout of a recurrent layer's matrices (recurrent.c): is md this layout? And copies 32-bit words into it. */
 bool recurrent_is_pack(const memory_desc *md);
-void recurrent_lay(const memory_desc *md, const int32_t *from, int32_t *to);
+void recurrent_reorder_panels(const memory_desc *md, const int32_t *from, int32_t *to);
 
 /* The kernels over codes for this CPU; NULL: none, and no pack holds codes. */
 const unfold_kernel *unfold_of_cpu(void);
 /* The codes of a pack, which must outlive them. false: the pack has a type for which unfold.h has no kernel. */
-bool narrow_codes(const void *pack, unfold_codes *out);
+bool low_bit_codes(const void *pack, unfold_codes *out);
 /* The size of a pack in bytes. */
-uint64_t narrow_pack_bytes(const void *pack);
+uint64_t low_bit_pack_bytes(const void *pack);
 /* cpu_native.run of the step that dequantizes a pack; args: the pack, the floats. */
-inlay_status narrow_run_unfold(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
-                               uint32_t threads);
+inlay_status low_bit_run_dequantize(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
+                                    uint32_t threads);
 #endif

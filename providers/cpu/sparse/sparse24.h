@@ -1,4 +1,4 @@
-/* fours.h - GEMM with 2:4 sparse constant float matrices, for a few rows. In such a matrix, each four consecutive k of
+/* sparse24.h - GEMM with 2:4 sparse constant float matrices, for a few rows. In such a matrix, each four consecutive k of
  * a column have at most two nonzero elements.
  *
  *     C[m, n] = posts(A[m, k] * B[k, n] + bias[n])
@@ -44,15 +44,15 @@ typedef struct sparse24_set {
 KERNEL_INSTANCES(sparse24_set, fours)
 
 /* Is B 2:4 sparse? For most other matrices, the first few rows give the answer. */
-bool fours_are(const sparse_packed_weights *weights);
-bool fours_entries_are(const sparse_entries *entries); /* also false if indexes are invalid or there is no memory */
+bool sparse24_is(const sparse_packed_weights *weights);
+bool sparse24_entries_are(const sparse_entries *entries); /* also false if indexes are invalid or there is no memory */
 /* The size of a pack in floats, a multiple of a cache line; and packing. false: B is not 2:4 sparse. */
-int64_t fours_pack_floats(int64_t k, int64_t n);
-bool fours_pack(const sparse_packed_weights *weights, float *target);
-bool fours_entries_pack(const sparse_entries *entries, float *target);
+int64_t sparse24_pack_floats(int64_t k, int64_t n);
+bool sparse24_pack(const sparse_packed_weights *weights, float *target);
+bool sparse24_entries_pack(const sparse_entries *entries, float *target);
 
 /* sparse_units, sparse_scratch_floats and sparse_run of a job with SPARSE24_WIDTH, which they forward here. */
-int64_t fours_units(const sgemm_job *job);
-int64_t fours_scratch_floats(const sgemm_job *job);
-void fours_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end);
+int64_t sparse24_units(const sgemm_job *job);
+int64_t sparse24_scratch_floats(const sgemm_job *job);
+void sparse24_run(const sgemm_job *job, float *scratch, int64_t begin, int64_t end);
 #endif

@@ -1,15 +1,15 @@
-/* Packs of low-bit constants (narrow.h), and dequantizing them during a run. */
-#include "weights/narrow_pack.h"
+/* Packs of low-bit constants (low_bit.h), and dequantizing them during a run. */
+#include "weights/low_bit_pack.h"
 #include "simd/convert.h"
 #include "weights/unfold.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(narrow_destroy, "cpu_narrow");
-OPTIONAL_WITH(narrow_pack, "cpu_narrow");
-OPTIONAL_WITH(narrow_floats, "cpu_narrow");
-OPTIONAL_WITH(narrow_unfold, "cpu_narrow");
-OPTIONAL_WITH(narrow_codes, "cpu_narrow");
+OPTIONAL_WITH(low_bit_destroy, "cpu_narrow");
+OPTIONAL_WITH(low_bit_pack, "cpu_narrow");
+OPTIONAL_WITH(low_bit_floats, "cpu_narrow");
+OPTIONAL_WITH(low_bit_dequantize, "cpu_narrow");
+OPTIONAL_WITH(low_bit_codes, "cpu_narrow");
 OPTIONAL_WITH(unfold_of_cpu, "cpu_narrow");
 
 enum {
@@ -155,7 +155,7 @@ static int32_t *number_elements(const inlay_compiled *compiled, const cpu_consta
     const struct low_bit_constant *narrow = constant->narrow;
     int32_t *numbers = malloc((size_t)narrow->count * sizeof *numbers), *other = NULL;
 
-    INLAY_CHECK(narrow->turn_count <= NARROW_TURNS);
+    INLAY_CHECK(narrow->turn_count <= LOW_BIT_MAX_VIEWS);
     if (numbers == NULL ||
         (narrow->turn_count > 0 && (other = malloc((size_t)narrow->count * sizeof *other)) == NULL)) {
         free(numbers);
@@ -206,7 +206,7 @@ static inlay_status order_elements(const inlay_compiled *compiled, const cpu_con
         goto done;
     }
     if (recurrent_is_pack(md))
-        recurrent_lay(md, numbers, laid);
+        recurrent_reorder_panels(md, numbers, laid);
     else if (memory_desc_equal(plain, md))
         memcpy(laid, numbers, (size_t)count * sizeof *laid);
     else if (!memory_desc_copy(plain, numbers, md, laid))
@@ -427,8 +427,8 @@ static void fill_pack(const struct packing *packing, pack_head *head)
     }
 }
 
-inlay_status narrow_pack(const inlay_compiled *compiled, const cpu_constant *constant, const memory_desc *plain,
-                         const memory_desc *md, void **out, inlay_diag *diag)
+inlay_status low_bit_pack(const inlay_compiled *compiled, const cpu_constant *constant, const memory_desc *plain,
+                          const memory_desc *md, void **out, inlay_diag *diag)
 {
     struct packing packing = { .count = (int64_t)(memory_desc_bytes(md) / sizeof(float)) };
     const uint64_t groups = (uint64_t)(packing.count + LANES - 1) / LANES;
@@ -461,7 +461,7 @@ done:
     return status;
 }
 
-inlay_status narrow_floats(const inlay_compiled *compiled, const cpu_constant *constant, void **out, inlay_diag *diag)
+inlay_status low_bit_floats(const inlay_compiled *compiled, const cpu_constant *constant, void **out, inlay_diag *diag)
 {
     const int64_t count = constant->narrow->count;
     inlay_status status = INLAY_OK;
@@ -491,7 +491,7 @@ done:
 
 /* ------------------------------------------------------------------ the run */
 
-/* narrow_unfold for types that unfold.h does not support. */
+/* low_bit_dequantize for types that unfold.h does not support. */
 static void unfold_by_conversion(const pack_head *head, int64_t first, int64_t last, float *out)
 {
     const float *scales = (const float *)(const void *)((const char *)head + head->scales);
@@ -511,7 +511,7 @@ static void unfold_by_conversion(const pack_head *head, int64_t first, int64_t l
     }
 }
 
-bool narrow_codes(const void *pack, unfold_codes *out)
+bool low_bit_codes(const void *pack, unfold_codes *out)
 {
     const pack_head *head = pack;
     const char *at = pack;
@@ -527,14 +527,14 @@ bool narrow_codes(const void *pack, unfold_codes *out)
     return head->coded;
 }
 
-void narrow_unfold(const void *pack, int64_t first, int64_t last, float *out)
+void low_bit_dequantize(const void *pack, int64_t first, int64_t last, float *out)
 {
     const int64_t whole = last - (last - first) % LANES;
     float rest[LANES];
     unfold_codes codes;
 
     INLAY_CHECK(first % LANES == 0 && first <= last && last <= ((const pack_head *)pack)->count);
-    if (!narrow_codes(pack, &codes)) {
+    if (!low_bit_codes(pack, &codes)) {
         unfold_by_conversion(pack, first, last, out);
         return;
     }
@@ -555,14 +555,14 @@ static inlay_status some_chunks(void *user, int64_t begin, int64_t end, uint32_t
     const struct unfolding *unfolding = user;
 
     (void)worker;
-    narrow_unfold(unfolding->pack, begin * CHUNK,
-                  end * CHUNK < unfolding->pack->count ? end * CHUNK : unfolding->pack->count,
-                  unfolding->out + begin * CHUNK);
+    low_bit_dequantize(unfolding->pack, begin * CHUNK,
+                       end * CHUNK < unfolding->pack->count ? end * CHUNK : unfolding->pack->count,
+                       unfolding->out + begin * CHUNK);
     return INLAY_OK;
 }
 
-inlay_status narrow_run_unfold(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
-                               uint32_t threads)
+inlay_status low_bit_run_dequantize(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
+                                    uint32_t threads)
 {
     struct unfolding unfolding = { .pack = args[0], .out = args[1] };
     const int64_t chunks = (unfolding.pack->count + CHUNK - 1) / CHUNK;
@@ -573,12 +573,12 @@ inlay_status narrow_run_unfold(const cpu_native *native, const cpu_state *state,
     return state->host->parallel_for(state->host->ctx, run, chunks, SHARE, some_chunks, &unfolding);
 }
 
-uint64_t narrow_pack_bytes(const void *pack)
+uint64_t low_bit_pack_bytes(const void *pack)
 {
     return ((const pack_head *)pack)->bytes;
 }
 
-void narrow_destroy(struct low_bit_constant *narrow)
+void low_bit_destroy(struct low_bit_constant *narrow)
 {
     free(narrow);
 }
