@@ -4,7 +4,7 @@
 
 static inlay_status read_nodes(inlay_compiled *compiled, const inlay_compile_request *request, inlay_diag *diag)
 {
-    inlay_status status = kit_region_keep(request, VULKAN_SMALL_BYTES, 1 + VULKAN_TEMPORARIES * request->node_count,
+    inlay_status status = kit_region_keep(request, VULKAN_SMALL_BYTES, 1 + VULKAN_MAX_TEMPORARIES * request->node_count,
                                           &compiled->region, diag);
     uint32_t most = 0;
 
@@ -24,7 +24,8 @@ static inlay_status read_nodes(inlay_compiled *compiled, const inlay_compile_req
                                 .info = inlay_graph_node(request->graph, request->nodes[node_index]) };
         kit_refusal why = { 0, "", "" };
 
-        compiled->ops[node_index] = (vulkan_op){ vulkan_find(&node, &why), compiled->region.nodes[node_index] };
+        compiled->ops[node_index] =
+            (vulkan_op){ vulkan_find_operator(&node, &why), compiled->region.nodes[node_index] };
         if (compiled->ops[node_index].row == NULL)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': %s", node.info->name.data, why.text);
         compiled->op_count++;
@@ -48,7 +49,7 @@ inlay_status vulkan_compile_on(vulkan_state *state, gpu_device *device, const in
     if (request->resident_bytes != NULL)
         *request->resident_bytes = bytes;
     if (bytes > 0)
-        INLAY_TRY(gpu_buffer_make(compiled->gpu, bytes, &compiled->memory, diag));
+        INLAY_TRY(gpu_buffer_create(compiled->gpu, bytes, &compiled->memory, diag));
     for (uint32_t i = 0; i < compiled->constant_count; i++) {
         if (request->poll != NULL)
             INLAY_TRY(request->poll(request->ctx));
@@ -71,7 +72,7 @@ void vulkan_release_compiled(void *state, inlay_compiled *compiled)
     if (compiled == NULL)
         return;
     if (compiled->gpu != NULL)
-        gpu_buffer_drop(compiled->gpu, &compiled->memory);
+        gpu_buffer_destroy(compiled->gpu, &compiled->memory);
     kit_region_free(&compiled->region);
     free(compiled);
 }

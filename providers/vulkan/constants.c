@@ -12,14 +12,14 @@ uint32_t vulkan_panel_lanes(const gpu_facts *facts)
     return facts->shuffles ? facts->subgroup : facts->is_cpu ? 8 : 32;
 }
 
-uint32_t vulkan_panel(const gpu_facts *facts)
+uint32_t vulkan_panel_width(const gpu_facts *facts)
 {
     return vulkan_panel_columns(facts) * vulkan_panel_lanes(facts);
 }
 
 bool vulkan_wants_panels(const vulkan_op *op, uint32_t input, uint32_t rank, const int64_t *dims, vulkan_panels *out)
 {
-    const bool turned = kit_attr_int(&op->info, "transB", 0) != 0;
+    const bool transposed = kit_attr_int(&op->info, "transB", 0) != 0;
     vulkan_panels panels = { .groups = 1, .taps = 1 };
 
     if (input != 1)
@@ -40,10 +40,10 @@ bool vulkan_wants_panels(const vulkan_op *op, uint32_t input, uint32_t rank, con
                                   1,
                                   back ? second * panels.taps : panels.taps };
     } else if (rank == 2 && (op->row->family == &vulkan_mat_mul || op->row->family == &vulkan_gemm)) {
-        panels.k = dims[turned];
-        panels.columns = dims[!turned];
-        panels.k_step = turned ? 1 : panels.columns;
-        panels.column_step = turned ? panels.k : 1;
+        panels.k = dims[transposed];
+        panels.columns = dims[!transposed];
+        panels.k_step = transposed ? 1 : panels.columns;
+        panels.column_step = transposed ? panels.k : 1;
     }
     *out = panels;
     return panels.columns >= 4 && panels.k > 0;
@@ -63,7 +63,7 @@ const vulkan_constant *vulkan_find_constant(const inlay_compiled *compiled, uint
 
 static uint64_t packed_bytes(const inlay_compiled *compiled, const vulkan_panels *panels, uint32_t size)
 {
-    const int64_t width = vulkan_panel(&compiled->gpu->facts);
+    const int64_t width = vulkan_panel_width(&compiled->gpu->facts);
 
     return (uint64_t)(panels->groups * ((panels->columns + width - 1) / width * width) * panels->taps * panels->k) *
            size;
@@ -82,7 +82,7 @@ void vulkan_list_constants(inlay_compiled *compiled, const inlay_graph *graph, u
             const inlay_value_info *info;
             int64_t dims[VULKAN_RANK];
 
-            if (value == INLAY_NONE || !compiled->values[value].constant || vulkan_is_hosts(op->row, i))
+            if (value == INLAY_NONE || !compiled->values[value].constant || vulkan_is_host_input(op->row, i))
                 continue;
             info = inlay_graph_value(graph, compiled->values[value].snapshot);
             for (uint32_t d = 0; d < info->rank && d < VULKAN_RANK; d++)
@@ -131,7 +131,7 @@ inlay_status vulkan_upload(inlay_compiled *compiled, const inlay_compile_request
     packed = calloc(1, constant->bytes + 1);
     if (packed == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack '%s'", info->name.data);
-    pack(packed, info->data, &constant->panels, vulkan_panel(&compiled->gpu->facts), vulkan_size_of(info->dtype));
+    pack(packed, info->data, &constant->panels, vulkan_panel_width(&compiled->gpu->facts), vulkan_size_of(info->dtype));
     status = gpu_write(compiled->gpu, &compiled->memory, constant->offset, packed, constant->bytes, diag);
     free(packed);
     return status;

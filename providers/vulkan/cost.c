@@ -39,12 +39,12 @@ static double flops_of(const inlay_cost_request *request, const inlay_node_info 
     const double y = count_of(state_of(request, node->outputs[0]));
     const char *type = node->op_type.data;
     const inlay_value_state *state = state_of(request, node->inputs[0]);
-    const bool turned = strcmp(type, "ConvTranspose") == 0;
+    const bool transposed = strcmp(type, "ConvTranspose") == 0;
 
     if (strncmp(type, "Conv", 4) == 0) {
         const inlay_value_state *value_state = state_of(request, node->inputs[1]);
 
-        return 2 * (turned ? count_of(state) : y) * count_of(value_state) / size_at(value_state, 0);
+        return 2 * (transposed ? count_of(state) : y) * count_of(value_state) / size_at(value_state, 0);
     }
     return strcmp(type, "MatMul") == 0 || strcmp(type, "Gemm") == 0 ? 2 * y * size_at(state, state->rank - 1) : y;
 }
@@ -60,7 +60,7 @@ inlay_status vulkan_cost(void *state, const inlay_cost_request *request, inlay_c
     out->bytes_read = (uint64_t)read;
     out->bytes_written = (uint64_t)written;
     /* A dispatch of its own half of the time; the other half it is a part of the one before. */
-    out->ns = s->unasked_ns + s->launch_ns / 4 + out->flops / s->flops_per_ns + (read + written) / s->bytes_per_ns;
+    out->ns = s->unrequested_ns + s->launch_ns / 4 + out->flops / s->flops_per_ns + (read + written) / s->bytes_per_ns;
     out->enter_ns = s->launch_ns;
     out->confidence = INLAY_CONFIDENCE_GUESS;
     return INLAY_OK;

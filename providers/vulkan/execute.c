@@ -58,7 +58,7 @@ static void record_dispatch(const inlay_compiled *compiled, const inlay_instance
     if (dispatch->barrier)
         gpu_barrier(compiled->gpu, commands);
     vk->CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->pipeline);
-    vk->CmdPushConstants(commands, compiled->gpu->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, push);
+    vk->CmdPushConstants(commands, compiled->gpu->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, push);
     vk->CmdDispatch(commands, dispatch->groups[0], dispatch->groups[1], dispatch->groups[2]);
 }
 
@@ -71,7 +71,7 @@ static inlay_status record(inlay_compiled *compiled, inlay_instance *in, vulkan_
     for (uint32_t i = 0; i <= compiled->region.input_count + compiled->region.output_count; i++)
         recording->addresses[i] = run_address(compiled, args, i);
     if (recording->segments[0] == VK_NULL_HANDLE)
-        status = gpu_commands_make(compiled->gpu, in->segment_count, recording->segments, args->diag);
+        status = gpu_commands_create(compiled->gpu, in->segment_count, recording->segments, args->diag);
     for (uint32_t segment = 0; segment < in->segment_count && status == INLAY_OK; segment++) {
         status = gpu_record_begin(compiled->gpu, recording->segments[segment], args->diag);
         if (status != INLAY_OK)
@@ -120,7 +120,7 @@ void vulkan_release_binding(void *state, inlay_compiled *compiled, inlay_instanc
     (void)state;
     for (uint32_t i = 0; binding != NULL && i < 2; i++)
         if (binding->recordings[i].segments[0] != VK_NULL_HANDLE)
-            gpu_commands_drop(compiled->gpu, in->segment_count, binding->recordings[i].segments);
+            gpu_commands_destroy(compiled->gpu, in->segment_count, binding->recordings[i].segments);
     free(binding);
 }
 
@@ -138,16 +138,16 @@ static vulkan_recording *find_recording(const inlay_compiled *compiled, inlay_bi
 
 /* ------------------------------------------------------------------ running */
 
-struct asker {
+struct poll_context {
     const inlay_host *host;
     inlay_run *run;
 };
 
-static inlay_status ask(void *user)
+static inlay_status poll_run(void *user)
 {
-    const struct asker *asker = user;
+    const struct poll_context *poll_context = user;
 
-    return asker->run != NULL ? asker->host->poll(asker->host->ctx, asker->run) : INLAY_OK;
+    return poll_context->run != NULL ? poll_context->host->poll(poll_context->host->ctx, poll_context->run) : INLAY_OK;
 }
 
 /* A segment is submitted while the one before it is at work, so that the device never waits for the host, and a run
@@ -155,28 +155,28 @@ static inlay_status ask(void *user)
 static inlay_status submit_all(inlay_compiled *compiled, inlay_instance *in, vulkan_recording *recording,
                                const inlay_exec_args *args)
 {
-    struct asker asker = { .host = compiled->state->host, .run = args->run };
+    struct poll_context poll_context = { .host = compiled->state->host, .run = args->run };
     uint64_t before = 0, last = 0;
     inlay_status status = INLAY_OK, ended;
 
     for (uint32_t segment = 0; segment < in->segment_count && status == INLAY_OK; segment++) {
         if (before != 0)
-            status = gpu_wait(compiled->gpu, before, ask, &asker, args->diag);
+            status = gpu_wait(compiled->gpu, before, poll_run, &poll_context, args->diag);
         before = last;
         if (status == INLAY_OK && segment > 0)
-            status = ask(&asker);
+            status = poll_run(&poll_context);
         if (status == INLAY_OK)
             status = gpu_submit(compiled->gpu, recording->segments[segment], &last, args->diag);
     }
     if (last == 0 || status == INLAY_DEVICE_LOST)
         return status;
-    ended = gpu_wait(compiled->gpu, last, status == INLAY_OK ? ask : NULL, &asker, args->diag);
+    ended = gpu_wait(compiled->gpu, last, status == INLAY_OK ? poll_run : NULL, &poll_context, args->diag);
     return status != INLAY_OK ? status : ended;
 }
 
 inlay_status vulkan_execute(void *state, inlay_compiled *compiled, inlay_instance *in, const inlay_exec_args *args)
 {
-    inlay_status status = gpu_alive(compiled->gpu, args->diag);
+    inlay_status status = gpu_check_alive(compiled->gpu, args->diag);
     inlay_binding *b = INLAY_HAS(args, binding) ? args->binding : NULL;
     const bool bound = b != NULL;
     vulkan_recording *recording;

@@ -9,7 +9,7 @@ struct identity {
     uint32_t vendor, driver_version;
 };
 
-void gpu_kept_name(const gpu_device *device, const char *what, char name[64])
+void gpu_cache_file_name(const gpu_device *device, const char *what, char name[64])
 {
     int n = snprintf(name, 64, "vulkan-");
 
@@ -23,7 +23,7 @@ static struct identity identity_of(const gpu_device *device, char name[64])
     struct identity me = { .vendor = device->facts.vendor, .driver_version = device->facts.driver_version };
 
     memcpy(me.uuid, device->facts.pipeline_uuid, sizeof me.uuid);
-    gpu_kept_name(device, "pipelines", name);
+    gpu_cache_file_name(device, "pipelines", name);
     return me;
 }
 
@@ -32,35 +32,36 @@ inlay_status gpu_cache_open(gpu_device *device, inlay_diag *diag)
     VkPipelineCacheCreateInfo info = { .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO };
     char name[64];
     const struct identity me = identity_of(device, name);
-    void *data = kit_kept_load(device->cache_dir, name, &me, sizeof me, &device->cache_bytes);
+    void *data = kit_kept_load(device->cache_dir, name, &me, sizeof me, &device->loaded_cache_bytes);
     VkResult result = VK_ERROR_UNKNOWN;
 
     info.pInitialData = data;
-    info.initialDataSize = device->cache_bytes;
+    info.initialDataSize = device->loaded_cache_bytes;
     if (data != NULL)
-        result = device->vk.CreatePipelineCache(device->device, &info, NULL, &device->cache);
+        result = device->vk.CreatePipelineCache(device->device, &info, NULL, &device->pipeline_cache);
     if (result != VK_SUCCESS) { /* at last without it */
         info.pInitialData = NULL;
-        info.initialDataSize = device->cache_bytes = 0;
-        result = device->vk.CreatePipelineCache(device->device, &info, NULL, &device->cache);
+        info.initialDataSize = device->loaded_cache_bytes = 0;
+        result = device->vk.CreatePipelineCache(device->device, &info, NULL, &device->pipeline_cache);
     }
     free(data);
     return gpu_check(device, result, "making a pipeline cache", diag);
 }
 
-void gpu_cache_keep(gpu_device *device)
+void gpu_cache_save(gpu_device *device)
 {
     char name[64];
     const struct identity me = identity_of(device, name);
     size_t bytes = 0;
     uint8_t *data = NULL;
 
-    if (device->cache == VK_NULL_HANDLE ||
-        device->vk.GetPipelineCacheData(device->device, device->cache, &bytes, NULL) != VK_SUCCESS || bytes == 0 ||
-        bytes == device->cache_bytes)
+    if (device->pipeline_cache == VK_NULL_HANDLE ||
+        device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, &bytes, NULL) != VK_SUCCESS ||
+        bytes == 0 || bytes == device->loaded_cache_bytes)
         return;
     data = malloc(bytes);
-    if (data != NULL && device->vk.GetPipelineCacheData(device->device, device->cache, &bytes, data) == VK_SUCCESS)
+    if (data != NULL &&
+        device->vk.GetPipelineCacheData(device->device, device->pipeline_cache, &bytes, data) == VK_SUCCESS)
         kit_kept_save(device->cache_dir, name, &me, sizeof me, data, bytes);
     free(data);
 }

@@ -2,12 +2,12 @@
 #include "gpu.h"
 #include <string.h>
 
-enum { STAGING_BYTES = 16 << 20, MOST_READS = 64 };
+enum { STAGING_BYTES = 16 << 20, MAX_READS = 64 };
 
 static const VkMemoryPropertyFlags visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 
 /* The first type of memory among those allowed that has all of want; memoryTypeCount: none has. */
-static uint32_t find_type(const gpu_device *device, uint32_t allowed, VkMemoryPropertyFlags want)
+static uint32_t find_memory_type(const gpu_device *device, uint32_t allowed, VkMemoryPropertyFlags want)
 {
     uint32_t t = 0;
 
@@ -19,7 +19,7 @@ static uint32_t find_type(const gpu_device *device, uint32_t allowed, VkMemoryPr
 
 /* Memory for tensors is local to the device, and the host's too where that costs nothing; that of staging the host's.
  */
-static uint32_t choose_type(const gpu_device *device, uint32_t allowed, bool staging)
+static uint32_t choose_memory_type(const gpu_device *device, uint32_t allowed, bool staging)
 {
     const VkMemoryPropertyFlags cached = visible | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
     const VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
@@ -27,7 +27,7 @@ static uint32_t choose_type(const gpu_device *device, uint32_t allowed, bool sta
     uint32_t t = device->memory.memoryTypeCount;
 
     for (uint32_t i = 0; i < 3 && t == device->memory.memoryTypeCount; i++)
-        t = find_type(device, allowed, orders[staging][i]);
+        t = find_memory_type(device, allowed, orders[staging][i]);
     return t;
 }
 
@@ -52,12 +52,12 @@ static inlay_status make(gpu_device *device, uint64_t bytes, bool staging, gpu_b
         return status;
     device->vk.GetBufferMemoryRequirements(device->device, buffer.buffer, &needs);
     allocate.allocationSize = needs.size;
-    allocate.memoryTypeIndex = choose_type(device, needs.memoryTypeBits, staging);
+    allocate.memoryTypeIndex = choose_memory_type(device, needs.memoryTypeBits, staging);
     if (allocate.memoryTypeIndex == device->memory.memoryTypeCount) {
         status = inlay_fail(diag, INLAY_UNSUPPORTED, "Vulkan device %s has no memory for buffers", device->facts.name);
         goto done;
     }
-    if (gpu_strikes(device, GPU_MEMORY) ||
+    if (gpu_fault_due(device, GPU_FAULT_MEMORY) ||
         device->vk.AllocateMemory(device->device, &allocate, NULL, &buffer.memory) != VK_SUCCESS) {
         buffer.memory = VK_NULL_HANDLE;
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY,
@@ -69,31 +69,31 @@ static inlay_status make(gpu_device *device, uint64_t bytes, bool staging, gpu_b
     INLAY_TRY(gpu_check(device, device->vk.BindBufferMemory(device->device, buffer.buffer, buffer.memory, 0),
                         "binding memory", diag));
     has = device->memory.memoryTypes[allocate.memoryTypeIndex].propertyFlags;
-    if ((has & visible) == visible && (staging || device->fault != GPU_APART)) {
+    if ((has & visible) == visible && (staging || device->fault != GPU_FAULT_SEPARATE_MEMORY)) {
         INLAY_TRY(gpu_check(device, device->vk.MapMemory(device->device, buffer.memory, 0, VK_WHOLE_SIZE, 0, &mapped),
                             "mapping memory", diag));
         buffer.mapped = mapped;
         buffer.cached = (has & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0;
     }
-    gpu_buffer_borrow(device, buffer.buffer, bytes, &seen);
+    gpu_buffer_wrap(device, buffer.buffer, bytes, &seen);
     buffer.address = seen.address;
 done:
     if (status != INLAY_OK)
-        gpu_buffer_drop(device, &buffer);
+        gpu_buffer_destroy(device, &buffer);
     else
         *out = buffer;
     return status;
 }
 
-inlay_status gpu_buffer_make(gpu_device *device, uint64_t bytes, gpu_buffer *out, inlay_diag *diag)
+inlay_status gpu_buffer_create(gpu_device *device, uint64_t bytes, gpu_buffer *out, inlay_diag *diag)
 {
-    inlay_status status = gpu_alive(device, diag);
+    inlay_status status = gpu_check_alive(device, diag);
 
     *out = (gpu_buffer){ .bytes = 0 };
     return status == INLAY_OK ? make(device, bytes, false, out, diag) : status;
 }
 
-void gpu_buffer_borrow(const gpu_device *device, VkBuffer buffer, uint64_t bytes, gpu_buffer *out)
+void gpu_buffer_wrap(const gpu_device *device, VkBuffer buffer, uint64_t bytes, gpu_buffer *out)
 {
     const VkBufferDeviceAddressInfo info = { .sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = buffer };
 
@@ -101,7 +101,7 @@ void gpu_buffer_borrow(const gpu_device *device, VkBuffer buffer, uint64_t bytes
     out->address = device->vk.GetBufferDeviceAddress(device->device, &info);
 }
 
-void gpu_buffer_drop(gpu_device *device, gpu_buffer *buffer)
+void gpu_buffer_destroy(gpu_device *device, gpu_buffer *buffer)
 {
     if (__atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0)
         return; /* the device may still write there */
@@ -122,7 +122,7 @@ struct batch {
     struct {
         uint8_t *to;
         uint64_t at, bytes;
-    } reads[MOST_READS];
+    } reads[MAX_READS];
 };
 
 static inlay_status submit(struct batch *batch, inlay_diag *diag)
@@ -171,7 +171,7 @@ static inlay_status stage(struct batch *batch, const gpu_copy *copy, inlay_diag 
         status = make(device, STAGING_BYTES, true, &device->staging, diag);
     for (uint64_t at = 0, n; at < copy->bytes && status == INLAY_OK; at += n) {
         n = copy->bytes - at < STAGING_BYTES - batch->used ? copy->bytes - at : STAGING_BYTES - batch->used;
-        if (n == 0 || batch->read_count == MOST_READS) {
+        if (n == 0 || batch->read_count == MAX_READS) {
             status = submit(batch, diag);
             n = 0;
         } else if (copy->from == NULL) {
@@ -190,10 +190,10 @@ static inlay_status stage(struct batch *batch, const gpu_copy *copy, inlay_diag 
     return status;
 }
 
-inlay_status gpu_copies(gpu_device *device, const gpu_copy *list, uint32_t count, inlay_diag *diag)
+inlay_status gpu_copy_list(gpu_device *device, const gpu_copy *list, uint32_t count, inlay_diag *diag)
 {
     struct batch batch = { .device = device };
-    inlay_status status = gpu_alive(device, diag), ended;
+    inlay_status status = gpu_check_alive(device, diag), ended;
 
     (void)pthread_mutex_lock(&device->staging_lock);
     for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
@@ -223,5 +223,5 @@ inlay_status gpu_write(gpu_device *device, const gpu_buffer *to, uint64_t offset
 {
     const gpu_copy one = { .to = to, .to_at = offset, .host = (void *)(uintptr_t)from, .bytes = bytes };
 
-    return gpu_copies(device, &one, 1, diag);
+    return gpu_copy_list(device, &one, 1, diag);
 }

@@ -18,7 +18,7 @@ enum {
     SPV_FUNCTION = 54,
     SPV_FUNCTION_CALL = 57,
     SPV_COPY_OBJECT = 83,
-    MOST_NAME = 24
+    MAX_NAME = 24
 };
 
 static const struct {
@@ -50,11 +50,11 @@ static const char *const operations[] = {
 static const char *const loads[] = { GPU_ELEMENTS(LOAD) }, *const stores[] = { GPU_ELEMENTS(STORE) };
 
 struct module {
-    uint32_t *words;      /* a copy, changed in place */
-    uint32_t count, body; /* words; the first function */
-    uint32_t *stands_for; /* [bound] by the id of a function: which is called in its place; 0: itself */
-    uint32_t *literal_at; /* [bound] by the id of a constant of 32 bits: where it is; 0: none */
-    uint32_t *known;      /* [bound] by the id of a literal: the word of that number as a constant; 0: none yet */
+    uint32_t *words;          /* a copy, changed in place */
+    uint32_t count, body;     /* words; the first function */
+    uint32_t *replacement_of; /* [bound] by the id of a function: which is called in its place; 0: itself */
+    uint32_t *literal_at;     /* [bound] by the id of a constant of 32 bits: where it is; 0: none */
+    uint32_t *known;          /* [bound] by the id of a literal: the word of that number as a constant; 0: none yet */
 };
 
 static uint32_t opcode_at(const struct module *module, uint32_t at)
@@ -86,13 +86,13 @@ static bool redirect(struct module *module, const char *from, const char *to)
 {
     const uint32_t f = find(module, from), t = find(module, to);
 
-    module->stands_for[f] = t;
+    module->replacement_of[f] = t;
     return f == 0 || t != 0;
 }
 
 static bool redirect_all(struct module *module, const uint32_t *constants)
 {
-    char from[MOST_NAME];
+    char from[MAX_NAME];
     bool ok = true;
 
     for (uint32_t i = 0; i < constants[ID_SLOTS]; i++) {
@@ -125,9 +125,9 @@ static void read_module(struct module *module)
 
 /* Calls go to what stands for a function, and those of word() with a literal become constants, which are written to
  * out; how many words that are is returned. */
-static uint32_t change_calls(struct module *module, const gpu_recipe *recipe, uint32_t *out)
+static uint32_t change_calls(struct module *module, const gpu_pipeline_key *key, uint32_t *out)
 {
-    const uint32_t word = recipe->words != NULL ? find(module, "word") : 0;
+    const uint32_t word = key->words != NULL ? find(module, "word") : 0;
     uint32_t n = 0;
 
     for (uint32_t at = module->body, length; at < module->count; at += length) {
@@ -137,8 +137,8 @@ static uint32_t change_calls(struct module *module, const gpu_recipe *recipe, ui
         if (opcode_at(module, at) != SPV_FUNCTION_CALL)
             continue;
         literal = call[3] == word && word != 0 ? module->literal_at[call[4]] : 0;
-        if (module->stands_for[call[3]] != 0)
-            call[3] = module->stands_for[call[3]];
+        if (module->replacement_of[call[3]] != 0)
+            call[3] = module->replacement_of[call[3]];
         if (literal == 0)
             continue;
         if (module->known[call[4]] == 0) {
@@ -148,7 +148,7 @@ static uint32_t change_calls(struct module *module, const gpu_recipe *recipe, ui
             out[n++] = 4u << 16 | SPV_CONSTANT;
             out[n++] = call[1];
             out[n++] = module->known[call[4]];
-            out[n++] = k < recipe->word_count ? recipe->words[k] : 0;
+            out[n++] = k < key->word_count ? key->words[k] : 0;
         }
         call[0] = 4u << 16 | SPV_COPY_OBJECT;
         call[3] = module->known[call[4]];
@@ -157,10 +157,10 @@ static uint32_t change_calls(struct module *module, const gpu_recipe *recipe, ui
     return n;
 }
 
-inlay_status gpu_patch(const gpu_recipe *recipe, uint32_t **out, uint32_t *out_words, inlay_diag *diag)
+inlay_status gpu_patch_shader(const gpu_pipeline_key *key, uint32_t **out, uint32_t *out_words, inlay_diag *diag)
 {
-    const uint32_t *from = shaders[recipe->shader].words, bound = from[3];
-    struct module module = { .count = (uint32_t)(shaders[recipe->shader].bytes / 4) };
+    const uint32_t *from = shaders[key->shader].words, bound = from[3];
+    struct module module = { .count = (uint32_t)(shaders[key->shader].bytes / 4) };
     const size_t most = module.count + 4 * (size_t)bound; /* a constant a literal */
     uint32_t *tables = calloc(3 * (size_t)bound, sizeof *tables), *constants = malloc(most * sizeof *constants);
     inlay_status status = INLAY_OK;
@@ -170,13 +170,13 @@ inlay_status gpu_patch(const gpu_recipe *recipe, uint32_t **out, uint32_t *out_w
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a shader");
         goto done;
     }
-    memcpy(module.words, from, shaders[recipe->shader].bytes);
-    module.stands_for = tables;
+    memcpy(module.words, from, shaders[key->shader].bytes);
+    module.replacement_of = tables;
     module.literal_at = tables + bound;
     module.known = tables + 2 * (size_t)bound;
     read_module(&module);
-    if (redirect_all(&module, recipe->constants)) {
-        const uint32_t n = change_calls(&module, recipe, constants);
+    if (redirect_all(&module, key->constants)) {
+        const uint32_t n = change_calls(&module, key, constants);
 
         memmove(module.words + module.body + n, module.words + module.body,
                 (module.count - module.body) * sizeof *module.words);

@@ -39,7 +39,7 @@ static inlay_status read_tensors(vulkan_build *build, const inlay_specialize_req
 }
 
 /* Values that are there before the first dispatch. */
-static void place_given(vulkan_build *build)
+static void place_inputs(vulkan_build *build)
 {
     for (uint32_t value_index = 0; value_index < build->compiled->value_count; value_index++) {
         const vulkan_value *value = &build->compiled->values[value_index];
@@ -61,7 +61,7 @@ static inlay_status lower_all(vulkan_build *build)
 {
     for (uint32_t o = 0; o < build->compiled->op_count && build->status == INLAY_OK; o++) {
         const vulkan_op *op = &build->compiled->ops[o];
-        const vulkan_tensor *output = vulkan_out(build, op, 0);
+        const vulkan_tensor *output = vulkan_output(build, op, 0);
 
         if (build->done[o])
             continue;
@@ -71,7 +71,7 @@ static inlay_status lower_all(vulkan_build *build)
         else /* nothing to compute, but a place */
             for (uint32_t i = 0; i < op->info.output_count; i++)
                 if (op->info.outputs[i] != INLAY_NONE)
-                    vulkan_make(build, op->info.outputs[i]);
+                    vulkan_allocate_value(build, op->info.outputs[i]);
         if (build->status != INLAY_OK)
             (void)snprintf(build->diag->node, sizeof build->diag->node, "%s", op->info.name.data);
     }
@@ -80,22 +80,22 @@ static inlay_status lower_all(vulkan_build *build)
 
 static inlay_status prepare_device(vulkan_build *build)
 {
-    inlay_instance *in = build->in;
+    inlay_instance *in = build->instance;
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < in->dispatch_count && status == INLAY_OK; i++) {
         vulkan_dispatch *dispatch = &in->dispatches[i];
-        gpu_recipe recipe = { .shader = dispatch->shader };
+        gpu_pipeline_key key = { .shader = dispatch->shader };
 
-        memcpy(recipe.constants, dispatch->constants, sizeof recipe.constants);
-        if (build->fixed && dispatch->word_count <= MOST_FIXED_WORDS) {
-            recipe.words = in->words + dispatch->words;
-            recipe.word_count = dispatch->word_count;
+        memcpy(key.constants, dispatch->constants, sizeof key.constants);
+        if (build->fixed_sizes && dispatch->word_count <= MOST_FIXED_WORDS) {
+            key.words = in->words + dispatch->words;
+            key.word_count = dispatch->word_count;
         }
-        status = gpu_pipeline_get(build->device, &recipe, &dispatch->pipeline, build->diag);
+        status = gpu_pipeline_get(build->device, &key, &dispatch->pipeline, build->diag);
     }
     if (status == INLAY_OK && in->word_count > 0) {
-        status = gpu_buffer_make(build->device, in->word_count * sizeof *in->words, &in->parameters, build->diag);
+        status = gpu_buffer_create(build->device, in->word_count * sizeof *in->words, &in->parameters, build->diag);
         if (status == INLAY_OK)
             status = gpu_write(build->device, &in->parameters, 0, in->words, in->word_count * sizeof *in->words,
                                build->diag);
@@ -126,18 +126,19 @@ inlay_status vulkan_specialize(void *state, inlay_compiled *compiled, inlay_spec
 
     if (in != NULL)
         (void)pthread_mutex_init(&in->lock, NULL);
-    build.in = in;
-    build.fixed =
-        compiled->gpu->facts.is_cpu && __atomic_add_fetch(&compiled->specialized, 1, __ATOMIC_RELAXED) <= VULKAN_FIXED;
-    build.tensors = calloc(compiled->value_count + VULKAN_TEMPORARIES * compiled->op_count + 1, sizeof *build.tensors);
+    build.instance = in;
+    build.fixed_sizes = compiled->gpu->facts.is_cpu &&
+                        __atomic_add_fetch(&compiled->specialized, 1, __ATOMIC_RELAXED) <= VULKAN_MAX_FIXED_INSTANCES;
+    build.tensors =
+        calloc(compiled->value_count + VULKAN_MAX_TEMPORARIES * compiled->op_count + 1, sizeof *build.tensors);
     build.done = calloc(2 * (size_t)compiled->op_count + 1, sizeof *build.done);
-    build.done_before = build.done != NULL ? build.done + compiled->op_count : NULL;
+    build.done_backup = build.done != NULL ? build.done + compiled->op_count : NULL;
     if (in == NULL || build.tensors == NULL || build.done == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", compiled->op_count);
         goto done;
     }
     INLAY_TRY(read_tensors(&build, request));
-    place_given(&build);
+    place_inputs(&build);
     INLAY_TRY(lower_all(&build));
     INLAY_TRY(vulkan_plan(&build));
     INLAY_TRY(prepare_device(&build));
@@ -159,7 +160,7 @@ void vulkan_release_instance(void *state, inlay_compiled *compiled, inlay_instan
     if (in == NULL)
         return;
     vulkan_release_binding(state, compiled, in, in->own);
-    gpu_buffer_drop(compiled->gpu, &in->parameters);
+    gpu_buffer_destroy(compiled->gpu, &in->parameters);
     (void)pthread_mutex_destroy(&in->lock);
     free(in->dispatches);
     free(in->buffers);

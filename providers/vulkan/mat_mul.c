@@ -23,8 +23,8 @@ static bool set_mat_mul(const vulkan_build *build, const vulkan_op *op, const in
                         vulkan_product *product)
 {
     const uint32_t a_value = op->info.inputs[0], b_value = op->info.inputs[1];
-    const vulkan_tensor *tensor = vulkan_in(build, op, 0), *other = vulkan_in(build, op, 1),
-                        *output = vulkan_out(build, op, 0);
+    const vulkan_tensor *tensor = vulkan_input(build, op, 0), *other = vulkan_input(build, op, 1),
+                        *output = vulkan_output(build, op, 0);
     const uint32_t rank = output->rank + (tensor->rank == 1) + (other->rank == 1) - 2;
     int64_t sa[VULKAN_RANK], sb[VULKAN_RANK], so[VULKAN_RANK];
 
@@ -51,12 +51,12 @@ static bool set_mat_mul(const vulkan_build *build, const vulkan_op *op, const in
 }
 
 /* The same operations on tensors of the same form? */
-static bool is_like(const vulkan_build *build, const vulkan_program *program, const vulkan_program *q)
+static bool is_same_form(const vulkan_build *build, const vulkan_program *program, const vulkan_program *q)
 {
     bool like = program->slot_count == q->slot_count && program->load_count == q->load_count &&
-                program->number_count == q->number_count && program->rank == q->rank &&
+                program->literal_count == q->literal_count && program->rank == q->rank &&
                 memcmp(program->slots, q->slots, program->slot_count * sizeof program->slots[0]) == 0 &&
-                memcmp(program->numbers, q->numbers, program->number_count * sizeof program->numbers[0]) == 0 &&
+                memcmp(program->literals, q->literals, program->literal_count * sizeof program->literals[0]) == 0 &&
                 memcmp(program->dims, q->dims, program->rank * sizeof program->dims[0]) == 0 &&
                 build->tensors[program->result].dtype == build->tensors[q->result].dtype;
 
@@ -71,27 +71,28 @@ static bool is_like(const vulkan_build *build, const vulkan_program *program, co
 static void find_siblings(vulkan_build *build, const vulkan_op *op, vulkan_product *product,
                           const vulkan_program *program, vulkan_program *programs)
 {
-    const vulkan_tensor *weights = vulkan_in(build, op, 1);
+    const vulkan_tensor *weights = vulkan_input(build, op, 1);
 
-    if (vulkan_panels_of(build, op) == NULL || (program->load_count + 1) * (VULKAN_SIBLINGS + 1) > MOST_INPUTS + 1 ||
+    if (vulkan_panels_of(build, op) == NULL ||
+        (program->load_count + 1) * (VULKAN_MAX_SIBLINGS + 1) > MOST_INPUTS + 1 ||
         product->batch[0] * product->batch[1] * product->batch[2] != 1)
         return;
     for (uint32_t i = vulkan_number_of(build, op) + 1;
-         i < build->compiled->op_count && product->sibling_count < VULKAN_SIBLINGS; i++) {
+         i < build->compiled->op_count && product->sibling_count < VULKAN_MAX_SIBLINGS; i++) {
         const vulkan_op *other = &build->compiled->ops[i];
         vulkan_program *q = &programs[product->sibling_count];
 
         if (build->done[i] || other->row->family != &vulkan_mat_mul || other->info.inputs[0] != op->info.inputs[0] ||
             vulkan_panels_of(build, other) == NULL ||
-            memcmp(vulkan_in(build, other, 1)->dims, weights->dims, 2 * sizeof(int64_t)) != 0 ||
-            vulkan_in(build, other, 1)->dtype != weights->dtype)
+            memcmp(vulkan_input(build, other, 1)->dims, weights->dims, 2 * sizeof(int64_t)) != 0 ||
+            vulkan_input(build, other, 1)->dtype != weights->dtype)
             continue;
-        memcpy(build->done_before, build->done, build->compiled->op_count * sizeof *build->done);
+        memcpy(build->done_backup, build->done, build->compiled->op_count * sizeof *build->done);
         vulkan_program_start(build, q, other->info.outputs[0], VULKAN_SINGLE);
         build->done[i] = true;
-        vulkan_grow(build, other, q);
-        if (!is_like(build, program, q)) {
-            memcpy(build->done, build->done_before, build->compiled->op_count * sizeof *build->done);
+        vulkan_fuse_epilogue(build, other, q);
+        if (!is_same_form(build, program, q)) {
+            memcpy(build->done, build->done_backup, build->compiled->op_count * sizeof *build->done);
             continue;
         }
         product->siblings[product->sibling_count].place = vulkan_constant_place(build, vulkan_panels_of(build, other));
@@ -102,19 +103,19 @@ static void find_siblings(vulkan_build *build, const vulkan_op *op, vulkan_produ
 
 static inlay_status lower_mat_mul(vulkan_build *build, const vulkan_op *op)
 {
-    const vulkan_tensor *tensor = vulkan_in(build, op, 0), *other = vulkan_in(build, op, 1);
+    const vulkan_tensor *tensor = vulkan_input(build, op, 0), *other = vulkan_input(build, op, 1);
     vulkan_product product =
         vulkan_product_of(tensor->rank == 1 ? 1 : tensor->dims[tensor->rank - 2], tensor->dims[tensor->rank - 1],
                           other->rank == 1 ? 1 : other->dims[other->rank - 1]);
     int64_t strides[VULKAN_RANK];
-    vulkan_program program, others[VULKAN_SIBLINGS];
+    vulkan_program program, others[VULKAN_MAX_SIBLINGS];
 
     vulkan_program_start(build, &program, op->info.outputs[0], VULKAN_SINGLE);
-    vulkan_grow(build, op, &program);
-    if (vulkan_try_attend(build, op, &product, &program))
+    vulkan_fuse_epilogue(build, op, &program);
+    if (vulkan_fuse_attention(build, op, &product, &program))
         return build->status;
     program.has_columns = other->rank > 1;
-    program.columns = program.rank - 1;
+    program.column_dim = program.rank - 1;
     vulkan_follow_transpose(build, &program, strides);
     if (!set_mat_mul(build, op, strides, &product))
         return vulkan_decline(build, op, "its batches do not lie behind each other");
@@ -126,7 +127,7 @@ static inlay_status lower_mat_mul(vulkan_build *build, const vulkan_op *op)
 
 static inlay_status lower_gemm(vulkan_build *build, const vulkan_op *op)
 {
-    const vulkan_tensor *tensor = vulkan_in(build, op, 0), *other = vulkan_in(build, op, 1);
+    const vulkan_tensor *tensor = vulkan_input(build, op, 0), *other = vulkan_input(build, op, 1);
     const bool trans_a = kit_attr_int(&op->info, "transA", 0) != 0, trans_b = kit_attr_int(&op->info, "transB", 0) != 0;
     const double beta = kit_attr_float(&op->info, "beta", 1);
     vulkan_product product = vulkan_product_of(tensor->dims[trans_a], tensor->dims[!trans_a], other->dims[!trans_b]);
@@ -138,16 +139,16 @@ static inlay_status lower_gemm(vulkan_build *build, const vulkan_op *op)
     product.b_step = trans_b ? 1 : product.n;
     product.b_column = trans_b ? product.k : 1;
     vulkan_program_start(build, &program, op->info.outputs[0], VULKAN_SINGLE);
-    if (vulkan_in(build, op, 2) != NULL && beta != 0) {
+    if (vulkan_input(build, op, 2) != NULL && beta != 0) {
         uint32_t c = vulkan_load_value(build, &program, op->info.inputs[2]);
 
         if (beta != 1)
-            c = vulkan_slot(&program, OP_MUL, c, vulkan_number(&program, beta), 0);
-        (void)vulkan_slot(&program, OP_ADD, REG_ACC, c, 0);
+            c = vulkan_add_slot(&program, OP_MUL, c, vulkan_literal(&program, beta), 0);
+        (void)vulkan_add_slot(&program, OP_ADD, REG_ACC, c, 0);
     }
-    vulkan_grow(build, op, &program);
+    vulkan_fuse_epilogue(build, op, &program);
     program.has_columns = true;
-    program.columns = 1;
+    program.column_dim = 1;
     return vulkan_finish_product(build, op, op->info.inputs[0], &product, &program);
 }
 
@@ -157,5 +158,5 @@ static bool mat_mul_supports(const kit_node *node, const vulkan_operator *row, k
     return kit_input(node, 1)->rank > 0 || kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "a scalar is no matrix");
 }
 
-const vulkan_family vulkan_mat_mul = { .supports = mat_mul_supports, .lower = lower_mat_mul, .least_rank = 1 };
+const vulkan_family vulkan_mat_mul = { .supports = mat_mul_supports, .lower = lower_mat_mul, .min_rank = 1 };
 const vulkan_family vulkan_gemm = { .lower = lower_gemm };

@@ -11,48 +11,49 @@ vulkan_box vulkan_whole_box(const vulkan_tensor *tensor)
     return box;
 }
 
-inlay_status vulkan_move(vulkan_build *build, vulkan_box *box, uint32_t from, uint32_t to)
+inlay_status vulkan_emit_move(vulkan_build *build, vulkan_box *box, uint32_t from, uint32_t to)
 {
     const uint32_t size = vulkan_size_of(build->tensors[to].dtype);
     const int64_t *const lists[] = { box->dims, box->from, box->to, box->begin, box->extent, box->index };
     int64_t count = 1;
     vulkan_dispatch *dispatch;
 
-    vulkan_make(build, to);
+    vulkan_allocate_value(build, to);
     for (uint32_t i = 0; i < box->rank; i++)
         count *= box->dims[i];
     if (count == 0)
         return build->status;
     if (box->pad == PAD_NONE)
-        box->rank = vulkan_merge(box->rank, box->dims, 3, (int64_t *const[]){ box->from, box->to, box->index });
+        box->rank = vulkan_merge_dims(box->rank, box->dims, 3, (int64_t *const[]){ box->from, box->to, box->index });
     if (box->rank > VULKAN_RANK)
         return build->status = inlay_fail(build->diag, INLAY_UNSUPPORTED, "a move in %u dimensions; at most %d",
                                           box->rank, VULKAN_RANK);
-    dispatch = vulkan_emit(build, SHADER_move, 72);
+    dispatch = vulkan_add_dispatch(build, SHADER_move, 72);
     dispatch->constants[ID_RANK] = box->rank;
-    VULKAN_OWN(dispatch, size, box->pad,
-               box->indexes != INLAY_NONE ? vulkan_size_of(build->tensors[box->indexes].dtype) : 0, box->scatters);
+    VULKAN_SET_CONSTANTS(dispatch, size, box->pad,
+                         box->indexes != INLAY_NONE ? vulkan_size_of(build->tensors[box->indexes].dtype) : 0,
+                         box->scatters);
     vulkan_expect_bytes(build, dispatch, (double)count, 2 * size);
-    VULKAN_PUT(build, dispatch, 0, count, box->from_base, box->to_base, 0, box->index_count);
+    VULKAN_SET_WORDS(build, dispatch, 0, count, box->from_base, box->to_base, 0, box->index_count);
     for (uint32_t i = 0; i < KIT_COUNT(lists); i++)
-        vulkan_put(build, dispatch, 8 + 8 * i, box->rank, lists[i]);
-    vulkan_touch_value(build, dispatch, PUSH_OUT, to, true);
-    vulkan_touch_value(build, dispatch, PUSH_INPUT, from, false);
+        vulkan_set_words(build, dispatch, 8 + 8 * i, box->rank, lists[i]);
+    vulkan_add_value_operand(build, dispatch, PUSH_OUT, to, true);
+    vulkan_add_value_operand(build, dispatch, PUSH_INPUT, from, false);
     if (box->pad == PAD_CONSTANT)
-        vulkan_touch_value(build, dispatch, PUSH_INPUT + 1, box->fill, false);
+        vulkan_add_value_operand(build, dispatch, PUSH_INPUT + 1, box->fill, false);
     if (box->indexes != INLAY_NONE) {
-        vulkan_touch_value(build, dispatch, PUSH_INPUT + 2, box->indexes, false);
-        vulkan_put(build, dispatch, 56, box->index_count, box->axis_size);
-        vulkan_put(build, dispatch, 64, box->index_count, box->axis_stride);
+        vulkan_add_value_operand(build, dispatch, PUSH_INPUT + 2, box->indexes, false);
+        vulkan_set_words(build, dispatch, 56, box->index_count, box->axis_size);
+        vulkan_set_words(build, dispatch, 64, box->index_count, box->axis_stride);
     }
     return vulkan_grid(build, dispatch, count);
 }
 
-inlay_status vulkan_copy_flat(vulkan_build *build, uint32_t from, uint32_t to)
+inlay_status vulkan_emit_copy(vulkan_build *build, uint32_t from, uint32_t to)
 {
     vulkan_box box = vulkan_whole_box(&build->tensors[from]);
 
-    return vulkan_move(build, &box, from, to);
+    return vulkan_emit_move(build, &box, from, to);
 }
 
 /* ------------------------------------------------------------------ views */
@@ -65,14 +66,14 @@ static bool view_supports(const kit_node *node, const vulkan_operator *row, kit_
 static inlay_status lower_view(vulkan_build *build, const vulkan_op *op)
 {
     const uint32_t x = op->info.inputs[0], y = op->info.outputs[0];
-    const vulkan_tensor *training = op->row->number == 1 ? vulkan_in(build, op, 2) : NULL;
+    const vulkan_tensor *training = op->row->number == 1 ? vulkan_input(build, op, 2) : NULL;
 
     if (training != NULL && (training->data == NULL || *(const uint8_t *)training->data != 0))
         return vulkan_decline(build, op, "it may be told to train, and drops elements by chance then");
-    if (vulkan_out(build, op, 1) != NULL)
-        vulkan_fill(build, op->info.outputs[1], 1); /* the mask: nothing is dropped */
+    if (vulkan_output(build, op, 1) != NULL)
+        vulkan_emit_fill(build, op->info.outputs[1], 1); /* the mask: nothing is dropped */
     if (vulkan_is_output(build, y))
-        return vulkan_copy_flat(build, x, y);
+        return vulkan_emit_copy(build, x, y);
     vulkan_alias(build, y, x, 0);
     return build->status;
 }
@@ -87,7 +88,7 @@ static bool is_read_by_strides(const vulkan_build *build, uint32_t value)
         const vulkan_family *family = op->row->family;
 
         for (uint32_t i = 0; i < op->info.input_count; i++)
-            if (op->info.inputs[i] == value && family->slots == NULL && family != &vulkan_transpose &&
+            if (op->info.inputs[i] == value && family->append_slots == NULL && family != &vulkan_transpose &&
                 (family != &vulkan_attention || i > 2) &&
                 (family != &vulkan_mat_mul || build->tensors[op->info.outputs[0]].rank > 5))
                 return false;
@@ -98,7 +99,7 @@ static bool is_read_by_strides(const vulkan_build *build, uint32_t value)
 static inlay_status lower_transpose(vulkan_build *build, const vulkan_op *op)
 {
     const uint32_t x = op->info.inputs[0], y = op->info.outputs[0];
-    vulkan_box box = vulkan_whole_box(vulkan_out(build, op, 0));
+    vulkan_box box = vulkan_whole_box(vulkan_output(build, op, 0));
     int64_t strides[VULKAN_RANK];
     uint32_t from[VULKAN_RANK];
 
@@ -108,9 +109,9 @@ static inlay_status lower_transpose(vulkan_build *build, const vulkan_op *op)
     for (uint32_t d = 0; d < box.rank; d++)
         box.from[d] = strides[from[d]];
     if (!is_read_by_strides(build, y))
-        return vulkan_move(build, &box, x, y);
+        return vulkan_emit_move(build, &box, x, y);
     vulkan_alias(build, y, x, 0);
-    build->tensors[y].turned = true;
+    build->tensors[y].transposed = true;
     memcpy(build->tensors[y].strides, box.from, sizeof build->tensors[y].strides);
     return build->status;
 }
@@ -120,7 +121,7 @@ static inlay_status lower_space_depth(vulkan_build *build, const vulkan_op *op)
 {
     const bool to_depth = op->row->number != 0;
     const vulkan_tensor *small =
-        to_depth ? vulkan_out(build, op, 0) : vulkan_in(build, op, 0); /* the one of many channels */
+        to_depth ? vulkan_output(build, op, 0) : vulkan_input(build, op, 0); /* the one of many channels */
     const int64_t s = kit_attr_int(&op->info, "blocksize", 1);
     const bool crd = strcmp(kit_attr_string(&op->info, "mode", "DCR"), "CRD") == 0;
     const int64_t h = small->dims[2], w = small->dims[3], c = small->dims[1] / (s * s), n = small->dims[0];
@@ -133,34 +134,34 @@ static inlay_status lower_space_depth(vulkan_build *build, const vulkan_op *op)
 
     memcpy(box.from, to_depth ? wide : deep, sizeof deep);
     memcpy(box.to, to_depth ? deep : wide, sizeof deep);
-    return vulkan_move(build, &box, op->info.inputs[0], op->info.outputs[0]);
+    return vulkan_emit_move(build, &box, op->info.inputs[0], op->info.outputs[0]);
 }
 
 /* ------------------------------------------------------------------ Concat, Split, Slice */
 
 static inlay_status lower_concat(vulkan_build *build, const vulkan_op *op)
 {
-    const vulkan_tensor *output = vulkan_out(build, op, 0);
+    const vulkan_tensor *output = vulkan_output(build, op, 0);
     int64_t strides[VULKAN_RANK], at = 0;
     uint32_t axis;
 
-    if (!vulkan_axis_of(build, op, 1, output->rank, &axis))
+    if (!vulkan_axis_attribute(build, op, 1, output->rank, &axis))
         return build->status;
     vulkan_row_major(output->dims, output->rank, strides);
     for (uint32_t i = 0; i < op->info.input_count; i++) {
-        const vulkan_tensor *input = vulkan_in(build, op, i);
+        const vulkan_tensor *input = vulkan_input(build, op, i);
         vulkan_box box = vulkan_whole_box(input);
 
         memcpy(box.to, strides, sizeof strides);
         box.to_base = at * strides[axis];
         at += input->dims[axis];
-        (void)vulkan_move(build, &box, op->info.inputs[i], op->info.outputs[0]);
+        (void)vulkan_emit_move(build, &box, op->info.inputs[i], op->info.outputs[0]);
     }
     return build->status;
 }
 
 /* A part of a tensor: where it lies within, unless its elements have gaps between them. */
-static void take_part(vulkan_build *build, uint32_t from, uint32_t to, const int64_t *start, const int64_t *step)
+static void emit_slice(vulkan_build *build, uint32_t from, uint32_t to, const int64_t *start, const int64_t *step)
 {
     const vulkan_tensor *input = &build->tensors[from], *output = &build->tensors[to];
     vulkan_box box = vulkan_whole_box(output);
@@ -176,7 +177,7 @@ static void take_part(vulkan_build *build, uint32_t from, uint32_t to, const int
     if (dense && !vulkan_is_output(build, to))
         vulkan_alias(build, to, from, (uint64_t)box.from_base * vulkan_size_of(output->dtype));
     else
-        (void)vulkan_move(build, &box, from, to);
+        (void)vulkan_emit_move(build, &box, from, to);
 }
 
 static inlay_status lower_split(vulkan_build *build, const vulkan_op *op)
@@ -185,35 +186,35 @@ static inlay_status lower_split(vulkan_build *build, const vulkan_op *op)
     int64_t start[VULKAN_RANK] = { 0 };
     uint32_t axis;
 
-    if (!vulkan_axis_of(build, op, 0, vulkan_in(build, op, 0)->rank, &axis))
+    if (!vulkan_axis_attribute(build, op, 0, vulkan_input(build, op, 0)->rank, &axis))
         return build->status;
     for (uint32_t i = 0; i < op->info.output_count; i++) {
-        if (vulkan_out(build, op, i) == NULL)
+        if (vulkan_output(build, op, i) == NULL)
             return vulkan_decline(build, op, "an output is omitted");
-        take_part(build, op->info.inputs[0], op->info.outputs[i], start, step);
-        start[axis] += vulkan_out(build, op, i)->dims[axis];
+        emit_slice(build, op->info.inputs[0], op->info.outputs[i], start, step);
+        start[axis] += vulkan_output(build, op, i)->dims[axis];
     }
     return build->status;
 }
 
 static inlay_status lower_slice(vulkan_build *build, const vulkan_op *op)
 {
-    const vulkan_tensor *input = vulkan_in(build, op, 0);
+    const vulkan_tensor *input = vulkan_input(build, op, 0);
     int64_t start[VULKAN_RANK] = { 0 }, step[VULKAN_RANK] = { 1, 1, 1, 1, 1, 1, 1, 1 };
     int64_t starts[VULKAN_RANK], axes[VULKAN_RANK], steps[VULKAN_RANK];
-    const int64_t count = vulkan_attr_or_ints(build, op, "starts", 1, starts, VULKAN_RANK);
-    const int64_t axis_count = vulkan_attr_or_ints(build, op, "axes", 3, axes, VULKAN_RANK);
-    const int64_t step_count = vulkan_ints(build, op, 4, steps, VULKAN_RANK);
+    const int64_t count = vulkan_attr_or_known_ints(build, op, "starts", 1, starts, VULKAN_RANK);
+    const int64_t axis_count = vulkan_attr_or_known_ints(build, op, "axes", 3, axes, VULKAN_RANK);
+    const int64_t step_count = vulkan_known_ints(build, op, 4, steps, VULKAN_RANK);
 
-    if (count < 0 || (vulkan_in(build, op, 3) != NULL && axis_count != count) ||
-        (vulkan_in(build, op, 4) != NULL && step_count != count))
+    if (count < 0 || (vulkan_input(build, op, 3) != NULL && axis_count != count) ||
+        (vulkan_input(build, op, 4) != NULL && step_count != count))
         return vulkan_decline(build, op, "its bounds are not known before the run");
     for (int64_t i = 0; i < count; i++) {
         const int64_t named = i < axis_count ? axes[i] : i, stride = i < step_count ? steps[i] : 1;
         int64_t size, at = starts[i];
         uint32_t axis;
 
-        if (!vulkan_axis_named(build, op, named, input->rank, &axis))
+        if (!vulkan_require_axis(build, op, named, input->rank, &axis))
             return build->status;
         size = input->dims[axis];
         at += at < 0 ? size : 0;
@@ -221,7 +222,7 @@ static inlay_status lower_slice(vulkan_build *build, const vulkan_op *op)
         start[axis] = stride < 0 && at > size - 1 ? size - 1 : at;
         step[axis] = stride;
     }
-    take_part(build, op->info.inputs[0], op->info.outputs[0], start, step);
+    emit_slice(build, op->info.inputs[0], op->info.outputs[0], start, step);
     return build->status;
 }
 
@@ -230,13 +231,13 @@ static inlay_status lower_slice(vulkan_build *build, const vulkan_op *op)
 static inlay_status lower_pad(vulkan_build *build, const vulkan_op *op)
 {
     static const char *const modes[] = { [PAD_EDGE] = "edge", [PAD_REFLECT] = "reflect", [PAD_WRAP] = "wrap" };
-    const vulkan_tensor *input = vulkan_in(build, op, 0);
+    const vulkan_tensor *input = vulkan_input(build, op, 0);
     const char *mode = kit_attr_string(&op->info, "mode", "constant");
-    vulkan_box box = vulkan_whole_box(vulkan_out(build, op, 0));
+    vulkan_box box = vulkan_whole_box(vulkan_output(build, op, 0));
     int64_t pads[2 * VULKAN_RANK], axes[VULKAN_RANK];
-    const int64_t n = vulkan_attr_or_ints(build, op, "pads", 1, pads, 2 * VULKAN_RANK);
-    const int64_t given = vulkan_ints(build, op, 3, axes, VULKAN_RANK),
-                  axis_count = vulkan_in(build, op, 3) != NULL ? given : input->rank;
+    const int64_t n = vulkan_attr_or_known_ints(build, op, "pads", 1, pads, 2 * VULKAN_RANK);
+    const int64_t given = vulkan_known_ints(build, op, 3, axes, VULKAN_RANK),
+                  axis_count = vulkan_input(build, op, 3) != NULL ? given : input->rank;
 
     if (axis_count < 0 || n != 2 * axis_count)
         return vulkan_decline(build, op, "its pads are not known before the run");
@@ -248,15 +249,15 @@ static inlay_status lower_pad(vulkan_build *build, const vulkan_op *op)
         const int64_t named = i < given ? axes[i] : i;
         uint32_t axis;
 
-        if (!vulkan_axis_named(build, op, named, input->rank, &axis))
+        if (!vulkan_require_axis(build, op, named, input->rank, &axis))
             return build->status;
         box.begin[axis] = pads[i];
     }
-    box.fill = vulkan_in_value(op, 2);
+    box.fill = vulkan_input_value(op, 2);
     box.pad = box.fill != INLAY_NONE ? PAD_CONSTANT : PAD_ZERO;
     for (uint32_t k = PAD_EDGE; k < KIT_COUNT(modes); k++)
         box.pad = strcmp(mode, modes[k]) == 0 ? k : box.pad;
-    return vulkan_move(build, &box, op->info.inputs[0], op->info.outputs[0]);
+    return vulkan_emit_move(build, &box, op->info.inputs[0], op->info.outputs[0]);
 }
 
 static bool pad_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
@@ -271,7 +272,7 @@ static bool pad_supports(const kit_node *node, const vulkan_operator *row, kit_r
 /* The result is the input again and again: along each dimension as often as it fits. */
 static inlay_status lower_tile(vulkan_build *build, const vulkan_op *op)
 {
-    const vulkan_tensor *input = vulkan_in(build, op, 0), *output = vulkan_out(build, op, 0);
+    const vulkan_tensor *input = vulkan_input(build, op, 0), *output = vulkan_output(build, op, 0);
     const uint32_t first = output->rank - input->rank;
     int64_t from[VULKAN_RANK], to[VULKAN_RANK];
     vulkan_box box = { .rank = 2 * output->rank, .pad = PAD_NONE, .indexes = INLAY_NONE };
@@ -289,14 +290,14 @@ static inlay_status lower_tile(vulkan_build *build, const vulkan_op *op)
         box.from[2 * d + 1] = d >= first ? from[d - first] : 0;
         box.to[2 * d + 1] = to[d];
     }
-    return vulkan_move(build, &box, op->info.inputs[0], op->info.outputs[0]);
+    return vulkan_emit_move(build, &box, op->info.inputs[0], op->info.outputs[0]);
 }
 
-const vulkan_family vulkan_view = { .supports = view_supports, .lower = lower_view, .several = true };
+const vulkan_family vulkan_view = { .supports = view_supports, .lower = lower_view, .multiple_outputs = true };
 const vulkan_family vulkan_transpose = { .lower = lower_transpose };
-const vulkan_family vulkan_space_depth = { .lower = lower_space_depth, .least_rank = 4, .most_rank = 4 };
+const vulkan_family vulkan_space_depth = { .lower = lower_space_depth, .min_rank = 4, .max_rank = 4 };
 const vulkan_family vulkan_concat = { .lower = lower_concat };
-const vulkan_family vulkan_split = { .lower = lower_split, .several = true };
-const vulkan_family vulkan_slice = { .lower = lower_slice, .known = true };
-const vulkan_family vulkan_pad = { .supports = pad_supports, .lower = lower_pad, .known = true };
+const vulkan_family vulkan_split = { .lower = lower_split, .multiple_outputs = true };
+const vulkan_family vulkan_slice = { .lower = lower_slice, .needs_known_inputs = true };
+const vulkan_family vulkan_pad = { .supports = pad_supports, .lower = lower_pad, .needs_known_inputs = true };
 const vulkan_family vulkan_tile = { .lower = lower_tile };

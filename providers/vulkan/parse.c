@@ -18,7 +18,7 @@ bool vulkan_has_types(const kit_node *node, uint32_t input, uint32_t set, kit_re
                       inlay_dtype_name(dtype));
 }
 
-bool vulkan_makes_types(const kit_node *node, uint32_t set, kit_refusal *why)
+bool vulkan_has_output_type(const kit_node *node, uint32_t set, kit_refusal *why)
 {
     const inlay_dtype dtype = kit_output_dtype(node, 0);
 
@@ -56,17 +56,17 @@ static bool common_fits(const kit_node *node, const vulkan_operator *row, kit_re
 
     for (uint32_t i = 0; i < info->input_count; i++) {
         const inlay_value_info *value = kit_input(node, i);
-        const bool skipped = vulkan_is_hosts(row, i);
+        const bool skipped = vulkan_is_host_input(row, i);
 
         if (value == NULL)
             continue;
         if (!tensor_fits(value, "input", i, !skipped, why))
             return false;
-        if (!skipped && !family->own_types && row->types != 0 && !vulkan_has_types(node, i, row->types, why))
+        if (!skipped && !family->checks_types && row->types != 0 && !vulkan_has_types(node, i, row->types, why))
             return false;
-        if (skipped && family->known && !vulkan_is_known(node, i, why))
+        if (skipped && family->needs_known_inputs && !vulkan_is_known(node, i, why))
             return false;
-        if (i == 0 && (value->rank < family->least_rank || (family->most_rank > 0 && value->rank > family->most_rank)))
+        if (i == 0 && (value->rank < family->min_rank || (family->max_rank > 0 && value->rank > family->max_rank)))
             return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "a tensor of rank %u", value->rank);
     }
     for (uint32_t i = 0; i < info->output_count; i++) {
@@ -74,19 +74,19 @@ static bool common_fits(const kit_node *node, const vulkan_operator *row, kit_re
 
         if (value == NULL)
             continue;
-        if (i > 0 && !family->several)
+        if (i > 0 && !family->multiple_outputs)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "output %u is not computed here", i);
         if (!tensor_fits(value, "output", i, false, why))
             return false;
         if (value->elements != NULL)
             return kit_refuse(why, INLAY_REFUSE_DEVICE, NULL, "it computes sizes, which the host does when it plans");
     }
-    if (family->makes && !vulkan_makes_types(node, row->types, why))
+    if (family->typed_output && !vulkan_has_output_type(node, row->types, why))
         return false;
     return kit_output(node, 0) != NULL || kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "its first output is omitted");
 }
 
-const vulkan_operator *vulkan_find(const kit_node *node, kit_refusal *why)
+const vulkan_operator *vulkan_find_operator(const kit_node *node, kit_refusal *why)
 {
     const inlay_node_info *info = node->info;
     static const struct {
@@ -122,7 +122,7 @@ const vulkan_operator *vulkan_find(const kit_node *node, kit_refusal *why)
 static bool has_row(void *ctx, const kit_node *node, uint32_t n, inlay_offer *offer, kit_refusal *why)
 {
     (void)ctx, (void)n;
-    if (vulkan_find(node, why) == NULL)
+    if (vulkan_find_operator(node, why) == NULL)
         return false;
     for (uint32_t i = 0; i < node->info->input_count; i++)
         offer->resident_bytes += kit_is_constant(node, i) ? kit_input(node, i)->data_bytes : 0;

@@ -5,7 +5,7 @@
 
 static inlay_status place_buffers(vulkan_build *build)
 {
-    inlay_instance *in = build->in;
+    inlay_instance *in = build->instance;
     struct span *list = malloc(((size_t)in->buffer_count + 1) * sizeof *list);
     uint32_t count = 0;
 
@@ -60,8 +60,8 @@ static void place_barriers(inlay_instance *in)
  * cancelled. */
 static inlay_status cut_segments(vulkan_build *build)
 {
-    const double most_ns = build->device->fault != GPU_SOUND ? 0 : 2e8;
-    inlay_instance *in = build->in;
+    const double most_ns = build->device->fault != GPU_FAULT_NONE ? 0 : 2e8;
+    inlay_instance *in = build->instance;
     double ns = 0;
 
     in->segment_ends = calloc(in->dispatch_count + 1, sizeof *in->segment_ends);
@@ -84,6 +84,6 @@ inlay_status vulkan_plan(vulkan_build *build)
     inlay_status status = place_buffers(build);
 
     if (status == INLAY_OK)
-        place_barriers(build->in);
+        place_barriers(build->instance);
     return status == INLAY_OK ? cut_segments(build) : status;
 }

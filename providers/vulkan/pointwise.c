@@ -24,7 +24,7 @@ static uint32_t function_slots(const vulkan_build *build, vulkan_program *progra
     const uint32_t *in = op->info.inputs;
     const inlay_node_info *info = &op->info;
     uint32_t code = op->row->number;
-    uint32_t r[3] = { vulkan_get(build, program, in[0]), 0, 0 };
+    uint32_t r[3] = { vulkan_register_of(build, program, in[0]), 0, 0 };
 
     if (code == CLIP) {
         uint32_t x = r[0];
@@ -32,22 +32,22 @@ static uint32_t function_slots(const vulkan_build *build, vulkan_program *progra
         const bool has_high = info->input_count > 2 && in[2] != INLAY_NONE;
 
         if (has_low || kit_attr(info, "min") != NULL)
-            x = vulkan_slot(program, OP_MAX, x,
-                            has_low ? vulkan_get(build, program, in[1])
-                                    : vulkan_number(program, kit_attr_float(info, "min", 0)),
-                            0);
+            x = vulkan_add_slot(program, OP_MAX, x,
+                                has_low ? vulkan_register_of(build, program, in[1])
+                                        : vulkan_literal(program, kit_attr_float(info, "min", 0)),
+                                0);
         if (has_high || kit_attr(info, "max") != NULL)
-            x = vulkan_slot(program, OP_MIN, x,
-                            has_high ? vulkan_get(build, program, in[2])
-                                     : vulkan_number(program, kit_attr_float(info, "max", 0)),
-                            0);
-        return x == r[0] ? vulkan_slot(program, OP_MOVE, x, 0, 0) : x;
+            x = vulkan_add_slot(program, OP_MIN, x,
+                                has_high ? vulkan_register_of(build, program, in[2])
+                                         : vulkan_literal(program, kit_attr_float(info, "max", 0)),
+                                0);
+        return x == r[0] ? vulkan_add_slot(program, OP_MOVE, x, 0, 0) : x;
     }
     for (uint32_t i = 1; i < info->input_count && i < 3; i++)
         r[i] = code == OP_PRELU && info->since_version < 7 ? vulkan_load_axis(build, program, in[i], program->rank > 1)
-                                                           : vulkan_get(build, program, in[i]);
+                                                           : vulkan_register_of(build, program, in[i]);
     if (code == GREATER || code == GREATER_EQUAL)
-        return vulkan_slot(program, code == GREATER ? OP_LESS : OP_LESS_EQUAL, r[1], r[0], 0);
+        return vulkan_add_slot(program, code == GREATER ? OP_LESS : OP_LESS_EQUAL, r[1], r[0], 0);
     if (code == MOD)
         code = kit_attr_int(info, "fmod", 0) != 0 ? OP_FMOD : OP_MOD;
     if (code == SHIFT)
@@ -55,16 +55,16 @@ static uint32_t function_slots(const vulkan_build *build, vulkan_program *progra
     if (code == OP_GELU && strcmp(kit_attr_string(info, "approximate", "none"), "tanh") == 0)
         code = OP_GELU_TANH;
     if (code == OP_IS_INF) {
-        r[1] = vulkan_number(program, (double)kit_attr_int(info, "detect_positive", 1));
-        r[2] = vulkan_number(program, (double)kit_attr_int(info, "detect_negative", 1));
+        r[1] = vulkan_literal(program, (double)kit_attr_int(info, "detect_positive", 1));
+        r[2] = vulkan_literal(program, (double)kit_attr_int(info, "detect_negative", 1));
     }
     for (uint32_t i = 0; i < KIT_COUNT(parameters); i++)
         if (parameters[i].op == code) {
-            r[1] = vulkan_number(program, kit_attr_float(info, parameters[i].b, parameters[i].b_is));
+            r[1] = vulkan_literal(program, kit_attr_float(info, parameters[i].b, parameters[i].b_is));
             if (parameters[i].c != NULL)
-                r[2] = vulkan_number(program, kit_attr_float(info, parameters[i].c, parameters[i].c_is));
+                r[2] = vulkan_literal(program, kit_attr_float(info, parameters[i].c, parameters[i].c_is));
         }
-    return vulkan_slot(program, code, r[0], r[1], r[2]);
+    return vulkan_add_slot(program, code, r[0], r[1], r[2]);
 }
 
 /* Is there an element that is 0, or not known to be none? */
@@ -103,13 +103,13 @@ static bool function_supports(const kit_node *node, const vulkan_operator *row, 
 static uint32_t variadic_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
     const bool is_mean = op->row->number == OP_DIV;
-    uint32_t x = vulkan_get(build, program, op->info.inputs[0]);
+    uint32_t x = vulkan_register_of(build, program, op->info.inputs[0]);
 
     for (uint32_t i = 1; i < op->info.input_count; i++)
-        x = vulkan_slot(program, is_mean ? OP_ADD : op->row->number, x, vulkan_get(build, program, op->info.inputs[i]),
-                        0);
+        x = vulkan_add_slot(program, is_mean ? OP_ADD : op->row->number, x,
+                            vulkan_register_of(build, program, op->info.inputs[i]), 0);
     if (is_mean || op->info.input_count == 1)
-        x = vulkan_slot(program, OP_DIV, x, vulkan_number(program, (double)op->info.input_count), 0);
+        x = vulkan_add_slot(program, OP_DIV, x, vulkan_literal(program, (double)op->info.input_count), 0);
     return x;
 }
 
@@ -127,16 +127,16 @@ static bool variadic_supports(const kit_node *node, const vulkan_operator *row, 
 static uint32_t batch_norm_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
     const uint32_t *in = op->info.inputs;
-    const uint32_t x = vulkan_get(build, program, in[0]),
-                   epsilon = vulkan_number(program, kit_attr_float(&op->info, "epsilon", 1e-5));
+    const uint32_t x = vulkan_register_of(build, program, in[0]),
+                   epsilon = vulkan_literal(program, kit_attr_float(&op->info, "epsilon", 1e-5));
     uint32_t y, deviation;
 
-    y = vulkan_slot(program, OP_SUB, x, vulkan_load_axis(build, program, in[3], 1), 0);
-    deviation = vulkan_slot(program, OP_ADD, vulkan_load_axis(build, program, in[4], 1), epsilon, 0);
-    deviation = vulkan_slot(program, OP_SQRT, deviation, 0, 0);
-    y = vulkan_slot(program, OP_DIV, y, deviation, 0);
-    y = vulkan_slot(program, OP_MUL, y, vulkan_load_axis(build, program, in[1], 1), 0);
-    return vulkan_slot(program, OP_ADD, y, vulkan_load_axis(build, program, in[2], 1), 0);
+    y = vulkan_add_slot(program, OP_SUB, x, vulkan_load_axis(build, program, in[3], 1), 0);
+    deviation = vulkan_add_slot(program, OP_ADD, vulkan_load_axis(build, program, in[4], 1), epsilon, 0);
+    deviation = vulkan_add_slot(program, OP_SQRT, deviation, 0, 0);
+    y = vulkan_add_slot(program, OP_DIV, y, deviation, 0);
+    y = vulkan_add_slot(program, OP_MUL, y, vulkan_load_axis(build, program, in[1], 1), 0);
+    return vulkan_add_slot(program, OP_ADD, y, vulkan_load_axis(build, program, in[2], 1), 0);
 }
 
 static bool batch_norm_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
@@ -153,17 +153,18 @@ static bool batch_norm_supports(const kit_node *node, const vulkan_operator *row
 
 static uint32_t cast_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
-    const bool to_bool = vulkan_out(build, op, 0)->dtype == INLAY_BOOL;
+    const bool to_bool = vulkan_output(build, op, 0)->dtype == INLAY_BOOL;
 
-    return vulkan_slot(program, to_bool ? OP_TO_BOOL : OP_MOVE, vulkan_get(build, program, op->info.inputs[0]), 0, 0);
+    return vulkan_add_slot(program, to_bool ? OP_TO_BOOL : OP_MOVE,
+                           vulkan_register_of(build, program, op->info.inputs[0]), 0, 0);
 }
 
 static uint32_t scale_of(const vulkan_build *build, vulkan_program *program, const vulkan_op *op, uint32_t input)
 {
-    const vulkan_tensor *x = vulkan_in(build, op, 0);
+    const vulkan_tensor *x = vulkan_input(build, op, 0);
     uint32_t axis;
 
-    if (vulkan_in(build, op, input)->count == 1)
+    if (vulkan_input(build, op, input)->count == 1)
         return vulkan_load_axis(build, program, op->info.inputs[input], 0);
     (void)vulkan_axis(kit_attr_int(&op->info, "axis", 1), x->rank, &axis);
     return vulkan_load_axis(build, program, op->info.inputs[input], axis);
@@ -171,26 +172,26 @@ static uint32_t scale_of(const vulkan_build *build, vulkan_program *program, con
 
 static uint32_t quantize_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
-    const inlay_dtype to = vulkan_out(build, op, 0)->dtype;
+    const inlay_dtype to = vulkan_output(build, op, 0)->dtype;
     const double most = to == INLAY_UINT8 ? 255 : to == INLAY_INT8 ? 127 : to == INLAY_UINT16 ? 65535 : 32767;
     const double least = to == INLAY_INT8 ? -128 : to == INLAY_INT16 ? -32768 : 0;
-    uint32_t x = vulkan_slot(program, OP_DIV, vulkan_get(build, program, op->info.inputs[0]),
-                             scale_of(build, program, op, 1), 0);
+    uint32_t x = vulkan_add_slot(program, OP_DIV, vulkan_register_of(build, program, op->info.inputs[0]),
+                                 scale_of(build, program, op, 1), 0);
 
-    x = vulkan_slot(program, OP_ROUND, x, 0, 0);
-    if (vulkan_in(build, op, 2) != NULL)
-        x = vulkan_slot(program, OP_ADD, x, scale_of(build, program, op, 2), 0);
-    x = vulkan_slot(program, OP_MAX, x, vulkan_number(program, least), 0);
-    return vulkan_slot(program, OP_MIN, x, vulkan_number(program, most), 0);
+    x = vulkan_add_slot(program, OP_ROUND, x, 0, 0);
+    if (vulkan_input(build, op, 2) != NULL)
+        x = vulkan_add_slot(program, OP_ADD, x, scale_of(build, program, op, 2), 0);
+    x = vulkan_add_slot(program, OP_MAX, x, vulkan_literal(program, least), 0);
+    return vulkan_add_slot(program, OP_MIN, x, vulkan_literal(program, most), 0);
 }
 
 static uint32_t dequantize_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
-    uint32_t x = vulkan_get(build, program, op->info.inputs[0]);
+    uint32_t x = vulkan_register_of(build, program, op->info.inputs[0]);
 
-    if (vulkan_in(build, op, 2) != NULL)
-        x = vulkan_slot(program, OP_SUB, x, scale_of(build, program, op, 2), 0);
-    return vulkan_slot(program, OP_MUL, x, scale_of(build, program, op, 1), 0);
+    if (vulkan_input(build, op, 2) != NULL)
+        x = vulkan_add_slot(program, OP_SUB, x, scale_of(build, program, op, 2), 0);
+    return vulkan_add_slot(program, OP_MUL, x, scale_of(build, program, op, 1), 0);
 }
 
 static bool quantize_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
@@ -203,7 +204,7 @@ static bool quantize_supports(const kit_node *node, const vulkan_operator *row, 
     if (!vulkan_has_types(node, down ? 0 : 1, VULKAN_FLOATS, why) ||
         (down && !vulkan_has_types(node, 1, KIT_BIT(FLOAT), why)) || /* quotients are rounded to the scale's type */
         !vulkan_has_types(node, down ? 2 : 0, down ? bytes : bytes | KIT_BIT(INT32), why) ||
-        (down && !vulkan_makes_types(node, bytes, why)))
+        (down && !vulkan_has_output_type(node, bytes, why)))
         return false;
     if (kit_attr_int(node->info, "block_size", 0) != 0 || scale->rank > 1 ||
         kit_attr_int(node->info, "precision", 0) != 0)
@@ -227,15 +228,19 @@ static inlay_status lower(vulkan_build *build, const vulkan_op *op)
     if (in == VULKAN_DOUBLE && !build->device->facts.f64)
         return vulkan_decline(build, op, "%s has no doubles", build->device->facts.name);
     vulkan_program_start(build, &program, op->info.outputs[0], in);
-    (void)op->row->family->slots(build, &program, op);
+    (void)op->row->family->append_slots(build, &program, op);
     return vulkan_emit_program(build, op, &program);
 }
 
-const vulkan_family vulkan_pointwise = { .supports = function_supports, .lower = lower, .slots = function_slots };
-const vulkan_family vulkan_variadic = { .supports = variadic_supports, .lower = lower, .slots = variadic_slots };
+const vulkan_family vulkan_pointwise = { .supports = function_supports,
+                                         .lower = lower,
+                                         .append_slots = function_slots };
+const vulkan_family vulkan_variadic = { .supports = variadic_supports, .lower = lower, .append_slots = variadic_slots };
 const vulkan_family vulkan_batch_norm = {
-    .supports = batch_norm_supports, .lower = lower, .slots = batch_norm_slots, .least_rank = 2
+    .supports = batch_norm_supports, .lower = lower, .append_slots = batch_norm_slots, .min_rank = 2
 };
-const vulkan_family vulkan_cast = { .lower = lower, .slots = cast_slots, .makes = true };
-const vulkan_family vulkan_quantize = { .supports = quantize_supports, .lower = lower, .slots = quantize_slots };
-const vulkan_family vulkan_dequantize = { .supports = quantize_supports, .lower = lower, .slots = dequantize_slots };
+const vulkan_family vulkan_cast = { .lower = lower, .append_slots = cast_slots, .typed_output = true };
+const vulkan_family vulkan_quantize = { .supports = quantize_supports, .lower = lower, .append_slots = quantize_slots };
+const vulkan_family vulkan_dequantize = { .supports = quantize_supports,
+                                          .lower = lower,
+                                          .append_slots = dequantize_slots };

@@ -19,8 +19,8 @@ static inlay_status begin(struct plot *plot, uint64_t bytes, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < 3; i++)
-        INLAY_TRY(gpu_buffer_make(plot->device, i == 0 ? bytes : BYTES, &plot->buffers[i], diag));
-    INLAY_TRY(gpu_commands_make(plot->device, 1, &plot->commands, diag));
+        INLAY_TRY(gpu_buffer_create(plot->device, i == 0 ? bytes : BYTES, &plot->buffers[i], diag));
+    INLAY_TRY(gpu_commands_create(plot->device, 1, &plot->commands, diag));
     INLAY_TRY(gpu_record_begin(plot->device, plot->commands, diag));
 done:
     return status;
@@ -38,17 +38,17 @@ static inlay_status end(struct plot *plot, inlay_diag *diag)
 
 static inlay_status write_beyond(struct plot *plot, uint32_t beyond, inlay_diag *diag)
 {
-    gpu_recipe recipe = { .shader = SHADER_pointwise };
+    gpu_pipeline_key key = { .shader = SHADER_pointwise };
     uint32_t words[WORD_OWN + 16] = { [WORD_OWN] = FLOATS + beyond };
     VkDeviceAddress push[PUSH_COUNT] = { 0 };
     VkPipeline pipeline;
     inlay_status status = INLAY_OK;
 
-    recipe.constants[ID_LOCAL] = FLOATS;
-    recipe.constants[ID_SLOTS] = 1;
-    recipe.constants[ID_SLOT] = OP_ABS | REG_ACC << 8;
-    recipe.constants[ID_OUT] = EL_F32;
-    INLAY_TRY(gpu_pipeline_get(plot->device, &recipe, &pipeline, diag));
+    key.constants[ID_LOCAL] = FLOATS;
+    key.constants[ID_SLOTS] = 1;
+    key.constants[ID_SLOT] = OP_ABS | REG_ACC << 8;
+    key.constants[ID_OUT] = EL_F32;
+    INLAY_TRY(gpu_pipeline_get(plot->device, &key, &pipeline, diag));
     INLAY_TRY(begin(plot, sizeof words, diag));
     INLAY_TRY(gpu_write(plot->device, &plot->buffers[0], 0, words, sizeof words, diag));
     push[PUSH_OUT] = plot->buffers[1].address;
@@ -94,9 +94,9 @@ int main(int argc, char **argv)
     if (status != INLAY_OK)
         (void)printf("%s\n", diag.text);
     if (plot.commands != VK_NULL_HANDLE)
-        gpu_commands_drop(plot.device, 1, &plot.commands);
+        gpu_commands_destroy(plot.device, 1, &plot.commands);
     for (uint32_t i = 0; i < 3; i++)
-        gpu_buffer_drop(plot.device, &plot.buffers[i]);
+        gpu_buffer_destroy(plot.device, &plot.buffers[i]);
     gpu_close(plot.device);
     return status != INLAY_OK;
 }

@@ -6,7 +6,7 @@
 
 static gpu_device *open_apart(void)
 {
-    const gpu_options options = { .device = "auto", .fault = GPU_APART, .cache_dir = "" };
+    const gpu_options options = { .device = "auto", .fault = GPU_FAULT_SEPARATE_MEMORY, .cache_dir = "" };
     inlay_diag diag = INLAY_DIAG_INIT;
     gpu_device *device = NULL;
 
@@ -40,7 +40,7 @@ static void there_and_back(const uint64_t sizes[COUNT], uint64_t most_up, uint64
     uint64_t before;
 
     for (uint32_t i = 0; i < COUNT; i++) {
-        assert_int_equal(gpu_buffer_make(device, sizes[i], &buffers[i], &diag), INLAY_OK);
+        assert_int_equal(gpu_buffer_create(device, sizes[i], &buffers[i], &diag), INLAY_OK);
         assert_null(buffers[i].mapped);
         sent[i] = bytes_of(sizes[i], i);
         got[i] = calloc(1, sizes[i]);
@@ -48,20 +48,20 @@ static void there_and_back(const uint64_t sizes[COUNT], uint64_t most_up, uint64
         down[i] = (gpu_copy){ .from = &buffers[i], .host = got[i], .bytes = sizes[i] };
     }
     before = device->submitted;
-    assert_int_equal(gpu_copies(device, up, COUNT, &diag), INLAY_OK);
+    assert_int_equal(gpu_copy_list(device, up, COUNT, &diag), INLAY_OK);
     assert_in_range(device->submitted - before, 1, most_up);
     before = device->submitted;
-    assert_int_equal(gpu_copies(device, down, COUNT, &diag), INLAY_OK);
+    assert_int_equal(gpu_copy_list(device, down, COUNT, &diag), INLAY_OK);
     assert_in_range(device->submitted - before, 1, most_down);
     for (uint32_t i = 0; i < COUNT; i++)
         assert_memory_equal(got[i], sent[i], sizes[i]);
     down[0] = (gpu_copy){ .from = &buffers[0], .to = &buffers[1], .to_at = 16, .bytes = 64 };
-    assert_int_equal(gpu_copies(device, down, 1, &diag), INLAY_OK);
-    assert_int_equal(gpu_copies(device, down + 1, 1, &diag), INLAY_OK);
+    assert_int_equal(gpu_copy_list(device, down, 1, &diag), INLAY_OK);
+    assert_int_equal(gpu_copy_list(device, down + 1, 1, &diag), INLAY_OK);
     assert_memory_equal(got[1], sent[1], 16);
     assert_memory_equal(got[1] + 16, sent[0], 64);
     for (uint32_t i = 0; i < COUNT; i++) {
-        gpu_buffer_drop(device, &buffers[i]);
+        gpu_buffer_destroy(device, &buffers[i]);
         free(sent[i]);
         free(got[i]);
     }
@@ -90,14 +90,14 @@ static void buffers_are_borrowed(void **state)
     gpu_buffer own, other;
 
     (void)state;
-    assert_int_equal(gpu_buffer_make(device, 512, &own, &diag), INLAY_OK);
-    gpu_buffer_borrow(device, own.buffer, 512, &other);
+    assert_int_equal(gpu_buffer_create(device, 512, &own, &diag), INLAY_OK);
+    gpu_buffer_wrap(device, own.buffer, 512, &other);
     assert_true(other.address == own.address);
     assert_int_equal(gpu_write(device, &other, 0, sent, 512, &diag), INLAY_OK);
-    gpu_buffer_drop(device, &other);
-    assert_int_equal(gpu_copies(device, &(gpu_copy){ .from = &own, .host = got, .bytes = 512 }, 1, &diag), INLAY_OK);
+    gpu_buffer_destroy(device, &other);
+    assert_int_equal(gpu_copy_list(device, &(gpu_copy){ .from = &own, .host = got, .bytes = 512 }, 1, &diag), INLAY_OK);
     assert_memory_equal(got, sent, 512);
-    gpu_buffer_drop(device, &own);
+    gpu_buffer_destroy(device, &own);
     free(sent);
     gpu_close(device);
 }

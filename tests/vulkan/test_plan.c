@@ -84,10 +84,10 @@ static bool may_run(const struct region *region, uint32_t i, uint32_t since)
 
         for (uint64_t at = place_of(region, operand), end = at + operand->bytes; at < end; at++) {
             const uint32_t before = operand->write ? touched[at] : written[at];
-            const bool is_own =
+            const bool is_inlay_attention =
                 operand->write || region->buffers[operand->buffer].kind != VULKAN_WORK || maker[at] == operand->buffer;
 
-            if ((before != 0 && before >= since) || !is_own)
+            if ((before != 0 && before >= since) || !is_inlay_attention)
                 return false;
         }
     }
@@ -168,7 +168,7 @@ static void submissions_are_short(void **state)
         uint32_t at = 0;
 
         make_region(&region, 1 + below(MOST));
-        region.device.fault = n % 2 == 0 ? GPU_SOUND : GPU_LOST;
+        region.device.fault = n % 2 == 0 ? GPU_FAULT_NONE : GPU_FAULT_LOST;
         plan(&region);
         for (uint32_t segment_end = 0; segment_end < region.in.segment_count; segment_end++) {
             const uint32_t first = at;

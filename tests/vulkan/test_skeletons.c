@@ -201,7 +201,7 @@ static void attention(void **state)
 
     (void)state;
     BESIDE_ROWS(rows, 23, 0);
-    /* The same as nodes of their own, with heads that are turned by strides. */
+    /* The same as nodes of their own, with heads that are transposed by strides. */
     beside_expect("x : 2,9,24\ns = i[4] 2,9,3,8\nq = Reshape(x, s)\na = Transpose(q) perm=0,2,1,3\n"
                   "k = Transpose(q) perm=0,2,3,1\nd = [] 3\nn : 2,1,1,9\np = MatMul(a, k)\ne = Div(p, d)\n"
                   "m = Add(e, n)\nf = Softmax(m)\no = MatMul(f, a)\nt = Transpose(o) perm=0,2,1,3\n"

@@ -4,7 +4,7 @@
 #include "region.h"
 #include <stdlib.h>
 
-enum { MOST_IN = 3, LONG_ROW = VULKAN_MOST_ROUNDS };
+enum { MOST_IN = 3, LONG_ROW = VULKAN_MAX_LOOP_ROUNDS };
 
 struct sample {
     inlay_dtype dtype;
@@ -221,8 +221,8 @@ static inlay_status give_memory(struct trial *trial, inlay_diag *diag)
     trial->out = calloc(1, trial->out_bytes);
     if (trial->in == NULL || trial->out == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to try a Vulkan device");
-    INLAY_TRY(gpu_buffer_make(trial->device, trial->in_bytes, &trial->memory[0], diag));
-    INLAY_TRY(gpu_buffer_make(trial->device, trial->out_bytes, &trial->memory[1], diag));
+    INLAY_TRY(gpu_buffer_create(trial->device, trial->in_bytes, &trial->memory[0], diag));
+    INLAY_TRY(gpu_buffer_create(trial->device, trial->out_bytes, &trial->memory[1], diag));
     for (uint32_t node = 0; node < CHECKS; node++)
         for (uint32_t i = 0; i < trial->nodes[node].input_count; i++)
             if (!checks[node].in[i].known && (i > 0 || !checks[node].goes_on))
@@ -271,10 +271,10 @@ static inlay_status run(vulkan_state *state, struct trial *trial, inlay_diag *di
 
     INLAY_TRY(vulkan_compile_on(state, trial->device, &compile, &compiled, diag));
     INLAY_TRY(vulkan_specialize(state, compiled, &specialize, &in, diag));
-    INLAY_TRY(gpu_buffer_make(trial->device, specialize.workspace_bytes + 1, &trial->memory[2], diag));
+    INLAY_TRY(gpu_buffer_create(trial->device, specialize.workspace_bytes + 1, &trial->memory[2], diag));
     args.workspace = (inlay_buffer){ .handle = (uintptr_t)&trial->memory[2], .bytes = specialize.workspace_bytes };
     INLAY_TRY(vulkan_execute(state, compiled, in, &args));
-    INLAY_TRY(gpu_copies(trial->device, &home, 1, diag));
+    INLAY_TRY(gpu_copy_list(trial->device, &home, 1, diag));
 done:
     if (compiled != NULL)
         vulkan_release_instance(state, compiled, in);
@@ -327,7 +327,7 @@ static inlay_status try_device(vulkan_state *state, gpu_device *device, uint32_t
             *out_failed = n;
 done:
     for (uint32_t i = 0; i < KIT_COUNT(trial->memory); i++)
-        gpu_buffer_drop(device, &trial->memory[i]);
+        gpu_buffer_destroy(device, &trial->memory[i]);
     free(trial->in);
     free(trial->out);
     free(trial);
@@ -341,7 +341,7 @@ struct subject {
     uint64_t shaders;
     uint32_t vendor, driver_version;
     uint8_t uuid[VK_UUID_SIZE];
-    char name[GPU_NAME];
+    char name[GPU_NAME_BYTES];
 };
 
 struct verdict {
@@ -350,14 +350,14 @@ struct verdict {
     bool known;
 };
 
-static struct verdict verdicts[GPU_MOST_DEVICES];
+static struct verdict verdicts[GPU_MAX_DEVICES];
 static pthread_mutex_t verdicts_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct verdict *find_verdict(const struct subject *of)
 {
     uint32_t i = 0;
 
-    while (i < GPU_MOST_DEVICES - 1 && verdicts[i].known && memcmp(&verdicts[i].of, of, sizeof *of) != 0)
+    while (i < GPU_MAX_DEVICES - 1 && verdicts[i].known && memcmp(&verdicts[i].of, of, sizeof *of) != 0)
         i++;
     return &verdicts[i];
 }
@@ -369,7 +369,7 @@ static inlay_status judge(vulkan_state *state, gpu_device *device, struct verdic
     uint32_t *kept;
     inlay_status status = INLAY_OK;
 
-    gpu_kept_name(device, "trial", name);
+    gpu_cache_file_name(device, "trial", name);
     kept = kit_kept_load(state->cache_dir, name, &verdict->of, sizeof verdict->of, &bytes);
     if (kept != NULL && bytes == sizeof verdict->failed) {
         verdict->failed = *kept;
@@ -384,7 +384,7 @@ static inlay_status judge(vulkan_state *state, gpu_device *device, struct verdic
     return status;
 }
 
-inlay_status vulkan_try(vulkan_state *state, gpu_device *device, inlay_diag *diag)
+inlay_status vulkan_self_test(vulkan_state *state, gpu_device *device, inlay_diag *diag)
 {
     const gpu_facts *facts = &device->facts;
     struct subject of = { .shaders = gpu_shaders_hash(),
@@ -395,9 +395,9 @@ inlay_status vulkan_try(vulkan_state *state, gpu_device *device, inlay_diag *dia
 
     memcpy(of.uuid, facts->pipeline_uuid, sizeof of.uuid);
     (void)snprintf(of.name, sizeof of.name, "%s", facts->name);
-    if (device->fault == GPU_WRONG) {
-        failed = device->fault_left < CHECKS ? device->fault_left : CHECKS - 1;
-    } else if (device->fault == GPU_SOUND) {
+    if (device->fault == GPU_FAULT_WRONG_RESULT) {
+        failed = device->fault_countdown < CHECKS ? device->fault_countdown : CHECKS - 1;
+    } else if (device->fault == GPU_FAULT_NONE) {
         struct verdict *verdict;
 
         (void)pthread_mutex_lock(&verdicts_lock);
