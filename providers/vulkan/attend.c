@@ -1,4 +1,4 @@
-/* Attention, as one node or as the three that it is made of, and normalisations behind a residual. */
+/* Attention, as one node or as the sequence MatMul, Softmax, MatMul, and normalisations of a residual sum. */
 #include "region.h"
 #include <math.h>
 
@@ -6,7 +6,7 @@
 
 enum { MAX_ATTENTION_ROWS = 4, MAX_ATTENTION_LANES = 64 };
 
-/* How many rows of scores fit the shared memory; 0: none. */
+/* The number of rows of scores that fit into the shared memory of a workgroup; 0: none. */
 static uint32_t rows_each(const gpu_facts *facts, int64_t queries, int64_t keys)
 {
     const uint64_t room =
@@ -32,7 +32,7 @@ static bool can_attend(const vulkan_build *build, const vulkan_fused_attention *
                                         (attend->width / lanes + 1) * (1 + keys / 8 + keys % 8));
 }
 
-/* program makes the scores. */
+/* program computes the scores. */
 static inlay_status emit_attend(vulkan_build *build, const vulkan_fused_attention *attend, vulkan_program *program)
 {
     const vulkan_product *product = &attend->scores;
@@ -63,8 +63,9 @@ static inlay_status emit_attend(vulkan_build *build, const vulkan_fused_attentio
     return vulkan_grid_groups(build, dispatch, (uint64_t)items);
 }
 
-/* What lies where, transposed or not: queries, keys, values (by values[]) and the result of end, whose last two dimensions
- * are rows and steps along them. keys_transposed: [K, N] and not [N, K]. strides[] gets those of all dimensions. */
+/* Sets places and strides of queries, keys, values (values[]) and of the result of `end`, whose last two dimensions
+ * are rows and columns. Values may be transposed. keys_transposed: the keys are [K, N] instead of [N, K]. strides[]
+ * gets the strides of all dimensions. */
 static void place_all(vulkan_build *build, vulkan_fused_attention *attend, const uint32_t values[3],
                       const vulkan_op *end, bool keys_transposed, int64_t strides[4][VULKAN_RANK])
 {
@@ -89,7 +90,7 @@ static void place_all(vulkan_build *build, vulkan_fused_attention *attend, const
 
 /* ------------------------------------------------------------------ MatMul, Softmax, MatMul */
 
-/* Dimensions but the last two have to be those of the result in all: no operand is broadcast. */
+/* Whether all batch dimensions equal those of the result, so that no operand is broadcast. */
 static bool has_same_batches(const vulkan_build *build, const uint32_t values[3], const vulkan_tensor *output)
 {
     for (uint32_t i = 0; i < 3; i++)
@@ -102,32 +103,34 @@ static bool has_same_batches(const vulkan_build *build, const uint32_t values[3]
 bool vulkan_fuse_attention(vulkan_build *build, const vulkan_op *op, const vulkan_product *product,
                            vulkan_program *program)
 {
-    const vulkan_op *soft = vulkan_single_reader(build, program->result);
-    const vulkan_op *next = soft != NULL && soft->row->family == &vulkan_softmax && soft->row->number == ROW_SOFTMAX
-                                ? vulkan_single_reader(build, soft->info.outputs[0])
-                                : NULL;
+    const vulkan_op *softmax = vulkan_single_reader(build, program->result);
+    const vulkan_op *next =
+        softmax != NULL && softmax->row->family == &vulkan_softmax && softmax->row->number == ROW_SOFTMAX
+            ? vulkan_single_reader(build, softmax->info.outputs[0])
+            : NULL;
     vulkan_fused_attention attend = { .scores = *product };
     const vulkan_tensor *output;
-    int64_t s[4][VULKAN_RANK], *const lists[] = { s[0], s[1], s[2], s[3] };
+    int64_t strides[4][VULKAN_RANK], *const lists[] = { strides[0], strides[1], strides[2], strides[3] };
     uint32_t values[3], axis;
 
-    if (next == NULL || next->row->family != &vulkan_mat_mul || next->info.inputs[0] != soft->info.outputs[0])
+    if (next == NULL || next->row->family != &vulkan_mat_mul || next->info.inputs[0] != softmax->info.outputs[0])
         return false;
     output = vulkan_output(build, next, 0);
     attend.width = output->rank > 0 ? output->dims[output->rank - 1] : 0;
     values[0] = op->info.inputs[0], values[1] = op->info.inputs[1], values[2] = next->info.inputs[1];
     if (program->rank != output->rank || output->rank < 2 || build->tensors[values[2]].place.buffer == INLAY_NONE ||
         !has_same_batches(build, values, output) ||
-        !vulkan_axis(kit_attr_int(&soft->info, "axis", soft->info.since_version < 13 ? 1 : -1), output->rank, &axis) ||
+        !vulkan_axis(kit_attr_int(&softmax->info, "axis", softmax->info.since_version < 13 ? 1 : -1), output->rank,
+                     &axis) ||
         axis + 1 != output->rank || !can_attend(build, &attend))
         return false;
-    build->done[vulkan_number_of(build, soft)] = true;
+    build->done[vulkan_number_of(build, softmax)] = true;
     build->done[vulkan_number_of(build, next)] = true;
-    place_all(build, &attend, values, next, true, s);
+    place_all(build, &attend, values, next, true, strides);
     if (!vulkan_merge_batches(output->rank - 2, output->dims, 4, lists, attend.scores.batch,
                               (int64_t *const[]){ attend.scores.a_batch, attend.scores.b_batch, attend.v_batch,
                                                   attend.scores.out_batch }))
-        (void)vulkan_decline(build, op, "its batches do not lie behind each other");
+        (void)vulkan_decline(build, op, "its batch dimensions cannot be merged to three");
     else
         (void)emit_attend(build, &attend, program);
     return true;
@@ -135,13 +138,14 @@ bool vulkan_fuse_attention(vulkan_build *build, const vulkan_op *op, const vulka
 
 /* ------------------------------------------------------------------ Attention */
 
-/* Of ai.inlay (ops/inlay/attention.c), not of ONNX? */
+/* Whether the node is Attention of ai.inlay (ops/inlay/attention.c) instead of ONNX. */
 static bool is_inlay_attention(const vulkan_operator *row)
 {
     return row->number == ATTENTION_INLAY;
 }
 
-/* Batches of a tensor [batch, heads, rows, columns] that lies by strides, heads of queries or those that some share. */
+/* Batch strides of a tensor [batch, heads, rows, columns]: one head per query head, or heads that several query
+ * heads share. */
 static void set_strides(const vulkan_fused_attention *attend, int64_t *out, const int64_t *strides, bool shared)
 {
     out[0] = strides[0];
@@ -151,37 +155,38 @@ static void set_strides(const vulkan_fused_attention *attend, int64_t *out, cons
 
 static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
 {
-    const vulkan_tensor *tensor = vulkan_input(build, op, 0), *k = vulkan_input(build, op, 1),
-                        *v = vulkan_input(build, op, 2);
-    const int64_t heads = tensor->dims[1], shared = k->dims[1], queries = tensor->dims[2], keys = k->dims[2],
-                  depth = tensor->dims[3];
+    const vulkan_tensor *query = vulkan_input(build, op, 0), *key = vulkan_input(build, op, 1),
+                        *value = vulkan_input(build, op, 2);
+    const int64_t heads = query->dims[1], shared = key->dims[1], queries = query->dims[2], keys = key->dims[2],
+                  depth = query->dims[3];
     const double scale = kit_attr_float(&op->info, "scale", 0);
-    const bool own = is_inlay_attention(op->row);
-    vulkan_fused_attention attend = { .empty_row = !own                                         ? EMPTY_ROW_ZERO
+    const bool is_inlay = is_inlay_attention(op->row);
+    vulkan_fused_attention attend = { .empty_row = !is_inlay                                    ? EMPTY_ROW_ZERO
                                                    : kit_attr_int(&op->info, "guarded", 0) != 0 ? EMPTY_ROW_GUARDED
                                                                                                 : EMPTY_ROW_NAN,
                                       .scores = vulkan_product_of(queries, depth, keys),
-                                      .width = v->dims[3] };
-    int64_t s[4][VULKAN_RANK];
+                                      .width = value->dims[3] };
+    int64_t strides[4][VULKAN_RANK];
     uint32_t score = REG_ACC;
     vulkan_program program;
 
-    if (shared == 0 || heads % shared != 0 || v->dims[1] != shared || keys == 0)
-        return vulkan_decline(build, op, "the heads of queries are no multiple of those of keys");
+    if (shared == 0 || heads % shared != 0 || value->dims[1] != shared || keys == 0)
+        return vulkan_decline(build, op, "the number of query heads is not a multiple of the number of key heads");
     attend.scores.alpha = (float)(scale != 0 ? scale : 1 / sqrt((double)depth));
     if (!can_attend(build, &attend))
-        return vulkan_decline(build, op, "%lld keys are more than the device's shared memory holds", (long long)keys);
-    place_all(build, &attend, op->info.inputs, op, false, s);
-    vulkan_product_batches(&attend.scores, (const int64_t[]){ tensor->dims[0], shared, heads / shared });
-    set_strides(&attend, attend.scores.a_batch, s[0], false);
-    set_strides(&attend, attend.scores.b_batch, s[1], true);
-    set_strides(&attend, attend.v_batch, s[2], true);
-    set_strides(&attend, attend.scores.out_batch, s[3], false);
+        return vulkan_decline(build, op, "the scores of %lld keys exceed the device'strides shared memory",
+                              (long long)keys);
+    place_all(build, &attend, op->info.inputs, op, false, strides);
+    vulkan_product_batches(&attend.scores, (const int64_t[]){ query->dims[0], shared, heads / shared });
+    set_strides(&attend, attend.scores.a_batch, strides[0], false);
+    set_strides(&attend, attend.scores.b_batch, strides[1], true);
+    set_strides(&attend, attend.v_batch, strides[2], true);
+    set_strides(&attend, attend.scores.out_batch, strides[3], false);
     vulkan_program_start(
         build, &program,
-        vulkan_add_temporary(build, INLAY_FLOAT, 4, (const int64_t[]){ tensor->dims[0], heads, queries, keys }),
+        vulkan_add_temporary(build, INLAY_FLOAT, 4, (const int64_t[]){ query->dims[0], heads, queries, keys }),
         VULKAN_SINGLE);
-    if (own && vulkan_input(build, op, 4) != NULL)
+    if (is_inlay && vulkan_input(build, op, 4) != NULL)
         score = vulkan_add_slot(&program, OP_WHERE, vulkan_load_value(build, &program, op->info.inputs[4]),
                                 vulkan_literal(&program, 0), REG_ACC);
     if (vulkan_input(build, op, 3) != NULL)
@@ -195,7 +200,7 @@ static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
                               vulkan_literal(&program, -(double)INFINITY));
     }
     if (program.overflow)
-        return vulkan_decline(build, op, "its mask is not that of the scores");
+        return vulkan_decline(build, op, "its mask does not have the shape of the scores");
     return emit_attend(build, &attend, &program);
 }
 
@@ -203,44 +208,44 @@ static bool attention_supports(const kit_node *node, const vulkan_operator *row,
 {
     for (uint32_t i = 0; i < 3; i++)
         if (kit_input(node, i) == NULL || kit_input(node, i)->rank != 4)
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "queries, keys and values of four dimensions only");
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "queries, keys and values must have four dimensions");
     for (uint32_t i = 0; i < (is_inlay_attention(row) ? 5 : 4); i++)
         if (kit_input(node, i) != NULL && kit_input_dtype(node, i) != (i == 4 ? INLAY_BOOL : INLAY_FLOAT))
             return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "input %u is %s", i,
                               inlay_dtype_name(kit_input_dtype(node, i)));
     for (uint32_t i = 4; !is_inlay_attention(row) && i < node->info->input_count; i++)
         if (kit_input(node, i) != NULL)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "a past, or lengths of keys");
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "past keys or key lengths are not supported");
     if (kit_attr_float(node->info, "softcap", 0) != 0 || kit_attr_int(node->info, "left_window_size", -1) >= 0 ||
         kit_attr_int(node->info, "right_window_size", -1) >= 0)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "softcap or a window");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "softcap and attention windows are not supported");
     return true;
 }
 
 /* ------------------------------------------------------------------ normalisation of a sum */
 
-/* sum = x + bias + skip */
+/* Emits sum = x + bias + skip. */
 static void emit_sum(vulkan_build *build, const vulkan_op *op, uint32_t bias, uint32_t sum)
 {
     vulkan_program program;
-    uint32_t x;
+    uint32_t total;
 
     vulkan_program_start(build, &program, sum, VULKAN_SINGLE);
-    x = vulkan_load_value(build, &program, op->info.inputs[0]);
+    total = vulkan_load_value(build, &program, op->info.inputs[0]);
     if (bias != INLAY_NONE)
-        x = vulkan_add_slot(&program, OP_ADD, x, vulkan_load_value(build, &program, bias), 0);
-    (void)vulkan_add_slot(&program, OP_ADD, x, vulkan_load_value(build, &program, op->info.inputs[1]), 0);
-    (void)(program.overflow ? vulkan_decline(build, op, "what it adds has other sizes")
+        total = vulkan_add_slot(&program, OP_ADD, total, vulkan_load_value(build, &program, bias), 0);
+    (void)vulkan_add_slot(&program, OP_ADD, total, vulkan_load_value(build, &program, op->info.inputs[1]), 0);
+    (void)(program.overflow ? vulkan_decline(build, op, "its inputs have different sizes")
                             : vulkan_emit_elements(build, &program));
 }
 
-/* Is a value of floats, as many as that? */
+/* Whether a value has this number of floats. */
 static bool has_floats(const vulkan_build *build, uint32_t value, int64_t count)
 {
     return build->tensors[value].count == count && build->tensors[value].dtype == INLAY_FLOAT;
 }
 
-/* The sum is made where somebody else reads it; otherwise the rows are read as a sum of two. */
+/* The sum is computed only if another node reads it. Otherwise the row shader adds its two inputs. */
 static inlay_status lower_skip_norm(vulkan_build *build, const vulkan_op *op)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0);
@@ -269,7 +274,7 @@ static bool skip_norm_supports(const kit_node *node, const vulkan_operator *row,
 {
     (void)row;
     if (kit_output(node, 1) != NULL || kit_output(node, 2) != NULL)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "means as outputs");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "mean outputs are not supported");
     return true;
 }
 

@@ -1,27 +1,28 @@
-/* What lowering is written with: dispatches, operands, places. */
+/* Helpers of lowering: dispatches, operands, places, strides. */
+#include "inlay/check.h"
 #include "region.h"
 #include <stdarg.h>
 #include <stdlib.h>
 
-/* Room for one element more, the new ones zeroed; otherwise the status says so. array is the address of a typed
- * pointer. */
+/* Grows an array to `count` elements; new ones are zero. `array` is the address of a typed pointer. Sets the status
+ * on failure. */
 static bool grow(vulkan_build *build, void *array, uint32_t count, uint32_t *capacity, size_t element)
 {
-    const uint32_t twice = *capacity < 32 ? 64 : *capacity * 2, more = twice > count ? twice : count;
-    void *old, *fresh;
+    const uint32_t doubled = *capacity < 32 ? 64 : *capacity * 2, new_capacity = doubled > count ? doubled : count;
+    void *old, *resized;
 
     if (build->status != INLAY_OK || count <= *capacity)
         return build->status == INLAY_OK;
     memcpy(&old, array, sizeof old);
-    fresh = realloc(old, more * element);
-    if (fresh == NULL) {
+    resized = realloc(old, new_capacity * element);
+    if (resized == NULL) {
         build->status = inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes",
                                    build->compiled->op_count);
         return false;
     }
-    memset((char *)fresh + *capacity * element, 0, (more - *capacity) * element);
-    memcpy(array, &fresh, sizeof fresh);
-    *capacity = more;
+    memset((char *)resized + *capacity * element, 0, (new_capacity - *capacity) * element);
+    memcpy(array, &resized, sizeof resized);
+    *capacity = new_capacity;
     return true;
 }
 
@@ -63,7 +64,7 @@ bool vulkan_axis(int64_t axis, uint32_t rank, uint32_t *out)
 bool vulkan_require_axis(vulkan_build *build, const vulkan_op *op, int64_t axis, uint32_t rank, uint32_t *out)
 {
     if (!vulkan_axis(axis, rank, out))
-        (void)vulkan_decline(build, op, "axis %lld is none of rank %u", (long long)axis, rank);
+        (void)vulkan_decline(build, op, "axis %lld is out of range for rank %u", (long long)axis, rank);
     return build->status == INLAY_OK;
 }
 
@@ -177,6 +178,8 @@ uint32_t vulkan_add_temporary(vulkan_build *build, inlay_dtype dtype, uint32_t r
     const uint32_t value = build->compiled->value_count + build->temporaries++;
     vulkan_tensor *tensor = &build->tensors[value];
 
+    INLAY_CHECK(rank <= VULKAN_RANK && build->temporaries <= VULKAN_MAX_TEMPORARIES * build->compiled->op_count);
+
     *tensor = (vulkan_tensor){ .rank = rank, .dtype = dtype, .known = true };
     memcpy(tensor->dims, dims, rank * sizeof *dims);
     tensor->count = vulkan_dims_product(tensor, 0, rank);
@@ -192,7 +195,7 @@ void vulkan_alias(vulkan_build *build, uint32_t value, uint32_t of, uint64_t off
 
 /* ------------------------------------------------------------------ dispatches */
 
-/* Shaders without a program: their own words are the first. */
+/* Shaders without a program: their own parameters start at word 0. */
 static bool is_bare(gpu_shader shader)
 {
     return shader == SHADER_move;
@@ -216,6 +219,7 @@ vulkan_dispatch *vulkan_add_dispatch(vulkan_build *build, gpu_shader shader, uin
 
 void vulkan_set_constants(vulkan_dispatch *dispatch, size_t count, const uint32_t *list)
 {
+    INLAY_CHECK(count <= ID_COUNT - ID_OWN);
     memcpy(&dispatch->constants[ID_OWN], list, count * sizeof *list);
 }
 
@@ -224,6 +228,8 @@ void vulkan_set_words(const vulkan_build *build, const vulkan_dispatch *dispatch
 {
     uint32_t *words = build->instance->words + dispatch->words + (is_bare(dispatch->shader) ? 0 : WORD_OWN) + first;
 
+    INLAY_CHECK(build->status != INLAY_OK ||
+                words + count <= build->instance->words + dispatch->words + dispatch->word_count);
     for (size_t i = 0; i < count && build->status == INLAY_OK; i++)
         words[i] = (uint32_t)list[i];
 }
@@ -232,6 +238,7 @@ vulkan_source vulkan_source_of(const vulkan_build *build, uint32_t value)
 {
     const vulkan_tensor *tensor = &build->tensors[value];
 
+    INLAY_CHECK(value < build->compiled->value_count + build->temporaries);
     return (vulkan_source){ build->tensors[value].place, (uint64_t)tensor->count * vulkan_size_of(tensor->dtype),
                             tensor->dtype };
 }
@@ -239,23 +246,25 @@ vulkan_source vulkan_source_of(const vulkan_build *build, uint32_t value)
 void vulkan_add_operand(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t push, vulkan_place place,
                         uint64_t bytes, bool write)
 {
-    const uint32_t me = (uint32_t)(dispatch - build->instance->dispatches);
+    const uint32_t index = (uint32_t)(dispatch - build->instance->dispatches);
     vulkan_buffer *buffer;
 
     if (build->status != INLAY_OK)
         return;
     if (dispatch->operand_count == VULKAN_MAX_OPERANDS) {
         build->status =
-            inlay_fail(build->diag, INLAY_INTERNAL, "a dispatch of more than %d operands", VULKAN_MAX_OPERANDS);
+            inlay_fail(build->diag, INLAY_INTERNAL, "a dispatch has more than %d operands", VULKAN_MAX_OPERANDS);
         return;
     }
+    INLAY_CHECK(push < PUSH_PARAMS && place.buffer < build->instance->buffer_count);
     buffer = &build->instance->buffers[place.buffer];
+    INLAY_CHECK(place.offset + bytes <= buffer->bytes);
     dispatch->operands[dispatch->operand_count++] = (vulkan_operand){
         .push = push, .buffer = place.buffer, .offset = place.offset, .bytes = bytes, .write = write
     };
     if (buffer->first == INLAY_NONE)
-        buffer->first = me;
-    buffer->last = me;
+        buffer->first = index;
+    buffer->last = index;
 }
 
 void vulkan_add_value_operand(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t push, uint32_t value, bool write)
@@ -292,7 +301,7 @@ bool vulkan_rounds_fit(const vulkan_build *build, int64_t rounds)
 void vulkan_require_rounds(vulkan_build *build, const vulkan_op *op, int64_t rounds)
 {
     if (!vulkan_rounds_fit(build, rounds))
-        (void)vulkan_decline(build, op, "its sums are longer than a CPU's driver goes round a loop");
+        (void)vulkan_decline(build, op, "its sums exceed the loop limit of CPU drivers");
 }
 
 void vulkan_expect_bytes(const vulkan_build *build, vulkan_dispatch *dispatch, double count, double bytes)
@@ -312,7 +321,7 @@ inlay_status vulkan_grid_groups(vulkan_build *build, vulkan_dispatch *dispatch, 
     dispatch->groups[0] = (uint32_t)(groups < most[0] ? groups : most[0]);
     dispatch->groups[1] = (uint32_t)((groups + most[0] - 1) / most[0]);
     if (build->status == INLAY_OK && groups > 0 && (groups + most[0] - 1) / most[0] > most[1])
-        build->status = inlay_fail(build->diag, INLAY_UNSUPPORTED, "%llu workgroups are more than %s takes",
+        build->status = inlay_fail(build->diag, INLAY_UNSUPPORTED, "%llu workgroups exceed the limit of %s",
                                    (unsigned long long)groups, build->device->facts.name);
     return build->status;
 }
@@ -320,6 +329,8 @@ inlay_status vulkan_grid_groups(vulkan_build *build, vulkan_dispatch *dispatch, 
 inlay_status vulkan_grid(vulkan_build *build, vulkan_dispatch *dispatch, int64_t items)
 {
     const uint32_t local = dispatch->constants[ID_LOCAL];
+
+    INLAY_CHECK(local > 0 && items >= 0);
 
     return vulkan_grid_groups(build, dispatch, ((uint64_t)items + local - 1) / local);
 }
@@ -344,32 +355,32 @@ void vulkan_strides(const vulkan_build *build, uint32_t value, int64_t *strides)
 
 int64_t vulkan_dims_product(const vulkan_tensor *tensor, uint32_t from, uint32_t to)
 {
-    int64_t n = 1;
+    int64_t product = 1;
 
     for (uint32_t d = from; d < to; d++)
-        n *= tensor->dims[d];
-    return n;
+        product *= tensor->dims[d];
+    return product;
 }
 
 uint32_t vulkan_merge_dims(uint32_t rank, int64_t *dims, uint32_t tensors, int64_t *const *strides)
 {
-    uint32_t n = 0;
+    uint32_t merged = 0;
 
     for (uint32_t d = 0; d < rank; d++) {
         const int64_t size = dims[d];
-        bool joins = n > 0;
+        bool joins = merged > 0;
 
         if (size == 1)
             continue;
         for (uint32_t t = 0; t < tensors; t++)
-            joins = joins && strides[t][n - 1] == strides[t][d] * size;
-        n -= joins;
-        dims[n] = joins ? dims[n] * size : size;
+            joins = joins && strides[t][merged - 1] == strides[t][d] * size;
+        merged -= joins;
+        dims[merged] = joins ? dims[merged] * size : size;
         for (uint32_t t = 0; t < tensors; t++)
-            strides[t][n] = strides[t][d];
-        n++;
+            strides[t][merged] = strides[t][d];
+        merged++;
     }
-    return n;
+    return merged;
 }
 
 const vulkan_op *vulkan_single_reader(const vulkan_build *build, uint32_t value)

@@ -1,4 +1,5 @@
-/* A region of the host's graph -> ops and values of our own. */
+/* Compiles a region of the host's graph: its ops, values and constants. */
+#include "inlay/check.h"
 #include "region.h"
 #include <stdlib.h>
 
@@ -55,10 +56,11 @@ inlay_status vulkan_compile_on(vulkan_state *state, gpu_device *device, const in
             INLAY_TRY(request->poll(request->ctx));
         INLAY_TRY(vulkan_upload(compiled, request, &compiled->constants[i], diag));
     }
-    /* What only this side reads was copied, if it is small; the rest was refused. */
+    /* Constants that only the CPU side reads were copied if small; larger ones were declined. */
     for (uint32_t value = 0; value < compiled->value_count; value++)
         if (compiled->values[value].constant && compiled->values[value].data != NULL)
             request->constants[compiled->values[value].snapshot] = INLAY_CONST_COPIED;
+    INLAY_CHECK(compiled->op_count == request->node_count);
     *out = compiled;
     compiled = NULL;
 done:

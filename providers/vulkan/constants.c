@@ -1,4 +1,5 @@
-/* The constants of a region on the device: as they are, or in the panels that products read. */
+/* Constants of a region on the device: in the layout of the model, or packed in panels. */
+#include "inlay/check.h"
 #include "region.h"
 #include <stdlib.h>
 
@@ -29,7 +30,7 @@ bool vulkan_wants_panels(const vulkan_op *op, uint32_t input, uint32_t rank, con
         for (uint32_t d = 2; d < rank; d++)
             panels.taps *= dims[d];
         const int64_t first = panels.groups > 0 ? dims[0] / panels.groups : 0, second = dims[1];
-        const bool back = op->row->number != 0; /* transposed: [C, M / groups, window] */
+        const bool back = op->row->number != 0; /* weights of ConvTranspose are [C, M / groups, window] */
 
         panels = (vulkan_panels){ panels.groups,
                                   back ? second : first,
@@ -100,7 +101,7 @@ void vulkan_list_constants(inlay_compiled *compiled, const inlay_graph *graph, u
     *out_bytes = at;
 }
 
-/* What is behind the last column stays 0. */
+/* Columns after the last one stay 0. */
 static void pack(uint8_t *to, const uint8_t *from, const vulkan_panels *panels, int64_t width, size_t size)
 {
     for (int64_t g = 0; g < panels->groups; g++)
@@ -124,6 +125,7 @@ inlay_status vulkan_upload(inlay_compiled *compiled, const inlay_compile_request
     uint8_t *packed;
     inlay_status status;
 
+    INLAY_CHECK(constant->offset % GPU_ALIGNMENT == 0 && constant->offset + constant->bytes <= compiled->memory.bytes);
     request->constants[compiled->values[constant->value].snapshot] =
         constant->packed ? INLAY_CONST_PACKED : INLAY_CONST_COPIED;
     if (!constant->packed)

@@ -1,4 +1,4 @@
-/* Convolutions: products over windows, sums over a window alone, and transposed ones. */
+/* Convolutions: as a matrix multiplication over windows, depthwise, and transposed. */
 #include "region.h"
 
 static bool reaches_outside(const vulkan_window *window)
@@ -14,8 +14,8 @@ static bool reaches_outside(const vulkan_window *window)
     return outside;
 }
 
-/* Rows are pixels, columns are the channels of a group, and A is the image under the window's taps.
- * vulkan_wants_panels() says where B lies. */
+/* Lowers to C = A x B: rows are pixels, columns are the channels of a group, and A is the image at the taps of the
+ * window. vulkan_wants_panels() gives the layout of B. */
 static inlay_status emit_conv(vulkan_build *build, const vulkan_op *op, uint32_t image, const vulkan_window *window,
                               vulkan_program *program)
 {
@@ -50,7 +50,7 @@ static inlay_status emit_conv(vulkan_build *build, const vulkan_op *op, uint32_t
     return vulkan_finish_product(build, op, image, &product, program);
 }
 
-/* What both kinds do to a sum: the bias of its channel. */
+/* The program of convolutions: adds the bias of a channel. */
 static void start_program(vulkan_build *build, const vulkan_op *op, vulkan_program *program)
 {
     vulkan_program_start(build, program, op->info.outputs[0], VULKAN_SINGLE);
@@ -78,7 +78,7 @@ static inlay_status lower_conv(vulkan_build *build, const vulkan_op *op)
     return emit_conv(build, op, op->info.inputs[0], &window, &program);
 }
 
-/* The input with stride - 1 zeros between neighbours. */
+/* Emits the input with stride - 1 zeros between neighbours. */
 static uint32_t spread(vulkan_build *build, const vulkan_op *op, const int64_t *stride)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0);
@@ -98,7 +98,7 @@ static uint32_t spread(vulkan_build *build, const vulkan_op *op, const int64_t *
     return wide;
 }
 
-/* A convolution of the input, spread out, by a window that is walked through backwards. */
+/* ConvTranspose is a convolution of the dilated input by the reversed window. */
 static inlay_status lower_conv_transpose(vulkan_build *build, const vulkan_op *op)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0), *weights = vulkan_input(build, op, 1);

@@ -1,4 +1,5 @@
-/* Dispatches of programs, with what group.c adds to them. */
+/* Emits dispatches of programs, including the ops that group.c fuses. */
+#include "inlay/check.h"
 #include "region.h"
 
 static uint32_t load_addressing(const vulkan_program *program, const vulkan_load *load)
@@ -25,12 +26,12 @@ vulkan_dispatch *vulkan_add_fused_dispatch(vulkan_build *build, const vulkan_op 
     return vulkan_add_dispatch(build, shader, own_words);
 }
 
-/* Of inputs that lie by strides: the fewest dimensions that all of them walk through. */
+/* Writes the strides of strided inputs, over as few dimensions as possible. */
 static void set_stride_words(const vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_program *program,
                              uint32_t strided)
 {
     int64_t dims[VULKAN_RANK], strides[MOST_INPUTS][VULKAN_RANK], *lists[MOST_INPUTS];
-    uint32_t count = 0, *w = build->instance->words + dispatch->words;
+    uint32_t count = 0, *words = build->instance->words + dispatch->words;
 
     if (strided == 0 || build->status != INLAY_OK)
         return;
@@ -42,9 +43,9 @@ static void set_stride_words(const vulkan_build *build, vulkan_dispatch *dispatc
     }
     dispatch->constants[ID_RANK] = vulkan_merge_dims(program->rank, dims, count, lists);
     for (uint32_t i = 0; i < dispatch->constants[ID_RANK]; i++) {
-        w[WORD_DIM + i] = (uint32_t)dims[i];
+        words[WORD_DIM + i] = (uint32_t)dims[i];
         for (uint32_t k = 0; k < program->load_count; k++)
-            w[WORD_STRIDE + MOST_RANK * k + i] = (uint32_t)strides[k][i];
+            words[WORD_STRIDE + MOST_RANK * k + i] = (uint32_t)strides[k][i];
     }
 }
 
@@ -52,13 +53,14 @@ void vulkan_finish(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_
 {
     uint32_t strided = 0;
 
+    INLAY_CHECK(build->status != INLAY_OK || !program->overflow);
     vulkan_allocate_value(build, program->result);
     for (uint32_t k = 0; k < program->load_count; k++) {
         const vulkan_load *load = &program->loads[k];
-        const uint32_t how = load_addressing(program, load);
+        const uint32_t addressing = load_addressing(program, load);
 
-        strided |= how == AT_STRIDED || how == AT_POSITION ? 1u << k : 0;
-        dispatch->constants[ID_INPUT + k] = how << 8;
+        strided |= addressing == AT_STRIDED || addressing == AT_POSITION ? 1u << k : 0;
+        dispatch->constants[ID_INPUT + k] = addressing << 8;
         if (load->value == INLAY_NONE)
             continue;
         vulkan_source source = vulkan_source_of(build, load->value);
@@ -69,6 +71,7 @@ void vulkan_finish(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_
         vulkan_add_operand(build, dispatch, PUSH_INPUT + k, source.place, source.bytes - skipped, false);
     }
     set_stride_words(build, dispatch, program, strided);
+    INLAY_CHECK(program->slot_count <= MOST_SLOTS && program->literal_count <= MOST_NUMBERS);
     dispatch->constants[ID_SLOTS] = program->slot_count;
     memcpy(&dispatch->constants[ID_SLOT], program->slots, program->slot_count * sizeof program->slots[0]);
     dispatch->constants[ID_OUT] = vulkan_element(build->tensors[program->result].dtype);

@@ -1,5 +1,6 @@
-/* Pipelines as the driver made them, kept from one process to the next: a driver need not survive a file that is not
- * its own. */
+/* The driver's pipeline cache in a file. Files of other devices or driver versions are ignored, since drivers may
+ * crash on them. */
+#include "inlay/check.h"
 #include "gpu.h"
 #include "inlay/kit_region.h"
 #include <stdio.h>
@@ -11,11 +12,12 @@ struct identity {
 
 void gpu_cache_file_name(const gpu_device *device, const char *what, char name[64])
 {
-    int n = snprintf(name, 64, "vulkan-");
+    int length = snprintf(name, 64, "vulkan-");
 
     for (size_t i = 0; i < VK_UUID_SIZE; i++)
-        n += snprintf(name + n, 64 - (size_t)n, "%02x", device->facts.pipeline_uuid[i]);
-    (void)snprintf(name + n, 64 - (size_t)n, ".%s", what);
+        length += snprintf(name + length, 64 - (size_t)length, "%02x", device->facts.pipeline_uuid[i]);
+    INLAY_CHECK(length > 0 && length < 64);
+    (void)snprintf(name + length, 64 - (size_t)length, ".%s", what);
 }
 
 static struct identity identity_of(const gpu_device *device, char name[64])
@@ -39,7 +41,7 @@ inlay_status gpu_cache_open(gpu_device *device, inlay_diag *diag)
     info.initialDataSize = device->loaded_cache_bytes;
     if (data != NULL)
         result = device->vk.CreatePipelineCache(device->device, &info, NULL, &device->pipeline_cache);
-    if (result != VK_SUCCESS) { /* at last without it */
+    if (result != VK_SUCCESS) { /* without a file, or the driver rejects it */
         info.pInitialData = NULL;
         info.initialDataSize = device->loaded_cache_bytes = 0;
         result = device->vk.CreatePipelineCache(device->device, &info, NULL, &device->pipeline_cache);

@@ -1,4 +1,5 @@
-/* Finding, describing, choosing and opening a device. */
+/* Lists, describes, chooses and opens devices. */
+#include "inlay/check.h"
 #include "gpu.h"
 #include <dirent.h>
 #include <dlfcn.h>
@@ -6,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A driver keeps what it found out about the CPU as long as it is loaded: LeakSanitizer, which looks after that, would
- * take it for lost. */
+/* Drivers keep data about the CPU until they are unloaded. LeakSanitizer would report it. */
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
 #define IGNORE_DRIVER_LEAKS(result, call) (__lsan_disable(), (result) = (call), __lsan_enable(), (result))
@@ -41,7 +41,8 @@ bool gpu_may_exist(void)
     return found;
 }
 
-/* Drivers announce themselves by files in these places, or are named by the environment: the loader will tell. */
+/* Whether drivers may be installed: they are listed by files in these folders or by environment variables. Only the
+ * loader knows for certain. */
 static bool has_driver(void)
 {
     static const char *const places[] = { "/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d",
@@ -80,7 +81,7 @@ inlay_status gpu_check_driver(inlay_diag *diag)
 
 /* ------------------------------------------------------------------ facts */
 
-/* Types of devices by their names, and how they are preferred. */
+/* Names of device types, and their rank for option device=auto. */
 static const struct {
     const char *name;
     int rank;
@@ -94,6 +95,7 @@ static const struct {
 
 void gpu_describe(const gpu_facts *facts, char *out, size_t bytes)
 {
+    INLAY_CHECK(facts->type <= VK_PHYSICAL_DEVICE_TYPE_CPU);
     (void)snprintf(out, bytes, "%s (%s, %.1f GiB%s, subgroups of %u%s, Vulkan %u.%u)", facts->name,
                    kinds[facts->type].name, (double)facts->memory_bytes / (1u << 30),
                    facts->unified ? " shared with the CPU" : "", facts->subgroup, facts->f16 ? ", f16" : "",
@@ -115,7 +117,7 @@ static void read_memory(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f
         facts->unified |= (memory.memoryTypes[t].propertyFlags & shared) == shared;
 }
 
-/* Mesa's driver for CPUs: from 26 on it keeps what is the same for a subgroup in one register, before it loads lane by
+/* Mesa's CPU driver (llvmpipe) executes subgroup-uniform loads once from version 26 on; older versions load in every
  * lane. */
 static void note_cpu(gpu_facts *facts, const VkPhysicalDeviceVulkan12Properties *more, VkSubgroupFeatureFlags can,
                      bool one_size)
@@ -143,7 +145,8 @@ static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *fa
     VkPhysicalDeviceFeatures2 have = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &have11 };
 
     *facts = (gpu_facts){ .physical = device };
-    vk->GetPhysicalDeviceProperties(device, &p.properties); /* an old device may not know the structs of 1.2 */
+    vk->GetPhysicalDeviceProperties(device,
+                                    &p.properties); /* the structs of 1.2 are only valid for devices of version 1.2 */
     facts->api_version = p.properties.apiVersion;
     if (facts->api_version >= VK_API_VERSION_1_2) {
         vk->GetPhysicalDeviceProperties2(device, &p);
@@ -174,17 +177,17 @@ static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *fa
 
 /* ------------------------------------------------------------------ choosing */
 
-/* Does the user's word mean this device? */
-static bool matches_option(const char *word, const gpu_facts *facts)
+/* Whether option `device` matches this device. */
+static bool matches_option(const char *option, const gpu_facts *facts)
 {
     char number[16];
 
     (void)snprintf(number, sizeof number, "%u", facts->number);
-    return strcmp(word, "auto") == 0 || strcmp(word, number) == 0 || strcasestr(facts->name, word) != NULL ||
-           (strcmp(word, "cpu") == 0 && facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU);
+    return strcmp(option, "auto") == 0 || strcmp(option, number) == 0 || strcasestr(facts->name, option) != NULL ||
+           (strcmp(option, "cpu") == 0 && facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU);
 }
 
-/* Calls found for each device of an instance. */
+/* Calls `found` for each device of the instance. */
 static inlay_status for_each_device(gpu_device *device, gpu_found_fn found, void *user, inlay_diag *diag)
 {
     VkPhysicalDevice all[GPU_MAX_DEVICES];
@@ -206,7 +209,7 @@ static inlay_status for_each_device(gpu_device *device, gpu_found_fn found, void
 
 struct choice {
     gpu_device *device;
-    const char *word;
+    const char *option;
     uint32_t excluded_devices;
     int best;
     size_t used;
@@ -218,13 +221,14 @@ static inlay_status consider(void *user, const gpu_facts *facts)
     struct choice *choice = user;
     char line[GPU_NAME_BYTES + 96];
 
+    INLAY_CHECK(facts->number < GPU_MAX_DEVICES);
     gpu_describe(facts, line, sizeof line);
     choice->used += (size_t)snprintf(choice->list + choice->used, sizeof choice->list - choice->used, "%s%u = %s%s%s",
                                      facts->number > 0 ? "; " : "", facts->number, line,
                                      facts->missing_feature != NULL ? ", which lacks " : "",
                                      facts->missing_feature != NULL ? facts->missing_feature : "");
     choice->used = choice->used < sizeof choice->list ? choice->used : sizeof choice->list - 1;
-    if (matches_option(choice->word, facts) && (choice->excluded_devices >> facts->number & 1u) == 0 &&
+    if (matches_option(choice->option, facts) && (choice->excluded_devices >> facts->number & 1u) == 0 &&
         facts->missing_feature == NULL && kinds[facts->type].rank > choice->best) {
         choice->best = kinds[facts->type].rank;
         choice->device->facts = *facts;
@@ -235,7 +239,7 @@ static inlay_status consider(void *user, const gpu_facts *facts)
 static inlay_status choose(gpu_device *device, const gpu_options *options, inlay_diag *diag)
 {
     struct choice choice = { .device = device,
-                             .word = options->device,
+                             .option = options->device,
                              .excluded_devices = options->excluded_devices,
                              .best = -1,
                              .list = "none" };
@@ -299,7 +303,7 @@ static inlay_status find_family(gpu_device *device, inlay_diag *diag)
             device->queue_family = i;
             return INLAY_OK;
         }
-    return inlay_fail(diag, INLAY_UNSUPPORTED, "Vulkan device %s does not compute", device->facts.name);
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "Vulkan device %s has no compute queue", device->facts.name);
 }
 
 static inlay_status open_device(gpu_device *device, inlay_diag *diag)
@@ -338,7 +342,7 @@ static inlay_status open_device(gpu_device *device, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* Semaphore, command pool, pipeline layout and cache. */
+/* Creates semaphore, command pool, pipeline layout and pipeline cache. */
 static inlay_status create_objects(gpu_device *device, inlay_diag *diag)
 {
     const VkSemaphoreTypeCreateInfo type = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
@@ -432,16 +436,16 @@ static void destroy_objects(gpu_device *device)
 
 void gpu_close(gpu_device *device)
 {
-    bool stays; /* on a lost device work may still run: what it uses stays, and so does the driver */
+    bool keep_loaded; /* work may still run on a lost device: its objects and the driver stay loaded */
 
     if (device == NULL)
         return;
-    stays = device->device != VK_NULL_HANDLE && __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0;
-    if (!stays && device->device != VK_NULL_HANDLE && device->vk.DestroyDevice != NULL)
+    keep_loaded = device->device != VK_NULL_HANDLE && __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0;
+    if (!keep_loaded && device->device != VK_NULL_HANDLE && device->vk.DestroyDevice != NULL)
         destroy_objects(device);
-    if (!stays && device->instance != VK_NULL_HANDLE && device->vk.DestroyInstance != NULL)
+    if (!keep_loaded && device->instance != VK_NULL_HANDLE && device->vk.DestroyInstance != NULL)
         device->vk.DestroyInstance(device->instance, NULL);
-    if (!stays && device->library != NULL)
+    if (!keep_loaded && device->library != NULL)
         (void)dlclose(device->library);
     for (gpu_pipeline *pipeline = device->pipelines, *next; pipeline != NULL; pipeline = next) {
         next = pipeline->next;

@@ -1,4 +1,5 @@
-/* Memory of a device, and copies between it and the host. */
+/* Device memory, and copies between it and the host. */
+#include "inlay/check.h"
 #include "gpu.h"
 #include <string.h>
 
@@ -6,29 +7,28 @@ enum { STAGING_BYTES = 16 << 20, MAX_READS = 64 };
 
 static const VkMemoryPropertyFlags visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 
-/* The first type of memory among those allowed that has all of want; memoryTypeCount: none has. */
+/* The first allowed memory type with all flags of `want`; memoryTypeCount if there is none. */
 static uint32_t find_memory_type(const gpu_device *device, uint32_t allowed, VkMemoryPropertyFlags want)
 {
-    uint32_t t = 0;
+    uint32_t type = 0;
 
-    while (t < device->memory.memoryTypeCount &&
-           ((allowed & 1u << t) == 0 || (device->memory.memoryTypes[t].propertyFlags & want) != want))
-        t++;
-    return t;
+    while (type < device->memory.memoryTypeCount &&
+           ((allowed & 1u << type) == 0 || (device->memory.memoryTypes[type].propertyFlags & want) != want))
+        type++;
+    return type;
 }
 
-/* Memory for tensors is local to the device, and the host's too where that costs nothing; that of staging the host's.
- */
+/* Tensors get device-local memory, host-visible if such a type exists. Staging memory is host-visible. */
 static uint32_t choose_memory_type(const gpu_device *device, uint32_t allowed, bool staging)
 {
     const VkMemoryPropertyFlags cached = visible | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
     const VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
     const VkMemoryPropertyFlags orders[2][3] = { { local | cached, local, 0 }, { cached, visible, visible } };
-    uint32_t t = device->memory.memoryTypeCount;
+    uint32_t type = device->memory.memoryTypeCount;
 
-    for (uint32_t i = 0; i < 3 && t == device->memory.memoryTypeCount; i++)
-        t = find_memory_type(device, allowed, orders[staging][i]);
-    return t;
+    for (uint32_t i = 0; i < 3 && type == device->memory.memoryTypeCount; i++)
+        type = find_memory_type(device, allowed, orders[staging][i]);
+    return type;
 }
 
 static inlay_status make(gpu_device *device, uint64_t bytes, bool staging, gpu_buffer *out, inlay_diag *diag)
@@ -44,7 +44,7 @@ static inlay_status make(gpu_device *device, uint64_t bytes, bool staging, gpu_b
     VkMemoryRequirements needs;
     VkMemoryPropertyFlags has;
     void *mapped = NULL;
-    gpu_buffer buffer = { .bytes = bytes }, seen;
+    gpu_buffer buffer = { .bytes = bytes }, wrapped;
     inlay_status status = gpu_check(device, device->vk.CreateBuffer(device->device, &info, NULL, &buffer.buffer),
                                     "making a buffer", diag);
 
@@ -75,8 +75,8 @@ static inlay_status make(gpu_device *device, uint64_t bytes, bool staging, gpu_b
         buffer.mapped = mapped;
         buffer.cached = (has & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0;
     }
-    gpu_buffer_wrap(device, buffer.buffer, bytes, &seen);
-    buffer.address = seen.address;
+    gpu_buffer_wrap(device, buffer.buffer, bytes, &wrapped);
+    buffer.address = wrapped.address;
 done:
     if (status != INLAY_OK)
         gpu_buffer_destroy(device, &buffer);
@@ -104,7 +104,7 @@ void gpu_buffer_wrap(const gpu_device *device, VkBuffer buffer, uint64_t bytes, 
 void gpu_buffer_destroy(gpu_device *device, gpu_buffer *buffer)
 {
     if (__atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0)
-        return; /* the device may still write there */
+        return; /* the device may still write to it */
     if (!buffer->borrowed) {
         device->vk.DestroyBuffer(device->device, buffer->buffer, NULL);
         device->vk.FreeMemory(device->device, buffer->memory, NULL);
@@ -112,12 +112,12 @@ void gpu_buffer_destroy(gpu_device *device, gpu_buffer *buffer)
     *buffer = (gpu_buffer){ .bytes = 0 };
 }
 
-/* Copies that are recorded, to be submitted together. Those to and from the host go through staging memory; what is
- * read is taken from there when the work is done. The staging lock is held. */
+/* Copies that are recorded for one submission. Copies from and to the host use staging memory; results are copied
+ * out of it after the wait. The staging lock is held. */
 struct batch {
     gpu_device *device;
     bool recording;
-    uint64_t used; /* bytes of the staging memory */
+    uint64_t used; /* bytes of staging memory in use */
     uint32_t read_count;
     struct {
         uint8_t *to;
@@ -161,7 +161,7 @@ static inlay_status record(struct batch *batch, VkBuffer from, VkBuffer to, VkBu
     return INLAY_OK;
 }
 
-/* Through memory that both see, as much at a time as it has room for. */
+/* Copies through staging memory, in pieces of its free size. */
 static inlay_status stage(struct batch *batch, const gpu_copy *copy, inlay_diag *diag)
 {
     gpu_device *device = batch->device;
@@ -185,6 +185,7 @@ static inlay_status stage(struct batch *batch, const gpu_copy *copy, inlay_diag 
             status = record(batch, copy->from->buffer, device->staging.buffer,
                             (VkBufferCopy){ copy->from_at + at, batch->used, n }, diag);
         }
+        INLAY_CHECK(batch->used + n <= STAGING_BYTES);
         batch->used += n;
     }
     return status;
@@ -205,6 +206,8 @@ inlay_status gpu_copy_list(gpu_device *device, const gpu_copy *list, uint32_t co
 
         if (copy->bytes == 0)
             continue;
+        INLAY_CHECK((copy->from == NULL || copy->from_at + copy->bytes <= copy->from->bytes) &&
+                    (copy->to == NULL || copy->to_at + copy->bytes <= copy->to->bytes));
         if (from != NULL && to != NULL)
             memmove(to, from, copy->bytes);
         else if (copy->from != NULL && copy->to != NULL)

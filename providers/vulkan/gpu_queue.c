@@ -1,10 +1,11 @@
-/* Command buffers, submissions and waiting; pipelines. */
+/* Command buffers, submissions, waits and pipelines. */
+#include "inlay/check.h"
 #include "gpu.h"
 #include "simd/clock.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRACE_MS = 5000 }; /* of a device that was given up */
+enum { GRACE_MS = 5000 }; /* wait for a device that is already lost */
 
 /* ------------------------------------------------------------------ errors */
 
@@ -44,6 +45,7 @@ inlay_status gpu_commands_create(gpu_device *device, uint32_t count, VkCommandBu
                                                .commandBufferCount = count };
     VkResult result;
 
+    INLAY_CHECK(count > 0);
     (void)pthread_mutex_lock(&device->queue_lock);
     result = device->vk.AllocateCommandBuffers(device->device, &info, out);
     (void)pthread_mutex_unlock(&device->queue_lock);
@@ -94,7 +96,8 @@ bool gpu_fault_due(gpu_device *device, gpu_fault fault)
 {
     const bool now = device->fault == fault && __atomic_fetch_sub(&device->fault_countdown, 1, __ATOMIC_RELAXED) == 1;
 
-    if (now && fault == GPU_FAULT_HANG) /* what is behind does not end either */
+    INLAY_CHECK(fault != GPU_FAULT_NONE);
+    if (now && fault == GPU_FAULT_HANG) /* later submissions do not complete either */
         __atomic_store_n(&device->fault_countdown, 1, __ATOMIC_RELAXED);
     return now;
 }
@@ -116,6 +119,7 @@ inlay_status gpu_submit(gpu_device *device, VkCommandBuffer commands, uint64_t *
     if (status != INLAY_OK)
         return status;
     (void)pthread_mutex_lock(&device->queue_lock);
+    INLAY_CHECK(device->last_sent <= device->last_submitted);
     *out_value = device->last_submitted + 1;
     values.pSignalSemaphoreValues = out_value;
     hangs = gpu_fault_due(device, GPU_FAULT_HANG);
@@ -160,11 +164,12 @@ inlay_status gpu_wait(gpu_device *device, uint64_t value, gpu_poll_fn poll, void
 
 void gpu_wait_idle(gpu_device *device)
 {
-    const bool lost = __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0; /* given up, and still at it perhaps */
+    const bool lost = __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0; /* work may still be running */
     inlay_diag ignored = INLAY_DIAG_INIT;
     uint64_t value;
 
     (void)pthread_mutex_lock(&device->queue_lock);
+    INLAY_CHECK(device->last_sent <= device->last_submitted);
     value = device->last_sent;
     (void)pthread_mutex_unlock(&device->queue_lock);
     device->timeout_ms = lost ? GRACE_MS : device->timeout_ms;
@@ -173,11 +178,11 @@ void gpu_wait_idle(gpu_device *device)
 
 /* ------------------------------------------------------------------ pipelines */
 
-static bool keys_equal(const gpu_pipeline_key *key, const gpu_pipeline_key *y)
+static bool keys_equal(const gpu_pipeline_key *key, const gpu_pipeline_key *other)
 {
-    return key->shader == y->shader && memcmp(key->constants, y->constants, sizeof key->constants) == 0 &&
-           key->word_count == y->word_count &&
-           (key->word_count == 0 || memcmp(key->words, y->words, key->word_count * sizeof *key->words) == 0);
+    return key->shader == other->shader && memcmp(key->constants, other->constants, sizeof key->constants) == 0 &&
+           key->word_count == other->word_count &&
+           (key->word_count == 0 || memcmp(key->words, other->words, key->word_count * sizeof *key->words) == 0);
 }
 
 static inlay_status make_pipeline(gpu_device *device, const gpu_pipeline_key *key, VkPipeline *out, inlay_diag *diag)
@@ -217,7 +222,7 @@ static inlay_status make_pipeline(gpu_device *device, const gpu_pipeline_key *ke
     return status;
 }
 
-/* A new entry of the list, with a copy of the words. */
+/* Adds a pipeline to the list, with its own copy of the words. */
 static inlay_status add_pipeline(gpu_device *device, const gpu_pipeline_key *key, inlay_diag *diag)
 {
     gpu_pipeline *pipeline = calloc(1, sizeof *pipeline + key->word_count * sizeof *key->words);
@@ -245,6 +250,7 @@ inlay_status gpu_pipeline_get(gpu_device *device, const gpu_pipeline_key *key, V
 
     if (status != INLAY_OK)
         return status;
+    INLAY_CHECK(key->shader < SHADER_COUNT && (key->word_count == 0 || key->words != NULL));
     (void)pthread_mutex_lock(&device->pipeline_lock);
     for (pipeline = device->pipelines; pipeline != NULL && !keys_equal(&pipeline->key, key);)
         pipeline = pipeline->next;

@@ -1,15 +1,17 @@
-/* Which ops become a part of the dispatch before them: elementwise ones, and a Transpose of the result. */
+/* Epilogue fusion: elementwise ops, and a Transpose of the result, become part of the dispatch before them. */
+#include "inlay/check.h"
 #include "region.h"
 
 enum { MAX_MEMBERS = VULKAN_MAX_REGISTER_VALUES - 1, LOOK_AHEAD = 64 };
 
 static void note_register(vulkan_program *program, uint32_t value, uint32_t reg)
 {
+    INLAY_CHECK(program->register_count < VULKAN_MAX_REGISTER_VALUES);
     program->register_values[program->register_count] = value;
     program->registers[program->register_count++] = reg;
 }
 
-/* In registers a value is exact only in the type that the program computes with. */
+/* A register holds a value exactly only if the value has the type of the program's arithmetic. */
 static bool is_exact_in_register(const vulkan_program *program, inlay_dtype dtype)
 {
     static const inlay_dtype exact[] = {
@@ -19,7 +21,7 @@ static bool is_exact_in_register(const vulkan_program *program, inlay_dtype dtyp
     return dtype == INLAY_BOOL || dtype == exact[program->arithmetic];
 }
 
-/* Does op read something that the program has made, and is all else there? */
+/* Whether op reads a value of the program, and all its other inputs are available. */
 static bool can_fuse(const vulkan_build *build, const vulkan_program *program, const vulkan_op *op)
 {
     const vulkan_tensor *output = vulkan_output(build, op, 0);
@@ -46,7 +48,7 @@ static bool can_fuse(const vulkan_build *build, const vulkan_program *program, c
     return reads;
 }
 
-/* May the program end here: is everything but the last value read by its members alone? */
+/* Whether the program may end here: all its values but the last are read by its members only. */
 static bool has_single_result(const vulkan_build *build, const vulkan_program *program, const uint32_t *members,
                               uint32_t member_count)
 {
@@ -66,31 +68,31 @@ void vulkan_fuse_epilogue(vulkan_build *build, const vulkan_op *op, vulkan_progr
 {
     const uint32_t first = vulkan_number_of(build, op) + 1;
     uint32_t members[MAX_MEMBERS], member_count = 0, best = 0;
-    vulkan_program now = *program;
+    vulkan_program candidate = *program;
 
     if (program->overflow) {
-        (void)vulkan_decline(build, op, "it has more operands, or of other sizes, than a program holds");
+        (void)vulkan_decline(build, op, "it has too many operands, or operands of other sizes");
         return;
     }
-    note_register(&now, program->result, program->slot_count > 0 ? REG_SLOT + program->slot_count - 1 : REG_ACC);
+    note_register(&candidate, program->result, program->slot_count > 0 ? REG_SLOT + program->slot_count - 1 : REG_ACC);
     for (uint32_t o = first; o < build->compiled->op_count && o < first + LOOK_AHEAD && member_count < MAX_MEMBERS;
          o++) {
         const vulkan_op *next = &build->compiled->ops[o];
-        const vulkan_program before = now;
+        const vulkan_program before = candidate;
         uint32_t reg;
 
-        if (build->done[o] || !can_fuse(build, &now, next))
+        if (build->done[o] || !can_fuse(build, &candidate, next))
             continue;
-        reg = next->row->family->append_slots(build, &now, next);
-        if (now.overflow || reg != REG_SLOT + now.slot_count - 1) {
-            now = before;
+        reg = next->row->family->append_slots(build, &candidate, next);
+        if (candidate.overflow || reg != REG_SLOT + candidate.slot_count - 1) {
+            candidate = before;
             continue;
         }
         members[member_count++] = o;
-        note_register(&now, next->info.outputs[0], reg);
-        if (has_single_result(build, &now, members, member_count)) {
+        note_register(&candidate, next->info.outputs[0], reg);
+        if (has_single_result(build, &candidate, members, member_count)) {
             best = member_count;
-            *program = now;
+            *program = candidate;
             program->result = next->info.outputs[0];
         }
     }

@@ -1,27 +1,27 @@
-/* Gather, Scatter, and what is made of positions. */
+/* Gather, Scatter, and operators that generate values from positions. */
 #include "region.h"
 
 /* ------------------------------------------------------------------ Gather and Scatter */
 
-/* Indexes choose among the elements of op's first input: its result is made of those, or, where box->scatters, of a
- * copy in which updates take their places. box is written for a Gather. */
+/* Indexes select elements of op's first input. The result consists of those; if box->scatters, it is a copy of the
+ * input in which updates replace them. `box` is given in the form of a Gather. */
 static inlay_status emit_indexed_move(vulkan_build *build, const vulkan_op *op, vulkan_box *box)
 {
-    const uint32_t *in = op->info.inputs, to = op->info.outputs[0];
-    const vulkan_box there = *box;
+    const uint32_t *inputs = op->info.inputs, to = op->info.outputs[0];
+    const vulkan_box given = *box;
 
     if (vulkan_input(build, op, 0)->count == 0 && vulkan_input(build, op, 1)->count > 0)
-        return vulkan_decline(build, op, "its indexes choose from nothing");
-    box->indexes = in[1];
+        return vulkan_decline(build, op, "it indexes an empty tensor");
+    box->indexes = inputs[1];
     if (!box->scatters)
-        return vulkan_emit_move(build, box, in[0], to);
-    memcpy(box->to, there.from, sizeof box->to);
-    memcpy(box->from, there.to, sizeof box->from);
-    (void)vulkan_emit_copy(build, in[0], to);
-    return vulkan_emit_move(build, box, in[2], to);
+        return vulkan_emit_move(build, box, inputs[0], to);
+    memcpy(box->to, given.from, sizeof box->to);
+    memcpy(box->from, given.to, sizeof box->from);
+    (void)vulkan_emit_copy(build, inputs[0], to);
+    return vulkan_emit_move(build, box, inputs[2], to);
 }
 
-/* number: 1 = Scatter. An index an element, along one axis. */
+/* number: 1 = Scatter. One index per element, along one axis. */
 static inlay_status lower_elements(vulkan_build *build, const vulkan_op *op)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0);
@@ -40,7 +40,8 @@ static inlay_status lower_elements(vulkan_build *build, const vulkan_op *op)
     return emit_indexed_move(build, op, &box);
 }
 
-/* Tuples of `length` coordinates of the axes behind the batches choose what is behind those. shared: of all batches. */
+/* Index tuples of `length` coordinates address the axes after the batches and select slices. shared: all batches use
+ * the same tuples. */
 static inlay_status move_tuples(vulkan_build *build, const vulkan_op *op, uint32_t batches, int64_t length, bool shared)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0), *tensor = vulkan_input(build, op, 1);
@@ -65,7 +66,7 @@ static inlay_status move_tuples(vulkan_build *build, const vulkan_op *op, uint32
     return emit_indexed_move(build, op, &box);
 }
 
-/* The last dimension of the indexes is that of a tuple. */
+/* GatherND, ScatterND: the last dimension of the indexes is a tuple. */
 static inlay_status lower_tuples(vulkan_build *build, const vulkan_op *op)
 {
     const vulkan_tensor *tensor = vulkan_input(build, op, 1);
@@ -88,7 +89,8 @@ static bool index_supports(const kit_node *node, const vulkan_operator *row, kit
     const char *reduction = kit_attr_string(node->info, "reduction", "none");
 
     if (strcmp(reduction, "none") != 0)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "reduction %s depends on the order of updates", reduction);
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL,
+                          "reduction %s is not supported: its result depends on the order of updates", reduction);
     return vulkan_has_types(node, 0, row->types, why) &&
            vulkan_has_types(node, 1, KIT_BIT(INT32) | KIT_BIT(INT64), why);
 }
@@ -105,7 +107,7 @@ static void generate_range(const vulkan_build *build, const vulkan_op *op, vulka
     (void)vulkan_add_slot(program, OP_ADD, start, steps, 0);
 }
 
-/* Matrices, the last two dimensions: EyeLike, Trilu. */
+/* EyeLike, Trilu: matrices in the last two dimensions. */
 static void generate_matrix(const vulkan_build *build, const vulkan_op *op, vulkan_program *program)
 {
     int64_t k = kit_attr_int(&op->info, "k", 0), strides[VULKAN_RANK] = { 0 };
@@ -127,7 +129,7 @@ static void generate_matrix(const vulkan_build *build, const vulkan_op *op, vulk
             vulkan_load_value(build, program, op->info.inputs[0]), vulkan_literal(program, 0));
 }
 
-/* Indexes count from the end where they are negative, and are cut towards 0. */
+/* Negative indexes count from the end; float indexes are truncated towards 0. */
 static void generate_one_hot(const vulkan_build *build, const vulkan_op *op, vulkan_program *program)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0);
@@ -155,7 +157,7 @@ static void generate_one_hot(const vulkan_build *build, const vulkan_op *op, vul
                           vulkan_load_at(build, program, op->info.inputs[2], NULL, 0));
 }
 
-/* number: MAKE_. */
+/* number: GENERATE_*. */
 static inlay_status lower_generated(vulkan_build *build, const vulkan_op *op)
 {
     static void (*const generators[])(const vulkan_build *, const vulkan_op *,
@@ -178,10 +180,10 @@ static bool generated_supports(const kit_node *node, const vulkan_operator *row,
     if (row->number == GENERATE_ONE_HOT)
         return vulkan_has_types(node, 0, VULKAN_INTS | KIT_BIT(FLOAT), why);
     return row->number != GENERATE_TRILU || kit_input(node, 0)->rank >= 2 ||
-           kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "no matrix");
+           kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the input is not a matrix");
 }
 
-/* Elements that are all the same, from an attribute. */
+/* All elements equal an attribute. */
 static inlay_status lower_constant(vulkan_build *build, const vulkan_op *op)
 {
     const inlay_attr_info *value = kit_attr(&op->info, "value");

@@ -1,8 +1,9 @@
-/* A compiled region at concrete shapes: its dispatches, with pipelines and parameters on the device. */
+/* Specializes a compiled region to concrete shapes: dispatches, pipelines, and parameters on the device. */
+#include "inlay/check.h"
 #include "region.h"
 #include <stdlib.h>
 
-enum { MOST_FIXED_WORDS = 256 }; /* more are tables, which no compiler needs to know */
+enum { MAX_FIXED_WORDS = 256 }; /* longer parameters are tables, which are not worth compiling in */
 
 static bool read_tensor(const inlay_specialize_request *request, const vulkan_value *value, vulkan_tensor *tensor)
 {
@@ -32,13 +33,13 @@ static inlay_status read_tensors(vulkan_build *build, const inlay_specialize_req
             if (value == INLAY_NONE || build->tensors[value].known)
                 continue;
             if (!read_tensor(request, &build->compiled->values[value], &build->tensors[value]))
-                return vulkan_decline(build, op, "a tensor's size depends on data, or is above 2^31 - 1 elements");
+                return vulkan_decline(build, op, "a tensor's size is unknown, or above 2^31 - 1 elements");
         }
     }
     return INLAY_OK;
 }
 
-/* Values that are there before the first dispatch. */
+/* Places constants and inputs of the region. */
 static void place_inputs(vulkan_build *build)
 {
     for (uint32_t value_index = 0; value_index < build->compiled->value_count; value_index++) {
@@ -68,7 +69,7 @@ static inlay_status lower_all(vulkan_build *build)
         build->done[o] = true;
         if (output == NULL || output->count > 0 || op->row->family == &vulkan_split)
             (void)op->row->family->lower(build, op);
-        else /* nothing to compute, but a place */
+        else /* empty results need a place only */
             for (uint32_t i = 0; i < op->info.output_count; i++)
                 if (op->info.outputs[i] != INLAY_NONE)
                     vulkan_allocate_value(build, op->info.outputs[i]);
@@ -87,8 +88,9 @@ static inlay_status prepare_device(vulkan_build *build)
         vulkan_dispatch *dispatch = &in->dispatches[i];
         gpu_pipeline_key key = { .shader = dispatch->shader };
 
+        INLAY_CHECK(dispatch->words + dispatch->word_count <= in->word_count);
         memcpy(key.constants, dispatch->constants, sizeof key.constants);
-        if (build->fixed_sizes && dispatch->word_count <= MOST_FIXED_WORDS) {
+        if (build->fixed_sizes && dispatch->word_count <= MAX_FIXED_WORDS) {
             key.words = in->words + dispatch->words;
             key.word_count = dispatch->word_count;
         }
@@ -100,16 +102,17 @@ static inlay_status prepare_device(vulkan_build *build)
             status = gpu_write(build->device, &in->parameters, 0, in->words, in->word_count * sizeof *in->words,
                                build->diag);
     }
+    INLAY_CHECK(in->words != NULL || in->word_count == 0);
     free(in->words);
     in->words = NULL;
     return status;
 }
 
-static void tell(const inlay_compiled *compiled, const inlay_instance *in)
+static void log_instance(const inlay_compiled *compiled, const inlay_instance *in)
 {
     char text[160];
 
-    if (compiled->state->gpu == NULL) /* the device's trial */
+    if (compiled->state->gpu == NULL) /* the self-test is not logged */
         return;
     (void)snprintf(text, sizeof text, "vulkan: region of %u nodes: %u dispatches in %u submissions, workspace %llu KiB",
                    compiled->op_count, in->dispatch_count, in->segment_count,
@@ -143,7 +146,7 @@ inlay_status vulkan_specialize(void *state, inlay_compiled *compiled, inlay_spec
     INLAY_TRY(vulkan_plan(&build));
     INLAY_TRY(prepare_device(&build));
     INLAY_TRY(vulkan_bind(state, compiled, in, NULL, &in->own, diag));
-    tell(compiled, in);
+    log_instance(compiled, in);
     request->workspace_bytes = in->workspace_bytes;
     request->workspace_alignment = GPU_ALIGNMENT;
     *out = in;

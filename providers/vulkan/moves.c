@@ -1,4 +1,5 @@
-/* What only moves elements. A reshape is the same memory under another shape. */
+/* Operators that only move elements. A reshape is an alias. */
+#include "inlay/check.h"
 #include "region.h"
 
 vulkan_box vulkan_whole_box(const vulkan_tensor *tensor)
@@ -18,6 +19,7 @@ inlay_status vulkan_emit_move(vulkan_build *build, vulkan_box *box, uint32_t fro
     int64_t count = 1;
     vulkan_dispatch *dispatch;
 
+    INLAY_CHECK(box->rank <= 2 * VULKAN_RANK && (box->indexes == INLAY_NONE || box->index_count <= VULKAN_RANK));
     vulkan_allocate_value(build, to);
     for (uint32_t i = 0; i < box->rank; i++)
         count *= box->dims[i];
@@ -65,22 +67,22 @@ static bool view_supports(const kit_node *node, const vulkan_operator *row, kit_
 
 static inlay_status lower_view(vulkan_build *build, const vulkan_op *op)
 {
-    const uint32_t x = op->info.inputs[0], y = op->info.outputs[0];
+    const uint32_t input = op->info.inputs[0], output = op->info.outputs[0];
     const vulkan_tensor *training = op->row->number == 1 ? vulkan_input(build, op, 2) : NULL;
 
     if (training != NULL && (training->data == NULL || *(const uint8_t *)training->data != 0))
-        return vulkan_decline(build, op, "it may be told to train, and drops elements by chance then");
+        return vulkan_decline(build, op, "training_mode is not known to be false");
     if (vulkan_output(build, op, 1) != NULL)
-        vulkan_emit_fill(build, op->info.outputs[1], 1); /* the mask: nothing is dropped */
-    if (vulkan_is_output(build, y))
-        return vulkan_emit_copy(build, x, y);
-    vulkan_alias(build, y, x, 0);
+        vulkan_emit_fill(build, op->info.outputs[1], 1); /* the mask of inference */
+    if (vulkan_is_output(build, output))
+        return vulkan_emit_copy(build, input, output);
+    vulkan_alias(build, output, input, 0);
     return build->status;
 }
 
 /* ------------------------------------------------------------------ Transpose, DepthToSpace, SpaceToDepth */
 
-/* Does nobody read a value but those that go by strides? */
+/* Whether all readers of a value accept strides. */
 static bool is_read_by_strides(const vulkan_build *build, uint32_t value)
 {
     for (uint32_t o = 0; o < build->compiled->op_count; o++) {
@@ -98,30 +100,30 @@ static bool is_read_by_strides(const vulkan_build *build, uint32_t value)
 
 static inlay_status lower_transpose(vulkan_build *build, const vulkan_op *op)
 {
-    const uint32_t x = op->info.inputs[0], y = op->info.outputs[0];
+    const uint32_t input = op->info.inputs[0], output = op->info.outputs[0];
     vulkan_box box = vulkan_whole_box(vulkan_output(build, op, 0));
     int64_t strides[VULKAN_RANK];
     uint32_t from[VULKAN_RANK];
 
-    if (!vulkan_permutation(op, build->tensors[x].rank, from))
-        return vulkan_decline(build, op, "perm is no permutation");
-    vulkan_strides(build, x, strides);
+    if (!vulkan_permutation(op, build->tensors[input].rank, from))
+        return vulkan_decline(build, op, "perm is not a permutation");
+    vulkan_strides(build, input, strides);
     for (uint32_t d = 0; d < box.rank; d++)
         box.from[d] = strides[from[d]];
-    if (!is_read_by_strides(build, y))
-        return vulkan_emit_move(build, &box, x, y);
-    vulkan_alias(build, y, x, 0);
-    build->tensors[y].transposed = true;
-    memcpy(build->tensors[y].strides, box.from, sizeof build->tensors[y].strides);
+    if (!is_read_by_strides(build, output))
+        return vulkan_emit_move(build, &box, input, output);
+    vulkan_alias(build, output, input, 0);
+    build->tensors[output].transposed = true;
+    memcpy(build->tensors[output].strides, box.from, sizeof build->tensors[output].strides);
     return build->status;
 }
 
-/* number 1: SpaceToDepth. Both are a transpose of [N, a, build, C, H, W] in some order. */
+/* number 1: SpaceToDepth. Both are a transpose of [N, s, s, C, H, W] in some order. */
 static inlay_status lower_space_depth(vulkan_build *build, const vulkan_op *op)
 {
     const bool to_depth = op->row->number != 0;
     const vulkan_tensor *small =
-        to_depth ? vulkan_output(build, op, 0) : vulkan_input(build, op, 0); /* the one of many channels */
+        to_depth ? vulkan_output(build, op, 0) : vulkan_input(build, op, 0); /* the tensor with more channels */
     const int64_t s = kit_attr_int(&op->info, "blocksize", 1);
     const bool crd = strcmp(kit_attr_string(&op->info, "mode", "DCR"), "CRD") == 0;
     const int64_t h = small->dims[2], w = small->dims[3], c = small->dims[1] / (s * s), n = small->dims[0];
@@ -160,7 +162,7 @@ static inlay_status lower_concat(vulkan_build *build, const vulkan_op *op)
     return build->status;
 }
 
-/* A part of a tensor: where it lies within, unless its elements have gaps between them. */
+/* A slice of a tensor: an alias if its elements are contiguous, otherwise a copy. */
 static void emit_slice(vulkan_build *build, uint32_t from, uint32_t to, const int64_t *start, const int64_t *step)
 {
     const vulkan_tensor *input = &build->tensors[from], *output = &build->tensors[to];
@@ -235,18 +237,18 @@ static inlay_status lower_pad(vulkan_build *build, const vulkan_op *op)
     const char *mode = kit_attr_string(&op->info, "mode", "constant");
     vulkan_box box = vulkan_whole_box(vulkan_output(build, op, 0));
     int64_t pads[2 * VULKAN_RANK], axes[VULKAN_RANK];
-    const int64_t n = vulkan_attr_or_known_ints(build, op, "pads", 1, pads, 2 * VULKAN_RANK);
-    const int64_t given = vulkan_known_ints(build, op, 3, axes, VULKAN_RANK),
-                  axis_count = vulkan_input(build, op, 3) != NULL ? given : input->rank;
+    const int64_t pad_count = vulkan_attr_or_known_ints(build, op, "pads", 1, pads, 2 * VULKAN_RANK);
+    const int64_t given_axes = vulkan_known_ints(build, op, 3, axes, VULKAN_RANK),
+                  axis_count = vulkan_input(build, op, 3) != NULL ? given_axes : input->rank;
 
-    if (axis_count < 0 || n != 2 * axis_count)
+    if (axis_count < 0 || pad_count != 2 * axis_count)
         return vulkan_decline(build, op, "its pads are not known before the run");
     if (input->count == 0)
-        return vulkan_decline(build, op, "it pads nothing");
+        return vulkan_decline(build, op, "the input is empty");
     vulkan_row_major(input->dims, input->rank, box.from);
     memcpy(box.extent, input->dims, input->rank * sizeof input->dims[0]);
     for (int64_t i = 0; i < axis_count; i++) {
-        const int64_t named = i < given ? axes[i] : i;
+        const int64_t named = i < given_axes ? axes[i] : i;
         uint32_t axis;
 
         if (!vulkan_require_axis(build, op, named, input->rank, &axis))
@@ -264,12 +266,13 @@ static bool pad_supports(const kit_node *node, const vulkan_operator *row, kit_r
 {
     (void)row;
     return kit_attr_float(node->info, "value", 0) == 0 ||
-           kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "convert the model to opset 11", "padding by another value than 0");
+           kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "convert the model to opset 11",
+                      "padding with a value other than 0");
 }
 
 /* ------------------------------------------------------------------ Expand, Tile */
 
-/* The result is the input again and again: along each dimension as often as it fits. */
+/* The result repeats the input along each dimension. */
 static inlay_status lower_tile(vulkan_build *build, const vulkan_op *op)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0), *output = vulkan_output(build, op, 0);
@@ -283,7 +286,7 @@ static inlay_status lower_tile(vulkan_build *build, const vulkan_op *op)
         const int64_t size = d >= first ? input->dims[d - first] : 1;
 
         if (size == 0 || output->dims[d] % size != 0)
-            return vulkan_decline(build, op, "its repeats do not fit");
+            return vulkan_decline(build, op, "the output shape is not a multiple of the input shape");
         box.dims[2 * d] = output->dims[d] / size;
         box.to[2 * d] = to[d] * size;
         box.dims[2 * d + 1] = size;

@@ -1,4 +1,4 @@
-/* Which nodes this provider takes: the table, and what all rows have in common. */
+/* Selects supported nodes: the table of operators, and the constraints that all rows share. */
 #include "region.h"
 
 static const vulkan_operator operators[] = {
@@ -14,8 +14,8 @@ bool vulkan_has_types(const kit_node *node, uint32_t input, uint32_t set, kit_re
 
     if (kit_input(node, input) == NULL || (dtype < 32 && (set & INLAY_DTYPE_BIT(dtype)) != 0))
         return true;
-    return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast", "input %u is %s; the shader does not take it", input,
-                      inlay_dtype_name(dtype));
+    return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast", "input %u is %s, which the shader does not support",
+                      input, inlay_dtype_name(dtype));
 }
 
 bool vulkan_has_output_type(const kit_node *node, uint32_t set, kit_refusal *why)
@@ -23,7 +23,7 @@ bool vulkan_has_output_type(const kit_node *node, uint32_t set, kit_refusal *why
     const inlay_dtype dtype = kit_output_dtype(node, 0);
 
     return (dtype < 32 && (set & INLAY_DTYPE_BIT(dtype)) != 0) ||
-           kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "a result of %s", inlay_dtype_name(dtype));
+           kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "results of type %s are not supported", inlay_dtype_name(dtype));
 }
 
 bool vulkan_is_known(const kit_node *node, uint32_t input, kit_refusal *why)
@@ -34,10 +34,10 @@ bool vulkan_is_known(const kit_node *node, uint32_t input, kit_refusal *why)
     for (uint32_t d = 0; !later && d < output->rank; d++)
         later = output->dims[d].kind == INLAY_DIM_UNKNOWN;
     return value == NULL || value->data != NULL || later ||
-           kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u has to be known before the run", input);
+           kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u must be known before the run", input);
 }
 
-/* Sizes may be open: they are known before the run, or when the region is reached. */
+/* Sizes may be unknown here: they are known before the run, or when the region is reached. */
 static bool tensor_fits(const inlay_value_info *value, const char *what, uint32_t i, bool ranked, kit_refusal *why)
 {
     if (value->kind != INLAY_VALUE_TENSOR)
@@ -67,7 +67,7 @@ static bool common_fits(const kit_node *node, const vulkan_operator *row, kit_re
         if (skipped && family->needs_known_inputs && !vulkan_is_known(node, i, why))
             return false;
         if (i == 0 && (value->rank < family->min_rank || (family->max_rank > 0 && value->rank > family->max_rank)))
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "a tensor of rank %u", value->rank);
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "tensors of rank %u are not supported", value->rank);
     }
     for (uint32_t i = 0; i < info->output_count; i++) {
         const inlay_value_info *value = kit_output(node, i);
@@ -75,11 +75,11 @@ static bool common_fits(const kit_node *node, const vulkan_operator *row, kit_re
         if (value == NULL)
             continue;
         if (i > 0 && !family->multiple_outputs)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "output %u is not computed here", i);
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "output %u is not supported", i);
         if (!tensor_fits(value, "output", i, false, why))
             return false;
         if (value->elements != NULL)
-            return kit_refuse(why, INLAY_REFUSE_DEVICE, NULL, "it computes sizes, which the host does when it plans");
+            return kit_refuse(why, INLAY_REFUSE_DEVICE, NULL, "it computes shapes, which the host evaluates");
     }
     if (family->typed_output && !vulkan_has_output_type(node, row->types, why))
         return false;
@@ -92,18 +92,18 @@ const vulkan_operator *vulkan_find_operator(const kit_node *node, kit_refusal *w
     static const struct {
         const char *domain, *prefix;
     } domains[] = { { "ai.onnx", "" }, { "com.microsoft", "ms." }, { "ai.inlay", "inlay." } };
-    const char *ours = NULL;
+    const char *name_prefix = NULL;
     size_t prefix;
     bool known = false;
 
     for (uint32_t i = 0; i < KIT_COUNT(domains); i++)
         if (strcmp(domains[i].domain, info->domain.data) == 0)
-            ours = domains[i].prefix;
-    prefix = ours != NULL ? strlen(ours) : 0;
-    for (uint32_t i = 0; ours != NULL && i < KIT_COUNT(operators); i++) {
+            name_prefix = domains[i].prefix;
+    prefix = name_prefix != NULL ? strlen(name_prefix) : 0;
+    for (uint32_t i = 0; name_prefix != NULL && i < KIT_COUNT(operators); i++) {
         const vulkan_operator *row = &operators[i];
 
-        if (strncmp(row->name, ours, prefix) != 0 || strcmp(row->name + prefix, info->op_type.data) != 0)
+        if (strncmp(row->name, name_prefix, prefix) != 0 || strcmp(row->name + prefix, info->op_type.data) != 0)
             continue;
         known = true;
         if (info->since_version < row->first || info->since_version > row->last)
@@ -113,8 +113,7 @@ const vulkan_operator *vulkan_find_operator(const kit_node *node, kit_refusal *w
                    : NULL;
     }
     (void)kit_refuse(why, known ? INLAY_REFUSE_VERSION : INLAY_REFUSE_OPERATOR, NULL,
-                     known ? "%s-%u is another version than the shaders know"
-                           : "there is no shader for %s (version %u)",
+                     known ? "%s-%u is a version that no shader supports" : "there is no shader for %s (version %u)",
                      info->op_type.data, info->since_version);
     return NULL;
 }

@@ -1,4 +1,5 @@
-/* The vulkan provider: regions of a graph on a GPU, by compute shaders of its own. */
+/* The vulkan provider: runs regions of a graph on a GPU by compute shaders. */
+#include "inlay/check.h"
 #include "region.h"
 #include <stdlib.h>
 
@@ -9,26 +10,26 @@ static const inlay_option options[] = {
       .kind = INLAY_OPTION_STRING,
       .default_value = "auto",
       .doc = "the Vulkan device: its number in the list, a part of its name, cpu, or auto = a GPU where there is one, "
-             "otherwise the CPU's driver, which by cost gets no nodes: name it here, pin nodes, or choose policy "
+             "otherwise a CPU driver, which gets no nodes by cost: name it here, pin nodes, or choose policy "
              "priority" },
     { .name = "timeout_ms",
       .kind = INLAY_OPTION_INT,
       .default_value = "0",
       .max = 3600000,
-      .doc =
-          "milliseconds that one submission may take before the device counts as lost; 0 = 20 s for a GPU, 10 minutes "
-          "for a CPU, whose driver compiles shaders meanwhile" },
+      .doc = "milliseconds after which an unfinished submission makes the device count as lost; 0 = 20 s for a GPU, 10 "
+             "minutes "
+             "for a CPU, whose driver also compiles shaders in that time" },
     { .name = "fault",
       .kind = INLAY_OPTION_STRING,
       .default_value = "",
       .doc =
           "for tests: lost:N, hang:N or memory:N; the device is lost at its Nth submission, never ends it, or has no "
           "room for its Nth buffer; apart:0: the host does not see its memory; every dispatch is a submission then; "
-          "wrong:N: it fails check N of its trial" },
+          "wrong:N: check N of its self-test fails" },
 };
 
-/* What nobody can know before it is measured: GPUs of the middle, or a CPU that other providers beat: its driver is
- * given nothing by cost unless somebody names it, so each op has to be dearer than any that a CPU runs, by a second. */
+/* Speeds assumed before measurement: a mid-range GPU, or a CPU driver. A CPU driver that no option names must not
+ * win nodes by cost, so each op costs one second more. */
 static void guess_speed(vulkan_state *vulkan, VkPhysicalDeviceType type)
 {
     const bool cpu = type == VK_PHYSICAL_DEVICE_TYPE_CPU, discrete = type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
@@ -39,8 +40,8 @@ static void guess_speed(vulkan_state *vulkan, VkPhysicalDeviceType type)
     vulkan->bytes_per_ns = cpu ? 1 : discrete ? 150 : 25;
 }
 
-/* The best of the devices that are meant and that stand their trial. diag tells of the first that does not, also where
- * another is found. */
+/* Opens the best matching device that passes the self-test. diag describes the first failing device, even if another
+ * one is found. */
 static inlay_status open_tested(vulkan_state *vulkan, inlay_diag *diag)
 {
     gpu_options open_options = vulkan->options;
@@ -76,11 +77,11 @@ inlay_status vulkan_open(vulkan_state *vulkan, gpu_device **out, inlay_diag *dia
         status = inlay_fail(diag, INLAY_UNSUPPORTED, "%s", vulkan->open_error);
     } else if (vulkan->gpu == NULL) {
         status = open_tested(vulkan, &why);
-        if (status == INLAY_UNSUPPORTED) /* once and for all */
+        if (status == INLAY_UNSUPPORTED) /* the reason is final */
             (void)snprintf(vulkan->open_error, sizeof vulkan->open_error, "%s", why.text);
         if (status != INLAY_OK && diag != NULL)
             *diag = why;
-        if (why.text[0] != '\0' && (status == INLAY_OK || vulkan->open_deferred)) /* otherwise it is what create says */
+        if (why.text[0] != '\0' && (status == INLAY_OK || vulkan->open_deferred)) /* otherwise create() returns it */
             vulkan->host->log(vulkan->host->ctx, INLAY_LOG_WARNING, why.text);
         if (status == INLAY_OK) {
             guess_speed(vulkan, vulkan->gpu->facts.type);
@@ -125,8 +126,8 @@ static inlay_status read_fault(const char *text, gpu_options *open_options, inla
                             "option fault is '%s'; it takes lost:N, memory:N or hang:N, apart:0, or wrong:N", text);
 }
 
-/* Opening a driver takes some 50 ms. Where no GPU can be there, and nobody named a device, that is left to the first
- * region, which this provider then only gets when it is asked for by name. */
+/* Opening a driver takes about 50 ms. If no GPU can exist and no option names a device, the first region opens it.
+ * The provider gets such a region only if it is requested by name. */
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
@@ -191,7 +192,7 @@ struct lister {
     void *user;
 };
 
-/* facts: room for 128 characters. */
+/* facts: at least 128 bytes. */
 static void write_info(const gpu_facts *gpu, char *facts, inlay_device_info *out)
 {
     (void)snprintf(facts, 128, "vulkan=%u.%u; subgroup=%u; f16=%s; f64=%s", VK_API_VERSION_MAJOR(gpu->api_version),
@@ -230,8 +231,7 @@ static inlay_status enumerate(void *ctx, const inlay_host *host,
     return gpu_list(pass_device, &lister, diag);
 }
 
-/* A device that nobody asked for by name is opened with its first region, where no GPU can be there: until then it is
- * the CPU's. */
+/* A deferred device is opened with the first region. Until then it is described as a CPU. */
 static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_info *at, inlay_diag *diag)
 {
     vulkan_state *vulkan = state;
@@ -250,7 +250,7 @@ static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_i
 
 /* ------------------------------------------------------------------ memory */
 
-/* What a new buffer is to the host, unless there was an error. */
+/* Returns a new buffer to the host, or frees it on failure. */
 static inlay_status return_buffer(inlay_status status, gpu_buffer *allocation, inlay_buffer description,
                                   inlay_buffer *out)
 {
@@ -282,6 +282,7 @@ static void buffer_free(void *state, const inlay_buffer *buffer)
 
     if (allocation == NULL)
         return;
+    INLAY_CHECK(((vulkan_state *)state)->gpu != NULL);
     gpu_buffer_destroy(((vulkan_state *)state)->gpu, allocation);
     free(allocation);
 }
@@ -295,7 +296,8 @@ static inlay_status buffer_copies(void *state, const inlay_copy_request *request
 
     for (uint32_t i = 0; i < request->wait_count && status == INLAY_OK; i++)
         status = vulkan->host->fence_wait(vulkan->host->ctx, request->run, request->waits[i], diag);
-    for (uint32_t i = 0; i < request->copy_count && status == INLAY_OK; i++) { /* done on return: the host signals */
+    for (uint32_t i = 0; i < request->copy_count && status == INLAY_OK;
+         i++) { /* complete on return; the host signals the fence */
         const inlay_copy *copy = INLAY_AT(inlay_copy, request->copies, request->copy_stride, i);
         const bool up = copy->source.domain == INLAY_DOMAIN_HOST, down = copy->target.domain == INLAY_DOMAIN_HOST;
 
@@ -328,7 +330,7 @@ static inlay_status buffer_copy(void *state, inlay_run *run, const inlay_buffer 
     return buffer_copies(state, &request, diag);
 }
 
-/* Memory as others have it: a VkBuffer of this device. */
+/* Native handles are VkBuffers of this device. */
 static inlay_status export_native(void *state, const inlay_buffer *buffer, inlay_native_memory *out, inlay_diag *diag)
 {
     const gpu_buffer *allocation = (const gpu_buffer *)(uintptr_t)buffer->handle;
@@ -371,7 +373,7 @@ static inlay_status buffer_map(void *state, const inlay_buffer *buffer, void **o
 
     (void)state;
     if (allocation->mapped == NULL)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "this device's memory is not the host's");
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the memory of this device is not host-visible");
     *out_address = allocation->mapped + buffer->offset;
     return INLAY_OK;
 }
@@ -387,7 +389,7 @@ static const inlay_domain_info domains[] = { { .name = "vulkan.device", .alignme
 static const inlay_provider provider = {
     .struct_size = sizeof provider,
     .name = "vulkan",
-    .description = "regions on a GPU, or on a CPU's Vulkan driver, by compute shaders",
+    .description = "runs regions on a GPU, or on a Vulkan driver for CPUs, by compute shaders",
     .device_kind = INLAY_DEVICE_GPU,
     .options = options,
     .option_count = KIT_COUNT(options),

@@ -1,4 +1,5 @@
-/* Dispatches of products, shaders/product.comp: of matrices (mat_mul.c), and of windows (conv.c). */
+/* Dispatches of shaders/product.comp: matrix multiplications (mat_mul.c) and convolutions (conv.c). */
+#include "inlay/check.h"
 #include "region.h"
 
 /* ------------------------------------------------------------------ tiles */
@@ -10,8 +11,8 @@ static bool shuffles(const vulkan_build *build)
     return build->device->facts.shuffles && !vulkan_scalar_loads(build);
 }
 
-/* Rows of a strip: the last strip of a line overlaps the one before, which is lost; a strip costs some two rows itself.
- */
+/* Rows per strip. The last strip of a line overlaps the one before, which is wasted work; the overhead of a strip
+ * equals about two rows. */
 static uint32_t rows_each(const vulkan_build *build, int64_t line)
 {
     const gpu_facts *facts = &build->device->facts;
@@ -19,6 +20,7 @@ static uint32_t rows_each(const vulkan_build *build, int64_t line)
     uint32_t best = 1;
     double best_cost = 1e300;
 
+    INLAY_CHECK(line > 0);
     for (uint32_t r = 1; r <= most && r <= line; r++) {
         const double cost = (double)((line + r - 1) / r) * (r + 2);
 
@@ -63,28 +65,29 @@ bool vulkan_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, 
                           int64_t *batch, int64_t *const *out)
 {
     int64_t sizes[VULKAN_RANK];
-    uint32_t n;
+    uint32_t merged;
 
     memcpy(sizes, dims, rank * sizeof *dims);
-    n = vulkan_merge_dims(rank, sizes, tensors, strides_of);
-    if (n > 3)
+    merged = vulkan_merge_dims(rank, sizes, tensors, strides_of);
+    if (merged > 3)
         return false;
     for (uint32_t i = 0; i < 3; i++) {
-        const bool is_there = i + n >= 3;
+        const bool exists = i + merged >= 3;
 
-        batch[i] = is_there ? sizes[i + n - 3] : 1;
+        batch[i] = exists ? sizes[i + merged - 3] : 1;
         for (uint32_t t = 0; t < tensors; t++)
-            out[t][i] = is_there ? strides_of[t][i + n - 3] : 0;
+            out[t][i] = exists ? strides_of[t][i + merged - 3] : 0;
     }
     return true;
 }
 
-/* B is a constant in panels. */
+/* B is a packed constant. */
 static void use_panels(vulkan_build *build, vulkan_product *product, const vulkan_constant *constant)
 {
     const int64_t width = vulkan_panel_width(&build->device->facts),
                   panels = (constant->panels.columns + width - 1) / width;
 
+    INLAY_CHECK(constant->packed && constant->panels.columns > 0);
     product->packed = true;
     product->b.bytes = constant->bytes;
     product->b.place = vulkan_constant_place(build, constant);
@@ -110,7 +113,7 @@ static uint32_t product_flags(const vulkan_build *build, const vulkan_product *p
            (program->slot_count > 4 && build->tensors[program->result].dtype == INLAY_FLOAT ? PRODUCT_LOOPED : 0);
 }
 
-/* panels, items: of columns, and workgroups. */
+/* panels: of columns; items: workgroups. */
 static void set_product_words(const vulkan_build *build, const vulkan_dispatch *dispatch, const vulkan_product *product,
                               uint64_t panels, uint64_t items)
 {
@@ -127,7 +130,7 @@ static void set_product_words(const vulkan_build *build, const vulkan_dispatch *
                      product->group);
 }
 
-/* The smaller operand is what stays in a cache. */
+/* Orders the workgroups so that the smaller operand stays in a cache. */
 static inlay_status set_grid(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_product *product,
                              uint32_t width)
 {
@@ -173,21 +176,21 @@ static inlay_status emit_product(vulkan_build *build, const vulkan_product *prod
     return set_grid(build, dispatch, product, width);
 }
 
-/* One column: columns are what neighbours have, so the vector becomes the row that all read. */
+/* A single column: neighbouring invocations hold neighbouring columns, so A and B are swapped. */
 static void swap_operands(vulkan_product *product, vulkan_program *program)
 {
-    vulkan_product y = *product;
+    vulkan_product swapped = *product;
 
     if (product->n != 1 || product->line == 1 || product->windows || product->packed)
         return;
     program->has_columns = false;
-    y.line = 1, y.n = product->line;
-    y.a = product->b, y.a_row = 0, y.a_step = product->b_step;
-    y.b = product->a, y.b_step = product->a_step, y.b_column = product->a_row;
-    y.out_row = product->out_column, y.out_column = product->out_row;
-    memcpy(y.a_batch, product->b_batch, sizeof y.a_batch);
-    memcpy(y.b_batch, product->a_batch, sizeof y.b_batch);
-    *product = y;
+    swapped.line = 1, swapped.n = product->line;
+    swapped.a = product->b, swapped.a_row = 0, swapped.a_step = product->b_step;
+    swapped.b = product->a, swapped.b_step = product->a_step, swapped.b_column = product->a_row;
+    swapped.out_row = product->out_column, swapped.out_column = product->out_row;
+    memcpy(swapped.a_batch, product->b_batch, sizeof swapped.a_batch);
+    memcpy(swapped.b_batch, product->a_batch, sizeof swapped.b_batch);
+    *product = swapped;
 }
 
 const vulkan_constant *vulkan_panels_of(const vulkan_build *build, const vulkan_op *op)

@@ -1,9 +1,12 @@
-/* Programs of elementwise operations: put together here, run by shaders/program.glsl. */
+/* Builds programs of elementwise operations, which shaders/program.glsl runs. */
+#include "inlay/check.h"
 #include "region.h"
 
 void vulkan_program_start(const vulkan_build *build, vulkan_program *program, uint32_t result, vulkan_arithmetic in)
 {
     const vulkan_tensor *tensor = &build->tensors[result];
+
+    INLAY_CHECK(tensor->rank <= VULKAN_RANK);
 
     *program = (vulkan_program){ .arithmetic = in, .rank = tensor->rank, .result = result };
     memcpy(program->dims, tensor->dims, sizeof program->dims);
@@ -11,6 +14,7 @@ void vulkan_program_start(const vulkan_build *build, vulkan_program *program, ui
 
 uint32_t vulkan_add_slot(vulkan_program *program, uint32_t op, uint32_t a, uint32_t b, uint32_t c)
 {
+    INLAY_CHECK(op < OP_COUNT && a < 32 && b < 32 && c < 32);
     if (program->slot_count == MOST_SLOTS) {
         program->overflow = true;
         return 0;
@@ -68,7 +72,7 @@ uint32_t vulkan_load_value(const vulkan_build *build, vulkan_program *program, u
     vulkan_load load = { .value = value };
     int64_t strides[VULKAN_RANK];
 
-    if (tensor->rank > program->rank) { /* leading ones */
+    if (tensor->rank > program->rank) { /* more dimensions than the result */
         program->overflow = true;
         return 0;
     }
@@ -101,6 +105,7 @@ uint32_t vulkan_load_axis(const vulkan_build *build, vulkan_program *program, ui
 {
     vulkan_load load = { .value = value };
 
+    INLAY_CHECK(axis < VULKAN_RANK);
     if (build->tensors[value].count != 1 && build->tensors[value].count != program->dims[axis])
         program->overflow = true;
     if (build->tensors[value].count > 1)
@@ -115,7 +120,7 @@ uint32_t vulkan_load_at(const vulkan_build *build, vulkan_program *program, uint
 
     if (strides != NULL)
         memcpy(load.strides, strides, sizeof load.strides);
-    for (uint32_t d = 0; d < program->rank; d++) /* a float counts that far */
+    for (uint32_t d = 0; d < program->rank; d++) /* positions are exact in a float up to 2^24 */
         program->overflow |= value == INLAY_NONE && load.strides[d] != 0 && program->arithmetic == VULKAN_SINGLE &&
                              program->dims[d] >= 1 << 24;
     program->overflow |= value != INLAY_NONE && first >= build->tensors[value].count;

@@ -1,8 +1,9 @@
-/* What is summed up: reductions, pools, softmax and normalisations. */
+/* Reductions, pools, softmax and normalisations. */
+#include "inlay/check.h"
 #include "region.h"
 #include <math.h>
 
-/* Long sums of few results are shared by the invocations of a workgroup. */
+/* Invocations per result: a workgroup shares long sums if there are few results. */
 static uint32_t lanes_for(const vulkan_build *build, int64_t length, int64_t results)
 {
     return length >= 128 && (results < 4096 || build->device->facts.type != VK_PHYSICAL_DEVICE_TYPE_CPU)
@@ -19,26 +20,26 @@ static inlay_status finish_sums(vulkan_build *build, vulkan_dispatch *dispatch, 
 
 /* ------------------------------------------------------------------ reductions */
 
-/* Dimensions of input that are reduced, or are not, as the shader walks through them: at most four, from the last on.
- * false: there are more. */
+/* Writes the reduced dimensions of input, or the others, as the shader walks through them: at most four,
+ * right-aligned. false: there are more. */
 static bool set_walk_words(const vulkan_build *build, const vulkan_dispatch *dispatch, uint32_t first,
                            const vulkan_tensor *input, const bool *axes, bool reduced)
 {
-    int64_t all[VULKAN_RANK], dims[VULKAN_RANK], strides[VULKAN_RANK], *const lists[] = { strides };
-    uint32_t n = 0;
+    int64_t row_major[VULKAN_RANK], dims[VULKAN_RANK], strides[VULKAN_RANK], *const lists[] = { strides };
+    uint32_t count = 0;
 
-    vulkan_row_major(input->dims, input->rank, all);
+    vulkan_row_major(input->dims, input->rank, row_major);
     for (uint32_t i = 0; i < input->rank; i++)
         if (axes[i] == reduced) {
-            dims[n] = input->dims[i];
-            strides[n++] = all[i];
+            dims[count] = input->dims[i];
+            strides[count++] = row_major[i];
         }
-    n = vulkan_merge_dims(n, dims, 1, lists);
-    if (n > 4)
+    count = vulkan_merge_dims(count, dims, 1, lists);
+    if (count > 4)
         return false;
     VULKAN_SET_WORDS(build, dispatch, first, 1, 1, 1, 1, 0, 0, 0, 0);
-    vulkan_set_words(build, dispatch, first + 4 - n, n, dims);
-    vulkan_set_words(build, dispatch, first + 8 - n, n, strides);
+    vulkan_set_words(build, dispatch, first + 4 - count, count, dims);
+    vulkan_set_words(build, dispatch, first + 8 - count, count, strides);
     return true;
 }
 
@@ -61,7 +62,7 @@ static inlay_status emit_reduce(vulkan_build *build, const vulkan_op *op, const 
     results = kind == RED_RUNNING ? input->count / length : vulkan_output(build, op, 0)->count;
     lanes = kind == RED_RUNNING ? 1 : lanes_for(build, length, results);
     vulkan_program_start(build, &program, info->outputs[0], in);
-    /* Indexes are stored as they are: no program. */
+    /* indexes are stored directly, without a program */
     dispatch =
         is_arg ? vulkan_add_dispatch(build, shader, 20) : vulkan_add_fused_dispatch(build, op, &program, shader, 20);
     VULKAN_SET_CONSTANTS(dispatch, kind, lanes, flags | (kit_attr_int(info, "reverse", 0) != 0) << 1);
@@ -70,7 +71,7 @@ static inlay_status emit_reduce(vulkan_build *build, const vulkan_op *op, const 
     VULKAN_SET_WORDS(build, dispatch, 0, results, length);
     if (!set_walk_words(build, dispatch, 2, input, axes, false) ||
         !set_walk_words(build, dispatch, 10, input, axes, true))
-        return vulkan_decline(build, op, "its axes alternate more often than the shader knows");
+        return vulkan_decline(build, op, "reduced and kept axes alternate more than four times");
     vulkan_set_input(build, dispatch, 0, info->inputs[0]);
     return finish_sums(build, dispatch, &program, lanes, results);
 }
@@ -100,7 +101,8 @@ static bool reduce_supports(const kit_node *node, const vulkan_operator *row, ki
 {
     if (!vulkan_is_float(kit_input_dtype(node, 0)) &&
         (row->number == RED_L2 || row->number == RED_LOG_SUM || row->number == RED_LOG_SUM_EXP))
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "roots and logarithms of integers");
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float",
+                          "roots and logarithms of integers are not supported");
     return true;
 }
 
@@ -111,7 +113,7 @@ static inlay_status lower_global_pool(vulkan_build *build, const vulkan_op *op)
 
 /* ------------------------------------------------------------------ pools */
 
-/* What a window that lies in padding alone becomes: the least there is, or 0. */
+/* The result of a window that covers padding only: the lowest value of the type, or 0. */
 static double padding_alone(const vulkan_build *build, const vulkan_op *op, uint32_t kind)
 {
     const inlay_dtype dtype = vulkan_input(build, op, 0)->dtype;
@@ -131,7 +133,8 @@ inlay_status vulkan_emit_windows(vulkan_build *build, const vulkan_op *op, vulka
         build, op, program, program->arithmetic == VULKAN_INTEGER ? SHADER_windows_int : SHADER_windows, 28);
     int64_t each;
 
-    if (lanes > 0) { /* strips of lines, eight a workgroup */
+    INLAY_CHECK(window->pixels > 0);
+    if (lanes > 0) { /* strips of lines, eight per workgroup */
         const int64_t strips = (window->out[2] + lanes - 1) / lanes * window->out[0] * window->out[1];
 
         dispatch->constants[ID_LOCAL] = lanes * (strips < 8 ? (uint32_t)strips : 8);
@@ -142,7 +145,7 @@ inlay_status vulkan_emit_windows(vulkan_build *build, const vulkan_op *op, vulka
         each = (window->pixels + dispatch->constants[ID_LOCAL] - 1) / dispatch->constants[ID_LOCAL];
     }
     VULKAN_SET_CONSTANTS(dispatch, kind, with_pad, lanes);
-    vulkan_require_rounds(build, op, window->taps * (kind == POOL_LP ? 8 : 1)); /* a power is a loop, too */
+    vulkan_require_rounds(build, op, window->taps * (kind == POOL_LP ? 8 : 1)); /* pow() contains a loop, too */
     vulkan_expect_bytes(build, dispatch, 2.0 * (double)(planes * window->pixels), 4.0 * (double)window->taps);
     VULKAN_SET_WORDS(build, dispatch, 0, input->dims[1], each);
     vulkan_set_window_words(build, dispatch, 2, window);
@@ -169,7 +172,7 @@ static inlay_status lower_pool(vulkan_build *build, const vulkan_op *op)
     return vulkan_emit_windows(build, op, &program, op->row->number, &window);
 }
 
-/* x / (bias + alpha / size * squares of neighbouring channels)^beta: a pool over channels, and the rest behind it. */
+/* x / (bias + alpha / size * squares of neighbouring channels)^beta: a pool over channels with an epilogue. */
 static inlay_status lower_lrn(vulkan_build *build, const vulkan_op *op)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0);
@@ -217,9 +220,10 @@ inlay_status vulkan_emit_rows(vulkan_build *build, const vulkan_op *op, const vu
     vulkan_program program;
     vulkan_dispatch *dispatch;
 
+    INLAY_CHECK(rows->length > 0 && rows->scale_per > 0);
     for (uint32_t i = 0; i < 2; i++)
         if (scales[i] != INLAY_NONE && build->tensors[scales[i]].count != scale_count)
-            return vulkan_decline(build, op, "its scales are not those of rows, channels or groups");
+            return vulkan_decline(build, op, "its scales do not match rows, channels or groups");
     vulkan_program_start(build, &program, op->info.outputs[0], VULKAN_SINGLE);
     dispatch = vulkan_add_fused_dispatch(build, op, &program, SHADER_rows, 8);
     VULKAN_SET_CONSTANTS(dispatch, rows->kind, lanes, rows->scale != INLAY_NONE, rows->bias != INLAY_NONE,
@@ -246,12 +250,12 @@ inlay_status vulkan_emit_rows(vulkan_build *build, const vulkan_op *op, const vu
     return finish_sums(build, dispatch, &program, lanes, rows->count);
 }
 
-/* Softmax and the like, and LpNormalization: rows along one axis. */
+/* Softmax, LogSoftmax, Hardmax and LpNormalization: rows along one axis. */
 static inlay_status lower_rows(vulkan_build *build, const vulkan_op *op)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0);
     const bool is_lp = op->row->family == &vulkan_lp_norm;
-    const bool old = !is_lp && op->info.since_version < 13; /* all behind the axis is one row */
+    const bool old = !is_lp && op->info.since_version < 13; /* all dimensions from the axis on are one row */
     const uint32_t kind = !is_lp ? op->row->number : kit_attr_int(&op->info, "p", 2) == 1 ? ROW_L1 : ROW_L2;
     vulkan_rows rows;
     uint32_t axis;
@@ -283,7 +287,7 @@ static inlay_status lower_layer_norm(vulkan_build *build, const vulkan_op *op)
     return vulkan_emit_rows(build, op, &rows, op->info.inputs[0]);
 }
 
-/* Instances, and groups of channels; number: 1 = groups. */
+/* InstanceNormalization; number 1: GroupNormalization. */
 static inlay_status lower_instance_norm(vulkan_build *build, const vulkan_op *op)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0);
@@ -309,7 +313,7 @@ static bool rows_support(const kit_node *node, const vulkan_operator *row, kit_r
     (void)row;
     for (uint32_t i = 1; i < 3; i++)
         if (kit_output(node, i) != NULL && kit_output_dtype(node, i) != INLAY_FLOAT)
-            return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "means of another type than float");
+            return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "means must be floats");
     return true;
 }
 

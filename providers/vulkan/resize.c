@@ -1,11 +1,11 @@
-/* Resize and Upsample: tables of taps, an axis each, that the shader walks through. */
+/* Resize and Upsample by tables of taps, one per axis. */
 #include "region.h"
 #include "resize_rows.h"
 #include <stdlib.h>
 
-enum { MOST_AXES = 6, FIRST_TABLE = 26 };
+enum { MAX_AXES = 6, FIRST_TABLE = 26 };
 
-/* The floats of an input; NULL: not known, or of another number. */
+/* The floats of an input; NULL: not known, or another count. */
 static const float *floats_of(const vulkan_build *build, const vulkan_op *op, uint32_t input, uint32_t count)
 {
     const vulkan_tensor *tensor = vulkan_input(build, op, input);
@@ -13,8 +13,8 @@ static const float *floats_of(const vulkan_build *build, const vulkan_op *op, ui
     return tensor != NULL && tensor->dtype == INLAY_FLOAT && tensor->count == count ? tensor->data : NULL;
 }
 
-/* Upsample-9 and Resize-10 have scales at input 1; later ones roi, scales, sizes; Upsample-7 has an attribute. false:
- * what it needs is not known. */
+/* Upsample-9 and Resize-10 have scales at input 1; later versions have roi, scales and sizes; Upsample-7 has an
+ * attribute. false: a required input is not known. */
 static bool read_resize(const vulkan_build *build, const vulkan_op *op, const resize_rule *rule, resize_axis *axes)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0), *output = vulkan_output(build, op, 0);
@@ -37,7 +37,7 @@ static bool read_resize(const vulkan_build *build, const vulkan_op *op, const re
             (resize_axis){ .in = input->dims[d], .out = output->dims[d], .scale = 1, .exact = true, .roi_end = 1 };
     for (uint32_t i = 0; i < count; i++) {
         uint32_t axis = i;
-        float part[3] = { 0, 0, 1 }; /* constants need not be aligned */
+        float part[3] = { 0, 0, 1 }; /* constants may be unaligned */
 
         if (list != NULL && !vulkan_axis(list[i], input->rank, &axis))
             return false;
@@ -56,7 +56,7 @@ static bool read_resize(const vulkan_build *build, const vulkan_op *op, const re
     return true;
 }
 
-/* An axis of the result as words say it: taps 0: its elements stay where they are. */
+/* Writes the words of one axis of the result. taps 0: the axis is not resized. */
 static void set_axis_words(const vulkan_build *build, const vulkan_dispatch *dispatch, uint32_t i,
                            const int64_t words[4])
 {
@@ -64,7 +64,7 @@ static void set_axis_words(const vulkan_build *build, const vulkan_dispatch *dis
         VULKAN_SET_WORDS(build, dispatch, 2 + 6 * k + i, words[k]);
 }
 
-/* Tables of plan: taps of each axis, then their weights. */
+/* Writes the tables of plan: the taps of each axis, then their weights. */
 static inlay_status set_table_words(vulkan_build *build, const vulkan_dispatch *dispatch, const resize_rule *rule,
                                     resize_plan *plan)
 {
@@ -111,9 +111,9 @@ static inlay_status lower_resize(vulkan_build *build, const vulkan_op *op)
         words += 2.0 * (double)plan.axes[i].out * (double)plan.tables[i].taps;
         taps *= plan.tables[i].taps > 0 ? (double)plan.tables[i].taps : 1;
     }
-    if (plan.rank >= MOST_AXES || words > 1 << 24 || !resize_plan_count(&plan, &rule))
+    if (plan.rank >= MAX_AXES || words > 1 << 24 || !resize_plan_count(&plan, &rule))
         return vulkan_decline(build, op, "it resizes more than %d axes, or its filter has too many taps",
-                              MOST_AXES - 1);
+                              MAX_AXES - 1);
     vulkan_program_start(build, &program, op->info.outputs[0], VULKAN_SINGLE);
     dispatch = vulkan_add_fused_dispatch(build, op, &program, SHADER_resize, (uint32_t)words);
     VULKAN_SET_CONSTANTS(dispatch, rule.mode != RESIZE_NEAREST, plan.rank + 1);
@@ -134,7 +134,7 @@ static bool resize_supports(const kit_node *node, const vulkan_operator *row, ki
     return resize_rule_read(node->info, false, &rule, why) &&
            (rule.policy == RESIZE_STRETCH ||
             kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use keep_aspect_ratio_policy stretch",
-                       "sizes that follow from the aspect ratio"));
+                       "keep_aspect_ratio_policy other than stretch is not supported"));
 }
 
 const vulkan_family vulkan_resize = {

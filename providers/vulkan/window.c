@@ -1,4 +1,5 @@
-/* Windows of convolutions and pools: attributes, and what the shapes make of them. */
+/* Filter windows of convolutions and pools, from attributes and shapes. */
+#include "inlay/check.h"
 #include "region.h"
 
 static int64_t attr_at(const inlay_node_info *node, const char *name, uint32_t i, int64_t otherwise)
@@ -9,7 +10,7 @@ static int64_t attr_at(const inlay_node_info *node, const char *name, uint32_t i
     return list != NULL && i < count ? list[i] : otherwise;
 }
 
-/* Dimension d of the three, i of the image's. false: no window is like that. */
+/* Reads dimension d of the three, which is spatial dimension i of the image. false: the sizes are invalid. */
 static bool read_sizes(const inlay_node_info *node, const vulkan_tensor *input, const vulkan_tensor *output,
                        const vulkan_tensor *weights, uint32_t d, uint32_t i, vulkan_window *window)
 {
@@ -23,7 +24,7 @@ static bool read_sizes(const inlay_node_info *node, const vulkan_tensor *input, 
     return window->size[d] >= 1 && window->stride[d] >= 1 && window->dilation[d] >= 1;
 }
 
-/* Padding in all, where auto_pad asks for it: half of it at the front, and what is odd too where `more` says so. */
+/* Splits the padding of auto_pad into halves. `more`: an odd total gives the larger half to the front. */
 static void split_padding(vulkan_window *window, uint32_t d, int64_t total, bool more)
 {
     total = total > 0 ? total : 0;
@@ -43,6 +44,7 @@ bool vulkan_window_read(vulkan_build *build, const vulkan_op *op, const vulkan_t
     const bool has_shape = transposed && kit_attr_ints(node, "output_shape", &count) != NULL && count > 0;
     bool fits = weights == NULL || weights->rank == input->rank;
 
+    INLAY_CHECK(input->rank >= 3 && input->rank <= 5);
     *window = (vulkan_window){ { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, .is_pointwise = true };
     for (uint32_t d = first; d < 3 && fits; d++) {
         int64_t span, total;
@@ -54,7 +56,7 @@ bool vulkan_window_read(vulkan_build *build, const vulkan_op *op, const vulkan_t
                     window->out[d];
         else
             total = (window->out[d] - 1) * window->stride[d] + span - window->in[d];
-        if (same || has_shape) /* ONNX, transposed: the larger half at the front, but for SAME_UPPER */
+        if (same || has_shape) /* ONNX ConvTranspose: the larger half at the front, except for SAME_UPPER */
             split_padding(window, d, total,
                           transposed ? strcmp(pad, "SAME_UPPER") != 0 : strcmp(pad, "SAME_LOWER") == 0);
         else if (valid)
@@ -65,7 +67,7 @@ bool vulkan_window_read(vulkan_build *build, const vulkan_op *op, const vulkan_t
     window->taps = window->size[0] * window->size[1] * window->size[2];
     window->pixels = window->out[0] * window->out[1] * window->out[2];
     if (!fits)
-        (void)vulkan_decline(build, op, "its window does not fit the input");
+        (void)vulkan_decline(build, op, "its window sizes are invalid, or do not match the input");
     return fits;
 }
 

@@ -1,7 +1,7 @@
-/* Mistakes that a validation layer has to see, made on a device of the provider.
- *   planted beyond FLOATS     a dispatch writes so many floats beyond the end of its buffer; 0: none
- *   planted race BARRIERS     a copy reads what one before wrote; 0: without a barrier between them
- * 77: there is no device. */
+/* Deliberate errors that a validation layer must detect, made on a device of the provider.
+ *   planted beyond FLOATS     a dispatch writes this many floats beyond the end of its buffer
+ *   planted race BARRIERS     a copy reads the result of an earlier copy; 0: without a barrier between them
+ * Exit status 77: there is no device. */
 #include "region.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,8 +54,8 @@ static inlay_status write_beyond(struct plot *plot, uint32_t beyond, inlay_diag 
     push[PUSH_OUT] = plot->buffers[1].address;
     push[PUSH_PARAMS] = plot->buffers[0].address;
     plot->device->vk.CmdBindPipeline(plot->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-    plot->device->vk.CmdPushConstants(plot->commands, plot->device->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,
-                                      push);
+    plot->device->vk.CmdPushConstants(plot->commands, plot->device->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                      sizeof push, push);
     plot->device->vk.CmdDispatch(plot->commands, (FLOATS + beyond + FLOATS - 1) / FLOATS, 1, 1);
     INLAY_TRY(end(plot, diag));
 done:
@@ -80,7 +80,7 @@ done:
 int main(int argc, char **argv)
 {
     const gpu_options options = { .device = "auto" };
-    const uint32_t n = argc > 2 ? (uint32_t)atoi(argv[2]) : 0;
+    const uint32_t argument = argc > 2 ? (uint32_t)atoi(argv[2]) : 0;
     inlay_diag diag = INLAY_DIAG_INIT;
     struct plot plot = { .commands = VK_NULL_HANDLE };
     inlay_status status = gpu_open(&options, &plot.device, &diag);
@@ -89,8 +89,8 @@ int main(int argc, char **argv)
         (void)printf("skipped: %s\n", diag.text);
         return 77;
     }
-    status =
-        argc > 1 && strcmp(argv[1], "race") == 0 ? copy_twice(&plot, n != 0, &diag) : write_beyond(&plot, n, &diag);
+    status = argc > 1 && strcmp(argv[1], "race") == 0 ? copy_twice(&plot, argument != 0, &diag)
+                                                      : write_beyond(&plot, argument, &diag);
     if (status != INLAY_OK)
         (void)printf("%s\n", diag.text);
     if (plot.commands != VK_NULL_HANDLE)
