@@ -1,4 +1,4 @@
-/* The operators that a program has: the provider reference, and what the provider cpu has beside regions. */
+/* The operators of a bundled program: those of the provider reference, and those of the provider cpu outside of regions. */
 #include "bundled.h"
 #include "operator_settings.h"
 #include "operators/operators.h"
@@ -7,7 +7,7 @@
 
 enum { MOST_TABLES = 256 };
 
-static const kit_table *in_use[MOST_TABLES]; /* the first with a kernel for a node runs it */
+static const kit_table *in_use[MOST_TABLES]; /* the first table with a kernel for a node runs it */
 
 static uint32_t add_tables(uint32_t count, const kit_table *const *list)
 {
@@ -20,7 +20,7 @@ static inlay_provider provider;
 static inlay_status (*compile_operator)(void *state, const inlay_compile_request *request,
                                         inlay_compiled **out_compiled, inlay_diag *diag);
 
-/* In a session such an offer may have been the provider cpu's. */
+/* The plan may contain offers that the provider cpu made; their cookies have an additional flag. */
 static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                             inlay_diag *diag)
 {

@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char here; /* an address in the plugin that this is part of */
+static const char here; /* an address inside of the plugin that contains this code */
 
-/* The head of the file that this code is from. */
+/* The ELF header of the file that contains this code. */
 static bool own_head(ElfW(Ehdr) * out)
 {
     Dl_info info;
@@ -22,7 +22,7 @@ static bool own_head(ElfW(Ehdr) * out)
     return memcmp(out->e_ident, ELFMAG, SELFMAG) == 0;
 }
 
-/* An ELF file for this machine? */
+/* Whether the file is a shared ELF library for this machine. */
 static bool is_library(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -7,13 +7,13 @@ static const double PI = 3.14159265358979323846;
 
 static int64_t inner_length(int64_t n)
 {
-    int64_t m = 1;
+    int64_t length = 1;
 
     if ((n & (n - 1)) == 0)
         return n;
-    while (m < 2 * n - 1)
-        m *= 2;
-    return m;
+    while (length < 2 * n - 1)
+        length *= 2;
+    return length;
 }
 
 size_t fft_table_count(int64_t n)
@@ -31,7 +31,7 @@ size_t fft_scratch_count(const struct fft *fft)
     return fft->m == fft->n ? 1 : (size_t)(2 * fft->m);
 }
 
-/* Transform of m = 2^k numbers in place: bit-reversed order, then butterflies. */
+/* Transforms m = 2^k numbers in place: bit reversal, then butterflies. */
 static void radix2(const struct fft *fft, double *input)
 {
     int64_t m = fft->m;

@@ -7,7 +7,7 @@
 
 #define SONAME "libpcre2-8.so.0"
 
-/* Steps are counted anew at each place where a match may begin. */
+/* The step limit applies anew to each starting position of a match. */
 enum { MAX_STEPS = 10000000, MAX_HEAP_KIB = 1024 * 1024 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

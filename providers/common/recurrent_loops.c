@@ -1,4 +1,4 @@
-/* Functions of gates, see recurrent_loops.h. */
+/* Gate functions, see recurrent_loops.h. */
 #include "recurrent_loops.h"
 #include "simd/vec.h"
 #include "simd/vecmath.h"

@@ -1,4 +1,4 @@
-/* Loops of Resize over elements, for the types that models spend time in; see resize_loops.h. */
+/* Loops of Resize over elements, for the common element types; see resize_loops.h. */
 #include "resize_loops.h"
 #include "simd/vec.h"
 #include "simd/convert.h"
@@ -73,7 +73,7 @@ TABLE(bf16, NULL)
 #define SUFFIX u8
 #define T uint8_t
 #define LOAD(x) ((float)(x))
-#define STORE(v) CUT(uint8_t, v, 0.0f, 255.0f)
+#define STORE(v) CLAMP_CAST(uint8_t, v, 0.0f, 255.0f)
 #define ACC float
 #include "resize_loops.inc"
 TABLE(u8, NULL)
@@ -86,7 +86,7 @@ TABLE(u8, NULL)
 #define SUFFIX i8
 #define T int8_t
 #define LOAD(x) ((float)(x))
-#define STORE(v) CUT(int8_t, v, -128.0f, 127.0f)
+#define STORE(v) CLAMP_CAST(int8_t, v, -128.0f, 127.0f)
 #define ACC float
 #include "resize_loops.inc"
 TABLE(i8, NULL)

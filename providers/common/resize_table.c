@@ -71,8 +71,9 @@ bool resize_rule_read(const inlay_node_info *node, bool strings, resize_rule *ou
     return true;
 }
 
-/* x in elements of the input. Which pixel is nearest may hang on the last bit of a scale, itself a float: it is divided
- * by as one there, as in ONNX's definition and ONNX Runtime, while floats tell a half apart. */
+/* Scales x to elements of the input. The nearest pixel may depend on the last bit of a scale, which is a float. The
+ * division is therefore done in float, as in ONNX's definition and ONNX Runtime, as long as floats can represent
+ * halves. */
 static double resize_shrunk(const resize_rule *rule, const resize_axis *axis, double x)
 {
     if (axis->exact)
@@ -80,11 +81,11 @@ static double resize_shrunk(const resize_rule *rule, const resize_axis *axis, do
     return rule->mode == RESIZE_NEAREST && x < 0x1p22 ? (double)((float)x / (float)axis->scale) : x / axis->scale;
 }
 
-/* The place in the input that output element x samples; *out_outside when it is beyond tf_crop_and_resize's input. */
+/* The input coordinate that output element x samples. *out_outside: it is outside of tf_crop_and_resize's input. */
 static double resize_coordinate(const resize_rule *rule, const resize_axis *axis, int64_t x, bool *out_outside)
 {
     double in = (double)axis->in,
-           width = axis->exact ? (double)axis->out : axis->scale * in; /* not rounded: as ONNX's cases expect */
+           width = axis->exact ? (double)axis->out : axis->scale * in; /* not rounded, as ONNX's test cases expect */
     double at;
 
     *out_outside = false;
@@ -132,13 +133,13 @@ static double resize_round(const resize_rule *rule, const resize_axis *axis, dou
     }
 }
 
-/* The shrink that antialiasing stretches the filter by. */
+/* The scale by which antialiasing widens the filter. */
 static double resize_stretch(const resize_rule *rule, const resize_axis *axis)
 {
     return rule->antialias && axis->scale < 1 ? axis->scale : 1;
 }
 
-/* Taps to the left of, and at, the element left of the place that is sampled; there are as many to the right. */
+/* Taps to the left of the sampled coordinate; there are as many to the right. */
 static int64_t resize_reach(const resize_rule *rule, const resize_axis *axis)
 {
     double radius = rule->mode == RESIZE_LINEAR ? 1 : 2;
@@ -152,7 +153,7 @@ int64_t resize_taps(const resize_rule *rule, const resize_axis *axis)
     return rule->mode == RESIZE_NEAREST ? 1 : 2 * resize_reach(rule, axis);
 }
 
-/* The filter at distance d from its middle. */
+/* The filter at distance d from its centre. */
 static double resize_filter(const resize_rule *rule, double d)
 {
     double a = rule->cubic_a;

@@ -1,9 +1,9 @@
 #include "spans.h"
 #include <stdbool.h>
 
-static bool is_before(const struct span *x, const struct span *span)
+static bool is_before(const struct span *first, const struct span *second)
 {
-    return x->bytes != span->bytes ? x->bytes > span->bytes : x->id < span->id;
+    return first->bytes != second->bytes ? first->bytes > second->bytes : first->id < second->id;
 }
 
 /* The largest first. Not by qsort(), which allocates: instances for new shapes are made between runs of others. */

@@ -95,7 +95,7 @@ static bool index_supports(const kit_node *node, const vulkan_operator *row, kit
            vulkan_has_types(node, 1, KIT_BIT(INT32) | KIT_BIT(INT64), why);
 }
 
-/* ------------------------------------------------------------------ made of positions */
+/* ------------------------------------------------------------------ generated from positions */
 
 static void generate_range(const vulkan_build *build, const vulkan_op *op, vulkan_program *program)
 {

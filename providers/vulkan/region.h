@@ -488,8 +488,8 @@ typedef struct vulkan_fused_attention {
     uint32_t empty_row; /* EMPTY_ROW_*: result of rows whose keys are all masked */
     uint32_t result;
 } vulkan_fused_attention;
-/* Fuses the Softmax and the MatMul that are the only readers of a multiplication's result. true: they are lowered,
- * whatever build->status is. */
+/* Fuses the Softmax and the MatMul that are the only readers of a multiplication's result. true: they are lowered;
+ * build->status may be an error. */
 bool vulkan_fuse_attention(vulkan_build *build, const vulkan_op *op, const vulkan_product *product,
                            vulkan_program *program);
 

@@ -1,4 +1,4 @@
-/* depthwise.c - convolution whose groups have one input channel: a window slides over each staged channel. */
+/* depthwise.c - convolution with one input channel per group: a window slides over each staged channel. */
 #include "conv.h"
 #include "conv/conv_loops.h"
 #include "simd/convert.h"
@@ -9,7 +9,7 @@ typedef struct depthwise_task {
     const void *weights;
 } depthwise_task;
 
-/* The weights of a filter in the type that is computed in, and its bias. */
+/* Converts the weights of a filter to the type of the sums; returns its bias. */
 static double load_filter(const depthwise_task *task, int64_t filter, void *weights)
 {
     const conv_plan *plan = task->run->plan;
@@ -21,7 +21,7 @@ static double load_filter(const depthwise_task *task, int64_t filter, void *weig
     return task->run->bias != NULL ? convert_get_f64(task->run->bias_dtype, task->run->bias, filter) : 0;
 }
 
-/* One output row. Half precision passes through a buffer of a block of outputs. */
+/* Computes one output row. Half precision goes through a buffer of 128 outputs. */
 static void run_row(const depthwise_task *task, const char *x, const void *weights, double bias, int64_t first)
 {
     const conv_plan *plan = task->run->plan;
@@ -84,5 +84,5 @@ inlay_status conv_execute_depthwise(conv_run *run, const void *weights)
                         run_channels, &task);
 }
 
-/* Programs of `inlay bundle` leave these out. */
+/* Programs of `inlay bundle` may omit it. */
 OPTIONAL_IF_CALLED(conv_execute_depthwise);

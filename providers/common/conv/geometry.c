@@ -1,4 +1,4 @@
-/* geometry.c - attributes and window arithmetic of the convolutions (ONNX Conv-1, 11, 22). */
+/* geometry.c - attributes and window geometry of the convolutions (ONNX Conv-1, 11, 22). */
 #include "args.h"
 #include "conv.h"
 
@@ -36,7 +36,7 @@ bool conv_supports(const kit_node *node, kit_refusal *why)
     return true;
 }
 
-/* Padding before, and outputs, along one dim. */
+/* Computes the padding before the first element, and the outputs, along one dim. */
 static inlay_status resolve_dim(const conv_attrs *attrs, uint32_t spatial, uint32_t d, int64_t in, int64_t kernel,
                                 int64_t stride, int64_t dilation, int64_t *out_begin, int64_t *out_count,
                                 inlay_diag *diag)

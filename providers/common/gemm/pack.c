@@ -1,4 +1,4 @@
-/* pack.c - packs strided matrices of any type that the microkernels take. */
+/* pack.c - packs strided matrices of all types that the microkernels support. */
 #include "simd/convert.h"
 #include "gemm.h"
 
