@@ -1,4 +1,5 @@
 /* The operators of a bundled program: those of the provider reference, and those of the provider cpu outside of regions. */
+#include "inlay/check.h"
 #include "bundled.h"
 #include "operator_settings.h"
 #include "operators/operators.h"
@@ -13,6 +14,7 @@ static uint32_t add_tables(uint32_t count, const kit_table *const *list)
 {
     for (; *list != NULL && count < MOST_TABLES; list++)
         in_use[count++] = *list;
+    INLAY_CHECK(*list == NULL);
     return count;
 }
 
@@ -28,6 +30,7 @@ static inlay_status compile(void *state, const inlay_compile_request *request, i
     const uint64_t cookie = request->offer_count > 0 ? request->cookies[0] & ~CPU_COOKIE_OPERATOR : 0;
 
     own.cookies = &cookie;
+    INLAY_CHECK(compile_operator != NULL);
     return compile_operator(state, &own, out_compiled, diag);
 }
 

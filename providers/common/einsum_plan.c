@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The labels of a term with its ellipsis expanded; e is the rank of that ellipsis, most that of the longest one.
+/* The labels of a term with its ellipsis expanded; `ellipsis_rank` is the rank of that
+ * ellipsis, `longest` that of the longest one.
  * Shorter ones get the trailing labels. Returns their number, at most INLAY_MAX_RANK. */
 static uint32_t expand_labels(const struct term *term, uint32_t ellipsis_rank, uint32_t longest, uint8_t *out)
 {

@@ -1,4 +1,5 @@
 /* fft.c - see fft.h. */
+#include "inlay/check.h"
 #include "fft.h"
 #include <math.h>
 #include <string.h>
@@ -67,6 +68,7 @@ static void radix2(const struct fft *fft, double *input)
 
 void fft_init(struct fft *fft, int64_t n, double *tables)
 {
+    INLAY_CHECK(n >= 1 && tables != NULL);
     *fft = (struct fft){ .n = n, .m = inner_length(n), .turns = tables };
     for (int64_t k = 0; k < fft->m / 2 || k == 0; k++) {
         fft->turns[2 * k] = cos(2 * PI * (double)k / (double)fft->m);
@@ -129,6 +131,7 @@ static void bluestein(const struct fft *fft, double *input, double *weights)
 
 void fft_run(const struct fft *fft, bool inverse, double *data, double *scratch)
 {
+    INLAY_CHECK(fft->m == fft->n || scratch != NULL);
     if (inverse)
         conjugate(data, fft->n, 1);
     if (fft->m == fft->n)

@@ -1,4 +1,5 @@
 /* MatMul: ONNX 1, 9, 13. Also the shapes of its quantized variants, see matmul.h. */
+#include "inlay/check.h"
 #include "args.h"
 #include "matmul.h"
 #include "product_cost.h"
@@ -84,6 +85,7 @@ inlay_status matmul_plan_create(kit_plan *shapes, uint32_t a_input, uint32_t b_i
     for (uint32_t i = 0; i < rank; i++)
         if (__builtin_mul_overflow(batch, dims[i], &batch))
             return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the product has more batches than can be counted");
+    INLAY_CHECK(rank <= INLAY_MAX_RANK);
     collapse = collapse && b_dims.matrices == 1 && a_dims.matrices == batch;
     if (batch > INT32_MAX ||
         (plan = kit_plan_new(shapes, sizeof *plan + (size_t)(collapse ? 0 : 2 * batch) * sizeof(int64_t))) == NULL)

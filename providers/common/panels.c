@@ -1,4 +1,5 @@
 /* panels.c - packs weights for multiplications of few rows, see panels.h. */
+#include "inlay/check.h"
 #include "panels.h"
 #include "simd/convert.h"
 #include "simd/cpu.h"
@@ -14,6 +15,7 @@ bool panels_describe(struct panels *panels)
     int64_t lanes = lanes_of(panels), each = panels->columns / lanes + (panels->columns % lanes != 0);
     uint64_t bytes;
 
+    INLAY_CHECK(panels->gates >= 1 && panels->gates <= PANEL_MAX_BLOCKS && panels->depth >= 0 && panels->columns >= 0);
     panels->width = panels->gates * (PANEL_MAX_BLOCKS / panels->gates);
     if (__builtin_mul_overflow(each, (int64_t)panels->gates, &panels->blocks) ||
         __builtin_mul_overflow(panels->blocks, lanes, &panels->stored) ||
@@ -35,6 +37,7 @@ static void convert(bool wide, const panels_source *from, int64_t at, int64_t co
     const char *data = from->data;
     double aligned[AT_ONCE];
 
+    INLAY_CHECK(count <= AT_ONCE);
     if ((uintptr_t)data % bytes != 0) {
         memcpy(aligned, data + (size_t)at * bytes, (size_t)count * bytes);
         data = (const char *)aligned;

@@ -1,3 +1,4 @@
+#include "inlay/check.h"
 #include "pcre.h"
 #include "simd/at_fork.h"
 #include <dlfcn.h>
@@ -76,6 +77,7 @@ inlay_status pcre_failed(int code, inlay_diag *diag)
 {
     PCRE2_UCHAR why[120] = "";
 
+    INLAY_CHECK(code < 0 && code != PCRE2_ERROR_NOMATCH);
     switch (code) {
     case PCRE2_ERROR_NOMEMORY:
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to match a pattern");

@@ -3,6 +3,7 @@
  * The constants here and in the engines were measured on one core of a Zen 5 (AMD EPYC with AVX-512, 1 MB of L2 per core,
  * 32 MB of L3), alternating kernels of both engines. Elsewhere the machine profile scales them; the choice of a provider
  * depends on their ratio. */
+#include "inlay/check.h"
 #include "product_cost.h"
 #include "weights.h"
 
@@ -23,6 +24,7 @@ void product_cost_set(const kit_node *node, const kit_plan *shapes, uint32_t typ
     const gemm_kernel *kernel = type < GEMM_TYPE_COUNT ? gemm_kernel_for(node, type) : NULL;
     double ns = more, weights = 0;
 
+    INLAY_CHECK(count == 0 || sizes != NULL);
     cost->flops = 0;
     for (uint32_t i = 0; i < count; i++) {
         const product_size *size = &sizes[i];

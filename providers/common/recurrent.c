@@ -1,5 +1,6 @@
 /* LSTM: ONNX 1, 7, 14, 22. GRU: ONNX 1, 3, 7, 14, 22. RNN: ONNX 1, 7, 14, 22. float16 and bfloat16 are computed in
  * float. recurrent.h describes how a layer runs. */
+#include "inlay/check.h"
 #include "recurrent.h"
 #include "args.h"
 #include <stdlib.h>
@@ -58,7 +59,7 @@ static inlay_status find_activation(inlay_str name, uint32_t *out, inlay_diag *d
                       (int)(name.bytes < 64 ? name.bytes : 64), name.data);
 }
 
-/* The next parameter of an activation: functions that reserve one consume the list in their order, as the operator's
+/* The next parameter of an activation: functions that take one consume the list in their order, as the operator's
  * documentation says and ONNX Runtime does. */
 static double parameter(const inlay_attr_info *list, bool takes, uint32_t *next, double otherwise)
 {
@@ -177,6 +178,7 @@ void recurrent_pack_matrix(const recurrent_state *state, const recurrent_layout 
     const struct panels *panels = input == IN_W ? &layout->panels : &layout->r;
     panels_source from = { .dtype = tensor->dtype, .line_stride = depth, .k_stride = 1 };
 
+    INLAY_CHECK(input == IN_W || input == IN_R);
     from.data = (const char *)tensor->data + kit_bytes(tensor->dtype, d * state->gates * hidden * depth);
     panels_pack(panels, &from, 0, panels->count, to);
     if (input != IN_R || state->cell != CELL_GRU || state->linear_before_reset)
@@ -415,8 +417,7 @@ static void partition_work(const recurrent_state *state, recurrent_plan *plan, u
     const double whole = unit_ns(state, plan, plan->batch) * (double)plan->directions;
     int64_t most = threads / (plan->directions > 0 ? plan->directions : 1);
 
-    plan->weights.panels.lone = plan->weights.r.lone = plan->weights.candidate.lone =
-        plan->batch == 1;
+    plan->weights.panels.lone = plan->weights.r.lone = plan->weights.candidate.lone = plan->batch == 1;
     plan->calling_thread_only = true;
     plan->units = 1;
     plan->rows = plan->batch;

@@ -1,4 +1,5 @@
 /* recurrent_run.c - runs a recurrent layer, see recurrent.h. */
+#include "inlay/check.h"
 #include "simd/convert.h"
 #include "recurrent_loops.h"
 #include <math.h>
@@ -138,6 +139,7 @@ static void open_unit(struct unit *unit, const recurrent_call *call, int64_t ind
 
     *unit = (struct unit){ .call = call, .d = index / plan->units, .first = index % plan->units * plan->rows };
     unit->rows = plan->batch - unit->first < plan->rows ? plan->batch - unit->first : plan->rows;
+    INLAY_CHECK(unit->d < plan->directions && unit->rows > 0);
     unit->weights = &call->weights[unit->d];
     unit->activation = call->state->activation + unit->d * call->state->functions;
     unit->backward = call->state->direction == 1 || unit->d == 1;
@@ -210,6 +212,7 @@ static int64_t gather(struct unit *unit, int64_t step, int64_t *out_rows)
         }
     }
     unit->projected = 0;
+    INLAY_CHECK(n <= plan->chunk_rows);
     *out_rows = n;
     return step;
 }
@@ -285,6 +288,7 @@ static void end_step(struct unit *unit, int64_t step)
                   y_at(call->plan, call->state->layout != 0, time_of(unit, sample, step), unit->d, sample),
                   call->plan->hidden, unit->new_rows[a]);
     }
+    INLAY_CHECK(unit->active <= unit->rows && unit->projected + unit->active <= call->plan->chunk_rows);
     unit->projected += unit->active;
 }
 
@@ -446,6 +450,7 @@ inlay_status recurrent_run(const kit_call *call)
                        kit_has_input(call, IN_B) ? &call->in[IN_B] : &none, run.has_peepholes ? &call->in[IN_P] : &none,
                        d, &run.weights[d]);
     }
+    INLAY_CHECK(plan->directions <= 2 && !(plan->shared && plan->calling_thread_only));
     if (plan->shared)
         return run_shared(&run);
     if (plan->calling_thread_only)

@@ -1,4 +1,5 @@
 /* resize_rows.c - the loops of Resize over rows, for each element type. */
+#include "inlay/check.h"
 #include "resize_loops.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -15,6 +16,7 @@ static uint32_t resize_evict(resize_cache *cache, uint32_t used)
 {
     uint32_t slot = cache->next;
 
+    INLAY_CHECK(slot < RESIZE_SLOTS && used != (1u << RESIZE_SLOTS) - 1);
     while ((used >> slot & 1) != 0)
         slot = (slot + 1) % RESIZE_SLOTS;
     cache->next = (slot + 1) % RESIZE_SLOTS;
@@ -191,6 +193,7 @@ void resize_copy_rows(const resize_plan *plan, uint32_t elem, const void *input,
     int64_t out = plan->axes[plan->rank - 1].out, before = -1;
     size_t chunk = (size_t)plan->inner * elem;
 
+    INLAY_CHECK(plan->rank > 0 && begin >= 0);
     for (int64_t r = begin; r < end; r++) {
         char *to = (char *)output + r * out * (int64_t)chunk;
         const char *from;

@@ -1,3 +1,4 @@
+#include "inlay/check.h"
 #include "spans.h"
 #include <stdbool.h>
 
@@ -42,6 +43,7 @@ uint64_t spans_place(struct span *list, uint32_t count, uint64_t alignment)
 {
     uint64_t all = 0;
 
+    INLAY_CHECK(alignment > 0 && (alignment & (alignment - 1)) == 0);
     for (uint32_t i = 0; i < count; i++)
         list[i].bytes = (list[i].bytes + alignment - 1) & ~(alignment - 1);
     sort(list, count);
@@ -49,10 +51,12 @@ uint64_t spans_place(struct span *list, uint32_t count, uint64_t alignment)
         struct span span = list[k];
         uint32_t at = k;
 
+        INLAY_CHECK(span.first <= span.last);
         span.offset = lowest_gap(list, k, &span);
         for (; at > 0 && list[at - 1].offset > span.offset; at--)
             list[at] = list[at - 1];
         list[at] = span;
+        INLAY_CHECK(span.offset % alignment == 0);
         if (span.offset + span.bytes > all)
             all = span.offset + span.bytes;
     }

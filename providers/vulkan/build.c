@@ -179,7 +179,6 @@ uint32_t vulkan_add_temporary(vulkan_build *build, inlay_dtype dtype, uint32_t r
     vulkan_tensor *tensor = &build->tensors[value];
 
     INLAY_CHECK(rank <= VULKAN_RANK && build->temporaries <= VULKAN_MAX_TEMPORARIES * build->compiled->op_count);
-
     *tensor = (vulkan_tensor){ .rank = rank, .dtype = dtype, .known = true };
     memcpy(tensor->dims, dims, rank * sizeof *dims);
     tensor->count = vulkan_dims_product(tensor, 0, rank);
@@ -331,7 +330,6 @@ inlay_status vulkan_grid(vulkan_build *build, vulkan_dispatch *dispatch, int64_t
     const uint32_t local = dispatch->constants[ID_LOCAL];
 
     INLAY_CHECK(local > 0 && items >= 0);
-
     return vulkan_grid_groups(build, dispatch, ((uint64_t)items + local - 1) / local);
 }
 

@@ -7,7 +7,6 @@ void vulkan_program_start(const vulkan_build *build, vulkan_program *program, ui
     const vulkan_tensor *tensor = &build->tensors[result];
 
     INLAY_CHECK(tensor->rank <= VULKAN_RANK);
-
     *program = (vulkan_program){ .arithmetic = in, .rank = tensor->rank, .result = result };
     memcpy(program->dims, tensor->dims, sizeof program->dims);
 }

@@ -1,4 +1,5 @@
 /* depthwise.c - convolution with one input channel per group: a window slides over each staged channel. */
+#include "inlay/check.h"
 #include "conv.h"
 #include "conv/conv_loops.h"
 #include "simd/convert.h"
@@ -80,6 +81,7 @@ inlay_status conv_execute_depthwise(conv_run *run, const void *weights)
     const conv_geometry *geometry = &run->plan->geometry;
     int64_t work = geometry->positions * geometry->taps + run->plan->stage.channel;
 
+    INLAY_CHECK(run->plan->depthwise && geometry->channels == geometry->group);
     return kit_parallel(run->call, geometry->images * geometry->channels, 65536 / (work > 0 ? work : 1) + 1,
                         run_channels, &task);
 }

@@ -1,4 +1,5 @@
 /* geometry.c - attributes and window geometry of the convolutions (ONNX Conv-1, 11, 22). */
+#include "inlay/check.h"
 #include "args.h"
 #include "conv.h"
 
@@ -101,6 +102,7 @@ inlay_status conv_resolve(const conv_attrs *attrs, const kit_tensor *input, cons
                           "the input has rank %u and the weights %u; a convolution takes two of rank 3 to 5",
                           input->rank, weights->rank);
     INLAY_TRY(check_counts(attrs, spatial, diag));
+    INLAY_CHECK(attrs->group > 0);
     *geometry = (conv_geometry){ .images = input->dims[0],
                                  .group = attrs->group,
                                  .channels = input->dims[1],

@@ -1,4 +1,5 @@
 /* product.c - convolution as a matrix multiplication over a staged input. */
+#include "inlay/check.h"
 #include "args.h"
 #include "conv.h"
 #include "conv/conv_loops.h"
@@ -143,6 +144,7 @@ inlay_status conv_plan_create(const conv_geometry *geometry, const gemm_kernel *
     plan = malloc(bytes);
     if (plan == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a convolution");
+    INLAY_CHECK(kernel != NULL && geometry->group > 0 && geometry->channels % geometry->group == 0);
     *plan = start;
     plan->offset = (int64_t *)(void *)(plan + 1);
     plan->which = plan->offset + k;
@@ -241,6 +243,7 @@ inlay_status conv_execute(conv_run *run)
     gemm_half_output half;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(!plan->depthwise && (plan->chunk > 0 || geometry->images == 0));
     task.stage.zero = run->zero;
     if (run->bias != NULL && job->init == NULL) {
         job->init = fill_bias;

@@ -1,5 +1,6 @@
 /* blocks.c - the gemm engine of the providers reference and cpu: chooses the microkernel, divides tiles into
  * cache-sized blocks, and runs them. */
+#include "inlay/check.h"
 #include "simd/instances.h"
 #include "gemm/set.h"
 #include "product_cost.h"
@@ -56,6 +57,7 @@ void gemm_blocks_plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m
     int64_t mr = kernel->mr, nr = kernel->nr, depth = gemm_depth(kernel, job->k), line = depth * kernel->in_bytes;
     int64_t tile_m = TILE_A_BYTES / line / mr * mr, tile_n = TILE_B_BYTES / line / nr * nr;
 
+    INLAY_CHECK(depth > 0 && mr <= GEMM_MAX_MR && nr <= GEMM_MAX_NR);
     /* Prepacked A: a taller tile has no disadvantage, and fewer tiles pack the same columns. */
     if (job->a.packed != NULL)
         tile_m *= 4;
@@ -147,6 +149,7 @@ static void multiply_panel(const gemm_job *job, const k_block *block, const gemm
             b_stride = block->b_plain_stride;
         }
     }
+    INLAY_CHECK(rows > 0 && cols > 0 && chain > 0);
     for (int64_t k = 0; k < block->packed_depth; k += chain) /* usually once */
         kernel->tile[3 * (rows - 1) + (cols - 1) / kernel->lanes](
             gemm_min(chain, block->packed_depth - k), a + k * kernel->mr * kernel->in_bytes,
@@ -186,6 +189,7 @@ void gemm_blocks_multiply(const gemm_job *job, const gemm_tile *tile, void *work
     char *a_room = workspace;
     char *b_room = a_room + (job->a.packed == NULL ? gemm_align((uint64_t)(job->tile_m * line)) : 0);
 
+    INLAY_CHECK(tile->i0 % kernel->mr == 0 && tile->j0 % kernel->nr == 0);
     for (int64_t k0 = 0; k0 < job->k; k0 += depth) {
         int64_t k1 = gemm_min(k0 + depth, job->k), rounded = gemm_round_up(k1 - k0, kernel->k_step);
         k_block block = { .a = a_room, .b = b_room, .packed_depth = rounded, .add = k0 > 0 || job->init != NULL };

@@ -1,5 +1,6 @@
 /* constant.c - packs constant matrices. They are read in file order in pieces that fit into the second-level cache,
  * and pages that were read are released, so original and packed data are never both resident in full. */
+#include "inlay/check.h"
 #include "gemm.h"
 #include <stdlib.h>
 
@@ -134,6 +135,7 @@ inlay_status gemm_pack_constant(const kit_node *node, uint32_t input, const gemm
         __builtin_mul_overflow(each, (uint64_t)matrices, &all) || all > INT64_MAX / 2)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for packed weights, %lld x %lld x %lld",
                           (long long)matrices, (long long)lines, (long long)k);
+    INLAY_CHECK(lines > 0 && k > 0 && operand->pack != NULL);
     operand->data = kit_constant_unaligned(node, input);
     INLAY_TRY(kit_pack_take(node, key, operand->scale == 0 && info->content_hash != 0 ? sizeof key : 0, all + SLACK,
                             out_pack, diag));
