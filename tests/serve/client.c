@@ -15,7 +15,7 @@
 #include "cmocka_all.h"
 
 extern char **environ;
-enum { MAX_FLAGS = 24, PATIENCE_MS = 60000 }; /* sanitizers, on a busy machine */
+enum { MAX_FLAGS = 24, PATIENCE_MS = 60000 }; /* enough for sanitizers on a busy machine */
 
 static void nap(void)
 {
@@ -57,7 +57,7 @@ void serving_file(const struct serving *serving, const char *name, const char *t
     (void)close(fd);
 }
 
-/* The first bytes of the log, or the last. */
+/* Reads the start of the log, or its end. */
 static void read_log(const struct serving *serving, bool end, char *text, size_t bytes)
 {
     char path[128];
@@ -187,7 +187,7 @@ void serving_start(struct serving *serving, const char *const *flags)
 
     serving_spawn(serving, flags);
     serving_await(serving, "ready, models", text, sizeof text);
-    at = strstr(text, "://127.0.0.1:"); /* http or https; gRPC comes later */
+    at = strstr(text, "://127.0.0.1:"); /* http or https; gRPC is logged later */
     assert_non_null(at);
     serving->port = (int)strtol(at + strlen("://127.0.0.1:"), NULL, 10);
 }
@@ -329,7 +329,7 @@ void client_send(int fd, const void *data, size_t bytes)
         ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL);
 
         if (n <= 0)
-            return; /* the server has had enough; its answer tells */
+            return; /* the server has closed its side; the answer shows why */
         at += n;
         bytes -= (size_t)n;
     }

@@ -1,9 +1,9 @@
 #!/bin/bash
-# The array job of samples/deploy, given to a Slurm of its own on this machine: cancelled in the middle, submitted again,
-# and put back into the queue; what was done is not done again, and nothing is left half.
+# The array job of samples/deploy on a private Slurm cluster on this machine: cancelled while running, submitted again,
+# and requeued. Finished lines are not repeated, and no partial results remain.
 #   slurm.sh INLAY WRITE_MODELS SLURM_ARRAY_SH
 #
-# Controller, node and munge run as whoever runs this, in a folder of their own. Exit code 77: Slurm or munge is not
+# Controller, node and munge run as the current user in a temporary folder. Exit code 77: Slurm or munge is not
 # installed.
 set -euo pipefail
 # shellcheck source=tests/serve/common.sh

@@ -1,4 +1,4 @@
-/* kernel_case.h - one kernel of a table run on one node, without host or plugin: for tests and benches.
+/* kernel_case.h - runs one kernel of a table on one node, without host or plugin, for tests and benchmarks.
  *
  *     kernel_case c = { .op_type = "Conv", .since_version = 11 };
  *     kernel_case_input(&c, INLAY_FLOAT, 4, dims, data, false);
@@ -8,7 +8,7 @@
  *     status = kernel_case_run(&c);
  *     kernel_case_deinit(&c);
  *
- * Everything that is passed in stays the caller's and must live as long as the case. */
+ * The caller owns everything that is passed in; it must outlive the case. */
 #ifndef KERNEL_CASE_H
 #define KERNEL_CASE_H
 #include "guard.h"
@@ -19,8 +19,8 @@ enum { KERNEL_CASE_VALUES = 16, KERNEL_CASE_ATTRS = 16 };
 typedef struct kernel_case {
     const char *op_type;
     uint32_t since_version;
-    const void *provider; /* what kit_node.provider is to be; may be NULL */
-    uint32_t threads;     /* that the kernel is to plan for, 0 = 1; loops run range after range, the last one first */
+    const void *provider; /* kit_node.provider; may be NULL */
+    uint32_t threads; /* thread count for planning, 0 = 1; loops run their ranges sequentially, the last one first */
     uint32_t in_count, out_count, attr_count;
     inlay_value_info values[2 * KERNEL_CASE_VALUES]; /* inputs, then outputs from KERNEL_CASE_VALUES on */
     inlay_dim dims[2 * KERNEL_CASE_VALUES][8];
@@ -35,7 +35,7 @@ typedef struct kernel_case {
     const kit_kernel *kernel;
     void *state;
     kit_plan plan;
-    struct guard workspace; /* ends at a forbidden page */
+    struct guard workspace; /* ends at an inaccessible page */
     inlay_diag diag;
 } kernel_case;
 
@@ -63,7 +63,7 @@ static inline void kernel_case_value(kernel_case *c, uint32_t at, inlay_dtype dt
     c->indexes[at] = dtype == INLAY_UNDEFINED ? INLAY_NONE : at;
 }
 
-/* data must be 64-byte aligned when constant. dtype INLAY_UNDEFINED: omitted. */
+/* Adds an input. Constant data must be 64-byte aligned. dtype INLAY_UNDEFINED: omitted. */
 static inline void kernel_case_input(kernel_case *c, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                      const void *data, bool constant)
 {
@@ -121,7 +121,7 @@ static inline inlay_status kernel_case_loop(void *ctx, inlay_run *run, int64_t c
     return status;
 }
 
-/* prepare and shape of the table's kernel for the operator; a refusal is INLAY_UNSUPPORTED. */
+/* Calls prepare and shape of the table's kernel for the operator; a refusal is INLAY_UNSUPPORTED. */
 static inline inlay_status kernel_case_prepare(kernel_case *c, const kit_table *table)
 {
     kit_node node = { .host = &c->host,

@@ -1,4 +1,4 @@
-/* onnx_bytes.h - small ONNX files made in memory: the wire format of protocol buffers, no more than the tests need.
+/* onnx_bytes.h - writes small ONNX files to memory: the subset of the protobuf wire format that the tests need.
  *
  *     onnx_bytes graph = { 0 }, file = { 0 };
  *     onnx_node(&graph, "Relu", "", "x", "y");
@@ -14,7 +14,7 @@
 typedef struct onnx_bytes {
     unsigned char data[16384];
     size_t count;
-    int overflow; /* checked by onnx_file's caller: nothing is written past the end */
+    int overflow; /* for the caller of onnx_file(); nothing is written past the end */
 } onnx_bytes;
 
 static inline void onnx_put(onnx_bytes *b, const void *data, size_t bytes)
@@ -68,7 +68,7 @@ static inline void onnx_names(onnx_bytes *node, uint32_t field, const char *list
         list += n + (list[n] == ',');
     }
 }
-/* A node whose one attribute, if attr is not NULL, is an integer. Names of inputs and outputs are separated by commas;
+/* Adds a node with one integer attribute unless attr is NULL. Names of inputs and outputs are separated by commas;
  * the node is named after its first output. */
 static inline void onnx_node_int(onnx_bytes *bytes, const char *op_type, const char *domain, const char *inputs,
                                  const char *outputs, const char *attr, int64_t value)
@@ -93,7 +93,7 @@ static inline void onnx_node(onnx_bytes *bytes, const char *op_type, const char 
 {
     onnx_node_int(bytes, op_type, domain, inputs, outputs, NULL, 0);
 }
-/* dims[i] < 0 is the symbol "n". */
+/* dims[i] < 0: the symbol "n". */
 static inline void onnx_value(onnx_bytes *bytes, uint32_t field, const char *name, inlay_dtype dtype, uint32_t rank,
                               const int64_t *dims)
 {
@@ -125,7 +125,7 @@ static inline void onnx_output(onnx_bytes *bytes, const char *name, inlay_dtype 
 {
     onnx_value(bytes, 12, name, dtype, rank, dims);
 }
-/* A TensorProto. data of INLAY_STRING is an array of inlay_str. */
+/* A TensorProto. The data of INLAY_STRING is an array of inlay_str. */
 static inline void onnx_tensor(onnx_bytes *tensor, const char *name, inlay_dtype dtype, uint32_t rank,
                                const int64_t *dims, const void *data, size_t bytes)
 {
@@ -146,7 +146,7 @@ static inline void onnx_constant(onnx_bytes *g, const char *name, inlay_dtype dt
     onnx_tensor(&tensor, name, dtype, rank, dims, data, bytes);
     onnx_message(g, 5, &tensor);
 }
-/* domain NULL, or a second opset import at version 1. Returns 0 when everything fitted. */
+/* domain: a second opset import at version 1, or NULL. Returns 0 if everything fitted. */
 static inline int onnx_file(onnx_bytes *file, onnx_bytes *bytes, int64_t opset, const char *domain)
 {
     onnx_bytes import = { .count = 0 };

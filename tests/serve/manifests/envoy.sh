@@ -1,5 +1,5 @@
 #!/bin/bash
-# samples/deploy/envoy.yaml against Envoy's own description of its settings, which comes with @grpc/grpc-js-xds.
+# Checks samples/deploy/envoy.yaml against Envoy's protobuf definitions, which are part of @grpc/grpc-js-xds.
 #   envoy.sh DEPLOY_DIR PACKAGES
 #
 # npm fetches that into the folder PACKAGES once, which is kept. Exit code 77: no Node.js, npm or python3-yaml, or nothing
