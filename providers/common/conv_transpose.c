@@ -260,23 +260,24 @@ done:
 
 /* Adds the columns of one output channel, [taps, in_positions], to its plane. */
 #define ADD_TAPS(T, name)                                                                                              \
-    static void name(const conv_geometry *g, const T *products, T *plane)                                              \
+    static void name(const conv_geometry *geometry, const T *products, T *plane)                                       \
     {                                                                                                                  \
-        for (int64_t t = 0; t < g->taps; t++) {                                                                        \
-            int64_t at_w = t % g->kernel[2] * g->dilation[2] - g->begin[2], sw = g->stride[2];                         \
-            int64_t at_h = t / g->kernel[2] % g->kernel[1] * g->dilation[1] - g->begin[1];                             \
-            int64_t at_d = t / g->kernel[2] / g->kernel[1] * g->dilation[0] - g->begin[0];                             \
+        for (int64_t t = 0; t < geometry->taps; t++) {                                                                 \
+            int64_t at_w = t % geometry->kernel[2] * geometry->dilation[2] - geometry->begin[2],                       \
+                    sw = geometry->stride[2];                                                                          \
+            int64_t at_h = t / geometry->kernel[2] % geometry->kernel[1] * geometry->dilation[1] - geometry->begin[1]; \
+            int64_t at_d = t / geometry->kernel[2] / geometry->kernel[1] * geometry->dilation[0] - geometry->begin[0]; \
             int64_t first = at_w < 0 ? (-at_w + sw - 1) / sw : 0;                                                      \
-            int64_t last = g->out[2] > at_w ? (g->out[2] - at_w + sw - 1) / sw : 0;                                    \
-            last = last < g->in[2] ? last : g->in[2];                                                                  \
-            for (int64_t d = 0; d < g->in[0]; d++)                                                                     \
-                for (int64_t h = 0; h < g->in[1]; h++) {                                                               \
-                    int64_t z = d * g->stride[0] + at_d, y = h * g->stride[1] + at_h;                                  \
-                    const T *from = products + ((t * g->in[0] + d) * g->in[1] + h) * g->in[2];                         \
+            int64_t last = geometry->out[2] > at_w ? (geometry->out[2] - at_w + sw - 1) / sw : 0;                      \
+            last = last < geometry->in[2] ? last : geometry->in[2];                                                    \
+            for (int64_t d = 0; d < geometry->in[0]; d++)                                                              \
+                for (int64_t h = 0; h < geometry->in[1]; h++) {                                                        \
+                    int64_t z = d * geometry->stride[0] + at_d, y = h * geometry->stride[1] + at_h;                    \
+                    const T *from = products + ((t * geometry->in[0] + d) * geometry->in[1] + h) * geometry->in[2];    \
                     T *to;                                                                                             \
-                    if (z < 0 || z >= g->out[0] || y < 0 || y >= g->out[1])                                            \
+                    if (z < 0 || z >= geometry->out[0] || y < 0 || y >= geometry->out[1])                              \
                         continue;                                                                                      \
-                    to = plane + (z * g->out[1] + y) * g->out[2];                                                      \
+                    to = plane + (z * geometry->out[1] + y) * geometry->out[2];                                        \
                     if (sw == 1)                                                                                       \
                         for (int64_t w = first; w < last; w++)                                                         \
                             to[w + at_w] += from[w];                                                                   \

@@ -228,26 +228,26 @@ typedef struct loop_task {
 #define LOOPS(T, name)                                                                                                 \
     static inlay_status name(void *user, int64_t begin, int64_t end, uint32_t worker)                                  \
     {                                                                                                                  \
-        const loop_task *t = user;                                                                                     \
-        const struct loops *l = t->loops;                                                                              \
+        const loop_task *task = user;                                                                                  \
+        const struct loops *loops = task->loops;                                                                       \
         (void)worker;                                                                                                  \
         for (int64_t o = begin; o < end; o++) {                                                                        \
             int64_t rest = o, a_at = 0, b_at = 0;                                                                      \
-            T *c = (T *)t->c + o * l->inner;                                                                           \
-            for (uint32_t d = l->rank; d-- > 0; rest /= l->dims[d]) {                                                  \
-                a_at += rest % l->dims[d] * l->a[d];                                                                   \
-                b_at += rest % l->dims[d] * l->b[d];                                                                   \
+            T *c = (T *)task->c + o * loops->inner;                                                                    \
+            for (uint32_t d = loops->rank; d-- > 0; rest /= loops->dims[d]) {                                          \
+                a_at += rest % loops->dims[d] * loops->a[d];                                                           \
+                b_at += rest % loops->dims[d] * loops->b[d];                                                           \
             }                                                                                                          \
-            for (int64_t j = 0; j < l->inner; j++)                                                                     \
+            for (int64_t j = 0; j < loops->inner; j++)                                                                 \
                 c[j] = 0;                                                                                              \
-            for (int64_t k = 0; k < l->sums; k++) {                                                                    \
-                const T *a = (const T *)t->a + a_at + l->a_sum[k], *b = (const T *)t->b;                               \
+            for (int64_t k = 0; k < loops->sums; k++) {                                                                \
+                const T *a = (const T *)task->a + a_at + loops->a_sum[k], *b = (const T *)task->b;                     \
                 if (b == NULL)                                                                                         \
-                    for (int64_t j = 0; j < l->inner; j++)                                                             \
-                        c[j] += a[j * l->a_inner];                                                                     \
+                    for (int64_t j = 0; j < loops->inner; j++)                                                         \
+                        c[j] += a[j * loops->a_inner];                                                                 \
                 else                                                                                                   \
-                    for (int64_t j = 0; j < l->inner; j++)                                                             \
-                        c[j] += a[j * l->a_inner] * b[b_at + j * l->b_inner];                                          \
+                    for (int64_t j = 0; j < loops->inner; j++)                                                         \
+                        c[j] += a[j * loops->a_inner] * b[b_at + j * loops->b_inner];                                  \
             }                                                                                                          \
         }                                                                                                              \
         return INLAY_OK;                                                                                               \
@@ -314,9 +314,9 @@ static inlay_status run_step(const kit_call *call, const einsum_plan *plan, cons
     gemm_job job = step->job;
 
     if (!step->product) {
-        loop_task t = { &step->loops, a, b, to };
+        loop_task task = { &step->loops, a, b, to };
         int64_t work = step->loops.inner * step->loops.sums;
-        return kit_parallel(call, step->loops.outer, 32768 / (work > 0 ? work : 1) + 1, by_type[plan->type], &t);
+        return kit_parallel(call, step->loops.outer, 32768 / (work > 0 ? work : 1) + 1, by_type[plan->type], &task);
     }
     job.a.data = a;
     job.b.data = b;

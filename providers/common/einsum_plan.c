@@ -138,13 +138,13 @@ static void set_operand(einsum_plan *plan, gemm_operand *operand, const struct v
         return;
     }
     operand->pack = plan->dtype == INLAY_DOUBLE || plan->type == GEMM_U64 ? pack_by_table_64 : pack_by_table_32;
-    int64_t *ln = tabulate(plan, lines, line_count, view->stride, line_total);
-    int64_t *ks = tabulate(plan, sets->sum, sets->sums, view->stride, k);
+    int64_t *line_offsets = tabulate(plan, lines, line_count, view->stride, line_total);
+    int64_t *k_offsets = tabulate(plan, sets->sum, sets->sums, view->stride, k);
     int64_t *room = plan->tables == NULL ? NULL : plan->tables + plan->table_used;
     plan->table_used += (int64_t)(sizeof(struct table_pack) / sizeof(int64_t));
     if (room != NULL) {
-        struct table_pack u = { ln, ks };
-        memcpy(room, &u, sizeof u);
+        struct table_pack tables = { line_offsets, k_offsets };
+        memcpy(room, &tables, sizeof tables);
         operand->user = room;
     }
 }
@@ -213,19 +213,21 @@ static void sort_labels(const einsum_plan *plan, const struct contraction *step,
     *sets = (label_sets){ .ordered = ordered };
     memcpy(sets->order, order, ordered);
     for (uint32_t i = 0; i < ordered; i++) {
-        uint8_t l = order[i];
-        bool a = step->left.has[l] && (step->left.stride[l] != 0 || plan->size[l] == 1);
-        bool b = !step->single && step->right.has[l] && (step->right.stride[l] != 0 || plan->size[l] == 1);
-        if (a == b)
-            sets->batch[sets->batches++] = l;
-        else if (a)
-            sets->row[sets->rows++] = l;
+        uint8_t label = order[i];
+        bool in_left = step->left.has[label] && (step->left.stride[label] != 0 || plan->size[label] == 1);
+        bool in_right =
+            !step->single && step->right.has[label] && (step->right.stride[label] != 0 || plan->size[label] == 1);
+        if (in_left == in_right)
+            sets->batch[sets->batches++] = label;
+        else if (in_left)
+            sets->row[sets->rows++] = label;
         else
-            sets->column[sets->columns++] = l;
+            sets->column[sets->columns++] = label;
     }
-    for (uint32_t l = 0; l < LABELS; l++)
-        if ((step->left.has[l] || (!step->single && step->right.has[l])) && memchr(order, (int)l, ordered) == NULL)
-            sets->sum[sets->sums++] = (uint8_t)l;
+    for (uint32_t label = 0; label < LABELS; label++)
+        if ((step->left.has[label] || (!step->single && step->right.has[label])) &&
+            memchr(order, (int)label, ordered) == NULL)
+            sets->sum[sets->sums++] = (uint8_t)label;
 }
 
 static bool set_result(einsum_plan *plan, struct view *result, const uint8_t *order, uint32_t ordered, int64_t *count)

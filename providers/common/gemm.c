@@ -138,16 +138,16 @@ static void fill_f32(void *user, const gemm_tile *tile)
     float *to = tile->c;
 
     for (int64_t i = tile->i0; i < tile->i1; i++, to += tile->c_stride) {
-        int64_t from = i * bias->row_stride + tile->j0 * bias->column_stride, n = tile->j1 - tile->j0;
+        int64_t from = i * bias->row_stride + tile->j0 * bias->column_stride, columns = tile->j1 - tile->j0;
         if (bias->column_stride == 0) {
-            float x;
-            convert_to_f32(&x, bias->tensor->dtype, bias->tensor->data, from, 1);
-            for (int64_t j = 0; j < n; j++)
-                to[j] = x * beta;
+            float value;
+            convert_to_f32(&value, bias->tensor->dtype, bias->tensor->data, from, 1);
+            for (int64_t j = 0; j < columns; j++)
+                to[j] = value * beta;
             continue;
         }
-        convert_to_f32(to, bias->tensor->dtype, bias->tensor->data, from, n);
-        for (int64_t j = 0; j < n && beta != 1; j++)
+        convert_to_f32(to, bias->tensor->dtype, bias->tensor->data, from, columns);
+        for (int64_t j = 0; j < columns && beta != 1; j++)
             to[j] *= beta;
     }
 }
@@ -185,11 +185,12 @@ static void store_scaled_integers(void *user, const gemm_tile *tile)
 
     for (int64_t i = tile->i0; i < tile->i1; i++) {
         for (int64_t j = tile->j0; j < tile->j1; j++) {
-            double v = convert_get_f64(dtype, tile->c, (i - tile->i0) * tile->c_stride + j - tile->j0) * bias->alpha;
+            double value =
+                convert_get_f64(dtype, tile->c, (i - tile->i0) * tile->c_stride + j - tile->j0) * bias->alpha;
             if (bias->tensor->data != NULL && bias->beta != 0)
-                v += bias->beta *
-                     convert_get_f64(dtype, bias->tensor->data, i * bias->row_stride + j * bias->column_stride);
-            convert_from_f64(dtype, (char *)bias->output + (size_t)(i * bias->n + j) * width, 0, 1, &v, 0);
+                value += bias->beta *
+                         convert_get_f64(dtype, bias->tensor->data, i * bias->row_stride + j * bias->column_stride);
+            convert_from_f64(dtype, (char *)bias->output + (size_t)(i * bias->n + j) * width, 0, 1, &value, 0);
         }
     }
 }

@@ -66,14 +66,14 @@ static void pack_block(const struct panels *panels, const panels_source *from, i
         return;
     }
     for (int64_t k0 = 0; k0 < panels->depth; k0 += AT_ONCE) {
-        const int64_t n = panels->depth - k0 < AT_ONCE ? panels->depth - k0 : AT_ONCE;
+        const int64_t count = panels->depth - k0 < AT_ONCE ? panels->depth - k0 : AT_ONCE;
         for (int64_t j = 0; j < lines; j++) {
             char *column = to + k0 * step + j * bytes;
 
-            convert(panels->wide, from, (first + j) * from->line_stride + k0, n, room);
-            for (int64_t k = 0; k < n && panels->wide; k++) /* constant sizes let the compiler inline memcpy */
+            convert(panels->wide, from, (first + j) * from->line_stride + k0, count, room);
+            for (int64_t k = 0; k < count && panels->wide; k++) /* constant sizes let the compiler inline memcpy */
                 memcpy(column + k * step, &room[k], sizeof(double));
-            for (int64_t k = 0; k < n && !panels->wide; k++)
+            for (int64_t k = 0; k < count && !panels->wide; k++)
                 memcpy(column + k * step, (const char *)room + k * (int64_t)sizeof(float), sizeof(float));
         }
     }
@@ -102,12 +102,12 @@ void panels_add_vector(const struct panels *panels, const void *data, inlay_dtyp
 
     for (int64_t b = 0; b < panels->blocks; b++) {
         const int64_t column = b / panels->gates * lanes, rest = panels->columns - column,
-                      n = rest < lanes ? rest : lanes;
+                      count = rest < lanes ? rest : lanes;
         double room[PANEL_BLOCK_BYTES / sizeof(float)]; /* of either type */
-        convert(panels->wide, &from, first + b % panels->gates * panels->columns + column, n, room);
-        for (int64_t j = 0; j < n && panels->wide; j++)
+        convert(panels->wide, &from, first + b % panels->gates * panels->columns + column, count, room);
+        for (int64_t j = 0; j < count && panels->wide; j++)
             ((double *)to)[b * lanes + j] += room[j];
-        for (int64_t j = 0; j < n && !panels->wide; j++)
+        for (int64_t j = 0; j < count && !panels->wide; j++)
             ((float *)to)[b * lanes + j] += ((const float *)(const void *)room)[j];
     }
 }

@@ -194,26 +194,26 @@ static int64_t gather(struct unit *unit, int64_t step, int64_t *out_rows)
     const recurrent_call *call = unit->call;
     const recurrent_plan *plan = call->plan;
     const kit_tensor *input = &call->call->in[IN_X];
-    int64_t n = 0;
+    int64_t count = 0;
 
-    for (; step < plan->steps && n + unit->rows <= plan->chunk_rows; step++) {
+    for (; step < plan->steps && count + unit->rows <= plan->chunk_rows; step++) {
         for (int64_t i = 0; i < unit->rows; i++) {
             if (step >= length_of(call, unit->first + i))
                 continue;
             const int64_t at =
                 x_at(plan, call->state->layout != 0, time_of(unit, unit->first + i, step), unit->first + i);
             if (call->converts) {
-                unit->x[n] = unit->input + n * plan->inputs * call->element;
-                load(call, input, at, plan->inputs, unit->input + n * plan->inputs * call->element);
+                unit->x[count] = unit->input + count * plan->inputs * call->element;
+                load(call, input, at, plan->inputs, unit->input + count * plan->inputs * call->element);
             } else {
-                unit->x[n] = (const char *)input->data + at * call->element;
+                unit->x[count] = (const char *)input->data + at * call->element;
             }
-            n++;
+            count++;
         }
     }
     unit->projected = 0;
-    INLAY_CHECK(n <= plan->chunk_rows);
-    *out_rows = n;
+    INLAY_CHECK(count <= plan->chunk_rows);
+    *out_rows = count;
     return step;
 }
 
@@ -262,14 +262,14 @@ static void compute_half_step(const struct unit *unit, int64_t step, bool second
     call->of_r(panels, second ? unit->weights->candidate : unit->weights->r, first, end, step % 2 != 0, unit->active,
                second ? (const void *const *)unit->reset_rows : unit->old, second ? NULL : unit->weights->bias_r,
                second ? unit->candidate_rows : unit->gates_rows);
-    for (int64_t a = 0; a < unit->active; a++) {
-        const cell_row row = { .input = unit->projected_rows[unit->projected + a],
-                               .gates = unit->gates_rows[a],
-                               .candidate = unit->candidate_rows[a],
-                               .reset = unit->reset_rows[a],
-                               .c = unit->c + unit->active_samples[a] * unit->state_bytes,
-                               .old = unit->old[a],
-                               .h = unit->new_rows[a] };
+    for (int64_t active = 0; active < unit->active; active++) {
+        const cell_row row = { .input = unit->projected_rows[unit->projected + active],
+                               .gates = unit->gates_rows[active],
+                               .candidate = unit->candidate_rows[active],
+                               .reset = unit->reset_rows[active],
+                               .c = unit->c + unit->active_samples[active] * unit->state_bytes,
+                               .old = unit->old[active],
+                               .h = unit->new_rows[active] };
         (call->state->wide ? f64_cells
                            : f32_cells)(call->state, unit->activation, call->plan->hidden, b0, b1, two && !second, &row,
                                         call->has_peepholes ? unit->weights->peephole : NULL, layout->candidate.stored);
@@ -280,13 +280,13 @@ static void end_step(struct unit *unit, int64_t step)
 {
     const recurrent_call *call = unit->call;
 
-    for (int64_t a = 0; a < unit->active; a++) {
-        const int64_t sample = unit->first + unit->active_samples[a];
-        unit->h_rows[unit->active_samples[a]] = unit->new_rows[a];
+    for (int64_t active = 0; active < unit->active; active++) {
+        const int64_t sample = unit->first + unit->active_samples[active];
+        unit->h_rows[unit->active_samples[active]] = unit->new_rows[active];
         if (call->converts && kit_has_output(call->call, OUT_Y))
             store(call, &call->call->out[OUT_Y],
                   y_at(call->plan, call->state->layout != 0, time_of(unit, sample, step), unit->d, sample),
-                  call->plan->hidden, unit->new_rows[a]);
+                  call->plan->hidden, unit->new_rows[active]);
     }
     INLAY_CHECK(unit->active <= unit->rows && unit->projected + unit->active <= call->plan->chunk_rows);
     unit->projected += unit->active;
@@ -348,12 +348,12 @@ static inlay_status run_shared_part(void *user, int64_t begin, int64_t end, uint
     (void)worker;
     for (int64_t at = begin; at < end;) {
         const struct unit *unit = &share->units[at / share->count];
-        const int64_t first = at % share->count, left = share->count - first, n = end - at < left ? end - at : left;
+        const int64_t first = at % share->count, left = share->count - first, count = end - at < left ? end - at : left;
         if (share->what == SHARE_PROJECTION)
-            project(unit, share->rows, first, first + n);
+            project(unit, share->rows, first, first + count);
         else
-            compute_half_step(unit, share->step, share->what == SHARE_CANDIDATE, first, first + n);
-        at += n;
+            compute_half_step(unit, share->step, share->what == SHARE_CANDIDATE, first, first + count);
+        at += count;
     }
     return INLAY_OK;
 }

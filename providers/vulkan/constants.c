@@ -104,11 +104,11 @@ void vulkan_list_constants(inlay_compiled *compiled, const inlay_graph *graph, u
 /* Columns after the last one stay 0. */
 static void pack(uint8_t *to, const uint8_t *from, const vulkan_panels *panels, int64_t width, size_t size)
 {
-    for (int64_t g = 0; g < panels->groups; g++)
+    for (int64_t group = 0; group < panels->groups; group++)
         for (int64_t first = 0; first < panels->columns; first += width)
             for (int64_t tap = 0; tap < panels->taps; tap++)
                 for (int64_t k = 0; k < panels->k; k++, to += (size_t)width * size) {
-                    const uint8_t *row = from + (size_t)(g * panels->group_step + first * panels->column_step +
+                    const uint8_t *row = from + (size_t)(group * panels->group_step + first * panels->column_step +
                                                          tap * panels->tap_step + k * panels->k_step) *
                                                     size;
                     const int64_t left = panels->columns - first, columns = left < width ? left : width;

@@ -109,12 +109,12 @@ static void read_memory(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f
     VkPhysicalDeviceMemoryProperties memory;
 
     vk->GetPhysicalDeviceMemoryProperties(device, &memory);
-    for (uint32_t h = 0; h < memory.memoryHeapCount; h++)
-        if ((memory.memoryHeaps[h].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0 &&
-            memory.memoryHeaps[h].size > facts->memory_bytes)
-            facts->memory_bytes = memory.memoryHeaps[h].size;
-    for (uint32_t t = 0; t < memory.memoryTypeCount; t++)
-        facts->unified |= (memory.memoryTypes[t].propertyFlags & shared) == shared;
+    for (uint32_t heap = 0; heap < memory.memoryHeapCount; heap++)
+        if ((memory.memoryHeaps[heap].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0 &&
+            memory.memoryHeaps[heap].size > facts->memory_bytes)
+            facts->memory_bytes = memory.memoryHeaps[heap].size;
+    for (uint32_t type = 0; type < memory.memoryTypeCount; type++)
+        facts->unified |= (memory.memoryTypes[type].propertyFlags & shared) == shared;
 }
 
 /* Mesa's CPU driver (llvmpipe) executes subgroup-uniform loads once from version 26 on; older versions load in every
@@ -138,28 +138,29 @@ static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *fa
     };
     VkPhysicalDeviceSubgroupProperties subgroup = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES,
                                                     .pNext = &sizes };
-    VkPhysicalDeviceProperties2 p = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &subgroup };
+    VkPhysicalDeviceProperties2 properties = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                               .pNext = &subgroup };
     VkPhysicalDeviceVulkan12Features have12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES };
     VkPhysicalDeviceVulkan11Features have11 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
                                                 .pNext = &have12 };
     VkPhysicalDeviceFeatures2 have = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &have11 };
 
     *facts = (gpu_facts){ .physical = device };
-    vk->GetPhysicalDeviceProperties(device,
-                                    &p.properties); /* the structs of 1.2 are only valid for devices of version 1.2 */
-    facts->api_version = p.properties.apiVersion;
+    vk->GetPhysicalDeviceProperties(
+        device, &properties.properties); /* the structs of 1.2 are only valid for devices of version 1.2 */
+    facts->api_version = properties.properties.apiVersion;
     if (facts->api_version >= VK_API_VERSION_1_2) {
-        vk->GetPhysicalDeviceProperties2(device, &p);
+        vk->GetPhysicalDeviceProperties2(device, &properties);
         vk->GetPhysicalDeviceFeatures2(device, &have);
     }
-    (void)snprintf(facts->name, sizeof facts->name, "%s", p.properties.deviceName);
-    facts->type = p.properties.deviceType <= VK_PHYSICAL_DEVICE_TYPE_CPU ? p.properties.deviceType
-                                                                         : VK_PHYSICAL_DEVICE_TYPE_OTHER;
-    facts->vendor = p.properties.vendorID;
-    facts->driver_version = p.properties.driverVersion;
-    memcpy(facts->pipeline_uuid, p.properties.pipelineCacheUUID, sizeof facts->pipeline_uuid);
-    memcpy(facts->max_groups, p.properties.limits.maxComputeWorkGroupCount, sizeof facts->max_groups);
-    facts->max_shared_bytes = p.properties.limits.maxComputeSharedMemorySize;
+    (void)snprintf(facts->name, sizeof facts->name, "%s", properties.properties.deviceName);
+    facts->type = properties.properties.deviceType <= VK_PHYSICAL_DEVICE_TYPE_CPU ? properties.properties.deviceType
+                                                                                  : VK_PHYSICAL_DEVICE_TYPE_OTHER;
+    facts->vendor = properties.properties.vendorID;
+    facts->driver_version = properties.properties.driverVersion;
+    memcpy(facts->pipeline_uuid, properties.properties.pipelineCacheUUID, sizeof facts->pipeline_uuid);
+    memcpy(facts->max_groups, properties.properties.limits.maxComputeWorkGroupCount, sizeof facts->max_groups);
+    facts->max_shared_bytes = properties.properties.limits.maxComputeSharedMemorySize;
     facts->subgroup = subgroup.subgroupSize;
     note_cpu(facts, &more, subgroup.supportedOperations, sizes.minSubgroupSize == sizes.maxSubgroupSize);
     facts->f16 = have12.shaderFloat16 == VK_TRUE;

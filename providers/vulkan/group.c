@@ -33,15 +33,15 @@ static bool can_fuse(const vulkan_build *build, const vulkan_program *program, c
         memcmp(output->dims, program->dims, output->rank * sizeof output->dims[0]) != 0)
         return false;
     for (uint32_t i = 0; i < op->info.input_count; i++) {
-        const uint32_t v = op->info.inputs[i];
+        const uint32_t value = op->info.inputs[i];
 
-        if (v == INLAY_NONE || vulkan_is_host_input(op->row, i))
+        if (value == INLAY_NONE || vulkan_is_host_input(op->row, i))
             continue;
-        if (vulkan_in_register(program, v, &reg)) {
+        if (vulkan_in_register(program, value, &reg)) {
             reads = true;
-            if (!is_exact_in_register(program, build->tensors[v].dtype))
+            if (!is_exact_in_register(program, build->tensors[value].dtype))
                 return false;
-        } else if (build->tensors[v].place.buffer == INLAY_NONE) {
+        } else if (build->tensors[value].place.buffer == INLAY_NONE) {
             return false;
         }
     }
@@ -52,13 +52,13 @@ static bool can_fuse(const vulkan_build *build, const vulkan_program *program, c
 static bool has_single_result(const vulkan_build *build, const vulkan_program *program, const uint32_t *members,
                               uint32_t member_count)
 {
-    for (uint32_t v = 0; v + 1 < program->register_count; v++) {
+    for (uint32_t value = 0; value + 1 < program->register_count; value++) {
         uint32_t reads = 0;
 
-        for (uint32_t m = 0; m < member_count; m++)
-            for (uint32_t i = 0; i < build->compiled->ops[members[m]].info.input_count; i++)
-                reads += build->compiled->ops[members[m]].info.inputs[i] == program->register_values[v];
-        if (reads != build->compiled->values[program->register_values[v]].uses)
+        for (uint32_t member = 0; member < member_count; member++)
+            for (uint32_t i = 0; i < build->compiled->ops[members[member]].info.input_count; i++)
+                reads += build->compiled->ops[members[member]].info.inputs[i] == program->register_values[value];
+        if (reads != build->compiled->values[program->register_values[value]].uses)
             return false;
     }
     return true;

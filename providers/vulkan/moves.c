@@ -124,15 +124,23 @@ static inlay_status lower_space_depth(vulkan_build *build, const vulkan_op *op)
     const bool to_depth = op->row->number != 0;
     const vulkan_tensor *small =
         to_depth ? vulkan_output(build, op, 0) : vulkan_input(build, op, 0); /* the tensor with more channels */
-    const int64_t s = kit_attr_int(&op->info, "blocksize", 1);
+    const int64_t block = kit_attr_int(&op->info, "blocksize", 1);
     const bool crd = strcmp(kit_attr_string(&op->info, "mode", "DCR"), "CRD") == 0;
-    const int64_t h = small->dims[2], w = small->dims[3], c = small->dims[1] / (s * s), n = small->dims[0];
-    const int64_t plane = h * w;
-    vulkan_box box = { .rank = 6, .dims = { n, c, h, s, w, s }, .pad = PAD_NONE, .indexes = INLAY_NONE };
-    const int64_t deep[6] = {
-        c * s * s * plane, crd ? s * s * plane : plane, w, crd ? s * plane : s * c * plane, 1, crd ? plane : c * plane
+    const int64_t height = small->dims[2], width = small->dims[3], channels = small->dims[1] / (block * block),
+                  images = small->dims[0];
+    const int64_t plane = height * width;
+    vulkan_box box = {
+        .rank = 6, .dims = { images, channels, height, block, width, block }, .pad = PAD_NONE, .indexes = INLAY_NONE
     };
-    const int64_t wide[6] = { c * s * s * plane, s * s * plane, s * w * s, w * s, s, 1 };
+    const int64_t deep[6] = { channels * block * block * plane,
+                              crd ? block * block * plane : plane,
+                              width,
+                              crd ? block * plane : block * channels * plane,
+                              1,
+                              crd ? plane : channels * plane };
+    const int64_t wide[6] = {
+        channels * block * block * plane, block * block * plane, block * width * block, width * block, block, 1
+    };
 
     memcpy(box.from, to_depth ? wide : deep, sizeof deep);
     memcpy(box.to, to_depth ? deep : wide, sizeof deep);

@@ -37,11 +37,11 @@ bool tree_is_ints(const tree_field *field)
 
 /* ------------------------------------------------------------------ memory; a test may abort without it */
 
-static void *must(void *p)
+static void *must(void *memory)
 {
-    if (p == NULL)
+    if (memory == NULL)
         abort();
-    return p;
+    return memory;
 }
 
 static void add(tree_field *parent, tree_field *child)

@@ -68,10 +68,11 @@ static inline struct rig vulkan_case_open(const char *script, int64_t opset, con
 }
 
 /* Both must be NaN at the same elements. Integers and booleans must be equal. */
-static inline void vulkan_case_compare(const struct rig *a, const struct rig *b, const char *script)
+static inline void vulkan_case_compare(const struct rig *vulkan, const struct rig *reference, const char *script)
 {
-    for (uint32_t i = 0; i < inlay_session_output_count(a->session); i++) {
-        const inlay_value *got = inlay_context_output(a->context, i), *want = inlay_context_output(b->context, i);
+    for (uint32_t i = 0; i < inlay_session_output_count(vulkan->session); i++) {
+        const inlay_value *got = inlay_context_output(vulkan->context, i),
+                          *want = inlay_context_output(reference->context, i);
         const float *got_data = inlay_value_data(got), *want_data = inlay_value_data(want);
         float peak = 1e-3f;
 
@@ -96,28 +97,28 @@ static inline void vulkan_case_compare(const struct rig *a, const struct rig *b,
  * identical bits. */
 static inline void vulkan_case_expect(const char *script, int64_t opset, const char *op, float share)
 {
-    struct rig a, b;
+    struct rig vulkan, reference;
     void *first;
     size_t bytes;
 
     vulkan_case_require_device();
-    a = vulkan_case_open(script, opset, op, true);
-    b = vulkan_case_open(script, opset, op, false);
-    script_feed_odd(&a, 1, share);
-    script_feed_odd(&b, 1, share);
-    rig_run(&a);
-    rig_run(&b);
-    vulkan_case_compare(&a, &b, script);
-    bytes = inlay_value_bytes(inlay_context_output(a.context, 0));
+    vulkan = vulkan_case_open(script, opset, op, true);
+    reference = vulkan_case_open(script, opset, op, false);
+    script_feed_odd(&vulkan, 1, share);
+    script_feed_odd(&reference, 1, share);
+    rig_run(&vulkan);
+    rig_run(&reference);
+    vulkan_case_compare(&vulkan, &reference, script);
+    bytes = inlay_value_bytes(inlay_context_output(vulkan.context, 0));
     first = malloc(bytes + 1);
     assert_non_null(first);
-    memcpy(first, inlay_value_data(inlay_context_output(a.context, 0)), bytes);
-    rig_run(&a);
+    memcpy(first, inlay_value_data(inlay_context_output(vulkan.context, 0)), bytes);
+    rig_run(&vulkan);
     if (bytes > 0)
-        assert_memory_equal(first, inlay_value_data(inlay_context_output(a.context, 0)), bytes);
+        assert_memory_equal(first, inlay_value_data(inlay_context_output(vulkan.context, 0)), bytes);
     free(first);
-    rig_close(&a);
-    rig_close(&b);
+    rig_close(&vulkan);
+    rig_close(&reference);
 }
 
 /* A model as a script, and the operator that must run on Vulkan. */

@@ -23,27 +23,27 @@ static double load_filter(const depthwise_task *task, int64_t filter, void *weig
 }
 
 /* Computes one output row. Half precision goes through a buffer of 128 outputs. */
-static void run_row(const depthwise_task *task, const char *x, const void *weights, double bias, int64_t first)
+static void run_row(const depthwise_task *task, const char *input, const void *weights, double bias, int64_t first)
 {
     const conv_plan *plan = task->run->plan;
     inlay_dtype dtype = plan->stage.dtype;
-    int64_t n = plan->geometry.out[2];
+    int64_t columns = plan->geometry.out[2];
 
     if (dtype == INLAY_DOUBLE) {
         KERNEL_BEST(conv_loops)
-            ->f64_row((const void *)x, plan->offset, weights, plan->geometry.taps, bias, n,
+            ->f64_row((const void *)input, plan->offset, weights, plan->geometry.taps, bias, columns,
                       (double *)task->run->output + first);
     } else if (dtype == INLAY_FLOAT) {
         KERNEL_BEST(conv_loops)
-            ->f32_row((const void *)x, plan->offset, weights, plan->geometry.taps, (float)bias, n,
+            ->f32_row((const void *)input, plan->offset, weights, plan->geometry.taps, (float)bias, columns,
                       (float *)task->run->output + first);
     } else {
         float block[128];
-        for (int64_t j = 0; j < n; j += 128) {
-            int64_t count = n - j < 128 ? n - j : 128;
+        for (int64_t j = 0; j < columns; j += 128) {
+            int64_t count = columns - j < 128 ? columns - j : 128;
             KERNEL_BEST(conv_loops)
-                ->f32_row((const float *)(const void *)x + j, plan->offset, weights, plan->geometry.taps, (float)bias,
-                          count, block);
+                ->f32_row((const float *)(const void *)input + j, plan->offset, weights, plan->geometry.taps,
+                          (float)bias, count, block);
             convert_from_f32(dtype, task->run->output, first + j, count, block, 0);
         }
     }
@@ -58,11 +58,11 @@ static inlay_status run_channels(void *user, int64_t begin, int64_t end, uint32_
     char *weights = (char *)task->run->call->workspace + worker * plan->thread_bytes;
     char *staged = weights + (((size_t)geometry->taps * plan->stage.bytes + 63) & ~(size_t)63);
 
-    for (int64_t c = begin; c < end; c++) {
-        conv_stage_channel(&plan->stage, geometry, task->run->input, c * geometry->in_positions, staged);
-        for (int64_t f = 0; f < per_group; f++) {
-            int64_t filter = c % geometry->group * per_group + f;
-            int64_t first = (c / geometry->group * geometry->filters + filter) * geometry->positions;
+    for (int64_t channel = begin; channel < end; channel++) {
+        conv_stage_channel(&plan->stage, geometry, task->run->input, channel * geometry->in_positions, staged);
+        for (int64_t index = 0; index < per_group; index++) {
+            int64_t filter = channel % geometry->group * per_group + index;
+            int64_t first = (channel / geometry->group * geometry->filters + filter) * geometry->positions;
             double bias = load_filter(task, filter, weights);
             for (int64_t row = 0; row < geometry->out[0] * geometry->out[1]; row++, first += geometry->out[2]) {
                 int64_t d = row / geometry->out[1] * geometry->stride[0],

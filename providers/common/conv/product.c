@@ -26,14 +26,14 @@ static uint32_t find_runs(const conv_plan *plan, int64_t position, int64_t end, 
     int32_t to = 0;
 
     while (position < end) {
-        int64_t n = geometry->out[2] - w < end - position ? geometry->out[2] - w : end - position;
+        int64_t columns = geometry->out[2] - w < end - position ? geometry->out[2] - w : end - position;
         runs[count++] = (position_run){
             .from = (d * geometry->stride[0] * plan->stage.padded[1] + h * geometry->stride[1]) * plan->stage.row + w,
             .to = to,
-            .count = (int32_t)n
+            .count = (int32_t)columns
         };
-        to += (int32_t)n;
-        position += n;
+        to += (int32_t)columns;
+        position += columns;
         w = 0;
         if (++h == geometry->out[1]) {
             h = 0;
@@ -200,16 +200,16 @@ inlay_status conv_pack_weights(const kit_node *node, uint32_t input, const conv_
 static void fill_bias(void *user, const gemm_tile *tile)
 {
     const conv_run *run = user;
-    int64_t first = conv_first_filter(run, tile), n = tile->j1 - tile->j0;
+    int64_t first = conv_first_filter(run, tile), columns = tile->j1 - tile->j0;
 
     for (int64_t i = tile->i0; i < tile->i1; i++) {
         int64_t row = (i - tile->i0) * tile->c_stride;
         double value = convert_get_f64(run->bias_dtype, run->bias, first + i);
         if (run->plan->stage.bytes == 8)
-            for (int64_t j = 0; j < n; j++)
+            for (int64_t j = 0; j < columns; j++)
                 ((double *)tile->c)[row + j] = value;
         else
-            for (int64_t j = 0; j < n; j++)
+            for (int64_t j = 0; j < columns; j++)
                 ((float *)tile->c)[row + j] = (float)value;
     }
 }
