@@ -3,6 +3,7 @@
  * Computes a block of output channels at a time: the multiplication W' [channels x taps, C] by X [C, positions] gives the
  * contribution of each input position at each tap, and these columns are then added to the output planes. Blocks are
  * independent tasks. */
+#include "inlay/check.h"
 #include "args.h"
 #include "conv.h"
 #include "simd/convert.h"
@@ -330,6 +331,7 @@ static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t 
     char *room = (char *)task->call->workspace + worker * plan->thread_bytes;
     char *columns = room + task->job.thread_bytes, *plane = columns + plan->column_bytes;
 
+    INLAY_CHECK(plan->block > 0 && task->blocks > 0);
     for (int64_t index = begin; index < end; index++) {
         int64_t batch = index / task->blocks, first = index % task->blocks * plan->block;
         int64_t last = first + plan->block < per_group ? first + plan->block : per_group;

@@ -5,6 +5,7 @@
  * it a row, column or batch of a matrix multiplication; a label that no later term needs is summed over. Pairs without
  * summed labels, and single terms, are plain loops. Types without a multiplication kernel are converted first: half
  * precision to float, 8-bit and 16-bit integers to 32 bits, which wrap alike. */
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "einsum.h"
@@ -313,6 +314,7 @@ static inlay_status run_step(const kit_call *call, const einsum_plan *plan, cons
     struct scatter scatter = { step, to, inlay_dtype_bits(plan->dtype) / 8 };
     gemm_job job = step->job;
 
+    INLAY_CHECK(plan->type < KIT_COUNT(by_type));
     if (!step->product) {
         loop_task task = { &step->loops, a, b, to };
         int64_t work = step->loops.inner * step->loops.sums;

@@ -1,5 +1,6 @@
 /* einsum_plan.c - plans the steps of an Einsum: which labels a pair of terms shares, keeps and sums, and where
  * results are stored. */
+#include "inlay/check.h"
 #include "einsum.h"
 #include "products.h"
 #include <stdlib.h>
@@ -224,6 +225,7 @@ static void sort_labels(const einsum_plan *plan, const struct contraction *step,
         else
             sets->column[sets->columns++] = label;
     }
+    INLAY_CHECK(sets->batches + sets->rows + sets->columns == ordered);
     for (uint32_t label = 0; label < LABELS; label++)
         if ((step->left.has[label] || (!step->single && step->right.has[label])) &&
             memchr(order, (int)label, ordered) == NULL)
@@ -409,7 +411,9 @@ inlay_status product_einsum_shape(const void *state, kit_plan *plan, inlay_diag 
         } else {
             einsum = resized;
             einsum->tables = (int64_t *)(void *)(einsum + 1);
+            einsum->table_size = einsum->table_used;
             status = plan_steps(parsed, plan, einsum, &plan->workspace_bytes, diag);
+            INLAY_CHECK(status != INLAY_OK || einsum->table_used == einsum->table_size);
         }
     }
     plan->plan = einsum;

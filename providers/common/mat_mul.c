@@ -48,15 +48,16 @@ static void number_matrices(const kit_tensor *tensor, uint32_t rank, const int64
     uint32_t own = tensor->rank > 2 ? tensor->rank - 2 : 0;
     int64_t stride[INLAY_MAX_RANK] = { 0 }, step = 1;
 
+    INLAY_CHECK(own <= rank);
     for (uint32_t i = own; i-- > 0;) {
         stride[i + rank - own] = tensor->dims[i] == 1 ? 0 : step;
         step *= tensor->dims[i];
     }
-    for (int64_t b = 0; b < batch; b++) {
-        int64_t rest = b, at = 0;
+    for (int64_t index = 0; index < batch; index++) {
+        int64_t rest = index, at = 0;
         for (uint32_t i = rank; i-- > 0; rest /= dims[i])
             at += rest % dims[i] * stride[i];
-        which[b] = at;
+        which[index] = at;
     }
 }
 

@@ -83,6 +83,7 @@ void panels_pack(const struct panels *panels, const panels_source *from, int64_t
 {
     const int64_t lanes = lanes_of(panels);
 
+    INLAY_CHECK(first >= 0 && end <= panels->count);
     for (int64_t i = first; i < end; i++) {
         const int64_t b0 = i * panels->width,
                       b1 = b0 + panels->width < panels->blocks ? b0 + panels->width : panels->blocks;

@@ -161,9 +161,10 @@ static void open_unit(struct unit *unit, const recurrent_call *call, int64_t ind
             if (kit_has_input(call->call, IN_C))
                 load(call, &call->call->in[IN_C], at, plan->hidden, unit->c + i * unit->state_bytes);
         }
-        for (int64_t t = length_of(call, unit->first + i); t < plan->steps && kit_has_output(call->call, OUT_Y); t++)
+        for (int64_t step = length_of(call, unit->first + i); step < plan->steps && kit_has_output(call->call, OUT_Y);
+             step++)
             memset((char *)output->data +
-                       kit_bytes(output->dtype, y_at(plan, batch_first, t, unit->d, unit->first + i)),
+                       kit_bytes(output->dtype, y_at(plan, batch_first, step, unit->d, unit->first + i)),
                    0, kit_bytes(output->dtype, plan->hidden));
     }
 }

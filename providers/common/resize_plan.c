@@ -1,4 +1,5 @@
 /* resize_plan.c - plans a Resize at concrete shapes: merges axes, and fills their tables. */
+#include "inlay/check.h"
 #include "resize_rows.h"
 
 static bool resize_is_identity(const resize_axis *axis)
@@ -80,26 +81,28 @@ bool resize_plan_count(resize_plan *plan, const resize_rule *rule)
     return true;
 }
 
-void resize_plan_fill(resize_plan *plan, const resize_rule *rule, void *memory_)
+void resize_plan_fill(resize_plan *plan, const resize_rule *rule, void *memory)
 {
-    char *memory = memory_;
+    char *next = memory;
 
+    INLAY_CHECK(plan->rank == 0 || (uintptr_t)memory % sizeof(double) == 0);
     for (uint32_t d = 0; d < plan->rank; d++) {
         resize_table *table = &plan->tables[d];
         uint64_t entries = (uint64_t)(table->taps * plan->axes[d].out);
         if (rule->mode != RESIZE_NEAREST) {
-            table->weight = (double *)(void *)memory;
-            memory += entries * sizeof(double);
+            table->weight = (double *)(void *)next;
+            next += entries * sizeof(double);
         }
-        table->index = (int32_t *)(void *)memory;
-        memory += (entries * sizeof(int32_t) + 7) / 8 * 8;
+        table->index = (int32_t *)(void *)next;
+        next += (entries * sizeof(int32_t) + 7) / 8 * 8;
         if (table->taps > 0)
             resize_table_fill(rule, &plan->axes[d], table);
         plan->weights = table->weight;
         if (d + 1 == plan->rank && table->weight != NULL && !plan->wide) {
-            plan->weights = memory;
+            plan->weights = next;
             for (uint64_t i = 0; i < entries; i++)
                 ((float *)plan->weights)[i] = (float)table->weight[i];
         }
     }
+    INLAY_CHECK((uint64_t)(next - (char *)memory) <= plan->table_bytes);
 }

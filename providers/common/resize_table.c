@@ -1,4 +1,5 @@
 /* resize_table.c - attributes, coordinates and coefficients of Resize (ONNX Resize-10 to 19, Upsample-1 to 9). */
+#include "inlay/check.h"
 #include "resize_table.h"
 #include <math.h>
 
@@ -176,6 +177,7 @@ void resize_table_fill(const resize_rule *rule, const resize_axis *axis, const r
     int64_t taps = table->taps, out = axis->out;
     double stretch = resize_stretch(rule, axis);
 
+    INLAY_CHECK(taps > 0 && table->index != NULL && (rule->mode == RESIZE_NEAREST || table->weight != NULL));
     for (int64_t x = 0; x < out; x++) {
         int32_t *index = table->index + x;
         double *weight = table->weight + x, sum = 0, at, low;

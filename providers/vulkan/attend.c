@@ -1,4 +1,5 @@
 /* Attention, as one node or as the sequence MatMul, Softmax, MatMul, and normalisations of a residual sum. */
+#include "inlay/check.h"
 #include "region.h"
 #include <math.h>
 
@@ -44,6 +45,7 @@ static inlay_status emit_attend(vulkan_build *build, const vulkan_fused_attentio
                                      product->out_batch };
     vulkan_dispatch *dispatch = vulkan_add_dispatch(build, SHADER_attend, 32);
 
+    INLAY_CHECK(rows > 0 && product->n > 0);
     dispatch->constants[ID_LOCAL] = lanes_of(facts);
     VULKAN_SET_CONSTANTS(dispatch, rows, rows * (uint32_t)product->n, attend->empty_row, product->k >= 8,
                          product->k % 8 != 0);
@@ -170,6 +172,7 @@ static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
     uint32_t score = REG_ACC;
     vulkan_program program;
 
+    INLAY_CHECK(query->rank == 4 && key->rank == 4 && value->rank == 4);
     if (shared == 0 || heads % shared != 0 || value->dims[1] != shared || keys == 0)
         return vulkan_decline(build, op, "the number of query heads is not a multiple of the number of key heads");
     attend.scores.alpha = (float)(scale != 0 ? scale : 1 / sqrt((double)depth));

@@ -386,9 +386,9 @@ const vulkan_op *vulkan_single_reader(const vulkan_build *build, uint32_t value)
     if (value >= build->compiled->value_count || build->compiled->values[value].uses != 1 ||
         vulkan_is_output(build, value))
         return NULL;
-    for (uint32_t o = 0; o < build->compiled->op_count; o++)
-        for (uint32_t i = 0; i < build->compiled->ops[o].info.input_count; i++)
-            if (build->compiled->ops[o].info.inputs[i] == value && !build->done[o])
-                return &build->compiled->ops[o];
+    for (uint32_t op = 0; op < build->compiled->op_count; op++)
+        for (uint32_t i = 0; i < build->compiled->ops[op].info.input_count; i++)
+            if (build->compiled->ops[op].info.inputs[i] == value && !build->done[op])
+                return &build->compiled->ops[op];
     return NULL;
 }

@@ -74,8 +74,8 @@ void vulkan_list_constants(inlay_compiled *compiled, const inlay_graph *graph, u
 {
     uint64_t at = 0;
 
-    for (uint32_t o = 0; o < compiled->op_count; o++) {
-        const vulkan_op *op = &compiled->ops[o];
+    for (uint32_t index = 0; index < compiled->op_count; index++) {
+        const vulkan_op *op = &compiled->ops[index];
 
         for (uint32_t i = 0; i < op->info.input_count; i++) {
             const uint32_t value = op->info.inputs[i];

@@ -1,4 +1,5 @@
 /* Convolutions: as a matrix multiplication over windows, depthwise, and transposed. */
+#include "inlay/check.h"
 #include "region.h"
 
 static bool reaches_outside(const vulkan_window *window)
@@ -27,6 +28,7 @@ static inlay_status emit_conv(vulkan_build *build, const vulkan_op *op, uint32_t
     (void)vulkan_wants_panels(op, 1, weights->rank, weights->dims, &at);
     product = vulkan_product_of(window->pixels, at.k, at.columns);
     vulkan_product_batches(&product, (const int64_t[]){ 1, build->tensors[image].dims[0], at.groups });
+    INLAY_CHECK(window->taps > 0 && window->pixels > 0);
     product.windows = !window->is_pointwise;
     product.padded = reaches_outside(window);
     if (product.windows) {

@@ -136,6 +136,7 @@ void vulkan_release_binding(void *state, inlay_compiled *compiled, inlay_instanc
 static vulkan_recording *find_recording(const inlay_compiled *compiled, inlay_binding *binding,
                                         const inlay_exec_args *args)
 {
+    INLAY_CHECK(binding->latest < 2);
     if (!has_addresses(compiled, args, &binding->recordings[binding->latest])) {
         binding->latest ^= binding->recordings[binding->latest].recorded;
         binding->recordings[binding->latest].recorded =

@@ -399,6 +399,7 @@ inlay_status gpu_open(const gpu_options *options, gpu_device **out, inlay_diag *
     (void)pthread_mutex_init(&device->queue_lock, NULL);
     (void)pthread_mutex_init(&device->pipeline_lock, NULL);
     (void)pthread_mutex_init(&device->staging_lock, NULL);
+    INLAY_CHECK(options->device != NULL);
     device->timeout_ms = options->timeout_ms;
     device->fault = options->fault;
     (void)snprintf(device->cache_dir, sizeof device->cache_dir, "%s",

@@ -97,6 +97,7 @@ void gpu_buffer_wrap(const gpu_device *device, VkBuffer buffer, uint64_t bytes, 
 {
     const VkBufferDeviceAddressInfo info = { .sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = buffer };
 
+    INLAY_CHECK(buffer != VK_NULL_HANDLE);
     *out = (gpu_buffer){ .buffer = buffer, .bytes = bytes, .borrowed = true };
     out->address = device->vk.GetBufferDeviceAddress(device->device, &info);
 }
@@ -138,6 +139,7 @@ static inlay_status submit(struct batch *batch, inlay_diag *diag)
     INLAY_TRY(gpu_record_end(device, device->copy_commands, diag));
     INLAY_TRY(gpu_submit(device, device->copy_commands, &value, diag));
     INLAY_TRY(gpu_wait(device, value, NULL, NULL, diag));
+    INLAY_CHECK(batch->read_count <= MAX_READS && batch->used <= STAGING_BYTES);
     for (uint32_t i = 0; i < batch->read_count; i++)
         memcpy(batch->reads[i].to, device->staging.mapped + batch->reads[i].at, batch->reads[i].bytes);
 done:
@@ -167,6 +169,7 @@ static inlay_status stage(struct batch *batch, const gpu_copy *copy, inlay_diag 
     gpu_device *device = batch->device;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK((copy->from == NULL) != (copy->to == NULL));
     if (device->staging.mapped == NULL)
         status = make(device, STAGING_BYTES, true, &device->staging, diag);
     for (uint64_t at = 0, n; at < copy->bytes && status == INLAY_OK; at += n) {

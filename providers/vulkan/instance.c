@@ -23,8 +23,8 @@ static bool read_tensor(const inlay_specialize_request *request, const vulkan_va
 
 static inlay_status read_tensors(vulkan_build *build, const inlay_specialize_request *request)
 {
-    for (uint32_t o = 0; o < build->compiled->op_count; o++) {
-        const vulkan_op *op = &build->compiled->ops[o];
+    for (uint32_t index = 0; index < build->compiled->op_count; index++) {
+        const vulkan_op *op = &build->compiled->ops[index];
 
         for (uint32_t i = 0; i < op->info.input_count + op->info.output_count; i++) {
             const uint32_t value =
@@ -60,13 +60,13 @@ static void place_inputs(vulkan_build *build)
 
 static inlay_status lower_all(vulkan_build *build)
 {
-    for (uint32_t o = 0; o < build->compiled->op_count && build->status == INLAY_OK; o++) {
-        const vulkan_op *op = &build->compiled->ops[o];
+    for (uint32_t index = 0; index < build->compiled->op_count && build->status == INLAY_OK; index++) {
+        const vulkan_op *op = &build->compiled->ops[index];
         const vulkan_tensor *output = vulkan_output(build, op, 0);
 
-        if (build->done[o])
+        if (build->done[index])
             continue;
-        build->done[o] = true;
+        build->done[index] = true;
         if (output == NULL || output->count > 0 || op->row->family == &vulkan_split)
             (void)op->row->family->lower(build, op);
         else /* empty results need a place only */

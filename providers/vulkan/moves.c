@@ -85,8 +85,8 @@ static inlay_status lower_view(vulkan_build *build, const vulkan_op *op)
 /* Whether all readers of a value accept strides. */
 static bool is_read_by_strides(const vulkan_build *build, uint32_t value)
 {
-    for (uint32_t o = 0; o < build->compiled->op_count; o++) {
-        const vulkan_op *op = &build->compiled->ops[o];
+    for (uint32_t index = 0; index < build->compiled->op_count; index++) {
+        const vulkan_op *op = &build->compiled->ops[index];
         const vulkan_family *family = op->row->family;
 
         for (uint32_t i = 0; i < op->info.input_count; i++)

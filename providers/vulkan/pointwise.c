@@ -76,10 +76,10 @@ static bool may_be_zero(const inlay_value_info *value)
     if (value->data == NULL || size == 0)
         return true;
     for (uint64_t i = 0; i + size <= value->data_bytes; i += size) {
-        uint64_t x = 0;
+        uint64_t element = 0;
 
-        memcpy(&x, (const char *)value->data + i, size);
-        if (x == 0)
+        memcpy(&element, (const char *)value->data + i, size);
+        if (element == 0)
             return true;
     }
     return false;
@@ -164,12 +164,12 @@ static uint32_t cast_slots(const vulkan_build *build, vulkan_program *program, c
 
 static uint32_t scale_of(const vulkan_build *build, vulkan_program *program, const vulkan_op *op, uint32_t input)
 {
-    const vulkan_tensor *x = vulkan_input(build, op, 0);
+    const vulkan_tensor *quantized = vulkan_input(build, op, 0);
     uint32_t axis;
 
     if (vulkan_input(build, op, input)->count == 1)
         return vulkan_load_axis(build, program, op->info.inputs[input], 0);
-    (void)vulkan_axis(kit_attr_int(&op->info, "axis", 1), x->rank, &axis);
+    (void)vulkan_axis(kit_attr_int(&op->info, "axis", 1), quantized->rank, &axis);
     return vulkan_load_axis(build, program, op->info.inputs[input], axis);
 }
 

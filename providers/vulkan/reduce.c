@@ -186,14 +186,16 @@ static inlay_status lower_lrn(vulkan_build *build, const vulkan_op *op)
                                    .taps = size,
                                    .pixels = input->dims[1] * pixels };
     vulkan_program program;
-    uint32_t y;
+    uint32_t result;
 
     vulkan_program_start(build, &program, op->info.outputs[0], VULKAN_SINGLE);
-    y = vulkan_add_slot(&program, OP_MUL, REG_ACC,
-                        vulkan_literal(&program, kit_attr_float(&op->info, "alpha", 1e-4) / (double)size), 0);
-    y = vulkan_add_slot(&program, OP_ADD, y, vulkan_literal(&program, kit_attr_float(&op->info, "bias", 1)), 0);
-    y = vulkan_add_slot(&program, OP_POW, y, vulkan_literal(&program, kit_attr_float(&op->info, "beta", 0.75)), 0);
-    (void)vulkan_add_slot(&program, OP_DIV, vulkan_load_value(build, &program, op->info.inputs[0]), y, 0);
+    result = vulkan_add_slot(&program, OP_MUL, REG_ACC,
+                             vulkan_literal(&program, kit_attr_float(&op->info, "alpha", 1e-4) / (double)size), 0);
+    result =
+        vulkan_add_slot(&program, OP_ADD, result, vulkan_literal(&program, kit_attr_float(&op->info, "bias", 1)), 0);
+    result =
+        vulkan_add_slot(&program, OP_POW, result, vulkan_literal(&program, kit_attr_float(&op->info, "beta", 0.75)), 0);
+    (void)vulkan_add_slot(&program, OP_DIV, vulkan_load_value(build, &program, op->info.inputs[0]), result, 0);
     return vulkan_emit_windows(build, op, &program, POOL_SQUARES, &window);
 }
 

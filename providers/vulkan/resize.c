@@ -1,4 +1,5 @@
 /* Resize and Upsample by tables of taps, one per axis. */
+#include "inlay/check.h"
 #include "region.h"
 #include "resize_rows.h"
 #include <stdlib.h>
@@ -71,6 +72,7 @@ static inlay_status set_table_words(vulkan_build *build, const vulkan_dispatch *
     void *memory = malloc(plan->table_bytes + 1);
     int64_t at = FIRST_TABLE;
 
+    INLAY_CHECK(plan->rank < MAX_AXES);
     if (memory == NULL)
         return build->status = inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for the tables of a Resize");
     resize_plan_fill(plan, rule, memory);
@@ -112,8 +114,7 @@ static inlay_status lower_resize(vulkan_build *build, const vulkan_op *op)
         taps *= plan.tables[i].taps > 0 ? (double)plan.tables[i].taps : 1;
     }
     if (plan.rank >= MAX_AXES || words > 1 << 24 || !resize_plan_count(&plan, &rule))
-        return vulkan_decline(build, op, "it resizes more than %d axes, or its filter has too many taps",
-                              MAX_AXES - 1);
+        return vulkan_decline(build, op, "it resizes more than %d axes, or its filter has too many taps", MAX_AXES - 1);
     vulkan_program_start(build, &program, op->info.outputs[0], VULKAN_SINGLE);
     dispatch = vulkan_add_fused_dispatch(build, op, &program, SHADER_resize, (uint32_t)words);
     VULKAN_SET_CONSTANTS(dispatch, rule.mode != RESIZE_NEAREST, plan.rank + 1);

@@ -173,6 +173,7 @@ static void add_check(struct self_test *test, uint32_t number)
     for (; count < MAX_INPUTS && check->in[count].count > 0; count++) {
         const struct sample *sample = &check->in[count];
 
+        INLAY_CHECK(number > 0 || !check->uses_previous);
         if (count == 0 && check->uses_previous) {
             test->node_values[number][0] = test->outputs[number - 1];
             continue;
@@ -309,8 +310,8 @@ static inlay_status run_checks(vulkan_state *state, gpu_device *device, uint32_t
     if (test == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to test a Vulkan device");
     test->device = device;
-    for (uint32_t n = 0; n < CHECKS; n++)
-        add_check(test, n);
+    for (uint32_t index = 0; index < CHECKS; index++)
+        add_check(test, index);
     test->graph = (inlay_graph){ .struct_size = sizeof test->graph,
                                  .name = text_of("self_test"),
                                  .nodes = test->nodes,
@@ -326,9 +327,9 @@ static inlay_status run_checks(vulkan_state *state, gpu_device *device, uint32_t
     INLAY_TRY(allocate_buffers(test, diag));
     INLAY_TRY(run(state, test, diag));
     *out_failed = CHECKS;
-    for (uint32_t n = CHECKS; n-- > 0;)
-        if (find_wrong_element(&checks[n], test->out + test->output_args[n].buffer.offset, test->in) >= 0)
-            *out_failed = n;
+    for (uint32_t index = CHECKS; index-- > 0;)
+        if (find_wrong_element(&checks[index], test->out + test->output_args[index].buffer.offset, test->in) >= 0)
+            *out_failed = index;
 done:
     for (uint32_t i = 0; i < KIT_COUNT(test->memory); i++)
         gpu_buffer_destroy(device, &test->memory[i]);

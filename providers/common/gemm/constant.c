@@ -53,6 +53,7 @@ static void pack_piece(struct packing *packing, int64_t matrix, int64_t l0, int6
     char *to = out + (k0 * gemm_round_up(packing->lines, packing->width) + l0 * rows) * bytes;
     char *end = to + gemm_round_up(l1 - l0, packing->width) * rows * bytes, behind[SLACK];
 
+    INLAY_CHECK(l0 % packing->width == 0 && l0 < l1 && k0 < k1);
     memcpy(behind, end, sizeof behind);
     piece.pack(&piece, 0, 0, l1 - l0, 0, k1 - k0, packing->width, to);
     memcpy(end, behind, sizeof behind);
