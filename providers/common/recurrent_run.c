@@ -16,14 +16,14 @@ typedef struct cell_row {
 } cell_row;
 
 #define T float
-#define NAME(x) f32_##x
+#define NAME(name) f32_##name
 #define LOOPS KERNEL_BEST(recurrent_f32)
 #include "recurrent_cells.inc"
 #undef T
 #undef NAME
 #undef LOOPS
 #define T double
-#define NAME(x) f64_##x
+#define NAME(name) f64_##name
 #define LOOPS KERNEL_BEST(recurrent_f64)
 #include "recurrent_cells.inc"
 

@@ -37,12 +37,12 @@ static void copy_pairs(const int16_t *base, const int64_t *offset, int64_t depth
 }
 
 #define T float
-#define NAME(x) f32_##x
+#define NAME(name) f32_##name
 #include "conv/depthwise.inc"
 #undef T
 #undef NAME
 #define T double
-#define NAME(x) f64_##x
+#define NAME(name) f64_##name
 #include "conv/depthwise.inc"
 #undef T
 #undef NAME

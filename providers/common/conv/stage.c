@@ -73,8 +73,8 @@ static bool is_read(int64_t i, int64_t kernel, int64_t stride, int64_t dilation)
             for (int64_t i = 0; i < count; i++)                                                                        \
                 to[i] = LOAD(from[step * i]);                                                                          \
     }
-#define AS_IS(x) (x)
-#define LESS_ZERO(x) ((int16_t)((x)-zero))
+#define AS_IS(element) (element)
+#define LESS_ZERO(element) ((int16_t)((element)-zero))
 STAGE_ROW(row_32, uint32_t, uint32_t, AS_IS)
 STAGE_ROW(row_64, uint64_t, uint64_t, AS_IS)
 STAGE_ROW(row_f16, uint16_t, float, f16_to_f32)

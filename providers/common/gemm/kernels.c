@@ -44,26 +44,26 @@ enum { DEPTH_BYTES = 1024 }; /* bytes of one line in a block: a panel of B then 
 #endif
 
 #define T float
-#define NAME(x) f32_##x
+#define NAME(name) f32_##name
 #include "gemm/kernel.inc"
 #undef T
 #undef NAME
 #define T double
-#define NAME(x) f64_##x
+#define NAME(name) f64_##name
 #include "gemm/kernel.inc"
 #undef T
 #undef NAME
 #define T uint32_t
-#define NAME(x) u32_##x
+#define NAME(name) u32_##name
 #include "gemm/kernel.inc"
 #undef T
 #undef NAME
 #define T uint64_t
-#define NAME(x) u64_##x
+#define NAME(name) u64_##name
 #include "gemm/kernel.inc"
 #undef T
 #undef NAME
-#define NAME(x) s16_##x
+#define NAME(name) s16_##name
 #include "gemm/kernel_s16.inc"
 #undef NAME
 

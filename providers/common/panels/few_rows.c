@@ -20,13 +20,13 @@ enum {
 };
 
 #define T float
-#define NAME(x) f32_##x
+#define NAME(name) f32_##name
 #define PRODUCT KERNEL(panels_f32)
 #include "panels/kernel.inc"
 #undef T
 #undef NAME
 #undef PRODUCT
 #define T double
-#define NAME(x) f64_##x
+#define NAME(name) f64_##name
 #define PRODUCT KERNEL(panels_f64)
 #include "panels/kernel.inc"
