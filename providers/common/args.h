@@ -66,7 +66,7 @@ INLAY_NODISCARD static inline inlay_status arg_ints(const kit_node *node, const 
     if (ints == NULL && kit_attr(node->info, name) == NULL)
         return INLAY_OK;
     if (count > max)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "attribute %s has %u values, at most %u make sense", name, count,
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "attribute %s has %u values, at most %u are allowed", name, count,
                           max);
     if (count > 0)
         memcpy(values, ints, count * sizeof *values);

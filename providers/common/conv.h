@@ -69,7 +69,7 @@ void conv_stage_channel(const conv_stage *stage, const conv_geometry *geometry, 
 /* Offset in a staged channel of the element that output 0 reads at a tap. */
 int64_t conv_tap_offset(const conv_stage *stage, const conv_geometry *geometry, int64_t tap);
 
-/* ------------------------------------------------------------------ convolution as a product */
+/* ------------------------------------------------------------------ convolution as a matrix multiplication */
 
 typedef struct conv_plan {
     conv_geometry geometry;

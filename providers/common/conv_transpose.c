@@ -143,7 +143,7 @@ static inlay_status check_counts(const transpose_state *state, uint32_t spatial,
         (attrs->pads_count >= 0 && attrs->pads_count != 2 * dims) ||
         (state->output_padding_count > 0 && state->output_padding_count != dims) ||
         (shape_count > 0 && shape_count != dims && shape_count != dims + 2))
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "an attribute has not one value for each of %u spatial axes",
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "an attribute does not have one value for each of %u spatial axes",
                           spatial);
     return INLAY_OK;
 }
@@ -167,8 +167,7 @@ static inlay_status resolve(const transpose_state *state, const kit_tensor *inpu
                                  .in_positions = 1 };
     if (weights->dims[0] != geometry->channels || geometry->channels % geometry->group != 0 ||
         __builtin_mul_overflow(weights->dims[1], geometry->group, &geometry->filters))
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "%lld channels, weights for %lld and %lld groups do not go together",
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%lld channels, weights for %lld and %lld groups do not match",
                           (long long)geometry->channels, (long long)weights->dims[0], (long long)geometry->group);
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t missing = 3 - spatial, d = i - missing;

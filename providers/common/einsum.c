@@ -32,7 +32,7 @@ static inlay_status parse_term(const char **text, struct term *term, inlay_diag 
             term->ellipsis = true;
             at += 2;
         } else
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "the equation cannot be read from '%.32s' on", at);
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "syntax error in the equation at '%.32s'", at);
         if (term->count == INLAY_MAX_RANK)
             return inlay_fail(diag, INLAY_INVALID_MODEL, "a term of the equation has more than %d labels",
                               INLAY_MAX_RANK);

@@ -42,7 +42,7 @@ static inlay_status view_input(const einsum_state *state, const kit_plan *plan, 
         uint8_t label = labels[d];
         if (tensor->dims[d] != 1 && einsum->size[label] != 1 && einsum->size[label] != tensor->dims[d])
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                              "dimension %u of input %u is %lld; elsewhere that label has %lld", d, i,
+                              "dimension %u of input %u is %lld; the same label is %lld elsewhere", d, i,
                               (long long)tensor->dims[d], (long long)einsum->size[label]);
         if (tensor->dims[d] != 1)
             einsum->size[label] = tensor->dims[d];

@@ -72,13 +72,13 @@ inlay_status matmul_plan_create(kit_plan *shapes, uint32_t a_input, uint32_t b_i
 
     *out_plan = NULL;
     if (a->rank == 0 || b->rank == 0)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input %s of a matrix product is a scalar",
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input %s of a matrix multiplication is a scalar",
                           a->rank == 0 ? "A" : "B");
     a_dims = split_dims(a, true);
     b_dims = split_dims(b, false);
     if (a_dims.columns != b_dims.rows)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "A has %lld columns but B has %lld rows: a matrix product needs them equal",
+                          "A has %lld columns but B has %lld rows: a matrix multiplication needs them equal",
                           (long long)a_dims.columns, (long long)b_dims.rows);
     rank = broadcast_batch(a, b, dims);
     if (rank == UINT32_MAX)

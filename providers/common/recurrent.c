@@ -55,8 +55,8 @@ static inlay_status find_activation(inlay_str name, uint32_t *out, inlay_diag *d
             *out = i;
             return INLAY_OK;
         }
-    return inlay_fail(diag, INLAY_INVALID_MODEL, "there is no activation '%.*s'",
-                      (int)(name.bytes < 64 ? name.bytes : 64), name.data);
+    return inlay_fail(diag, INLAY_INVALID_MODEL, "unknown activation '%.*s'", (int)(name.bytes < 64 ? name.bytes : 64),
+                      name.data);
 }
 
 /* The next parameter of an activation: functions that take one consume the list in their order, as the operator's
@@ -353,7 +353,7 @@ static inlay_status check_shapes(const recurrent_state *state, const kit_plan *p
         recurrent_weights_tensor->dims[1] != state->gates * layer->hidden || weights->dims[2] != layer->inputs)
         return inlay_fail(
             diag, INLAY_SHAPE_MISMATCH,
-            "W is [%lld, %lld, %lld] and R [%lld, %lld, %lld]: they do not fit %lld directions, %u gates and an "
+            "W is [%lld, %lld, %lld] and R [%lld, %lld, %lld]: they do not match %lld directions, %u gates and an "
             "input of %lld",
             (long long)weights->dims[0], (long long)weights->dims[1], (long long)weights->dims[2],
             (long long)recurrent_weights_tensor->dims[0], (long long)recurrent_weights_tensor->dims[1],

@@ -46,8 +46,8 @@ static bool resize_word_find(const inlay_node_info *node, const char *name, cons
             return true;
         }
     }
-    return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "a value that ONNX defines",
-                      "%s is '%.40s', which is not known here", name, text);
+    return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "a value that ONNX defines", "%s is '%.40s', which is not supported",
+                      name, text);
 }
 
 #define WORDS(name, otherwise, words, out) resize_word_find(node, name, otherwise, words, KIT_COUNT(words), out, why)
@@ -65,7 +65,7 @@ bool resize_rule_read(const inlay_node_info *node, bool strings, resize_rule *ou
     if (old && node->op_type.data[0] == 'R')
         out->rounding = RESIZE_SIMPLE;
     if (out->mode != RESIZE_NEAREST && strings)
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, "mode nearest", "strings have no weighted sum");
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, "mode nearest", "strings cannot be interpolated");
     out->antialias = kit_attr_int(node, "antialias", 0) != 0;
     out->exclude_outside = kit_attr_int(node, "exclude_outside", 0) != 0;
     out->cubic_a = kit_attr_float(node, "cubic_coeff_a", -0.75);

@@ -7,7 +7,8 @@ static bool is_before(const struct span *first, const struct span *second)
     return first->bytes != second->bytes ? first->bytes > second->bytes : first->id < second->id;
 }
 
-/* The largest first. Not by qsort(), which allocates: instances for new shapes are made between runs of others. */
+/* Sorts the largest first. qsort() is not used because it allocates, and instances for new shapes are created
+ * between runs of others. */
 static void sort(struct span *list, uint32_t count)
 {
     static const uint32_t gaps[] = { 701, 301, 132, 57, 23, 10, 4, 1 };

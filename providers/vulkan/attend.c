@@ -3,7 +3,7 @@
 #include "region.h"
 #include <math.h>
 
-/* ------------------------------------------------------------------ scores, softmax and product in one */
+/* ------------------------------------------------------------------ fused attention */
 
 enum { MAX_ATTENTION_ROWS = 4, MAX_ATTENTION_LANES = 64 };
 

@@ -41,7 +41,7 @@ inlay_status vulkan_decline(vulkan_build *build, const vulkan_op *op, const char
     return build->status;
 }
 
-/* ------------------------------------------------------------------ what an op says */
+/* ------------------------------------------------------------------ reading ops */
 
 uint32_t vulkan_element(inlay_dtype dtype)
 {

@@ -17,7 +17,7 @@
 
 static const char library_name[] = "libvulkan.so.1";
 
-/* ------------------------------------------------------------------ before anything is opened */
+/* ------------------------------------------------------------------ checks without opening */
 
 static bool folder_has(const char *path, const char *start)
 {
@@ -79,7 +79,7 @@ inlay_status gpu_check_driver(inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ facts */
+/* ------------------------------------------------------------------ device properties */
 
 /* Names of device types, and their rank for option device=auto. */
 static const struct {

@@ -33,7 +33,7 @@ static const struct {
 
 uint64_t gpu_shaders_hash(void)
 {
-    uint64_t sum = 14695981039346656037u; /* FNV-1a, by words */
+    uint64_t sum = 14695981039346656037u; /* FNV-1a over 32-bit words */
 
     for (uint32_t i = 0; i < SHADER_COUNT; i++)
         for (size_t k = 0; k < shaders[i].bytes / 4; k++)

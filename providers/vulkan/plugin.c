@@ -185,7 +185,7 @@ static void quiesce(void *state)
         gpu_wait_idle(vulkan->gpu);
 }
 
-/* ------------------------------------------------------------------ what devices are like */
+/* ------------------------------------------------------------------ device information */
 
 struct lister {
     inlay_status (*device)(void *user, const inlay_device_info *info);

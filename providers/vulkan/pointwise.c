@@ -1,7 +1,7 @@
 /* Elementwise operators: the slots that each appends to a program. */
 #include "region.h"
 
-/* ------------------------------------------------------------------ functions of one, two and three */
+/* ------------------------------------------------------------------ unary, binary and ternary functions */
 
 /* Attributes that become registers b and c, with their defaults. */
 static const struct {
@@ -100,7 +100,7 @@ static bool function_supports(const kit_node *node, const vulkan_operator *row, 
     return true;
 }
 
-/* ------------------------------------------------------------------ of any number, in a row */
+/* ------------------------------------------------------------------ variadic operators */
 
 static uint32_t variadic_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
@@ -219,7 +219,7 @@ static bool quantize_supports(const kit_node *node, const vulkan_operator *row, 
     return true;
 }
 
-/* ------------------------------------------------------------------ by themselves */
+/* ------------------------------------------------------------------ unfused */
 
 static inlay_status lower(vulkan_build *build, const vulkan_op *op)
 {

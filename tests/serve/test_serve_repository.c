@@ -109,7 +109,7 @@ static void test_load_and_unload(void **state)
     expect(AS_USER, "GET", "/v2/models/triple", NULL, 200, "\"versions\":[\"1\"]");
 }
 
-/* ------------------------------------------------------------------ many at once */
+/* ------------------------------------------------------------------ concurrent requests */
 
 struct requester {
     const char *path;

@@ -48,7 +48,7 @@ static int end(void **state)
 static void wait_for_ready(uint32_t lines)
 {
     const struct timespec pause = { 0, 5000000 };
-    static char text[1 << 18]; /* a sanitizer says much */
+    static char text[1 << 18]; /* sanitizers log much */
     char path[128];
 
     (void)snprintf(path, sizeof path, "%s/log", server.folder);
@@ -96,7 +96,7 @@ static void test_a_plugin_that_crashes(void **state)
 {
     const struct timespec pause = { 0, 5000000 };
     uint32_t good = 0, lost = 0;
-    static char text[1 << 18]; /* a sanitizer says much */
+    static char text[1 << 18]; /* sanitizers log much */
     char path[256];
     FILE *file;
 

@@ -18,7 +18,7 @@ inlay_status conv_read_attrs(const kit_node *node, conv_attrs *out, inlay_diag *
                           pad);
     out->group = kit_attr_int(node->info, "group", 1);
     if (out->group < 1)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "group is %lld; it counts from 1", (long long)out->group);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "group is %lld; it must be at least 1", (long long)out->group);
     INLAY_TRY(arg_ints(node, "kernel_shape", out->kernel, CONV_MAX_SPATIAL, &out->kernel_count, diag));
     INLAY_TRY(arg_ints(node, "strides", out->strides, CONV_MAX_SPATIAL, &out->strides_count, diag));
     INLAY_TRY(arg_ints(node, "dilations", out->dilations, CONV_MAX_SPATIAL, &out->dilations_count, diag));
@@ -113,7 +113,7 @@ inlay_status conv_resolve(const conv_attrs *attrs, const kit_tensor *input, cons
     if (geometry->channels % geometry->group != 0 || geometry->filters % geometry->group != 0 ||
         weights->dims[1] != geometry->channels / geometry->group)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "%lld channels, %lld filters over %lld channels and %lld groups do not go together",
+                          "%lld channels, %lld filters over %lld channels and %lld groups do not match",
                           (long long)geometry->channels, (long long)geometry->filters, (long long)weights->dims[1],
                           (long long)geometry->group);
     for (uint32_t i = 0; i < 3; i++) {

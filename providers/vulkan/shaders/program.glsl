@@ -147,7 +147,7 @@ OP(is_nan, flag(is_nan(a))) OP(is_inf, flag(is_inf(a) && (a > 0.0 ? b : c) != 0.
 #endif
 #endif
 
-// ------------------------------------------------------------------ what calls are redirected from
+// ------------------------------------------------------------------ placeholder functions
 LOAD(a, T(0)) LOAD(b, T(0)) LOAD(c, T(0))
 void store_out(uvec2 base, uint i, T x) {}
 #define INPUT(n) T input_##n(uvec2 base, uint i) { return T(0); }
