@@ -1,23 +1,22 @@
-/* bundled.h - the providers as programs of `inlay bundle` have them: linked in, without a plugin around them. */
+/* bundled.h - the providers of programs of `inlay bundle`: linked statically, without a plugin interface. */
 #ifndef BUNDLED_H
 #define BUNDLED_H
 #include "inlay/kit.h"
 
-/* Tables of the operators that the model has, those for one level of instructions in each list, which ends in NULL. A
- * list may be empty. */
+/* Tables of the model's operators: one list per instruction level, terminated by NULL. A list may be empty. */
 typedef struct bundled_tables {
     const kit_table *const *avx512, *const *avx2, *const *neon;
-    const kit_table *const *plain; /* runs what the level in use has no table for */
+    const kit_table *const *plain; /* for operators without a table of the level in use */
 } bundled_tables;
-/* The operators that are no regions of the provider cpu: its own and those of the provider reference. */
+/* The operators outside of regions: those of the providers cpu and reference. */
 const inlay_provider *bundled_reference(const inlay_host *host, const bundled_tables *tables);
 /* The provider cpu. */
 const inlay_provider *bundled_cpu(const inlay_host *host);
-/* The instructions that kernels use on this CPU, as a number: what is packed is kept under it. */
+/* A number for the instructions that kernels use on this CPU. Packed weights are cached under it. */
 uint32_t bundle_level(void);
-/* The most that kernels may use, before anything asks: "avx2". */
+/* Limits the instruction level, for example to "avx2". Call before any kernel is chosen. */
 void bundle_cap(const char *isa);
-/* Takes one of the three kinds of CPU that loops over bytes know, before anything asks: AVX-512 VNNI, AVX-VNNI, AVX2.
- * One with AVX-512 and no VNNI is of the last. */
+/* Reduces the CPU to one of the three kinds that 8-bit kernels support: AVX-512 VNNI, AVX-VNNI, AVX2. A CPU with AVX-512
+ * but without VNNI counts as AVX2. Call before any kernel is chosen. */
 void bundle_cap_bytes(void);
 #endif

@@ -1,5 +1,5 @@
-/* The provider cpu in a program. What needs a library is INLAY_UNSUPPORTED when it is compiled
- * (cpu/region/no_library.c), and names the node. */
+/* The provider cpu in a bundled program. Nodes that need a library fail in compile() with INLAY_UNSUPPORTED and the name
+ * of the node (cpu/region/no_library.c). */
 #include "bundled.h"
 #include "quantized/bytes.h"
 #include "simd/cpu.h"
@@ -37,10 +37,11 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     state->sgemm = state->attend = sgemm_kernel_best();
     state->nbits = state->sgemm != NULL ? nbits_kernel_best() : NULL;
     cpu_read_options(state, args, &reduced);
-    state->pairs = false; /* whether they pay is measured, which no program does */
+    state->pairs = false; /* these are only used if a measurement favours them, and programs do not measure */
     state->alone = true;
     if (reduced)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "precision reduced needs libdnnl, which this program is without");
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "precision reduced needs libdnnl, which this program does not include");
     return INLAY_OK;
 }
 

@@ -1,8 +1,8 @@
-/* Prints what the tables of the providers say of what a bundle can leave out, for `inlay bundle` to choose from:
- *   table NAME OPERATOR      a table with a row for the operator: of the provider reference, or one of cpu's, which is
- *                            the same for a level of instructions
- *   family NAME OPERATOR     a family of the provider cpu that reads the operator
- * The objects say the rest, which merge.sh in host/tools/bundle/runtime adds. */
+/* Prints the tables and families that a bundle may omit, for `inlay bundle`:
+ *   table NAME OPERATOR      a table with a row for the operator: of the provider reference, or the same of the provider
+ *                            cpu for an instruction level
+ *   family NAME OPERATOR     a family of the provider cpu that handles the operator
+ * merge.sh in host/tools/bundle/runtime adds the parts that it finds in the object files. */
 #include "reference_tables.h"
 #include "simd/instances.h"
 #include <stdio.h>

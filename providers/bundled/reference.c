@@ -1,4 +1,5 @@
-/* The operators that a program has: the provider reference, and what the provider cpu has beside regions. */
+/* The operators of a bundled program: those of the provider reference, and those of the provider cpu outside of regions. */
+#include "inlay/check.h"
 #include "bundled.h"
 #include "operator_settings.h"
 #include "operators/operators.h"
@@ -7,12 +8,13 @@
 
 enum { MOST_TABLES = 256 };
 
-static const kit_table *in_use[MOST_TABLES]; /* the first with a kernel for a node runs it */
+static const kit_table *in_use[MOST_TABLES]; /* the first table with a kernel for a node runs it */
 
 static uint32_t add_tables(uint32_t count, const kit_table *const *list)
 {
     for (; *list != NULL && count < MOST_TABLES; list++)
         in_use[count++] = *list;
+    INLAY_CHECK(*list == NULL);
     return count;
 }
 
@@ -20,7 +22,7 @@ static inlay_provider provider;
 static inlay_status (*compile_operator)(void *state, const inlay_compile_request *request,
                                         inlay_compiled **out_compiled, inlay_diag *diag);
 
-/* In a session such an offer may have been the provider cpu's. */
+/* The plan may contain offers that the provider cpu made; their cookies have an additional flag. */
 static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                             inlay_diag *diag)
 {
@@ -28,6 +30,7 @@ static inlay_status compile(void *state, const inlay_compile_request *request, i
     const uint64_t cookie = request->offer_count > 0 ? request->cookies[0] & ~CPU_COOKIE_OPERATOR : 0;
 
     own.cookies = &cookie;
+    INLAY_CHECK(compile_operator != NULL);
     return compile_operator(state, &own, out_compiled, diag);
 }
 

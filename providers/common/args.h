@@ -1,10 +1,10 @@
-/* args.h - checks that kernels make on what a model says: axes, indexes, shapes. Each failure is one sentence. */
+/* args.h - checks of axes, indexes and shapes that a model gives. Each failure is one message. */
 #ifndef ARGS_H
 #define ARGS_H
 #include "inlay/kit.h"
 #include <stdlib.h>
 
-/* axis in [-rank, rank) made non-negative. */
+/* Makes an axis in [-rank, rank) non-negative. */
 INLAY_NODISCARD static inline inlay_status arg_axis(inlay_diag *diag, int64_t axis, uint32_t rank, const char *what,
                                                     uint32_t *out_axis)
 {
@@ -22,7 +22,7 @@ static inline int64_t arg_index(const kit_tensor *tensor, int64_t i)
     return tensor->dtype == INLAY_INT32 ? ((const int32_t *)tensor->data)[i] : ((const int64_t *)tensor->data)[i];
 }
 
-/* "[2, 3, 4]", cut to fit. */
+/* Writes "[2, 3, 4]", truncated to fit. */
 static inline const char *arg_dims_text(uint32_t rank, const int64_t *dims, char *text, size_t bytes)
 {
     size_t at = 0;
@@ -34,8 +34,8 @@ static inline const char *arg_dims_text(uint32_t rank, const int64_t *dims, char
     return text;
 }
 
-/* The output has the shape that the kernel is about to write. Fails only when shape inference and kernel disagree, or
- * when a caller brings other shapes than it planned with: a kernel never writes past a buffer because of that. */
+/* Checks that the output has the shape that the kernel writes. It fails only if shape inference and kernel disagree,
+ * or if a caller passes other shapes than planned. Kernels therefore never write past a buffer. */
 INLAY_NODISCARD static inline inlay_status arg_expect_dims(inlay_diag *diag, const kit_tensor *tensor, uint32_t rank,
                                                            const int64_t *dims)
 {
@@ -48,14 +48,14 @@ INLAY_NODISCARD static inline inlay_status arg_expect_dims(inlay_diag *diag, con
                       arg_dims_text(rank, dims, want, sizeof want));
 }
 
-/* A zeroed state for kit_kernel.prepare, or the failure. */
+/* Allocates a zeroed state for kit_kernel.prepare. */
 INLAY_NODISCARD static inline inlay_status arg_state(size_t bytes, void **out_state, inlay_diag *diag)
 {
     *out_state = calloc(1, bytes);
     return *out_state != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the state of a kernel");
 }
 
-/* An INTS attribute copied into a state; more than max values fail. count -1: the attribute is absent. */
+/* Copies an INTS attribute into a state; more than max values fail. *out_count is -1 if the attribute is absent. */
 INLAY_NODISCARD static inline inlay_status arg_ints(const kit_node *node, const char *name, int64_t *values,
                                                     uint32_t max, int32_t *out_count, inlay_diag *diag)
 {
@@ -66,7 +66,7 @@ INLAY_NODISCARD static inline inlay_status arg_ints(const kit_node *node, const 
     if (ints == NULL && kit_attr(node->info, name) == NULL)
         return INLAY_OK;
     if (count > max)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "attribute %s has %u values, at most %u make sense", name, count,
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "attribute %s has %u values, at most %u are allowed", name, count,
                           max);
     if (count > 0)
         memcpy(values, ints, count * sizeof *values);

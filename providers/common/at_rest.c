@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char here; /* an address in the plugin that this is part of */
+static const char here; /* an address inside of the plugin that contains this code */
 
-/* The head of the file that this code is from. */
+/* The ELF header of the file that contains this code. */
 static bool own_head(ElfW(Ehdr) * out)
 {
     Dl_info info;
@@ -22,17 +22,17 @@ static bool own_head(ElfW(Ehdr) * out)
     return memcmp(out->e_ident, ELFMAG, SELFMAG) == 0;
 }
 
-/* An ELF file for this machine? */
+/* Whether the file is a shared ELF library for this machine. */
 static bool is_library(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     ElfW(Ehdr) head, own;
-    struct stat st;
+    struct stat info;
     bool good;
 
     if (fd < 0)
         return false;
-    good = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && read(fd, &head, sizeof head) == (ssize_t)sizeof head;
+    good = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && read(fd, &head, sizeof head) == (ssize_t)sizeof head;
     (void)close(fd);
     if (!good || !own_head(&own))
         return false;
@@ -51,9 +51,9 @@ bool library_is_at_rest(const char *name)
         (folders = malloc(size.dls_size)) != NULL && dlinfo(self, RTLD_DI_SERINFOSIZE, folders) == 0 &&
         dlinfo(self, RTLD_DI_SERINFO, folders) == 0) {
         for (unsigned i = 0; i < folders->dls_cnt && !found; i++) {
-            int n = snprintf(path, sizeof path, "%s/%s", folders->dls_serpath[i].dls_name, name);
+            int length = snprintf(path, sizeof path, "%s/%s", folders->dls_serpath[i].dls_name, name);
 
-            found = n > 0 && (size_t)n < sizeof path && is_library(path);
+            found = length > 0 && (size_t)length < sizeof path && is_library(path);
         }
     }
     free(folders);

@@ -1,9 +1,8 @@
-/* at_rest.h - libraries that a plugin opens only when it needs them. */
+/* at_rest.h - libraries that a plugin opens on first use. */
 #ifndef COMMON_AT_REST_H
 #define COMMON_AT_REST_H
 #include <stdbool.h>
 
-/* Is the library of this name one that the system's loader will find, and that the process has not loaded? Loads
- * nothing. Any thread. */
+/* Whether the system loader would find the library and the process has not loaded it. Loads nothing. Thread-safe. */
 bool library_is_at_rest(const char *name);
 #endif

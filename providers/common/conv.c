@@ -8,20 +8,20 @@
 typedef struct conv_state {
     conv_attrs attrs;
     const gemm_kernel *kernel;
-    gemm_operand weights; /* packed when constant, unless the convolution is depthwise */
+    gemm_operand weights; /* packed if constant, unless the convolution is depthwise */
     kit_pack pack;
 } conv_state;
 
 void product_conv_release(void *state)
 {
-    conv_state *s = state;
+    conv_state *conv = state;
 
-    if (s != NULL)
-        kit_pack_free(&s->pack);
-    free(s);
+    if (conv != NULL)
+        kit_pack_free(&conv->pack);
+    free(conv);
 }
 
-/* Depthwise kernels read the weights as they are. */
+/* Depthwise kernels read the weights unpacked. */
 static bool has_one_channel(const kit_node *node)
 {
     const inlay_value_info *weights = kit_input(node, 1);
@@ -53,19 +53,19 @@ done:
 
 inlay_status product_conv_shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const conv_state *s = state;
+    const conv_state *conv = state;
     conv_geometry geometry;
-    conv_plan *p = NULL;
+    conv_plan *created = NULL;
     inlay_status status;
 
-    INLAY_TRY(conv_resolve(&s->attrs, &plan->in[0], &plan->in[1], &geometry, diag));
+    INLAY_TRY(conv_resolve(&conv->attrs, &plan->in[0], &plan->in[1], &geometry, diag));
     INLAY_TRY(conv_check_output(&geometry, &plan->out[0], diag));
     if (plan->in_count > 2 && plan->in[2].dtype != INLAY_UNDEFINED && plan->in[2].count != geometry.filters)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the bias has %lld elements for %lld filters",
                           (long long)plan->in[2].count, (long long)geometry.filters);
-    status = conv_plan_create(&geometry, s->kernel, &s->weights, plan->in[0].dtype, plan->out[0].dtype, false,
-                              plan->max_threads, &p, &plan->workspace_bytes, diag);
-    plan->plan = p;
+    status = conv_plan_create(&geometry, conv->kernel, &conv->weights, plan->in[0].dtype, plan->out[0].dtype, false,
+                              plan->max_threads, &created, &plan->workspace_bytes, diag);
+    plan->plan = created;
 done:
     return status;
 }
@@ -92,8 +92,8 @@ inlay_status product_conv_run(const kit_call *call)
     return conv_execute(&run);
 }
 
-#define PLANE_NS 330.0        /* of a channel of an image */
-#define STAGED_NS 0.25        /* of an element of it */
+#define PLANE_NS 330.0        /* per channel of an image */
+#define STAGED_NS 0.25        /* per staged element */
 #define DEPTHWISE_PER_NS 70.0 /* operations */
 
 void product_conv_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)

@@ -1,7 +1,9 @@
 /* ConvTranspose: ONNX 1, 11, 22; float16, bfloat16, float and double.
  *
- * A block of output channels at a time: the product W' [channels x taps, C] times X [C, positions] gives what each
- * input position adds at each tap, and those are then added up where they fall. Blocks are independent tasks. */
+ * Computes a block of output channels at a time: the multiplication W' [channels x taps, C] by X [C, positions] gives the
+ * contribution of each input position at each tap, and these columns are then added to the output planes. Blocks are
+ * independent tasks. */
+#include "inlay/check.h"
 #include "args.h"
 #include "conv.h"
 #include "simd/convert.h"
@@ -10,8 +12,8 @@
 #include <stdlib.h>
 
 enum {
-    COLUMN_BYTES = 1024 * 1024, /* about what a block's products may take */
-    LEAST_BLOCKS = 32           /* where there is room: for threads, however many there are */
+    COLUMN_BYTES = 1024 * 1024, /* approximate size of the intermediate columns of a block */
+    LEAST_BLOCKS = 32           /* minimum number of blocks if possible, for any thread count */
 };
 
 typedef struct transpose_state {
@@ -25,26 +27,26 @@ typedef struct transpose_state {
 
 void product_conv_transpose_release(void *state)
 {
-    transpose_state *s = state;
+    transpose_state *transpose = state;
 
-    if (s != NULL)
-        kit_pack_free(&s->pack);
-    free(s);
+    if (transpose != NULL)
+        kit_pack_free(&transpose->pack);
+    free(transpose);
 }
 
-/* W is [C, M / group, window...]: rows of the product are (filter, tap), neighbours in memory. */
+/* W is [C, M / group, window...]: rows of the multiplication are (filter, tap), adjacent in memory. */
 static inlay_status pack_weights(const kit_node *node, transpose_state *state, inlay_diag *diag)
 {
-    const inlay_value_info *w = kit_input(node, 1);
+    const inlay_value_info *weights = kit_input(node, 1);
     int64_t depth, rows = 1;
 
-    if ((state->kernel->packs & GEMM_PACKS_A) == 0 || !kit_is_constant(node, 1) || w->rank == INLAY_RANK_UNKNOWN ||
-        w->rank < 3)
+    if ((state->kernel->packs & GEMM_PACKS_A) == 0 || !kit_is_constant(node, 1) ||
+        weights->rank == INLAY_RANK_UNKNOWN || weights->rank < 3)
         return INLAY_OK;
-    for (uint32_t d = 1; d < w->rank; d++)
-        rows *= w->dims[d].value;
-    depth = w->dims[0].value / state->attrs.group;
-    if (rows == 0 || depth == 0 || w->dims[0].value % state->attrs.group != 0)
+    for (uint32_t d = 1; d < weights->rank; d++)
+        rows *= weights->dims[d].value;
+    depth = weights->dims[0].value / state->attrs.group;
+    if (rows == 0 || depth == 0 || weights->dims[0].value % state->attrs.group != 0)
         return INLAY_OK;
     state->weights.line_stride = 1;
     state->weights.k_stride = rows;
@@ -89,97 +91,98 @@ typedef struct transpose_plan {
 
 /* One spatial dim (ONNX ConvTranspose-11, "output_shape" and "pads"). */
 static inlay_status resolve_dim(const transpose_state *state, uint32_t spatial, uint32_t d, uint32_t i,
-                                conv_geometry *g, inlay_diag *diag)
+                                conv_geometry *geometry, inlay_diag *diag)
 {
     const conv_attrs *attrs = &state->attrs;
     int64_t extra = state->output_padding_count > 0 ? state->output_padding[d] : 0, full, window, total,
             limit = INT32_MAX;
     bool same = attrs->auto_pad == CONV_PAD_SAME_UPPER || attrs->auto_pad == CONV_PAD_SAME_LOWER;
 
-    g->stride[i] = attrs->strides_count >= 0 ? attrs->strides[d] : 1;
-    g->dilation[i] = attrs->dilations_count >= 0 ? attrs->dilations[d] : 1;
-    if (g->kernel[i] < 1 || g->stride[i] < 1 || g->dilation[i] < 1 || extra < 0 || g->kernel[i] > limit ||
-        g->stride[i] > limit || g->dilation[i] > limit || extra > limit || g->in[i] > limit)
-        return inlay_fail(
-            diag, INLAY_INVALID_MODEL, "window %lld, stride %lld, dilation %lld, output_padding %lld: out of range",
-            (long long)g->kernel[i], (long long)g->stride[i], (long long)g->dilation[i], (long long)extra);
-    window = (g->kernel[i] - 1) * g->dilation[i] + 1;
-    full = g->stride[i] * (g->in[i] - 1) + extra + window;
+    geometry->stride[i] = attrs->strides_count >= 0 ? attrs->strides[d] : 1;
+    geometry->dilation[i] = attrs->dilations_count >= 0 ? attrs->dilations[d] : 1;
+    if (geometry->kernel[i] < 1 || geometry->stride[i] < 1 || geometry->dilation[i] < 1 || extra < 0 ||
+        geometry->kernel[i] > limit || geometry->stride[i] > limit || geometry->dilation[i] > limit || extra > limit ||
+        geometry->in[i] > limit)
+        return inlay_fail(diag, INLAY_INVALID_MODEL,
+                          "window %lld, stride %lld, dilation %lld, output_padding %lld: out of range",
+                          (long long)geometry->kernel[i], (long long)geometry->stride[i],
+                          (long long)geometry->dilation[i], (long long)extra);
+    window = (geometry->kernel[i] - 1) * geometry->dilation[i] + 1;
+    full = geometry->stride[i] * (geometry->in[i] - 1) + extra + window;
     if (state->output_shape_count > 0 || same) {
         int64_t out = state->output_shape_count > 0
                           ? state->output_shape[state->output_shape_count - (int32_t)spatial + (int32_t)d]
-                          : g->in[i] * g->stride[i];
+                          : geometry->in[i] * geometry->stride[i];
         total = full > out ? full - out : 0;
-        g->out[i] = out;
-        g->begin[i] = attrs->auto_pad == CONV_PAD_SAME_UPPER ? total / 2 : total - total / 2;
+        geometry->out[i] = out;
+        geometry->begin[i] = attrs->auto_pad == CONV_PAD_SAME_UPPER ? total / 2 : total - total / 2;
     } else if (attrs->auto_pad == CONV_PAD_EXPLICIT && attrs->pads_count >= 0) {
         if (attrs->pads[d] < -limit || attrs->pads[d] > limit || attrs->pads[d + spatial] < -limit ||
             attrs->pads[d + spatial] > limit)
             return inlay_fail(diag, INLAY_INVALID_MODEL, "pads %lld and %lld are out of range",
                               (long long)attrs->pads[d], (long long)attrs->pads[d + spatial]);
-        g->begin[i] = attrs->pads[d];
-        g->out[i] = full - attrs->pads[d] - attrs->pads[d + spatial];
+        geometry->begin[i] = attrs->pads[d];
+        geometry->out[i] = full - attrs->pads[d] - attrs->pads[d + spatial];
     } else {
-        g->out[i] = full;
+        geometry->out[i] = full;
     }
-    if (g->out[i] < 0 && g->in[i] > 0)
+    if (geometry->out[i] < 0 && geometry->in[i] > 0)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "padding leaves nothing of spatial axis %u", d);
-    g->out[i] = g->out[i] < 0 ? 0 : g->out[i];
+    geometry->out[i] = geometry->out[i] < 0 ? 0 : geometry->out[i];
     return INLAY_OK;
 }
 
 static inlay_status check_counts(const transpose_state *state, uint32_t spatial, inlay_diag *diag)
 {
     const conv_attrs *attrs = &state->attrs;
-    int32_t n = (int32_t)spatial, shape = state->output_shape_count;
+    int32_t dims = (int32_t)spatial, shape_count = state->output_shape_count;
 
-    if ((attrs->kernel_count >= 0 && attrs->kernel_count != n) ||
-        (attrs->strides_count >= 0 && attrs->strides_count != n) ||
-        (attrs->dilations_count >= 0 && attrs->dilations_count != n) ||
-        (attrs->pads_count >= 0 && attrs->pads_count != 2 * n) ||
-        (state->output_padding_count > 0 && state->output_padding_count != n) ||
-        (shape > 0 && shape != n && shape != n + 2))
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "an attribute has not one value for each of %u spatial axes",
+    if ((attrs->kernel_count >= 0 && attrs->kernel_count != dims) ||
+        (attrs->strides_count >= 0 && attrs->strides_count != dims) ||
+        (attrs->dilations_count >= 0 && attrs->dilations_count != dims) ||
+        (attrs->pads_count >= 0 && attrs->pads_count != 2 * dims) ||
+        (state->output_padding_count > 0 && state->output_padding_count != dims) ||
+        (shape_count > 0 && shape_count != dims && shape_count != dims + 2))
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "an attribute does not have one value for each of %u spatial axes",
                           spatial);
     return INLAY_OK;
 }
 
-static inlay_status resolve(const transpose_state *state, const kit_tensor *input, const kit_tensor *w,
-                            conv_geometry *g, inlay_diag *diag)
+static inlay_status resolve(const transpose_state *state, const kit_tensor *input, const kit_tensor *weights,
+                            conv_geometry *geometry, inlay_diag *diag)
 {
     uint32_t spatial = input->rank - 2;
     inlay_status status;
 
-    if (input->rank < 3 || input->rank > 2 + CONV_MAX_SPATIAL || w->rank != input->rank)
+    if (input->rank < 3 || input->rank > 2 + CONV_MAX_SPATIAL || weights->rank != input->rank)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "the input has rank %u and the weights %u; ConvTranspose takes two of rank 3 to 5",
-                          input->rank, w->rank);
+                          input->rank, weights->rank);
     INLAY_TRY(check_counts(state, spatial, diag));
-    *g = (conv_geometry){ .images = input->dims[0],
-                          .group = state->attrs.group,
-                          .channels = input->dims[1],
-                          .taps = 1,
-                          .positions = 1,
-                          .in_positions = 1 };
-    if (w->dims[0] != g->channels || g->channels % g->group != 0 ||
-        __builtin_mul_overflow(w->dims[1], g->group, &g->filters))
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "%lld channels, weights for %lld and %lld groups do not go together", (long long)g->channels,
-                          (long long)w->dims[0], (long long)g->group);
+    *geometry = (conv_geometry){ .images = input->dims[0],
+                                 .group = state->attrs.group,
+                                 .channels = input->dims[1],
+                                 .taps = 1,
+                                 .positions = 1,
+                                 .in_positions = 1 };
+    if (weights->dims[0] != geometry->channels || geometry->channels % geometry->group != 0 ||
+        __builtin_mul_overflow(weights->dims[1], geometry->group, &geometry->filters))
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%lld channels, weights for %lld and %lld groups do not match",
+                          (long long)geometry->channels, (long long)weights->dims[0], (long long)geometry->group);
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t missing = 3 - spatial, d = i - missing;
-        g->in[i] = g->out[i] = g->kernel[i] = g->stride[i] = g->dilation[i] = 1;
+        geometry->in[i] = geometry->out[i] = geometry->kernel[i] = geometry->stride[i] = geometry->dilation[i] = 1;
         if (i < missing)
             continue;
-        g->in[i] = input->dims[2 + d];
-        g->kernel[i] = w->dims[2 + d];
-        if (state->attrs.kernel_count >= 0 && state->attrs.kernel[d] != g->kernel[i])
+        geometry->in[i] = input->dims[2 + d];
+        geometry->kernel[i] = weights->dims[2 + d];
+        if (state->attrs.kernel_count >= 0 && state->attrs.kernel[d] != geometry->kernel[i])
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "kernel_shape[%u] is %lld but the weights have %lld", d,
-                              (long long)state->attrs.kernel[d], (long long)g->kernel[i]);
-        INLAY_TRY(resolve_dim(state, spatial, d, i, g, diag));
-        g->taps *= g->kernel[i];
-        g->in_positions *= g->in[i];
-        if (__builtin_mul_overflow(g->positions, g->out[i], &g->positions))
+                              (long long)state->attrs.kernel[d], (long long)geometry->kernel[i]);
+        INLAY_TRY(resolve_dim(state, spatial, d, i, geometry, diag));
+        geometry->taps *= geometry->kernel[i];
+        geometry->in_positions *= geometry->in[i];
+        if (__builtin_mul_overflow(geometry->positions, geometry->out[i], &geometry->positions))
             return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the output has more elements than can be counted");
     }
 done:
@@ -188,15 +191,16 @@ done:
 
 static void describe_job(transpose_plan *plan, const transpose_state *state, inlay_dtype dtype)
 {
-    const conv_geometry *g = &plan->geometry;
+    const conv_geometry *geometry = &plan->geometry;
     gemm_job *job = &plan->job;
-    int64_t per_group = g->filters / g->group, row = g->taps * g->in_positions * state->kernel->acc_bytes;
+    int64_t per_group = geometry->filters / geometry->group,
+            row = geometry->taps * geometry->in_positions * state->kernel->acc_bytes;
 
     job->kernel = state->kernel;
-    job->batch = g->images * g->group;
-    job->m = per_group * g->taps;
-    job->n = g->in_positions;
-    job->k = g->channels / g->group;
+    job->batch = geometry->images * geometry->group;
+    job->m = per_group * geometry->taps;
+    job->n = geometry->in_positions;
+    job->k = geometry->channels / geometry->group;
     job->a = state->weights;
     job->a.line_stride = 1;
     job->a.k_stride = job->m;
@@ -215,37 +219,38 @@ static void describe_job(transpose_plan *plan, const transpose_state *state, inl
 
 inlay_status product_conv_transpose_shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const transpose_state *s = state;
+    const transpose_state *transpose = state;
     inlay_dtype dtype = plan->in[0].dtype;
-    int64_t batch, rows, columns, mr = s->kernel->mr, nr = s->kernel->nr;
-    conv_geometry g = { 0 };
-    transpose_plan *p;
+    int64_t batch, rows, columns, mr = transpose->kernel->mr, nr = transpose->kernel->nr;
+    conv_geometry geometry = { 0 };
+    transpose_plan *created;
     inlay_status status;
 
-    INLAY_TRY(resolve(s, &plan->in[0], &plan->in[1], &g, diag));
-    INLAY_TRY(conv_check_output(&g, &plan->out[0], diag));
-    if (plan->in_count > 2 && plan->in[2].dtype != INLAY_UNDEFINED && plan->in[2].count != g.filters)
+    INLAY_TRY(resolve(transpose, &plan->in[0], &plan->in[1], &geometry, diag));
+    INLAY_TRY(conv_check_output(&geometry, &plan->out[0], diag));
+    if (plan->in_count > 2 && plan->in[2].dtype != INLAY_UNDEFINED && plan->in[2].count != geometry.filters)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the bias has %lld elements for %lld filters",
-                          (long long)plan->in[2].count, (long long)g.filters);
-    if (__builtin_mul_overflow(g.images, g.group, &batch) || batch > INT32_MAX ||
-        (p = calloc(1, sizeof *p + (size_t)batch * sizeof(int64_t))) == NULL)
+                          (long long)plan->in[2].count, (long long)geometry.filters);
+    if (__builtin_mul_overflow(geometry.images, geometry.group, &batch) || batch > INT32_MAX ||
+        (created = calloc(1, sizeof *created + (size_t)batch * sizeof(int64_t))) == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a ConvTranspose");
-    plan->plan = p;
-    p->geometry = g;
+    plan->plan = created;
+    created->geometry = geometry;
     for (int64_t b = 0; b < batch; b++)
-        p->which[b] = b % g.group;
-    describe_job(p, s, dtype);
-    /* A block's first row is rounded down to a panel's. */
-    rows = (p->block * g.taps + 2 * mr) / mr * mr;
+        created->which[b] = b % geometry.group;
+    describe_job(created, transpose, dtype);
+    /* The first row of a block is rounded down to a panel. */
+    rows = (created->block * geometry.taps + 2 * mr) / mr * mr;
     columns = (512 + nr - 1) / nr * nr;
-    gemm_plan_tiles(&p->job, rows, columns);
-    if (__builtin_mul_overflow(rows * (int64_t)s->kernel->acc_bytes, g.in_positions, (int64_t *)&p->column_bytes) ||
-        g.positions > INT64_MAX / 16 || p->column_bytes > INT64_MAX / 4)
+    gemm_plan_tiles(&created->job, rows, columns);
+    if (__builtin_mul_overflow(rows * (int64_t)transpose->kernel->acc_bytes, geometry.in_positions,
+                               (int64_t *)&created->column_bytes) ||
+        geometry.positions > INT64_MAX / 16 || created->column_bytes > INT64_MAX / 4)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "this convolution is too large");
-    p->column_bytes = (p->column_bytes + 63) & ~UINT64_C(63);
-    p->plane_bytes = inlay_dtype_bits(dtype) == 16 ? ((uint64_t)g.positions * 4 + 63) & ~UINT64_C(63) : 0;
-    p->thread_bytes = p->job.thread_bytes + p->column_bytes + p->plane_bytes;
-    if (__builtin_mul_overflow(p->thread_bytes, (uint64_t)plan->max_threads, &plan->workspace_bytes))
+    created->column_bytes = (created->column_bytes + 63) & ~UINT64_C(63);
+    created->plane_bytes = inlay_dtype_bits(dtype) == 16 ? ((uint64_t)geometry.positions * 4 + 63) & ~UINT64_C(63) : 0;
+    created->thread_bytes = created->job.thread_bytes + created->column_bytes + created->plane_bytes;
+    if (__builtin_mul_overflow(created->thread_bytes, (uint64_t)plan->max_threads, &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this convolution exceeds the address space");
 done:
     return status;
@@ -253,25 +258,26 @@ done:
 
 /* ------------------------------------------------------------------ run */
 
-/* Adds the products of one output channel, [taps, in_positions], to its plane. */
+/* Adds the columns of one output channel, [taps, in_positions], to its plane. */
 #define ADD_TAPS(T, name)                                                                                              \
-    static void name(const conv_geometry *g, const T *products, T *plane)                                              \
+    static void name(const conv_geometry *geometry, const T *products, T *plane)                                       \
     {                                                                                                                  \
-        for (int64_t t = 0; t < g->taps; t++) {                                                                        \
-            int64_t at_w = t % g->kernel[2] * g->dilation[2] - g->begin[2], sw = g->stride[2];                         \
-            int64_t at_h = t / g->kernel[2] % g->kernel[1] * g->dilation[1] - g->begin[1];                             \
-            int64_t at_d = t / g->kernel[2] / g->kernel[1] * g->dilation[0] - g->begin[0];                             \
+        for (int64_t t = 0; t < geometry->taps; t++) {                                                                 \
+            int64_t at_w = t % geometry->kernel[2] * geometry->dilation[2] - geometry->begin[2],                       \
+                    sw = geometry->stride[2];                                                                          \
+            int64_t at_h = t / geometry->kernel[2] % geometry->kernel[1] * geometry->dilation[1] - geometry->begin[1]; \
+            int64_t at_d = t / geometry->kernel[2] / geometry->kernel[1] * geometry->dilation[0] - geometry->begin[0]; \
             int64_t first = at_w < 0 ? (-at_w + sw - 1) / sw : 0;                                                      \
-            int64_t last = g->out[2] > at_w ? (g->out[2] - at_w + sw - 1) / sw : 0;                                    \
-            last = last < g->in[2] ? last : g->in[2];                                                                  \
-            for (int64_t d = 0; d < g->in[0]; d++)                                                                     \
-                for (int64_t h = 0; h < g->in[1]; h++) {                                                               \
-                    int64_t z = d * g->stride[0] + at_d, y = h * g->stride[1] + at_h;                                  \
-                    const T *from = products + ((t * g->in[0] + d) * g->in[1] + h) * g->in[2];                         \
+            int64_t last = geometry->out[2] > at_w ? (geometry->out[2] - at_w + sw - 1) / sw : 0;                      \
+            last = last < geometry->in[2] ? last : geometry->in[2];                                                    \
+            for (int64_t d = 0; d < geometry->in[0]; d++)                                                              \
+                for (int64_t h = 0; h < geometry->in[1]; h++) {                                                        \
+                    int64_t z = d * geometry->stride[0] + at_d, y = h * geometry->stride[1] + at_h;                    \
+                    const T *from = products + ((t * geometry->in[0] + d) * geometry->in[1] + h) * geometry->in[2];    \
                     T *to;                                                                                             \
-                    if (z < 0 || z >= g->out[0] || y < 0 || y >= g->out[1])                                            \
+                    if (z < 0 || z >= geometry->out[0] || y < 0 || y >= geometry->out[1])                              \
                         continue;                                                                                      \
-                    to = plane + (z * g->out[1] + y) * g->out[2];                                                      \
+                    to = plane + (z * geometry->out[1] + y) * geometry->out[2];                                        \
                     if (sw == 1)                                                                                       \
                         for (int64_t w = first; w < last; w++)                                                         \
                             to[w + at_w] += from[w];                                                                   \
@@ -288,59 +294,60 @@ typedef struct transpose_task {
     const kit_call *call;
     const transpose_plan *plan;
     gemm_job job;
-    int64_t blocks; /* of a group */
+    int64_t blocks; /* per group */
 } transpose_task;
 
-static void finish_filter(const transpose_task *t, int64_t image, int64_t filter, const char *products,
+static void finish_filter(const transpose_task *task, int64_t image, int64_t filter, const char *products,
                           char *half_plane)
 {
-    const kit_call *call = t->call;
-    const conv_geometry *g = &t->plan->geometry;
+    const kit_call *call = task->call;
+    const conv_geometry *geometry = &task->plan->geometry;
     inlay_dtype dtype = call->out[0].dtype;
-    int64_t first = (image * g->filters + filter) * g->positions;
+    int64_t first = (image * geometry->filters + filter) * geometry->positions;
     double bias = kit_has_input(call, 2) ? convert_get_f64(dtype, call->in[2].data, filter) : 0;
 
     if (dtype == INLAY_DOUBLE) {
         double *plane = (double *)call->out[0].data + first;
-        for (int64_t i = 0; i < g->positions; i++)
+        for (int64_t i = 0; i < geometry->positions; i++)
             plane[i] = bias;
-        add_taps_f64(g, (const double *)(const void *)products, plane);
+        add_taps_f64(geometry, (const double *)(const void *)products, plane);
     } else {
         float *plane = dtype == INLAY_FLOAT ? (float *)call->out[0].data + first : (float *)(void *)half_plane;
-        for (int64_t i = 0; i < g->positions; i++)
+        for (int64_t i = 0; i < geometry->positions; i++)
             plane[i] = (float)bias;
-        add_taps_f32(g, (const float *)(const void *)products, plane);
+        add_taps_f32(geometry, (const float *)(const void *)products, plane);
         if (dtype != INLAY_FLOAT)
-            convert_from_f32(dtype, call->out[0].data, first, g->positions, plane, 0);
+            convert_from_f32(dtype, call->out[0].data, first, geometry->positions, plane, 0);
     }
 }
 
 static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const transpose_task *t = user;
-    const transpose_plan *plan = t->plan;
-    const conv_geometry *g = &plan->geometry;
-    int64_t per_group = g->filters / g->group, n = t->job.n, acc = t->job.kernel->acc_bytes;
-    char *room = (char *)t->call->workspace + worker * plan->thread_bytes;
-    char *columns = room + t->job.thread_bytes, *plane = columns + plan->column_bytes;
+    const transpose_task *task = user;
+    const transpose_plan *plan = task->plan;
+    const conv_geometry *geometry = &plan->geometry;
+    int64_t per_group = geometry->filters / geometry->group, n = task->job.n, acc = task->job.kernel->acc_bytes;
+    char *room = (char *)task->call->workspace + worker * plan->thread_bytes;
+    char *columns = room + task->job.thread_bytes, *plane = columns + plan->column_bytes;
 
+    INLAY_CHECK(plan->block > 0 && task->blocks > 0);
     for (int64_t index = begin; index < end; index++) {
-        int64_t batch = index / t->blocks, first = index % t->blocks * plan->block;
+        int64_t batch = index / task->blocks, first = index % task->blocks * plan->block;
         int64_t last = first + plan->block < per_group ? first + plan->block : per_group;
-        int64_t row0 = first * g->taps / t->job.kernel->mr * t->job.kernel->mr;
-        for (int64_t j = 0; j < n; j += t->job.tile_n) {
+        int64_t row0 = first * geometry->taps / task->job.kernel->mr * task->job.kernel->mr;
+        for (int64_t j = 0; j < n; j += task->job.tile_n) {
             gemm_tile tile = { .batch = batch,
                                .i0 = row0,
-                               .i1 = last * g->taps,
+                               .i1 = last * geometry->taps,
                                .j0 = j,
-                               .j1 = j + t->job.tile_n < n ? j + t->job.tile_n : n,
+                               .j1 = j + task->job.tile_n < n ? j + task->job.tile_n : n,
                                .c = columns + j * acc,
                                .c_stride = n };
-            gemm_run_tile(&t->job, &tile, room);
+            gemm_run_tile(&task->job, &tile, room);
         }
-        for (int64_t f = first; f < last; f++)
-            finish_filter(t, batch / g->group, batch % g->group * per_group + f,
-                          columns + (f * g->taps - row0) * n * acc, plane);
+        for (int64_t filter = first; filter < last; filter++)
+            finish_filter(task, batch / geometry->group, batch % geometry->group * per_group + filter,
+                          columns + (filter * geometry->taps - row0) * n * acc, plane);
     }
     return INLAY_OK;
 }
@@ -348,31 +355,33 @@ static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t 
 inlay_status product_conv_transpose_run(const kit_call *call)
 {
     const transpose_plan *plan = call->plan;
-    transpose_task t = { .call = call, .plan = plan, .job = plan->job };
+    transpose_task task = { .call = call, .plan = plan, .job = plan->job };
     int64_t per_group = plan->geometry.filters / plan->geometry.group;
 
     if (call->out[0].count == 0)
         return INLAY_OK;
-    t.job.a.data = call->in[1].data;
-    t.job.b.data = call->in[0].data;
-    t.blocks = (per_group + plan->block - 1) / plan->block;
-    return kit_parallel(call, t.job.batch * t.blocks, 1, run_blocks, &t);
+    task.job.a.data = call->in[1].data;
+    task.job.b.data = call->in[0].data;
+    task.blocks = (per_group + plan->block - 1) / plan->block;
+    return kit_parallel(call, task.job.batch * task.blocks, 1, run_blocks, &task);
 }
 
 void product_conv_transpose_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
-    const kit_tensor *input = &shapes->in[0], *w = &shapes->in[1], *y = &shapes->out[0];
+    const kit_tensor *input = &shapes->in[0], *weights = &shapes->in[1], *output = &shapes->out[0];
     double group = (double)kit_attr_int(node->info, "group", 1), columns;
     product_size size = { .a_constant = kit_is_constant(node, 1), .a_across = true };
 
-    if (input->rank < 2 || w->rank != input->rank || input->count <= 0 || w->count <= 0 || y->count < 0 || group < 1)
+    if (input->rank < 2 || weights->rank != input->rank || input->count <= 0 || weights->count <= 0 ||
+        output->count < 0 || group < 1)
         return;
     size.batch = (double)input->dims[0] * group;
     size.k = (double)input->dims[1] / group;
     size.n = (double)input->count / (double)input->dims[0] / (double)input->dims[1];
-    size.m = (double)w->count / (double)w->dims[0];
+    size.m = (double)weights->count / (double)weights->dims[0];
     columns = size.batch * size.m * size.n;
-    out->bytes_read = kit_bytes(input->dtype, input->count) + kit_bytes(w->dtype, w->count);
-    out->bytes_written = kit_bytes(y->dtype, y->count);
-    product_cost_set(node, shapes, gemm_type_of(input->dtype), &size, 1, 0.3 * columns + 0.1 * (double)y->count, out);
+    out->bytes_read = kit_bytes(input->dtype, input->count) + kit_bytes(weights->dtype, weights->count);
+    out->bytes_written = kit_bytes(output->dtype, output->count);
+    product_cost_set(node, shapes, gemm_type_of(input->dtype), &size, 1, 0.3 * columns + 0.1 * (double)output->count,
+                     out);
 }

@@ -1,10 +1,11 @@
-/* Einsum: ONNX 12, numpy's rules: repeated labels take diagonals, "..." broadcasts, a missing "->" keeps the labels
- * that occur once in alphabetical order.
+/* Einsum: ONNX 12, with numpy's rules: repeated labels take diagonals, "..." broadcasts, and without "->" the output has
+ * the labels that occur once, in alphabetical order.
  *
- * Terms are contracted from left to right, two at a time. A label of a pair that the result keeps belongs to one term
- * or both, which makes it a row, column or batch of a matrix product; a label that nobody needs later is summed over.
- * Pairs without such sums, and single terms, are plain loops. Types that have no product of their own are widened
- * first: half precision to float, 8 and 16 bit integers to 32, which wrap alike. */
+ * Terms are contracted from left to right, two at a time. A kept label of a pair belongs to one term or both, which makes
+ * it a row, column or batch of a matrix multiplication; a label that no later term needs is summed over. Pairs without
+ * summed labels, and single terms, are plain loops. Types without a multiplication kernel are converted first: half
+ * precision to float, 8-bit and 16-bit integers to 32 bits, which wrap alike. */
+#include "inlay/check.h"
 #include "args.h"
 #include "simd/convert.h"
 #include "einsum.h"
@@ -14,34 +15,34 @@
 
 /* ------------------------------------------------------------------ the equation */
 
-static inlay_status parse_term(const char **text, struct term *t, inlay_diag *diag)
+static inlay_status parse_term(const char **text, struct term *term, inlay_diag *diag)
 {
-    const char *p = *text;
+    const char *at = *text;
 
-    for (; *p != '\0' && *p != ',' && strncmp(p, "->", 2) != 0; p++) {
+    for (; *at != '\0' && *at != ',' && strncmp(at, "->", 2) != 0; at++) {
         uint8_t label;
-        if (*p == ' ')
+        if (*at == ' ')
             continue;
-        if (*p >= 'a' && *p <= 'z')
-            label = (uint8_t)(*p - 'a');
-        else if (*p >= 'A' && *p <= 'Z')
-            label = (uint8_t)(*p - 'A' + 26);
-        else if (strncmp(p, "...", 3) == 0 && !t->ellipsis) {
+        if (*at >= 'a' && *at <= 'z')
+            label = (uint8_t)(*at - 'a');
+        else if (*at >= 'A' && *at <= 'Z')
+            label = (uint8_t)(*at - 'A' + 26);
+        else if (strncmp(at, "...", 3) == 0 && !term->ellipsis) {
             label = ELLIPSIS;
-            t->ellipsis = true;
-            p += 2;
+            term->ellipsis = true;
+            at += 2;
         } else
-            return inlay_fail(diag, INLAY_INVALID_MODEL, "the equation cannot be read from '%.32s' on", p);
-        if (t->count == INLAY_MAX_RANK)
+            return inlay_fail(diag, INLAY_INVALID_MODEL, "syntax error in the equation at '%.32s'", at);
+        if (term->count == INLAY_MAX_RANK)
             return inlay_fail(diag, INLAY_INVALID_MODEL, "a term of the equation has more than %d labels",
                               INLAY_MAX_RANK);
-        t->labels[t->count++] = label;
+        term->labels[term->count++] = label;
     }
-    *text = p;
+    *text = at;
     return INLAY_OK;
 }
 
-/* The output of an equation without "->". */
+/* Derives the output of an equation without "->". */
 static void imply_output(einsum_state *state)
 {
     uint32_t seen[LETTERS] = { 0 };
@@ -89,7 +90,7 @@ inlay_status einsum_read(const kit_node *node, einsum_state *state, inlay_diag *
     text += 2;
     INLAY_TRY(parse_term(&text, &state->output, diag));
     if (*text != '\0')
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "the equation goes on after its output: '%.32s'", text);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "the equation has text after its output: '%.32s'", text);
     for (uint32_t i = 1; i < state->output.count; i++)
         if (memchr(state->output.labels, state->output.labels[i], i) != NULL)
             return inlay_fail(diag, INLAY_INVALID_MODEL, "the output of the equation repeats a label");
@@ -132,7 +133,7 @@ void product_einsum_release(void *state)
     free(state);
 }
 
-/* The sizes of labels, as the inputs give them; what an ellipsis stands for is one label. false: not known. */
+/* The sizes of labels according to the inputs; all dimensions of an ellipsis are one label. false: unknown. */
 static bool size_labels(const einsum_state *state, const kit_plan *shapes, double size[LETTERS + 1])
 {
     for (uint32_t l = 0; l <= LETTERS; l++)
@@ -159,31 +160,32 @@ static bool size_labels(const einsum_state *state, const kit_plan *shapes, doubl
     return true;
 }
 
-static uint64_t label_set(const struct term *t)
+static uint64_t label_set(const struct term *term)
 {
     uint64_t set = 0;
 
-    for (uint32_t i = 0; i < t->count; i++)
-        set |= UINT64_C(1) << (t->labels[i] == ELLIPSIS ? LETTERS : t->labels[i]);
+    for (uint32_t i = 0; i < term->count; i++)
+        set |= UINT64_C(1) << (term->labels[i] == ELLIPSIS ? LETTERS : term->labels[i]);
     return set;
 }
 
 static double count_labels(uint64_t set, const double *size)
 {
-    double n = 1;
+    double count = 1;
 
     for (uint32_t l = 0; l <= LETTERS; l++)
-        n *= (set >> l & 1) != 0 ? size[l] : 1;
-    return n;
+        count *= (set >> l & 1) != 0 ? size[l] : 1;
+    return count;
 }
 
-/* Is the last label of a term one of the set? Then its matrix lies along what is summed. */
-static bool label_is_last(const struct term *t, uint64_t set)
+/* Whether the last label of a term is in the set. Its matrix is then contiguous along the summed dimension. */
+static bool label_is_last(const struct term *term, uint64_t set)
 {
-    return t->count > 0 && t->labels[t->count - 1] != ELLIPSIS && (set >> t->labels[t->count - 1] & 1) != 0;
+    return term->count > 0 && term->labels[term->count - 1] != ELLIPSIS &&
+           (set >> term->labels[term->count - 1] & 1) != 0;
 }
 
-/* Terms are contracted from left to right, as einsum_plan.c does it. */
+/* Contracts terms from left to right, like einsum_plan.c. */
 void product_einsum_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     product_size sizes[MAX_TERMS] = { { 0 } };
@@ -227,26 +229,26 @@ typedef struct loop_task {
 #define LOOPS(T, name)                                                                                                 \
     static inlay_status name(void *user, int64_t begin, int64_t end, uint32_t worker)                                  \
     {                                                                                                                  \
-        const loop_task *t = user;                                                                                     \
-        const struct loops *l = t->loops;                                                                              \
+        const loop_task *task = user;                                                                                  \
+        const struct loops *loops = task->loops;                                                                       \
         (void)worker;                                                                                                  \
         for (int64_t o = begin; o < end; o++) {                                                                        \
             int64_t rest = o, a_at = 0, b_at = 0;                                                                      \
-            T *c = (T *)t->c + o * l->inner;                                                                           \
-            for (uint32_t d = l->rank; d-- > 0; rest /= l->dims[d]) {                                                  \
-                a_at += rest % l->dims[d] * l->a[d];                                                                   \
-                b_at += rest % l->dims[d] * l->b[d];                                                                   \
+            T *c = (T *)task->c + o * loops->inner;                                                                    \
+            for (uint32_t d = loops->rank; d-- > 0; rest /= loops->dims[d]) {                                          \
+                a_at += rest % loops->dims[d] * loops->a[d];                                                           \
+                b_at += rest % loops->dims[d] * loops->b[d];                                                           \
             }                                                                                                          \
-            for (int64_t j = 0; j < l->inner; j++)                                                                     \
+            for (int64_t j = 0; j < loops->inner; j++)                                                                 \
                 c[j] = 0;                                                                                              \
-            for (int64_t k = 0; k < l->sums; k++) {                                                                    \
-                const T *a = (const T *)t->a + a_at + l->a_sum[k], *b = (const T *)t->b;                               \
+            for (int64_t k = 0; k < loops->sums; k++) {                                                                \
+                const T *a = (const T *)task->a + a_at + loops->a_sum[k], *b = (const T *)task->b;                     \
                 if (b == NULL)                                                                                         \
-                    for (int64_t j = 0; j < l->inner; j++)                                                             \
-                        c[j] += a[j * l->a_inner];                                                                     \
+                    for (int64_t j = 0; j < loops->inner; j++)                                                         \
+                        c[j] += a[j * loops->a_inner];                                                                 \
                 else                                                                                                   \
-                    for (int64_t j = 0; j < l->inner; j++)                                                             \
-                        c[j] += a[j * l->a_inner] * b[b_at + j * l->b_inner];                                          \
+                    for (int64_t j = 0; j < loops->inner; j++)                                                         \
+                        c[j] += a[j * loops->a_inner] * b[b_at + j * loops->b_inner];                                  \
             }                                                                                                          \
         }                                                                                                              \
         return INLAY_OK;                                                                                               \
@@ -256,9 +258,9 @@ LOOPS(double, loops_f64)
 LOOPS(uint32_t, loops_u32)
 LOOPS(uint64_t, loops_u64)
 
-/* Puts the elements of a tile where the result has them. */
+/* Stores the elements of a tile at their offsets in the result. */
 struct scatter {
-    const struct contraction *st;
+    const struct contraction *step;
     char *c;
     uint32_t bytes;
 };
@@ -268,34 +270,34 @@ static void store_scattered(void *user, const gemm_tile *tile)
 
     for (int64_t i = tile->i0; i < tile->i1; i++) {
         const char *from = (const char *)tile->c + (i - tile->i0) * tile->c_stride * scatter->bytes;
-        char *to = scatter->c + (scatter->st->batch_at[tile->batch] + scatter->st->row_at[i]) * scatter->bytes;
+        char *to = scatter->c + (scatter->step->batch_at[tile->batch] + scatter->step->row_at[i]) * scatter->bytes;
         for (int64_t j = tile->j0; j < tile->j1; j++, from += scatter->bytes)
-            memcpy(to + scatter->st->column_at[j] * scatter->bytes, from, scatter->bytes);
+            memcpy(to + scatter->step->column_at[j] * scatter->bytes, from, scatter->bytes);
     }
 }
 
-static void widen(const einsum_plan *plan, const kit_tensor *t, void *to)
+static void widen(const einsum_plan *plan, const kit_tensor *tensor, void *to)
 {
     if (plan->dtype == INLAY_FLOAT)
-        convert_to_f32(to, t->dtype, t->data, 0, t->count);
-    else if (inlay_dtype_bits(t->dtype) == 8)
-        for (int64_t i = 0; i < t->count; i++)
-            ((uint32_t *)to)[i] = ((const uint8_t *)t->data)[i];
+        convert_to_f32(to, tensor->dtype, tensor->data, 0, tensor->count);
+    else if (inlay_dtype_bits(tensor->dtype) == 8)
+        for (int64_t i = 0; i < tensor->count; i++)
+            ((uint32_t *)to)[i] = ((const uint8_t *)tensor->data)[i];
     else
-        for (int64_t i = 0; i < t->count; i++)
-            ((uint32_t *)to)[i] = ((const uint16_t *)t->data)[i];
+        for (int64_t i = 0; i < tensor->count; i++)
+            ((uint32_t *)to)[i] = ((const uint16_t *)tensor->data)[i];
 }
 
-static void narrow(const einsum_plan *plan, const kit_tensor *t, const void *from)
+static void narrow(const einsum_plan *plan, const kit_tensor *tensor, const void *from)
 {
     if (plan->dtype == INLAY_FLOAT)
-        convert_from_f32(t->dtype, t->data, 0, t->count, from, 0);
-    else if (inlay_dtype_bits(t->dtype) == 8)
-        for (int64_t i = 0; i < t->count; i++)
-            ((uint8_t *)t->data)[i] = (uint8_t)((const uint32_t *)from)[i];
+        convert_from_f32(tensor->dtype, tensor->data, 0, tensor->count, from, 0);
+    else if (inlay_dtype_bits(tensor->dtype) == 8)
+        for (int64_t i = 0; i < tensor->count; i++)
+            ((uint8_t *)tensor->data)[i] = (uint8_t)((const uint32_t *)from)[i];
     else
-        for (int64_t i = 0; i < t->count; i++)
-            ((uint16_t *)t->data)[i] = (uint16_t)((const uint32_t *)from)[i];
+        for (int64_t i = 0; i < tensor->count; i++)
+            ((uint16_t *)tensor->data)[i] = (uint16_t)((const uint32_t *)from)[i];
 }
 
 static const void *locate(const kit_call *call, const einsum_plan *plan, const struct view *view)
@@ -305,17 +307,18 @@ static const void *locate(const kit_call *call, const einsum_plan *plan, const s
     return plan->widen ? (char *)call->workspace + plan->widened_at[view->input] : call->in[view->input].data;
 }
 
-static inlay_status run_step(const kit_call *call, const einsum_plan *plan, const struct contraction *st, void *to)
+static inlay_status run_step(const kit_call *call, const einsum_plan *plan, const struct contraction *step, void *to)
 {
     static const inlay_parallel_fn by_type[] = { loops_f32, loops_f64, loops_u32, loops_u64 };
-    const void *a = locate(call, plan, &st->left), *b = st->single ? NULL : locate(call, plan, &st->right);
-    struct scatter scatter = { st, to, inlay_dtype_bits(plan->dtype) / 8 };
-    gemm_job job = st->job;
+    const void *a = locate(call, plan, &step->left), *b = step->single ? NULL : locate(call, plan, &step->right);
+    struct scatter scatter = { step, to, inlay_dtype_bits(plan->dtype) / 8 };
+    gemm_job job = step->job;
 
-    if (!st->product) {
-        loop_task t = { &st->loops, a, b, to };
-        int64_t work = st->loops.inner * st->loops.sums;
-        return kit_parallel(call, st->loops.outer, 32768 / (work > 0 ? work : 1) + 1, by_type[plan->type], &t);
+    INLAY_CHECK(plan->type < KIT_COUNT(by_type));
+    if (!step->product) {
+        loop_task task = { &step->loops, a, b, to };
+        int64_t work = step->loops.inner * step->loops.sums;
+        return kit_parallel(call, step->loops.outer, 32768 / (work > 0 ? work : 1) + 1, by_type[plan->type], &task);
     }
     job.a.data = a;
     job.b.data = b;
@@ -338,11 +341,11 @@ inlay_status product_einsum_run(const kit_call *call)
     for (uint32_t i = 0; i < call->in_count && plan->widen; i++)
         widen(plan, &call->in[i], workspace + plan->widened_at[i]);
     for (uint32_t i = 0; i < plan->step_count; i++) {
-        const struct contraction *st = &plan->steps[i];
-        void *to = st->result.in_workspace ? workspace + st->result.at
-                   : plan->widen           ? workspace + plan->result_at
-                                           : call->out[0].data;
-        INLAY_TRY(run_step(call, plan, st, to));
+        const struct contraction *step = &plan->steps[i];
+        void *to = step->result.in_workspace ? workspace + step->result.at
+                   : plan->widen             ? workspace + plan->result_at
+                                             : call->out[0].data;
+        INLAY_TRY(run_step(call, plan, step, to));
     }
     if (plan->widen)
         narrow(plan, &call->out[0], workspace + plan->result_at);

@@ -1,5 +1,5 @@
-/* einsum.h - what the two files of Einsum share: einsum.c reads the equation and runs, einsum_plan.c turns the equation
- * and the inputs' shapes into steps. */
+/* einsum.h - declarations shared by einsum.c, which parses the equation and runs it, and einsum_plan.c, which plans
+ * its steps for given shapes. */
 #ifndef EINSUM_H
 #define EINSUM_H
 #include "gemm.h"
@@ -13,7 +13,7 @@ struct term {
     bool ellipsis;
 };
 
-/* The equation; labels as written. */
+/* The parsed equation. */
 typedef struct einsum_state {
     struct term terms[MAX_TERMS];
     struct term output;
@@ -21,50 +21,51 @@ typedef struct einsum_state {
     const gemm_engine *engine;
 } einsum_state;
 
-/* A tensor by labels. */
+/* The strides of a tensor by label. */
 struct view {
     bool has[LABELS];
     int64_t stride[LABELS]; /* elements; 0 where it broadcasts */
-    uint32_t input;         /* of the node, or */
+    uint32_t input;         /* of the node, unless in_workspace */
     bool in_workspace;
-    uint64_t at; /* bytes from the start of the workspace */
+    uint64_t at; /* byte offset in the workspace */
 };
 
-/* c[outer, inner] = sum over k of a * b, by loops. */
+/* c[outer, inner] = sum over k of a * b, computed by loops. */
 struct loops {
-    uint32_t rank; /* of outer */
+    uint32_t rank; /* number of outer dimensions */
     int64_t dims[LABELS], a[LABELS], b[LABELS];
     int64_t outer, inner, a_inner, b_inner;
     int64_t sums;
     int64_t *a_sum; /* [sums] */
 };
 
-/* One step: two terms become one, or a single term is reduced. */
+/* One step: contracts two terms, or reduces a single one. */
 struct contraction {
     struct view left, right, result;
-    bool single, product; /* product: by gemm */
+    bool single, product; /* product: computed by gemm */
     gemm_job job;
     struct loops loops;
-    int64_t *row_at, *column_at, *batch_at; /* where results go when they are not in order */
+    int64_t *row_at, *column_at, *batch_at; /* offsets of results if they are not in row-major order */
 };
 
-/* One allocation, tables included. */
+/* The plan and its tables are one allocation. */
 typedef struct einsum_plan {
     const gemm_kernel *kernel;
-    uint32_t type;     /* GEMM_* that is computed in */
-    inlay_dtype dtype; /* its element type */
+    uint32_t type;     /* GEMM_*, the type of the computation */
+    inlay_dtype dtype; /* element type of that */
     bool widen;
     int64_t size[LABELS];
     uint64_t gemm_at;
     uint32_t step_count;
     struct contraction steps[MAX_TERMS];
-    uint64_t widened_at[MAX_TERMS], result_at; /* copies of inputs, and of the output, when widening */
+    uint64_t widened_at[MAX_TERMS],
+        result_at; /* offsets of converted inputs, and of the output before its conversion */
     int64_t *tables;
     int64_t table_used, table_size;
 } einsum_plan;
 
-/* Reads the equation of a node; it borrows nothing. */
+/* Parses the equation of a node; keeps no pointers to it. */
 INLAY_NODISCARD inlay_status einsum_read(const kit_node *node, einsum_state *out, inlay_diag *diag);
-/* Is there a label that two terms share and that is summed over? */
+/* Whether two terms share a label that is summed over. */
 bool einsum_is_product(const einsum_state *state);
 #endif

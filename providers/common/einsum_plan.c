@@ -1,55 +1,59 @@
-/* einsum_plan.c - the steps of an Einsum: which labels a pair of terms shares, keeps and sums, and where it is put. */
+/* einsum_plan.c - plans the steps of an Einsum: which labels a pair of terms shares, keeps and sums, and where
+ * results are stored. */
+#include "inlay/check.h"
 #include "einsum.h"
 #include "products.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* The labels of a term with its ellipsis spelt out; e is that ellipsis's rank, most that of the longest, which gives
- * the trailing labels to the shorter ones. Returns their number, at most INLAY_MAX_RANK. */
-static uint32_t expand_labels(const struct term *term, uint32_t e, uint32_t most, uint8_t *out)
+/* The labels of a term with its ellipsis expanded; `ellipsis_rank` is the rank of that
+ * ellipsis, `longest` that of the longest one.
+ * Shorter ones get the trailing labels. Returns their number, at most INLAY_MAX_RANK. */
+static uint32_t expand_labels(const struct term *term, uint32_t ellipsis_rank, uint32_t longest, uint8_t *out)
 {
-    uint32_t n = 0;
+    uint32_t count = 0;
 
     for (uint32_t i = 0; i < term->count; i++) {
         if (term->labels[i] != ELLIPSIS) {
-            if (n < INLAY_MAX_RANK)
-                out[n++] = term->labels[i];
+            if (count < INLAY_MAX_RANK)
+                out[count++] = term->labels[i];
             continue;
         }
-        for (uint32_t j = 0; j < e && n < INLAY_MAX_RANK; j++)
-            out[n++] = (uint8_t)(LETTERS + most - e + j);
+        for (uint32_t j = 0; j < ellipsis_rank && count < INLAY_MAX_RANK; j++)
+            out[count++] = (uint8_t)(LETTERS + longest - ellipsis_rank + j);
     }
-    return n;
+    return count;
 }
 
 static inlay_status view_input(const einsum_state *state, const kit_plan *plan, uint32_t i, uint32_t most,
-                               einsum_plan *p, struct view *view, inlay_diag *diag)
+                               einsum_plan *einsum, struct view *view, inlay_diag *diag)
 {
     const kit_tensor *tensor = &plan->in[i];
-    uint32_t named = state->terms[i].count - state->terms[i].ellipsis, n;
+    uint32_t named = state->terms[i].count - state->terms[i].ellipsis, rank;
     uint8_t labels[INLAY_MAX_RANK];
     int64_t step = 1;
 
-    n = expand_labels(&state->terms[i], tensor->rank - named, most, labels);
-    if (n != tensor->rank)
+    rank = expand_labels(&state->terms[i], tensor->rank - named, most, labels);
+    if (rank != tensor->rank)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input %u has rank %u, its term of the equation %u", i,
-                          tensor->rank, n);
+                          tensor->rank, rank);
     *view = (struct view){ .input = i };
-    for (uint32_t d = n; d-- > 0; step *= tensor->dims[d]) {
+    for (uint32_t d = rank; d-- > 0; step *= tensor->dims[d]) {
         uint8_t label = labels[d];
-        if (tensor->dims[d] != 1 && p->size[label] != 1 && p->size[label] != tensor->dims[d])
+        if (tensor->dims[d] != 1 && einsum->size[label] != 1 && einsum->size[label] != tensor->dims[d])
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                              "dimension %u of input %u is %lld; elsewhere that label has %lld", d, i,
-                              (long long)tensor->dims[d], (long long)p->size[label]);
+                              "dimension %u of input %u is %lld; the same label is %lld elsewhere", d, i,
+                              (long long)tensor->dims[d], (long long)einsum->size[label]);
         if (tensor->dims[d] != 1)
-            p->size[label] = tensor->dims[d];
+            einsum->size[label] = tensor->dims[d];
         view->has[label] = true;
         view->stride[label] += tensor->dims[d] == 1 ? 0 : step;
     }
     return INLAY_OK;
 }
 
-/* The offsets of all index combinations of the labels, the last running fastest. NULL: too many. */
+/* The offsets of all index combinations of the labels, the last one fastest. NULL in the first pass, which only
+ * counts. */
 static int64_t *tabulate(einsum_plan *plan, const uint8_t *labels, uint32_t count, const int64_t *stride, int64_t total)
 {
     int64_t *out = plan->tables == NULL ? NULL : plan->tables + plan->table_used;
@@ -66,7 +70,7 @@ static int64_t *tabulate(einsum_plan *plan, const uint8_t *labels, uint32_t coun
     return out;
 }
 
-/* Product of sizes; false on overflow. */
+/* The product of sizes; false: overflow. */
 static bool count_of(const einsum_plan *plan, const uint8_t *labels, uint32_t count, int64_t *out)
 {
     *out = 1;
@@ -76,7 +80,7 @@ static bool count_of(const einsum_plan *plan, const uint8_t *labels, uint32_t co
     return *out <= INT64_C(1) << 40;
 }
 
-/* The step between neighbours when the labels' offsets grow evenly. */
+/* The constant step between neighbouring combinations of the labels; false: the step is not constant. */
 static bool is_even(const einsum_plan *plan, const uint8_t *labels, uint32_t count, const int64_t *stride, int64_t *out)
 {
     int64_t step = 0, block = 1;
@@ -94,15 +98,15 @@ static bool is_even(const einsum_plan *plan, const uint8_t *labels, uint32_t cou
     return true;
 }
 
-/* Packs a matrix that only tables describe; user: the tables of lines and of k. */
-struct uneven {
+/* Packs a matrix that is described by tables only; user: the tables of lines and of k. */
+struct table_pack {
     const int64_t *lines, *k;
 };
-#define PACK_UNEVEN(T, name)                                                                                           \
+#define PACK_BY_TABLE(T, name)                                                                                         \
     static void name(const gemm_operand *self, int64_t batch, int64_t line, int64_t line_end, int64_t k0, int64_t k1,  \
                      uint32_t width, void *out)                                                                        \
     {                                                                                                                  \
-        const struct uneven *u = self->user;                                                                           \
+        const struct table_pack *u = self->user;                                                                       \
         const T *from = (const T *)self->data + gemm_which(self, batch);                                               \
         T *to = out;                                                                                                   \
         for (int64_t l0 = line; l0 < line_end; l0 += width)                                                            \
@@ -110,15 +114,16 @@ struct uneven {
                 for (int64_t l = l0; l < l0 + width; l++)                                                              \
                     *to++ = l < line_end ? from[u->lines[l] + u->k[k]] : 0;                                            \
     }
-PACK_UNEVEN(uint32_t, pack_uneven_32)
-PACK_UNEVEN(uint64_t, pack_uneven_64)
+PACK_BY_TABLE(uint32_t, pack_by_table_32)
+PACK_BY_TABLE(uint64_t, pack_by_table_64)
 
 typedef struct label_sets {
     uint8_t batch[LABELS], row[LABELS], column[LABELS], sum[LABELS], order[LABELS];
     uint32_t batches, rows, columns, sums, ordered;
 } label_sets;
 
-/* An operand of a product: even strides where possible, tables otherwise. extra: room for an `uneven` in the plan. */
+/* Sets an operand of a multiplication: constant strides if possible, otherwise tables, which are stored in the plan
+ * with a `struct table_pack`. */
 static void set_operand(einsum_plan *plan, gemm_operand *operand, const struct view *view, const uint8_t *lines,
                         uint32_t line_count, int64_t line_total, const label_sets *sets, int64_t k, bool is_b)
 {
@@ -133,19 +138,19 @@ static void set_operand(einsum_plan *plan, gemm_operand *operand, const struct v
         operand->in_place = is_b && (operand->line_stride == 1 || line_total == 1);
         return;
     }
-    operand->pack = plan->dtype == INLAY_DOUBLE || plan->type == GEMM_U64 ? pack_uneven_64 : pack_uneven_32;
-    int64_t *ln = tabulate(plan, lines, line_count, view->stride, line_total);
-    int64_t *ks = tabulate(plan, sets->sum, sets->sums, view->stride, k);
+    operand->pack = plan->dtype == INLAY_DOUBLE || plan->type == GEMM_U64 ? pack_by_table_64 : pack_by_table_32;
+    int64_t *line_offsets = tabulate(plan, lines, line_count, view->stride, line_total);
+    int64_t *k_offsets = tabulate(plan, sets->sum, sets->sums, view->stride, k);
     int64_t *room = plan->tables == NULL ? NULL : plan->tables + plan->table_used;
-    plan->table_used += (int64_t)(sizeof(struct uneven) / sizeof(int64_t));
+    plan->table_used += (int64_t)(sizeof(struct table_pack) / sizeof(int64_t));
     if (room != NULL) {
-        struct uneven u = { ln, ks };
-        memcpy(room, &u, sizeof u);
+        struct table_pack tables = { line_offsets, k_offsets };
+        memcpy(room, &tables, sizeof tables);
         operand->user = room;
     }
 }
 
-/* Does the result hold batch, row and column labels in this order, densely? */
+/* Whether the result is contiguous in the order batch, row, column labels. */
 static bool in_order(const einsum_plan *plan, const label_sets *sets, const int64_t *stride)
 {
     uint8_t all[LABELS];
@@ -157,71 +162,74 @@ static bool in_order(const einsum_plan *plan, const label_sets *sets, const int6
     return is_even(plan, all, sets->batches + sets->rows + sets->columns, stride, &step) && step <= 1;
 }
 
-static void plan_product(einsum_plan *plan, struct contraction *st, label_sets *sets, uint32_t threads)
+static void plan_product(einsum_plan *plan, struct contraction *step, label_sets *sets, uint32_t threads)
 {
-    gemm_job *job = &st->job;
+    gemm_job *job = &step->job;
 
     *job = (gemm_job){ .kernel = plan->kernel };
     (void)count_of(plan, sets->batch, sets->batches, &job->batch);
     (void)count_of(plan, sets->row, sets->rows, &job->m);
     (void)count_of(plan, sets->column, sets->columns, &job->n);
     (void)count_of(plan, sets->sum, sets->sums, &job->k);
-    set_operand(plan, &job->a, &st->left, sets->row, sets->rows, job->m, sets, job->k, false);
-    set_operand(plan, &job->b, &st->right, sets->column, sets->columns, job->n, sets, job->k, true);
+    set_operand(plan, &job->a, &step->left, sets->row, sets->rows, job->m, sets, job->k, false);
+    set_operand(plan, &job->b, &step->right, sets->column, sets->columns, job->n, sets, job->k, true);
     job->c_stride = job->n;
     job->c_batch_stride = job->m * job->n;
-    if (!in_order(plan, sets, st->result.stride)) {
+    if (!in_order(plan, sets, step->result.stride)) {
         job->c_in_workspace = true;
-        st->row_at = tabulate(plan, sets->row, sets->rows, st->result.stride, job->m);
-        st->column_at = tabulate(plan, sets->column, sets->columns, st->result.stride, job->n);
-        st->batch_at = tabulate(plan, sets->batch, sets->batches, st->result.stride, job->batch);
+        step->row_at = tabulate(plan, sets->row, sets->rows, step->result.stride, job->m);
+        step->column_at = tabulate(plan, sets->column, sets->columns, step->result.stride, job->n);
+        step->batch_at = tabulate(plan, sets->batch, sets->batches, step->result.stride, job->batch);
     }
     gemm_plan(job, threads);
 }
 
-static void plan_loops(einsum_plan *plan, struct contraction *st, const label_sets *sets)
+static void plan_loops(einsum_plan *plan, struct contraction *step, const label_sets *sets)
 {
-    struct loops *l = &st->loops;
+    struct loops *loops = &step->loops;
 
-    *l = (struct loops){ .outer = 1, .inner = 1 };
+    *loops = (struct loops){ .outer = 1, .inner = 1 };
     for (uint32_t i = 0; i < sets->ordered; i++) {
         uint8_t label = sets->order[i];
         if (i + 1 == sets->ordered) {
-            l->inner = plan->size[label];
-            l->a_inner = st->left.stride[label];
-            l->b_inner = st->single ? 0 : st->right.stride[label];
+            loops->inner = plan->size[label];
+            loops->a_inner = step->left.stride[label];
+            loops->b_inner = step->single ? 0 : step->right.stride[label];
             break;
         }
-        l->dims[l->rank] = plan->size[label];
-        l->a[l->rank] = st->left.stride[label];
-        l->b[l->rank] = st->single ? 0 : st->right.stride[label];
-        l->outer *= plan->size[label];
-        l->rank++;
+        loops->dims[loops->rank] = plan->size[label];
+        loops->a[loops->rank] = step->left.stride[label];
+        loops->b[loops->rank] = step->single ? 0 : step->right.stride[label];
+        loops->outer *= plan->size[label];
+        loops->rank++;
     }
-    (void)count_of(plan, sets->sum, sets->sums, &l->sums);
-    l->a_sum = tabulate(plan, sets->sum, sets->sums, st->left.stride, l->sums);
+    (void)count_of(plan, sets->sum, sets->sums, &loops->sums);
+    loops->a_sum = tabulate(plan, sets->sum, sets->sums, step->left.stride, loops->sums);
 }
 
-/* Sorts the labels of a pair (or one term): what the result keeps in which operand, what is summed. */
-static void sort_labels(const einsum_plan *plan, const struct contraction *st, const uint8_t *order, uint32_t ordered,
+/* Classifies the labels of a pair (or one term): kept labels by operand, and summed ones. */
+static void sort_labels(const einsum_plan *plan, const struct contraction *step, const uint8_t *order, uint32_t ordered,
                         label_sets *sets)
 {
     *sets = (label_sets){ .ordered = ordered };
     memcpy(sets->order, order, ordered);
     for (uint32_t i = 0; i < ordered; i++) {
-        uint8_t l = order[i];
-        bool a = st->left.has[l] && (st->left.stride[l] != 0 || plan->size[l] == 1);
-        bool b = !st->single && st->right.has[l] && (st->right.stride[l] != 0 || plan->size[l] == 1);
-        if (a == b)
-            sets->batch[sets->batches++] = l;
-        else if (a)
-            sets->row[sets->rows++] = l;
+        uint8_t label = order[i];
+        bool in_left = step->left.has[label] && (step->left.stride[label] != 0 || plan->size[label] == 1);
+        bool in_right =
+            !step->single && step->right.has[label] && (step->right.stride[label] != 0 || plan->size[label] == 1);
+        if (in_left == in_right)
+            sets->batch[sets->batches++] = label;
+        else if (in_left)
+            sets->row[sets->rows++] = label;
         else
-            sets->column[sets->columns++] = l;
+            sets->column[sets->columns++] = label;
     }
-    for (uint32_t l = 0; l < LABELS; l++)
-        if ((st->left.has[l] || (!st->single && st->right.has[l])) && memchr(order, (int)l, ordered) == NULL)
-            sets->sum[sets->sums++] = (uint8_t)l;
+    INLAY_CHECK(sets->batches + sets->rows + sets->columns == ordered);
+    for (uint32_t label = 0; label < LABELS; label++)
+        if ((step->left.has[label] || (!step->single && step->right.has[label])) &&
+            memchr(order, (int)label, ordered) == NULL)
+            sets->sum[sets->sums++] = (uint8_t)label;
 }
 
 static bool set_result(einsum_plan *plan, struct view *result, const uint8_t *order, uint32_t ordered, int64_t *count)
@@ -238,18 +246,18 @@ static bool set_result(einsum_plan *plan, struct view *result, const uint8_t *or
     return true;
 }
 
-/* What planning carries from step to step. */
+/* The state of planning across steps. */
 struct planning {
     const einsum_state *state;
     const kit_plan *plan;
     einsum_plan *einsum_plan;
     struct view views[MAX_TERMS];
     uint8_t order[INLAY_MAX_RANK]; /* labels of the output */
-    uint32_t ordered, bytes;       /* bytes of an element that is computed in */
-    uint64_t workspace, gemm;      /* bytes: intermediates and copies so far, and the most that a product needs */
+    uint32_t ordered, bytes;       /* bytes of an element of the computation type */
+    uint64_t workspace, gemm; /* bytes: intermediates and copies so far, and the maximum that a multiplication needs */
 };
 
-/* Bytes of count elements in the workspace, where each tensor starts a cache line. */
+/* Bytes of count elements in the workspace; each tensor starts at a cache line. */
 static uint64_t room_for(const struct planning *planning, int64_t count)
 {
     return ((uint64_t)count * planning->bytes + 63) & ~UINT64_C(63);
@@ -271,9 +279,9 @@ static inlay_status longest_ellipsis(const struct planning *planning, uint32_t *
     return INLAY_OK;
 }
 
-/* The labels that step i keeps: after the last one those of the output, in its order; before it those that the output
- * or a later term still names. */
-static uint32_t kept_labels(const struct planning *planning, uint32_t i, const struct contraction *st, uint8_t *kept)
+/* The labels that step i keeps: in the last step those of the output, in its order; before that the labels that the
+ * output or a later term uses. */
+static uint32_t kept_labels(const struct planning *planning, uint32_t i, const struct contraction *step, uint8_t *kept)
 {
     uint32_t count = 0;
 
@@ -286,7 +294,7 @@ static uint32_t kept_labels(const struct planning *planning, uint32_t i, const s
 
         for (uint32_t j = i + 2; j < planning->state->term_count; j++)
             needed |= planning->views[j].has[l];
-        if (needed && (st->left.has[l] || st->right.has[l]))
+        if (needed && (step->left.has[l] || step->right.has[l]))
             kept[count++] = (uint8_t)l;
     }
     return count;
@@ -295,7 +303,7 @@ static uint32_t kept_labels(const struct planning *planning, uint32_t i, const s
 static inlay_status plan_step(struct planning *planning, uint32_t i, inlay_diag *diag)
 {
     einsum_plan *plan = planning->einsum_plan;
-    struct contraction *st = &plan->steps[i];
+    struct contraction *step = &plan->steps[i];
     const bool final = i + 1 == plan->step_count;
     uint8_t kept[LABELS];
     uint32_t kept_count;
@@ -303,14 +311,14 @@ static inlay_status plan_step(struct planning *planning, uint32_t i, inlay_diag 
     int64_t count, total;
     uint64_t need;
 
-    *st = (struct contraction){ .left = i == 0 ? planning->views[0] : plan->steps[i - 1].result,
-                                .single = planning->state->term_count == 1 };
-    if (!st->single)
-        st->right = planning->views[i + 1];
-    kept_count = kept_labels(planning, i, st, kept);
-    st->result = (struct view){ .in_workspace = !final, .at = planning->workspace };
-    sort_labels(plan, st, kept, kept_count, &sets);
-    if (!set_result(plan, &st->result, kept, kept_count, &count) || !count_of(plan, sets.sum, sets.sums, &total) ||
+    *step = (struct contraction){ .left = i == 0 ? planning->views[0] : plan->steps[i - 1].result,
+                                  .single = planning->state->term_count == 1 };
+    if (!step->single)
+        step->right = planning->views[i + 1];
+    kept_count = kept_labels(planning, i, step, kept);
+    step->result = (struct view){ .in_workspace = !final, .at = planning->workspace };
+    sort_labels(plan, step, kept, kept_count, &sets);
+    if (!set_result(plan, &step->result, kept, kept_count, &count) || !count_of(plan, sets.sum, sets.sums, &total) ||
         total > INT32_MAX || plan->table_used > INT32_MAX)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "step %u of the equation is too large", i + 1);
     if (!final)
@@ -318,64 +326,64 @@ static inlay_status plan_step(struct planning *planning, uint32_t i, inlay_diag 
     else if (count != planning->plan->out[0].count)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the output has %lld elements, not %lld",
                           (long long)planning->plan->out[0].count, (long long)count);
-    st->product = !st->single && total > 1;
-    if (!st->product) {
-        plan_loops(plan, st, &sets);
+    step->product = !step->single && total > 1;
+    if (!step->product) {
+        plan_loops(plan, step, &sets);
         return INLAY_OK;
     }
-    /* Rows and columns may change places: whichever lets the product write where the result belongs. */
-    if (sets.rows > 0 && sets.columns > 0 && !in_order(plan, &sets, st->result.stride)) {
-        struct view left = st->left;
-        st->left = st->right;
-        st->right = left;
-        sort_labels(plan, st, kept, kept_count, &sets);
+    /* Swap rows and columns if that lets the multiplication write the result directly. */
+    if (sets.rows > 0 && sets.columns > 0 && !in_order(plan, &sets, step->result.stride)) {
+        struct view left = step->left;
+        step->left = step->right;
+        step->right = left;
+        sort_labels(plan, step, kept, kept_count, &sets);
     }
-    plan_product(plan, st, &sets, planning->plan->max_threads);
-    if (!gemm_workspace(&st->job, planning->plan->max_threads, &need))
+    plan_product(plan, step, &sets, planning->plan->max_threads);
+    if (!gemm_workspace(&step->job, planning->plan->max_threads, &need))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "step %u of the equation is too large", i + 1);
     planning->gemm = need > planning->gemm ? need : planning->gemm;
     return INLAY_OK;
 }
 
-/* Plans all steps; run twice, first to count the tables. The workspace holds intermediates, copies, then the
- * product's. */
-static inlay_status plan_steps(const einsum_state *state, const kit_plan *plan, einsum_plan *p, uint64_t *out_workspace,
-                               inlay_diag *diag)
+/* Plans all steps; called twice, first to count the tables. The workspace contains intermediates and copies, then
+ * the workspace of the multiplications. */
+static inlay_status plan_steps(const einsum_state *state, const kit_plan *plan, einsum_plan *einsum,
+                               uint64_t *out_workspace, inlay_diag *diag)
 {
     struct planning planning = {
-        .state = state, .plan = plan, .einsum_plan = p, .bytes = inlay_dtype_bits(p->dtype) / 8
+        .state = state, .plan = plan, .einsum_plan = einsum, .bytes = inlay_dtype_bits(einsum->dtype) / 8
     };
-    uint32_t most;
+    uint32_t longest;
     inlay_status status;
 
-    p->table_used = 0;
+    einsum->table_used = 0;
     for (uint32_t i = 0; i < LABELS; i++)
-        p->size[i] = 1;
-    INLAY_TRY(longest_ellipsis(&planning, &most, diag));
+        einsum->size[i] = 1;
+    INLAY_TRY(longest_ellipsis(&planning, &longest, diag));
     for (uint32_t i = 0; i < state->term_count; i++)
-        INLAY_TRY(view_input(state, plan, i, most, p, &planning.views[i], diag));
+        INLAY_TRY(view_input(state, plan, i, longest, einsum, &planning.views[i], diag));
     for (uint32_t i = 0; i < state->term_count; i++) {
-        p->widened_at[i] = planning.workspace;
-        planning.workspace += p->widen ? room_for(&planning, plan->in[i].count) : 0;
+        einsum->widened_at[i] = planning.workspace;
+        planning.workspace += einsum->widen ? room_for(&planning, plan->in[i].count) : 0;
     }
-    planning.ordered = expand_labels(&state->output, most, most, planning.order);
-    p->step_count = state->term_count > 1 ? state->term_count - 1 : 1;
-    for (uint32_t i = 0; i < p->step_count; i++)
+    planning.ordered = expand_labels(&state->output, longest, longest, planning.order);
+    einsum->step_count = state->term_count > 1 ? state->term_count - 1 : 1;
+    for (uint32_t i = 0; i < einsum->step_count; i++)
         INLAY_TRY(plan_step(&planning, i, diag));
-    p->result_at = planning.workspace;
-    planning.workspace += p->widen ? room_for(&planning, plan->out[0].count) : 0;
-    p->gemm_at = planning.workspace;
+    einsum->result_at = planning.workspace;
+    planning.workspace += einsum->widen ? room_for(&planning, plan->out[0].count) : 0;
+    einsum->gemm_at = planning.workspace;
     *out_workspace = planning.workspace + planning.gemm;
 done:
     return status;
 }
 
-/* What an element type is computed in. */
+/* Chooses the computation type of an element type. */
 static void choose_type(einsum_plan *plan, inlay_dtype dtype)
 {
     plan->type = gemm_type_of(dtype);
     plan->dtype = dtype;
-    if (plan->type == GEMM_S16 || plan->type == GEMM_TYPE_COUNT) { /* 8 and 16 bit integers */
+    if (plan->type == GEMM_S16 || plan->type == GEMM_TYPE_COUNT) { /* 8-bit and 16-bit integers */
         plan->type = GEMM_U32;
         plan->dtype = INLAY_UINT32;
         plan->widen = true;
@@ -387,25 +395,27 @@ static void choose_type(einsum_plan *plan, inlay_dtype dtype)
 
 inlay_status product_einsum_shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const einsum_state *s = state;
-    einsum_plan *p = calloc(1, sizeof *p), *whole;
+    const einsum_state *parsed = state;
+    einsum_plan *einsum = calloc(1, sizeof *einsum), *resized;
     inlay_status status;
 
-    if (p == NULL)
+    if (einsum == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of an Einsum");
-    choose_type(p, plan->in[0].dtype);
-    p->kernel = s->engine->kernel(s->engine, p->type);
-    status = plan_steps(s, plan, p, &plan->workspace_bytes, diag);
+    choose_type(einsum, plan->in[0].dtype);
+    einsum->kernel = parsed->engine->kernel(parsed->engine, einsum->type);
+    status = plan_steps(parsed, plan, einsum, &plan->workspace_bytes, diag);
     if (status == INLAY_OK) {
-        whole = realloc(p, sizeof *p + (size_t)p->table_used * sizeof(int64_t));
-        if (whole == NULL) {
+        resized = realloc(einsum, sizeof *einsum + (size_t)einsum->table_used * sizeof(int64_t));
+        if (resized == NULL) {
             status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of an Einsum");
         } else {
-            p = whole;
-            p->tables = (int64_t *)(void *)(p + 1);
-            status = plan_steps(s, plan, p, &plan->workspace_bytes, diag);
+            einsum = resized;
+            einsum->tables = (int64_t *)(void *)(einsum + 1);
+            einsum->table_size = einsum->table_used;
+            status = plan_steps(parsed, plan, einsum, &plan->workspace_bytes, diag);
+            INLAY_CHECK(status != INLAY_OK || einsum->table_used == einsum->table_size);
         }
     }
-    plan->plan = p;
+    plan->plan = einsum;
     return status;
 }

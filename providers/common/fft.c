@@ -1,4 +1,5 @@
 /* fft.c - see fft.h. */
+#include "inlay/check.h"
 #include "fft.h"
 #include <math.h>
 #include <string.h>
@@ -7,13 +8,13 @@ static const double PI = 3.14159265358979323846;
 
 static int64_t inner_length(int64_t n)
 {
-    int64_t m = 1;
+    int64_t length = 1;
 
     if ((n & (n - 1)) == 0)
         return n;
-    while (m < 2 * n - 1)
-        m *= 2;
-    return m;
+    while (length < 2 * n - 1)
+        length *= 2;
+    return length;
 }
 
 size_t fft_table_count(int64_t n)
@@ -31,7 +32,7 @@ size_t fft_scratch_count(const struct fft *fft)
     return fft->m == fft->n ? 1 : (size_t)(2 * fft->m);
 }
 
-/* Transform of m = 2^k numbers in place: bit-reversed order, then butterflies. */
+/* Transforms m = 2^k numbers in place: bit reversal, then butterflies. */
 static void radix2(const struct fft *fft, double *input)
 {
     int64_t m = fft->m;
@@ -67,6 +68,7 @@ static void radix2(const struct fft *fft, double *input)
 
 void fft_init(struct fft *fft, int64_t n, double *tables)
 {
+    INLAY_CHECK(n >= 1 && tables != NULL);
     *fft = (struct fft){ .n = n, .m = inner_length(n), .turns = tables };
     for (int64_t k = 0; k < fft->m / 2 || k == 0; k++) {
         fft->turns[2 * k] = cos(2 * PI * (double)k / (double)fft->m);
@@ -129,6 +131,7 @@ static void bluestein(const struct fft *fft, double *input, double *weights)
 
 void fft_run(const struct fft *fft, bool inverse, double *data, double *scratch)
 {
+    INLAY_CHECK(fft->m == fft->n || scratch != NULL);
     if (inverse)
         conjugate(data, fft->n, 1);
     if (fft->m == fft->n)

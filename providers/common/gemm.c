@@ -17,14 +17,14 @@ typedef struct gemm_state {
 
 void product_gemm_release(void *state)
 {
-    gemm_state *s = state;
+    gemm_state *gemm = state;
 
-    if (s != NULL)
-        kit_pack_free(&s->b_pack);
-    free(s);
+    if (gemm != NULL)
+        kit_pack_free(&gemm->b_pack);
+    free(gemm);
 }
 
-/* Strides of a matrix of [rows, columns] whose lines are its rows (lines_are_rows) or its columns. */
+/* Strides of a matrix [rows, columns] whose lines are its rows (lines_are_rows) or its columns. */
 static void set_strides(gemm_operand *operand, int64_t columns, bool lines_are_rows)
 {
     operand->line_stride = lines_are_rows ? columns : 1;
@@ -75,7 +75,7 @@ done:
 
 inlay_status product_gemm_shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const gemm_state *s = state;
+    const gemm_state *gemm = state;
     const kit_tensor *a = &plan->in[0], *b = &plan->in[1];
     gemm_half_output half;
     gemm_job *job;
@@ -83,23 +83,23 @@ inlay_status product_gemm_shape(const void *state, kit_plan *plan, inlay_diag *d
     if (a->rank != 2 || b->rank != 2)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "A has rank %u and B rank %u; Gemm takes matrices", a->rank,
                           b->rank);
-    if (a->dims[s->trans_a ? 0 : 1] != b->dims[s->trans_b ? 1 : 0])
+    if (a->dims[gemm->trans_a ? 0 : 1] != b->dims[gemm->trans_b ? 1 : 0])
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "A' has %lld columns but B' has %lld rows",
-                          (long long)a->dims[s->trans_a ? 0 : 1], (long long)b->dims[s->trans_b ? 1 : 0]);
+                          (long long)a->dims[gemm->trans_a ? 0 : 1], (long long)b->dims[gemm->trans_b ? 1 : 0]);
     job = kit_plan_new(plan, sizeof *job);
     if (job == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a Gemm");
-    job->kernel = s->kernel;
+    job->kernel = gemm->kernel;
     job->batch = 1;
-    job->m = a->dims[s->trans_a ? 1 : 0];
-    job->n = b->dims[s->trans_b ? 0 : 1];
-    job->k = s->alpha == 0 ? 0 : a->dims[s->trans_a ? 0 : 1];
-    job->a = s->a;
-    job->b = s->b;
-    set_strides(&job->a, a->dims[1], !s->trans_a);
-    set_strides(&job->b, b->dims[1], s->trans_b);
+    job->m = a->dims[gemm->trans_a ? 1 : 0];
+    job->n = b->dims[gemm->trans_b ? 0 : 1];
+    job->k = gemm->alpha == 0 ? 0 : a->dims[gemm->trans_a ? 0 : 1];
+    job->a = gemm->a;
+    job->b = gemm->b;
+    set_strides(&job->a, a->dims[1], !gemm->trans_a);
+    set_strides(&job->b, b->dims[1], gemm->trans_b);
     gemm_set_output(job, &half, plan->out[0].dtype, NULL);
-    job->c_in_workspace |= s->integer_scale;
+    job->c_in_workspace |= gemm->integer_scale;
     gemm_plan(job, plan->max_threads);
     if (!gemm_workspace(job, plan->max_threads, &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this product exceeds the address space");
@@ -112,11 +112,11 @@ typedef struct gemm_bias {
     const kit_tensor *tensor; /* NULL: none */
     int64_t row_stride, column_stride;
     double alpha, beta;
-    void *output; /* of integers that are scaled */
+    void *output; /* of scaled integers */
     int64_t n;
 } gemm_bias;
 
-/* C's strides when it is broadcast to [m, n]. */
+/* Sets the strides of C, broadcast to [m, n]. */
 static inlay_status set_bias(gemm_bias *bias, const kit_tensor *tensor, int64_t m, int64_t n, inlay_diag *diag)
 {
     int64_t rows = tensor->rank > 1 ? tensor->dims[tensor->rank - 2] : 1,
@@ -138,16 +138,16 @@ static void fill_f32(void *user, const gemm_tile *tile)
     float *to = tile->c;
 
     for (int64_t i = tile->i0; i < tile->i1; i++, to += tile->c_stride) {
-        int64_t from = i * bias->row_stride + tile->j0 * bias->column_stride, n = tile->j1 - tile->j0;
+        int64_t from = i * bias->row_stride + tile->j0 * bias->column_stride, columns = tile->j1 - tile->j0;
         if (bias->column_stride == 0) {
-            float x;
-            convert_to_f32(&x, bias->tensor->dtype, bias->tensor->data, from, 1);
-            for (int64_t j = 0; j < n; j++)
-                to[j] = x * beta;
+            float value;
+            convert_to_f32(&value, bias->tensor->dtype, bias->tensor->data, from, 1);
+            for (int64_t j = 0; j < columns; j++)
+                to[j] = value * beta;
             continue;
         }
-        convert_to_f32(to, bias->tensor->dtype, bias->tensor->data, from, n);
-        for (int64_t j = 0; j < n && beta != 1; j++)
+        convert_to_f32(to, bias->tensor->dtype, bias->tensor->data, from, columns);
+        for (int64_t j = 0; j < columns && beta != 1; j++)
             to[j] *= beta;
     }
 }
@@ -163,7 +163,7 @@ static void fill_f64(void *user, const gemm_tile *tile)
             to[j - tile->j0] = bias->beta * c[i * bias->row_stride + j * bias->column_stride];
 }
 
-/* Integers without scale: C as it is. */
+/* Integers without scale: copies C. */
 static void fill_integers(void *user, const gemm_tile *tile)
 {
     const gemm_bias *bias = user;
@@ -176,7 +176,7 @@ static void fill_integers(void *user, const gemm_tile *tile)
                    c + (size_t)(i * bias->row_stride + j * bias->column_stride) * width, width);
 }
 
-/* Integers with alpha or beta: sums are exact, the rest is done in double and cut towards zero. */
+/* Integers with alpha or beta: sums are exact, the scaling is done in double and truncated towards zero. */
 static void store_scaled_integers(void *user, const gemm_tile *tile)
 {
     const gemm_bias *bias = user;
@@ -185,11 +185,12 @@ static void store_scaled_integers(void *user, const gemm_tile *tile)
 
     for (int64_t i = tile->i0; i < tile->i1; i++) {
         for (int64_t j = tile->j0; j < tile->j1; j++) {
-            double v = convert_get_f64(dtype, tile->c, (i - tile->i0) * tile->c_stride + j - tile->j0) * bias->alpha;
+            double value =
+                convert_get_f64(dtype, tile->c, (i - tile->i0) * tile->c_stride + j - tile->j0) * bias->alpha;
             if (bias->tensor->data != NULL && bias->beta != 0)
-                v += bias->beta *
-                     convert_get_f64(dtype, bias->tensor->data, i * bias->row_stride + j * bias->column_stride);
-            convert_from_f64(dtype, (char *)bias->output + (size_t)(i * bias->n + j) * width, 0, 1, &v, 0);
+                value += bias->beta *
+                         convert_get_f64(dtype, bias->tensor->data, i * bias->row_stride + j * bias->column_stride);
+            convert_from_f64(dtype, (char *)bias->output + (size_t)(i * bias->n + j) * width, 0, 1, &value, 0);
         }
     }
 }
@@ -233,18 +234,18 @@ inlay_status product_gemm_run(const kit_call *call)
 void product_gemm_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     const kit_tensor *a = &shapes->in[0], *b = &shapes->in[1], *output = &shapes->out[0];
-    bool ta = kit_attr_int(node->info, "transA", 0) != 0;
+    bool trans_a = kit_attr_int(node->info, "transA", 0) != 0;
     product_size size = { .batch = 1,
                           .a_constant = kit_is_constant(node, 0),
                           .b_constant = kit_is_constant(node, 1),
-                          .a_across = ta,
+                          .a_across = trans_a,
                           .b_along = kit_attr_int(node->info, "transB", 0) != 0 };
 
     if (a->rank != 2 || output->rank != 2 || a->count < 0 || b->count < 0 || output->count < 0)
         return;
     size.m = (double)output->dims[0];
     size.n = (double)output->dims[1];
-    size.k = (double)a->dims[ta ? 0 : 1];
+    size.k = (double)a->dims[trans_a ? 0 : 1];
     out->bytes_read = kit_bytes(a->dtype, a->count) + kit_bytes(b->dtype, b->count);
     out->bytes_written = kit_bytes(output->dtype, output->count);
     product_cost_set(node, shapes, gemm_type_of(a->dtype), &size, 1, 0, out);

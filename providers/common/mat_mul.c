@@ -1,4 +1,5 @@
-/* MatMul: ONNX 1, 9, 13. Also the shapes of its quantized relatives, see matmul.h. */
+/* MatMul: ONNX 1, 9, 13. Also the shapes of its quantized variants, see matmul.h. */
+#include "inlay/check.h"
 #include "args.h"
 #include "matmul.h"
 #include "product_cost.h"
@@ -7,13 +8,13 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-/* The last two dims as a matrix; what stands before them counts matrices. */
+/* Splits the dims: the last two are a matrix, the leading ones count matrices. */
 static matmul_constant split_dims(const kit_tensor *tensor, bool is_a)
 {
     matmul_constant constant = { 1, 1, 1 };
 
     for (uint32_t d = 0; d + 2 < tensor->rank; d++)
-        constant.matrices *= tensor->dims[d]; /* the tensor exists, so this does not overflow; a zero dim makes it 0 */
+        constant.matrices *= tensor->dims[d]; /* no overflow, since the tensor exists; a zero dim gives 0 */
     if (tensor->rank > 1) {
         constant.rows = tensor->dims[tensor->rank - 2];
         constant.columns = tensor->dims[tensor->rank - 1];
@@ -25,35 +26,38 @@ static matmul_constant split_dims(const kit_tensor *tensor, bool is_a)
     return constant;
 }
 
-/* Broadcast leading dims of A and B; rank of the result, or UINT32_MAX. */
+/* Broadcasts the leading dims of A and B; returns the rank of the result, or UINT32_MAX. */
 static uint32_t broadcast_batch(const kit_tensor *a, const kit_tensor *b, int64_t dims[INLAY_MAX_RANK])
 {
-    uint32_t ar = a->rank > 2 ? a->rank - 2 : 0, br = b->rank > 2 ? b->rank - 2 : 0, rank = ar > br ? ar : br;
+    uint32_t a_rank = a->rank > 2 ? a->rank - 2 : 0, b_rank = b->rank > 2 ? b->rank - 2 : 0,
+             rank = a_rank > b_rank ? a_rank : b_rank;
 
     for (uint32_t i = 0; i < rank; i++) {
-        int64_t x = i + ar >= rank ? a->dims[i + ar - rank] : 1, y = i + br >= rank ? b->dims[i + br - rank] : 1;
-        if (x != y && x != 1 && y != 1)
+        int64_t a_size = i + a_rank >= rank ? a->dims[i + a_rank - rank] : 1,
+                b_size = i + b_rank >= rank ? b->dims[i + b_rank - rank] : 1;
+        if (a_size != b_size && a_size != 1 && b_size != 1)
             return UINT32_MAX;
-        dims[i] = x == 1 ? y : x;
+        dims[i] = a_size == 1 ? b_size : a_size;
     }
     return rank;
 }
 
-/* For each batch, the number of its matrix in a tensor whose leading dims broadcast to dims. */
+/* Writes for each batch the index of its matrix in a tensor whose leading dims broadcast to dims. */
 static void number_matrices(const kit_tensor *tensor, uint32_t rank, const int64_t *dims, int64_t batch, int64_t *which)
 {
     uint32_t own = tensor->rank > 2 ? tensor->rank - 2 : 0;
     int64_t stride[INLAY_MAX_RANK] = { 0 }, step = 1;
 
+    INLAY_CHECK(own <= rank);
     for (uint32_t i = own; i-- > 0;) {
         stride[i + rank - own] = tensor->dims[i] == 1 ? 0 : step;
         step *= tensor->dims[i];
     }
-    for (int64_t b = 0; b < batch; b++) {
-        int64_t rest = b, at = 0;
+    for (int64_t index = 0; index < batch; index++) {
+        int64_t rest = index, at = 0;
         for (uint32_t i = rank; i-- > 0; rest /= dims[i])
             at += rest % dims[i] * stride[i];
-        which[b] = at;
+        which[index] = at;
     }
 }
 
@@ -62,43 +66,44 @@ inlay_status matmul_plan_create(kit_plan *shapes, uint32_t a_input, uint32_t b_i
 {
     const kit_tensor *a = &shapes->in[a_input], *b = &shapes->in[b_input];
     int64_t dims[INLAY_MAX_RANK], batch = 1;
-    matmul_constant as, bs;
+    matmul_constant a_dims, b_dims;
     uint32_t rank;
     matmul_plan *plan;
 
     *out_plan = NULL;
     if (a->rank == 0 || b->rank == 0)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input %s of a matrix product is a scalar",
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input %s of a matrix multiplication is a scalar",
                           a->rank == 0 ? "A" : "B");
-    as = split_dims(a, true);
-    bs = split_dims(b, false);
-    if (as.columns != bs.rows)
+    a_dims = split_dims(a, true);
+    b_dims = split_dims(b, false);
+    if (a_dims.columns != b_dims.rows)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "A has %lld columns but B has %lld rows: a matrix product needs them equal",
-                          (long long)as.columns, (long long)bs.rows);
+                          "A has %lld columns but B has %lld rows: a matrix multiplication needs them equal",
+                          (long long)a_dims.columns, (long long)b_dims.rows);
     rank = broadcast_batch(a, b, dims);
     if (rank == UINT32_MAX)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the leading dims of A and B do not broadcast");
     for (uint32_t i = 0; i < rank; i++)
         if (__builtin_mul_overflow(batch, dims[i], &batch))
             return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the product has more batches than can be counted");
-    collapse = collapse && bs.matrices == 1 && as.matrices == batch;
+    INLAY_CHECK(rank <= INLAY_MAX_RANK);
+    collapse = collapse && b_dims.matrices == 1 && a_dims.matrices == batch;
     if (batch > INT32_MAX ||
         (plan = kit_plan_new(shapes, sizeof *plan + (size_t)(collapse ? 0 : 2 * batch) * sizeof(int64_t))) == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of %lld matrix products",
                           (long long)batch);
-    plan->a_matrices = as.matrices;
-    plan->b_matrices = bs.matrices;
+    plan->a_matrices = a_dims.matrices;
+    plan->b_matrices = b_dims.matrices;
     plan->job.batch = collapse ? 1 : batch;
-    plan->job.m = collapse ? as.rows * batch : as.rows;
-    plan->job.n = bs.columns;
-    plan->job.k = as.columns;
-    plan->job.a.line_stride = as.columns;
+    plan->job.m = collapse ? a_dims.rows * batch : a_dims.rows;
+    plan->job.n = b_dims.columns;
+    plan->job.k = a_dims.columns;
+    plan->job.a.line_stride = a_dims.columns;
     plan->job.a.k_stride = 1;
-    plan->job.a.matrix_stride = as.rows * as.columns;
+    plan->job.a.matrix_stride = a_dims.rows * a_dims.columns;
     plan->job.b.line_stride = 1;
-    plan->job.b.k_stride = bs.columns;
-    plan->job.b.matrix_stride = bs.rows * bs.columns;
+    plan->job.b.k_stride = b_dims.columns;
+    plan->job.b.matrix_stride = b_dims.rows * b_dims.columns;
     if (!collapse) {
         plan->job.a.which = plan->which;
         plan->job.b.which = plan->which + batch;
@@ -153,22 +158,22 @@ bool matmul_constant_dims(const kit_node *node, uint32_t input, bool is_a, matmu
 
 typedef struct matmul_state {
     const gemm_kernel *kernel;
-    gemm_operand a, b; /* packed when constant */
+    gemm_operand a, b; /* packed if constant */
     kit_pack a_pack, b_pack;
 } matmul_state;
 
 void product_mat_mul_release(void *state)
 {
-    matmul_state *s = state;
+    matmul_state *matmul = state;
 
-    if (s != NULL) {
-        kit_pack_free(&s->a_pack);
-        kit_pack_free(&s->b_pack);
+    if (matmul != NULL) {
+        kit_pack_free(&matmul->a_pack);
+        kit_pack_free(&matmul->b_pack);
     }
-    free(s);
+    free(matmul);
 }
 
-/* The rows of all matrices of A together; -1: not known. */
+/* The total number of rows of all matrices of A; -1: unknown. */
 static int64_t known_rows(const kit_node *node)
 {
     const inlay_value_info *info = kit_input(node, 0);
@@ -182,7 +187,7 @@ static int64_t known_rows(const kit_node *node)
     return rows;
 }
 
-/* Packs a constant operand: weights are read in the order that the microkernel wants, and need no second copy. */
+/* Packs a constant operand in the order that the microkernel reads. */
 static inlay_status pack_constant(const kit_node *node, matmul_state *state, uint32_t input, inlay_diag *diag)
 {
     bool is_a = input == 0;
@@ -224,23 +229,23 @@ done:
 
 inlay_status product_mat_mul_shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const matmul_state *s = state;
+    const matmul_state *matmul = state;
     gemm_half_output half;
-    matmul_plan *p;
+    matmul_plan *created;
     inlay_status status;
 
-    /* Packed rows of A cannot be seen as one tall matrix, padded as they are. */
-    INLAY_TRY(matmul_plan_create(plan, 0, 1, s->a.packed == NULL, &p, diag));
-    p->job.kernel = s->kernel;
-    p->job.a.pack = p->job.b.pack = s->a.pack;
-    p->job.a.packed = s->a.packed;
-    p->job.a.packed_stride = s->a.packed_stride;
-    p->job.b.packed = s->b.packed;
-    p->job.b.packed_stride = s->b.packed_stride;
-    p->job.b.in_place = s->b.in_place;
-    gemm_set_output(&p->job, &half, plan->out[0].dtype, NULL);
-    gemm_plan(&p->job, plan->max_threads);
-    if (!gemm_workspace(&p->job, plan->max_threads, &plan->workspace_bytes))
+    /* Packed A is padded per matrix, so it cannot be treated as one tall matrix. */
+    INLAY_TRY(matmul_plan_create(plan, 0, 1, matmul->a.packed == NULL, &created, diag));
+    created->job.kernel = matmul->kernel;
+    created->job.a.pack = created->job.b.pack = matmul->a.pack;
+    created->job.a.packed = matmul->a.packed;
+    created->job.a.packed_stride = matmul->a.packed_stride;
+    created->job.b.packed = matmul->b.packed;
+    created->job.b.packed_stride = matmul->b.packed_stride;
+    created->job.b.in_place = matmul->b.in_place;
+    gemm_set_output(&created->job, &half, plan->out[0].dtype, NULL);
+    gemm_plan(&created->job, plan->max_threads);
+    if (!gemm_workspace(&created->job, plan->max_threads, &plan->workspace_bytes))
         status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the workspace of this product exceeds the address space");
 done:
     return status;
@@ -264,21 +269,21 @@ inlay_status product_mat_mul_run(const kit_call *call)
 void product_mat_mul_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     const kit_tensor *a = &shapes->in[0], *b = &shapes->in[1], *output = &shapes->out[0];
-    matmul_constant as, bs;
+    matmul_constant a_dims, b_dims;
     product_size size;
 
     if (a->rank == 0 || b->rank == 0 || a->count < 0 || b->count < 0 || output->count < 0)
         return;
     matmul_cost(shapes, 1, out);
-    as = split_dims(a, true);
-    bs = split_dims(b, false);
-    size = (product_size){ .m = (double)as.rows,
-                           .n = (double)bs.columns,
-                           .k = (double)as.columns,
+    a_dims = split_dims(a, true);
+    b_dims = split_dims(b, false);
+    size = (product_size){ .m = (double)a_dims.rows,
+                           .n = (double)b_dims.columns,
+                           .k = (double)a_dims.columns,
                            .a_constant = kit_is_constant(node, 0),
                            .b_constant = kit_is_constant(node, 1) };
     size.batch = size.m > 0 && size.n > 0 ? (double)output->count / size.m / size.n : 0;
-    if (bs.matrices == 1) { /* rows of one product */
+    if (b_dims.matrices == 1) { /* rows of one multiplication */
         size.m *= size.batch;
         size.batch = size.m > 0;
     }

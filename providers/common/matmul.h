@@ -1,28 +1,28 @@
-/* matmul.h - the shapes of MatMul and its quantized relatives: numpy.matmul's rules as one gemm job. */
+/* matmul.h - the shapes of MatMul and its quantized variants: numpy.matmul's rules as one gemm job. */
 #ifndef MATMUL_H
 #define MATMUL_H
 #include "gemm.h"
 
-/* The plan of a product: made in shape, freed by the kit. job has sizes, strides and the matrix of each batch. */
+/* A plan: created in shape(), freed by the kit. job has sizes, strides and the matrix of each batch. */
 typedef struct matmul_plan {
     gemm_job job;
-    int64_t a_matrices, b_matrices; /* how many there are in A and B */
+    int64_t a_matrices, b_matrices; /* number of matrices in A and B */
     int64_t which[];                /* [2 * batch] */
 } matmul_plan;
 
-/* Makes shapes->plan for inputs A [..., m, k] times B [..., k, n], dense. Vectors are a row for A and a column for B;
- * leading dims broadcast. collapse: when B is one matrix, the batches of A become rows of one product. */
+/* Creates shapes->plan for dense inputs A [..., m, k] and B [..., k, n]. A vector is a row for A and a column for B;
+ * leading dims broadcast. collapse: if B is one matrix, the batches of A become rows of one multiplication. */
 INLAY_NODISCARD inlay_status matmul_plan_create(kit_plan *shapes, uint32_t a_input, uint32_t b_input, bool collapse,
                                                 matmul_plan **out_plan, inlay_diag *diag);
 
-/* Fails unless output holds batch * m * n elements. */
+/* Fails unless output has batch * m * n elements. */
 INLAY_NODISCARD inlay_status matmul_check_output(const gemm_job *job, const kit_tensor *output, inlay_diag *diag);
 
 /* kit_kernel.cost of MatMul, MatMulInteger and QLinearMatMul; b_input is the index of B. */
 void matmul_cost(const kit_plan *shapes, uint32_t b_input, inlay_cost *cost);
 
-/* The matrices of a constant input: their sizes (a vector counts as a row for A, a column for B). False when the input
- * is no constant or its rank is 0. */
+/* The matrices of a constant input and their sizes (a vector is a row for A, a column for B). false: the input is
+ * not constant, or its rank is 0. */
 typedef struct matmul_constant {
     int64_t matrices, rows, columns;
 } matmul_constant;

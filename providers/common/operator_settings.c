@@ -1,3 +1,4 @@
+#include "inlay/check.h"
 #include "operator_settings.h"
 #include "gemm/set.h"
 #include <stdlib.h>
@@ -6,6 +7,7 @@ static const gemm_kernel *strict_kernel(const gemm_engine *self, uint32_t type)
 {
     const operator_settings *settings = (const operator_settings *)(const void *)self;
 
+    INLAY_CHECK(type < GEMM_TYPE_COUNT);
     return type == GEMM_F32 ? &settings->strict : gemm_kernel_best(type);
 }
 

@@ -1,16 +1,16 @@
-/* operator_settings.h - what the tables of operators find in kit_node.provider: the engine of the products, and
- * options. The providers reference and cpu open their tables with it. */
+/* operator_settings.h - the struct that operator tables find in kit_node.provider: the gemm engine, and options. The
+ * providers reference and cpu open their tables with it. */
 #ifndef OPERATOR_SETTINGS_H
 #define OPERATOR_SETTINGS_H
 #include "gemm.h"
 
 typedef struct operator_settings {
-    gemm_engine engine; /* first: common/conv.h and its neighbours take the settings for it */
-    gemm_kernel strict; /* what the engine has for floats with precision strict */
-    bool preview;       /* operators of preview domains are offered */
+    gemm_engine engine; /* must be first: common/conv.h and others cast the settings to it */
+    gemm_kernel strict; /* the engine's float kernel for precision strict */
+    bool preview;       /* offer operators of preview domains */
 } operator_settings;
 
-/* kit_provider.open: reads the options `preview` and `precision`; free() closes it. */
+/* kit_provider.open: reads the options `preview` and `precision`. Free with free(). */
 inlay_status operator_settings_open(const inlay_host *host, const inlay_create_args *args, void **out,
                                     inlay_diag *diag);
 #endif

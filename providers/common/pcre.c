@@ -1,3 +1,4 @@
+#include "inlay/check.h"
 #include "pcre.h"
 #include "simd/at_fork.h"
 #include <dlfcn.h>
@@ -7,7 +8,7 @@
 
 #define SONAME "libpcre2-8.so.0"
 
-/* Steps are counted anew at each place where a match may begin. */
+/* The step limit applies separately to each starting position of a match. */
 enum { MAX_STEPS = 10000000, MAX_HEAP_KIB = 1024 * 1024 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -68,7 +69,7 @@ inlay_status pcre_refused(inlay_str pattern, int code, size_t at, inlay_status o
         otherwise = INLAY_LIMIT_EXCEEDED;
     if (at == SIZE_MAX)
         return inlay_fail(diag, otherwise, "pattern '%.*s': %s", shown, text, (const char *)why);
-    return inlay_fail(diag, otherwise, "the pattern '%.*s' is wrong at byte %zu: %s", shown, text, at,
+    return inlay_fail(diag, otherwise, "the pattern '%.*s' has an error at byte %zu: %s", shown, text, at,
                       (const char *)why);
 }
 
@@ -76,6 +77,7 @@ inlay_status pcre_failed(int code, inlay_diag *diag)
 {
     PCRE2_UCHAR why[120] = "";
 
+    INLAY_CHECK(code < 0 && code != PCRE2_ERROR_NOMATCH);
     switch (code) {
     case PCRE2_ERROR_NOMEMORY:
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to match a pattern");

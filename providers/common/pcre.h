@@ -1,12 +1,12 @@
-/* pcre.h - PCRE2, opened by name when the first pattern is compiled: a plugin with operators on patterns loads where
- * the library is not installed, and the others of its operators run. Built where CMake finds the library's headers. */
+/* pcre.h - PCRE2, opened by name when the first pattern is compiled. Without the library, a plugin loads and its
+ * other operators run. Built only if CMake finds the library's headers. */
 #ifndef COMMON_PCRE_H
 #define COMMON_PCRE_H
 #include "inlay/plugin.h"
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-/* What is used of the library: pcre2_ before each name. */
+/* The functions in use, without the prefix pcre2_. */
 #define PCRE_FUNCTIONS(X)                                                                                              \
     X(code_free)                                                                                                       \
     X(compile)                                                                                                         \
@@ -30,16 +30,17 @@ typedef struct pcre_library {
 #define PCRE_MEMBER(name) __typeof__(pcre2_##name) *name;
     PCRE_FUNCTIONS(PCRE_MEMBER)
 #undef PCRE_MEMBER
-    pcre2_compile_context *rules; /* for compile: a line ends with \n, however the library was built */
-    pcre2_match_context *limits;  /* for each match: ten million steps, 1 GiB */
+    pcre2_compile_context *rules; /* for compile: lines end with \n, regardless of the library's default */
+    pcre2_match_context *limits;  /* for each match: at most ten million steps, 1 GiB */
 } pcre_library;
 
-/* The library, the process's for good. NULL: INLAY_UNSUPPORTED, with a sentence in diag. Any thread. */
+/* Opens the library, which stays open until the process ends. NULL: INLAY_UNSUPPORTED, with a message in diag.
+ * Thread-safe. */
 const pcre_library *pcre_open(inlay_diag *diag);
 
-/* Why a pattern was refused, from compile's error code; `at` is the byte, SIZE_MAX = not known. Returns `otherwise`
- * unless memory or a limit was the reason. */
+/* Reports why a pattern was rejected, from compile's error code. `at` is the byte, SIZE_MAX = unknown. Returns
+ * `otherwise` unless memory or a limit was the reason. */
 inlay_status pcre_refused(inlay_str pattern, int code, size_t at, inlay_status otherwise, inlay_diag *diag);
-/* Why a match ended with an error, from its code, which is negative and not PCRE2_ERROR_NOMATCH. */
+/* Reports why a match failed, from its code, which is negative and not PCRE2_ERROR_NOMATCH. */
 inlay_status pcre_failed(int code, inlay_diag *diag);
 #endif

@@ -1,14 +1,15 @@
-/* product_cost.c - costs of products, see product_cost.h.
+/* product_cost.c - costs of matrix multiplications, see product_cost.h.
  *
- * Constants here and in the engines were measured on one core of a Zen 5 (AMD EPYC with AVX-512, 1 MB of L2 a core,
- * 32 MB of L3) with kernels of both engines called in turn. Elsewhere the machine profile scales them; what counts for
- * the choice of a provider is their relation. */
+ * The constants here and in the engines were measured on one core of a Zen 5 (AMD EPYC with AVX-512, 1 MB of L2 per core,
+ * 32 MB of L3), alternating kernels of both engines. Elsewhere the machine profile scales them; the choice of a provider
+ * depends on their ratio. */
+#include "inlay/check.h"
 #include "product_cost.h"
 #include "weights.h"
 
-#define CALL_NS 30.0        /* a node */
-#define PARALLEL_NS 20000.0 /* below this a loop is not worth sharing */
-#define CACHE_BYTES 24e6    /* of all levels */
+#define CALL_NS 30.0        /* per node */
+#define PARALLEL_NS 20000.0 /* shorter loops are not parallelized */
+#define CACHE_BYTES 24e6    /* of all cache levels */
 #define CACHE_BYTES_PER_NS 105.0
 #define MEMORY_BYTES_PER_NS 36.0
 
@@ -23,6 +24,7 @@ void product_cost_set(const kit_node *node, const kit_plan *shapes, uint32_t typ
     const gemm_kernel *kernel = type < GEMM_TYPE_COUNT ? gemm_kernel_for(node, type) : NULL;
     double ns = more, weights = 0;
 
+    INLAY_CHECK(count == 0 || sizes != NULL);
     cost->flops = 0;
     for (uint32_t i = 0; i < count; i++) {
         const product_size *size = &sizes[i];
@@ -36,7 +38,7 @@ void product_cost_set(const kit_node *node, const kit_plan *shapes, uint32_t typ
     if (kernel == NULL)
         return;
     weights *= kernel->in_bytes;
-    if (weights > 0 && weights < CACHE_BYTES) /* product_memory_ns() knows of more */
+    if (weights > 0 && weights < CACHE_BYTES) /* larger ones are covered by product_memory_ns() */
         ns += weights_far_ns(weights_of_graph(node->graph), weights);
     if (shapes->max_threads > 1 && ns > PARALLEL_NS)
         ns = PARALLEL_NS + (ns - PARALLEL_NS) / shapes->max_threads;

@@ -1,22 +1,22 @@
-/* product_cost.h - what the products of an operator take: the operator says what is multiplied, its engine how fast. */
+/* product_cost.h - time estimates of matrix multiplications: the operator gives the sizes, its engine the speed. */
 #ifndef PRODUCT_COST_H
 #define PRODUCT_COST_H
 #include "gemm.h"
 
-/* `batch` products of m x k by k x n. Counts are double: they are estimates, and never overflow. */
+/* `batch` multiplications of m x k by k x n. Counts are double, since they are estimates and must not overflow. */
 struct product_size {
     double batch, m, n, k;
-    bool a_constant, b_constant; /* known before the run: an engine may have packed it */
-    bool a_across;               /* lines of A are neighbours in memory (transposed) */
-    bool b_along;                /* lines of B lie along memory (transposed) */
-    bool b_windows;              /* B is made of the windows of a convolution */
+    bool a_constant, b_constant; /* known before the run, so an engine may have packed it */
+    bool a_across;               /* lines of A are adjacent in memory (transposed) */
+    bool b_along;                /* lines of B are contiguous in memory (transposed) */
+    bool b_windows;              /* B is built from the windows of a convolution */
 };
 
-/* Sets ns from `count` products, one after the other, in type GEMM_* by the engine of the node's provider, and `more`
- * nanoseconds of other work; flops and confidence too. */
+/* Sets ns for `count` sequential multiplications in type GEMM_* by the engine of the node's provider, plus `more`
+ * nanoseconds of other work; also sets flops and confidence. */
 void product_cost_set(const kit_node *node, const kit_plan *shapes, uint32_t type, const product_size *sizes,
                       uint32_t count, double more, inlay_cost *cost);
 
-/* The time that memory takes to deliver bytes, given how much it is in all: caches are faster. */
+/* The time to read bytes from memory; small amounts come from caches. */
 double product_memory_ns(double bytes);
 #endif

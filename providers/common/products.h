@@ -1,5 +1,5 @@
-/* products.h - the phases of the operators in products.def, as kit_kernel has them. Tables of kernels are the
- * providers' own: they choose the types and the cost. kit_node.provider must begin with a gemm_engine. */
+/* products.h - the phases of the operators in products.def, for kit_kernel. Providers have their own kernel tables,
+ * which choose types and costs. kit_node.provider must begin with a gemm_engine. */
 #ifndef PRODUCTS_H
 #define PRODUCTS_H
 #include "conv.h"
@@ -9,7 +9,7 @@
     void product_##stem##_release(void *state);                                                                        \
     inlay_status product_##stem##_shape(const void *state, kit_plan *plan, inlay_diag *diag);                          \
     inlay_status product_##stem##_run(const kit_call *call);                                                           \
-    /* Sets flops and the bytes moved, where the shapes are known; ns is the provider's to set. */                     \
+    /* Sets flops and the bytes moved if the shapes are known; the provider sets ns. */                                \
     void product_##stem##_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost);
 PRODUCT_PHASES(mat_mul)
 PRODUCT_PHASES(gemm)

@@ -1,11 +1,12 @@
 /* LSTM: ONNX 1, 7, 14, 22. GRU: ONNX 1, 3, 7, 14, 22. RNN: ONNX 1, 7, 14, 22. float16 and bfloat16 are computed in
- * float. How the layer runs is in recurrent.h. */
+ * float. recurrent.h describes how a layer runs. */
+#include "inlay/check.h"
 #include "recurrent.h"
 #include "args.h"
 #include <stdlib.h>
 #include <strings.h>
 
-/* Names, and the defaults of alpha and beta where there are any (ONNX RNN-7). */
+/* Names of activations, and the defaults of alpha and beta (ONNX RNN-7). */
 static const struct activation_row {
     const char *name;
     bool has_alpha, has_beta;
@@ -37,11 +38,11 @@ static const struct cell_kind {
 
 static void release(void *state)
 {
-    recurrent_state *s = state;
+    recurrent_state *layer = state;
 
-    if (s != NULL)
-        kit_pack_free(&s->pack);
-    free(s);
+    if (layer != NULL)
+        kit_pack_free(&layer->pack);
+    free(layer);
 }
 
 /* ------------------------------------------------------------------ attributes */
@@ -54,12 +55,12 @@ static inlay_status find_activation(inlay_str name, uint32_t *out, inlay_diag *d
             *out = i;
             return INLAY_OK;
         }
-    return inlay_fail(diag, INLAY_INVALID_MODEL, "there is no activation '%.*s'",
-                      (int)(name.bytes < 64 ? name.bytes : 64), name.data);
+    return inlay_fail(diag, INLAY_INVALID_MODEL, "unknown activation '%.*s'", (int)(name.bytes < 64 ? name.bytes : 64),
+                      name.data);
 }
 
-/* The next parameter of an activation: functions that take one draw them from the list in their order, as the
- * operators' page says, and ONNX Runtime does. */
+/* The next parameter of an activation: functions that take one consume the list in their order, as the operator's
+ * documentation says and ONNX Runtime does. */
 static double parameter(const inlay_attr_info *list, bool takes, uint32_t *next, double otherwise)
 {
     return list != NULL && takes && *next < list->count ? (double)list->floats[(*next)++] : otherwise;
@@ -113,7 +114,7 @@ static inlay_status read_attributes(const kit_node *node, recurrent_state *state
         return inlay_fail(diag, INLAY_INVALID_MODEL, "direction is '%s'; use forward, reverse or bidirectional",
                           direction);
     state->clip = kit_attr_float(node->info, "clip", 0);
-    state->clips = kit_attr(node->info, "clip") != NULL && state->clip > 0;
+    state->has_clip = kit_attr(node->info, "clip") != NULL && state->clip > 0;
     state->input_forget = kit_attr_int(node->info, "input_forget", 0) != 0;
     state->linear_before_reset = kit_attr_int(node->info, "linear_before_reset", 0) != 0;
     state->layout = kit_attr_int(node->info, "layout", 0);
@@ -130,7 +131,7 @@ static bool is_plain(const recurrent_state *state)
 
 /* ------------------------------------------------------------------ weights */
 
-static bool take(uint64_t *at, uint64_t *total, uint64_t count, uint64_t bytes)
+static bool reserve(uint64_t *at, uint64_t *total, uint64_t count, uint64_t bytes)
 {
     uint64_t all;
 
@@ -150,11 +151,12 @@ bool recurrent_lay_out(const recurrent_state *state, int64_t inputs, int64_t hid
         .candidate = { .depth = hidden, .columns = hidden, .gates = 1, .wide = state->wide },
     };
     return panels_describe(&out->panels) && panels_describe(&out->r) && panels_describe(&out->candidate) &&
-           take(&out->w_at, &out->bytes, 1, out->panels.bytes) && take(&out->r_at, &out->bytes, 1, out->r.bytes) &&
-           take(&out->candidate_at, &out->bytes, two, out->candidate.bytes) &&
-           take(&out->bias_at, &out->bytes, (uint64_t)out->panels.stored, element) &&
-           take(&out->bias_r_at, &out->bytes, (uint64_t)out->r.stored, element) &&
-           take(&out->peephole_at, &out->bytes, 3 * (uint64_t)out->candidate.stored, element);
+           reserve(&out->w_at, &out->bytes, 1, out->panels.bytes) &&
+           reserve(&out->r_at, &out->bytes, 1, out->r.bytes) &&
+           reserve(&out->candidate_at, &out->bytes, two, out->candidate.bytes) &&
+           reserve(&out->bias_at, &out->bytes, (uint64_t)out->panels.stored, element) &&
+           reserve(&out->bias_r_at, &out->bytes, (uint64_t)out->r.stored, element) &&
+           reserve(&out->peephole_at, &out->bytes, 3 * (uint64_t)out->candidate.stored, element);
 }
 
 recurrent_weights recurrent_weights_at(const recurrent_layout *layout, void *room)
@@ -176,6 +178,7 @@ void recurrent_pack_matrix(const recurrent_state *state, const recurrent_layout 
     const struct panels *panels = input == IN_W ? &layout->panels : &layout->r;
     panels_source from = { .dtype = tensor->dtype, .line_stride = depth, .k_stride = 1 };
 
+    INLAY_CHECK(input == IN_W || input == IN_R);
     from.data = (const char *)tensor->data + kit_bytes(tensor->dtype, d * state->gates * hidden * depth);
     panels_pack(panels, &from, 0, panels->count, to);
     if (input != IN_R || state->cell != CELL_GRU || state->linear_before_reset)
@@ -191,18 +194,19 @@ void recurrent_pack_vectors(const recurrent_state *state, const recurrent_layout
     const int64_t hidden = layout->r.depth, rows = state->gates * hidden;
     const size_t element = state->wide ? sizeof(double) : sizeof(float);
 
-    /* B is Wb, then Rb. What is added to H * R' before the reset is applied can't be added to the input's share. */
+    /* B is Wb, then Rb. The part of Rb that is added to H * R' before the reset cannot be added to the input
+     * projection. */
     memset(to->bias, 0, (size_t)layout->panels.stored * element);
     memset(to->bias_r, 0, (size_t)layout->r.stored * element);
     if (tensor->data != NULL) {
-        panels_spread(&layout->panels, tensor->data, tensor->dtype, d * 2 * rows, to->bias);
-        panels_spread(&layout->panels, tensor->data, tensor->dtype, d * 2 * rows + rows,
-                      state->cell == CELL_GRU && state->linear_before_reset ? to->bias_r : to->bias);
+        panels_add_vector(&layout->panels, tensor->data, tensor->dtype, d * 2 * rows, to->bias);
+        panels_add_vector(&layout->panels, tensor->data, tensor->dtype, d * 2 * rows + rows,
+                          state->cell == CELL_GRU && state->linear_before_reset ? to->bias_r : to->bias);
     }
     memset(to->peephole, 0, 3 * (size_t)layout->candidate.stored * element);
     for (int64_t i = 0; i < 3 && p->data != NULL; i++)
-        panels_spread(&layout->candidate, p->data, p->dtype, (3 * d + i) * hidden,
-                      (char *)to->peephole + (size_t)(i * layout->candidate.stored) * element);
+        panels_add_vector(&layout->candidate, p->data, p->dtype, (3 * d + i) * hidden,
+                          (char *)to->peephole + (size_t)(i * layout->candidate.stored) * element);
 }
 
 void recurrent_pack(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *weights,
@@ -233,7 +237,7 @@ bool recurrent_describe(const char *op_type, bool linear_before_reset, recurrent
 
 /* ------------------------------------------------------------------ prepare */
 
-/* A constant of `count` elements, or one that is omitted; false: neither. */
+/* Whether the input is a constant of `count` elements, or omitted. */
 static bool is_known(const kit_node *node, uint32_t input, int64_t count)
 {
     const inlay_value_info *value = kit_input(node, input);
@@ -250,7 +254,8 @@ static void view_constant(const kit_node *node, uint32_t input, kit_tensor *out)
         out->data = (void *)(uintptr_t)kit_constant_unaligned(node, input);
 }
 
-/* Room for the weights of all directions, kept under all that decides what they look like. */
+/* Takes memory for the weights of all directions from the host's cache; the key includes everything that determines
+ * their contents. */
 static inlay_status take_pack(const kit_node *node, recurrent_state *state, const recurrent_layout *layout,
                               int64_t hidden, int64_t inputs, uint64_t bytes, inlay_diag *diag)
 {
@@ -272,7 +277,7 @@ static inlay_status take_pack(const kit_node *node, recurrent_state *state, cons
     return kit_pack_take(node, key, named ? sizeof key : 0, bytes, &state->pack, diag);
 }
 
-/* Packs the weights if all of them are constants of the sizes that they should have. */
+/* Packs the weights if all of them are constants of the right sizes. */
 static inlay_status pack_constants(const kit_node *node, recurrent_state *state, inlay_diag *diag)
 {
     static const uint32_t dropped[] = { IN_W, IN_R, IN_B, IN_P };
@@ -292,7 +297,7 @@ static inlay_status pack_constants(const kit_node *node, recurrent_state *state,
         info->dims[1].value != weights->dims[1].value || __builtin_mul_overflow(all, 2 * hidden, &all) ||
         !is_known(node, IN_B, all) || !is_known(node, IN_P, directions * 3 * hidden) ||
         !recurrent_lay_out(state, inputs, hidden, &layout) || layout.bytes > SIZE_MAX / 4)
-        return INLAY_OK; /* shape has the words */
+        return INLAY_OK; /* shape() reports the error */
     for (uint32_t i = 0; i < KIT_COUNT(dropped); i++)
         view_constant(node, dropped[i], &tensor[i]);
     status = take_pack(node, state, &layout, hidden, inputs, (uint64_t)directions * layout.bytes, diag);
@@ -329,40 +334,41 @@ done:
 
 /* ------------------------------------------------------------------ shapes */
 
-static inlay_status check_shapes(const recurrent_state *state, const kit_plan *plan, recurrent_plan *p,
+static inlay_status check_shapes(const recurrent_state *state, const kit_plan *plan, recurrent_plan *layer,
                                  inlay_diag *diag)
 {
-    const kit_tensor *x = &plan->in[IN_X], *weights = &plan->in[IN_W], *tensor = &plan->in[IN_R];
+    const kit_tensor *x = &plan->in[IN_X], *weights = &plan->in[IN_W], *recurrent_weights_tensor = &plan->in[IN_R];
     int64_t want;
 
-    if (x->rank != 3 || weights->rank != 3 || tensor->rank != 3)
+    if (x->rank != 3 || weights->rank != 3 || recurrent_weights_tensor->rank != 3)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "X, W and R have ranks %u, %u and %u; each must be 3", x->rank,
-                          weights->rank, tensor->rank);
-    p->directions = state->direction == 2 ? 2 : 1;
-    p->steps = x->dims[state->layout != 0 ? 1 : 0];
-    p->batch = x->dims[state->layout != 0 ? 0 : 1];
-    p->inputs = x->dims[2];
-    p->hidden = tensor->dims[2];
-    if (p->hidden > INT32_MAX || weights->dims[0] != p->directions || tensor->dims[0] != p->directions ||
-        weights->dims[1] != state->gates * p->hidden || tensor->dims[1] != state->gates * p->hidden ||
-        weights->dims[2] != p->inputs)
+                          weights->rank, recurrent_weights_tensor->rank);
+    layer->directions = state->direction == 2 ? 2 : 1;
+    layer->steps = x->dims[state->layout != 0 ? 1 : 0];
+    layer->batch = x->dims[state->layout != 0 ? 0 : 1];
+    layer->inputs = x->dims[2];
+    layer->hidden = recurrent_weights_tensor->dims[2];
+    if (layer->hidden > INT32_MAX || weights->dims[0] != layer->directions ||
+        recurrent_weights_tensor->dims[0] != layer->directions || weights->dims[1] != state->gates * layer->hidden ||
+        recurrent_weights_tensor->dims[1] != state->gates * layer->hidden || weights->dims[2] != layer->inputs)
         return inlay_fail(
             diag, INLAY_SHAPE_MISMATCH,
-            "W is [%lld, %lld, %lld] and R [%lld, %lld, %lld]: they do not fit %lld directions, %u gates and an "
+            "W is [%lld, %lld, %lld] and R [%lld, %lld, %lld]: they do not match %lld directions, %u gates and an "
             "input of %lld",
             (long long)weights->dims[0], (long long)weights->dims[1], (long long)weights->dims[2],
-            (long long)tensor->dims[0], (long long)tensor->dims[1], (long long)tensor->dims[2],
-            (long long)p->directions, state->gates, (long long)p->inputs);
+            (long long)recurrent_weights_tensor->dims[0], (long long)recurrent_weights_tensor->dims[1],
+            (long long)recurrent_weights_tensor->dims[2], (long long)layer->directions, state->gates,
+            (long long)layer->inputs);
     const struct {
         uint32_t input;
         const char *name;
         int64_t count;
     } rows[] = {
-        { IN_B, "B", p->directions * 2 * state->gates * p->hidden },
-        { IN_LENGTHS, "sequence_lens", p->batch },
-        { IN_H, "initial_h", p->directions * p->batch * p->hidden },
-        { IN_C, "initial_c", p->directions * p->batch * p->hidden },
-        { IN_P, "P", p->directions * 3 * p->hidden },
+        { IN_B, "B", layer->directions * 2 * state->gates * layer->hidden },
+        { IN_LENGTHS, "sequence_lens", layer->batch },
+        { IN_H, "initial_h", layer->directions * layer->batch * layer->hidden },
+        { IN_C, "initial_c", layer->directions * layer->batch * layer->hidden },
+        { IN_P, "P", layer->directions * 3 * layer->hidden },
     };
     for (uint32_t i = 0; i < KIT_COUNT(rows); i++)
         if (rows[i].input < plan->in_count && plan->in[rows[i].input].dtype != INLAY_UNDEFINED &&
@@ -370,7 +376,7 @@ static inlay_status check_shapes(const recurrent_state *state, const kit_plan *p
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s has %lld elements, not %lld", rows[i].name,
                               (long long)plan->in[rows[i].input].count, (long long)rows[i].count);
     for (uint32_t o = 0; o < plan->out_count; o++) {
-        want = p->directions * p->batch * p->hidden * (o == OUT_Y ? p->steps : 1);
+        want = layer->directions * layer->batch * layer->hidden * (o == OUT_Y ? layer->steps : 1);
         if (plan->out[o].dtype != INLAY_UNDEFINED && plan->out[o].count != want)
             return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "output %u has %lld elements, not %lld", o,
                               (long long)plan->out[o].count, (long long)want);
@@ -378,14 +384,14 @@ static inlay_status check_shapes(const recurrent_state *state, const kit_plan *p
     return INLAY_OK;
 }
 
-/* Starting a team that waits for work and ending the loop takes half a microsecond on a core of a Zen 5 (libgomp), and
- * as much again to fetch what the other core wrote; a team that sleeps, tens of them. So threads must win some
- * microseconds to be asked at all. */
+/* Starting a spinning thread team and ending the loop takes 0.5 us on a core of a Zen 5 (libgomp), and fetching data
+ * that the other core wrote takes as long; a sleeping team takes tens of microseconds. Threads are used only if they
+ * save several microseconds. */
 #define TEAM_NS 1000.0
 #define WORTH_NS 3000.0
-enum { STRETCH_ROWS = 96 }; /* rows of input stay in the second-level cache while W passes */
+enum { CHUNK_ROWS = 96 }; /* rows of input that stay in the second-level cache while W is read */
 
-/* About the nanoseconds that a direction of so many samples takes on one thread. */
+/* Estimated nanoseconds of a direction of `rows` samples on one thread. */
 static double unit_ns(const recurrent_state *state, const recurrent_plan *plan, int64_t rows)
 {
     const recurrent_layout *layout = &plan->weights;
@@ -395,34 +401,35 @@ static double unit_ns(const recurrent_state *state, const recurrent_plan *plan, 
     const double all = (double)plan->steps * (double)rows;
     double step =
         30 + panels_ns(&layout->r, rows, resident) + (two ? panels_ns(&layout->candidate, rows, resident) : 0);
-    double projection = all >= STRETCH_ROWS ? panels_ns(&layout->panels, STRETCH_ROWS, again + layout->panels.bytes) *
-                                                  all / STRETCH_ROWS
-                                            : panels_ns(&layout->panels, (int64_t)all, again + layout->panels.bytes);
+    double projection = all >= CHUNK_ROWS
+                            ? panels_ns(&layout->panels, CHUNK_ROWS, again + layout->panels.bytes) * all / CHUNK_ROWS
+                            : panels_ns(&layout->panels, (int64_t)all, again + layout->panels.bytes);
 
     step += (double)rows * (20 + (double)layout->panels.stored * (state->plain ? 0.25 : 1.5) * (state->wide ? 10 : 1));
     return projection + step * (double)plan->steps;
 }
 
-/* Who works on what: one thread on all, directions side by side, samples too, or all on each step. */
-static void divide(const recurrent_state *state, recurrent_plan *plan, uint32_t threads)
+/* Divides the work: one thread does everything, or threads share directions, or also samples, or the panels of each
+ * step. */
+static void partition_work(const recurrent_state *state, recurrent_plan *plan, uint32_t threads)
 {
     const bool two = state->cell == CELL_GRU && !state->linear_before_reset;
     const double whole = unit_ns(state, plan, plan->batch) * (double)plan->directions;
     int64_t most = threads / (plan->directions > 0 ? plan->directions : 1);
 
     plan->weights.panels.lone = plan->weights.r.lone = plan->weights.candidate.lone = plan->batch == 1;
-    plan->alone = true;
+    plan->calling_thread_only = true;
     plan->units = 1;
     plan->rows = plan->batch;
     plan->ns = whole;
     most = most < 1 ? 1 : most < plan->batch ? most : plan->batch;
-    for (int64_t i = 0; i < 2 && threads > 1; i++) { /* directions only; samples too */
+    for (int64_t i = 0; i < 2 && threads > 1; i++) { /* directions only; then also samples */
         const int64_t rows = i == 0 || most == 0 ? plan->batch : plan->batch / most + (plan->batch % most != 0);
         const int64_t units = rows > 0 ? plan->batch / rows + (plan->batch % rows != 0) : 1,
                       all = units * plan->directions;
         const double ns = unit_ns(state, plan, rows) * (double)(all / threads + (all % threads != 0)) + TEAM_NS;
         if (all > 1 && ns + WORTH_NS < whole && ns < plan->ns) {
-            plan->alone = false;
+            plan->calling_thread_only = false;
             plan->units = units;
             plan->rows = rows;
             plan->ns = ns;
@@ -430,58 +437,62 @@ static void divide(const recurrent_state *state, recurrent_plan *plan, uint32_t 
     }
     if (threads > 1) {
         const double teams =
-            (double)plan->steps * (two ? 2 : 1) + (double)plan->steps * (double)plan->batch / STRETCH_ROWS + 1;
+            (double)plan->steps * (two ? 2 : 1) + (double)plan->steps * (double)plan->batch / CHUNK_ROWS + 1;
         const double ns = whole / threads + teams * TEAM_NS;
         plan->shared = ns + WORTH_NS < whole && ns < plan->ns;
     }
     if (plan->shared) {
-        plan->alone = false;
+        plan->calling_thread_only = false;
         plan->units = 1;
         plan->rows = plan->batch;
         plan->ns = whole / threads + ((double)plan->steps * (two ? 2 : 1) + 1) * TEAM_NS;
     }
-    plan->stretch = plan->steps > 0 && plan->rows > INT64_MAX / plan->steps ? INT64_MAX : plan->rows * plan->steps;
-    if (plan->stretch > STRETCH_ROWS)
-        plan->stretch = plan->rows > STRETCH_ROWS ? plan->rows : STRETCH_ROWS;
+    plan->chunk_rows = plan->steps > 0 && plan->rows > INT64_MAX / plan->steps ? INT64_MAX : plan->rows * plan->steps;
+    if (plan->chunk_rows > CHUNK_ROWS)
+        plan->chunk_rows = plan->rows > CHUNK_ROWS ? plan->rows : CHUNK_ROWS;
 }
 
-static bool lay_out_room(const recurrent_state *s, const kit_plan *plan, recurrent_plan *p)
+static bool layout_unit_memory(const recurrent_state *settings, const kit_plan *plan, recurrent_plan *layer)
 {
-    const uint64_t element = s->wide ? sizeof(double) : sizeof(float), pointer = sizeof(void *);
-    const uint64_t rows = (uint64_t)p->rows, stretch = (uint64_t)p->stretch;
-    const uint64_t state = (uint64_t)p->weights.candidate.stored * element;
+    const uint64_t element = settings->wide ? sizeof(double) : sizeof(float), pointer = sizeof(void *);
+    const uint64_t rows = (uint64_t)layer->rows, chunk_rows = (uint64_t)layer->chunk_rows;
+    const uint64_t state = (uint64_t)layer->weights.candidate.stored * element;
     const bool converts = inlay_dtype_bits(plan->in[IN_X].dtype) != 8 * element;
-    uint64_t *total = &p->room_bytes, input;
+    uint64_t *total = &layer->unit_bytes, input;
 
-    return !__builtin_mul_overflow((uint64_t)p->inputs, converts ? element : 0, &input) &&
-           take(&p->x_at, total, stretch, pointer) && take(&p->projected_rows_at, total, stretch, pointer) &&
-           take(&p->old_at, total, rows, pointer) && take(&p->new_at, total, rows, pointer) &&
-           take(&p->gates_rows_at, total, rows, pointer) && take(&p->reset_rows_at, total, rows, 2 * pointer) &&
-           take(&p->h_rows_at, total, rows, pointer) && take(&p->order_at, total, rows, sizeof(int64_t)) &&
-           take(&p->projected_at, total, stretch, (uint64_t)p->weights.panels.stored * element) &&
-           take(&p->gates_at, total, rows, (uint64_t)p->weights.r.stored * element) &&
-           take(&p->candidate_at, total, rows, state) && take(&p->h_at, total, rows, 2 * state) &&
-           take(&p->c_at, total, rows, state) && take(&p->reset_at, total, rows, state) &&
-           take(&p->input_at, total, stretch, input) && take(&p->zeros_at, total, 1, state);
+    return !__builtin_mul_overflow((uint64_t)layer->inputs, converts ? element : 0, &input) &&
+           reserve(&layer->x_at, total, chunk_rows, pointer) &&
+           reserve(&layer->projected_rows_at, total, chunk_rows, pointer) &&
+           reserve(&layer->old_at, total, rows, pointer) && reserve(&layer->new_at, total, rows, pointer) &&
+           reserve(&layer->gates_rows_at, total, rows, pointer) &&
+           reserve(&layer->reset_rows_at, total, rows, 2 * pointer) &&
+           reserve(&layer->h_rows_at, total, rows, pointer) &&
+           reserve(&layer->order_at, total, rows, sizeof(int64_t)) &&
+           reserve(&layer->projected_at, total, chunk_rows, (uint64_t)layer->weights.panels.stored * element) &&
+           reserve(&layer->gates_at, total, rows, (uint64_t)layer->weights.r.stored * element) &&
+           reserve(&layer->candidate_at, total, rows, state) && reserve(&layer->h_at, total, rows, 2 * state) &&
+           reserve(&layer->c_at, total, rows, state) && reserve(&layer->reset_at, total, rows, state) &&
+           reserve(&layer->input_at, total, chunk_rows, input) && reserve(&layer->zeros_at, total, 1, state);
 }
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const recurrent_state *s = state;
-    recurrent_plan *p = calloc(1, sizeof *p);
+    const recurrent_state *settings = state;
+    recurrent_plan *layer = calloc(1, sizeof *layer);
     uint64_t weights, rooms;
     inlay_status status;
 
-    plan->plan = p;
-    if (p == NULL)
+    plan->plan = layer;
+    if (layer == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a recurrent layer");
-    INLAY_TRY(check_shapes(s, plan, p, diag));
-    if (!recurrent_lay_out(s, p->inputs, p->hidden, &p->weights))
+    INLAY_TRY(check_shapes(settings, plan, layer, diag));
+    if (!recurrent_lay_out(settings, layer->inputs, layer->hidden, &layer->weights))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the weights of this recurrent layer are too large");
-    p->weights_bytes = s->pack.data == NULL ? p->weights.bytes : 0;
-    divide(s, p, plan->max_threads);
-    if (!lay_out_room(s, plan, p) || __builtin_mul_overflow(p->weights_bytes, (uint64_t)p->directions, &weights) ||
-        __builtin_mul_overflow(p->room_bytes, (uint64_t)(p->directions * p->units), &rooms) ||
+    layer->weights_bytes = settings->pack.data == NULL ? layer->weights.bytes : 0;
+    partition_work(settings, layer, plan->max_threads);
+    if (!layout_unit_memory(settings, plan, layer) ||
+        __builtin_mul_overflow(layer->weights_bytes, (uint64_t)layer->directions, &weights) ||
+        __builtin_mul_overflow(layer->unit_bytes, (uint64_t)(layer->directions * layer->units), &rooms) ||
         __builtin_add_overflow(weights, rooms, &plan->workspace_bytes))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "this recurrent layer is too large");
 done:
@@ -506,7 +517,7 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
     plan.directions = weights->dims[0];
     if (!recurrent_lay_out(&state, weights->dims[2], tensor->dims[2], &plan.weights))
         return;
-    divide(&state, &plan, shapes->max_threads);
+    partition_work(&state, &plan, shapes->max_threads);
     out->flops = 2 * (double)plan.steps * (double)plan.batch * ((double)weights->count + (double)tensor->count);
     out->bytes_read = kit_bytes(input->dtype, input->count + weights->count) +
                       kit_bytes(tensor->dtype, tensor->count) * (uint64_t)plan.steps;

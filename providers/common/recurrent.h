@@ -1,10 +1,10 @@
-/* recurrent.h - LSTM, GRU and RNN: what preparing a layer, planning it and running it share.
+/* recurrent.h - LSTM, GRU and RNN: declarations for preparing, planning and running a layer.
  *
- * A layer is cut into *units*, each a direction of some samples. A unit goes through its steps a stretch at a time: the
- * input's share of all gates of the stretch, X * W' + bias, then step by step H * R' and the gates' functions. Both
- * products are of few rows and use panels (panels.h), whose blocks hold the gates of the same units of the hidden state
- * side by side; rows are reached by pointers, so a step reads and writes the node's own tensors where it can, and
- * samples that have ended drop out. Where there are threads left, they share a step by panels. */
+ * A layer is divided into *units*, each one direction of some samples. A unit processes its steps in chunks of steps
+ * (`chunk_rows`): first the input projection X * W' + bias of all gates of the chunk, then step by step H * R' and the gate
+ * functions. Both are multiplications of few rows by panels (panels.h), whose blocks interleave the gates of the same
+ * hidden units. Rows are reached by pointers, so a step reads and writes the node's tensors directly where possible, and
+ * samples that have ended are skipped. If threads are left over, they share the panels of each step. */
 #ifndef RECURRENT_H
 #define RECURRENT_H
 #include "inlay/kit.h"
@@ -32,81 +32,84 @@ struct activation {
     double alpha, beta;
 };
 
-/* The weights of a direction, packed. All float, or all double. */
+/* The packed weights of a direction, all float or all double. */
 typedef struct recurrent_weights {
     void *weights;   /* panels of W */
-    void *r;         /* of R; in a GRU without linear_before_reset, of gates z and r */
-    void *candidate; /* of a GRU without linear_before_reset: gate h of R */
-    void *bias;      /* row of W's panels: Wb + Rb */
-    void *bias_r;    /* row of R's: Rbh of a GRU with linear_before_reset, otherwise zeros */
-    void *peephole;  /* i, o, f, a row of blocks each */
+    void *r;         /* panels of R; in a GRU without linear_before_reset, of gates z and r */
+    void *candidate; /* GRU without linear_before_reset: gate h of R */
+    void *bias;      /* bias in the layout of W's panels: Wb + Rb */
+    void *bias_r;    /* bias in the layout of R's panels: Rbh of a GRU with linear_before_reset, otherwise zeros */
+    void *peephole;  /* gates i, o, f, one row of blocks each */
 } recurrent_weights;
 
 typedef struct recurrent_layout {
-    struct panels panels, r, candidate; /* candidate: blocks of one gate, also the room of a row of the hidden state */
-    uint64_t w_at, r_at, candidate_at, bias_at, bias_r_at, peephole_at, bytes; /* of the weights of a direction */
+    struct panels panels, r,
+        candidate; /* candidate: blocks of one gate, which is also the layout of a row of the hidden state */
+    uint64_t w_at, r_at, candidate_at, bias_at, bias_r_at, peephole_at,
+        bytes; /* offsets and size of the weights of a direction */
 } recurrent_layout;
 
 typedef struct recurrent_state {
     uint32_t cell, functions;
     uint32_t gates;
     uint32_t direction;              /* 0 forward, 1 reverse, 2 bidirectional */
-    struct activation activation[6]; /* functions of a direction, then of the other */
-    bool clips, input_forget, linear_before_reset;
-    bool plain; /* the functions are the defaults */
+    struct activation activation[6]; /* functions of the first direction, then of the second */
+    bool has_clip, input_forget, linear_before_reset;
+    bool plain; /* all activations are the defaults */
     bool wide;  /* computes in double */
     double clip;
     int64_t layout;
     panels_fn product;
-    kit_pack pack; /* weights that are constant; none: packed in each run */
+    kit_pack pack; /* constant weights; empty: packed in each run */
     recurrent_weights constant[2];
 } recurrent_state;
 
 typedef struct recurrent_plan {
     int64_t steps, batch, inputs, hidden, directions;
     recurrent_layout weights;
-    int64_t units, rows; /* units of a direction; samples of one, the last may have fewer */
-    int64_t stretch;     /* rows of a projection at most, or one step's */
-    bool shared;         /* threads share the panels of a step, not units */
-    bool alone;          /* too little for more than the calling thread */
-    double ns;           /* about what a run takes */
-    /* Workspace: weights of each direction unless constant, then a room for each unit; where its parts are. */
-    uint64_t weights_bytes, room_bytes;
+    int64_t units, rows;      /* units per direction; samples per unit, the last may have fewer */
+    int64_t chunk_rows;       /* maximum rows of a projection, at least those of one step */
+    bool shared;              /* threads share the panels of each step; otherwise they run units concurrently */
+    bool calling_thread_only; /* too little work for more than the calling thread */
+    double ns;                /* estimated time of a run */
+    /* Workspace: weights of each direction unless constant, then one block per unit, with these offsets in it. */
+    uint64_t weights_bytes, unit_bytes;
     uint64_t x_at, projected_rows_at, old_at, new_at, gates_rows_at, reset_rows_at, h_rows_at, c_rows_at, order_at,
         projected_at, gates_at, candidate_at, h_at, c_at, reset_at, input_at, zeros_at;
 } recurrent_plan;
 
-/* Sizes of the packed weights; false: they overflow. */
+/* Computes the layout of the packed weights; false: sizes overflow. */
 bool recurrent_lay_out(const recurrent_state *state, int64_t inputs, int64_t hidden, recurrent_layout *out);
-/* Where the weights of a direction are in `room`, out->bytes of a layout. */
+/* The weights of a direction in `room`, which has layout->bytes. */
 recurrent_weights recurrent_weights_at(const recurrent_layout *layout, void *room);
-/* Packs the weights of direction d. tensors: W, R, B and P as whole tensors; B and P may have data NULL. */
+/* Packs the weights of direction d. W, R, B and P are whole tensors; B and P may have data NULL. */
 void recurrent_pack(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *weights,
                     const kit_tensor *tensor, const kit_tensor *b, const kit_tensor *p, int64_t d,
                     const recurrent_weights *to);
 
-/* Of these, one matrix in panels (input: IN_W; or IN_R, with what a GRU's candidate reads behind it), and the rest. */
+/* Parts of recurrent_pack(): one matrix in panels (input: IN_W; or IN_R, with the candidate matrix of a GRU after
+ * it), and the vectors. */
 void recurrent_pack_matrix(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *tensor,
                            uint32_t input, int64_t d, void *to);
 void recurrent_pack_vectors(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *tensor,
                             const kit_tensor *p, int64_t d, const recurrent_weights *to);
-/* Bytes of such a matrix. */
+/* Size of such a packed matrix. */
 uint64_t recurrent_panel_bytes(const recurrent_layout *layout, uint32_t input);
-/* What decides how matrices of a layer of floats are packed; false: there is no such layer. */
+/* Sets the fields that determine the packed layout of a float layer; false: op_type is not recurrent. */
 bool recurrent_describe(const char *op_type, bool linear_before_reset, recurrent_state *out);
 
-/* Panels that are not of floats: what multiplies by them, and what that is handed for each direction: of W, or of R;
- * and of what a GRU's candidate reads. */
+/* Weights in another format than float panels: their multiplication function and, for each direction, the data that
+ * it gets: for W or R, and for a GRU's candidate. */
 typedef struct recurrent_matrix {
     panels_fn product;
     const void *packed[2], *candidate[2];
 } recurrent_matrix;
 
-/* kit_kernel.run. W and R of one axis come in panels, those of all directions one after the other; those of no axis are
- * a recurrent_matrix each. */
+/* kit_kernel.run. W and R of rank 1 contain panels of all directions consecutively; W and R of rank 0 point to a
+ * recurrent_matrix each. */
 inlay_status recurrent_run(const kit_call *call);
 
-/* LSTM, GRU and RNN, for the tables of providers. */
+/* LSTM, GRU and RNN, for the kernel tables of providers. */
 enum { RECURRENT_KERNELS = 3 };
 extern const kit_kernel recurrent_kernels[RECURRENT_KERNELS];
 #endif

@@ -1,4 +1,4 @@
-/* Functions of gates, see recurrent_loops.h. */
+/* Gate functions, see recurrent_loops.h. */
 #include "recurrent_loops.h"
 #include "simd/vec.h"
 #include "simd/vecmath.h"
@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define T float
-#define NAME(x) f32_##x
+#define NAME(name) f32_##name
 #define EXP vm_exp
 #define EXPM1 vm_expm1
 #define TANH vm_tanh
@@ -23,7 +23,7 @@
 #undef LOG1P
 #undef ABS
 #define T double
-#define NAME(x) f64_##x
+#define NAME(name) f64_##name
 #define EXP exp
 #define EXPM1 expm1
 #define TANH tanh

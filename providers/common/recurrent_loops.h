@@ -1,11 +1,11 @@
-/* recurrent_loops.h - the functions of the gates of LSTM, GRU and RNN, compiled for each level of instructions: for one
- * sample, blocks [first, end) of a hidden state of n elements. */
+/* recurrent_loops.h - the gate functions of LSTM, GRU and RNN, compiled for each instruction level. They process
+ * blocks [first, end) of the hidden state of n elements of one sample. */
 #ifndef RECURRENT_LOOPS_H
 #define RECURRENT_LOOPS_H
 #include "recurrent.h"
 #include "simd/instances.h"
 
-/* limit: what gates are clipped to, infinite without. */
+/* limit: gates are clipped to [-limit, limit]; infinity: no clipping. */
 #define RECURRENT_LOOPS(name, T)                                                                                       \
     typedef struct name##_recurrent_loops {                                                                            \
         /* the default functions */                                                                                    \

@@ -1,28 +1,29 @@
-/* recurrent_run.c - the run of a recurrent layer, see recurrent.h. */
+/* recurrent_run.c - runs a recurrent layer, see recurrent.h. */
+#include "inlay/check.h"
 #include "simd/convert.h"
 #include "recurrent_loops.h"
 #include <math.h>
 
-/* What the gates' functions of one sample at one step read and write: rows in blocks, but for those of h. */
+/* Rows that the gate functions of one sample at one step read and write. All but h are in blocks. */
 typedef struct cell_row {
     const void *input; /* projected input */
-    void *gates;       /* recurrent share */
+    void *gates;       /* recurrent contribution */
     const void *candidate;
     void *reset;
     void *c;
-    const void *old; /* hidden state before, [hidden] */
-    void *h;         /* and after */
+    const void *old; /* hidden state before the step, [hidden] */
+    void *h;         /* hidden state after the step */
 } cell_row;
 
 #define T float
-#define NAME(x) f32_##x
+#define NAME(name) f32_##name
 #define LOOPS KERNEL_BEST(recurrent_f32)
 #include "recurrent_cells.inc"
 #undef T
 #undef NAME
 #undef LOOPS
 #define T double
-#define NAME(x) f64_##x
+#define NAME(name) f64_##name
 #define LOOPS KERNEL_BEST(recurrent_f64)
 #include "recurrent_cells.inc"
 
@@ -30,15 +31,14 @@ typedef struct recurrent_call {
     const kit_call *call;
     const recurrent_state *state;
     const recurrent_plan *plan;
-    int64_t element; /* bytes of what is computed with */
-    bool converts;   /* tensors are of another type: float16, bfloat16 */
-    bool peeps;
-    panels_fn of_w, of_r; /* products */
+    int64_t element; /* bytes of an element of the computation type */
+    bool converts;   /* tensors have another type: float16, bfloat16 */
+    bool has_peepholes;
+    panels_fn of_w, of_r; /* multiplications by W and by R */
     recurrent_weights weights[2];
 } recurrent_call;
 
-/* A unit and where its room is. Arrays of pointers have an entry a sample that is still going on, `active` in all;
- * h_rows and c_rows one for every sample. */
+/* A unit and its memory. Arrays of pointers have one entry per active sample; h_rows and c one for every sample. */
 struct unit {
     const recurrent_call *call;
     const recurrent_weights *weights;
@@ -46,15 +46,15 @@ struct unit {
     int64_t d, first, rows; /* direction, samples */
     bool backward;
     int64_t active;
-    int64_t *who;   /* which samples these are */
-    const void **x; /* of a projection: a row of input each */
+    int64_t *active_samples; /* their samples */
+    const void **x;          /* of a projection: the input rows */
     void **projected_rows;
     const void **old;
     void **new_rows, **gates_rows, **reset_rows, **candidate_rows;
-    const void **h_rows; /* the state now */
+    const void **h_rows; /* current state */
     char *c, *h, *input, *zeros;
-    int64_t state_bytes; /* of a row of c, of h */
-    int64_t projected;   /* rows of this stretch that are used up */
+    int64_t state_bytes; /* bytes of a row of c, of h */
+    int64_t projected;   /* rows of this chunk that were consumed */
 };
 
 static void load(const recurrent_call *call, const kit_tensor *tensor, int64_t first, int64_t count, void *to)
@@ -83,7 +83,7 @@ static int64_t length_of(const recurrent_call *call, int64_t sample)
     return length < 0 ? 0 : length > call->plan->steps ? call->plan->steps : length;
 }
 
-/* Element index of a sample's row in X, in Y, and in the first and last states. */
+/* Element index of a sample's row in X, in Y, and in the initial and final states. */
 static int64_t x_at(const recurrent_plan *plan, bool batch_first, int64_t t, int64_t sample)
 {
     return (batch_first ? sample * plan->steps + t : t * plan->batch + sample) * plan->inputs;
@@ -101,36 +101,36 @@ static int64_t state_at(const recurrent_plan *plan, bool batch_first, int64_t d,
 
 /* ------------------------------------------------------------------ a unit */
 
-static void place(struct unit *unit, char *room)
+static void set_unit_pointers(struct unit *unit, char *memory)
 {
     const recurrent_plan *plan = unit->call->plan;
     const recurrent_layout *layout = &plan->weights;
-    const int64_t es = unit->call->element;
+    const int64_t element = unit->call->element;
 
-    unit->state_bytes = layout->candidate.stored * es;
-    unit->who = (void *)(room + plan->order_at);
-    unit->x = (void *)(room + plan->x_at);
-    unit->projected_rows = (void *)(room + plan->projected_rows_at);
-    unit->old = (void *)(room + plan->old_at);
-    unit->new_rows = (void *)(room + plan->new_at);
-    unit->gates_rows = (void *)(room + plan->gates_rows_at);
-    unit->reset_rows = (void *)(room + plan->reset_rows_at);
+    unit->state_bytes = layout->candidate.stored * element;
+    unit->active_samples = (void *)(memory + plan->order_at);
+    unit->x = (void *)(memory + plan->x_at);
+    unit->projected_rows = (void *)(memory + plan->projected_rows_at);
+    unit->old = (void *)(memory + plan->old_at);
+    unit->new_rows = (void *)(memory + plan->new_at);
+    unit->gates_rows = (void *)(memory + plan->gates_rows_at);
+    unit->reset_rows = (void *)(memory + plan->reset_rows_at);
     unit->candidate_rows = unit->reset_rows + plan->rows;
-    unit->h_rows = (void *)(room + plan->h_rows_at);
-    unit->c = room + plan->c_at;
-    unit->h = room + plan->h_at;
-    unit->input = room + plan->input_at;
-    unit->zeros = room + plan->zeros_at;
-    for (int64_t i = 0; i < plan->stretch; i++)
-        unit->projected_rows[i] = room + plan->projected_at + i * layout->panels.stored * es;
+    unit->h_rows = (void *)(memory + plan->h_rows_at);
+    unit->c = memory + plan->c_at;
+    unit->h = memory + plan->h_at;
+    unit->input = memory + plan->input_at;
+    unit->zeros = memory + plan->zeros_at;
+    for (int64_t i = 0; i < plan->chunk_rows; i++)
+        unit->projected_rows[i] = memory + plan->projected_at + i * layout->panels.stored * element;
     for (int64_t i = 0; i < unit->rows; i++) {
-        unit->gates_rows[i] = room + plan->gates_at + i * layout->r.stored * es;
-        unit->reset_rows[i] = room + plan->reset_at + i * unit->state_bytes;
-        unit->candidate_rows[i] = room + plan->candidate_at + i * unit->state_bytes;
+        unit->gates_rows[i] = memory + plan->gates_at + i * layout->r.stored * element;
+        unit->reset_rows[i] = memory + plan->reset_at + i * unit->state_bytes;
+        unit->candidate_rows[i] = memory + plan->candidate_at + i * unit->state_bytes;
     }
 }
 
-/* First states, and the rows of Y beyond the end of their sample. */
+/* Loads the initial states, and clears the rows of Y beyond the end of each sample. */
 static void open_unit(struct unit *unit, const recurrent_call *call, int64_t index, char *room)
 {
     const recurrent_plan *plan = call->plan;
@@ -139,10 +139,11 @@ static void open_unit(struct unit *unit, const recurrent_call *call, int64_t ind
 
     *unit = (struct unit){ .call = call, .d = index / plan->units, .first = index % plan->units * plan->rows };
     unit->rows = plan->batch - unit->first < plan->rows ? plan->batch - unit->first : plan->rows;
+    INLAY_CHECK(unit->d < plan->directions && unit->rows > 0);
     unit->weights = &call->weights[unit->d];
     unit->activation = call->state->activation + unit->d * call->state->functions;
     unit->backward = call->state->direction == 1 || unit->d == 1;
-    place(unit, room);
+    set_unit_pointers(unit, room);
     memset(unit->zeros, 0, (size_t)unit->state_bytes);
     for (int64_t i = 0; i < unit->rows; i++) {
         const int64_t at = state_at(plan, batch_first, unit->d, unit->first + i);
@@ -160,9 +161,10 @@ static void open_unit(struct unit *unit, const recurrent_call *call, int64_t ind
             if (kit_has_input(call->call, IN_C))
                 load(call, &call->call->in[IN_C], at, plan->hidden, unit->c + i * unit->state_bytes);
         }
-        for (int64_t t = length_of(call, unit->first + i); t < plan->steps && kit_has_output(call->call, OUT_Y); t++)
+        for (int64_t step = length_of(call, unit->first + i); step < plan->steps && kit_has_output(call->call, OUT_Y);
+             step++)
             memset((char *)output->data +
-                       kit_bytes(output->dtype, y_at(plan, batch_first, t, unit->d, unit->first + i)),
+                       kit_bytes(output->dtype, y_at(plan, batch_first, step, unit->d, unit->first + i)),
                    0, kit_bytes(output->dtype, plan->hidden));
     }
 }
@@ -180,49 +182,50 @@ static void close_unit(const struct unit *unit)
     }
 }
 
-/* The step of a sample in time. */
+/* The time index of a step of a sample. */
 static int64_t time_of(const struct unit *unit, int64_t sample, int64_t step)
 {
     return unit->backward ? length_of(unit->call, sample) - 1 - step : step;
 }
 
-/* Lists the input rows of steps from `step` on, as many as make a stretch: returns the first step that is not among
- * them, and how many rows. */
+/* Lists the input rows of steps from `step` on, as many as fit into a chunk. Returns the first step after them, and
+ * the number of rows. */
 static int64_t gather(struct unit *unit, int64_t step, int64_t *out_rows)
 {
     const recurrent_call *call = unit->call;
     const recurrent_plan *plan = call->plan;
     const kit_tensor *input = &call->call->in[IN_X];
-    int64_t n = 0;
+    int64_t count = 0;
 
-    for (; step < plan->steps && n + unit->rows <= plan->stretch; step++) {
+    for (; step < plan->steps && count + unit->rows <= plan->chunk_rows; step++) {
         for (int64_t i = 0; i < unit->rows; i++) {
             if (step >= length_of(call, unit->first + i))
                 continue;
             const int64_t at =
                 x_at(plan, call->state->layout != 0, time_of(unit, unit->first + i, step), unit->first + i);
             if (call->converts) {
-                unit->x[n] = unit->input + n * plan->inputs * call->element;
-                load(call, input, at, plan->inputs, unit->input + n * plan->inputs * call->element);
+                unit->x[count] = unit->input + count * plan->inputs * call->element;
+                load(call, input, at, plan->inputs, unit->input + count * plan->inputs * call->element);
             } else {
-                unit->x[n] = (const char *)input->data + at * call->element;
+                unit->x[count] = (const char *)input->data + at * call->element;
             }
-            n++;
+            count++;
         }
     }
     unit->projected = 0;
-    *out_rows = n;
+    INLAY_CHECK(count <= plan->chunk_rows);
+    *out_rows = count;
     return step;
 }
 
-/* Panels [first, end) of W for the rows that were gathered. */
+/* Multiplies the gathered rows by panels [first, end) of W. */
 static void project(const struct unit *unit, int64_t rows, int64_t first, int64_t end)
 {
     unit->call->of_w(&unit->call->plan->weights.panels, unit->weights->weights, first, end, false, rows, unit->x,
                      unit->weights->bias, unit->projected_rows);
 }
 
-/* Who takes part in a step, and where their states are. */
+/* Lists the samples that are active in a step, and the places of their states. */
 static void begin_step(struct unit *unit, int64_t step)
 {
     const recurrent_call *call = unit->call;
@@ -234,20 +237,21 @@ static void begin_step(struct unit *unit, int64_t step)
         const int64_t sample = unit->first + i;
         if (step >= length_of(call, sample))
             continue;
-        unit->who[unit->active] = i;
+        unit->active_samples[unit->active] = i;
         unit->old[unit->active] = unit->h_rows[i];
         if (direct)
             unit->new_rows[unit->active] =
                 (char *)call->call->out[OUT_Y].data +
                 y_at(plan, call->state->layout != 0, time_of(unit, sample, step), unit->d, sample) * call->element;
-        else /* two rows a sample, in turn: the first state may be in the first */
+        else /* two alternating rows per sample: the initial state may be in the first */
             unit->new_rows[unit->active] = unit->h + ((step + 1) % 2 * plan->rows + i) * unit->state_bytes;
         unit->active++;
     }
 }
 
-/* One half of a step for some panels: of R, or (in a GRU whose candidate has a product of its own) of the candidate. */
-static void do_step(const struct unit *unit, int64_t step, bool second, int64_t first, int64_t end)
+/* Computes one half of a step for some panels: of R, or (in a GRU with a separate candidate matrix) of the
+ * candidate. */
+static void compute_half_step(const struct unit *unit, int64_t step, bool second, int64_t first, int64_t end)
 {
     const recurrent_call *call = unit->call;
     const recurrent_layout *layout = &call->plan->weights;
@@ -259,17 +263,17 @@ static void do_step(const struct unit *unit, int64_t step, bool second, int64_t 
     call->of_r(panels, second ? unit->weights->candidate : unit->weights->r, first, end, step % 2 != 0, unit->active,
                second ? (const void *const *)unit->reset_rows : unit->old, second ? NULL : unit->weights->bias_r,
                second ? unit->candidate_rows : unit->gates_rows);
-    for (int64_t a = 0; a < unit->active; a++) {
-        const cell_row row = { .input = unit->projected_rows[unit->projected + a],
-                               .gates = unit->gates_rows[a],
-                               .candidate = unit->candidate_rows[a],
-                               .reset = unit->reset_rows[a],
-                               .c = unit->c + unit->who[a] * unit->state_bytes,
-                               .old = unit->old[a],
-                               .h = unit->new_rows[a] };
-        (call->state->wide ? f64_cells : f32_cells)(call->state, unit->activation, call->plan->hidden, b0, b1,
-                                                    two && !second, &row, call->peeps ? unit->weights->peephole : NULL,
-                                                    layout->candidate.stored);
+    for (int64_t active = 0; active < unit->active; active++) {
+        const cell_row row = { .input = unit->projected_rows[unit->projected + active],
+                               .gates = unit->gates_rows[active],
+                               .candidate = unit->candidate_rows[active],
+                               .reset = unit->reset_rows[active],
+                               .c = unit->c + unit->active_samples[active] * unit->state_bytes,
+                               .old = unit->old[active],
+                               .h = unit->new_rows[active] };
+        (call->state->wide ? f64_cells
+                           : f32_cells)(call->state, unit->activation, call->plan->hidden, b0, b1, two && !second, &row,
+                                        call->has_peepholes ? unit->weights->peephole : NULL, layout->candidate.stored);
     }
 }
 
@@ -277,25 +281,26 @@ static void end_step(struct unit *unit, int64_t step)
 {
     const recurrent_call *call = unit->call;
 
-    for (int64_t a = 0; a < unit->active; a++) {
-        const int64_t sample = unit->first + unit->who[a];
-        unit->h_rows[unit->who[a]] = unit->new_rows[a];
+    for (int64_t active = 0; active < unit->active; active++) {
+        const int64_t sample = unit->first + unit->active_samples[active];
+        unit->h_rows[unit->active_samples[active]] = unit->new_rows[active];
         if (call->converts && kit_has_output(call->call, OUT_Y))
             store(call, &call->call->out[OUT_Y],
                   y_at(call->plan, call->state->layout != 0, time_of(unit, sample, step), unit->d, sample),
-                  call->plan->hidden, unit->new_rows[a]);
+                  call->plan->hidden, unit->new_rows[active]);
     }
+    INLAY_CHECK(unit->active <= unit->rows && unit->projected + unit->active <= call->plan->chunk_rows);
     unit->projected += unit->active;
 }
 
-/* ------------------------------------------------------------------ units side by side */
+/* ------------------------------------------------------------------ concurrent units */
 
-static char *room_of(const recurrent_call *call, int64_t index)
+static char *memory_of_unit(const recurrent_call *call, int64_t index)
 {
     const recurrent_plan *plan = call->plan;
 
     return (char *)call->call->workspace + (uint64_t)plan->directions * plan->weights_bytes +
-           (uint64_t)index * plan->room_bytes;
+           (uint64_t)index * plan->unit_bytes;
 }
 
 static inlay_status run_units(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -308,16 +313,16 @@ static inlay_status run_units(void *user, int64_t begin, int64_t end, uint32_t w
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         struct unit unit;
-        open_unit(&unit, call, i, room_of(call, i));
+        open_unit(&unit, call, i, memory_of_unit(call, i));
         for (int64_t step = 0, next, rows; step < plan->steps; step = next) {
             next = gather(&unit, step, &rows);
             project(&unit, rows, 0, plan->weights.panels.count);
             for (int64_t k = step; k < next; k++) {
                 INLAY_TRY(kit_poll(call->call));
                 begin_step(&unit, k);
-                do_step(&unit, k, false, 0, plan->weights.r.count);
+                compute_half_step(&unit, k, false, 0, plan->weights.r.count);
                 if (two)
-                    do_step(&unit, k, true, 0, plan->weights.candidate.count);
+                    compute_half_step(&unit, k, true, 0, plan->weights.candidate.count);
                 end_step(&unit, k);
             }
         }
@@ -327,63 +332,63 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ one step after the other, shared by panels */
+/* ------------------------------------------------------------------ sequential steps, panels shared by threads */
 
 enum { SHARE_PROJECTION, SHARE_STEP, SHARE_CANDIDATE };
-struct share {
-    struct unit units[2]; /* one a direction */
-    int64_t count;        /* panels of one */
+struct shared_step {
+    struct unit units[2]; /* one per direction */
+    int64_t count;        /* panels per unit */
     int64_t rows, step;
     uint32_t what;
 };
 
-static inlay_status run_share(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status run_shared_part(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const struct share *share = user;
+    const struct shared_step *share = user;
 
     (void)worker;
     for (int64_t at = begin; at < end;) {
         const struct unit *unit = &share->units[at / share->count];
-        const int64_t first = at % share->count, left = share->count - first, n = end - at < left ? end - at : left;
+        const int64_t first = at % share->count, left = share->count - first, count = end - at < left ? end - at : left;
         if (share->what == SHARE_PROJECTION)
-            project(unit, share->rows, first, first + n);
+            project(unit, share->rows, first, first + count);
         else
-            do_step(unit, share->step, share->what == SHARE_CANDIDATE, first, first + n);
-        at += n;
+            compute_half_step(unit, share->step, share->what == SHARE_CANDIDATE, first, first + count);
+        at += count;
     }
     return INLAY_OK;
 }
 
-static inlay_status share_out(const recurrent_call *call, struct share *share, uint32_t what, int64_t count)
+static inlay_status run_on_threads(const recurrent_call *call, struct shared_step *share, uint32_t what, int64_t count)
 {
     const int64_t all = count * call->plan->directions,
                   threads = call->call->max_threads > 0 ? call->call->max_threads : 1;
 
     share->what = what;
     share->count = count;
-    return kit_parallel(call->call, all, all / threads + (all % threads != 0), run_share, share);
+    return kit_parallel(call->call, all, all / threads + (all % threads != 0), run_shared_part, share);
 }
 
 static inlay_status run_shared(const recurrent_call *call)
 {
     const recurrent_plan *plan = call->plan;
     const bool two = call->state->cell == CELL_GRU && !call->state->linear_before_reset;
-    struct share share = { .step = 0 };
+    struct shared_step share = { .step = 0 };
     inlay_status status = INLAY_OK;
 
     for (int64_t d = 0; d < plan->directions; d++)
-        open_unit(&share.units[d], call, d, room_of(call, d));
+        open_unit(&share.units[d], call, d, memory_of_unit(call, d));
     for (int64_t step = 0, next = 0; step < plan->steps; step = next) {
         for (int64_t d = 0; d < plan->directions; d++)
             next = gather(&share.units[d], step, &share.rows);
-        INLAY_TRY(share_out(call, &share, SHARE_PROJECTION, plan->weights.panels.count));
+        INLAY_TRY(run_on_threads(call, &share, SHARE_PROJECTION, plan->weights.panels.count));
         for (share.step = step; share.step < next; share.step++) {
             INLAY_TRY(kit_poll(call->call));
             for (int64_t d = 0; d < plan->directions; d++)
                 begin_step(&share.units[d], share.step);
-            INLAY_TRY(share_out(call, &share, SHARE_STEP, plan->weights.r.count));
+            INLAY_TRY(run_on_threads(call, &share, SHARE_STEP, plan->weights.r.count));
             if (two)
-                INLAY_TRY(share_out(call, &share, SHARE_CANDIDATE, plan->weights.candidate.count));
+                INLAY_TRY(run_on_threads(call, &share, SHARE_CANDIDATE, plan->weights.candidate.count));
             for (int64_t d = 0; d < plan->directions; d++)
                 end_step(&share.units[d], share.step);
         }
@@ -394,7 +399,7 @@ done:
     return status;
 }
 
-/* Weights of direction d that come as in[IN_W].rank says. */
+/* Finds the weights of direction d, see recurrent_run(). */
 static void find_panels(recurrent_call *call, int64_t d)
 {
     const recurrent_layout *layout = &call->plan->weights;
@@ -421,34 +426,35 @@ inlay_status recurrent_run(const kit_call *call)
     static const kit_tensor none = { .data = NULL };
     const recurrent_state *state = call->state;
     const recurrent_plan *plan = call->plan;
-    recurrent_call r = {
+    recurrent_call run = {
         .call = call, .state = state, .plan = plan, .element = state->wide ? sizeof(double) : sizeof(float)
     };
 
     if (plan->hidden == 0 || plan->batch == 0)
         return INLAY_OK;
-    r.of_w = r.of_r = state->product;
-    r.converts = inlay_dtype_bits(call->in[IN_X].dtype) != 8 * (uint32_t)r.element;
-    r.peeps = state->cell == CELL_LSTM && kit_has_input(call, IN_P);
+    run.of_w = run.of_r = state->product;
+    run.converts = inlay_dtype_bits(call->in[IN_X].dtype) != 8 * (uint32_t)run.element;
+    run.has_peepholes = state->cell == CELL_LSTM && kit_has_input(call, IN_P);
     for (int64_t d = 0; d < plan->directions; d++) {
-        r.weights[d] = state->constant[d];
+        run.weights[d] = state->constant[d];
         if (state->pack.data != NULL)
             continue;
-        r.weights[d] =
+        run.weights[d] =
             recurrent_weights_at(&plan->weights, (char *)call->workspace + (uint64_t)d * plan->weights_bytes);
         if (call->in[IN_W].rank <= 1) {
-            find_panels(&r, d);
+            find_panels(&run, d);
             recurrent_pack_vectors(state, &plan->weights, kit_has_input(call, IN_B) ? &call->in[IN_B] : &none,
-                                   r.peeps ? &call->in[IN_P] : &none, d, &r.weights[d]);
+                                   run.has_peepholes ? &call->in[IN_P] : &none, d, &run.weights[d]);
             continue;
         }
         recurrent_pack(state, &plan->weights, &call->in[IN_W], &call->in[IN_R],
-                       kit_has_input(call, IN_B) ? &call->in[IN_B] : &none, r.peeps ? &call->in[IN_P] : &none, d,
-                       &r.weights[d]);
+                       kit_has_input(call, IN_B) ? &call->in[IN_B] : &none, run.has_peepholes ? &call->in[IN_P] : &none,
+                       d, &run.weights[d]);
     }
+    INLAY_CHECK(plan->directions <= 2 && !(plan->shared && plan->calling_thread_only));
     if (plan->shared)
-        return run_shared(&r);
-    if (plan->alone)
-        return run_units(&r, 0, plan->directions * plan->units, 0);
-    return kit_parallel(call, plan->directions * plan->units, 1, run_units, &r);
+        return run_shared(&run);
+    if (plan->calling_thread_only)
+        return run_units(&run, 0, plan->directions * plan->units, 0);
+    return kit_parallel(call, plan->directions * plan->units, 1, run_units, &run);
 }

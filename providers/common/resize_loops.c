@@ -1,4 +1,4 @@
-/* Loops of Resize over elements, for the types that models spend time in; see resize_loops.h. */
+/* Loops of Resize over elements, for the common element types; see resize_loops.h. */
 #include "resize_loops.h"
 #include "simd/vec.h"
 #include "simd/convert.h"
@@ -16,8 +16,8 @@
 
 #define SUFFIX f32
 #define T float
-#define LOAD(x) (x)
-#define STORE(v) (v)
+#define LOAD(element) (element)
+#define STORE(sum) (sum)
 #define ACC float
 #define PLAIN
 #include "resize_loops.inc"
@@ -31,8 +31,8 @@ TABLE(f32, resize_direct_f32)
 
 #define SUFFIX f64
 #define T double
-#define LOAD(x) (x)
-#define STORE(v) (v)
+#define LOAD(element) (element)
+#define STORE(sum) (sum)
 #define ACC double
 #define PLAIN
 #include "resize_loops.inc"
@@ -46,8 +46,8 @@ TABLE(f64, resize_direct_f64)
 
 #define SUFFIX f16
 #define T uint16_t
-#define LOAD(x) f16_to_f32(x)
-#define STORE(v) f32_to_f16(v)
+#define LOAD(element) f16_to_f32(element)
+#define STORE(sum) f32_to_f16(sum)
 #define ACC float
 #include "resize_loops.inc"
 TABLE(f16, NULL)
@@ -59,8 +59,8 @@ TABLE(f16, NULL)
 
 #define SUFFIX bf16
 #define T uint16_t
-#define LOAD(x) bf16_to_f32(x)
-#define STORE(v) f32_to_bf16(v)
+#define LOAD(element) bf16_to_f32(element)
+#define STORE(sum) f32_to_bf16(sum)
 #define ACC float
 #include "resize_loops.inc"
 TABLE(bf16, NULL)
@@ -72,8 +72,8 @@ TABLE(bf16, NULL)
 
 #define SUFFIX u8
 #define T uint8_t
-#define LOAD(x) ((float)(x))
-#define STORE(v) CUT(uint8_t, v, 0.0f, 255.0f)
+#define LOAD(element) ((float)(element))
+#define STORE(sum) CLAMP_CAST(uint8_t, sum, 0.0f, 255.0f)
 #define ACC float
 #include "resize_loops.inc"
 TABLE(u8, NULL)
@@ -85,8 +85,8 @@ TABLE(u8, NULL)
 
 #define SUFFIX i8
 #define T int8_t
-#define LOAD(x) ((float)(x))
-#define STORE(v) CUT(int8_t, v, -128.0f, 127.0f)
+#define LOAD(element) ((float)(element))
+#define STORE(sum) CLAMP_CAST(int8_t, sum, -128.0f, 127.0f)
 #define ACC float
 #include "resize_loops.inc"
 TABLE(i8, NULL)

@@ -1,24 +1,25 @@
-/* resize_loops.h - loops of Resize over the elements of a row, compiled for each level of instructions. */
+/* resize_loops.h - loops of Resize over the elements of a row, compiled for each instruction level. */
 #ifndef RESIZE_LOOPS_H
 #define RESIZE_LOOPS_H
 #include "resize_rows.h"
 #include "simd/instances.h"
 
-/* v cut towards zero within [least, most], exactly representable bounds; NaN gives 0. */
-#define CUT(type, v, least, most) ((type)((v) >= (most) ? (most) : (v) > (least) ? (v) : (v) == (v) ? (least) : 0))
+/* Truncates v towards zero and clamps it to [least, most], which must be exactly representable; NaN gives 0. */
+#define CLAMP_CAST(type, v, least, most)                                                                               \
+    ((type)((v) >= (most) ? (most) : (v) > (least) ? (v) : (v) == (v) ? (least) : 0))
 
 /* Elements of type T, sums in ACC. */
 #define RESIZE_LOOPS(suffix, T, ACC)                                                                                   \
     typedef struct resize_loops_##suffix {                                                                             \
-        /* to = row resampled along the last axis, whose elements go together */                                       \
+        /* to = row resampled along the last axis, `inner` elements at a time */                                       \
         void (*across)(const resize_plan *plan, const ACC *restrict row, ACC *restrict to);                            \
-        /* sum = row * w, or sum + row * w */                                                                          \
+        /* sum = row * w if fresh, otherwise sum + row * w */                                                          \
         void (*add)(ACC *restrict sum, const T *restrict row, int64_t n, ACC w, bool fresh);                           \
-        /* y = the sum of up to RESIZE_SLOTS rows with their weights; sum: room for one row */                         \
+        /* y = the weighted sum of up to RESIZE_SLOTS rows; sum: buffer of one row */                                  \
         void (*blend)(T *restrict y, const ACC *const *rows, const ACC *w, uint32_t count, int64_t n,                  \
                       ACC *restrict sum);                                                                              \
         void (*store)(T *restrict y, const ACC *restrict row, int64_t n);                                              \
-        /* an output row straight from the input rows; NULL where T is not ACC */                                      \
+        /* an output row directly from the input rows; NULL if T is not ACC */                                         \
         void (*direct)(const resize_plan *plan, const T *const *rows, const ACC *w, uint32_t count, T *restrict y);    \
     } resize_loops_##suffix;                                                                                           \
     KERNEL_INSTANCES(resize_loops_##suffix, resize_##suffix)

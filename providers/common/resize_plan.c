@@ -1,7 +1,8 @@
-/* resize_plan.c - a Resize at concrete shapes: which axes the loops see, and their tables. */
+/* resize_plan.c - plans a Resize at concrete shapes: merges axes, and fills their tables. */
+#include "inlay/check.h"
 #include "resize_rows.h"
 
-static bool resize_stays(const resize_axis *axis)
+static bool resize_is_identity(const resize_axis *axis)
 {
     return axis->in == axis->out && axis->exact && axis->roi_begin == 0 && axis->roi_end == 1;
 }
@@ -12,7 +13,7 @@ void resize_plan_axes(resize_plan *plan, const resize_rule *rule, const resize_a
     int64_t stride, outer = 1;
 
     for (uint32_t d = 0; d < rank; d++) {
-        if (resize_stays(&axes[d]))
+        if (resize_is_identity(&axes[d]))
             continue;
         first = d < first ? d : first;
         last = d;
@@ -37,7 +38,7 @@ void resize_plan_axes(resize_plan *plan, const resize_rule *rule, const resize_a
         if (d >= kept) {
             *axis = axes[first + d - kept];
             plan->tables[d].taps = resize_taps(rule, axis);
-            if (resize_stays(axis) && d + 1 < plan->rank)
+            if (resize_is_identity(axis) && d + 1 < plan->rank)
                 plan->tables[d].taps = 0;
         }
         plan->strides[d] = stride;
@@ -47,7 +48,7 @@ void resize_plan_axes(resize_plan *plan, const resize_rule *rule, const resize_a
     }
 }
 
-/* Bytes of a worker's rows: one as the input's, one as the output's, and those that are kept. Decides what is kept. */
+/* Bytes of a worker's rows: an input row, an output row, and cached ones. Decides which rows are cached. */
 static uint64_t resize_scratch(resize_plan *plan)
 {
     const resize_axis *last = &plan->axes[plan->rank - 1];
@@ -58,10 +59,10 @@ static uint64_t resize_scratch(resize_plan *plan)
         rows_in *= plan->axes[d].in;
         taps *= plan->tables[d].taps > 0 && taps <= RESIZE_SLOTS ? plan->tables[d].taps : 1;
     }
-    plan->few = taps <= RESIZE_SLOTS;
-    plan->grows = plan->rows >= rows_in && plan->few;
-    elements =
-        (uint64_t)(last->in * plan->inner) + (uint64_t)(last->out * plan->inner) * (plan->grows ? RESIZE_SLOTS + 1 : 1);
+    plan->few_input_rows = taps <= RESIZE_SLOTS;
+    plan->caches_rows = plan->rows >= rows_in && plan->few_input_rows;
+    elements = (uint64_t)(last->in * plan->inner) +
+               (uint64_t)(last->out * plan->inner) * (plan->caches_rows ? RESIZE_SLOTS + 1 : 1);
     return (elements * sizeof(double) + 63) / 64 * 64;
 }
 
@@ -80,26 +81,28 @@ bool resize_plan_count(resize_plan *plan, const resize_rule *rule)
     return true;
 }
 
-void resize_plan_fill(resize_plan *plan, const resize_rule *rule, void *memory_)
+void resize_plan_fill(resize_plan *plan, const resize_rule *rule, void *memory)
 {
-    char *memory = memory_;
+    char *next = memory;
 
+    INLAY_CHECK(plan->rank == 0 || (uintptr_t)memory % sizeof(double) == 0);
     for (uint32_t d = 0; d < plan->rank; d++) {
         resize_table *table = &plan->tables[d];
         uint64_t entries = (uint64_t)(table->taps * plan->axes[d].out);
         if (rule->mode != RESIZE_NEAREST) {
-            table->weight = (double *)(void *)memory;
-            memory += entries * sizeof(double);
+            table->weight = (double *)(void *)next;
+            next += entries * sizeof(double);
         }
-        table->index = (int32_t *)(void *)memory;
-        memory += (entries * sizeof(int32_t) + 7) / 8 * 8;
+        table->index = (int32_t *)(void *)next;
+        next += (entries * sizeof(int32_t) + 7) / 8 * 8;
         if (table->taps > 0)
             resize_table_fill(rule, &plan->axes[d], table);
         plan->weights = table->weight;
         if (d + 1 == plan->rank && table->weight != NULL && !plan->wide) {
-            plan->weights = memory;
+            plan->weights = next;
             for (uint64_t i = 0; i < entries; i++)
                 ((float *)plan->weights)[i] = (float)table->weight[i];
         }
     }
+    INLAY_CHECK((uint64_t)(next - (char *)memory) <= plan->table_bytes);
 }

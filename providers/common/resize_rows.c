@@ -1,28 +1,31 @@
-/* resize_rows.c - the loops of Resize over rows, for each element type; no kernels here. */
+/* resize_rows.c - the loops of Resize over rows, for each element type. */
+#include "inlay/check.h"
 #include "resize_loops.h"
 #include "simd/vecmath.h"
 #include <math.h>
 
-/* Input rows (by offset) that are kept resampled. */
+/* Cached resampled input rows, by offset. */
 typedef struct resize_cache {
     int64_t offsets[RESIZE_SLOTS];
-    uint32_t next; /* to be replaced */
+    uint32_t next; /* slot to replace next */
 } resize_cache;
 
-/* A slot for another row: none of those `used` (a bit each) by the output row that is being made, which are fewer. */
+/* Chooses a slot for another row. Slots in the bit mask `used` belong to the current output row and are kept; at
+ * least one is free. */
 static uint32_t resize_evict(resize_cache *cache, uint32_t used)
 {
     uint32_t slot = cache->next;
 
+    INLAY_CHECK(slot < RESIZE_SLOTS && used != (1u << RESIZE_SLOTS) - 1);
     while ((used >> slot & 1) != 0)
         slot = (slot + 1) % RESIZE_SLOTS;
     cache->next = (slot + 1) % RESIZE_SLOTS;
     return slot;
 }
 
-/* The input rows that an output row is made of. */
+/* Iterates over the input rows of an output row. */
 typedef struct resize_cursor {
-    int64_t offset; /* of the current one, in elements */
+    int64_t offset; /* of the current input row, in elements */
     double weight;
     int64_t out[INLAY_MAX_RANK], tap[INLAY_MAX_RANK];
 } resize_cursor;
@@ -40,7 +43,7 @@ static void resize_locate(const resize_plan *plan, resize_cursor *cursor)
     }
 }
 
-/* Moves to the first input row of output row `row`; false when that lies outside of the input. */
+/* Moves to the first input row of output row `row`; false: it is outside of the input. */
 static bool resize_begin(const resize_plan *plan, int64_t row, resize_cursor *cursor)
 {
     for (uint32_t d = plan->rank - 1; d-- > 0; row /= plan->axes[d].out) {
@@ -69,99 +72,99 @@ static bool resize_next(const resize_plan *plan, resize_cursor *cursor)
 #define LEVELS
 #define SUFFIX f32
 #define T float
-#define LOAD(x) (x)
-#define STORE(v) (v)
+#define LOAD(element) (element)
+#define STORE(sum) (sum)
 #define ACC float
 #define PLAIN
 #include "resize.inc"
 
 #define SUFFIX f64
 #define T double
-#define LOAD(x) (x)
-#define STORE(v) (v)
+#define LOAD(element) (element)
+#define STORE(sum) (sum)
 #define ACC double
 #define PLAIN
 #include "resize.inc"
 
 #define SUFFIX f16
 #define T uint16_t
-#define LOAD(x) f16_to_f32(x)
-#define STORE(v) f32_to_f16(v)
+#define LOAD(element) f16_to_f32(element)
+#define STORE(sum) f32_to_f16(sum)
 #define ACC float
 #include "resize.inc"
 
 #define SUFFIX bf16
 #define T uint16_t
-#define LOAD(x) bf16_to_f32(x)
-#define STORE(v) f32_to_bf16(v)
+#define LOAD(element) bf16_to_f32(element)
+#define STORE(sum) f32_to_bf16(sum)
 #define ACC float
 #include "resize.inc"
 
 #define SUFFIX u8
 #define T uint8_t
-#define LOAD(x) ((float)(x))
-#define STORE(v) CUT(uint8_t, v, 0.0f, 255.0f)
+#define LOAD(element) ((float)(element))
+#define STORE(sum) CLAMP_CAST(uint8_t, sum, 0.0f, 255.0f)
 #define ACC float
 #include "resize.inc"
 
 #define SUFFIX i8
 #define T int8_t
-#define LOAD(x) ((float)(x))
-#define STORE(v) CUT(int8_t, v, -128.0f, 127.0f)
+#define LOAD(element) ((float)(element))
+#define STORE(sum) CLAMP_CAST(int8_t, sum, -128.0f, 127.0f)
 #define ACC float
 #include "resize.inc"
 #undef LEVELS
 
 #define SUFFIX u16
 #define T uint16_t
-#define LOAD(x) ((float)(x))
-#define STORE(v) CUT(uint16_t, v, 0.0f, 65535.0f)
+#define LOAD(element) ((float)(element))
+#define STORE(sum) CLAMP_CAST(uint16_t, sum, 0.0f, 65535.0f)
 #define ACC float
 #include "resize.inc"
 
 #define SUFFIX i16
 #define T int16_t
-#define LOAD(x) ((float)(x))
-#define STORE(v) CUT(int16_t, v, -32768.0f, 32767.0f)
+#define LOAD(element) ((float)(element))
+#define STORE(sum) CLAMP_CAST(int16_t, sum, -32768.0f, 32767.0f)
 #define ACC float
 #include "resize.inc"
 
 #define SUFFIX u32
 #define T uint32_t
-#define LOAD(x) ((double)(x))
-#define STORE(v) CUT(uint32_t, v, 0.0, 4294967295.0)
+#define LOAD(element) ((double)(element))
+#define STORE(sum) CLAMP_CAST(uint32_t, sum, 0.0, 4294967295.0)
 #define ACC double
 #include "resize.inc"
 
 #define SUFFIX i32
 #define T int32_t
-#define LOAD(x) ((double)(x))
-#define STORE(v) CUT(int32_t, v, -2147483648.0, 2147483647.0)
+#define LOAD(element) ((double)(element))
+#define STORE(sum) CLAMP_CAST(int32_t, sum, -2147483648.0, 2147483647.0)
 #define ACC double
 #include "resize.inc"
 
 #define SUFFIX u64
 #define T uint64_t
-#define LOAD(x) ((double)(x))
-#define STORE(v) f64_to_u64((v) > 0 ? (v) : 0)
+#define LOAD(element) ((double)(element))
+#define STORE(sum) f64_to_u64((sum) > 0 ? (sum) : 0)
 #define ACC double
 #include "resize.inc"
 
 #define SUFFIX i64
 #define T int64_t
-#define LOAD(x) ((double)(x))
-#define STORE(v) f64_to_i64(v)
+#define LOAD(element) ((double)(element))
+#define STORE(sum) f64_to_i64(sum)
 #define ACC double
 #include "resize.inc"
 
 #define SUFFIX flag
 #define T uint8_t
-#define LOAD(x) ((x) != 0 ? 1.0f : 0.0f)
-#define STORE(v) ((uint8_t)((v) != 0))
+#define LOAD(element) ((element) != 0 ? 1.0f : 0.0f)
+#define STORE(sum) ((uint8_t)((sum) != 0))
 #define ACC float
 #include "resize.inc"
 
-/* Complex numbers are two floats: they have one inner axis more. */
+/* Complex numbers are two floats along an additional inner axis. */
 static const resize_rows_fn resize_rows[INLAY_DTYPE_COUNT] = {
     [INLAY_FLOAT] = resize_rows_f32,     [INLAY_DOUBLE] = resize_rows_f64,    [INLAY_FLOAT16] = resize_rows_f16,
     [INLAY_BFLOAT16] = resize_rows_bf16, [INLAY_UINT8] = resize_rows_u8,      [INLAY_INT8] = resize_rows_i8,
@@ -182,7 +185,7 @@ bool resize_wide(inlay_dtype dtype)
     return (wide & INLAY_DTYPE_BIT(dtype)) != 0;
 }
 
-/* An output row from the same input row as the one before is a copy of that. */
+/* An output row with the same input row as its predecessor is a copy of that. */
 void resize_copy_rows(const resize_plan *plan, uint32_t elem, const void *input, void *output, const void *fill,
                       int64_t begin, int64_t end)
 {
@@ -190,6 +193,7 @@ void resize_copy_rows(const resize_plan *plan, uint32_t elem, const void *input,
     int64_t out = plan->axes[plan->rank - 1].out, before = -1;
     size_t chunk = (size_t)plan->inner * elem;
 
+    INLAY_CHECK(plan->rank > 0 && begin >= 0);
     for (int64_t r = begin; r < end; r++) {
         char *to = (char *)output + r * out * (int64_t)chunk;
         const char *from;
@@ -207,7 +211,7 @@ void resize_copy_rows(const resize_plan *plan, uint32_t elem, const void *input,
             continue;
         }
         before = cursor.offset;
-        if (chunk == 64 && !plan->can_leave) { /* blocks of channels */
+        if (chunk == 64 && !plan->can_leave) { /* blocked channels */
             for (int64_t o = 0; o < out; o++)
                 memcpy(to + 64 * o, from + 64 * (int64_t)last->index[o], 64);
             continue;

@@ -1,4 +1,5 @@
 /* resize_table.c - attributes, coordinates and coefficients of Resize (ONNX Resize-10 to 19, Upsample-1 to 9). */
+#include "inlay/check.h"
 #include "resize_table.h"
 #include <math.h>
 
@@ -45,8 +46,8 @@ static bool resize_word_find(const inlay_node_info *node, const char *name, cons
             return true;
         }
     }
-    return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "a value that ONNX defines",
-                      "%s is '%.40s', which is not known here", name, text);
+    return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "a value that ONNX defines", "%s is '%.40s', which is not supported",
+                      name, text);
 }
 
 #define WORDS(name, otherwise, words, out) resize_word_find(node, name, otherwise, words, KIT_COUNT(words), out, why)
@@ -64,15 +65,16 @@ bool resize_rule_read(const inlay_node_info *node, bool strings, resize_rule *ou
     if (old && node->op_type.data[0] == 'R')
         out->rounding = RESIZE_SIMPLE;
     if (out->mode != RESIZE_NEAREST && strings)
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, "mode nearest", "strings have no weighted sum");
+        return kit_refuse(why, INLAY_REFUSE_DTYPE, "mode nearest", "strings cannot be interpolated");
     out->antialias = kit_attr_int(node, "antialias", 0) != 0;
     out->exclude_outside = kit_attr_int(node, "exclude_outside", 0) != 0;
     out->cubic_a = kit_attr_float(node, "cubic_coeff_a", -0.75);
     return true;
 }
 
-/* x in elements of the input. Which pixel is nearest may hang on the last bit of a scale, itself a float: it is divided
- * by as one there, as in ONNX's definition and ONNX Runtime, while floats tell a half apart. */
+/* Scales x to elements of the input. The nearest pixel may depend on the last bit of a scale, which is a float. The
+ * division is therefore done in float, as in ONNX's definition and ONNX Runtime, as long as floats can represent
+ * halves. */
 static double resize_shrunk(const resize_rule *rule, const resize_axis *axis, double x)
 {
     if (axis->exact)
@@ -80,11 +82,11 @@ static double resize_shrunk(const resize_rule *rule, const resize_axis *axis, do
     return rule->mode == RESIZE_NEAREST && x < 0x1p22 ? (double)((float)x / (float)axis->scale) : x / axis->scale;
 }
 
-/* The place in the input that output element x samples; *out_outside when it is beyond tf_crop_and_resize's input. */
+/* The input coordinate that output element x samples. *out_outside: it is outside of tf_crop_and_resize's input. */
 static double resize_coordinate(const resize_rule *rule, const resize_axis *axis, int64_t x, bool *out_outside)
 {
     double in = (double)axis->in,
-           width = axis->exact ? (double)axis->out : axis->scale * in; /* not rounded: as ONNX's cases expect */
+           width = axis->exact ? (double)axis->out : axis->scale * in; /* not rounded, as ONNX's test cases expect */
     double at;
 
     *out_outside = false;
@@ -132,13 +134,13 @@ static double resize_round(const resize_rule *rule, const resize_axis *axis, dou
     }
 }
 
-/* The shrink that antialiasing stretches the filter by. */
+/* The scale by which antialiasing widens the filter. */
 static double resize_stretch(const resize_rule *rule, const resize_axis *axis)
 {
     return rule->antialias && axis->scale < 1 ? axis->scale : 1;
 }
 
-/* Taps to the left of, and at, the element left of the place that is sampled; there are as many to the right. */
+/* Taps to the left of the sampled coordinate; there are as many to the right. */
 static int64_t resize_reach(const resize_rule *rule, const resize_axis *axis)
 {
     double radius = rule->mode == RESIZE_LINEAR ? 1 : 2;
@@ -152,7 +154,7 @@ int64_t resize_taps(const resize_rule *rule, const resize_axis *axis)
     return rule->mode == RESIZE_NEAREST ? 1 : 2 * resize_reach(rule, axis);
 }
 
-/* The filter at distance d from its middle. */
+/* The filter at distance d from its centre. */
 static double resize_filter(const resize_rule *rule, double d)
 {
     double a = rule->cubic_a;
@@ -175,6 +177,7 @@ void resize_table_fill(const resize_rule *rule, const resize_axis *axis, const r
     int64_t taps = table->taps, out = axis->out;
     double stretch = resize_stretch(rule, axis);
 
+    INLAY_CHECK(taps > 0 && table->index != NULL && (rule->mode == RESIZE_NEAREST || table->weight != NULL));
     for (int64_t x = 0; x < out; x++) {
         int32_t *index = table->index + x;
         double *weight = table->weight + x, sum = 0, at, low;

@@ -1,12 +1,14 @@
+#include "inlay/check.h"
 #include "spans.h"
 #include <stdbool.h>
 
-static bool is_before(const struct span *x, const struct span *span)
+static bool is_before(const struct span *first, const struct span *second)
 {
-    return x->bytes != span->bytes ? x->bytes > span->bytes : x->id < span->id;
+    return first->bytes != second->bytes ? first->bytes > second->bytes : first->id < second->id;
 }
 
-/* The largest first. Not by qsort(), which allocates: instances for new shapes are made between runs of others. */
+/* Sorts the largest first. qsort() is not used because it allocates, and instances for new shapes are created
+ * between runs of others. */
 static void sort(struct span *list, uint32_t count)
 {
     static const uint32_t gaps[] = { 701, 301, 132, 57, 23, 10, 4, 1 };
@@ -42,6 +44,7 @@ uint64_t spans_place(struct span *list, uint32_t count, uint64_t alignment)
 {
     uint64_t all = 0;
 
+    INLAY_CHECK(alignment > 0 && (alignment & (alignment - 1)) == 0);
     for (uint32_t i = 0; i < count; i++)
         list[i].bytes = (list[i].bytes + alignment - 1) & ~(alignment - 1);
     sort(list, count);
@@ -49,10 +52,12 @@ uint64_t spans_place(struct span *list, uint32_t count, uint64_t alignment)
         struct span span = list[k];
         uint32_t at = k;
 
+        INLAY_CHECK(span.first <= span.last);
         span.offset = lowest_gap(list, k, &span);
         for (; at > 0 && list[at - 1].offset > span.offset; at--)
             list[at] = list[at - 1];
         list[at] = span;
+        INLAY_CHECK(span.offset % alignment == 0);
         if (span.offset + span.bytes > all)
             all = span.offset + span.bytes;
     }

@@ -1,4 +1,4 @@
-/* In which type an elementwise op is computed. */
+/* Chooses the arithmetic type of an elementwise op. */
 #include "region.h"
 
 bool vulkan_is_float(inlay_dtype dtype)
@@ -11,19 +11,19 @@ vulkan_arithmetic vulkan_arithmetic_of(inlay_dtype dtype)
     return vulkan_is_float(dtype) ? VULKAN_SINGLE : VULKAN_INTEGER;
 }
 
-bool vulkan_computes_in(const vulkan_build *build, const vulkan_op *op, vulkan_arithmetic in)
+bool vulkan_computes_in(const vulkan_build *build, const vulkan_op *op, vulkan_arithmetic arithmetic)
 {
     const vulkan_family *family = op->row->family;
     const bool is_function = family == &vulkan_pointwise;
-    const inlay_dtype dtype = vulkan_in(build, op, is_function && op->row->number == OP_WHERE)->dtype,
-                      y = vulkan_out(build, op, 0)->dtype;
+    const inlay_dtype dtype = vulkan_input(build, op, is_function && op->row->number == OP_WHERE)->dtype,
+                      result_dtype = vulkan_output(build, op, 0)->dtype;
 
     if (family == &vulkan_quantize || family == &vulkan_dequantize)
-        return in == VULKAN_SINGLE;
-    if (dtype == INLAY_DOUBLE || y == INLAY_DOUBLE)
-        return in == VULKAN_DOUBLE;
-    if (vulkan_is_float(dtype) || vulkan_is_float(y) ||
-        (is_function && op->row->number == OP_POW && vulkan_is_float(vulkan_in(build, op, 1)->dtype)))
-        return in == VULKAN_SINGLE;
-    return in == VULKAN_INTEGER || (in == VULKAN_SINGLE && dtype == INLAY_BOOL);
+        return arithmetic == VULKAN_SINGLE;
+    if (dtype == INLAY_DOUBLE || result_dtype == INLAY_DOUBLE)
+        return arithmetic == VULKAN_DOUBLE;
+    if (vulkan_is_float(dtype) || vulkan_is_float(result_dtype) ||
+        (is_function && op->row->number == OP_POW && vulkan_is_float(vulkan_input(build, op, 1)->dtype)))
+        return arithmetic == VULKAN_SINGLE;
+    return arithmetic == VULKAN_INTEGER || (arithmetic == VULKAN_SINGLE && dtype == INLAY_BOOL);
 }

@@ -1,16 +1,18 @@
-/* Attention, as one node or as the three that it is made of, and normalisations behind a residual. */
+/* Attention, as one node or as the sequence MatMul, Softmax, MatMul, and normalisations of a residual sum. */
+#include "inlay/check.h"
 #include "region.h"
 #include <math.h>
 
-/* ------------------------------------------------------------------ scores, softmax and product in one */
+/* ------------------------------------------------------------------ fused attention */
 
-enum { MOST_ROWS_EACH = 4, MOST_LANES = 64 };
+enum { MAX_ATTENTION_ROWS = 4, MAX_ATTENTION_LANES = 64 };
 
-/* How many rows of scores fit the shared memory; 0: none. */
+/* The number of rows of scores that fit into the shared memory of a workgroup; 0: none. */
 static uint32_t rows_each(const gpu_facts *facts, int64_t queries, int64_t keys)
 {
-    const uint64_t room = (facts->most_shared - MOST_ROWS_EACH * MOST_LANES * sizeof(float)) / sizeof(float);
-    uint32_t rows = queries < MOST_ROWS_EACH ? (uint32_t)queries : MOST_ROWS_EACH;
+    const uint64_t room =
+        (facts->max_shared_bytes - MAX_ATTENTION_ROWS * MAX_ATTENTION_LANES * sizeof(float)) / sizeof(float);
+    uint32_t rows = queries < MAX_ATTENTION_ROWS ? (uint32_t)queries : MAX_ATTENTION_ROWS;
 
     while (rows > 0 && rows * (uint64_t)keys > room)
         rows--;
@@ -19,20 +21,20 @@ static uint32_t rows_each(const gpu_facts *facts, int64_t queries, int64_t keys)
 
 static uint32_t lanes_of(const gpu_facts *facts)
 {
-    return !facts->is_cpu ? MOST_LANES : facts->subgroup > 0 ? facts->subgroup : 8;
+    return !facts->is_cpu ? MAX_ATTENTION_LANES : facts->subgroup > 0 ? facts->subgroup : 8;
 }
 
-static bool can_attend(const vulkan_build *build, const vulkan_attend *attend)
+static bool can_attend(const vulkan_build *build, const vulkan_fused_attention *attend)
 {
     const int64_t keys = attend->scores.n, depth = attend->scores.k, lanes = lanes_of(&build->device->facts);
 
     return depth > 0 && rows_each(&build->device->facts, attend->scores.line, keys) > 0 &&
-           vulkan_goes_round(build, (keys / lanes + 1) * (2 + depth / 8 + depth % 8) +
+           vulkan_rounds_fit(build, (keys / lanes + 1) * (2 + depth / 8 + depth % 8) +
                                         (attend->width / lanes + 1) * (1 + keys / 8 + keys % 8));
 }
 
-/* program makes the scores. */
-static inlay_status emit_attend(vulkan_build *build, const vulkan_attend *attend, vulkan_program *program)
+/* program computes the scores. */
+static inlay_status emit_attend(vulkan_build *build, const vulkan_fused_attention *attend, vulkan_program *program)
 {
     const vulkan_product *product = &attend->scores;
     const gpu_facts *facts = &build->device->facts;
@@ -41,34 +43,37 @@ static inlay_status emit_attend(vulkan_build *build, const vulkan_attend *attend
                   items = (product->line + rows - 1) / rows * batches;
     const int64_t *const lists[] = { product->batch, product->a_batch, product->b_batch, attend->v_batch,
                                      product->out_batch };
-    vulkan_dispatch *dispatch = vulkan_emit(build, SHADER_attend, 32);
+    vulkan_dispatch *dispatch = vulkan_add_dispatch(build, SHADER_attend, 32);
 
+    INLAY_CHECK(rows > 0 && product->n > 0);
     dispatch->constants[ID_LOCAL] = lanes_of(facts);
-    VULKAN_OWN(dispatch, rows, rows * (uint32_t)product->n, attend->blank, product->k >= 8, product->k % 8 != 0);
+    VULKAN_SET_CONSTANTS(dispatch, rows, rows * (uint32_t)product->n, attend->empty_row, product->k >= 8,
+                         product->k % 8 != 0);
     vulkan_expect_flops(build, dispatch,
                         2.0 * (double)(product->line * product->n) * (double)(product->k + attend->width) *
                             (double)batches);
-    VULKAN_PUT(build, dispatch, 0, product->line, product->n, product->k, attend->width, product->a_row,
-               product->a_step, product->b_step, product->b_column, attend->v_row, attend->v_column, product->out_row,
-               product->out_column, vulkan_bits(product->alpha), items);
+    VULKAN_SET_WORDS(build, dispatch, 0, product->line, product->n, product->k, attend->width, product->a_row,
+                     product->a_step, product->b_step, product->b_column, attend->v_row, attend->v_column,
+                     product->out_row, product->out_column, vulkan_bits(product->alpha), items);
     for (uint32_t i = 0; i < KIT_COUNT(lists); i++)
-        vulkan_put(build, dispatch, 14 + 3 * i, 3, lists[i]);
-    vulkan_read_at(build, dispatch, 0, &product->a);
-    vulkan_read_at(build, dispatch, 1, &product->b);
-    vulkan_read_at(build, dispatch, 2, &attend->source);
+        vulkan_set_words(build, dispatch, 14 + 3 * i, 3, lists[i]);
+    vulkan_set_input_source(build, dispatch, 0, &product->a);
+    vulkan_set_input_source(build, dispatch, 1, &product->b);
+    vulkan_set_input_source(build, dispatch, 2, &attend->source);
     program->result = attend->result;
     vulkan_finish(build, dispatch, program);
     return vulkan_grid_groups(build, dispatch, (uint64_t)items);
 }
 
-/* What lies where, turned or not: queries, keys, values (by values[]) and the result of end, whose last two dimensions
- * are rows and steps along them. keys_turned: [K, N] and not [N, K]. strides[] gets those of all dimensions. */
-static void place_all(vulkan_build *build, vulkan_attend *attend, const uint32_t values[3], const vulkan_op *end,
-                      bool keys_turned, int64_t strides[4][VULKAN_RANK])
+/* Sets places and strides of queries, keys, values (values[]) and of the result of `end`, whose last two dimensions
+ * are rows and columns. Values may be transposed. keys_transposed: the keys are [K, N] instead of [N, K]. strides[]
+ * gets the strides of all dimensions. */
+static void place_all(vulkan_build *build, vulkan_fused_attention *attend, const uint32_t values[3],
+                      const vulkan_op *end, bool keys_transposed, int64_t strides[4][VULKAN_RANK])
 {
     vulkan_source *const sources[] = { &attend->scores.a, &attend->scores.b, &attend->source };
     vulkan_product *product = &attend->scores;
-    const uint32_t row = vulkan_out(build, end, 0)->rank - 2, column = row + 1;
+    const uint32_t row = vulkan_output(build, end, 0)->rank - 2, column = row + 1;
     vulkan_program last;
 
     for (uint32_t i = 0; i < 3; i++) {
@@ -79,16 +84,16 @@ static void place_all(vulkan_build *build, vulkan_attend *attend, const uint32_t
     vulkan_follow_transpose(build, &last, strides[3]);
     attend->result = last.result;
     product->a_row = strides[0][row], product->a_step = strides[0][column];
-    product->b_column = strides[1][keys_turned ? column : row],
-    product->b_step = strides[1][keys_turned ? row : column];
+    product->b_column = strides[1][keys_transposed ? column : row],
+    product->b_step = strides[1][keys_transposed ? row : column];
     attend->v_row = strides[2][row], attend->v_column = strides[2][column];
     product->out_row = strides[3][row], product->out_column = strides[3][column];
 }
 
 /* ------------------------------------------------------------------ MatMul, Softmax, MatMul */
 
-/* Dimensions but the last two have to be those of the result in all: no operand is broadcast. */
-static bool goes_together(const vulkan_build *build, const uint32_t values[3], const vulkan_tensor *output)
+/* Whether all batch dimensions equal those of the result, so that no operand is broadcast. */
+static bool has_same_batches(const vulkan_build *build, const uint32_t values[3], const vulkan_tensor *output)
 {
     for (uint32_t i = 0; i < 3; i++)
         if (build->tensors[values[i]].rank != output->rank ||
@@ -97,34 +102,37 @@ static bool goes_together(const vulkan_build *build, const uint32_t values[3], c
     return true;
 }
 
-bool vulkan_try_attend(vulkan_build *build, const vulkan_op *op, const vulkan_product *product, vulkan_program *program)
+bool vulkan_fuse_attention(vulkan_build *build, const vulkan_op *op, const vulkan_product *product,
+                           vulkan_program *program)
 {
-    const vulkan_op *soft = vulkan_reader(build, program->result);
-    const vulkan_op *next = soft != NULL && soft->row->family == &vulkan_softmax && soft->row->number == ROW_SOFTMAX
-                                ? vulkan_reader(build, soft->info.outputs[0])
-                                : NULL;
-    vulkan_attend attend = { .scores = *product };
+    const vulkan_op *softmax = vulkan_single_reader(build, program->result);
+    const vulkan_op *next =
+        softmax != NULL && softmax->row->family == &vulkan_softmax && softmax->row->number == ROW_SOFTMAX
+            ? vulkan_single_reader(build, softmax->info.outputs[0])
+            : NULL;
+    vulkan_fused_attention attend = { .scores = *product };
     const vulkan_tensor *output;
-    int64_t s[4][VULKAN_RANK], *const lists[] = { s[0], s[1], s[2], s[3] };
+    int64_t strides[4][VULKAN_RANK], *const lists[] = { strides[0], strides[1], strides[2], strides[3] };
     uint32_t values[3], axis;
 
-    if (next == NULL || next->row->family != &vulkan_mat_mul || next->info.inputs[0] != soft->info.outputs[0])
+    if (next == NULL || next->row->family != &vulkan_mat_mul || next->info.inputs[0] != softmax->info.outputs[0])
         return false;
-    output = vulkan_out(build, next, 0);
+    output = vulkan_output(build, next, 0);
     attend.width = output->rank > 0 ? output->dims[output->rank - 1] : 0;
     values[0] = op->info.inputs[0], values[1] = op->info.inputs[1], values[2] = next->info.inputs[1];
     if (program->rank != output->rank || output->rank < 2 || build->tensors[values[2]].place.buffer == INLAY_NONE ||
-        !goes_together(build, values, output) ||
-        !vulkan_axis(kit_attr_int(&soft->info, "axis", soft->info.since_version < 13 ? 1 : -1), output->rank, &axis) ||
+        !has_same_batches(build, values, output) ||
+        !vulkan_axis(kit_attr_int(&softmax->info, "axis", softmax->info.since_version < 13 ? 1 : -1), output->rank,
+                     &axis) ||
         axis + 1 != output->rank || !can_attend(build, &attend))
         return false;
-    build->done[vulkan_number_of(build, soft)] = true;
+    build->done[vulkan_number_of(build, softmax)] = true;
     build->done[vulkan_number_of(build, next)] = true;
-    place_all(build, &attend, values, next, true, s);
+    place_all(build, &attend, values, next, true, strides);
     if (!vulkan_merge_batches(output->rank - 2, output->dims, 4, lists, attend.scores.batch,
                               (int64_t *const[]){ attend.scores.a_batch, attend.scores.b_batch, attend.v_batch,
                                                   attend.scores.out_batch }))
-        (void)vulkan_decline(build, op, "its batches do not lie behind each other");
+        (void)vulkan_decline(build, op, "its batch dimensions cannot be merged to three");
     else
         (void)emit_attend(build, &attend, program);
     return true;
@@ -132,14 +140,15 @@ bool vulkan_try_attend(vulkan_build *build, const vulkan_op *op, const vulkan_pr
 
 /* ------------------------------------------------------------------ Attention */
 
-/* Of ai.inlay (ops/inlay/attention.c), not of ONNX? */
-static bool is_own(const vulkan_operator *row)
+/* Whether the node is Attention of ai.inlay (ops/inlay/attention.c) instead of ONNX. */
+static bool is_inlay_attention(const vulkan_operator *row)
 {
-    return row->number == ATTENTION_OWN;
+    return row->number == ATTENTION_INLAY;
 }
 
-/* Batches of a tensor [batch, heads, rows, columns] that lies by strides, heads of queries or those that some share. */
-static void set_strides(const vulkan_attend *attend, int64_t *out, const int64_t *strides, bool shared)
+/* Batch strides of a tensor [batch, heads, rows, columns]: one head per query head, or heads that several query
+ * heads share. */
+static void set_strides(const vulkan_fused_attention *attend, int64_t *out, const int64_t *strides, bool shared)
 {
     out[0] = strides[0];
     out[1] = (shared ? 1 : attend->scores.batch[2]) * strides[1];
@@ -148,50 +157,53 @@ static void set_strides(const vulkan_attend *attend, int64_t *out, const int64_t
 
 static inlay_status lower_attention(vulkan_build *build, const vulkan_op *op)
 {
-    const vulkan_tensor *tensor = vulkan_in(build, op, 0), *k = vulkan_in(build, op, 1), *v = vulkan_in(build, op, 2);
-    const int64_t heads = tensor->dims[1], shared = k->dims[1], queries = tensor->dims[2], keys = k->dims[2],
-                  depth = tensor->dims[3];
+    const vulkan_tensor *query = vulkan_input(build, op, 0), *key = vulkan_input(build, op, 1),
+                        *value = vulkan_input(build, op, 2);
+    const int64_t heads = query->dims[1], shared = key->dims[1], queries = query->dims[2], keys = key->dims[2],
+                  depth = query->dims[3];
     const double scale = kit_attr_float(&op->info, "scale", 0);
-    const bool own = is_own(op->row);
-    vulkan_attend attend = { .blank = !own                                         ? BLANK_ZERO
-                                      : kit_attr_int(&op->info, "guarded", 0) != 0 ? BLANK_GUARDED
-                                                                                   : BLANK_NAN,
-                             .scores = vulkan_product_of(queries, depth, keys),
-                             .width = v->dims[3] };
-    int64_t s[4][VULKAN_RANK];
+    const bool is_inlay = is_inlay_attention(op->row);
+    vulkan_fused_attention attend = { .empty_row = !is_inlay                                    ? EMPTY_ROW_ZERO
+                                                   : kit_attr_int(&op->info, "guarded", 0) != 0 ? EMPTY_ROW_GUARDED
+                                                                                                : EMPTY_ROW_NAN,
+                                      .scores = vulkan_product_of(queries, depth, keys),
+                                      .width = value->dims[3] };
+    int64_t strides[4][VULKAN_RANK];
     uint32_t score = REG_ACC;
     vulkan_program program;
 
-    if (shared == 0 || heads % shared != 0 || v->dims[1] != shared || keys == 0)
-        return vulkan_decline(build, op, "the heads of queries are no multiple of those of keys");
+    INLAY_CHECK(query->rank == 4 && key->rank == 4 && value->rank == 4);
+    if (shared == 0 || heads % shared != 0 || value->dims[1] != shared || keys == 0)
+        return vulkan_decline(build, op, "the number of query heads is not a multiple of the number of key heads");
     attend.scores.alpha = (float)(scale != 0 ? scale : 1 / sqrt((double)depth));
     if (!can_attend(build, &attend))
-        return vulkan_decline(build, op, "%lld keys are more than the device's shared memory holds", (long long)keys);
-    place_all(build, &attend, op->info.inputs, op, false, s);
-    vulkan_product_batches(&attend.scores, (const int64_t[]){ tensor->dims[0], shared, heads / shared });
-    set_strides(&attend, attend.scores.a_batch, s[0], false);
-    set_strides(&attend, attend.scores.b_batch, s[1], true);
-    set_strides(&attend, attend.v_batch, s[2], true);
-    set_strides(&attend, attend.scores.out_batch, s[3], false);
+        return vulkan_decline(build, op, "the scores of %lld keys exceed the device'strides shared memory",
+                              (long long)keys);
+    place_all(build, &attend, op->info.inputs, op, false, strides);
+    vulkan_product_batches(&attend.scores, (const int64_t[]){ query->dims[0], shared, heads / shared });
+    set_strides(&attend, attend.scores.a_batch, strides[0], false);
+    set_strides(&attend, attend.scores.b_batch, strides[1], true);
+    set_strides(&attend, attend.v_batch, strides[2], true);
+    set_strides(&attend, attend.scores.out_batch, strides[3], false);
     vulkan_program_start(
         build, &program,
-        vulkan_temporary(build, INLAY_FLOAT, 4, (const int64_t[]){ tensor->dims[0], heads, queries, keys }),
+        vulkan_add_temporary(build, INLAY_FLOAT, 4, (const int64_t[]){ query->dims[0], heads, queries, keys }),
         VULKAN_SINGLE);
-    if (own && vulkan_in(build, op, 4) != NULL)
-        score = vulkan_slot(&program, OP_WHERE, vulkan_load_value(build, &program, op->info.inputs[4]),
-                            vulkan_number(&program, 0), REG_ACC);
-    if (vulkan_in(build, op, 3) != NULL)
-        score = vulkan_slot(&program, OP_ADD, score, vulkan_load_value(build, &program, op->info.inputs[3]), 0);
+    if (is_inlay && vulkan_input(build, op, 4) != NULL)
+        score = vulkan_add_slot(&program, OP_WHERE, vulkan_load_value(build, &program, op->info.inputs[4]),
+                                vulkan_literal(&program, 0), REG_ACC);
+    if (vulkan_input(build, op, 3) != NULL)
+        score = vulkan_add_slot(&program, OP_ADD, score, vulkan_load_value(build, &program, op->info.inputs[3]), 0);
     if (kit_attr_int(&op->info, "is_causal", 0) != 0) {
         const uint32_t ahead =
             vulkan_load_at(build, &program, INLAY_NONE, (const int64_t[VULKAN_RANK]){ 0, 0, -1, 1 }, 0);
 
-        (void)vulkan_slot(&program, OP_WHERE,
-                          vulkan_slot(&program, OP_LESS_EQUAL, ahead, vulkan_number(&program, 0), 0), score,
-                          vulkan_number(&program, -(double)INFINITY));
+        (void)vulkan_add_slot(&program, OP_WHERE,
+                              vulkan_add_slot(&program, OP_LESS_EQUAL, ahead, vulkan_literal(&program, 0), 0), score,
+                              vulkan_literal(&program, -(double)INFINITY));
     }
-    if (program.full)
-        return vulkan_decline(build, op, "its mask is not that of the scores");
+    if (program.overflow)
+        return vulkan_decline(build, op, "its mask does not have the shape of the scores");
     return emit_attend(build, &attend, &program);
 }
 
@@ -199,55 +211,55 @@ static bool attention_supports(const kit_node *node, const vulkan_operator *row,
 {
     for (uint32_t i = 0; i < 3; i++)
         if (kit_input(node, i) == NULL || kit_input(node, i)->rank != 4)
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "queries, keys and values of four dimensions only");
-    for (uint32_t i = 0; i < (is_own(row) ? 5 : 4); i++)
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "queries, keys and values must have four dimensions");
+    for (uint32_t i = 0; i < (is_inlay_attention(row) ? 5 : 4); i++)
         if (kit_input(node, i) != NULL && kit_input_dtype(node, i) != (i == 4 ? INLAY_BOOL : INLAY_FLOAT))
             return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "input %u is %s", i,
                               inlay_dtype_name(kit_input_dtype(node, i)));
-    for (uint32_t i = 4; !is_own(row) && i < node->info->input_count; i++)
+    for (uint32_t i = 4; !is_inlay_attention(row) && i < node->info->input_count; i++)
         if (kit_input(node, i) != NULL)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "a past, or lengths of keys");
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "past keys or key lengths are not supported");
     if (kit_attr_float(node->info, "softcap", 0) != 0 || kit_attr_int(node->info, "left_window_size", -1) >= 0 ||
         kit_attr_int(node->info, "right_window_size", -1) >= 0)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "softcap or a window");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "softcap and attention windows are not supported");
     return true;
 }
 
 /* ------------------------------------------------------------------ normalisation of a sum */
 
-/* sum = x + bias + skip */
-static void add_up(vulkan_build *build, const vulkan_op *op, uint32_t bias, uint32_t sum)
+/* Emits sum = x + bias + skip. */
+static void emit_sum(vulkan_build *build, const vulkan_op *op, uint32_t bias, uint32_t sum)
 {
     vulkan_program program;
-    uint32_t x;
+    uint32_t total;
 
     vulkan_program_start(build, &program, sum, VULKAN_SINGLE);
-    x = vulkan_load_value(build, &program, op->info.inputs[0]);
+    total = vulkan_load_value(build, &program, op->info.inputs[0]);
     if (bias != INLAY_NONE)
-        x = vulkan_slot(&program, OP_ADD, x, vulkan_load_value(build, &program, bias), 0);
-    (void)vulkan_slot(&program, OP_ADD, x, vulkan_load_value(build, &program, op->info.inputs[1]), 0);
-    (void)(program.full ? vulkan_decline(build, op, "what it adds has other sizes")
-                        : vulkan_emit_elements(build, &program));
+        total = vulkan_add_slot(&program, OP_ADD, total, vulkan_load_value(build, &program, bias), 0);
+    (void)vulkan_add_slot(&program, OP_ADD, total, vulkan_load_value(build, &program, op->info.inputs[1]), 0);
+    (void)(program.overflow ? vulkan_decline(build, op, "its inputs have different sizes")
+                            : vulkan_emit_elements(build, &program));
 }
 
-/* Is a value of floats, as many as that? */
+/* Whether a value has this number of floats. */
 static bool has_floats(const vulkan_build *build, uint32_t value, int64_t count)
 {
     return build->tensors[value].count == count && build->tensors[value].dtype == INLAY_FLOAT;
 }
 
-/* The sum is made where somebody else reads it; otherwise the rows are read as a sum of two. */
+/* The sum is computed only if another node reads it. Otherwise the row shader adds its two inputs. */
 static inlay_status lower_skip_norm(vulkan_build *build, const vulkan_op *op)
 {
-    const vulkan_tensor *input = vulkan_in(build, op, 0);
+    const vulkan_tensor *input = vulkan_input(build, op, 0);
     const uint32_t skip = op->info.inputs[1];
     const bool simple = op->row->number == ROW_RMS;
-    const uint32_t bias = vulkan_in_value(op, simple ? 3 : 4);
+    const uint32_t bias = vulkan_input_value(op, simple ? 3 : 4);
     vulkan_rows rows = vulkan_rows_of(build, op, op->row->number, input->rank - 1);
-    uint32_t sum = vulkan_out_value(op, 3);
+    uint32_t sum = vulkan_output_value(op, 3);
 
     rows.scale = op->info.inputs[2];
-    rows.bias = simple ? INLAY_NONE : vulkan_in_value(op, 3);
+    rows.bias = simple ? INLAY_NONE : vulkan_input_value(op, 3);
     rows.epsilon = (float)kit_attr_float(&op->info, "epsilon", 1e-12);
     if (sum == INLAY_NONE && has_floats(build, skip, input->count) &&
         (bias == INLAY_NONE || has_floats(build, bias, rows.length))) {
@@ -256,8 +268,8 @@ static inlay_status lower_skip_norm(vulkan_build *build, const vulkan_op *op)
         return vulkan_emit_rows(build, op, &rows, op->info.inputs[0]);
     }
     if (sum == INLAY_NONE)
-        sum = vulkan_temporary(build, input->dtype, input->rank, input->dims);
-    add_up(build, op, bias, sum);
+        sum = vulkan_add_temporary(build, input->dtype, input->rank, input->dims);
+    emit_sum(build, op, bias, sum);
     return vulkan_emit_rows(build, op, &rows, sum);
 }
 
@@ -265,11 +277,11 @@ static bool skip_norm_supports(const kit_node *node, const vulkan_operator *row,
 {
     (void)row;
     if (kit_output(node, 1) != NULL || kit_output(node, 2) != NULL)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "means as outputs");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "mean outputs are not supported");
     return true;
 }
 
 const vulkan_family vulkan_attention = { .supports = attention_supports, .lower = lower_attention };
 const vulkan_family vulkan_skip_norm = {
-    .supports = skip_norm_supports, .lower = lower_skip_norm, .several = true, .least_rank = 1
+    .supports = skip_norm_supports, .lower = lower_skip_norm, .multiple_outputs = true, .min_rank = 1
 };

@@ -1,27 +1,28 @@
-/* What lowering is written with: dispatches, operands, places. */
+/* Helpers of lowering: dispatches, operands, places, strides. */
+#include "inlay/check.h"
 #include "region.h"
 #include <stdarg.h>
 #include <stdlib.h>
 
-/* Room for one element more, the new ones zeroed; otherwise the status says so. array is the address of a typed
- * pointer. */
+/* Grows an array to `count` elements; new ones are zero. `array` is the address of a typed pointer. Sets the status
+ * on failure. */
 static bool grow(vulkan_build *build, void *array, uint32_t count, uint32_t *capacity, size_t element)
 {
-    const uint32_t twice = *capacity < 32 ? 64 : *capacity * 2, more = twice > count ? twice : count;
-    void *old, *fresh;
+    const uint32_t doubled = *capacity < 32 ? 64 : *capacity * 2, new_capacity = doubled > count ? doubled : count;
+    void *old, *resized;
 
     if (build->status != INLAY_OK || count <= *capacity)
         return build->status == INLAY_OK;
     memcpy(&old, array, sizeof old);
-    fresh = realloc(old, more * element);
-    if (fresh == NULL) {
+    resized = realloc(old, new_capacity * element);
+    if (resized == NULL) {
         build->status = inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes",
                                    build->compiled->op_count);
         return false;
     }
-    memset((char *)fresh + *capacity * element, 0, (more - *capacity) * element);
-    memcpy(array, &fresh, sizeof fresh);
-    *capacity = more;
+    memset((char *)resized + *capacity * element, 0, (new_capacity - *capacity) * element);
+    memcpy(array, &resized, sizeof resized);
+    *capacity = new_capacity;
     return true;
 }
 
@@ -40,7 +41,7 @@ inlay_status vulkan_decline(vulkan_build *build, const vulkan_op *op, const char
     return build->status;
 }
 
-/* ------------------------------------------------------------------ what an op says */
+/* ------------------------------------------------------------------ reading ops */
 
 uint32_t vulkan_element(inlay_dtype dtype)
 {
@@ -60,41 +61,41 @@ bool vulkan_axis(int64_t axis, uint32_t rank, uint32_t *out)
     return axis >= -(int64_t)rank && axis < (int64_t)rank;
 }
 
-bool vulkan_axis_named(vulkan_build *build, const vulkan_op *op, int64_t axis, uint32_t rank, uint32_t *out)
+bool vulkan_require_axis(vulkan_build *build, const vulkan_op *op, int64_t axis, uint32_t rank, uint32_t *out)
 {
     if (!vulkan_axis(axis, rank, out))
-        (void)vulkan_decline(build, op, "axis %lld is none of rank %u", (long long)axis, rank);
+        (void)vulkan_decline(build, op, "axis %lld is out of range for rank %u", (long long)axis, rank);
     return build->status == INLAY_OK;
 }
 
-bool vulkan_axis_of(vulkan_build *build, const vulkan_op *op, int64_t otherwise, uint32_t rank, uint32_t *out)
+bool vulkan_axis_attribute(vulkan_build *build, const vulkan_op *op, int64_t otherwise, uint32_t rank, uint32_t *out)
 {
-    return vulkan_axis_named(build, op, kit_attr_int(&op->info, "axis", otherwise), rank, out);
+    return vulkan_require_axis(build, op, kit_attr_int(&op->info, "axis", otherwise), rank, out);
 }
 
-uint32_t vulkan_in_value(const vulkan_op *op, uint32_t input)
+uint32_t vulkan_input_value(const vulkan_op *op, uint32_t input)
 {
     return input < op->info.input_count ? op->info.inputs[input] : INLAY_NONE;
 }
 
-uint32_t vulkan_out_value(const vulkan_op *op, uint32_t output)
+uint32_t vulkan_output_value(const vulkan_op *op, uint32_t output)
 {
     return output < op->info.output_count ? op->info.outputs[output] : INLAY_NONE;
 }
 
-const vulkan_tensor *vulkan_in(const vulkan_build *build, const vulkan_op *op, uint32_t input)
+const vulkan_tensor *vulkan_input(const vulkan_build *build, const vulkan_op *op, uint32_t input)
 {
-    return vulkan_in_value(op, input) != INLAY_NONE ? &build->tensors[vulkan_in_value(op, input)] : NULL;
+    return vulkan_input_value(op, input) != INLAY_NONE ? &build->tensors[vulkan_input_value(op, input)] : NULL;
 }
 
-const vulkan_tensor *vulkan_out(const vulkan_build *build, const vulkan_op *op, uint32_t output)
+const vulkan_tensor *vulkan_output(const vulkan_build *build, const vulkan_op *op, uint32_t output)
 {
-    return vulkan_out_value(op, output) != INLAY_NONE ? &build->tensors[vulkan_out_value(op, output)] : NULL;
+    return vulkan_output_value(op, output) != INLAY_NONE ? &build->tensors[vulkan_output_value(op, output)] : NULL;
 }
 
-int64_t vulkan_ints(const vulkan_build *build, const vulkan_op *op, uint32_t input, int64_t *out, uint32_t most)
+int64_t vulkan_known_ints(const vulkan_build *build, const vulkan_op *op, uint32_t input, int64_t *out, uint32_t most)
 {
-    const vulkan_tensor *tensor = vulkan_in(build, op, input);
+    const vulkan_tensor *tensor = vulkan_input(build, op, input);
 
     if (tensor == NULL || tensor->data == NULL || tensor->count > most ||
         (tensor->dtype != INLAY_INT64 && tensor->dtype != INLAY_INT32))
@@ -110,14 +111,14 @@ int64_t vulkan_ints(const vulkan_build *build, const vulkan_op *op, uint32_t inp
     return tensor->count;
 }
 
-int64_t vulkan_attr_or_ints(const vulkan_build *build, const vulkan_op *op, const char *name, uint32_t input,
-                            int64_t *out, uint32_t most)
+int64_t vulkan_attr_or_known_ints(const vulkan_build *build, const vulkan_op *op, const char *name, uint32_t input,
+                                  int64_t *out, uint32_t most)
 {
     uint32_t count = 0;
     const int64_t *attr = kit_attr_ints(&op->info, name, &count);
 
     if (attr == NULL || count > most)
-        return vulkan_ints(build, op, input, out, most);
+        return vulkan_known_ints(build, op, input, out, most);
     memcpy(out, attr, count * sizeof *out);
     return count;
 }
@@ -141,7 +142,7 @@ bool vulkan_permutation(const vulkan_op *op, uint32_t rank, uint32_t *out)
 
 vulkan_place vulkan_buffer_place(vulkan_build *build, vulkan_buffer buffer)
 {
-    inlay_instance *in = build->in;
+    inlay_instance *in = build->instance;
 
     if (!grow(build, &in->buffers, in->buffer_count + 1, &in->buffer_capacity, sizeof *in->buffers))
         return (vulkan_place){ .buffer = INLAY_NONE };
@@ -161,7 +162,7 @@ bool vulkan_is_output(const vulkan_build *build, uint32_t value)
     return build->compiled->values[value].output != INLAY_NONE;
 }
 
-void vulkan_make(vulkan_build *build, uint32_t value)
+void vulkan_allocate_value(vulkan_build *build, uint32_t value)
 {
     const uint32_t output = build->compiled->values[value].output;
 
@@ -172,14 +173,15 @@ void vulkan_make(vulkan_build *build, uint32_t value)
                                                         .bytes = vulkan_source_of(build, value).bytes });
 }
 
-uint32_t vulkan_temporary(vulkan_build *build, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
+uint32_t vulkan_add_temporary(vulkan_build *build, inlay_dtype dtype, uint32_t rank, const int64_t *dims)
 {
     const uint32_t value = build->compiled->value_count + build->temporaries++;
     vulkan_tensor *tensor = &build->tensors[value];
 
+    INLAY_CHECK(rank <= VULKAN_RANK && build->temporaries <= VULKAN_MAX_TEMPORARIES * build->compiled->op_count);
     *tensor = (vulkan_tensor){ .rank = rank, .dtype = dtype, .known = true };
     memcpy(tensor->dims, dims, rank * sizeof *dims);
-    tensor->count = vulkan_extent(tensor, 0, rank);
+    tensor->count = vulkan_dims_product(tensor, 0, rank);
     build->tensors[value].place.buffer = INLAY_NONE;
     return value;
 }
@@ -192,38 +194,41 @@ void vulkan_alias(vulkan_build *build, uint32_t value, uint32_t of, uint64_t off
 
 /* ------------------------------------------------------------------ dispatches */
 
-/* Shaders without a program: their own words are the first. */
+/* Shaders without a program: their own parameters start at word 0. */
 static bool is_bare(gpu_shader shader)
 {
     return shader == SHADER_move;
 }
 
-vulkan_dispatch *vulkan_emit(vulkan_build *build, gpu_shader shader, uint32_t own_words)
+vulkan_dispatch *vulkan_add_dispatch(vulkan_build *build, gpu_shader shader, uint32_t own_words)
 {
-    inlay_instance *in = build->in;
+    inlay_instance *in = build->instance;
     const uint32_t words = (is_bare(shader) ? 0 : WORD_OWN) + own_words;
-    vulkan_dispatch *dispatch = &build->spare;
+    vulkan_dispatch *dispatch = &build->overflow_dispatch;
 
     if (grow(build, &in->dispatches, in->dispatch_count + 1, &in->dispatch_capacity, sizeof *in->dispatches) &&
         grow(build, &in->words, in->word_count + words + 16, &in->word_capacity, sizeof *in->words))
         dispatch = &in->dispatches[in->dispatch_count++];
     *dispatch =
         (vulkan_dispatch){ .shader = shader, .words = in->word_count, .word_count = words, .groups = { 1, 1, 1 } };
-    dispatch->constants[ID_LOCAL] = VULKAN_LOCAL;
-    in->word_count += dispatch != &build->spare ? (words + 15) / 16 * 16 : 0;
+    dispatch->constants[ID_LOCAL] = VULKAN_WORKGROUP_SIZE;
+    in->word_count += dispatch != &build->overflow_dispatch ? (words + 15) / 16 * 16 : 0;
     return dispatch;
 }
 
-void vulkan_own(vulkan_dispatch *dispatch, size_t count, const uint32_t *list)
+void vulkan_set_constants(vulkan_dispatch *dispatch, size_t count, const uint32_t *list)
 {
+    INLAY_CHECK(count <= ID_COUNT - ID_OWN);
     memcpy(&dispatch->constants[ID_OWN], list, count * sizeof *list);
 }
 
-void vulkan_put(const vulkan_build *build, const vulkan_dispatch *dispatch, uint32_t first, size_t count,
-                const int64_t *list)
+void vulkan_set_words(const vulkan_build *build, const vulkan_dispatch *dispatch, uint32_t first, size_t count,
+                      const int64_t *list)
 {
-    uint32_t *words = build->in->words + dispatch->words + (is_bare(dispatch->shader) ? 0 : WORD_OWN) + first;
+    uint32_t *words = build->instance->words + dispatch->words + (is_bare(dispatch->shader) ? 0 : WORD_OWN) + first;
 
+    INLAY_CHECK(build->status != INLAY_OK ||
+                words + count <= build->instance->words + dispatch->words + dispatch->word_count);
     for (size_t i = 0; i < count && build->status == INLAY_OK; i++)
         words[i] = (uint32_t)list[i];
 }
@@ -232,67 +237,70 @@ vulkan_source vulkan_source_of(const vulkan_build *build, uint32_t value)
 {
     const vulkan_tensor *tensor = &build->tensors[value];
 
+    INLAY_CHECK(value < build->compiled->value_count + build->temporaries);
     return (vulkan_source){ build->tensors[value].place, (uint64_t)tensor->count * vulkan_size_of(tensor->dtype),
                             tensor->dtype };
 }
 
-void vulkan_touch(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t push, vulkan_place place, uint64_t bytes,
-                  bool write)
+void vulkan_add_operand(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t push, vulkan_place place,
+                        uint64_t bytes, bool write)
 {
-    const uint32_t me = (uint32_t)(dispatch - build->in->dispatches);
+    const uint32_t index = (uint32_t)(dispatch - build->instance->dispatches);
     vulkan_buffer *buffer;
 
     if (build->status != INLAY_OK)
         return;
-    if (dispatch->operand_count == VULKAN_MOST_OPERANDS) {
+    if (dispatch->operand_count == VULKAN_MAX_OPERANDS) {
         build->status =
-            inlay_fail(build->diag, INLAY_INTERNAL, "a dispatch of more than %d operands", VULKAN_MOST_OPERANDS);
+            inlay_fail(build->diag, INLAY_INTERNAL, "a dispatch has more than %d operands", VULKAN_MAX_OPERANDS);
         return;
     }
-    buffer = &build->in->buffers[place.buffer];
+    INLAY_CHECK(push < PUSH_PARAMS && place.buffer < build->instance->buffer_count);
+    buffer = &build->instance->buffers[place.buffer];
+    INLAY_CHECK(place.offset + bytes <= buffer->bytes);
     dispatch->operands[dispatch->operand_count++] = (vulkan_operand){
         .push = push, .buffer = place.buffer, .offset = place.offset, .bytes = bytes, .write = write
     };
     if (buffer->first == INLAY_NONE)
-        buffer->first = me;
-    buffer->last = me;
+        buffer->first = index;
+    buffer->last = index;
 }
 
-void vulkan_touch_value(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t push, uint32_t value, bool write)
+void vulkan_add_value_operand(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t push, uint32_t value, bool write)
 {
     const vulkan_source source = vulkan_source_of(build, value);
 
-    vulkan_touch(build, dispatch, push, source.place, source.bytes, write);
+    vulkan_add_operand(build, dispatch, push, source.place, source.bytes, write);
 }
 
-void vulkan_read_at(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t k, const vulkan_source *source)
+void vulkan_set_input_source(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t k, const vulkan_source *source)
 {
     dispatch->constants[ID_LOAD + k] = vulkan_element(source->dtype);
-    vulkan_touch(build, dispatch, PUSH_OWN + k, source->place, source->bytes, false);
+    vulkan_add_operand(build, dispatch, PUSH_OWN + k, source->place, source->bytes, false);
 }
 
-void vulkan_read(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t k, uint32_t value)
+void vulkan_set_input(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t k, uint32_t value)
 {
     const vulkan_source source = value != INLAY_NONE ? vulkan_source_of(build, value) : (vulkan_source){ .bytes = 0 };
 
     if (value != INLAY_NONE)
-        vulkan_read_at(build, dispatch, k, &source);
+        vulkan_set_input_source(build, dispatch, k, &source);
 }
 
 bool vulkan_scalar_loads(const vulkan_build *build)
 {
-    return build->fixed && build->device->facts.scalar_loads;
+    return build->fixed_sizes && build->device->facts.scalar_loads;
 }
 
-bool vulkan_goes_round(const vulkan_build *build, int64_t rounds)
+bool vulkan_rounds_fit(const vulkan_build *build, int64_t rounds)
 {
-    return !build->device->facts.is_cpu || rounds <= VULKAN_MOST_ROUNDS;
+    return !build->device->facts.is_cpu || rounds <= VULKAN_MAX_LOOP_ROUNDS;
 }
 
-void vulkan_expect_rounds(vulkan_build *build, const vulkan_op *op, int64_t rounds)
+void vulkan_require_rounds(vulkan_build *build, const vulkan_op *op, int64_t rounds)
 {
-    if (!vulkan_goes_round(build, rounds))
-        (void)vulkan_decline(build, op, "its sums are longer than a CPU's driver goes round a loop");
+    if (!vulkan_rounds_fit(build, rounds))
+        (void)vulkan_decline(build, op, "its sums exceed the loop limit of CPU drivers");
 }
 
 void vulkan_expect_bytes(const vulkan_build *build, vulkan_dispatch *dispatch, double count, double bytes)
@@ -307,12 +315,12 @@ void vulkan_expect_flops(const vulkan_build *build, vulkan_dispatch *dispatch, d
 
 inlay_status vulkan_grid_groups(vulkan_build *build, vulkan_dispatch *dispatch, uint64_t groups)
 {
-    const uint32_t *most = build->device->facts.most_groups;
+    const uint32_t *most = build->device->facts.max_groups;
 
     dispatch->groups[0] = (uint32_t)(groups < most[0] ? groups : most[0]);
     dispatch->groups[1] = (uint32_t)((groups + most[0] - 1) / most[0]);
     if (build->status == INLAY_OK && groups > 0 && (groups + most[0] - 1) / most[0] > most[1])
-        build->status = inlay_fail(build->diag, INLAY_UNSUPPORTED, "%llu workgroups are more than %s takes",
+        build->status = inlay_fail(build->diag, INLAY_UNSUPPORTED, "%llu workgroups exceed the limit of %s",
                                    (unsigned long long)groups, build->device->facts.name);
     return build->status;
 }
@@ -321,6 +329,7 @@ inlay_status vulkan_grid(vulkan_build *build, vulkan_dispatch *dispatch, int64_t
 {
     const uint32_t local = dispatch->constants[ID_LOCAL];
 
+    INLAY_CHECK(local > 0 && items >= 0);
     return vulkan_grid_groups(build, dispatch, ((uint64_t)items + local - 1) / local);
 }
 
@@ -336,50 +345,50 @@ void vulkan_row_major(const int64_t *dims, uint32_t rank, int64_t *strides)
 
 void vulkan_strides(const vulkan_build *build, uint32_t value, int64_t *strides)
 {
-    if (build->tensors[value].turned)
+    if (build->tensors[value].transposed)
         memcpy(strides, build->tensors[value].strides, sizeof build->tensors[value].strides);
     else
         vulkan_row_major(build->tensors[value].dims, build->tensors[value].rank, strides);
 }
 
-int64_t vulkan_extent(const vulkan_tensor *tensor, uint32_t from, uint32_t to)
+int64_t vulkan_dims_product(const vulkan_tensor *tensor, uint32_t from, uint32_t to)
 {
-    int64_t n = 1;
+    int64_t product = 1;
 
     for (uint32_t d = from; d < to; d++)
-        n *= tensor->dims[d];
-    return n;
+        product *= tensor->dims[d];
+    return product;
 }
 
-uint32_t vulkan_merge(uint32_t rank, int64_t *dims, uint32_t tensors, int64_t *const *strides)
+uint32_t vulkan_merge_dims(uint32_t rank, int64_t *dims, uint32_t tensors, int64_t *const *strides)
 {
-    uint32_t n = 0;
+    uint32_t merged = 0;
 
     for (uint32_t d = 0; d < rank; d++) {
         const int64_t size = dims[d];
-        bool joins = n > 0;
+        bool joins = merged > 0;
 
         if (size == 1)
             continue;
         for (uint32_t t = 0; t < tensors; t++)
-            joins = joins && strides[t][n - 1] == strides[t][d] * size;
-        n -= joins;
-        dims[n] = joins ? dims[n] * size : size;
+            joins = joins && strides[t][merged - 1] == strides[t][d] * size;
+        merged -= joins;
+        dims[merged] = joins ? dims[merged] * size : size;
         for (uint32_t t = 0; t < tensors; t++)
-            strides[t][n] = strides[t][d];
-        n++;
+            strides[t][merged] = strides[t][d];
+        merged++;
     }
-    return n;
+    return merged;
 }
 
-const vulkan_op *vulkan_reader(const vulkan_build *build, uint32_t value)
+const vulkan_op *vulkan_single_reader(const vulkan_build *build, uint32_t value)
 {
     if (value >= build->compiled->value_count || build->compiled->values[value].uses != 1 ||
         vulkan_is_output(build, value))
         return NULL;
-    for (uint32_t o = 0; o < build->compiled->op_count; o++)
-        for (uint32_t i = 0; i < build->compiled->ops[o].info.input_count; i++)
-            if (build->compiled->ops[o].info.inputs[i] == value && !build->done[o])
-                return &build->compiled->ops[o];
+    for (uint32_t op = 0; op < build->compiled->op_count; op++)
+        for (uint32_t i = 0; i < build->compiled->ops[op].info.input_count; i++)
+            if (build->compiled->ops[op].info.inputs[i] == value && !build->done[op])
+                return &build->compiled->ops[op];
     return NULL;
 }

@@ -1,10 +1,11 @@
-/* A region of the host's graph -> ops and values of our own. */
+/* Compiles a region of the host's graph: its ops, values and constants. */
+#include "inlay/check.h"
 #include "region.h"
 #include <stdlib.h>
 
 static inlay_status read_nodes(inlay_compiled *compiled, const inlay_compile_request *request, inlay_diag *diag)
 {
-    inlay_status status = kit_region_keep(request, VULKAN_SMALL_BYTES, 1 + VULKAN_TEMPORARIES * request->node_count,
+    inlay_status status = kit_region_keep(request, VULKAN_SMALL_BYTES, 1 + VULKAN_MAX_TEMPORARIES * request->node_count,
                                           &compiled->region, diag);
     uint32_t most = 0;
 
@@ -24,7 +25,8 @@ static inlay_status read_nodes(inlay_compiled *compiled, const inlay_compile_req
                                 .info = inlay_graph_node(request->graph, request->nodes[node_index]) };
         kit_refusal why = { 0, "", "" };
 
-        compiled->ops[node_index] = (vulkan_op){ vulkan_find(&node, &why), compiled->region.nodes[node_index] };
+        compiled->ops[node_index] =
+            (vulkan_op){ vulkan_find_operator(&node, &why), compiled->region.nodes[node_index] };
         if (compiled->ops[node_index].row == NULL)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "node '%s': %s", node.info->name.data, why.text);
         compiled->op_count++;
@@ -48,16 +50,17 @@ inlay_status vulkan_compile_on(vulkan_state *state, gpu_device *device, const in
     if (request->resident_bytes != NULL)
         *request->resident_bytes = bytes;
     if (bytes > 0)
-        INLAY_TRY(gpu_buffer_make(compiled->gpu, bytes, &compiled->memory, diag));
+        INLAY_TRY(gpu_buffer_create(compiled->gpu, bytes, &compiled->memory, diag));
     for (uint32_t i = 0; i < compiled->constant_count; i++) {
         if (request->poll != NULL)
             INLAY_TRY(request->poll(request->ctx));
         INLAY_TRY(vulkan_upload(compiled, request, &compiled->constants[i], diag));
     }
-    /* What only this side reads was copied, if it is small; the rest was refused. */
+    /* Constants that only the CPU side reads were copied if small; larger ones were declined. */
     for (uint32_t value = 0; value < compiled->value_count; value++)
         if (compiled->values[value].constant && compiled->values[value].data != NULL)
             request->constants[compiled->values[value].snapshot] = INLAY_CONST_COPIED;
+    INLAY_CHECK(compiled->op_count == request->node_count);
     *out = compiled;
     compiled = NULL;
 done:
@@ -71,7 +74,7 @@ void vulkan_release_compiled(void *state, inlay_compiled *compiled)
     if (compiled == NULL)
         return;
     if (compiled->gpu != NULL)
-        gpu_buffer_drop(compiled->gpu, &compiled->memory);
+        gpu_buffer_destroy(compiled->gpu, &compiled->memory);
     kit_region_free(&compiled->region);
     free(compiled);
 }

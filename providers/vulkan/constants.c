@@ -1,4 +1,5 @@
-/* The constants of a region on the device: as they are, or in the panels that products read. */
+/* Constants of a region on the device: in the layout of the model, or packed in panels. */
+#include "inlay/check.h"
 #include "region.h"
 #include <stdlib.h>
 
@@ -12,14 +13,14 @@ uint32_t vulkan_panel_lanes(const gpu_facts *facts)
     return facts->shuffles ? facts->subgroup : facts->is_cpu ? 8 : 32;
 }
 
-uint32_t vulkan_panel(const gpu_facts *facts)
+uint32_t vulkan_panel_width(const gpu_facts *facts)
 {
     return vulkan_panel_columns(facts) * vulkan_panel_lanes(facts);
 }
 
 bool vulkan_wants_panels(const vulkan_op *op, uint32_t input, uint32_t rank, const int64_t *dims, vulkan_panels *out)
 {
-    const bool turned = kit_attr_int(&op->info, "transB", 0) != 0;
+    const bool transposed = kit_attr_int(&op->info, "transB", 0) != 0;
     vulkan_panels panels = { .groups = 1, .taps = 1 };
 
     if (input != 1)
@@ -29,7 +30,7 @@ bool vulkan_wants_panels(const vulkan_op *op, uint32_t input, uint32_t rank, con
         for (uint32_t d = 2; d < rank; d++)
             panels.taps *= dims[d];
         const int64_t first = panels.groups > 0 ? dims[0] / panels.groups : 0, second = dims[1];
-        const bool back = op->row->number != 0; /* transposed: [C, M / groups, window] */
+        const bool back = op->row->number != 0; /* weights of ConvTranspose are [C, M / groups, window] */
 
         panels = (vulkan_panels){ panels.groups,
                                   back ? second : first,
@@ -40,10 +41,10 @@ bool vulkan_wants_panels(const vulkan_op *op, uint32_t input, uint32_t rank, con
                                   1,
                                   back ? second * panels.taps : panels.taps };
     } else if (rank == 2 && (op->row->family == &vulkan_mat_mul || op->row->family == &vulkan_gemm)) {
-        panels.k = dims[turned];
-        panels.columns = dims[!turned];
-        panels.k_step = turned ? 1 : panels.columns;
-        panels.column_step = turned ? panels.k : 1;
+        panels.k = dims[transposed];
+        panels.columns = dims[!transposed];
+        panels.k_step = transposed ? 1 : panels.columns;
+        panels.column_step = transposed ? panels.k : 1;
     }
     *out = panels;
     return panels.columns >= 4 && panels.k > 0;
@@ -63,7 +64,7 @@ const vulkan_constant *vulkan_find_constant(const inlay_compiled *compiled, uint
 
 static uint64_t packed_bytes(const inlay_compiled *compiled, const vulkan_panels *panels, uint32_t size)
 {
-    const int64_t width = vulkan_panel(&compiled->gpu->facts);
+    const int64_t width = vulkan_panel_width(&compiled->gpu->facts);
 
     return (uint64_t)(panels->groups * ((panels->columns + width - 1) / width * width) * panels->taps * panels->k) *
            size;
@@ -73,8 +74,8 @@ void vulkan_list_constants(inlay_compiled *compiled, const inlay_graph *graph, u
 {
     uint64_t at = 0;
 
-    for (uint32_t o = 0; o < compiled->op_count; o++) {
-        const vulkan_op *op = &compiled->ops[o];
+    for (uint32_t index = 0; index < compiled->op_count; index++) {
+        const vulkan_op *op = &compiled->ops[index];
 
         for (uint32_t i = 0; i < op->info.input_count; i++) {
             const uint32_t value = op->info.inputs[i];
@@ -82,7 +83,7 @@ void vulkan_list_constants(inlay_compiled *compiled, const inlay_graph *graph, u
             const inlay_value_info *info;
             int64_t dims[VULKAN_RANK];
 
-            if (value == INLAY_NONE || !compiled->values[value].constant || vulkan_is_hosts(op->row, i))
+            if (value == INLAY_NONE || !compiled->values[value].constant || vulkan_is_host_input(op->row, i))
                 continue;
             info = inlay_graph_value(graph, compiled->values[value].snapshot);
             for (uint32_t d = 0; d < info->rank && d < VULKAN_RANK; d++)
@@ -100,14 +101,14 @@ void vulkan_list_constants(inlay_compiled *compiled, const inlay_graph *graph, u
     *out_bytes = at;
 }
 
-/* What is behind the last column stays 0. */
+/* Columns after the last one stay 0. */
 static void pack(uint8_t *to, const uint8_t *from, const vulkan_panels *panels, int64_t width, size_t size)
 {
-    for (int64_t g = 0; g < panels->groups; g++)
+    for (int64_t group = 0; group < panels->groups; group++)
         for (int64_t first = 0; first < panels->columns; first += width)
             for (int64_t tap = 0; tap < panels->taps; tap++)
                 for (int64_t k = 0; k < panels->k; k++, to += (size_t)width * size) {
-                    const uint8_t *row = from + (size_t)(g * panels->group_step + first * panels->column_step +
+                    const uint8_t *row = from + (size_t)(group * panels->group_step + first * panels->column_step +
                                                          tap * panels->tap_step + k * panels->k_step) *
                                                     size;
                     const int64_t left = panels->columns - first, columns = left < width ? left : width;
@@ -124,6 +125,7 @@ inlay_status vulkan_upload(inlay_compiled *compiled, const inlay_compile_request
     uint8_t *packed;
     inlay_status status;
 
+    INLAY_CHECK(constant->offset % GPU_ALIGNMENT == 0 && constant->offset + constant->bytes <= compiled->memory.bytes);
     request->constants[compiled->values[constant->value].snapshot] =
         constant->packed ? INLAY_CONST_PACKED : INLAY_CONST_COPIED;
     if (!constant->packed)
@@ -131,7 +133,7 @@ inlay_status vulkan_upload(inlay_compiled *compiled, const inlay_compile_request
     packed = calloc(1, constant->bytes + 1);
     if (packed == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack '%s'", info->name.data);
-    pack(packed, info->data, &constant->panels, vulkan_panel(&compiled->gpu->facts), vulkan_size_of(info->dtype));
+    pack(packed, info->data, &constant->panels, vulkan_panel_width(&compiled->gpu->facts), vulkan_size_of(info->dtype));
     status = gpu_write(compiled->gpu, &compiled->memory, constant->offset, packed, constant->bytes, diag);
     free(packed);
     return status;

@@ -1,4 +1,5 @@
-/* Convolutions: products over windows, sums over a window alone, and transposed ones. */
+/* Convolutions: as a matrix multiplication over windows, depthwise, and transposed. */
+#include "inlay/check.h"
 #include "region.h"
 
 static bool reaches_outside(const vulkan_window *window)
@@ -7,19 +8,19 @@ static bool reaches_outside(const vulkan_window *window)
 
     for (uint32_t d = 0; d < 3; d++) {
         const int64_t first = -window->begin[d], last = (window->out[d] - 1) * window->stride[d] - window->begin[d];
-        const int64_t reach = (window->window[d] - 1) * window->dilation[d];
+        const int64_t reach = (window->size[d] - 1) * window->dilation[d];
 
         outside |= first < 0 || first + reach < 0 || last >= window->in[d] || last + reach >= window->in[d];
     }
     return outside;
 }
 
-/* Rows are pixels, columns are the channels of a group, and A is the image under the window's taps.
- * vulkan_wants_panels() says where B lies. */
+/* Lowers to C = A x B: rows are pixels, columns are the channels of a group, and A is the image at the taps of the
+ * window. vulkan_wants_panels() gives the layout of B. */
 static inlay_status emit_conv(vulkan_build *build, const vulkan_op *op, uint32_t image, const vulkan_window *window,
                               vulkan_program *program)
 {
-    const vulkan_tensor *weights = vulkan_in(build, op, 1);
+    const vulkan_tensor *weights = vulkan_input(build, op, 1);
     const int64_t plane = window->in[0] * window->in[1] * window->in[2];
     vulkan_panels at;
     vulkan_product product;
@@ -27,7 +28,8 @@ static inlay_status emit_conv(vulkan_build *build, const vulkan_op *op, uint32_t
     (void)vulkan_wants_panels(op, 1, weights->rank, weights->dims, &at);
     product = vulkan_product_of(window->pixels, at.k, at.columns);
     vulkan_product_batches(&product, (const int64_t[]){ 1, build->tensors[image].dims[0], at.groups });
-    product.windows = !window->plain;
+    INLAY_CHECK(window->taps > 0 && window->pixels > 0);
+    product.windows = !window->is_pointwise;
     product.padded = reaches_outside(window);
     if (product.windows) {
         product.line = window->out[2];
@@ -46,23 +48,23 @@ static inlay_status emit_conv(vulkan_build *build, const vulkan_op *op, uint32_t
     product.out_column = window->pixels;
     product.group = at.columns;
     product.window = *window;
-    vulkan_grow(build, op, program);
+    vulkan_fuse_epilogue(build, op, program);
     return vulkan_finish_product(build, op, image, &product, program);
 }
 
-/* What both kinds do to a sum: the bias of its channel. */
+/* The program of convolutions: adds the bias of a channel. */
 static void start_program(vulkan_build *build, const vulkan_op *op, vulkan_program *program)
 {
     vulkan_program_start(build, program, op->info.outputs[0], VULKAN_SINGLE);
-    if (vulkan_in(build, op, 2) != NULL)
-        (void)vulkan_slot(program, OP_ADD, REG_ACC, vulkan_load_axis(build, program, op->info.inputs[2], 1), 0);
+    if (vulkan_input(build, op, 2) != NULL)
+        (void)vulkan_add_slot(program, OP_ADD, REG_ACC, vulkan_load_axis(build, program, op->info.inputs[2], 1), 0);
     program->has_columns = true;
-    program->columns = 1;
+    program->column_dim = 1;
 }
 
 static inlay_status lower_conv(vulkan_build *build, const vulkan_op *op)
 {
-    const vulkan_tensor *input = vulkan_in(build, op, 0), *weights = vulkan_in(build, op, 1);
+    const vulkan_tensor *input = vulkan_input(build, op, 0), *weights = vulkan_input(build, op, 1);
     const int64_t groups = kit_attr_int(&op->info, "group", 1);
     vulkan_window window;
     vulkan_program program;
@@ -78,10 +80,10 @@ static inlay_status lower_conv(vulkan_build *build, const vulkan_op *op)
     return emit_conv(build, op, op->info.inputs[0], &window, &program);
 }
 
-/* The input with stride - 1 zeros between neighbours. */
+/* Emits the input with stride - 1 zeros between neighbours. */
 static uint32_t spread(vulkan_build *build, const vulkan_op *op, const int64_t *stride)
 {
-    const vulkan_tensor *input = vulkan_in(build, op, 0);
+    const vulkan_tensor *input = vulkan_input(build, op, 0);
     int64_t dims[VULKAN_RANK];
     uint32_t wide;
     vulkan_box box = vulkan_whole_box(input);
@@ -89,19 +91,19 @@ static uint32_t spread(vulkan_build *build, const vulkan_op *op, const int64_t *
     memcpy(dims, input->dims, sizeof dims);
     for (uint32_t d = 2; d < input->rank; d++)
         dims[d] = (input->dims[d] - 1) * stride[d + 3 - input->rank] + 1;
-    wide = vulkan_temporary(build, input->dtype, input->rank, dims);
-    vulkan_fill(build, wide, 0);
+    wide = vulkan_add_temporary(build, input->dtype, input->rank, dims);
+    vulkan_emit_fill(build, wide, 0);
     vulkan_row_major(dims, input->rank, box.to);
     for (uint32_t d = 2; d < input->rank; d++)
         box.to[d] *= stride[d + 3 - input->rank];
-    (void)vulkan_move(build, &box, op->info.inputs[0], wide);
+    (void)vulkan_emit_move(build, &box, op->info.inputs[0], wide);
     return wide;
 }
 
-/* A convolution of the input, spread out, by a window that is walked through backwards. */
+/* ConvTranspose is a convolution of the dilated input by the reversed window. */
 static inlay_status lower_conv_transpose(vulkan_build *build, const vulkan_op *op)
 {
-    const vulkan_tensor *input = vulkan_in(build, op, 0), *weights = vulkan_in(build, op, 1);
+    const vulkan_tensor *input = vulkan_input(build, op, 0), *weights = vulkan_input(build, op, 1);
     const int64_t groups = kit_attr_int(&op->info, "group", 1);
     uint32_t image = op->info.inputs[0];
     vulkan_window window;
@@ -123,5 +125,5 @@ static inlay_status lower_conv_transpose(vulkan_build *build, const vulkan_op *o
     return emit_conv(build, op, image, &window, &program);
 }
 
-const vulkan_family vulkan_conv = { .lower = lower_conv, .least_rank = 3, .most_rank = 5 };
-const vulkan_family vulkan_conv_transpose = { .lower = lower_conv_transpose, .least_rank = 3, .most_rank = 5 };
+const vulkan_family vulkan_conv = { .lower = lower_conv, .min_rank = 3, .max_rank = 5 };
+const vulkan_family vulkan_conv_transpose = { .lower = lower_conv_transpose, .min_rank = 3, .max_rank = 5 };

@@ -1,7 +1,8 @@
-/* What an op takes: its operations and its traffic, at the speed of the device. A machine profile corrects it. */
+/* Cost of an op: operations and memory traffic at the speed of the device. A machine profile corrects it. */
+#include "inlay/check.h"
 #include "region.h"
 
-/* A size, where it is known, otherwise 1. */
+/* A dimension; 1 if it is unknown. */
 static double size_at(const inlay_value_state *state, uint32_t d)
 {
     return state->dims != NULL && state->rank != INLAY_RANK_UNKNOWN && d < state->rank && state->dims[d] > 0
@@ -11,11 +12,11 @@ static double size_at(const inlay_value_state *state, uint32_t d)
 
 static double count_of(const inlay_value_state *state)
 {
-    double n = 1;
+    double count = 1;
 
     for (uint32_t d = 0; state->rank != INLAY_RANK_UNKNOWN && d < state->rank; d++)
-        n *= size_at(state, d);
-    return n;
+        count *= size_at(state, d);
+    return count;
 }
 
 static const inlay_value_state *state_of(const inlay_cost_request *request, uint32_t value)
@@ -33,35 +34,38 @@ static double bytes_of(const inlay_cost_request *request, const uint32_t *values
     return bytes;
 }
 
-/* Operations of a product or convolution; one an element for all else. */
+/* Operations: of a matrix multiplication or convolution; otherwise one per element. */
 static double flops_of(const inlay_cost_request *request, const inlay_node_info *node)
 {
-    const double y = count_of(state_of(request, node->outputs[0]));
+    const double output_count = count_of(state_of(request, node->outputs[0]));
     const char *type = node->op_type.data;
-    const inlay_value_state *state = state_of(request, node->inputs[0]);
-    const bool turned = strcmp(type, "ConvTranspose") == 0;
+    const inlay_value_state *input = state_of(request, node->inputs[0]);
+    const bool transposed = strcmp(type, "ConvTranspose") == 0;
 
     if (strncmp(type, "Conv", 4) == 0) {
-        const inlay_value_state *value_state = state_of(request, node->inputs[1]);
+        const inlay_value_state *weights = state_of(request, node->inputs[1]);
 
-        return 2 * (turned ? count_of(state) : y) * count_of(value_state) / size_at(value_state, 0);
+        return 2 * (transposed ? count_of(input) : output_count) * count_of(weights) / size_at(weights, 0);
     }
-    return strcmp(type, "MatMul") == 0 || strcmp(type, "Gemm") == 0 ? 2 * y * size_at(state, state->rank - 1) : y;
+    return strcmp(type, "MatMul") == 0 || strcmp(type, "Gemm") == 0 ? 2 * output_count * size_at(input, input->rank - 1)
+                                                                    : output_count;
 }
 
 inlay_status vulkan_cost(void *state, const inlay_cost_request *request, inlay_cost *out)
 {
-    const vulkan_state *s = state;
+    const vulkan_state *provider = state;
     const inlay_node_info *node = inlay_graph_node(request->graph, request->offer->nodes[0]);
     const double read = bytes_of(request, node->inputs, node->input_count);
     const double written = bytes_of(request, node->outputs, node->output_count);
 
+    INLAY_CHECK(provider->flops_per_ns > 0 && provider->bytes_per_ns > 0);
     out->flops = flops_of(request, node);
     out->bytes_read = (uint64_t)read;
     out->bytes_written = (uint64_t)written;
-    /* A dispatch of its own half of the time; the other half it is a part of the one before. */
-    out->ns = s->unasked_ns + s->launch_ns / 4 + out->flops / s->flops_per_ns + (read + written) / s->bytes_per_ns;
-    out->enter_ns = s->launch_ns;
+    /* An op is assumed to need its own dispatch half of the time; otherwise it is fused. */
+    out->ns = provider->unrequested_ns + provider->launch_ns / 4 + out->flops / provider->flops_per_ns +
+              (read + written) / provider->bytes_per_ns;
+    out->enter_ns = provider->launch_ns;
     out->confidence = INLAY_CONFIDENCE_GUESS;
     return INLAY_OK;
 }

@@ -1,7 +1,8 @@
-/* Dispatches of programs, with what group.c adds to them. */
+/* Emits dispatches of programs, including the ops that group.c fuses. */
+#include "inlay/check.h"
 #include "region.h"
 
-static uint32_t how_it_lies(const vulkan_program *program, const vulkan_load *load)
+static uint32_t load_addressing(const vulkan_program *program, const vulkan_load *load)
 {
     bool scalar = true, linear = true, column = program->has_columns;
     int64_t step = 1;
@@ -11,26 +12,26 @@ static uint32_t how_it_lies(const vulkan_program *program, const vulkan_load *lo
             continue;
         scalar &= load->strides[d] == 0;
         linear &= load->strides[d] == step;
-        column &= load->strides[d] == (d == program->columns);
+        column &= load->strides[d] == (d == program->column_dim);
     }
     if (load->value == INLAY_NONE)
         return AT_POSITION;
     return scalar ? AT_SCALAR : column ? AT_COLUMN : linear ? AT_LINEAR : AT_STRIDED;
 }
 
-vulkan_dispatch *vulkan_skeleton(vulkan_build *build, const vulkan_op *op, vulkan_program *program, gpu_shader shader,
-                                 uint32_t own_words)
+vulkan_dispatch *vulkan_add_fused_dispatch(vulkan_build *build, const vulkan_op *op, vulkan_program *program,
+                                           gpu_shader shader, uint32_t own_words)
 {
-    vulkan_grow(build, op, program);
-    return vulkan_emit(build, shader, own_words);
+    vulkan_fuse_epilogue(build, op, program);
+    return vulkan_add_dispatch(build, shader, own_words);
 }
 
-/* Of inputs that lie by strides: the fewest dimensions that all of them walk through. */
-static void put_strides(const vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_program *program,
-                        uint32_t strided)
+/* Writes the strides of strided inputs, over as few dimensions as possible. */
+static void set_stride_words(const vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_program *program,
+                             uint32_t strided)
 {
     int64_t dims[VULKAN_RANK], strides[MOST_INPUTS][VULKAN_RANK], *lists[MOST_INPUTS];
-    uint32_t count = 0, *w = build->in->words + dispatch->words;
+    uint32_t count = 0, *words = build->instance->words + dispatch->words;
 
     if (strided == 0 || build->status != INLAY_OK)
         return;
@@ -40,11 +41,11 @@ static void put_strides(const vulkan_build *build, vulkan_dispatch *dispatch, co
         if ((strided >> k & 1u) != 0)
             lists[count++] = strides[k];
     }
-    dispatch->constants[ID_RANK] = vulkan_merge(program->rank, dims, count, lists);
+    dispatch->constants[ID_RANK] = vulkan_merge_dims(program->rank, dims, count, lists);
     for (uint32_t i = 0; i < dispatch->constants[ID_RANK]; i++) {
-        w[WORD_DIM + i] = (uint32_t)dims[i];
+        words[WORD_DIM + i] = (uint32_t)dims[i];
         for (uint32_t k = 0; k < program->load_count; k++)
-            w[WORD_STRIDE + MOST_RANK * k + i] = (uint32_t)strides[k][i];
+            words[WORD_STRIDE + MOST_RANK * k + i] = (uint32_t)strides[k][i];
     }
 }
 
@@ -52,13 +53,14 @@ void vulkan_finish(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_
 {
     uint32_t strided = 0;
 
-    vulkan_make(build, program->result);
+    INLAY_CHECK(build->status != INLAY_OK || !program->overflow);
+    vulkan_allocate_value(build, program->result);
     for (uint32_t k = 0; k < program->load_count; k++) {
         const vulkan_load *load = &program->loads[k];
-        const uint32_t how = how_it_lies(program, load);
+        const uint32_t addressing = load_addressing(program, load);
 
-        strided |= how == AT_STRIDED || how == AT_POSITION ? 1u << k : 0;
-        dispatch->constants[ID_INPUT + k] = how << 8;
+        strided |= addressing == AT_STRIDED || addressing == AT_POSITION ? 1u << k : 0;
+        dispatch->constants[ID_INPUT + k] = addressing << 8;
         if (load->value == INLAY_NONE)
             continue;
         vulkan_source source = vulkan_source_of(build, load->value);
@@ -66,16 +68,17 @@ void vulkan_finish(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_
 
         dispatch->constants[ID_INPUT + k] |= vulkan_element(source.dtype);
         source.place.offset += skipped;
-        vulkan_touch(build, dispatch, PUSH_INPUT + k, source.place, source.bytes - skipped, false);
+        vulkan_add_operand(build, dispatch, PUSH_INPUT + k, source.place, source.bytes - skipped, false);
     }
-    put_strides(build, dispatch, program, strided);
+    set_stride_words(build, dispatch, program, strided);
+    INLAY_CHECK(program->slot_count <= MOST_SLOTS && program->literal_count <= MOST_NUMBERS);
     dispatch->constants[ID_SLOTS] = program->slot_count;
     memcpy(&dispatch->constants[ID_SLOT], program->slots, program->slot_count * sizeof program->slots[0]);
     dispatch->constants[ID_OUT] = vulkan_element(build->tensors[program->result].dtype);
     if (build->status == INLAY_OK)
-        memcpy(build->in->words + dispatch->words + WORD_NUMBER, program->numbers,
-               program->number_count * sizeof program->numbers[0]);
-    vulkan_touch_value(build, dispatch, PUSH_OUT, program->result, true);
+        memcpy(build->instance->words + dispatch->words + WORD_NUMBER, program->literals,
+               program->literal_count * sizeof program->literals[0]);
+    vulkan_add_value_operand(build, dispatch, PUSH_OUT, program->result, true);
 }
 
 inlay_status vulkan_finish_each(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_program *program,
@@ -89,24 +92,24 @@ inlay_status vulkan_emit_elements(vulkan_build *build, const vulkan_program *pro
 {
     static const gpu_shader shaders[] = { SHADER_pointwise, SHADER_pointwise_int, SHADER_pointwise_double };
     const int64_t count = build->tensors[program->result].count;
-    vulkan_dispatch *dispatch = vulkan_emit(build, shaders[program->in], 1);
+    vulkan_dispatch *dispatch = vulkan_add_dispatch(build, shaders[program->arithmetic], 1);
 
-    VULKAN_PUT(build, dispatch, 0, count);
+    VULKAN_SET_WORDS(build, dispatch, 0, count);
     vulkan_expect_bytes(build, dispatch, (double)count, 4 * (1 + program->load_count));
     return vulkan_finish_each(build, dispatch, program, count);
 }
 
 inlay_status vulkan_emit_program(vulkan_build *build, const vulkan_op *op, vulkan_program *program)
 {
-    vulkan_grow(build, op, program);
+    vulkan_fuse_epilogue(build, op, program);
     return vulkan_emit_elements(build, program);
 }
 
-void vulkan_fill(vulkan_build *build, uint32_t value, double x)
+void vulkan_emit_fill(vulkan_build *build, uint32_t value, double x)
 {
     vulkan_program program;
 
     vulkan_program_start(build, &program, value, VULKAN_SINGLE);
-    (void)vulkan_slot(&program, OP_MOVE, vulkan_number(&program, x), 0, 0);
+    (void)vulkan_add_slot(&program, OP_MOVE, vulkan_literal(&program, x), 0, 0);
     (void)vulkan_emit_elements(build, &program);
 }

@@ -1,22 +1,24 @@
-/* A run: commands for its addresses, recorded once and replayed, submitted segment by segment. */
+/* Runs an instance: commands are recorded once for a set of addresses, then submitted segment by segment. */
+#include "inlay/check.h"
 #include "region.h"
 #include <stdlib.h>
 
 static VkDeviceAddress address_of(const inlay_buffer *buffer)
 {
-    const gpu_buffer *b = (const gpu_buffer *)(uintptr_t)buffer->handle;
+    const gpu_buffer *memory = (const gpu_buffer *)(uintptr_t)buffer->handle;
 
-    return b != NULL ? b->address + buffer->offset : 0;
+    return memory != NULL ? memory->address + buffer->offset : 0;
 }
 
-/* Address i of a run: of its inputs, then outputs, then of its workspace. */
+/* Address i of a run: inputs, then outputs, then the workspace. */
 static VkDeviceAddress run_address(const inlay_compiled *compiled, const inlay_exec_args *args, uint32_t i)
 {
-    const uint32_t n = compiled->region.input_count, m = args->arg_stride;
+    const uint32_t inputs = compiled->region.input_count, stride = args->arg_stride;
 
-    return i < n ? address_of(&INLAY_AT(inlay_tensor_arg, args->inputs, m, i)->buffer)
-           : i < n + compiled->region.output_count
-               ? address_of(&INLAY_AT(inlay_tensor_arg, args->outputs, m, i - n)->buffer)
+    INLAY_CHECK(i <= inputs + compiled->region.output_count);
+    return i < inputs ? address_of(&INLAY_AT(inlay_tensor_arg, args->inputs, stride, i)->buffer)
+           : i < inputs + compiled->region.output_count
+               ? address_of(&INLAY_AT(inlay_tensor_arg, args->outputs, stride, i - inputs)->buffer)
                : address_of(&args->workspace);
 }
 
@@ -43,6 +45,9 @@ static VkDeviceAddress operand_address(const inlay_compiled *compiled, const inl
                                      ? compiled->memory.address + buffer->offset
                                      : recording->addresses[inputs + compiled->region.output_count] + buffer->offset;
 
+    INLAY_CHECK(buffer->kind == VULKAN_INPUT    ? buffer->index < inputs
+                : buffer->kind == VULKAN_OUTPUT ? buffer->index < compiled->region.output_count
+                                                : true);
     return base + operand->offset;
 }
 
@@ -52,13 +57,15 @@ static void record_dispatch(const inlay_compiled *compiled, const inlay_instance
     const gpu_functions *vk = &compiled->gpu->vk;
     VkDeviceAddress push[PUSH_COUNT] = { 0 };
 
-    for (uint32_t i = 0; i < dispatch->operand_count; i++)
+    for (uint32_t i = 0; i < dispatch->operand_count; i++) {
+        INLAY_CHECK(dispatch->operands[i].push < PUSH_PARAMS && dispatch->operands[i].buffer < in->buffer_count);
         push[dispatch->operands[i].push] = operand_address(compiled, in, recording, &dispatch->operands[i]);
+    }
     push[PUSH_PARAMS] = in->parameters.address + dispatch->words * sizeof(uint32_t);
     if (dispatch->barrier)
         gpu_barrier(compiled->gpu, commands);
     vk->CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->pipeline);
-    vk->CmdPushConstants(commands, compiled->gpu->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, push);
+    vk->CmdPushConstants(commands, compiled->gpu->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, push);
     vk->CmdDispatch(commands, dispatch->groups[0], dispatch->groups[1], dispatch->groups[2]);
 }
 
@@ -71,7 +78,7 @@ static inlay_status record(inlay_compiled *compiled, inlay_instance *in, vulkan_
     for (uint32_t i = 0; i <= compiled->region.input_count + compiled->region.output_count; i++)
         recording->addresses[i] = run_address(compiled, args, i);
     if (recording->segments[0] == VK_NULL_HANDLE)
-        status = gpu_commands_make(compiled->gpu, in->segment_count, recording->segments, args->diag);
+        status = gpu_commands_create(compiled->gpu, in->segment_count, recording->segments, args->diag);
     for (uint32_t segment = 0; segment < in->segment_count && status == INLAY_OK; segment++) {
         status = gpu_record_begin(compiled->gpu, recording->segments[segment], args->diag);
         if (status != INLAY_OK)
@@ -82,18 +89,19 @@ static inlay_status record(inlay_compiled *compiled, inlay_instance *in, vulkan_
         gpu_barrier(compiled->gpu, recording->segments[segment]);
         status = gpu_record_end(compiled->gpu, recording->segments[segment], args->diag);
     }
+    INLAY_CHECK(status != INLAY_OK || at == in->dispatch_count);
     recording->recorded = status == INLAY_OK;
     return status;
 }
 
-/* ------------------------------------------------------------------ what a context keeps
+/* ------------------------------------------------------------------ bindings of contexts
  *
- * Two recordings, for those who give their inputs and outputs two addresses in turns. */
+ * A binding has two recordings, for callers that alternate between two sets of buffers. */
 
 struct inlay_binding {
     vulkan_recording recordings[2];
     uint32_t latest;
-    VkDeviceAddress memory[]; /* of both: addresses, then command buffers */
+    VkDeviceAddress memory[]; /* of both recordings: addresses, then command buffers */
 };
 
 inlay_status vulkan_bind(void *state, inlay_compiled *compiled, inlay_instance *in, const inlay_bind_args *args,
@@ -120,14 +128,15 @@ void vulkan_release_binding(void *state, inlay_compiled *compiled, inlay_instanc
     (void)state;
     for (uint32_t i = 0; binding != NULL && i < 2; i++)
         if (binding->recordings[i].segments[0] != VK_NULL_HANDLE)
-            gpu_commands_drop(compiled->gpu, in->segment_count, binding->recordings[i].segments);
+            gpu_commands_destroy(compiled->gpu, in->segment_count, binding->recordings[i].segments);
     free(binding);
 }
 
-/* The recording for a run's addresses, or the one that was not used last, to be made anew. */
+/* The recording for the addresses of a run. If there is none, the least recently used one, to be recorded again. */
 static vulkan_recording *find_recording(const inlay_compiled *compiled, inlay_binding *binding,
                                         const inlay_exec_args *args)
 {
+    INLAY_CHECK(binding->latest < 2);
     if (!has_addresses(compiled, args, &binding->recordings[binding->latest])) {
         binding->latest ^= binding->recordings[binding->latest].recorded;
         binding->recordings[binding->latest].recorded =
@@ -138,57 +147,59 @@ static vulkan_recording *find_recording(const inlay_compiled *compiled, inlay_bi
 
 /* ------------------------------------------------------------------ running */
 
-struct asker {
+struct poll_context {
     const inlay_host *host;
     inlay_run *run;
 };
 
-static inlay_status ask(void *user)
+static inlay_status poll_run(void *user)
 {
-    const struct asker *asker = user;
+    const struct poll_context *context = user;
 
-    return asker->run != NULL ? asker->host->poll(asker->host->ctx, asker->run) : INLAY_OK;
+    return context->run != NULL ? context->host->poll(context->host->ctx, context->run) : INLAY_OK;
 }
 
-/* A segment is submitted while the one before it is at work, so that the device never waits for the host, and a run
- * that is cancelled ends within two. */
+/* Submits each segment while the previous one runs. The device never waits for the host, and a cancelled run ends
+ * within two segments. */
 static inlay_status submit_all(inlay_compiled *compiled, inlay_instance *in, vulkan_recording *recording,
                                const inlay_exec_args *args)
 {
-    struct asker asker = { .host = compiled->state->host, .run = args->run };
+    struct poll_context context = { .host = compiled->state->host, .run = args->run };
     uint64_t before = 0, last = 0;
     inlay_status status = INLAY_OK, ended;
 
     for (uint32_t segment = 0; segment < in->segment_count && status == INLAY_OK; segment++) {
         if (before != 0)
-            status = gpu_wait(compiled->gpu, before, ask, &asker, args->diag);
+            status = gpu_wait(compiled->gpu, before, poll_run, &context, args->diag);
         before = last;
         if (status == INLAY_OK && segment > 0)
-            status = ask(&asker);
+            status = poll_run(&context);
         if (status == INLAY_OK)
             status = gpu_submit(compiled->gpu, recording->segments[segment], &last, args->diag);
     }
     if (last == 0 || status == INLAY_DEVICE_LOST)
         return status;
-    ended = gpu_wait(compiled->gpu, last, status == INLAY_OK ? ask : NULL, &asker, args->diag);
+    INLAY_CHECK(last >= before);
+    ended = gpu_wait(compiled->gpu, last, status == INLAY_OK ? poll_run : NULL, &context, args->diag);
     return status != INLAY_OK ? status : ended;
 }
 
 inlay_status vulkan_execute(void *state, inlay_compiled *compiled, inlay_instance *in, const inlay_exec_args *args)
 {
-    inlay_status status = gpu_alive(compiled->gpu, args->diag);
-    inlay_binding *b = INLAY_HAS(args, binding) ? args->binding : NULL;
-    const bool bound = b != NULL;
+    inlay_status status = gpu_check_alive(compiled->gpu, args->diag);
+    inlay_binding *binding = INLAY_HAS(args, binding) ? args->binding : NULL;
+    const bool bound = binding != NULL;
     vulkan_recording *recording;
 
     (void)state;
     if (status != INLAY_OK || in->dispatch_count == 0)
         return status;
-    if (!bound) { /* the instance's own, one run at a time */
+    if (!bound) { /* the binding of the instance serves one run at a time */
         (void)pthread_mutex_lock(&in->lock);
-        b = in->own;
+        binding = in->own;
+        INLAY_CHECK(binding != NULL);
     }
-    recording = find_recording(compiled, b, args);
+    recording = find_recording(compiled, binding, args);
     if (!recording->recorded)
         status = record(compiled, in, recording, args);
     if (status == INLAY_OK)

@@ -1,4 +1,5 @@
-/* Finding, describing, choosing and opening a device. */
+/* Lists, describes, chooses and opens devices. */
+#include "inlay/check.h"
 #include "gpu.h"
 #include <dirent.h>
 #include <dlfcn.h>
@@ -6,18 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A driver keeps what it found out about the CPU as long as it is loaded: LeakSanitizer, which looks after that, would
- * take it for lost. */
+/* Drivers keep data about the CPU until they are unloaded. LeakSanitizer would report it. */
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
-#define WHAT_DRIVERS_KEEP(result, call) (__lsan_disable(), (result) = (call), __lsan_enable(), (result))
+#define IGNORE_DRIVER_LEAKS(result, call) (__lsan_disable(), (result) = (call), __lsan_enable(), (result))
 #else
-#define WHAT_DRIVERS_KEEP(result, call) ((result) = (call))
+#define IGNORE_DRIVER_LEAKS(result, call) ((result) = (call))
 #endif
 
 static const char library_name[] = "libvulkan.so.1";
 
-/* ------------------------------------------------------------------ before anything is opened */
+/* ------------------------------------------------------------------ checks without opening */
 
 static bool folder_has(const char *path, const char *start)
 {
@@ -31,7 +31,7 @@ static bool folder_has(const char *path, const char *start)
     return found;
 }
 
-bool gpu_is_likely(void)
+bool gpu_may_exist(void)
 {
     static const char *const files[] = { "nvidia0", "dxg", "mali0", "kgsl-3d0", "nvgpu" };
     bool found = folder_has("/dev/dri", "renderD");
@@ -41,7 +41,8 @@ bool gpu_is_likely(void)
     return found;
 }
 
-/* Drivers announce themselves by files in these places, or are named by the environment: the loader will tell. */
+/* Whether drivers may be installed: they are listed by files in these folders or by environment variables. Only the
+ * loader knows for certain. */
 static bool has_driver(void)
 {
     static const char *const places[] = { "/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d",
@@ -65,7 +66,7 @@ static inlay_status open_library(void **out, inlay_diag *diag)
     return INLAY_OK;
 }
 
-inlay_status gpu_present(inlay_diag *diag)
+inlay_status gpu_check_driver(inlay_diag *diag)
 {
     void *library;
     inlay_status status = open_library(&library, diag);
@@ -78,9 +79,9 @@ inlay_status gpu_present(inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ facts */
+/* ------------------------------------------------------------------ device properties */
 
-/* Types of devices by their names, and how they are preferred. */
+/* Names of device types, and their rank for option device=auto. */
 static const struct {
     const char *name;
     int rank;
@@ -94,6 +95,7 @@ static const struct {
 
 void gpu_describe(const gpu_facts *facts, char *out, size_t bytes)
 {
+    INLAY_CHECK(facts->type <= VK_PHYSICAL_DEVICE_TYPE_CPU);
     (void)snprintf(out, bytes, "%s (%s, %.1f GiB%s, subgroups of %u%s, Vulkan %u.%u)", facts->name,
                    kinds[facts->type].name, (double)facts->memory_bytes / (1u << 30),
                    facts->unified ? " shared with the CPU" : "", facts->subgroup, facts->f16 ? ", f16" : "",
@@ -107,15 +109,15 @@ static void read_memory(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *f
     VkPhysicalDeviceMemoryProperties memory;
 
     vk->GetPhysicalDeviceMemoryProperties(device, &memory);
-    for (uint32_t h = 0; h < memory.memoryHeapCount; h++)
-        if ((memory.memoryHeaps[h].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0 &&
-            memory.memoryHeaps[h].size > facts->memory_bytes)
-            facts->memory_bytes = memory.memoryHeaps[h].size;
-    for (uint32_t t = 0; t < memory.memoryTypeCount; t++)
-        facts->unified |= (memory.memoryTypes[t].propertyFlags & shared) == shared;
+    for (uint32_t heap = 0; heap < memory.memoryHeapCount; heap++)
+        if ((memory.memoryHeaps[heap].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) != 0 &&
+            memory.memoryHeaps[heap].size > facts->memory_bytes)
+            facts->memory_bytes = memory.memoryHeaps[heap].size;
+    for (uint32_t type = 0; type < memory.memoryTypeCount; type++)
+        facts->unified |= (memory.memoryTypes[type].propertyFlags & shared) == shared;
 }
 
-/* Mesa's driver for CPUs: from 26 on it keeps what is the same for a subgroup in one register, before it loads lane by
+/* Mesa's CPU driver (llvmpipe) executes subgroup-uniform loads once from version 26 on; older versions load in every
  * lane. */
 static void note_cpu(gpu_facts *facts, const VkPhysicalDeviceVulkan12Properties *more, VkSubgroupFeatureFlags can,
                      bool one_size)
@@ -136,67 +138,70 @@ static void read_facts(gpu_functions *vk, VkPhysicalDevice device, gpu_facts *fa
     };
     VkPhysicalDeviceSubgroupProperties subgroup = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES,
                                                     .pNext = &sizes };
-    VkPhysicalDeviceProperties2 p = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &subgroup };
+    VkPhysicalDeviceProperties2 properties = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                               .pNext = &subgroup };
     VkPhysicalDeviceVulkan12Features have12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES };
     VkPhysicalDeviceVulkan11Features have11 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES,
                                                 .pNext = &have12 };
     VkPhysicalDeviceFeatures2 have = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &have11 };
 
     *facts = (gpu_facts){ .physical = device };
-    vk->GetPhysicalDeviceProperties(device, &p.properties); /* an old device may not know the structs of 1.2 */
-    facts->api_version = p.properties.apiVersion;
+    vk->GetPhysicalDeviceProperties(
+        device, &properties.properties); /* the structs of 1.2 are only valid for devices of version 1.2 */
+    facts->api_version = properties.properties.apiVersion;
     if (facts->api_version >= VK_API_VERSION_1_2) {
-        vk->GetPhysicalDeviceProperties2(device, &p);
+        vk->GetPhysicalDeviceProperties2(device, &properties);
         vk->GetPhysicalDeviceFeatures2(device, &have);
     }
-    (void)snprintf(facts->name, sizeof facts->name, "%s", p.properties.deviceName);
-    facts->type = p.properties.deviceType <= VK_PHYSICAL_DEVICE_TYPE_CPU ? p.properties.deviceType
-                                                                         : VK_PHYSICAL_DEVICE_TYPE_OTHER;
-    facts->vendor = p.properties.vendorID;
-    facts->driver_version = p.properties.driverVersion;
-    memcpy(facts->pipeline_uuid, p.properties.pipelineCacheUUID, sizeof facts->pipeline_uuid);
-    memcpy(facts->most_groups, p.properties.limits.maxComputeWorkGroupCount, sizeof facts->most_groups);
-    facts->most_shared = p.properties.limits.maxComputeSharedMemorySize;
+    (void)snprintf(facts->name, sizeof facts->name, "%s", properties.properties.deviceName);
+    facts->type = properties.properties.deviceType <= VK_PHYSICAL_DEVICE_TYPE_CPU ? properties.properties.deviceType
+                                                                                  : VK_PHYSICAL_DEVICE_TYPE_OTHER;
+    facts->vendor = properties.properties.vendorID;
+    facts->driver_version = properties.properties.driverVersion;
+    memcpy(facts->pipeline_uuid, properties.properties.pipelineCacheUUID, sizeof facts->pipeline_uuid);
+    memcpy(facts->max_groups, properties.properties.limits.maxComputeWorkGroupCount, sizeof facts->max_groups);
+    facts->max_shared_bytes = properties.properties.limits.maxComputeSharedMemorySize;
     facts->subgroup = subgroup.subgroupSize;
     note_cpu(facts, &more, subgroup.supportedOperations, sizes.minSubgroupSize == sizes.maxSubgroupSize);
     facts->f16 = have12.shaderFloat16 == VK_TRUE;
     facts->f64 = have.features.shaderFloat64 == VK_TRUE;
-    facts->lacks = facts->api_version < VK_API_VERSION_1_2                               ? "Vulkan 1.2"
-                   : !have12.timelineSemaphore                                           ? "timeline semaphores"
-                   : !have12.bufferDeviceAddress                                         ? "buffer device addresses"
-                   : !have.features.shaderInt64                                          ? "64-bit integers in shaders"
-                   : !have12.storageBuffer8BitAccess || !have11.storageBuffer16BitAccess ? "8-bit and 16-bit storage"
-                   : !more.shaderSignedZeroInfNanPreserveFloat32 ? "preservation of infinity and NaN"
-                                                                 : NULL;
+    facts->missing_feature = facts->api_version < VK_API_VERSION_1_2 ? "Vulkan 1.2"
+                             : !have12.timelineSemaphore             ? "timeline semaphores"
+                             : !have12.bufferDeviceAddress           ? "buffer device addresses"
+                             : !have.features.shaderInt64            ? "64-bit integers in shaders"
+                             : !have12.storageBuffer8BitAccess || !have11.storageBuffer16BitAccess
+                                 ? "8-bit and 16-bit storage"
+                             : !more.shaderSignedZeroInfNanPreserveFloat32 ? "preservation of infinity and NaN"
+                                                                           : NULL;
     read_memory(vk, device, facts);
 }
 
 /* ------------------------------------------------------------------ choosing */
 
-/* Does the user's word mean this device? */
-static bool is_meant(const char *word, const gpu_facts *facts)
+/* Whether option `device` matches this device. */
+static bool matches_option(const char *option, const gpu_facts *facts)
 {
     char number[16];
 
     (void)snprintf(number, sizeof number, "%u", facts->number);
-    return strcmp(word, "auto") == 0 || strcmp(word, number) == 0 || strcasestr(facts->name, word) != NULL ||
-           (strcmp(word, "cpu") == 0 && facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU);
+    return strcmp(option, "auto") == 0 || strcmp(option, number) == 0 || strcasestr(facts->name, option) != NULL ||
+           (strcmp(option, "cpu") == 0 && facts->type == VK_PHYSICAL_DEVICE_TYPE_CPU);
 }
 
-/* Calls found for each device of an instance. */
-static inlay_status look_at_all(gpu_device *g, gpu_found_fn found, void *user, inlay_diag *diag)
+/* Calls `found` for each device of the instance. */
+static inlay_status for_each_device(gpu_device *device, gpu_found_fn found, void *user, inlay_diag *diag)
 {
-    VkPhysicalDevice all[GPU_MOST_DEVICES];
-    uint32_t count = GPU_MOST_DEVICES;
+    VkPhysicalDevice all[GPU_MAX_DEVICES];
+    uint32_t count = GPU_MAX_DEVICES;
     VkResult result;
-    inlay_status status =
-        gpu_check(g, WHAT_DRIVERS_KEEP(result, g->vk.EnumeratePhysicalDevices(g->instance, &count, all)),
-                  "listing devices", diag);
+    inlay_status status = gpu_check(
+        device, IGNORE_DRIVER_LEAKS(result, device->vk.EnumeratePhysicalDevices(device->instance, &count, all)),
+        "listing devices", diag);
 
     for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
         gpu_facts facts;
 
-        read_facts(&g->vk, all[i], &facts);
+        read_facts(&device->vk, all[i], &facts);
         facts.number = i;
         status = found(user, &facts);
     }
@@ -205,8 +210,8 @@ static inlay_status look_at_all(gpu_device *g, gpu_found_fn found, void *user, i
 
 struct choice {
     gpu_device *device;
-    const char *word;
-    uint32_t passed_over;
+    const char *option;
+    uint32_t excluded_devices;
     int best;
     size_t used;
     char list[600];
@@ -215,27 +220,31 @@ struct choice {
 static inlay_status consider(void *user, const gpu_facts *facts)
 {
     struct choice *choice = user;
-    char line[GPU_NAME + 96];
+    char line[GPU_NAME_BYTES + 96];
 
+    INLAY_CHECK(facts->number < GPU_MAX_DEVICES);
     gpu_describe(facts, line, sizeof line);
-    choice->used += (size_t)snprintf(
-        choice->list + choice->used, sizeof choice->list - choice->used, "%s%u = %s%s%s", facts->number > 0 ? "; " : "",
-        facts->number, line, facts->lacks != NULL ? ", which lacks " : "", facts->lacks != NULL ? facts->lacks : "");
+    choice->used += (size_t)snprintf(choice->list + choice->used, sizeof choice->list - choice->used, "%s%u = %s%s%s",
+                                     facts->number > 0 ? "; " : "", facts->number, line,
+                                     facts->missing_feature != NULL ? ", which lacks " : "",
+                                     facts->missing_feature != NULL ? facts->missing_feature : "");
     choice->used = choice->used < sizeof choice->list ? choice->used : sizeof choice->list - 1;
-    if (is_meant(choice->word, facts) && (choice->passed_over >> facts->number & 1u) == 0 && facts->lacks == NULL &&
-        kinds[facts->type].rank > choice->best) {
+    if (matches_option(choice->option, facts) && (choice->excluded_devices >> facts->number & 1u) == 0 &&
+        facts->missing_feature == NULL && kinds[facts->type].rank > choice->best) {
         choice->best = kinds[facts->type].rank;
         choice->device->facts = *facts;
     }
     return INLAY_OK;
 }
 
-static inlay_status choose(gpu_device *g, const gpu_options *options, inlay_diag *diag)
+static inlay_status choose(gpu_device *device, const gpu_options *options, inlay_diag *diag)
 {
-    struct choice choice = {
-        .device = g, .word = options->device, .passed_over = options->passed_over, .best = -1, .list = "none"
-    };
-    const inlay_status status = look_at_all(g, consider, &choice, diag);
+    struct choice choice = { .device = device,
+                             .option = options->device,
+                             .excluded_devices = options->excluded_devices,
+                             .best = -1,
+                             .list = "none" };
+    const inlay_status status = for_each_device(device, consider, &choice, diag);
 
     if (status != INLAY_OK || choice.best >= 0)
         return status;
@@ -248,18 +257,18 @@ static inlay_status choose(gpu_device *g, const gpu_options *options, inlay_diag
 /* ------------------------------------------------------------------ opening */
 
 #define LOOK_UP(entry, by, of, who)                                                                                    \
-    g->vk.entry = (PFN_vk##entry)g->vk.by(of, "vk" #entry);                                                            \
-    if (g->vk.entry == NULL)                                                                                           \
+    device->vk.entry = (PFN_vk##entry)device->vk.by(of, "vk" #entry);                                                  \
+    if (device->vk.entry == NULL)                                                                                      \
         return inlay_fail(diag, INLAY_UNSUPPORTED, "%s has no vk%s", who, #entry);
 
-static inlay_status load_instance(gpu_device *g, inlay_diag *diag)
+static inlay_status load_instance(gpu_device *device, inlay_diag *diag)
 {
     const VkApplicationInfo app = { .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
                                     .pApplicationName = "inlay",
                                     .apiVersion = VK_API_VERSION_1_2 };
     const VkInstanceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app };
-    gpu_functions *vk = &g->vk;
-    void *entry = dlsym(g->library, "vkGetInstanceProcAddr");
+    gpu_functions *vk = &device->vk;
+    void *entry = dlsym(device->library, "vkGetInstanceProcAddr");
     uint32_t version = 0;
     VkResult result;
 
@@ -272,33 +281,33 @@ static inlay_status load_instance(gpu_device *g, inlay_diag *diag)
     if (vk->EnumerateInstanceVersion == NULL || vk->EnumerateInstanceVersion(&version) != VK_SUCCESS ||
         version < VK_API_VERSION_1_2)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "%s is older than Vulkan 1.2", library_name);
-    if (WHAT_DRIVERS_KEEP(result, vk->CreateInstance(&info, NULL, &g->instance)) == VK_ERROR_INCOMPATIBLE_DRIVER)
+    if (IGNORE_DRIVER_LEAKS(result, vk->CreateInstance(&info, NULL, &device->instance)) == VK_ERROR_INCOMPATIBLE_DRIVER)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "no Vulkan driver is installed (Debian: mesa-vulkan-drivers)");
     if (result != VK_SUCCESS) {
-        g->instance = VK_NULL_HANDLE;
-        return gpu_check(g, result, "creating an instance", diag);
+        device->instance = VK_NULL_HANDLE;
+        return gpu_check(device, result, "creating an instance", diag);
     }
-#define X(entry_) LOOK_UP(entry_, GetInstanceProcAddr, g->instance, library_name)
+#define X(entry_) LOOK_UP(entry_, GetInstanceProcAddr, device->instance, library_name)
     GPU_INSTANCE(X)
 #undef X
     return INLAY_OK;
 }
 
-static inlay_status find_family(gpu_device *g, inlay_diag *diag)
+static inlay_status find_family(gpu_device *device, inlay_diag *diag)
 {
     VkQueueFamilyProperties families[16];
     uint32_t count = 16;
 
-    g->vk.GetPhysicalDeviceQueueFamilyProperties(g->facts.physical, &count, families);
+    device->vk.GetPhysicalDeviceQueueFamilyProperties(device->facts.physical, &count, families);
     for (uint32_t i = 0; i < count; i++)
         if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) != 0) {
-            g->family = i;
+            device->queue_family = i;
             return INLAY_OK;
         }
-    return inlay_fail(diag, INLAY_UNSUPPORTED, "Vulkan device %s does not compute", g->facts.name);
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "Vulkan device %s has no compute queue", device->facts.name);
 }
 
-static inlay_status open_device(gpu_device *g, inlay_diag *diag)
+static inlay_status open_device(gpu_device *device, inlay_diag *diag)
 {
     const float priority = 1.0f;
     VkPhysicalDeviceVulkan12Features want12 = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
@@ -310,38 +319,39 @@ static inlay_status open_device(gpu_device *g, inlay_diag *diag)
                                                 .storageBuffer16BitAccess = VK_TRUE };
     const VkPhysicalDeviceFeatures2 want = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
                                              .pNext = &want11,
-                                             .features = { .shaderInt64 = VK_TRUE, .shaderFloat64 = g->facts.f64 } };
+                                             .features = { .shaderInt64 = VK_TRUE,
+                                                           .shaderFloat64 = device->facts.f64 } };
     const VkDeviceQueueCreateInfo queue = { .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-                                            .queueFamilyIndex = g->family,
+                                            .queueFamilyIndex = device->queue_family,
                                             .queueCount = 1,
                                             .pQueuePriorities = &priority };
     const VkDeviceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                       .pNext = &want,
                                       .queueCreateInfoCount = 1,
                                       .pQueueCreateInfos = &queue };
-    VkResult result = g->vk.CreateDevice(g->facts.physical, &info, NULL, &g->device);
+    VkResult result = device->vk.CreateDevice(device->facts.physical, &info, NULL, &device->device);
 
     if (result != VK_SUCCESS) {
-        g->device = VK_NULL_HANDLE;
-        return gpu_check(g, result, "opening the device", diag);
+        device->device = VK_NULL_HANDLE;
+        return gpu_check(device, result, "opening the device", diag);
     }
-#define X(entry_) LOOK_UP(entry_, GetDeviceProcAddr, g->device, g->facts.name)
+#define X(entry_) LOOK_UP(entry_, GetDeviceProcAddr, device->device, device->facts.name)
     GPU_DEVICE(X)
 #undef X
-    g->vk.GetDeviceQueue(g->device, g->family, 0, &g->queue);
-    g->vk.GetPhysicalDeviceMemoryProperties(g->facts.physical, &g->memory);
+    device->vk.GetDeviceQueue(device->device, device->queue_family, 0, &device->queue);
+    device->vk.GetPhysicalDeviceMemoryProperties(device->facts.physical, &device->memory);
     return INLAY_OK;
 }
 
-/* Semaphore, command pool, pipeline layout and cache. */
-static inlay_status make_parts(gpu_device *g, inlay_diag *diag)
+/* Creates semaphore, command pool, pipeline layout and pipeline cache. */
+static inlay_status create_objects(gpu_device *device, inlay_diag *diag)
 {
     const VkSemaphoreTypeCreateInfo type = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
                                              .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE };
     const VkSemaphoreCreateInfo semaphore = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type };
     const VkCommandPoolCreateInfo pool = { .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                            .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
-                                           .queueFamilyIndex = g->family };
+                                           .queueFamilyIndex = device->queue_family };
     const VkPushConstantRange range = { .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
                                         .size = PUSH_COUNT * sizeof(VkDeviceAddress) };
     const VkPipelineLayoutCreateInfo layout = { .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
@@ -349,98 +359,102 @@ static inlay_status make_parts(gpu_device *g, inlay_diag *diag)
                                                 .pPushConstantRanges = &range };
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(
-        gpu_check(g, g->vk.CreateSemaphore(g->device, &semaphore, NULL, &g->timeline), "making a semaphore", diag));
-    INLAY_TRY(gpu_check(g, g->vk.CreateCommandPool(g->device, &pool, NULL, &g->pool), "making a command pool", diag));
-    INLAY_TRY(gpu_check(g, g->vk.CreatePipelineLayout(g->device, &layout, NULL, &g->layout), "making a pipeline layout",
-                        diag));
-    INLAY_TRY(gpu_cache_open(g, diag));
-    INLAY_TRY(gpu_commands_make(g, 1, &g->copy_commands, diag));
+    INLAY_TRY(gpu_check(device, device->vk.CreateSemaphore(device->device, &semaphore, NULL, &device->timeline),
+                        "making a semaphore", diag));
+    INLAY_TRY(gpu_check(device, device->vk.CreateCommandPool(device->device, &pool, NULL, &device->command_pool),
+                        "making a command pool", diag));
+    INLAY_TRY(gpu_check(device,
+                        device->vk.CreatePipelineLayout(device->device, &layout, NULL, &device->pipeline_layout),
+                        "making a pipeline layout", diag));
+    INLAY_TRY(gpu_cache_open(device, diag));
+    INLAY_TRY(gpu_commands_create(device, 1, &device->copy_commands, diag));
 done:
     return status;
 }
 
 inlay_status gpu_list(gpu_found_fn found, void *user, inlay_diag *diag)
 {
-    gpu_device *g = calloc(1, sizeof *g);
-    inlay_status status = gpu_present(diag);
+    gpu_device *device = calloc(1, sizeof *device);
+    inlay_status status = gpu_check_driver(diag);
 
-    if (g == NULL)
+    if (device == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a list of Vulkan devices");
     INLAY_TRY(status);
-    INLAY_TRY(open_library(&g->library, diag));
-    INLAY_TRY(load_instance(g, diag));
-    INLAY_TRY(look_at_all(g, found, user, diag));
+    INLAY_TRY(open_library(&device->library, diag));
+    INLAY_TRY(load_instance(device, diag));
+    INLAY_TRY(for_each_device(device, found, user, diag));
 done:
-    gpu_close(g);
+    gpu_close(device);
     return status;
 }
 
 inlay_status gpu_open(const gpu_options *options, gpu_device **out, inlay_diag *diag)
 {
-    gpu_device *g = calloc(1, sizeof *g);
+    gpu_device *device = calloc(1, sizeof *device);
     inlay_status status = INLAY_OK;
 
     *out = NULL;
-    if (g == NULL)
+    if (device == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a Vulkan device");
-    (void)pthread_mutex_init(&g->queue_lock, NULL);
-    (void)pthread_mutex_init(&g->pipeline_lock, NULL);
-    (void)pthread_mutex_init(&g->staging_lock, NULL);
-    g->timeout_ms = options->timeout_ms;
-    g->fault = options->fault;
-    (void)snprintf(g->cache_dir, sizeof g->cache_dir, "%s", options->cache_dir != NULL ? options->cache_dir : "");
-    g->fault_left = options->fault_at;
-    INLAY_TRY(open_library(&g->library, diag));
-    INLAY_TRY(load_instance(g, diag));
-    INLAY_TRY(choose(g, options, diag));
-    g->facts.unified &= g->fault != GPU_APART;
-    if (g->timeout_ms == 0)
-        g->timeout_ms = g->facts.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 600000 : 20000;
-    INLAY_TRY(find_family(g, diag));
-    INLAY_TRY(open_device(g, diag));
-    INLAY_TRY(make_parts(g, diag));
-    *out = g;
-    g = NULL;
+    (void)pthread_mutex_init(&device->queue_lock, NULL);
+    (void)pthread_mutex_init(&device->pipeline_lock, NULL);
+    (void)pthread_mutex_init(&device->staging_lock, NULL);
+    INLAY_CHECK(options->device != NULL);
+    device->timeout_ms = options->timeout_ms;
+    device->fault = options->fault;
+    (void)snprintf(device->cache_dir, sizeof device->cache_dir, "%s",
+                   options->cache_dir != NULL ? options->cache_dir : "");
+    device->fault_countdown = options->fault_at;
+    INLAY_TRY(open_library(&device->library, diag));
+    INLAY_TRY(load_instance(device, diag));
+    INLAY_TRY(choose(device, options, diag));
+    device->facts.unified &= device->fault != GPU_FAULT_SEPARATE_MEMORY;
+    if (device->timeout_ms == 0)
+        device->timeout_ms = device->facts.type == VK_PHYSICAL_DEVICE_TYPE_CPU ? 600000 : 20000;
+    INLAY_TRY(find_family(device, diag));
+    INLAY_TRY(open_device(device, diag));
+    INLAY_TRY(create_objects(device, diag));
+    *out = device;
+    device = NULL;
 done:
-    gpu_close(g);
+    gpu_close(device);
     return status;
 }
 
-static void drop_parts(gpu_device *g)
+static void destroy_objects(gpu_device *device)
 {
-    if (g->vk.DeviceWaitIdle != NULL)
-        (void)g->vk.DeviceWaitIdle(g->device);
-    for (const gpu_pipeline *pipeline = g->pipelines; pipeline != NULL; pipeline = pipeline->next)
-        g->vk.DestroyPipeline(g->device, pipeline->pipeline, NULL);
-    gpu_buffer_drop(g, &g->staging);
-    gpu_cache_keep(g);
-    g->vk.DestroyPipelineCache(g->device, g->cache, NULL);
-    g->vk.DestroyPipelineLayout(g->device, g->layout, NULL);
-    g->vk.DestroyCommandPool(g->device, g->pool, NULL);
-    g->vk.DestroySemaphore(g->device, g->timeline, NULL);
-    g->vk.DestroyDevice(g->device, NULL);
+    if (device->vk.DeviceWaitIdle != NULL)
+        (void)device->vk.DeviceWaitIdle(device->device);
+    for (const gpu_pipeline *pipeline = device->pipelines; pipeline != NULL; pipeline = pipeline->next)
+        device->vk.DestroyPipeline(device->device, pipeline->pipeline, NULL);
+    gpu_buffer_destroy(device, &device->staging);
+    gpu_cache_save(device);
+    device->vk.DestroyPipelineCache(device->device, device->pipeline_cache, NULL);
+    device->vk.DestroyPipelineLayout(device->device, device->pipeline_layout, NULL);
+    device->vk.DestroyCommandPool(device->device, device->command_pool, NULL);
+    device->vk.DestroySemaphore(device->device, device->timeline, NULL);
+    device->vk.DestroyDevice(device->device, NULL);
 }
 
-void gpu_close(gpu_device *g)
+void gpu_close(gpu_device *device)
 {
-    bool stays; /* on a lost device work may still run: what it uses stays, and so does the driver */
+    bool keep_loaded; /* work may still run on a lost device: its objects and the driver stay loaded */
 
-    if (g == NULL)
+    if (device == NULL)
         return;
-    stays = g->device != VK_NULL_HANDLE && __atomic_load_n(&g->lost, __ATOMIC_ACQUIRE) != 0;
-    if (!stays && g->device != VK_NULL_HANDLE && g->vk.DestroyDevice != NULL)
-        drop_parts(g);
-    if (!stays && g->instance != VK_NULL_HANDLE && g->vk.DestroyInstance != NULL)
-        g->vk.DestroyInstance(g->instance, NULL);
-    if (!stays && g->library != NULL)
-        (void)dlclose(g->library);
-    for (gpu_pipeline *pipeline = g->pipelines, *next; pipeline != NULL; pipeline = next) {
+    keep_loaded = device->device != VK_NULL_HANDLE && __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0;
+    if (!keep_loaded && device->device != VK_NULL_HANDLE && device->vk.DestroyDevice != NULL)
+        destroy_objects(device);
+    if (!keep_loaded && device->instance != VK_NULL_HANDLE && device->vk.DestroyInstance != NULL)
+        device->vk.DestroyInstance(device->instance, NULL);
+    if (!keep_loaded && device->library != NULL)
+        (void)dlclose(device->library);
+    for (gpu_pipeline *pipeline = device->pipelines, *next; pipeline != NULL; pipeline = next) {
         next = pipeline->next;
         free(pipeline);
     }
-    (void)pthread_mutex_destroy(&g->queue_lock);
-    (void)pthread_mutex_destroy(&g->pipeline_lock);
-    (void)pthread_mutex_destroy(&g->staging_lock);
-    free(g);
+    (void)pthread_mutex_destroy(&device->queue_lock);
+    (void)pthread_mutex_destroy(&device->pipeline_lock);
+    (void)pthread_mutex_destroy(&device->staging_lock);
+    free(device);
 }

@@ -1,34 +1,34 @@
-/* Memory of a device, and copies between it and the host. */
+/* Device memory, and copies between it and the host. */
+#include "inlay/check.h"
 #include "gpu.h"
 #include <string.h>
 
-enum { STAGING_BYTES = 16 << 20, MOST_READS = 64 };
+enum { STAGING_BYTES = 16 << 20, MAX_READS = 64 };
 
 static const VkMemoryPropertyFlags visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 
-/* The first type of memory among those allowed that has all of want; memoryTypeCount: none has. */
-static uint32_t find_type(const gpu_device *device, uint32_t allowed, VkMemoryPropertyFlags want)
+/* The first allowed memory type with all flags of `want`; memoryTypeCount if there is none. */
+static uint32_t find_memory_type(const gpu_device *device, uint32_t allowed, VkMemoryPropertyFlags want)
 {
-    uint32_t t = 0;
+    uint32_t type = 0;
 
-    while (t < device->memory.memoryTypeCount &&
-           ((allowed & 1u << t) == 0 || (device->memory.memoryTypes[t].propertyFlags & want) != want))
-        t++;
-    return t;
+    while (type < device->memory.memoryTypeCount &&
+           ((allowed & 1u << type) == 0 || (device->memory.memoryTypes[type].propertyFlags & want) != want))
+        type++;
+    return type;
 }
 
-/* Memory for tensors is local to the device, and the host's too where that costs nothing; that of staging the host's.
- */
-static uint32_t choose_type(const gpu_device *device, uint32_t allowed, bool staging)
+/* Tensors get device-local memory, host-visible if such a type exists. Staging memory is host-visible. */
+static uint32_t choose_memory_type(const gpu_device *device, uint32_t allowed, bool staging)
 {
     const VkMemoryPropertyFlags cached = visible | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
     const VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
     const VkMemoryPropertyFlags orders[2][3] = { { local | cached, local, 0 }, { cached, visible, visible } };
-    uint32_t t = device->memory.memoryTypeCount;
+    uint32_t type = device->memory.memoryTypeCount;
 
-    for (uint32_t i = 0; i < 3 && t == device->memory.memoryTypeCount; i++)
-        t = find_type(device, allowed, orders[staging][i]);
-    return t;
+    for (uint32_t i = 0; i < 3 && type == device->memory.memoryTypeCount; i++)
+        type = find_memory_type(device, allowed, orders[staging][i]);
+    return type;
 }
 
 static inlay_status make(gpu_device *device, uint64_t bytes, bool staging, gpu_buffer *out, inlay_diag *diag)
@@ -44,7 +44,7 @@ static inlay_status make(gpu_device *device, uint64_t bytes, bool staging, gpu_b
     VkMemoryRequirements needs;
     VkMemoryPropertyFlags has;
     void *mapped = NULL;
-    gpu_buffer buffer = { .bytes = bytes }, seen;
+    gpu_buffer buffer = { .bytes = bytes }, wrapped;
     inlay_status status = gpu_check(device, device->vk.CreateBuffer(device->device, &info, NULL, &buffer.buffer),
                                     "making a buffer", diag);
 
@@ -52,12 +52,12 @@ static inlay_status make(gpu_device *device, uint64_t bytes, bool staging, gpu_b
         return status;
     device->vk.GetBufferMemoryRequirements(device->device, buffer.buffer, &needs);
     allocate.allocationSize = needs.size;
-    allocate.memoryTypeIndex = choose_type(device, needs.memoryTypeBits, staging);
+    allocate.memoryTypeIndex = choose_memory_type(device, needs.memoryTypeBits, staging);
     if (allocate.memoryTypeIndex == device->memory.memoryTypeCount) {
         status = inlay_fail(diag, INLAY_UNSUPPORTED, "Vulkan device %s has no memory for buffers", device->facts.name);
         goto done;
     }
-    if (gpu_strikes(device, GPU_MEMORY) ||
+    if (gpu_fault_due(device, GPU_FAULT_MEMORY) ||
         device->vk.AllocateMemory(device->device, &allocate, NULL, &buffer.memory) != VK_SUCCESS) {
         buffer.memory = VK_NULL_HANDLE;
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY,
@@ -69,42 +69,43 @@ static inlay_status make(gpu_device *device, uint64_t bytes, bool staging, gpu_b
     INLAY_TRY(gpu_check(device, device->vk.BindBufferMemory(device->device, buffer.buffer, buffer.memory, 0),
                         "binding memory", diag));
     has = device->memory.memoryTypes[allocate.memoryTypeIndex].propertyFlags;
-    if ((has & visible) == visible && (staging || device->fault != GPU_APART)) {
+    if ((has & visible) == visible && (staging || device->fault != GPU_FAULT_SEPARATE_MEMORY)) {
         INLAY_TRY(gpu_check(device, device->vk.MapMemory(device->device, buffer.memory, 0, VK_WHOLE_SIZE, 0, &mapped),
                             "mapping memory", diag));
         buffer.mapped = mapped;
         buffer.cached = (has & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0;
     }
-    gpu_buffer_borrow(device, buffer.buffer, bytes, &seen);
-    buffer.address = seen.address;
+    gpu_buffer_wrap(device, buffer.buffer, bytes, &wrapped);
+    buffer.address = wrapped.address;
 done:
     if (status != INLAY_OK)
-        gpu_buffer_drop(device, &buffer);
+        gpu_buffer_destroy(device, &buffer);
     else
         *out = buffer;
     return status;
 }
 
-inlay_status gpu_buffer_make(gpu_device *device, uint64_t bytes, gpu_buffer *out, inlay_diag *diag)
+inlay_status gpu_buffer_create(gpu_device *device, uint64_t bytes, gpu_buffer *out, inlay_diag *diag)
 {
-    inlay_status status = gpu_alive(device, diag);
+    inlay_status status = gpu_check_alive(device, diag);
 
     *out = (gpu_buffer){ .bytes = 0 };
     return status == INLAY_OK ? make(device, bytes, false, out, diag) : status;
 }
 
-void gpu_buffer_borrow(const gpu_device *device, VkBuffer buffer, uint64_t bytes, gpu_buffer *out)
+void gpu_buffer_wrap(const gpu_device *device, VkBuffer buffer, uint64_t bytes, gpu_buffer *out)
 {
     const VkBufferDeviceAddressInfo info = { .sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = buffer };
 
+    INLAY_CHECK(buffer != VK_NULL_HANDLE);
     *out = (gpu_buffer){ .buffer = buffer, .bytes = bytes, .borrowed = true };
     out->address = device->vk.GetBufferDeviceAddress(device->device, &info);
 }
 
-void gpu_buffer_drop(gpu_device *device, gpu_buffer *buffer)
+void gpu_buffer_destroy(gpu_device *device, gpu_buffer *buffer)
 {
     if (__atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0)
-        return; /* the device may still write there */
+        return; /* the device may still write to it */
     if (!buffer->borrowed) {
         device->vk.DestroyBuffer(device->device, buffer->buffer, NULL);
         device->vk.FreeMemory(device->device, buffer->memory, NULL);
@@ -112,17 +113,17 @@ void gpu_buffer_drop(gpu_device *device, gpu_buffer *buffer)
     *buffer = (gpu_buffer){ .bytes = 0 };
 }
 
-/* Copies that are recorded, to be submitted together. Those to and from the host go through staging memory; what is
- * read is taken from there when the work is done. The staging lock is held. */
+/* Copies that are recorded for one submission. Copies from and to the host use staging memory; results are copied
+ * out of it after the wait. The staging lock is held. */
 struct batch {
     gpu_device *device;
     bool recording;
-    uint64_t used; /* bytes of the staging memory */
+    uint64_t used; /* bytes of staging memory in use */
     uint32_t read_count;
     struct {
         uint8_t *to;
         uint64_t at, bytes;
-    } reads[MOST_READS];
+    } reads[MAX_READS];
 };
 
 static inlay_status submit(struct batch *batch, inlay_diag *diag)
@@ -138,6 +139,7 @@ static inlay_status submit(struct batch *batch, inlay_diag *diag)
     INLAY_TRY(gpu_record_end(device, device->copy_commands, diag));
     INLAY_TRY(gpu_submit(device, device->copy_commands, &value, diag));
     INLAY_TRY(gpu_wait(device, value, NULL, NULL, diag));
+    INLAY_CHECK(batch->read_count <= MAX_READS && batch->used <= STAGING_BYTES);
     for (uint32_t i = 0; i < batch->read_count; i++)
         memcpy(batch->reads[i].to, device->staging.mapped + batch->reads[i].at, batch->reads[i].bytes);
 done:
@@ -161,17 +163,18 @@ static inlay_status record(struct batch *batch, VkBuffer from, VkBuffer to, VkBu
     return INLAY_OK;
 }
 
-/* Through memory that both see, as much at a time as it has room for. */
+/* Copies through staging memory, in pieces of its free size. */
 static inlay_status stage(struct batch *batch, const gpu_copy *copy, inlay_diag *diag)
 {
     gpu_device *device = batch->device;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK((copy->from == NULL) != (copy->to == NULL));
     if (device->staging.mapped == NULL)
         status = make(device, STAGING_BYTES, true, &device->staging, diag);
     for (uint64_t at = 0, n; at < copy->bytes && status == INLAY_OK; at += n) {
         n = copy->bytes - at < STAGING_BYTES - batch->used ? copy->bytes - at : STAGING_BYTES - batch->used;
-        if (n == 0 || batch->read_count == MOST_READS) {
+        if (n == 0 || batch->read_count == MAX_READS) {
             status = submit(batch, diag);
             n = 0;
         } else if (copy->from == NULL) {
@@ -185,15 +188,16 @@ static inlay_status stage(struct batch *batch, const gpu_copy *copy, inlay_diag 
             status = record(batch, copy->from->buffer, device->staging.buffer,
                             (VkBufferCopy){ copy->from_at + at, batch->used, n }, diag);
         }
+        INLAY_CHECK(batch->used + n <= STAGING_BYTES);
         batch->used += n;
     }
     return status;
 }
 
-inlay_status gpu_copies(gpu_device *device, const gpu_copy *list, uint32_t count, inlay_diag *diag)
+inlay_status gpu_copy_list(gpu_device *device, const gpu_copy *list, uint32_t count, inlay_diag *diag)
 {
     struct batch batch = { .device = device };
-    inlay_status status = gpu_alive(device, diag), ended;
+    inlay_status status = gpu_check_alive(device, diag), ended;
 
     (void)pthread_mutex_lock(&device->staging_lock);
     for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
@@ -205,6 +209,8 @@ inlay_status gpu_copies(gpu_device *device, const gpu_copy *list, uint32_t count
 
         if (copy->bytes == 0)
             continue;
+        INLAY_CHECK((copy->from == NULL || copy->from_at + copy->bytes <= copy->from->bytes) &&
+                    (copy->to == NULL || copy->to_at + copy->bytes <= copy->to->bytes));
         if (from != NULL && to != NULL)
             memmove(to, from, copy->bytes);
         else if (copy->from != NULL && copy->to != NULL)
@@ -223,5 +229,5 @@ inlay_status gpu_write(gpu_device *device, const gpu_buffer *to, uint64_t offset
 {
     const gpu_copy one = { .to = to, .to_at = offset, .host = (void *)(uintptr_t)from, .bytes = bytes };
 
-    return gpu_copies(device, &one, 1, diag);
+    return gpu_copy_list(device, &one, 1, diag);
 }

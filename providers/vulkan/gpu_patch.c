@@ -1,15 +1,16 @@
-/* Shaders are put together here: a module holds every operation and every element type as functions of one form, and
- * calls of placeholders (slot_3, input_0, store_out). A pipeline's constants say which function stands for each: calls
- * are redirected. Drivers leave alone what nobody calls: they compile a few hundred instructions where a switch over
- * constants took them seconds. Where words are given, a call of word() with a literal becomes the word itself: sizes
- * and strides are then constants to the compiler, which CPUs without a fast division thank for. */
+/* Links shaders. A module contains every operation and element type as a function, and calls of placeholders
+ * (slot_3, input_0, store_out). The constants of a pipeline select the function of each placeholder, and its calls
+ * are redirected. Drivers skip functions that are never called, so they compile a few hundred instructions; a switch
+ * over specialization constants took them seconds. If words are given, a call of word() with a literal becomes a
+ * constant, so sizes and strides are compile-time constants. That matters on CPUs with slow integer division. */
+#include "inlay/check.h"
 #include "gpu.h"
-#include "gpu_shaders.inc" /* generated: an array a shader */
+#include "gpu_shaders.inc" /* generated: one array per shader */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Instructions of SPIR-V that are looked at; all others stay as they are. */
+/* SPIR-V instructions that are inspected; all others are copied. */
 enum {
     SPV_HEADER = 5,
     SPV_NOP = 0,
@@ -18,7 +19,7 @@ enum {
     SPV_FUNCTION = 54,
     SPV_FUNCTION_CALL = 57,
     SPV_COPY_OBJECT = 83,
-    MOST_NAME = 24
+    MAX_NAME = 24
 };
 
 static const struct {
@@ -32,7 +33,7 @@ static const struct {
 
 uint64_t gpu_shaders_hash(void)
 {
-    uint64_t sum = 14695981039346656037u; /* FNV-1a, by words */
+    uint64_t sum = 14695981039346656037u; /* FNV-1a over 32-bit words */
 
     for (uint32_t i = 0; i < SHADER_COUNT; i++)
         for (size_t k = 0; k < shaders[i].bytes / 4; k++)
@@ -50,11 +51,11 @@ static const char *const operations[] = {
 static const char *const loads[] = { GPU_ELEMENTS(LOAD) }, *const stores[] = { GPU_ELEMENTS(STORE) };
 
 struct module {
-    uint32_t *words;      /* a copy, changed in place */
-    uint32_t count, body; /* words; the first function */
-    uint32_t *stands_for; /* [bound] by the id of a function: which is called in its place; 0: itself */
-    uint32_t *literal_at; /* [bound] by the id of a constant of 32 bits: where it is; 0: none */
-    uint32_t *known;      /* [bound] by the id of a literal: the word of that number as a constant; 0: none yet */
+    uint32_t *words;          /* copy of the module, modified in place */
+    uint32_t count, body;     /* number of words; index of the first function */
+    uint32_t *replacement_of; /* [bound] by id of a function: id of its replacement; 0: none */
+    uint32_t *literal_at;     /* [bound] by id of a 32-bit constant: its index; 0: none */
+    uint32_t *known; /* [bound] by id of a literal: id of the constant that replaces word(literal); 0: none yet */
 };
 
 static uint32_t opcode_at(const struct module *module, uint32_t at)
@@ -66,35 +67,36 @@ static uint32_t length_at(const struct module *module, uint32_t at)
     return module->words[at] >> 16;
 }
 
-/* The id of the function of that name, written in small letters or not; 0: there is none. */
+/* The id of the function of that name, ignoring case; 0: none. */
 static uint32_t find(const struct module *module, const char *name)
 {
-    const size_t n = strlen(name);
+    const size_t length = strlen(name);
 
     for (uint32_t at = SPV_HEADER; at < module->body; at += length_at(module, at))
         if (opcode_at(module, at) == SPV_NAME) {
             const char *text = (const char *)&module->words[at + 2];
 
-            if (strncasecmp(text, name, n) == 0 && text[n] == '(')
+            if (strncasecmp(text, name, length) == 0 && text[length] == '(')
                 return module->words[at + 1];
         }
     return 0;
 }
 
-/* false: the shader calls one of the names and lacks the other. */
+/* false: the shader calls `from` but has no `to`. */
 static bool redirect(struct module *module, const char *from, const char *to)
 {
-    const uint32_t f = find(module, from), t = find(module, to);
+    const uint32_t placeholder = find(module, from), replacement = find(module, to);
 
-    module->stands_for[f] = t;
-    return f == 0 || t != 0;
+    module->replacement_of[placeholder] = replacement;
+    return placeholder == 0 || replacement != 0;
 }
 
 static bool redirect_all(struct module *module, const uint32_t *constants)
 {
-    char from[MOST_NAME];
+    char from[MAX_NAME];
     bool ok = true;
 
+    INLAY_CHECK(constants[ID_SLOTS] <= MOST_SLOTS);
     for (uint32_t i = 0; i < constants[ID_SLOTS]; i++) {
         const uint32_t op = constants[ID_SLOT + i] & 255u;
 
@@ -112,7 +114,7 @@ static bool redirect_all(struct module *module, const uint32_t *constants)
     return redirect(module, "store_out", stores[constants[ID_OUT] & 15u]) && ok;
 }
 
-/* Finds where functions begin, and the literals. */
+/* Finds the first function and all 32-bit constants. */
 static void read_module(struct module *module)
 {
     uint32_t at = SPV_HEADER;
@@ -123,45 +125,46 @@ static void read_module(struct module *module)
     module->body = at;
 }
 
-/* Calls go to what stands for a function, and those of word() with a literal become constants, which are written to
- * out; how many words that are is returned. */
-static uint32_t change_calls(struct module *module, const gpu_recipe *recipe, uint32_t *out)
+/* Redirects calls, and replaces calls of word() with a literal by constants, which are written to `out`. Returns the
+ * number of words written. */
+static uint32_t change_calls(struct module *module, const gpu_pipeline_key *key, uint32_t *out)
 {
-    const uint32_t word = recipe->words != NULL ? find(module, "word") : 0;
-    uint32_t n = 0;
+    const uint32_t word = key->words != NULL ? find(module, "word") : 0;
+    uint32_t written = 0;
 
     for (uint32_t at = module->body, length; at < module->count; at += length) {
         uint32_t *call = &module->words[at], literal;
 
         length = length_at(module, at);
+        INLAY_CHECK(length > 0);
         if (opcode_at(module, at) != SPV_FUNCTION_CALL)
             continue;
         literal = call[3] == word && word != 0 ? module->literal_at[call[4]] : 0;
-        if (module->stands_for[call[3]] != 0)
-            call[3] = module->stands_for[call[3]];
+        if (module->replacement_of[call[3]] != 0)
+            call[3] = module->replacement_of[call[3]];
         if (literal == 0)
             continue;
         if (module->known[call[4]] == 0) {
-            const uint32_t k = module->words[literal + 3];
+            const uint32_t index = module->words[literal + 3];
 
             module->known[call[4]] = module->words[3]++; /* the bound */
-            out[n++] = 4u << 16 | SPV_CONSTANT;
-            out[n++] = call[1];
-            out[n++] = module->known[call[4]];
-            out[n++] = k < recipe->word_count ? recipe->words[k] : 0;
+            out[written++] = 4u << 16 | SPV_CONSTANT;
+            out[written++] = call[1];
+            out[written++] = module->known[call[4]];
+            out[written++] = index < key->word_count ? key->words[index] : 0;
         }
         call[0] = 4u << 16 | SPV_COPY_OBJECT;
         call[3] = module->known[call[4]];
         call[4] = 1u << 16 | SPV_NOP;
     }
-    return n;
+    return written;
 }
 
-inlay_status gpu_patch(const gpu_recipe *recipe, uint32_t **out, uint32_t *out_words, inlay_diag *diag)
+inlay_status gpu_patch_shader(const gpu_pipeline_key *key, uint32_t **out, uint32_t *out_words, inlay_diag *diag)
 {
-    const uint32_t *from = shaders[recipe->shader].words, bound = from[3];
-    struct module module = { .count = (uint32_t)(shaders[recipe->shader].bytes / 4) };
-    const size_t most = module.count + 4 * (size_t)bound; /* a constant a literal */
+    const uint32_t *from = shaders[key->shader].words, bound = from[3];
+    struct module module = { .count = (uint32_t)(shaders[key->shader].bytes / 4) };
+    const size_t most = module.count + 4 * (size_t)bound; /* at most one constant per literal */
     uint32_t *tables = calloc(3 * (size_t)bound, sizeof *tables), *constants = malloc(most * sizeof *constants);
     inlay_status status = INLAY_OK;
 
@@ -170,18 +173,19 @@ inlay_status gpu_patch(const gpu_recipe *recipe, uint32_t **out, uint32_t *out_w
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a shader");
         goto done;
     }
-    memcpy(module.words, from, shaders[recipe->shader].bytes);
-    module.stands_for = tables;
+    memcpy(module.words, from, shaders[key->shader].bytes);
+    module.replacement_of = tables;
     module.literal_at = tables + bound;
     module.known = tables + 2 * (size_t)bound;
     read_module(&module);
-    if (redirect_all(&module, recipe->constants)) {
-        const uint32_t n = change_calls(&module, recipe, constants);
+    if (redirect_all(&module, key->constants)) {
+        const uint32_t added = change_calls(&module, key, constants);
 
-        memmove(module.words + module.body + n, module.words + module.body,
+        INLAY_CHECK(module.body <= module.count && module.count + added <= most);
+        memmove(module.words + module.body + added, module.words + module.body,
                 (module.count - module.body) * sizeof *module.words);
-        memcpy(module.words + module.body, constants, n * sizeof *constants);
-        *out_words = module.count + n;
+        memcpy(module.words + module.body, constants, added * sizeof *constants);
+        *out_words = module.count + added;
     } else {
         status = inlay_fail(diag, INLAY_INTERNAL, "a shader lacks an operation of its program");
     }

@@ -1,10 +1,11 @@
-/* Command buffers, submissions and waiting; pipelines. */
+/* Command buffers, submissions, waits and pipelines. */
+#include "inlay/check.h"
 #include "gpu.h"
 #include "simd/clock.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRACE_MS = 5000 }; /* of a device that was given up */
+enum { GRACE_MS = 5000 }; /* wait for a device that is already lost */
 
 /* ------------------------------------------------------------------ errors */
 
@@ -26,7 +27,7 @@ inlay_status gpu_check(gpu_device *device, VkResult result, const char *what, in
                       "%s: %s failed (%d)", name, what, (int)result);
 }
 
-inlay_status gpu_alive(gpu_device *device, inlay_diag *diag)
+inlay_status gpu_check_alive(gpu_device *device, inlay_diag *diag)
 {
     if (__atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) == 0)
         return INLAY_OK;
@@ -36,26 +37,27 @@ inlay_status gpu_alive(gpu_device *device, inlay_diag *diag)
 
 /* ------------------------------------------------------------------ commands */
 
-inlay_status gpu_commands_make(gpu_device *device, uint32_t count, VkCommandBuffer *out, inlay_diag *diag)
+inlay_status gpu_commands_create(gpu_device *device, uint32_t count, VkCommandBuffer *out, inlay_diag *diag)
 {
     const VkCommandBufferAllocateInfo info = { .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-                                               .commandPool = device->pool,
+                                               .commandPool = device->command_pool,
                                                .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
                                                .commandBufferCount = count };
     VkResult result;
 
+    INLAY_CHECK(count > 0);
     (void)pthread_mutex_lock(&device->queue_lock);
     result = device->vk.AllocateCommandBuffers(device->device, &info, out);
     (void)pthread_mutex_unlock(&device->queue_lock);
     return gpu_check(device, result, "making command buffers", diag);
 }
 
-void gpu_commands_drop(gpu_device *device, uint32_t count, VkCommandBuffer *commands)
+void gpu_commands_destroy(gpu_device *device, uint32_t count, VkCommandBuffer *commands)
 {
     if (count == 0 || __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0)
         return;
     (void)pthread_mutex_lock(&device->queue_lock);
-    device->vk.FreeCommandBuffers(device->device, device->pool, count, commands);
+    device->vk.FreeCommandBuffers(device->device, device->command_pool, count, commands);
     (void)pthread_mutex_unlock(&device->queue_lock);
 }
 
@@ -90,12 +92,13 @@ void gpu_barrier(gpu_device *device, VkCommandBuffer commands)
     device->vk.CmdPipelineBarrier(commands, stages, stages, 0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
-bool gpu_strikes(gpu_device *device, gpu_fault fault)
+bool gpu_fault_due(gpu_device *device, gpu_fault fault)
 {
-    const bool now = device->fault == fault && __atomic_fetch_sub(&device->fault_left, 1, __ATOMIC_RELAXED) == 1;
+    const bool now = device->fault == fault && __atomic_fetch_sub(&device->fault_countdown, 1, __ATOMIC_RELAXED) == 1;
 
-    if (now && fault == GPU_HANG) /* what is behind does not end either */
-        __atomic_store_n(&device->fault_left, 1, __ATOMIC_RELAXED);
+    INLAY_CHECK(fault != GPU_FAULT_NONE);
+    if (now && fault == GPU_FAULT_HANG) /* later submissions do not complete either */
+        __atomic_store_n(&device->fault_countdown, 1, __ATOMIC_RELAXED);
     return now;
 }
 
@@ -109,23 +112,24 @@ inlay_status gpu_submit(gpu_device *device, VkCommandBuffer commands, uint64_t *
                                 .pCommandBuffers = &commands,
                                 .signalSemaphoreCount = 1,
                                 .pSignalSemaphores = &device->timeline };
-    inlay_status status = gpu_alive(device, diag);
+    inlay_status status = gpu_check_alive(device, diag);
     VkResult result;
     bool hangs;
 
     if (status != INLAY_OK)
         return status;
     (void)pthread_mutex_lock(&device->queue_lock);
-    *out_value = device->submitted + 1;
+    INLAY_CHECK(device->last_sent <= device->last_submitted);
+    *out_value = device->last_submitted + 1;
     values.pSignalSemaphoreValues = out_value;
-    hangs = gpu_strikes(device, GPU_HANG);
-    result = gpu_strikes(device, GPU_LOST) ? VK_ERROR_DEVICE_LOST
-             : hangs                       ? VK_SUCCESS
-                                           : device->vk.QueueSubmit(device->queue, 1, &info, VK_NULL_HANDLE);
+    hangs = gpu_fault_due(device, GPU_FAULT_HANG);
+    result = gpu_fault_due(device, GPU_FAULT_LOST) ? VK_ERROR_DEVICE_LOST
+             : hangs                               ? VK_SUCCESS
+                                                   : device->vk.QueueSubmit(device->queue, 1, &info, VK_NULL_HANDLE);
     if (result == VK_SUCCESS)
-        device->submitted = *out_value;
+        device->last_submitted = *out_value;
     if (!hangs)
-        device->given = device->submitted;
+        device->last_sent = device->last_submitted;
     (void)pthread_mutex_unlock(&device->queue_lock);
     return gpu_check(device, result, "submitting work", diag);
 }
@@ -158,14 +162,15 @@ inlay_status gpu_wait(gpu_device *device, uint64_t value, gpu_poll_fn poll, void
     }
 }
 
-void gpu_idle(gpu_device *device)
+void gpu_wait_idle(gpu_device *device)
 {
-    const bool lost = __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0; /* given up, and still at it perhaps */
+    const bool lost = __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0; /* work may still be running */
     inlay_diag ignored = INLAY_DIAG_INIT;
     uint64_t value;
 
     (void)pthread_mutex_lock(&device->queue_lock);
-    value = device->given;
+    INLAY_CHECK(device->last_sent <= device->last_submitted);
+    value = device->last_sent;
     (void)pthread_mutex_unlock(&device->queue_lock);
     device->timeout_ms = lost ? GRACE_MS : device->timeout_ms;
     (void)gpu_wait(device, value, NULL, NULL, &ignored);
@@ -173,34 +178,32 @@ void gpu_idle(gpu_device *device)
 
 /* ------------------------------------------------------------------ pipelines */
 
-static bool is_same(const gpu_recipe *recipe, const gpu_recipe *y)
+static bool keys_equal(const gpu_pipeline_key *key, const gpu_pipeline_key *other)
 {
-    return recipe->shader == y->shader && memcmp(recipe->constants, y->constants, sizeof recipe->constants) == 0 &&
-           recipe->word_count == y->word_count &&
-           (recipe->word_count == 0 ||
-            memcmp(recipe->words, y->words, recipe->word_count * sizeof *recipe->words) == 0);
+    return key->shader == other->shader && memcmp(key->constants, other->constants, sizeof key->constants) == 0 &&
+           key->word_count == other->word_count &&
+           (key->word_count == 0 || memcmp(key->words, other->words, key->word_count * sizeof *key->words) == 0);
 }
 
-static inlay_status make_pipeline(gpu_device *device, const gpu_recipe *recipe, VkPipeline *out, inlay_diag *diag)
+static inlay_status make_pipeline(gpu_device *device, const gpu_pipeline_key *key, VkPipeline *out, inlay_diag *diag)
 {
     VkSpecializationMapEntry entries[ID_COUNT];
-    const VkSpecializationInfo special = { .mapEntryCount = ID_COUNT,
-                                           .pMapEntries = entries,
-                                           .dataSize = sizeof recipe->constants,
-                                           .pData = recipe->constants };
+    const VkSpecializationInfo special = {
+        .mapEntryCount = ID_COUNT, .pMapEntries = entries, .dataSize = sizeof key->constants, .pData = key->constants
+    };
     VkComputePipelineCreateInfo info = { .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-                                         .layout = device->layout };
+                                         .layout = device->pipeline_layout };
     VkShaderModuleCreateInfo module = { .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO };
     VkShaderModule made = VK_NULL_HANDLE;
     uint32_t *words = NULL, count = 0;
-    inlay_status status = gpu_patch(recipe, &words, &count, diag);
+    inlay_status status = gpu_patch_shader(key, &words, &count, diag);
 
     if (status != INLAY_OK)
         return status;
     for (uint32_t i = 0; i < ID_COUNT; i++)
         entries[i] = (VkSpecializationMapEntry){ .constantID = i,
-                                                 .offset = i * (uint32_t)sizeof recipe->constants[0],
-                                                 .size = sizeof recipe->constants[0] };
+                                                 .offset = i * (uint32_t)sizeof key->constants[0],
+                                                 .size = sizeof key->constants[0] };
     module.codeSize = count * sizeof *words;
     module.pCode = words;
     status = gpu_check(device, device->vk.CreateShaderModule(device->device, &module, NULL, &made), "loading a shader",
@@ -211,26 +214,26 @@ static inlay_status make_pipeline(gpu_device *device, const gpu_recipe *recipe, 
                                                     .pName = "main",
                                                     .pSpecializationInfo = &special };
     if (status == INLAY_OK)
-        status =
-            gpu_check(device, device->vk.CreateComputePipelines(device->device, device->cache, 1, &info, NULL, out),
-                      "making a pipeline", diag);
+        status = gpu_check(
+            device, device->vk.CreateComputePipelines(device->device, device->pipeline_cache, 1, &info, NULL, out),
+            "making a pipeline", diag);
     device->vk.DestroyShaderModule(device->device, made, NULL);
     free(words);
     return status;
 }
 
-/* A new entry of the list, with a copy of the words. */
-static inlay_status add_pipeline(gpu_device *device, const gpu_recipe *recipe, inlay_diag *diag)
+/* Adds a pipeline to the list, with its own copy of the words. */
+static inlay_status add_pipeline(gpu_device *device, const gpu_pipeline_key *key, inlay_diag *diag)
 {
-    gpu_pipeline *pipeline = calloc(1, sizeof *pipeline + recipe->word_count * sizeof *recipe->words);
+    gpu_pipeline *pipeline = calloc(1, sizeof *pipeline + key->word_count * sizeof *key->words);
     inlay_status status;
 
     if (pipeline == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a pipeline");
-    pipeline->recipe = *recipe;
-    if (recipe->word_count > 0)
-        pipeline->recipe.words = memcpy(pipeline + 1, recipe->words, recipe->word_count * sizeof *recipe->words);
-    status = make_pipeline(device, recipe, &pipeline->pipeline, diag);
+    pipeline->key = *key;
+    if (key->word_count > 0)
+        pipeline->key.words = memcpy(pipeline + 1, key->words, key->word_count * sizeof *key->words);
+    status = make_pipeline(device, key, &pipeline->pipeline, diag);
     if (status != INLAY_OK) {
         free(pipeline);
         return status;
@@ -240,18 +243,19 @@ static inlay_status add_pipeline(gpu_device *device, const gpu_recipe *recipe, i
     return INLAY_OK;
 }
 
-inlay_status gpu_pipeline_get(gpu_device *device, const gpu_recipe *recipe, VkPipeline *out, inlay_diag *diag)
+inlay_status gpu_pipeline_get(gpu_device *device, const gpu_pipeline_key *key, VkPipeline *out, inlay_diag *diag)
 {
-    inlay_status status = gpu_alive(device, diag);
+    inlay_status status = gpu_check_alive(device, diag);
     const gpu_pipeline *pipeline;
 
     if (status != INLAY_OK)
         return status;
+    INLAY_CHECK(key->shader < SHADER_COUNT && (key->word_count == 0 || key->words != NULL));
     (void)pthread_mutex_lock(&device->pipeline_lock);
-    for (pipeline = device->pipelines; pipeline != NULL && !is_same(&pipeline->recipe, recipe);)
+    for (pipeline = device->pipelines; pipeline != NULL && !keys_equal(&pipeline->key, key);)
         pipeline = pipeline->next;
     if (pipeline == NULL)
-        status = add_pipeline(device, recipe, diag);
+        status = add_pipeline(device, key, diag);
     if (status == INLAY_OK)
         *out = pipeline != NULL ? pipeline->pipeline : device->pipelines->pipeline;
     (void)pthread_mutex_unlock(&device->pipeline_lock);

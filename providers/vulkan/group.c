@@ -1,96 +1,98 @@
-/* Which ops become a part of the dispatch before them: elementwise ones, and a Transpose of the result. */
+/* Epilogue fusion: elementwise ops, and a Transpose of the result, become part of the dispatch before them. */
+#include "inlay/check.h"
 #include "region.h"
 
-enum { MOST_MEMBERS = VULKAN_MOST_MADE - 1, LOOK_AHEAD = 64 };
+enum { MAX_MEMBERS = VULKAN_MAX_REGISTER_VALUES - 1, LOOK_AHEAD = 64 };
 
-static void keep_in_register(vulkan_program *program, uint32_t value, uint32_t reg)
+static void note_register(vulkan_program *program, uint32_t value, uint32_t reg)
 {
-    program->made[program->made_count] = value;
-    program->made_in[program->made_count++] = reg;
+    INLAY_CHECK(program->register_count < VULKAN_MAX_REGISTER_VALUES);
+    program->register_values[program->register_count] = value;
+    program->registers[program->register_count++] = reg;
 }
 
-/* In registers a value is exact only in the type that the program computes with. */
-static bool stays_exact(const vulkan_program *program, inlay_dtype dtype)
+/* A register holds a value exactly only if the value has the type of the program's arithmetic. */
+static bool is_exact_in_register(const vulkan_program *program, inlay_dtype dtype)
 {
     static const inlay_dtype exact[] = {
         [VULKAN_SINGLE] = INLAY_FLOAT, [VULKAN_INTEGER] = INLAY_INT64, [VULKAN_DOUBLE] = INLAY_DOUBLE
     };
 
-    return dtype == INLAY_BOOL || dtype == exact[program->in];
+    return dtype == INLAY_BOOL || dtype == exact[program->arithmetic];
 }
 
-/* Does op read something that the program has made, and is all else there? */
-static bool can_join(const vulkan_build *build, const vulkan_program *program, const vulkan_op *op)
+/* Whether op reads a value of the program, and all its other inputs are available. */
+static bool can_fuse(const vulkan_build *build, const vulkan_program *program, const vulkan_op *op)
 {
-    const vulkan_tensor *output = vulkan_out(build, op, 0);
+    const vulkan_tensor *output = vulkan_output(build, op, 0);
     bool reads = false;
     uint32_t reg;
 
-    if (op->row->family->slots == NULL || !vulkan_computes_in(build, op, program->in) || output == NULL ||
-        output->rank != program->rank ||
+    if (op->row->family->append_slots == NULL || !vulkan_computes_in(build, op, program->arithmetic) ||
+        output == NULL || output->rank != program->rank ||
         memcmp(output->dims, program->dims, output->rank * sizeof output->dims[0]) != 0)
         return false;
     for (uint32_t i = 0; i < op->info.input_count; i++) {
-        const uint32_t v = op->info.inputs[i];
+        const uint32_t value = op->info.inputs[i];
 
-        if (v == INLAY_NONE || vulkan_is_hosts(op->row, i))
+        if (value == INLAY_NONE || vulkan_is_host_input(op->row, i))
             continue;
-        if (vulkan_in_register(program, v, &reg)) {
+        if (vulkan_in_register(program, value, &reg)) {
             reads = true;
-            if (!stays_exact(program, build->tensors[v].dtype))
+            if (!is_exact_in_register(program, build->tensors[value].dtype))
                 return false;
-        } else if (build->tensors[v].place.buffer == INLAY_NONE) {
+        } else if (build->tensors[value].place.buffer == INLAY_NONE) {
             return false;
         }
     }
     return reads;
 }
 
-/* May the program end here: is everything but the last value read by its members alone? */
-static bool is_closed(const vulkan_build *build, const vulkan_program *program, const uint32_t *members,
-                      uint32_t member_count)
+/* Whether the program may end here: all its values but the last are read by its members only. */
+static bool has_single_result(const vulkan_build *build, const vulkan_program *program, const uint32_t *members,
+                              uint32_t member_count)
 {
-    for (uint32_t v = 0; v + 1 < program->made_count; v++) {
+    for (uint32_t value = 0; value + 1 < program->register_count; value++) {
         uint32_t reads = 0;
 
-        for (uint32_t m = 0; m < member_count; m++)
-            for (uint32_t i = 0; i < build->compiled->ops[members[m]].info.input_count; i++)
-                reads += build->compiled->ops[members[m]].info.inputs[i] == program->made[v];
-        if (reads != build->compiled->values[program->made[v]].uses)
+        for (uint32_t member = 0; member < member_count; member++)
+            for (uint32_t i = 0; i < build->compiled->ops[members[member]].info.input_count; i++)
+                reads += build->compiled->ops[members[member]].info.inputs[i] == program->register_values[value];
+        if (reads != build->compiled->values[program->register_values[value]].uses)
             return false;
     }
     return true;
 }
 
-void vulkan_grow(vulkan_build *build, const vulkan_op *op, vulkan_program *program)
+void vulkan_fuse_epilogue(vulkan_build *build, const vulkan_op *op, vulkan_program *program)
 {
     const uint32_t first = vulkan_number_of(build, op) + 1;
-    uint32_t members[MOST_MEMBERS], member_count = 0, best = 0;
-    vulkan_program now = *program;
+    uint32_t members[MAX_MEMBERS], member_count = 0, best = 0;
+    vulkan_program candidate = *program;
 
-    if (program->full) {
-        (void)vulkan_decline(build, op, "it has more operands, or of other sizes, than a program holds");
+    if (program->overflow) {
+        (void)vulkan_decline(build, op, "it has too many operands, or operands of other sizes");
         return;
     }
-    keep_in_register(&now, program->result, program->slot_count > 0 ? REG_SLOT + program->slot_count - 1 : REG_ACC);
-    for (uint32_t o = first; o < build->compiled->op_count && o < first + LOOK_AHEAD && member_count < MOST_MEMBERS;
+    note_register(&candidate, program->result, program->slot_count > 0 ? REG_SLOT + program->slot_count - 1 : REG_ACC);
+    for (uint32_t o = first; o < build->compiled->op_count && o < first + LOOK_AHEAD && member_count < MAX_MEMBERS;
          o++) {
         const vulkan_op *next = &build->compiled->ops[o];
-        const vulkan_program before = now;
+        const vulkan_program before = candidate;
         uint32_t reg;
 
-        if (build->done[o] || !can_join(build, &now, next))
+        if (build->done[o] || !can_fuse(build, &candidate, next))
             continue;
-        reg = next->row->family->slots(build, &now, next);
-        if (now.full || reg != REG_SLOT + now.slot_count - 1) {
-            now = before;
+        reg = next->row->family->append_slots(build, &candidate, next);
+        if (candidate.overflow || reg != REG_SLOT + candidate.slot_count - 1) {
+            candidate = before;
             continue;
         }
         members[member_count++] = o;
-        keep_in_register(&now, next->info.outputs[0], reg);
-        if (is_closed(build, &now, members, member_count)) {
+        note_register(&candidate, next->info.outputs[0], reg);
+        if (has_single_result(build, &candidate, members, member_count)) {
             best = member_count;
-            *program = now;
+            *program = candidate;
             program->result = next->info.outputs[0];
         }
     }
@@ -102,8 +104,8 @@ void vulkan_follow_transpose(vulkan_build *build, vulkan_program *program, int64
 {
     const vulkan_program before = *program;
     uint32_t from[VULKAN_RANK];
-    const vulkan_op *op = vulkan_reader(build, program->result);
-    int64_t turned[VULKAN_RANK];
+    const vulkan_op *op = vulkan_single_reader(build, program->result);
+    int64_t transposed[VULKAN_RANK];
 
     vulkan_row_major(program->dims, program->rank, strides);
     if (op == NULL || op->row->family != &vulkan_transpose || !vulkan_permutation(op, program->rank, from) ||
@@ -112,12 +114,12 @@ void vulkan_follow_transpose(vulkan_build *build, vulkan_program *program, int64
     program->result = op->info.outputs[0];
     build->done[vulkan_number_of(build, op)] = true;
     for (uint32_t d = 0; d < program->rank; d++) {
-        program->columns = before.columns == from[d] ? d : program->columns;
+        program->column_dim = before.column_dim == from[d] ? d : program->column_dim;
         program->dims[d] = before.dims[from[d]];
         for (uint32_t k = 0; k < program->load_count; k++)
             program->loads[k].strides[d] = before.loads[k].strides[from[d]];
     }
-    vulkan_row_major(program->dims, program->rank, turned);
+    vulkan_row_major(program->dims, program->rank, transposed);
     for (uint32_t d = 0; d < program->rank; d++)
-        strides[from[d]] = turned[d];
+        strides[from[d]] = transposed[d];
 }

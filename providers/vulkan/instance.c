@@ -1,8 +1,9 @@
-/* A compiled region at concrete shapes: its dispatches, with pipelines and parameters on the device. */
+/* Specializes a compiled region to concrete shapes: dispatches, pipelines, and parameters on the device. */
+#include "inlay/check.h"
 #include "region.h"
 #include <stdlib.h>
 
-enum { MOST_FIXED_WORDS = 256 }; /* more are tables, which no compiler needs to know */
+enum { MAX_FIXED_WORDS = 256 }; /* longer parameters are tables, which are not worth compiling in */
 
 static bool read_tensor(const inlay_specialize_request *request, const vulkan_value *value, vulkan_tensor *tensor)
 {
@@ -22,8 +23,8 @@ static bool read_tensor(const inlay_specialize_request *request, const vulkan_va
 
 static inlay_status read_tensors(vulkan_build *build, const inlay_specialize_request *request)
 {
-    for (uint32_t o = 0; o < build->compiled->op_count; o++) {
-        const vulkan_op *op = &build->compiled->ops[o];
+    for (uint32_t index = 0; index < build->compiled->op_count; index++) {
+        const vulkan_op *op = &build->compiled->ops[index];
 
         for (uint32_t i = 0; i < op->info.input_count + op->info.output_count; i++) {
             const uint32_t value =
@@ -32,14 +33,14 @@ static inlay_status read_tensors(vulkan_build *build, const inlay_specialize_req
             if (value == INLAY_NONE || build->tensors[value].known)
                 continue;
             if (!read_tensor(request, &build->compiled->values[value], &build->tensors[value]))
-                return vulkan_decline(build, op, "a tensor's size depends on data, or is above 2^31 - 1 elements");
+                return vulkan_decline(build, op, "a tensor's size is unknown, or above 2^31 - 1 elements");
         }
     }
     return INLAY_OK;
 }
 
-/* Values that are there before the first dispatch. */
-static void place_given(vulkan_build *build)
+/* Places constants and inputs of the region. */
+static void place_inputs(vulkan_build *build)
 {
     for (uint32_t value_index = 0; value_index < build->compiled->value_count; value_index++) {
         const vulkan_value *value = &build->compiled->values[value_index];
@@ -59,19 +60,19 @@ static void place_given(vulkan_build *build)
 
 static inlay_status lower_all(vulkan_build *build)
 {
-    for (uint32_t o = 0; o < build->compiled->op_count && build->status == INLAY_OK; o++) {
-        const vulkan_op *op = &build->compiled->ops[o];
-        const vulkan_tensor *output = vulkan_out(build, op, 0);
+    for (uint32_t index = 0; index < build->compiled->op_count && build->status == INLAY_OK; index++) {
+        const vulkan_op *op = &build->compiled->ops[index];
+        const vulkan_tensor *output = vulkan_output(build, op, 0);
 
-        if (build->done[o])
+        if (build->done[index])
             continue;
-        build->done[o] = true;
+        build->done[index] = true;
         if (output == NULL || output->count > 0 || op->row->family == &vulkan_split)
             (void)op->row->family->lower(build, op);
-        else /* nothing to compute, but a place */
+        else /* empty results need a place only */
             for (uint32_t i = 0; i < op->info.output_count; i++)
                 if (op->info.outputs[i] != INLAY_NONE)
-                    vulkan_make(build, op->info.outputs[i]);
+                    vulkan_allocate_value(build, op->info.outputs[i]);
         if (build->status != INLAY_OK)
             (void)snprintf(build->diag->node, sizeof build->diag->node, "%s", op->info.name.data);
     }
@@ -80,36 +81,38 @@ static inlay_status lower_all(vulkan_build *build)
 
 static inlay_status prepare_device(vulkan_build *build)
 {
-    inlay_instance *in = build->in;
+    inlay_instance *in = build->instance;
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < in->dispatch_count && status == INLAY_OK; i++) {
         vulkan_dispatch *dispatch = &in->dispatches[i];
-        gpu_recipe recipe = { .shader = dispatch->shader };
+        gpu_pipeline_key key = { .shader = dispatch->shader };
 
-        memcpy(recipe.constants, dispatch->constants, sizeof recipe.constants);
-        if (build->fixed && dispatch->word_count <= MOST_FIXED_WORDS) {
-            recipe.words = in->words + dispatch->words;
-            recipe.word_count = dispatch->word_count;
+        INLAY_CHECK(dispatch->words + dispatch->word_count <= in->word_count);
+        memcpy(key.constants, dispatch->constants, sizeof key.constants);
+        if (build->fixed_sizes && dispatch->word_count <= MAX_FIXED_WORDS) {
+            key.words = in->words + dispatch->words;
+            key.word_count = dispatch->word_count;
         }
-        status = gpu_pipeline_get(build->device, &recipe, &dispatch->pipeline, build->diag);
+        status = gpu_pipeline_get(build->device, &key, &dispatch->pipeline, build->diag);
     }
     if (status == INLAY_OK && in->word_count > 0) {
-        status = gpu_buffer_make(build->device, in->word_count * sizeof *in->words, &in->parameters, build->diag);
+        status = gpu_buffer_create(build->device, in->word_count * sizeof *in->words, &in->parameters, build->diag);
         if (status == INLAY_OK)
             status = gpu_write(build->device, &in->parameters, 0, in->words, in->word_count * sizeof *in->words,
                                build->diag);
     }
+    INLAY_CHECK(in->words != NULL || in->word_count == 0);
     free(in->words);
     in->words = NULL;
     return status;
 }
 
-static void tell(const inlay_compiled *compiled, const inlay_instance *in)
+static void log_instance(const inlay_compiled *compiled, const inlay_instance *in)
 {
     char text[160];
 
-    if (compiled->state->gpu == NULL) /* the device's trial */
+    if (compiled->state->gpu == NULL) /* the self-test is not logged */
         return;
     (void)snprintf(text, sizeof text, "vulkan: region of %u nodes: %u dispatches in %u submissions, workspace %llu KiB",
                    compiled->op_count, in->dispatch_count, in->segment_count,
@@ -126,23 +129,24 @@ inlay_status vulkan_specialize(void *state, inlay_compiled *compiled, inlay_spec
 
     if (in != NULL)
         (void)pthread_mutex_init(&in->lock, NULL);
-    build.in = in;
-    build.fixed =
-        compiled->gpu->facts.is_cpu && __atomic_add_fetch(&compiled->specialized, 1, __ATOMIC_RELAXED) <= VULKAN_FIXED;
-    build.tensors = calloc(compiled->value_count + VULKAN_TEMPORARIES * compiled->op_count + 1, sizeof *build.tensors);
+    build.instance = in;
+    build.fixed_sizes = compiled->gpu->facts.is_cpu &&
+                        __atomic_add_fetch(&compiled->specialized, 1, __ATOMIC_RELAXED) <= VULKAN_MAX_FIXED_INSTANCES;
+    build.tensors =
+        calloc(compiled->value_count + VULKAN_MAX_TEMPORARIES * compiled->op_count + 1, sizeof *build.tensors);
     build.done = calloc(2 * (size_t)compiled->op_count + 1, sizeof *build.done);
-    build.done_before = build.done != NULL ? build.done + compiled->op_count : NULL;
+    build.done_backup = build.done != NULL ? build.done + compiled->op_count : NULL;
     if (in == NULL || build.tensors == NULL || build.done == NULL) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u nodes", compiled->op_count);
         goto done;
     }
     INLAY_TRY(read_tensors(&build, request));
-    place_given(&build);
+    place_inputs(&build);
     INLAY_TRY(lower_all(&build));
     INLAY_TRY(vulkan_plan(&build));
     INLAY_TRY(prepare_device(&build));
     INLAY_TRY(vulkan_bind(state, compiled, in, NULL, &in->own, diag));
-    tell(compiled, in);
+    log_instance(compiled, in);
     request->workspace_bytes = in->workspace_bytes;
     request->workspace_alignment = GPU_ALIGNMENT;
     *out = in;
@@ -159,7 +163,7 @@ void vulkan_release_instance(void *state, inlay_compiled *compiled, inlay_instan
     if (in == NULL)
         return;
     vulkan_release_binding(state, compiled, in, in->own);
-    gpu_buffer_drop(compiled->gpu, &in->parameters);
+    gpu_buffer_destroy(compiled->gpu, &in->parameters);
     (void)pthread_mutex_destroy(&in->lock);
     free(in->dispatches);
     free(in->buffers);

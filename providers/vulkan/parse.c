@@ -1,4 +1,4 @@
-/* Which nodes this provider takes: the table, and what all rows have in common. */
+/* Selects supported nodes: the table of operators, and the constraints that all rows share. */
 #include "region.h"
 
 static const vulkan_operator operators[] = {
@@ -14,16 +14,16 @@ bool vulkan_has_types(const kit_node *node, uint32_t input, uint32_t set, kit_re
 
     if (kit_input(node, input) == NULL || (dtype < 32 && (set & INLAY_DTYPE_BIT(dtype)) != 0))
         return true;
-    return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast", "input %u is %s; the shader does not take it", input,
-                      inlay_dtype_name(dtype));
+    return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast", "input %u is %s, which the shader does not support",
+                      input, inlay_dtype_name(dtype));
 }
 
-bool vulkan_makes_types(const kit_node *node, uint32_t set, kit_refusal *why)
+bool vulkan_has_output_type(const kit_node *node, uint32_t set, kit_refusal *why)
 {
     const inlay_dtype dtype = kit_output_dtype(node, 0);
 
     return (dtype < 32 && (set & INLAY_DTYPE_BIT(dtype)) != 0) ||
-           kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "a result of %s", inlay_dtype_name(dtype));
+           kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "results of type %s are not supported", inlay_dtype_name(dtype));
 }
 
 bool vulkan_is_known(const kit_node *node, uint32_t input, kit_refusal *why)
@@ -34,10 +34,10 @@ bool vulkan_is_known(const kit_node *node, uint32_t input, kit_refusal *why)
     for (uint32_t d = 0; !later && d < output->rank; d++)
         later = output->dims[d].kind == INLAY_DIM_UNKNOWN;
     return value == NULL || value->data != NULL || later ||
-           kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u has to be known before the run", input);
+           kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u must be known before the run", input);
 }
 
-/* Sizes may be open: they are known before the run, or when the region is reached. */
+/* Sizes may be unknown here: they are known before the run, or when the region is reached. */
 static bool tensor_fits(const inlay_value_info *value, const char *what, uint32_t i, bool ranked, kit_refusal *why)
 {
     if (value->kind != INLAY_VALUE_TENSOR)
@@ -56,54 +56,54 @@ static bool common_fits(const kit_node *node, const vulkan_operator *row, kit_re
 
     for (uint32_t i = 0; i < info->input_count; i++) {
         const inlay_value_info *value = kit_input(node, i);
-        const bool skipped = vulkan_is_hosts(row, i);
+        const bool skipped = vulkan_is_host_input(row, i);
 
         if (value == NULL)
             continue;
         if (!tensor_fits(value, "input", i, !skipped, why))
             return false;
-        if (!skipped && !family->own_types && row->types != 0 && !vulkan_has_types(node, i, row->types, why))
+        if (!skipped && !family->checks_types && row->types != 0 && !vulkan_has_types(node, i, row->types, why))
             return false;
-        if (skipped && family->known && !vulkan_is_known(node, i, why))
+        if (skipped && family->needs_known_inputs && !vulkan_is_known(node, i, why))
             return false;
-        if (i == 0 && (value->rank < family->least_rank || (family->most_rank > 0 && value->rank > family->most_rank)))
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "a tensor of rank %u", value->rank);
+        if (i == 0 && (value->rank < family->min_rank || (family->max_rank > 0 && value->rank > family->max_rank)))
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "tensors of rank %u are not supported", value->rank);
     }
     for (uint32_t i = 0; i < info->output_count; i++) {
         const inlay_value_info *value = kit_output(node, i);
 
         if (value == NULL)
             continue;
-        if (i > 0 && !family->several)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "output %u is not computed here", i);
+        if (i > 0 && !family->multiple_outputs)
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "output %u is not supported", i);
         if (!tensor_fits(value, "output", i, false, why))
             return false;
         if (value->elements != NULL)
-            return kit_refuse(why, INLAY_REFUSE_DEVICE, NULL, "it computes sizes, which the host does when it plans");
+            return kit_refuse(why, INLAY_REFUSE_DEVICE, NULL, "it computes shapes, which the host evaluates");
     }
-    if (family->makes && !vulkan_makes_types(node, row->types, why))
+    if (family->typed_output && !vulkan_has_output_type(node, row->types, why))
         return false;
     return kit_output(node, 0) != NULL || kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "its first output is omitted");
 }
 
-const vulkan_operator *vulkan_find(const kit_node *node, kit_refusal *why)
+const vulkan_operator *vulkan_find_operator(const kit_node *node, kit_refusal *why)
 {
     const inlay_node_info *info = node->info;
     static const struct {
         const char *domain, *prefix;
     } domains[] = { { "ai.onnx", "" }, { "com.microsoft", "ms." }, { "ai.inlay", "inlay." } };
-    const char *ours = NULL;
+    const char *name_prefix = NULL;
     size_t prefix;
     bool known = false;
 
     for (uint32_t i = 0; i < KIT_COUNT(domains); i++)
         if (strcmp(domains[i].domain, info->domain.data) == 0)
-            ours = domains[i].prefix;
-    prefix = ours != NULL ? strlen(ours) : 0;
-    for (uint32_t i = 0; ours != NULL && i < KIT_COUNT(operators); i++) {
+            name_prefix = domains[i].prefix;
+    prefix = name_prefix != NULL ? strlen(name_prefix) : 0;
+    for (uint32_t i = 0; name_prefix != NULL && i < KIT_COUNT(operators); i++) {
         const vulkan_operator *row = &operators[i];
 
-        if (strncmp(row->name, ours, prefix) != 0 || strcmp(row->name + prefix, info->op_type.data) != 0)
+        if (strncmp(row->name, name_prefix, prefix) != 0 || strcmp(row->name + prefix, info->op_type.data) != 0)
             continue;
         known = true;
         if (info->since_version < row->first || info->since_version > row->last)
@@ -113,8 +113,7 @@ const vulkan_operator *vulkan_find(const kit_node *node, kit_refusal *why)
                    : NULL;
     }
     (void)kit_refuse(why, known ? INLAY_REFUSE_VERSION : INLAY_REFUSE_OPERATOR, NULL,
-                     known ? "%s-%u is another version than the shaders know"
-                           : "there is no shader for %s (version %u)",
+                     known ? "%s-%u is a version that no shader supports" : "there is no shader for %s (version %u)",
                      info->op_type.data, info->since_version);
     return NULL;
 }
@@ -122,7 +121,7 @@ const vulkan_operator *vulkan_find(const kit_node *node, kit_refusal *why)
 static bool has_row(void *ctx, const kit_node *node, uint32_t n, inlay_offer *offer, kit_refusal *why)
 {
     (void)ctx, (void)n;
-    if (vulkan_find(node, why) == NULL)
+    if (vulkan_find_operator(node, why) == NULL)
         return false;
     for (uint32_t i = 0; i < node->info->input_count; i++)
         offer->resident_bytes += kit_is_constant(node, i) ? kit_input(node, i)->data_bytes : 0;

@@ -1,11 +1,12 @@
-/* Buffers -> offsets in one workspace, barriers between dispatches, and where submissions are cut. */
+/* Plans an instance: workspace offsets of buffers, barriers between dispatches, and segments. */
+#include "inlay/check.h"
 #include "region.h"
 #include "spans.h"
 #include <stdlib.h>
 
 static inlay_status place_buffers(vulkan_build *build)
 {
-    inlay_instance *in = build->in;
+    inlay_instance *in = build->instance;
     struct span *list = malloc(((size_t)in->buffer_count + 1) * sizeof *list);
     uint32_t count = 0;
 
@@ -15,31 +16,33 @@ static inlay_status place_buffers(vulkan_build *build)
     for (uint32_t k = 0; k < in->buffer_count; k++) {
         const vulkan_buffer *buffer = &in->buffers[k];
 
+        INLAY_CHECK(buffer->first == INLAY_NONE ||
+                    (buffer->first <= buffer->last && buffer->last < in->dispatch_count));
         if (buffer->kind == VULKAN_WORK && buffer->first != INLAY_NONE)
             list[count++] = (struct span){ buffer->bytes, buffer->first, buffer->last, k, 0 };
     }
     in->workspace_bytes = spans_place(list, count, GPU_ALIGNMENT);
     for (uint32_t k = 0; k < count; k++)
         in->buffers[list[k].id].offset = list[k].offset;
+    INLAY_CHECK(in->workspace_bytes % GPU_ALIGNMENT == 0);
     free(list);
     return INLAY_OK;
 }
 
-/* Do two operands touch a byte that one of them writes? Inputs and outputs of the region may share memory only with
- * themselves. */
-static bool collide(const inlay_instance *in, const vulkan_operand *input, const vulkan_operand *output)
+/* Whether two operands overlap and one of them is written. An input or output of the region overlaps only itself. */
+static bool collide(const inlay_instance *in, const vulkan_operand *first, const vulkan_operand *second)
 {
-    const vulkan_buffer *bx = &in->buffers[input->buffer], *by = &in->buffers[output->buffer];
-    const uint64_t from_x = (bx->kind == VULKAN_WORK ? bx->offset : 0) + input->offset;
-    const uint64_t from_y = (by->kind == VULKAN_WORK ? by->offset : 0) + output->offset;
+    const vulkan_buffer *first_buffer = &in->buffers[first->buffer], *second_buffer = &in->buffers[second->buffer];
+    const uint64_t first_at = (first_buffer->kind == VULKAN_WORK ? first_buffer->offset : 0) + first->offset;
+    const uint64_t second_at = (second_buffer->kind == VULKAN_WORK ? second_buffer->offset : 0) + second->offset;
 
-    if ((!input->write && !output->write) || bx->kind != by->kind ||
-        (bx->kind != VULKAN_WORK && bx->index != by->index))
+    if ((!first->write && !second->write) || first_buffer->kind != second_buffer->kind ||
+        (first_buffer->kind != VULKAN_WORK && first_buffer->index != second_buffer->index))
         return false;
-    return from_x < from_y + output->bytes && from_y < from_x + input->bytes;
+    return first_at < second_at + second->bytes && second_at < first_at + first->bytes;
 }
 
-/* A dispatch that touches what one since the last barrier wrote, or writes what it touched, waits. */
+/* A dispatch waits if it conflicts with a dispatch since the last barrier. */
 static void place_barriers(inlay_instance *in)
 {
     uint32_t since = 0;
@@ -56,12 +59,11 @@ static void place_barriers(inlay_instance *in)
     }
 }
 
-/* No submission is expected to take longer than this, so that watchdogs of drivers stay quiet and a run can be
- * cancelled. */
+/* Limits the expected time of a submission, so that driver watchdogs do not fire and runs can be cancelled. */
 static inlay_status cut_segments(vulkan_build *build)
 {
-    const double most_ns = build->device->fault != GPU_SOUND ? 0 : 2e8;
-    inlay_instance *in = build->in;
+    const double most_ns = build->device->fault != GPU_FAULT_NONE ? 0 : 2e8;
+    inlay_instance *in = build->instance;
     double ns = 0;
 
     in->segment_ends = calloc(in->dispatch_count + 1, sizeof *in->segment_ends);
@@ -84,6 +86,6 @@ inlay_status vulkan_plan(vulkan_build *build)
     inlay_status status = place_buffers(build);
 
     if (status == INLAY_OK)
-        place_barriers(build->in);
+        place_barriers(build->instance);
     return status == INLAY_OK ? cut_segments(build) : status;
 }

@@ -1,307 +1,315 @@
-/* The vulkan provider: regions of a graph on a GPU, by compute shaders of its own. */
+/* The vulkan provider: runs regions of a graph on a GPU by compute shaders. */
+#include "inlay/check.h"
 #include "region.h"
 #include <stdlib.h>
 
-enum { MOST_COPIES = 32, NATIVE_VULKAN = 7 /* of DLPack */ };
+enum { MAX_COPIES = 32, NATIVE_VULKAN = 7 /* of DLPack */ };
 
 static const inlay_option options[] = {
     { .name = "device",
       .kind = INLAY_OPTION_STRING,
       .default_value = "auto",
       .doc = "the Vulkan device: its number in the list, a part of its name, cpu, or auto = a GPU where there is one, "
-             "otherwise the CPU's driver, which by cost gets no nodes: name it here, pin nodes, or choose policy "
+             "otherwise a CPU driver, which gets no nodes by cost: name it here, pin nodes, or choose policy "
              "priority" },
     { .name = "timeout_ms",
       .kind = INLAY_OPTION_INT,
       .default_value = "0",
       .max = 3600000,
-      .doc =
-          "milliseconds that one submission may take before the device counts as lost; 0 = 20 s for a GPU, 10 minutes "
-          "for a CPU, whose driver compiles shaders meanwhile" },
+      .doc = "milliseconds after which an unfinished submission makes the device count as lost; 0 = 20 s for a GPU, 10 "
+             "minutes "
+             "for a CPU, whose driver also compiles shaders in that time" },
     { .name = "fault",
       .kind = INLAY_OPTION_STRING,
       .default_value = "",
       .doc =
           "for tests: lost:N, hang:N or memory:N; the device is lost at its Nth submission, never ends it, or has no "
           "room for its Nth buffer; apart:0: the host does not see its memory; every dispatch is a submission then; "
-          "wrong:N: it fails check N of its trial" },
+          "wrong:N: check N of its self-test fails" },
 };
 
-/* What nobody can know before it is measured: GPUs of the middle, or a CPU that other providers beat: its driver is
- * given nothing by cost unless somebody names it, so each op has to be dearer than any that a CPU runs, by a second. */
-static void guess_speed(vulkan_state *s, VkPhysicalDeviceType type)
+/* Speeds assumed before measurement: a mid-range GPU, or a CPU driver. A CPU driver that no option names must not
+ * win nodes by cost, so each op costs one second more. */
+static void guess_speed(vulkan_state *vulkan, VkPhysicalDeviceType type)
 {
     const bool cpu = type == VK_PHYSICAL_DEVICE_TYPE_CPU, discrete = type == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
 
-    s->launch_ns = cpu ? 100000 : 8000;
-    s->unasked_ns = cpu && !s->named ? 1e9 : 0;
-    s->flops_per_ns = cpu ? 2 : discrete ? 2000 : 300;
-    s->bytes_per_ns = cpu ? 1 : discrete ? 150 : 25;
+    vulkan->launch_ns = cpu ? 100000 : 8000;
+    vulkan->unrequested_ns = cpu && !vulkan->device_named ? 1e9 : 0;
+    vulkan->flops_per_ns = cpu ? 2 : discrete ? 2000 : 300;
+    vulkan->bytes_per_ns = cpu ? 1 : discrete ? 150 : 25;
 }
 
-/* The best of the devices that are meant and that stand their trial. diag tells of the first that does not, also where
- * another is found. */
-static inlay_status open_tried(vulkan_state *s, inlay_diag *diag)
+/* Opens the best matching device that passes the self-test. diag describes the first failing device, even if another
+ * one is found. */
+static inlay_status open_tested(vulkan_state *vulkan, inlay_diag *diag)
 {
-    gpu_options o = s->options;
+    gpu_options open_options = vulkan->options;
 
     for (;;) {
         inlay_diag next = INLAY_DIAG_INIT;
-        gpu_device *g = NULL;
-        inlay_status status = gpu_open(&o, &g, &next);
+        gpu_device *device = NULL;
+        inlay_status status = gpu_open(&open_options, &device, &next);
 
-        if (status == INLAY_OK && (status = vulkan_try(s, g, &next)) == INLAY_OK) {
-            s->gpu = g;
+        if (status == INLAY_OK && (status = vulkan_self_test(vulkan, device, &next)) == INLAY_OK) {
+            vulkan->gpu = device;
             return INLAY_OK;
         }
-        if (o.passed_over == 0 || status != INLAY_UNSUPPORTED)
+        if (open_options.excluded_devices == 0 || status != INLAY_UNSUPPORTED)
             *diag = next;
-        if (g == NULL || status != INLAY_UNSUPPORTED) {
-            gpu_close(g);
+        if (device == NULL || status != INLAY_UNSUPPORTED) {
+            gpu_close(device);
             return status;
         }
-        o.passed_over |= 1u << g->facts.number;
-        gpu_close(g);
+        open_options.excluded_devices |= 1u << device->facts.number;
+        gpu_close(device);
     }
 }
 
-inlay_status vulkan_open(vulkan_state *s, gpu_device **out, inlay_diag *diag)
+inlay_status vulkan_open(vulkan_state *vulkan, gpu_device **out, inlay_diag *diag)
 {
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
-    char text[GPU_NAME + 128], what[GPU_NAME + 96];
+    char text[GPU_NAME_BYTES + 128], what[GPU_NAME_BYTES + 96];
 
-    (void)pthread_mutex_lock(&s->lock);
-    if (s->refused[0] != '\0') {
-        status = inlay_fail(diag, INLAY_UNSUPPORTED, "%s", s->refused);
-    } else if (s->gpu == NULL) {
-        status = open_tried(s, &why);
-        if (status == INLAY_UNSUPPORTED) /* once and for all */
-            (void)snprintf(s->refused, sizeof s->refused, "%s", why.text);
+    (void)pthread_mutex_lock(&vulkan->lock);
+    if (vulkan->open_error[0] != '\0') {
+        status = inlay_fail(diag, INLAY_UNSUPPORTED, "%s", vulkan->open_error);
+    } else if (vulkan->gpu == NULL) {
+        status = open_tested(vulkan, &why);
+        if (status == INLAY_UNSUPPORTED) /* the reason is final */
+            (void)snprintf(vulkan->open_error, sizeof vulkan->open_error, "%s", why.text);
         if (status != INLAY_OK && diag != NULL)
             *diag = why;
-        if (why.text[0] != '\0' && (status == INLAY_OK || s->late)) /* otherwise it is what create says */
-            s->host->log(s->host->ctx, INLAY_LOG_WARNING, why.text);
+        if (why.text[0] != '\0' && (status == INLAY_OK || vulkan->open_deferred)) /* otherwise create() returns it */
+            vulkan->host->log(vulkan->host->ctx, INLAY_LOG_WARNING, why.text);
         if (status == INLAY_OK) {
-            guess_speed(s, s->gpu->facts.type);
-            s->flops_per_ns = s->gpu->facts.scalar_loads ? 30 : s->flops_per_ns; /* measured on two cores of 2.5 GHz */
-            gpu_describe(&s->gpu->facts, what, sizeof what);
+            guess_speed(vulkan, vulkan->gpu->facts.type);
+            vulkan->flops_per_ns =
+                vulkan->gpu->facts.scalar_loads ? 30 : vulkan->flops_per_ns; /* measured on two cores of 2.5 GHz */
+            gpu_describe(&vulkan->gpu->facts, what, sizeof what);
             (void)snprintf(text, sizeof text, "vulkan: device %s", what);
-            s->host->log(s->host->ctx, INLAY_LOG_INFO, text);
+            vulkan->host->log(vulkan->host->ctx, INLAY_LOG_INFO, text);
         }
     }
-    *out = s->gpu;
-    (void)pthread_mutex_unlock(&s->lock);
+    *out = vulkan->gpu;
+    (void)pthread_mutex_unlock(&vulkan->lock);
     return status;
 }
 
 static void destroy(void *state)
 {
-    vulkan_state *s = state;
+    vulkan_state *vulkan = state;
 
-    gpu_close(s->gpu);
-    (void)pthread_mutex_destroy(&s->lock);
-    free(s);
+    gpu_close(vulkan->gpu);
+    (void)pthread_mutex_destroy(&vulkan->lock);
+    free(vulkan);
 }
 
-static inlay_status read_fault(const char *text, gpu_options *o, inlay_diag *diag)
+static inlay_status read_fault(const char *text, gpu_options *open_options, inlay_diag *diag)
 {
-    static const char *const kinds[] = {
-        [GPU_LOST] = "lost", [GPU_MEMORY] = "memory", [GPU_HANG] = "hang", [GPU_APART] = "apart", [GPU_WRONG] = "wrong"
-    };
+    static const char *const kinds[] = { [GPU_FAULT_LOST] = "lost",
+                                         [GPU_FAULT_MEMORY] = "memory",
+                                         [GPU_FAULT_HANG] = "hang",
+                                         [GPU_FAULT_SEPARATE_MEMORY] = "apart",
+                                         [GPU_FAULT_WRONG_RESULT] = "wrong" };
     char kind[8] = "";
 
     if (text == NULL || text[0] == '\0')
         return INLAY_OK;
-    if (sscanf(text, "%7[a-z]:%u", kind, &o->fault_at) == 2)
-        for (uint32_t i = GPU_LOST; i < KIT_COUNT(kinds); i++)
-            o->fault = strcmp(kind, kinds[i]) == 0 ? (gpu_fault)i : o->fault;
-    return o->fault != GPU_SOUND
+    if (sscanf(text, "%7[a-z]:%u", kind, &open_options->fault_at) == 2)
+        for (uint32_t i = GPU_FAULT_LOST; i < KIT_COUNT(kinds); i++)
+            open_options->fault = strcmp(kind, kinds[i]) == 0 ? (gpu_fault)i : open_options->fault;
+    return open_options->fault != GPU_FAULT_NONE
                ? INLAY_OK
                : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                             "option fault is '%s'; it takes lost:N, memory:N or hang:N, apart:0, or wrong:N", text);
 }
 
-/* Opening a driver takes some 50 ms. Where no GPU can be there, and nobody named a device, that is left to the first
- * region, which this provider then only gets when it is asked for by name. */
+/* Opening a driver takes about 50 ms. If no GPU can exist and no option names a device, the first region opens it.
+ * The provider gets such a region only if it is requested by name. */
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
-    vulkan_state *s = calloc(1, sizeof *s);
+    vulkan_state *vulkan = calloc(1, sizeof *vulkan);
     gpu_device *opened;
     inlay_status status = INLAY_OK;
 
     (void)ctx;
-    if (s == NULL)
+    if (vulkan == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider vulkan");
-    s->host = host;
-    s->domain = args->first_domain;
-    s->options = (gpu_options){ .device = s->device_name, .cache_dir = s->cache_dir };
+    vulkan->host = host;
+    vulkan->domain = args->first_domain;
+    vulkan->options = (gpu_options){ .device = vulkan->device_name, .cache_dir = vulkan->cache_dir };
     if (INLAY_HAS(args, cache_dir) && args->cache_dir != NULL)
-        (void)snprintf(s->cache_dir, sizeof s->cache_dir, "%s", args->cache_dir);
-    (void)snprintf(s->device_name, sizeof s->device_name, "auto");
-    (void)pthread_mutex_init(&s->lock, NULL);
+        (void)snprintf(vulkan->cache_dir, sizeof vulkan->cache_dir, "%s", args->cache_dir);
+    (void)snprintf(vulkan->device_name, sizeof vulkan->device_name, "auto");
+    (void)pthread_mutex_init(&vulkan->lock, NULL);
     for (uint32_t i = 0; i < args->option_count; i++) {
-        const inlay_option_value *v = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+        const inlay_option_value *option = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
 
-        if (strcmp(v->name, "device") == 0 && v->s != NULL && v->s[0] != '\0') {
-            (void)snprintf(s->device_name, sizeof s->device_name, "%s", v->s);
-            s->named = strcmp(v->s, "auto") != 0;
-        } else if (strcmp(v->name, "timeout_ms") == 0) {
-            s->options.timeout_ms = (uint32_t)v->i;
-        } else if (strcmp(v->name, "fault") == 0 && status == INLAY_OK) {
-            status = read_fault(v->s, &s->options, diag);
+        if (strcmp(option->name, "device") == 0 && option->s != NULL && option->s[0] != '\0') {
+            (void)snprintf(vulkan->device_name, sizeof vulkan->device_name, "%s", option->s);
+            vulkan->device_named = strcmp(option->s, "auto") != 0;
+        } else if (strcmp(option->name, "timeout_ms") == 0) {
+            vulkan->options.timeout_ms = (uint32_t)option->i;
+        } else if (strcmp(option->name, "fault") == 0 && status == INLAY_OK) {
+            status = read_fault(option->s, &vulkan->options, diag);
         }
     }
-    guess_speed(s, VK_PHYSICAL_DEVICE_TYPE_CPU);
-    s->late = !s->named && !gpu_is_likely();
+    guess_speed(vulkan, VK_PHYSICAL_DEVICE_TYPE_CPU);
+    vulkan->open_deferred = !vulkan->device_named && !gpu_may_exist();
     if (status == INLAY_OK)
-        status = s->late ? gpu_present(diag) : vulkan_open(s, &opened, diag);
+        status = vulkan->open_deferred ? gpu_check_driver(diag) : vulkan_open(vulkan, &opened, diag);
     if (status != INLAY_OK) {
-        destroy(s);
+        destroy(vulkan);
         return status;
     }
-    *out_state = s;
+    *out_state = vulkan;
     return INLAY_OK;
 }
 
-static inlay_status compile(void *state, const inlay_compile_request *r, inlay_compiled **out, inlay_diag *diag)
+static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out, inlay_diag *diag)
 {
-    gpu_device *g = NULL;
-    const inlay_status status = vulkan_open(state, &g, diag);
+    gpu_device *device = NULL;
+    const inlay_status status = vulkan_open(state, &device, diag);
 
-    return status == INLAY_OK ? vulkan_compile_on(state, g, r, out, diag) : status;
+    return status == INLAY_OK ? vulkan_compile_on(state, device, request, out, diag) : status;
 }
 
 static void quiesce(void *state)
 {
-    vulkan_state *s = state;
+    vulkan_state *vulkan = state;
 
-    if (s->gpu != NULL)
-        gpu_idle(s->gpu);
+    if (vulkan->gpu != NULL)
+        gpu_wait_idle(vulkan->gpu);
 }
 
-/* ------------------------------------------------------------------ what devices are like */
+/* ------------------------------------------------------------------ device information */
 
 struct lister {
     inlay_status (*device)(void *user, const inlay_device_info *info);
     void *user;
 };
 
-/* facts: room for 128 characters. */
-static void write_info(const gpu_facts *f, char *facts, inlay_device_info *out)
+/* facts: at least 128 bytes. */
+static void write_info(const gpu_facts *gpu, char *facts, inlay_device_info *out)
 {
-    (void)snprintf(facts, 128, "vulkan=%u.%u; subgroup=%u; f16=%s; f64=%s", VK_API_VERSION_MAJOR(f->api_version),
-                   VK_API_VERSION_MINOR(f->api_version), f->subgroup, f->f16 ? "yes" : "no", f->f64 ? "yes" : "no");
-    out->name = f->name;
+    (void)snprintf(facts, 128, "vulkan=%u.%u; subgroup=%u; f16=%s; f64=%s", VK_API_VERSION_MAJOR(gpu->api_version),
+                   VK_API_VERSION_MINOR(gpu->api_version), gpu->subgroup, gpu->f16 ? "yes" : "no",
+                   gpu->f64 ? "yes" : "no");
+    out->name = gpu->name;
     out->facts = facts;
-    out->memory_bytes = f->memory_bytes;
-    out->flags = f->unified ? INLAY_DEVICE_UNIFIED : 0;
-    out->kind = f->type == VK_PHYSICAL_DEVICE_TYPE_CPU     ? INLAY_DEVICE_CPU
-                : f->type == VK_PHYSICAL_DEVICE_TYPE_OTHER ? INLAY_DEVICE_OTHER
-                                                           : INLAY_DEVICE_GPU;
+    out->memory_bytes = gpu->memory_bytes;
+    out->flags = gpu->unified ? INLAY_DEVICE_UNIFIED : 0;
+    out->kind = gpu->type == VK_PHYSICAL_DEVICE_TYPE_CPU     ? INLAY_DEVICE_CPU
+                : gpu->type == VK_PHYSICAL_DEVICE_TYPE_OTHER ? INLAY_DEVICE_OTHER
+                                                             : INLAY_DEVICE_GPU;
 }
 
-static inlay_status pass_device(void *user, const gpu_facts *f)
+static inlay_status pass_device(void *user, const gpu_facts *gpu)
 {
-    const struct lister *l = user;
+    const struct lister *lister = user;
     char value[16], facts[128], unusable[128];
     inlay_device_info info = { .struct_size = sizeof info, .option = "device", .value = value };
 
-    (void)snprintf(value, sizeof value, "%u", f->number);
-    (void)snprintf(unusable, sizeof unusable, "it lacks %s", f->lacks != NULL ? f->lacks : "nothing");
-    info.unusable = f->lacks != NULL ? unusable : NULL;
-    write_info(f, facts, &info);
-    return l->device(l->user, &info);
+    (void)snprintf(value, sizeof value, "%u", gpu->number);
+    (void)snprintf(unusable, sizeof unusable, "it lacks %s",
+                   gpu->missing_feature != NULL ? gpu->missing_feature : "nothing");
+    info.unusable = gpu->missing_feature != NULL ? unusable : NULL;
+    write_info(gpu, facts, &info);
+    return lister->device(lister->user, &info);
 }
 
 static inlay_status enumerate(void *ctx, const inlay_host *host,
                               inlay_status (*device)(void *user, const inlay_device_info *info), void *user,
                               inlay_diag *diag)
 {
-    struct lister l = { device, user };
+    struct lister lister = { device, user };
 
     (void)ctx, (void)host;
-    return gpu_list(pass_device, &l, diag);
+    return gpu_list(pass_device, &lister, diag);
 }
 
-/* A device that nobody asked for by name is opened with its first region, where no GPU can be there: until then it is
- * the CPU's. */
+/* A deferred device is opened with the first region. Until then it is described as a CPU. */
 static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_info *at, inlay_diag *diag)
 {
-    vulkan_state *s = state;
+    vulkan_state *vulkan = state;
 
     (void)diag;
-    if (s->gpu == NULL) {
+    if (vulkan->gpu == NULL) {
         out->kind = INLAY_DEVICE_CPU;
         return INLAY_OK;
     }
-    write_info(&s->gpu->facts, s->facts, out);
+    write_info(&vulkan->gpu->facts, vulkan->facts, out);
     at->memory_bytes = out->memory_bytes;
-    if (s->gpu->facts.unified)
+    if (vulkan->gpu->facts.unified)
         at->flags = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
     return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ memory */
 
-/* What a new buffer is to the host, unless there was an error. */
-static inlay_status hand_out(inlay_status status, gpu_buffer *b, inlay_buffer lies, inlay_buffer *out)
+/* Returns a new buffer to the host, or frees it on failure. */
+static inlay_status return_buffer(inlay_status status, gpu_buffer *allocation, inlay_buffer description,
+                                  inlay_buffer *out)
 {
     if (status != INLAY_OK) {
-        free(b);
+        free(allocation);
         return status;
     }
-    lies.handle = (uintptr_t)b;
-    *out = lies;
+    description.handle = (uintptr_t)allocation;
+    *out = description;
     return INLAY_OK;
 }
 
 static inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag)
 {
-    gpu_buffer *b = calloc(1, sizeof *b);
-    gpu_device *g = NULL;
-    inlay_status status = vulkan_open(state, &g, diag);
+    gpu_buffer *allocation = calloc(1, sizeof *allocation);
+    gpu_device *device = NULL;
+    inlay_status status = vulkan_open(state, &device, diag);
 
-    if (status == INLAY_OK && b == NULL)
+    if (status == INLAY_OK && allocation == NULL)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a buffer");
     if (status == INLAY_OK)
-        status = gpu_buffer_make(g, bytes, b, diag);
-    return hand_out(status, b, (inlay_buffer){ .bytes = bytes, .domain = domain }, out);
+        status = gpu_buffer_create(device, bytes, allocation, diag);
+    return return_buffer(status, allocation, (inlay_buffer){ .bytes = bytes, .domain = domain }, out);
 }
 
 static void buffer_free(void *state, const inlay_buffer *buffer)
 {
-    gpu_buffer *b = (gpu_buffer *)(uintptr_t)buffer->handle;
+    gpu_buffer *allocation = (gpu_buffer *)(uintptr_t)buffer->handle;
 
-    if (b == NULL)
+    if (allocation == NULL)
         return;
-    gpu_buffer_drop(((vulkan_state *)state)->gpu, b);
-    free(b);
+    INLAY_CHECK(((vulkan_state *)state)->gpu != NULL);
+    gpu_buffer_destroy(((vulkan_state *)state)->gpu, allocation);
+    free(allocation);
 }
 
-static inlay_status buffer_copies(void *state, const inlay_copy_request *r, inlay_diag *diag)
+static inlay_status buffer_copies(void *state, const inlay_copy_request *request, inlay_diag *diag)
 {
-    vulkan_state *s = state;
-    gpu_copy list[MOST_COPIES];
-    gpu_device *g = NULL;
-    inlay_status status = vulkan_open(s, &g, diag);
+    vulkan_state *vulkan = state;
+    gpu_copy list[MAX_COPIES];
+    gpu_device *device = NULL;
+    inlay_status status = vulkan_open(vulkan, &device, diag);
 
-    for (uint32_t i = 0; i < r->wait_count && status == INLAY_OK; i++)
-        status = s->host->fence_wait(s->host->ctx, r->run, r->waits[i], diag);
-    for (uint32_t i = 0; i < r->copy_count && status == INLAY_OK; i++) { /* done on return: the host signals */
-        const inlay_copy *c = INLAY_AT(inlay_copy, r->copies, r->copy_stride, i);
-        const bool up = c->source.domain == INLAY_DOMAIN_HOST, down = c->target.domain == INLAY_DOMAIN_HOST;
+    for (uint32_t i = 0; i < request->wait_count && status == INLAY_OK; i++)
+        status = vulkan->host->fence_wait(vulkan->host->ctx, request->run, request->waits[i], diag);
+    for (uint32_t i = 0; i < request->copy_count && status == INLAY_OK;
+         i++) { /* complete on return; the host signals the fence */
+        const inlay_copy *copy = INLAY_AT(inlay_copy, request->copies, request->copy_stride, i);
+        const bool up = copy->source.domain == INLAY_DOMAIN_HOST, down = copy->target.domain == INLAY_DOMAIN_HOST;
 
-        list[i % MOST_COPIES] =
-            (gpu_copy){ .from = up ? NULL : (const gpu_buffer *)(uintptr_t)c->source.handle,
-                        .to = down ? NULL : (const gpu_buffer *)(uintptr_t)c->target.handle,
-                        .from_at = c->source.offset,
-                        .to_at = c->target.offset,
-                        .host = inlay_buffer_host(up ? &c->source : &c->target),
-                        .bytes = c->source.bytes < c->target.bytes ? c->source.bytes : c->target.bytes };
-        if ((i + 1) % MOST_COPIES == 0 || i + 1 == r->copy_count)
-            status = gpu_copies(g, list, i % MOST_COPIES + 1, diag);
+        list[i % MAX_COPIES] =
+            (gpu_copy){ .from = up ? NULL : (const gpu_buffer *)(uintptr_t)copy->source.handle,
+                        .to = down ? NULL : (const gpu_buffer *)(uintptr_t)copy->target.handle,
+                        .from_at = copy->source.offset,
+                        .to_at = copy->target.offset,
+                        .host = inlay_buffer_host(up ? &copy->source : &copy->target),
+                        .bytes = copy->source.bytes < copy->target.bytes ? copy->source.bytes : copy->target.bytes };
+        if ((i + 1) % MAX_COPIES == 0 || i + 1 == request->copy_count)
+            status = gpu_copy_list(device, list, i % MAX_COPIES + 1, diag);
     }
     return status;
 }
@@ -310,25 +318,25 @@ static inlay_status buffer_copy(void *state, inlay_run *run, const inlay_buffer 
                                 const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag)
 {
     const inlay_copy one = { *source, *target };
-    const inlay_copy_request r = { .struct_size = sizeof r,
-                                   .run = run,
-                                   .copies = &one,
-                                   .copy_count = 1,
-                                   .copy_stride = sizeof one,
-                                   .waits = waits,
-                                   .wait_count = wait_count,
-                                   .signal = signal };
+    const inlay_copy_request request = { .struct_size = sizeof request,
+                                         .run = run,
+                                         .copies = &one,
+                                         .copy_count = 1,
+                                         .copy_stride = sizeof one,
+                                         .waits = waits,
+                                         .wait_count = wait_count,
+                                         .signal = signal };
 
-    return buffer_copies(state, &r, diag);
+    return buffer_copies(state, &request, diag);
 }
 
-/* Memory as others have it: a VkBuffer of this device. */
+/* Native handles are VkBuffers of this device. */
 static inlay_status export_native(void *state, const inlay_buffer *buffer, inlay_native_memory *out, inlay_diag *diag)
 {
-    const gpu_buffer *b = (const gpu_buffer *)(uintptr_t)buffer->handle;
+    const gpu_buffer *allocation = (const gpu_buffer *)(uintptr_t)buffer->handle;
 
     (void)diag;
-    memcpy(&out->handle, &b->buffer, sizeof b->buffer);
+    memcpy(&out->handle, &allocation->buffer, sizeof allocation->buffer);
     out->offset = buffer->offset;
     out->bytes = buffer->bytes;
     out->device_type = NATIVE_VULKAN;
@@ -339,33 +347,34 @@ static inlay_status export_native(void *state, const inlay_buffer *buffer, inlay
 static inlay_status import_native(void *state, uint32_t domain, const inlay_native_memory *memory, inlay_buffer *out,
                                   inlay_diag *diag)
 {
-    gpu_buffer *b = calloc(1, sizeof *b);
-    gpu_device *g = NULL;
+    gpu_buffer *allocation = calloc(1, sizeof *allocation);
+    gpu_device *device = NULL;
     VkBuffer buffer;
-    inlay_status status = vulkan_open(state, &g, diag);
+    inlay_status status = vulkan_open(state, &device, diag);
 
-    if (status == INLAY_OK && b == NULL)
+    if (status == INLAY_OK && allocation == NULL)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a buffer");
-    if (status == INLAY_OK && (memory->device_type != NATIVE_VULKAN || memory->handle == 0 ||
-                               memory->device_id != (int32_t)g->facts.number || memory->offset % GPU_ALIGNMENT != 0))
+    if (status == INLAY_OK &&
+        (memory->device_type != NATIVE_VULKAN || memory->handle == 0 ||
+         memory->device_id != (int32_t)device->facts.number || memory->offset % GPU_ALIGNMENT != 0))
         status = inlay_fail(diag, INLAY_UNSUPPORTED, "not a VkBuffer of Vulkan device %u, at a multiple of %d bytes",
-                            g->facts.number, GPU_ALIGNMENT);
+                            device->facts.number, GPU_ALIGNMENT);
     if (status == INLAY_OK) {
         memcpy(&buffer, &memory->handle, sizeof buffer);
-        gpu_buffer_borrow(g, buffer, memory->offset + memory->bytes, b);
+        gpu_buffer_wrap(device, buffer, memory->offset + memory->bytes, allocation);
     }
-    return hand_out(status, b, (inlay_buffer){ .offset = memory->offset, .bytes = memory->bytes, .domain = domain },
-                    out);
+    return return_buffer(status, allocation,
+                         (inlay_buffer){ .offset = memory->offset, .bytes = memory->bytes, .domain = domain }, out);
 }
 
 static inlay_status buffer_map(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag)
 {
-    const gpu_buffer *b = (const gpu_buffer *)(uintptr_t)buffer->handle;
+    const gpu_buffer *allocation = (const gpu_buffer *)(uintptr_t)buffer->handle;
 
     (void)state;
-    if (b->mapped == NULL)
-        return inlay_fail(diag, INLAY_UNSUPPORTED, "this device's memory is not the host's");
-    *out_address = b->mapped + buffer->offset;
+    if (allocation->mapped == NULL)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the memory of this device is not host-visible");
+    *out_address = allocation->mapped + buffer->offset;
     return INLAY_OK;
 }
 
@@ -380,7 +389,7 @@ static const inlay_domain_info domains[] = { { .name = "vulkan.device", .alignme
 static const inlay_provider provider = {
     .struct_size = sizeof provider,
     .name = "vulkan",
-    .description = "regions on a GPU, or on a CPU's Vulkan driver, by compute shaders",
+    .description = "runs regions on a GPU, or on a Vulkan driver for CPUs, by compute shaders",
     .device_kind = INLAY_DEVICE_GPU,
     .options = options,
     .option_count = KIT_COUNT(options),

@@ -1,13 +1,13 @@
-/* Elementwise operators: what each is in slots of a program. */
+/* Elementwise operators: the slots that each appends to a program. */
 #include "region.h"
 
-/* ------------------------------------------------------------------ functions of one, two and three */
+/* ------------------------------------------------------------------ unary, binary and ternary functions */
 
-/* What registers b and c are where they are attributes. */
+/* Attributes that become registers b and c, with their defaults. */
 static const struct {
     uint32_t op;
     const char *b, *c;
-    double b_is, c_is;
+    double b_default, c_default;
 } parameters[] = {
     { OP_LEAKY_RELU, "alpha", NULL, 0.01, 0 },
     { OP_ELU, "alpha", NULL, 1, 0 },
@@ -21,33 +21,34 @@ static const struct {
 
 static uint32_t function_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
-    const uint32_t *in = op->info.inputs;
+    const uint32_t *inputs = op->info.inputs;
     const inlay_node_info *info = &op->info;
     uint32_t code = op->row->number;
-    uint32_t r[3] = { vulkan_get(build, program, in[0]), 0, 0 };
+    uint32_t registers[3] = { vulkan_register_of(build, program, inputs[0]), 0, 0 };
 
     if (code == CLIP) {
-        uint32_t x = r[0];
-        const bool has_low = info->input_count > 1 && in[1] != INLAY_NONE;
-        const bool has_high = info->input_count > 2 && in[2] != INLAY_NONE;
+        uint32_t result = registers[0];
+        const bool has_low = info->input_count > 1 && inputs[1] != INLAY_NONE;
+        const bool has_high = info->input_count > 2 && inputs[2] != INLAY_NONE;
 
         if (has_low || kit_attr(info, "min") != NULL)
-            x = vulkan_slot(program, OP_MAX, x,
-                            has_low ? vulkan_get(build, program, in[1])
-                                    : vulkan_number(program, kit_attr_float(info, "min", 0)),
-                            0);
+            result = vulkan_add_slot(program, OP_MAX, result,
+                                     has_low ? vulkan_register_of(build, program, inputs[1])
+                                             : vulkan_literal(program, kit_attr_float(info, "min", 0)),
+                                     0);
         if (has_high || kit_attr(info, "max") != NULL)
-            x = vulkan_slot(program, OP_MIN, x,
-                            has_high ? vulkan_get(build, program, in[2])
-                                     : vulkan_number(program, kit_attr_float(info, "max", 0)),
-                            0);
-        return x == r[0] ? vulkan_slot(program, OP_MOVE, x, 0, 0) : x;
+            result = vulkan_add_slot(program, OP_MIN, result,
+                                     has_high ? vulkan_register_of(build, program, inputs[2])
+                                              : vulkan_literal(program, kit_attr_float(info, "max", 0)),
+                                     0);
+        return result == registers[0] ? vulkan_add_slot(program, OP_MOVE, result, 0, 0) : result;
     }
     for (uint32_t i = 1; i < info->input_count && i < 3; i++)
-        r[i] = code == OP_PRELU && info->since_version < 7 ? vulkan_load_axis(build, program, in[i], program->rank > 1)
-                                                           : vulkan_get(build, program, in[i]);
+        registers[i] = code == OP_PRELU && info->since_version < 7
+                           ? vulkan_load_axis(build, program, inputs[i], program->rank > 1)
+                           : vulkan_register_of(build, program, inputs[i]);
     if (code == GREATER || code == GREATER_EQUAL)
-        return vulkan_slot(program, code == GREATER ? OP_LESS : OP_LESS_EQUAL, r[1], r[0], 0);
+        return vulkan_add_slot(program, code == GREATER ? OP_LESS : OP_LESS_EQUAL, registers[1], registers[0], 0);
     if (code == MOD)
         code = kit_attr_int(info, "fmod", 0) != 0 ? OP_FMOD : OP_MOD;
     if (code == SHIFT)
@@ -55,19 +56,19 @@ static uint32_t function_slots(const vulkan_build *build, vulkan_program *progra
     if (code == OP_GELU && strcmp(kit_attr_string(info, "approximate", "none"), "tanh") == 0)
         code = OP_GELU_TANH;
     if (code == OP_IS_INF) {
-        r[1] = vulkan_number(program, (double)kit_attr_int(info, "detect_positive", 1));
-        r[2] = vulkan_number(program, (double)kit_attr_int(info, "detect_negative", 1));
+        registers[1] = vulkan_literal(program, (double)kit_attr_int(info, "detect_positive", 1));
+        registers[2] = vulkan_literal(program, (double)kit_attr_int(info, "detect_negative", 1));
     }
     for (uint32_t i = 0; i < KIT_COUNT(parameters); i++)
         if (parameters[i].op == code) {
-            r[1] = vulkan_number(program, kit_attr_float(info, parameters[i].b, parameters[i].b_is));
+            registers[1] = vulkan_literal(program, kit_attr_float(info, parameters[i].b, parameters[i].b_default));
             if (parameters[i].c != NULL)
-                r[2] = vulkan_number(program, kit_attr_float(info, parameters[i].c, parameters[i].c_is));
+                registers[2] = vulkan_literal(program, kit_attr_float(info, parameters[i].c, parameters[i].c_default));
         }
-    return vulkan_slot(program, code, r[0], r[1], r[2]);
+    return vulkan_add_slot(program, code, registers[0], registers[1], registers[2]);
 }
 
-/* Is there an element that is 0, or not known to be none? */
+/* Whether an element is 0, or the elements are unknown. */
 static bool may_be_zero(const inlay_value_info *value)
 {
     const uint32_t size = vulkan_size_of(value->dtype);
@@ -75,10 +76,10 @@ static bool may_be_zero(const inlay_value_info *value)
     if (value->data == NULL || size == 0)
         return true;
     for (uint64_t i = 0; i + size <= value->data_bytes; i += size) {
-        uint64_t x = 0;
+        uint64_t element = 0;
 
-        memcpy(&x, (const char *)value->data + i, size);
-        if (x == 0)
+        memcpy(&element, (const char *)value->data + i, size);
+        if (element == 0)
             return true;
     }
     return false;
@@ -89,35 +90,36 @@ static bool function_supports(const kit_node *node, const vulkan_operator *row, 
     const bool is_float_in = vulkan_is_float(kit_input_dtype(node, 0));
 
     if (node->info->since_version < 7 && kit_attr_int(node->info, "broadcast", 0) != 0)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "convert the model to opset 7", "broadcast by an attribute");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "convert the model to opset 7",
+                          "attribute broadcast is not supported");
     if ((row->number == MOD || row->number == OP_DIV) && !is_float_in && may_be_zero(kit_input(node, 1)))
         return kit_refuse(why, INLAY_REFUSE_DEVICE, "make the divisor a constant",
-                          "an integer divided by 0 has to stop the run, which a device can't");
+                          "an integer division by 0 must stop the run, which a shader cannot do");
     if (row->number == MOD && is_float_in && kit_attr_int(node->info, "fmod", 0) == 0)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "set fmod to 1", "Mod of floats without fmod");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "set fmod to 1", "Mod of floats requires fmod");
     return true;
 }
 
-/* ------------------------------------------------------------------ of any number, in a row */
+/* ------------------------------------------------------------------ variadic operators */
 
 static uint32_t variadic_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
     const bool is_mean = op->row->number == OP_DIV;
-    uint32_t x = vulkan_get(build, program, op->info.inputs[0]);
+    uint32_t result = vulkan_register_of(build, program, op->info.inputs[0]);
 
     for (uint32_t i = 1; i < op->info.input_count; i++)
-        x = vulkan_slot(program, is_mean ? OP_ADD : op->row->number, x, vulkan_get(build, program, op->info.inputs[i]),
-                        0);
+        result = vulkan_add_slot(program, is_mean ? OP_ADD : op->row->number, result,
+                                 vulkan_register_of(build, program, op->info.inputs[i]), 0);
     if (is_mean || op->info.input_count == 1)
-        x = vulkan_slot(program, OP_DIV, x, vulkan_number(program, (double)op->info.input_count), 0);
-    return x;
+        result = vulkan_add_slot(program, OP_DIV, result, vulkan_literal(program, (double)op->info.input_count), 0);
+    return result;
 }
 
 static bool variadic_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
     (void)row;
     if (node->info->input_count > MOST_INPUTS - 1)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%u inputs; at most %d here", node->info->input_count,
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%u inputs exceed the limit of %d", node->info->input_count,
                           MOST_INPUTS - 1);
     return true;
 }
@@ -126,17 +128,17 @@ static bool variadic_supports(const kit_node *node, const vulkan_operator *row, 
 
 static uint32_t batch_norm_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
-    const uint32_t *in = op->info.inputs;
-    const uint32_t x = vulkan_get(build, program, in[0]),
-                   epsilon = vulkan_number(program, kit_attr_float(&op->info, "epsilon", 1e-5));
-    uint32_t y, deviation;
+    const uint32_t *inputs = op->info.inputs;
+    const uint32_t input = vulkan_register_of(build, program, inputs[0]),
+                   epsilon = vulkan_literal(program, kit_attr_float(&op->info, "epsilon", 1e-5));
+    uint32_t result, deviation;
 
-    y = vulkan_slot(program, OP_SUB, x, vulkan_load_axis(build, program, in[3], 1), 0);
-    deviation = vulkan_slot(program, OP_ADD, vulkan_load_axis(build, program, in[4], 1), epsilon, 0);
-    deviation = vulkan_slot(program, OP_SQRT, deviation, 0, 0);
-    y = vulkan_slot(program, OP_DIV, y, deviation, 0);
-    y = vulkan_slot(program, OP_MUL, y, vulkan_load_axis(build, program, in[1], 1), 0);
-    return vulkan_slot(program, OP_ADD, y, vulkan_load_axis(build, program, in[2], 1), 0);
+    result = vulkan_add_slot(program, OP_SUB, input, vulkan_load_axis(build, program, inputs[3], 1), 0);
+    deviation = vulkan_add_slot(program, OP_ADD, vulkan_load_axis(build, program, inputs[4], 1), epsilon, 0);
+    deviation = vulkan_add_slot(program, OP_SQRT, deviation, 0, 0);
+    result = vulkan_add_slot(program, OP_DIV, result, deviation, 0);
+    result = vulkan_add_slot(program, OP_MUL, result, vulkan_load_axis(build, program, inputs[1], 1), 0);
+    return vulkan_add_slot(program, OP_ADD, result, vulkan_load_axis(build, program, inputs[2], 1), 0);
 }
 
 static bool batch_norm_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
@@ -145,7 +147,8 @@ static bool batch_norm_supports(const kit_node *node, const vulkan_operator *row
     if (kit_attr_int(node->info, "training_mode", 0) != 0 ||
         (node->info->since_version < 7 && kit_attr_int(node->info, "is_test", 0) == 0) ||
         kit_attr_int(node->info, "spatial", 1) == 0)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "only normalisation by given means of channels");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL,
+                          "only inference with given means per channel is supported");
     return true;
 }
 
@@ -153,68 +156,70 @@ static bool batch_norm_supports(const kit_node *node, const vulkan_operator *row
 
 static uint32_t cast_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
-    const bool to_bool = vulkan_out(build, op, 0)->dtype == INLAY_BOOL;
+    const bool to_bool = vulkan_output(build, op, 0)->dtype == INLAY_BOOL;
 
-    return vulkan_slot(program, to_bool ? OP_TO_BOOL : OP_MOVE, vulkan_get(build, program, op->info.inputs[0]), 0, 0);
+    return vulkan_add_slot(program, to_bool ? OP_TO_BOOL : OP_MOVE,
+                           vulkan_register_of(build, program, op->info.inputs[0]), 0, 0);
 }
 
 static uint32_t scale_of(const vulkan_build *build, vulkan_program *program, const vulkan_op *op, uint32_t input)
 {
-    const vulkan_tensor *x = vulkan_in(build, op, 0);
+    const vulkan_tensor *quantized = vulkan_input(build, op, 0);
     uint32_t axis;
 
-    if (vulkan_in(build, op, input)->count == 1)
+    if (vulkan_input(build, op, input)->count == 1)
         return vulkan_load_axis(build, program, op->info.inputs[input], 0);
-    (void)vulkan_axis(kit_attr_int(&op->info, "axis", 1), x->rank, &axis);
+    (void)vulkan_axis(kit_attr_int(&op->info, "axis", 1), quantized->rank, &axis);
     return vulkan_load_axis(build, program, op->info.inputs[input], axis);
 }
 
 static uint32_t quantize_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
-    const inlay_dtype to = vulkan_out(build, op, 0)->dtype;
-    const double most = to == INLAY_UINT8 ? 255 : to == INLAY_INT8 ? 127 : to == INLAY_UINT16 ? 65535 : 32767;
-    const double least = to == INLAY_INT8 ? -128 : to == INLAY_INT16 ? -32768 : 0;
-    uint32_t x = vulkan_slot(program, OP_DIV, vulkan_get(build, program, op->info.inputs[0]),
-                             scale_of(build, program, op, 1), 0);
+    const inlay_dtype to = vulkan_output(build, op, 0)->dtype;
+    const double highest = to == INLAY_UINT8 ? 255 : to == INLAY_INT8 ? 127 : to == INLAY_UINT16 ? 65535 : 32767;
+    const double lowest = to == INLAY_INT8 ? -128 : to == INLAY_INT16 ? -32768 : 0;
+    uint32_t result = vulkan_add_slot(program, OP_DIV, vulkan_register_of(build, program, op->info.inputs[0]),
+                                      scale_of(build, program, op, 1), 0);
 
-    x = vulkan_slot(program, OP_ROUND, x, 0, 0);
-    if (vulkan_in(build, op, 2) != NULL)
-        x = vulkan_slot(program, OP_ADD, x, scale_of(build, program, op, 2), 0);
-    x = vulkan_slot(program, OP_MAX, x, vulkan_number(program, least), 0);
-    return vulkan_slot(program, OP_MIN, x, vulkan_number(program, most), 0);
+    result = vulkan_add_slot(program, OP_ROUND, result, 0, 0);
+    if (vulkan_input(build, op, 2) != NULL)
+        result = vulkan_add_slot(program, OP_ADD, result, scale_of(build, program, op, 2), 0);
+    result = vulkan_add_slot(program, OP_MAX, result, vulkan_literal(program, lowest), 0);
+    return vulkan_add_slot(program, OP_MIN, result, vulkan_literal(program, highest), 0);
 }
 
 static uint32_t dequantize_slots(const vulkan_build *build, vulkan_program *program, const vulkan_op *op)
 {
-    uint32_t x = vulkan_get(build, program, op->info.inputs[0]);
+    uint32_t result = vulkan_register_of(build, program, op->info.inputs[0]);
 
-    if (vulkan_in(build, op, 2) != NULL)
-        x = vulkan_slot(program, OP_SUB, x, scale_of(build, program, op, 2), 0);
-    return vulkan_slot(program, OP_MUL, x, scale_of(build, program, op, 1), 0);
+    if (vulkan_input(build, op, 2) != NULL)
+        result = vulkan_add_slot(program, OP_SUB, result, scale_of(build, program, op, 2), 0);
+    return vulkan_add_slot(program, OP_MUL, result, scale_of(build, program, op, 1), 0);
 }
 
 static bool quantize_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
     const uint32_t bytes = KIT_BIT(INT8) | KIT_BIT(UINT8) | KIT_BIT(INT16) | KIT_BIT(UINT16);
-    const bool down = row->number != 0; /* to integers */
+    const bool down = row->number != 0; /* quantizes */
     const inlay_value_info *scale = kit_input(node, 1), *input = kit_input(node, 0);
     uint32_t axis;
 
     if (!vulkan_has_types(node, down ? 0 : 1, VULKAN_FLOATS, why) ||
-        (down && !vulkan_has_types(node, 1, KIT_BIT(FLOAT), why)) || /* quotients are rounded to the scale's type */
+        (down &&
+         !vulkan_has_types(node, 1, KIT_BIT(FLOAT), why)) || /* quotients are rounded to the type of the scale */
         !vulkan_has_types(node, down ? 2 : 0, down ? bytes : bytes | KIT_BIT(INT32), why) ||
-        (down && !vulkan_makes_types(node, bytes, why)))
+        (down && !vulkan_has_output_type(node, bytes, why)))
         return false;
     if (kit_attr_int(node->info, "block_size", 0) != 0 || scale->rank > 1 ||
         kit_attr_int(node->info, "precision", 0) != 0)
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "scales of blocks");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "block scales and attribute precision are not supported");
     if (scale->rank == 1 && !vulkan_axis(kit_attr_int(node->info, "axis", 1), input->rank, &axis) &&
         !(scale->dims[0].kind == INLAY_DIM_FIXED && scale->dims[0].value == 1))
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is none of the input");
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is out of range");
     return true;
 }
 
-/* ------------------------------------------------------------------ by themselves */
+/* ------------------------------------------------------------------ unfused */
 
 static inlay_status lower(vulkan_build *build, const vulkan_op *op)
 {
@@ -225,17 +230,21 @@ static inlay_status lower(vulkan_build *build, const vulkan_op *op)
     for (uint32_t k = 0; k < 3; k++)
         in = vulkan_computes_in(build, op, kinds[k]) ? kinds[k] : in;
     if (in == VULKAN_DOUBLE && !build->device->facts.f64)
-        return vulkan_decline(build, op, "%s has no doubles", build->device->facts.name);
+        return vulkan_decline(build, op, "%s does not support doubles", build->device->facts.name);
     vulkan_program_start(build, &program, op->info.outputs[0], in);
-    (void)op->row->family->slots(build, &program, op);
+    (void)op->row->family->append_slots(build, &program, op);
     return vulkan_emit_program(build, op, &program);
 }
 
-const vulkan_family vulkan_pointwise = { .supports = function_supports, .lower = lower, .slots = function_slots };
-const vulkan_family vulkan_variadic = { .supports = variadic_supports, .lower = lower, .slots = variadic_slots };
+const vulkan_family vulkan_pointwise = { .supports = function_supports,
+                                         .lower = lower,
+                                         .append_slots = function_slots };
+const vulkan_family vulkan_variadic = { .supports = variadic_supports, .lower = lower, .append_slots = variadic_slots };
 const vulkan_family vulkan_batch_norm = {
-    .supports = batch_norm_supports, .lower = lower, .slots = batch_norm_slots, .least_rank = 2
+    .supports = batch_norm_supports, .lower = lower, .append_slots = batch_norm_slots, .min_rank = 2
 };
-const vulkan_family vulkan_cast = { .lower = lower, .slots = cast_slots, .makes = true };
-const vulkan_family vulkan_quantize = { .supports = quantize_supports, .lower = lower, .slots = quantize_slots };
-const vulkan_family vulkan_dequantize = { .supports = quantize_supports, .lower = lower, .slots = dequantize_slots };
+const vulkan_family vulkan_cast = { .lower = lower, .append_slots = cast_slots, .typed_output = true };
+const vulkan_family vulkan_quantize = { .supports = quantize_supports, .lower = lower, .append_slots = quantize_slots };
+const vulkan_family vulkan_dequantize = { .supports = quantize_supports,
+                                          .lower = lower,
+                                          .append_slots = dequantize_slots };

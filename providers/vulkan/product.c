@@ -1,24 +1,26 @@
-/* Dispatches of products, shaders/product.comp: of matrices (mat_mul.c), and of windows (conv.c). */
+/* Dispatches of shaders/product.comp: matrix multiplications (mat_mul.c) and convolutions (conv.c). */
+#include "inlay/check.h"
 #include "region.h"
 
 /* ------------------------------------------------------------------ tiles */
 
-enum { MOST_TILE_ROWS = 12 };
+enum { MAX_TILE_ROWS = 12 };
 
 static bool shuffles(const vulkan_build *build)
 {
     return build->device->facts.shuffles && !vulkan_scalar_loads(build);
 }
 
-/* Rows of a strip: the last strip of a line overlaps the one before, which is lost; a strip costs some two rows itself.
- */
+/* Rows per strip. The last strip of a line overlaps the one before, which is wasted work; the overhead of a strip
+ * equals about two rows. */
 static uint32_t rows_each(const vulkan_build *build, int64_t line)
 {
     const gpu_facts *facts = &build->device->facts;
-    const uint32_t most = shuffles(build) ? facts->subgroup : facts->is_cpu ? MOST_TILE_ROWS : 8;
+    const uint32_t most = shuffles(build) ? facts->subgroup : facts->is_cpu ? MAX_TILE_ROWS : 8;
     uint32_t best = 1;
     double best_cost = 1e300;
 
+    INLAY_CHECK(line > 0);
     for (uint32_t r = 1; r <= most && r <= line; r++) {
         const double cost = (double)((line + r - 1) / r) * (r + 2);
 
@@ -63,27 +65,29 @@ bool vulkan_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, 
                           int64_t *batch, int64_t *const *out)
 {
     int64_t sizes[VULKAN_RANK];
-    uint32_t n;
+    uint32_t merged;
 
     memcpy(sizes, dims, rank * sizeof *dims);
-    n = vulkan_merge(rank, sizes, tensors, strides_of);
-    if (n > 3)
+    merged = vulkan_merge_dims(rank, sizes, tensors, strides_of);
+    if (merged > 3)
         return false;
     for (uint32_t i = 0; i < 3; i++) {
-        const bool is_there = i + n >= 3;
+        const bool exists = i + merged >= 3;
 
-        batch[i] = is_there ? sizes[i + n - 3] : 1;
+        batch[i] = exists ? sizes[i + merged - 3] : 1;
         for (uint32_t t = 0; t < tensors; t++)
-            out[t][i] = is_there ? strides_of[t][i + n - 3] : 0;
+            out[t][i] = exists ? strides_of[t][i + merged - 3] : 0;
     }
     return true;
 }
 
-/* B is a constant in panels. */
+/* B is a packed constant. */
 static void use_panels(vulkan_build *build, vulkan_product *product, const vulkan_constant *constant)
 {
-    const int64_t width = vulkan_panel(&build->device->facts), panels = (constant->panels.columns + width - 1) / width;
+    const int64_t width = vulkan_panel_width(&build->device->facts),
+                  panels = (constant->panels.columns + width - 1) / width;
 
+    INLAY_CHECK(constant->packed && constant->panels.columns > 0);
     product->packed = true;
     product->b.bytes = constant->bytes;
     product->b.place = vulkan_constant_place(build, constant);
@@ -94,8 +98,8 @@ static void use_panels(vulkan_build *build, vulkan_product *product, const vulka
     product->b_batch[2] = constant->panels.groups > 1 ? panels * product->b_panel : 0;
 }
 
-static uint32_t how_to(const vulkan_build *build, const vulkan_product *product, const vulkan_program *program,
-                       uint32_t width)
+static uint32_t product_flags(const vulkan_build *build, const vulkan_product *product, const vulkan_program *program,
+                              uint32_t width)
 {
     const gpu_facts *facts = &build->device->facts;
     const bool by_lane = vulkan_scalar_loads(build) && product->b.dtype == INLAY_FLOAT && product->b_column == 1 &&
@@ -109,87 +113,89 @@ static uint32_t how_to(const vulkan_build *build, const vulkan_product *product,
            (program->slot_count > 4 && build->tensors[program->result].dtype == INLAY_FLOAT ? PRODUCT_LOOPED : 0);
 }
 
-/* panels, items: of columns, and workgroups. */
-static void put_words(const vulkan_build *build, const vulkan_dispatch *dispatch, const vulkan_product *product,
-                      uint64_t panels, uint64_t items)
+/* panels: of columns; items: workgroups. */
+static void set_product_words(const vulkan_build *build, const vulkan_dispatch *dispatch, const vulkan_product *product,
+                              uint64_t panels, uint64_t items)
 {
     const int64_t *const batches[] = { product->batch, product->a_batch, product->b_batch, product->out_batch };
 
-    VULKAN_PUT(build, dispatch, 0, product->line, product->lines, product->n, product->k, product->taps, product->a_row,
-               product->a_step, product->b_step, product->b_column, product->b_tap, product->b_panel, product->out_row,
-               product->out_column, vulkan_bits(product->alpha), (int64_t)panels, (int64_t)items);
+    VULKAN_SET_WORDS(build, dispatch, 0, product->line, product->lines, product->n, product->k, product->taps,
+                     product->a_row, product->a_step, product->b_step, product->b_column, product->b_tap,
+                     product->b_panel, product->out_row, product->out_column, vulkan_bits(product->alpha),
+                     (int64_t)panels, (int64_t)items);
     for (uint32_t i = 0; i < KIT_COUNT(batches); i++)
-        vulkan_put(build, dispatch, 16 + 3 * i, 3, batches[i]);
-    vulkan_put_window(build, dispatch, 28, &product->window);
-    VULKAN_PUT(build, dispatch, 46, product->sibling_count > 0 ? product->siblings[0].program->load_count : 0,
-               product->group);
+        vulkan_set_words(build, dispatch, 16 + 3 * i, 3, batches[i]);
+    vulkan_set_window_words(build, dispatch, 28, &product->window);
+    VULKAN_SET_WORDS(build, dispatch, 46, product->sibling_count > 0 ? product->siblings[0].program->load_count : 0,
+                     product->group);
 }
 
-/* The smaller operand is what stays in a cache. */
+/* Orders the workgroups so that the smaller operand stays in a cache. */
 static inlay_status set_grid(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_product *product,
                              uint32_t width)
 {
     const uint32_t rows = dispatch->constants[ID_OWN], lanes = dispatch->constants[ID_OWN + 2];
     const uint64_t strips = (uint64_t)((product->line + rows - 1) / rows * product->lines);
-    const uint32_t together = build->device->facts.is_cpu ? (strips >= 64 ? 8 : 1) : VULKAN_LOCAL / lanes;
+    const uint32_t together = build->device->facts.is_cpu ? (strips >= 64 ? 8 : 1) : VULKAN_WORKGROUP_SIZE / lanes;
     const uint64_t panels = (uint64_t)(product->n + width - 1) / width;
     const uint64_t items = (strips + together - 1) / together * panels *
                            (uint64_t)(product->batch[0] * product->batch[1] * product->batch[2]);
 
     dispatch->constants[ID_LOCAL] = lanes * together;
-    put_words(build, dispatch, product, panels, items);
+    set_product_words(build, dispatch, product, panels, items);
     return vulkan_grid_groups(build, dispatch, items);
 }
 
 static inlay_status emit_product(vulkan_build *build, const vulkan_product *product, const vulkan_program *program)
 {
     const gpu_facts *facts = &build->device->facts;
-    const uint32_t width = vulkan_panel(facts);
+    const uint32_t width = vulkan_panel_width(facts);
     const double terms = (double)product->line * (double)product->lines * (double)product->n * (double)product->k *
                          (double)product->taps;
-    vulkan_dispatch *dispatch = vulkan_emit(build, shuffles(build) ? SHADER_product_shuffled : SHADER_product, 48);
+    vulkan_dispatch *dispatch =
+        vulkan_add_dispatch(build, shuffles(build) ? SHADER_product_shuffled : SHADER_product, 48);
 
-    VULKAN_OWN(dispatch, rows_each(build, product->line), vulkan_panel_columns(facts), vulkan_panel_lanes(facts),
-               how_to(build, product, program, width), vulkan_size_of(product->a.dtype),
-               vulkan_size_of(product->b.dtype));
+    VULKAN_SET_CONSTANTS(dispatch, rows_each(build, product->line), vulkan_panel_columns(facts),
+                         vulkan_panel_lanes(facts), product_flags(build, product, program, width),
+                         vulkan_size_of(product->a.dtype), vulkan_size_of(product->b.dtype));
     vulkan_expect_flops(build, dispatch,
                         2 * terms * (double)(product->batch[0] * product->batch[1] * product->batch[2]));
-    vulkan_read_at(build, dispatch, 0, &product->a);
-    vulkan_read_at(build, dispatch, 1, &product->b);
+    vulkan_set_input_source(build, dispatch, 0, &product->a);
+    vulkan_set_input_source(build, dispatch, 1, &product->b);
     vulkan_finish(build, dispatch, program);
     for (uint32_t i = 0; i < product->sibling_count; i++) {
         const vulkan_program *other = product->siblings[i].program;
 
-        vulkan_make(build, other->result);
-        vulkan_touch(build, dispatch, PUSH_OWN + 2 + i, product->siblings[i].place, product->b.bytes, false);
-        vulkan_touch_value(build, dispatch, PUSH_OWN + 4 + i, other->result, true);
+        vulkan_allocate_value(build, other->result);
+        vulkan_add_operand(build, dispatch, PUSH_OWN + 2 + i, product->siblings[i].place, product->b.bytes, false);
+        vulkan_add_value_operand(build, dispatch, PUSH_OWN + 4 + i, other->result, true);
         for (uint32_t k = 0; k < other->load_count; k++)
-            vulkan_touch_value(build, dispatch, PUSH_INPUT + (i + 1) * other->load_count + k, other->loads[k].value,
-                               false);
+            vulkan_add_value_operand(build, dispatch, PUSH_INPUT + (i + 1) * other->load_count + k,
+                                     other->loads[k].value, false);
     }
     return set_grid(build, dispatch, product, width);
 }
 
-/* One column: columns are what neighbours have, so the vector becomes the row that all read. */
-static void turn_column(vulkan_product *product, vulkan_program *program)
+/* A single column: neighbouring invocations hold neighbouring columns, so A and B are swapped. */
+static void swap_operands(vulkan_product *product, vulkan_program *program)
 {
-    vulkan_product y = *product;
+    vulkan_product swapped = *product;
 
     if (product->n != 1 || product->line == 1 || product->windows || product->packed)
         return;
     program->has_columns = false;
-    y.line = 1, y.n = product->line;
-    y.a = product->b, y.a_row = 0, y.a_step = product->b_step;
-    y.b = product->a, y.b_step = product->a_step, y.b_column = product->a_row;
-    y.out_row = product->out_column, y.out_column = product->out_row;
-    memcpy(y.a_batch, product->b_batch, sizeof y.a_batch);
-    memcpy(y.b_batch, product->a_batch, sizeof y.b_batch);
-    *product = y;
+    swapped.line = 1, swapped.n = product->line;
+    swapped.a = product->b, swapped.a_row = 0, swapped.a_step = product->b_step;
+    swapped.b = product->a, swapped.b_step = product->a_step, swapped.b_column = product->a_row;
+    swapped.out_row = product->out_column, swapped.out_column = product->out_row;
+    memcpy(swapped.a_batch, product->b_batch, sizeof swapped.a_batch);
+    memcpy(swapped.b_batch, product->a_batch, sizeof swapped.b_batch);
+    *product = swapped;
 }
 
 const vulkan_constant *vulkan_panels_of(const vulkan_build *build, const vulkan_op *op)
 {
-    const vulkan_tensor *weights = vulkan_in(build, op, 1);
+    const vulkan_tensor *weights = vulkan_input(build, op, 1);
     vulkan_panels panels;
 
     return vulkan_wants_panels(op, 1, weights->rank, weights->dims, &panels)
@@ -206,7 +212,7 @@ inlay_status vulkan_finish_product(vulkan_build *build, const vulkan_op *op, uin
     product->b = vulkan_source_of(build, op->info.inputs[1]);
     if (constant != NULL)
         use_panels(build, product, constant);
-    turn_column(product, program);
-    vulkan_expect_rounds(build, op, product->taps * (1 + product->k / 8 + product->k % 8));
+    swap_operands(product, program);
+    vulkan_require_rounds(build, op, product->taps * (1 + product->k / 8 + product->k % 8));
     return emit_product(build, product, program);
 }

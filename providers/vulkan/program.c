@@ -1,50 +1,53 @@
-/* Programs of elementwise operations: put together here, run by shaders/program.glsl. */
+/* Builds programs of elementwise operations, which shaders/program.glsl runs. */
+#include "inlay/check.h"
 #include "region.h"
 
 void vulkan_program_start(const vulkan_build *build, vulkan_program *program, uint32_t result, vulkan_arithmetic in)
 {
     const vulkan_tensor *tensor = &build->tensors[result];
 
-    *program = (vulkan_program){ .in = in, .rank = tensor->rank, .result = result };
+    INLAY_CHECK(tensor->rank <= VULKAN_RANK);
+    *program = (vulkan_program){ .arithmetic = in, .rank = tensor->rank, .result = result };
     memcpy(program->dims, tensor->dims, sizeof program->dims);
 }
 
-uint32_t vulkan_slot(vulkan_program *program, uint32_t op, uint32_t a, uint32_t b, uint32_t c)
+uint32_t vulkan_add_slot(vulkan_program *program, uint32_t op, uint32_t a, uint32_t b, uint32_t c)
 {
+    INLAY_CHECK(op < OP_COUNT && a < 32 && b < 32 && c < 32);
     if (program->slot_count == MOST_SLOTS) {
-        program->full = true;
+        program->overflow = true;
         return 0;
     }
     program->slots[program->slot_count] = op | (a & 31u) << 8 | (b & 31u) << 16 | (c & 31u) << 24;
     return REG_SLOT + program->slot_count++;
 }
 
-uint32_t vulkan_number_bits(vulkan_program *program, uint64_t bits)
+uint32_t vulkan_literal_bits(vulkan_program *program, uint64_t bits)
 {
-    for (uint32_t k = 0; k < program->number_count; k++)
-        if (program->numbers[k] == bits)
+    for (uint32_t k = 0; k < program->literal_count; k++)
+        if (program->literals[k] == bits)
             return REG_NUMBER + k;
-    if (program->number_count == MOST_NUMBERS) {
-        program->full = true;
+    if (program->literal_count == MOST_NUMBERS) {
+        program->overflow = true;
         return 0;
     }
-    program->numbers[program->number_count] = bits;
-    return REG_NUMBER + program->number_count++;
+    program->literals[program->literal_count] = bits;
+    return REG_NUMBER + program->literal_count++;
 }
 
-uint32_t vulkan_number(vulkan_program *program, double x)
+uint32_t vulkan_literal(vulkan_program *program, double x)
 {
     uint64_t bits = 0;
     const float f = (float)x;
     const int64_t i = x >= 9.2e18 ? INT64_MAX : x <= -9.2e18 ? INT64_MIN : (int64_t)x;
 
-    if (program->in == VULKAN_INTEGER)
+    if (program->arithmetic == VULKAN_INTEGER)
         memcpy(&bits, &i, sizeof i);
-    else if (program->in == VULKAN_DOUBLE)
+    else if (program->arithmetic == VULKAN_DOUBLE)
         memcpy(&bits, &x, sizeof x);
     else
         memcpy(&bits, &f, sizeof f);
-    return vulkan_number_bits(program, bits);
+    return vulkan_literal_bits(program, bits);
 }
 
 static uint32_t add_load(vulkan_program *program, const vulkan_load *load)
@@ -54,7 +57,7 @@ static uint32_t add_load(vulkan_program *program, const vulkan_load *load)
             memcmp(program->loads[k].strides, load->strides, sizeof load->strides) == 0)
             return REG_INPUT + k;
     if (program->load_count == MOST_INPUTS) {
-        program->full = true;
+        program->overflow = true;
         return 0;
     }
     program->loads[program->load_count] = *load;
@@ -68,29 +71,29 @@ uint32_t vulkan_load_value(const vulkan_build *build, vulkan_program *program, u
     vulkan_load load = { .value = value };
     int64_t strides[VULKAN_RANK];
 
-    if (tensor->rank > program->rank) { /* leading ones */
-        program->full = true;
+    if (tensor->rank > program->rank) { /* more dimensions than the result */
+        program->overflow = true;
         return 0;
     }
     vulkan_strides(build, value, strides);
     for (uint32_t d = tensor->rank; d-- > 0;) {
         load.strides[d + shift] = tensor->dims[d] == 1 ? 0 : strides[d];
-        program->full |= tensor->dims[d] != 1 && tensor->dims[d] != program->dims[d + shift];
+        program->overflow |= tensor->dims[d] != 1 && tensor->dims[d] != program->dims[d + shift];
     }
     return add_load(program, &load);
 }
 
 bool vulkan_in_register(const vulkan_program *program, uint32_t value, uint32_t *out)
 {
-    for (uint32_t i = 0; i < program->made_count; i++)
-        if (program->made[i] == value) {
-            *out = program->made_in[i];
+    for (uint32_t i = 0; i < program->register_count; i++)
+        if (program->register_values[i] == value) {
+            *out = program->registers[i];
             return true;
         }
     return false;
 }
 
-uint32_t vulkan_get(const vulkan_build *build, vulkan_program *program, uint32_t value)
+uint32_t vulkan_register_of(const vulkan_build *build, vulkan_program *program, uint32_t value)
 {
     uint32_t reg;
 
@@ -101,8 +104,9 @@ uint32_t vulkan_load_axis(const vulkan_build *build, vulkan_program *program, ui
 {
     vulkan_load load = { .value = value };
 
+    INLAY_CHECK(axis < VULKAN_RANK);
     if (build->tensors[value].count != 1 && build->tensors[value].count != program->dims[axis])
-        program->full = true;
+        program->overflow = true;
     if (build->tensors[value].count > 1)
         load.strides[axis] = 1;
     return add_load(program, &load);
@@ -115,9 +119,9 @@ uint32_t vulkan_load_at(const vulkan_build *build, vulkan_program *program, uint
 
     if (strides != NULL)
         memcpy(load.strides, strides, sizeof load.strides);
-    for (uint32_t d = 0; d < program->rank; d++) /* a float counts that far */
-        program->full |=
-            value == INLAY_NONE && load.strides[d] != 0 && program->in == VULKAN_SINGLE && program->dims[d] >= 1 << 24;
-    program->full |= value != INLAY_NONE && first >= build->tensors[value].count;
+    for (uint32_t d = 0; d < program->rank; d++) /* positions are exact in a float up to 2^24 */
+        program->overflow |= value == INLAY_NONE && load.strides[d] != 0 && program->arithmetic == VULKAN_SINGLE &&
+                             program->dims[d] >= 1 << 24;
+    program->overflow |= value != INLAY_NONE && first >= build->tensors[value].count;
     return add_load(program, &load);
 }

@@ -1,18 +1,18 @@
-/* region.h - a region of the host's graph on its way to dispatches; README.md says which file does what. Tensors are
- * dense and row-major everywhere. */
+/* region.h - compiles a region of the host's graph to dispatches. README.md lists the files. Tensors are dense and
+ * row-major unless vulkan_tensor.transposed is set. */
 #ifndef VULKAN_REGION_H
 #define VULKAN_REGION_H
 #include "gpu.h"
 #include "inlay/kit_region.h"
 
-/* VULKAN_MOST_ROUNDS: of a loop that a CPU's driver goes round before it ends it without a word; a few are those of
- * functions. */
+/* VULKAN_MAX_LOOP_ROUNDS: Mesa's CPU driver leaves the loops of an invocation silently after 65,535 rounds in all. The
+ * limit leaves room for the loops inside of functions. */
 enum {
-    VULKAN_MOST_ROUNDS = 60000,
+    VULKAN_MAX_LOOP_ROUNDS = 60000,
     VULKAN_RANK = MOST_RANK,
     VULKAN_SMALL_BYTES = 4096,
-    VULKAN_MOST_OPERANDS = 15,
-    VULKAN_LOCAL = 64
+    VULKAN_MAX_OPERANDS = 15,
+    VULKAN_WORKGROUP_SIZE = 64
 };
 
 /* Sets of element types. */
@@ -30,22 +30,22 @@ typedef struct vulkan_state {
     uint32_t domain; /* the host's number of the device's memory */
     gpu_options options;
     char cache_dir[4096];
-    char device_name[GPU_NAME];
-    char facts[128];                              /* of the device, for people */
-    bool named;                                   /* somebody chose the device */
-    bool late;                                    /* ... and nobody needs it before the first region */
-    double unasked_ns;                            /* that each op costs more where nobody did, and it is the CPU's */
-    double launch_ns, flops_per_ns, bytes_per_ns; /* what cost.c reckons with */
+    char device_name[GPU_NAME_BYTES];
+    char facts[128];                              /* description of the device for reports */
+    bool device_named;                            /* an option names the device */
+    bool open_deferred;                           /* the device is opened with the first region */
+    double unrequested_ns;                        /* added to each op's cost on a CPU driver that no option names */
+    double launch_ns, flops_per_ns, bytes_per_ns; /* parameters of cost.c */
     pthread_mutex_t lock;
-    char refused[512]; /* why there is no device; "": that is not known */
-    gpu_device *gpu;   /* NULL until somebody needs it, see vulkan_open */
+    char open_error[512]; /* why no device can be opened; "": not tried, or opened */
+    gpu_device *gpu;      /* NULL until vulkan_open() */
 } vulkan_state;
 
-/* The device, opened and tried by the first who asks. */
+/* Opens and tests the device on the first call. */
 inlay_status vulkan_open(vulkan_state *state, gpu_device **out, inlay_diag *diag);
-/* Does the device compute what the shaders say? INLAY_UNSUPPORTED, with the check that it fails. Asked once for a
- * device and a driver's version: the verdict is kept. */
-inlay_status vulkan_try(vulkan_state *state, gpu_device *device, inlay_diag *diag);
+/* Compares results of the device with expected ones. INLAY_UNSUPPORTED names the failing check. The result is cached for
+ * the device and its driver version. */
+inlay_status vulkan_self_test(vulkan_state *state, gpu_device *device, inlay_diag *diag);
 
 typedef struct vulkan_build vulkan_build;
 typedef struct vulkan_op vulkan_op;
@@ -53,42 +53,42 @@ typedef struct vulkan_operator vulkan_operator;
 
 typedef struct vulkan_program vulkan_program;
 
-/* What operators of one kind have in common. */
+/* Code and constraints that operators of one kind share. */
 typedef struct vulkan_family {
     bool (*supports)(const kit_node *node, const vulkan_operator *row,
-                     kit_refusal *why); /* NULL: the row says it all */
+                     kit_refusal *why); /* NULL: the row states all constraints */
     inlay_status (*lower)(vulkan_build *build, const vulkan_op *op);
-    /* Elementwise operators alone: adds what op does to a program. The result is the last slot. */
-    uint32_t (*slots)(const vulkan_build *build, vulkan_program *program, const vulkan_op *op);
-    bool own_types;                /* supports looks at the types of inputs itself */
-    bool several;                  /* more outputs than the first are made */
-    bool makes;                    /* the row's types are those of the result, too */
-    bool known;                    /* inputs that the device does not read have to be known before the run */
-    uint8_t least_rank, most_rank; /* of the first input; 0: any */
+    /* Elementwise operators only: appends the op to a program. The result is the last slot. */
+    uint32_t (*append_slots)(const vulkan_build *build, vulkan_program *program, const vulkan_op *op);
+    bool checks_types;          /* supports() checks the types of inputs itself */
+    bool multiple_outputs;      /* computes more outputs than the first */
+    bool typed_output;          /* the row's types also apply to the result */
+    bool needs_known_inputs;    /* host inputs must be known before the run */
+    uint8_t min_rank, max_rank; /* of the first input; 0: no limit */
 } vulkan_family;
 
 struct vulkan_operator {
-    const char *name;     /* "ms.X": of com.microsoft */
+    const char *name;     /* prefix "ms.": com.microsoft; "inlay.": ai.inlay */
     uint32_t first, last; /* since_version */
     const vulkan_family *family;
-    uint32_t number;      /* an opcode, a kind */
-    uint32_t types;       /* of the inputs that the device reads, unless supports looks at them */
+    uint32_t number;      /* an opcode or a kind, by family */
+    uint32_t types;       /* of the inputs that the device reads, unless supports() checks them */
     uint32_t host_inputs; /* bit i: the device does not read input i */
 };
 
-static inline bool vulkan_is_hosts(const vulkan_operator *row, uint32_t input)
+static inline bool vulkan_is_host_input(const vulkan_operator *row, uint32_t input)
 {
     return input < 32 && (row->host_inputs >> input & 1u) != 0;
 }
 
-/* Shared by the checks of families. Are the elements of an input known when the node is specialized? Those that the
- * size of the result depends on are: the host then waits for them. */
+/* Helpers of supports(). vulkan_is_known(): the elements of an input are known when the node is specialized. This also
+ * holds for inputs that determine the size of the result, since the host waits for them. */
 bool vulkan_is_known(const kit_node *node, uint32_t input, kit_refusal *why);
 bool vulkan_has_types(const kit_node *node, uint32_t input, uint32_t set, kit_refusal *why);
-bool vulkan_makes_types(const kit_node *node, uint32_t set, kit_refusal *why); /* the first output's */
+bool vulkan_has_output_type(const kit_node *node, uint32_t set, kit_refusal *why); /* of the first output */
 
-/* The row of a node, or NULL with the reason. */
-const vulkan_operator *vulkan_find(const kit_node *node, kit_refusal *why);
+/* The row of a node, or NULL and the reason. */
+const vulkan_operator *vulkan_find_operator(const kit_node *node, kit_refusal *why);
 
 /* ------------------------------------------------------------------ compiled */
 
@@ -99,8 +99,8 @@ struct vulkan_op {
     inlay_node_info info; /* inputs and outputs are values of the region */
 };
 
-/* Matrices that products read as B, in panels of vulkan_panel() columns: [groups][panels][taps][k][columns of a panel].
- * How the elements lie in the model is said by the steps. */
+/* A constant B of a matrix multiplication, packed in panels of vulkan_panel_width() columns:
+ * [groups][panels][taps][k][columns of a panel]. The steps are its strides in the model. */
 typedef struct vulkan_panels {
     int64_t groups, columns, taps, k;
     int64_t group_step, column_step, tap_step, k_step;
@@ -108,7 +108,7 @@ typedef struct vulkan_panels {
 
 typedef struct vulkan_constant {
     uint32_t value;
-    bool packed; /* otherwise as it is */
+    bool packed; /* in panels; otherwise in the layout of the model */
     vulkan_panels panels;
     uint64_t offset, bytes; /* in the region's buffer of constants */
 } vulkan_constant;
@@ -117,26 +117,26 @@ struct inlay_compiled {
     vulkan_state *state;
     gpu_device *gpu;
     kit_region region;
-    vulkan_op *ops;       /* [op_count] the region's nodes */
-    vulkan_value *values; /* [value_count] the region's */
+    vulkan_op *ops;       /* [op_count] nodes of the region */
+    vulkan_value *values; /* [value_count] owned by region */
     vulkan_constant *constants;
     uint32_t op_count, value_count, constant_count;
     gpu_buffer memory;    /* of the constants */
-    uint32_t specialized; /* how often, see VULKAN_FIXED */
+    uint32_t specialized; /* instances created so far; atomic, see VULKAN_MAX_FIXED_INSTANCES */
 };
 
-/* Columns of a panel: those that an invocation has, times the invocations that share a strip of rows. */
+/* Width of a panel: columns per invocation times invocations that share a strip of rows. */
 uint32_t vulkan_panel_columns(const gpu_facts *facts);
 uint32_t vulkan_panel_lanes(const gpu_facts *facts);
-uint32_t vulkan_panel(const gpu_facts *facts);
-/* Does op want its constant input of these sizes in panels? */
+uint32_t vulkan_panel_width(const gpu_facts *facts);
+/* Whether a constant input of these dimensions is packed in panels for op. */
 bool vulkan_wants_panels(const vulkan_op *op, uint32_t input, uint32_t rank, const int64_t *dims, vulkan_panels *out);
-/* Which constants the device reads, and how; *out_bytes is what they take. */
+/* Lists the constants that the device reads, with their layouts; *out_bytes is their total size. */
 void vulkan_list_constants(inlay_compiled *compiled, const inlay_graph *graph, uint64_t *out_bytes);
-/* One of them goes to the region's buffer. */
+/* Copies one constant to the region's device buffer. */
 inlay_status vulkan_upload(inlay_compiled *compiled, const inlay_compile_request *request,
                            const vulkan_constant *constant, inlay_diag *diag);
-/* In panels, or as it is (NULL). */
+/* The constant of a value in these panels, or unpacked (NULL). */
 const vulkan_constant *vulkan_find_constant(const inlay_compiled *compiled, uint32_t value,
                                             const vulkan_panels *panels);
 
@@ -145,14 +145,14 @@ const vulkan_constant *vulkan_find_constant(const inlay_compiled *compiled, uint
 typedef enum vulkan_kind { VULKAN_INPUT, VULKAN_OUTPUT, VULKAN_CONSTANT, VULKAN_WORK } vulkan_kind;
 typedef struct vulkan_buffer {
     vulkan_kind kind;
-    uint32_t index; /* INPUT, OUTPUT: of the region */
+    uint32_t index; /* INPUT, OUTPUT: index in the region */
     uint64_t bytes;
     uint64_t offset;      /* CONSTANT: in the region's memory; WORK: in the workspace */
-    uint32_t first, last; /* dispatches that use it */
+    uint32_t first, last; /* first and last dispatch that use it; first INLAY_NONE: unused */
 } vulkan_buffer;
 
 typedef struct vulkan_operand {
-    uint32_t push; /* which of the push constants */
+    uint32_t push; /* index of the push constant */
     uint32_t buffer;
     uint64_t offset, bytes;
     bool write;
@@ -163,14 +163,14 @@ typedef struct vulkan_dispatch {
     uint32_t constants[ID_COUNT];
     VkPipeline pipeline;
     uint32_t groups[3];
-    vulkan_operand operands[VULKAN_MOST_OPERANDS];
+    vulkan_operand operands[VULKAN_MAX_OPERANDS];
     uint32_t operand_count;
-    uint32_t words, word_count; /* its parameters, from this index on */
+    uint32_t words, word_count; /* index of its parameters in inlay_instance.words, and their count */
     double ns;                  /* expected */
-    bool barrier;               /* waits for what was dispatched before */
+    bool barrier;               /* waits for all earlier dispatches */
 } vulkan_dispatch;
 
-/* Commands for one set of addresses. */
+/* Command buffers for one set of addresses. */
 typedef struct vulkan_recording {
     VkDeviceAddress *addresses; /* [input_count + output_count + 1] */
     VkCommandBuffer *segments;  /* [segment_count] */
@@ -185,18 +185,18 @@ struct inlay_instance {
     uint64_t workspace_bytes;
     gpu_buffer parameters;
     uint32_t segment_count;
-    uint32_t *segment_ends; /* dispatches before the end of each */
+    uint32_t *segment_ends; /* [segment_count] index after the last dispatch of each, ascending */
     pthread_mutex_t lock;
-    inlay_binding *own; /* of runs that bring none, one at a time: they have the lock */
+    inlay_binding *own; /* for runs without a binding, one at a time; under lock */
 };
 
 /* ------------------------------------------------------------------ building an instance
  *
- * Lowering is written without a check behind each call: the first failure stays in vulkan_build.status with its
- * sentence, what is called behind it does nothing, and what it hands out may be written to. */
+ * Lowering functions do not check the status of every call. The first failure is stored in vulkan_build.status with its
+ * message; later calls have no effect, and the dispatches that they return may still be written to. */
 
 typedef struct vulkan_place {
-    uint32_t buffer; /* INLAY_NONE: nobody has made it yet */
+    uint32_t buffer; /* INLAY_NONE: not computed yet */
     uint64_t offset; /* bytes */
 } vulkan_place;
 
@@ -206,74 +206,76 @@ typedef struct vulkan_tensor {
     inlay_dtype dtype;
     int64_t count;
     bool known;
-    const void *data; /* elements, where they are known before the run */
+    const void *data; /* elements that are known before the run; or NULL */
     uint64_t data_bytes;
     vulkan_place place;
-    /* A transposed value that nobody made: its place is that of what it was made from. Only readers that go by strides
-     * see such a value. */
-    bool turned;
+    /* A Transpose that was not executed: the value shares the place of the Transpose's input. Only ops that read by
+     * strides get such a value. */
+    bool transposed;
     int64_t strides[VULKAN_RANK];
 } vulkan_tensor;
 
-/* A CPU's driver gets sizes as constants, and compiles for each; regions of sizes that go on changing get them in
- * memory after so many. */
-enum { VULKAN_FIXED = 4 };
-enum { VULKAN_SIBLINGS = 2, VULKAN_TEMPORARIES = 3 }; /* values of its own that an op may have */
-enum { VULKAN_MOST_MADE = 21 };
+/* CPU drivers get sizes as shader constants and compile for each shape. After this many instances of a region its sizes
+ * are read from memory instead. */
+enum { VULKAN_MAX_FIXED_INSTANCES = 4 };
+enum { VULKAN_MAX_SIBLINGS = 2, VULKAN_MAX_TEMPORARIES = 3 }; /* TEMPORARIES: per op */
+enum { VULKAN_MAX_REGISTER_VALUES = 21 };
 
 struct vulkan_build {
     const inlay_compiled *compiled;
-    inlay_instance *in;
+    inlay_instance *instance;
     gpu_device *device;
     inlay_diag *diag;
-    inlay_status status;    /* of what failed first */
-    vulkan_dispatch spare;  /* handed out behind a failure */
-    vulkan_tensor *tensors; /* [value_count], then those of temporaries */
-    bool *done;             /* [op_count] is a part of a group that was emitted */
-    bool *done_before;      /* [op_count] room for a copy */
+    inlay_status status;               /* the first failure */
+    vulkan_dispatch overflow_dispatch; /* returned after a failure */
+    vulkan_tensor *tensors;            /* [value_count], then temporaries */
+    bool *done;                        /* [op_count] already part of a dispatch */
+    bool *done_backup;                 /* [op_count] room for a copy of done */
     uint32_t temporaries;
-    bool fixed; /* sizes are constants of the shaders */
+    bool fixed_sizes; /* sizes are constants of the shaders */
 };
 
 /* An elementwise program, see shaders/program.glsl. */
 typedef struct vulkan_load {
-    uint32_t value;               /* INLAY_NONE: what is loaded is the number that the strides say itself */
-    uint32_t first;               /* element */
+    uint32_t value;               /* INLAY_NONE: the load yields the position itself */
+    uint32_t first;               /* element to start at */
     int64_t strides[VULKAN_RANK]; /* elements, over the result's dims */
 } vulkan_load;
-enum { MAKE_RANGE, MAKE_EYE, MAKE_TRILU, MAKE_ONE_HOT }; /* numbers of what is made of positions, in operators.def */
+enum { GENERATE_RANGE, GENERATE_EYE, GENERATE_TRILU, GENERATE_ONE_HOT }; /* numbers in operators.def */
 struct vulkan_program {
-    vulkan_arithmetic in; /* the type of its registers */
+    vulkan_arithmetic arithmetic; /* type of the registers */
     uint32_t slots[MOST_SLOTS], slot_count;
     vulkan_load loads[MOST_INPUTS];
     uint32_t load_count;
-    uint64_t numbers[MOST_NUMBERS];
-    uint32_t number_count;
+    uint64_t literals[MOST_NUMBERS];
+    uint32_t literal_count;
     int64_t dims[VULKAN_RANK]; /* of the result */
     uint32_t rank;
-    uint32_t made[VULKAN_MOST_MADE], made_in[VULKAN_MOST_MADE], made_count; /* values that are in registers, which */
-    uint32_t result;                                                        /* value that it makes */
-    bool has_columns; /* the skeleton tells which element of this dimension it is at */
-    uint32_t columns;
-    bool full; /* something did not fit: more than there is room for, or sizes that do not go together */
+    /* Values that are in registers, and the register of each. */
+    uint32_t register_values[VULKAN_MAX_REGISTER_VALUES], registers[VULKAN_MAX_REGISTER_VALUES], register_count;
+    uint32_t result;  /* value that it computes */
+    bool has_columns; /* the shader supplies the index along column_dim */
+    uint32_t column_dim;
+    bool overflow; /* a limit was exceeded, or sizes do not match */
 };
 
-/* Registers; once the program is full they mean nothing. */
-uint32_t vulkan_slot(vulkan_program *program, uint32_t op, uint32_t a, uint32_t b, uint32_t c);
-uint32_t vulkan_number(vulkan_program *program, double x);
-uint32_t vulkan_number_bits(vulkan_program *program,
-                            uint64_t bits); /* as the type that the program computes with has them */
-uint32_t vulkan_load_value(const vulkan_build *build, vulkan_program *program,
-                           uint32_t value); /* broadcast to the result */
+/* These return a register, which is meaningless once program->overflow is set. */
+uint32_t vulkan_add_slot(vulkan_program *program, uint32_t op, uint32_t a, uint32_t b, uint32_t c);
+uint32_t vulkan_literal(vulkan_program *program, double x);
+/* A literal by its bits in the program's arithmetic. */
+uint32_t vulkan_literal_bits(vulkan_program *program, uint64_t bits);
+/* Loads a value, broadcast to the result. */
+uint32_t vulkan_load_value(const vulkan_build *build, vulkan_program *program, uint32_t value);
 bool vulkan_in_register(const vulkan_program *program, uint32_t value, uint32_t *out);
-uint32_t vulkan_get(const vulkan_build *build, vulkan_program *program,
-                    uint32_t value); /* the same, if it is in no register already */
-uint32_t vulkan_load_axis(const vulkan_build *build, vulkan_program *program, uint32_t value,
-                          uint32_t axis); /* one element a coordinate */
-/* From element `first` on, by strides over the result's dimensions (NULL: one element for all). */
+/* The register of a value; loads it if it has none. */
+uint32_t vulkan_register_of(const vulkan_build *build, vulkan_program *program, uint32_t value);
+/* Loads one element per coordinate of an axis. */
+uint32_t vulkan_load_axis(const vulkan_build *build, vulkan_program *program, uint32_t value, uint32_t axis);
+/* Loads from element `first` on, by strides over the result's dimensions (NULL: the same element for all). */
 uint32_t vulkan_load_at(const vulkan_build *build, vulkan_program *program, uint32_t value, const int64_t *strides,
                         uint32_t first);
-void vulkan_program_start(const vulkan_build *build, vulkan_program *program, uint32_t result, vulkan_arithmetic in);
+void vulkan_program_start(const vulkan_build *build, vulkan_program *program, uint32_t result,
+                          vulkan_arithmetic arithmetic);
 
 /* Operations of programs. */
 enum {
@@ -282,50 +284,51 @@ enum {
 #undef X
     OP_COUNT
 };
-/* Numbers of pointwise operators in operators.def that are no opcodes. */
+/* Numbers of pointwise operators in operators.def that are not opcodes. */
 enum { GREATER = 128, GREATER_EQUAL, CLIP, MOD, SHIFT };
 
-/* Can op be computed in a program of this kind (arithmetic.c)? */
-bool vulkan_computes_in(const vulkan_build *build, const vulkan_op *op, vulkan_arithmetic in);
+/* Whether op can be computed in this arithmetic (arithmetic.c). */
+bool vulkan_computes_in(const vulkan_build *build, const vulkan_op *op, vulkan_arithmetic arithmetic);
 vulkan_arithmetic vulkan_arithmetic_of(inlay_dtype dtype); /* VULKAN_INTEGER or VULKAN_SINGLE */
 bool vulkan_is_float(inlay_dtype dtype);
 
-/* Adds to a program that makes the result of op what can be done right behind it. The program's result is then another
- * value, and ops are done. */
-void vulkan_grow(vulkan_build *build, const vulkan_op *op, vulkan_program *program);
-/* The only op that reads a value, if it was not lowered yet and the value is no output; or NULL. */
-const vulkan_op *vulkan_reader(const vulkan_build *build, uint32_t value);
+/* Fuses elementwise ops that follow op into the program that computes op's result. Sets program->result to the last
+ * value, and marks the fused ops as done. */
+void vulkan_fuse_epilogue(vulkan_build *build, const vulkan_op *op, vulkan_program *program);
+/* The only op that reads a value, unless the value is an output or the op is lowered already; or NULL. */
+const vulkan_op *vulkan_single_reader(const vulkan_build *build, uint32_t value);
 static inline uint32_t vulkan_number_of(const vulkan_build *build, const vulkan_op *op)
 {
     return (uint32_t)(op - build->compiled->ops);
 }
-/* Where a Transpose alone reads what a program makes, that becomes the result. strides: of the result's elements over
- * the dimensions that the program had. */
+/* Fuses a Transpose that is the only reader of the program's result. strides: of the elements of the new result, over
+ * the dimensions that the program had before. */
 void vulkan_follow_transpose(vulkan_build *build, vulkan_program *program, int64_t *strides);
-/* The permutation of a Transpose; false: it is none. */
+/* The permutation of a Transpose; false: `perm` is invalid. */
 bool vulkan_permutation(const vulkan_op *op, uint32_t rank, uint32_t *out);
 
-/* A new dispatch with room for own_words parameters behind those of a program (own only: without a program). */
-vulkan_dispatch *vulkan_emit(vulkan_build *build, gpu_shader shader, uint32_t own_words);
-/* The same for op's skeleton, the elementwise ops behind it in program. */
-vulkan_dispatch *vulkan_skeleton(vulkan_build *build, const vulkan_op *op, vulkan_program *program, gpu_shader shader,
-                                 uint32_t own_words);
-/* A dispatch of the elementwise skeleton alone; the same with what is behind op. */
+/* Adds a dispatch with own_words parameters after those of the program. */
+vulkan_dispatch *vulkan_add_dispatch(vulkan_build *build, gpu_shader shader, uint32_t own_words);
+/* The same, with the elementwise ops after op fused into program. */
+vulkan_dispatch *vulkan_add_fused_dispatch(vulkan_build *build, const vulkan_op *op, vulkan_program *program,
+                                           gpu_shader shader, uint32_t own_words);
+/* A dispatch of the elementwise shader; vulkan_emit_program() also fuses the ops after op. */
 inlay_status vulkan_emit_elements(vulkan_build *build, const vulkan_program *program);
 inlay_status vulkan_emit_program(vulkan_build *build, const vulkan_op *op, vulkan_program *program);
-void vulkan_fill(vulkan_build *build, uint32_t value, double x); /* all elements are x */
+void vulkan_emit_fill(vulkan_build *build, uint32_t value, double x); /* sets all elements to x */
 
-/* The shader's own constants (ID_OWN), and its parameters from word `first` on, which are integers or vulkan_bits. */
+/* Set the shader's own constants (ID_OWN), and its parameters from word `first` on, which are integers or
+ * vulkan_bits(). */
 #define VULKAN_LIST(type, ...)                                                                                         \
     sizeof((type[]){ __VA_ARGS__ }) / sizeof(type), (type[])                                                           \
     {                                                                                                                  \
         __VA_ARGS__                                                                                                    \
     }
-#define VULKAN_OWN(d, ...) vulkan_own(d, VULKAN_LIST(uint32_t, __VA_ARGS__))
-#define VULKAN_PUT(b, d, first, ...) vulkan_put(b, d, first, VULKAN_LIST(int64_t, __VA_ARGS__))
-void vulkan_own(vulkan_dispatch *dispatch, size_t count, const uint32_t *list);
-void vulkan_put(const vulkan_build *build, const vulkan_dispatch *dispatch, uint32_t first, size_t count,
-                const int64_t *list);
+#define VULKAN_SET_CONSTANTS(d, ...) vulkan_set_constants(d, VULKAN_LIST(uint32_t, __VA_ARGS__))
+#define VULKAN_SET_WORDS(b, d, first, ...) vulkan_set_words(b, d, first, VULKAN_LIST(int64_t, __VA_ARGS__))
+void vulkan_set_constants(vulkan_dispatch *dispatch, size_t count, const uint32_t *list);
+void vulkan_set_words(const vulkan_build *build, const vulkan_dispatch *dispatch, uint32_t first, size_t count,
+                      const int64_t *list);
 static inline int64_t vulkan_bits(float x)
 {
     uint32_t bits;
@@ -334,170 +337,173 @@ static inline int64_t vulkan_bits(float x)
     return bits;
 }
 
-/* What a dispatch touches: an operand at `push`; the shader's own operand k, which load_a, load_b or load_c reads (an
- * omitted one is left alone); the same by where it lies. */
+/* Operands. vulkan_add_operand(): at push constant `push`. vulkan_set_input(): operand k of the shader itself, which
+ * load_a, load_b or load_c reads; an omitted value is ignored. */
 typedef struct vulkan_source {
     vulkan_place place;
     uint64_t bytes;
     inlay_dtype dtype;
 } vulkan_source;
 vulkan_source vulkan_source_of(const vulkan_build *build, uint32_t value);
-void vulkan_touch(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t push, vulkan_place place, uint64_t bytes,
-                  bool write);
-void vulkan_touch_value(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t push, uint32_t value, bool write);
-void vulkan_read(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t k, uint32_t value);
-void vulkan_read_at(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t k, const vulkan_source *source);
+void vulkan_add_operand(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t push, vulkan_place place,
+                        uint64_t bytes, bool write);
+void vulkan_add_value_operand(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t push, uint32_t value,
+                              bool write);
+void vulkan_set_input(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t k, uint32_t value);
+void vulkan_set_input_source(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t k, const vulkan_source *source);
 
-/* Is what is the same for a subgroup loaded once? Loops whose ends the compiler does not know may load beyond them. */
+/* Whether loads that are uniform in a subgroup are executed once. Loops whose bounds the compiler does not know may then
+ * load beyond their end. */
 bool vulkan_scalar_loads(const vulkan_build *build);
-/* Mesa's driver for CPUs leaves the loops of an invocation after 65,535 rounds of all of them, and says nothing. Do so
- * many go? The same, where op is declined if not. */
-bool vulkan_goes_round(const vulkan_build *build, int64_t rounds);
-void vulkan_expect_rounds(vulkan_build *build, const vulkan_op *op, int64_t rounds);
+/* Whether a loop of this many rounds is possible, see VULKAN_MAX_LOOP_ROUNDS. vulkan_require_rounds() declines op
+ * otherwise. */
+bool vulkan_rounds_fit(const vulkan_build *build, int64_t rounds);
+void vulkan_require_rounds(vulkan_build *build, const vulkan_op *op, int64_t rounds);
 
-/* What a dispatch is expected to take, by the bytes or the operations of each of count elements. */
+/* Set the expected time of a dispatch: by `count` elements of `bytes` each, or by operations. */
 void vulkan_expect_bytes(const vulkan_build *build, vulkan_dispatch *dispatch, double count, double bytes);
 void vulkan_expect_flops(const vulkan_build *build, vulkan_dispatch *dispatch, double flops);
 
-/* The end of a dispatch: what its program reads and the place of the result, */
+/* Completes a dispatch: adds the inputs and the result of its program. */
 void vulkan_finish(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_program *program);
-/* and so many workgroups, or one invocation an item. */
+/* Set the grid: this many workgroups, or one invocation per item. */
 inlay_status vulkan_grid_groups(vulkan_build *build, vulkan_dispatch *dispatch, uint64_t groups);
 inlay_status vulkan_grid(vulkan_build *build, vulkan_dispatch *dispatch, int64_t items);
 inlay_status vulkan_finish_each(vulkan_build *build, vulkan_dispatch *dispatch, const vulkan_program *program,
                                 int64_t items);
 
 /* Places. */
-void vulkan_make(vulkan_build *build, uint32_t value); /* memory for a result */
-uint32_t vulkan_temporary(vulkan_build *build, inlay_dtype dtype, uint32_t rank,
-                          const int64_t *dims);                                       /* a value of the region's own */
-void vulkan_alias(vulkan_build *build, uint32_t value, uint32_t of, uint64_t offset); /* result lies in another value */
+void vulkan_allocate_value(vulkan_build *build, uint32_t value); /* a buffer for a result, unless it has one */
+/* A new value that is not in the graph. */
+uint32_t vulkan_add_temporary(vulkan_build *build, inlay_dtype dtype, uint32_t rank, const int64_t *dims);
+/* Places a value at a byte offset inside of value `of`. */
+void vulkan_alias(vulkan_build *build, uint32_t value, uint32_t of, uint64_t offset);
 vulkan_place vulkan_buffer_place(vulkan_build *build, vulkan_buffer buffer);
 vulkan_place vulkan_constant_place(vulkan_build *build, const vulkan_constant *constant);
 bool vulkan_is_output(const vulkan_build *build, uint32_t value);
 
-/* A box of elements of any type that changes places. Strides in elements. */
+/* A copy of a box of elements of any type. Strides are in elements. */
 typedef struct vulkan_box {
     uint32_t rank;
     int64_t dims[2 * VULKAN_RANK], from[2 * VULKAN_RANK], to[2 * VULKAN_RANK];
     int64_t from_base, to_base;
     uint32_t pad; /* PAD_ */
     int64_t begin[2 * VULKAN_RANK], extent[2 * VULKAN_RANK];
-    uint32_t fill; /* value of the element outside, or INLAY_NONE */
-    /* Indexes that add to where an element comes from, or goes to; or INLAY_NONE. Each has index_count of them, one
-     * behind the other, along axes of these sizes and strides. */
+    uint32_t fill; /* value of elements outside of the source, or INLAY_NONE */
+    /* Indexes that are added to the source position, or to the target position if `scatters`; or INLAY_NONE. Each
+     * element has index_count of them, consecutively, for axes of these sizes and strides. */
     uint32_t indexes, index_count;
     bool scatters;
     int64_t index[2 * VULKAN_RANK], axis_size[VULKAN_RANK], axis_stride[VULKAN_RANK];
 } vulkan_box;
-vulkan_box vulkan_whole_box(const vulkan_tensor *tensor); /* all of t, to a tensor of that shape */
-inlay_status vulkan_move(vulkan_build *build, vulkan_box *box, uint32_t from,
-                         uint32_t to); /* to is made where it is not yet */
-inlay_status vulkan_copy_flat(vulkan_build *build, uint32_t from, uint32_t to);
+vulkan_box vulkan_whole_box(const vulkan_tensor *tensor); /* all of tensor, to a tensor of the same shape */
+/* Allocates `to` if it has no place. */
+inlay_status vulkan_emit_move(vulkan_build *build, vulkan_box *box, uint32_t from, uint32_t to);
+inlay_status vulkan_emit_copy(vulkan_build *build, uint32_t from, uint32_t to);
 void vulkan_row_major(const int64_t *dims, uint32_t rank, int64_t *strides);
-void vulkan_strides(const vulkan_build *build, uint32_t value, int64_t *strides); /* of a value, turned or not */
-int64_t vulkan_extent(const vulkan_tensor *tensor, uint32_t from,
-                      uint32_t to); /* product of dims[from] to dims[to - 1] */
-/* Fewer dimensions for the same elements: those of size 1 go, and neighbours that lie behind each other in all tensors
- * become one. Returns how many are left. */
-uint32_t vulkan_merge(uint32_t rank, int64_t *dims, uint32_t tensors, int64_t *const *strides);
+void vulkan_strides(const vulkan_build *build, uint32_t value, int64_t *strides); /* also of transposed values */
+/* dims[from] * ... * dims[to - 1] */
+int64_t vulkan_dims_product(const vulkan_tensor *tensor, uint32_t from, uint32_t to);
+/* Drops dimensions of size 1, and merges neighbours that are contiguous in all tensors. Returns the new rank. */
+uint32_t vulkan_merge_dims(uint32_t rank, int64_t *dims, uint32_t tensors, int64_t *const *strides);
 
-/* Sets the status to what the shapes of an op do not allow. */
+/* Declines an op whose shapes or attributes are not supported: sets the status and its message. */
 INLAY_PRINTF(3, 4)
 inlay_status vulkan_decline(vulkan_build *build, const vulkan_op *op, const char *format, ...);
 
-/* An axis of rank dimensions, where that may be negative; the same, and attribute `axis`, of an op: false: declined. */
+/* Normalize an axis, which may be negative; false: out of range. vulkan_require_axis() then declines op;
+ * vulkan_axis_attribute() reads attribute `axis`. */
 bool vulkan_axis(int64_t axis, uint32_t rank, uint32_t *out);
-bool vulkan_axis_named(vulkan_build *build, const vulkan_op *op, int64_t axis, uint32_t rank, uint32_t *out);
-bool vulkan_axis_of(vulkan_build *build, const vulkan_op *op, int64_t otherwise, uint32_t rank, uint32_t *out);
-/* Elements of an op's input as integers, known before the run; count -1: not known. */
-int64_t vulkan_ints(const vulkan_build *build, const vulkan_op *op, uint32_t input, int64_t *out, uint32_t most);
-/* The same for what early versions have in an attribute. */
-int64_t vulkan_attr_or_ints(const vulkan_build *build, const vulkan_op *op, const char *name, uint32_t input,
-                            int64_t *out, uint32_t most);
-uint32_t vulkan_in_value(const vulkan_op *op, uint32_t input); /* INLAY_NONE: omitted */
-uint32_t vulkan_out_value(const vulkan_op *op, uint32_t output);
-const vulkan_tensor *vulkan_in(const vulkan_build *build, const vulkan_op *op, uint32_t input); /* NULL: omitted */
-const vulkan_tensor *vulkan_out(const vulkan_build *build, const vulkan_op *op, uint32_t output);
+bool vulkan_require_axis(vulkan_build *build, const vulkan_op *op, int64_t axis, uint32_t rank, uint32_t *out);
+bool vulkan_axis_attribute(vulkan_build *build, const vulkan_op *op, int64_t otherwise, uint32_t rank, uint32_t *out);
+/* Elements of an op's input as integers; -1: not known before the run, not of an integer type, or more than `most`. */
+int64_t vulkan_known_ints(const vulkan_build *build, const vulkan_op *op, uint32_t input, int64_t *out, uint32_t most);
+/* The same for a list that early versions of the operator have as an attribute. */
+int64_t vulkan_attr_or_known_ints(const vulkan_build *build, const vulkan_op *op, const char *name, uint32_t input,
+                                  int64_t *out, uint32_t most);
+uint32_t vulkan_input_value(const vulkan_op *op, uint32_t input); /* INLAY_NONE: omitted */
+uint32_t vulkan_output_value(const vulkan_op *op, uint32_t output);
+const vulkan_tensor *vulkan_input(const vulkan_build *build, const vulkan_op *op, uint32_t input); /* NULL: omitted */
+const vulkan_tensor *vulkan_output(const vulkan_build *build, const vulkan_op *op, uint32_t output);
 static inline uint32_t vulkan_size_of(inlay_dtype dtype)
 {
     return inlay_dtype_bits(dtype) / 8;
 }
 uint32_t vulkan_element(inlay_dtype dtype); /* EL_ of a type */
 
-/* A window over images of up to three dimensions, missing ones at the front of size 1 (window.c). Shaders have the
+/* A filter window over up to three spatial dimensions; leading missing ones have size 1 (window.c). Shaders get the
  * first six lists as 18 words in this order. */
 typedef struct vulkan_window {
-    int64_t out[3], in[3], window[3], stride[3], dilation[3], begin[3], end[3];
-    int64_t taps, pixels; /* products of window, of out */
-    bool plain;           /* one pixel, one apart, no padding: the result's pixels are the input's */
+    int64_t out[3], in[3], size[3], stride[3], dilation[3], begin[3], end[3];
+    int64_t taps, pixels; /* products of size and of out */
+    bool is_pointwise;    /* size 1, stride 1, no padding: pixels of the result are those of the input */
 } vulkan_window;
-/* Sizes are the operator's, of its input 0, and those that the host inferred for the result. weights NULL: the window
- * is attribute kernel_shape. false: they do not fit, which is declined. */
+/* Reads the sizes from the attributes, input 0 and the shape that the host inferred for the result. weights NULL: the
+ * size is attribute kernel_shape. false: op is declined, since the sizes do not match. */
 bool vulkan_window_read(vulkan_build *build, const vulkan_op *op, const vulkan_tensor *weights, bool transposed,
                         vulkan_window *out);
-void vulkan_put_window(const vulkan_build *build, const vulkan_dispatch *dispatch, uint32_t first,
-                       const vulkan_window *window);
-/* POOL_: what is made of each window of one plane of op's first input (reduce.c). */
+void vulkan_set_window_words(const vulkan_build *build, const vulkan_dispatch *dispatch, uint32_t first,
+                             const vulkan_window *window);
+/* kind: POOL_*, the function of each window of one plane of op's first input (reduce.c). */
 inlay_status vulkan_emit_windows(vulkan_build *build, const vulkan_op *op, vulkan_program *program, uint32_t kind,
                                  const vulkan_window *window);
 
-/* A product of matrices in batches, or of windows, see shaders/product.comp (product.c). */
+/* A batched matrix multiplication or a convolution, see shaders/product.comp (product.c). */
 typedef struct vulkan_product {
     int64_t line, lines, n, k, taps;
     int64_t a_row, a_step, b_step, b_column, b_tap, b_panel, out_row, out_column;
     int64_t batch[3], a_batch[3], b_batch[3], out_batch[3];
     vulkan_source a, b;
     float alpha;
-    int64_t group; /* columns of the last of the batches, where those are groups of columns; or 0 */
+    int64_t group; /* columns per group if the last batch dimension is groups of columns; or 0 */
     bool windows, padded, packed;
     vulkan_window window;
-    /* Products of the same sizes and A, each with a B and a result of its own, are the first of the batches. */
+    /* Multiplications of the same A and sizes, each with its own B and result, become the first batch dimension. */
     struct {
         vulkan_place place;
         const vulkan_program *program;
-    } siblings[VULKAN_SIBLINGS];
+    } siblings[VULKAN_MAX_SIBLINGS];
     uint32_t sibling_count;
 } vulkan_product;
-/* Batches of several tensors, by their strides over the same dimensions: at most three after those that lie behind each
- * other in all are one. strides_of[i] belongs to out[i]. */
+/* Merges the batch dimensions of several tensors, given by their strides, to at most three; false: more remain.
+ * strides_of[i] belongs to out[i]. */
 bool vulkan_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, int64_t *const *strides_of,
                           int64_t *batch, int64_t *const *out);
-/* One batch of [rows, k] * [k, n], row-major all; the result's batches follow each other. */
+/* One row-major [rows, k] x [k, n]; vulkan_product_batches() sets dense batches of results. */
 vulkan_product vulkan_product_of(int64_t rows, int64_t k, int64_t n);
 void vulkan_product_batches(vulkan_product *product, const int64_t batch[3]);
-/* B of op in panels, where it is a constant that the region keeps so; or NULL. */
+/* The packed constant B of op, or NULL. */
 const vulkan_constant *vulkan_panels_of(const vulkan_build *build, const vulkan_op *op);
-/* Of value a and op's second input, from panels where the region has it so. */
+/* Emits the multiplication of value a by op's second input, packed if there is a packed constant of it. */
 inlay_status vulkan_finish_product(vulkan_build *build, const vulkan_op *op, uint32_t a, vulkan_product *product,
                                    vulkan_program *program);
 
-enum { ATTENTION_ONNX, ATTENTION_OWN };        /* numbers of rows of operators.def */
-enum { BLANK_NAN, BLANK_ZERO, BLANK_GUARDED }; /* see shaders/attend.comp */
-/* A softmax of scores times a third matrix, see shaders/attend.comp (attend.c). */
-typedef struct vulkan_attend {
+enum { ATTENTION_ONNX, ATTENTION_INLAY };                  /* numbers in operators.def */
+enum { EMPTY_ROW_NAN, EMPTY_ROW_ZERO, EMPTY_ROW_GUARDED }; /* see shaders/attend.comp */
+/* softmax(scores) times a third matrix in one dispatch, see shaders/attend.comp (attend.c). */
+typedef struct vulkan_fused_attention {
     vulkan_product scores;
     vulkan_source source;
     int64_t width, v_row, v_column, v_batch[3];
-    uint32_t blank; /* BLANK_*: what becomes of rows that see nothing */
+    uint32_t empty_row; /* EMPTY_ROW_*: result of rows whose keys are all masked */
     uint32_t result;
-} vulkan_attend;
-/* Is what program makes of a product's result read by a Softmax and a product alone? Those are done then, and so is
- * this: true, whatever the status. */
-bool vulkan_try_attend(vulkan_build *build, const vulkan_op *op, const vulkan_product *product,
-                       vulkan_program *program);
+} vulkan_fused_attention;
+/* Fuses the Softmax and the MatMul that are the only readers of a multiplication's result. true: they are lowered;
+ * build->status may be an error. */
+bool vulkan_fuse_attention(vulkan_build *build, const vulkan_op *op, const vulkan_product *product,
+                           vulkan_program *program);
 
-/* Rows that are divided by what they sum up to (reduce.c). Values may be INLAY_NONE. */
+/* Softmax and normalisations of rows (reduce.c). Values may be INLAY_NONE. */
 typedef struct vulkan_rows {
     uint32_t kind;
     int64_t count, length, inner;
     float epsilon;
     uint32_t scale, bias;
     int64_t scale_rows, scale_step, scale_per; /* see shaders/rows.comp */
-    uint32_t skip, skip_bias; /* values of floats that are added first; the other is of a row's length */
-    uint32_t mean, deviation; /* values that get a row's mean and 1 / deviation */
+    uint32_t skip, skip_bias; /* float values that are added first; skip_bias has the length of a row */
+    uint32_t mean, deviation; /* outputs: mean and 1 / deviation of each row */
 } vulkan_rows;
-/* Rows along the dimensions from axis on, by the attribute epsilon. */
+/* Rows over the dimensions from axis on, with attribute epsilon. */
 vulkan_rows vulkan_rows_of(const vulkan_build *build, const vulkan_op *op, uint32_t kind, uint32_t axis);
 inlay_status vulkan_emit_rows(vulkan_build *build, const vulkan_op *op, const vulkan_rows *rows, uint32_t from);
 
@@ -505,12 +511,12 @@ extern const vulkan_family vulkan_pointwise, vulkan_batch_norm, vulkan_cast, vul
     vulkan_variadic, vulkan_mat_mul, vulkan_gemm, vulkan_conv, vulkan_conv_transpose, vulkan_pool, vulkan_global_pool,
     vulkan_reduce, vulkan_softmax, vulkan_layer_norm, vulkan_instance_norm, vulkan_lp_norm, vulkan_view,
     vulkan_transpose, vulkan_concat, vulkan_split, vulkan_slice, vulkan_pad, vulkan_tile, vulkan_space_depth,
-    vulkan_gather, vulkan_elements, vulkan_tuples, vulkan_resize, vulkan_made, vulkan_constant_of_shape, vulkan_lrn,
-    vulkan_attention, vulkan_skip_norm;
+    vulkan_gather, vulkan_elements, vulkan_tuples, vulkan_resize, vulkan_generated, vulkan_constant_of_shape,
+    vulkan_lrn, vulkan_attention, vulkan_skip_norm;
 
 inlay_status vulkan_plan(vulkan_build *build);
 
-/* The provider's entries. */
+/* Entry points of the provider. */
 inlay_status vulkan_assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
                            const inlay_assess_sink *sink, inlay_diag *diag);
 inlay_status vulkan_cost(void *state, const inlay_cost_request *request, inlay_cost *out);

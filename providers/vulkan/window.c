@@ -1,4 +1,5 @@
-/* Windows of convolutions and pools: attributes, and what the shapes make of them. */
+/* Filter windows of convolutions and pools, from attributes and shapes. */
+#include "inlay/check.h"
 #include "region.h"
 
 static int64_t attr_at(const inlay_node_info *node, const char *name, uint32_t i, int64_t otherwise)
@@ -9,22 +10,22 @@ static int64_t attr_at(const inlay_node_info *node, const char *name, uint32_t i
     return list != NULL && i < count ? list[i] : otherwise;
 }
 
-/* Dimension d of the three, i of the image's. false: no window is like that. */
+/* Reads dimension d of the three, which is spatial dimension i of the image. false: the sizes are invalid. */
 static bool read_sizes(const inlay_node_info *node, const vulkan_tensor *input, const vulkan_tensor *output,
                        const vulkan_tensor *weights, uint32_t d, uint32_t i, vulkan_window *window)
 {
     window->out[d] = output->dims[i + 2];
     window->in[d] = input->dims[i + 2];
-    window->window[d] = weights != NULL ? weights->dims[i + 2] : attr_at(node, "kernel_shape", i, 1);
+    window->size[d] = weights != NULL ? weights->dims[i + 2] : attr_at(node, "kernel_shape", i, 1);
     window->stride[d] = attr_at(node, "strides", i, 1);
     window->dilation[d] = attr_at(node, "dilations", i, 1);
     window->begin[d] = attr_at(node, "pads", i, 0);
     window->end[d] = attr_at(node, "pads", i + input->rank - 2, 0);
-    return window->window[d] >= 1 && window->stride[d] >= 1 && window->dilation[d] >= 1;
+    return window->size[d] >= 1 && window->stride[d] >= 1 && window->dilation[d] >= 1;
 }
 
-/* Padding in all, where auto_pad asks for it: half of it at the front, and what is odd too where `more` says so. */
-static void share_padding(vulkan_window *window, uint32_t d, int64_t total, bool more)
+/* Splits the padding of auto_pad into halves. `more`: an odd total gives the larger half to the front. */
+static void split_padding(vulkan_window *window, uint32_t d, int64_t total, bool more)
 {
     total = total > 0 ? total : 0;
     window->begin[d] = more ? total - total / 2 : total / 2;
@@ -35,7 +36,7 @@ bool vulkan_window_read(vulkan_build *build, const vulkan_op *op, const vulkan_t
                         vulkan_window *window)
 {
     const inlay_node_info *node = &op->info;
-    const vulkan_tensor *input = vulkan_in(build, op, 0), *output = vulkan_out(build, op, 0);
+    const vulkan_tensor *input = vulkan_input(build, op, 0), *output = vulkan_output(build, op, 0);
     const char *pad = kit_attr_string(node, "auto_pad", "NOTSET");
     const bool same = strncmp(pad, "SAME", 4) == 0, valid = strcmp(pad, "VALID") == 0;
     const uint32_t first = 5 - input->rank;
@@ -43,38 +44,39 @@ bool vulkan_window_read(vulkan_build *build, const vulkan_op *op, const vulkan_t
     const bool has_shape = transposed && kit_attr_ints(node, "output_shape", &count) != NULL && count > 0;
     bool fits = weights == NULL || weights->rank == input->rank;
 
-    *window = (vulkan_window){ { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, .plain = true };
+    INLAY_CHECK(input->rank >= 3 && input->rank <= 5);
+    *window = (vulkan_window){ { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, .is_pointwise = true };
     for (uint32_t d = first; d < 3 && fits; d++) {
         int64_t span, total;
 
         fits = read_sizes(node, input, output, weights, d, d - first, window);
-        span = (window->window[d] - 1) * window->dilation[d] + 1;
+        span = (window->size[d] - 1) * window->dilation[d] + 1;
         if (transposed)
             total = window->stride[d] * (window->in[d] - 1) + attr_at(node, "output_padding", d - first, 0) + span -
                     window->out[d];
         else
             total = (window->out[d] - 1) * window->stride[d] + span - window->in[d];
-        if (same || has_shape) /* ONNX, transposed: the larger half at the front, but for SAME_UPPER */
-            share_padding(window, d, total,
+        if (same || has_shape) /* ONNX ConvTranspose: the larger half at the front, except for SAME_UPPER */
+            split_padding(window, d, total,
                           transposed ? strcmp(pad, "SAME_UPPER") != 0 : strcmp(pad, "SAME_LOWER") == 0);
         else if (valid)
             window->begin[d] = window->end[d] = 0;
-        window->plain &= window->window[d] == 1 && window->stride[d] == 1 && window->begin[d] == 0 &&
-                         window->out[d] == window->in[d];
+        window->is_pointwise &=
+            window->size[d] == 1 && window->stride[d] == 1 && window->begin[d] == 0 && window->out[d] == window->in[d];
     }
-    window->taps = window->window[0] * window->window[1] * window->window[2];
+    window->taps = window->size[0] * window->size[1] * window->size[2];
     window->pixels = window->out[0] * window->out[1] * window->out[2];
     if (!fits)
-        (void)vulkan_decline(build, op, "its window does not fit the input");
+        (void)vulkan_decline(build, op, "its window sizes are invalid, or do not match the input");
     return fits;
 }
 
-void vulkan_put_window(const vulkan_build *build, const vulkan_dispatch *dispatch, uint32_t first,
-                       const vulkan_window *window)
+void vulkan_set_window_words(const vulkan_build *build, const vulkan_dispatch *dispatch, uint32_t first,
+                             const vulkan_window *window)
 {
-    const int64_t *const lists[] = { window->out,    window->in,       window->window,
+    const int64_t *const lists[] = { window->out,    window->in,       window->size,
                                      window->stride, window->dilation, window->begin };
 
     for (uint32_t l = 0; l < KIT_COUNT(lists); l++)
-        vulkan_put(build, dispatch, first + 3 * l, 3, lists[l]);
+        vulkan_set_words(build, dispatch, first + 3 * l, 3, lists[l]);
 }

@@ -15,7 +15,7 @@
 #include "cmocka_all.h"
 
 extern char **environ;
-enum { MAX_FLAGS = 24, PATIENCE_MS = 60000 }; /* sanitizers, on a busy machine */
+enum { MAX_FLAGS = 24, PATIENCE_MS = 60000 }; /* enough for sanitizers on a busy machine */
 
 static void nap(void)
 {
@@ -57,12 +57,12 @@ void serving_file(const struct serving *serving, const char *name, const char *t
     (void)close(fd);
 }
 
-/* The first bytes of the log, or the last. */
+/* Reads the start of the log, or its end. */
 static void read_log(const struct serving *serving, bool end, char *text, size_t bytes)
 {
     char path[128];
     int fd;
-    ssize_t n;
+    ssize_t got;
 
     (void)snprintf(path, sizeof path, "%s/log", serving->folder);
     fd = open(path, O_RDONLY);
@@ -70,8 +70,8 @@ static void read_log(const struct serving *serving, bool end, char *text, size_t
         (void)lseek(fd, -(off_t)bytes + 1, SEEK_END);
     else if (fd >= 0)
         (void)lseek(fd, 0, SEEK_SET);
-    n = fd >= 0 ? read(fd, text, bytes - 1) : 0;
-    text[n > 0 ? n : 0] = '\0';
+    got = fd >= 0 ? read(fd, text, bytes - 1) : 0;
+    text[got > 0 ? got : 0] = '\0';
     if (fd >= 0)
         (void)close(fd);
 }
@@ -86,12 +86,12 @@ void serving_copy(const struct serving *serving, const char *from, const char *n
 {
     char path[256], bytes[65536];
     int in = open(from, O_RDONLY), out;
-    ssize_t n;
+    ssize_t got;
 
     out = open(serving_path(serving, name, path, sizeof path), O_WRONLY | O_CREAT | O_TRUNC, 0755);
     assert_true(in >= 0 && out >= 0);
-    while ((n = read(in, bytes, sizeof bytes)) > 0)
-        assert_int_equal(write(out, bytes, (size_t)n), n);
+    while ((got = read(in, bytes, sizeof bytes)) > 0)
+        assert_int_equal(write(out, bytes, (size_t)got), got);
     (void)close(in);
     (void)close(out);
 }
@@ -150,7 +150,7 @@ void serving_spawn(struct serving *serving, const char *const *flags)
                                    (char *)(uintptr_t) "--no-config", (char *)(uintptr_t) "--grpc-port",
                                    (char *)(uintptr_t) "-1" };
     posix_spawn_file_actions_t actions;
-    uint32_t n = 7;
+    uint32_t count = 7;
 
     (void)snprintf(models, sizeof models, "%s/models", serving->folder);
     (void)snprintf(log, sizeof log, "%s/log", serving->folder);
@@ -160,7 +160,7 @@ void serving_spawn(struct serving *serving, const char *const *flags)
         assert_true(i < MAX_FLAGS);
         (void)snprintf(full[i], sizeof full[i], "%s%s", in_folder ? serving->folder : "",
                        flags[i] + (in_folder ? 6 : 0));
-        argv[n++] = full[i];
+        argv[count++] = full[i];
     }
     (void)posix_spawn_file_actions_init(&actions);
     (void)posix_spawn_file_actions_addopen(&actions, 2, log, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644);
@@ -187,7 +187,7 @@ void serving_start(struct serving *serving, const char *const *flags)
 
     serving_spawn(serving, flags);
     serving_await(serving, "ready, models", text, sizeof text);
-    at = strstr(text, "://127.0.0.1:"); /* http or https; gRPC comes later */
+    at = strstr(text, "://127.0.0.1:"); /* http or https; gRPC is logged later */
     assert_non_null(at);
     serving->port = (int)strtol(at + strlen("://127.0.0.1:"), NULL, 10);
 }
@@ -326,12 +326,12 @@ void client_send(int fd, const void *data, size_t bytes)
     const char *at = data;
 
     while (bytes > 0) {
-        ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL);
+        ssize_t sent = send(fd, at, bytes, MSG_NOSIGNAL);
 
-        if (n <= 0)
-            return; /* the server has had enough; its answer tells */
-        at += n;
-        bytes -= (size_t)n;
+        if (sent <= 0)
+            return; /* the server has closed its side; the answer shows why */
+        at += sent;
+        bytes -= (size_t)sent;
     }
 }
 
@@ -366,11 +366,11 @@ void client_receive(int fd, struct answer *out)
     *out = (struct answer){ .code = 0 };
     text[0] = '\0';
     while ((end = strstr(text, "\r\n\r\n")) == NULL) {
-        ssize_t n = have < sizeof out->head - 1 ? recv(fd, text + have, sizeof out->head - 1 - have, 0) : 0;
+        ssize_t got = have < sizeof out->head - 1 ? recv(fd, text + have, sizeof out->head - 1 - have, 0) : 0;
 
-        if (n <= 0)
+        if (got <= 0)
             return;
-        have += (size_t)n;
+        have += (size_t)got;
         text[have] = '\0';
     }
     head = (size_t)(end - text) + 4;
@@ -378,11 +378,11 @@ void client_receive(int fd, struct answer *out)
     body = answer_header(out, "Content-Length", length, sizeof length) != NULL ? strtoul(length, NULL, 10) : 0;
     assert_true(body < sizeof out->body);
     while (have < head + body) {
-        ssize_t n = recv(fd, text + have, head + body - have, 0);
+        ssize_t got = recv(fd, text + have, head + body - have, 0);
 
-        if (n <= 0)
+        if (got <= 0)
             return;
-        have += (size_t)n;
+        have += (size_t)got;
     }
     memcpy(out->body, text + head, body);
     out->body[body] = '\0';
@@ -394,11 +394,11 @@ void client_call(int fd, const char *method, const char *path, const char *heade
                  struct answer *out)
 {
     char head[2048];
-    int n = snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: test\r\nContent-Length: %zu\r\n%s\r\n", method, path,
-                     bytes, headers);
+    int length = snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: test\r\nContent-Length: %zu\r\n%s\r\n", method,
+                          path, bytes, headers);
 
-    assert_true(n > 0 && (size_t)n < sizeof head);
-    client_send(fd, head, (size_t)n);
+    assert_true(length > 0 && (size_t)length < sizeof head);
+    client_send(fd, head, (size_t)length);
     if (bytes > 0)
         client_send(fd, body, bytes);
     client_receive(fd, out);

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by the scripts of this folder: a folder of their own ($tmp) and what they start, both gone at the end; a server;
-# packages of npm. A skipped test ends with 77.
+# Sourced by the scripts of this folder: a temporary folder ($tmp) and started processes, both removed at the end; a server;
+# npm packages. A skipped test exits with 77.
 tmp=$(mktemp -d)
 started=() # processes
 finish() {
@@ -20,11 +20,11 @@ wait_for() { # SECONDS COMMAND...
     local left=$(($1 * 10))
     shift
     until "$@"; do
-        [ $((left--)) -gt 0 ] || fail "waited in vain: $*"
+        [ $((left--)) -gt 0 ] || fail "timeout: $*"
         sleep 0.1
     done
 }
-# The free ports of so many sockets.
+# Prints COUNT free ports.
 free_ports() { # COUNT
     /usr/bin/python3 -c '
 import socket, sys
@@ -48,13 +48,13 @@ start_server() { # INLAY_SERVE WRITE_MODELS [FLAG]...
     grpc=$(sed -nE 's/.*on grpc:\/\/(127\.0\.0\.1:[0-9]+).*/\1/p' "$tmp/log" | head -n 1)
     export server rest grpc
 }
-# Ends it by SIGTERM; the test fails unless it ends well.
+# Ends the server by SIGTERM; the test fails unless its exit code is 0.
 stop_server() {
     kill "$server"
     wait "$server" || fail "the server ended with $?"
 }
 
-# Has npm fetch what npm.json lists into PACKAGES, once for every list; scripts then find it in PACKAGES/node_modules.
+# Lets npm install the packages of npm.json into PACKAGES/node_modules, once per version of npm.json.
 fetch_packages() { # PACKAGES
     local list
     list=$(dirname "$(realpath -- "${BASH_SOURCE[0]}")")/npm.json
@@ -66,5 +66,5 @@ fetch_packages() { # PACKAGES
         cp "$list" "$1/package.json"
         cd "$1" && timeout 240 npm install --ignore-scripts --no-audit --no-fund --fetch-retries=1 \
             --fetch-retry-mintimeout=1000 --fetch-retry-maxtimeout=5000 >"$tmp/npm" 2>&1 && cp package.json fetched.json
-    ) 9>"$1/lock" || skip "npm cannot fetch what npm.json lists: $(grep -iE '^npm err' "$tmp/npm" | head -n 1)"
+    ) 9>"$1/lock" || skip "npm cannot fetch the packages of npm.json: $(grep -iE '^npm err' "$tmp/npm" | head -n 1)"
 }

@@ -1,4 +1,4 @@
-/* grpc_client.h - a plain client of gRPC: nghttp2 over a socket, with TLS where asked. */
+/* grpc_client.h - a simple gRPC client: nghttp2 over a socket, optionally with TLS. */
 #ifndef SERVE_GRPC_CLIENT_H
 #define SERVE_GRPC_CLIENT_H
 #include "client.h"
@@ -9,12 +9,12 @@
 #define SERVICE "/inference.GRPCInferenceService/"
 
 typedef struct grpc_call {
-    const char *path, *timeout, *token; /* of these two NULL = none */
+    const char *path, *timeout, *token; /* timeout and token may be NULL */
     uint8_t sent[8192];                 /* framed messages */
     size_t sent_bytes, sent_at;
     uint8_t got[16384];
     size_t got_bytes;
-    int status; /* grpc-status; -1 = none came */
+    int status; /* grpc-status; -1: none received */
     char text[512];
     bool closed;
     int32_t stream;
@@ -26,20 +26,22 @@ typedef struct grpc_client {
     nghttp2_session *session;
 } grpc_client;
 
-/* The port in the server's log behind "grpc://127.0.0.1:" or "grpcs://127.0.0.1:". */
+/* The port in the server's log after "grpc://127.0.0.1:" or "grpcs://127.0.0.1:". */
 int grpc_port_of(const struct serving *serving);
 int grpc_connect(int port);
 void grpc_open(grpc_client *client, int port);
-/* false: the server refuses it. With TLS 1.3 that may come after the client's handshake: then calls get no answer. */
+/* false: the server refuses the connection. With TLS 1.3 that may happen after the client's handshake; calls then
+ * get no answer. */
 bool grpc_open_tls(grpc_client *client, int port, gnutls_certificate_credentials_t credentials);
 void grpc_close(grpc_client *client);
 void grpc_submit(grpc_client *client, grpc_call *call);
 void grpc_wait(grpc_client *client, grpc_call *call);
 
-/* Appends a message to what the call sends. */
+/* Appends a message to the call. */
 void grpc_add(grpc_call *call, const ProtobufCMessage *message);
-/* The index-th message that came, unpacked; NULL: not so many. */
+/* The index-th received message, unpacked; NULL if there are fewer. */
 void *grpc_message(const grpc_call *call, uint32_t index, const ProtobufCMessageDescriptor *type);
-/* The call on a connection of its own ends with that status, and a text with that part. */
+/* Makes the call on a new connection; fails the test unless it ends with this status and a text that contains
+ * `part`. */
 void grpc_expect(int port, const char *path, grpc_call *call, int status, const char *part);
 #endif

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Prometheus scrapes the server, and its figures come back by queries: counts, a quantile of a histogram, and the query by
-# which samples/deploy's ScaledObject scales.
+# Prometheus scrapes the server, and queries return its metrics: counts, a histogram quantile, and the query of
+# samples/deploy's ScaledObject.
 #   prometheus.sh INLAY_SERVE WRITE_MODELS KUBERNETES_YAML
 #
 # Exit code 77: Prometheus or curl is not installed.
@@ -44,7 +44,7 @@ scale=$(sed -nE 's/^ *query: (.*)/\1/p' "$3")
 says "$scale" 0 || fail "$scale: $(value "$scale")"
 curl -sSf "$api/targets" | jq -e '.data.activeTargets | length == 1 and .[0].health == "up" and .[0].lastError == ""' \
     >/dev/null || fail "the target is not well"
-# What is scraped has its texts: Prometheus knows what each figure is.
+# The metadata is scraped, too: Prometheus knows the type of each metric.
 [ "$(curl -sSf "$api/metadata?metric=inlay_requests_total" | jq -r '.data.inlay_requests_total[0].type')" = counter ] ||
     fail "no metadata"
 stop_server

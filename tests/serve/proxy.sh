@@ -1,10 +1,10 @@
 #!/bin/bash
-# Two servers behind HAProxy with samples/deploy's settings, 200 requests a second that do not wait for each other. Both
-# servers are restarted in turn: no request fails. Then one is killed: at most what it has in hand is lost.
+# Two servers behind HAProxy with samples/deploy's settings, under an open load of 200 requests per second. Both
+# servers are restarted one by one: no request fails. Then one is killed: at most its current requests are lost.
 #   proxy.sh INLAY_SERVE WRITE_MODELS HAPROXY_CFG OPEN_LOOP_PY
 #
-# Each server and the proxy with its clients have a network namespace of their own, where the system lets us make them;
-# otherwise all is on the loopback. Exit code 77: HAProxy or Python is not installed.
+# Each server, and the proxy with its clients, has its own network namespace if the system permits;
+# otherwise all use the loopback. Exit code 77: HAProxy or Python is not installed.
 set -euo pipefail
 # shellcheck source=tests/serve/common.sh
 . "$(dirname "$(realpath -- "$0")")/common.sh"

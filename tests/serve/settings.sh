@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every setting of the server is in samples/deploy/serve.yaml, with the default that --help names; and the file is one
-# that the server takes, as it is and with every '#' before a setting taken away.
+# Every setting of the server is in samples/deploy/serve.yaml with the default in --help, and the server accepts the file,
+# both unchanged and with all settings uncommented.
 #   settings.sh INLAY_SERVE SOURCE_DIR
 set -eu
 serve=$1 source=$2
@@ -19,7 +19,7 @@ while read -r name value; do
     fi
 done <"$tmp/settings"
 
-# No models: the server says so, and not that a setting is wrong.
+# Without models, the only error must be the missing models, not a setting.
 sed -E 's/^#([a-z_]+:)/\1/' "$file" >"$tmp/all.yaml"
 for one in "$file" "$tmp/all.yaml"; do
     "$serve" "$tmp/none" --no-config --serve-config "$one" >"$tmp/out" 2>&1 && code=0 || code=$?

@@ -1,9 +1,9 @@
 #!/bin/bash
-# The array job of samples/deploy, given to a Slurm of its own on this machine: cancelled in the middle, submitted again,
-# and put back into the queue; what was done is not done again, and nothing is left half.
+# The array job of samples/deploy on a private Slurm cluster on this machine: cancelled while running, submitted again,
+# and requeued. Finished lines are not repeated, and no partial results remain.
 #   slurm.sh INLAY WRITE_MODELS SLURM_ARRAY_SH
 #
-# Controller, node and munge run as whoever runs this, in a folder of their own. Exit code 77: Slurm or munge is not
+# Controller, node and munge run as the current user in a temporary folder. Exit code 77: Slurm or munge is not
 # installed.
 set -euo pipefail
 # shellcheck source=tests/serve/common.sh
@@ -48,7 +48,7 @@ MinJobAge=600
 NodeName=$host NodeAddr=127.0.0.1 CPUs=16 RealMemory=65536 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
-# Nothing of it is used; older Slurms know no `disabled`, and cgroup/v1 is the one that starts without any being there.
+# cgroups are not used. Older Slurm versions have no `disabled`, and cgroup/v1 starts without existing cgroups.
 [ "$(slurmd -V | grep -oE '[0-9]+' | head -n 1)" -ge 23 ] && plugin=disabled || plugin=cgroup/v1
 echo "CgroupPlugin=$plugin" >"$tmp/cgroup.conf"
 export SLURM_CONF=$tmp/slurm.conf
@@ -63,7 +63,7 @@ started+=($!)
 is_up() { [ "$(sinfo -h -o %t 2>/dev/null)" = idle ]; }
 wait_for 60 is_up
 
-# ------------------------------------------------------------------ a list, two of whose inputs are not there yet
+# ------------------------------------------------------------------ a list with two inputs that do not exist yet
 
 "$write_models" "$tmp/models"
 ln -s "$inlay" "$tmp/bin/inlay"
@@ -82,7 +82,7 @@ for n in 1 2 3 4 5 6 7 8 9; do
     make_input $n
     echo "--input x=$tmp/x$n.npy"
 done >"$tmp/list"
-# Whoever opens these waits, until they are files.
+# Opening these blocks until they are replaced by files.
 rm "$tmp/x5.npy" "$tmp/x9.npy"
 mkfifo "$tmp/x5.npy" "$tmp/x9.npy"
 
@@ -95,7 +95,7 @@ is_state() { [ "$(state_of "$1")" = "$2 " ]; }
 # ------------------------------------------------------------------ cancelled
 
 first=$(submit)
-# Line 5 is the second of its job, which never comes to line 8; line 9 is the last of another.
+# Line 5 is the second line of its job, which never reaches line 8; line 9 is the last line of another job.
 wait_for 120 done_lines "out/1 out/2 out/3 out/4 out/6 out/7 "
 waits() { compgen -G "out/.5.*.log" >/dev/null && compgen -G "out/.9.*.log" >/dev/null; }
 wait_for 60 waits
@@ -106,13 +106,13 @@ wait_for 60 is_over "$first"
 done_lines "out/1 out/2 out/3 out/4 out/6 out/7 " || fail "a job that was cancelled left something"
 case $(state_of "$first") in *CANCELLED*) ;; *) fail "it was not cancelled: $(state_of "$first")" ;; esac
 
-# ------------------------------------------------------------------ submitted again, then put back into the queue
+# ------------------------------------------------------------------ submitted again, then requeued
 
 make_input 5
 second=$(submit)
 wait_for 120 done_lines "out/1 out/2 out/3 out/4 out/5 out/6 out/7 out/8 "
 wait_for 60 compgen -G "out/.9.*.log" >/dev/null
-# The others end soon after their last line.
+# The other jobs end soon after their last line.
 one_is_left() { waiting=$(squeue -h -t R -o %i -j "$second"); [ "$(wc -l <<<"$waiting")" = 1 ]; }
 wait_for 60 one_is_left
 scontrol requeue "$waiting"
@@ -123,7 +123,7 @@ done_lines "out/1 out/2 out/3 out/4 out/5 out/6 out/7 out/8 out/9 " || fail "som
 is_state "$second" COMPLETED || fail "a job failed: $(state_of "$second")"
 [ "$(scontrol show job "$waiting" | grep -oE 'Restarts=[0-9]+')" = Restarts=1 ] || fail "it was not put back"
 
-# ------------------------------------------------------------------ what is there
+# ------------------------------------------------------------------ results
 
 stat -c '%n %i %y' out/[1-467]/* >"$tmp/after"
 cmp "$tmp/before" "$tmp/after" || fail "what was done was done again"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The array job of samples/deploy, with a program in place of `inlay` that writes what it was given: jobs share the list,
-# a line that fails is told and tried again, and what is done is not done again.
+# The array job of samples/deploy with a program instead of `inlay` that writes its arguments: jobs share the list,
+# a failing line is reported and repeated, and finished lines are not repeated.
 #   slurm_array.sh SLURM_ARRAY_SH
 set -eu
 job=$1

@@ -1,5 +1,5 @@
-/* A provider whose runs do not end by themselves: Abs ends when its run is cancelled, Relu never. Both say that they
- * run. That is so for 7 elements alone: the host tries a plugin with other sizes before it loads it. */
+/* A provider whose runs do not end: Abs ends when its run is cancelled, Relu never. Both log their start. Only
+ * inputs of 7 elements behave so, since the host probes a plugin with other sizes before it loads it. */
 #include "inlay/kit.h"
 #include <stdio.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ static inlay_status run_for_ever(const kit_call *call)
     return INLAY_OK;
 }
 
-/* So cheap that it always wins. */
+/* Low enough to always win. */
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     (void)node, (void)shapes;

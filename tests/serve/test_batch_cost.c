@@ -1,4 +1,4 @@
-/* How many rows are worth joining, from what runs cost. */
+/* The batch size that is worth waiting for, according to the cost of runs. */
 #include "serve/batch_cost.h"
 #include "cmocka_all.h"
 
@@ -12,9 +12,9 @@ static void test_the_cheapest_row(void **state)
     batch_cost_add(&cost, 2, 120);
     batch_cost_add(&cost, 4, 160);
     assert_int_equal(cost.best, 4);
-    batch_cost_add(&cost, 8, 318); /* not better by enough */
+    batch_cost_add(&cost, 8, 318); /* not enough of an improvement */
     assert_int_equal(cost.best, 4);
-    batch_cost_add(&cost, 3, 1); /* a size between is not kept */
+    batch_cost_add(&cost, 3, 1); /* intermediate sizes are not stored */
     batch_cost_add(&cost, 0, 1);
     batch_cost_add(&cost, UINT64_C(1) << 40, 1);
     assert_int_equal(cost.best, 4);
@@ -47,7 +47,7 @@ static void test_between_what_is_known(void **state)
     assert_true(batch_cost_of(&cost, 16) == 480);
 }
 
-/* A run that something disturbed is forgotten; a machine that has become slower is not. */
+/* An outlier is forgotten; a machine that has become slower is not. */
 static void test_runs_that_change(void **state)
 {
     batch_cost cost = { .best = 0 };
@@ -63,7 +63,7 @@ static void test_runs_that_change(void **state)
     assert_true(batch_cost_of(&cost, 4) > 790 && batch_cost_of(&cost, 4) < 810);
 }
 
-/* One run in 50 takes ten times as long: nearly all of 100 runs take no longer than what is told. */
+/* One run in 50 takes ten times as long: nearly all of 100 runs stay within the reported time. */
 static void test_runs_that_are_late(void **state)
 {
     batch_cost cost = { .best = 0 };
@@ -80,7 +80,7 @@ static void test_runs_that_are_late(void **state)
         batch_cost_add(&cost, 8, ns);
     }
     assert_in_range(longer, 0, 150);    /* of 10000 */
-    for (uint32_t i = 0; i < 5000; i++) /* that is over */
+    for (uint32_t i = 0; i < 5000; i++) /* the slow phase is over */
         batch_cost_add(&cost, 8, 100);
     assert_true(batch_cost_latest(&cost, 8) < 130);
 }

@@ -1,5 +1,5 @@
-/* Chats as texts: templates in the ways that models are published with, and what is refused. What is expected was
- * compared with Jinja's own. */
+/* Chats rendered as texts: common chat templates of published models, and rejected templates. The expected texts
+ * were compared with Jinja's output. */
 #include "serve/chat.h"
 #include <stdlib.h>
 #include <string.h>
@@ -164,7 +164,7 @@ static void test_what_is_refused(void **state)
     assert_int_equal(chat_render(&chat, &text, &diag), INLAY_LIMIT_EXCEEDED);
 }
 
-/* Each character of a template changed: it gives a text, or a sentence. */
+/* Changes each character of a template: the result is a text or an error message. */
 static void test_bent_templates(void **state)
 {
     static const char form[] =
@@ -178,7 +178,7 @@ static void test_bent_templates(void **state)
     for (size_t i = 0; i < sizeof form - 1; i++) {
         for (size_t k = 0; k < sizeof signs - 1; k++) {
             inlay_diag diag = INLAY_DIAG_INIT;
-            char *bent = strdup(form), *text = NULL; /* cut to size, so that a sanitizer sees over-reads */
+            char *bent = strdup(form), *text = NULL; /* exact size, so that a sanitizer detects over-reads */
             struct chat chat = { bent, "<s>", "</s>", talk, 4 };
 
             assert_non_null(bent);

@@ -1,4 +1,4 @@
-/* The parts that read bytes from anywhere: numbers, strings, requests; every byte of good requests changed. */
+/* Parsers of untrusted bytes: numbers, strings, requests; every byte of valid requests is changed. */
 #include "serve/datatype.h"
 #include "serve/infer.h"
 #include "serve/route.h"
@@ -48,7 +48,7 @@ static void test_what_is_no_json(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         size_t bytes = strlen(texts[i]);
-        char *copy = malloc(bytes > 0 ? bytes : 1); /* as long as the text: a read beyond it is seen */
+        char *copy = malloc(bytes > 0 ? bytes : 1); /* exactly as long as the text, so that over-reads are detected */
         json_text span;
         json_reader reader;
 
@@ -94,7 +94,7 @@ static void test_routes(void **state)
     assert_int_equal(route_find("").kind, ROUTE_NONE);
 }
 
-/* Parses a copy that is exactly as long, and looks at every element, so that a sanitizer sees what is wrong. */
+/* Parses an exact-size copy and reads every element, so that a sanitizer detects errors. */
 static inlay_status parse(const char *text, size_t bytes, size_t json_bytes, infer_request *request, char **body,
                           inlay_diag *diag)
 {
@@ -193,7 +193,7 @@ static void test_cut_anywhere(void **state)
     }
 }
 
-/* Binary data that is aligned for its type is the tensor; what is not is copied, and counted. */
+/* Binary data that is aligned for its type becomes the tensor; unaligned data is copied and counted. */
 static void test_tensors_stay_where_they_arrived(void **state)
 {
 #define BINARY(name, shape, type, bytes)                                                                               \
@@ -202,7 +202,7 @@ static void test_tensors_stay_where_they_arrived(void **state)
     static const struct {
         const char *inputs;
         uint32_t count;
-        size_t at[3], bytes; /* where each begins behind the JSON; all together */
+        size_t at[3], bytes; /* where each begins after the JSON; total size */
         uint64_t copied;
     } rows[] = {
         { BINARY("a", "2,2", "FP32", "16"), 1, { 0 }, 16, 0 },
@@ -224,7 +224,7 @@ static void test_tensors_stay_where_they_arrived(void **state)
         char json[512], *body;
         size_t bytes = (size_t)snprintf(json, sizeof json, "{\"inputs\":[%s]}", rows[i].inputs);
 
-        body = memory + 512 - bytes; /* what follows the JSON is aligned, as the server places it */
+        body = memory + 512 - bytes; /* the data after the JSON is aligned, as the server places it */
         memcpy(body, json, bytes);
         for (size_t k = 0; k < rows[i].bytes; k++)
             memory[512 + k] = (char)(k & 1);

@@ -1,4 +1,4 @@
-/* The protocol over REST, as a client meets it. */
+/* The protocol over REST from a client's view. */
 #include "client.h"
 #include <signal.h>
 #include <stdlib.h>
@@ -72,13 +72,13 @@ static void test_paths_that_mean_nothing(void **state)
 
     (void)state;
     for (size_t i = 0; i + 1 < sizeof paths / sizeof paths[0]; i++)
-        if (strcmp(paths[i], "/v2/models/twice%00") != 0) /* ends at the NUL: the model itself */
+        if (strcmp(paths[i], "/v2/models/twice%00") != 0) /* the path ends at the NUL: the model itself */
             expect("GET", paths[i], NULL, 404, "error");
     expect("GET", "/v2/models/twice/infer", NULL, 405, "not allowed for this path");
     expect("DELETE", "/v2/models/twice", NULL, 405, "not allowed for this path");
 }
 
-/* Values of every type come back as they went. */
+/* Values of every type are returned unchanged. */
 static void test_types_in_json(void **state)
 {
     static const struct {
@@ -149,8 +149,8 @@ static void test_types_in_bytes(void **state)
     (void)close(fd);
 }
 
-/* A request with two binary tensors behind a header and a JSON of such lengths; whole, or cut in two on the way. How
- * many bytes its body has. */
+/* Sends a request with two binary tensors after a header and a JSON of the given lengths; whole, or in two parts.
+ * Returns the size of its body. */
 static size_t send_pair(int fd, int id_bytes, int pad_bytes, bool in_parts)
 {
     static const float data[4] = { 1, 2, 30, 40 };
@@ -181,8 +181,8 @@ static size_t send_pair(int fd, int id_bytes, int pad_bytes, bool in_parts)
     return (size_t)n + sizeof data;
 }
 
-/* Wherever binary tensors arrive, a body is copied once, out of the buffer of libmicrohttpd, and its tensors not again
- * on their way into the run; those of JSON are, and are counted. */
+/* At any alignment of binary tensors, a body is copied once, out of the buffer of libmicrohttpd, and its tensors are
+ * not copied again for the run; tensors in JSON are, and are counted. */
 static void test_binary_tensors_are_not_copied(void **state)
 {
     double before = client_metric(&server, "inlay_copied_bytes_total");
@@ -262,7 +262,7 @@ static void test_wrong_requests(void **state)
     expect("POST", "/v2/models/twice/infer", INPUT("[0,3]", "FP32", ",\"data\":[]"), 200, "\"data\":[]");
 }
 
-/* Bytes that are no request, or one that HTTP does not allow: an answer of 4xx, or the end of the connection. */
+/* Bytes that are not a request, or not valid HTTP: an answer of 4xx, or the end of the connection. */
 static void test_what_is_no_http(void **state)
 {
     static const char *const texts[] = {
@@ -302,7 +302,7 @@ static void test_sizes(void **state)
     client_call(fd, "POST", "/v2/models/twice/infer", "", big, sizeof big - 1, &answer);
     assert_int_equal(answer.code, 413);
     (void)close(fd);
-    /* The same without saying how much it is. */
+    /* The same without a declared length. */
     fd = client_connect(&server);
     client_text(fd, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n11170\r\n");
     client_send(fd, big, 70000);

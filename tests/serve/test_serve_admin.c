@@ -1,4 +1,4 @@
-/* Changing the server over gRPC and REST: models, trace and log settings; figures over gRPC; TLS and clients'
+/* Administration over gRPC and REST: models, trace and log settings; statistics over gRPC; TLS and client
  * certificates. */
 #include "grpc_client.h"
 #include "inference.pb-c.h"
@@ -95,7 +95,7 @@ static void test_load_and_unload(void **state)
     grpc_expect(grpc_port, load, &call, 3, "parameters are not supported");
 }
 
-/* A call that its client leaves while the model is loaded: the next calls are answered, and nothing stays. */
+/* A client cancels a call while the model is loaded: later calls are answered, and nothing leaks. */
 static void test_a_load_that_is_left(void **state)
 {
     static grpc_call call;
@@ -124,7 +124,7 @@ static void test_statistics(void **state)
     (void)state;
     rest(USER, "POST", "/v2/models/triple/infer", INFER, 200, "[16.0,0.0,4.0]");
     ModelName.name = TEXT("triple");
-    for (uint32_t i = 0;; i++) { /* a run is counted after its answer is made */
+    for (uint32_t i = 0;; i++) { /* a run is counted after its answer is written */
         call = (grpc_call){ .token = USER };
         grpc_add(&call, &ModelName.base);
         grpc_expect(grpc_port, SERVICE "ModelStatistics", &call, 0, "");
@@ -172,7 +172,8 @@ static uint32_t traces(void)
     bytes = fread(text, 1, sizeof text - 1, file);
     (void)fclose(file);
     text[bytes] = '\0';
-    assert_true(bytes >= 4 && text[0] == '[' && strcmp(text + bytes - 3, "\n]\n") == 0); /* an array at any time */
+    assert_true(bytes >= 4 && text[0] == '[' &&
+                strcmp(text + bytes - 3, "\n]\n") == 0); /* a complete array at any time */
     for (const char *at = text; (at = strstr(at, "\"timestamps\":[{\"name\":\"REQUEST_START\",\"ns\":")) != NULL; at++)
         count++;
     return count;
@@ -196,7 +197,7 @@ static void test_trace(void **state)
          "\"trace_rate\":\"2\"");
     infer_times(6);
     assert_int_equal(traces(), 3);
-    /* A model's own: three more, whatever holds for all. */
+    /* Settings of one model: three more, regardless of the global settings. */
     rest(ADMIN, "POST", "/v2/models/twice/trace/setting", "{\"trace_rate\":1,\"trace_count\":3}", 200,
          "\"trace_count\":\"3\"");
     infer_times(5);
@@ -239,7 +240,7 @@ static void test_log_settings(void **state)
     rest(USER, "POST", "/v2/logging", "{\"log_info\":false}", 403, "may not change");
     rest(ADMIN, "POST", "/v2/logging", "{\"log_info\":false,\"log_verbose_level\":1}", 200,
          "\"log_info\":false,\"log_warning\":true,\"log_error\":true,\"log_verbose_level\":1");
-    /* One that is wrong changes nothing. */
+    /* An invalid setting changes nothing. */
     rest(ADMIN, "POST", "/v2/logging", "{\"log_error\":false,\"log_file\":\"/tmp/x\"}", 400, "cannot change");
     rest(ADMIN, "POST", "/v2/logging", "{\"log_error\":1}", 400, "truth value");
     rest(ADMIN, "POST", "/v2/logging", "{\"log\":true}", 400, "unknown log setting");
@@ -247,7 +248,7 @@ static void test_log_settings(void **state)
     rest(ADMIN, "DELETE", "/v2/logging", NULL, 405, "not allowed for this path");
 }
 
-/* Lines get the time in UTC and a letter for their level, as Triton's do, until that is taken back. */
+/* Log lines get the UTC time and a letter for their level, as in Triton, until the format is reset. */
 static void test_log_format(void **state)
 {
     static const char *const wrong[] = { "\"ISO\"", "\"\"", "true" };
@@ -261,7 +262,7 @@ static void test_log_format(void **state)
         rest(ADMIN, "POST", "/v2/logging", body, 400, "log_format must be ");
     }
     rest(ADMIN, "POST", "/v2/logging", "{\"log_format\":\"ISO8601\"}", 200, "\"log_format\":\"ISO8601\"");
-    serving_file(&server, "models/broken.onnx", "no model", 0644); /* which is found, and told */
+    serving_file(&server, "models/broken.onnx", "no model", 0644); /* it is found and reported */
     serving_await(&server, "Z E inlay-serve: ", log, sizeof log);
     line = strstr(log, "Z E inlay-serve: ") - strlen(form);
     assert_true(line >= log && (line == log || line[-1] == '\n'));
@@ -322,7 +323,7 @@ static void test_settings_over_grpc(void **state)
 
 /* ------------------------------------------------------------------ TLS */
 
-/* A certificate with its key as files of the folder; issuer NULL: signed by itself. */
+/* A certificate with its key as files in the folder; issuer NULL: self-signed. */
 struct identity {
     gnutls_x509_privkey_t key;
     gnutls_x509_crt_t certificate;
@@ -387,7 +388,7 @@ static gnutls_certificate_credentials_t credentials_of(struct identity *identity
     return credentials_t;
 }
 
-/* Whether a call over a connection with the credentials is answered. */
+/* Whether a call over a connection with these credentials is answered. */
 static bool is_answered(int port, struct identity *who)
 {
     static grpc_call call;
@@ -408,7 +409,7 @@ static bool is_answered(int port, struct identity *who)
     return answered;
 }
 
-/* The answer's code over HTTPS; 0: none. */
+/* The status code over HTTPS; 0: no answer. */
 static int https_code(int port, struct identity *who, const char *path)
 {
     gnutls_certificate_credentials_t credentials = credentials_of(who);
@@ -436,7 +437,7 @@ static int https_code(int port, struct identity *who, const char *path)
 static struct serving over_tls;
 static bool secured;
 
-/* Whatever became of the test. */
+/* Also runs after a failed test. */
 static int end_tls(void **state)
 {
     (void)state;
@@ -445,7 +446,7 @@ static int end_tls(void **state)
     return 0;
 }
 
-/* Waits until two workers listen on that port. */
+/* Waits until two workers listen on this port. */
 static void wait_for_two(const struct serving *serving, int port)
 {
     const struct timespec pause = { 0, 5000000 };
@@ -500,7 +501,7 @@ static void test_tls(void **state)
     while (read(fd, &byte, 1) > 0)
         ;
     (void)close(fd);
-    fd = grpc_connect(port); /* nor any other bytes: it ends when its time is up */
+    fd = grpc_connect(port); /* other bytes: it ends after its time limit */
     while (read(fd, &byte, 1) > 0)
         ;
     (void)close(fd);

@@ -1,4 +1,4 @@
-/* /v1/completions: texts that go on, whole and as events; clients that leave in the middle. */
+/* /v1/completions: texts as a whole and as events; clients that disconnect. */
 #include "client.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 
 static struct serving server;
 
-/* Every printable character is a token of its code; <|end|> is the one behind 'y'. */
+/* Every printable character is a token of its code; <|end|> follows 'y'. */
 static void write_tokenizer(const struct serving *serving)
 {
     static char text[8192];
@@ -29,10 +29,11 @@ static void write_tokenizer(const struct serving *serving)
     serving_file(serving, "models/count/config.json", "{\"eos_token_id\": 122}", 0644);
 }
 
-#define MARK "\xe2\x96\x81" /* a space, among SentencePiece's */
+#define MARK "\xe2\x96\x81" /* a space in SentencePiece */
 
-/* Numbers that are characters are tokens of that; 1 is a space, 2 is " xy". Of Unigram 69 is " E". Of SentencePiece's
- * BPE 3 is " x", 67 and 68 are the bytes of an e with an accent, and other bytes lie behind the model's numbers. */
+/* Token ids that are characters are tokens of those; 1 is a space, 2 is " xy". In the Unigram model 69 is " E". In
+ * SentencePiece's BPE model 3 is " x", 67 and 68 are the bytes of an accented e, and other bytes are beyond the
+ * model's ids. */
 static const char *piece_of(int id, bool unigram, char *out, size_t bytes)
 {
     static const char *const first[] = { "<unk>", MARK, MARK "xy", MARK "x" };
@@ -83,7 +84,7 @@ static void write_pieces(const struct serving *serving)
     serving_file(serving, "models/spm/tokenizer.json", text, 0644);
 }
 
-/* BERT's: words in pieces, [CLS] and [SEP] around a text. */
+/* BERT: words in pieces, [CLS] and [SEP] around a text. */
 static const char bert[] =
     "{\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,\"strip_accents\":"
     "null,\"lowercase\":true},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"post_processor\":{\"type\":"
@@ -147,7 +148,7 @@ static void test_whole_texts(void **state)
     expect(ASK(",\"max_tokens\":20,\"stop\":\"HI\""), 200,
            "\"text\":\"CDEFG\",\"logprobs\":null,\"finish_reason\":\"stop\"");
     expect(ASK(",\"max_tokens\":20,\"stop\":[\"XX\",\"FG\",\"KL\"]"), 200, "\"text\":\"CDE\"");
-    expect(ASK(",\"max_tokens\":100"), 200, "wxy\",\"logprobs\":null,\"finish_reason\":\"stop\""); /* 'z' ends */
+    expect(ASK(",\"max_tokens\":100"), 200, "wxy\",\"logprobs\":null,\"finish_reason\":\"stop\""); /* stops at 'z' */
     client_once(&server, "GET", "/v1/models", "", NULL, &answer);
     assert_non_null(strstr(answer.body, "{\"id\":\"count\",\"object\":\"model\""));
 }
@@ -170,7 +171,7 @@ static void test_what_is_refused(void **state)
     expect("", 400, "JSON");
 }
 
-/* Asks for a stream, and reads what comes until the connection ends or `part` is there. */
+/* Requests a stream, and reads until the connection ends or `part` is received. */
 static void stream_at(const char *path, const char *body, const char *part, char *text, size_t bytes)
 {
     int fd = client_connect(&server);
@@ -198,7 +199,7 @@ static void stream(const char *body, const char *part, char *text, size_t bytes)
     stream_at("/v1/completions", body, part, text, bytes);
 }
 
-/* The texts of the events, one behind the other. */
+/* The texts of the events, concatenated. */
 static void texts_of(const char *events, char *out, size_t bytes)
 {
     size_t used = 0;
@@ -238,7 +239,7 @@ static void wait_for(const char *metric, double value)
     }
 }
 
-/* More texts than there are places: those that are over give theirs back, also where nobody waited for the end. */
+/* More texts than there are slots: finished and abandoned ones release theirs. */
 static void test_clients_that_leave(void **state)
 {
     static char got[65536];
@@ -259,7 +260,7 @@ static void embed(const char *body, int code, const char *part)
 static void test_embeddings(void **state)
 {
     (void)state;
-    /* '!' is 33, '"' 34, '#' 35: 33 numbers before, and the vector of "!!!!###" is (4, 0, 3) / 5 there. */
+    /* '!' is 33, '"' 34, '#' 35: after 33 numbers the vector of "!!!!###" is (4, 0, 3) / 5. */
     embed("{\"model\":\"vectors\",\"input\":\"!!!!###\"}", 200,
           "[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,"
           "0,0,0,0,0,0.8,0,0.6,0,");
@@ -299,7 +300,8 @@ static void test_chats(void **state)
         { CHAT("{\"role\":\"user\"}]"), "without role or content", 400 },
         { CHAT("{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{}}]}]"), "not a text", 400 },
         { CHAT("{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[]"), "not supported", 400 },
-        { "{\"model\":\"vectors\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", "not a model for texts", 400 },
+        { "{\"model\":\"vectors\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", "not a model for texts",
+          400 },
         { "{\"model\":\"count\",\"prompt\":\"x\"}", "no messages", 400 },
     };
 
@@ -327,14 +329,14 @@ static void test_word_pieces(void **state)
     embed("{\"model\":\"bert\",\"input\":\"what\"}", 200, "[0,0.57735027,0.57735027,0.57735027,0,");
 }
 
-/* What it was asked decides where the model begins to count: pieces and bytes are tokens, spaces a part of them. */
+/* The prompt determines where the model starts to count: pieces and bytes are tokens, spaces part of them. */
 static void test_sentence_pieces(void **state)
 {
     static const struct {
         const char *body, *part;
     } rows[] = {
 #define OF(model, prompt, more) "{\"model\":\"" model "\",\"prompt\":\"" prompt "\",\"temperature\":0" more "}"
-        { OF("unigram", "xy", ",\"max_tokens\":6"), "\"text\":\"ABCD EF\"" }, /* " xy" is one */
+        { OF("unigram", "xy", ",\"max_tokens\":6"), "\"text\":\"ABCD EF\"" }, /* " xy" is one token */
         { OF("unigram", "xy", ",\"max_tokens\":6"), "\"prompt_tokens\":1,\"completion_tokens\":6" },
         { OF("unigram", "x  xyz", ",\"max_tokens\":2"), "\"text\":\"D E\"" },             /* " ", "x", " xy", "z" */
         { OF("unigram", "\\u00e9\\u00e9", ",\"max_tokens\":1"), "\"prompt_tokens\":2," }, /* " ", unknown */
@@ -354,7 +356,7 @@ static void test_sentence_pieces(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         expect(rows[i].body, 200, rows[i].part);
     stream(OF("spm", "xy", ",\"max_tokens\":5,\"stream\":true"), NULL, events, sizeof events);
-    assert_non_null(strstr(events, "\"text\":\"\xc3\xa9\"")); /* both bytes at once */
+    assert_non_null(strstr(events, "\"text\":\"\xc3\xa9\"")); /* both bytes in one event */
     texts_of(events, text, sizeof text);
     assert_string_equal(text, "AB\xc3\xa9"
                               "E");
@@ -376,7 +378,7 @@ static void *ask_many(void *user)
     return NULL;
 }
 
-/* Each text has states of its own. */
+/* Concurrent texts have separate states. */
 static void test_texts_at_once(void **state)
 {
     pthread_t threads[4];

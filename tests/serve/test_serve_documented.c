@@ -1,14 +1,14 @@
-/* The requests that KServe and Triton document, as the files of examples/ have them: each is sent and answered as
- * documented. A file has examples between lines of ===, and lines that begin with
+/* The requests in the documentation of KServe and Triton, in the files of examples/: each is sent and must get the
+ * documented answer. A file has examples separated by lines of ===. Lines start with
  *
- *   #    are for people
+ *   #    comment
  *   >    method and path
  *   :    a header
  *   <    the code of the answer
- *   =    what is in its header or its body
- *   0x   binary data behind the JSON: of the request above <, of the answer below
+ *   =    text that the answer's header or body contains
+ *   0x   binary data after the JSON: of the request before <, of the answer after it
  *
- * and others are the body. */
+ * All other lines are the body. */
 #include "client.h"
 #include <signal.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* A server that is told to end at any moment: while it starts, while its workers do, while one of them is started
- * again, with requests under way. It exits with 0, and no process of it stays.
+/* The server gets SIGTERM at any moment: while it starts, while its workers start, while a worker is restarted, while
+ * requests are running. It exits with 0, and none of its processes remains.
  *
- * As a test it ends a few; ENDING_ROUNDS=200 asks for more. */
+ * The test does a few rounds; ENDING_ROUNDS=200 does more. */
 #include "client.h"
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -40,7 +40,7 @@ static uint32_t rounds(void)
     return wanted != NULL ? (uint32_t)strtoul(wanted, NULL, 10) : 6;
 }
 
-/* Up to so many microseconds, most of them few: what happens at the start happens fast. */
+/* Waits a random time up to most_us microseconds, usually a short one, since most happens at the start. */
 static void pause_up_to(uint32_t most_us)
 {
     double part = rand_r(&seed) / (double)RAND_MAX;
@@ -67,7 +67,7 @@ static void expect_end(int signal_number)
         assert_non_null(fgets(text, sizeof text, file));
         (void)fclose(file);
         assert_int_equal(sscanf(text, "%*d %*s %c", &state), 1);
-        if (state != 'Z') /* not a probe that nobody has waited for */
+        if (state != 'Z') /* ignores probe processes that are zombies */
             fail_msg("process %ld is left: %s", pids[i], text);
     }
 }
@@ -99,7 +99,7 @@ static void test_while_workers_start(void **state)
     }
 }
 
-/* Told twice, as by somebody who is impatient, and by a terminal, which tells workers, too. */
+/* SIGTERM twice, as from an impatient user, and from a terminal, which signals the workers, too. */
 static void test_told_twice(void **state)
 {
     static const char *const slow[] = { "--workers", "2", "--drain-ms", "50", NULL };
@@ -122,7 +122,7 @@ static void test_told_twice(void **state)
     }
 }
 
-/* Waits until a child has ended, all its threads, so that its parent can see it. */
+/* Waits until all threads of a child have ended, so that its parent can reap it. */
 static void wait_for_death(long pid)
 {
     const struct timespec pause = { 0, 1000000 };
@@ -153,7 +153,7 @@ static void wait_for_death(long pid)
     fail_msg("process %ld does not die", pid);
 }
 
-/* A worker crashes; the end comes before, while or after another one takes its place. */
+/* A worker crashes; the signal comes before, while or after its replacement starts. */
 static void test_while_one_is_started_again(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static void test_while_one_is_started_again(void **state)
     }
 }
 
-/* What the server has said, from the beginning. */
+/* The log of the server from its beginning. */
 static void read_log(char *text, size_t bytes)
 {
     char path[256];
@@ -180,7 +180,7 @@ static void read_log(char *text, size_t bytes)
     (void)fclose(file);
 }
 
-/* One that dies while it drains leaves requests unanswered, which the exit code tells. */
+/* A worker that dies while draining leaves requests unanswered, which the exit code reports. */
 static void test_one_that_dies_at_the_end(void **state)
 {
     static const char *const flags[] = { "--workers", "1", "--drain-ms", "60000", NULL };
@@ -206,7 +206,7 @@ static void test_one_that_dies_at_the_end(void **state)
     assert_non_null(strstr(text, "worker 0 ended with signal 9; after SIGTERM"));
 }
 
-/* Each request is answered, or its connection refused. */
+/* Each request is answered, or its connection is refused. */
 static void test_with_requests(void **state)
 {
     (void)state;
@@ -225,7 +225,7 @@ static void test_with_requests(void **state)
             assert_true(fd[k] >= 0);
             client_text(fd[k], head);
         }
-        client_receive(fd[0], &answer); /* so that at least one has come in */
+        client_receive(fd[0], &answer); /* at least one must have arrived */
         assert_int_equal(answer.code, 200);
         pause_up_to(2000);
         expect_end(SIGTERM);
@@ -238,11 +238,11 @@ static void test_with_requests(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ what systemd hears and passes */
+/* ------------------------------------------------------------------ readiness messages and sockets of systemd */
 
 static int notified = -1;
 
-/* The next word that the server has sent to its supervisor. */
+/* Expects the next message that the server sends to its supervisor. */
 static void expect_word(const char *word)
 {
     char text[64];
@@ -267,7 +267,7 @@ static void open_notified(void)
     assert_int_equal(setenv("NOTIFY_SOCKET", at.sun_path, 1), 0);
 }
 
-/* Ready is said once, after models are loaded, by the process that systemd knows. */
+/* READY is sent once, after models are loaded, by the process that systemd started. */
 static void test_it_says_when_it_is_ready(void **state)
 {
     char text[8192];
@@ -286,7 +286,7 @@ static void test_it_says_when_it_is_ready(void **state)
     }
 }
 
-/* A socket of the loopback that listens, and its port. */
+/* A listening loopback socket, and its port. */
 static int listen_here(int *port)
 {
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -299,7 +299,7 @@ static int listen_here(int *port)
     return fd;
 }
 
-/* Starts the server as systemd does, with sockets under 3 and 4. grpc -1: only the first. */
+/* Starts the server like systemd, with sockets as descriptors 3 and 4. grpc -1: only the first one. */
 static void start_with(int rest, int grpc, const char *flags)
 {
     char command[1024], second[64] = "";
@@ -318,7 +318,7 @@ static void start_with(int rest, int grpc, const char *flags)
     }
 }
 
-/* A connection that comes while there is no server waits in the socket that systemd holds. */
+/* A connection that arrives before the server starts waits in the socket that systemd holds. */
 static void test_a_socket_that_is_passed(void **state)
 {
     int fd = listen_here(&server.port);
@@ -331,15 +331,16 @@ static void test_a_socket_that_is_passed(void **state)
         assert_true(before >= 0);
         start_with(fd, -1, i == 0 ? "" : "--workers 2");
         client_call(before, "POST", "/v2/models/twice/infer", "", twice, sizeof twice - 1, &answer);
-        assert_int_equal(answer.code,
-                         i == 0 && answer.code == 503 ? 503 : 200); /* alone it answers while models are loaded */
+        assert_int_equal(answer.code, i == 0 && answer.code == 503
+                                          ? 503
+                                          : 200); /* a single process already answers while models are loaded */
         (void)close(before);
         expect_end(SIGTERM);
     }
     (void)close(fd);
 }
 
-/* Whether the server has that descriptor. */
+/* Whether the server has this descriptor open. */
 static bool has_file(int fd)
 {
     char path[64], to[128];
@@ -348,8 +349,8 @@ static bool has_file(int fd)
     return readlink(path, to, sizeof to) > 0;
 }
 
-/* Descriptors that some epoll of the server looks after, though they are closed: where another process has the same
- * socket, it goes on telling of it. */
+/* Descriptors in an epoll of the server that are closed in the server: if another process has the same socket, epoll
+ * keeps reporting events for it. */
 static uint32_t closed_but_watched(void)
 {
     uint32_t count = 0;
@@ -371,7 +372,7 @@ static uint32_t closed_but_watched(void)
     return count;
 }
 
-/* While it drains, connections that wait in a socket which others hold, too, are nothing to it. */
+/* While draining, the server ignores connections that wait in a socket shared with other processes. */
 static void test_connections_for_others(void **state)
 {
     const struct timespec pause = { 0, 5000000 };
@@ -399,8 +400,8 @@ static void test_connections_for_others(void **state)
     (void)close(fd);
 }
 
-/* A model is being loaded and its first run does not end: cancelled, it is over at once, and where it takes no notice,
- * nobody waits for it beyond the grace time. */
+/* A model is being loaded and its first run does not end. If the run reacts to cancellation, loading ends at once;
+ * otherwise the server exits after the grace time. */
 static void test_a_load_that_does_not_end(void **state)
 {
     static const char *const flags[] = { "--workers",    "1", "--plugin-dirs", "FOLDER/plugins", "--cache-dir",

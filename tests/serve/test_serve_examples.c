@@ -1,4 +1,4 @@
-/* The requests of samples/deploy/requests, and headers by which requests are followed and balanced. */
+/* The requests of samples/deploy/requests, and the headers for tracing and load balancing. */
 #include "client.h"
 #include <signal.h>
 #include <stdlib.h>
@@ -76,7 +76,7 @@ static void test_load_reports(void **state)
     assert_memory_equal(value, "JSON {\"application_utilization\":0.", 34);
 }
 
-/* What is no trace context does not get into the log. */
+/* An invalid trace context is not logged. */
 static void test_trace_context(void **state)
 {
     static const struct {
@@ -108,7 +108,7 @@ static void test_trace_context(void **state)
     client_once(&server, "GET", "/v2", "", NULL, &answer);
     (void)snprintf(path, sizeof path, "%s/access", server.folder);
     for (uint32_t tries = 0; seen < sizeof contexts / sizeof contexts[0] && tries < 1000;
-         tries++) { /* lines come after answers */
+         tries++) { /* lines are written after answers */
         (void)usleep(2000);
         seen = 0;
         file = fopen(path, "r");

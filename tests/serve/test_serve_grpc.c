@@ -1,4 +1,4 @@
-/* The protocol over gRPC: messages, statuses, streams of requests, calls that are left, bytes that are no HTTP/2. */
+/* The protocol over gRPC: messages, statuses, streams of requests, cancelled calls, bytes that are not HTTP/2. */
 #include "grpc_client.h"
 #include "inference.pb-c.h"
 #include "inlay/inlay.h"
@@ -12,7 +12,7 @@
 static struct serving server;
 static int grpc_port;
 
-/* A request for `twice`: one row; raw or in its field. */
+/* Adds a request for `twice`: one row; as raw data or in its typed field. */
 static void add_twice(grpc_call *call, const char *model, float value, bool raw)
 {
     Inference__InferRequest InferRequest = INFERENCE__INFER_REQUEST__INIT;
@@ -173,7 +173,7 @@ static void test_statuses(void **state)
     expect(SERVICE "ModelInfer", &call, 4, "");
 }
 
-/* Three requests in one stream, the second of them wrong. */
+/* Three requests in one stream, the second one invalid. */
 static void test_a_stream_of_requests(void **state)
 {
     static grpc_call call;
@@ -205,7 +205,7 @@ static void wait_for(const char *metric, double value)
     }
 }
 
-/* Calls that run or wait, left by a reset and by the end of the connection. */
+/* Running and waiting calls that are cancelled by a reset and by the end of the connection. */
 static void test_calls_that_are_left(void **state)
 {
     static grpc_call calls[4];
@@ -231,7 +231,7 @@ static void test_calls_that_are_left(void **state)
     wait_for("inlay_request_errors_total{model=\"spin\",version=\"1\",reason=\"cancelled\"}", 4);
 }
 
-/* What is no HTTP/2, or stops half-way: the connection ends, the server does not. */
+/* Bytes that are not HTTP/2, or end early: the connection ends, the server continues. */
 static void test_what_is_no_http2(void **state)
 {
     static const char *const texts[] = { "", "GET / HTTP/1.1\r\n\r\n",
@@ -251,7 +251,8 @@ static void test_what_is_no_http2(void **state)
     wait_for("inlay_http_connections", 1);
 }
 
-/* The bytes of a good call with one of them changed, on a connection of its own: some answer, or the end. */
+/* The bytes of a valid call with one of them changed, on a new connection each: any answer, or the end of the
+ * connection. */
 static void test_every_byte_changed(void **state)
 {
     static grpc_call good, call;

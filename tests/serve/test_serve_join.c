@@ -1,5 +1,5 @@
-/* Requests of different lengths that are padded and joined; requests whose time is short; sequences that outlive the
- * file of their model. */
+/* Dynamic batching of requests of different lengths by padding; requests with short deadlines; sequences that
+ * outlive the file of their model. */
 #include "client.h"
 #include <poll.h>
 #include <signal.h>
@@ -54,7 +54,7 @@ static int end(void **state)
 
 /* ------------------------------------------------------------------ padding */
 
-/* Rows of 1, 2, 3 ... with a mask that excludes the last of each. */
+/* Rows of 1, 2, 3 ... with a mask that excludes the last element of each. */
 static int ask_padded(uint32_t rows, uint32_t length)
 {
     char body[1024], x[256] = "", mask[256] = "", head[256];
@@ -131,7 +131,7 @@ static void test_lengths_are_joined(void **state)
                   400, "error");
 }
 
-/* Models that are not the same with padding are refused, and say why. */
+/* Models whose results change by padding are not batched, with the reason. */
 static void test_who_is_not_padded(void **state)
 {
     (void)state;
@@ -140,7 +140,8 @@ static void test_who_is_not_padded(void **state)
                   "no symbolic axis other than the first");
     client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 400, "ascending numbers");
     serving_file(&server, "models/wrong/config.yaml", "buckets: 4\npad: [y=1]\n", 0644);
-    client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 400, "input 'y' is unknown or not padded");
+    client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 400,
+                  "input 'y' is unknown or not padded");
     serving_file(&server, "models/wrong/config.yaml", "pad: [x=1]\n", 0644);
     client_expect(&server, "POST", "/v2/repository/models/wrong/load", AS_ADMIN, "", 400, "pad: needs buckets");
     serving_file(&server, "models/wrong/config.yaml", "buckets: 4\npad: [x]\n", 0644);
@@ -151,7 +152,7 @@ static void test_who_is_not_padded(void **state)
 
 /* ------------------------------------------------------------------ deadlines */
 
-/* A request that could wait ten seconds for others runs while its client still waits for it. */
+/* A request that may wait ten seconds for a batch runs before its client's deadline. */
 static void test_none_waits_until_it_is_late(void **state)
 {
     (void)state;
@@ -189,7 +190,7 @@ static void wait_for(const char *metric, double value)
     }
 }
 
-/* A request behind another of its sequence is answered when its own time is up. */
+/* A request that waits for an earlier one of its sequence is answered at its own deadline. */
 static void test_late_behind_its_sequence(void **state)
 {
     struct pollfd first = { .events = POLLIN };
@@ -202,7 +203,7 @@ static void test_late_behind_its_sequence(void **state)
     second = ask_slow("sequence_end", 1, 200);
     client_receive(second, &answer);
     assert_int_equal(answer.code, 504);
-    assert_int_equal(poll(&first, 1, 0), 0); /* the first still runs */
+    assert_int_equal(poll(&first, 1, 0), 0); /* the first one is still running */
     (void)close(first.fd);
     (void)close(second);
     wait_for("inlay_runs", 0);
@@ -234,16 +235,16 @@ static void test_sequences_stay_with_their_model(void **state)
     client_expect(&server, "POST", "/v2/repository/models/sum/load", AS_ADMIN, "", 200, "");
     assert_true(client_metric(&server, "inlay_replaced_models") == 1);
     add("a", "", 2, 200, "\"data\":[3.0]");
-    add("c", "start", 5, 200, "\"data\":[-5.0]"); /* a new one is of the new model */
+    add("c", "start", 5, 200, "\"data\":[-5.0]"); /* a new sequence uses the new model */
     add("c", "", 1, 200, "\"data\":[-6.0]");
     add("a", "end", 3, 200, "\"data\":[6.0]");
     add("a", "", 1, 400, "no sequence 'a'");
-    add("b", "start", 1, 200, "\"data\":[-1.0]"); /* begun anew, on the new model */
+    add("b", "start", 1, 200, "\"data\":[-1.0]"); /* restarted, on the new model */
     add("b", "end", 1, 200, "\"data\":[-2.0]");
     add("c", "end", 1, 200, "\"data\":[-7.0]");
 }
 
-/* The same when another version comes; unloading ends them. */
+/* The same if another version is added; unloading ends the sequences. */
 static void test_sequences_and_versions(void **state)
 {
     char path[256];
@@ -256,7 +257,7 @@ static void test_sequences_and_versions(void **state)
     client_expect(&server, "GET", "/v2/models/sum", "", NULL, 200, "\"versions\":[\"2\"]");
     add("a", "", 1, 200, "\"data\":[-2.0]");
     add("b", "start", 1, 200, "\"data\":[1.0]");
-    /* One that cannot be loaded leaves what is there. */
+    /* A version that cannot be loaded changes nothing. */
     serving_folder(&server, "models/sum/3");
     serving_file(&server, "models/sum/3/model.onnx", "rubbish", 0644);
     client_expect(&server, "POST", "/v2/repository/models/sum/load", AS_ADMIN, "", 400, "version 3");
@@ -266,7 +267,7 @@ static void test_sequences_and_versions(void **state)
     add("a", "", 1, 404, "no such model");
 }
 
-/* One that nobody goes on with does not keep its model for ever. */
+/* An abandoned sequence does not keep its model forever. */
 static void test_sequences_that_are_left(void **state)
 {
     static const char *const flags[] = { "--admin-token-file", "FOLDER/admins", "--sequence-idle-ms", "100", NULL };

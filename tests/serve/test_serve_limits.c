@@ -1,4 +1,4 @@
-/* Requests that are late, lost, too many or too slow; what is left of them; and the end of the server. */
+/* Requests that are late, cancelled, too many or too slow; leaks after them; and the shutdown of the server. */
 #include "client.h"
 #include <poll.h>
 #include <signal.h>
@@ -8,9 +8,9 @@
 #include <unistd.h>
 #include "cmocka_all.h"
 
-static struct serving server, first_server; /* the first, while a test has one of its own */
+static struct serving server, first_server; /* first_server: saved while a test starts another one */
 
-/* x spins for n turns; a million million of them take hours. */
+/* x loops n times; 10^12 iterations take hours. */
 static const char spin[] = "{\"inputs\":[{\"name\":\"n\",\"shape\":[],\"datatype\":\"INT64\",\"data\":[1000000000000]},"
                            "{\"name\":\"x\",\"shape\":[4,4],\"datatype\":\"FP32\",\"data\":"
                            "[1,2,3,4,1,2,3,4,1,2,3,4,1,2,3,4]}]}";
@@ -30,13 +30,13 @@ static int start(void **state)
 static int end(void **state)
 {
     (void)state;
-    if (first_server.pid > 0) /* that test has failed */
+    if (first_server.pid > 0) /* the test has failed */
         serving_remove(&first_server);
     serving_remove(&server);
     return 0;
 }
 
-/* Waits until the figure is there; a test that waits for good fails by its time. */
+/* Waits for a metric's value; fails after a timeout. */
 static void wait_for(const char *metric, double value)
 {
     const struct timespec pause = { 0, 5000000 };
@@ -66,7 +66,7 @@ static void test_time_is_up(void **state)
     struct answer answer;
 
     (void)state;
-    for (uint32_t i = 0; i < 3; i++) { /* one that runs, two that wait */
+    for (uint32_t i = 0; i < 3; i++) { /* one runs, two wait */
         fd[i] = ask_spin("Inference-Timeout-Ms: 3000\r\n");
         wait_for("inlay_runs", 1);
     }
@@ -115,7 +115,7 @@ static void test_a_full_queue(void **state)
     assert_int_equal(answer.code, 429);
     assert_non_null(answer_header(&answer, "Retry-After", value, sizeof value));
     assert_true(strtol(value, NULL, 10) >= 1);
-    /* Another model is not held up by it. */
+    /* Another model is not delayed. */
     client_once(&server, "POST", "/v2/models/twice/infer", "", twice, &answer);
     assert_int_equal(answer.code, 200);
     for (uint32_t i = 0; i < 3; i++)
@@ -124,7 +124,7 @@ static void test_a_full_queue(void **state)
     wait_for("inlay_runs", 0);
 }
 
-/* Sends a request, which is answered later. */
+/* Sends a request without waiting for its answer. */
 static int ask(const char *model, const char *body)
 {
     char head[256];
@@ -137,8 +137,8 @@ static int ask(const char *model, const char *body)
     return fd;
 }
 
-/* Behind a run that holds the only instance wait a request that may wait and, later, one that is urgent: that is
- * answered first. The other would run for hours. */
+/* A run occupies the only instance. Then a normal and later an urgent request wait: the urgent one is answered
+ * first. The other would run for hours. */
 static void test_priority(void **state)
 {
     static const char form[] =
@@ -156,7 +156,7 @@ static void test_priority(void **state)
         fd[i] = ask("spin", body);
         wait_for("inlay_queue_length{model=\"spin\",version=\"1\"}", i + 1);
     }
-    (void)close(first); /* which ends it */
+    (void)close(first); /* which cancels it */
     client_receive(fd[1], &answer);
     assert_int_equal(answer.code, 200);
     for (uint32_t i = 0; i < 2; i++)
@@ -164,8 +164,8 @@ static void test_priority(void **state)
     wait_for("inlay_runs", 0);
 }
 
-/* One run at a time, which a model holds that has three more requests of hours: another one that has computed less is
- * next, though it asked last. */
+/* One run at a time. One model has three more requests that take hours: another model with less computing time so
+ * far is next, although its request came last. */
 static void test_fairness(void **state)
 {
     static const char *const flags[] = { "--runners", "1", "--warmup", "0", NULL };
@@ -194,7 +194,7 @@ static void test_fairness(void **state)
     first_server.pid = 0;
 }
 
-/* A connection that sends nothing, half a header, a body bit by bit: it is closed, however lively it looks. */
+/* A connection that sends nothing, half a header, or a body byte by byte is closed. */
 static void test_slow_clients(void **state)
 {
     static const char *const begins[] = { "", "GET / HT",
@@ -221,7 +221,7 @@ static void test_slow_clients(void **state)
     wait_for("inlay_http_requests", 1);
 }
 
-/* No more files than that are open, which takes a moment: a connection is closed after it is no longer counted. */
+/* Waits until at most this many files are open; a connection is closed shortly after it is no longer counted. */
 static void wait_for_files(uint32_t count)
 {
     const struct timespec pause = { 0, 5000000 };
@@ -233,7 +233,7 @@ static void wait_for_files(uint32_t count)
     }
 }
 
-/* Good, wrong, unknown and broken-off requests. */
+/* Valid, invalid, unknown and incomplete requests. */
 static void mixed_round(uint32_t i)
 {
     static const char *const bodies[] = { twice, "{\"inputs\":", spin };
@@ -274,7 +274,7 @@ static void test_nothing_is_left(void **state)
     wait_for_files(files);
     after = serving_memory(&server);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    /* A leak of a request's few hundred bytes would be a megabyte and more. */
+    /* A leak of a few hundred bytes per request would exceed a megabyte. */
     if (after > before + (1u << 20))
         fail_msg("memory grew from %llu to %llu bytes", (unsigned long long)before, (unsigned long long)after);
 #else
@@ -283,7 +283,7 @@ static void test_nothing_is_left(void **state)
 #endif
 }
 
-/* The last: what runs is given its time, then it is cancelled; the exit code is 0. */
+/* Last test: running requests get the grace time, then they are cancelled; the exit code is 0. */
 static void test_sigterm(void **state)
 {
     int fd = ask_spin(""), idle = client_connect(&server);

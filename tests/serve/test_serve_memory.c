@@ -1,4 +1,4 @@
-/* A budget of memory for all models: who is unloaded for whom, and requests that wait for their model. */
+/* A memory budget for all models: which model is unloaded for another one, and requests that wait for their model. */
 #include "grpc_client.h"
 #include "inference.pb-c.h"
 #include <pthread.h>
@@ -37,7 +37,7 @@ static int end(void **state)
     return 0;
 }
 
-/* With room for so many of the three. */
+/* Starts the server with memory for this many of the three models. */
 static void begin(double models)
 {
     char budget[32];
@@ -78,7 +78,7 @@ static void test_the_least_recently_used_goes(void **state)
 {
     (void)state;
     begin(2.5);
-    expect_ready("ab"); /* as many as there is room for */
+    expect_ready("ab"); /* as many as fit */
     assert_int_equal(infer('a'), 200);
     assert_int_equal(infer('b'), 200);
     assert_int_equal(infer('c'), 200);
@@ -101,7 +101,7 @@ static void test_one_too_large(void **state)
     client_once(&server, "POST", "/v2/models/a/infer", "", INFER, &answer);
     assert_int_equal(answer.code, 413);
     assert_non_null(strstr(answer.body, "models_memory"));
-    assert_int_equal(infer('a'), 404); /* it is not tried again with each request */
+    assert_int_equal(infer('a'), 404); /* loading is not retried with each request */
     assert_int_equal(serving_end(&server, SIGTERM), 0);
 }
 
@@ -132,7 +132,7 @@ static void test_over_grpc(void **state)
     grpc_add(&call, &InferRequest.base);
     grpc_expect(port, SERVICE "ModelInfer", &call, 0, "");
     expect_ready("c");
-    data.len = 4; /* wrong, and found so after its model was loaded */
+    data.len = 4; /* invalid, which is detected after its model was loaded */
     InferRequest.model_name = (char *)(uintptr_t) "b";
     call = (grpc_call){ .path = NULL };
     grpc_add(&call, &InferRequest.base);
@@ -160,7 +160,7 @@ static void *call(void *user)
     return NULL;
 }
 
-/* Models come and go under requests: each is answered. */
+/* Models are loaded and unloaded under load: each request is answered. */
 static void test_many_at_once(void **state)
 {
     struct caller callers[6] = { { .seed = 0 } };

@@ -1,5 +1,5 @@
-/* The page of / in a browser: Chromium loads it while requests come in, and what it shows is read from its document and
- * seen in a picture of it. Skipped (exit code 77) where Chromium is not installed. */
+/* The page of / in a browser: Chromium loads it while requests arrive, and the test checks its document and a
+ * screenshot. Skipped (exit code 77) if Chromium is not installed. */
 #include "client.h"
 #include <png.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ static int end(void **state)
     return serving_close(&server);
 }
 
-/* A process that sends good and wrong requests until it is killed. */
+/* A process that sends valid and invalid requests until it is killed. */
 static pid_t send_requests(void)
 {
     pid_t pid = fork();
@@ -42,7 +42,7 @@ static pid_t send_requests(void)
     }
 }
 
-/* Has the browser show the page for some seconds of its own time; picture and document are files of the folder. */
+/* Lets the browser show the page for some seconds of virtual time; picture and document are files in the folder. */
 static void browse(void)
 {
     char command[1024], path[256];
@@ -66,7 +66,7 @@ static void browse(void)
     (void)fclose(file);
 }
 
-/* The number behind `from` in the document, from `at` on. */
+/* The number after `from` in the document, starting at `at`. */
 static double number_after(const char *at, const char *from)
 {
     const char *found = strstr(at, from);
@@ -76,7 +76,7 @@ static double number_after(const char *at, const char *from)
     return strtod(found + strlen(from), NULL);
 }
 
-/* Pieces of the first path from `at` on, and whether its points differ in height. */
+/* Counts the segments of the first path from `at` on; *out_flat: all points have the same height. */
 static uint32_t count_lines(const char *at, bool *out_flat)
 {
     const char *path = strstr(at, " d=\"M");
@@ -102,7 +102,7 @@ static uint32_t count_lines(const char *at, bool *out_flat)
     return lines;
 }
 
-/* Rows of the picture with the colour of the charts' lines, as bands: each chart is one. */
+/* Counts bands of picture rows with the colour of the charts' lines: each chart is one band. */
 static uint32_t count_bands(void)
 {
     png_image image = { .version = PNG_IMAGE_VERSION };

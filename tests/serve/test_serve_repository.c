@@ -1,4 +1,4 @@
-/* Models that come, change and go; who may do that; requests that are joined; SIGTERM with time to drain. */
+/* Models that are added, changed and removed; access rights for that; dynamic batching; SIGTERM with time to drain. */
 #include "client.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -94,12 +94,12 @@ static void test_load_and_unload(void **state)
     expect(AS_ADMIN, "POST", "/v2/repository/models/broken/load", "", 400, "model 'broken', version 1");
     expect(AS_ADMIN, "POST", "/v2/repository/models/twice/load", "{\"parameters\":{\"config\":\"{}\"}}", 400,
            "parameters are not supported");
-    /* A model that no longer is one leaves the old one in place. */
+    /* A file that is no longer a valid model does not replace the loaded one. */
     serving_file(&server, "models/twice.onnx", "rubbish", 0644);
     expect(AS_ADMIN, "POST", "/v2/repository/models/twice/load", "", 400, "version 1");
     expect(AS_USER, "POST", "/v2/models/twice/infer", DOUBLE("4"), 200, "[8.0,");
     write_doubling(serving_path(&server, "models/twice.onnx", path, sizeof path), 1);
-    /* Settings that are wrong are named. */
+    /* Invalid settings are named. */
     serving_file(&server, "models/triple/config.yaml", "max_batsh: 3\n", 0644);
     expect(AS_ADMIN, "POST", "/v2/repository/models/triple/load", "", 400, "max_batsh");
     serving_file(&server, "models/triple/config.yaml", "options: [plugin_dirs=/tmp]\n", 0644);
@@ -109,30 +109,30 @@ static void test_load_and_unload(void **state)
     expect(AS_USER, "GET", "/v2/models/triple", NULL, 200, "\"versions\":[\"1\"]");
 }
 
-/* ------------------------------------------------------------------ many at once */
+/* ------------------------------------------------------------------ concurrent requests */
 
-struct asker {
+struct requester {
     const char *path;
     uint32_t rounds, number;
-    atomic_bool *stop; /* NULL: as many rounds as it says */
+    atomic_bool *stop; /* NULL: a fixed number of rounds */
     atomic_uint *wrong;
 };
 
 static void *ask(void *user)
 {
-    const struct asker *asker = user;
+    const struct requester *requester = user;
     int fd = client_connect(&server);
 
-    for (uint32_t i = 0; asker->stop != NULL ? !atomic_load(asker->stop) : i < asker->rounds; i++) {
+    for (uint32_t i = 0; requester->stop != NULL ? !atomic_load(requester->stop) : i < requester->rounds; i++) {
         char body[256], want[64];
-        uint32_t value = asker->number * 1000 + i % 1000 + 1;
+        uint32_t value = requester->number * 1000 + i % 1000 + 1;
         struct answer answer;
 
         (void)snprintf(body, sizeof body, DOUBLE("%u"), value);
         (void)snprintf(want, sizeof want, "\"data\":[%u.0,", 2 * value);
-        client_call(fd, "POST", asker->path, AS_USER, body, strlen(body), &answer);
+        client_call(fd, "POST", requester->path, AS_USER, body, strlen(body), &answer);
         if (answer.code != 200 || strstr(answer.body, want) == NULL) {
-            (void)atomic_fetch_add(asker->wrong, 1);
+            (void)atomic_fetch_add(requester->wrong, 1);
             print_error("%u: got %d %s\n", value, answer.code, answer.body);
             break;
         }
@@ -144,15 +144,15 @@ static void *ask(void *user)
 static void test_requests_are_joined(void **state)
 {
     pthread_t threads[8];
-    struct asker askers[8];
+    struct requester requesters[8];
     atomic_uint wrong = 0;
     struct answer answer;
     const char *runs;
 
     (void)state;
     for (uint32_t i = 0; i < 8; i++) {
-        askers[i] = (struct asker){ "/v2/models/joined/infer", 5, i, NULL, &wrong };
-        assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
+        requesters[i] = (struct requester){ "/v2/models/joined/infer", 5, i, NULL, &wrong };
+        assert_int_equal(pthread_create(&threads[i], NULL, ask, &requesters[i]), 0);
     }
     for (uint32_t i = 0; i < 8; i++)
         (void)pthread_join(threads[i], NULL);
@@ -162,22 +162,22 @@ static void test_requests_are_joined(void **state)
     runs = strstr(answer.body, "\"execution_count\":");
     assert_non_null(runs);
     assert_in_range(strtol(runs + strlen("\"execution_count\":"), NULL, 10), 5, 30);
-    /* One alone waits for the delay and no longer. */
+    /* A single request waits for the delay only. */
     expect(AS_USER, "POST", "/v2/models/joined/infer", DOUBLE("4"), 200, "[8.0,");
 }
 
-/* The model is exchanged again and again under requests; none of them notices. */
+/* The model is replaced repeatedly under load; no request fails. */
 static void test_no_request_is_dropped(void **state)
 {
     pthread_t threads[3];
-    struct asker askers[3];
+    struct requester requesters[3];
     atomic_uint wrong = 0;
     atomic_bool stop = false;
 
     (void)state;
     for (uint32_t i = 0; i < 3; i++) {
-        askers[i] = (struct asker){ "/v2/models/twice/infer", 0, i, &stop, &wrong };
-        assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
+        requesters[i] = (struct requester){ "/v2/models/twice/infer", 0, i, &stop, &wrong };
+        assert_int_equal(pthread_create(&threads[i], NULL, ask, &requesters[i]), 0);
     }
     for (uint32_t i = 0; i < 10; i++)
         expect(AS_ADMIN, "POST", "/v2/repository/models/twice/load", "", 200, "");
@@ -201,14 +201,14 @@ static void test_the_access_log(void **state)
         assert_memory_equal(text, "{\"time\":\"", 9);
         assert_non_null(strstr(text, "\"status\":"));
         assert_string_equal(text + strlen(text) - 2, "}\n");
-        assert_null(strstr(text, "0123456789abcdef")); /* no token */
+        assert_null(strstr(text, "0123456789abcdef")); /* tokens are not logged */
         lines++;
     }
     (void)fclose(file);
     assert_true(lines > 50);
 }
 
-/* While it drains, requests are answered on connections that end, and it says that it is not ready. */
+/* While draining, requests on closing connections are answered, and the server reports that it is not ready. */
 static void test_draining(void **state)
 {
     int fd = client_connect(&server);

@@ -1,4 +1,4 @@
-/* Sequences: states that stay on the server from request to request, each sequence's apart from the others'. */
+/* Sequences: states that stay on the server between requests, separately per sequence. */
 #include "grpc_client.h"
 #include "inference.pb-c.h"
 #include <pthread.h>
@@ -31,7 +31,7 @@ static int end(void **state)
     return serving_close(&server);
 }
 
-/* Adds x to the sequence; how: "", "start", "end" or "both". The code, and the sum so far. */
+/* Adds x to the sequence; how: "", "start", "end" or "both". Returns the code, and the sum so far. */
 static int add(const char *id, const char *how, int x, double *sum)
 {
     char body[512];
@@ -68,15 +68,15 @@ static void test_sequences_apart(void **state)
     expect("1", "", 2, 200, 3);
     expect("\"two\"", "", 200, 200, 300);
     expect("1", "", 3, 200, 6);
-    expect("1", "start", 5, 200, 5); /* begins again */
+    expect("1", "start", 5, 200, 5); /* restarted */
     expect("1", "end", 1, 200, 6);
-    expect("1", "", 1, 400, 0); /* over */
+    expect("1", "", 1, 400, 0); /* ended */
     expect("\"two\"", "end", 1, 200, 301);
     expect("9", "both", 7, 200, 7);
     expect("9", "", 7, 400, 0);
 }
 
-/* What one sequence has left is not seen by the next in its place. */
+/* The state that a sequence leaves is invisible to the next sequence in its slot. */
 static void test_nothing_is_left(void **state)
 {
     (void)state;
@@ -98,7 +98,7 @@ static void test_no_more_than_allowed(void **state)
     expect("4", "start", 1, 503, 0);
     expect("1", "", 1, 200, 2);
     (void)nanosleep(&idle, NULL);
-    expect("4", "start", 1, 200, 1); /* in place of one that nobody used */
+    expect("4", "start", 1, 200, 1); /* replaces an idle one */
     for (const char *id = "123"; *id != '\0'; id++) {
         const char name[] = { *id, '\0' };
         double sum;
@@ -123,7 +123,7 @@ static void test_what_is_refused(void **state)
     client_expect(&server, "POST", "/v2/models/sum/infer", "", none, 400, "input 'old' is missing");
     expect("true", "start", 1, 400, 0);
     expect("{}", "start", 1, 400, 0);
-    expect("0", "start", 1, 400, 0); /* 0 is none: a state is missing */
+    expect("0", "start", 1, 400, 0); /* 0 is no sequence: a state is missing */
 }
 
 struct adder {
@@ -141,7 +141,7 @@ static void *add_many(void *user)
     return NULL;
 }
 
-/* Requests of one sequence run one after another, whoever sends them: each sees all before it. */
+/* Requests of one sequence run sequentially, from any client: each sees the effect of all earlier ones. */
 static void test_one_after_another(void **state)
 {
     static struct adder adders[5];
@@ -204,7 +204,7 @@ static void grpc_add_number(bool begin, float x, float wanted)
     protobuf_c_message_free_unpacked(&reply->base, NULL);
 }
 
-/* A sequence is one, whatever protocol its requests come by. */
+/* A sequence is shared by all protocols. */
 static void test_over_grpc(void **state)
 {
     (void)state;

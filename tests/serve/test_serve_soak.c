@@ -1,7 +1,7 @@
-/* Good, bad, large, slow, cancelled and malformed requests, mixed, from several clients at once: every request is
- * answered or its connection ended, memory stays as it is, and no descriptor is lost.
+/* Valid, invalid, large, slow, cancelled and malformed requests, mixed, from several concurrent clients: every request is
+ * answered or its connection is closed, and neither memory nor descriptors leak.
  *
- * As a test it sends a few thousand; SOAK_REQUESTS=1000000 asks for more. */
+ * The test sends a few thousand; SOAK_REQUESTS=1000000 sends more. */
 #include "grpc_client.h"
 #include <pthread.h>
 #include <signal.h>
@@ -20,10 +20,10 @@ static struct serving server;
 static int grpc_port;
 static atomic_long left, answered[KINDS], ended[KINDS], wrong;
 
-struct soaker {
+struct soak_client {
     pthread_t thread;
     unsigned seed;
-    int kept; /* a connection that stays; -1 = none */
+    int kept; /* a persistent connection; -1 = none */
 };
 
 #define GOOD "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[4,0,1]}]}"
@@ -31,27 +31,27 @@ struct soaker {
     "{\"inputs\":[{\"name\":\"n\",\"shape\":[],\"datatype\":\"INT64\",\"data\":[1000000000000]},{\"name\":\"x\","      \
     "\"shape\":[4,4],\"datatype\":\"FP32\",\"data\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}"
 
-/* On the connection that stays; on a new one where the server has ended that, because nothing was sent for a while. */
-static int ask(struct soaker *soaker, const char *path, const char *headers, const void *body, size_t bytes,
+/* Uses the persistent connection, or a new one if the server has closed it because it was idle. */
+static int ask(struct soak_client *client, const char *path, const char *headers, const void *body, size_t bytes,
                struct answer *answer)
 {
     answer->code = 0;
     for (int tries = 0; tries < 2 && answer->code == 0; tries++) {
-        if (soaker->kept < 0)
-            soaker->kept = client_connect(&server);
-        if (soaker->kept < 0)
+        if (client->kept < 0)
+            client->kept = client_connect(&server);
+        if (client->kept < 0)
             return 0;
-        client_call(soaker->kept, "POST", path, headers, body, bytes, answer);
+        client_call(client->kept, "POST", path, headers, body, bytes, answer);
         if (answer->code == 0) {
-            (void)close(soaker->kept);
-            soaker->kept = -1;
+            (void)close(client->kept);
+            client->kept = -1;
         }
     }
     return answer->code;
 }
 
-/* Sends bytes on a connection of its own, and reads what comes until it ends, or not at all. Whether anything came. */
-static bool throw(int port, const void *data, size_t bytes, bool read_on)
+/* Sends bytes on a new connection, and reads until it ends if read_on. Returns whether anything was received. */
+static bool send_raw(int port, const void *data, size_t bytes, bool read_on)
 {
     struct serving at = { .port = port };
     int fd = client_connect(&at);
@@ -70,7 +70,7 @@ static bool throw(int port, const void *data, size_t bytes, bool read_on)
     return any;
 }
 
-static int send_binary(struct soaker *soaker, struct answer *answer)
+static int send_binary(struct soak_client *client, struct answer *answer)
 {
     static _Thread_local char body[256 + RAW_FLOATS * 4];
     char headers[80];
@@ -81,86 +81,86 @@ static int send_binary(struct soaker *soaker, struct answer *answer)
                  RAW_FLOATS, RAW_FLOATS * 4);
 
     (void)snprintf(headers, sizeof headers, "Inference-Header-Content-Length: %d\r\n", json);
-    return ask(soaker, "/v2/models/id_FP32/infer", headers, body, (size_t)json + RAW_FLOATS * 4, answer);
+    return ask(client, "/v2/models/id_FP32/infer", headers, body, (size_t)json + RAW_FLOATS * 4, answer);
 }
 
-/* Random frames behind the preface, or none. */
-static bool send_frames(struct soaker *soaker)
+/* Random frames after the preface, or none. */
+static bool send_frames(struct soak_client *client)
 {
     uint8_t bytes[600] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     size_t used = 24;
 
-    for (int frames = rand_r(&soaker->seed) % 8; frames > 0; frames--) {
-        uint32_t length = (uint32_t)rand_r(&soaker->seed) % 40;
+    for (int frames = rand_r(&client->seed) % 8; frames > 0; frames--) {
+        uint32_t length = (uint32_t)rand_r(&client->seed) % 40;
 
         bytes[used++] = 0;
         bytes[used++] = 0;
         bytes[used++] = (uint8_t)length;
-        bytes[used++] = (uint8_t)(rand_r(&soaker->seed) % 11); /* kind */
-        bytes[used++] = (uint8_t)rand_r(&soaker->seed);        /* flags */
+        bytes[used++] = (uint8_t)(rand_r(&client->seed) % 11); /* kind */
+        bytes[used++] = (uint8_t)rand_r(&client->seed);        /* flags */
         for (uint32_t i = 0; i < 4 + length; i++)
-            bytes[used++] = i < 3 ? 0 : (uint8_t)rand_r(&soaker->seed);
+            bytes[used++] = i < 3 ? 0 : (uint8_t)rand_r(&client->seed);
     }
-    return throw(grpc_port, bytes, used, true);
+    return send_raw(grpc_port, bytes, used, true);
 }
 
-static void send_one(struct soaker *soaker)
+static void send_one(struct soak_client *client)
 {
     static const int weights[KINDS] = { 70, 8, 6, 4, 1, 3, 1, 3, 3, 4, 1 };
     static _Thread_local struct answer answer;
     char text[512];
-    int kind = 0, code = -1, at = rand_r(&soaker->seed) % 104;
+    int kind = 0, code = -1, at = rand_r(&client->seed) % 104;
     size_t bytes = (size_t)snprintf(
         text, sizeof text, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n" GOOD,
         strlen(GOOD));
-    bool any = false, waits = rand_r(&soaker->seed) % 50 == 0; /* until the server has had enough */
+    bool any = false, waits = rand_r(&client->seed) % 50 == 0; /* until the server closes it */
 
     while (at >= weights[kind])
         at -= weights[kind++];
     switch (kind) {
     case 0:
-        code = ask(soaker, "/v2/models/twice/infer", "", GOOD, strlen(GOOD), &answer);
+        code = ask(client, "/v2/models/twice/infer", "", GOOD, strlen(GOOD), &answer);
         atomic_fetch_add(&wrong, code == 200 && strstr(answer.body, "[8.0,0.0,2.0]") == NULL);
         break;
     case 1:
-        code = send_binary(soaker, &answer);
+        code = send_binary(client, &answer);
         break;
     case 2:
-        code = ask(soaker, "/v2/models/twice/infer", "", GOOD, (size_t)rand_r(&soaker->seed) % strlen(GOOD), &answer);
+        code = ask(client, "/v2/models/twice/infer", "", GOOD, (size_t)rand_r(&client->seed) % strlen(GOOD), &answer);
         break;
     case 3:
-        code = ask(soaker, "/v2/models/nothing/infer", "", GOOD, strlen(GOOD), &answer);
+        code = ask(client, "/v2/models/nothing/infer", "", GOOD, strlen(GOOD), &answer);
         break;
     case 4:
-        any = throw(server.port, text,
-                    (size_t)snprintf(text, sizeof text,
-                                     "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\n"
-                                     "Content-Length: 999999999\r\n\r\n"),
-                    true);
+        any = send_raw(server.port, text,
+                       (size_t)snprintf(text, sizeof text,
+                                        "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\n"
+                                        "Content-Length: 999999999\r\n\r\n"),
+                       true);
         break;
     case 5:
-        any = throw(server.port, text, (size_t)rand_r(&soaker->seed) % bytes, waits);
+        any = send_raw(server.port, text, (size_t)rand_r(&client->seed) % bytes, waits);
         break;
     case 6:
         (void)snprintf(text, sizeof text,
                        "POST /v2/models/spin/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n%s", strlen(SPIN),
                        SPIN);
-        any = throw(server.port, text, strlen(text), false);
+        any = send_raw(server.port, text, strlen(text), false);
         break;
     case 7:
         for (size_t i = 0; i < bytes; i++)
-            text[i] = (char)rand_r(&soaker->seed);
-        any = throw(server.port, text, bytes, waits);
+            text[i] = (char)rand_r(&client->seed);
+        any = send_raw(server.port, text, bytes, waits);
         break;
     case 8:
-        any = send_frames(soaker);
+        any = send_frames(client);
         break;
     case 9:
-        text[(size_t)rand_r(&soaker->seed) % bytes] = (char)rand_r(&soaker->seed);
-        any = throw(server.port, text, bytes, waits);
+        text[(size_t)rand_r(&client->seed) % bytes] = (char)rand_r(&client->seed);
+        any = send_raw(server.port, text, bytes, waits);
         break;
     default:
-        any = throw(rand_r(&soaker->seed) % 2 == 0 ? server.port : grpc_port, text, 0, false);
+        any = send_raw(rand_r(&client->seed) % 2 == 0 ? server.port : grpc_port, text, 0, false);
         break;
     }
     atomic_fetch_add(code > 0 || any ? &answered[kind] : &ended[kind], 1);
@@ -168,29 +168,29 @@ static void send_one(struct soaker *soaker)
 
 static void *soak(void *user)
 {
-    struct soaker *soaker = user;
+    struct soak_client *client = user;
 
     while (atomic_fetch_sub(&left, 1) > 0)
-        send_one(soaker);
-    if (soaker->kept >= 0)
-        (void)close(soaker->kept);
+        send_one(client);
+    if (client->kept >= 0)
+        (void)close(client->kept);
     return NULL;
 }
 
 static void run(long count)
 {
-    struct soaker soakers[CLIENTS];
+    struct soak_client clients[CLIENTS];
 
     atomic_store(&left, count);
     for (unsigned i = 0; i < CLIENTS; i++) {
-        soakers[i] = (struct soaker){ .seed = i + 1 + (unsigned)count, .kept = -1 };
-        assert_int_equal(pthread_create(&soakers[i].thread, NULL, soak, &soakers[i]), 0);
+        clients[i] = (struct soak_client){ .seed = i + 1 + (unsigned)count, .kept = -1 };
+        assert_int_equal(pthread_create(&clients[i].thread, NULL, soak, &clients[i]), 0);
     }
     for (unsigned i = 0; i < CLIENTS; i++)
-        assert_int_equal(pthread_join(soakers[i].thread, NULL), 0);
+        assert_int_equal(pthread_join(clients[i].thread, NULL), 0);
 }
 
-/* Nothing is at work any more but this question. */
+/* Waits until this metrics request is the only active one. */
 static void wait_idle(void)
 {
     const struct timespec pause = { 0, 10000000 };
@@ -204,8 +204,8 @@ static void wait_idle(void)
     }
 }
 
-/* The files of the server, once there are no more than `most`, or when it has had the time to close the others: gRPC's
- * connections are not among those that are counted. */
+/* The number of open files of the server, once it is at most `most`, or after a timeout. gRPC connections are not
+ * among the counted ones. */
 static uint32_t files_at_most(uint32_t most)
 {
     const struct timespec pause = { 0, 10000000 };
@@ -230,7 +230,7 @@ static void test_soak(void **state)
     (void)state;
     serving_open(&server, flags);
     grpc_port = grpc_port_of(&server);
-    run(count / 4 + 1000); /* after this it has all that it keeps */
+    run(count / 4 + 1000); /* afterwards all caches are filled */
     wait_idle();
     files = serving_files(&server);
     memory = serving_memory(&server);
@@ -244,9 +244,9 @@ static void test_soak(void **state)
                   (double)memory / 1e6, still, files);
     assert_int_equal(atomic_load(&wrong), 0);
     for (int i = 0; i < 4; i++)
-        assert_int_equal(atomic_load(&ended[i]), 0); /* whole requests are answered */
+        assert_int_equal(atomic_load(&ended[i]), 0); /* complete requests are answered */
     assert_true(still <= files);
-#ifndef __SANITIZE_ADDRESS__ /* which keeps what is freed */
+#ifndef __SANITIZE_ADDRESS__ /* which delays frees */
     assert_true((double)after < (double)memory * 1.02 + 2e6);
 #endif
     assert_int_equal(serving_end(&server, SIGTERM), 0);

@@ -1,4 +1,4 @@
-/* How many threads a run has: all CPUs when it is alone, and its share beside others. */
+/* The thread count of a run: all CPUs if it is alone, otherwise its share. */
 #include "base/cpus.h"
 #include "client.h"
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* Several processes behind one socket: one that crashes is there again, and the others answer meanwhile. */
+/* Several processes share a socket: one that crashes is restarted, and the others answer meanwhile. */
 #include "client.h"
 #include <signal.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static void write_boom(const char *path)
     write_relu(path, "boom");
 }
 
-/* So many workers, with a plugin that crashes in model `boom`. */
+/* Starts this many workers, with a plugin that crashes in model `boom`. */
 static void begin(struct serving *serving, const char *workers)
 {
     const char *const flags[] = { "--workers",      workers,       "--poll-ms",    "20", "--plugin-dirs",
@@ -44,11 +44,11 @@ static int end(void **state)
     return 0;
 }
 
-/* Waits until there are so many workers that have loaded their models: as many lines say so. */
+/* Waits until this many workers have loaded their models, according to the log. */
 static void wait_for_ready(uint32_t lines)
 {
     const struct timespec pause = { 0, 5000000 };
-    static char text[1 << 18]; /* a sanitizer says much */
+    static char text[1 << 18]; /* sanitizers log much */
     char path[128];
 
     (void)snprintf(path, sizeof path, "%s/log", server.folder);
@@ -80,7 +80,7 @@ static void test_a_worker_that_crashes(void **state)
     assert_int_equal(kill((pid_t)before[0], SIGKILL), 0);
     for (uint32_t i = 0; i < 20; i++) {
         client_once(&server, "POST", "/v2/models/twice/infer", "", twice, &answer);
-        assert_true(answer.code == 200 || answer.code == 0); /* 0: the one that dies had taken the connection */
+        assert_true(answer.code == 200 || answer.code == 0); /* 0: the crashed worker had accepted the connection */
     }
     wait_for_ready(3);
     assert_int_equal(serving_children(&server, after, 8), 2);
@@ -91,12 +91,12 @@ static void test_a_worker_that_crashes(void **state)
     }
 }
 
-/* A plugin that crashes in a run takes its worker along, once each: the next ones leave it out. */
+/* A plugin that crashes in a run ends its worker, once per worker; later workers exclude it. */
 static void test_a_plugin_that_crashes(void **state)
 {
     const struct timespec pause = { 0, 5000000 };
     uint32_t good = 0, lost = 0;
-    static char text[1 << 18]; /* a sanitizer says much */
+    static char text[1 << 18]; /* sanitizers log much */
     char path[256];
     FILE *file;
 
@@ -130,8 +130,8 @@ static int end_alone(void **state)
     return 0;
 }
 
-/* Of one worker the very next request is answered, by the one that comes after it: the socket stays, and the plugin is
- * left out. How long that takes is said; a limit that holds on a busy machine, with sanitizers, is checked. */
+/* With one worker, the next request is answered by its replacement: the socket stays open, and the plugin is
+ * excluded. The time is printed; only a generous limit is checked, for busy machines and sanitizers. */
 static void test_the_only_worker_is_back(void **state)
 {
     struct timespec before, after;
@@ -155,7 +155,7 @@ static void test_the_only_worker_is_back(void **state)
     assert_int_equal(serving_end(&alone, SIGTERM), 0);
 }
 
-/* Asks on connections of their own, so that both workers are met, until all of 20 get the code. */
+/* Sends requests on new connections, so that both workers are reached, until 20 in a row get the code. */
 static void wait_for_model(const char *path, int code, const char *part)
 {
     const struct timespec pause = { 0, 5000000 };
@@ -172,7 +172,7 @@ static void wait_for_model(const char *path, int code, const char *part)
     }
 }
 
-/* A model that is put into the folder, exchanged and taken out again. */
+/* A model that is added to the folder, replaced and removed. */
 static void test_the_folder_is_watched(void **state)
 {
     char path[128];
@@ -194,7 +194,7 @@ static void test_they_end_together(void **state)
     long pids[8];
 
     (void)state;
-    for (uint32_t i = 0; serving_children(&server, pids, 8) != 2; i++) { /* one may wait for its next start */
+    for (uint32_t i = 0; serving_children(&server, pids, 8) != 2; i++) { /* one may wait before its restart */
         if (i == 4000)
             fail_msg("there are no two workers");
         (void)nanosleep(&pause, NULL);

@@ -1,4 +1,4 @@
-/* cmocka_all.h - cmocka and the headers it wants before itself. */
+/* cmocka_all.h - cmocka and the headers that it requires. */
 #ifndef CMOCKA_ALL_H
 #define CMOCKA_ALL_H
 #include <setjmp.h>

@@ -1,6 +1,6 @@
-/* counting.h - how often a process asks the allocator for memory, and takes locks, while `counting` is set: functions
- * of the C library's names, which all libraries of the process find first. For one source of a program. Not with a
- * sanitizer, which brings an allocator itself. */
+/* counting.h - counts allocations and mutex locks of a process while `counting` is set. It defines functions with
+ * the names of the C library, which all libraries of the process find first. Include it in one source of a program.
+ * It cannot be used with sanitizers, which have their own allocator. */
 #ifndef COUNTING_H
 #define COUNTING_H
 #include <dlfcn.h>

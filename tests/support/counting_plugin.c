@@ -1,4 +1,4 @@
-/* A provider whose Relu answers with the number of threads that its run may have. */
+/* A provider whose Relu returns the number of threads that its run may use. */
 #include "inlay/kit.h"
 
 static inlay_status run(const kit_call *call)
@@ -10,7 +10,7 @@ static inlay_status run(const kit_call *call)
     return INLAY_OK;
 }
 
-/* So cheap that it always wins. */
+/* Low enough to always win. */
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     (void)node, (void)shapes;

@@ -1,10 +1,9 @@
-/* expose: copies object files, with every hidden symbol made visible
+/* expose: copies an object file and makes its hidden symbols visible
  *
  *   expose OUTPUT INPUT.o
  *
- * The host is compiled with hidden symbols, and tests call its functions. Linked into a shared library, these objects
- * export nothing to them; what this program writes does, of the same machine code. ELF of 64 bits, in the byte order of
- * the machine that builds. */
+ * The host is compiled with hidden symbols, but tests call its functions. The copies export them from a shared library
+ * with the same machine code. For 64-bit ELF in the byte order of the build machine. */
 #include <elf.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -54,6 +53,6 @@ int main(int argc, char **argv)
     if (output && fclose(output) != 0)
         good = false;
     if (!good)
-        fprintf(stderr, "expose: usage: expose OUTPUT INPUT.o, an object file of 64 bits\n");
+        fprintf(stderr, "expose: usage: expose OUTPUT INPUT.o, a 64-bit object file\n");
     return good ? 0 : 1;
 }

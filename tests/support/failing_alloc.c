@@ -28,7 +28,7 @@ static int fails(void)
     return 1;
 }
 
-/* Names that begin with two underscores are the linker's: --wrap=f calls __wrap_f in place of f, which is __real_f. */
+/* Symbols of the linker option --wrap=f: calls of f become __wrap_f, and the original is __real_f. */
 void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);
 void *__real_realloc(void *old, size_t bytes);

@@ -1,4 +1,4 @@
-/* gemm_whole.h - a whole operand of a product, packed ahead as constants are. */
+/* gemm_whole.h - prepacks a whole operand of a matrix multiplication, as for constants. */
 #ifndef GEMM_WHOLE_H
 #define GEMM_WHOLE_H
 #include "gemm.h"

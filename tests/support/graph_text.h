@@ -1,15 +1,15 @@
-/* graph_text.h - the dump of a graph as a string, to compare and to search in. */
+/* graph_text.h - the dump of a graph as a string. */
 #ifndef GRAPH_TEXT_H
 #define GRAPH_TEXT_H
 #include "graph/graph.h"
 #include "told.h"
 
-/* free() it. */
+/* The caller frees the result. */
 static inline char *graph_to_text(const struct graph *graph)
 {
-    struct told told = { 0 };
+    struct told text = { 0 };
 
-    graph_dump(graph, told_keep, &told);
-    return told.data;
+    graph_dump(graph, told_keep, &text);
+    return text.data;
 }
 #endif

@@ -1,5 +1,5 @@
-/* guard.h - memory that ends where a forbidden page begins, so that reading one byte too far crashes the test. It
- * starts as zeros. For one thread. */
+/* guard.h - zeroed memory that ends at an inaccessible page, so that reading one byte too far crashes the test. For
+ * one thread. */
 #ifndef GUARD_H
 #define GUARD_H
 #include <stdint.h>
@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 struct guard {
-    char *map; /* whole mapping */
+    char *map; /* the whole mapping */
     size_t map_bytes;
-    void *data; /* ends at the forbidden page */
+    void *data; /* ends at the inaccessible page */
 };
 
-/* Small mappings are kept for the next one who asks: tests ask for hundreds of thousands. Spare [i]: i pages of
+/* Small mappings are cached, since tests allocate hundreds of thousands of them. maps[i]: mappings with i pages of
  * data. */
 enum { GUARD_KEPT_PAGES = 16, GUARD_KEPT = 16 };
 typedef struct guard_spares {

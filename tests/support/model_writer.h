@@ -1,4 +1,4 @@
-/* model_writer.h - ONNX files for tests, right or wrong on purpose, written field by field.
+/* model_writer.h - writes ONNX files for tests field by field, valid or deliberately invalid.
  *
  *     wire w = { 0 };
  *     wire_mark g = mw_begin(&w, 8, 17);         // ModelProto, opset, GraphProto "g"
@@ -37,7 +37,7 @@ static inline wire_mark mw_begin(struct wire *wire, int64_t ir_version, int64_t 
     return mark;
 }
 
-/* TypeProto.Tensor's fields. dims: "2,N,?" with ? for a Dimension without value; NULL: no shape. */
+/* The fields of TypeProto.Tensor. dims: "2,N,?" with ? for a Dimension without value; NULL: no shape. */
 static inline void mw_tensor_type(struct wire *wire, int dtype, const char *dims)
 {
     char part[64];
@@ -62,7 +62,7 @@ static inline void mw_tensor_type(struct wire *wire, int dtype, const char *dims
     wire_end(wire, shape);
 }
 
-/* A ValueInfoProto of tensor type; dtype 0 leaves the type out. */
+/* A ValueInfoProto of tensor type; dtype 0 omits the type. */
 static inline void mw_value(struct wire *wire, uint32_t field, const char *name, int dtype, const char *dims)
 {
     wire_mark value = wire_begin(wire, field), type, tensor;
@@ -83,11 +83,11 @@ static inline void mw_list(struct wire *wire, uint32_t field, const char *list)
     for (; *list != '\0'; list += strcspn(list, ",") + (list[strcspn(list, ",")] == ',')) {
         size_t n = strcspn(list, ",");
 
-        wire_bytes(wire, field, list, n == 1 && *list == '_' ? 0 : n); /* "_" is an omitted one */
+        wire_bytes(wire, field, list, n == 1 && *list == '_' ? 0 : n); /* "_": omitted */
     }
 }
 
-/* An open NodeProto, for attributes; inputs and outputs are "a,b,_". */
+/* Opens a NodeProto for attributes; inputs and outputs are "a,b,_". */
 static inline wire_mark mw_node_begin(struct wire *wire, const char *op, const char *inputs, const char *outputs)
 {
     wire_mark node = wire_begin(wire, MW_NODE);
@@ -103,7 +103,7 @@ static inline void mw_node(struct wire *wire, const char *op, const char *inputs
     wire_end(wire, mw_node_begin(wire, op, inputs, outputs));
 }
 
-/* An AttributeProto with a graph, open at the GraphProto; close with mw_body_end. */
+/* Opens an AttributeProto with a graph, inside of the GraphProto; close it with mw_body_end(). */
 typedef struct mw_body {
     wire_mark attr, graph;
 } mw_body;
@@ -123,7 +123,7 @@ static inline void mw_body_end(struct wire *wire, mw_body body)
     wire_end(wire, body.attr);
 }
 
-/* Name, type and dims of a TensorProto; the elements are the caller's. */
+/* Writes name, type and dims of a TensorProto; the caller writes the elements. */
 static inline void mw_tensor_head(struct wire *wire, const char *name, int dtype, uint32_t rank, const int64_t *dims)
 {
     for (uint32_t i = 0; i < rank; i++)

@@ -1,4 +1,4 @@
-/* onnx_bytes.h - small ONNX files made in memory: the wire format of protocol buffers, no more than the tests need.
+/* onnx_bytes.h - writes small ONNX files to memory: the subset of the protobuf wire format that the tests need.
  *
  *     onnx_bytes graph = { 0 }, file = { 0 };
  *     onnx_node(&graph, "Relu", "", "x", "y");
@@ -14,25 +14,25 @@
 typedef struct onnx_bytes {
     unsigned char data[16384];
     size_t count;
-    int overflow; /* checked by onnx_file's caller: nothing is written past the end */
+    int overflow; /* for the caller of onnx_file(); nothing is written past the end */
 } onnx_bytes;
 
-static inline void onnx_put(onnx_bytes *b, const void *data, size_t bytes)
+static inline void onnx_put(onnx_bytes *out, const void *data, size_t bytes)
 {
-    if (bytes > sizeof b->data - b->count) {
-        b->overflow = 1;
+    if (bytes > sizeof out->data - out->count) {
+        out->overflow = 1;
         return;
     }
     if (bytes > 0)
-        memcpy(b->data + b->count, data, bytes);
-    b->count += bytes;
+        memcpy(out->data + out->count, data, bytes);
+    out->count += bytes;
 }
 static inline void onnx_varint(onnx_bytes *bytes, uint64_t value)
 {
     do {
-        unsigned char c = (unsigned char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
+        unsigned char byte = (unsigned char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
 
-        onnx_put(bytes, &c, 1);
+        onnx_put(bytes, &byte, 1);
         value >>= 7;
     } while (value > 0);
 }
@@ -41,11 +41,11 @@ static inline void onnx_number(onnx_bytes *bytes, uint32_t field, int64_t value)
     onnx_varint(bytes, field << 3);
     onnx_varint(bytes, (uint64_t)value);
 }
-static inline void onnx_blob(onnx_bytes *b, uint32_t field, const void *data, size_t bytes)
+static inline void onnx_blob(onnx_bytes *out, uint32_t field, const void *data, size_t bytes)
 {
-    onnx_varint(b, field << 3 | 2);
-    onnx_varint(b, bytes);
-    onnx_put(b, data, bytes);
+    onnx_varint(out, field << 3 | 2);
+    onnx_varint(out, bytes);
+    onnx_put(out, data, bytes);
 }
 static inline void onnx_text(onnx_bytes *bytes, uint32_t field, const char *text)
 {
@@ -68,22 +68,22 @@ static inline void onnx_names(onnx_bytes *node, uint32_t field, const char *list
         list += n + (list[n] == ',');
     }
 }
-/* A node whose one attribute, if attr is not NULL, is an integer. Names of inputs and outputs are separated by commas;
+/* Adds a node with one integer attribute unless attr is NULL. Names of inputs and outputs are separated by commas;
  * the node is named after its first output. */
 static inline void onnx_node_int(onnx_bytes *bytes, const char *op_type, const char *domain, const char *inputs,
                                  const char *outputs, const char *attr, int64_t value)
 {
-    onnx_bytes node = { .count = 0 }, a = { .count = 0 };
+    onnx_bytes node = { .count = 0 }, attribute = { .count = 0 };
 
     onnx_names(&node, 1, inputs);
     onnx_names(&node, 2, outputs);
     onnx_blob(&node, 3, outputs, strcspn(outputs, ","));
     onnx_text(&node, 4, op_type);
     if (attr != NULL) {
-        onnx_text(&a, 1, attr);
-        onnx_number(&a, 3, value);
-        onnx_number(&a, 20, 2); /* INT */
-        onnx_message(&node, 5, &a);
+        onnx_text(&attribute, 1, attr);
+        onnx_number(&attribute, 3, value);
+        onnx_number(&attribute, 20, 2); /* INT */
+        onnx_message(&node, 5, &attribute);
     }
     onnx_text(&node, 7, domain);
     onnx_message(bytes, 1, &node);
@@ -93,7 +93,7 @@ static inline void onnx_node(onnx_bytes *bytes, const char *op_type, const char 
 {
     onnx_node_int(bytes, op_type, domain, inputs, outputs, NULL, 0);
 }
-/* dims[i] < 0 is the symbol "n". */
+/* dims[i] < 0: the symbol "n". */
 static inline void onnx_value(onnx_bytes *bytes, uint32_t field, const char *name, inlay_dtype dtype, uint32_t rank,
                               const int64_t *dims)
 {
@@ -125,7 +125,7 @@ static inline void onnx_output(onnx_bytes *bytes, const char *name, inlay_dtype 
 {
     onnx_value(bytes, 12, name, dtype, rank, dims);
 }
-/* A TensorProto. data of INLAY_STRING is an array of inlay_str. */
+/* A TensorProto. The data of INLAY_STRING is an array of inlay_str. */
 static inline void onnx_tensor(onnx_bytes *tensor, const char *name, inlay_dtype dtype, uint32_t rank,
                                const int64_t *dims, const void *data, size_t bytes)
 {
@@ -138,15 +138,15 @@ static inline void onnx_tensor(onnx_bytes *tensor, const char *name, inlay_dtype
     for (size_t i = 0; dtype == INLAY_STRING && i < bytes / sizeof(inlay_str); i++)
         onnx_blob(tensor, 6, ((const inlay_str *)data)[i].data, (size_t)((const inlay_str *)data)[i].bytes);
 }
-static inline void onnx_constant(onnx_bytes *g, const char *name, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
-                                 const void *data, size_t bytes)
+static inline void onnx_constant(onnx_bytes *graph, const char *name, inlay_dtype dtype, uint32_t rank,
+                                 const int64_t *dims, const void *data, size_t bytes)
 {
     onnx_bytes tensor = { .count = 0 };
 
     onnx_tensor(&tensor, name, dtype, rank, dims, data, bytes);
-    onnx_message(g, 5, &tensor);
+    onnx_message(graph, 5, &tensor);
 }
-/* domain NULL, or a second opset import at version 1. Returns 0 when everything fitted. */
+/* domain: a second opset import at version 1, or NULL. Returns 0 if everything fitted. */
 static inline int onnx_file(onnx_bytes *file, onnx_bytes *bytes, int64_t opset, const char *domain)
 {
     onnx_bytes import = { .count = 0 };

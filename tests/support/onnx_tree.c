@@ -4,7 +4,7 @@
 
 enum { MAX_DEPTH = 60 };
 
-/* Fields that hold messages. */
+/* Fields that contain messages. */
 static const struct {
     uint8_t message, number, holds;
 } known[] = {
@@ -35,13 +35,13 @@ bool tree_is_ints(const tree_field *field)
            (field->message == MSG_TENSOR && field->number == 7) || (field->message == MSG_SPARSE && field->number == 3);
 }
 
-/* ------------------------------------------------------------------ memory; a test that has none left may stop */
+/* ------------------------------------------------------------------ memory; a test may abort without it */
 
-static void *must(void *p)
+static void *must(void *memory)
 {
-    if (p == NULL)
+    if (memory == NULL)
         abort();
-    return p;
+    return memory;
 }
 
 static void add(tree_field *parent, tree_field *child)
@@ -139,7 +139,7 @@ static bool take_fixed(struct reader *reader, size_t bytes, uint64_t *out)
     *out = 0;
     if ((size_t)(reader->end - reader->at) < bytes)
         return false;
-    memcpy(out, reader->at, bytes); /* little-endian, as the wire is */
+    memcpy(out, reader->at, bytes); /* little-endian, like protobuf */
     reader->at += bytes;
     return true;
 }

@@ -1,4 +1,4 @@
-/* plugin_dirs.h - the plugins of some folders, with defaults for all else that plugin_set_search() takes. */
+/* plugin_dirs.h - opens the plugins of some folders, with defaults for all other parameters of plugin_set_search(). */
 #ifndef PLUGIN_DIRS_H
 #define PLUGIN_DIRS_H
 #include "plugin/plugin.h"

@@ -1,15 +1,15 @@
-/* told.h - a text that grows: what a function with an inlay_write_fn told. For one thread. */
+/* told.h - a growing text buffer for functions with an inlay_write_fn. For one thread. */
 #ifndef TOLD_H
 #define TOLD_H
 #include <stdlib.h>
 #include <string.h>
 
 struct told {
-    char *data; /* owned, see told_free(); ends with a zero; NULL while nothing was told */
+    char *data; /* owned, see told_free(); zero-terminated; NULL if empty */
     size_t bytes, capacity;
 };
 
-/* An inlay_write_fn; user is the told. */
+/* Appends a piece; an inlay_write_fn whose user pointer is the struct. */
 static inline void told_keep(void *user, const char *piece, size_t bytes)
 {
     struct told *told = user;
@@ -25,7 +25,7 @@ static inline void told_keep(void *user, const char *piece, size_t bytes)
     told->data[told->bytes] = '\0';
 }
 
-/* Frees the text; told is empty then and may be told again. */
+/* Frees the text; the buffer is then empty and may be reused. */
 static inline void told_free(struct told *told)
 {
     free(told->data);

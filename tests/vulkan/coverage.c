@@ -1,6 +1,6 @@
-/* How many of ONNX's cases run at least one node on Vulkan; fewer than LEAST is a failure.
- *   vulkan_coverage DATA LEAST
- * One process, which opens the device once: a driver takes longer to start than most cases. */
+/* Counts the ONNX test cases that run at least one node on Vulkan, and fails if there are fewer than MINIMUM.
+ *   vulkan_coverage DATA MINIMUM
+ * One process opens the device once, since starting a driver takes longer than most cases. */
 #include "inlay/inlay.h"
 #include <glob.h>
 #include <stdbool.h>
@@ -13,7 +13,7 @@ struct report {
     size_t bytes;
 };
 
-static void keep(void *user, const char *text, size_t bytes)
+static void append_text(void *user, const char *text, size_t bytes)
 {
     struct report *all = user;
     char *longer = realloc(all->text, all->bytes + bytes + 1);
@@ -26,13 +26,13 @@ static void keep(void *user, const char *text, size_t bytes)
     all->text[all->bytes] = '\0';
 }
 
-/* Does the table of providers count nodes of Vulkan? */
+/* Whether the report's table of providers counts nodes of Vulkan. */
 static bool counts_nodes(const inlay_session *session)
 {
     struct report all = { 0 };
     unsigned nodes = 0;
 
-    if (inlay_session_explain(session, "text", keep, &all, NULL) == INLAY_OK && all.text != NULL)
+    if (inlay_session_explain(session, "text", append_text, &all, NULL) == INLAY_OK && all.text != NULL)
         for (char *line = strtok(all.text, "\n"); line != NULL && nodes == 0; line = strtok(NULL, "\n"))
             (void)sscanf(line, "vulkan %u", &nodes);
     free(all.text);
@@ -42,7 +42,7 @@ static bool counts_nodes(const inlay_session *session)
 int main(int argc, char **argv)
 {
     unsigned least = argc == 3 ? (unsigned)strtoul(argv[2], NULL, 10) : 0, runs = 0;
-    inlay_session *last = NULL; /* keeps the device open until the next session is there */
+    inlay_session *last = NULL; /* keeps the device open until the next session exists */
     inlay_options *options = NULL;
     char pattern[4096];
     glob_t models;
@@ -50,7 +50,7 @@ int main(int argc, char **argv)
     if (least == 0 || inlay_options_create(&options, NULL) != INLAY_OK ||
         inlay_options_set(options, "providers", "vulkan,reference", NULL) != INLAY_OK ||
         inlay_options_set(options, "policy", "priority", NULL) != INLAY_OK) {
-        (void)fprintf(stderr, "Usage: vulkan_coverage DATA LEAST\n");
+        (void)fprintf(stderr, "Usage: vulkan_coverage DATA MINIMUM\n");
         return 2;
     }
     (void)snprintf(pattern, sizeof pattern, "%s/{node,simple,pytorch-converted,pytorch-operator}/*/model.onnx",

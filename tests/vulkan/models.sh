@@ -1,8 +1,8 @@
 #!/bin/bash
-# Real models on Vulkan alone: right, and in no more regions, copies and dispatches than is said here. One region copies what
-# enters and leaves the model, and nothing else.
-# Models that are not there are exported, where torch is installed; large ones are only taken where they are there.
-#   models.sh INLAY DIR      DIR: where tests/models/run.sh leaves its models
+# Runs real models on Vulkan and checks results and the numbers of regions, copies and dispatches against upper bounds. A
+# model of one region copies only its inputs and outputs.
+# Missing small models are exported if torch is installed; missing large ones are skipped.
+#   models.sh INLAY DIR      DIR: model folder of tests/models/run.sh
 set -u
 inlay=$1
 dir=$2/torch
@@ -19,7 +19,7 @@ for model in "${small[@]}"; do
 done
 names=()
 failed=0
-# WHAT GOT MOST
+# NAME ACTUAL MAXIMUM
 check() {
     if [ "${2:-0}" -lt 1 ] || [ "$2" -gt "$3" ]; then
         echo "$model: ${2:-no} $1, not 1 to $3"

@@ -1,7 +1,7 @@
-/* Mistakes that a validation layer has to see, made on a device of the provider.
- *   planted beyond FLOATS     a dispatch writes so many floats beyond the end of its buffer; 0: none
- *   planted race BARRIERS     a copy reads what one before wrote; 0: without a barrier between them
- * 77: there is no device. */
+/* Deliberate errors that a validation layer must detect, made on a device of the provider.
+ *   planted beyond FLOATS     a dispatch writes this many floats beyond the end of its buffer
+ *   planted race BARRIERS     a copy reads the result of an earlier copy; 0: without a barrier between them
+ * Exit status 77: there is no device. */
 #include "region.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@ static inlay_status begin(struct plot *plot, uint64_t bytes, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < 3; i++)
-        INLAY_TRY(gpu_buffer_make(plot->device, i == 0 ? bytes : BYTES, &plot->buffers[i], diag));
-    INLAY_TRY(gpu_commands_make(plot->device, 1, &plot->commands, diag));
+        INLAY_TRY(gpu_buffer_create(plot->device, i == 0 ? bytes : BYTES, &plot->buffers[i], diag));
+    INLAY_TRY(gpu_commands_create(plot->device, 1, &plot->commands, diag));
     INLAY_TRY(gpu_record_begin(plot->device, plot->commands, diag));
 done:
     return status;
@@ -38,24 +38,24 @@ static inlay_status end(struct plot *plot, inlay_diag *diag)
 
 static inlay_status write_beyond(struct plot *plot, uint32_t beyond, inlay_diag *diag)
 {
-    gpu_recipe recipe = { .shader = SHADER_pointwise };
+    gpu_pipeline_key key = { .shader = SHADER_pointwise };
     uint32_t words[WORD_OWN + 16] = { [WORD_OWN] = FLOATS + beyond };
     VkDeviceAddress push[PUSH_COUNT] = { 0 };
     VkPipeline pipeline;
     inlay_status status = INLAY_OK;
 
-    recipe.constants[ID_LOCAL] = FLOATS;
-    recipe.constants[ID_SLOTS] = 1;
-    recipe.constants[ID_SLOT] = OP_ABS | REG_ACC << 8;
-    recipe.constants[ID_OUT] = EL_F32;
-    INLAY_TRY(gpu_pipeline_get(plot->device, &recipe, &pipeline, diag));
+    key.constants[ID_LOCAL] = FLOATS;
+    key.constants[ID_SLOTS] = 1;
+    key.constants[ID_SLOT] = OP_ABS | REG_ACC << 8;
+    key.constants[ID_OUT] = EL_F32;
+    INLAY_TRY(gpu_pipeline_get(plot->device, &key, &pipeline, diag));
     INLAY_TRY(begin(plot, sizeof words, diag));
     INLAY_TRY(gpu_write(plot->device, &plot->buffers[0], 0, words, sizeof words, diag));
     push[PUSH_OUT] = plot->buffers[1].address;
     push[PUSH_PARAMS] = plot->buffers[0].address;
     plot->device->vk.CmdBindPipeline(plot->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-    plot->device->vk.CmdPushConstants(plot->commands, plot->device->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,
-                                      push);
+    plot->device->vk.CmdPushConstants(plot->commands, plot->device->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                                      sizeof push, push);
     plot->device->vk.CmdDispatch(plot->commands, (FLOATS + beyond + FLOATS - 1) / FLOATS, 1, 1);
     INLAY_TRY(end(plot, diag));
 done:
@@ -80,7 +80,7 @@ done:
 int main(int argc, char **argv)
 {
     const gpu_options options = { .device = "auto" };
-    const uint32_t n = argc > 2 ? (uint32_t)atoi(argv[2]) : 0;
+    const uint32_t argument = argc > 2 ? (uint32_t)atoi(argv[2]) : 0;
     inlay_diag diag = INLAY_DIAG_INIT;
     struct plot plot = { .commands = VK_NULL_HANDLE };
     inlay_status status = gpu_open(&options, &plot.device, &diag);
@@ -89,14 +89,14 @@ int main(int argc, char **argv)
         (void)printf("skipped: %s\n", diag.text);
         return 77;
     }
-    status =
-        argc > 1 && strcmp(argv[1], "race") == 0 ? copy_twice(&plot, n != 0, &diag) : write_beyond(&plot, n, &diag);
+    status = argc > 1 && strcmp(argv[1], "race") == 0 ? copy_twice(&plot, argument != 0, &diag)
+                                                      : write_beyond(&plot, argument, &diag);
     if (status != INLAY_OK)
         (void)printf("%s\n", diag.text);
     if (plot.commands != VK_NULL_HANDLE)
-        gpu_commands_drop(plot.device, 1, &plot.commands);
+        gpu_commands_destroy(plot.device, 1, &plot.commands);
     for (uint32_t i = 0; i < 3; i++)
-        gpu_buffer_drop(plot.device, &plot.buffers[i]);
+        gpu_buffer_destroy(plot.device, &plot.buffers[i]);
     gpu_close(plot.device);
     return status != INLAY_OK;
 }

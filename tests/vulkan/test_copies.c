@@ -1,12 +1,12 @@
-/* Copies where the host does not see a device's memory: those of a list are one submission. The device's part of the
- * provider alone, told to keep its memory apart. */
+/* Copies if the host does not see the device's memory: each list is one submission. Uses the gpu_*.c files alone,
+ * with the fault that separates the memory. */
 #include "region.h"
 #include "cmocka_all.h"
 #include <stdlib.h>
 
 static gpu_device *open_apart(void)
 {
-    const gpu_options options = { .device = "auto", .fault = GPU_APART, .cache_dir = "" };
+    const gpu_options options = { .device = "auto", .fault = GPU_FAULT_SEPARATE_MEMORY, .cache_dir = "" };
     inlay_diag diag = INLAY_DIAG_INIT;
     gpu_device *device = NULL;
 
@@ -29,7 +29,7 @@ static uint8_t *bytes_of(size_t count, uint32_t seed)
 
 enum { COUNT = 5 };
 
-/* Up, from the first to the last on the device, and down again; how many submissions each takes is told. */
+/* Copies to the device, from the first to the last buffer there, and back; checks the number of submissions of each. */
 static void there_and_back(const uint64_t sizes[COUNT], uint64_t most_up, uint64_t most_down)
 {
     gpu_device *device = open_apart();
@@ -40,28 +40,28 @@ static void there_and_back(const uint64_t sizes[COUNT], uint64_t most_up, uint64
     uint64_t before;
 
     for (uint32_t i = 0; i < COUNT; i++) {
-        assert_int_equal(gpu_buffer_make(device, sizes[i], &buffers[i], &diag), INLAY_OK);
+        assert_int_equal(gpu_buffer_create(device, sizes[i], &buffers[i], &diag), INLAY_OK);
         assert_null(buffers[i].mapped);
         sent[i] = bytes_of(sizes[i], i);
         got[i] = calloc(1, sizes[i]);
         up[i] = (gpu_copy){ .to = &buffers[i], .host = sent[i], .bytes = sizes[i] };
         down[i] = (gpu_copy){ .from = &buffers[i], .host = got[i], .bytes = sizes[i] };
     }
-    before = device->submitted;
-    assert_int_equal(gpu_copies(device, up, COUNT, &diag), INLAY_OK);
-    assert_in_range(device->submitted - before, 1, most_up);
-    before = device->submitted;
-    assert_int_equal(gpu_copies(device, down, COUNT, &diag), INLAY_OK);
-    assert_in_range(device->submitted - before, 1, most_down);
+    before = device->last_submitted;
+    assert_int_equal(gpu_copy_list(device, up, COUNT, &diag), INLAY_OK);
+    assert_in_range(device->last_submitted - before, 1, most_up);
+    before = device->last_submitted;
+    assert_int_equal(gpu_copy_list(device, down, COUNT, &diag), INLAY_OK);
+    assert_in_range(device->last_submitted - before, 1, most_down);
     for (uint32_t i = 0; i < COUNT; i++)
         assert_memory_equal(got[i], sent[i], sizes[i]);
     down[0] = (gpu_copy){ .from = &buffers[0], .to = &buffers[1], .to_at = 16, .bytes = 64 };
-    assert_int_equal(gpu_copies(device, down, 1, &diag), INLAY_OK);
-    assert_int_equal(gpu_copies(device, down + 1, 1, &diag), INLAY_OK);
+    assert_int_equal(gpu_copy_list(device, down, 1, &diag), INLAY_OK);
+    assert_int_equal(gpu_copy_list(device, down + 1, 1, &diag), INLAY_OK);
     assert_memory_equal(got[1], sent[1], 16);
     assert_memory_equal(got[1] + 16, sent[0], 64);
     for (uint32_t i = 0; i < COUNT; i++) {
-        gpu_buffer_drop(device, &buffers[i]);
+        gpu_buffer_destroy(device, &buffers[i]);
         free(sent[i]);
         free(got[i]);
     }
@@ -74,14 +74,14 @@ static void several_are_one_submission(void **state)
     there_and_back((const uint64_t[COUNT]){ 4096, 100, 70000, 256, 1 << 20 }, 1, 1);
 }
 
-/* 40 MiB through 16. */
+/* 40 MiB through 16 MiB of staging memory. */
 static void more_than_there_is_room_for(void **state)
 {
     (void)state;
     there_and_back((const uint64_t[COUNT]){ 4096, 40 << 20, 70001, 256, 77 }, 3, 3);
 }
 
-/* What somebody else made has the same address, and stays when it is given back. */
+/* A wrapped buffer has the same address, and survives the wrapper. */
 static void buffers_are_borrowed(void **state)
 {
     gpu_device *device = open_apart();
@@ -90,14 +90,14 @@ static void buffers_are_borrowed(void **state)
     gpu_buffer own, other;
 
     (void)state;
-    assert_int_equal(gpu_buffer_make(device, 512, &own, &diag), INLAY_OK);
-    gpu_buffer_borrow(device, own.buffer, 512, &other);
+    assert_int_equal(gpu_buffer_create(device, 512, &own, &diag), INLAY_OK);
+    gpu_buffer_wrap(device, own.buffer, 512, &other);
     assert_true(other.address == own.address);
     assert_int_equal(gpu_write(device, &other, 0, sent, 512, &diag), INLAY_OK);
-    gpu_buffer_drop(device, &other);
-    assert_int_equal(gpu_copies(device, &(gpu_copy){ .from = &own, .host = got, .bytes = 512 }, 1, &diag), INLAY_OK);
+    gpu_buffer_destroy(device, &other);
+    assert_int_equal(gpu_copy_list(device, &(gpu_copy){ .from = &own, .host = got, .bytes = 512 }, 1, &diag), INLAY_OK);
     assert_memory_equal(got, sent, 512);
-    gpu_buffer_drop(device, &own);
+    gpu_buffer_destroy(device, &own);
     free(sent);
     gpu_close(device);
 }

@@ -1,5 +1,5 @@
-/* The device: how it is chosen, what happens without one, many threads, sizes that change, memory that ends. */
-#include "beside.h"
+/* The device: choice, absence, many threads, changing sizes, exhausted memory. */
+#include "vulkan_case.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -23,43 +23,43 @@ static void device_by_name(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
 
     (void)state;
-    beside_need_device();
+    vulkan_case_require_device();
     assert_int_equal(open_with("vulkan.device", "0", &diag), INLAY_OK);
     assert_int_not_equal(open_with("vulkan.device", "no such device", &diag), INLAY_OK);
     assert_non_null(strstr(diag.text, "no Vulkan device 'no such device'"));
-    assert_non_null(strstr(diag.text, "0 = ")); /* the list */
+    assert_non_null(strstr(diag.text, "0 = ")); /* the list of devices */
     assert_int_not_equal(open_with("vulkan.device", "77", &diag), INLAY_OK);
     assert_int_not_equal(open_with("vulkan.timeout_ms", "-1", &diag), INLAY_OK);
 }
 
-/* Sizes change from run to run: each has dispatches of its own. */
+/* Sizes change from run to run; each size has its own dispatches. */
 static void sizes_change(void **state)
 {
     const char *script = "x : N,6\nw = [6,5]\nm = MatMul(x, w)\ny = Softmax(m)\nz = ReduceSum(y)\n-> y, z";
     struct rig a, b;
 
     (void)state;
-    beside_need_device();
-    a = beside_open(script, 13, "Softmax", true);
-    b = beside_open(script, 13, "Softmax", false);
+    vulkan_case_require_device();
+    a = vulkan_case_open(script, 13, "Softmax", true);
+    b = vulkan_case_open(script, 13, "Softmax", false);
     for (int64_t n = 1; n < 40; n = 2 * n + 1)
         for (int again = 0; again < 2; again++) {
             script_feed_sized(&a, n, (uint32_t)n, 0);
             script_feed_sized(&b, n, (uint32_t)n, 0);
             rig_run(&a);
             rig_run(&b);
-            beside_compare(&a, &b, script);
+            vulkan_case_compare(&a, &b, script);
         }
     rig_close(&a);
     rig_close(&b);
 }
 
-/* Shapes that are known when the region is reached. */
+/* Shapes that are only known when the region is reached. */
 static void sizes_from_data(void **state)
 {
     (void)state;
-    beside_expect("x : 40\nr = Relu(x)\nn = NonZero(r)\nt = Transpose(n)\nf = Cast(t) to=1\ny = Exp(f)\n-> y", 13, NULL,
-                  0);
+    vulkan_case_expect("x : 40\nr = Relu(x)\nn = NonZero(r)\nt = Transpose(n)\nf = Cast(t) to=1\ny = Exp(f)\n-> y", 13,
+                       NULL, 0);
 }
 
 struct worker {
@@ -85,7 +85,7 @@ static void *work(void *user)
     return NULL;
 }
 
-/* More contexts at once than there are recordings. */
+/* More concurrent contexts than recordings. */
 static void many_threads(void **state)
 {
     enum { THREADS = 6 };
@@ -95,8 +95,8 @@ static void many_threads(void **state)
     struct rig rig;
 
     (void)state;
-    beside_need_device();
-    rig = beside_open("x : 8,8\nm = MatMul(x, x)\na = Tanh(m)\ny = Add(a, x)\n-> y", 13, "MatMul", true);
+    vulkan_case_require_device();
+    rig = vulkan_case_open("x : 8,8\nm = MatMul(x, x)\na = Tanh(m)\ny = Add(a, x)\n-> y", 13, "MatMul", true);
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ 8, 8 }, &input, NULL), INLAY_OK);
     for (int i = 0; i < 64; i++)
         ((float *)inlay_value_data(input))[i] = (float)(i % 7) * 0.25f - 0.7f;
@@ -116,7 +116,7 @@ static void many_threads(void **state)
     inlay_value_unref(input);
 }
 
-/* A step of a decoder, whose caches grow by a row: keys and values. */
+/* A decoder step whose key and value caches grow by a row. */
 static const char decoder[] = "x : 1,8\np : N,8\nq : N,8\nw = [8,8]\nk = MatMul(x, w)\nc = Concat(p, k) axis=0\n"
                               "d = Concat(q, x) axis=0\nt = Transpose(c)\ns = MatMul(k, t)\nf = Softmax(s) axis=1\n"
                               "y = MatMul(f, d)\n-> y, c, d";
@@ -142,7 +142,7 @@ static inlay_value *rows_on(const struct rig *rig, bool device, int64_t rows)
     return value;
 }
 
-/* Runs a step: caches[i] is replaced by one of a row more, which lies where it lay. */
+/* Runs a step. caches[i] is replaced by a cache with one more row in the same place. */
 static void decode(struct rig *rig, bool device, int64_t rows, inlay_value *caches[2])
 {
     inlay_value *value = rows_on(rig, false, 1), *longer[2];
@@ -164,7 +164,7 @@ static void decode(struct rig *rig, bool device, int64_t rows, inlay_value *cach
     inlay_value_unref(value);
 }
 
-/* What stays on the device is not moved: each step copies its row to the device and the result back, and no cache. */
+/* Caches stay on the device: each step copies its row to the device and the result back, but no cache. */
 static void caches_stay_on_the_device(void **state)
 {
     static char text[1 << 16];
@@ -173,9 +173,9 @@ static void caches_stay_on_the_device(void **state)
     struct rig a, b;
 
     (void)state;
-    beside_need_device();
-    a = beside_open(decoder, 13, NULL, true);
-    b = beside_open(decoder, 13, NULL, false);
+    vulkan_case_require_device();
+    a = vulkan_case_open(decoder, 13, NULL, true);
+    b = vulkan_case_open(decoder, 13, NULL, false);
     for (uint32_t i = 0; i < 2; i++) {
         caches[i] = rows_on(&a, true, 1);
         plain[i] = rows_on(&b, false, 1);
@@ -198,7 +198,7 @@ static void caches_stay_on_the_device(void **state)
     if (strstr(text, "copy of x") == NULL || strstr(text, "copy of y") == NULL || strstr(text, "copy of p") != NULL ||
         strstr(text, "copy of q") != NULL || strstr(text, "copy of c") != NULL || strstr(text, "copy of d") != NULL)
         fail_msg("%s", text);
-    for (uint32_t i = 0; i < 2; i++) { /* and they are right */
+    for (uint32_t i = 0; i < 2; i++) { /* the contents are right */
         inlay_value *home = rows_on(&b, false, 8);
 
         assert_int_equal(inlay_value_copy(caches[i], home, &diag), INLAY_OK);
@@ -213,7 +213,7 @@ static void caches_stay_on_the_device(void **state)
     rig_close(&b);
 }
 
-/* The memory of a value, as its driver names it, is another value's: both see what is written to either. */
+/* The native memory of a value is used for another value: both see writes to either. */
 static void handles_are_wrapped(void **state)
 {
     const int64_t dims[] = { 1, 8 };
@@ -224,8 +224,8 @@ static void handles_are_wrapped(void **state)
     struct rig rig;
 
     (void)state;
-    beside_need_device();
-    rig = beside_open("x : 1,8\ny = Neg(x)\n-> y", 13, "Neg", true);
+    vulkan_case_require_device();
+    rig = vulkan_case_open("x : 1,8\ny = Neg(x)\n-> y", 13, "Neg", true);
     home = rows_on(&rig, false, 1);
     there = rows_on(&rig, true, 1);
     assert_int_equal(inlay_value_native(there, &memory, &diag), INLAY_OK);
@@ -253,7 +253,7 @@ static void handles_are_wrapped(void **state)
     inlay_value_unref(home);
 }
 
-/* The same results where the host does not see the device's memory. */
+/* Results are the same if the host does not see the device's memory. */
 static void memory_is_apart(void **state)
 {
     const char *script = "x : 9,6\nw = [6,5]\nm = MatMul(x, w)\ny = Softmax(m)\nz = ReduceSum(y)\n-> y, z, m";
@@ -262,33 +262,33 @@ static void memory_is_apart(void **state)
     struct rig a, b;
 
     (void)state;
-    beside_need_device();
+    vulkan_case_require_device();
     script_model(&wire, script, 13);
     assert_int_equal(rig_try_open(&wire,
                                   (const char *const[]){ "providers", "vulkan,reference", "policy", "priority",
                                                          "vulkan.fault", "apart:0", NULL },
                                   &a, &diag),
                      INLAY_OK);
-    b = beside_open(script, 13, NULL, false);
+    b = vulkan_case_open(script, 13, NULL, false);
     script_feed(&a, 1);
     script_feed(&b, 1);
     rig_run(&a);
     rig_run(&b);
-    beside_compare(&a, &b, script);
+    vulkan_case_compare(&a, &b, script);
     rig_close(&a);
     rig_close(&b);
 }
 
-/* Sessions open and close; each opens the device anew. */
+/* Sessions open and close; each opens the device again. */
 static void many_sessions(void **state)
 {
     (void)state;
-    beside_need_device();
+    vulkan_case_require_device();
     for (int i = 0; i < 4; i++)
-        beside_expect("x : 9\ny = Exp(x)\n-> y", 13, "Exp", 0);
+        vulkan_case_expect("x : 9\ny = Exp(x)\n-> y", 13, "Exp", 0);
 }
 
-/* What does not fit into the device is a clear error, and the session goes on at other sizes. */
+/* A tensor that exceeds the device's memory is a clear error. The session continues at other sizes. */
 static void memory_ends(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -296,9 +296,9 @@ static void memory_ends(void **state)
     struct rig rig;
 
     (void)state;
-    beside_need_device();
-    rig = beside_open("x : N\nc = i[2] 30000,1\ny = Expand(x, c)\nz = Neg(y)\nw = ReduceMax(z) keepdims=0\n-> w", 13,
-                      "Expand", true);
+    vulkan_case_require_device();
+    rig = vulkan_case_open("x : N\nc = i[2] 30000,1\ny = Expand(x, c)\nz = Neg(y)\nw = ReduceMax(z) keepdims=0\n-> w",
+                           13, "Expand", true);
     for (int64_t n = 40000; n > 0; n -= 39990) { /* 4.8 GB, then 1.2 MB */
         const bool fits = n < 1000;
 
@@ -313,7 +313,7 @@ static void memory_ends(void **state)
     rig_close(&rig);
 }
 
-/* What the weights take is told once, in place of the estimate: a limit of memory leaves the rest to the run. */
+/* The size of the weights replaces the estimate once; the memory limit leaves the remainder to runs. */
 static void weights_are_told(void **state)
 {
     const char *script = "x : N,64\nw = [64,512]\nm = MatMul(x, w)\ny = Softmax(m)\nz = ReduceMax(y) keepdims=0\n-> z";
@@ -322,14 +322,14 @@ static void weights_are_told(void **state)
     struct rig rig;
 
     (void)state;
-    beside_need_device();
+    vulkan_case_require_device();
     script_model(&wire, script, 13);
     assert_int_equal(rig_try_open(&wire,
                                   (const char *const[]){ "providers", "vulkan,reference", "policy", "priority", "pin",
                                                          "op:MatMul=vulkan", "memory_limit", "vulkan=256KiB", NULL },
                                   &rig, &diag),
                      INLAY_OK);
-    script_feed_sized(&rig, 20, 1, 0); /* 128 KiB are left, of which this takes some 90 */
+    script_feed_sized(&rig, 20, 1, 0); /* 128 KiB remain, of which this uses about 90 */
     rig_run(&rig);
     script_feed_sized(&rig, 200, 1, 0);
     assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_LIMIT_EXCEEDED);
@@ -338,15 +338,15 @@ static void weights_are_told(void **state)
     rig_close(&rig);
 }
 
-/* Pipelines are kept from one process to the next; a file that is damaged is made anew. */
+/* Pipelines are cached across processes; a damaged file is replaced. */
 static void pipelines_are_kept(void **state)
 {
     char dir[] = "/tmp/inlay-pipelines-XXXXXX", line[256], path[256] = "";
     long sizes[3] = { 0 };
 
     (void)state;
-    beside_need_device();
-    beside_leave_device(); /* what is open keeps the device, and writes where it was told */
+    vulkan_case_require_device();
+    vulkan_case_release_device(); /* an open session keeps the device and its cache folder */
     assert_non_null(mkdtemp(dir));
     for (int round = 0; round < 3; round++) {
         inlay_diag diag = INLAY_DIAG_INIT;
@@ -375,8 +375,8 @@ static void pipelines_are_kept(void **state)
         assert_non_null(file);
         assert_int_equal(fseek(file, 0, SEEK_END), 0);
         sizes[round] = ftell(file);
-        assert_true(sizes[round] > 8); /* more than its sum */
-        if (round == 1)                /* the next process finds half of it */
+        assert_true(sizes[round] > 8); /* more than its checksum */
+        if (round == 1)                /* truncates the file for the next process */
             assert_int_equal(ftruncate(fileno(file), sizes[round] - 3), 0);
         assert_int_equal(fclose(file), 0);
     }
@@ -386,8 +386,8 @@ static void pipelines_are_kept(void **state)
     assert_int_equal(system(line), 0);
 }
 
-#ifndef __SANITIZE_ADDRESS__ /* what a device may still write to is not freed */
-/* A device that does not end its work in time is lost for its session, not for the next. */
+#ifndef __SANITIZE_ADDRESS__ /* memory that the device may still write to is not freed */
+/* A device that exceeds its time limit is lost for its session, not for the next one. */
 static void work_hangs(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -395,7 +395,7 @@ static void work_hangs(void **state)
     struct rig rig;
 
     (void)state;
-    beside_need_device();
+    vulkan_case_require_device();
     script_model(&wire, "x : 700,700\na = MatMul(x, x)\nb = MatMul(a, x)\ny = MatMul(b, x)\n-> y", 13);
     assert_int_equal(rig_try_open(&wire,
                                   (const char *const[]){ "providers", "vulkan,reference", "policy", "priority",
@@ -407,11 +407,11 @@ static void work_hangs(void **state)
     assert_non_null(strstr(diag.text, "did not end its work in 1 ms"));
     assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
     rig_close(&rig);
-    beside_expect("x : 9\ny = Exp(x)\n-> y", 13, "Exp", 0);
+    vulkan_case_expect("x : 9\ny = Exp(x)\n-> y", 13, "Exp", 0);
 }
 #endif
 
-/* How many nodes vulkan runs; -1: the session has no such provider. */
+/* Number of nodes that vulkan runs; -1: the session has no such provider. */
 static int nodes_on_vulkan(const inlay_session *session)
 {
     static char text[1 << 16];
@@ -433,7 +433,7 @@ static inlay_status open_two(const char *const *options, struct rig *out, inlay_
     return rig_try_open(&wire, options, out, diag);
 }
 
-/* A CPU's driver runs what it is named for, whatever the policy. */
+/* A CPU driver runs the nodes for which it is named, under any policy. */
 static void a_driver_of_the_cpu_is_named(void **state)
 {
     static const struct {
@@ -451,30 +451,31 @@ static void a_driver_of_the_cpu_is_named(void **state)
     };
 
     (void)state;
-    beside_need_device();
+    vulkan_case_require_device();
     if (open_with("vulkan.device", "cpu", &(inlay_diag)INLAY_DIAG_INIT) != INLAY_OK || access("/dev/dri", F_OK) == 0 ||
         access("/dev/nvidia0", F_OK) == 0 || access("/dev/dxg", F_OK) == 0)
-        skip(); /* there is a better device */
+        skip(); /* a better device exists */
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         inlay_diag diag = INLAY_DIAG_INIT;
         struct rig rig;
 
         if (open_two(rows[i].options, &rig, &diag) != INLAY_OK)
             fail_msg("row %zu: %s", i, diag.text);
-        /* A setting lets it take part; what comes before it in the list may take all. */
+        /* A setting enables it, but providers earlier in the list may take all nodes. */
         if (rows[i].nodes == 1 ? nodes_on_vulkan(rig.session) < 1 : nodes_on_vulkan(rig.session) != rows[i].nodes)
             fail_msg("row %zu: %d nodes", i, nodes_on_vulkan(rig.session));
         rig_close(&rig);
     }
 }
 
-/* A device that fails a check of its trial is not used: named, that is an error; otherwise others run the nodes. */
+/* A device that fails its self-test is not used. If it is named, that is an error; otherwise other providers run the
+ * nodes. */
 static void a_failing_device_is_refused(void **state)
 {
     char fault[16];
 
     (void)state;
-    beside_need_device();
+    vulkan_case_require_device();
     for (int n = 0; n < 100; n += 7) {
         inlay_diag diag = INLAY_DIAG_INIT;
         struct rig rig;
@@ -495,7 +496,7 @@ static void a_failing_device_is_refused(void **state)
 
         if (open_two((const char *const[]){ "providers", "vulkan?,reference", "policy", "priority", "vulkan.fault",
                                             "wrong:0", NULL },
-                     &rig, &diag) == INLAY_OK) { /* opened late */
+                     &rig, &diag) == INLAY_OK) { /* deferred opening */
             assert_int_equal(nodes_on_vulkan(rig.session), 0);
             script_feed(&rig, 1);
             rig_run(&rig);

@@ -1,9 +1,9 @@
-/* Faults planted at every dispatch of a model of some twenty, with nodes of another provider between: a run gives the
- * right result or a status that says whose device it was, and what comes behind works. */
-#include "beside.h"
+/* Injects faults at every dispatch of a model of about twenty, with nodes of another provider in between. A run
+ * gives the right result or a status that names the device, and later runs work. */
+#include "vulkan_case.h"
 #include <stdlib.h>
 
-/* Twenty dispatches and more, in regions between nodes that are pinned to the reference. */
+/* More than twenty dispatches, in regions between nodes that are pinned to the reference. */
 static const char script[] = "x : 6,6\nw = [6,6]\n"
                              "a = MatMul(x, w)\nb = Tanh(a)\nc = Transpose(b)\nd = MatMul(c, w)\ne = Softmax(d)\n"
                              "f = Tanh(e)\ng = MatMul(f, x)\nh = ReduceMean(g) axes=1,\ni = Sub(g, h)\nj = Tanh(i)\n"
@@ -15,7 +15,7 @@ static const char script[] = "x : 6,6\nw = [6,6]\n"
 
 enum { LEAST = 20, MOST = 60 };
 
-/* failure: what becomes of a run whose device fails. */
+/* failure: option device_failure. */
 static inlay_status open_faulty(const char *kind, int at, const char *timeout, const char *failure, struct rig *out,
                                 inlay_diag *diag)
 {
@@ -32,7 +32,7 @@ static inlay_status open_faulty(const char *kind, int at, const char *timeout, c
                         out, diag);
 }
 
-/* The same model without a fault, in a session of its own. */
+/* The same model without a fault, in its own session. */
 static void still_works(const struct rig *want)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -41,15 +41,15 @@ static void still_works(const struct rig *want)
     assert_int_equal(open_faulty(NULL, 0, "0", "fail", &rig, &diag), INLAY_OK);
     script_feed(&rig, 1);
     rig_run(&rig);
-    beside_compare(&rig, want, script);
+    vulkan_case_compare(&rig, want, script);
     rig_close(&rig);
 }
 
-/* How many faults of a kind strike before there are no more dispatches, or buffers, to strike at. */
+/* The number of faults of a kind until there are no more dispatches or buffers to fail. */
 static int plant(const char *kind, inlay_status expected, const char *timeout)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig want = beside_open(script, 13, NULL, false), rig;
+    struct rig want = vulkan_case_open(script, 13, NULL, false), rig;
     inlay_status status = expected;
     int at = 1;
 
@@ -61,13 +61,13 @@ static int plant(const char *kind, inlay_status expected, const char *timeout)
             script_feed(&rig, 1);
             status = inlay_context_run(rig.context, NULL, &diag);
             if (status == INLAY_OK)
-                beside_compare(&rig, &want, script);
+                vulkan_case_compare(&rig, &want, script);
             else
                 assert_non_null(strstr(diag.text, "provider vulkan"));
-            if (status == INLAY_OUT_OF_MEMORY) { /* the next run finds room */
+            if (status == INLAY_OUT_OF_MEMORY) { /* the next run succeeds */
                 rig_run(&rig);
-                beside_compare(&rig, &want, script);
-            } else if (status == INLAY_DEVICE_LOST) { /* for good */
+                vulkan_case_compare(&rig, &want, script);
+            } else if (status == INLAY_DEVICE_LOST) { /* permanent */
                 assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_DEVICE_LOST);
             }
         }
@@ -85,52 +85,53 @@ static int plant(const char *kind, inlay_status expected, const char *timeout)
 static void devices_are_lost(void **state)
 {
     (void)state;
-    beside_need_device();
+    vulkan_case_require_device();
     assert_true(plant("lost", INLAY_DEVICE_LOST, "0") > LEAST);
 }
 
 static void memory_ends(void **state)
 {
     (void)state;
-    beside_need_device();
+    vulkan_case_require_device();
     assert_true(plant("memory", INLAY_OUT_OF_MEMORY, "0") > 2);
 }
 
-/* With device_failure the run is repeated by others: the right result, whatever fails, and in the next run, too. */
+/* With device_failure=other another provider repeats the run: its result and that of the next run are right after
+ * any fault. */
 static void others_take_over(void **state)
 {
     static const char *const kinds[] = { "lost", "memory" };
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct rig want = beside_open(script, 13, NULL, false), rig;
+    struct rig want = vulkan_case_open(script, 13, NULL, false), rig;
 
     (void)state;
-    beside_need_device();
+    vulkan_case_require_device();
     script_feed(&want, 1);
     rig_run(&want);
     for (size_t k = 0; k < 2; k++)
         for (int at = 1; at <= LEAST; at += 3) {
-            if (open_faulty(kinds[k], at, "0", "other", &rig, &diag) != INLAY_OK) /* no room for constants */
+            if (open_faulty(kinds[k], at, "0", "other", &rig, &diag) != INLAY_OK) /* no memory for constants */
                 assert_int_equal(diag.code, INLAY_OUT_OF_MEMORY);
             else
                 for (int again = 0; again < 2; again++) {
                     script_feed(&rig, 1);
                     rig_run(&rig);
-                    beside_compare(&rig, &want, script);
+                    vulkan_case_compare(&rig, &want, script);
                 }
             rig_close(&rig);
         }
     rig_close(&want);
 }
 
-#ifndef __SANITIZE_ADDRESS__ /* what a device may still write to is not freed */
+#ifndef __SANITIZE_ADDRESS__ /* memory that the device may still write to is not freed */
 static void devices_hang(void **state)
 {
     (void)state;
-    beside_need_device();
+    vulkan_case_require_device();
     assert_true(plant("hang", INLAY_DEVICE_LOST, "1500") > LEAST);
 }
 
-/* Measurements are waited for no longer than runs. */
+/* Measurements have the same time limit as runs. */
 static void tuning_ends(void **state)
 {
     const inlay_tune_options how = { .struct_size = sizeof how, .runs = 1 };
@@ -140,8 +141,8 @@ static void tuning_ends(void **state)
     struct rig rig;
 
     (void)state;
-    beside_need_device();
-    assert_non_null(mkdtemp(dir)); /* nothing is known of the device */
+    vulkan_case_require_device();
+    assert_non_null(mkdtemp(dir)); /* no profile of the device exists */
     script_model(&wire, script, 13);
     assert_int_equal(
         rig_try_open(&wire,
@@ -164,7 +165,7 @@ static void faults_are_named(void **state)
     struct rig rig;
 
     (void)state;
-    beside_need_device();
+    vulkan_case_require_device();
     assert_int_not_equal(open_faulty("fire", 1, "0", "fail", &rig, &diag), INLAY_OK);
     assert_non_null(strstr(diag.text, "it takes lost:N, memory:N or hang:N"));
     rig_close(&rig);

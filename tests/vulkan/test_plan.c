@@ -1,6 +1,6 @@
-/* Places and barriers of random regions, looked at byte by byte: no dispatch touches what one since the last barrier
- * wrote, or writes what it touched; nothing is overwritten that is read later; and every barrier is one that would be
- * missed. Layers of validation see copies, but not what shaders do to addresses. */
+/* Checks buffer places and barriers of random regions byte by byte. No dispatch conflicts with one since the last
+ * barrier, no byte is overwritten that is read later, and every barrier is necessary. Validation layers see copies,
+ * but not accesses by address in shaders. */
 #include "region.h"
 #include "cmocka_all.h"
 #include <stdlib.h>
@@ -35,8 +35,8 @@ static void touch(struct region *region, uint32_t i, uint32_t buffer, uint64_t f
     b->last = i;
 }
 
-/* Each dispatch makes a buffer, of whole or of a part, and reads some of those before; buffers 0 and 1 are an input and
- * an output of the region. */
+/* Each dispatch writes a buffer, whole or in part, and reads some earlier ones. Buffers 0 and 1 are an input and an
+ * output of the region. */
 static void make_region(struct region *region, uint32_t count)
 {
     *region = (struct region){ .in = { .dispatch_count = count, .buffer_count = count + 2 } };
@@ -73,10 +73,10 @@ static uint64_t place_of(const struct region *region, const vulkan_operand *oper
            operand->offset;
 }
 
-/* Of each byte: who wrote it last and who touched it last, dispatches from 1 on, and whose buffer's it is. */
+/* For each byte: the last dispatch (from 1 on) that wrote and that accessed it, and its buffer. */
 static uint32_t written[SPACE + 4096], touched[SPACE + 4096], maker[SPACE + 4096];
 
-/* May dispatch i do what it does, when all from `since` on may still be at work? */
+/* Whether dispatch i may run while all dispatches from `since` on may still be running. */
 static bool may_run(const struct region *region, uint32_t i, uint32_t since)
 {
     for (uint32_t x = 0; x < region->dispatches[i].operand_count; x++) {
@@ -84,10 +84,10 @@ static bool may_run(const struct region *region, uint32_t i, uint32_t since)
 
         for (uint64_t at = place_of(region, operand), end = at + operand->bytes; at < end; at++) {
             const uint32_t before = operand->write ? touched[at] : written[at];
-            const bool is_own =
+            const bool is_inlay_attention =
                 operand->write || region->buffers[operand->buffer].kind != VULKAN_WORK || maker[at] == operand->buffer;
 
-            if ((before != 0 && before >= since) || !is_own)
+            if ((before != 0 && before >= since) || !is_inlay_attention)
                 return false;
         }
     }
@@ -107,7 +107,7 @@ static void run(const struct region *region, uint32_t i)
     }
 }
 
-/* Is everything done in an order that barriers promise? */
+/* Whether the barriers guarantee the order of all accesses. */
 static bool is_ordered(const struct region *region)
 {
     uint32_t since = 1;
@@ -127,7 +127,7 @@ static bool is_ordered(const struct region *region)
 static void plan(struct region *region)
 {
     vulkan_build build = {
-        .compiled = &region->compiled, .in = &region->in, .device = &region->device, .diag = &region->diag
+        .compiled = &region->compiled, .instance = &region->in, .device = &region->device, .diag = &region->diag
     };
 
     assert_int_equal(vulkan_plan(&build), INLAY_OK);
@@ -150,15 +150,16 @@ static void regions_are_ordered(void **state)
                 continue;
             barriers++;
             region.dispatches[i].barrier = false;
-            assert_false(is_ordered(&region)); /* the missing one is seen */
+            assert_false(is_ordered(&region)); /* the missing barrier is detected */
             region.dispatches[i].barrier = true;
         }
         free(region.in.segment_ends);
     }
-    assert_in_range(barriers, all / 8, all * 7 / 8); /* neither all nor none */
+    assert_in_range(barriers, all / 8, all * 7 / 8); /* some but not all */
 }
 
-/* No submission is expected to take more than 0.2 s, unless it is of one dispatch; with a fault each is. */
+/* The expected time of a submission is at most 0.2 s, unless it is a single dispatch. With a fault injected, every
+ * dispatch is one submission. */
 static void submissions_are_short(void **state)
 {
     static struct region region;
@@ -168,7 +169,7 @@ static void submissions_are_short(void **state)
         uint32_t at = 0;
 
         make_region(&region, 1 + below(MOST));
-        region.device.fault = n % 2 == 0 ? GPU_SOUND : GPU_LOST;
+        region.device.fault = n % 2 == 0 ? GPU_FAULT_NONE : GPU_FAULT_LOST;
         plan(&region);
         for (uint32_t segment_end = 0; segment_end < region.in.segment_count; segment_end++) {
             const uint32_t first = at;

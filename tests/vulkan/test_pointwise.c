@@ -1,6 +1,6 @@
-/* Elementwise operators: every function over ordinary and odd floats, integers, broadcasting, and chains that are one
- * dispatch. */
-#include "beside.h"
+/* Elementwise operators: every function over ordinary and special floats, integers, broadcasting, and chains that
+ * are fused. */
+#include "vulkan_case.h"
 
 static void functions(void **state)
 {
@@ -30,18 +30,18 @@ static void functions(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
         (void)snprintf(script, sizeof script, "x : 5,67\ny = %s(x)\n-> y", ops[i]);
-        beside_expect(script, 17, ops[i], 0);
+        vulkan_case_expect(script, 17, ops[i], 0);
         if (strcmp(ops[i], "Erf") != 0)
-            beside_expect(script, 17, ops[i], 0.1f);
+            vulkan_case_expect(script, 17, ops[i], 0.1f);
     }
-    beside_expect("x : 3,50\ny = Gelu(x)\n-> y", 20, "Gelu", 0);
-    beside_expect("x : 3,50\ny = Gelu(x) approximate=tanh\n-> y", 20, "Gelu", 0);
-    beside_expect("x : 3,50\ny = Mish(x)\n-> y", 18, "Mish", 0);
+    vulkan_case_expect("x : 3,50\ny = Gelu(x)\n-> y", 20, "Gelu", 0);
+    vulkan_case_expect("x : 3,50\ny = Gelu(x) approximate=tanh\n-> y", 20, "Gelu", 0);
+    vulkan_case_expect("x : 3,50\ny = Mish(x)\n-> y", 18, "Mish", 0);
 }
 
 static void operands(void **state)
 {
-    static const beside_row rows[] = {
+    static const vulkan_case_row rows[] = {
         { "Add", "x : 2,3,4,5\nc : 3,1,1\ny = Add(x, c)\n-> y" },
         { "Sub", "x : 4,1,5\nc : 3,1\ny = Sub(x, c)\n-> y" },
         { "Mul", "x : 7\nc : -\ny = Mul(c, x)\n-> y" },
@@ -68,10 +68,10 @@ static void operands(void **state)
     };
 
     (void)state;
-    BESIDE_ROWS(rows, 17, 0);
+    VULKAN_CASE_ROWS(rows, 17, 0);
 }
 
-/* Wide integers, negative ones, and divisions that round to zero. */
+/* 64-bit and negative integers, and divisions that round to zero. */
 static void integers(void **state)
 {
     static const char *const types[] = { "2", "3", "5", "6", "7" }; /* u8, i8, i16, i32, i64 */
@@ -81,27 +81,28 @@ static void integers(void **state)
     (void)state;
     for (size_t type = 0; type < sizeof types / sizeof types[0]; type++)
         for (size_t o = 0; o < sizeof ops / sizeof ops[0]; o++) {
-            if (type < 3 && o < 3) /* ONNX had these for wide integers only, until lately */
+            if (type < 3 && o < 3) /* older ONNX versions define these for wide integers only */
                 continue;
             (void)snprintf(script, sizeof script,
                            "x : 60\na = Abs(x)\nk = [] 9\nm = Mul(%s, k)\ni = Cast(m) to=%s\n"
                            "c = [60]\nd = Mul(c, k)\nj = Cast(d) to=%s\ny = %s(i, j)\n-> y",
                            type == 0 ? "a" : "x", types[type], types[type], ops[o]);
-            beside_expect(script, 17, ops[o], 0);
+            vulkan_case_expect(script, 17, ops[o], 0);
         }
-    beside_expect(
+    vulkan_case_expect(
         "x : 60\ni = Cast(x) to=6\na = Abs(i)\nn = Neg(a)\ns = Sign(n)\nt = Add(s, i)\ny = Cast(t) to=1\n-> y", 17,
         "Abs", 0);
-    beside_expect("x : 60\nk = [] 9\nm = Mul(x, k)\ni = Cast(m) to=7\nc = i[] -4\ny = Div(i, c)\nz = Mod(i, c)\n"
-                  "w = Mod(i, c) fmod=1\n-> y, z, w",
-                  17, "Mod", 0);
-    beside_expect("x : 60\ni = Cast(x) to=7\nc = i[] -2\ny = Mul(i, c)\nb = Less(y, i)\nz = Where(b, y, i)\n-> y, z",
-                  17, "Where", 0);
+    vulkan_case_expect("x : 60\nk = [] 9\nm = Mul(x, k)\ni = Cast(m) to=7\nc = i[] -4\ny = Div(i, c)\nz = Mod(i, c)\n"
+                       "w = Mod(i, c) fmod=1\n-> y, z, w",
+                       17, "Mod", 0);
+    vulkan_case_expect(
+        "x : 60\ni = Cast(x) to=7\nc = i[] -2\ny = Mul(i, c)\nb = Less(y, i)\nz = Where(b, y, i)\n-> y, z", 17, "Where",
+        0);
 }
 
 static void types(void **state)
 {
-    static const beside_row rows[] = {
+    static const vulkan_case_row rows[] = {
         { "Cast", "x : 50\nh = Cast(x) to=10\ny = Cast(h) to=1\n-> y" },
         { "Cast", "x : 50\nh = Cast(x) to=16\ny = Cast(h) to=1\n-> y" },
         { "Cast",
@@ -113,19 +114,19 @@ static void types(void **state)
     };
 
     (void)state;
-    BESIDE_ROWS(rows, 17, 0);
-    beside_expect(rows[0].script, 17, "Cast", 0.2f);
-    beside_expect("x : 4,6\ns = [] 0.02\nq = QuantizeLinear(x, s)\ny = DequantizeLinear(q, s)\n-> q, y", 13,
-                  "QuantizeLinear", 0);
-    beside_expect(
+    VULKAN_CASE_ROWS(rows, 17, 0);
+    vulkan_case_expect(rows[0].script, 17, "Cast", 0.2f);
+    vulkan_case_expect("x : 4,6\ns = [] 0.02\nq = QuantizeLinear(x, s)\ny = DequantizeLinear(q, s)\n-> q, y", 13,
+                       "QuantizeLinear", 0);
+    vulkan_case_expect(
         "x : 4,6\ns = [6]\nz = [] 0\nq = QuantizeLinear(x, s) axis=1\ny = DequantizeLinear(q, s) axis=1\n-> q, y", 13,
         "DequantizeLinear", 0);
 }
 
-/* What is one dispatch: results that several read, operands that come later, more steps than a program has. */
+/* Fusion: results with several readers, operands that are computed later, and more steps than a program has. */
 static void chains(void **state)
 {
-    static const beside_row rows[] = {
+    static const vulkan_case_row rows[] = {
         { "Mul", "x : 3,9\ns = Sigmoid(x)\ny = Mul(x, s)\nz = Exp(y)\nw = Add(z, s)\n-> w" },
         { "Mul", "x : 3,9\na = Exp(x)\nb = Neg(a)\nc = Mul(a, b)\nd = Tanh(c)\n-> b, d" },
         { "Add", "x : 3,9\na = Exp(x)\nt = Transpose(x)\nu = Transpose(t)\nb = Abs(u)\nc = Add(a, b)\n-> c" },
@@ -139,7 +140,7 @@ static void chains(void **state)
     };
 
     (void)state;
-    BESIDE_ROWS(rows, 17, 0);
+    VULKAN_CASE_ROWS(rows, 17, 0);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* Products, convolutions, reductions, normalisations, moves, indexes: each skeleton over shapes. */
-#include "beside.h"
+/* Every shader over shapes: matrix multiplications, convolutions, reductions, normalisations, moves, indexes. */
+#include "vulkan_case.h"
 
 static void products(void **state)
 {
@@ -12,21 +12,21 @@ static void products(void **state)
         const int m = sizes[i][0], k = sizes[i][1], n = sizes[i][2];
 
         (void)snprintf(script, sizeof script, "x : %d,%d\nw : %d,%d\ny = MatMul(x, w)\n-> y", m, k, k, n);
-        beside_expect(script, 13, "MatMul", 0);
+        vulkan_case_expect(script, 13, "MatMul", 0);
         for (int t = 0; t < 4; t++) {
             (void)snprintf(script, sizeof script,
                            "x : %d,%d\nw %s %d,%d%s\nc : %d\n"
                            "y = Gemm(x, w, c) transA=%d transB=%d alpha=0.5 beta=2.0\n-> y",
                            t & 1 ? k : m, t & 1 ? m : k, i % 2 ? "= [" : ":", t & 2 ? n : k, t & 2 ? k : n,
                            i % 2 ? "]" : "", n, t & 1, t >> 1);
-            beside_expect(script, 13, "Gemm", 0);
+            vulkan_case_expect(script, 13, "Gemm", 0);
         }
     }
 }
 
 static void batches(void **state)
 {
-    static const beside_row rows[] = {
+    static const vulkan_case_row rows[] = {
         { "MatMul", "x : 2,3,4,5\nw : 2,3,5,6\ny = MatMul(x, w)\n-> y" },
         { "MatMul", "x : 2,1,4,5\nw : 3,5,6\ny = MatMul(x, w)\n-> y" },
         { "MatMul", "x : 2,3,4,5\nw = [5,6]\ny = MatMul(x, w)\n-> y" },
@@ -36,7 +36,7 @@ static void batches(void **state)
         { "MatMul", "x : 5\nw : 5\ny = MatMul(x, w)\n-> y" },
         { "MatMul", "x : 2,3,9,5\nw : 2,3,5,1\ny = MatMul(x, w)\n-> y" },
         { "MatMul", "x : 3,4,5\nt = Transpose(x) perm=0,2,1\ny = MatMul(x, t)\n-> y" },
-        /* Transposes that nobody makes: read by strides, or what the product writes. */
+        /* Transposes that are not executed: read by strides, or fused into the multiplication. */
         { "MatMul",
           "x : 2,5,3,8\nt = Transpose(x) perm=0,2,1,3\nu = Transpose(x) perm=0,2,3,1\ny = MatMul(t, u)\n-> y" },
         { "MatMul", "x : 2,5,24\ns = i[4] 2,5,3,8\nr = Reshape(x, s)\nt = Transpose(r) perm=0,2,1,3\n"
@@ -44,7 +44,7 @@ static void batches(void **state)
         { "MatMul", "x : 2,3,5,8\nw = [8,20]\nb = [20]\nm = MatMul(x, w)\na = Add(m, b)\n"
                     "y = Transpose(a) perm=0,2,3,1\nz = Neg(y)\n-> z" },
         { "MatMul", "x : 5,7\nt = Transpose(x)\na = Exp(t)\nb = Add(t, a)\ny = MatMul(x, b)\n-> y, t" },
-        /* Products of the same matrix: alike, and not. */
+        /* Multiplications of the same matrix, with equal and with different epilogues. */
         { "MatMul", "x : 2,5,16\na = [16,24]\nb = [16,24]\nc = [16,24]\nd = [24]\ne = [24]\nf = [24]\n"
                     "p = MatMul(x, a)\nq = MatMul(x, b)\nr = MatMul(x, c)\n"
                     "s = Add(p, d)\nt = Add(q, e)\nu = Add(f, r)\n-> s, t, u" },
@@ -53,18 +53,18 @@ static void batches(void **state)
                     "s = Add(p, d)\nt = Add(q, p)\nu = Relu(r)\n-> s, t, u" },
         { "MatMul", "x : 5,16\na = [16,24]\nb = [16,23]\nc = [16,24]\ne = [16,24]\n"
                     "p = MatMul(x, a)\nq = MatMul(x, b)\nr = MatMul(x, c)\nt = MatMul(x, e)\n-> p, q, r, t" },
-        /* Strips of rows and panels of columns that overlap, or end early. */
+        /* Strips of rows and panels of columns that overlap or are incomplete. */
         { "MatMul", "x : 3,50,24\nw : 3,24,40\ny = MatMul(x, w)\n-> y" },
         { "MatMul", "x : 600,40\nw = [40,37]\ny = MatMul(x, w)\nz = Gelu(y)\n-> z" },
     };
 
     (void)state;
-    BESIDE_ROWS(rows, 20, 0);
+    VULKAN_CASE_ROWS(rows, 20, 0);
 }
 
 static void convolutions(void **state)
 {
-    static const beside_row rows[] = {
+    static const vulkan_case_row rows[] = {
         { "Conv", "x : 1,3,9,9\nk = [4,3,3,3]\ny = Conv(x, k)\n-> y" },
         { "Conv", "x : 2,8,7,9\nk = [16,8,3,3]\nb = [16]\ny = Conv(x, k, b) pads=1,1,1,1 strides=2,2\n-> y" },
         { "Conv", "x : 2,8,5,5\nk = [9,8,1,1]\ny = Conv(x, k)\n-> y" },
@@ -86,7 +86,7 @@ static void convolutions(void **state)
           "x : 1,2,7\nk = [2,3,4]\ny = ConvTranspose(x, k) dilations=2, output_padding=1, strides=2,\n-> y" },
         { "MaxPool", "x : 2,3,9,9\ny = MaxPool(x) kernel_shape=3,3 strides=2,2 pads=1,1,1,1\n-> y" },
         { "MaxPool", "x : 1,3,10\ny = MaxPool(x) kernel_shape=3, strides=2, ceil_mode=1\n-> y" },
-        /* Windows in padding alone. */
+        /* Windows that cover padding only. */
         { "MaxPool", "x : 1,3,5\ny = MaxPool(x) kernel_shape=2, pads=3,3\n-> y" },
         { "MaxPool", "x : 1,3,5\nk = [] 50\nm = Mul(x, k)\ni = Cast(m) to=3\nr = MaxPool(i) kernel_shape=2, pads=3,3\n"
                      "y = Cast(r) to=1\n-> y" },
@@ -105,7 +105,7 @@ static void convolutions(void **state)
     };
 
     (void)state;
-    BESIDE_ROWS(rows, 13, 0);
+    VULKAN_CASE_ROWS(rows, 13, 0);
 }
 
 static void reductions(void **state)
@@ -119,30 +119,30 @@ static void reductions(void **state)
     for (size_t o = 0; o < sizeof ops / sizeof ops[0]; o++)
         for (size_t a = 0; a < sizeof axes / sizeof axes[0]; a++) {
             (void)snprintf(script, sizeof script, "x : 3,4,5\ny = %s(x) %s\n-> y", ops[o], axes[a]);
-            beside_expect(script, 13, ops[o], 0);
-            beside_expect(script, 13, ops[o], 0.03f);
+            vulkan_case_expect(script, 13, ops[o], 0);
+            vulkan_case_expect(script, 13, ops[o], 0.03f);
             (void)snprintf(script, sizeof script, "x : 3,4,300\nk = [] 0.3\nm = Mul(x, k)\ny = %s(m) %s\n-> y", ops[o],
                            axes[a]);
-            if (o != 3) /* a product of hundreds over- or underflows */
-                beside_expect(script, 13, ops[o], 0);
+            if (o != 3) /* a product of hundreds of elements overflows or underflows */
+                vulkan_case_expect(script, 13, ops[o], 0);
         }
-    beside_expect("x : 3,4,300\na = i[1] 2\ny = ReduceSum(x, a)\n-> y", 13, "ReduceSum", 0);
-    beside_expect("x : 3,4,5\ni = Cast(x) to=6\ny = ReduceMax(i) axes=1,\nz = ReduceMin(i)\n-> y, z", 13, "ReduceMax",
-                  0);
+    vulkan_case_expect("x : 3,4,300\na = i[1] 2\ny = ReduceSum(x, a)\n-> y", 13, "ReduceSum", 0);
+    vulkan_case_expect("x : 3,4,5\ni = Cast(x) to=6\ny = ReduceMax(i) axes=1,\nz = ReduceMin(i)\n-> y, z", 13,
+                       "ReduceMax", 0);
     for (int last = 0; last < 2; last++)
         for (int axis = 0; axis < 3; axis++) {
             (void)snprintf(script, sizeof script,
                            "x : 3,300,5\nf = Floor(x)\ny = ArgMax(f) axis=%d select_last_index=%d\n"
                            "z = ArgMin(f) axis=%d keepdims=0\n-> y, z",
                            axis, last, axis);
-            beside_expect(script, 13, "ArgMax", 0);
+            vulkan_case_expect(script, 13, "ArgMax", 0);
         }
 }
 
 static void rows(void **state)
 {
     static const char *const ops[] = { "Softmax", "LogSoftmax", "Hardmax" };
-    static const beside_row norms[] = {
+    static const vulkan_case_row norms[] = {
         { "LayerNormalization", "x : 3,4,200\ns = [200]\nb = [200]\ny = LayerNormalization(x, s, b)\n-> y" },
         { "LayerNormalization", "x : 3,4,5\ns = [4,5]\ny, m, d = LayerNormalization(x, s) axis=1\n-> y, m, d" },
         { "InstanceNormalization", "x : 2,4,5,3\ns = [4]\nb = [4]\ny = InstanceNormalization(x, s, b)\n-> y" },
@@ -159,20 +159,20 @@ static void rows(void **state)
             for (int wide = 0; wide < 2; wide++) {
                 (void)snprintf(script, sizeof script, "x : 3,4,%d\ny = %s(x) axis=%d\nz = Neg(y)\n-> z", wide ? 300 : 5,
                                ops[o], axis);
-                beside_expect(script, 13, ops[o], 0);
+                vulkan_case_expect(script, 13, ops[o], 0);
                 if (axis >= 0)
-                    beside_expect(script, 11, ops[o], 0);
+                    vulkan_case_expect(script, 11, ops[o], 0);
             }
     for (size_t i = 0; i < sizeof norms / sizeof norms[0]; i++)
-        beside_expect(norms[i].script, 17, strncmp(norms[i].op, "ms.", 3) == 0 ? NULL : norms[i].op, 0);
-    beside_expect("x : 2,6,5\ns = [6]\nb = [6]\ny = GroupNormalization(x, s, b) num_groups=3\n-> y", 21,
-                  "GroupNormalization", 0);
+        vulkan_case_expect(norms[i].script, 17, strncmp(norms[i].op, "ms.", 3) == 0 ? NULL : norms[i].op, 0);
+    vulkan_case_expect("x : 2,6,5\ns = [6]\nb = [6]\ny = GroupNormalization(x, s, b) num_groups=3\n-> y", 21,
+                       "GroupNormalization", 0);
 }
 
-/* Sums of more terms than a CPU's driver goes round a loop, which it ends without a word, and as many as it does. */
+/* Sums with more terms than CPU drivers execute in a loop, and with just as many. */
 static void long_sums(void **state)
 {
-    static const beside_row rows[] = {
+    static const vulkan_case_row rows[] = {
         { NULL, "x : 1800000\ny = ReduceMean(x)\n-> y" },
         { NULL, "x : 1000,4300\ny = ReduceMax(x)\nz = ArgMax(x) axis=1\n-> y, z" },
         { NULL, "x : 4300000\ny = ReduceMean(x)\nz = ArgMin(x)\n-> y, z" },
@@ -187,12 +187,12 @@ static void long_sums(void **state)
     };
 
     (void)state;
-    BESIDE_ROWS(rows, 13, 0);
+    VULKAN_CASE_ROWS(rows, 13, 0);
 }
 
 static void attention(void **state)
 {
-    static const beside_row rows[] = {
+    static const vulkan_case_row rows[] = {
         { "Attention", "q : 2,4,5,8\nk : 2,4,7,8\nv : 2,4,7,6\ny = Attention(q, k, v)\n-> y" },
         { "Attention", "q : 1,4,5,8\nk : 1,2,7,8\nv : 1,2,7,6\ny = Attention(q, k, v) scale=0.3\n-> y" },
         { "Attention", "q : 1,2,6,8\nk : 1,2,6,8\nv : 1,2,6,8\ny = Attention(q, k, v) is_causal=1\nz = Relu(y)\n-> z" },
@@ -200,22 +200,22 @@ static void attention(void **state)
     };
 
     (void)state;
-    BESIDE_ROWS(rows, 23, 0);
-    /* The same as nodes of their own, with heads that are turned by strides. */
-    beside_expect("x : 2,9,24\ns = i[4] 2,9,3,8\nq = Reshape(x, s)\na = Transpose(q) perm=0,2,1,3\n"
-                  "k = Transpose(q) perm=0,2,3,1\nd = [] 3\nn : 2,1,1,9\np = MatMul(a, k)\ne = Div(p, d)\n"
-                  "m = Add(e, n)\nf = Softmax(m)\no = MatMul(f, a)\nt = Transpose(o) perm=0,2,1,3\n"
-                  "u = i[3] 2,9,24\ny = Reshape(t, u)\nz = Neg(y)\n-> z",
-                  13, NULL, 0);
-    beside_expect("x : 7,5\nk : 5,70\nv : 70,3\np = MatMul(x, k)\nf = Softmax(p) axis=1\ny = MatMul(f, v)\n-> y", 13,
-                  "Softmax", 0);
-    beside_expect("x : 7,5\nk : 5,9\nv : 9,3\np = MatMul(x, k)\nf = Softmax(p) axis=1\ny = MatMul(f, v)\n-> y, f", 13,
-                  "Softmax", 0);
+    VULKAN_CASE_ROWS(rows, 23, 0);
+    /* The same as separate nodes, with heads that are transposed by strides. */
+    vulkan_case_expect("x : 2,9,24\ns = i[4] 2,9,3,8\nq = Reshape(x, s)\na = Transpose(q) perm=0,2,1,3\n"
+                       "k = Transpose(q) perm=0,2,3,1\nd = [] 3\nn : 2,1,1,9\np = MatMul(a, k)\ne = Div(p, d)\n"
+                       "m = Add(e, n)\nf = Softmax(m)\no = MatMul(f, a)\nt = Transpose(o) perm=0,2,1,3\n"
+                       "u = i[3] 2,9,24\ny = Reshape(t, u)\nz = Neg(y)\n-> z",
+                       13, NULL, 0);
+    vulkan_case_expect("x : 7,5\nk : 5,70\nv : 70,3\np = MatMul(x, k)\nf = Softmax(p) axis=1\ny = MatMul(f, v)\n-> y",
+                       13, "Softmax", 0);
+    vulkan_case_expect("x : 7,5\nk : 5,9\nv : 9,3\np = MatMul(x, k)\nf = Softmax(p) axis=1\ny = MatMul(f, v)\n-> y, f",
+                       13, "Softmax", 0);
 }
 
 static void moves(void **state)
 {
-    static const beside_row rows[] = {
+    static const vulkan_case_row rows[] = {
         { "Transpose", "x : 2,3,4,5\ny = Transpose(x) perm=0,2,3,1\n-> y" },
         { "Transpose", "x : 2,3,4,5\ny = Transpose(x)\n-> y" },
         { "Transpose", "x : 2,3,2,3,2,3\ny = Transpose(x) perm=5,0,4,1,3,2\n-> y" },
@@ -242,16 +242,16 @@ static void moves(void **state)
     };
 
     (void)state;
-    BESIDE_ROWS(rows, 13, 0);
+    VULKAN_CASE_ROWS(rows, 13, 0);
 }
 
 static void indexes(void **state)
 {
-    static const beside_row rows[] = {
+    static const vulkan_case_row rows[] = {
         { "Gather", "x : 5,6\ni = i[2,2] 0,4,-1,2\ny = Gather(x, i)\n-> y" },
         { "Gather", "x : 5,6\ni = i[3] 0,5,-2\ny = Gather(x, i) axis=1\n-> y" },
         { "Gather", "x : 5,6\ni = i[] 3\ny = Gather(x, i) axis=1\n-> y" },
-        /* Indexes of 32 bits, made on the device and before. */
+        /* 32-bit indexes, computed on the device and before. */
         { "Gather", "x : 3,4\ni = i[4] -1,0,2,-3\nj = Cast(i) to=6\ny = Gather(x, j)\n-> y" },
         { "Gather", "x : 3,4\nn : 4\nm = Abs(n)\nf = Floor(m)\ng = Neg(f)\nk = [] 1\nh = Sub(g, k)\n"
                     "j = Cast(h) to=6\ny = Gather(x, j)\n-> y" },
@@ -271,7 +271,7 @@ static void indexes(void **state)
     };
 
     (void)state;
-    BESIDE_ROWS(rows, 14, 0);
+    VULKAN_CASE_ROWS(rows, 14, 0);
 }
 
 int main(void)

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Cases of every skeleton under Vulkan's validation layer, which looks at every access to memory and at the order of copies
-# too and must have nothing to say; that it would is shown by an access beyond the end of a buffer, and by a copy without a
-# barrier behind the one that it reads from, which PLANTED makes. (What shaders do to addresses has no order that the layer
-# knows: test_plan.c sees to barriers between dispatches.) Skipped where the layer is not installed.
+# Runs cases of every shader under Vulkan's validation layer with checks of memory accesses and of the order of copies. The
+# layer must report nothing. PLANTED makes two deliberate errors to show that it would: an access beyond the end of a
+# buffer, and two dependent copies without a barrier. The layer cannot check the order of accesses by address in shaders;
+# test_plan.c checks the barriers between dispatches. Skipped if the layer is not installed.
 #   validation.sh INLAY DATA PLANTED
 set -u
 inlay=$1
@@ -18,7 +18,7 @@ said=$(mktemp) || exit 1
 trap 'rm -f "$said" "$said.bad"' EXIT
 failed=0
 excused=$(sed -E '/^#/d; s/[[:space:]].*//' "$(dirname "$0")/../conformance/wrong_data.txt")
-# KIND NUMBER WHAT-THE-LAYER-SAYS (0: it does not; +: it does, once, or once for each access: releases differ)
+# KIND NUMBER PATTERN COUNT (0: no report; +: at least one, since layer releases report once or once per access)
 while read -r kind number says wanted; do
     VK_INSTANCE_LAYERS=$layer "$planted" "$kind" "$number" >"$said" 2>&1 || { cat "$said"; exit 1; }
     seen=$(grep -c "Validation Error.*$says" "$said")

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs a command where Vulkan has a device; otherwise says why not, and exits with 77, which ctest counts as skipped.
+# Runs a command if there is a Vulkan device. Otherwise prints the reason and exits with 77, which ctest counts as skipped.
 #   with_device.sh INLAY DATA COMMAND...
 set -u
 inlay=$1

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define WIDE_COPY(T, name)                                                                                             \
-    static void name(const T *base, const int64_t *offset, int64_t depth, const run_of_positions *runs,                \
+    static void name(const T *base, const int64_t *offset, int64_t depth, const position_run *runs,                    \
                      uint32_t run_count, uint32_t width, T *to)                                                        \
     {                                                                                                                  \
         enum { STEP = 64 / sizeof(T) };                                                                                \
@@ -20,7 +20,7 @@
 WIDE_COPY(uint32_t, copy_32)
 WIDE_COPY(uint64_t, copy_64)
 
-static void copy_pairs(const int16_t *base, const int64_t *offset, int64_t depth, const run_of_positions *runs,
+static void copy_pairs(const int16_t *base, const int64_t *offset, int64_t depth, const position_run *runs,
                        uint32_t run_count, uint32_t width, int16_t *to)
 {
     for (int64_t k = 0; k < depth; k += 2, to += 2 * width) {
@@ -37,12 +37,12 @@ static void copy_pairs(const int16_t *base, const int64_t *offset, int64_t depth
 }
 
 #define T float
-#define NAME(x) f32_##x
+#define NAME(name) f32_##name
 #include "conv/depthwise.inc"
 #undef T
 #undef NAME
 #define T double
-#define NAME(x) f64_##x
+#define NAME(name) f64_##name
 #include "conv/depthwise.inc"
 #undef T
 #undef NAME

@@ -1,4 +1,5 @@
-/* geometry.c - attributes and window arithmetic of the convolutions (ONNX Conv-1, 11, 22). */
+/* geometry.c - attributes and window geometry of the convolutions (ONNX Conv-1, 11, 22). */
+#include "inlay/check.h"
 #include "args.h"
 #include "conv.h"
 
@@ -17,7 +18,7 @@ inlay_status conv_read_attrs(const kit_node *node, conv_attrs *out, inlay_diag *
                           pad);
     out->group = kit_attr_int(node->info, "group", 1);
     if (out->group < 1)
-        return inlay_fail(diag, INLAY_INVALID_MODEL, "group is %lld; it counts from 1", (long long)out->group);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "group is %lld; it must be at least 1", (long long)out->group);
     INLAY_TRY(arg_ints(node, "kernel_shape", out->kernel, CONV_MAX_SPATIAL, &out->kernel_count, diag));
     INLAY_TRY(arg_ints(node, "strides", out->strides, CONV_MAX_SPATIAL, &out->strides_count, diag));
     INLAY_TRY(arg_ints(node, "dilations", out->dilations, CONV_MAX_SPATIAL, &out->dilations_count, diag));
@@ -36,7 +37,7 @@ bool conv_supports(const kit_node *node, kit_refusal *why)
     return true;
 }
 
-/* Padding before, and outputs, along one dim. */
+/* Computes the padding before the first element, and the outputs, along one dim. */
 static inlay_status resolve_dim(const conv_attrs *attrs, uint32_t spatial, uint32_t d, int64_t in, int64_t kernel,
                                 int64_t stride, int64_t dilation, int64_t *out_begin, int64_t *out_count,
                                 inlay_diag *diag)
@@ -101,6 +102,7 @@ inlay_status conv_resolve(const conv_attrs *attrs, const kit_tensor *input, cons
                           "the input has rank %u and the weights %u; a convolution takes two of rank 3 to 5",
                           input->rank, weights->rank);
     INLAY_TRY(check_counts(attrs, spatial, diag));
+    INLAY_CHECK(attrs->group > 0);
     *geometry = (conv_geometry){ .images = input->dims[0],
                                  .group = attrs->group,
                                  .channels = input->dims[1],
@@ -111,7 +113,7 @@ inlay_status conv_resolve(const conv_attrs *attrs, const kit_tensor *input, cons
     if (geometry->channels % geometry->group != 0 || geometry->filters % geometry->group != 0 ||
         weights->dims[1] != geometry->channels / geometry->group)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
-                          "%lld channels, %lld filters over %lld channels and %lld groups do not go together",
+                          "%lld channels, %lld filters over %lld channels and %lld groups do not match",
                           (long long)geometry->channels, (long long)geometry->filters, (long long)weights->dims[1],
                           (long long)geometry->group);
     for (uint32_t i = 0; i < 3; i++) {

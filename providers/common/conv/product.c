@@ -1,4 +1,5 @@
-/* product.c - convolution as a matrix product over a staged input. */
+/* product.c - convolution as a matrix multiplication over a staged input. */
+#include "inlay/check.h"
 #include "args.h"
 #include "conv.h"
 #include "conv/conv_loops.h"
@@ -6,17 +7,17 @@
 #include <stdlib.h>
 
 enum {
-    SLACK = 64,                    /* bytes that copies of whole vectors may read past a staged buffer */
-    STAGE_LIMIT = 64 * 1024 * 1024 /* bytes staged at a time, at least one image */
+    SLACK = 64,                    /* bytes that whole-vector copies may read past a staged buffer */
+    STAGE_LIMIT = 64 * 1024 * 1024 /* bytes staged together, at least one image */
 };
 
 /* ------------------------------------------------------------------ packing a panel
  *
- * The columns of a panel are output positions. Positions that follow each other in a row of the output are a run; at
- * one tap its elements are neighbours in the staged input. Runs are copied in whole vectors: what is written too far is
- * overwritten by the next run or the next k, and the buffer has slack at its end. */
+ * The columns of a panel are output positions. Consecutive positions of an output row are a run; at one tap its elements
+ * are adjacent in the staged input. Runs are copied in whole vectors: the excess is overwritten by the next run or the
+ * next k, and the buffer has slack at its end. */
 
-static uint32_t find_runs(const conv_plan *plan, int64_t position, int64_t end, run_of_positions *runs)
+static uint32_t find_runs(const conv_plan *plan, int64_t position, int64_t end, position_run *runs)
 {
     const conv_geometry *geometry = &plan->geometry;
     int64_t w = position % geometry->out[2], h = position / geometry->out[2] % geometry->out[1],
@@ -25,14 +26,14 @@ static uint32_t find_runs(const conv_plan *plan, int64_t position, int64_t end, 
     int32_t to = 0;
 
     while (position < end) {
-        int64_t n = geometry->out[2] - w < end - position ? geometry->out[2] - w : end - position;
-        runs[count++] = (run_of_positions){
+        int64_t columns = geometry->out[2] - w < end - position ? geometry->out[2] - w : end - position;
+        runs[count++] = (position_run){
             .from = (d * geometry->stride[0] * plan->stage.padded[1] + h * geometry->stride[1]) * plan->stage.row + w,
             .to = to,
-            .count = (int32_t)n
+            .count = (int32_t)columns
         };
-        to += (int32_t)n;
-        position += n;
+        to += (int32_t)columns;
+        position += columns;
         w = 0;
         if (++h == geometry->out[1]) {
             h = 0;
@@ -50,7 +51,7 @@ static void pack_positions(const gemm_operand *self, int64_t batch, int64_t line
             rounded = depth + depth % plan->job.kernel->k_step;
     const char *base = (const char *)self->data + batch * channels * plan->stage.channel * plan->stage.bytes;
     char *to = out;
-    run_of_positions runs[GEMM_MAX_WIDTH];
+    position_run runs[GEMM_MAX_WIDTH];
     const conv_loops *const loops = KERNEL_BEST(conv_loops);
 
     for (int64_t l = line; l < line_end; l += width) {
@@ -76,7 +77,7 @@ static bool is_direct(const conv_geometry *geometry)
     return true;
 }
 
-/* Images staged at a time, and the bytes for them. */
+/* Sets the number of images staged together, and their bytes. */
 static bool stage_size(conv_plan *plan)
 {
     uint64_t image;
@@ -143,6 +144,7 @@ inlay_status conv_plan_create(const conv_geometry *geometry, const gemm_kernel *
     plan = malloc(bytes);
     if (plan == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a convolution");
+    INLAY_CHECK(kernel != NULL && geometry->group > 0 && geometry->channels % geometry->group == 0);
     *plan = start;
     plan->offset = (int64_t *)(void *)(plan + 1);
     plan->which = plan->offset + k;
@@ -185,7 +187,7 @@ inlay_status conv_pack_weights(const kit_node *node, uint32_t input, const conv_
     for (uint32_t d = 1; d < weights->rank; d++)
         depth *= weights->dims[d].value;
     if (filters == 0 || depth == 0 || weights->dims[0].value % attrs->group != 0)
-        return INLAY_OK; /* shape says what is wrong, if anything is */
+        return INLAY_OK; /* shape() reports the error, if any */
     operand->line_stride = depth;
     operand->k_stride = 1;
     operand->matrix_stride = filters * depth;
@@ -198,16 +200,16 @@ inlay_status conv_pack_weights(const kit_node *node, uint32_t input, const conv_
 static void fill_bias(void *user, const gemm_tile *tile)
 {
     const conv_run *run = user;
-    int64_t first = conv_first_filter(run, tile), n = tile->j1 - tile->j0;
+    int64_t first = conv_first_filter(run, tile), columns = tile->j1 - tile->j0;
 
     for (int64_t i = tile->i0; i < tile->i1; i++) {
         int64_t row = (i - tile->i0) * tile->c_stride;
         double value = convert_get_f64(run->bias_dtype, run->bias, first + i);
         if (run->plan->stage.bytes == 8)
-            for (int64_t j = 0; j < n; j++)
+            for (int64_t j = 0; j < columns; j++)
                 ((double *)tile->c)[row + j] = value;
         else
-            for (int64_t j = 0; j < n; j++)
+            for (int64_t j = 0; j < columns; j++)
                 ((float *)tile->c)[row + j] = (float)value;
     }
 }
@@ -241,6 +243,7 @@ inlay_status conv_execute(conv_run *run)
     gemm_half_output half;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(!plan->depthwise && (plan->chunk > 0 || geometry->images == 0));
     task.stage.zero = run->zero;
     if (run->bias != NULL && job->init == NULL) {
         job->init = fill_bias;

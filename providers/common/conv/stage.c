@@ -1,8 +1,8 @@
-/* stage.c - copies channels of the input into buffers with padding and stride taken care of. */
+/* stage.c - copies channels of the input into padded buffers, with columns split by stride. */
 #include "simd/convert.h"
 #include "conv.h"
 
-/* Staged as it is, the dim would be mostly padding, or gaps that no tap meets. */
+/* Whether a plainly staged dim would mostly contain padding, or gaps that no tap reads. */
 static bool is_wide(const conv_geometry *geometry, uint32_t i)
 {
     int64_t plain, met;
@@ -16,7 +16,7 @@ static bool is_wide(const conv_geometry *geometry, uint32_t i)
 bool conv_stage_init(conv_stage *stage, conv_geometry *geometry, inlay_dtype dtype, uint32_t bytes)
 {
     *stage = (conv_stage){ .dtype = dtype, .bytes = bytes };
-    if (geometry->out[0] == 0 || geometry->out[1] == 0 || geometry->out[2] == 0) /* nobody reads anything */
+    if (geometry->out[0] == 0 || geometry->out[1] == 0 || geometry->out[2] == 0) /* empty output: nothing is staged */
         return true;
     for (uint32_t i = 0; i < 3; i++) {
         stage->stride[i] = geometry->stride[i];
@@ -48,10 +48,10 @@ int64_t conv_tap_offset(const conv_stage *stage, const conv_geometry *geometry, 
            w / geometry->stride[2];
 }
 
-/* Does any output meet index i of a padded dim, or the i-th set of columns? */
-static bool is_met(int64_t i, int64_t kernel, int64_t stride, int64_t dilation)
+/* Whether any output reads index i of a padded dim, or the i-th set of columns. */
+static bool is_read(int64_t i, int64_t kernel, int64_t stride, int64_t dilation)
 {
-    if (kernel >= stride) /* true for most; otherwise rows are skipped that nobody reads */
+    if (kernel >= stride) /* the common case; otherwise rows that are never read are skipped */
         return true;
     for (int64_t k = 0; k < kernel; k++)
         if ((i - k * dilation) % stride == 0)
@@ -73,8 +73,8 @@ static bool is_met(int64_t i, int64_t kernel, int64_t stride, int64_t dilation)
             for (int64_t i = 0; i < count; i++)                                                                        \
                 to[i] = LOAD(from[step * i]);                                                                          \
     }
-#define AS_IS(x) (x)
-#define LESS_ZERO(x) ((int16_t)((x)-zero))
+#define AS_IS(element) (element)
+#define LESS_ZERO(element) ((int16_t)((element)-zero))
 STAGE_ROW(row_32, uint32_t, uint32_t, AS_IS)
 STAGE_ROW(row_64, uint64_t, uint64_t, AS_IS)
 STAGE_ROW(row_f16, uint16_t, float, f16_to_f32)
@@ -106,14 +106,14 @@ static void copy_row(const conv_stage *stage, const char *from, int64_t step, in
     }
 }
 
-/* One row of the input, or of padding (from NULL), into its sets of columns. */
+/* Stages one row of the input, or of padding (from NULL), into its sets of columns. */
 static void stage_row(const conv_stage *stage, const conv_geometry *geometry, const char *from, size_t width, char *to)
 {
     int64_t stride = geometry->stride[2], columns = stage->padded[2];
 
     for (int64_t set = 0; set < stride; set++, to += columns * stage->bytes) {
         int64_t first, last;
-        if (!is_met(set, geometry->kernel[2], stride, geometry->dilation[2]))
+        if (!is_read(set, geometry->kernel[2], stride, geometry->dilation[2]))
             continue;
         /* Columns t of this set with 0 <= t * stride + set - begin < in. */
         first = geometry->begin[2] > set ? (geometry->begin[2] - set + stride - 1) / stride : 0;
@@ -131,7 +131,7 @@ static void stage_row(const conv_stage *stage, const conv_geometry *geometry, co
     }
 }
 
-/* The same where the columns are listed. */
+/* The same for listed columns. */
 static void stage_listed_row(const conv_stage *stage, const conv_geometry *geometry, const char *from, size_t width,
                              char *to)
 {
@@ -145,7 +145,7 @@ static void stage_listed_row(const conv_stage *stage, const conv_geometry *geome
         }
 }
 
-/* Where row or plane i of the staged input lies in the input. */
+/* The input index of row or plane i of the staged input. */
 static int64_t source_of(const conv_stage *stage, const conv_geometry *geometry, uint32_t dim, int64_t i)
 {
     return !stage->listed[dim] ? i - geometry->begin[dim]
@@ -166,8 +166,8 @@ void conv_stage_channel(const conv_stage *stage, const conv_geometry *geometry, 
             const bool inside = z >= 0 && z < geometry->in[0] && y >= 0 && y < geometry->in[1];
             const char *row = inside ? plane + (size_t)((z * geometry->in[1] + y) * geometry->in[2]) * width : NULL;
 
-            if (!is_met(d, geometry->kernel[0], geometry->stride[0], geometry->dilation[0]) ||
-                !is_met(h, geometry->kernel[1], geometry->stride[1], geometry->dilation[1]))
+            if (!is_read(d, geometry->kernel[0], geometry->stride[0], geometry->dilation[0]) ||
+                !is_read(h, geometry->kernel[1], geometry->stride[1], geometry->dilation[1]))
                 continue;
             if (stage->listed[2])
                 stage_listed_row(stage, geometry, row, width, to);

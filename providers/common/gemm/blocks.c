@@ -1,18 +1,19 @@
-/* blocks.c - the engine of the providers reference and cpu: chooses the microkernel, cuts tiles into blocks that stay
- * in the caches, runs them. */
+/* blocks.c - the gemm engine of the providers reference and cpu: chooses the microkernel, divides tiles into
+ * cache-sized blocks, and runs them. */
+#include "inlay/check.h"
 #include "simd/instances.h"
 #include "gemm/set.h"
 #include "product_cost.h"
 
 enum {
-    TILE_A_BYTES = 512 * 1024, /* packed rows of a tile, per block of k: half a second-level cache */
-    TILE_B_BYTES = 384 * 1024, /* packed columns likewise */
-    SLACK = 64                 /* after packed columns: see gemm_pack_fn */
+    TILE_A_BYTES = 512 * 1024, /* packed rows of a tile, per block of k: half of the second-level cache */
+    TILE_B_BYTES = 384 * 1024, /* packed columns of a tile, per block of k */
+    SLACK = 64                 /* after packed columns, see gemm_pack_fn */
 };
 
 /* ------------------------------------------------------------------ kernels */
 
-/* A program of `inlay bundle` may lack the sets that it does not run: only the one that is asked for is read. */
+/* A program of `inlay bundle` may lack unused sets, so only the requested one is read. */
 const gemm_kernel *gemm_kernel_at(uint32_t type, uint32_t i)
 {
     gemm_set *found[CPU_LEVEL_COUNT];
@@ -44,7 +45,7 @@ const gemm_engine blocked_engine = { engine_kernel };
 
 /* ------------------------------------------------------------------ sizes */
 
-/* Is B read where it lies? Packing pays off only when more than a few panels of A meet it. */
+/* Whether B is read unpacked. Packing pays off only for more than a few panels of A. */
 static bool reads_in_place(const gemm_job *job)
 {
     return job->b.packed == NULL && job->b.in_place && job->m <= 3 * (int64_t)job->kernel->mr;
@@ -56,16 +57,17 @@ void gemm_blocks_plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m
     int64_t mr = kernel->mr, nr = kernel->nr, depth = gemm_depth(kernel, job->k), line = depth * kernel->in_bytes;
     int64_t tile_m = TILE_A_BYTES / line / mr * mr, tile_n = TILE_B_BYTES / line / nr * nr;
 
-    /* Packed already: a taller tile only means that fewer tiles pack the same columns. */
+    INLAY_CHECK(depth > 0 && mr <= GEMM_MAX_MR && nr <= GEMM_MAX_NR);
+    /* Prepacked A: a taller tile has no disadvantage, and fewer tiles pack the same columns. */
     if (job->a.packed != NULL)
         tile_m *= 4;
-    if (job->c_in_workspace) /* keep that workspace small */
+    if (job->c_in_workspace) /* keep the workspace small */
         tile_m = gemm_min(tile_m, 128);
     tile_m = gemm_min(tile_m < mr ? mr : tile_m, gemm_round_up(job->m, mr));
     tile_n = gemm_min(tile_n < nr ? nr : tile_n, gemm_round_up(job->n, nr));
     tile_m = tile_m < mr ? mr : tile_m;
     tile_n = tile_n < nr ? nr : tile_n;
-    /* Every thread should have a few tiles, as long as a tile is worth handing out. */
+    /* Give every thread a few tiles, as long as a tile has enough work. */
     while (threads > 1) {
         int64_t tiles = gemm_ceil_div(job->m, tile_m) * gemm_ceil_div(job->n, tile_n);
         if (job->batch > 0 && tiles > INT64_MAX / job->batch)
@@ -96,10 +98,10 @@ uint64_t gemm_blocks_pack_bytes(const gemm_job *job)
     return bytes;
 }
 
-/* Measured as product_cost.c says. Microkernels do 15 operations a nanosecond and lane (16 lanes: 240 GFLOP/s), and a
- * third of that without a fused multiply-add; fewer than four rows wait for their own sums. Packing what is not
- * constant costs 0.4 ns an element when it is turned around, 0.1 otherwise, once for each stripe of tiles. B in place
- * is read by rows, which memory likes less. */
+/* Measured as described in product_cost.c. Microkernels do 15 operations per nanosecond and lane (16 lanes: 240
+ * GFLOP/s), a third of that without fused multiply-add; fewer than four rows wait for their own sums. Packing a
+ * non-constant operand costs 0.4 ns per element if it is transposed, otherwise 0.1, once per stripe of tiles.
+ * Unpacked B is read by rows, which is slower for memory. */
 double gemm_blocks_ns(const gemm_kernel *kernel, const product_size *size)
 {
     double lanes = kernel->lanes, line = kernel->in_bytes * (double)gemm_depth(kernel, 1 << 20);
@@ -120,13 +122,13 @@ double gemm_blocks_ns(const gemm_kernel *kernel, const product_size *size)
 
 /* ------------------------------------------------------------------ one tile */
 
-/* One block of k of one tile: panels ready to be multiplied. */
+/* One block of k of one tile, with its panels. */
 typedef struct k_block {
     const char *a;       /* first panel of the tile's rows */
-    const char *b;       /* first panel of the tile's columns; of the last, partial one when in_place */
+    const char *b;       /* first panel of the tile's columns; if in_place, of the last, partial one */
     const char *b_plain; /* in place: row k0, first column of the tile; otherwise NULL */
     int64_t b_plain_stride;
-    int64_t packed_depth; /* of the block, rounded up to k_step */
+    int64_t packed_depth; /* depth of the block, rounded up to k_step */
     bool add;
 } k_block;
 
@@ -147,15 +149,16 @@ static void multiply_panel(const gemm_job *job, const k_block *block, const gemm
             b_stride = block->b_plain_stride;
         }
     }
-    for (int64_t k = 0; k < block->packed_depth; k += chain) /* mostly once */
+    INLAY_CHECK(rows > 0 && cols > 0 && chain > 0);
+    for (int64_t k = 0; k < block->packed_depth; k += chain) /* usually once */
         kernel->tile[3 * (rows - 1) + (cols - 1) / kernel->lanes](
             gemm_min(chain, block->packed_depth - k), a + k * kernel->mr * kernel->in_bytes,
             b + k / kernel->k_step * b_stride * kernel->in_bytes, b_stride, c, tile->c_stride, cols,
             block->add || k > 0);
 }
 
-/* The panels that stay in the first-level cache go into the outer loop: those of the side that is read again and again
- * from further away go into the inner one. */
+/* The side with more panels is in the inner loop and is read repeatedly from a farther cache; a panel of the outer
+ * loop stays in the first-level cache. */
 static void multiply_block(const gemm_job *job, const k_block *block, const gemm_tile *tile)
 {
     int64_t m = tile->i1 - tile->i0, n = tile->j1 - tile->j0, mr = job->kernel->mr, nr = job->kernel->nr;
@@ -186,6 +189,7 @@ void gemm_blocks_multiply(const gemm_job *job, const gemm_tile *tile, void *work
     char *a_room = workspace;
     char *b_room = a_room + (job->a.packed == NULL ? gemm_align((uint64_t)(job->tile_m * line)) : 0);
 
+    INLAY_CHECK(tile->i0 % kernel->mr == 0 && tile->j0 % kernel->nr == 0);
     for (int64_t k0 = 0; k0 < job->k; k0 += depth) {
         int64_t k1 = gemm_min(k0 + depth, job->k), rounded = gemm_round_up(k1 - k0, kernel->k_step);
         k_block block = { .a = a_room, .b = b_room, .packed_depth = rounded, .add = k0 > 0 || job->init != NULL };

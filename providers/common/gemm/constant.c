@@ -1,6 +1,6 @@
-/* constant.c - constant matrices, packed once. They are read in pieces that fit into the second-level cache, in the
- * order in which they lie in the file; what has been read leaves memory, so that original and pack are never both
- * there. */
+/* constant.c - packs constant matrices. They are read in file order in pieces that fit into the second-level cache,
+ * and pages that were read are released, so original and packed data are never both resident in full. */
+#include "inlay/check.h"
 #include "gemm.h"
 #include <stdlib.h>
 
@@ -10,14 +10,14 @@ struct packing {
     const kit_node *node;
     uint32_t input, width;
     const gemm_kernel *kernel;
-    const gemm_operand *source; /* data: the constant, at any address */
+    const gemm_operand *source; /* data: the constant, at any alignment */
     int64_t lines, k;
-    size_t element;  /* bytes of one of the constant's */
-    char *room;      /* of a piece */
-    uint64_t unread; /* bytes read since pages were given back */
+    size_t element;  /* size of an element of the constant */
+    char *room;      /* buffer for a piece */
+    uint64_t unread; /* bytes read since pages were last released */
 };
 
-/* Copies lines [l0, l1) and k [k0, k1) of a matrix to the room: as it lies, without what is between. */
+/* Copies lines [l0, l1) and k [k0, k1) of a matrix densely to the buffer, in their order. */
 static gemm_operand gather(const struct packing *packing, int64_t matrix, int64_t l0, int64_t l1, int64_t k0,
                            int64_t k1)
 {
@@ -44,7 +44,7 @@ static gemm_operand gather(const struct packing *packing, int64_t matrix, int64_
     return piece;
 }
 
-/* Packs a piece to its place in the matrix at out. */
+/* Packs a piece to its place in the packed matrix `out`. */
 static void pack_piece(struct packing *packing, int64_t matrix, int64_t l0, int64_t l1, int64_t k0, int64_t k1,
                        char *out)
 {
@@ -53,6 +53,7 @@ static void pack_piece(struct packing *packing, int64_t matrix, int64_t l0, int6
     char *to = out + (k0 * gemm_round_up(packing->lines, packing->width) + l0 * rows) * bytes;
     char *end = to + gemm_round_up(l1 - l0, packing->width) * rows * bytes, behind[SLACK];
 
+    INLAY_CHECK(l0 % packing->width == 0 && l0 < l1 && k0 < k1);
     memcpy(behind, end, sizeof behind);
     piece.pack(&piece, 0, 0, l1 - l0, 0, k1 - k0, packing->width, to);
     memcpy(end, behind, sizeof behind);
@@ -87,16 +88,16 @@ static inlay_status pack_matrices(struct packing *packing, int64_t matrices, uin
     return INLAY_OK;
 }
 
-/* A number for the zero points, which are few; FNV-1a. */
+/* A hash of the zero points, which are few; FNV-1a. */
 static uint64_t hash_zeros(const gemm_operand *operand, int64_t matrices, int64_t lines, size_t element)
 {
     uint64_t count =
         (uint64_t)(operand->zero_stride != 0 ? lines : 1) * (uint64_t)(operand->zero_matrix_stride != 0 ? matrices : 1);
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
     for (uint64_t i = 0; operand->zero != NULL && i < count * element; i++)
-        h = (h ^ ((const unsigned char *)operand->zero)[i]) * UINT64_C(0x100000001b3);
-    return h;
+        hash = (hash ^ ((const unsigned char *)operand->zero)[i]) * UINT64_C(0x100000001b3);
+    return hash;
 }
 
 inlay_status gemm_pack_constant(const kit_node *node, uint32_t input, const gemm_kernel *kernel, uint32_t width,
@@ -135,6 +136,7 @@ inlay_status gemm_pack_constant(const kit_node *node, uint32_t input, const gemm
         __builtin_mul_overflow(each, (uint64_t)matrices, &all) || all > INT64_MAX / 2)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for packed weights, %lld x %lld x %lld",
                           (long long)matrices, (long long)lines, (long long)k);
+    INLAY_CHECK(lines > 0 && k > 0 && operand->pack != NULL);
     operand->data = kit_constant_unaligned(node, input);
     INLAY_TRY(kit_pack_take(node, key, operand->scale == 0 && info->content_hash != 0 ? sizeof key : 0, all + SLACK,
                             out_pack, diag));

@@ -1,4 +1,5 @@
-/* driver.c - the part of a product that is the same for every engine: packing constants, tiles and their order. */
+/* driver.c - the engine-independent part of a multiplication: tiles, their order, and stores of half precision. */
+#include "inlay/check.h"
 #include "simd/convert.h"
 #include "gemm.h"
 
@@ -9,7 +10,8 @@ int64_t gemm_depth(const gemm_kernel *kernel, int64_t k)
     int64_t most = kernel->depth;
     int64_t blocks = k > 0 ? gemm_ceil_div(k, most) : 1;
 
-    /* Blocks of about the same depth; a short last block would waste the loads and stores of C. */
+    INLAY_CHECK(most > 0 && kernel->k_step > 0);
+    /* Blocks of similar depth: a short last block would waste the loads and stores of C. */
     if (k <= 0)
         return kernel->k_step;
     return gemm_min(gemm_round_up(gemm_ceil_div(k, blocks), kernel->k_step), gemm_round_up(k, kernel->k_step));
@@ -36,6 +38,7 @@ void gemm_plan(gemm_job *job, uint32_t threads)
 
 void gemm_plan_tiles(gemm_job *job, int64_t tile_m, int64_t tile_n)
 {
+    INLAY_CHECK(tile_m > 0 && tile_n > 0);
     job->tile_m = tile_m;
     job->tile_n = tile_n;
     job->pack_bytes = gemm_align(job->kernel->pack_bytes(job));
@@ -55,6 +58,7 @@ void gemm_run_tile(const gemm_job *job, gemm_tile *tile, void *workspace)
 {
     const gemm_kernel *kernel = job->kernel;
 
+    INLAY_CHECK(tile->i0 <= tile->i1 && tile->i1 <= job->m && tile->j0 <= tile->j1 && tile->j1 <= job->n);
     if (tile->c == NULL && job->c_in_workspace) {
         tile->c_stride = job->tile_n;
         tile->c = (char *)workspace + job->pack_bytes;
@@ -100,12 +104,13 @@ void gemm_set_output(gemm_job *job, gemm_half_output *out, inlay_dtype dtype, vo
 
 /* ------------------------------------------------------------------ all tiles */
 
-/* Tile number `index`; the tiles of a column stripe follow each other. */
+/* Runs tile `index`; tiles of a column stripe are consecutive. */
 static void run_tile(const gemm_job *job, int64_t batch, int64_t index, char *workspace)
 {
     int64_t down = gemm_ceil_div(job->m, job->tile_m);
     gemm_tile tile = { .batch = batch };
 
+    INLAY_CHECK(batch >= 0 && index < down * gemm_ceil_div(job->n, job->tile_n));
     tile.i0 = index % down * job->tile_m;
     tile.j0 = index / down * job->tile_n;
     tile.i1 = gemm_min(tile.i0 + job->tile_m, job->m);
@@ -143,13 +148,14 @@ static inlay_status run_tiles(void *user, int64_t begin, int64_t end, uint32_t w
 
 inlay_status gemm_run(const kit_call *call, const gemm_job *job, void *workspace)
 {
-    parallel_job p = { job, workspace, 0 };
+    parallel_job parallel = { job, workspace, 0 };
     int64_t tile_work, grain;
 
-    p.tiles = tiles_per_batch(job);
-    if (p.tiles == 0 || job->batch <= 0)
+    parallel.tiles = tiles_per_batch(job);
+    if (parallel.tiles == 0 || job->batch <= 0)
         return INLAY_OK;
+    INLAY_CHECK(job->tile_m > 0 && job->tile_n > 0 && (workspace != NULL || job->thread_bytes == 0));
     tile_work = job->tile_m * job->tile_n * (job->k > 0 ? job->k : 1);
     grain = tile_work > 0 && tile_work < 128 * 1024 ? 128 * 1024 / tile_work : 1;
-    return kit_parallel(call, job->batch * p.tiles, grain, run_tiles, &p);
+    return kit_parallel(call, job->batch * parallel.tiles, grain, run_tiles, &parallel);
 }

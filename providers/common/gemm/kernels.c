@@ -1,4 +1,4 @@
-/* kernels.c - the microkernels of all types, for each level of instructions. GEMM_CELLS(X) lists rows 1..MR with 1 to 3
+/* kernels.c - the microkernels of all types, for each instruction level. GEMM_CELLS(X) lists rows 1..MR with 1 to 3
  * vectors. */
 #include "gemm/set.h"
 #include "simd/vec.h"
@@ -20,16 +20,16 @@
 #else
 #define VBYTES 16
 #define MR 8
-/* The halves of each 32-bit lane; which is first does not matter, both sides are packed alike. */
+/* The 16-bit halves of each 32-bit lane. Their order is irrelevant, since both sides are packed alike. */
 typedef int32_t lanes __attribute__((vector_size(VBYTES)));
 #define LOW(x) ((lanes)((x) << 16) >> 16)
 #define HIGH(x) ((lanes)(x) >> 16)
 #define MADD(pair, line) ((s16_vec)(LOW(pair) * LOW(line) + HIGH(pair) * HIGH(line)))
 #endif
 
-enum { DEPTH_BYTES = 1024 }; /* of one line in a block: a panel of B then fits the first-level cache */
+enum { DEPTH_BYTES = 1024 }; /* bytes of one line in a block: a panel of B then fits into the first-level cache */
 
-/* A tile, which the table alone calls. */
+/* A tile function, which only the table calls. */
 #define GEMM_PART_NAME(name) KERNEL_PART_OF(name)
 #define GEMM_PART_OF(name) GEMM_PART_NAME(name)
 #define GEMM_PART(name, ...) KERNEL_PART(void, NAME(name), __VA_ARGS__)
@@ -44,26 +44,26 @@ enum { DEPTH_BYTES = 1024 }; /* of one line in a block: a panel of B then fits t
 #endif
 
 #define T float
-#define NAME(x) f32_##x
+#define NAME(name) f32_##name
 #include "gemm/kernel.inc"
 #undef T
 #undef NAME
 #define T double
-#define NAME(x) f64_##x
+#define NAME(name) f64_##name
 #include "gemm/kernel.inc"
 #undef T
 #undef NAME
 #define T uint32_t
-#define NAME(x) u32_##x
+#define NAME(name) u32_##name
 #include "gemm/kernel.inc"
 #undef T
 #undef NAME
 #define T uint64_t
-#define NAME(x) u64_##x
+#define NAME(name) u64_##name
 #include "gemm/kernel.inc"
 #undef T
 #undef NAME
-#define NAME(x) s16_##x
+#define NAME(name) s16_##name
 #include "gemm/kernel_s16.inc"
 #undef NAME
 

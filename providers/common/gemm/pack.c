@@ -1,32 +1,32 @@
-/* pack.c - packs strided matrices of any type that the microkernels take. */
+/* pack.c - packs strided matrices of all types that the microkernels support. */
 #include "simd/convert.h"
 #include "gemm.h"
 
-#define SAME(x) (x)
-#define WIDEN(x) ((double)(x))
+#define SAME(element) (element)
+#define WIDEN(element) ((double)(element))
 
 #define SRC float
 #define DST float
 #define LOAD SAME
 #define SCALED 0
-#define NAME(x) f32_##x
+#define NAME(name) f32_##name
 #include "gemm/pack.inc"
 #undef NAME
 #undef SCALED
 #define SCALED 1
-#define NAME(x) f32_scaled_##x
+#define NAME(name) f32_scaled_##name
 #include "gemm/pack.inc"
 #undef NAME
 #undef LOAD
 #undef SRC
 #define SRC uint16_t
 #define LOAD f16_to_f32
-#define NAME(x) f16_##x
+#define NAME(name) f16_##name
 #include "gemm/pack.inc"
 #undef NAME
 #undef LOAD
 #define LOAD bf16_to_f32
-#define NAME(x) bf16_##x
+#define NAME(name) bf16_##name
 #include "gemm/pack.inc"
 #undef NAME
 #undef LOAD
@@ -35,14 +35,14 @@
 #define SRC double
 #define DST double
 #define LOAD SAME
-#define NAME(x) f64_##x
+#define NAME(name) f64_##name
 #include "gemm/pack.inc"
 #undef NAME
 #undef LOAD
 #undef SRC
 #define SRC float
 #define LOAD WIDEN
-#define NAME(x) f64_from_f32_##x
+#define NAME(name) f64_from_f32_##name
 #include "gemm/pack.inc"
 #undef NAME
 #undef LOAD
@@ -53,26 +53,26 @@
 #define LOAD SAME
 #define SRC uint32_t
 #define DST uint32_t
-#define NAME(x) u32_##x
+#define NAME(name) u32_##name
 #include "gemm/pack.inc"
 #undef NAME
 #undef SRC
 #undef DST
 #define SRC uint64_t
 #define DST uint64_t
-#define NAME(x) u64_##x
+#define NAME(name) u64_##name
 #include "gemm/pack.inc"
 #undef NAME
 #undef SRC
 #undef DST
 
 #define SRC int8_t
-#define NAME(x) s8_##x
+#define NAME(name) s8_##name
 #include "gemm/pack_s16.inc"
 #undef NAME
 #undef SRC
 #define SRC uint8_t
-#define NAME(x) u8_##x
+#define NAME(name) u8_##name
 #include "gemm/pack_s16.inc"
 #undef NAME
 #undef SRC

@@ -1,4 +1,4 @@
-/* few_rows.c - products of few rows, for floats and doubles, over the vectors of a level. */
+/* few_rows.c - multiplications of few rows of floats and doubles, over the vectors of an instruction level. */
 #include "panels/set.h"
 #include "simd/vec.h"
 
@@ -10,23 +10,23 @@
 #define MR 3 /* 12 sums, a vector of W and one of X in 16 registers */
 #else
 #define VBYTES 16
-#define MR 3 /* as in 16 registers */
+#define MR 3 /* as with 16 registers */
 #endif
 
 enum {
-    VECTORS = 4, /* that are summed at a time: a slice of a panel */
+    VECTORS = 4, /* vectors summed together: a slice of a panel */
     BLOCK_VECTORS = PANEL_BLOCK_BYTES / VBYTES,
     SLICE_BLOCKS = VECTORS / BLOCK_VECTORS
 };
 
 #define T float
-#define NAME(x) f32_##x
+#define NAME(name) f32_##name
 #define PRODUCT KERNEL(panels_f32)
 #include "panels/kernel.inc"
 #undef T
 #undef NAME
 #undef PRODUCT
 #define T double
-#define NAME(x) f64_##x
+#define NAME(name) f64_##name
 #define PRODUCT KERNEL(panels_f64)
 #include "panels/kernel.inc"

@@ -1,4 +1,4 @@
-/* panels/set.h - the products of panels.h, compiled once for each level of instructions. */
+/* panels/set.h - the multiplication functions of panels.h, compiled once for each instruction level. */
 #ifndef PANELS_SET_H
 #define PANELS_SET_H
 #include "panels.h"

@@ -2,12 +2,13 @@
 #extension GL_GOOGLE_include_directive : require
 #include "program.glsl"
 
-// Rows of softmax(program(alpha * Q * K^T)) * V: a workgroup makes ROWS of them, and keeps their scores in shared memory.
+// Rows of softmax(program(alpha * Q * K^T)) * V: a workgroup computes ROWS of them and keeps their scores in shared
+// memory.
 layout(constant_id = ID_OWN) const uint ROWS = 4u;
 layout(constant_id = ID_OWN + 1) const uint SHARED = 4u; // ROWS * KEYS
-layout(constant_id = ID_OWN + 2) const uint BLANK = 0u;  // what sees nothing becomes: 0 NaN, 1 zeros, 2 zeros as NaN does
-layout(constant_id = ID_OWN + 3) const uint EIGHTS = 1u; // 1: DEPTH has eights
-layout(constant_id = ID_OWN + 4) const uint REST = 1u;   // 1: and a rest
+layout(constant_id = ID_OWN + 2) const uint BLANK = 0u;  // fully masked rows: 0 NaN, 1 zeros, 2 zeros except for NaN
+layout(constant_id = ID_OWN + 3) const uint EIGHTS = 1u; // 1: DEPTH >= 8
+layout(constant_id = ID_OWN + 4) const uint REST = 1u;   // 1: DEPTH is not a multiple of 8
 #define QUERIES (WORD_OWN + 0u)
 #define KEYS (WORD_OWN + 1u)
 #define DEPTH (WORD_OWN + 2u)
@@ -27,7 +28,7 @@ layout(constant_id = ID_OWN + 4) const uint REST = 1u;   // 1: and a rest
 shared float share[SHARED], part[4 * 64];
 float most[4], sum[4];
 
-// Of all that the lanes have.
+// Over all lanes.
 void join(bool sums)
 {
     const uint lanes = gl_WorkGroupSize.x;
@@ -48,7 +49,7 @@ void join(bool sums)
 
 float score[4], acc[4];
 
-// Some terms of the scores of key j, and of what the values are summed up to.
+// Partial sums of the scores of key j, and of the weighted values.
 void see(uint q, uint k, uint d, const uint steps)
 {
     [[unroll]] for (uint s = 0u; s < steps; s++) {
@@ -69,7 +70,7 @@ void take(uint v, uint j, const uint steps)
     }
 }
 
-// Loops ask at their end, see product.comp.
+// Loops test their condition at the end, see product.comp.
 #define IN_EIGHTS(count, eights, rest, call)          \
     {                                                 \
         uint at_ = 0u;                                \

@@ -1,4 +1,4 @@
-// What every shader starts with: extensions, addresses, types.
+// Common part of every shader: extensions, addresses, types.
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
 #extension GL_EXT_shader_explicit_arithmetic_types : require
@@ -7,7 +7,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #extension GL_EXT_spirv_intrinsics : require
 #include "opcodes.h"
-// SignedZeroInfNanPreserve for 32 bits: drivers may not assume that there is no NaN.
+// SignedZeroInfNanPreserve for 32 bits: drivers must not assume that there is no NaN.
 spirv_execution_mode(extensions = ["SPV_KHR_float_controls"], capabilities = [4466], 4461, 32);
 
 layout(local_size_x_id = 0, local_size_y = 1, local_size_z = 1) in;
@@ -19,12 +19,12 @@ ADDRESSED(F32, float, 4) ADDRESSED(F16, float16_t, 2) ADDRESSED(I8, int8_t, 1) A
 ADDRESSED(I16, int16_t, 2) ADDRESSED(U16, uint16_t, 2) ADDRESSED(I32, int, 4) ADDRESSED(U32, uint, 4)
 ADDRESSED(U32x2, uvec2, 8) ADDRESSED(I64, int64_t, 8)
 
-// By hand: Mesa 22.3's CPU driver compares what it made 64 bits wide as if it had no sign. No shader converts an int to
-// int64_t in another way.
+// Written by hand, since Mesa 22.3's CPU driver compares values that it extended to 64 bits as unsigned. All
+// conversions from int to int64_t use this function.
 int64_t wide(int x) { return packInt2x32(ivec2(x, x >> 31)); }
 
-// A word of the dispatch's parameters. gpu_patch.c may put the word itself in the place of a call with a literal; so that
-// there are such calls, loops over dimensions choose among literals. They count down to 0: such loops Mesa unrolls.
+// A word of the dispatch's parameters. gpu_patch.c may replace a call with a literal by the word itself. Loops over
+// dimensions therefore select among literals, and count down to 0, which Mesa unrolls.
 uint word(const uint k) { return U32(at[PUSH_PARAMS]).v[k]; }
 #define iword(k) int(word(k))
 #define fword(k) uintBitsToFloat(word(k))
@@ -33,13 +33,14 @@ uint word(const uint k) { return U32(at[PUSH_PARAMS]).v[k]; }
 #define WORD_4(k, d) ((d) == 3u ? word((k) + 3u) : WORD_3(k, d))
 #define WORD_8(k, d) ((d) < 4u ? WORD_4(k, d) : WORD_4((k) + 4u, (d) - 4u))
 
-// Item z of three batches, of which the words from `first` on are the sizes, then the strides of each tensor.
+// Splits z by three batch sizes, which start at word `first`; the strides of each tensor follow.
 #define BATCHES(first) \
     const uint z2 = z % word(first + 2u), z1 = z / word(first + 2u) % word(first + 1u), \
                z0 = z / word(first + 2u) / word(first + 1u);
 #define BATCH_AT(k) (z0 * word(BATCH + k) + z1 * word(BATCH + k + 1u) + z2 * word(BATCH + k + 2u))
 
-// Numbers of the workgroup and the invocation: workgroups count along x, then y, since a dimension holds 65535 only.
+// Linear indexes of the workgroup and of the invocation. Workgroups count along x, then y, since one dimension is
+// limited to 65535.
 uint workgroup() { return gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x; }
 uint invocation() { return workgroup() * gl_WorkGroupSize.x + gl_LocalInvocationID.x; }
 

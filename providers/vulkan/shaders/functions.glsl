@@ -1,4 +1,4 @@
-// Elementary functions in a few ulp, since Vulkan allows drivers 2^-11 for sin, and 3 + 2|x| ulp for exp.
+// Elementary functions with errors of a few ulp. Vulkan allows drivers 2^-11 for sin, and 3 + 2|x| ulp for exp.
 
 // c0 + c1 x + c2 x^2 + ..., the last coefficient first.
 #define POLY_2(x, c2, c1, c0) fma(fma(c2, x, c1), x, c0)
@@ -7,12 +7,12 @@
 #define POLY_5(x, c5, c4, c3, c2, c1, c0) fma(POLY_4(x, c5, c4, c3, c2, c1), x, c0)
 #define POLY_8(x, c8, c7, c6, c5, c4, c3, c2, c1, c0) fma(fma(fma(POLY_5(x, c8, c7, c6, c5, c4, c3), x, c2), x, c1), x, c0)
 
-// As x says: what is odd is computed for |x|.
+// Applies the sign of x: odd functions are computed for |x|.
 float with_sign(float y, float x) { return x < 0.0 ? -y : y; }
 
 float two_to(int n) { return intBitsToFloat((clamp(n, -126, 127) + 127) << 23); }
 
-// Of x in [-105, 89].
+// exp(x) for x in [-105, 89].
 float exp_of(float x)
 {
     const float n = floor(x * 1.44269504 + 0.5);
@@ -76,7 +76,7 @@ float expm1_of(float x)
     return abs(x) > 0.5 ? u - 1.0 : u == 1.0 ? x : (u - 1.0) * x / f_log(u);
 }
 
-// log(x) as a sum of two, for x > 0 and finite.
+// log(x) as a sum of two floats, for finite x > 0.
 void log_in_two(float x, out float hi, out float lo)
 {
     int e;
@@ -104,7 +104,7 @@ float f_pow(float x, float y)
         return a == 1.0 ? 1.0 : (a > 1.0) == (y > 0.0) ? inf() : 0.0;
     if (x < 0.0 && !whole && !is_inf(x))
         return nan();
-    if (whole && abs(y) <= 64.0) { // exact where the result is
+    if (whole && abs(y) <= 64.0) { // exact if the result is
         float power = x;
 
         r = 1.0;
@@ -126,7 +126,7 @@ float f_pow(float x, float y)
     return odd && (floatBitsToUint(x) >> 31) != 0u ? -r : r;
 }
 
-// sin and cos by parts of pi / 4; beyond 8192 digits are lost, as documented.
+// sin and cos by multiples of pi / 4. Beyond 8192 digits are lost, as documented.
 float sine(float x, bool cosine)
 {
     const float a = abs(x);
@@ -177,7 +177,7 @@ float f_atan(float x)
     return with_sign(y, x);
 }
 
-// By angles of which the tangent is exact to a few ulp; beyond 1 a root is NaN.
+// Uses angles whose tangent is exact to a few ulp. Beyond 1 the root is NaN.
 float f_asin(float x) { return abs(x) > 1.0 ? nan() : 2.0 * f_atan(x / (1.0 + sqrt((1.0 - x) * (1.0 + x)))); }
 float f_acos(float x) { return abs(x) > 1.0 ? nan() : 2.0 * f_atan(sqrt((1.0 - x) / (1.0 + x))); }
 
@@ -189,7 +189,7 @@ float f_tanh(float x)
 }
 float f_sinh(float x)
 {
-    const float a = abs(x), t = expm1_of(min(a, 40.0)), e = f_exp(0.5 * a); // e^x may overflow where its half does not
+    const float a = abs(x), t = expm1_of(min(a, 40.0)), e = f_exp(0.5 * a); // e^x may overflow although its half does not
 
     return is_nan(x) ? x : with_sign(a > 40.0 ? 0.5 * e * e : 0.5 * (t + t / (t + 1.0)), x);
 }
@@ -262,7 +262,7 @@ float f_round(float x)
         return x;
     return d < 0.5 || (d == 0.5 && mod(f, 2.0) == 0.0) ? f : f + 1.0;
 }
-// What is NaN stays NaN.
+// NaN stays NaN.
 float f_max(float a, float b) { return is_nan(a) ? a : is_nan(b) ? b : a < b ? b : a; }
 float f_min(float a, float b) { return is_nan(a) ? a : is_nan(b) ? b : b < a ? b : a; }
 float f_fmod(float a, float b)

@@ -4,7 +4,7 @@ shared T shared_value[256];
 uint shared_item() { return LANES == 1u ? invocation() : workgroup(); }
 uint own_lane() { return LANES == 1u ? 0u : gl_LocalInvocationID.x; }
 
-// What the lanes of an item have, by JOIN; or the largest.
+// Combines the values of all lanes of an item by JOIN, or takes the largest.
 T across(T x, bool most)
 {
     const uint me = gl_LocalInvocationID.x;

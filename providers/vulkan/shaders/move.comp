@@ -2,20 +2,20 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
-// Elements of any type that change places: each element of a box of sizes DIM goes from where its strides say to where
-// they say. A coordinate outside of the source (Pad) comes from inside, or is the element at PUSH_INPUT + 1, or 0.
-// Indexes (Gather, Scatter) are at PUSH_INPUT + 2: they add to where it comes from, or goes to. From the end they are
-// negative; what lies outside is taken for the nearest that does not, for a device can't stop a run.
+// Copies elements of any type: each element of a box of sizes DIM goes from one strided position to another. With Pad,
+// a coordinate outside of the source is mapped inside, or the element is the one at PUSH_INPUT + 1, or 0. With Gather
+// and Scatter, indexes at PUSH_INPUT + 2 are added to the source or to the target position. Negative indexes count from
+// the end. Indexes out of range are clamped, since a shader cannot stop a run.
 layout(constant_id = ID_RANK) const uint RANK = 1u;
 layout(constant_id = ID_OWN) const uint SIZE = 4u; // bytes of an element
 layout(constant_id = ID_OWN + 1) const uint PAD = PAD_NONE;
-layout(constant_id = ID_OWN + 2) const uint INDEX_BYTES = 0u; // 0: there are no indexes
-layout(constant_id = ID_OWN + 3) const uint SCATTERS = 0u;    // 1: they say where it goes
+layout(constant_id = ID_OWN + 2) const uint INDEX_BYTES = 0u; // 0: no indexes
+layout(constant_id = ID_OWN + 3) const uint SCATTERS = 0u;    // 1: indexes address the target
 #define COUNT 0u
 #define FROM 1u
 #define TO 2u
 #define ZERO 3u
-#define INDEXES 4u // one behind the other, for an axis each
+#define INDEXES 4u // consecutive, one per axis
 #define DIM 8u
 #define STRIDE_FROM 16u
 #define STRIDE_TO 24u
@@ -37,7 +37,7 @@ void copy_element(uint to, uvec2 source, uint from)
 
 void clear_element(uint to)
 {
-    const uint zero = word(ZERO); // devices may have no constants of 8 and 16 bits
+    const uint zero = word(ZERO); // devices may have no 8-bit and 16-bit constants
 
     switch (SIZE) {
     case 1u: U8(at[PUSH_OUT]).v[to] = uint8_t(zero); break;
@@ -47,7 +47,7 @@ void clear_element(uint to)
     }
 }
 
-// Where coordinate c of a padded axis comes from; outside stays outside.
+// Maps coordinate c of a padded axis; outside stays outside.
 int inside(int c, int extent)
 {
     if (PAD == PAD_EDGE)

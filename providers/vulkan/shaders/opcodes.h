@@ -1,25 +1,25 @@
-/* opcodes.h - numbers that shaders and C share. GLSL includes it too: nothing but defines. */
+/* opcodes.h - constants that shaders and C share. GLSL includes it, too, so it contains only defines. */
 #ifndef VULKAN_OPCODES_H
 #define VULKAN_OPCODES_H
 
-/* How a program finds the element of an input that belongs to element i of the result. */
+/* How a program finds the element of an input for element i of the result. */
 #define AT_NONE 0u
 #define AT_LINEAR 1u
 #define AT_SCALAR 2u
 #define AT_STRIDED 3u
-#define AT_COLUMN 4u   /* one for each column, which the skeleton knows */
-#define AT_POSITION 5u /* where that is, itself */
+#define AT_COLUMN 4u   /* one per column, whose index the shader supplies */
+#define AT_POSITION 5u /* the position itself */
 
-/* Specialization constants. Operations and types are no constants for the driver: gpu_patch.c puts the functions that
- * they mean in their places. */
+/* Specialization constants. Drivers do not see operations and types as constants: gpu_patch.c replaces the
+ * placeholders by the functions that they select. */
 #define ID_LOCAL 0
 #define ID_RANK 1
 #define ID_SLOTS 2
 #define ID_SLOT 3   /* 16 of them: operation | a << 8 | b << 16 | c << 24 */
 #define ID_INPUT 19 /* 8 of them: type | AT_ << 8 */
 #define ID_OUT 27   /* type */
-#define ID_LOAD 28  /* 3 of them: types of a skeleton's own operands */
-#define ID_OWN 31   /* what a skeleton needs itself, 9 of them */
+#define ID_LOAD 28  /* 3 of them: types of the shader's own operands */
+#define ID_OWN 31   /* constants of the shader itself, 9 of them */
 #define ID_COUNT 40
 
 /* Registers of a program. */
@@ -39,7 +39,7 @@
 #define PUSH_PARAMS 15
 #define PUSH_COUNT 16
 
-/* Words of a program in a dispatch's parameters: numbers, two words each; sizes; strides of each input. */
+/* Parameter words of a program: literals, two words each; sizes; strides of each input. */
 #define WORD_NUMBER 0u
 #define WORD_DIM 16u
 #define WORD_STRIDE 24u
@@ -58,9 +58,9 @@
 #define RED_LOG_SUM_EXP 9u
 #define RED_ARG_MAX 10u
 #define RED_ARG_MIN 11u
-#define RED_RUNNING 12u /* sums, one for each element */
+#define RED_RUNNING 12u /* running sums, one per element */
 
-/* Rows: what is made of one. */
+/* Rows: the function that is applied. */
 #define ROW_SOFTMAX 0u
 #define ROW_LOG_SOFTMAX 1u
 #define ROW_HARDMAX 2u
@@ -69,7 +69,7 @@
 #define ROW_L1 5u
 #define ROW_L2 6u
 
-/* Pad: where a coordinate outside comes from. */
+/* Pad: how a coordinate outside of the source is mapped. */
 #define PAD_CONSTANT 0u
 #define PAD_EDGE 1u
 #define PAD_REFLECT 2u
@@ -77,18 +77,18 @@
 #define PAD_NONE 4u
 #define PAD_ZERO 5u
 
-/* Products. */
+/* Matrix multiplications and convolutions. */
 #define PRODUCT_WINDOWS 1u
 #define PRODUCT_PADDED 2u
-#define PRODUCT_PACKED 4u       /* B in panels, as wide as what LANES neighbours have */
-#define PRODUCT_LANE_BY_LANE 8u /* B by loads that are the same for all */
+#define PRODUCT_PACKED 4u       /* B in panels as wide as the columns of LANES neighbours */
+#define PRODUCT_LANE_BY_LANE 8u /* B by loads that are uniform in a subgroup */
 #define PRODUCT_SUBGROUPS 16u   /* LANES is the size of subgroups */
-#define PRODUCT_TAIL 32u        /* columns of the last panel are no columns of the result */
+#define PRODUCT_TAIL 32u        /* the last panel has columns beyond the result */
 #define PRODUCT_LOOPED 64u
-#define PRODUCT_STRIPS_LAST 256u /* all columns of a strip, then the next */
-#define PRODUCT_SIBLINGS 128u    /* each of the first batches has a B, inputs and a result of its own */
+#define PRODUCT_STRIPS_LAST 256u /* all columns of a strip before the next strip */
+#define PRODUCT_SIBLINGS 128u    /* each of the first batches has its own B, inputs and result */
 
-/* Pools, and a convolution with a filter a channel. */
+/* Pools, and depthwise convolution. */
 #define POOL_MAX 0u
 #define POOL_AVERAGE 1u
 #define POOL_LP 2u

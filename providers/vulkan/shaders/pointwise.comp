@@ -2,7 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "program.glsl"
 
-// Element by element: words WORD_OWN: how many elements.
+// Elementwise. Word WORD_OWN: number of elements.
 void main()
 {
     const uint i = invocation();

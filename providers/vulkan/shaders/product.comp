@@ -6,11 +6,11 @@
 #endif
 #include "program.glsl"
 
-// C[row, column] = sum over k of A[row, k] * B[k, column], in batches; a convolution's rows are pixels, its columns are
-// channels. LANES neighbours share a strip of ROWS rows, and have COLUMNS columns each: elements of A are the same for
-// all of them, so that they are cheap wherever they lie; those of B lie side by side. A driver for CPUs may load what is
-// the same for a subgroup after a loop was left, or behind a return, until the end of the body: so loops ask at their
-// end, and what is beyond the work does a part of it again.
+// C[row, column] = sum over k of A[row, k] * B[k, column], in batches. Rows of a convolution are pixels, its columns
+// are channels. LANES neighbours share a strip of ROWS rows and have COLUMNS columns each. All of them read the same
+// elements of A, so any layout of A is cheap; elements of B are contiguous. A CPU driver may execute subgroup-uniform
+// loads after a loop has ended, or after a return, until the end of the body. Loops therefore test their condition at
+// the end, and invocations beyond the work repeat a part of it.
 layout(constant_id = ID_OWN) const uint ROWS = 8u;
 layout(constant_id = ID_OWN + 1) const uint COLUMNS = 2u;
 layout(constant_id = ID_OWN + 2) const uint LANES = 8u;
@@ -18,10 +18,10 @@ layout(constant_id = ID_OWN + 3) const uint HOW = 0u; // PRODUCT_
 layout(constant_id = ID_OWN + 4) const uint A_BYTES = 4u;
 layout(constant_id = ID_OWN + 5) const uint B_BYTES = 4u;
 #define HAS(flag) ((HOW & (flag)) != 0u)
-#define LINE (WORD_OWN + 0u) // rows that follow each other: those of a line of an image, or all
+#define LINE (WORD_OWN + 0u) // consecutive rows: those of a line of an image, or all
 #define LINES (WORD_OWN + 1u)
 #define N (WORD_OWN + 2u)
-#define K (WORD_OWN + 3u) // of one tap
+#define K (WORD_OWN + 3u) // per tap
 #define TAPS (WORD_OWN + 4u)
 #define A_ROW (WORD_OWN + 5u)
 #define A_STEP (WORD_OWN + 6u) // from k to k + 1
@@ -35,23 +35,23 @@ layout(constant_id = ID_OWN + 5) const uint B_BYTES = 4u;
 #define PANELS (WORD_OWN + 14u)
 #define ITEMS (WORD_OWN + 15u) // workgroups
 #define BATCH (WORD_OWN + 16u) // 3 sizes; 3 strides of A, B, and the result
-#define INPUTS (WORD_OWN + 46u) // of a program, one sibling's
+#define INPUTS (WORD_OWN + 46u) // inputs of the program of one sibling
 #define GROUP (WORD_OWN + 47u)
 #define WINDOW_WORDS (WORD_OWN + 28u)
 #include "window.glsl"
 #define STEPS 8u
 #ifdef SHUFFLES
-#define POINTERS 1u // each lane loads the elements of one row, and all take them from there
+#define POINTERS 1u // each lane loads the elements of one row, and all lanes read them from there
 #else
 #define POINTERS ROWS
 #endif
 
 float acc[16 * 4], made[16 * 4];
 uint64_t row_at[16]; // addresses
-bool inside[16];     // is there anything?
+bool inside[16];     // the row has an element at this tap
 uint column_at[4];
 uint lane, out_push = PUSH_OUT;
-bool is_lane[16]; // once, where compilers see that they are constants
+bool is_lane[16]; // computed once, where compilers see that they are constants
 
 float a_at(uint r, uint64_t ahead, uint s)
 {
@@ -60,7 +60,7 @@ float a_at(uint r, uint64_t ahead, uint s)
     return HAS(PRODUCT_PADDED) && !inside[r] ? 0.0 : x;
 }
 
-// Where loads of one address are cheap, and compilers see that those of neighbours are one: element after element.
+// For drivers on which loads of one address are cheap and neighbouring loads are combined: element by element.
 float b_at(uint64_t b, uint s, uint t)
 {
     float x;
@@ -100,7 +100,7 @@ void multiply(uint k, uint64_t b, const uint steps)
     }
 }
 
-// Where the rows of a strip begin, under a tap of the window.
+// Addresses of the rows of a strip at a tap of the window.
 void point(uint64_t a, uint line, uint first, uint tap)
 {
     const uint oy = line % word(OUT_SIZE + 1u), oz = line / word(OUT_SIZE + 1u);
@@ -142,7 +142,7 @@ void main()
                                                                                    : item % blocks;
     const uint panel = HAS(PRODUCT_STRIPS_LAST) ? item % word(PANELS) : item / blocks % word(PANELS);
     const uint strip = min(block * together + part, strips - 1u), line = strip / per_line;
-    // What is left of a line is done together with what was done before.
+    // The rest of a line overlaps the strip before.
     const uint first = min(strip % per_line * ROWS, word(LINE) - ROWS);
     const uint width = LANES * COLUMNS;
     const uint n = HAS(PRODUCT_LANE_BY_LANE) && !HAS(PRODUCT_PACKED) ? min(panel * width, word(N) - width)
@@ -151,7 +151,7 @@ void main()
     const uint b = BATCH_AT(6u) + (HAS(PRODUCT_PACKED) ? panel * word(B_PANEL) : HAS(PRODUCT_LANE_BY_LANE) ? n : 0u);
     const uint out_at = BATCH_AT(9u) + (line * word(LINE) + first) * word(OUT_ROW);
     const uint64_t a_base = packUint2x32(at[PUSH_OWN]) + uint64_t(BATCH_AT(3u)) * A_BYTES;
-    const uint shift = z2 * word(GROUP); // of columns: those of the groups before
+    const uint shift = z2 * word(GROUP); // column offset: the groups before this one
     const bool siblings = HAS(PRODUCT_SIBLINGS);
     uint tap = 0u;
     uint64_t b_base = packUint2x32(at[PUSH_OWN + 1u + (siblings ? z0 : 0u)]) + uint64_t(b) * B_BYTES;
@@ -189,7 +189,7 @@ void main()
         made[i] = acc[i] * fword(ALPHA);
 #define ELEMENT(i, column) (out_at + (i) / COLUMNS * word(OUT_ROW) + (column) * word(OUT_COLUMN))
 #define COLUMN(i) (n + (i) % COLUMNS * LANES + lane)
-    // All is read before anything is written, so that compilers need not read it again.
+    // Reads all inputs before any write, so that compilers need not reload them.
     [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
         if (!HAS(PRODUCT_LOOPED) && (!HAS(PRODUCT_TAIL) || COLUMN(i) < word(N)))
             made[i] = ended(ELEMENT(i, COLUMN(i)), shift + COLUMN(i), made[i]);
@@ -200,7 +200,7 @@ void main()
             else
                 store_out(at[out_push], ELEMENT(i, COLUMN(i)), made[i]);
         }
-    if (HAS(PRODUCT_LOOPED)) // what is fused behind is long: once for all elements, by way of the result
+    if (HAS(PRODUCT_LOOPED)) // a long epilogue is instantiated once for all elements, by way of the result
         [[dont_unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
             if (COLUMN(i) < word(N))
                 store_out(at[out_push], ELEMENT(i, COLUMN(i)),

@@ -1,8 +1,8 @@
 #include "common.glsl"
 
-// Fused elementwise operators: a program of at most 16 slots. gpu_patch.c lets the calls of slot_n, input_n, load_x and
-// store_out go to op_name, load_type and store_type.
-// T is the type that a program computes with: float, double, or int64_t for integers of every size.
+// Fused elementwise operators: a program of at most 16 slots. gpu_patch.c redirects the calls of slot_n, input_n,
+// load_x and store_out to op_name, load_type and store_type. T is the type of the registers: float, double, or int64_t
+// for integers of every size.
 #ifdef INTEGERS
 #define T int64_t
 #elif defined(DOUBLES)
@@ -46,8 +46,8 @@ LOAD(f64, F64(base).v[i])
 int64_t whole(T x) { return x; }
 int64_t whole32(T x) { return x; }
 #else
-// As all providers have it: NaN becomes 0, what is left the nearest number of 64 bits, or of 32 for INT32 and all types
-// of at most 16 bits, of which the lowest bits are stored.
+// As in all providers: NaN becomes 0, other values are clamped to 64 bits, or to 32 bits for INT32 and all types of at
+// most 16 bits, whose lowest bits are stored.
 int64_t whole(T x)
 {
     const T end = T(9.2233720368547758e18);
@@ -135,7 +135,7 @@ OP(selu, a > 0.0 ? c * a : c * b * expm1_of(a))
 OP(celu, a < 0.0 ? b * expm1_of(a / b) : a)
 OP(hard_sigmoid, f_max(0.0, f_min(1.0, fma(a, b, c))))
 OP(hard_swish, a * f_max(0.0, f_min(1.0, fma(a, 1.0 / 6.0, 0.5))))
-// Infinity times 0 at one end of x, and itself at the other.
+// Infinity times 0 at one end of x, and infinity at the other.
 #define GATED(name, x, gate) OP(name, is_inf(a) ? (x > 0.0 ? a : nan()) : gate)
 GATED(gelu, a, 0.5 * a * (1.0 + f_erf(a * 0.70710678)))
 GATED(gelu_tanh, a, 0.5 * a * (1.0 + f_tanh(0.797884561 * fma(0.044715 * a * a, a, a))))
@@ -147,7 +147,7 @@ OP(is_nan, flag(is_nan(a))) OP(is_inf, flag(is_inf(a) && (a > 0.0 ? b : c) != 0.
 #endif
 #endif
 
-// ------------------------------------------------------------------ what calls are redirected from
+// ------------------------------------------------------------------ placeholder functions
 LOAD(a, T(0)) LOAD(b, T(0)) LOAD(c, T(0))
 void store_out(uvec2 base, uint i, T x) {}
 #define INPUT(n) T input_##n(uvec2 base, uint i) { return T(0); }
@@ -155,10 +155,10 @@ EACH_INPUT(INPUT)
 #define SLOT(n) T slot_##n(T a, T b, T c) { return a; }
 EACH_SLOT(SLOT)
 
-uint input_shift = 0u; // to addresses of other inputs of the same form
+uint input_shift = 0u; // distance to the inputs of a sibling
 uint program_column = 0u;
 
-// What becomes of element i of the result, of which a skeleton has made acc.
+// Applies the program to element i of the result, for which the shader has computed acc.
 T program(uint i, T acc)
 {
     T reg[32];
@@ -191,5 +191,5 @@ T program(uint i, T acc)
     return acc;
 }
 
-// Ends a skeleton: element i of the result.
+// Stores element i of the result.
 void finish(uint i, T acc) { store_out(at[PUSH_OUT], i, program(i, acc)); }

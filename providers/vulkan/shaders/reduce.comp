@@ -2,10 +2,11 @@
 #extension GL_GOOGLE_include_directive : require
 #include "program.glsl"
 
-// Reductions over any axes, and sums along them. LANES invocations of a workgroup share an output: one for short sums, all for long ones.
+// Reductions over any axes, and running sums. LANES invocations of a workgroup share an output: one for short sums, all
+// for long ones.
 layout(constant_id = ID_OWN) const uint KIND = RED_SUM;
 layout(constant_id = ID_OWN + 1) const uint LANES = 1u;
-layout(constant_id = ID_OWN + 2) const uint FLAGS = 0u; // ARG: 1 = of equals the last; RUNNING: 1 = exclusive, 2 = reverse
+layout(constant_id = ID_OWN + 2) const uint FLAGS = 0u; // ARG: 1 = last of equal; RUNNING: 1 = exclusive, 2 = reverse
 #define COUNT (WORD_OWN + 0u)
 #define LENGTH (WORD_OWN + 1u)
 #define KEPT_DIM (WORD_OWN + 2u) // 4 sizes, 4 strides
@@ -45,7 +46,7 @@ T join(T a, T b) { return KIND == RED_PROD ? a * b : a + b; }
 #define LARGER larger
 #include "lanes.glsl"
 
-// What is least is what is most the other way round.
+// Minimum: compares in reverse.
 const bool is_least = KIND == RED_MIN || KIND == RED_ARG_MIN;
 T element(uint k)
 {
@@ -81,7 +82,7 @@ T ended(T x, T most)
 #endif
 }
 
-// The first of the elements that are as large as the largest, or the last.
+// The first or the last of the largest elements.
 uint where_is(T most, uint base, uint lane)
 {
     const bool last = FLAGS != 0u;
@@ -128,7 +129,7 @@ void main()
     uint base, best;
 
     if (i >= word(COUNT))
-        return; // of all lanes alike
+        return; // uniform for all lanes
     base = offset_kept(i);
     if (KIND == RED_RUNNING) {
         sum_up(base);

@@ -2,12 +2,13 @@
 #extension GL_GOOGLE_include_directive : require
 #include "program.glsl"
 
-// Each result is a sum of TAPS elements an axis; tables say which and how much. Tap k of element o of an axis is at
-// word TABLE + k * size + o, its weight as many words behind all indexes. An axis without taps stays as it is.
+// Each result is a sum of TAPS elements per axis. Tables give their indexes and weights: tap k of element o of an axis
+// is at word TABLE + k * size + o, and its weight at the same offset after all indexes. An axis without taps is not
+// resized.
 layout(constant_id = ID_OWN) const uint WEIGHTED = 0u;
 layout(constant_id = ID_OWN + 1) const uint AXES = 1u;
 #define COUNT (WORD_OWN + 0u)
-#define OUTSIDE (WORD_OWN + 1u) // the value of what is cut out beyond the image
+#define OUTSIDE (WORD_OWN + 1u) // the value beyond the image
 #define DIM (WORD_OWN + 2u)
 #define IN_STRIDE (WORD_OWN + 8u)
 #define TAPS (WORD_OWN + 14u)

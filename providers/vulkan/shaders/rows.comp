@@ -2,19 +2,19 @@
 #extension GL_GOOGLE_include_directive : require
 #include "program.glsl"
 
-// Rows that are divided by what they sum up to: Softmax and normalisations. Elements of a row are INNER apart.
+// Softmax and normalisations of rows. Elements of a row are INNER apart.
 layout(constant_id = ID_OWN) const uint KIND = ROW_SOFTMAX;
 layout(constant_id = ID_OWN + 1) const uint LANES = 1u;
 layout(constant_id = ID_OWN + 2) const uint SCALE = 0u;
 layout(constant_id = ID_OWN + 3) const uint BIAS = 0u;
-layout(constant_id = ID_OWN + 4) const uint MEAN = 0u; // 1: the row's mean, and 1 / deviation, are asked for
+layout(constant_id = ID_OWN + 4) const uint MEAN = 0u; // 1: stores the row's mean, and 1 / deviation
 layout(constant_id = ID_OWN + 5) const uint DEVIATION = 0u;
-layout(constant_id = ID_OWN + 6) const uint SKIP = 0u; // 1: elements are sums of two; 2: and of one for each j
+layout(constant_id = ID_OWN + 6) const uint SKIP = 0u; // 1: elements are sums of two; 2: and of one bias per j
 #define ROWS (WORD_OWN + 0u)
 #define LENGTH (WORD_OWN + 1u)
 #define INNER (WORD_OWN + 2u)
 #define EPSILON (WORD_OWN + 3u)
-// The scale of element j of row r is that at r % SCALE_ROWS * SCALE_STEP + j / SCALE_PER.
+// The scale of element j of row r is at r % SCALE_ROWS * SCALE_STEP + j / SCALE_PER.
 #define SCALE_ROWS (WORD_OWN + 4u)
 #define SCALE_STEP (WORD_OWN + 5u)
 #define SCALE_PER (WORD_OWN + 6u)
@@ -50,7 +50,7 @@ void main()
         shift = across(sum, false) / float(n);
     }
     sum = 0.0;
-    if (KIND == ROW_HARDMAX) { // the first of the largest
+    if (KIND == ROW_HARDMAX) { // the first largest element
         float first = float(n);
 
         for (uint j = lane; j < n; j += LANES)

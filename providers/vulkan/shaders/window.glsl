@@ -1,4 +1,4 @@
-// Windows over images, see vulkan_window: the words from WINDOW_WORDS on, three sizes each.
+// Filter windows, see vulkan_window: the words from WINDOW_WORDS on, three sizes each.
 #define OUT_SIZE (WINDOW_WORDS + 0u)
 #define IN_SIZE (WINDOW_WORDS + 3u)
 #define WINDOW (WINDOW_WORDS + 6u)

@@ -3,23 +3,23 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #include "program.glsl"
 
-// What is made of a window of one plane: pools, and convolutions with a filter of its own for each channel. Neighbours
-// have neighbouring pixels of one plane.
+// The function of a window of one plane: pools, and depthwise convolutions. Neighbouring invocations have neighbouring
+// pixels of one plane.
 layout(constant_id = ID_OWN) const uint KIND = POOL_MAX;
-layout(constant_id = ID_OWN + 1) const uint WITH_PAD = 0u; // AVERAGE: pixels of the padding count
-layout(constant_id = ID_OWN + 2) const uint LANES = 0u; // subgroups of so many have pixels of one line, loaded one by one
+layout(constant_id = ID_OWN + 1) const uint WITH_PAD = 0u; // AVERAGE: padding counts
+layout(constant_id = ID_OWN + 2) const uint LANES = 0u; // size of subgroups that load pixels of one line one by one
 #define CHANNELS (WORD_OWN + 0u)
-#define EACH (WORD_OWN + 1u) // workgroups a plane
+#define EACH (WORD_OWN + 1u) // workgroups per plane
 #define WINDOW_WORDS (WORD_OWN + 2u)
 #include "window.glsl"
 #define PLANES (WORD_OWN + 20u)
 #define POWER (WORD_OWN + 21u)
 #define PAD_END (WORD_OWN + 22u)
-#define ALONE (WORD_OWN + 25u) // what a window in padding alone becomes, a float
+#define ALONE (WORD_OWN + 25u) // the result of a window that covers padding only, a float
 
 bool is_lane[16];
 
-// acc, and another element x of the window, whose weight is at w.
+// Combines acc with another element x of the window, whose weight is at w.
 T taken(T acc, T x, uint w, bool first)
 {
 #ifdef INTEGERS
@@ -57,13 +57,13 @@ void main()
     }
     const int oy = int(line % word(OUT_SIZE + 1u) * word(STRIDE + 1u)) - iword(PAD_BEGIN + 1u),
               oz = int(line / word(OUT_SIZE + 1u) * word(STRIDE)) - iword(PAD_BEGIN);
-    do { // loops ask at their end, see product.comp
+    do { // loops test their condition at the end, see product.comp
         const int x = int(first * word(STRIDE + 2u) + tap % word(WINDOW + 2u) * word(DILATION + 2u)) -
                       iword(PAD_BEGIN + 2u),
                   y = oy + int(tap / word(WINDOW + 2u) % word(WINDOW + 1u) * word(DILATION + 1u)),
                   z = oz + int(tap / word(WINDOW + 2u) / word(WINDOW + 1u) * word(DILATION));
         const int end = iword(IN_SIZE + 2u), last = max(end, 1) - 1, own = x + int(lane * word(STRIDE + 2u));
-        // As numbers without a sign, those below 0 are large.
+        // Compared as unsigned numbers, negative ones are large.
         const bool in_line = uint(y) < word(IN_SIZE + 1u) && uint(z) < word(IN_SIZE);
         const uint row = base + (in_line ? uint(z * iword(IN_SIZE + 1u) + y) * uint(end) : 0u);
         T there = load_a(at[PUSH_OWN], row + uint(clamp(x, 0, last)));

@@ -1,4 +1,4 @@
-// Calls the server with gRPC's client for Node, and looks at every answer.
+// Calls the server with gRPC's Node client, and checks every answer.
 //   node client.js PACKAGES PROTO PORT      PACKAGES: the folder in which npm has installed @grpc/grpc-js
 'use strict';
 const assert = require('node:assert/strict');
@@ -89,7 +89,7 @@ async function whatIsWrong() {
   await refused('ModelInfer', spin, grpc.status.DEADLINE_EXCEEDED, /./, { ms: 200 });
 }
 
-// Requests in a stream are answered in turn; one that is wrong has an error_message, and the stream goes on.
+// Requests in a stream are answered in order; an invalid one gets an error_message, and the stream continues.
 function stream() {
   return new Promise((good, bad) => {
     const answers = [];

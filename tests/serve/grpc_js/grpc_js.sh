@@ -1,9 +1,8 @@
 #!/bin/bash
-# The server over gRPC, called by the client that others wrote for Node.js, @grpc/grpc-js, from the service's description.
+# Calls the server over gRPC with the Node.js client @grpc/grpc-js, from the service's .proto file.
 #   grpc_js.sh INLAY_SERVE WRITE_MODELS PACKAGES
 #
-# npm fetches the client into the folder PACKAGES once, which is kept. Exit code 77: no Node.js or npm, or nothing to fetch
-# from.
+# npm fetches the client into the folder PACKAGES once. Exit code 77: no Node.js or npm, or no access to the registry.
 set -euo pipefail
 here=$(dirname "$(realpath -- "$0")")
 # shellcheck source=tests/serve/common.sh

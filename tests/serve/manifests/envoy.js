@@ -1,8 +1,8 @@
-// Settings of Envoy, as JSON, against the messages that describe them: every field is one that its message has, is not
-// given up, and has a value of its type; of the fields that exclude each other there is one.
+// Checks Envoy settings in JSON against their protobuf messages: every field exists in its message, is not
+// deprecated, and has a value of its type; of mutually exclusive fields only one is set.
 //   NODE_PATH=.../node_modules node envoy.js FILE.json
 //
-// Afterwards every message of it gets a field more, and every value another kind: each of these has to be refused.
+// Then every message gets an additional field, and every value another type: each of these must be rejected.
 const assert = require('assert');
 const fs = require('fs');
 const path = require('path');
@@ -11,7 +11,7 @@ const protobuf = require('protobufjs');
 const deps = path.join(path.dirname(require.resolve('@grpc/grpc-js-xds/package.json')), 'deps');
 const roots = ['envoy-api', 'xds', 'googleapis', 'protoc-gen-validate'].map((name) => path.join(deps, name));
 const root = new protobuf.Root();
-// Annotations extend what describes files, which protobufjs does not know by itself.
+// Annotations extend the descriptor messages, which protobufjs does not include.
 protobuf.common('descriptor', require('protobufjs/google/protobuf/descriptor.json').nested.google.nested.protobuf.nested);
 root.resolvePath = (from, to) => {
   if (path.isAbsolute(to)) return to;

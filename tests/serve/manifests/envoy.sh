@@ -1,9 +1,9 @@
 #!/bin/bash
-# samples/deploy/envoy.yaml against Envoy's own description of its settings, which comes with @grpc/grpc-js-xds.
+# Checks samples/deploy/envoy.yaml against Envoy's protobuf definitions, which are part of @grpc/grpc-js-xds.
 #   envoy.sh DEPLOY_DIR PACKAGES
 #
-# npm fetches that into the folder PACKAGES once, which is kept. Exit code 77: no Node.js, npm or python3-yaml, or nothing
-# to fetch from. Where Envoy is installed, it is asked, too.
+# npm installs it into the folder PACKAGES once. Exit code 77: no Node.js, npm or python3-yaml, or no access to the
+# registry. If Envoy is installed, it validates the file, too.
 set -euo pipefail
 here=$(dirname "$(realpath -- "$0")")
 # shellcheck source=tests/serve/common.sh

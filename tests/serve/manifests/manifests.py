@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""The manifests of samples/deploy for Kubernetes, KEDA and KServe: every field is one that there is, of its type, and what
-one object says of another holds.
+"""Checks the manifests of samples/deploy for Kubernetes, KEDA and KServe: every field exists and has its type, and
+references between objects are consistent.
     manifests.py DEPLOY_DIR SETTINGS_DEF
 
-The fields stand in fields.txt and become JSON schemas that refuse any other. That they do is tried at every place of the
-manifests: a field more, and a value of another kind. Exit code 77: python3-jsonschema or python3-yaml is not installed."""
+fields.txt lists the fields; they become JSON schemas that reject all others. This is tested at every place of the
+manifests with an additional field, and with a value of another type. Exit code 77: python3-jsonschema or python3-yaml is not installed."""
 import copy
 import pathlib
 import re
@@ -84,7 +84,7 @@ def changed(document, path, change):
 
 
 def try_wrong(check, document):
-    """How many wrong forms of the document were tried; each has to be refused."""
+    """Tries wrong variants of the document, all of which must be rejected; returns their number."""
     tried = 0
 
     def refused(wrong, what):
@@ -118,7 +118,7 @@ def read(path, definitions):
 
 
 def check_flags(words, settings):
-    """Arguments of inlay-serve: settings that there are, and no more than a number where that is wanted; as a dict."""
+    """Arguments of inlay-serve as a dict; they must be existing settings with values of their type."""
     given = {}
     for flag, value in zip(words[::2], words[1::2]):
         name = flag[2:].replace("-", "_")
@@ -132,7 +132,7 @@ def check_flags(words, settings):
 
 
 def check_kubernetes(found, settings):
-    """Names, ports and times that have to agree."""
+    """Names, ports and times that must agree."""
     deployment, service, scaled = found["Deployment"], found["Service"], found["ScaledObject"]
     template = deployment["spec"]["template"]
     labels, pod = template["metadata"]["labels"], template["spec"]
@@ -147,14 +147,14 @@ def check_kubernetes(found, settings):
     assert scaled["spec"]["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
     assert scaled["spec"]["minReplicaCount"] <= scaled["spec"]["maxReplicaCount"]
     given = check_flags(container["args"], settings)
-    # Time to notice, time to finish, and then some.
+    # Time to notice, time to finish, and a margin.
     readiness = container["readinessProbe"]
     assert int(given["drain_ms"]) >= 1000 * readiness["periodSeconds"] * readiness["failureThreshold"]
     assert int(given["drain_ms"]) + int(given["grace_ms"]) < 1000 * pod["terminationGracePeriodSeconds"]
 
 
 def check_kserve(found, settings):
-    """The service asks for what the runtime offers."""
+    """The service requests features that the runtime has."""
     runtime, service = found["ClusterServingRuntime"], found["InferenceService"]
     model = service["spec"]["predictor"]["model"]
     assert model["runtime"] == runtime["metadata"]["name"]
