@@ -202,7 +202,9 @@ static size_t match(const struct normalizer *normalizer, const char *text, size_
         if ((unit & ((1u << 31) | 0xff)) != (unsigned char)text[i])
             break;
         at ^= (unit >> 10) << ((unit & (1u << 9)) >> 6);
-        if ((unit >> 8 & 1) != 0 && at < normalizer->trie_units) {
+        /* The map of a damaged file may match a part of a character. */
+        if ((unit >> 8 & 1) != 0 && at < normalizer->trie_units &&
+            (i + 1 == bytes || ((unsigned char)text[i + 1] & 0xc0) != 0x80)) {
             *value = unit_at(normalizer, at) & 0x7fffffff;
             found = i + 1;
         }
@@ -221,7 +223,7 @@ static const char *append_mapped(const struct normalizer *normalizer, const char
     for (size_t at = 0; at < bytes; at += size) {
         size = match(normalizer, text + at, bytes - at, &value);
         if (size > 0 && value < room) {
-            buf_append(out, texts + value, strnlen(texts + value, room - value));
+            buf_append_valid(out, texts + value, strnlen(texts + value, room - value));
             continue;
         }
         (void)char_at(text + at, &size);

@@ -43,7 +43,13 @@ static bool within_word(const char *text, size_t bytes, size_t at, size_t n)
     return at > 0 && is_word(char_at(text + before, &size));
 }
 
-/* The longest added token at `at`; NULL if there is none. */
+static bool at_character(const char *text, size_t bytes, size_t at)
+{
+    return at == bytes || ((unsigned char)text[at] & 0xc0) != 0x80;
+}
+
+/* The longest added token at `at`; NULL if there is none. A file may have tokens that are not valid UTF-8. They must not
+ * match a part of a character, because the rest of the text would not be valid UTF-8. */
 static const added_token *added_at(const text_tokenizer *tokenizer, bool normalized, const char *text, size_t bytes,
                                    size_t at)
 {
@@ -51,7 +57,7 @@ static const added_token *added_at(const text_tokenizer *tokenizer, bool normali
         const added_token *added = &tokenizer->added[i];
 
         if (added->normalized == normalized && added->bytes > 0 && added->bytes <= bytes - at &&
-            memcmp(text + at, added->text, added->bytes) == 0 &&
+            memcmp(text + at, added->text, added->bytes) == 0 && at_character(text, bytes, at + added->bytes) &&
             !(added->single_word && within_word(text, bytes, at, added->bytes)))
             return added;
     }
