@@ -1,7 +1,7 @@
 /* onnx/batch_normalization.c - batch normalization. */
 #include "schema.h"
 
-/* Y is like X; the statistics are like the parameters. */
+/* Y has the shape of X; the statistics have the shape of the parameters. */
 static inlay_status infer_batch_normalization(op_infer *infer)
 {
     inlay_status status = INLAY_OK;
