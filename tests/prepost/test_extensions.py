@@ -96,7 +96,7 @@ class Expressions(unittest.TestCase):
             self.assertEqual([x.tolist() for x in got], [pieces, begins, ends, rows])
 
     def test_refused(self):
-        for pattern, said in (("(", "missing closing"), ("", "not empty")):
+        for pattern, said in (("(", "missing closing"), ("", "must not be empty")):
             with self.assertRaisesRegex(Exception, said):
                 run("StringRegexReplace", [texts("a"), texts(pattern), texts("b")])
         with self.assertRaisesRegex(Exception, "limit"):
@@ -142,7 +142,7 @@ class Texts(unittest.TestCase):
             run("TrieTokenizer", [texts("az")], vocab="1 'a' 1")
         with self.assertRaisesRegex(Exception, "line 2"):
             run("TrieTokenizer", [texts("a")], vocab="1 'a' 1\n2 'b' 2")
-        with self.assertRaisesRegex(Exception, "no text in UTF-8"):
+        with self.assertRaisesRegex(Exception, "not valid UTF-8"):
             run("TrieDetokenizer", [ints(1)], vocab=r"1 b'\xff' 1")
 
     def test_wordpiece(self):
@@ -184,7 +184,7 @@ class Texts(unittest.TestCase):
         self.assertEqual(list(plain), ["going , client - side ( b ) i \u3002"])
         ranges = np.array([[1, 3], [4, 7], [0, 0]], np.int64)
         self.assertEqual(list(run("BertTokenizerDecoder", [ids, ranges], use_indices=1, **how)), ["going", "client-side", ""])
-        with self.assertRaisesRegex(Exception, "no range"):
+        with self.assertRaisesRegex(Exception, "not a range"):
             run("BertTokenizerDecoder", [ids, np.array([[3, 99]], np.int64)], use_indices=1, **how)
 
     def test_clip(self):
@@ -228,7 +228,7 @@ class Numbers(unittest.TestCase):
         words = run("StringRaggedTensorToDense", [starts, texts(*"abcdef"), starts, texts("")])
         self.assertEqual(words.tolist(), [["a", "b", ""], ["", "", ""], ["c", "d", "e"], ["f", "", ""]])
         for bad in ((0, 3, 2, 6), (0, 2, 9), (-1, 2)):
-            with self.assertRaisesRegex(Exception, "begins at"):
+            with self.assertRaisesRegex(Exception, "starts at"):
                 run("RaggedTensorToDense", [starts, values, ints(-7), ints(*bad)])
 
     def test_segments(self):
@@ -248,7 +248,7 @@ class Numbers(unittest.TestCase):
         for n in (1, 2, 7, 60):
             m = RNG.normal(size=(n, n)).astype(np.float32)
             np.testing.assert_allclose(run("Inverse", [m]), np.linalg.inv(m.astype(np.float64)), rtol=2e-6, atol=1e-6)
-        with self.assertRaisesRegex(Exception, "has none"):
+        with self.assertRaisesRegex(Exception, "is singular"):
             run("Inverse", [np.ones((3, 3), np.float32)])
 
     def test_transforms(self):
@@ -263,7 +263,7 @@ class Numbers(unittest.TestCase):
             np.testing.assert_allclose(got[0, ..., 0] + 1j * got[0, ..., 1], want, rtol=1e-6, atol=1e-5)
             squares = run("StftNorm", inputs, onesided=1)
             np.testing.assert_allclose(squares[0], np.abs(want[:n // 2 + 1]) ** 2, rtol=1e-5, atol=1e-5)
-        with self.assertRaisesRegex(Exception, "as long as n_fft"):
+        with self.assertRaisesRegex(Exception, "equal to n_fft"):
             run("StftNorm", [sound, ints(8), ints(4), window[:7], ints(8)])
 
     def test_frames(self):
