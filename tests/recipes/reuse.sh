@@ -1,6 +1,6 @@
 #!/bin/sh
-# Takes the object that another build made of the same bytes by the same command, or compiles, without optimising: what is
-# compiled here runs for a second. The rest is the compiler's command, in the folder of the build.
+# Reuses the object that another build compiled from the same bytes with the same command, or else compiles without
+# optimisation, because the tests here run for a second only. Runs in the build folder with the compiler's command.
 #   reuse.sh OTHER LISTS COMPILER ARGUMENT...
 # OTHER: that build. LISTS: of its object OUT, LISTS/OUT.d is the list of dependencies, and LISTS/OUT has the files among
 # them that are generated while building; they are compared here.
