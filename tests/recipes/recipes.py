@@ -71,14 +71,14 @@ def fail(text):
 
 
 def paragraph(name):
-    """The recipe's text, in which names between angle brackets stand for those of the example."""
+    """The text of the recipe, with the names in angle brackets replaced by those of the example."""
     readme = (SOURCE / "README.md").read_text()
     found = re.search(r"^\*\*" + re.escape(name) + r"\*\*.*?(?=^\n|\Z)", readme, re.M | re.S)
     return found.group(0) if found else fail(f"README.md has no recipe '{name}'")
 
 
 def follow(name, limit, files, examples):
-    """Adds the files of a recipe to examples, as they are afterwards."""
+    """Adds the changed files of a recipe to examples."""
     text = paragraph(name)
     named = ["^" + re.sub(r"<\w+>", "[a-z_]+", re.escape(path).replace(r"\<", "<").replace(r"\>", ">")) + "$"
              for path in re.findall(r"`([^`\s]+/[^`\s]+)`", text)]
@@ -101,7 +101,7 @@ def follow(name, limit, files, examples):
 
 
 def example(how):
-    """What a new file holds: an example, or a file of the tree with another name in it."""
+    """The content of a new file: an example, or a file of the tree with another name in it."""
     copied = re.fullmatch(r"(\S+): (\w+) > (\w+)", how)
     if not copied:
         return (EXAMPLE / how).read_bytes()
@@ -138,7 +138,7 @@ def model_bytes():
 
 
 def write_changed(path, data):
-    """A file that stays as it is keeps its time."""
+    """Writes a file; an unchanged file keeps its modification time."""
     if not path.exists() or path.read_bytes() != data:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
@@ -162,7 +162,7 @@ def copy_tree(examples):
 
 
 def variables_of_build():
-    """Those that the compiler's commands are made of."""
+    """The cache variables that determine the compiler's commands."""
     lines = (BUILD / "CMakeCache.txt").read_text().split("\n")
     cache = {m.group(1): m.group(2) for m in (re.match(r"(\w+):\w+=(.*)", line) for line in lines) if m}
     kind = cache.get("CMAKE_BUILD_TYPE", "")
@@ -172,14 +172,14 @@ def variables_of_build():
 
 
 def commands(build, compiler):
-    """Object -> the compiler's command, without what starts the compiler."""
+    """Object -> the compiler's command, without a launcher such as ccache."""
     database = json.loads(run("ninja", "-t", "compdb", cwd=build))
     return {step["output"]: step["command"][step["command"].index(compiler + " "):] for step in database
             if step["output"].endswith(".o") and compiler + " " in step["command"]}
 
 
 def dependencies(build):
-    """Object -> the files that it was made of."""
+    """Object -> the files that it depends on."""
     of = {}
     for block in run("ninja", "-t", "deps", cwd=build).split("\n\n"):
         first, *files = block.split("\n")
@@ -189,13 +189,13 @@ def dependencies(build):
 
 
 def in_copy(text, build):
-    """The same with the places of the copy and of its build."""
+    """The text with the paths of the copy and of its build."""
     places = {str(BUILD): str(build), str(SOURCE): str(TREE)}
     return re.sub("|".join(map(re.escape, places)), lambda m: places[m.group(0)], text)
 
 
 def list_reusable(examples, build, compiler):
-    """Writes for reuse.sh which objects of BUILD are what the copy's compiler would make."""
+    """Writes for reuse.sh the list of objects of BUILD that the compiler of the copy would reproduce."""
     shutil.rmtree(LISTS, ignore_errors=True)
     LISTS.mkdir(parents=True)
     ours, made_of, count = commands(build, compiler), dependencies(BUILD), 0
