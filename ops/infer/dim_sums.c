@@ -87,7 +87,7 @@ bool term_divide(const struct term *a, const struct term *b, struct term *out)
 
 /* ------------------------------------------------------------------ writing */
 
-void text_put(dim_text *text, const char *data, size_t bytes)
+void text_append(dim_text *text, const char *data, size_t bytes)
 {
     INLAY_CHECK(text->bytes <= MAX_TEXT);
     if (bytes > MAX_TEXT - text->bytes) {
@@ -99,43 +99,43 @@ void text_put(dim_text *text, const char *data, size_t bytes)
     text->data[text->bytes] = '\0';
 }
 
-void text_put_string(dim_text *text, const char *data)
+void text_append_string(dim_text *text, const char *data)
 {
-    text_put(text, data, strlen(data));
+    text_append(text, data, strlen(data));
 }
 
-static void text_put_number(dim_text *text, uint64_t value)
+static void text_append_number(dim_text *text, uint64_t value)
 {
     char digits[24];
     int count = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
 
     INLAY_CHECK(count > 0 && (size_t)count < sizeof digits);
-    text_put(text, digits, (size_t)count);
+    text_append(text, digits, (size_t)count);
 }
 
-static void text_put_term(dim_text *text, const struct term *product, bool first)
+static void text_append_term(dim_text *text, const struct term *product, bool first)
 {
     uint64_t size = product->factor < 0 ? 0 - (uint64_t)product->factor : (uint64_t)product->factor;
 
     if (product->factor < 0)
-        text_put_string(text, first ? "-" : " - ");
+        text_append_string(text, first ? "-" : " - ");
     else if (!first)
-        text_put_string(text, " + ");
+        text_append_string(text, " + ");
     if (size != 1 || product->count == 0)
-        text_put_number(text, size);
+        text_append_number(text, size);
     for (uint32_t i = 0; i < product->count; i++) {
         if (i > 0 || size != 1)
-            text_put_string(text, "*");
-        text_put(text, product->atoms[i].text, product->atoms[i].bytes);
+            text_append_string(text, "*");
+        text_append(text, product->atoms[i].text, product->atoms[i].bytes);
     }
 }
 
 void text_put_sum(dim_text *text, const struct sum *sum)
 {
     for (uint32_t i = 0; i < sum->count; i++)
-        text_put_term(text, &sum->terms[i], i == 0);
+        text_append_term(text, &sum->terms[i], i == 0);
     if (sum->count == 0)
-        text_put_string(text, "0");
+        text_append_string(text, "0");
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -270,7 +270,7 @@ int64_t sum_value(const struct sum *sum)
     return sum->count == 0 ? 0 : sum->terms[0].factor < 0 ? -1 : sum->terms[0].factor;
 }
 
-bool sum_of(const op_infer *infer, inlay_dim dim, dim_text *scratch, struct sum *out)
+bool sum_from_dim(const op_infer *infer, inlay_dim dim, dim_text *scratch, struct sum *out)
 {
     const char *name;
 
@@ -288,15 +288,15 @@ bool sum_of(const op_infer *infer, inlay_dim dim, dim_text *scratch, struct sum 
         return false;
     scratch->bytes = 0;
     scratch->full = false;
-    text_put_string(scratch, "[");
-    text_put_string(scratch, name);
-    text_put_string(scratch, "]");
+    text_append_string(scratch, "[");
+    text_append_string(scratch, name);
+    text_append_string(scratch, "]");
     out->count = 1;
     out->terms[0] = (struct term){ .factor = 1, .count = 1, .atoms = { { scratch->data, scratch->bytes } } };
     return !scratch->full;
 }
 
-inlay_dim dim_of(op_infer *infer, const struct sum *sum)
+inlay_dim dim_from_sum(op_infer *infer, const struct sum *sum)
 {
     dim_text text = { .bytes = 0 };
     const char *name = text.data;

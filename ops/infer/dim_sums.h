@@ -37,8 +37,8 @@ bool term_multiply(const struct term *a, const struct term *b, struct term *out)
 /* a / b; false if there is a remainder. out must be another term. */
 bool term_divide(const struct term *a, const struct term *b, struct term *out);
 /* Append to a text; `full` is set if something does not fit. */
-void text_put(dim_text *text, const char *data, size_t bytes);
-void text_put_string(dim_text *text, const char *data);
+void text_append(dim_text *text, const char *data, size_t bytes);
+void text_append_string(dim_text *text, const char *data);
 void text_put_sum(dim_text *text, const struct sum *sum);
 /* Parses a sum; its atoms point into the text. False if the text is not a sum. */
 bool sum_read(const char *at, struct sum *out);
@@ -50,7 +50,7 @@ bool sum_read_with(const char *text, int64_t (*size)(void *ctx, const char *name
 int64_t sum_value(const struct sum *sum);
 /* The sum for a dimension; opaque names are written in brackets to scratch. False if the dimension is unknown or too long
  * for a sum. */
-bool sum_of(const op_infer *infer, inlay_dim dim, dim_text *scratch, struct sum *out);
+bool sum_from_dim(const op_infer *infer, inlay_dim dim, dim_text *scratch, struct sum *out);
 /* The dimension for a sum; unknown if its text would be too long. */
-inlay_dim dim_of(op_infer *infer, const struct sum *sum);
+inlay_dim dim_from_sum(op_infer *infer, const struct sum *sum);
 #endif

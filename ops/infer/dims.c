@@ -40,14 +40,14 @@ static inlay_dim add_times(op_infer *infer, inlay_dim a, inlay_dim b, int64_t fa
     dim_text text_a, text_b;
     struct sum sum, other;
 
-    if (!sum_of(infer, a, &text_a, &sum) || !sum_of(infer, b, &text_b, &other))
+    if (!sum_from_dim(infer, a, &text_a, &sum) || !sum_from_dim(infer, b, &text_b, &other))
         return dim_unknown();
     for (uint32_t i = 0; i < other.count; i++) {
         if (__builtin_mul_overflow(other.terms[i].factor, factor, &other.terms[i].factor) ||
             !sum_add(&sum, &other.terms[i]))
             return dim_unknown();
     }
-    return dim_of(infer, &sum);
+    return dim_from_sum(infer, &sum);
 }
 
 inlay_dim dim_add(op_infer *infer, inlay_dim a, inlay_dim b)
@@ -89,7 +89,7 @@ inlay_dim dim_mul(op_infer *infer, inlay_dim a, inlay_dim b)
         return b;
     if (is_fixed(b, 1))
         return a;
-    if (!sum_of(infer, a, &text_a, &sum) || !sum_of(infer, b, &text_b, &other))
+    if (!sum_from_dim(infer, a, &text_a, &sum) || !sum_from_dim(infer, b, &text_b, &other))
         return dim_unknown();
     for (uint32_t i = 0; i < sum.count; i++) {
         for (uint32_t j = 0; j < other.count; j++) {
@@ -99,7 +99,7 @@ inlay_dim dim_mul(op_infer *infer, inlay_dim a, inlay_dim b)
                 return dim_unknown();
         }
     }
-    return dim_of(infer, &product);
+    return dim_from_sum(infer, &product);
 }
 
 static int64_t floor_div(int64_t a, int64_t b)
@@ -117,15 +117,15 @@ static bool add_floor(struct sum *quotient, const struct sum *rest, const struct
     INLAY_CHECK(rest->count > 0);
     text->bytes = 0;
     text->full = false;
-    text_put_string(text, "floor(");
-    text_put_string(text, rest->count > 1 ? "(" : "");
+    text_append_string(text, "floor(");
+    text_append_string(text, rest->count > 1 ? "(" : "");
     text_put_sum(text, rest);
-    text_put_string(text, rest->count > 1 ? ")/" : "/");
+    text_append_string(text, rest->count > 1 ? ")/" : "/");
     simple = divisor->count == 1 &&
              (divisor->terms[0].count == 0 || (divisor->terms[0].count == 1 && divisor->terms[0].factor == 1));
-    text_put_string(text, simple ? "" : "(");
+    text_append_string(text, simple ? "" : "(");
     text_put_sum(text, divisor);
-    text_put_string(text, simple ? ")" : "))");
+    text_append_string(text, simple ? ")" : "))");
     one.atoms[0] = (struct atom){ text->data, text->bytes };
     return !text->full && sum_add(quotient, &one);
 }
@@ -154,9 +154,9 @@ static void join_floors(struct sum *rest, struct sum *divisor, dim_text *text)
     text->bytes = 0;
     text->full = false;
     if (first->atoms[0].text[6] == '(')
-        text_put(text, first->atoms[0].text + 7, (size_t)(slash - first->atoms[0].text) - 8);
+        text_append(text, first->atoms[0].text + 7, (size_t)(slash - first->atoms[0].text) - 8);
     else
-        text_put(text, first->atoms[0].text + 6, (size_t)(slash - first->atoms[0].text) - 6);
+        text_append(text, first->atoms[0].text + 6, (size_t)(slash - first->atoms[0].text) - 6);
     if (text->full || !sum_read(text->data, &inner) || !sum_add(&inner, &(struct term){ .factor = c }))
         return;
     *rest = inner;
@@ -201,7 +201,7 @@ inlay_dim dim_div(op_infer *infer, inlay_dim a, inlay_dim b)
         return a;
     if (dim_same(a, b))
         return dim_fixed(1);
-    if (!sum_of(infer, a, &text_a, &rest) || !sum_of(infer, b, &text_b, &divisor) ||
+    if (!sum_from_dim(infer, a, &text_a, &rest) || !sum_from_dim(infer, b, &text_b, &divisor) ||
         !take_quotient(&rest, &divisor, &quotient))
         return dim_unknown();
     if (b.kind == INLAY_DIM_FIXED && b.value > 0 && rest.count > 0) {
@@ -213,7 +213,7 @@ inlay_dim dim_div(op_infer *infer, inlay_dim a, inlay_dim b)
     }
     if (rest.count > 0 && !add_floor(&quotient, &rest, &divisor, &text_floor))
         return dim_unknown();
-    return dim_of(infer, &quotient);
+    return dim_from_sum(infer, &quotient);
 }
 
 inlay_dim dim_ceil_div(op_infer *infer, inlay_dim a, inlay_dim b)
@@ -244,7 +244,7 @@ static bool is_at_least(const op_infer *infer, inlay_dim a, inlay_dim b)
     dim_text text_a, text_b;
     struct sum sum, other;
 
-    if (!sum_of(infer, a, &text_a, &sum) || !sum_of(infer, b, &text_b, &other))
+    if (!sum_from_dim(infer, a, &text_a, &sum) || !sum_from_dim(infer, b, &text_b, &other))
         return false;
     for (uint32_t i = 0; i < other.count; i++)
         if (__builtin_mul_overflow(other.terms[i].factor, -1, &other.terms[i].factor) ||
@@ -268,7 +268,7 @@ static bool write_dim(const op_infer *infer, inlay_dim dim, dim_text *text)
 
     text->bytes = 0;
     text->full = false;
-    if (!sum_of(infer, dim, &brackets, &sum))
+    if (!sum_from_dim(infer, dim, &brackets, &sum))
         return false;
     text_put_sum(text, &sum);
     return !text->full;
@@ -287,13 +287,13 @@ static inlay_dim pair(op_infer *infer, const char *call, bool sorted, inlay_dim 
         return dim_unknown();
     swapped =
         sorted && a.kind != INLAY_DIM_FIXED && (b.kind == INLAY_DIM_FIXED || strcmp(text_a.data, text_b.data) > 0);
-    text_put_string(&text, call);
-    text_put_string(&text, swapped ? text_b.data : text_a.data);
-    text_put_string(&text, ", ");
-    text_put_string(&text, swapped ? text_a.data : text_b.data);
-    text_put_string(&text, ")");
+    text_append_string(&text, call);
+    text_append_string(&text, swapped ? text_b.data : text_a.data);
+    text_append_string(&text, ", ");
+    text_append_string(&text, swapped ? text_a.data : text_b.data);
+    text_append_string(&text, ")");
     one.atoms[0] = (struct atom){ text.data, text.bytes };
-    return text.full || !sum_add(&sum, &one) ? dim_unknown() : dim_of(infer, &sum);
+    return text.full || !sum_add(&sum, &one) ? dim_unknown() : dim_from_sum(infer, &sum);
 }
 
 inlay_dim dim_min(op_infer *infer, inlay_dim a, inlay_dim b)

@@ -122,7 +122,7 @@ INLAY_NODISCARD inlay_status infer_broadcast(op_infer *infer, uint32_t first, ui
 INLAY_NODISCARD inlay_status infer_broadcasts_to(const op_infer *infer, uint32_t i, uint32_t rank,
                                                  const inlay_dim *dims);
 /* Fails if input i, which may be omitted, is known to have another number of elements. */
-INLAY_NODISCARD inlay_status infer_holds(op_infer *infer, uint32_t i, inlay_dim count);
+INLAY_NODISCARD inlay_status infer_check_count(op_infer *infer, uint32_t i, inlay_dim count);
 inlay_status infer_scalar(op_infer *infer); /* output 0: rank 0 */
 /* Propagates the elements of input 0 to output 0, for operators that keep their order (Reshape, Identity). */
 inlay_status infer_same_elements(op_infer *infer);

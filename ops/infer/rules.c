@@ -69,7 +69,7 @@ inlay_status infer_broadcasts_to(const op_infer *infer, uint32_t i, uint32_t ran
     return INLAY_OK;
 }
 
-inlay_status infer_holds(op_infer *infer, uint32_t i, inlay_dim count)
+inlay_status infer_check_count(op_infer *infer, uint32_t i, inlay_dim count)
 {
     inlay_dim own;
 

@@ -113,7 +113,7 @@ static inlay_status infer_conv(op_infer *infer)
 {
     inlay_status status = infer_conv_of(infer, 0, 1);
 
-    return status == INLAY_OK ? infer_holds(infer, 2, infer_dim(infer, 1, 0)) : status;
+    return status == INLAY_OK ? infer_check_count(infer, 2, infer_dim(infer, 1, 0)) : status;
 }
 
 static const op_row rows[] = {

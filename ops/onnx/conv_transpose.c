@@ -72,7 +72,7 @@ static inlay_status infer_conv_transpose(op_infer *infer)
     INLAY_TRY(dim_merge(infer, infer_dim(infer, 0, 1), infer_dim(infer, 1, 0), "channels of X and W", &channels));
     dims[0] = infer_dim(infer, 0, 0);
     dims[1] = dim_mul(infer, infer_dim(infer, 1, 1), dim_fixed(infer_attr_int(infer, "group", 1)));
-    INLAY_TRY(infer_holds(infer, 2, dims[1]));
+    INLAY_TRY(infer_check_count(infer, 2, dims[1]));
     for (uint32_t d = 0; d + 2 < rank; d++)
         INLAY_TRY(infer_axis_of_transpose(infer, rank - 2, d, infer_dim(infer, 0, 2 + d), &dims[2 + d]));
     INLAY_TRY(infer_set_shape(infer, 0, rank, dims));
