@@ -1,9 +1,10 @@
-/* Lookup of operator rows by domain, name and opset. */
+/* ops/schema.c - finds operator rows by domain, name and opset. */
 #include "schema.h"
+#include "inlay/check.h"
 #include <pthread.h>
 #include <string.h>
 
-/* Here and not in the header, so that another file of operators makes no other anew. */
+/* Declared here and not in the header, so that a new file of operators does not recompile all others. */
 #define TABLE(dir, stem) extern const op_table op_##dir##_##stem;
 #include "ops.def"
 #undef TABLE
@@ -14,8 +15,8 @@ static const op_table *const tables[] = {
 #undef TABLE
 };
 
-/* A domain and the opset that its rows are complete up to; those of ONNX come first. Of others only some operators are
- * here, and plugins may bring more. */
+/* The domains, and the opset up to which their rows are complete. ONNX's own domains come first; they are complete. Other
+ * domains have some operators only, and plug-ins may add more. */
 static const struct {
     const char *name;
     int64_t newest;
@@ -25,8 +26,8 @@ static const struct {
 };
 enum { DOMAIN_COUNT = sizeof domains / sizeof domains[0], OWN_COUNT = 4 };
 
-/* Open addressing over operators; an entry is the run of rows that are the versions of one operator. A power of two, a
- * few times the number of operators. */
+/* A hash table with open addressing; an entry has the rows of all versions of one operator. The size is a power of two,
+ * and a few times the number of operators. */
 enum { SLOT_COUNT = 1024 };
 static struct {
     const op_row *rows; /* NULL: free */
@@ -55,7 +56,7 @@ static uint32_t hash_of(uint32_t domain, const char *op_type)
     return hash;
 }
 
-/* The slot that holds the operator, or the free one where it would go. */
+/* The slot of the operator, or the free slot for it. */
 static uint32_t slot_of(uint32_t domain, const char *op_type)
 {
     uint32_t i = hash_of(domain, op_type) % SLOT_COUNT;
@@ -67,6 +68,8 @@ static uint32_t slot_of(uint32_t domain, const char *op_type)
 
 static void fill_slots(void)
 {
+    uint32_t used = 0;
+
     for (uint32_t table_index = 0; table_index < OP_COUNT(tables); table_index++) {
         const op_table *table = tables[table_index];
         uint32_t domain = domain_index(table->domain), run;
@@ -76,7 +79,10 @@ static void fill_slots(void)
             uint32_t slot = slot_of(domain, rows->op_type);
 
             for (run = 1; r + run < table->count && strcmp(rows[run].op_type, rows->op_type) == 0; run++)
-                ;
+                INLAY_CHECK(rows[run].since_version > rows[run - 1].since_version);
+            INLAY_CHECK(domain < DOMAIN_COUNT && slots[slot].rows == NULL); /* versions of an operator are adjacent */
+            used++;
+            INLAY_CHECK(used <= SLOT_COUNT / 2);
             slots[slot].rows = rows;
             slots[slot].count = run;
             slots[slot].domain = domain;
@@ -116,7 +122,7 @@ int64_t op_domain_newest(const char *domain)
     return index < DOMAIN_COUNT ? domains[index].newest : 0;
 }
 
-/* Levenshtein distance, ignoring case so that "conv" is next to "Conv"; more than limit counts as limit + 1. */
+/* The Levenshtein distance, without case; limit + 1 if it is above limit. */
 static uint32_t edit_distance(const char *a, const char *b, uint32_t limit)
 {
     enum { MAX = 48 };

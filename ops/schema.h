@@ -1,12 +1,12 @@
-/* ops/schema.h - the schemas of ONNX's operators: every since_version as a const row.
+/* ops/schema.h - the schemas of ONNX's operators: one const row for each since_version.
  *
- * A row's signature says in one line what ONNX's documentation says in a table:
+ * The signature of a row has in one line what ONNX's documentation has in a table:
  *
  *     { "Gemm", 13, 0, "A:T, B:T, C?:T -> Y:T; T=@math_ir4; alpha:f=1, beta:f=1, transA:i=0, transB:i=0", infer_gemm },
  *
- * Rows live in one file per operator or family under ops/<dir>/, are listed in ops/ops.def, and are parsed when a model
- * first uses them: an unused operator costs its text. Custom operators of plugins (inlay_operator in inlay/plugin.h)
- * are written in the same notation and parsed by the same code:
+ * Each operator or family has a file with its rows under ops/<dir>/, which ops/ops.def lists. A row is parsed when a model
+ * first uses it; an unused operator costs only its text. Custom operators of plug-ins (inlay_operator in inlay/plugin.h)
+ * use the same notation and the same parser:
  *
  *     signature = [formals] "->" [formals] [";" [types] [";" [attrs]]]
  *     formals   = formal {"," formal}
@@ -17,14 +17,14 @@
  *     attrs     = attr {"," attr}
  *     attr      = name ":" kind ["!" | "=" default] | "..."
  *
- * "?" marks an optional formal. "*" marks the last one as variadic, all of one type, "%" as variadic with types that
- * may differ; the number is the least count (1 if left out). Formals that share a named type have the same type in a
- * node. Element types are named as in ONNX and mean tensors ("float" is tensor(float)). "-" takes away from what stands
- * to the left of it. map keys are int64 and string, map values float, double, int64 and string.
+ * "?" marks an optional formal. "*" marks the last formal as variadic with one type for all, "%" as variadic with types
+ * that may differ; the number is the minimum count (default 1). Formals that share a named type have the same type in a
+ * node. Element types are named as in ONNX and stand for tensors ("float" is tensor(float)). "-" removes the types on its
+ * right from the set on its left. Map keys are int64 and string, map values float, double, int64 and string.
  *
- * Kinds of attributes: i int, f float, s string, t tensor, g graph, and is, fs, ss, ts, gs the lists of these; sp
- * sparse tensor, tp type. "!" makes the attribute required. Defaults: 3, 0.5, 'text', [1,2], ['a','b']. "..." at
- * the end takes attributes of any other name and kind.
+ * Kinds of attributes: i int, f float, s string, t tensor, g graph; is, fs, ss, ts, gs are lists of these; sp sparse
+ * tensor, tp type. "!" makes the attribute required. Defaults: 3, 0.5, 'text', [1,2], ['a','b']. "..." at the end allows
+ * attributes of any other name and kind.
  *
  * Aliases of sets of element types:
  *     @signed, @unsigned, @integer   int8 to int64, uint8 to uint64, both
@@ -33,18 +33,18 @@
  *     @complex                       complex64 and complex128
  *     @numeric, @numeric_ir4         @integer and @float; with bfloat16
  *     @math, @math_ir4               the same without the 8- and 16-bit integers
- *     @all                           @numeric, bool, string, @complex: what ONNX had at first
- *     @all_ir4, _ir9 ... _ir13       with what each IR version added: bfloat16; @float8; uint4 and int4; float4e2m1;
- *                                    float8e8m0; uint2 and int2 */
+ *     @all                           @numeric, bool, string, @complex: the types of ONNX's first version
+ *     @all_ir4, _ir9 ... _ir13       with the types that each IR version added: bfloat16; @float8; uint4 and int4;
+ *                                    float4e2m1; float8e8m0; uint2 and int2 */
 #ifndef OPS_SCHEMA_H
 #define OPS_SCHEMA_H
 #include "infer/infer.h"
 #include <stdbool.h>
 
 enum {
-    OP_DEPRECATED = 1u << 0, /* still in the file format, no longer to be used by this version */
-    OP_HOST = 1u << 1,       /* control flow, sequences, optionals: run by the host, never offered to providers */
-    OP_RANDOM = 1u << 2      /* two runs differ: never folded, never merged */
+    OP_DEPRECATED = 1u << 0, /* deprecated since this version */
+    OP_HOST = 1u << 1,       /* control flow, sequences, optionals: the host runs them; providers do not get them */
+    OP_RANDOM = 1u << 2      /* not deterministic: never folded, never merged with an equal node */
 };
 
 typedef struct op_row {
@@ -52,7 +52,7 @@ typedef struct op_row {
     uint32_t since_version;
     uint32_t flags;        /* OP_* */
     const char *signature; /* see above */
-    op_infer_fn infer;     /* NULL: no shape inference yet; types still follow from the signature */
+    op_infer_fn infer;     /* NULL: no shape inference; types still follow from the signature */
 } op_row;
 
 /* The rows of one source file. */
@@ -62,16 +62,16 @@ typedef struct op_table {
     uint32_t count;
 } op_table;
 
-/* The row that an import of `domain` at `opset` binds: the newest since_version not above opset. domain "" is
- * "ai.onnx". NULL: no such operator, or it is newer than opset; *out_lowest (may be NULL) is the lowest since_version
- * there is, 0 when the operator is unknown. Thread-safe. */
+/* The row for an import of `domain` at `opset`: the newest since_version that is not above opset. domain "" is "ai.onnx".
+ * NULL if there is no such operator, or if it is newer than opset; *out_lowest (may be NULL) is its lowest since_version,
+ * or 0 if the operator is unknown. Thread-safe. */
 const op_row *op_find(const char *domain, const char *op_type, int64_t opset, uint32_t *out_lowest);
 
-/* Is the domain one of ONNX's own? */
+/* True for the domains of ONNX itself. */
 bool op_domain_known(const char *domain);
 /* The highest opset of a known domain that the rows cover (28 for ai.onnx), 0 otherwise. */
 int64_t op_domain_newest(const char *domain);
-/* The operator of that domain whose name is nearest (edit distance at most 3), NULL if none is: for messages. */
+/* The operator of that domain with the most similar name (edit distance at most 3), for messages; NULL if none. */
 const char *op_nearest(const char *domain, const char *op_type);
 /* All tables, for tests and listings. */
 const op_table *const *op_tables(uint32_t *out_count);
@@ -104,7 +104,7 @@ typedef struct op_formal {
 } op_formal;
 
 typedef struct op_type_param {
-    const char *name; /* "T"; a formal whose type is written out gets a nameless one of its own */
+    const char *name; /* "T"; or "" for the type of a formal that has a set of types instead of a name */
     op_types types;
 } op_type_param;
 
@@ -139,12 +139,12 @@ typedef struct op_schema {
     uint32_t input_count, output_count, type_count, attr_count;
     uint32_t min_inputs, max_inputs; /* UINT32_MAX = variadic */
     uint32_t min_outputs, max_outputs;
-    bool open_attrs; /* a node may have attributes besides attrs */
+    bool open_attrs; /* a node may have attributes that are not in attrs */
 } op_schema;
 
-/* Parses a signature. Memory comes from alloc (at least 8-byte aligned; zeroed is not required; freed by its owner);
- * the schema keeps no pointer into the text. A mistake in the text is INLAY_INVALID_ARGUMENT with the place, more than
- * OP_MAX_FORMALS or OP_MAX_ATTRS is INLAY_LIMIT_EXCEEDED. Thread-safe when alloc is. */
+/* Parses a signature. alloc must return memory that is aligned to 8 bytes, and need not zero it; its owner frees the
+ * memory. The schema keeps no pointer into the text. A syntax error is INLAY_INVALID_ARGUMENT, and the message has its
+ * position; more than OP_MAX_FORMALS or OP_MAX_ATTRS is INLAY_LIMIT_EXCEEDED. Thread-safe if alloc is. */
 enum { OP_MAX_FORMALS = 64, OP_MAX_ATTRS = 64, OP_MAX_LIST = 64 };
 typedef void *(*op_alloc_fn)(void *ctx, size_t bytes);
 INLAY_NODISCARD inlay_status op_schema_parse(const char *signature, op_alloc_fn alloc, void *alloc_ctx,
@@ -152,7 +152,7 @@ INLAY_NODISCARD inlay_status op_schema_parse(const char *signature, op_alloc_fn 
 
 /* ------------------------------------------------------------------ types of a node's values */
 
-/* The type of a value, as graph_value has it. */
+/* The type of a value, as in graph_value. */
 typedef struct op_value_type {
     uint32_t kind;       /* INLAY_VALUE_*; 0 = unknown or omitted */
     uint32_t inner_kind; /* SEQUENCE: TENSOR or MAP; OPTIONAL: TENSOR or SEQUENCE; otherwise 0 */
@@ -160,23 +160,24 @@ typedef struct op_value_type {
     inlay_dtype map_key; /* MAP and sequences of it: INT64 or STRING */
 } op_value_type;
 
-/* Is the type one of the set? A type that is not fully known is, when any completion of it could be. */
+/* True if the type is in the set; for a type that is not fully known, if it may be. */
 bool op_types_allow(const op_types *types, const op_value_type *type);
-/* Is there just one type in the set? Then *out is it. */
+/* True if the set has exactly one type; *out is that type. */
 bool op_types_single(const op_types *types, op_value_type *out);
-/* Writes "float16, float or double", "seq(float)"; always NUL-terminated, cut to fit with "...". */
+/* Writes "float16, float or double", "seq(float)"; always NUL-terminated, and truncated with "..." if necessary. */
 void op_types_text(const op_types *types, char *out, size_t bytes);
 /* Writes "float", "seq(float)", "optional(seq(int64))", "map(int64,float)". */
 void op_value_type_text(const op_value_type *type, char *out, size_t bytes);
 
-/* The formal that stands for actual input (output) i, the last one for the tail of a variadic list. NULL: beyond. */
+/* The formal of input (output) i of a node; for the rest of a variadic list the last formal. NULL if the schema has none.
+ */
 const op_formal *op_input_formal(const op_schema *schema, uint32_t i);
 const op_formal *op_output_formal(const op_schema *schema, uint32_t i);
 
-/* Checks the types of the inputs (those that are known) and sets those of the outputs that follow from the schema: from
- * an input with the same type parameter, or because only one type is possible. Other outputs stay as they are. in and
- * out have the node's counts, which fit the schema. A type that the schema does not allow is INLAY_INVALID_MODEL and a
- * sentence with the node, the input, its type and the types that it could have. */
+/* Checks the known types of the inputs, and sets the types of the outputs that follow from the schema: from an input with
+ * the same type parameter, or because only one type is possible. Other outputs are unchanged. `in` and `out` have the
+ * counts of the node, which must be legal for the schema. A type that the schema does not allow is INLAY_INVALID_MODEL; the
+ * message has the node, the input, its type and the allowed types. */
 INLAY_NODISCARD inlay_status op_infer_types(const op_schema *schema, const inlay_node_info *node,
                                             const op_value_type *in, op_value_type *out, inlay_diag *diag);
 #endif

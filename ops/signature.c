@@ -1,8 +1,9 @@
-/* The parser of operator signatures: inputs, outputs, types, attributes; the grammar stands in schema.h. */
+/* ops/signature.c - the parser of operator signatures: inputs, outputs, types, attributes. schema.h has the grammar. */
 #include "signature.h"
+#include "inlay/check.h"
 #include <string.h>
 
-/* Skips a type expression and remembers where it is: names of types are declared further on. */
+/* Skips a type expression and stores its position, because types are declared after the formals that use them. */
 static inlay_status read_type_span(struct parser *parser, struct span *out)
 {
     uint32_t open = 0;
@@ -94,7 +95,7 @@ done:
     return status;
 }
 
-/* Ties formals to declared types; a type that is written out becomes a nameless one. */
+/* Resolves the types of formals. A set of types that is not a declared name becomes a type parameter without a name. */
 static inlay_status resolve_types(struct parser *parser, struct draft *draft, op_formal *formals,
                                   const struct span *types, uint32_t count)
 {
@@ -108,6 +109,7 @@ static inlay_status resolve_types(struct parser *parser, struct draft *draft, op
                 formals[i].type_param = (int32_t)type;
         if (formals[i].type_param >= 0)
             continue;
+        INLAY_CHECK(draft->type_count < sizeof draft->types / sizeof draft->types[0]);
         inner.at = types[i].begin;
         draft->types[draft->type_count].name = "";
         INLAY_TRY(sig_read_set(&inner, 0, &draft->types[draft->type_count].types));
@@ -129,7 +131,7 @@ static void count_formals(const op_formal *formals, uint32_t count, uint32_t *ou
             *out_min = i + 1;
         if (formals[i].option >= OP_VARIADIC) {
             *out_max = UINT32_MAX;
-            *out_min = i + formals[i].min_arity; /* places, which may be left empty by optional ones */
+            *out_min = i + formals[i].min_arity; /* including optional formals before it, which may be omitted */
         }
     }
 }
@@ -137,21 +139,21 @@ static void count_formals(const op_formal *formals, uint32_t count, uint32_t *ou
 static inlay_status copy_draft(const struct parser *parser, const struct draft *draft, op_schema *out)
 {
     inlay_status status;
-    const void *mine = NULL;
+    const void *copy = NULL;
 
     *out = (op_schema){ .input_count = draft->input_count,
                         .output_count = draft->output_count,
                         .type_count = draft->type_count,
                         .attr_count = draft->attr_count,
                         .open_attrs = draft->open_attrs };
-    INLAY_TRY(sig_copy(parser, draft->inputs, draft->input_count * sizeof draft->inputs[0], &mine));
-    out->inputs = mine;
-    INLAY_TRY(sig_copy(parser, draft->outputs, draft->output_count * sizeof draft->outputs[0], &mine));
-    out->outputs = mine;
-    INLAY_TRY(sig_copy(parser, draft->types, draft->type_count * sizeof draft->types[0], &mine));
-    out->types = mine;
-    INLAY_TRY(sig_copy(parser, draft->attrs, draft->attr_count * sizeof draft->attrs[0], &mine));
-    out->attrs = mine;
+    INLAY_TRY(sig_copy(parser, draft->inputs, draft->input_count * sizeof draft->inputs[0], &copy));
+    out->inputs = copy;
+    INLAY_TRY(sig_copy(parser, draft->outputs, draft->output_count * sizeof draft->outputs[0], &copy));
+    out->outputs = copy;
+    INLAY_TRY(sig_copy(parser, draft->types, draft->type_count * sizeof draft->types[0], &copy));
+    out->types = copy;
+    INLAY_TRY(sig_copy(parser, draft->attrs, draft->attr_count * sizeof draft->attrs[0], &copy));
+    out->attrs = copy;
     count_formals(draft->inputs, draft->input_count, &out->min_inputs, &out->max_inputs);
     count_formals(draft->outputs, draft->output_count, &out->min_outputs, &out->max_outputs);
 done:

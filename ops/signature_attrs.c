@@ -1,5 +1,6 @@
-/* The attributes in an operator's signature, with their defaults. */
+/* ops/signature_attrs.c - parses the attributes of an operator's signature, with their defaults. */
 #include "signature.h"
+#include "inlay/check.h"
 #include <string.h>
 
 static const struct {
@@ -32,7 +33,8 @@ static inlay_status read_int(struct parser *parser, int64_t *out)
     return INLAY_OK;
 }
 
-/* A decimal number, whatever the locale. Up to 18 digits and small exponents: exact enough to round to float. */
+/* Parses a decimal number, independent of the locale. With up to 18 digits and small exponents the result is exact enough
+ * to round to float. */
 static inlay_status read_float(struct parser *parser, double *out)
 {
     bool minus = sig_take(parser, '-'), point = false, small;
@@ -96,8 +98,10 @@ static inlay_status read_list(struct parser *parser, op_attr *attr)
         const char *strings[OP_MAX_LIST];
     } list;
     size_t element = attr->kind == INLAY_ATTR_FLOATS ? sizeof(float) : sizeof(int64_t);
-    const void *mine = NULL;
+    const void *copy = NULL;
 
+    INLAY_CHECK(attr->count == 0 &&
+                (attr->kind == INLAY_ATTR_INTS || attr->kind == INLAY_ATTR_FLOATS || attr->kind == INLAY_ATTR_STRINGS));
     INLAY_TRY(sig_expect(parser, '[', "expected '[' and a list"));
     while (sig_peek(parser) != ']') {
         double number = 0;
@@ -117,13 +121,13 @@ static inlay_status read_list(struct parser *parser, op_attr *attr)
         attr->count++;
     }
     parser->at++;
-    INLAY_TRY(sig_copy(parser, &list, attr->count * element, &mine));
+    INLAY_TRY(sig_copy(parser, &list, attr->count * element, &copy));
     if (attr->kind == INLAY_ATTR_INTS)
-        attr->ints = mine;
+        attr->ints = copy;
     else if (attr->kind == INLAY_ATTR_FLOATS)
-        attr->floats = mine;
+        attr->floats = copy;
     else
-        attr->strings = mine;
+        attr->strings = copy;
 done:
     return status;
 }

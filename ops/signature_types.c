@@ -1,6 +1,7 @@
-/* The sets of types in an operator's signature: names of types, sets that ONNX has names for, sequences, optionals,
- * maps. */
+/* ops/signature_types.c - parses the sets of types of an operator's signature: element types, aliases, sequences,
+ * optionals, maps. */
 #include "signature.h"
+#include "inlay/check.h"
 
 #define REAL (INLAY_DTYPE_BIT(INLAY_FLOAT16) | INLAY_DTYPE_BIT(INLAY_FLOAT) | INLAY_DTYPE_BIT(INLAY_DOUBLE))
 #define WIDE                                                                                                           \
@@ -69,7 +70,7 @@ uint32_t op_map_bit(inlay_dtype key, inlay_dtype value)
     return 0;
 }
 
-/* What seq( ) or optional( ) makes of the set in the parentheses. */
+/* The set of seq(in) or optional(in). */
 static inlay_status nest(struct parser *parser, const char *place, bool sequence, const op_types *in, op_types *out)
 {
     if (sequence) {
@@ -146,6 +147,7 @@ inlay_status sig_read_set(struct parser *parser, uint32_t depth, op_types *out)
     inlay_status status;
     op_types term;
 
+    INLAY_CHECK(depth <= 2); /* read_term() refuses deeper types */
     INLAY_TRY(read_term(parser, depth, out));
     for (;;) {
         bool minus = sig_peek(parser) == '-' && parser->at[1] != '>';

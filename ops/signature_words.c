@@ -1,16 +1,18 @@
-/* The words and signs of an operator's signature, and what is said of a mistake in it. */
+/* ops/signature_words.c - the tokenizer of operator signatures, and its error messages. */
 #include "signature.h"
+#include "inlay/check.h"
 #include <string.h>
 
 inlay_status sig_mistake(const struct parser *parser, const char *place, const char *what)
 {
     char near_text[25];
-    size_t n = 0;
+    size_t count = 0;
 
-    for (; n + 1 < sizeof near_text && place[n] != '\0'; n++)
-        near_text[n] = place[n] >= ' ' && place[n] < 127 ? place[n] : '?';
-    near_text[n] = '\0';
-    if (n == 0)
+    INLAY_CHECK(place >= parser->text);
+    for (; count + 1 < sizeof near_text && place[count] != '\0'; count++)
+        near_text[count] = place[count] >= ' ' && place[count] < 127 ? place[count] : '?';
+    near_text[count] = '\0';
+    if (count == 0)
         return inlay_fail(parser->diag, INLAY_INVALID_ARGUMENT, "signature, at its end: %s", what);
     return inlay_fail(parser->diag, INLAY_INVALID_ARGUMENT, "signature, character %zu (near \"%s\"): %s",
                       (size_t)(place - parser->text) + 1, near_text, what);
@@ -68,24 +70,26 @@ bool sig_span_is(struct span span, const char *word)
 
 inlay_status sig_copy(const struct parser *parser, const void *data, size_t bytes, const void **out)
 {
-    void *mine = parser->alloc(parser->alloc_ctx, bytes > 0 ? bytes : 1);
+    void *copy = parser->alloc(parser->alloc_ctx, bytes > 0 ? bytes : 1);
 
-    if (mine == NULL)
+    if (copy == NULL)
         return inlay_fail(parser->diag, INLAY_OUT_OF_MEMORY, "no memory for an operator's schema");
+    INLAY_CHECK(((uintptr_t)copy & 7) == 0);
     if (bytes > 0)
-        memcpy(mine, data, bytes);
-    *out = mine;
+        memcpy(copy, data, bytes);
+    *out = copy;
     return INLAY_OK;
 }
 
 inlay_status sig_copy_text(const struct parser *parser, struct span span, const char **out)
 {
-    char *mine = parser->alloc(parser->alloc_ctx, span.bytes + 1);
+    char *copy = parser->alloc(parser->alloc_ctx, span.bytes + 1);
 
-    if (mine == NULL)
+    if (copy == NULL)
         return inlay_fail(parser->diag, INLAY_OUT_OF_MEMORY, "no memory for an operator's schema");
-    memcpy(mine, span.begin, span.bytes);
-    mine[span.bytes] = '\0';
-    *out = mine;
+    INLAY_CHECK(span.begin >= parser->text && span.begin + span.bytes <= parser->at);
+    memcpy(copy, span.begin, span.bytes);
+    copy[span.bytes] = '\0';
+    *out = copy;
     return INLAY_OK;
 }

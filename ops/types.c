@@ -1,5 +1,6 @@
-/* Sets of value types, and what follows from them for the outputs of a node. */
+/* ops/types.c - sets of value types, and the types of a node's outputs that follow from them. */
 #include "schema.h"
+#include "inlay/check.h"
 #include <string.h>
 
 /* ------------------------------------------------------------------ texts */
@@ -9,16 +10,17 @@ struct text {
     size_t bytes, used;
 };
 
-static void put(struct text *text, const char *s)
+static void put(struct text *text, const char *string)
 {
-    size_t n = strlen(s);
+    size_t length = strlen(string);
 
+    INLAY_CHECK(text->bytes == 0 || text->used < text->bytes);
     if (text->bytes == 0)
         return;
-    if (n < text->bytes - text->used) {
-        memcpy(text->out + text->used, s, n + 1);
-        text->used += n;
-    } else if (text->bytes > 4) { /* full: it ends in dots, and nothing more fits */
+    if (length < text->bytes - text->used) {
+        memcpy(text->out + text->used, string, length + 1);
+        text->used += length;
+    } else if (text->bytes > 4) { /* truncate with dots; further texts do not fit */
         size_t at = text->used < text->bytes - 4 ? text->used : text->bytes - 4;
 
         memcpy(text->out + at, "...", 4);
@@ -55,7 +57,7 @@ void op_value_type_text(const op_value_type *type, char *out, size_t bytes)
     put(&text, close);
 }
 
-/* Calls visit for every type of the set, until it returns false. */
+/* Calls visit() for each type of the set until it returns false. */
 static void each_type(const op_types *types, bool (*visit)(void *ctx, const op_value_type *type), void *ctx)
 {
     static const inlay_dtype keys[] = { INLAY_INT64, INLAY_STRING };
@@ -173,6 +175,7 @@ bool op_types_single(const op_types *types, op_value_type *out)
 
 const op_formal *op_input_formal(const op_schema *schema, uint32_t i)
 {
+    INLAY_CHECK(schema->max_inputs != UINT32_MAX || schema->input_count > 0);
     if (i < schema->input_count)
         return &schema->inputs[i];
     return schema->max_inputs == UINT32_MAX ? &schema->inputs[schema->input_count - 1] : NULL;
@@ -180,6 +183,7 @@ const op_formal *op_input_formal(const op_schema *schema, uint32_t i)
 
 const op_formal *op_output_formal(const op_schema *schema, uint32_t i)
 {
+    INLAY_CHECK(schema->max_outputs != UINT32_MAX || schema->output_count > 0);
     if (i < schema->output_count)
         return &schema->outputs[i];
     return schema->max_outputs == UINT32_MAX ? &schema->outputs[schema->output_count - 1] : NULL;
@@ -196,7 +200,7 @@ static bool same(const op_value_type *a, const op_value_type *b)
            (a->inner_kind == b->inner_kind || a->inner_kind == 0 || b->inner_kind == 0);
 }
 
-/* Which input has fixed a type parameter, and to what. */
+/* The type of a type parameter in a node, and the input that determined it. */
 struct binding {
     op_value_type type;
     uint32_t input;
@@ -213,6 +217,7 @@ static inlay_status check_input(const op_schema *schema, const inlay_node_info *
 
     if (formal == NULL || !known(type))
         return INLAY_OK;
+    INLAY_CHECK(formal->type_param >= 0 && (uint32_t)formal->type_param < schema->type_count);
     op_value_type_text(type, got, sizeof got);
     if (!op_types_allow(&schema->types[formal->type_param].types, type)) {
         op_types_text(&schema->types[formal->type_param].types, allowed, sizeof allowed);
@@ -243,6 +248,7 @@ inlay_status op_infer_types(const op_schema *schema, const inlay_node_info *node
     struct binding bound[MAX_PARAMS];
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(schema->type_count <= MAX_PARAMS);
     memset(bound, 0, sizeof bound);
     for (uint32_t i = 0; i < node->input_count; i++)
         if (node->inputs[i] != INLAY_NONE)

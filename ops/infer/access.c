@@ -1,5 +1,6 @@
-/* What an infer function reads of its node and inputs, and writes of its outputs. */
+/* ops/infer/access.c - read access to the node and the inputs of an infer function, write access to its outputs. */
 #include "infer.h"
+#include "inlay/check.h"
 #include <stdarg.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@ inlay_status infer_fail(const op_infer *infer, inlay_status code, const char *fo
     char what[400];
     va_list args;
 
+    INLAY_CHECK(code != INLAY_OK);
     va_start(args, format);
     (void)vsnprintf(what, sizeof what, format, args);
     va_end(args);
@@ -32,17 +34,22 @@ bool infer_has_out(const op_infer *infer, uint32_t i)
 
 uint32_t infer_rank(const op_infer *infer, uint32_t i)
 {
-    return infer_has_in(infer, i) ? infer->in[i]->rank : INLAY_RANK_UNKNOWN;
+    const uint32_t rank = infer_has_in(infer, i) ? infer->in[i]->rank : INLAY_RANK_UNKNOWN;
+
+    INLAY_CHECK(rank == INLAY_RANK_UNKNOWN || rank <= INLAY_MAX_RANK); /* callers copy dims to arrays of that size */
+    return rank;
 }
 
 inlay_dim infer_dim(const op_infer *infer, uint32_t i, uint32_t d)
 {
     uint32_t rank = infer_rank(infer, i);
 
+    INLAY_CHECK(rank == INLAY_RANK_UNKNOWN || d >= rank || infer->in[i]->dims != NULL);
     return rank != INLAY_RANK_UNKNOWN && d < rank ? infer->in[i]->dims[d] : dim_unknown();
 }
 
-/* Number of elements of a value whose data is there, or -1 when that is more than limit or does not fit the data. */
+/* The number of elements of a constant; -1 if the value is no constant, has more than `limit` elements, or has too little
+ * data for them. */
 static int64_t data_count(const inlay_value_info *value, int64_t limit)
 {
     int64_t count = 1;
@@ -58,7 +65,7 @@ static int64_t data_count(const inlay_value_info *value, int64_t limit)
     return ((uint64_t)count * bits + 7) / 8 <= value->data_bytes ? count : -1;
 }
 
-/* Is there a dimension of size 0? Then all elements are known: there are none. */
+/* True if a dimension has size 0. The elements of such a value are known, because it has none. */
 static bool is_empty(const inlay_value_info *value)
 {
     for (uint32_t d = 0; value->rank != INLAY_RANK_UNKNOWN && d < value->rank; d++)
@@ -67,16 +74,17 @@ static bool is_empty(const inlay_value_info *value)
     return false;
 }
 
-/* Element i of integer data that may be misaligned; false when the type is no integer. */
+/* Element i of integer data, which may be misaligned; false if the type is not an integer type. */
 static bool load_integer(const inlay_value_info *value, int64_t i, int64_t *out)
 {
     const unsigned char *data = value->data;
 
+    INLAY_CHECK(data != NULL && i >= 0);
 #define LOAD(DTYPE, T)                                                                                                 \
     case INLAY_##DTYPE: {                                                                                              \
-        T x;                                                                                                           \
-        memcpy(&x, data + i * (int64_t)sizeof x, sizeof x);                                                            \
-        *out = (int64_t)x;                                                                                             \
+        T element;                                                                                                     \
+        memcpy(&element, data + i * (int64_t)sizeof element, sizeof element);                                          \
+        *out = (int64_t)element;                                                                                       \
         return true;                                                                                                   \
     }
     switch (value->dtype) {
@@ -110,9 +118,11 @@ const inlay_dim *infer_elements(op_infer *infer, uint32_t i, uint32_t *out_count
     count = is_empty(value) ? 0 : data_count(value, INFER_MAX_ELEMENTS);
     if (count < 0)
         return NULL;
+    INLAY_CHECK(count <= INFER_MAX_ELEMENTS);
     elements = infer->alloc(infer->ctx, (size_t)(count + 1) * sizeof *elements);
     if (elements == NULL)
         return NULL;
+    INLAY_CHECK(((uintptr_t)elements & (sizeof elements->value - 1)) == 0);
     for (int64_t element = 0; element < count; element++) {
         elements[element] = dim_fixed(0);
         if (!load_integer(value, element, &elements[element].value))
@@ -139,7 +149,7 @@ bool infer_ints(op_infer *infer, uint32_t i, int64_t *values, uint32_t max, uint
     return true;
 }
 
-/* Bits of an IEEE half, or of a bfloat16, to double. */
+/* Converts the bits of a float16, or of a bfloat16, to double. */
 static double half_to_double(uint16_t bits, bool bfloat)
 {
     uint32_t wide = (uint32_t)bits << 16;
@@ -170,6 +180,7 @@ bool infer_floats(op_infer *infer, uint32_t i, double *values, uint32_t max, uin
     *out_count = 0;
     if (value == NULL || (count = data_count(value, max)) < 0)
         return false;
+    INLAY_CHECK(count <= (int64_t)max);
     data = value->data;
     for (int64_t e = 0; e < count; e++) {
         float f;
@@ -249,6 +260,7 @@ inlay_status infer_axis(const op_infer *infer, int64_t axis, uint32_t rank, cons
         return infer_fail(infer, INLAY_INVALID_MODEL, "%s is %lld, outside [-%u, %u] of a tensor of rank %u", what,
                           (long long)axis, rank, rank - 1, rank);
     *out_axis = (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+    INLAY_CHECK(*out_axis < rank);
     return INLAY_OK;
 }
 
@@ -267,8 +279,9 @@ static inlay_status out_of_memory(const op_infer *infer)
 
 inlay_status infer_set_shape(op_infer *infer, uint32_t o, uint32_t rank, const inlay_dim *dims)
 {
-    inlay_dim *mine;
+    inlay_dim *copy;
 
+    INLAY_CHECK(rank == INLAY_RANK_UNKNOWN || rank == 0 || dims != NULL);
     if (!infer_has_out(infer, o))
         return INLAY_OK;
     infer->out[o]->rank = INLAY_RANK_UNKNOWN;
@@ -287,17 +300,17 @@ inlay_status infer_set_shape(op_infer *infer, uint32_t o, uint32_t rank, const i
                               "dimension %u of output %u would %s", d, o,
                               dims[d].value < 0 ? "be negative" : "have more elements than memory can hold");
     }
-    mine = infer->alloc(infer->ctx, (rank + 1) * sizeof *mine);
-    if (mine == NULL)
+    copy = infer->alloc(infer->ctx, (rank + 1) * sizeof *copy);
+    if (copy == NULL)
         return out_of_memory(infer);
     if (rank > 0)
-        memcpy(mine, dims, rank * sizeof *mine);
+        memcpy(copy, dims, rank * sizeof *copy);
     infer->out[o]->rank = rank;
-    infer->out[o]->dims = mine;
+    infer->out[o]->dims = copy;
     return INLAY_OK;
 }
 
-/* Does the value fit the element type? int64 and the unknown fit anyway. */
+/* True if the element type can hold the value; true for int64 and unknown types. */
 static bool fits(inlay_dtype dtype, int64_t value)
 {
     switch (dtype) {
@@ -320,19 +333,20 @@ static bool fits(inlay_dtype dtype, int64_t value)
 
 inlay_status infer_set_elements(op_infer *infer, uint32_t o, uint32_t count, const inlay_dim *elements)
 {
-    inlay_dim *mine;
+    inlay_dim *copy;
 
+    INLAY_CHECK(count == 0 || elements != NULL);
     if (!infer_has_out(infer, o) || count > INFER_MAX_ELEMENTS)
         return INLAY_OK;
-    mine = infer->alloc(infer->ctx, (count + 1) * sizeof *mine);
-    if (mine == NULL)
+    copy = infer->alloc(infer->ctx, (count + 1) * sizeof *copy);
+    if (copy == NULL)
         return out_of_memory(infer);
     for (uint32_t i = 0; i < count; i++)
-        mine[i] = elements[i].kind == INLAY_DIM_SYMBOLIC ||
+        copy[i] = elements[i].kind == INLAY_DIM_SYMBOLIC ||
                           (elements[i].kind == INLAY_DIM_FIXED && fits(infer->out[o]->dtype, elements[i].value))
                       ? elements[i]
                       : dim_unknown();
-    infer->out[o]->elements = mine;
+    infer->out[o]->elements = copy;
     infer->out[o]->element_count = count;
     return INLAY_OK;
 }

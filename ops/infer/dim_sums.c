@@ -1,5 +1,6 @@
-/* Sums of products: their normal form, and how they are written and read (dims.c says what for). */
+/* ops/infer/dim_sums.c - sums of products: their normal form, writing and parsing. dims.c describes the notation. */
 #include "dim_sums.h"
+#include "inlay/check.h"
 #include <string.h>
 
 /* ------------------------------------------------------------------ normal form */
@@ -31,6 +32,7 @@ bool sum_add(struct sum *sum, const struct term *term)
     uint32_t i = 0;
     int order = 1;
 
+    INLAY_CHECK(sum->count <= MAX_TERMS && (term->factor == 0 || term->count <= MAX_ATOMS));
     if (term->factor == 0)
         return true;
     for (; i < sum->count && (order = compare_terms(&sum->terms[i], term)) < 0; i++)
@@ -53,6 +55,7 @@ bool term_multiply(const struct term *a, const struct term *b, struct term *out)
 {
     uint32_t i = 0, j = 0;
 
+    INLAY_CHECK(out != a && out != b);
     if (a->count + b->count > MAX_ATOMS || __builtin_mul_overflow(a->factor, b->factor, &out->factor))
         return false;
     for (out->count = 0; i < a->count || j < b->count; out->count++) {
@@ -60,6 +63,7 @@ bool term_multiply(const struct term *a, const struct term *b, struct term *out)
 
         out->atoms[out->count] = first ? a->atoms[i++] : b->atoms[j++];
     }
+    INLAY_CHECK(out->count == a->count + b->count);
     return true;
 }
 
@@ -67,6 +71,7 @@ bool term_divide(const struct term *a, const struct term *b, struct term *out)
 {
     uint32_t j = 0;
 
+    INLAY_CHECK(out != a && out != b);
     if (b->factor == 0 || (a->factor == INT64_MIN && b->factor == -1) || a->factor % b->factor != 0)
         return false;
     out->factor = a->factor / b->factor;
@@ -82,8 +87,9 @@ bool term_divide(const struct term *a, const struct term *b, struct term *out)
 
 /* ------------------------------------------------------------------ writing */
 
-void text_put(dim_text *text, const char *data, size_t bytes)
+void text_append(dim_text *text, const char *data, size_t bytes)
 {
+    INLAY_CHECK(text->bytes <= MAX_TEXT);
     if (bytes > MAX_TEXT - text->bytes) {
         text->full = true;
         return;
@@ -93,42 +99,43 @@ void text_put(dim_text *text, const char *data, size_t bytes)
     text->data[text->bytes] = '\0';
 }
 
-void text_put_string(dim_text *text, const char *data)
+void text_append_string(dim_text *text, const char *data)
 {
-    text_put(text, data, strlen(data));
+    text_append(text, data, strlen(data));
 }
 
-static void text_put_number(dim_text *text, uint64_t value)
+static void text_append_number(dim_text *text, uint64_t value)
 {
     char digits[24];
-    int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
+    int count = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
 
-    text_put(text, digits, (size_t)n);
+    INLAY_CHECK(count > 0 && (size_t)count < sizeof digits);
+    text_append(text, digits, (size_t)count);
 }
 
-static void text_put_term(dim_text *text, const struct term *product, bool first)
+static void text_append_term(dim_text *text, const struct term *product, bool first)
 {
     uint64_t size = product->factor < 0 ? 0 - (uint64_t)product->factor : (uint64_t)product->factor;
 
     if (product->factor < 0)
-        text_put_string(text, first ? "-" : " - ");
+        text_append_string(text, first ? "-" : " - ");
     else if (!first)
-        text_put_string(text, " + ");
+        text_append_string(text, " + ");
     if (size != 1 || product->count == 0)
-        text_put_number(text, size);
+        text_append_number(text, size);
     for (uint32_t i = 0; i < product->count; i++) {
         if (i > 0 || size != 1)
-            text_put_string(text, "*");
-        text_put(text, product->atoms[i].text, product->atoms[i].bytes);
+            text_append_string(text, "*");
+        text_append(text, product->atoms[i].text, product->atoms[i].bytes);
     }
 }
 
 void text_put_sum(dim_text *text, const struct sum *sum)
 {
     for (uint32_t i = 0; i < sum->count; i++)
-        text_put_term(text, &sum->terms[i], i == 0);
+        text_append_term(text, &sum->terms[i], i == 0);
     if (sum->count == 0)
-        text_put_string(text, "0");
+        text_append_string(text, "0");
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -139,7 +146,7 @@ static bool name_char(char c, bool first)
            (!first && ((c >= '0' && c <= '9') || c == '.'));
 }
 
-/* Bytes of "floor(" and the like when that stands here; otherwise 0. */
+/* The bytes of "floor(", "min(", "broadcast(" or "last(" at the start of the text; otherwise 0. */
 static size_t call_bytes(const char *at)
 {
     static const char *const calls[] = { "floor(", "min(", "broadcast(", "last(" };
@@ -150,7 +157,7 @@ static size_t call_bytes(const char *at)
     return 0;
 }
 
-/* A name, floor(...) and its like, or [...]; NULL if there is none. */
+/* Reads a name, a call such as floor(...), or [...]. Returns the text after it; NULL if there is no atom. */
 static const char *read_atom(const char *at, struct atom *out)
 {
     size_t call = call_bytes(at);
@@ -263,7 +270,7 @@ int64_t sum_value(const struct sum *sum)
     return sum->count == 0 ? 0 : sum->terms[0].factor < 0 ? -1 : sum->terms[0].factor;
 }
 
-bool sum_of(const op_infer *infer, inlay_dim dim, dim_text *scratch, struct sum *out)
+bool sum_from_dim(const op_infer *infer, inlay_dim dim, dim_text *scratch, struct sum *out)
 {
     const char *name;
 
@@ -281,15 +288,15 @@ bool sum_of(const op_infer *infer, inlay_dim dim, dim_text *scratch, struct sum 
         return false;
     scratch->bytes = 0;
     scratch->full = false;
-    text_put_string(scratch, "[");
-    text_put_string(scratch, name);
-    text_put_string(scratch, "]");
+    text_append_string(scratch, "[");
+    text_append_string(scratch, name);
+    text_append_string(scratch, "]");
     out->count = 1;
     out->terms[0] = (struct term){ .factor = 1, .count = 1, .atoms = { { scratch->data, scratch->bytes } } };
     return !scratch->full;
 }
 
-inlay_dim dim_of(op_infer *infer, const struct sum *sum)
+inlay_dim dim_from_sum(op_infer *infer, const struct sum *sum)
 {
     dim_text text = { .bytes = 0 };
     const char *name = text.data;
@@ -302,6 +309,7 @@ inlay_dim dim_of(op_infer *infer, const struct sum *sum)
     text_put_sum(&text, sum);
     if (text.full)
         return dim_unknown();
+    INLAY_CHECK(text.bytes > 0);
     if (sum->count == 1 && sum->terms[0].count == 1 && sum->terms[0].factor == 1 && text.data[0] == '[') {
         text.data[text.bytes - 1] = '\0';
         name++;

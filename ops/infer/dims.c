@@ -1,17 +1,18 @@
-/* Arithmetic on dimensions.
+/* ops/infer/dims.c - arithmetic on dimensions.
  *
- * A symbolic size is known by the text of its name, so equal sizes must get equal texts: every result is brought into
- * one normal form, a sum of products with integer factors, sorted:
+ * The text of its name identifies a symbolic size, so equal sizes must have equal texts. Every result has a normal form, a
+ * sorted sum of products with integer factors:
  *
  *     2*batch*seq + floor((height + 1)/2) - 3
  *
- * Atoms are names, floor(A/B), min(A, B), broadcast(A, B): the size that A and B have after broadcasting, and
- * last(A, B): the last A of B, that is min(A, B), but B when A is 0.
+ * Atoms are names; floor(A/B); min(A, B); broadcast(A, B), the size of A and B after broadcasting; and last(A, B), the size
+ * of a slice of the last A elements of B, which is min(A, B), but B if A is 0.
  *
- * The text is parsed again when it becomes an operand. A name from a model that is no such expression counts as one
- * opaque atom, and is written in brackets within longer ones. Expressions that outgrow the limits below become unknown,
+ * The text is parsed again when it becomes an operand. A name from a model that is not such an expression is an opaque
+ * atom, and is written in brackets within longer expressions. Expressions beyond the limits of dim_sums.h become unknown,
  * which is always safe. */
 #include "dim_sums.h"
+#include "inlay/check.h"
 #include <string.h>
 
 /* ------------------------------------------------------------------ operations */
@@ -39,14 +40,14 @@ static inlay_dim add_times(op_infer *infer, inlay_dim a, inlay_dim b, int64_t fa
     dim_text text_a, text_b;
     struct sum sum, other;
 
-    if (!sum_of(infer, a, &text_a, &sum) || !sum_of(infer, b, &text_b, &other))
+    if (!sum_from_dim(infer, a, &text_a, &sum) || !sum_from_dim(infer, b, &text_b, &other))
         return dim_unknown();
     for (uint32_t i = 0; i < other.count; i++) {
         if (__builtin_mul_overflow(other.terms[i].factor, factor, &other.terms[i].factor) ||
             !sum_add(&sum, &other.terms[i]))
             return dim_unknown();
     }
-    return dim_of(infer, &sum);
+    return dim_from_sum(infer, &sum);
 }
 
 inlay_dim dim_add(op_infer *infer, inlay_dim a, inlay_dim b)
@@ -74,7 +75,7 @@ inlay_dim dim_sub(op_infer *infer, inlay_dim a, inlay_dim b)
 inlay_dim dim_mul(op_infer *infer, inlay_dim a, inlay_dim b)
 {
     dim_text text_a, text_b;
-    struct sum sum, y, product = { .count = 0 };
+    struct sum sum, other, product = { .count = 0 };
     int64_t value;
 
     if (both_fixed(a, b))
@@ -88,21 +89,22 @@ inlay_dim dim_mul(op_infer *infer, inlay_dim a, inlay_dim b)
         return b;
     if (is_fixed(b, 1))
         return a;
-    if (!sum_of(infer, a, &text_a, &sum) || !sum_of(infer, b, &text_b, &y))
+    if (!sum_from_dim(infer, a, &text_a, &sum) || !sum_from_dim(infer, b, &text_b, &other))
         return dim_unknown();
     for (uint32_t i = 0; i < sum.count; i++) {
-        for (uint32_t j = 0; j < y.count; j++) {
+        for (uint32_t j = 0; j < other.count; j++) {
             struct term term;
 
-            if (!term_multiply(&sum.terms[i], &y.terms[j], &term) || !sum_add(&product, &term))
+            if (!term_multiply(&sum.terms[i], &other.terms[j], &term) || !sum_add(&product, &term))
                 return dim_unknown();
         }
     }
-    return dim_of(infer, &product);
+    return dim_from_sum(infer, &product);
 }
 
 static int64_t floor_div(int64_t a, int64_t b)
 {
+    INLAY_CHECK(b != 0 && !(a == INT64_MIN && b == -1));
     return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
@@ -112,23 +114,24 @@ static bool add_floor(struct sum *quotient, const struct sum *rest, const struct
     struct term one = { .factor = 1, .count = 1 };
     bool simple;
 
+    INLAY_CHECK(rest->count > 0);
     text->bytes = 0;
     text->full = false;
-    text_put_string(text, "floor(");
-    text_put_string(text, rest->count > 1 ? "(" : "");
+    text_append_string(text, "floor(");
+    text_append_string(text, rest->count > 1 ? "(" : "");
     text_put_sum(text, rest);
-    text_put_string(text, rest->count > 1 ? ")/" : "/");
+    text_append_string(text, rest->count > 1 ? ")/" : "/");
     simple = divisor->count == 1 &&
              (divisor->terms[0].count == 0 || (divisor->terms[0].count == 1 && divisor->terms[0].factor == 1));
-    text_put_string(text, simple ? "" : "(");
+    text_append_string(text, simple ? "" : "(");
     text_put_sum(text, divisor);
-    text_put_string(text, simple ? ")" : "))");
+    text_append_string(text, simple ? ")" : "))");
     one.atoms[0] = (struct atom){ text->data, text->bytes };
     return !text->full && sum_add(quotient, &one);
 }
 
-/* floor((floor(X/m) + c)/k) is floor((X + c*m)/(m*k)): a chain of strides stays one division. Rewrites rest and divisor
- * where they have that form; the atoms of the new rest lie in text. */
+/* floor((floor(X/m) + c)/k) is floor((X + c*m)/(m*k)), so a chain of strides remains one division. Rewrites rest and
+ * divisor if they have that form; the atoms of the new rest point into `text`. */
 static void join_floors(struct sum *rest, struct sum *divisor, dim_text *text)
 {
     const struct term *first = &rest->terms[0];
@@ -136,6 +139,7 @@ static void join_floors(struct sum *rest, struct sum *divisor, dim_text *text)
     const char *end, *slash;
     struct sum inner;
 
+    INLAY_CHECK(rest->count > 0 && divisor->count == 1 && k > 0);
     if (rest->count > 2 || (rest->count == 2 && rest->terms[1].count != 0) || first->factor != 1 || first->count != 1 ||
         strncmp(first->atoms[0].text, "floor(", 6) != 0)
         return;
@@ -150,9 +154,9 @@ static void join_floors(struct sum *rest, struct sum *divisor, dim_text *text)
     text->bytes = 0;
     text->full = false;
     if (first->atoms[0].text[6] == '(')
-        text_put(text, first->atoms[0].text + 7, (size_t)(slash - first->atoms[0].text) - 8);
+        text_append(text, first->atoms[0].text + 7, (size_t)(slash - first->atoms[0].text) - 8);
     else
-        text_put(text, first->atoms[0].text + 6, (size_t)(slash - first->atoms[0].text) - 6);
+        text_append(text, first->atoms[0].text + 6, (size_t)(slash - first->atoms[0].text) - 6);
     if (text->full || !sum_read(text->data, &inner) || !sum_add(&inner, &(struct term){ .factor = c }))
         return;
     *rest = inner;
@@ -197,7 +201,7 @@ inlay_dim dim_div(op_infer *infer, inlay_dim a, inlay_dim b)
         return a;
     if (dim_same(a, b))
         return dim_fixed(1);
-    if (!sum_of(infer, a, &text_a, &rest) || !sum_of(infer, b, &text_b, &divisor) ||
+    if (!sum_from_dim(infer, a, &text_a, &rest) || !sum_from_dim(infer, b, &text_b, &divisor) ||
         !take_quotient(&rest, &divisor, &quotient))
         return dim_unknown();
     if (b.kind == INLAY_DIM_FIXED && b.value > 0 && rest.count > 0) {
@@ -209,7 +213,7 @@ inlay_dim dim_div(op_infer *infer, inlay_dim a, inlay_dim b)
     }
     if (rest.count > 0 && !add_floor(&quotient, &rest, &divisor, &text_floor))
         return dim_unknown();
-    return dim_of(infer, &quotient);
+    return dim_from_sum(infer, &quotient);
 }
 
 inlay_dim dim_ceil_div(op_infer *infer, inlay_dim a, inlay_dim b)
@@ -222,9 +226,10 @@ inlay_dim dim_ceil_div(op_infer *infer, inlay_dim a, inlay_dim b)
     return dim_same(dim_mul(infer, quotient, b), a) ? quotient : dim_unknown();
 }
 
-/* ------------------------------------------------------------------ the smaller, and broadcasting */
+/* ------------------------------------------------------------------ minimum and broadcasting */
 
-/* Is the product of sizes, for sure? A name is one; what stands within floor() may be negative. */
+/* True if the term is known not to be negative. Names are sizes; an expression with a minus, as in floor(), may be
+ * negative. */
 static bool is_size_term(const struct term *term)
 {
     for (uint32_t i = 0; i < term->count; i++)
@@ -233,13 +238,13 @@ static bool is_size_term(const struct term *term)
     return term->factor >= 0;
 }
 
-/* Is a - b a sum of sizes, and so not negative? */
+/* True if a - b is a sum of sizes, and so not negative. */
 static bool is_at_least(const op_infer *infer, inlay_dim a, inlay_dim b)
 {
     dim_text text_a, text_b;
     struct sum sum, other;
 
-    if (!sum_of(infer, a, &text_a, &sum) || !sum_of(infer, b, &text_b, &other))
+    if (!sum_from_dim(infer, a, &text_a, &sum) || !sum_from_dim(infer, b, &text_b, &other))
         return false;
     for (uint32_t i = 0; i < other.count; i++)
         if (__builtin_mul_overflow(other.terms[i].factor, -1, &other.terms[i].factor) ||
@@ -263,30 +268,32 @@ static bool write_dim(const op_infer *infer, inlay_dim dim, dim_text *text)
 
     text->bytes = 0;
     text->full = false;
-    if (!sum_of(infer, dim, &brackets, &sum))
+    if (!sum_from_dim(infer, dim, &brackets, &sum))
         return false;
     text_put_sum(text, &sum);
     return !text->full;
 }
 
-/* The atom call(a, b); where they may change places, a number first, otherwise the texts sorted. */
+/* The atom call(a, b). If `sorted`, the order of the operands does not matter: a number comes first, then the texts are
+ * sorted. */
 static inlay_dim pair(op_infer *infer, const char *call, bool sorted, inlay_dim a, inlay_dim b)
 {
     dim_text text_a, text_b, text = { .bytes = 0 };
     struct sum sum = { .count = 0 };
     struct term one = { .factor = 1, .count = 1 };
-    bool turned;
+    bool swapped;
 
     if (!write_dim(infer, a, &text_a) || !write_dim(infer, b, &text_b))
         return dim_unknown();
-    turned = sorted && a.kind != INLAY_DIM_FIXED && (b.kind == INLAY_DIM_FIXED || strcmp(text_a.data, text_b.data) > 0);
-    text_put_string(&text, call);
-    text_put_string(&text, turned ? text_b.data : text_a.data);
-    text_put_string(&text, ", ");
-    text_put_string(&text, turned ? text_a.data : text_b.data);
-    text_put_string(&text, ")");
+    swapped =
+        sorted && a.kind != INLAY_DIM_FIXED && (b.kind == INLAY_DIM_FIXED || strcmp(text_a.data, text_b.data) > 0);
+    text_append_string(&text, call);
+    text_append_string(&text, swapped ? text_b.data : text_a.data);
+    text_append_string(&text, ", ");
+    text_append_string(&text, swapped ? text_a.data : text_b.data);
+    text_append_string(&text, ")");
     one.atoms[0] = (struct atom){ text.data, text.bytes };
-    return text.full || !sum_add(&sum, &one) ? dim_unknown() : dim_of(infer, &sum);
+    return text.full || !sum_add(&sum, &one) ? dim_unknown() : dim_from_sum(infer, &sum);
 }
 
 inlay_dim dim_min(op_infer *infer, inlay_dim a, inlay_dim b)
@@ -306,8 +313,8 @@ inlay_dim dim_last(op_infer *infer, inlay_dim a, inlay_dim b)
                                                                       : pair(infer, "last(", false, a, b);
 }
 
-/* Does what broadcasts a with b have the size a, because b is min(n, a) with a number n from 1 on, or a is the result
- * of broadcasting b already? min(n, a) is a when that is 0 or 1, and otherwise a, 1, or an error. */
+/* True if broadcasting a with b has the size a, because b is min(n, a) with a number n >= 1, or because a is already the
+ * result of broadcasting b. If a is 0 or 1, min(n, a) is a; otherwise it must be a or 1, or the run fails. */
 static bool absorbs(const op_infer *infer, inlay_dim a, inlay_dim b)
 {
     const char *name = b.kind == INLAY_DIM_SYMBOLIC ? infer->symbol_name(infer->ctx, b.symbol) : NULL;
@@ -350,7 +357,7 @@ inlay_status dim_broadcast(op_infer *infer, inlay_dim a, inlay_dim b, inlay_dim 
         return infer_fail(infer, INLAY_SHAPE_MISMATCH, "sizes %lld and %lld do not broadcast: they must be equal or 1",
                           (long long)a.value, (long long)b.value);
     } else if (a.kind == INLAY_DIM_FIXED || b.kind == INLAY_DIM_FIXED) {
-        *out = a.kind == INLAY_DIM_FIXED ? a : b; /* the other one is that size or 1 */
+        *out = a.kind == INLAY_DIM_FIXED ? a : b; /* the other dimension must be that size or 1 */
     } else if (dim_same(a, b) || absorbs(infer, a, b)) {
         *out = a;
     } else {

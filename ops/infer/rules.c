@@ -1,5 +1,6 @@
-/* Rules of shape inference that many operators share. */
+/* ops/infer/rules.c - rules of shape inference that many operators share. */
 #include "infer.h"
+#include "inlay/check.h"
 
 inlay_status infer_same_as_first(op_infer *infer)
 {
@@ -13,6 +14,7 @@ inlay_status infer_broadcast(op_infer *infer, uint32_t first, uint32_t end, uint
     inlay_status status = INLAY_OK;
     uint32_t rank = 0;
 
+    INLAY_CHECK(first <= end);
     *out_rank = INLAY_RANK_UNKNOWN;
     for (uint32_t i = first; i < end; i++) {
         if (!infer_has_in(infer, i))
@@ -28,6 +30,7 @@ inlay_status infer_broadcast(op_infer *infer, uint32_t first, uint32_t end, uint
 
         if (!infer_has_in(infer, i))
             continue;
+        INLAY_CHECK(infer_rank(infer, i) <= rank);
         offset = rank - infer_rank(infer, i);
         for (uint32_t d = offset; d < rank; d++)
             INLAY_TRY(dim_broadcast(infer, out_dims[d], infer_dim(infer, i, d - offset), &out_dims[d]));
@@ -50,22 +53,23 @@ inlay_status infer_broadcasts_to(const op_infer *infer, uint32_t i, uint32_t ran
 {
     uint32_t own = infer_rank(infer, i);
 
+    INLAY_CHECK(rank == INLAY_RANK_UNKNOWN || rank == 0 || dims != NULL);
     if (own == INLAY_RANK_UNKNOWN || rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
     if (own > rank)
-        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u has rank %u; it is to be broadcast to rank %u", i, own,
-                          rank);
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u has rank %u; it cannot be broadcast to rank %u", i,
+                          own, rank);
     for (uint32_t d = 0; d < own; d++) {
-        inlay_dim mine = infer_dim(infer, i, d), to = dims[rank - own + d];
+        inlay_dim from = infer_dim(infer, i, d), to = dims[rank - own + d];
 
-        if (mine.kind == INLAY_DIM_FIXED && mine.value != 1 && to.kind == INLAY_DIM_FIXED && to.value != mine.value)
+        if (from.kind == INLAY_DIM_FIXED && from.value != 1 && to.kind == INLAY_DIM_FIXED && to.value != from.value)
             return infer_fail(infer, INLAY_SHAPE_MISMATCH, "size %lld of input %u along axis %u must be 1 or %lld",
-                              (long long)mine.value, i, d, (long long)to.value);
+                              (long long)from.value, i, d, (long long)to.value);
     }
     return INLAY_OK;
 }
 
-inlay_status infer_holds(op_infer *infer, uint32_t i, inlay_dim count)
+inlay_status infer_check_count(op_infer *infer, uint32_t i, inlay_dim count)
 {
     inlay_dim own;
 
@@ -95,6 +99,7 @@ inlay_dim dim_product(op_infer *infer, const inlay_dim *dims, uint32_t count)
 {
     inlay_dim product = dim_fixed(1);
 
+    INLAY_CHECK(count == 0 || dims != NULL);
     for (uint32_t i = 0; i < count; i++)
         product = dim_mul(infer, product, dims[i]);
     return product;
@@ -104,7 +109,7 @@ inlay_status infer_pairwise_elements(op_infer *infer, inlay_dim (*combine)(op_in
 {
     inlay_dim elements[INFER_MAX_ELEMENTS];
     const inlay_dim *a, *b;
-    uint32_t count[2], n;
+    uint32_t count[2], total;
 
     if (!infer_has_out(infer, 0) || infer_rank(infer, 0) > 1 || infer_rank(infer, 1) > 1)
         return INLAY_OK;
@@ -112,8 +117,9 @@ inlay_status infer_pairwise_elements(op_infer *infer, inlay_dim (*combine)(op_in
     b = infer_elements(infer, 1, &count[1]);
     if (a == NULL || b == NULL || (count[0] != count[1] && count[0] != 1 && count[1] != 1))
         return INLAY_OK;
-    n = count[0] == 1 ? count[1] : count[0];
-    for (uint32_t i = 0; i < n; i++)
+    total = count[0] == 1 ? count[1] : count[0];
+    INLAY_CHECK(total <= INFER_MAX_ELEMENTS);
+    for (uint32_t i = 0; i < total; i++)
         elements[i] = combine(infer, a[count[0] == 1 ? 0 : i], b[count[1] == 1 ? 0 : i]);
-    return infer_set_elements(infer, 0, n, elements);
+    return infer_set_elements(infer, 0, total, elements);
 }

@@ -1,16 +1,17 @@
-/* inlay/attention.c - attention as models spell it out, which the optimiser puts together
+/* inlay/attention.c - attention as models compute it from basic operators; the optimiser fuses these nodes
  * (host/runtime/passes/attention.c):
  *
  *     MatMul(Softmax(Where(hidden, 0, MatMul(Q, Transpose(K)) * scale) + bias), V)
  *
- * in floats of one type, Q, K and V [batch, heads, length, size], where several heads of Q may share one of K and V.
- * Each special value goes the way that it goes through those nodes: a row whose scores are all -infinity is NaN, where
- * ONNX's Attention has zeros; a hidden score is replaced, be it NaN; what has the weight 0 is multiplied all the same.
- * bias [.., queries, keys] and hidden broadcast to the scores.
+ * All floats have one type. Q, K and V are [batch, heads, length, size]; several heads of Q may share a head of K and V.
+ * NaN and infinity give the same results as in these nodes: a row whose scores are all -infinity is NaN, where ONNX's
+ * Attention has zeros; a hidden score is replaced even if it is NaN; elements of V with the weight 0 are multiplied, too.
+ * bias [.., queries, keys] and hidden are broadcast to the scores.
  *
- * guarded: Where(IsNaN(p), 0, p) stands behind Softmax. causal says of bias that it is 0 up to a query's own place and
- * at most -1e20 behind it: what lies there need not be looked at while all else is of ordinary size. */
+ * guarded: Where(IsNaN(p), 0, p) follows Softmax. causal: bias is 0 up to the position of the query and at most -1e20
+ * after it, so a kernel may skip the later keys while all other values have ordinary sizes. */
 #include "schema.h"
+#include "inlay/check.h"
 
 static inlay_status infer_attention(op_infer *infer)
 {
@@ -23,6 +24,7 @@ static inlay_status infer_attention(op_infer *infer)
             return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u has rank %u; it must be 4", i,
                               infer_rank(infer, i));
     }
+    INLAY_CHECK(infer_rank(infer, 0) == 4 && infer_rank(infer, 2) == 4);
     for (uint32_t d = 0; d < 3; d++)
         dim[d] = infer_dim(infer, 0, d);
     dim[3] = infer_dim(infer, 2, 3);

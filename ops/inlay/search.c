@@ -1,9 +1,9 @@
-/* inlay/search.c - the steps of a search for text, which the optimiser writes into the Loop that it makes of
- * BeamSearch, GreedySearch and Sampling of com.microsoft (host/runtime/passes/searches.c). The state of a search is one
- * tensor, which these three alone read. */
+/* inlay/search.c - the steps of text generation. The optimiser replaces BeamSearch, GreedySearch and Sampling of
+ * com.microsoft by a Loop with these operators (host/runtime/passes/searches.c). The state of a search is one tensor, which
+ * only these three operators read. */
 #include "schema.h"
 
-/* ids [rows, length], their positions, mask [rows, length], the state, rows [1], and the prompt of each row [rows]. */
+/* Outputs: ids, positions and mask [rows, length], the state, the number of rows [1], and the prompt of each row [rows]. */
 static inlay_status infer_start(op_infer *infer)
 {
     const inlay_dim any[] = { dim_unknown(), dim_unknown() }, one = dim_fixed(1);
@@ -14,7 +14,8 @@ static inlay_status infer_start(op_infer *infer)
     return status;
 }
 
-/* Whether to go on, the state, the next ids [rows, 1], which row each row follows [rows], positions, mask, scores. */
+/* Outputs: whether to continue, the state, the next ids [rows, 1], the previous row of each row [rows], positions, mask,
+ * scores. */
 static inlay_status infer_step(op_infer *infer)
 {
     static const uint32_t ranks[] = { 0, 1, 2, 1, 2, 2, 3 };

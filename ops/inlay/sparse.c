@@ -1,6 +1,5 @@
-/* inlay/sparse.c - a sparse initializer as it stands in the file: the loader makes the node
- * (host/runtime/model/load_sparse.c).
- */
+/* inlay/sparse.c - a sparse initializer that stays sparse; the loader creates the node
+ * (host/runtime/model/load_sparse.c). */
 #include "schema.h"
 
 static inlay_status infer_dense(op_infer *infer)
@@ -20,7 +19,7 @@ static inlay_status infer_dense(op_infer *infer)
     return infer_set_shape(infer, 0, rank, dims);
 }
 
-/* values [n], and where in the elements of dense each belongs: indices [n], ascending. All others are 0. */
+/* values [n], and the index of each in the elements of dense: indices [n], ascending. All other elements are 0. */
 static const op_row rows[] = {
     { "SparseToDense", 1, 0, "values:T, indices:I -> dense:T; T=float, I=int64; shape:is!", infer_dense },
 };

@@ -1,5 +1,5 @@
-/* microsoft/activation.c - the contributed operators of ONNX Runtime on one tensor, or on one and a bias. The optimiser
- * spells them out. */
+/* microsoft/activation.c - contributed operators of ONNX Runtime on one tensor, or on a tensor and a bias. The optimiser
+ * expands them to operators of ONNX. */
 #include "schema.h"
 
 static const op_row rows[] = {

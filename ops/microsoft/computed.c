@@ -1,5 +1,5 @@
-/* microsoft/computed.c - the contributed operators of ONNX Runtime that no other operators say: providers have kernels
- * for them (providers/reference/contributed.c). */
+/* microsoft/computed.c - contributed operators of ONNX Runtime that operators of ONNX cannot express. Providers have
+ * kernels for them (providers/reference/contributed.c). */
 #include "schema.h"
 #include <stdbool.h>
 

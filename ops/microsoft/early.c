@@ -1,5 +1,5 @@
-/* microsoft/early.c - operators that ONNX Runtime has in ai.onnx and ONNX has not, or had only before its opset 10. Its
- * tools write the first into models of any opset. */
+/* microsoft/early.c - operators of ai.onnx in ONNX Runtime that ONNX does not have, or had only before opset 10. ONNX
+ * Runtime's tools write SimplifiedLayerNormalization into models of any opset. */
 #include "schema.h"
 
 static inlay_status infer_normalized(op_infer *infer)

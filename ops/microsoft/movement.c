@@ -1,5 +1,5 @@
-/* microsoft/movement.c - the contributed operators of ONNX Runtime that move, look up and quantize elements. The
- * optimiser spells them out, and shapes follow from what it makes. */
+/* microsoft/movement.c - contributed operators of ONNX Runtime that move, look up and quantize elements. The optimiser
+ * expands them to operators of ONNX, and the shapes follow from these. */
 #include "schema.h"
 
 #define QUANTIZED "uint8|int8|uint16|int16|uint4|int4"

@@ -1,8 +1,9 @@
-/* microsoft/nbits.c - the contributed operators of ONNX Runtime that read weights of 2, 4 and 8 bits as they are packed
- * ("ContribOperators.md" of that project): products by them, and rows of a table of them. */
+/* microsoft/nbits.c - contributed operators of ONNX Runtime with packed weights of 2, 4 and 8 bits ("ContribOperators.md"
+ * of that project): matrix multiplication, and gathering rows of a table. */
 #include "schema.h"
+#include "inlay/check.h"
 
-/* Fails unless dimension d of input i, where it is known, is what the attributes ask for. */
+/* Fails if dimension d of input i is known and differs from the size that the attributes require. */
 static inlay_status check_dim(const op_infer *infer, uint32_t i, uint32_t d, int64_t wanted, const char *what)
 {
     const inlay_dim dim = infer_dim(infer, i, d);
@@ -13,7 +14,7 @@ static inlay_status check_dim(const op_infer *infer, uint32_t i, uint32_t d, int
                       (long long)dim.value, d, what, (long long)wanted);
 }
 
-/* Elements of an input whose shape is fixed; -1: not known. */
+/* The number of elements of an input; -1 if it is not known. */
 static int64_t count_of(const op_infer *infer, uint32_t i)
 {
     const uint32_t rank = infer_rank(infer, i);
@@ -40,7 +41,7 @@ static inlay_status check_count(const op_infer *infer, uint32_t i, int64_t wante
                       why, (long long)wanted);
 }
 
-/* K and N, within what an index of weights can count. */
+/* Reads K, N and block_size; K * N must fit an index of weights. */
 static inlay_status read_sizes(const op_infer *infer, int64_t *out_k, int64_t *out_n, int64_t *out_block)
 {
     int64_t count;
@@ -65,6 +66,7 @@ static inlay_status set_product(op_infer *infer, int64_t k, int64_t n)
 
     if (rank == INLAY_RANK_UNKNOWN || rank > INLAY_MAX_RANK)
         return INLAY_OK;
+    INLAY_CHECK(k > 0 && n > 0);
     if (rank == 0)
         return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input 0 is a scalar; it must have at least one axis");
     status = check_dim(infer, 0, rank - 1, k, "K");
@@ -76,8 +78,8 @@ static inlay_status set_product(op_infer *infer, int64_t k, int64_t n)
     return infer_set_shape(infer, 0, rank, dims);
 }
 
-/* B is [N, blocks, bytes of a block]; scales and zero points are one for each block, these packed like B, in whole
- * bytes for each column, or one element each. */
+/* B is [N, blocks, bytes of a block]. Each block has a scale and a zero point; zero points are packed like B, in whole bytes
+ * for each column, or have one element each. */
 static inlay_status infer_mat_mul_nbits(op_infer *infer)
 {
     const int64_t bits = infer_attr_int(infer, "bits", 4);
@@ -108,7 +110,7 @@ done:
     return status;
 }
 
-/* B is one row of N x K indices into a table of 16 numbers, absmax the factor of each block of them. */
+/* B is a list of N x K indices into a table of 16 numbers; absmax has the factor of each block. */
 static inlay_status infer_mat_mul_bnb4(op_infer *infer)
 {
     const int64_t type = infer_attr_int(infer, "quant_type", 0);
@@ -152,7 +154,7 @@ static inlay_status gathered_axes(const op_infer *infer, uint32_t rank, int64_t 
     return INLAY_OK;
 }
 
-/* Gather of what `data` stands for: elements of `bits` packed along the last axis where its type is uint8. */
+/* Gathers from dequantized data: if its type is uint8, elements of `bits` are packed along the last axis. */
 static inlay_status infer_gather_block_quantized(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0), indices = infer_rank(infer, 1);
@@ -182,6 +184,7 @@ static inlay_status infer_gather_block_quantized(op_infer *infer)
         else
             dims[at++] = dim;
     }
+    INLAY_CHECK(at == rank - 1 + indices);
     status = infer_set_shape(infer, 0, at, dims);
 done:
     return status;

@@ -1,8 +1,8 @@
-/* microsoft/products.c - the contributed operators of ONNX Runtime that multiply matrices or convolve. The optimiser
- * spells them out, and shapes follow from what it makes. */
+/* microsoft/products.c - contributed operators of ONNX Runtime for matrix multiplication and convolution. The optimiser
+ * expands them to operators of ONNX, and the shapes follow from these. */
 #include "schema.h"
 
-#define TURNED "alpha:f=1, transA:i=0, transB:i=0"
+#define GEMM "alpha:f=1, transA:i=0, transB:i=0"
 #define CONV "auto_pad:s='NOTSET', dilations:is, group:i=1, kernel_shape:is, pads:is, strides:is"
 
 static const op_row rows[] = {
@@ -20,10 +20,10 @@ static const op_row rows[] = {
       "A:T1, B:T2, b_scale:T1, b_zero_point?:T2, bias?:T1 -> Y:T1; T1=float, T2=int8|uint8", NULL },
     { "FusedConv", 1, 0, "X:T, W:T, B?:T, Z?:T -> Y:T; T=@float; " CONV ", activation:s, activation_params:fs", NULL },
     { "FusedGemm", 1, 0,
-      "A:T, B:T, C?:T -> Y:T; T=float16|float|double|uint32|uint64|int32|int64; " TURNED
+      "A:T, B:T, C?:T -> Y:T; T=float16|float|double|uint32|uint64|int32|int64; " GEMM
       ", beta:f=1, activation:s, activation_alpha:f, activation_beta:f, activation_gamma:f",
       NULL },
-    { "FusedMatMul", 1, 0, "A:T, B:T -> Y:T; T=@float_ir4; " TURNED ", transBatchA:i=0, transBatchB:i=0", NULL },
+    { "FusedMatMul", 1, 0, "A:T, B:T -> Y:T; T=@float_ir4; " GEMM ", transBatchA:i=0, transBatchB:i=0", NULL },
     { "MatMulIntegerToFloat", 1, 0,
       "A:T1, B:T2, a_scale:T3, b_scale:T3, a_zero_point?:T1, b_zero_point?:T2, bias?:T3 -> Y:T3; T1=int8|uint8, "
       "T2=int8|uint8, T3=float|float16",
@@ -39,9 +39,9 @@ static const op_row rows[] = {
       "B?:T4 -> y:T3; T1=int8|uint8, T2=int8|uint8, T3=int8|uint8, T4=int32; " CONV ", channels_last:i=0",
       NULL },
     { "SparseToDenseMatMul", 1, 0,
-      "A:T, B:T1 -> Y:T1; T=float|double|int64|int32|uint64|uint32, T1=float|double|int64|int32|uint64|uint32; " TURNED,
+      "A:T, B:T1 -> Y:T1; T=float|double|int64|int32|uint64|uint32, T1=float|double|int64|int32|uint64|uint32; " GEMM,
       NULL },
-    { "TransposeMatMul", 1, 0, "A:T, B:T -> Y:T; T=@float_ir4; " TURNED, NULL },
+    { "TransposeMatMul", 1, 0, "A:T, B:T -> Y:T; T=@float_ir4; " GEMM, NULL },
 };
 
 const op_table op_microsoft_products = { "com.microsoft", rows, OP_COUNT(rows) };

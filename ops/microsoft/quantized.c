@@ -1,7 +1,8 @@
-/* microsoft/quantized.c - the contributed operators of ONNX Runtime that its static quantization writes
- * ("ContribOperators.md" of that project), functions of 8-bit integers with a scale and a zero point beside each. The
- * optimiser spells them out (quantized_functions), so that shapes follow from what they are made of. */
+/* microsoft/quantized.c - contributed operators of ONNX Runtime that its static quantization writes
+ * ("ContribOperators.md" of that project): functions of 8-bit integers, each with a scale and a zero point. The optimiser
+ * expands them to operators of ONNX (quantized_functions), and the shapes follow from these. */
 #include "schema.h"
+#include "inlay/check.h"
 
 #define BYTES "T=uint8|int8"
 #define ONE "X:T, X_scale:float, X_zero_point?:T, Y_scale:float, Y_zero_point?:T -> Y:T; " BYTES
@@ -9,24 +10,25 @@
     "A:T, A_scale:float, A_zero_point?:T, B:T, B_scale:float, B_zero_point?:T, C_scale:float, C_zero_point?:T "        \
     "-> C:T; " BYTES
 
-/* The shape of both operands together. */
+/* The broadcast shape of both operands. */
 static inlay_status infer_two(op_infer *infer)
 {
     inlay_dim dims[INLAY_MAX_RANK];
     const uint32_t a = infer_rank(infer, 0), b = infer_rank(infer, 3), rank = a > b ? a : b;
 
-    if (a > INLAY_MAX_RANK || b > INLAY_MAX_RANK) /* unknown */
+    if (a == INLAY_RANK_UNKNOWN || b == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
+    INLAY_CHECK(rank <= INLAY_MAX_RANK);
     for (uint32_t d = 0; d < rank; d++) {
-        const inlay_dim dim = d + a < rank ? dim_fixed(1) : infer_dim(infer, 0, d + a - rank);
-        const inlay_dim y = d + b < rank ? dim_fixed(1) : infer_dim(infer, 3, d + b - rank);
+        const inlay_dim left = d + a < rank ? dim_fixed(1) : infer_dim(infer, 0, d + a - rank);
+        const inlay_dim right = d + b < rank ? dim_fixed(1) : infer_dim(infer, 3, d + b - rank);
 
-        if (dim.kind != INLAY_DIM_FIXED || y.kind != INLAY_DIM_FIXED)
+        if (left.kind != INLAY_DIM_FIXED || right.kind != INLAY_DIM_FIXED)
             return INLAY_OK;
-        if (dim.value != y.value && dim.value != 1 && y.value != 1)
+        if (left.value != right.value && left.value != 1 && right.value != 1)
             return infer_fail(infer, INLAY_SHAPE_MISMATCH, "inputs 0 and 3 have %lld and %lld elements along axis %u",
-                              (long long)dim.value, (long long)y.value, d);
-        dims[d] = dim.value == 1 ? y : dim;
+                              (long long)left.value, (long long)right.value, d);
+        dims[d] = left.value == 1 ? right : left;
     }
     return infer_set_shape(infer, 0, rank, dims);
 }

@@ -1,10 +1,10 @@
-/* microsoft/search.c - the operators of ONNX Runtime that write text with a decoder which is a body of theirs; the
- * optimiser makes a Loop of each (host/runtime/passes/searches.c). */
+/* microsoft/search.c - operators of ONNX Runtime that generate text with a decoder in their body. The optimiser replaces
+ * each by a Loop (host/runtime/passes/searches.c). */
 #include "schema.h"
 #include <stdbool.h>
 #include <string.h>
 
-/* The one element of a constant input. */
+/* The element of a constant input, or `otherwise` without the input. */
 static inlay_dim size_of(op_infer *infer, uint32_t i, inlay_dim otherwise)
 {
     int64_t value;
@@ -15,7 +15,7 @@ static inlay_dim size_of(op_infer *infer, uint32_t i, inlay_dim otherwise)
     return infer_ints(infer, i, &value, 1, &count) && count == 1 && value >= 0 ? dim_fixed(value) : dim_unknown();
 }
 
-/* Sequences [batch, returned, length], their scores [batch, returned], those of all words [steps, batch, beams, words].
+/* Sequences [batch, returned, length], their scores [batch, returned], scores of all words [steps, batch, beams, words].
  */
 static inlay_status infer_beams(op_infer *infer)
 {
@@ -31,7 +31,7 @@ static inlay_status infer_beams(op_infer *infer)
     return status;
 }
 
-/* Sequences [batch, length]; of Sampling also [batch, words]. */
+/* Sequences [batch, length]; Sampling also has filtered_logits [batch, words]. */
 static inlay_status infer_words(op_infer *infer)
 {
     const inlay_dim dims[] = { infer_dim(infer, 0, 0), size_of(infer, 1, dim_unknown()) };

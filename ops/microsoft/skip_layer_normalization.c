@@ -1,8 +1,8 @@
-/* microsoft/skip_layer_normalization.c - the contributed operators of ONNX Runtime that add a residual before they
- * normalise ("ContribOperators.md" of that project): the sum is an output, too. The optimiser makes them. */
+/* microsoft/skip_layer_normalization.c - contributed operators of ONNX Runtime that add a residual before the
+ * normalization ("ContribOperators.md" of that project); the sum is an output, too. The optimiser writes them. */
 #include "schema.h"
 
-/* The outputs of input's shape; mean and deviation keep the last axis as 1. */
+/* The outputs have the shape of the input; in mean and deviation the last axis is 1. */
 static inlay_status infer_skip(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);

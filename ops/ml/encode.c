@@ -9,7 +9,7 @@ static inlay_status infer_category_mapper(op_infer *infer)
     return infer_same_as_first(infer);
 }
 
-/* LabelEncoder-2 and -4: the type is that of whichever values_* attribute there is. */
+/* LabelEncoder-2 and -4: the values_* attribute of the node determines the type. */
 static inlay_status infer_label_encoder(op_infer *infer)
 {
     const inlay_attr_info *tensor = infer_attr(infer, "values_tensor");

@@ -1,9 +1,9 @@
-/* ml.h - rules of shape inference that the operators of ai.onnx.ml share. */
+/* ml/ml.h - rules of shape inference shared by the operators of ai.onnx.ml. */
 #ifndef ML_H
 #define ML_H
 #include "schema.h"
 
-/* Length of a list attribute, 0 when it is absent. */
+/* Length of a list attribute; 0 if it is absent. */
 static inline uint32_t ml_length(const op_infer *infer, const char *name)
 {
     const inlay_attr_info *attr = infer_attr(infer, name);
@@ -11,7 +11,7 @@ static inline uint32_t ml_length(const op_infer *infer, const char *name)
     return attr != NULL ? attr->count : 0;
 }
 
-/* How many samples input 0 holds: [N, C], or a single one [C]. */
+/* The number of samples of input 0: [N, C], or [C] for a single sample. */
 static inline inlay_dim ml_samples(const op_infer *infer)
 {
     return infer_rank(infer, 0) == 1   ? dim_fixed(1)
@@ -27,7 +27,7 @@ static inline inlay_status ml_infer_columns(op_infer *infer, uint32_t o, inlay_d
     return infer_set_shape(infer, o, 2, dims);
 }
 
-/* A classifier: the labels [N], strings or integers as the attributes have them, and scores [N, E]. */
+/* The outputs of a classifier: labels [N], strings or integers as in the attributes, and scores [N, E]. */
 static inline inlay_status ml_infer_classifier(op_infer *infer, const char *integer_labels, bool scores_per_class)
 {
     uint32_t strings = ml_length(infer, "classlabels_strings"), integers = ml_length(infer, integer_labels);

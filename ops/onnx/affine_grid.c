@@ -13,7 +13,7 @@ static inlay_status infer_affine_grid(op_infer *infer)
     if (size == NULL)
         count = length.value == 4 || length.value == 5 ? (uint32_t)length.value : 0;
     if (count != 4 && count != 5)
-        return infer_fail(infer, INLAY_INVALID_MODEL, "size must hold 4 or 5 values");
+        return infer_fail(infer, INLAY_INVALID_MODEL, "size must have 4 or 5 values");
     dims[0] = size != NULL ? size[0] : infer_dim(infer, 0, 0);
     for (uint32_t i = 2; i < count; i++)
         dims[i - 1] = size != NULL ? size[i] : dim_unknown();

@@ -1,5 +1,6 @@
 /* onnx/arg_max.c - index of the largest or smallest element along an axis. */
 #include "schema.h"
+#include "inlay/check.h"
 
 static inlay_status infer_arg_max(op_infer *infer)
 {
@@ -20,6 +21,7 @@ static inlay_status infer_arg_max(op_infer *infer)
         else if (keep)
             dims[n++] = dim_fixed(1);
     }
+    INLAY_CHECK(n == (keep ? rank : rank - 1));
     return infer_set_shape(infer, 0, n, dims);
 }
 

@@ -32,7 +32,7 @@ static inlay_status read_heads(op_infer *infer, uint32_t i, const char *attribut
     return INLAY_OK;
 }
 
-/* Of the first three inputs. */
+/* Reads the heads of Q, K and V. */
 static inlay_status read_all(op_infer *infer, struct heads *heads, struct heads *k, struct heads *v)
 {
     inlay_status status;
@@ -44,7 +44,7 @@ done:
     return status;
 }
 
-/* All of one batch; keys and values of equal length and heads, keys as wide as queries. */
+/* Q, K and V must have the same batch, K and V the same length and heads, Q and K the same head size. */
 static inlay_status check_heads(op_infer *infer, const struct heads *heads, const struct heads *k,
                                 const struct heads *v)
 {
@@ -108,7 +108,7 @@ static inlay_status infer_linear_attention(op_infer *infer)
     const inlay_dim state[] = { heads.batch, k.heads, k.size, v.size };
     INLAY_TRY(infer_set_shape(infer, 0, 3, dim));
     if (infer_has_out(infer, 1)) {
-        /* Without a past state nothing else fixes the state's type: it is the activations'. */
+        /* Without a past state, the state has the type of the activations. */
         if (!infer_has_in(infer, 3))
             infer_set_dtype(infer, 1, infer->in[0]->dtype);
         INLAY_TRY(infer_set_shape(infer, 1, 4, state));

@@ -1,7 +1,7 @@
 /* onnx/batch_normalization.c - batch normalization. */
 #include "schema.h"
 
-/* Y is like X; the statistics are like the parameters. */
+/* Y has the shape of X; the statistics have the shape of the parameters. */
 static inlay_status infer_batch_normalization(op_infer *infer)
 {
     inlay_status status = INLAY_OK;
@@ -9,7 +9,7 @@ static inlay_status infer_batch_normalization(op_infer *infer)
     INLAY_TRY(infer_same_as_first(infer));
     for (uint32_t i = 1; i < 5 && infer_attr_int(infer, "spatial", 1) != 0; i++)
         if (infer_rank(infer, 0) >= 2)
-            INLAY_TRY(infer_holds(infer, i, infer_dim(infer, 0, 1)));
+            INLAY_TRY(infer_check_count(infer, i, infer_dim(infer, 0, 1)));
     for (uint32_t o = 1; o < infer->out_count; o++)
         if (infer_has_in(infer, 1))
             INLAY_TRY(infer_set_shape(infer, o, infer->in[1]->rank, infer->in[1]->dims));

@@ -2,7 +2,7 @@
 #include "schema.h"
 #include <strings.h>
 
-/* Small integers that stay what they are keep their elements. */
+/* Propagates elements through a cast to int32 or int64, unless one would wrap. */
 static inlay_status cast_elements(op_infer *infer, inlay_dtype to)
 {
     uint32_t count;
@@ -14,11 +14,11 @@ static inlay_status cast_elements(op_infer *infer, inlay_dtype to)
     for (uint32_t i = 0; elements != NULL && i < count; i++)
         if (elements[i].kind == INLAY_DIM_FIXED && to == INLAY_INT32 &&
             (elements[i].value < INT32_MIN || elements[i].value > INT32_MAX))
-            return INLAY_OK; /* it would wrap */
+            return INLAY_OK; /* the kernel wraps it */
     return elements != NULL ? infer_set_elements(infer, 0, count, elements) : INLAY_OK;
 }
 
-/* The dtype that `to` names: a number of TensorProto.DataType, in version 1 its name. */
+/* The dtype in the attribute `to`: a number of TensorProto.DataType, in version 1 its name. */
 static inlay_status target_dtype(op_infer *infer, inlay_dtype *out)
 {
     const char *name = infer_attr_string(infer, "to", NULL);
@@ -29,7 +29,7 @@ static inlay_status target_dtype(op_infer *infer, inlay_dtype *out)
         if (strcasecmp(name, inlay_dtype_name(dtype)) == 0)
             number = dtype;
     if (number <= 0 || number >= INLAY_DTYPE_COUNT)
-        return infer_fail(infer, INLAY_INVALID_MODEL, "attribute to is %s%lld, which is no element type",
+        return infer_fail(infer, INLAY_INVALID_MODEL, "attribute to is %s%lld, which is not an element type",
                           name != NULL ? name : "", (long long)number);
     *out = (inlay_dtype)number;
     return INLAY_OK;

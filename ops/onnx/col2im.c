@@ -1,4 +1,4 @@
-/* onnx/col2im.c - columns back to images. */
+/* onnx/col2im.c - rearranges columns to images. */
 #include "schema.h"
 
 /* Col2Im-18: [N, C * product(block), L] -> [N, C, image...]. */

@@ -1,7 +1,7 @@
 /* onnx/compare.c - comparisons of two tensors, broadcast. */
 #include "schema.h"
 
-/* Are two dimensions equal? A symbol stands for a size, which no negative number is. */
+/* Compares two dimensions. A symbol is a size, so it never equals a negative number. */
 static inlay_dim equal_dims(op_infer *infer, inlay_dim a, inlay_dim b)
 {
     (void)infer;
@@ -15,7 +15,7 @@ static inlay_dim equal_dims(op_infer *infer, inlay_dim a, inlay_dim b)
     return dim_unknown();
 }
 
-/* Equal-7 and later. Its elements are kept for Where, which exporters use to replace the -1 of an Expand. */
+/* Equal-7 and later. It propagates elements for Where, with which exporters replace the -1 of an Expand. */
 static inlay_status infer_equal(op_infer *infer)
 {
     inlay_status status = infer_broadcast_all(infer);

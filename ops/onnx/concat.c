@@ -1,7 +1,8 @@
 /* onnx/concat.c - concatenation along an axis. */
 #include "schema.h"
+#include "inlay/check.h"
 
-/* The elements of all inputs one after the other, when each is a known vector. */
+/* Propagates the elements of all inputs, if each is a vector with known elements. */
 static inlay_status join_elements(op_infer *infer)
 {
     inlay_dim joined[INFER_MAX_ELEMENTS];
@@ -15,6 +16,7 @@ static inlay_status join_elements(op_infer *infer)
             return INLAY_OK;
         for (uint32_t k = 0; k < count; k++)
             joined[total++] = elements[k];
+        INLAY_CHECK(total <= INFER_MAX_ELEMENTS);
     }
     return infer_set_elements(infer, 0, total, joined);
 }
@@ -31,7 +33,8 @@ static inlay_status infer_concat(op_infer *infer)
 
         complete = complete && other != INLAY_RANK_UNKNOWN;
         if (rank != INLAY_RANK_UNKNOWN && other != INLAY_RANK_UNKNOWN && other != rank)
-            return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u has rank %u, others %u", i, other, rank);
+            return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u has rank %u, but other inputs have rank %u", i,
+                              other, rank);
         rank = other != INLAY_RANK_UNKNOWN ? other : rank;
     }
     if (rank == INLAY_RANK_UNKNOWN)

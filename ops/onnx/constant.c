@@ -1,8 +1,9 @@
 /* onnx/constant.c - constants. */
 #include "schema.h"
+#include "inlay/check.h"
 #include <string.h>
 
-/* The elements of a small integer tensor attribute; 0 when it is large, or of another type. */
+/* Reads the elements of a small integer tensor attribute; 0 if it is larger or has another type. */
 static uint32_t tensor_elements(const inlay_tensor_view *tensor, inlay_dim *elements)
 {
     const uint32_t bits = inlay_dtype_bits(tensor->dtype);
@@ -44,7 +45,7 @@ static inlay_status constant_tensor(op_infer *infer, const inlay_tensor_view *te
     return status == INLAY_OK && count > 0 ? infer_set_elements(infer, 0, count, elements) : status;
 }
 
-/* Constant-12: exactly one of the value attributes is there. */
+/* Constant-12: the node has exactly one of the value attributes. */
 static inlay_status infer_constant(op_infer *infer)
 {
     static const struct {
@@ -76,10 +77,10 @@ static inlay_status infer_constant(op_infer *infer)
             elements[i] = dim_fixed(attr->ints[i]);
         return infer_set_elements(infer, 0, kinds[k].rank == 1 ? attr->count : 1, elements);
     }
-    return INLAY_OK; /* sparse_value: the host has made it dense */
+    return INLAY_OK; /* sparse_value: the host has converted it to a dense tensor */
 }
 
-/* ConstantOfShape-9: the elements of the input are the dims; the value's default is a float 0. */
+/* ConstantOfShape-9: the elements of the input are the dimensions; the default of value is a float 0. */
 static inlay_status infer_constant_of_shape(op_infer *infer)
 {
     const inlay_attr_info *attr = infer_attr(infer, "value");
@@ -109,6 +110,7 @@ static inlay_status infer_constant_of_shape(op_infer *infer)
         goto done;
     if (tensor_elements(value, elements) != 1)
         goto done;
+    INLAY_CHECK(size.value >= 0);
     for (int64_t i = 1; i < size.value; i++)
         elements[i] = elements[0];
     status = infer_set_elements(infer, 0, (uint32_t)size.value, elements);

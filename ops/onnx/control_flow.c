@@ -1,5 +1,4 @@
-/* onnx/control_flow.c - operators with bodies; run by the host, which also infers their shapes: they follow from the
- * bodies. */
+/* onnx/control_flow.c - operators with bodies. The host runs them, and infers their shapes from the bodies. */
 #include "schema.h"
 
 static const op_row rows[] = {

@@ -1,6 +1,7 @@
 /* onnx/conv.c - convolution. */
 #include "onnx/conv.h"
 #include "schema.h"
+#include "inlay/check.h"
 #include <string.h>
 
 inlay_status infer_conv_attr(const op_infer *infer, const char *name, uint32_t count, uint32_t d, int64_t low,
@@ -9,6 +10,7 @@ inlay_status infer_conv_attr(const op_infer *infer, const char *name, uint32_t c
     uint32_t have;
     const int64_t *values = infer_attr_ints(infer, name, &have);
 
+    INLAY_CHECK(d < count);
     *out = otherwise;
     if (values == NULL)
         return INLAY_OK;
@@ -21,7 +23,7 @@ inlay_status infer_conv_attr(const op_infer *infer, const char *name, uint32_t c
     return INLAY_OK;
 }
 
-/* One spatial dim of the output (ONNX Conv-11: auto_pad and pads). */
+/* Size of the output along spatial axis d (ONNX Conv-11: auto_pad and pads). */
 static inlay_status infer_axis_of_conv(op_infer *infer, uint32_t w, uint32_t spatial, uint32_t d, inlay_dim in,
                                        inlay_dim *out)
 {
@@ -45,10 +47,11 @@ static inlay_status infer_axis_of_conv(op_infer *infer, uint32_t w, uint32_t spa
     if (kernel.kind != INLAY_DIM_FIXED)
         return INLAY_OK;
     if (kernel.value < 1 || kernel.value > INT32_MAX)
-        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "the window along spatial axis %u has %lld taps", d,
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "the kernel size along spatial axis %u is %lld", d,
                           (long long)kernel.value);
     if (strcmp(auto_pad, "VALID") == 0)
         begin = end = 0;
+    INLAY_CHECK(stride > 0 && dilation > 0);
     size = begin + end - (kernel.value - 1) * dilation - 1;
     if (in.kind == INLAY_DIM_FIXED) {
         if (in.value > INT64_MAX / 4)
@@ -65,7 +68,7 @@ done:
     return status;
 }
 
-/* Input [N, C, ...] and weights [M, C / group, ...] must agree on C, and the groups share the M outputs evenly. */
+/* Input [N, C, ...] and weights [M, C / group, ...] must have the same C, and M must be a multiple of group. */
 static inlay_status check_channels(op_infer *infer, uint32_t x, uint32_t w)
 {
     int64_t group = infer_attr_int(infer, "group", 1);
@@ -76,7 +79,7 @@ static inlay_status check_channels(op_infer *infer, uint32_t x, uint32_t w)
     per_group = dim_mul(infer, per_group, dim_fixed(group));
     if (in.kind == INLAY_DIM_FIXED && per_group.kind == INLAY_DIM_FIXED && in.value != per_group.value)
         return infer_fail(infer, INLAY_SHAPE_MISMATCH,
-                          "the input has %lld channels, the weights with group %lld take %lld", (long long)in.value,
+                          "the input has %lld channels, but the weights with group %lld need %lld", (long long)in.value,
                           (long long)group, (long long)per_group.value);
     if (out.kind == INLAY_DIM_FIXED && out.value % group != 0)
         return infer_fail(infer, INLAY_SHAPE_MISMATCH, "%lld output channels cannot be split into %lld groups",
@@ -86,15 +89,16 @@ static inlay_status check_channels(op_infer *infer, uint32_t x, uint32_t w)
 
 inlay_status infer_conv_of(op_infer *infer, uint32_t x, uint32_t w)
 {
-    uint32_t xr = infer_rank(infer, x), wr = infer_rank(infer, w), rank = xr == INLAY_RANK_UNKNOWN ? wr : xr;
+    const uint32_t x_rank = infer_rank(infer, x), w_rank = infer_rank(infer, w);
+    const uint32_t rank = x_rank == INLAY_RANK_UNKNOWN ? w_rank : x_rank;
     inlay_dim dims[INLAY_MAX_RANK];
     inlay_status status = INLAY_OK;
 
     if (rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
-    if (rank < 3 || (wr != INLAY_RANK_UNKNOWN && wr != rank))
+    if (rank < 3 || (w_rank != INLAY_RANK_UNKNOWN && w_rank != rank))
         return infer_fail(infer, INLAY_SHAPE_MISMATCH,
-                          "the input has rank %u and the weights %u; both need the same, at least 3", rank, wr);
+                          "the input has rank %u and the weights %u; both need the same, at least 3", rank, w_rank);
     INLAY_TRY(check_channels(infer, x, w));
     dims[0] = infer_dim(infer, x, 0);
     dims[1] = infer_dim(infer, w, 0);
@@ -109,7 +113,7 @@ static inlay_status infer_conv(op_infer *infer)
 {
     inlay_status status = infer_conv_of(infer, 0, 1);
 
-    return status == INLAY_OK ? infer_holds(infer, 2, infer_dim(infer, 1, 0)) : status;
+    return status == INLAY_OK ? infer_check_count(infer, 2, infer_dim(infer, 1, 0)) : status;
 }
 
 static const op_row rows[] = {

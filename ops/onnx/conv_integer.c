@@ -11,7 +11,7 @@ static inlay_status infer_q_linear_conv(op_infer *infer)
 {
     inlay_status status = infer_conv_of(infer, 0, 3);
 
-    return status == INLAY_OK ? infer_holds(infer, 8, infer_dim(infer, 3, 0)) : status;
+    return status == INLAY_OK ? infer_check_count(infer, 8, infer_dim(infer, 3, 0)) : status;
 }
 
 static const op_row rows[] = {

@@ -3,8 +3,8 @@
 #include "schema.h"
 #include <string.h>
 
-/* One spatial dim (ONNX ConvTranspose-11): stride * (in - 1) + output_padding + dilated window - pads, unless
- * output_shape or auto_pad says. */
+/* Size of the output along spatial axis d (ONNX ConvTranspose-11): stride * (in - 1) + output_padding + dilated kernel -
+ * pads, unless output_shape or auto_pad determines it. */
 static inlay_status infer_axis_of_transpose(op_infer *infer, uint32_t spatial, uint32_t d, inlay_dim in, inlay_dim *out)
 {
     const char *auto_pad = infer_attr_string(infer, "auto_pad", "NOTSET");
@@ -28,7 +28,7 @@ static inlay_status infer_axis_of_transpose(op_infer *infer, uint32_t spatial, u
                               spatial);
         size = shape[shape_count - spatial + d];
         if (size < 0 || size > INT32_MAX)
-            return infer_fail(infer, INLAY_INVALID_MODEL, "output_shape asks for %lld", (long long)size);
+            return infer_fail(infer, INLAY_INVALID_MODEL, "output_shape has the size %lld", (long long)size);
         *out = dim_fixed(size);
         return INLAY_OK;
     }
@@ -43,7 +43,7 @@ static inlay_status infer_axis_of_transpose(op_infer *infer, uint32_t spatial, u
     if (strcmp(auto_pad, "VALID") == 0)
         begin = end = 0;
     if (kernel.value < 1 || kernel.value > INT32_MAX || (in.kind == INLAY_DIM_FIXED && in.value > INT32_MAX))
-        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "the window along spatial axis %u has %lld taps", d,
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "the kernel size along spatial axis %u is %lld", d,
                           (long long)kernel.value);
     size = extra + (kernel.value - 1) * dilation + 1 - begin - end - stride;
     *out = dim_add(infer, dim_mul(infer, in, dim_fixed(stride)), dim_fixed(size));
@@ -72,7 +72,7 @@ static inlay_status infer_conv_transpose(op_infer *infer)
     INLAY_TRY(dim_merge(infer, infer_dim(infer, 0, 1), infer_dim(infer, 1, 0), "channels of X and W", &channels));
     dims[0] = infer_dim(infer, 0, 0);
     dims[1] = dim_mul(infer, infer_dim(infer, 1, 1), dim_fixed(infer_attr_int(infer, "group", 1)));
-    INLAY_TRY(infer_holds(infer, 2, dims[1]));
+    INLAY_TRY(infer_check_count(infer, 2, dims[1]));
     for (uint32_t d = 0; d + 2 < rank; d++)
         INLAY_TRY(infer_axis_of_transpose(infer, rank - 2, d, infer_dim(infer, 0, 2 + d), &dims[2 + d]));
     INLAY_TRY(infer_set_shape(infer, 0, rank, dims));

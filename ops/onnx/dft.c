@@ -1,7 +1,7 @@
 /* onnx/dft.c - discrete Fourier transforms. */
 #include "schema.h"
 
-/* The one value of an integer input; false while it is not known. */
+/* The element of an integer input; false if it is not known. */
 static bool read_scalar(op_infer *infer, uint32_t i, int64_t *out)
 {
     uint32_t count;
@@ -9,7 +9,8 @@ static bool read_scalar(op_infer *infer, uint32_t i, int64_t *out)
     return infer_ints(infer, i, out, 1, &count) && count == 1;
 }
 
-/* ONNX DFT-20: the transformed axis gets dft_length, onesided half of it and one; onesided and inverse gives reals. */
+/* ONNX DFT-20: the transformed axis has dft_length elements, with onesided dft_length / 2 + 1. A onesided inverse
+ * transform returns real numbers. */
 static inlay_status infer_dft(op_infer *infer)
 {
     uint32_t rank = infer_rank(infer, 0), at;
@@ -66,7 +67,7 @@ static inlay_status infer_stft(op_infer *infer)
         length = infer_dim(infer, 2, 0);
     }
     if (length.kind == INLAY_DIM_FIXED && length.value < 1)
-        return infer_fail(infer, INLAY_INVALID_ARGUMENT, "frames of %lld samples", (long long)length.value);
+        return infer_fail(infer, INLAY_INVALID_ARGUMENT, "frame_length is %lld", (long long)length.value);
     if (read_scalar(infer, 1, &value)) {
         if (value < 1)
             return infer_fail(infer, INLAY_INVALID_ARGUMENT, "frame_step is %lld", (long long)value);

@@ -1,4 +1,4 @@
-/* onnx/dropout.c - Dropout: versions 7 and 10 only infer, the others can train. */
+/* onnx/dropout.c - Dropout: versions 7 and 10 are for inference only, the others can train. */
 #include "schema.h"
 
 /* The mask has the shape of the data. */

@@ -1,14 +1,15 @@
 /* onnx/einsum.c - Einstein summation. */
 #include "schema.h"
+#include "inlay/check.h"
 #include <string.h>
 
 enum { LETTERS = 52, LABELS = LETTERS + INLAY_MAX_RANK };
 
-/* Sizes by label: a-z, A-Z, then the dims of the ellipsis, right-aligned. */
+/* Sizes by label: a-z, A-Z, then the dimensions of the ellipsis, right-aligned. */
 struct labels {
     inlay_dim size[LABELS];
-    uint32_t seen[LABELS]; /* how often in the inputs */
-    uint32_t ellipsis;     /* rank of the longest */
+    uint32_t seen[LABELS]; /* occurrences in the terms of the inputs */
+    uint32_t ellipsis;     /* the largest number of dimensions of an ellipsis */
 };
 
 static uint32_t letter(char c)
@@ -16,7 +17,7 @@ static uint32_t letter(char c)
     return c >= 'a' && c <= 'z' ? (uint32_t)(c - 'a') : c >= 'A' && c <= 'Z' ? (uint32_t)(c - 'A') + 26 : LETTERS;
 }
 
-/* Letters of a term, up to ',', "->" or the end; *out_end points there. */
+/* Counts the letters of a term, which ends at ',', "->" or the end of the equation; *out_end is its end. */
 static uint32_t term_letters(const char *term, const char **out_end, bool *out_ellipsis)
 {
     uint32_t count = 0;
@@ -30,13 +31,14 @@ static uint32_t term_letters(const char *term, const char **out_end, bool *out_e
     return count;
 }
 
-/* Collects the sizes that input i gives to the labels of its term. */
+/* Merges the dimensions of input i into the sizes of the labels of its term. */
 static inlay_status read_term(op_infer *infer, uint32_t i, const char *term, const char *end, uint32_t named,
                               struct labels *labels)
 {
     uint32_t rank = infer_rank(infer, i), d = 0, e = rank - named;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(named <= rank && e <= labels->ellipsis);
     for (const char *p = term; p < end; p++) {
         uint32_t first = letter(*p), count = 1;
         if (*p == '.') {
@@ -60,7 +62,7 @@ static inlay_status set_output(op_infer *infer, const char *output, const struct
     inlay_dim dims[INLAY_MAX_RANK];
     uint32_t rank = 0;
 
-    if (output == NULL) { /* labels that occur once, capitals first */
+    if (output == NULL) { /* the labels that occur once, upper case first */
         for (uint32_t j = 0; j < labels->ellipsis && rank < INLAY_MAX_RANK; j++)
             dims[rank++] = labels->size[LETTERS + j];
         for (uint32_t i = 0; i < LETTERS && rank < INLAY_MAX_RANK; i++)
@@ -109,8 +111,9 @@ static inlay_status infer_einsum(op_infer *infer)
                               named);
         labels.ellipsis = rank - named > labels.ellipsis ? rank - named : labels.ellipsis;
         if ((*end == ',') != (i + 1 < infer->in_count))
-            return infer_fail(infer, INLAY_INVALID_MODEL, "the equation '%.64s' has not one term for each of %u inputs",
-                              equation, infer->in_count);
+            return infer_fail(infer, INLAY_INVALID_MODEL,
+                              "the equation '%.64s' does not have one term for each of %u inputs", equation,
+                              infer->in_count);
     }
     term = equation;
     for (uint32_t i = 0; i < infer->in_count; i++, term = end + 1) {

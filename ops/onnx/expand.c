@@ -1,7 +1,7 @@
 /* onnx/expand.c - broadcasting to a shape. */
 #include "schema.h"
 
-/* Elements of a result whose elements are all one, or the same as the input's. */
+/* Propagates elements if the result repeats one element, or has the same elements as the input. */
 static inlay_status expand_elements(op_infer *infer)
 {
     inlay_dim repeated[INFER_MAX_ELEMENTS], size;
@@ -43,7 +43,7 @@ static inlay_status infer_expand(op_infer *infer)
         const inlay_dim want = i + count < n ? dim_fixed(1) : shape != NULL ? shape[i + count - n] : dim_unknown();
 
         if (want.kind == INLAY_DIM_FIXED && want.value < 0)
-            return infer_fail(infer, INLAY_INVALID_MODEL, "shape asks for a size of %lld", (long long)want.value);
+            return infer_fail(infer, INLAY_INVALID_MODEL, "shape has the size %lld", (long long)want.value);
         INLAY_TRY(dim_broadcast(infer, have, want, &dims[i]));
     }
     INLAY_TRY(infer_set_shape(infer, 0, n, dims));

@@ -1,7 +1,7 @@
 /* onnx/flatten.c - Flatten to a matrix. */
 #include "schema.h"
 
-/* Flatten-11: the axes before `axis` make the rows, the others the columns; axis may be the rank. */
+/* Flatten-11: the axes before `axis` become the rows, the others the columns; axis may equal the rank. */
 static inlay_status infer_flatten(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);

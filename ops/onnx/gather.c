@@ -1,7 +1,8 @@
-/* onnx/gather.c - reading by index. */
+/* onnx/gather.c - gathering by index. */
 #include "schema.h"
+#include "inlay/check.h"
 
-/* Elements of a known vector. */
+/* Propagates elements of a vector. */
 static inlay_status gather_elements(op_infer *infer)
 {
     inlay_dim picked[INFER_MAX_ELEMENTS];
@@ -10,6 +11,7 @@ static inlay_status gather_elements(op_infer *infer)
 
     if (elements == NULL || indices == NULL)
         return INLAY_OK;
+    INLAY_CHECK(index_count <= INFER_MAX_ELEMENTS);
     for (uint32_t i = 0; i < index_count; i++) {
         int64_t at = indices[i].value;
 
@@ -39,6 +41,7 @@ static inlay_status infer_gather(op_infer *infer)
         dims[n++] = infer_dim(infer, 1, i);
     for (uint32_t i = axis + 1; i < rank; i++)
         dims[n++] = infer_dim(infer, 0, i);
+    INLAY_CHECK(n == rank - 1 + index_rank);
     INLAY_TRY(infer_set_shape(infer, 0, n, dims));
     if (rank == 1)
         status = gather_elements(infer);
@@ -60,7 +63,7 @@ static inlay_status infer_gather_elements(op_infer *infer)
     return status == INLAY_OK && index_rank == 1 ? gather_elements(infer) : status;
 }
 
-/* GatherND-12: the indices without their last axis, then the axes of data that no index tuple reaches. */
+/* GatherND-12: the indices without their last axis, then the axes of data that the index tuples do not cover. */
 static inlay_status infer_gather_nd(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0), index_rank = infer_rank(infer, 1);

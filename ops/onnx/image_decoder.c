@@ -2,7 +2,7 @@
 #include "schema.h"
 #include <string.h>
 
-/* [height, width, channels]; only the file knows the first two. */
+/* [height, width, channels]; the first two are known at run time only. */
 static inlay_status infer_image_decoder(op_infer *infer)
 {
     bool grey = strcmp(infer_attr_string(infer, "pixel_format", "RGB"), "Grayscale") == 0;

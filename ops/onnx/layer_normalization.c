@@ -9,7 +9,7 @@ static inlay_status infer_layer_normalization(op_infer *infer)
     uint32_t axis;
 
     INLAY_TRY(infer_same_as_first(infer));
-    for (uint32_t o = 1; o <= 2; o++) /* U stands in no input: stash_type states it */
+    for (uint32_t o = 1; o <= 2; o++) /* no input has the type U; stash_type determines it */
         infer_set_dtype(infer, o, (inlay_dtype)infer_attr_int(infer, "stash_type", INLAY_FLOAT));
     if (rank == INLAY_RANK_UNKNOWN || rank > INLAY_MAX_RANK)
         goto done;

@@ -2,8 +2,8 @@
 #include "schema.h"
 #include <string.h>
 
-/* [N, C, d1 ...] and [N, d1 ...] -> the shape of the target, or with a reduction a scalar. The second output of
- * SoftmaxCrossEntropyLoss has the shape of the scores. */
+/* Inputs [N, C, d1 ...] and [N, d1 ...]. The output has the shape of the target, or is a scalar with a reduction. The
+ * second output of SoftmaxCrossEntropyLoss has the shape of the scores. */
 static inlay_status infer_loss(op_infer *infer)
 {
     bool none = strcmp(infer_attr_string(infer, "reduction", "mean"), "none") == 0;

@@ -1,32 +1,34 @@
-/* onnx/mat_mul.c - matrix product. */
+/* onnx/mat_mul.c - matrix multiplication. */
 #include "schema.h"
+#include "inlay/check.h"
 #include "onnx/mat_mul.h"
 
 inlay_status infer_mat_mul_of(op_infer *infer, uint32_t a, uint32_t b)
 {
-    uint32_t ar = infer_rank(infer, a), br = infer_rank(infer, b), rank = 0, batch;
+    uint32_t a_rank = infer_rank(infer, a), b_rank = infer_rank(infer, b), rank = 0, batch;
     inlay_dim dims[INLAY_MAX_RANK], dim;
     inlay_status status = INLAY_OK;
 
-    if (ar == INLAY_RANK_UNKNOWN || br == INLAY_RANK_UNKNOWN)
+    if (a_rank == INLAY_RANK_UNKNOWN || b_rank == INLAY_RANK_UNKNOWN)
         return INLAY_OK;
-    if (ar == 0 || br == 0)
+    if (a_rank == 0 || b_rank == 0)
         return infer_fail(infer, INLAY_SHAPE_MISMATCH,
-                          "input %u is a scalar; a matrix product takes vectors and matrices", ar == 0 ? a : b);
-    INLAY_TRY(dim_merge(infer, infer_dim(infer, a, ar - 1), infer_dim(infer, b, br > 1 ? br - 2 : 0),
+                          "input %u is a scalar; a matrix product takes vectors and matrices", a_rank == 0 ? a : b);
+    INLAY_TRY(dim_merge(infer, infer_dim(infer, a, a_rank - 1), infer_dim(infer, b, b_rank > 1 ? b_rank - 2 : 0),
                         "columns of A and rows of B", &dim));
-    batch = ar > br ? ar : br;
+    batch = a_rank > b_rank ? a_rank : b_rank;
     batch = batch > 2 ? batch - 2 : 0;
     for (; rank < batch; rank++) {
-        uint32_t from_end = batch - rank + 2; /* this dim's place, counted from the end of a matrix */
-        inlay_dim x = from_end <= ar ? infer_dim(infer, a, ar - from_end) : dim_fixed(1);
-        inlay_dim y = from_end <= br ? infer_dim(infer, b, br - from_end) : dim_fixed(1);
+        uint32_t from_end = batch - rank + 2; /* index of the batch axis, counted from the last axis */
+        inlay_dim x = from_end <= a_rank ? infer_dim(infer, a, a_rank - from_end) : dim_fixed(1);
+        inlay_dim y = from_end <= b_rank ? infer_dim(infer, b, b_rank - from_end) : dim_fixed(1);
         INLAY_TRY(dim_broadcast(infer, x, y, &dims[rank]));
     }
-    if (ar > 1)
-        dims[rank++] = infer_dim(infer, a, ar - 2);
-    if (br > 1)
-        dims[rank++] = infer_dim(infer, b, br - 1);
+    if (a_rank > 1)
+        dims[rank++] = infer_dim(infer, a, a_rank - 2);
+    if (b_rank > 1)
+        dims[rank++] = infer_dim(infer, b, b_rank - 1);
+    INLAY_CHECK(rank <= INLAY_MAX_RANK);
     INLAY_TRY(infer_set_shape(infer, 0, rank, dims));
 done:
     return status;

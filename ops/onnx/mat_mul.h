@@ -1,4 +1,4 @@
-/* onnx/mat_mul.h - the shape of a matrix product, for MatMul and its quantized relatives. */
+/* onnx/mat_mul.h - shape inference of matrix multiplication, for MatMul and its quantized variants. */
 #ifndef ONNX_MAT_MUL_H
 #define ONNX_MAT_MUL_H
 #include "infer/infer.h"

@@ -1,4 +1,4 @@
-/* onnx/mat_mul_integer.c - matrix product of quantized tensors. */
+/* onnx/mat_mul_integer.c - matrix multiplication of quantized tensors. */
 #include "onnx/mat_mul.h"
 #include "schema.h"
 

@@ -1,8 +1,8 @@
 /* onnx/max_unpool.c - MaxUnpool: the inverse of MaxPool by its indices. */
 #include "schema.h"
 
-/* MaxUnpool-11: output_shape when it is given, otherwise the inverse of the pooling: (in - 1) * stride + kernel -
- * pads. */
+/* MaxUnpool-11: output_shape if the node has it, otherwise the inverse of the pooling: (in - 1) * stride + kernel - pads.
+ */
 static inlay_status infer_max_unpool(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);

@@ -1,7 +1,7 @@
 /* onnx/non_zero.c - indices of the elements that are not zero. */
 #include "schema.h"
 
-/* [rank, count]; the count only the data says. */
+/* [rank, count]; the count depends on the data. */
 static inlay_status infer_non_zero(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);

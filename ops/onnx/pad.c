@@ -1,7 +1,7 @@
 /* onnx/pad.c - padding, or cropping by negative pads. */
 #include "schema.h"
 
-/* before + after of each axis into added; false: not known. */
+/* Sets added[d] to the sum of the pads before and after axis d; *out_known is false if they are not known. */
 static inlay_status read_pads(op_infer *infer, uint32_t rank, inlay_dim *added, bool *out_known)
 {
     const bool attributes = infer->node->since_version < 11;

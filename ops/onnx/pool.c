@@ -1,8 +1,9 @@
-/* onnx/pool.c - pooling windows. */
+/* onnx/pool.c - pooling. */
 #include "schema.h"
+#include "inlay/check.h"
 #include <string.h>
 
-/* What attribute `name` says of spatial axis d. */
+/* The value of attribute `name` for spatial axis d, or `otherwise`. */
 static int64_t pool_attr(const op_infer *infer, const char *name, uint32_t d, int64_t otherwise)
 {
     uint32_t count;
@@ -11,12 +12,13 @@ static int64_t pool_attr(const op_infer *infer, const char *name, uint32_t d, in
     return d < count ? values[d] : otherwise;
 }
 
-/* The number of windows along one axis (AveragePool-22: output shape). With ceil_mode a last window that would start
- * in the padding behind the input is not made. */
+/* The number of windows along one axis (AveragePool-22: output shape). With ceil_mode, a last window that would start in
+ * the padding after the input is dropped. */
 static inlay_dim pool_fixed(int64_t in, int64_t reach, int64_t stride, int64_t begin, int64_t end, bool ceil_mode)
 {
     int64_t room = in + begin + end - reach, out = room / stride + 1;
 
+    INLAY_CHECK(in >= 0 && reach > 0);
     if (room < 0)
         return dim_fixed(0);
     if (ceil_mode && room % stride != 0 && out * stride < in + begin)
@@ -54,7 +56,7 @@ static inlay_status pool_axis(op_infer *infer, uint32_t d, uint32_t spatial, inl
         in = dim_add(infer, in, dim_fixed(begin + end - reach));
         *out = dim_add(infer, dim_div(infer, in, dim_fixed(stride)), dim_fixed(1));
     } else {
-        *out = dim_unknown(); /* whether the last window is made depends on the size */
+        *out = dim_unknown(); /* the size decides whether the last window is dropped */
     }
     return INLAY_OK;
 }

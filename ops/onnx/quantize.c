@@ -1,36 +1,36 @@
 /* onnx/quantize.c - linear quantization. */
 #include "schema.h"
 
-/* The zero point's type, else output_dtype (version 21), else uint8. */
+/* The output has the type of the zero point, else output_dtype (version 21), else uint8. */
 static inlay_status infer_quantize(op_infer *infer)
 {
-    int64_t asked = infer_attr_int(infer, "output_dtype", 0);
+    int64_t requested = infer_attr_int(infer, "output_dtype", 0);
     inlay_dtype zero_point = infer_has_in(infer, 2) ? infer->in[2]->dtype : INLAY_UNDEFINED;
 
-    if (asked < 0 || asked >= INLAY_DTYPE_COUNT)
-        return infer_fail(infer, INLAY_INVALID_MODEL, "output_dtype is %lld, which is no element type",
-                          (long long)asked);
-    if (asked != 0 && zero_point != INLAY_UNDEFINED && zero_point != asked)
+    if (requested < 0 || requested >= INLAY_DTYPE_COUNT)
+        return infer_fail(infer, INLAY_INVALID_MODEL, "output_dtype is %lld, which is not an element type",
+                          (long long)requested);
+    if (requested != 0 && zero_point != INLAY_UNDEFINED && zero_point != requested)
         return infer_fail(infer, INLAY_INVALID_MODEL, "output_dtype is %s, but the zero point is %s",
-                          inlay_dtype_name((inlay_dtype)asked), inlay_dtype_name(zero_point));
+                          inlay_dtype_name((inlay_dtype)requested), inlay_dtype_name(zero_point));
     if (zero_point == INLAY_UNDEFINED && !infer_has_in(infer, 2))
-        zero_point = asked != 0 ? (inlay_dtype)asked : INLAY_UINT8;
+        zero_point = requested != 0 ? (inlay_dtype)requested : INLAY_UINT8;
     if (zero_point != INLAY_UNDEFINED)
         infer_set_dtype(infer, 0, zero_point);
     return infer_same_as_first(infer);
 }
 
-/* output_dtype (version 23), else the scale's type. */
+/* The output has the type output_dtype (version 23), else that of the scale. */
 static inlay_status infer_dequantize(op_infer *infer)
 {
-    int64_t asked = infer_attr_int(infer, "output_dtype", 0);
+    int64_t requested = infer_attr_int(infer, "output_dtype", 0);
     inlay_dtype scale = infer_has_in(infer, 1) ? infer->in[1]->dtype : INLAY_UNDEFINED;
 
-    if (asked < 0 || asked >= INLAY_DTYPE_COUNT)
-        return infer_fail(infer, INLAY_INVALID_MODEL, "output_dtype is %lld, which is no element type",
-                          (long long)asked);
-    if (asked != 0)
-        scale = (inlay_dtype)asked;
+    if (requested < 0 || requested >= INLAY_DTYPE_COUNT)
+        return infer_fail(infer, INLAY_INVALID_MODEL, "output_dtype is %lld, which is not an element type",
+                          (long long)requested);
+    if (requested != 0)
+        scale = (inlay_dtype)requested;
     else if (scale == INLAY_FLOAT8E8M0)
         scale = INLAY_FLOAT; /* the output cannot have the scale's type */
     if (scale != INLAY_UNDEFINED)

@@ -1,7 +1,7 @@
 /* onnx/random.c - random numbers. */
 #include "schema.h"
 
-/* The attribute dtype when it is there, else the type of input 0 if that has one. */
+/* The type is the attribute dtype, else that of input 0. */
 static inlay_status random_dtype(op_infer *infer)
 {
     int64_t dtype = infer_attr_int(infer, "dtype", 0);
@@ -9,7 +9,7 @@ static inlay_status random_dtype(op_infer *infer)
     if (dtype == 0 && infer_has_in(infer, 0))
         dtype = infer->in[0]->dtype;
     if (dtype < 0 || dtype >= INLAY_DTYPE_COUNT)
-        return infer_fail(infer, INLAY_INVALID_MODEL, "dtype is %lld, which is no element type", (long long)dtype);
+        return infer_fail(infer, INLAY_INVALID_MODEL, "dtype is %lld, which is not an element type", (long long)dtype);
     if (dtype != 0)
         infer_set_dtype(infer, 0, (inlay_dtype)dtype);
     return INLAY_OK;

@@ -1,5 +1,6 @@
 /* onnx/range.c - an arithmetic sequence. */
 #include "schema.h"
+#include "inlay/check.h"
 
 /* max(ceil((limit - start) / delta), 0) for floats. */
 static inlay_dim count_floats(double start, double limit, double delta, inlay_dtype dtype)
@@ -22,6 +23,7 @@ static inlay_status range_integers(op_infer *infer, const int64_t *v, inlay_dim 
     uint64_t span, stride, count = 0;
     inlay_status status;
 
+    INLAY_CHECK(v[2] != 0);
     if (v[2] > 0 ? v[1] > v[0] : v[1] < v[0]) {
         span = v[2] > 0 ? (uint64_t)v[1] - (uint64_t)v[0] : (uint64_t)v[0] - (uint64_t)v[1];
         stride = v[2] > 0 ? (uint64_t)v[2] : 0 - (uint64_t)v[2];
@@ -51,7 +53,7 @@ static inlay_status infer_range(op_infer *infer)
                 return infer_set_shape(infer, 0, 1, &count);
         count = count_floats(v[0], v[1], v[2], dtype);
         if (v[2] == 0 || (count.kind == INLAY_DIM_UNKNOWN && !dim_is_beyond(count)))
-            return infer_fail(infer, INLAY_INVALID_MODEL, "from %g to %g by %g there is no number of elements", v[0],
+            return infer_fail(infer, INLAY_INVALID_MODEL, "start %g, limit %g and delta %g do not define a range", v[0],
                               v[1], v[2]);
         return infer_set_shape(infer, 0, 1, &count);
     }
@@ -66,8 +68,8 @@ static inlay_status infer_range(op_infer *infer)
         const int64_t v[3] = { dim[0]->value, dim[1]->value, dim[2]->value };
         return range_integers(infer, v, &count);
     }
-    /* A size counts from 0 to itself; other expressions might be negative and give none, unless they are sums of
-     * sizes. */
+    /* With start 0 and delta 1 the count is the limit if that is a size. Other differences may be negative, which gives no
+     * elements, unless they are sums of sizes. */
     if (dim_same(*dim[0], dim_fixed(0)) && dim_same(*dim[2], dim_fixed(1)))
         count = *dim[1];
     else if (dim_same(*dim[2], dim_fixed(1)) && dim_is_size(infer, dim_sub(infer, *dim[1], *dim[0])))

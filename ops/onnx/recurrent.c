@@ -2,8 +2,8 @@
 #include "schema.h"
 #include <string.h>
 
-/* ONNX LSTM-14: Y [steps, directions, batch, hidden], Y_h and Y_c [directions, batch, hidden]; with layout 1 the batch
- * comes first in both. */
+/* ONNX LSTM-14: Y [steps, directions, batch, hidden], Y_h and Y_c [directions, batch, hidden]; with layout 1 the batch is
+ * the first axis of both. */
 static inlay_status infer_recurrent(op_infer *infer)
 {
     bool batch_first = infer_attr_int(infer, "layout", 0) != 0;
@@ -16,7 +16,7 @@ static inlay_status infer_recurrent(op_infer *infer)
     inlay_status status = INLAY_OK;
 
     if (rank != INLAY_RANK_UNKNOWN && rank != 3)
-        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "X has rank %u; recurrent layers take 3", rank);
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "X has rank %u; it must have rank 3", rank);
     if (size > 0)
         INLAY_TRY(dim_merge(infer, hidden, dim_fixed(size), "hidden_size and R", &hidden));
     const inlay_dim dim[] = { steps, directions, batch, hidden },

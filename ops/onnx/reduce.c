@@ -1,8 +1,9 @@
 /* onnx/reduce.c - reductions over axes. */
 #include "schema.h"
+#include "inlay/check.h"
 #include <string.h>
 
-/* Which axes go: from the attribute, the constant or propagated input, or all. False: not known. */
+/* The reduced axes: from the attribute, or from the constant or propagated input; none means all. False if not known. */
 static bool reduce_axes(op_infer *infer, int64_t *axes, uint32_t *out_count)
 {
     const int64_t *attribute = infer_attr_ints(infer, "axes", out_count);
@@ -16,7 +17,7 @@ static bool reduce_axes(op_infer *infer, int64_t *axes, uint32_t *out_count)
     return !infer_has_in(infer, 1) || infer_ints(infer, 1, axes, INLAY_MAX_RANK, out_count);
 }
 
-/* Sums, products and extrema of dimensions: ReduceProd of a shape is the number of elements. */
+/* Propagates sums, products, minima and maxima of dimensions; ReduceProd of a shape is the number of elements. */
 static inlay_status reduce_elements(op_infer *infer)
 {
     const char *op = infer->node->op_type.data;
@@ -51,7 +52,7 @@ static inlay_status infer_reduce(op_infer *infer)
     const uint32_t rank = infer_rank(infer, 0);
     const bool keep = infer_attr_int(infer, "keepdims", 1) != 0;
     const bool none_is_all = infer_attr_int(infer, "noop_with_empty_axes", 0) == 0;
-    bool gone[INLAY_MAX_RANK] = { false };
+    bool reduced[INLAY_MAX_RANK] = { false };
     inlay_dim dims[INLAY_MAX_RANK];
     int64_t axes[INLAY_MAX_RANK];
     inlay_status status = INLAY_OK;
@@ -62,7 +63,7 @@ static inlay_status infer_reduce(op_infer *infer)
         INLAY_TRY(infer_set_shape(infer, 0, 0, NULL));
     if (rank == INLAY_RANK_UNKNOWN || rank > INLAY_MAX_RANK)
         goto done;
-    if (!known) { /* the number of axes may be known nevertheless */
+    if (!known) { /* the number of axes may be known */
         inlay_dim length = infer_dim(infer, 1, 0);
         bool counted = length.kind == INLAY_DIM_FIXED && length.value > 0 && length.value <= rank;
         for (uint32_t d = 0; d < rank; d++)
@@ -74,16 +75,17 @@ static inlay_status infer_reduce(op_infer *infer)
     for (uint32_t i = 0; i < count; i++) {
         uint32_t axis;
         INLAY_TRY(infer_axis(infer, axes[i], rank, "axes", &axis));
-        gone[axis] = true;
+        reduced[axis] = true;
     }
     for (uint32_t d = 0; d < rank; d++) {
-        if (!gone[d] && !all)
+        if (!reduced[d] && !all)
             dims[n++] = infer_dim(infer, 0, d);
         else if (keep)
             dims[n++] = dim_fixed(1);
     }
+    INLAY_CHECK(n <= rank && (!keep || n == rank));
     INLAY_TRY(infer_set_shape(infer, 0, n, dims));
-    if (all || (rank == 1 && gone[0]))
+    if (all || (rank == 1 && reduced[0]))
         status = reduce_elements(infer);
 done:
     return status;

@@ -1,8 +1,9 @@
 /* onnx/reshape.c - Reshape. */
 #include "schema.h"
+#include "inlay/check.h"
 
-/* The shape as asked for: Reshape-1 has an attribute, later versions an input. NULL: unknown. */
-static const inlay_dim *wanted_shape(op_infer *infer, inlay_dim *room, uint32_t *out_count)
+/* The requested shape: an attribute in Reshape-1, an input in later versions. NULL if unknown. */
+static const inlay_dim *requested_shape(op_infer *infer, inlay_dim *room, uint32_t *out_count)
 {
     const int64_t *ints;
 
@@ -14,11 +15,13 @@ static const inlay_dim *wanted_shape(op_infer *infer, inlay_dim *room, uint32_t 
     return room;
 }
 
-/* The size of the one axis that is not stated: what the axes that both sides do not share leave over. */
+/* Computes the size of axis `rest`: the elements of the input divided by the other sizes. Bits of `copied` are axes that
+ * the output copies from the input, which cancel out. */
 static inlay_status infer_rest(op_infer *infer, inlay_dim *dims, uint32_t count, uint32_t rest, uint32_t copied)
 {
     inlay_dim have = dim_fixed(1), want = dim_fixed(1);
 
+    INLAY_CHECK(rest < count && (copied >> rest & 1) == 0);
     for (uint32_t i = 0; i < infer_rank(infer, 0); i++)
         if (i >= 32 || (copied >> i & 1) == 0)
             have = dim_mul(infer, have, infer_dim(infer, 0, i));
@@ -29,21 +32,21 @@ static inlay_status infer_rest(op_infer *infer, inlay_dim *dims, uint32_t count,
     if (have.kind != INLAY_DIM_FIXED || want.kind != INLAY_DIM_FIXED)
         return INLAY_OK;
     if (want.value == 0)
-        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "the axis of -1 cannot be told, since another size is 0");
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "the size for -1 is ambiguous, because another size is 0");
     if (have.value % want.value != 0)
         return infer_fail(infer, INLAY_SHAPE_MISMATCH, "%lld elements do not fill axes of %lld elements and one of -1",
                           (long long)have.value, (long long)want.value);
     return INLAY_OK;
 }
 
-/* Reshape-5, Reshape-14: 0 copies the input's size unless allowzero, one -1 takes what is left. */
+/* Reshape-5, Reshape-14: 0 copies the size of the input unless allowzero is set; one -1 takes the remaining elements. */
 static inlay_status infer_reshape(op_infer *infer)
 {
     const bool allowzero = infer_attr_int(infer, "allowzero", 0) != 0;
     const bool ranked = infer_rank(infer, 0) != INLAY_RANK_UNKNOWN;
     inlay_dim dims[INLAY_MAX_RANK], room[INLAY_MAX_RANK];
     uint32_t count, rest = UINT32_MAX, unknown = 0, unknown_at = 0, copied = 0;
-    const inlay_dim *shape = wanted_shape(infer, room, &count);
+    const inlay_dim *shape = requested_shape(infer, room, &count);
     inlay_status status = INLAY_OK;
 
     if (shape == NULL) {
@@ -81,7 +84,7 @@ static inlay_status infer_reshape(op_infer *infer)
             return infer_fail(infer, INLAY_INVALID_MODEL, "shape[%u] is %lld", i, (long long)shape[i].value);
         }
     }
-    /* One size that is not known yet is whatever makes the elements fit, as -1 is. */
+    /* A single unknown size follows from the number of elements, as a -1 does. */
     if (unknown == 1 && rest == UINT32_MAX)
         rest = unknown_at;
     else if (unknown > 0)

@@ -1,17 +1,17 @@
-/* onnx/resize.c - resampling of grids. */
+/* onnx/resize.c - resampling. */
 #include "schema.h"
 #include <math.h>
 #include <string.h>
 
-/* Input i, counted as absent when it is an empty tensor: how Resize-11 leaves out roi, scales or sizes. */
+/* True if the node has input i. Models of Resize-11 omit roi, scales or sizes with an empty tensor. */
 static bool resize_given(const op_infer *infer, uint32_t i)
 {
     return infer_has_in(infer, i) && !(infer_rank(infer, i) == 1 && infer_dim(infer, i, 0).kind == INLAY_DIM_FIXED &&
                                        infer_dim(infer, i, 0).value == 0);
 }
 
-/* floor(in * scale), in float as ONNX's own inference has it; symbols keep what whole factors and halves leave of
- * them. */
+/* floor(in * scale), in float as in ONNX's own inference. Symbols are multiplied by integers, and divided by integers if
+ * the inverse of the scale is one. */
 static inlay_dim resize_scaled(op_infer *infer, inlay_dim in, double scale)
 {
     const double inverse = 1 / scale;
@@ -27,7 +27,7 @@ static inlay_dim resize_scaled(op_infer *infer, inlay_dim in, double scale)
     return dim_unknown();
 }
 
-/* Sizes that keep the aspect ratio: each axis is scaled by the least, or the largest, of the factors asked for. */
+/* Sizes that keep the aspect ratio: all axes are scaled by the smallest, or the largest, of the requested factors. */
 static bool resize_keep_aspect(const inlay_dim *in, const inlay_dim *sizes, uint32_t n, bool larger, inlay_dim *out)
 {
     double common = 0;
@@ -46,7 +46,7 @@ static bool resize_keep_aspect(const inlay_dim *in, const inlay_dim *sizes, uint
     return true;
 }
 
-/* The axes that are resized: attribute axes, or all. */
+/* The axes to resize: attribute axes, or all axes. */
 static inlay_status resize_axes(const op_infer *infer, uint32_t rank, uint32_t *axes, uint32_t *out_count)
 {
     const int64_t *listed = infer_attr_ints(infer, "axes", out_count);
@@ -59,13 +59,13 @@ static inlay_status resize_axes(const op_infer *infer, uint32_t rank, uint32_t *
         return INLAY_OK;
     }
     if (*out_count > rank)
-        return infer_fail(infer, INLAY_INVALID_MODEL, "axes has %u entries, X only rank %u", *out_count, rank);
+        return infer_fail(infer, INLAY_INVALID_MODEL, "axes has %u entries, but X has rank %u", *out_count, rank);
     for (uint32_t i = 0; i < *out_count && status == INLAY_OK; i++)
         status = infer_axis(infer, listed[i], rank, "axes", &axes[i]);
     return status;
 }
 
-/* The factors: an attribute (Upsample-1, 7) or an input. False: not known. */
+/* The scales: an attribute (Upsample-1, 7) or an input. False if not known. */
 static bool resize_scales(op_infer *infer, uint32_t input, double *scales, uint32_t *out_count)
 {
     const inlay_attr_info *attribute = infer_attr(infer, "scales");

@@ -1,4 +1,4 @@
-/* onnx/scatter.c - writing by index. */
+/* onnx/scatter.c - scattering by index. */
 #include "schema.h"
 
 static const op_row rows[] = {

@@ -1,9 +1,10 @@
-/* onnx/sequence.c - sequences of tensors; run by the host.
+/* onnx/sequence.c - sequences of tensors; the host runs these operators.
  *
- * The shape of a sequence is what its elements have in common: dimensions in which they differ are unknown. */
+ * The shape of a sequence is the common shape of its elements: dimensions in which they differ are unknown. */
 #include "schema.h"
+#include "inlay/check.h"
 
-/* The shape that inputs first to end - 1 have in common, on output 0. */
+/* Sets output 0 to the common shape of inputs first to end - 1. */
 static inlay_status common_shape(op_infer *infer, uint32_t first, uint32_t end)
 {
     uint32_t rank = infer_rank(infer, first);
@@ -33,7 +34,7 @@ static inlay_status infer_insert(op_infer *infer)
     return common_shape(infer, 0, 2);
 }
 
-/* The shape of input 0 with axis of size `dim`, taken out (by -1), kept (0) or put in (1). */
+/* Sets output 0 to the shape of input 0 with an axis removed (change -1), set to size `dim` (0), or inserted (1). */
 static inlay_status with_axis(op_infer *infer, int64_t axis, inlay_dim dim, int change)
 {
     uint32_t rank = infer_rank(infer, 0), at, from = 0, count = 0;
@@ -51,6 +52,7 @@ static inlay_status with_axis(op_infer *infer, int64_t axis, inlay_dim dim, int 
         if (d == at && change <= 0)
             from++;
     }
+    INLAY_CHECK((int64_t)count == (int64_t)rank + change);
     status = infer_set_shape(infer, 0, count, dims);
 done:
     return status;
@@ -61,8 +63,8 @@ static inlay_status infer_concat_sequence(op_infer *infer)
     return with_axis(infer, infer_attr_int(infer, "axis", 0), dim_unknown(), infer_attr_int(infer, "new_axis", 0) != 0);
 }
 
-/* Without `split` the pieces have size 1, and lose the axis if keepdims is 0. A single number is the size of all pieces
- * but perhaps the last. */
+/* Without `split` the pieces have size 1, and the axis is removed if keepdims is 0. A scalar is the size of all pieces; the
+ * last piece may be smaller. */
 static inlay_status infer_split_to_sequence(op_infer *infer)
 {
     int64_t axis = infer_attr_int(infer, "axis", 0), sizes[64], size = 0;

@@ -1,4 +1,4 @@
-/* onnx/shape.c - dimensions as data. */
+/* onnx/shape.c - Shape and Size: dimensions as data. */
 #include "schema.h"
 
 /* Shape-15: start and end count from the end when negative and are clamped to the rank. */

@@ -1,15 +1,16 @@
 /* onnx/slice.c - slices along axes. */
 #include "schema.h"
+#include "inlay/check.h"
 
-/* What one axis is cut to. */
+/* The slice of one axis. */
 struct cut {
-    bool named, known; /* known: the three below hold */
+    bool named, known; /* the node slices this axis; start, end and step are known */
     int64_t start, end, step;
-    bool counted; /* forward by single steps: to is a size, from is one or its negative */
+    bool counted; /* step 1 with symbolic bounds: `to` is a size, `from` is a size or the negative of one */
     inlay_dim from, to;
 };
 
-/* Where bounds are no numbers but sizes that inference knows by name. axes: [axis_count], NULL = the first ones. */
+/* Reads bounds that are symbolic sizes. axes: [axis_count], NULL for the first axes. */
 static void read_sizes(op_infer *infer, const int64_t *axes, uint32_t axis_count, uint32_t rank, struct cut *cuts)
 {
     uint32_t count, end_count;
@@ -29,7 +30,7 @@ static void read_sizes(op_infer *infer, const int64_t *axes, uint32_t axis_count
     }
 }
 
-/* Reads starts, ends, axes and steps into cuts[rank]. False: the axes are not known, so any may be cut. */
+/* Reads starts, ends, axes and steps into cuts[rank]. *out_known is false if the axes are not known. */
 static inlay_status read_cuts(op_infer *infer, uint32_t rank, struct cut *cuts, bool *out_known)
 {
     const bool attributes = infer->node->since_version < 10;
@@ -103,14 +104,15 @@ static inlay_status read_cuts(op_infer *infer, uint32_t rank, struct cut *cuts, 
     return INLAY_OK;
 }
 
-/* Elements left of an axis of fixed size; *out_start is the first. Slice-10: negative values count from the end,
- * everything is clamped, and a negative step runs down to -1 exclusive. */
+/* The number of elements of a slice of an axis of fixed size; *out_start is the first. Slice-10: negative values count
+ * from the end, bounds are clamped, and a negative step ends at -1 exclusive. */
 static int64_t cut_fixed(int64_t dim, const struct cut *cut, int64_t *out_start)
 {
     const int64_t low = cut->step < 0 ? -1 : 0, high = cut->step < 0 ? dim - 1 : dim;
     int64_t start = cut->start < 0 ? cut->start + dim : cut->start, end = cut->end < 0 ? cut->end + dim : cut->end;
     uint64_t span, stride = cut->step < 0 ? 0 - (uint64_t)cut->step : (uint64_t)cut->step;
 
+    INLAY_CHECK(dim >= 0 && cut->known && cut->step != 0);
     start = start < 0 ? 0 : start > high ? high : start;
     end = end < low ? low : end > high ? high : end;
     *out_start = start;
@@ -120,7 +122,7 @@ static int64_t cut_fixed(int64_t dim, const struct cut *cut, int64_t *out_start)
     return (int64_t)((span - 1) / stride + 1);
 }
 
-/* Of an axis of symbolic size only what no clamping can change. */
+/* The size of a slice of an axis of symbolic size, if clamping cannot change it; otherwise unknown. */
 static inlay_dim cut_symbolic(op_infer *infer, inlay_dim dim, const struct cut *cut)
 {
     if (cut->step == -1 && (cut->start == -1 || cut->start >= INT32_MAX) && cut->end <= -INT32_MAX)
@@ -136,7 +138,8 @@ static inlay_dim cut_symbolic(op_infer *infer, inlay_dim dim, const struct cut *
     return dim_unknown();
 }
 
-/* min(to, dim) - min(from, dim), when that is certainly no less than 0; the last -from of dim. */
+/* min(to, dim) - min(from, dim) if that is known not to be negative; for a negative `from` and no end, the last -from
+ * elements of dim. */
 static inlay_dim cut_counted(op_infer *infer, inlay_dim dim, const struct cut *cut)
 {
     bool to_end = cut->to.kind == INLAY_DIM_FIXED && cut->to.value >= INT32_MAX;
@@ -162,6 +165,7 @@ static inlay_status slice_elements(op_infer *infer, const struct cut *cut)
     if (elements == NULL || (cut->named && !cut->known))
         return INLAY_OK;
     left = cut->named ? cut_fixed((int64_t)count, cut, &start) : (int64_t)count;
+    INLAY_CHECK(left <= (int64_t)count);
     for (int64_t i = 0; i < left; i++)
         kept[i] = elements[i == 0 ? start : start + i * cut->step];
     return infer_set_elements(infer, 0, (uint32_t)left, kept);

@@ -1,4 +1,4 @@
-/* onnx/softmax.c - softmax and its kin. */
+/* onnx/softmax.c - Softmax, LogSoftmax and Hardmax. */
 #include "schema.h"
 
 static const op_row rows[] = {

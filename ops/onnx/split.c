@@ -1,13 +1,15 @@
 /* onnx/split.c - splitting along an axis. */
 #include "schema.h"
+#include "inlay/check.h"
 
-/* Part o of an axis that is cut evenly; Split-18 lets the last parts be smaller. */
+/* The size of part o of an axis that is split evenly; in Split-18 the last parts may be smaller. */
 static inlay_status even_part(op_infer *infer, inlay_dim whole, uint32_t o, inlay_dim *out)
 {
     const int64_t count = (int64_t)infer->out_count;
     const inlay_dim part = dim_ceil_div(infer, whole, dim_fixed(count));
     int64_t left;
 
+    INLAY_CHECK(o < infer->out_count);
     *out = part;
     if (whole.kind != INLAY_DIM_FIXED) {
         if (o + 1 == infer->out_count)
@@ -22,7 +24,8 @@ static inlay_status even_part(op_infer *infer, inlay_dim whole, uint32_t o, inla
     return INLAY_OK;
 }
 
-/* The sizes of the parts as stated; NULL: not stated, or not known (then *out_known is false). */
+/* The sizes of the parts from the input or attribute `split`. NULL if the node has neither, or if they are not known; then
+ * *out_known is false. */
 static const inlay_dim *stated_parts(op_infer *infer, inlay_dim *room, uint32_t *out_count, bool *out_known)
 {
     const bool by_input = infer->node->since_version >= 13 || infer->node->since_version == 1;
@@ -32,7 +35,7 @@ static const inlay_dim *stated_parts(op_infer *infer, inlay_dim *room, uint32_t 
     if (by_input && infer_has_in(infer, 1)) {
         const inlay_dim *elements;
 
-        if (infer->node->since_version == 1) { /* there they are floats */
+        if (infer->node->since_version == 1) { /* in Split-1 the input has floats */
             double values[INFER_MAX_ELEMENTS];
 
             *out_known = infer_floats(infer, 1, values, INFER_MAX_ELEMENTS, out_count);
@@ -50,7 +53,7 @@ static const inlay_dim *stated_parts(op_infer *infer, inlay_dim *room, uint32_t 
     return *out_count > 0 && *out_count <= INFER_MAX_ELEMENTS ? room : NULL;
 }
 
-/* A part of a known vector. */
+/* Propagates the elements of a part of a vector. */
 static inlay_status part_elements(op_infer *infer, uint32_t o, uint32_t begin, uint32_t size)
 {
     uint32_t count;

@@ -1,7 +1,8 @@
 /* onnx/squeeze.c - removal and insertion of axes of size 1. */
 #include "schema.h"
+#include "inlay/check.h"
 
-/* The axes: an attribute until version 11, then an input. False: not known. *out_absent: there are none at all. */
+/* The axes: an attribute up to version 11, then an input. False if not known. *out_absent: the node has no axes. */
 static bool read_axes(op_infer *infer, int64_t *axes, uint32_t *out_count, bool *out_absent)
 {
     const int64_t *ints;
@@ -39,18 +40,19 @@ static inlay_status infer_squeeze(op_infer *infer)
             return status;
         dim = infer_dim(infer, 0, axis);
         if (dim.kind == INLAY_DIM_FIXED && dim.value != 1)
-            return infer_fail(infer, INLAY_SHAPE_MISMATCH, "axis %u has size %lld; only axes of size 1 can go", axis,
-                              (long long)dim.value);
+            return infer_fail(infer, INLAY_SHAPE_MISMATCH, "axis %u has size %lld; only axes of size 1 can be removed",
+                              axis, (long long)dim.value);
         drop |= 1u << axis;
     }
     for (uint32_t i = 0; i < rank; i++) {
         const inlay_dim dim = infer_dim(infer, 0, i);
 
         if (absent && dim.kind != INLAY_DIM_FIXED)
-            return INLAY_OK; /* it might be 1 */
+            return INLAY_OK; /* the size may be 1 */
         if (absent ? dim.value != 1 : (drop >> i & 1) == 0)
             dims[kept++] = dim;
     }
+    INLAY_CHECK(kept <= rank);
     status = infer_set_shape(infer, 0, kept, dims);
     return status == INLAY_OK ? infer_same_elements(infer) : status;
 }
@@ -79,6 +81,7 @@ static inlay_status infer_unsqueeze(op_infer *infer)
     }
     for (uint32_t i = 0; i < rank + count; i++)
         dims[i] = (added >> i & 1) != 0 ? dim_fixed(1) : infer_dim(infer, 0, from++);
+    INLAY_CHECK(from == rank);
     INLAY_TRY(infer_set_shape(infer, 0, rank + count, dims));
     status = infer_same_elements(infer);
 done:

@@ -15,7 +15,7 @@ static inlay_status infer_string_normalizer(op_infer *infer)
         return infer_fail(infer, INLAY_SHAPE_MISMATCH, "X has rank %u; it must be [C] or [1, C]", rank);
     stopword_count = stopwords != NULL ? stopwords->count : 0;
     dims[0] = dim_fixed(1);
-    /* Without stop words nothing goes; but of nothing one empty string is made. */
+    /* Without stop words no string is removed; an empty input becomes one empty string. */
     dims[rank - 1] = infer_dim(infer, 0, rank - 1);
     if (stopword_count > 0 || dims[rank - 1].kind != INLAY_DIM_FIXED)
         dims[rank - 1] = dim_unknown();
@@ -24,7 +24,7 @@ static inlay_status infer_string_normalizer(op_infer *infer)
     return infer_set_shape(infer, 0, rank, dims);
 }
 
-/* StringSplit-20: an axis more for the parts; the count of parts has X's shape. */
+/* StringSplit-20: the parts have an additional axis; the counts of parts have the shape of X. */
 static inlay_status infer_string_split(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);

@@ -1,7 +1,7 @@
 /* onnx/tf_idf_vectorizer.c - counting of n-grams. */
 #include "schema.h"
 
-/* TfIdfVectorizer-9: [C] -> [n], [N, C] -> [N, n], n being the largest of ngram_indexes and one. */
+/* TfIdfVectorizer-9: [C] -> [n], [N, C] -> [N, n], where n is the largest element of ngram_indexes plus 1. */
 static inlay_status infer_tf_idf(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);

@@ -1,7 +1,7 @@
 /* onnx/tile.c - repetition along axes. */
 #include "schema.h"
 
-/* Tile-6: one repeat count per axis. Tile-1: the number `tiles` for one axis, both floats. */
+/* Tile-6 has a repeat count for each axis. Tile-1 has `tiles` for one `axis`, both floats. */
 static inlay_status infer_tile(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);

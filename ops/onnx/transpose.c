@@ -1,5 +1,6 @@
 /* onnx/transpose.c - permutation of axes. */
 #include "schema.h"
+#include "inlay/check.h"
 
 static inlay_status infer_transpose(op_infer *infer)
 {
@@ -22,6 +23,7 @@ static inlay_status infer_transpose(op_infer *infer)
         seen |= 1u << axis;
         dims[i] = infer_dim(infer, 0, (uint32_t)axis);
     }
+    INLAY_CHECK(seen == (1u << rank) - 1);
     return infer_set_shape(infer, 0, rank, dims);
 }
 

@@ -1,7 +1,7 @@
 /* onnx/unary.c - functions of one tensor, element by element. */
 #include "schema.h"
 
-/* Neg of dimensions, as in "the last n axes". */
+/* Neg propagates dimensions, for slices of the last n elements. */
 static inlay_status infer_neg(op_infer *infer)
 {
     inlay_dim negated[INFER_MAX_ELEMENTS];

@@ -17,7 +17,7 @@ static inlay_dim smaller(op_infer *infer, inlay_dim a, inlay_dim b)
     return a.value < b.value ? a : b;
 }
 
-/* Max-12 and Min-12, the first for integers: of two vectors of dimensions the elements are known. */
+/* Max-12 and Min-12 are the first versions for integers; with two inputs they propagate dimensions. */
 static inlay_status infer_extreme(op_infer *infer)
 {
     inlay_status status = infer_broadcast_all(infer);

@@ -1,7 +1,8 @@
-/* onnx/where.c - choice by a condition, broadcast. */
+/* onnx/where.c - selection by a condition, broadcast. */
 #include "schema.h"
+#include "inlay/check.h"
 
-/* The elements of the condition, as 0 and 1; NULL when they are not known. */
+/* The elements of the condition, as 0 and 1; NULL if they are not known. */
 static const inlay_dim *condition_elements(op_infer *infer, inlay_dim *room, uint32_t *out_count)
 {
     const inlay_value_info *info = infer->in[0];
@@ -38,6 +39,7 @@ static inlay_status infer_where(op_infer *infer)
     for (int k = 0; k < 3; k++)
         if (count[k] != n && count[k] != 1)
             return INLAY_OK;
+    INLAY_CHECK(n > 0 && n <= INFER_MAX_ELEMENTS);
     for (uint32_t i = 0; i < n; i++) {
         inlay_dim dim = in[0][count[0] == 1 ? 0 : i], x = in[1][count[1] == 1 ? 0 : i],
                   y = in[2][count[2] == 1 ? 0 : i];

@@ -12,7 +12,7 @@ static inlay_status infer_window(op_infer *infer)
     if (elements != NULL && count == 1)
         dim = elements[0];
     if (infer_ints(infer, 0, &size, 1, &count) && count == 1 && size < 0)
-        return infer_fail(infer, INLAY_INVALID_MODEL, "a window of %lld samples", (long long)size);
+        return infer_fail(infer, INLAY_INVALID_MODEL, "size is %lld; it must not be negative", (long long)size);
     return infer_set_shape(infer, 0, 1, &dim);
 }
 

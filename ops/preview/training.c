@@ -1,17 +1,20 @@
 /* preview/training.c - gradients and optimizers. */
 #include "schema.h"
+#include "inlay/check.h"
 #include <string.h>
 
-/* Inputs behind R and T are `groups` groups: tensors, their gradients, state. Gradients do not come back. */
+/* The inputs after R and T are `groups` groups of equal size: tensors, their gradients, and states. The outputs are the
+ * same groups without the gradients. */
 static inlay_status infer_optimizer(op_infer *infer)
 {
     const uint32_t groups = strcmp(infer->node->op_type.data, "Adam") == 0 ? 4 : 3;
-    const uint32_t n = infer->in_count < 2 ? 0 : (infer->in_count - 2) / groups;
+    const uint32_t count = infer->in_count < 2 ? 0 : (infer->in_count - 2) / groups;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t o = 0; o < infer->out_count && o < n * (groups - 1); o++) {
-        const uint32_t group = o / n == 0 ? 0 : o / n + 1, i = 2 + group * n + o % n;
+    for (uint32_t o = 0; o < infer->out_count && o < count * (groups - 1); o++) {
+        const uint32_t group = o / count == 0 ? 0 : o / count + 1, i = 2 + group * count + o % count;
 
+        INLAY_CHECK(group != 1 && i < infer->in_count);
         if (!infer_has_in(infer, i) || !infer_has_out(infer, o))
             continue;
         infer_set_dtype(infer, o, infer->in[i]->dtype);
@@ -21,7 +24,7 @@ done:
     return status;
 }
 
-/* Output i is the derivative by input i. */
+/* Output i is the derivative with respect to input i. */
 static inlay_status infer_gradient(op_infer *infer)
 {
     inlay_status status = INLAY_OK;

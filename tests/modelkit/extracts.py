@@ -1,8 +1,8 @@
-"""inlay extract beside what others document of such a tool: onnx.utils.extract_model, polygraphy surgeon extract.
+"""inlay extract, compared with the documentation of similar tools: onnx.utils.extract_model, polygraphy surgeon extract.
 
   extracts.py INLAY
 
-Each part is run, and has to compute what numpy, or the whole model, does. Stages of --split run one after another."""
+Each part is run, and must compute the same as numpy or as the whole model. Stages of --split run in sequence."""
 import json
 import os
 import shutil
@@ -41,7 +41,7 @@ def save(path, nodes, inputs, outputs, weights=None, functions=(), opsets=(("", 
 
 
 def extract(model, *args, out="part.onnx"):
-    """The part, as ONNX reads it, after its checker and inlay's have had a look."""
+    """The part, loaded with ONNX's package, after ONNX's checker and `inlay check`."""
     inlay("extract", model, *args, "-o", out, *PLAIN)
     onnx.checker.check_model(out)
     assert inlay("check", out)["findings"] == [], out
@@ -49,7 +49,7 @@ def extract(model, *args, out="part.onnx"):
 
 
 def run(path, values, *more):
-    """The outputs of a run by name; values: arrays by name, of which a model takes those that are its inputs."""
+    """The outputs of a run by name; values: arrays by name, of which the inputs of the model are used."""
     shutil.rmtree("in", ignore_errors=True)
     shutil.rmtree("out", ignore_errors=True)
     os.mkdir("in")
@@ -70,7 +70,7 @@ def shape(value):
 
 
 class Documented(unittest.TestCase):
-    """What the two tools say of themselves, in their tests and examples."""
+    """The examples and tests of the two tools."""
 
     @staticmethod
     def diamond(path):
@@ -142,7 +142,7 @@ class Cuts(unittest.TestCase):
         self.assertEqual(len(part.graph.initializer), 0)
 
     def test_one_result_of_several(self):
-        """A value becomes an input, and another result of the same node is computed still."""
+        """A value becomes an input, and another output of the same node is still computed."""
         save("split.onnx", [NODE("Split", ["x"], ["a", "b"], axis=1), NODE("Relu", ["a"], ["r"]), NODE("Sub", ["r", "b"], ["y"])],
              [VALUE("x", FLOAT, ["N", 4])], [VALUE("y", FLOAT, None)], opsets=(("", 13),))
         part = extract("split.onnx", "--inputs", "x,a", "--outputs", "y")
@@ -164,7 +164,7 @@ class Cuts(unittest.TestCase):
             self.assertEqual((names(part.graph.input), names(part.graph.output)), ([first], [last]), depth)
 
     def test_external_data(self):
-        """Read from its file, and written into the part or beside it, what is needed alone."""
+        """Only the necessary external data is read, and written into the part or to a file next to it."""
         save("big.onnx", [NODE("MatMul", ["x", "w1"], ["h"]), NODE("MatMul", ["h", "w2"], ["y"])], [VALUE("x", FLOAT, ["N", 64])],
              [VALUE("y", FLOAT, None)], {"w1": floats(64, 96), "w2": floats(96, 32)})
         model, x = onnx.load("big.onnx"), {"x": floats(2, 64)}
@@ -180,7 +180,7 @@ class Cuts(unittest.TestCase):
         self.assertEqual(run("beside.onnx", h)["y"].tolist(), whole.tolist())
 
     def test_functions(self):
-        """Functions stay what they are; those that the part does not call are left out."""
+        """Functions are kept as functions; those that the part does not call are removed."""
         made = [helper.make_function("my", n, ["p"], ["q"], [NODE(op, ["p"], ["q"])], [helper.make_opsetid("", 17)])
                 for n, op in (("inner", "Neg"), ("other", "Exp"))]
         made.append(helper.make_function("my", "outer", ["p"], ["q"], [NODE("inner", ["p"], ["t"], domain="my"), NODE("Abs", ["t"], ["q"])],
@@ -208,7 +208,7 @@ def write_mlp(path):
 
 
 def write_residual(path):
-    """A value from the start is read at the end: each stage between hands it on."""
+    """The last stage uses a value of the first one: each stage in between passes it on."""
     nodes = [NODE("Conv", ["x", "w0"], ["c0"], pads=[1] * 4), NODE("Relu", ["c0"], ["r0"]),
              NODE("Conv", ["r0", "w1"], ["c1"], pads=[1] * 4), NODE("Add", ["c1", "c0"], ["s"]), NODE("Relu", ["s"], ["r1"]),
              NODE("GlobalAveragePool", ["r1"], ["p"]), NODE("Flatten", ["p"], ["f"]), NODE("Gemm", ["f", "w2"], ["y"])]
@@ -252,8 +252,8 @@ def write_control(path):
 
 class Stages(unittest.TestCase):
     def test_split(self):
-        """Four stages, each of which gets what the model gets and what stages before it made, compute the same bits, as long as
-        no rewrite joins nodes across a cut."""
+        """Four stages, each with the inputs of the model and the outputs of earlier stages, compute the same bits as long as no
+        rewrite fuses nodes of two stages."""
         for write in (write_mlp, write_residual, write_attention, write_recurrent, write_control):
             given = write("model.onnx")
             whole = run("model.onnx", given, "--level=0")

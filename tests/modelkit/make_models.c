@@ -1,4 +1,4 @@
-/* The models of modelkit.sh: make_models FOLDER. */
+/* make_models.c - writes the models of modelkit.sh: make_models FOLDER. */
 #include "planted.h"
 #include <stdio.h>
 
@@ -15,7 +15,7 @@ static void write_file(const char *folder, const char *name, const void *data, s
     }
 }
 
-/* A model that outgrew the writer's buffer of payloads is none. */
+/* Fails if a model did not fit the writer's buffer of payloads. */
 static void write_model(const char *folder, const char *stem, struct wire *wire)
 {
     char name[64];
@@ -26,7 +26,7 @@ static void write_model(const char *folder, const char *stem, struct wire *wire)
     wire_deinit(wire);
 }
 
-/* y = twice(x), a function of the model's own, and weights that nobody reads. */
+/* y = twice(x), where twice is a function of the model, and weights without a consumer. */
 static void write_function(const char *folder)
 {
     struct wire wire = { 0 };
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
     /* The provider `planted` runs all but Exp. */
     script_model(&split, "x : 64,64\n a = Add(x, x)\n e = Exp(a)\n y = Relu(e)\n -> y", 13);
     write_model(argv[1], "split", &split);
-    /* A cast that a fix takes out, and outputs that are never the same. */
+    /* A cast that --fix removes, and random outputs. */
     script_model(&noise, "x : 2,8\n r = RandomNormalLike(x)\n a = Cast(x) to=1\n y = Add(a, r)\n -> y", 17);
     write_model(argv[1], "noise", &noise);
     for (int i = 0; i < PLANTED_COUNT; i++) {

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The verbs for model files as their users meet them: doctor, edit, diff, reduce, sparsity, inspect --graph, run --watch,
+# The verbs for model files on the command line: doctor, edit, diff, reduce, sparsity, inspect --graph, run --watch,
 # bench --sweep, extract --partition, cache export and import.
 #   modelkit.sh INLAY MAKE_MODELS PLUGINS   the executable; the program that writes the models; the folder with planted.so
 set -u
@@ -8,7 +8,7 @@ plugins=$3
 . "$(dirname "$0")/../support/verbs.bash" "$1" "$2"
 common=(--no-config --cache-dir "" --intra-threads 1 --providers reference --probe never)
 
-# does CODE FILTER VERB ARGUMENT...   the exit code, and what jq says of --json.
+# does CODE FILTER VERB ARGUMENT...   checks the exit code, and the JSON output with a jq filter.
 does() {
     local code=$1 filter=$2 got
     shift 2
@@ -20,7 +20,7 @@ does() {
     fi
 }
 
-# says CODE PATTERN VERB ARGUMENT...   the exit code, and a line of stdout.
+# says CODE PATTERN VERB ARGUMENT...   checks the exit code, and a line of stdout.
 says() {
     local code=$1 pattern=$2 got
     shift 2
@@ -32,7 +32,7 @@ says() {
     fi
 }
 
-# fails CODE TEXT VERB ARGUMENT...   one line of stderr says so; out.onnx is not there, nor anything like it.
+# fails CODE TEXT VERB ARGUMENT...   checks the message on stderr, one line, and that no out.onnx* was written.
 fails() {
     local code=$1 text=$2 got
     shift 2
@@ -54,7 +54,7 @@ while read -r file code severity fixable; do
         does 0 ".findings[0].fixed and .written.fixed == 1 and .written.samples == 3 and .written.tolerance <= 1e-5" \
             doctor "$file.onnx" --fix -o out.onnx "${common[@]}" "${quick[@]}"
         does 0 '.findings == []' doctor out.onnx "${common[@]}" "${quick[@]}"
-        # On other samples than those that --fix looked at; of those that fit what it fixed.
+        # Compares on samples that --fix did not use, with shapes that are legal for the fixed model.
         does 0 '.samples == 8 and (.outputs | length > 0 and all(.[]; .max_error != null and .max_error <= 1e-5))' \
             compare out.onnx "$file.onnx" "${common[@]}" --quiet
     else
@@ -99,31 +99,31 @@ does 1 '.measured and .run_ms > 0 and .findings[0].cost == "measured" and .findi
     doctor float64.onnx "${common[@]}" --seconds 0.05 --quiet
 does 0 '.written.before_ms > 0 and .written.after_ms > 0' doctor twice.onnx --fix -o out.onnx "${common[@]}" \
     --seconds 0.05 --quiet
-# Functions are inlined in what is written; what is left says so.
+# The written model has its functions inlined, and a message says so.
 does 0 '.written.fixed == 1' doctor function.onnx --fix -o out.onnx "${common[@]}" "${quick[@]}"
 does 0 '.functions == [] and .operators[0].operator == "Add" and .initializers == 0' inspect out.onnx
 does 1 '[.changes[] | select(.side == "a") | .in] | index("function my.twice nodes") != null' diff function.onnx out.onnx
 rm -f out.onnx
-# A node that one provider refuses lies between its regions.
+# A node that a provider refuses, between two of its regions.
 two=(--no-config --cache-dir "" --probe never --plugin-dirs "$plugins" --providers "planted,reference" --policy priority)
 does 0 '[.findings[] | select(.code == "region-split")] | length == 1 and .[0].nodes == ["Exp#1"] and .[0].cost_ms > 0' \
     doctor split.onnx "${two[@]}" --seconds 0.02 --quiet
-# Where the other one could have all of it for about as much, it is not the model that splits.
+# If another provider can run all nodes in about the same time, there is no finding.
 does 0 '[.findings[] | select(.code == "region-split")] == []' doctor split.onnx "${two[@]}" --policy cost \
     --pin Add#0=planted --pin Relu#2=planted --seconds 0.02 --quiet
-# External data that is not there, or is too short, is a finding with the file's exit code.
+# Missing or truncated external data is a finding, with the exit code for files.
 "$inlay" doctor twice.onnx --fix -o ext.onnx --external ext.data "${common[@]}" "${quick[@]}" >/dev/null
 does 0 '.findings == []' doctor ext.onnx "${common[@]}" "${quick[@]}"
 rm ext.data
 does 3 '.findings[0].code == "external-data-missing" and .error.code' doctor ext.onnx "${common[@]}" "${quick[@]}"
 says 3 '^error   external-data-missing: ' doctor ext.onnx "${common[@]}" "${quick[@]}"
-# What would compute something else is not written.
+# A fix that would change the results is not written.
 fails 1 'nothing was written, because the fixed model computes something else' doctor noise.onnx --fix -o out.onnx \
     "${common[@]}" --seconds 0
 fails 2 'expected a number' doctor casts.onnx --seconds soon
 fails 3 'no-such.onnx' doctor no-such.onnx "${common[@]}"
 fails 3 'nowhere' doctor twice.onnx --fix -o nowhere/out.onnx "${common[@]}" "${quick[@]}"
-# Nothing to put right: the model as it is, and exit code 0, for the file is there.
+# Without findings the unchanged model is written, with exit code 0.
 says 0 '^clean.onnx: the unchanged model, because there is nothing to fix$' doctor clean1.onnx --fix -o clean.onnx \
     "${common[@]}" "${quick[@]}"
 
@@ -191,7 +191,7 @@ fails 2 'does not print the text' reduce model.onnx --check ./has_tanh.sh --text
 fails 2 'cannot be run' reduce model.onnx --check ./no-such-command -o out.onnx
 does 0 '.exit_code == 124 and .tries == 1 and .nodes == 1' reduce model.onnx --check 'sleep 60; :' --timeout 0.05 --tries 2 -o small.onnx --quiet
 
-# Ctrl-C, which the fourth call of the check sends: what was found so far is written.
+# The fourth call of the check sends SIGINT (Ctrl-C); the smallest part so far is written.
 cat >interrupts.sh <<'END'
 #!/bin/sh
 echo x >>calls
@@ -210,7 +210,7 @@ if [ $got -ne 130 ] || ! jq -e '.stopped and .nodes < .of' out >/dev/null || [ !
     complain "inlay reduce stopped: exit code $got"
 fi
 
-# ---- extract: globs, and stages along providers that chain to the whole
+# ---- extract: globs, and stages by provider whose sequence equals the whole model
 does 0 '.[0].nodes == 3' extract model.onnx --outputs 'y*' -o part.onnx "${common[@]}" --quiet
 does 0 '.[0].nodes == 2' extract constant_node.onnx --nodes op:MatMul -o part.onnx "${common[@]}" --quiet # and Constant
 does 0 '.inputs | map(.name) == ["x"]' inspect part.onnx
@@ -220,7 +220,7 @@ does 0 'length == 1 and .[0].nodes == 3 and .[0].provider == "reference"' \
 
 does 0 'map(.provider) == ["planted", "reference", "planted"] and map(.nodes) == [1, 1, 1]' \
     extract split.onnx --partition -o stage.onnx "${two[@]}" --quiet
-# Stages one after another compute what the whole does: first three in a row, then one of the host with a branch.
+# Stages run in sequence compute the same as the model: first three stages, then one of the host with a branch.
 chain() {
     "$inlay" run "$1" "${common[@]}" --quiet --outputs whole >/dev/null
     rm -rf flow && mkdir flow
@@ -284,7 +284,7 @@ sed 's/"cpu":"[^"]*"/"cpu":"Z80"/' fleet.cache >foreign.cache
 fails 3 'damaged: wrong checksum' cache import foreign.cache --cache-dir "$work/other"
 head -c 200 fleet.cache >cut.cache
 fails 3 'damaged' cache import cut.cache --cache-dir "$work/other"
-# A file that is whole, but of another machine, or that reaches outside.
+# A complete file from another machine, and a file with paths outside of the folder.
 forge() {
     local head
     head=$(tail -c +129 fleet.cache | head -n 1 | jq -c "$1")
@@ -311,7 +311,7 @@ does 0 '.removed == 1' cache prune --days 0 --cache-dir "$work/kept"
 does 0 '.removed == 0 and .parts[0].files == 1' cache prune --cache-dir "$work/other"
 "$inlay" cache frob >out 2>err; [ $? -eq 2 ] || complain 'cache frob'
 
-# ---- what --help shows runs
+# ---- the examples of --help
 export INLAY_PROVIDERS=reference INLAY_CACHE_DIR='' XDG_CONFIG_HOME=$work/none
 cp model.onnx a.onnx; cp e2.onnx b.onnx; cp e2.onnx optimized.onnx
 bin=$(cd "$(dirname "$inlay")" && pwd)

@@ -1,4 +1,4 @@
-/* planted.h - models with one fault each, as exporters leave them, for the tests of inlay doctor. */
+/* planted.h - models with one fault each, as exporters write them, for the tests of inlay doctor. */
 #ifndef PLANTED_H
 #define PLANTED_H
 #include "../passes/graph_script.h"
@@ -17,7 +17,7 @@ static inline void plant_raw(struct wire *wire, uint32_t field, const char *name
     wire_end(wire, mark);
 }
 
-/* Floats that repeat no channel: i % 13 - 6.5, times `scale`. */
+/* Floats with different channels: (i % 13 - 6.5) * scale. */
 static inline void plant_floats(struct wire *wire, const char *name, const char *dims, float scale)
 {
     static float data[1 << 16];
@@ -241,7 +241,7 @@ static inline void plant_dead(struct wire *wire)
 
 /* ------------------------------------------------------------------ quantized weights */
 
-/* y = x * dequantized q [16, 16]; code(i) gives its elements. */
+/* y = x * dequantized q [16, 16]; code(i) returns its elements. */
 static inline void plant_quantized(struct wire *wire, float scale, int (*code)(int i))
 {
     const wire_mark mark = plant_begin(wire, "2,16", 13);
@@ -290,9 +290,9 @@ static inline void plant_channels(struct wire *wire)
     plant_quantized(wire, 0.01F, code_channels);
 }
 
-/* ------------------------------------------------------------------ what a session finds */
+/* ------------------------------------------------------------------ faults that only a session finds */
 
-/* LayerNormalization in parts, in an opset that lacks it. */
+/* LayerNormalization as basic operators, in an opset without that operator. */
 static inline void plant_old_opset(struct wire *wire)
 {
     script_model(wire,
@@ -304,7 +304,7 @@ static inline void plant_old_opset(struct wire *wire)
 
 struct planted {
     const char *file, *code;
-    bool can_fix, in_session; /* found by a session alone */
+    bool can_fix, in_session; /* in_session: only a session finds it */
     void (*write)(struct wire *wire);
 };
 
@@ -333,7 +333,7 @@ static const struct planted planted_models[] = {
 };
 enum { PLANTED_COUNT = sizeof planted_models / sizeof planted_models[0] };
 
-/* Models with nothing wrong. */
+/* Models without faults. */
 static const char *const clean_models[] = {
     "x : N,3,16,16\n w = [8,3,3,3]\n c = Conv(x, w) pads=1,1,1,1\n r = Relu(c)\n p = GlobalAveragePool(r)\n -> p",
     "x : N,64\n w = [64,96]\n v = [96,40]\n b = [40]\n h = MatMul(x, w)\n t = Tanh(h)\n y = Gemm(t, v, b)\n -> y",

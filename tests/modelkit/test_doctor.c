@@ -1,11 +1,11 @@
-/* The doctor's look at models: each planted fault is found, alone; clean models have none; a fix takes the finding away
- * and leaves a model that is in order. */
+/* test_doctor.c - `inlay doctor`: each planted fault is the only finding; clean models have no findings; a fix removes the
+ * finding, and the fixed model is valid. */
 #include "planted.h"
 #include "model/model.h"
 #include "modelkit/doctor.h"
 #include <unistd.h>
 
-/* Bound and inferred, as the doctor wants a model. bytes must outlive it. */
+/* Loads a model, binds it and infers its shapes, as the doctor needs. bytes must outlive the model. */
 static graph_model *load(const struct wire *wire)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -72,7 +72,7 @@ static void test_clean(void **state)
     }
 }
 
-/* What a fix leaves is written, read again, and has nothing left to find. */
+/* A fixed model is written and loaded again, and has no findings. */
 static void test_fixed(void **state)
 {
     char path[] = "/tmp/inlay-doctor.XXXXXX";

@@ -1,4 +1,4 @@
-/* Edits, differences, reductions and sparsity of models, without a process. */
+/* test_modelkit.c - edits, differences, reductions and sparsity of models, by function calls. */
 #include "planted.h"
 #include "model/model.h"
 #include "modelkit/change.h"
@@ -120,7 +120,7 @@ static struct diff compare(const char *left, const char *right)
     static graph_model *models[2];
     struct diff diff;
 
-    for (int i = 0; i < 2; i++) { /* the differences borrow nothing, but live no longer than the next call */
+    for (int i = 0; i < 2; i++) { /* the differences do not point into the models, and are valid until the next call */
         graph_model_destroy(models[i]);
         wire_deinit(&wires[i]);
         models[i] = left == NULL ? NULL : load_script(&wires[i], i == 0 ? left : right);
@@ -139,7 +139,7 @@ static void test_diff(void **state)
     assert_int_equal(diff.changed, 0);
     assert_int_equal(diff.weight_count, 0);
     diff_deinit(&diff);
-    /* A node more in the middle: its line, and that of its reader. */
+    /* A node inserted in the middle changes its line and that of its consumer. */
     diff = compare(
         mlp, "x : N,16\n w = [16,8]\n b = [8]\n h = MatMul(x, w)\n s = Add(h, b)\n t = Tanh(s)\n y = Relu(t)\n -> y");
     assert_int_equal(count_side(&diff, DIFF_B, "Tanh(s)"), 1);
@@ -170,7 +170,7 @@ static void test_diff(void **state)
     (void)compare(NULL, NULL);
 }
 
-/* Lines of both sides, in order, are the two models: nothing is lost and nothing is made up. */
+/* The lines of each side, in order, are the complete model. */
 static void test_diff_is_whole(void **state)
 {
     struct diff diff = compare(mlp, loops);
@@ -200,7 +200,7 @@ static void test_diff_is_whole(void **state)
 
 /* ------------------------------------------------------------------ reductions */
 
-/* Fails if all of `needed` are there; the numbers in `broken` make a part none at all unless they come together. */
+/* The check fails for parts with all nodes of `needed`. A part with only one of the nodes `together` is not a model. */
 struct oracle {
     uint32_t needed[4], need_count;
     uint32_t together[2];
@@ -261,11 +261,11 @@ static void test_reduce(void **state)
     assert_int_equal(reduce_nodes(&reduction, ask, &pair, &diag), INLAY_OK);
     assert_int_equal(reduction.count, 2);
     assert_true(list[0] == 40 && list[1] == 700);
-    /* Stopped: what was found so far. */
+    /* Cancelled: the result is the smallest part so far. */
     reduction = all_of(list, 1000);
     assert_int_equal(reduce_nodes(&reduction, ask, &stopped, &diag), INLAY_CANCELLED);
     assert_int_equal(reduction.count, 250);
-    /* Out of tries. */
+    /* The limit of attempts is reached. */
     three.calls = 0;
     reduction = all_of(list, 1000);
     reduction.most = 5;

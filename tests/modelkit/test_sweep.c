@@ -1,5 +1,5 @@
-/* The parts of `inlay bench --sweep` that need no clock: intervals, and energy by counters that a folder stands in for.
- */
+/* test_sweep.c - the parts of `inlay bench --sweep` that need no clock: confidence intervals, and energy counters, which a
+ * folder simulates. */
 #include "timing/energy.h"
 #include "cli/sweep.h"
 #include "cmocka_all.h"
@@ -60,7 +60,7 @@ static void test_nothing(void **state)
     assert_true(energy_read(&energy) < 0);
 }
 
-/* Two packages, of which one begins again; parts of packages do not count twice. */
+/* Two packages, of which one counter wraps around; domains inside packages are not counted twice. */
 static void test_powercap(void **state)
 {
     struct energy energy;
@@ -112,7 +112,7 @@ static void test_command(void **state)
     assert_non_null(strstr(energy.why, "did not print"));
 }
 
-/* The interval holds another mean of as many slices: of 2000 such pairs about 95 %. */
+/* The interval contains another mean of the same number of slices in about 95 % of 2000 pairs. */
 static void test_interval(void **state)
 {
     uint64_t seed = 7;
@@ -126,7 +126,7 @@ static void test_interval(void **state)
             for (int i = 0; i < SWEEP_SLICES; i++) {
                 double sum = 0;
 
-                for (int n = 0; n < 12; n++) { /* a sum of uniform numbers is normal enough */
+                for (int n = 0; n < 12; n++) { /* a sum of uniform numbers is nearly normal */
                     seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
                     sum += (double)(seed >> 40) / (double)(1 << 24);
                 }
@@ -139,7 +139,7 @@ static void test_interval(void **state)
     assert_in_range(held, 1860, 1940);
 }
 
-/* Six slices that agree by chance: another process may differ all the same. */
+/* Six slices that are equal by chance: another process may still differ. */
 static void test_interval_is_never_a_point(void **state)
 {
     sweep_point point = { .slices = 6, .rates = { 100, 100, 100, 100, 100, 100 } };

@@ -1,4 +1,4 @@
-/* Binding and inference of whole graphs: bodies, captures, operators of plugins. */
+/* bodies.c - binding and shape inference of whole graphs: bodies, captures, operators of plug-ins. */
 #include "graph/graph.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ static graph_model *new_model(void)
     return model;
 }
 
-/* A value with up to three sizes; "" ends them, a name is a symbol, "?" unknown. */
+/* Adds a value with up to three sizes: a name is a symbol, "?" is unknown, "" ends the list. */
 static uint32_t value(struct graph *graph, const char *name, inlay_dtype dtype, int rank, const char *a, const char *b)
 {
     const char *const sizes[] = { a, b };
@@ -56,7 +56,7 @@ static uint32_t constant(struct graph *graph, const char *name, int64_t number)
     return v;
 }
 
-/* A node of ai.onnx; the lists end in INLAY_NONE. */
+/* Adds a node of ai.onnx; the lists end with INLAY_NONE. */
 static graph_node *node(struct graph *graph, const char *op_type, const uint32_t *in, const uint32_t *out)
 {
     uint32_t ins = 0, outs = 0;
@@ -93,7 +93,7 @@ static void formals(struct graph *graph, const uint32_t *in, const uint32_t *out
     graph->outputs = arena_copy(&graph->model->arena, out, graph->output_count * sizeof *out);
 }
 
-/* Hangs a body under a node; outer[i] of the node's graph is inner[i] of the body. */
+/* Adds a body to a node; value outer[i] of the node's graph is captured as inner[i] of the body. */
 static void attach(graph_node *node, const char *attr, struct graph *body, const uint32_t *outer, const uint32_t *inner)
 {
     graph_body *bodies = arena_array(&body->model->arena, node->body_count + 1, sizeof *bodies);
@@ -150,7 +150,7 @@ static void expect(const struct graph *graph, uint32_t value, const char *wanted
     assert_string_equal(got, wanted);
 }
 
-/* A branch that captures `outer` and puts it through an operator. */
+/* Adds a branch that captures `outer` and applies an operator to it. */
 static void branch(struct graph *graph, graph_node *n, const char *attr, uint32_t outer, const char *op_type)
 {
     struct graph *body = graph_create(graph->model, graph, attr);
@@ -227,7 +227,7 @@ static void test_loop(void **state)
     graph_model_destroy(model);
 }
 
-/* Loops within loops, each with a carried value that grows: rounds must not multiply. */
+/* Nested loops, each with a carried value that grows: the numbers of inference rounds must not multiply. */
 static void test_nested_loops(void **state)
 {
     graph_model *model = new_model();
@@ -345,7 +345,7 @@ static void test_sequence_map(void **state)
     graph_model_destroy(model);
 }
 
-/* What the graph declares about an inner value fills gaps and does not override. */
+/* Declared types of inner values fill in unknown facts, and do not override inferred ones. */
 static void test_declared(void **state)
 {
     graph_model *model = new_model();
@@ -371,11 +371,11 @@ static void test_declared(void **state)
     check(model, NULL);
     expect(graph, y, "float N 3");
     expect(graph, z, "float 1 2 3");
-    expect(graph, last, "float unknown"); /* an output of the model is what it is computed to be */
+    expect(graph, last, "float unknown"); /* the inferred shape of an output wins over its declaration */
     graph_model_destroy(model);
 }
 
-/* ------------------------------------------------------------------ operators of plugins */
+/* ------------------------------------------------------------------ operators of plug-ins */
 
 struct wanted {
     uint32_t output;

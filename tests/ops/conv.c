@@ -1,5 +1,5 @@
-/* Convolution against its definition: random windows, strides, dilations, paddings, groups and types, all tensors and
- * the workspace ending at a forbidden page. */
+/* conv.c - convolution, compared with its definition: random kernel sizes, strides, dilations, pads, groups and types. All
+ * tensors and the workspace end at a guard page. */
 #include "simd/convert.h"
 #include "gemm/set.h"
 #include "kernel_case.h"

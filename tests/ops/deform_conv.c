@@ -1,5 +1,6 @@
-/* DeformConv of floats, whose points are found once and whose images of many channels are turned, against doubles,
- * which are sampled one by one: groups, offset groups, strides, dilations, offsets far outside and NaN. */
+/* deform_conv.c - DeformConv of floats, which computes the sampling points once and transposes images of many channels,
+ * compared with the path for doubles, which samples each element: groups, offset groups, strides, dilations, offsets far
+ * outside the image, and NaN. */
 #include "guard.h"
 #include "kernel_case.h"
 #include "reference.h"

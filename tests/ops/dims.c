@@ -1,5 +1,4 @@
-/* Arithmetic on dimensions: what a symbolic result says must be true of numbers, and equal results must have one name.
- */
+/* dims.c - arithmetic on dimensions: symbolic results must hold for numbers, and equal results must have the same name. */
 #include "infer/infer.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -198,7 +197,7 @@ static void test_broadcast(void **state)
     TEXT(broadcast(dim, dim_min(&tools, dim, dim_fixed(512))), "H");
     TEXT(broadcast(dim_min(&tools, dim, dim_fixed(1)), dim), "H");
     TEXT(broadcast(odd, dim_min(&tools, odd, dim_fixed(3))), "a b");
-    /* min(0, H) is 0, which 1 gives way to; min(H, W) may be anything. */
+    /* min(0, H) is 0, so 1 is broadcast to it; min(H, W) may have any value. */
     TEXT(broadcast(w, dim_min(&tools, dim, dim_fixed(512))), "broadcast(W, min(512, H))");
     TEXT(broadcast(dim, dim_min(&tools, dim, w)), "broadcast(H, min(H, W))");
     assert_true(dim_is_size(&tools, dim_add(&tools, dim, dim_min(&tools, dim, w))));
@@ -230,7 +229,7 @@ static struct number any(void)
     return (struct number){ dim_fixed(i), i };
 }
 
-/* A random expression beside its value. */
+/* A random expression, and its value. */
 static struct number expression(uint32_t depth)
 {
     struct number a, b;
@@ -271,10 +270,10 @@ static void test_truth(void **state)
         }
         forget_names();
     }
-    assert_in_range(told, 10000, 20000); /* most of them can be said */
+    assert_in_range(told, 10000, 20000); /* most results are not unknown */
 }
 
-/* What is called a size is none below 0. */
+/* A dimension for which dim_is_size() is true is never negative. */
 static void test_sizes(void **state)
 {
     (void)state;
@@ -287,7 +286,7 @@ static void test_sizes(void **state)
     }
 }
 
-/* Numbers that 64 bits do not hold are unknown, and remember on which side they are as long as numbers meet them. */
+/* Numbers beyond 64 bits are unknown. They keep their sign in arithmetic with numbers. */
 static void test_beyond(void **state)
 {
     const inlay_dim most = dim_fixed(INT64_MAX), least = dim_fixed(INT64_MIN), one = dim_fixed(1),
@@ -355,7 +354,7 @@ static void test_laws(void **state)
                 char left[256];
 
                 snprintf(left, sizeof left, "%s", text_of(laws[k].left));
-                /* a model's own name that is not in normal form keeps it until something is done to it */
+                /* a name of the model that is not in normal form is kept until it is an operand */
                 if (k != 5 || strstr(text_of(laws[k].right), "past + 1") == NULL)
                     fail_msg("law %zu: '%s' and '%s'", k, left, text_of(laws[k].right));
             }

@@ -1,5 +1,5 @@
-/* Elementwise kernels of the reference provider where ONNX's own cases are thin: every element type, every way to
- * broadcast, rank 0, zero dimensions, integer corners, old opsets, and memory that ends at a forbidden page. */
+/* elementwise.c - elementwise kernels of the reference provider in cases that ONNX's own tests lack: every element type,
+ * every kind of broadcasting, rank 0, dimensions of 0, integer limits, old opsets, and memory that ends at a guard page. */
 #include "broadcast.h"
 #include "cmocka_all.h"
 #include "simd/convert.h"
@@ -21,7 +21,7 @@ static int64_t product(uint32_t rank, const int64_t *dims)
     return n;
 }
 
-/* A tensor whose memory ends at a forbidden page. */
+/* A tensor whose memory ends at a guard page. */
 struct tensor {
     struct guard memory;
     inlay_dtype dtype;
@@ -102,7 +102,7 @@ static void test_float_formats(void **unused)
         if (i < 16)
             assert_int_equal(f32_to_f4e2m1(f4e2m1_to_f32(b)), b);
     }
-    /* Values beyond the largest, infinities and NaN, saturating and not: the tables of Cast-19. */
+    /* Values above the largest, infinities and NaN, with and without saturation: the tables of Cast-19. */
     const float big[] = { 1e9f, -1e9f, INFINITY, -INFINITY, NAN };
     const uint8_t fn[2][5] = { { 0x7f, 0xff, 0x7f, 0xff, 0x7f }, { 0x7e, 0xfe, 0x7e, 0xfe, 0x7f } };
     const uint8_t e5[2][5] = { { 0x7c, 0xfc, 0x7c, 0xfc, 0x7e }, { 0x7b, 0xfb, 0x7b, 0xfb, 0x7e } };
@@ -139,7 +139,7 @@ static void test_floats_to_integers(void **unused)
     assert_true(f64_to_u64(1e30) == UINT64_MAX);
 }
 
-/* Cast between all pairs of types that ONNX casts, with values that every one of them holds. */
+/* Cast between all pairs of types that ONNX supports, with values that all types can hold. */
 static void test_cast_all_pairs(void **unused)
 {
     const int64_t dims[] = { 5, 7 };
@@ -226,7 +226,7 @@ static const struct shapes {
     { { 3, 1 }, { { 2, 0, 4 }, { 4 } } },
 };
 
-/* The shape that both broadcast to. */
+/* The broadcast shape of both. */
 static uint32_t joint_shape(const struct shapes *s, int64_t *dims)
 {
     uint32_t rank = s->rank[0] > s->rank[1] ? s->rank[0] : s->rank[1];
@@ -242,7 +242,7 @@ static uint32_t joint_shape(const struct shapes *s, int64_t *dims)
     return rank;
 }
 
-/* Where element i of the joint shape comes from in input k. */
+/* The index in input k of element i of the broadcast shape. */
 static int64_t source(const struct shapes *s, int k, uint32_t rank, const int64_t *dims, int64_t i)
 {
     int64_t at = 0, step = 1;
@@ -379,7 +379,7 @@ static void test_broadcast_walk(void **unused)
         }
         assert_true(bcast_init(&b, 3, from, (bcast_shape){ out, rank }));
         assert_int_equal(b.count, count);
-        for (int64_t half = 0; half < 2; half++) /* stops somewhere and goes on */
+        for (int64_t half = 0; half < 2; half++) /* the second pass continues where the first one stopped */
             for (half == 0 ? bcast_start(&b, 0, &cursor) : (void)0;
                  bcast_row(&b, &cursor, half == 0 ? count / 3 : count);)
                 for (int64_t i = 0; i < cursor.count; i++, at++)
@@ -461,13 +461,13 @@ static void test_integer_corners(void **unused)
         kernel_case_input(&c, INLAY_INT32, 0, NULL, &rows[r].b, false);
         kernel_case_output(&c, INLAY_INT32, 0, NULL, &out);
         kernel_case_int(&c, "fmod", rows[r].fmod);
-        /* Nothing is what a division by 0 could give. */
+        /* Division by 0 has no defined result. */
         assert_int_equal(run(&c, &reference_arithmetic), rows[r].b == 0 ? INLAY_INVALID_ARGUMENT : INLAY_OK);
         assert_int_equal(out, rows[r].want);
     }
 }
 
-/* Floats that a sub-byte type does not hold: the low bits of the int32 that they saturate to. */
+/* Floats outside the range of a sub-byte type: the low bits of the int32 that they saturate to. */
 static void test_cast_beyond_nibbles(void **unused)
 {
     static const float x[12] = { 300, -1, -129, 255.9f, -0.9f, 3e9f, -3e9f, 1e20f, -1e20f, NAN, INFINITY, -INFINITY };
@@ -599,7 +599,7 @@ static void test_unary(void **unused)
                     check_unary(&unaries[o], numbers[t], &sizes[s], in_place != 0);
 }
 
-/* The fast sine and cosine are for moderate angles: one that is not, wherever it stands, must not go through them. */
+/* The fast sine and cosine are for moderate angles. A large angle at any index must take the slow path. */
 static void test_far_angles(void **unused)
 {
     static const int64_t counts[] = { 1, 2, 3, 9, 16, 17, 513 };
@@ -628,7 +628,7 @@ static void test_far_angles(void **unused)
             }
 }
 
-/* Every activation and function keeps a NaN, and knows infinities. */
+/* Every activation and function propagates NaN, and handles infinity. */
 static void test_not_a_number(void **unused)
 {
     static const char *const names[] = { "Relu", "LeakyRelu", "Sigmoid",  "HardSigmoid", "HardSwish",       "Elu",
@@ -660,7 +660,7 @@ static void test_not_a_number(void **unused)
         }
 }
 
-/* ------------------------------------------------------------------ choice and bounds */
+/* ------------------------------------------------------------------ selection and bounds */
 
 static void test_clip_types(void **unused)
 {
@@ -736,7 +736,7 @@ static void test_where_shapes(void **unused)
 
 /* ------------------------------------------------------------------ quantization */
 
-/* Quantizes and takes back, with scales by tensor, axis and block; the error is at most half a step. */
+/* Quantizes and dequantizes, with scales per tensor, axis and block; the error is at most half a step. */
 static void test_quantize(void **unused)
 {
     static const inlay_dtype types[] = { INLAY_INT8, INLAY_UINT8, INLAY_INT16, INLAY_UINT16, INLAY_INT4, INLAY_UINT4 };

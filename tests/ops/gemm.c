@@ -1,6 +1,5 @@
-/* The blocked matrix product against the three loops of its definition: every small size, every type, every
- * kernel of an engine (the microkernels, or a library), packed and not, with all operands ending at a forbidden
- * page. */
+/* gemm.c - the blocked GEMM, compared with the three loops of its definition: every small size, every type, every kernel of
+ * an engine (the microkernels, or a library), packed and not packed. All operands end at a guard page. */
 #include "gemm_under_test.h"
 #include "gemm_whole.h"
 #include "guard.h"
@@ -85,7 +84,7 @@ static void add_bias(void *user, const gemm_tile *tile)
             put((char *)tile->c + (i - tile->i0) * tile->c_stride * width, row->out, j - tile->j0, (double)(i + 2 * j));
 }
 
-/* A product and its result by the definition; all kernels and modes are held against the one result. */
+/* A GEMM and its result by the definition; all kernels and modes are compared with this result. */
 struct problem {
     const struct row *row;
     int64_t m, n, k;
@@ -163,7 +162,7 @@ static void check_sums(const struct problem *problem, const gemm_kernel *kernel,
     }
 }
 
-/* mode bit 0: A transposed, 1: B transposed, 2: A packed ahead, 3: B packed ahead, 4: starts from a bias */
+/* mode bit 0: A transposed, 1: B transposed, 2: A prepacked, 3: B prepacked, 4: starts from a bias */
 static void check(const struct problem *problem, const gemm_kernel *kernel, uint32_t mode, uint32_t threads)
 {
     const struct row *row = problem->row;

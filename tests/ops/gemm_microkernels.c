@@ -1,4 +1,4 @@
-/* The microkernels of the reference provider, for gemm.c: all that this CPU can run. */
+/* gemm_microkernels.c - the microkernels of the reference provider that this CPU can run, for gemm.c. */
 #include "gemm/set.h"
 #include "gemm_under_test.h"
 

@@ -1,5 +1,6 @@
-/* GridSample of float images, which takes points in blocks, against doubles, which it takes one by one: all paddings,
- * both meanings of corners, points inside and far outside, all tensors ending at a forbidden page. */
+/* grid_sample.c - GridSample of float images, which processes points in blocks, compared with the path for doubles, which
+ * processes single points: all padding modes, both values of align_corners, points inside and far outside. All tensors end
+ * at a guard page. */
 #include "guard.h"
 #include "kernel_case.h"
 #include "reference.h"
@@ -17,7 +18,7 @@ static int64_t pick(int64_t low, int64_t high)
     return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
 }
 
-/* The kernel on images of this type; everything else is the same. */
+/* Runs the kernel on images of this type, with the same points and attributes. */
 static void sample(inlay_dtype dtype, const char *mode, const char *padding, bool corners, const int64_t *x_dims,
                    const void *input, const int64_t *grid_dims, const float *grid, const int64_t *y_dims, void *output)
 {
@@ -76,7 +77,7 @@ static void floats_as_doubles(void **state)
         one("bilinear", paddings[i % 3], i % 2 == 0, 1, 5);
 }
 
-/* Images of many channels, which are turned first. */
+/* Images of many channels, which the kernel transposes first. */
 static void many_channels(void **state)
 {
     static const char *const paddings[] = { "zeros", "border", "reflection" };
@@ -86,7 +87,7 @@ static void many_channels(void **state)
         one(i % 4 < 2 ? "bilinear" : "bicubic", paddings[i % 3], i % 2 == 0, 8, 90);
 }
 
-/* Points beyond a border: a cubic's pixels are held there, the point is not (what torch makes of it). */
+/* Points outside the image: cubic interpolation clamps its pixels to the border, but not the point, as torch does. */
 static void cubic_beyond_a_border(void **state)
 {
     const int64_t x_dims[] = { 1, 1, 1, 4 }, grid_dims[] = { 1, 1, 3, 2 }, y_dims[] = { 1, 1, 1, 3 };

@@ -1,6 +1,6 @@
-/* Every infer function against inputs and attributes that nobody would write: sizes of 0 and near 2^63, ranks that do
- * not fit, constants with wrong values, attributes with any number. It must answer or refuse with a sentence;
- * sanitizers watch the rest. INLAY_ROUNDS sets the tries per operator version, INLAY_SEED where they start. */
+/* infer_hostile.c - every infer function with hostile inputs and attributes: sizes of 0 and near 2^63, ranks that do not
+ * match, constants with wrong values, attributes with any number. It must succeed or fail with a message; sanitizers find
+ * other errors. INLAY_ROUNDS is the number of rounds for each operator version, INLAY_SEED the first seed. */
 #include "graph/graph.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ static inlay_dim any_dim(graph_model *model)
     }
 }
 
-/* Small integer tensors become constants, of exactly their size, or get elements. */
+/* Makes a small integer tensor a constant of exactly its size, or gives it propagated elements. */
 static void add_contents(struct graph *graph, uint32_t value_index)
 {
     graph_value *value = &graph->values[value_index];

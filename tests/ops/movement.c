@@ -1,5 +1,5 @@
-/* Operators that move data, on what ONNX's own cases lack: rank 0, empty axes, indices and sizes out of range, extreme
- * numbers. A row names inputs, attributes and the output, and what comes of it: values, or words of the message. */
+/* movement.c - operators that move data, in cases that ONNX's own tests lack: rank 0, empty axes, indices and sizes out of
+ * range, extreme numbers. A row has inputs, attributes and the output, with its values or a part of the error message. */
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
@@ -10,13 +10,13 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-/* Tensors: letter, dims, and after = the values (0 when there are none). f float, i int64, j int32, b uint8, n int4.
- * "-" is an omitted one. */
+/* Tensors: a letter for the type, dimensions, and after "=" the values (0 without "="). f float, i int64, j int32, b uint8,
+ * n int4. "-" is an omitted tensor. */
 struct row {
     const char *op_type;
     uint32_t since_version;
     const char *inputs, *attrs, *output;
-    const char *message; /* words of it, NULL = it works and the output has its values */
+    const char *message; /* a part of the error message; NULL: the run succeeds, and the output has its values */
 };
 
 static const struct row rows[] = {
@@ -32,7 +32,7 @@ struct tensor {
     double values[MAX_VALUES];
 };
 
-/* Reads one tensor and moves *at behind it. */
+/* Reads one tensor and moves *at after it. */
 static void parse_tensor(const char **at, struct tensor *tensor)
 {
     static const struct {
@@ -166,7 +166,7 @@ static void test_rows(void **state)
         run_row(&rows[i]);
 }
 
-/* Of equal elements the lower index comes first, in every type, largest and smallest, kept and sorted alike. */
+/* Of equal elements the lower index comes first: in every type, for largest and smallest, sorted or not. */
 static void test_top_k_ties(void **unused)
 {
     static const double x[9] = { 1, 3, 3, 0, 3, 2, 3, 1, 0 };
@@ -202,7 +202,7 @@ static void test_top_k_ties(void **unused)
             }
 }
 
-/* Is input[a] ahead of input[b]? NaN is the largest, and the lower index is ahead of its equals. */
+/* True if input[a] comes before input[b]. NaN is the largest; of equal elements the lower index comes first. */
 static bool is_ahead(const float *input, int64_t a, int64_t b, bool largest)
 {
     const bool more = isnan(input[a]) ? !isnan(input[b]) : input[a] > input[b],
@@ -211,7 +211,7 @@ static bool is_ahead(const float *input, int64_t a, int64_t b, bool largest)
     return largest ? more || (!less && a < b) : less || (!more && a < b);
 }
 
-/* Rows of all ways to choose: compared with each other, kept in a heap, found by the best of parts, and collected. */
+/* Rows for each algorithm: comparing all elements, a heap, the best of parts, and collecting. */
 static void test_top_k_rows(void **unused)
 {
     static const int64_t sizes[] = { 17, 64, 130, 192, 193, 1500, 6000 }, ks[] = { 1, 5, 16, 17, 60, 400 };

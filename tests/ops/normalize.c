@@ -1,5 +1,5 @@
-/* Normalizations against their definitions, every floating-point type, scale and bias broadcast in every way that is
- * allowed, constant or not, all tensors and the workspace ending at a forbidden page; and what models get wrong. */
+/* normalize.c - normalizations, compared with their definitions: every floating-point type, scale and bias broadcast in
+ * every legal way, constant or not; and errors of models. All tensors and the workspace end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
@@ -23,7 +23,7 @@ static double slack_of(inlay_dtype dtype)
     return dtype == INLAY_FLOAT ? 1e-4 : dtype == INLAY_DOUBLE ? 1e-6 : dtype == INLAY_FLOAT16 ? 1e-2 : 6e-2;
 }
 
-/* Random eighths between low and high; 64-byte aligned too when they are a constant. */
+/* Random multiples of 1/8 between low and high; constants are also 64-byte aligned. */
 static struct guard make(inlay_dtype dtype, int64_t count, int64_t low, int64_t high, bool aligned)
 {
     size_t bytes = (size_t)kit_bytes(dtype, count);
@@ -44,7 +44,7 @@ static void expect(const char *what, inlay_dtype dtype, const void *data, int64_
         fail_msg("%s %s element %d: %g, not %g", what, inlay_dtype_name(dtype), (int)i, got, want);
 }
 
-/* Where element i of a tensor of dims lies in one that broadcasts to it, whose last axes are `small`. */
+/* The index that element i of a tensor of `dims` has in a tensor of the last axes `small`, which is broadcast to it. */
 static int64_t broadcast_at(int64_t i, uint32_t rank, const int64_t *dims, uint32_t small_rank, const int64_t *small)
 {
     int64_t at = 0, stride = 1;
@@ -244,7 +244,7 @@ static void groups(void **state)
     }
 }
 
-/* Shapes that do not fit, and labels that are out of range, end in a sentence. */
+/* Shapes that do not match, and labels out of range, fail with a message. */
 static void mistakes(void **state)
 {
     int64_t two[] = { 2, 3 }, three = 3, four = 4, one[] = { 1 }, wrong[] = { 3 };

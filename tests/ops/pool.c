@@ -1,5 +1,5 @@
-/* Pooling against its definition: random windows, strides, dilations, paddings, rounding and types, with indices in
- * both orders, all tensors and the workspace ending at a forbidden page. */
+/* pool.c - pooling, compared with its definition: random kernel sizes, strides, dilations, pads, rounding and types, with
+ * indices in both orders. All tensors and the workspace end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
@@ -171,7 +171,7 @@ static void wide_windows(void **state)
     }
 }
 
-/* The largest window that an attribute can say: work and memory are those of the image. */
+/* With the largest kernel size of an attribute, time and memory still depend on the image only. */
 static void endless_windows(void **state)
 {
     const int64_t kernel[] = { 1, INT32_MAX }, strides[] = { 1, 2 }, pads[] = { 0, INT32_MAX / 2, 0, INT32_MAX / 2 };

@@ -1,6 +1,6 @@
-/* LSTM, GRU and RNN beside a plain loop over the formulas of the operators' pages, in double: random sizes, attributes,
- * types, lengths, missing inputs and outputs, threads. Products of panels beside a plain sum, for each instruction set.
- * Outputs start as NaN, tensors and workspace end at a forbidden page. */
+/* recurrent.c - LSTM, GRU and RNN, compared with a plain loop over the formulas of ONNX's documentation, in double: random
+ * sizes, attributes, types, lengths, omitted inputs and outputs, threads. Packed matrix multiplication, compared with a
+ * plain sum, for each instruction set. Outputs are initialised with NaN; tensors and workspace end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "panels.h"
@@ -38,14 +38,14 @@ static void fill(bool wide, void *data, int64_t count)
     }
 }
 
-/* The same matrix at an odd address is packed alike. */
+/* The same matrix at an odd address has the same packed form. */
 static void expect_packed_anywhere(const struct panels *panels, const panels_source *from, int64_t bytes,
                                    const void *packed)
 {
     struct guard odd = guard_alloc((size_t)bytes + 1), again = guard_alloc((size_t)panels->bytes);
     panels_source there = *from;
 
-    memcpy(odd.data, from->data, (size_t)bytes); /* one byte more, so that it begins one byte before */
+    memcpy(odd.data, from->data, (size_t)bytes); /* one byte larger, so that it begins one byte earlier */
     there.data = odd.data;
     panels_pack(panels, &there, 0, panels->count, again.data);
     assert_memory_equal(again.data, packed, (size_t)panels->bytes);
@@ -184,7 +184,7 @@ static double clip(const struct layer *layer, double x)
     return layer->clip == 0 ? x : fmax(-layer->clip, fmin(layer->clip, x));
 }
 
-/* Row `row` of gate g: the input's share with both biases, and the recurrent share (with recurrent: its bias). */
+/* Row `row` of gate g: the sum for the input with both biases, and the recurrent sum (with `recurrent`: with its bias). */
 static double input_share(const struct layer *layer, int64_t d, int64_t g, int64_t j, const double *input,
                           bool with_recurrent_bias)
 {
@@ -207,7 +207,7 @@ static double recurrent_share(const struct layer *layer, int64_t d, int64_t g, i
     return sum;
 }
 
-/* One step of a sample: h and c become the next. */
+/* One step of a sample: updates h and c. */
 static void step(const struct layer *layer, int64_t d, const double *input, double *h, double *c)
 {
     const char *const *f = layer->names + d * layer->functions;
@@ -282,13 +282,13 @@ static void run_plainly(struct layer *layer)
     }
 }
 
-/* ------------------------------------------------------------------ the same by the kernel */
+/* ------------------------------------------------------------------ the layer computed by the kernel */
 
 enum { MOST = 16 };
 struct trial {
     kernel_case kernel_case;
     struct guard tensors[MOST];
-    double *values[MOST]; /* what the tensors hold, as double */
+    double *values[MOST]; /* the elements of the tensors, as double */
     uint32_t count;
 };
 
@@ -301,7 +301,7 @@ static double *keep(struct trial *trial, int64_t count)
     return v;
 }
 
-/* Elements of matrices are small, so that nothing runs away. */
+/* Elements of matrices are small, so that the states do not diverge. */
 static double *input(struct trial *trial, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant)
 {
     const double scale =
@@ -365,7 +365,7 @@ static void choose_functions(struct trial *trial, struct layer *layer)
 {
     static inlay_str list[6];
     static const uint32_t defaults[3][3] = { { 0, 0, 0 }, { 1, 0, 0 }, { 1, 0, 0 } };
-    const bool other = pick(0, 2) == 0 && layer->steps < 10; /* some have no bounds, and run away */
+    const bool other = pick(0, 2) == 0 && layer->steps < 10; /* some functions are not bounded, and diverge */
     inlay_attr_info *attribute;
 
     layer->functions = layer->gates == 4 ? 3 : layer->gates == 3 ? 2 : 1;
@@ -453,7 +453,7 @@ static void one(const char *op, int64_t gates, bool large)
     run_plainly(&layer);
     if (kernel_case_prepare(&trial.kernel_case, &reference_recurrent) != INLAY_OK)
         fail_msg("%s: %s", op, trial.kernel_case.diag.text);
-    for (int again = 0; again < 2; again++) { /* the workspace of the second run is the first one's */
+    for (int again = 0; again < 2; again++) { /* the second run reuses the workspace of the first one */
         if (kernel_case_run(&trial.kernel_case) != INLAY_OK)
             fail_msg("%s: %s", op, trial.kernel_case.diag.text);
         compare(&layer, &trial.kernel_case, 0, layer.output, counts[0]);

@@ -1,5 +1,5 @@
-/* Reductions and softmax against their definitions: every operator and type, any axes, ranks from 0, sizes from 0, all
- * tensors ending at a forbidden page; and axes that do not exist. */
+/* reduce.c - reductions and softmax, compared with their definitions: every operator and type, any axes, ranks from 0, sizes
+ * from 0; and axes that do not exist. All tensors end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
@@ -17,17 +17,17 @@ static int64_t pick(int64_t low, int64_t high)
     return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
 }
 
-/* Tensors stay below this, so that the long axis that turns up now and then does not meet others. */
+/* Limit of the elements of a tensor, so that a tensor has at most one long axis. */
 enum { MOST_ELEMENTS = 1 << 16 };
 
-/* The next size of a tensor that has count elements so far: small, or now and then long. */
+/* The next size of a tensor that has count elements so far: small, or sometimes long. */
 static int64_t pick_size(int64_t count, bool is_long, int64_t low, int64_t high, int64_t small)
 {
     int64_t size = is_long ? pick(low, high) : pick(1, small);
     return count * size > MOST_ELEMENTS ? 1 : size;
 }
 
-/* The value that a type keeps of v. */
+/* v rounded to the type. */
 static double stored(inlay_dtype dtype, double v)
 {
     char bits[8];
@@ -103,7 +103,7 @@ static const struct fold folds[] = {
     { "ReduceMax", -INFINITY, step_max, finish_none }, { "ReduceMin", INFINITY, step_min, finish_none },
 };
 
-/* Folds input by hand into sums [outputs], laid out as the kept axes. */
+/* Reduces the input into sums [outputs], in the layout of the axes that are not reduced. */
 static void by_hand(const struct fold *fold, inlay_dtype dtype, const void *input, uint32_t rank, const int64_t *dims,
                     const bool *reduced, double *sums, int64_t outputs, int64_t count)
 {
@@ -195,7 +195,7 @@ static void random_reductions(void **state)
     }
 }
 
-/* NaN is the maximum and the minimum of what it stands among, wherever it stands. */
+/* A NaN at any index is the maximum and the minimum. */
 static void extrema_of_nan(void **state)
 {
     (void)state;

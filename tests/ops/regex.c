@@ -1,4 +1,4 @@
-/* Regular expressions: what matches, what does not, and which patterns are refused. Case mapping of UTF-8. */
+/* regex.c - regular expressions: matches, mismatches, and refused patterns. Case mapping of UTF-8. */
 #include "regex.h"
 #include "unicode_case.h"
 #include <setjmp.h>
@@ -42,10 +42,10 @@ static const struct row rows[] = {
     { "\\Aa\\z", "a", true },
     { ".", "\xc3\xa4", true },
     { "[\xc3\xa0-\xc3\xb6]+", "\xc3\xa4\xc3\xb6", true },
-    { "..", "\xff\xc3", true }, /* bytes that are no UTF-8 */
+    { "..", "\xff\xc3", true }, /* bytes that are not valid UTF-8 */
     { "(a*)*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaac", false },
     { "((a|aa)+)+[bc]", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaad", false },
-    /* Where PCRE2's syntax is not RE2's. */
+    /* Differences between the syntax of PCRE2 and RE2. */
     { "a\\sb", "a\vb", false },
     { "a[\\s]b", "a\vb", false },
     { "a\\Sb", "a\vb", true },
@@ -152,7 +152,7 @@ static const char *const refused[] = {
     "((((((((((a{9}){9}){9}){9}){9}){9}){9}){9}){9}){9})",
 };
 
-/* Matches all of a text of that many bytes, or fails as `wanted` says. */
+/* Matches the whole text of `bytes` bytes; the status must be `wanted`. */
 static bool matches(const char *pattern, const char *text, size_t bytes, inlay_status wanted)
 {
     char *scratch = malloc(regex_scratch_bytes());
@@ -178,7 +178,7 @@ void *__wrap_dlopen(const char *name, int flags)
     return library_is_gone ? NULL : __real_dlopen(name, flags);
 }
 
-/* Runs before PCRE2 is opened. It is looked for again once it is there. */
+/* Runs before PCRE2 is opened. After a failure the library is opened again at the next use. */
 static void test_no_library(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -203,7 +203,7 @@ static void test_matches(void **state)
     assert_true(matches("a\\x00.", "a\0b", 3, INLAY_OK));
 }
 
-/* Patterns that a matcher that goes back would take forever for, and one with more ways than there is room for. */
+/* Patterns with exponential backtracking, and one that needs more memory than the limit. */
 static void test_limits(void **state)
 {
     enum { BYTES = 20000 };
@@ -241,12 +241,12 @@ static void test_refused(void **state)
     }
 }
 
-/* The leftmost match from some byte on, and the longest of those. */
+/* The leftmost longest match from a byte on. */
 static void test_search(void **state)
 {
     static const struct {
         const char *pattern, *text;
-        size_t from, begin, end; /* begin > end: there is none */
+        size_t from, begin, end; /* begin > end: no match */
     } searches[] = {
         { "b+", "abbbcb", 0, 1, 4 },
         { "b+", "abbbcb", 4, 5, 6 },

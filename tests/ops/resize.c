@@ -1,5 +1,5 @@
-/* Resize against its definition in up to four dimensions: nearest, linear and cubic, every type, all tensors and the
- * workspace ending at a forbidden page. */
+/* resize.c - Resize, compared with its definition in up to four dimensions: nearest, linear and cubic, every type. All
+ * tensors and the workspace end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
@@ -45,7 +45,7 @@ static double filter(int mode, double d)
     return d < 2 ? a * d * d * d - 5 * a * d * d + 8 * a * d - 4 * a : 0;
 }
 
-/* Element `at` of the output: axis by axis, each tap's index held within the input. */
+/* Element `at` of the output: axis by axis, with the index of each tap clamped to the input. */
 static double by_hand(int mode, int coordinates, inlay_dtype dtype, const void *input, uint32_t rank, const int64_t *in,
                       const int64_t *out, const int64_t *at, uint32_t axis, int64_t offset)
 {
@@ -108,9 +108,9 @@ static void one(int mode, int coordinates, inlay_dtype dtype)
         for (uint32_t d = rank; d-- > 0; rest /= out[d])
             at[d] = rest % out[d];
         want = by_hand(mode, coordinates, dtype, guard.data, rank, in, out, at, 0, 0);
-        if (dtype == INLAY_BOOL) /* true where anything comes together */
+        if (dtype == INLAY_BOOL) /* true if the sum is not 0 */
             want = fabs(want) > 1e-5 ? 1 : got;
-        else if (dtype == INLAY_INT8 && want > 127) /* held within the range */
+        else if (dtype == INLAY_INT8 && want > 127) /* clamped */
             want = 127;
         else if (want < 0 && ((KIT_UNSIGNED >> dtype) & 1) != 0)
             want = 0;
@@ -166,7 +166,7 @@ static void scales_divide_as_floats(void **state)
     }
 }
 
-/* Strings move by reference, and complex numbers as pairs. */
+/* Strings are moved by reference, and complex numbers as pairs. */
 static void strings_and_pairs(void **state)
 {
     int64_t in[] = { 2 }, out[] = { 3 };

@@ -1,4 +1,4 @@
-/* Every operator row against the facts of schemas.tsv, and the lists that name the source files. */
+/* schemas.c - compares every operator row with schemas.tsv, and checks the lists of source files. */
 #include "schema.h"
 #include <dirent.h>
 #include <setjmp.h>
@@ -42,7 +42,7 @@ static inlay_dtype dtype_named(const char *name, size_t bytes)
     return 0;
 }
 
-/* "seq(tensor(float))" and the like, as ONNX writes them. */
+/* Parses a type in ONNX's notation, such as "seq(tensor(float))". */
 static void add_type(op_types *types, const char *text)
 {
     static const struct {
@@ -173,7 +173,7 @@ static uint32_t kind_named(const char *name)
     return 0;
 }
 
-/* The default written as in the facts: numbers separated by commas, strings bare. */
+/* Writes the default in the notation of schemas.tsv: numbers separated by commas, strings without quotes. */
 static void check_default(const struct facts *facts, const op_attr *attr, char *text)
 {
     char *rest = text, *one;
@@ -272,9 +272,9 @@ static void test_rows_match_facts(void **state)
     fclose(file);
     const op_table *const *tables = op_tables(&table_count);
     for (uint32_t table = 0; table < table_count; table++)
-        if (tables[table] != &op_microsoft_early) /* in ai.onnx, but ONNX Runtime's alone */
+        if (tables[table] != &op_microsoft_early) /* in ai.onnx, but only in ONNX Runtime */
             rows += op_domain_known(tables[table]->domain) ? tables[table]->count : 0;
-    assert_int_equal(rows, facts.rows); /* and nothing that ONNX does not have */
+    assert_int_equal(rows, facts.rows); /* no operators that ONNX does not have */
 }
 
 static void test_versions_ascend(void **state)
@@ -354,7 +354,7 @@ static char *read_text(const char *path)
     return text;
 }
 
-/* Every <stem>.c in folder whose text holds `mark` (with the stem for %s) must have its line in the list. */
+/* Every <stem>.c in the folder that contains `mark` (with the stem for %s) must have a line in the list. */
 static void check_listed(const char *folder, const char *list_path, const char *line_format, const char *mark_format)
 {
     char *list = read_text(list_path);

@@ -1,5 +1,4 @@
-/* The parser of signatures: what it understands, what it says about mistakes, and that no text and no failing
- * allocation upsets it. */
+/* signature.c - the parser of signatures: legal signatures, error messages, damaged texts and failing allocations. */
 #include "schema.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* Blocks on the heap, so that a sanitizer sees every overrun; fails after `left` of them. */
+/* Allocates separate blocks, so that a sanitizer finds every overrun; fails after `left` blocks. */
 struct heap {
     void *blocks[2048];
     uint32_t count;
@@ -41,7 +40,7 @@ static inlay_status parse(const char *text, op_schema *schema, inlay_diag *diag)
     return op_schema_parse(text, heap_alloc, &memory, schema, diag);
 }
 
-/* "..." ends the attributes and takes any others. */
+/* "..." ends the attributes and allows any others. */
 static void test_open_attributes(void **state)
 {
     op_schema schema;
@@ -73,7 +72,7 @@ static void test_everything_there_is(void **state)
                            &schema, &diag),
                      INLAY_OK);
     assert_int_equal(schema.input_count, 4);
-    assert_int_equal(schema.min_inputs, 3); /* a place each; that of mask may be empty */
+    assert_int_equal(schema.min_inputs, 3); /* mask may be omitted, but counts */
     assert_true(schema.max_inputs == UINT32_MAX);
     assert_string_equal(schema.inputs[3].name, "rest");
     assert_int_equal(schema.inputs[3].option, OP_VARIADIC_MIXED);
@@ -186,7 +185,7 @@ static void test_limits(void **state)
     heap_free(&memory);
 }
 
-/* Truncations and single-character changes of a signature, from a buffer of exactly its size. */
+/* Truncations and changes of single characters of a signature, in a buffer of exactly its size. */
 static void mutate(const char *signature, uint32_t *seed)
 {
     static const char signs[] = "\0 ,;:->=|!?*%@()[]'09.eTis\xff";
@@ -249,7 +248,7 @@ static void test_types(void **state)
     static const struct {
         const char *signature; /* of two inputs and an output */
         op_value_type in[2];
-        op_value_type out; /* kind 0: stays as it was */
+        op_value_type out; /* kind 0: unchanged */
         const char *fails; /* or NULL */
     } rows[] = {
 #define TENSOR(dtype) { INLAY_VALUE_TENSOR, 0, INLAY_##dtype, 0 }

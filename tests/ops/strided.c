@@ -1,5 +1,5 @@
-/* The copying engine against a plain walk over indexes: random shapes, permutations, repeats and reversals of elements
- * of every size, source and target ending at a forbidden page; packing of sub-byte elements. */
+/* strided.c - strided copies, compared with a plain loop over indexes: random shapes, permutations, repeats and reversals
+ * of elements of every size; packing of sub-byte elements. Source and target end at a guard page. */
 #include "guard.h"
 #include "strided.h"
 #include <setjmp.h>
@@ -20,7 +20,8 @@ static void fill_random(void *data, size_t bytes)
         ((char *)data)[i] = (char)pick(0, 255);
 }
 
-/* Steps of a dense tensor whose axes were permuted, some of them repeated or reversed; *first is where to begin. */
+/* Strides of a dense tensor with permuted axes, some of them repeated or reversed; *first is the offset of the first
+ * element. */
 static void random_steps(uint32_t rank, const int64_t *dims, int64_t element, int64_t *steps, int64_t *first)
 {
     int64_t perm[6], permuted[6], dense[6];
@@ -70,7 +71,7 @@ static void one_copy(void)
     fill_random(in.data, (size_t)count * element);
     strided_plan_init(&plan, element, rank, dims, from, to);
     if (plan.outer > 0 && pick(0, 1) == 1)
-        plan.chunk = pick(1, plan.chunk); /* as many threads would cut it */
+        plan.chunk = pick(1, plan.chunk); /* as if split among threads */
     assert_int_equal(strided_copy(&call, &plan, (char *)in.data + first, out.data), INLAY_OK);
     strided_walk_init(&walk, rank, dims, from, to);
     for (int64_t i = 0; i < count; i++, strided_walk_next(&walk))

@@ -1,5 +1,5 @@
-/* Trees as flat arrays (ml_tree_flat.c) against a walk node by node: every comparison, missing numbers, numbers beside
- * the splits, of all types of inputs, for one row and for many. */
+/* trees.c - trees as flat arrays (ml_tree_flat.c), compared with a walk from node to node: every comparison, missing values,
+ * values next to the splits, all input types, one row and many rows. */
 #include "ml_tree.h"
 #include "cmocka_all.h"
 
@@ -11,7 +11,7 @@ static uint32_t next(uint32_t *seed)
     return *seed >> 8;
 }
 
-/* A number among few, so that many equal a split. */
+/* One of a few numbers, so that many are equal to a split. */
 static double draw(uint32_t *seed)
 {
     static const float some[] = {
@@ -93,7 +93,7 @@ static void walk(const struct forest *forest, const double *input, double *score
 /* The flat form of forest, for `rows` of random inputs of that type. */
 static void compare(const struct forest *forest, inlay_dtype dtype, int64_t rows, uint32_t seed)
 {
-    enum { COLUMNS = FEATURES + 1 }; /* one more than the trees look at */
+    enum { COLUMNS = FEATURES + 1 }; /* one more than the trees use */
     tree_flat *flat = tree_flat_create(&forest->state, dtype);
     double x[ROWS * COLUMNS], scores[ROWS * 2 * TARGETS] = { 0 }, want[2 * TARGETS];
     int64_t stored[ROWS * COLUMNS];
@@ -138,7 +138,7 @@ static void test_flat(void **state)
     }
 }
 
-/* What has no flat form. */
+/* Trees without a flat form. */
 static void test_refused(void **state)
 {
     static struct forest forest;
@@ -157,20 +157,21 @@ static void test_refused(void **state)
         *node = was;
         node->split = NAN;
         assert_null(tree_flat_create(&forest.state, INLAY_FLOAT));
-        node->split = 0.1; /* no float: what is float compares with the one below, what is double does not */
+        node->split =
+            0.1; /* not a float: float inputs are compared with the next lower float, double inputs cannot be */
         assert_null(tree_flat_create(&forest.state, INLAY_DOUBLE));
         flat = tree_flat_create(&forest.state, INLAY_FLOAT);
         assert_non_null(flat);
         tree_flat_destroy(flat);
         *node = was;
-        node->yes = (uint32_t)i; /* a circle */
+        node->yes = (uint32_t)i; /* a cycle */
         assert_null(tree_flat_create(&forest.state, INLAY_FLOAT));
         return;
     }
     fail();
 }
 
-/* So many features that nodes need more room. */
+/* With many features, nodes need a larger format. */
 static void test_wide(void **state)
 {
     static struct forest forest;

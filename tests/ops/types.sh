@@ -1,8 +1,8 @@
 #!/bin/bash
-# Holds what `inlay providers --types` prints of the provider reference against what it is known not to take: it takes
-# every type of every operator, but for the rows of LEFT.
-#   types.sh INLAY LEFT            exits 1 where they differ
-#   types.sh INLAY LEFT --write    puts what this build does not take in its place
+# Compares the table of `inlay providers --types` for the reference provider with LEFT: the provider accepts every type of
+# every operator except those in LEFT.
+#   types.sh INLAY LEFT            exits 1 if they differ
+#   types.sh INLAY LEFT --write    writes the types that this build does not accept to LEFT
 set -u
 inlay=$1
 left=$2
@@ -10,8 +10,8 @@ tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 
 "$inlay" providers --types >"$tmp/table" || exit 1
-# Operator, version, types of its schema, and those that the reference takes. Types without a taker are "-" where no
-# legal node was made.
+# Operator, version, types of its schema, and types that the reference provider accepts. A type is "-" if no legal node
+# could be generated.
 awk -F ' *[|] *' '
     NR == 1 { for (i = 2; i < NF; i++) column[$i] = i; next }
     NR == 2 { next }

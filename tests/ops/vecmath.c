@@ -1,4 +1,4 @@
-/* The elementary functions of vecmath.h against the library's in double, over floats from the whole range. */
+/* vecmath.c - the elementary functions of vecmath.h, compared with the C library's in double, over the range of floats. */
 #include "simd/vecmath.h"
 #include "cmocka_all.h"
 #include <math.h>
@@ -29,7 +29,7 @@ static const struct row {
     const char *name;
     float (*fn)(float x);
     double (*exact)(double x);
-    double low, high; /* the range of the claim; NaN is always in it */
+    double low, high; /* the range of the guarantee; it always includes NaN */
     double limit;     /* ulps */
 } rows[] = {
     { "vm_exp", vm_exp, exp, -INFINITY, INFINITY, 1.5 },       { "vm_expm1", vm_expm1, expm1, -INFINITY, INFINITY, 2 },

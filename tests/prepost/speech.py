@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""speech.py DIR INLAY - a sentence heard from a sound file: npm's Moonshine model, with decoding of the file joined to
+"""speech.py DIR INLAY - transcribes an audio file: npm's Moonshine model, with decoding of the file joined to
 its encoder, and its tokens turned into text by Detokenize. By hand: needs the network (npm), Debian's espeak-ng,
 python3-onnx, and INLAY_LIBRARY and PYTHONPATH as the tests have them."""
 import base64
@@ -20,7 +20,7 @@ BEGIN, END, MOST = 1, 2, 40
 
 
 def vocabulary(script):
-    """The tokenizer's words, which the package has in base64 within its script, as a tokenizer.json."""
+    """The vocabulary, which the package has in base64 in its script, as a tokenizer.json."""
     with open(script, encoding="utf-8") as f:
         texts = re.findall(r"[\"'`]([A-Za-z0-9+/]{20000,}={0,2})[\"'`]", f.read())
     for text in texts:
@@ -46,7 +46,7 @@ def words_of(ids, tokenizer):
 
 
 def hear(encoder, decoder, file):
-    """Tokens, the likeliest one after the other; the whole sentence is decoded anew for each."""
+    """Greedy decoding; the decoder processes all tokens in each step."""
     with inlay.Session(encoder) as session:
         heard = session.run({"file": np.fromfile(file, np.uint8)})["last_hidden_state"]
     with inlay.Session(decoder) as session:

@@ -1,5 +1,5 @@
-/* Files that are damaged in every way: decoders and tokenizers answer with a sentence, and touch nothing that is not
- * theirs (run with -fsanitize=address to see the latter). */
+/* test_mutants.c - damaged files: decoders and tokenizers fail with a message, and do not access other memory (run with
+ * -fsanitize=address to find such accesses). */
 #include "cmocka_all.h"
 #include "picture.h"
 #include "audio/sound.h"
@@ -17,7 +17,7 @@ static uint64_t next_random(uint64_t *state)
     return *state;
 }
 
-/* A few bytes changed, cut out, doubled, or the end cut off. The caller frees it. */
+/* A copy with a few bytes changed or removed, or truncated. The caller frees it. */
 static uint8_t *mutate(const uint8_t *from, size_t bytes, uint64_t *seed, size_t *out_bytes)
 {
     uint8_t *made = malloc(2 * bytes + 1);
@@ -66,7 +66,7 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_order ord
     return picture_decode(bytes, count, &sink);
 }
 
-/* A copy that ends where the allocation does. */
+/* A copy that ends at the end of its allocation. */
 static uint8_t *exact(const uint8_t *bytes, size_t count)
 {
     uint8_t *copy = malloc(count > 0 ? count : 1);
@@ -98,7 +98,7 @@ static void pictures_come_back(void **state)
         assert_int_equal(decode(file.data, file.count, PICTURE_RGB, &pixels, &diag), INLAY_OK);
         if (format < 3)
             assert_memory_equal(pixels, rgb, sizeof rgb);
-        for (size_t n = 0; n < file.count; n += 1 + file.count / 64) { /* the end cut off: no more than what is there */
+        for (size_t n = 0; n < file.count; n += 1 + file.count / 64) { /* truncated files */
             uint8_t *part = exact(file.data, n);
 
             (void)decode(part, n, PICTURE_RGB, &pixels, &diag);
@@ -204,7 +204,7 @@ static void damaged_tokenizers_stand(void **state)
     tokenizers_stand("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n##b\n", 31, 500);
 }
 
-/* A word of 50,000 letters costs what 50,000 words cost, not their square. */
+/* The time for a word of 50,000 letters is not quadratic. */
 static void long_words_are_fine(void **state)
 {
     enum { LENGTH = 50000 };
@@ -226,6 +226,28 @@ static void long_words_are_fine(void **state)
     free(text);
     text_close(tokenizer);
 }
+
+/* Tokens that are a part of a UTF-8 character do not match within one. */
+static void partial_characters_do_not_match(void **state)
+{
+    static const char file[] = "\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02"
+                               "\x0a\x0a\x0a\x01\xc3\x15\0\0\x80\xbf\x18\x04"
+                               "\x0a\x0a\x0a\x03\xe2\x96\x81\x15\0\0\x80\xbf";
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint8_t *own = exact((const uint8_t *)file, sizeof file - 1);
+    text_tokenizer *tokenizer = NULL;
+    text_ids ids = { .list = NULL };
+
+    (void)state;
+    assert_int_equal(text_open((const char *)own, sizeof file - 1, &tokenizer, &diag), INLAY_OK);
+    assert_int_equal(text_encode(tokenizer, "\xc3\xa9\xc3\xa9", 4, false, &ids, &diag), INLAY_OK);
+    assert_int_equal(ids.count, 2);
+    assert_int_equal(ids.list[0], 2);
+    assert_int_equal(ids.list[1], 0);
+    free(ids.list);
+    text_close(tokenizer);
+    free(own);
+}
 #endif
 
 int main(void)
@@ -236,6 +258,7 @@ int main(void)
 #ifdef PREPOST_TEXT
         cmocka_unit_test(damaged_tokenizers_stand),
         cmocka_unit_test(long_words_are_fine),
+        cmocka_unit_test(partial_characters_do_not_match),
 #endif
     };
 

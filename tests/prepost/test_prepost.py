@@ -1,4 +1,4 @@
-"""The plugins prepost and image_decoder against Pillow, numpy's formulas and brute force."""
+"""The plug-ins prepost and image_decoder, compared with Pillow, formulas in numpy and brute force."""
 import io
 import itertools
 import json
@@ -20,7 +20,7 @@ RNG = np.random.default_rng(7)
 
 
 def run(op, inputs, outputs=1, domain=OURS, **attrs):
-    """The outputs of one node. Inputs are arrays; their types are the model's, their sizes are open."""
+    """The outputs of a model of one node. The model's inputs have the types of the arrays, and dynamic sizes."""
     kinds = {np.dtype("uint8"): TensorProto.UINT8, np.dtype("float32"): TensorProto.FLOAT,
              np.dtype("int64"): TensorProto.INT64, np.dtype("O"): TensorProto.STRING}
     names = [f"x{i}" for i in range(len(inputs))]
@@ -55,7 +55,7 @@ def texts(*words):
 
 
 class Strings(unittest.TestCase):
-    """Operators of onnxruntime-extensions, beside Python's own strings."""
+    """Operators of onnxruntime-extensions, compared with Python's strings."""
     WORDS = texts("Straße 7", "", " \t", "naïve", "ABC xyz", "日本")
 
     def ext(self, op, inputs, outputs=1, **attrs):
@@ -146,7 +146,7 @@ class Resize(unittest.TestCase):
             planes = x if x.ndim == 3 else x[..., None]
             for name, number in self.FILTERS.items():
                 for height, width in ((23, 11), (5, 37), (48, 80), (7, 9), (1, 1), (23, 37)):
-                    # Pillow multiplies RGBA by its transparency first; planes by themselves it leaves alone.
+                    # Pillow multiplies RGBA by alpha before it resizes; it does not do so with single planes.
                     want = np.stack([np.asarray(Image.fromarray(planes[..., c]).resize((width, height), number))
                                      for c in range(planes.shape[2])], -1)
                     got = run("ResizeImage", [planes], height=height, width=width, filter=name)
@@ -250,7 +250,7 @@ class Pictures(unittest.TestCase):
                 run("DecodeImage", [np.frombuffer(file, np.uint8)], domain=THEIRS)
 
     def test_mutants(self):
-        """TIFF and JPEG 2000, of which nothing here writes files; the others are in test_mutants.c."""
+        """TIFF and JPEG 2000, for which prepost has no encoder; test_mutants.c tests the other formats."""
         rng = np.random.default_rng(2)
         node = helper.make_node("ImageDecoder", ["x"], ["y"])
         graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.UINT8, [None])],
@@ -343,7 +343,7 @@ class Sound(unittest.TestCase):
                 run("AudioDecoder", [file[:length - 10]], domain=THEIRS)
 
     def test_rates(self):
-        """A sine that both rates can hold stays that sine."""
+        """A sine below half of both rates is the same sine after resampling."""
         for rate in (44100, 48000, 8000):
             t, u = np.arange(rate) / rate, np.arange(16000) / 16000
             file = self.wav((0.5 * np.sin(2 * np.pi * 1000 * t)).astype("<f4").tobytes(), rate, 1, 32, 3)
@@ -354,7 +354,7 @@ class Sound(unittest.TestCase):
 
 class Answers(unittest.TestCase):
     def test_beam_is_the_best_text(self):
-        """Against all paths: with room for all prefixes the likeliest text is found, and how likely it is."""
+        """Compared with all paths: a beam for all prefixes finds the most probable text and its probability."""
         for _ in range(20):
             p = RNG.dirichlet([0.7] * 3, 5).astype(np.float32)
             texts = {}
@@ -400,7 +400,7 @@ class Answers(unittest.TestCase):
 
 
 class Pipe(unittest.TestCase):
-    """`inlay pipe`, and `inlay run` on what it wrote."""
+    """`inlay pipe`, and `inlay run` on its output."""
 
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -424,7 +424,7 @@ class Pipe(unittest.TestCase):
         return self.path("m.onnx")
 
     def planes(self, height, width, out="y"):
-        """A model that gives back its planes."""
+        """A model that returns its input planes."""
         info = helper.make_tensor_value_info
         return self.model([helper.make_node("Identity", ["x"], [out])],
                           [info("x", TensorProto.FLOAT, [1, 3, height, width])],

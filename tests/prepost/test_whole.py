@@ -45,8 +45,7 @@ def mel_filters():
 
 
 def steps(begin, past):
-    """What encoder and decoder share: self attention over the words so far, whose sum counts nothing, and attention to the
-    span of the sound that is next."""
+    """The decoder: self attention over the words so far, with weight 0, and attention to the next span of the audio."""
     node = helper.make_node
     grown = [node("Concat", [p, "keys"], [o], axis=2) for p, o in zip(past, ("present_key_self_0", "present_value_self_0"))]
     if not past:
@@ -149,7 +148,7 @@ def drawn(text, scale):
 
 
 def digits_model():
-    """A template each: steps [1, digits, classes], of which class 0 is the blank, as CTC has it."""
+    """A template for each digit: steps [1, digits, classes]; class 0 is the blank of CTC."""
     node = helper.make_node
     shapes = np.stack([np.asarray(drawn(c, 1), np.float32) / 127.5 - 1 for c in DIGITS])
     kernel = np.concatenate([np.zeros((1, 1, TALL, WIDE), np.float32), shapes[:, None]])
@@ -159,7 +158,7 @@ def digits_model():
              node("Unsqueeze", ["steps", "two"], ["each"]), node("Mul", ["each", "none"], ["zeros"]),
              node("Add", ["zeros", "blank"], ["blanks"]), node("Concat", ["each", "blanks"], ["pairs"], axis=2),
              node("Reshape", ["pairs", "flat"], ["scores"]), node("Softmax", ["scores"], ["y"], axis=-1)]
-    # A blank stands behind each digit, or two alike would be one.
+    # A blank follows each digit; otherwise two equal digits would become one.
     blank = np.array([[0.0] + [-1e6] * len(DIGITS)], np.float32)
     graph = helper.make_graph(
         nodes, "ocr", [info("x", [1, 1, TALL, "W"])], [info("y", [1, "T", len(DIGITS) + 1])],

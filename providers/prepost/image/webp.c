@@ -1,5 +1,6 @@
-/* webp.c - WebP by libwebp. Of an animation the first frame would need libwebpdemux: it is refused. */
+/* webp.c - decodes and encodes WebP with libwebp. Animations are refused: their first frame would need libwebpdemux. */
 #include "codec.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 #include <webp/decode.h>
 #include <webp/encode.h>
@@ -23,6 +24,7 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
     status = picture_begin(sink, "WebP", (uint64_t)features.height, (uint64_t)features.width, 0);
     if (status != INLAY_OK)
         return status;
+    INLAY_CHECK(sink->width == features.width && sink->height == features.height);
     if (sink->order == PICTURE_GREY) {
         rgb = malloc((size_t)sink->width * (size_t)sink->height * 3);
         if (rgb == NULL)
@@ -50,7 +52,7 @@ static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, in
     const inlay_status status = bytes > 0
                                     ? picture_append(out, file, bytes, diag)
                                     : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                                                 "WebP: %lld x %lld pixels can't be written (at most 16383 a side)",
+                                                 "WebP: can't write %lld x %lld pixels; the limit is 16383 a side",
                                                  (long long)width, (long long)height);
 
     WebPFree(file);

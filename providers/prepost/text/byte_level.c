@@ -1,6 +1,7 @@
-/* byte_level.c - onnxruntime-extensions' tokenizers by byte-level BPE: GPT2Tokenizer, RobertaTokenizer, CLIPTokenizer.
+/* byte_level.c - onnxruntime-extensions' tokenizers with byte-level BPE: GPT2Tokenizer, RobertaTokenizer, CLIPTokenizer.
  */
 #include "tokens.h"
+#include "inlay/check.h"
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ static inlay_status prepare_gpt2(const kit_node *node, void **out_state, inlay_d
     const inlay_str vocab = tokens_attr(node->info, "vocab"), merges = tokens_attr(node->info, "merges");
     const int64_t pad_to = kit_attr_int(node->info, "padding_length", -1);
     token_state *state = NULL;
-    inlay_status status = tokens_state(&state, diag);
+    inlay_status status = tokens_create_state(&state, diag);
 
     if (status == INLAY_OK)
         status = text_open_bpe(vocab.data, vocab.bytes, merges.data, merges.bytes, &state->tokenizer, diag);
@@ -22,7 +23,7 @@ static inlay_status prepare_gpt2(const kit_node *node, void **out_state, inlay_d
         tokens_release(state);
         return status;
     }
-    state->pad_to = state->max = pad_to > 0 ? pad_to : 0;
+    state->pad_to = state->max_length = pad_to > 0 ? pad_to : 0;
     state->end = -1;
     *out_state = state;
     return INLAY_OK;
@@ -39,7 +40,7 @@ static const inlay_attr_info low_model[] = {
     PREPOST_ATTR_STRING("merges", "#version: 0.2\nl o\nlo w\ne r\n\xc4\xa0 low\n"),
 };
 static const inlay_op_example gpt2_examples[] = {
-    PREPOST_EXAMPLE("two words by a vocabulary of ten", low_model, hey_view, low_view, 0),
+    PREPOST_EXAMPLE("two words with a vocabulary of ten", low_model, hey_view, low_view, 0),
 };
 
 const prepost_operator prepost_gpt2_tokenizer = {
@@ -47,7 +48,7 @@ const prepost_operator prepost_gpt2_tokenizer = {
     .signature =
         "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; vocab:s!, merges:s!, padding_length:i=-1, "
         "...",
-    .doc = "Byte-level BPE as GPT-2 has it, [texts, longest]. vocab and merges are the contents of vocab.json and "
+    .doc = "GPT-2's byte-level BPE; the ids are [texts, longest]. vocab and merges are the contents of vocab.json and "
            "merges.txt; padding_length above 0 fixes the width.",
     .extensions = true,
     .infer = tokens_infer_rows,
@@ -72,11 +73,12 @@ static inlay_status prepare_roberta(const kit_node *node, void **out_state, inla
     state->begin = text_id(state->tokenizer, "<s>");
     state->end = text_id(state->tokenizer, "</s>");
     state->pad = text_id(state->tokenizer, "<pad>") >= 0 ? text_id(state->tokenizer, "<pad>") : 0;
-    state->around = true;
+    state->add_affix = true;
     if (state->begin < 0 || state->end < 0) {
         tokens_release(state);
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "RobertaTokenizer: its vocabulary has no '<s>' or no '</s>'");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "RobertaTokenizer: vocab has no '<s>' or no '</s>'");
     }
+    INLAY_CHECK(!state->special && state->tokenizer != NULL); /* otherwise <s> and </s> would be added twice */
     *out_state = state;
     return INLAY_OK;
 }
@@ -90,7 +92,7 @@ static const inlay_attr_info around_model[] = {
     PREPOST_ATTR_STRING("merges", "#version: 0.2\nl o\nlo w\ne r\n\xc4\xa0 low\n"),
 };
 static const inlay_op_example roberta_examples[] = {
-    PREPOST_EXAMPLE("two words by a vocabulary of twelve", around_model, hey_view, around_view, 0),
+    PREPOST_EXAMPLE("two words with a vocabulary of twelve", around_model, hey_view, around_view, 0),
 };
 
 const prepost_operator prepost_roberta_tokenizer = {
@@ -98,8 +100,7 @@ const prepost_operator prepost_roberta_tokenizer = {
     .signature =
         "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; vocab:s!, merges:s!, padding_length:i=-1, "
         "...",
-    .doc =
-        "Byte-level BPE as GPT2Tokenizer has it, with <s> before each text and </s> behind it. There are no offsets.",
+    .doc = "GPT2Tokenizer with <s> before each text and </s> after it. Offsets are not supported.",
     .extensions = true,
     .infer = tokens_infer_rows,
     PREPOST_EXAMPLES(roberta_examples),
@@ -112,7 +113,7 @@ const prepost_operator prepost_roberta_tokenizer = {
 
 /* ------------------------------------------------------------------ CLIPTokenizer */
 
-/* Bytes that are not UTF-8 are no string of JSON, which its reader says. */
+/* Writes a JSON string. Text that is not valid UTF-8 is written unchanged; the reader of the file then reports it. */
 static void put_json(FILE *to, const char *text, size_t bytes)
 {
     json_t *string = json_stringn(text, bytes);
@@ -122,7 +123,7 @@ static void put_json(FILE *to, const char *text, size_t bytes)
     json_decref(string);
 }
 
-/* The tokenizer.json that is published for CLIP, around the two files. */
+/* Writes the tokenizer.json that is published for CLIP, with the contents of the two files. */
 static void write_clip(FILE *to, inlay_str vocab, inlay_str merges)
 {
     const char *at = merges.data, *end = merges.data + merges.bytes;
@@ -162,7 +163,8 @@ static inlay_status prepare_clip(const kit_node *node, void **out_state, inlay_d
     size_t bytes = 0;
     FILE *to = open_memstream(&json, &bytes);
     token_state *state = NULL;
-    inlay_status status = to != NULL ? tokens_state(&state, diag) : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+    inlay_status status =
+        to != NULL ? tokens_create_state(&state, diag) : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
 
     if (to != NULL)
         write_clip(to, tokens_attr(node->info, "vocab"), tokens_attr(node->info, "merges"));
@@ -174,11 +176,11 @@ static inlay_status prepare_clip(const kit_node *node, void **out_state, inlay_d
     if (status == INLAY_OK) {
         state->begin = text_id(state->tokenizer, "<|startoftext|>");
         state->end = text_id(state->tokenizer, "<|endoftext|>");
-        state->around = state->skip_blank = true;
-        state->pad_to = state->max = pad_to > 0 ? pad_to : 0;
+        state->add_affix = state->bare_if_blank = true;
+        state->pad_to = state->max_length = pad_to > 0 ? pad_to : 0;
         if (state->begin < 0 || state->end < 0)
             status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                                "CLIPTokenizer: its vocabulary has no '<|startoftext|>' or no '<|endoftext|>'");
+                                "CLIPTokenizer: vocab has no '<|startoftext|>' or no '<|endoftext|>'");
     }
     if (status != INLAY_OK) {
         tokens_release(state);
@@ -201,7 +203,7 @@ static const inlay_attr_info clip_model[] = {
     PREPOST_ATTR_STRING("merges", "#version: 0.2\nl o\nlo w</w>\nlo w\ne r</w>\n"),
 };
 static const inlay_op_example clip_examples[] = {
-    PREPOST_EXAMPLE("two words, and a text of nothing", clip_model, clip_in, clip_out, 0),
+    PREPOST_EXAMPLE("two words, and a blank text", clip_model, clip_in, clip_out, 0),
 };
 
 const prepost_operator prepost_clip_tokenizer = {
@@ -209,9 +211,9 @@ const prepost_operator prepost_clip_tokenizer = {
     .signature =
         "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; vocab:s!, merges:s!, padding_length:i=-1, "
         "...",
-    .doc =
-        "Byte-level BPE of words in small letters as CLIP has it, <|startoftext|> before each text and <|endoftext|> "
-        "behind it; a text of spaces has no tokens. There are no offsets.",
+    .doc = "CLIP's byte-level BPE of lower-case words, with <|startoftext|> before each text and <|endoftext|> after "
+           "it; a "
+           "text of spaces only has no tokens. Offsets are not supported.",
     .extensions = true,
     .infer = tokens_infer_rows,
     PREPOST_EXAMPLES(clip_examples),

@@ -1,9 +1,11 @@
-/* characters.c - characters, their classes, and texts that grow. */
-#include "parts.h"
+/* characters.c - UTF-8, classes of characters, and text buffers that grow. */
+#include "tokenizer_parts.h"
+#include "inlay/check.h"
 #include <unictype.h>
 
-void buf_put(text_buf *buffer, const char *data, size_t count)
+void buf_append(text_buf *buffer, const char *data, size_t count)
 {
+    INLAY_CHECK(buffer->count <= buffer->room && (count == 0 || data != NULL));
     if (count > buffer->room - buffer->count) {
         const size_t room = (buffer->count + count) * 2 + 32;
         char *more = realloc(buffer->data, room);
@@ -20,7 +22,7 @@ void buf_put(text_buf *buffer, const char *data, size_t count)
     buffer->count += count;
 }
 
-void buf_char(text_buf *buffer, uint32_t c)
+void buf_append_char(text_buf *buffer, uint32_t c)
 {
     char s[4];
     size_t n = 0;
@@ -40,11 +42,13 @@ void buf_char(text_buf *buffer, uint32_t c)
         s[n++] = (char)(0x80 | (c >> 6 & 63));
         s[n++] = (char)(0x80 | (c & 63));
     }
-    buf_put(buffer, s, n);
+    buf_append(buffer, s, n);
 }
 
 void spans_add(text_spans *spans, size_t at, size_t count)
 {
+    INLAY_CHECK(spans->text.failed || (at <= spans->text.count && count <= spans->text.count - at));
+    INLAY_CHECK(spans->count <= spans->room);
     if (count == 0)
         return;
     if (spans->count == spans->room) {
@@ -84,11 +88,12 @@ uint32_t char_at(const char *s, size_t *size)
     return (p[0] & 7u) << 18 | (p[1] & 63u) << 12 | (p[2] & 63u) << 6 | (p[3] & 63u);
 }
 
-/* Bytes of the character at p, 0: it is none. */
+/* The bytes of the UTF-8 character at p; 0 if it is not valid. */
 static size_t valid_at(const unsigned char *p, size_t left)
 {
     const size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
 
+    INLAY_CHECK(left > 0);
     if (n == 0 || n > left)
         return 0;
     for (size_t i = 1; i < n; i++)
@@ -100,7 +105,7 @@ static size_t valid_at(const unsigned char *p, size_t left)
     return n;
 }
 
-void buf_clean(text_buf *buffer, const char *text, size_t bytes)
+void buf_append_valid(text_buf *buffer, const char *text, size_t bytes)
 {
     size_t from = 0, at = 0;
 
@@ -111,11 +116,11 @@ void buf_clean(text_buf *buffer, const char *text, size_t bytes)
             at += n;
             continue;
         }
-        buf_put(buffer, text + from, at - from);
-        buf_char(buffer, 0xfffd);
+        buf_append(buffer, text + from, at - from);
+        buf_append_char(buffer, 0xfffd);
         from = ++at;
     }
-    buf_put(buffer, text + from, at - from);
+    buf_append(buffer, text + from, at - from);
 }
 
 bool is_space(uint32_t c)
@@ -169,9 +174,13 @@ static bool prints(unsigned b)
 
 uint32_t char_of_byte(unsigned char byte)
 {
-    if (prints(byte))
-        return byte;
-    return byte <= 32 ? 256u + byte : byte <= 160 ? 256u + 33 + (byte - 127u) : 256u + 67;
+    const uint32_t c = prints(byte)  ? byte
+                       : byte <= 32  ? 256u + byte
+                       : byte <= 160 ? 256u + 33 + (byte - 127u)
+                                     : 256u + 67;
+
+    INLAY_CHECK(byte_of_char(c) == byte);
+    return c;
 }
 
 int byte_of_char(uint32_t c)

@@ -1,12 +1,13 @@
-/* ctc.c - CtcDecode: from scores of each step to text, by the best letters or by a beam of prefixes. */
+/* ctc.c - CtcDecode: converts the scores of each step to text, greedily or with a prefix beam search. */
 #include "lines.h"
 #include "prepost.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
 
 static const char *const kinds[] = { "probabilities", "logarithms", "logits" };
 enum { PROBABILITIES, LOGARITHMS, LOGITS };
-enum { MAX_BEAM = 100, MAX_LETTERS = 40 }; /* letters of a step that prefixes are extended by */
+enum { MAX_BEAM = 100, MAX_LETTERS = 40 }; /* MAX_LETTERS: each step extends prefixes by its best letters only */
 
 typedef struct ctc_state {
     int64_t blank, beam;
@@ -14,16 +15,16 @@ typedef struct ctc_state {
     struct lines letters; /* last, see lines.h */
 } ctc_state;
 
-/* A prefix that some beam had: a letter behind another prefix; 0 is the empty one. */
+/* A prefix that was in the beam: the prefix with index `parent` followed by a letter. Prefix 0 is empty. */
 struct prefix {
     int32_t parent, letter;
 };
 
-/* A prefix at a step: the logarithms of the probabilities that a blank, or its letter, came last. */
-struct place {
+/* A prefix at a step, with the logarithms of the probabilities that it ends in a blank, or in its letter. */
+struct hypothesis {
     double blank, letter;
-    int32_t at;    /* its prefix; of a candidate that is new: its parent ... */
-    int32_t extra; /* ... and its letter; -1: it is a prefix already */
+    int32_t prefix;     /* index of the prefix; for a new candidate the index of its parent */
+    int32_t new_letter; /* letter of a new candidate; -1 for a prefix that exists already */
 };
 
 /* ------------------------------------------------------------------ scores */
@@ -35,7 +36,7 @@ static double log_add(double a, double b)
     return least == -HUGE_VAL ? most : most + log1p(exp(least - most));
 }
 
-/* What is taken off scores to make logarithms of them. */
+/* The value to subtract from scores to get logarithms of probabilities. */
 static double log_sum(const float *row, int64_t classes, int kind)
 {
     double most = -HUGE_VAL, sum = 0;
@@ -49,18 +50,19 @@ static double log_sum(const float *row, int64_t classes, int kind)
     return most + log(sum);
 }
 
-static double log_of(float v, int kind, double less)
+static double log_of(float score, int kind, double log_total)
 {
-    return kind == PROBABILITIES ? (v > 0 ? log((double)v) : -HUGE_VAL) : v - less;
+    return kind == PROBABILITIES ? (score > 0 ? log((double)score) : -HUGE_VAL) : score - log_total;
 }
 
 /* ------------------------------------------------------------------ text */
 
-/* The letter of a class: those of the alphabet without the blank; a class behind the last is the space. */
+/* The letter of a class. The alphabet has no line for the blank; classes after its last letter are the space. */
 static inlay_str letter_of(const ctc_state *state, int64_t class, int64_t blank)
 {
     const int64_t i = class - (class > blank ? 1 : 0);
 
+    INLAY_CHECK(class >= 0 && class != blank);
     return i < state->letters.count ? state->letters.list[i] : (inlay_str){ " ", 1 };
 }
 
@@ -85,10 +87,10 @@ static inlay_status put_text(const kit_call *call, int64_t row, const int64_t *c
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ the best letter of each step */
+/* ------------------------------------------------------------------ greedy: the best class of each step */
 
-static inlay_status greedy(const kit_call *call, int64_t row, const float *input, int64_t steps, int64_t classes,
-                           int64_t blank, int64_t *text)
+static inlay_status greedy_decode(const kit_call *call, int64_t row, const float *input, int64_t steps, int64_t classes,
+                                  int64_t blank, int64_t *text)
 {
     const ctc_state *state = call->state;
     int64_t before = blank, count = 0;
@@ -111,26 +113,29 @@ static inlay_status greedy(const kit_call *call, int64_t row, const float *input
     return put_text(call, row, text, count, blank);
 }
 
-/* ------------------------------------------------------------------ a beam */
+/* ------------------------------------------------------------------ prefix beam search */
 
 struct search {
-    struct prefix *prefixes;
+    struct prefix *prefixes; /* [steps * beam + 1], the first prefix_count are in use */
     int32_t prefix_count;
-    struct place *places, *next; /* [beam], [beam * (letters + 1)] */
-    int64_t place_count, next_count;
-    int64_t *letters; /* [MAX_LETTERS] the best of a step */
+    struct hypothesis *beam; /* [beam] the prefixes before the step, of which beam_count are set */
+    /* [beam * (MAX_LETTERS + 1)] the candidates after the step: the prefixes of `beam` in the same order, then new ones */
+    struct hypothesis *next;
+    int64_t beam_count, next_count;
+    int64_t *letters; /* [MAX_LETTERS] the best letters of the step, of which letter_count are set */
     int64_t letter_count;
 };
 
+/* Bytes of the arrays of struct search. */
 static uint64_t search_bytes(int64_t steps, int64_t beam)
 {
     return (uint64_t)(steps * beam + 1) * sizeof(struct prefix) +
-           (uint64_t)beam * (MAX_LETTERS + 2) * sizeof(struct place) + MAX_LETTERS * sizeof(int64_t);
+           (uint64_t)beam * (MAX_LETTERS + 2) * sizeof(struct hypothesis) + MAX_LETTERS * sizeof(int64_t);
 }
 
-static double total(const struct place *place)
+static double total(const struct hypothesis *hypothesis)
 {
-    return log_add(place->blank, place->letter);
+    return log_add(hypothesis->blank, hypothesis->letter);
 }
 
 static void best_letters(struct search *search, const float *input, int64_t classes, int64_t blank)
@@ -152,89 +157,95 @@ static void best_letters(struct search *search, const float *input, int64_t clas
     }
 }
 
-/* The place of the prefix that is p and a letter; NULL: it is not in the beam. */
-static struct place *child_of(const struct search *search, int32_t p, int64_t letter)
+/* The candidate of the prefix `parent` followed by a letter; NULL if that prefix is not in the beam. */
+static struct hypothesis *child_of(const struct search *search, int32_t parent, int64_t letter)
 {
-    for (int64_t i = 0; i < search->place_count; i++) {
-        const struct prefix *own = &search->prefixes[search->places[i].at];
+    for (int64_t i = 0; i < search->beam_count; i++) {
+        const struct prefix *own = &search->prefixes[search->beam[i].prefix];
 
-        if (search->places[i].at != 0 && own->parent == p && own->letter == letter)
-            return &search->next[i]; /* the first of next are the places themselves, a step later */
+        if (search->beam[i].prefix != 0 && own->parent == parent && own->letter == letter)
+            return &search->next[i];
     }
     return NULL;
 }
 
-static void extend(struct search *search, const struct place *place, int64_t letter, double score)
+static void extend(struct search *search, const struct hypothesis *hypothesis, int64_t letter, double score)
 {
-    const struct prefix *own = &search->prefixes[place->at];
-    const double sum = (place->at != 0 && own->letter == letter ? place->blank : total(place)) + score;
-    struct place *child = child_of(search, place->at, letter);
+    const struct prefix *own = &search->prefixes[hypothesis->prefix];
+    /* A letter that repeats the last one is a new letter only after a blank. */
+    const double sum =
+        (hypothesis->prefix != 0 && own->letter == letter ? hypothesis->blank : total(hypothesis)) + score;
+    struct hypothesis *child = child_of(search, hypothesis->prefix, letter);
 
+    INLAY_CHECK(hypothesis->prefix >= 0 && hypothesis->prefix < search->prefix_count && hypothesis->new_letter < 0);
     if (child != NULL)
         child->letter = log_add(child->letter, sum);
     else if (sum > -HUGE_VAL)
-        search->next[search->next_count++] = (struct place){ -HUGE_VAL, sum, place->at, (int32_t)letter };
+        search->next[search->next_count++] = (struct hypothesis){ -HUGE_VAL, sum, hypothesis->prefix, (int32_t)letter };
 }
 
-/* The best places become the beam, and those that are new prefixes of their own. */
-static void keep_best(struct search *search, int64_t beam)
+/* Moves the best candidates into the beam, and adds the new ones among them to the prefixes. */
+static void prune(struct search *search, int64_t beam)
 {
-    search->place_count = 0;
-    while (search->place_count < beam && search->place_count < search->next_count) {
-        int64_t best = search->place_count;
-        struct place place;
+    search->beam_count = 0;
+    while (search->beam_count < beam && search->beam_count < search->next_count) {
+        int64_t best = search->beam_count;
+        struct hypothesis hypothesis;
 
-        for (int64_t i = search->place_count + 1; i < search->next_count; i++)
+        for (int64_t i = search->beam_count + 1; i < search->next_count; i++)
             if (total(&search->next[i]) > total(&search->next[best]))
                 best = i;
-        place = search->next[best];
-        memmove(search->next + search->place_count + 1, search->next + search->place_count,
-                (size_t)(best - search->place_count) * sizeof *search->next);
-        if (place.extra >= 0) {
-            search->prefixes[search->prefix_count] = (struct prefix){ place.at, place.extra };
-            place.at = search->prefix_count++;
-            place.extra = -1;
+        hypothesis = search->next[best];
+        memmove(search->next + search->beam_count + 1, search->next + search->beam_count,
+                (size_t)(best - search->beam_count) * sizeof *search->next);
+        if (hypothesis.new_letter >= 0) {
+            search->prefixes[search->prefix_count] = (struct prefix){ hypothesis.prefix, hypothesis.new_letter };
+            hypothesis.prefix = search->prefix_count++;
+            hypothesis.new_letter = -1;
         }
-        search->next[search->place_count] = place;
-        search->places[search->place_count++] = place;
+        search->next[search->beam_count] = hypothesis;
+        search->beam[search->beam_count++] = hypothesis;
     }
 }
 
 static void step(struct search *search, const ctc_state *state, const float *input, int64_t classes, int64_t blank)
 {
-    const double less = log_sum(input, classes, state->kind);
+    const double log_total = log_sum(input, classes, state->kind);
 
+    INLAY_CHECK(search->beam_count > 0 && search->beam_count <= state->beam);
     best_letters(search, input, classes, blank);
-    for (int64_t i = 0; i < search->place_count; i++) {
-        const struct place *place = &search->places[i];
-        const int32_t letter = search->prefixes[place->at].letter;
+    for (int64_t i = 0; i < search->beam_count; i++) {
+        const struct hypothesis *hypothesis = &search->beam[i];
+        const int32_t letter = search->prefixes[hypothesis->prefix].letter;
 
-        search->next[i] = *place;
-        search->next[i].blank = total(place) + log_of(input[blank], state->kind, less);
-        search->next[i].letter = place->at == 0 ? -HUGE_VAL : place->letter + log_of(input[letter], state->kind, less);
+        search->next[i] = *hypothesis;
+        search->next[i].blank = total(hypothesis) + log_of(input[blank], state->kind, log_total);
+        search->next[i].letter =
+            hypothesis->prefix == 0 ? -HUGE_VAL : hypothesis->letter + log_of(input[letter], state->kind, log_total);
     }
-    search->next_count = search->place_count;
-    for (int64_t i = 0; i < search->place_count; i++)
+    search->next_count = search->beam_count;
+    for (int64_t i = 0; i < search->beam_count; i++)
         for (int64_t k = 0; k < search->letter_count; k++)
-            extend(search, &search->places[i], search->letters[k],
-                   log_of(input[search->letters[k]], state->kind, less));
-    keep_best(search, state->beam);
+            extend(search, &search->beam[i], search->letters[k],
+                   log_of(input[search->letters[k]], state->kind, log_total));
+    INLAY_CHECK(search->next_count <= state->beam * (MAX_LETTERS + 1));
+    prune(search, state->beam);
 }
 
-static inlay_status beamed(const kit_call *call, int64_t row, const float *input, int64_t steps, int64_t classes,
-                           int64_t blank, int64_t *text, void *scratch)
+static inlay_status beam_decode(const kit_call *call, int64_t row, const float *input, int64_t steps, int64_t classes,
+                                int64_t blank, int64_t *text, void *scratch)
 {
     const ctc_state *state = call->state;
     struct search search = { .letters = scratch };
     int64_t count = 0;
 
-    search.places = (struct place *)(void *)(search.letters + MAX_LETTERS);
-    search.next = search.places + state->beam;
+    search.beam = (struct hypothesis *)(void *)(search.letters + MAX_LETTERS);
+    search.next = search.beam + state->beam;
     search.prefixes = (struct prefix *)(void *)(search.next + state->beam * (MAX_LETTERS + 1));
     search.prefixes[0] = (struct prefix){ -1, -1 };
     search.prefix_count = 1;
-    search.places[0] = (struct place){ 0, -HUGE_VAL, 0, -1 };
-    search.place_count = 1;
+    search.beam[0] = (struct hypothesis){ 0, -HUGE_VAL, 0, -1 };
+    search.beam_count = 1;
     for (int64_t t = 0; t < steps; t++) {
         const inlay_status status = t % 16 == 0 ? kit_poll(call) : INLAY_OK;
 
@@ -242,8 +253,10 @@ static inlay_status beamed(const kit_call *call, int64_t row, const float *input
             return status;
         step(&search, state, input + t * classes, classes, blank);
     }
-    for (int32_t prefix = search.places[0].at; prefix > 0; prefix = search.prefixes[prefix].parent)
+    for (int32_t prefix = search.beam[0].prefix; prefix > 0; prefix = search.prefixes[prefix].parent) {
+        INLAY_CHECK(prefix < search.prefix_count && count < steps);
         text[count++] = search.prefixes[prefix].letter;
+    }
     for (int64_t i = 0; i < count / 2; i++) {
         const int64_t letter = text[i];
 
@@ -251,7 +264,7 @@ static inlay_status beamed(const kit_call *call, int64_t row, const float *input
         text[count - 1 - i] = letter;
     }
     if (kit_has_output(call, 1))
-        ((float *)call->out[1].data)[row] = (float)exp(total(&search.places[0]));
+        ((float *)call->out[1].data)[row] = (float)exp(total(&search.beam[0]));
     return put_text(call, row, text, count, blank);
 }
 
@@ -289,7 +302,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     ctc_state *state;
 
     if (lines == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "CtcDecode");
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "CtcDecode: no memory for the alphabet");
     state = (ctc_state *)(void *)((char *)lines - offsetof(ctc_state, letters));
     state->blank = kit_attr_int(node->info, "blank", 0);
     state->beam = kit_attr_int(node->info, "beam", 1);
@@ -312,12 +325,13 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     const kit_tensor *input = &plan->in[0];
 
     if (input->count < 0 || (input->rank != 2 && input->rank != 3))
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "CtcDecode: scores are [steps, classes] or [N, steps, classes]");
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "CtcDecode: scores must be [steps, classes] or [N, steps, classes]");
     if (input->dims[input->rank - 1] < 1 || s->blank >= input->dims[input->rank - 1] ||
         input->dims[input->rank - 1] + s->blank < 0 || input->dims[input->rank - 1] > INT32_MAX ||
         input->dims[input->rank - 2] > INT32_MAX / MAX_BEAM)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "CtcDecode: blank is %lld, of %lld classes", (long long)s->blank,
-                          (long long)input->dims[input->rank - 1]);
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "CtcDecode: blank is %lld, but there are %lld classes",
+                          (long long)s->blank, (long long)input->dims[input->rank - 1]);
     plan->workspace_bytes = (uint64_t)input->dims[input->rank - 2] * sizeof(int64_t) +
                             (s->beam > 1 ? search_bytes(input->dims[input->rank - 2], s->beam) : 0);
     for (uint32_t i = 0; i < plan->out_count; i++)
@@ -339,12 +353,12 @@ static inlay_status run(const kit_call *call)
         if (kit_has_output(call, i) && call->out[i].data == NULL)
             INLAY_TRY(kit_alloc_output(call, i, 1, &rows));
     if (!kit_has_output(call, 0))
-        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "CtcDecode: the text is left out");
+        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "CtcDecode: output text is required");
     for (int64_t r = 0; r < rows && status == INLAY_OK; r++) {
         const float *row = (const float *)input->data + r * steps * classes;
 
-        status = state->beam > 1 ? beamed(call, r, row, steps, classes, blank, text, text + steps)
-                                 : greedy(call, r, row, steps, classes, blank, text);
+        status = state->beam > 1 ? beam_decode(call, r, row, steps, classes, blank, text, text + steps)
+                                 : greedy_decode(call, r, row, steps, classes, blank, text);
     }
 done:
     return status;
@@ -353,7 +367,7 @@ done:
 static const int64_t step_dims[] = { 5, 3 }, thin_dims[] = { 2, 2 }, one_dims[] = { 1 };
 static const float steps_in[] = { 0.1f,  0.8f, 0.1f, 0.2f, 0.75f, 0.05f, 0.9f, 0.05f,
                                   0.05f, 0.1f, 0.7f, 0.2f, 0.1f,  0.1f,  0.8f };
-/* The blank is the best of both steps, but "a" in one of them or both is likelier than neither. */
+/* The blank is the best class of both steps, but "a" in one step or both is more probable than two blanks. */
 static const float thin_in[] = { 0.6f, 0.4f, 0.6f, 0.4f };
 static const inlay_str aab[] = { PREPOST_STR("aab") }, just_a[] = { PREPOST_STR("a") };
 static const float aab_sure[] = { (0.8f + 0.7f + 0.8f) / 3 }, a_sure[] = { 0.64f };
@@ -366,8 +380,8 @@ static const inlay_tensor_view a_view[] = { PREPOST_VIEW(just_a, one_dims, INLAY
 static const inlay_attr_info ab[] = { PREPOST_ATTR_STRING("alphabet", "a\nb") };
 static const inlay_attr_info ab_beam[] = { PREPOST_ATTR_STRING("alphabet", "a"), PREPOST_ATTR_INT("beam", 4) };
 static const inlay_op_example examples[] = {
-    PREPOST_EXAMPLE("repeats are one letter, a blank divides", ab, step_view, aab_view, 1e-6),
-    PREPOST_EXAMPLE("a beam adds up what leads to the same text", ab_beam, thin_view, a_view, 1e-6),
+    PREPOST_EXAMPLE("repeats are one letter, a blank separates letters", ab, step_view, aab_view, 1e-6),
+    PREPOST_EXAMPLE("a beam adds the probabilities of equal texts", ab_beam, thin_view, a_view, 1e-6),
 };
 
 const prepost_operator prepost_ctc_decode = {
@@ -375,11 +389,11 @@ const prepost_operator prepost_ctc_decode = {
     .signature = "scores:F -> text:S, confidence?:F; F=float, S=string; alphabet:s!, blank:i=0, beam:i=1, "
                  "scores:s='probabilities'",
     .doc =
-        "Connectionist temporal classification: the text of scores [N, steps, classes] or [steps, classes]. alphabet "
-        "has a letter each line, without the blank, whose class is `blank` (-1: the last); a class behind the last "
-        "letter is the space. beam 1 takes the best class of each step, and confidence is the mean of its letters; "
-        "more keeps so many prefixes, and confidence is the probability of the text. scores are probabilities, "
-        "logarithms or logits.",
+        "Connectionist temporal classification: decodes scores [N, steps, classes] or [steps, classes] to text. "
+        "alphabet has one letter a line, without the blank, whose class is `blank` (-1: the last class); a class after "
+        "the last letter is the space. beam 1 takes the best class of each step, and confidence is the mean of the "
+        "scores of its letters; a larger beam keeps that number of prefixes, and confidence is the probability of the "
+        "text. scores are probabilities, logarithms or logits.",
     .infer = infer,
     PREPOST_EXAMPLES(examples),
     .kernel = { .supports = supports, .cost = cost, .prepare = prepare, .shape = shape, .run = run },

@@ -1,16 +1,18 @@
-/* decoders.c - onnxruntime-extensions' BpeDecoder and BertTokenizerDecoder: ids to texts by lists of tokens. */
+/* decoders.c - onnxruntime-extensions' BpeDecoder and BertTokenizerDecoder: convert ids to text with lists of tokens. */
 #include "lines.h"
 #include "tokens.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 
-/* A text that grows. */
+/* A text that grows as it is appended to. */
 struct text {
     char *data;
     size_t bytes, room;
 };
 
-static bool put(struct text *text, const char *data, size_t bytes)
+static bool append(struct text *text, const char *data, size_t bytes)
 {
+    INLAY_CHECK(text->bytes <= text->room);
     if (text->room - text->bytes < bytes + 1) {
         char *more = realloc(text->data, (text->bytes + bytes) * 2 + 64);
 
@@ -25,17 +27,18 @@ static bool put(struct text *text, const char *data, size_t bytes)
     return true;
 }
 
-static inlay_status no_memory(inlay_diag *diag)
+static inlay_status fail_no_memory(inlay_diag *diag)
 {
     return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a text");
 }
 
-/* The character at the start of s; *size: its bytes. */
-static uint32_t character(const char *s, size_t bytes, size_t *size)
+/* The character at the start of s, and its size in bytes; a byte that is not valid UTF-8 is a character of one byte. */
+static uint32_t read_character(const char *s, size_t bytes, size_t *size)
 {
     const unsigned char c = (unsigned char)s[0];
     uint32_t value = c;
 
+    INLAY_CHECK(bytes > 0);
     *size = c < 0xc0 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
     *size = *size <= bytes ? *size : 1;
     if (*size > 1)
@@ -45,7 +48,7 @@ static uint32_t character(const char *s, size_t bytes, size_t *size)
     return value;
 }
 
-/* "number TAB text", the text perhaps not there; false: it does not begin with a number. */
+/* Reads "number TAB text", where TAB and text are optional. False if the line does not begin with a number. */
 static bool read_pair(inlay_str line, int64_t *number, inlay_str *rest)
 {
     uint64_t i = 0;
@@ -58,7 +61,7 @@ static bool read_pair(inlay_str line, int64_t *number, inlay_str *rest)
     return i > 0;
 }
 
-/* A string attribute of one's own; NULL: no memory. */
+/* A copy of a string attribute, or of its default; the caller frees it. NULL if there is no memory. */
 static char *copy_of(const kit_node *node, const char *attr, const char *otherwise)
 {
     const char *from = kit_attr_string(node->info, attr, otherwise);
@@ -70,12 +73,12 @@ static char *copy_of(const kit_node *node, const char *attr, const char *otherwi
 
 /* ------------------------------------------------------------------ BpeDecoder */
 
-enum { SPELLINGS = 1024 };
+enum { CHARACTERS = 1024 };
 typedef struct bpe_state {
-    struct lines *words, *spellings, *added, *special;
+    struct lines *words, *byte_decoder, *added, *special;
     char *unknown;
-    int16_t byte_of[SPELLINGS]; /* of a character; -1: it spells none */
-    bool skip, spaces;
+    int16_t byte_of[CHARACTERS]; /* the byte that a character stands for; -1 if none */
+    bool skip, space_around_special;
 } bpe_state;
 
 static void release_bpe(void *state)
@@ -84,7 +87,7 @@ static void release_bpe(void *state)
 
     if (s != NULL) {
         free(s->words);
-        free(s->spellings);
+        free(s->byte_decoder);
         free(s->added);
         free(s->special);
         free(s->unknown);
@@ -92,13 +95,13 @@ static void release_bpe(void *state)
     free(s);
 }
 
-/* The line of a list "number TAB text" that has that number; NULL: none. */
+/* Finds the line "number TAB text" with the number; returns `rest`, set to the text, or NULL. */
 static const inlay_str *find(const struct lines *lines, int64_t number, inlay_str *rest)
 {
     for (uint32_t i = 0; i < lines->count; i++) {
-        int64_t n;
+        int64_t value;
 
-        if (read_pair(lines->list[i], &n, rest) && n == number)
+        if (read_pair(lines->list[i], &value, rest) && value == number)
             return rest;
     }
     return NULL;
@@ -109,32 +112,32 @@ static inlay_status prepare_bpe(const kit_node *node, void **out_state, inlay_di
     bpe_state *state = calloc(1, sizeof *state);
 
     if (state == NULL)
-        return no_memory(diag);
+        return fail_no_memory(diag);
     state->words = lines_create(node->info, "id_vocab", 0);
-    state->spellings = lines_create(node->info, "byte_decoder", 0);
+    state->byte_decoder = lines_create(node->info, "byte_decoder", 0);
     state->added = lines_create(node->info, "added_tokens", 0);
     state->special = lines_create(node->info, "all_special_ids", 0);
     state->unknown = copy_of(node, "unk_token", "<|endoftext|>");
     state->skip = kit_attr_int(node->info, "skip_special_tokens", 0) != 0;
-    state->spaces = kit_attr_int(node->info, "whitespace_token", 0) != 0;
-    if (state->words == NULL || state->spellings == NULL || state->added == NULL || state->special == NULL ||
+    state->space_around_special = kit_attr_int(node->info, "whitespace_token", 0) != 0;
+    if (state->words == NULL || state->byte_decoder == NULL || state->added == NULL || state->special == NULL ||
         state->unknown == NULL) {
         release_bpe(state);
-        return no_memory(diag);
+        return fail_no_memory(diag);
     }
-    for (int i = 0; i < SPELLINGS; i++)
+    for (int i = 0; i < CHARACTERS; i++)
         state->byte_of[i] = -1;
-    for (uint32_t i = 0; i < state->spellings->count; i++) {
+    for (uint32_t i = 0; i < state->byte_decoder->count; i++) {
         int64_t from, to;
         inlay_str rest, nothing;
 
-        if (!read_pair(state->spellings->list[i], &from, &rest) || !read_pair(rest, &to, &nothing) ||
-            from >= SPELLINGS || to > 255) {
+        if (!read_pair(state->byte_decoder->list[i], &from, &rest) || !read_pair(rest, &to, &nothing) ||
+            from >= CHARACTERS || to > 255) {
             release_bpe(state);
             return inlay_fail(
                 diag, INLAY_INVALID_ARGUMENT,
                 "BpeDecoder: byte_decoder, line %u: expected a character's number below %d, a tab and a byte", i + 1,
-                SPELLINGS);
+                CHARACTERS);
         }
         state->byte_of[from] = (int16_t)to;
     }
@@ -142,16 +145,16 @@ static inlay_status prepare_bpe(const kit_node *node, void **out_state, inlay_di
     return INLAY_OK;
 }
 
-/* Characters that spell no byte are themselves. */
-static bool put_spelled(const bpe_state *state, inlay_str word, struct text *to)
+/* Appends the bytes that the characters of the token stand for; other characters are appended unchanged. */
+static bool append_bytes(const bpe_state *state, inlay_str word, struct text *to)
 {
     bool good = true;
 
     for (size_t i = 0, n; good && i < word.bytes; i += n) {
-        const uint32_t c = character(word.data + i, word.bytes - i, &n);
-        const char byte = (char)(c < SPELLINGS ? state->byte_of[c] : 0);
+        const uint32_t c = read_character(word.data + i, word.bytes - i, &n);
+        const char byte = (char)(c < CHARACTERS ? state->byte_of[c] : 0);
 
-        good = c < SPELLINGS && state->byte_of[c] >= 0 ? put(to, &byte, 1) : put(to, word.data + i, n);
+        good = c < CHARACTERS && state->byte_of[c] >= 0 ? append(to, &byte, 1) : append(to, word.data + i, n);
     }
     return good;
 }
@@ -169,16 +172,16 @@ static bool decode_row(const bpe_state *state, const int64_t *ids, int64_t count
             after_special = true;
             continue;
         }
-        if (state->spaces && special && i > 0 && !after_special)
-            good = put(to, " ", 1);
+        if (state->space_around_special && special && i > 0 && !after_special)
+            good = append(to, " ", 1);
         if (find(state->added, ids[i], &rest) != NULL)
-            good = good && put(to, rest.data, rest.bytes);
+            good = good && append(to, rest.data, rest.bytes);
         else if (known)
-            good = good && put_spelled(state, state->words->list[ids[i]], to);
+            good = good && append_bytes(state, state->words->list[ids[i]], to);
         else if (!state->skip)
-            good = good && put(to, state->unknown, strlen(state->unknown));
-        if (state->spaces && special && i + 1 < count)
-            good = good && put(to, " ", 1);
+            good = good && append(to, state->unknown, strlen(state->unknown));
+        if (state->space_around_special && special && i + 1 < count)
+            good = good && append(to, " ", 1);
         after_special = special;
     }
     return good;
@@ -196,7 +199,7 @@ static inlay_status run_bpe(const kit_call *call)
     for (int64_t r = 0; r < rows; r++) {
         text.bytes = 0;
         if (!decode_row(call->state, (const int64_t *)input->data + r * width, width, &text)) {
-            status = no_memory(call->diag);
+            status = fail_no_memory(call->diag);
             goto done;
         }
         INLAY_TRY(prepost_put_string(call, (inlay_str *)call->out[0].data + r, text.data, text.bytes));
@@ -211,8 +214,8 @@ done:
 enum { SPECIAL = 4, UNKNOWN = SPECIAL, SUFFIX, TEXTS };
 typedef struct bert_state {
     struct lines *words;
-    char *texts[TEXTS]; /* special tokens, the unknown one, what pieces inside a word begin with */
-    bool skip, tidy, ranges;
+    char *texts[TEXTS]; /* special tokens, the unknown token, the prefix of pieces inside a word */
+    bool skip, clean_up_spaces, use_indices;
 } bert_state;
 
 static void release_bert(void *state)
@@ -238,11 +241,11 @@ static inlay_status prepare_bert(const kit_node *node, void **out_state, inlay_d
         good = (state->texts[i] = copy_of(node, names[i][0], names[i][1])) != NULL;
     if (!good) {
         release_bert(state);
-        return no_memory(diag);
+        return fail_no_memory(diag);
     }
     state->skip = kit_attr_int(node->info, "skip_special_tokens", 0) != 0;
-    state->tidy = kit_attr_int(node->info, "clean_up_tokenization_spaces", 1) != 0;
-    state->ranges = kit_attr_int(node->info, "use_indices", 0) != 0;
+    state->clean_up_spaces = kit_attr_int(node->info, "clean_up_tokenization_spaces", 1) != 0;
+    state->use_indices = kit_attr_int(node->info, "use_indices", 0) != 0;
     *out_state = state;
     return INLAY_OK;
 }
@@ -264,7 +267,7 @@ static uint32_t last_character(inlay_str word)
 
     while (at > 1 && ((unsigned char)word.data[at - 1] & 0xc0) == 0x80)
         at--;
-    return at > 0 ? character(word.data + at - 1, word.bytes - at + 1, &size) : ' ';
+    return at > 0 ? read_character(word.data + at - 1, word.bytes - at + 1, &size) : ' ';
 }
 
 static bool is_in(uint32_t c, const char *set)
@@ -272,12 +275,12 @@ static bool is_in(uint32_t c, const char *set)
     return c > 0 && c < 128 && strchr(set, (int)c) != NULL;
 }
 
-/* Is there no space between them? Punctuation stands where it stands in English. */
-static bool stick(inlay_str before, inlay_str word)
+/* True if no space separates the two words: punctuation is placed as in English. */
+static bool joins_without_space(inlay_str before, inlay_str word)
 {
     size_t size;
     const uint32_t last = last_character(before),
-                   first = word.bytes > 0 ? character(word.data, word.bytes, &size) : ' ';
+                   first = word.bytes > 0 ? read_character(word.data, word.bytes, &size) : ' ';
     static const char both[] = "-'\"/@\\";
 
     return is_in(first, "!.?,~:}]>)") || is_in(last, "{[<($") || is_in(first, both) || is_in(last, both) ||
@@ -300,9 +303,10 @@ static bool join_words(const bert_state *state, const int64_t *ids, int64_t coun
             continue;
         if (inner)
             word = (inlay_str){ word.data + lead, word.bytes - lead };
-        if (to->bytes > 0 && !inner && !(known && state->tidy && (before.bytes == 0 || stick(before, word))))
-            good = put(to, " ", 1);
-        good = good && put(to, word.data, word.bytes);
+        if (to->bytes > 0 && !inner &&
+            !(known && state->clean_up_spaces && (before.bytes == 0 || joins_without_space(before, word))))
+            good = append(to, " ", 1);
+        good = good && append(to, word.data, word.bytes);
         before = known ? word : before;
     }
     return good;
@@ -312,15 +316,15 @@ static inlay_status run_bert(const kit_call *call)
 {
     const bert_state *state = call->state;
     const kit_tensor *input = &call->in[0];
-    const int64_t *range = state->ranges && kit_has_input(call, 1) ? call->in[1].data : NULL;
-    const int64_t rows = state->ranges ? (range != NULL ? call->in[1].count / 2 : 0) : 1;
+    const int64_t *range = state->use_indices && kit_has_input(call, 1) ? call->in[1].data : NULL;
+    const int64_t rows = state->use_indices ? (range != NULL ? call->in[1].count / 2 : 0) : 1;
     struct text text = { .data = NULL };
     inlay_status status;
 
     if (input->rank == 0 || input->rank > 2 || (input->rank == 2 && input->dims[0] != 1))
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "BertTokenizerDecoder: ids are [n] or [1, n]");
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "BertTokenizerDecoder: ids must be [n] or [1, n]");
     if (range != NULL && call->in[1].count > 0 && (call->in[1].rank != 2 || call->in[1].dims[1] != 2))
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "BertTokenizerDecoder: indices are [n, 2]");
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "BertTokenizerDecoder: indices must be [n, 2]");
     INLAY_TRY(kit_alloc_output(call, 0, 1, &rows));
     for (int64_t r = 0; r < rows; r++) {
         const int64_t begin = range != NULL ? range[2 * r] : 0, end = range != NULL ? range[2 * r + 1] : input->count;
@@ -328,10 +332,10 @@ static inlay_status run_bert(const kit_call *call)
         text.bytes = 0;
         if (begin < 0 || end < begin || end > input->count)
             status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
-                                "BertTokenizerDecoder: ids %lld to %lld of %lld are no range", (long long)begin,
-                                (long long)end, (long long)input->count);
+                                "BertTokenizerDecoder: indices [%lld, %lld) are not a range of the %lld ids",
+                                (long long)begin, (long long)end, (long long)input->count);
         else if (!join_words(state, (const int64_t *)input->data + begin, end - begin, &text))
-            status = no_memory(call->diag);
+            status = fail_no_memory(call->diag);
         else
             status = prepost_put_string(call, (inlay_str *)call->out[0].data + r, text.data, text.bytes);
         if (status != INLAY_OK)
@@ -342,7 +346,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ shapes, examples, the table */
+/* ------------------------------------------------------------------ shapes, examples and operators */
 
 static inlay_status infer_texts(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
@@ -378,9 +382,9 @@ const prepost_operator prepost_bpe_decoder = {
     .signature =
         "ids:I -> text:S; S=string, I=int64; id_vocab:s!, byte_decoder:s!, added_tokens:s='', all_special_ids:s='', "
         "skip_special_tokens:i=0, whitespace_token:i=0, unk_token:s='<|endoftext|>', ...",
-    .doc = "The text of the tokens along the last axis. id_vocab: a token each line, in characters that byte_decoder "
-           "(lines of "
-           "character TAB byte) spells bytes with; added_tokens: lines of id TAB text.",
+    .doc =
+        "Converts the tokens along the last axis to text. id_vocab has one token a line, in characters that stand for "
+        "bytes; byte_decoder has lines of character TAB byte, both as numbers; added_tokens has lines of id TAB text.",
     .extensions = true,
     .infer = infer_texts,
     PREPOST_EXAMPLES(bpe_examples),
@@ -397,7 +401,8 @@ const prepost_operator prepost_bert_decoder = {
         "ids:I, indices?:I -> text:S; S=string, I=int64; vocab_file:s!, unk_token:s='[UNK]', sep_token:s='[SEP]', "
         "pad_token:s='[PAD]', cls_token:s='[CLS]', mask_token:s='[MASK]', suffix_indicator:s='##', use_indices:i=0, "
         "skip_special_tokens:i=0, clean_up_tokenization_spaces:i=1",
-    .doc = "The text of BERT's tokens. With use_indices one text for each [begin, end] of the second input.",
+    .doc =
+        "Converts BERT's tokens to text. With use_indices, one text for each range [begin, end) of the second input.",
     .extensions = true,
     .infer = infer_texts,
     PREPOST_EXAMPLES(bert_examples),

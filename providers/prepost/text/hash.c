@@ -1,6 +1,8 @@
-/* hash.c - onnxruntime-extensions' StringToHashBucketFast: FarmHash's Fingerprint64, which is the same everywhere. (Its
- * StringToHashBucket takes FarmHash's Hash64, which differs from CPU to CPU, and is not here.) */
+/* hash.c - onnxruntime-extensions' StringToHashBucketFast: FarmHash's Fingerprint64, which has the same value on every
+ * CPU. StringToHashBucket is not supported: it uses FarmHash's Hash64, whose values depend on the CPU. Functions are named
+ * after those of FarmHash. */
 #include "prepost.h"
+#include "inlay/check.h"
 
 static const uint64_t k0 = UINT64_C(0xc3a5c85c97cb3127), k1 = UINT64_C(0xb492b66fbe98f273),
                       k2 = UINT64_C(0x9ae16a3b2f90404f);
@@ -9,106 +11,110 @@ struct pair {
     uint64_t a, b;
 };
 
-/* Little-endian numbers of any address; the hash is of bytes, so the same on every CPU. */
-static uint64_t read64(const unsigned char *p)
+/* Read little-endian numbers from any address, on every CPU. */
+static uint64_t read64(const unsigned char *bytes)
 {
-    uint64_t v = 0;
+    uint64_t value = 0;
 
     for (int i = 7; i >= 0; i--)
-        v = v << 8 | p[i];
-    return v;
+        value = value << 8 | bytes[i];
+    return value;
 }
 
-static uint64_t read32(const unsigned char *p)
+static uint64_t read32(const unsigned char *bytes)
 {
-    return (uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24;
+    return (uint64_t)bytes[0] | (uint64_t)bytes[1] << 8 | (uint64_t)bytes[2] << 16 | (uint64_t)bytes[3] << 24;
 }
 
-static uint64_t turn(uint64_t v, int n)
+static uint64_t rotate(uint64_t value, int bits)
 {
-    return v >> n | v << (64 - n);
+    return value >> bits | value << (64 - bits);
 }
 
-static uint64_t fold(uint64_t v)
+static uint64_t shift_mix(uint64_t value)
 {
-    return v ^ v >> 47;
+    return value ^ value >> 47;
 }
 
-static uint64_t join(uint64_t u, uint64_t v, uint64_t by)
+static uint64_t hash_len_16(uint64_t u, uint64_t v, uint64_t mul)
 {
-    const uint64_t a = fold((u ^ v) * by);
+    const uint64_t a = shift_mix((u ^ v) * mul);
 
-    return fold((v ^ a) * by) * by;
+    return shift_mix((v ^ a) * mul) * mul;
 }
 
-static uint64_t hash_16(const unsigned char *s, uint64_t n)
+static uint64_t hash_len_0_to_16(const unsigned char *s, uint64_t n)
 {
-    const uint64_t by = k2 + n * 2;
+    const uint64_t mul = k2 + n * 2;
 
+    INLAY_CHECK(n <= 16);
     if (n >= 8) {
         const uint64_t a = read64(s) + k2, b = read64(s + n - 8);
 
-        return join(turn(b, 37) * by + a, (turn(a, 25) + b) * by, by);
+        return hash_len_16(rotate(b, 37) * mul + a, (rotate(a, 25) + b) * mul, mul);
     }
     if (n >= 4)
-        return join(n + (read32(s) << 3), read32(s + n - 4), by);
+        return hash_len_16(n + (read32(s) << 3), read32(s + n - 4), mul);
     if (n > 0)
-        return fold((s[0] + ((uint64_t)s[n >> 1] << 8)) * k2 ^ (n + ((uint64_t)s[n - 1] << 2)) * k0) * k2;
+        return shift_mix((s[0] + ((uint64_t)s[n >> 1] << 8)) * k2 ^ (n + ((uint64_t)s[n - 1] << 2)) * k0) * k2;
     return k2;
 }
 
-static uint64_t hash_32(const unsigned char *s, uint64_t n)
+static uint64_t hash_len_17_to_32(const unsigned char *s, uint64_t n)
 {
-    const uint64_t by = k2 + n * 2, a = read64(s) * k1, b = read64(s + 8), c = read64(s + n - 8) * by;
+    const uint64_t mul = k2 + n * 2, a = read64(s) * k1, b = read64(s + 8), c = read64(s + n - 8) * mul;
 
-    return join(turn(a + b, 43) + turn(c, 30) + read64(s + n - 16) * k2, a + turn(b + k2, 18) + c, by);
+    INLAY_CHECK(n > 16 && n <= 32);
+    return hash_len_16(rotate(a + b, 43) + rotate(c, 30) + read64(s + n - 16) * k2, a + rotate(b + k2, 18) + c, mul);
 }
 
-static uint64_t hash_64(const unsigned char *s, uint64_t n)
+static uint64_t hash_len_33_to_64(const unsigned char *s, uint64_t n)
 {
-    const uint64_t by = k2 + n * 2, a = read64(s) * k2, b = read64(s + 8), c = read64(s + n - 8) * by;
-    const uint64_t y = turn(a + b, 43) + turn(c, 30) + read64(s + n - 16) * k2,
-                   z = join(y, a + turn(b + k2, 18) + c, by);
-    const uint64_t e = read64(s + 16) * by, f = read64(s + 24), g = (y + read64(s + n - 32)) * by;
+    const uint64_t mul = k2 + n * 2, a = read64(s) * k2, b = read64(s + 8), c = read64(s + n - 8) * mul;
+    const uint64_t y = rotate(a + b, 43) + rotate(c, 30) + read64(s + n - 16) * k2,
+                   z = hash_len_16(y, a + rotate(b + k2, 18) + c, mul);
+    const uint64_t e = read64(s + 16) * mul, f = read64(s + 24), g = (y + read64(s + n - 32)) * mul;
 
-    return join(turn(e + f, 43) + turn(g, 30) + (z + read64(s + n - 24)) * by, e + turn(f + a, 18) + g, by);
+    INLAY_CHECK(n > 32 && n <= 64);
+    return hash_len_16(rotate(e + f, 43) + rotate(g, 30) + (z + read64(s + n - 24)) * mul, e + rotate(f + a, 18) + g,
+                       mul);
 }
 
-static struct pair weak(const unsigned char *s, uint64_t a, uint64_t b)
+static struct pair weak_hash_32(const unsigned char *s, uint64_t a, uint64_t b)
 {
     uint64_t c;
 
     a += read64(s);
-    b = turn(b + a + read64(s + 24), 21);
+    b = rotate(b + a + read64(s + 24), 21);
     c = a;
     a += read64(s + 8) + read64(s + 16);
-    b += turn(a, 44);
+    b += rotate(a, 44);
     return (struct pair){ a + read64(s + 24), b + c };
 }
 
 static uint64_t fingerprint(const unsigned char *s, uint64_t n)
 {
-    uint64_t x = 81, y = 81 * k1 + 113, z = fold(y * k2 + 113) * k2, by = k1, left = (n - 1) / 64;
+    uint64_t x = 81, y = 81 * k1 + 113, z = shift_mix(y * k2 + 113) * k2, mul = k1, left = (n - 1) / 64;
     const unsigned char *last = s + n - 64;
     struct pair pair = { 0, 0 }, w = { 0, 0 };
 
     if (n <= 16)
-        return hash_16(s, n);
+        return hash_len_0_to_16(s, n);
     if (n <= 32)
-        return hash_32(s, n);
+        return hash_len_17_to_32(s, n);
     if (n <= 64)
-        return hash_64(s, n);
+        return hash_len_33_to_64(s, n);
     x = x * k2 + read64(s);
-    for (bool end = false;; s += 64, left--) { /* whole blocks of 64, then the last 64 bytes */
+    for (bool end = false;; s += 64, left--) { /* blocks of 64 bytes, then the last 64 bytes */
         uint64_t swap;
 
-        x = turn(x + y + pair.a + read64(s + 8), 37) * by;
-        y = turn(y + pair.b + read64(s + 48), 42) * by;
+        x = rotate(x + y + pair.a + read64(s + 8), 37) * mul;
+        y = rotate(y + pair.b + read64(s + 48), 42) * mul;
         x ^= end ? w.b * 9 : w.b;
         y += (end ? pair.a * 9 : pair.a) + read64(s + 40);
-        z = turn(z + w.a, 33) * by;
-        pair = weak(s, pair.b * by, x + w.a);
-        w = weak(s + 32, z + w.b, y + read64(s + 16));
+        z = rotate(z + w.a, 33) * mul;
+        pair = weak_hash_32(s, pair.b * mul, x + w.a);
+        w = weak_hash_32(s + 32, z + w.b, y + read64(s + 16));
         swap = z;
         z = x;
         x = swap;
@@ -116,14 +122,15 @@ static uint64_t fingerprint(const unsigned char *s, uint64_t n)
             break;
         if (left == 1) {
             end = true;
-            by = k1 + ((z & 0xff) << 1);
+            mul = k1 + ((z & 0xff) << 1);
             w.a += (n - 1) & 63;
             pair.a += w.a;
             w.a += pair.a;
             s = last - 64;
         }
     }
-    return join(join(pair.a, w.a, by) + fold(y) * k0 + z, join(pair.b, w.b, by) + x, by);
+    INLAY_CHECK(s == last && left == 0);
+    return hash_len_16(hash_len_16(pair.a, w.a, mul) + shift_mix(y) * k0 + z, hash_len_16(pair.b, w.b, mul) + x, mul);
 }
 
 /* ------------------------------------------------------------------ the operator */
@@ -152,7 +159,7 @@ static inlay_status run_hash(const kit_call *call)
 
     if (call->in[1].count != 1 || *buckets < 1)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
-                          "StringToHashBucketFast: num_buckets is one number, 1 or more");
+                          "StringToHashBucketFast: num_buckets must be one integer, 1 or more");
     status = kit_alloc_output(call, 0, call->in[0].rank, call->in[0].dims);
     for (int64_t i = 0; status == INLAY_OK && i < call->in[0].count; i++)
         ((int64_t *)call->out[0].data)[i] =
@@ -166,7 +173,7 @@ static const inlay_tensor_view words_in[] = { PREPOST_VIEW(words, three_dims, IN
                                               PREPOST_VIEW(three, one_dims, INLAY_INT64) };
 static const inlay_tensor_view bucket_out[] = { PREPOST_VIEW(bucket, three_dims, INLAY_INT64) };
 static const inlay_op_example hash_examples[] = {
-    { .name = "TensorFlow's own example",
+    { .name = "the example of TensorFlow's documentation",
       .attr_stride = sizeof(inlay_attr_info),
       .inputs = words_in,
       .input_count = KIT_COUNT(words_in),

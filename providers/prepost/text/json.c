@@ -1,109 +1,115 @@
-/* json.c - tokenizer.json, and vocab.json with merges.txt. */
+/* json.c - reads tokenizer.json, and vocab.json with merges.txt. */
 #include "json_parts.h"
+#include "inlay/check.h"
 
-/* ------------------------------------------------------------------ cutting */
+/* ------------------------------------------------------------------ pre-tokenizers */
 
 static int behaviour_of(const json_t *step)
 {
     static const char *const names[] = {
         "", "Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"
     };
-    const char *name = text_of(step, "behavior");
+    const char *name = json_text(step, "behavior");
 
-    for (int i = WITH_REMOVED; i <= WITH_CONTIGUOUS; i++)
+    for (int i = DELIMITER_REMOVED; i <= DELIMITER_CONTIGUOUS; i++)
         if (strcmp(name, names[i]) == 0)
             return i;
-    return WITH_ISOLATED;
+    return DELIMITER_ISOLATED;
 }
 
-static inlay_status add_cut(const struct source *source, const struct cut *cut)
+static inlay_status add_pretokenizer(const struct source *source, const struct pretokenizer *pretokenizer)
 {
-    if (source->tokenizer->cut_count == MOST_STEPS)
-        return not_supported(source, "pre_tokenizer", "more than 16 steps");
-    source->tokenizer->cuts[source->tokenizer->cut_count++] = *cut;
+    INLAY_CHECK(source->tokenizer->pretokenizer_count <= MAX_STEPS);
+    if (source->tokenizer->pretokenizer_count == MAX_STEPS)
+        return fail_unsupported(source, "pre_tokenizer", "more than 16 steps");
+    source->tokenizer->pretokenizers[source->tokenizer->pretokenizer_count++] = *pretokenizer;
     return INLAY_OK;
 }
 
-/* Split: by a text, or by one of the patterns that published files have. */
+/* Split: at a text, or with one of the patterns that published files have. */
 static inlay_status read_split(const struct source *source, const json_t *step)
 {
     const json_t *pattern = json_object_get(step, "pattern");
     const char *text = json_string_value(json_object_get(pattern, "String"));
-    const char *regex = text_of(pattern, "Regex");
-    struct cut cut = { .kind = CUT_TEXT, .behaviour = behaviour_of(step) };
+    const char *regex = json_text(pattern, "Regex");
+    struct pretokenizer pretokenizer = { .kind = SPLIT_TEXT, .behaviour = behaviour_of(step) };
 
     if (text != NULL) {
-        cut.text = copy_text(text, strlen(text));
-        return cut.text != NULL ? add_cut(source, &cut) : no_memory(source);
+        pretokenizer.pattern = copy_text(text, strlen(text));
+        return pretokenizer.pattern != NULL ? add_pretokenizer(source, &pretokenizer) : fail_no_memory(source);
     }
     if (strstr(regex, "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+") != NULL) {
-        cut.kind = CUT_CL100K;
-        cut.digits = strstr(regex, "\\p{N}{1,3}") != NULL ? 3 : 1;
+        pretokenizer.kind = SPLIT_CL100K;
+        pretokenizer.max_digits = strstr(regex, "\\p{N}{1,3}") != NULL ? 3 : 1;
     } else if (strstr(regex, "?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)") != NULL) {
-        cut.kind = CUT_GPT2;
+        pretokenizer.kind = SPLIT_GPT2;
     } else if (strstr(regex, "[\\p{L}]+|[\\p{N}]|[^\\s\\p{L}\\p{N}]+") != NULL) {
-        cut.kind = CUT_CLIP;
-    } else if (strcmp(regex, "\\s+") == 0 && cut.behaviour == WITH_REMOVED) {
-        cut.kind = CUT_WORDS;
+        pretokenizer.kind = SPLIT_CLIP;
+    } else if (strcmp(regex, "\\s+") == 0 && pretokenizer.behaviour == DELIMITER_REMOVED) {
+        pretokenizer.kind = SPLIT_WORDS;
     } else {
-        return not_supported(source, "pre_tokenizer Split with the pattern", regex);
+        return fail_unsupported(source, "pre_tokenizer Split with the pattern", regex);
     }
-    return add_cut(source, &cut);
+    return add_pretokenizer(source, &pretokenizer);
 }
 
 static inlay_status read_metaspace(const struct source *source, const json_t *step)
 {
-    const char *scheme = text_of(step, "prepend_scheme"), *mark = text_of(step, "replacement");
-    struct cut cut = { .kind = CUT_METASPACE, .split = flag_of(step, "split", true) };
+    const char *scheme = json_text(step, "prepend_scheme"), *mark = json_text(step, "replacement");
+    struct pretokenizer pretokenizer = { .kind = SPLIT_METASPACE, .split_at_mark = json_flag(step, "split", true) };
 
-    cut.prepend = scheme[0] == '\0' ? (flag_of(step, "add_prefix_space", true) ? PREPEND_ALWAYS : PREPEND_NEVER)
-                  : strcmp(scheme, "always") == 0 ? PREPEND_ALWAYS
-                  : strcmp(scheme, "first") == 0  ? PREPEND_FIRST
-                                                  : PREPEND_NEVER;
-    cut.text = copy_text(mark[0] != '\0' ? mark : "\xe2\x96\x81", mark[0] != '\0' ? strlen(mark) : 3);
-    return cut.text != NULL ? add_cut(source, &cut) : no_memory(source);
+    pretokenizer.prepend = scheme[0] == '\0'
+                               ? (json_flag(step, "add_prefix_space", true) ? PREPEND_ALWAYS : PREPEND_NEVER)
+                           : strcmp(scheme, "always") == 0 ? PREPEND_ALWAYS
+                           : strcmp(scheme, "first") == 0  ? PREPEND_FIRST
+                                                           : PREPEND_NEVER;
+    pretokenizer.pattern = copy_text(mark[0] != '\0' ? mark : "\xe2\x96\x81", mark[0] != '\0' ? strlen(mark) : 3);
+    return pretokenizer.pattern != NULL ? add_pretokenizer(source, &pretokenizer) : fail_no_memory(source);
 }
 
-static inlay_status read_cut(const struct source *source, const json_t *step)
+static inlay_status read_pretokenizer(const struct source *source, const json_t *step)
 {
-    const char *type = text_of(step, "type");
+    const char *type = json_text(step, "type");
     size_t i;
     json_t *item;
     inlay_status status = INLAY_OK;
 
     if (strcmp(type, "Sequence") == 0) {
         json_array_foreach(json_object_get(step, "pretokenizers"), i, item) {
-            status = read_cut(source, item);
+            status = read_pretokenizer(source, item);
             if (status != INLAY_OK)
                 return status;
         }
         return INLAY_OK;
     }
     if (strcmp(type, "ByteLevel") == 0) {
-        const bool prefix = flag_of(step, "add_prefix_space", false), regex = flag_of(step, "use_regex", true);
+        const bool prefix = json_flag(step, "add_prefix_space", false), regex = json_flag(step, "use_regex", true);
 
         if (regex)
-            status = add_cut(source, &(struct cut){ .kind = CUT_GPT2, .prefix_space = prefix });
+            status = add_pretokenizer(source, &(struct pretokenizer){ .kind = SPLIT_GPT2, .prefix_space = prefix });
         return status != INLAY_OK
                    ? status
-                   : add_cut(source, &(struct cut){ .kind = CUT_BYTES, .prefix_space = prefix && !regex });
+                   : add_pretokenizer(source,
+                                      &(struct pretokenizer){ .kind = SPLIT_BYTES, .prefix_space = prefix && !regex });
     }
     if (strcmp(type, "Split") == 0)
         return read_split(source, step);
     if (strcmp(type, "Metaspace") == 0)
         return read_metaspace(source, step);
     if (strcmp(type, "Whitespace") == 0)
-        return add_cut(source, &(struct cut){ .kind = CUT_WHITESPACE });
+        return add_pretokenizer(source, &(struct pretokenizer){ .kind = SPLIT_WHITESPACE });
     if (strcmp(type, "WhitespaceSplit") == 0)
-        return add_cut(source, &(struct cut){ .kind = CUT_WORDS });
+        return add_pretokenizer(source, &(struct pretokenizer){ .kind = SPLIT_WORDS });
     if (strcmp(type, "BertPreTokenizer") == 0)
-        return add_cut(source, &(struct cut){ .kind = CUT_BERT });
+        return add_pretokenizer(source, &(struct pretokenizer){ .kind = SPLIT_BERT });
     if (strcmp(type, "Punctuation") == 0)
-        return add_cut(source, &(struct cut){ .kind = CUT_PUNCTUATION, .behaviour = behaviour_of(step) });
+        return add_pretokenizer(source,
+                                &(struct pretokenizer){ .kind = SPLIT_PUNCTUATION, .behaviour = behaviour_of(step) });
     if (strcmp(type, "Digits") == 0)
-        return add_cut(source,
-                       &(struct cut){ .kind = CUT_DIGITS, .digits = flag_of(step, "individual_digits", false) });
-    return not_supported(source, "pre_tokenizer", type);
+        return add_pretokenizer(
+            source,
+            &(struct pretokenizer){ .kind = SPLIT_DIGITS, .max_digits = json_flag(step, "individual_digits", false) });
+    return fail_unsupported(source, "pre_tokenizer", type);
 }
 
 /* ------------------------------------------------------------------ models */
@@ -114,12 +120,12 @@ static inlay_status read_words(const struct source *source, const json_t *words)
     json_t *item;
     size_t i;
 
-    if (json_is_array(words)) { /* of Unigram: text and score, by number */
+    if (json_is_array(words)) { /* Unigram: an array of [text, score], indexed by id */
         json_array_foreach(words, i, item) {
             const json_t *piece = json_array_get(item, 0);
 
             if (!json_is_string(piece) ||
-                !vocabulary_set(&source->tokenizer->model.words, (int64_t)i, json_string_value(piece),
+                !vocabulary_set(&source->tokenizer->model.vocabulary, (int64_t)i, json_string_value(piece),
                                 json_string_length(piece), json_number_value(json_array_get(item, 1))))
                 return inlay_fail(source->diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: model.vocab[%llu] is damaged",
                                   (unsigned long long)i);
@@ -128,9 +134,9 @@ static inlay_status read_words(const struct source *source, const json_t *words)
     }
     json_object_foreach((json_t *)(uintptr_t)words, text, item) {
         if (!json_is_integer(item) ||
-            !vocabulary_set(&source->tokenizer->model.words, json_integer_value(item), text, strlen(text), 0))
+            !vocabulary_set(&source->tokenizer->model.vocabulary, json_integer_value(item), text, strlen(text), 0))
             return inlay_fail(source->diag, INLAY_INVALID_ARGUMENT,
-                              "tokenizer.json: model.vocab: '%.60s' has no good number", text);
+                              "tokenizer.json: model.vocab: the id of '%.60s' is not valid", text);
     }
     return INLAY_OK;
 }
@@ -141,8 +147,8 @@ static inlay_status read_merges(const struct source *source, const json_t *merge
     json_t *item;
     size_t i;
 
-    if (!model_room(model, json_array_size(merges)))
-        return no_memory(source);
+    if (!model_reserve_merges(model, json_array_size(merges)))
+        return fail_no_memory(source);
     json_array_foreach(merges, i, item) {
         const char *left = json_string_value(json_is_array(item) ? json_array_get(item, 0) : item);
         const char *right = json_string_value(json_array_get(item, 1));
@@ -153,12 +159,12 @@ static inlay_status read_merges(const struct source *source, const json_t *merge
             return inlay_fail(source->diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: model.merges[%llu] is damaged",
                               (unsigned long long)i);
         right = space != NULL ? space + 1 : right;
-        if (!model_add_merge(model, 0, left, space != NULL ? (size_t)(space - left) : strlen(left), right,
-                             strlen(right), (uint32_t)i, &known))
-            return no_memory(source);
+        if (!model_add_merge(model, left, space != NULL ? (size_t)(space - left) : strlen(left), right, strlen(right),
+                             (uint32_t)i, &known))
+            return fail_no_memory(source);
         if (!known)
             return inlay_fail(source->diag, INLAY_INVALID_ARGUMENT,
-                              "tokenizer.json: model.merges[%llu] is of tokens that the vocabulary has not",
+                              "tokenizer.json: model.merges[%llu] uses tokens missing from the vocabulary",
                               (unsigned long long)i);
     }
     return INLAY_OK;
@@ -171,22 +177,24 @@ static bool set_text(char **to, const char *text)
     return *to != NULL;
 }
 
-static double least_score(const struct vocabulary *vocabulary)
+/* The score of unknown characters: 10 less than the lowest score of a token, as in SentencePiece. */
+static double unknown_score(const struct vocabulary *vocabulary)
 {
     double least = 0;
 
     for (size_t i = 0; i < vocabulary->count; i++)
-        least = vocabulary->words[i].present && vocabulary->words[i].exact < least ? vocabulary->words[i].exact : least;
+        least =
+            vocabulary->tokens[i].present && vocabulary->tokens[i].score < least ? vocabulary->tokens[i].score : least;
     return least - 10;
 }
 
 static inlay_status read_model(const struct source *source, const json_t *at)
 {
     struct model *model = &source->tokenizer->model;
-    const char *type = text_of(at, "type"), *unknown = text_of(at, "unk_token");
+    const char *type = json_text(at, "type"), *unknown = json_text(at, "unk_token");
     inlay_status status;
 
-    /* Old files leave the type out. */
+    /* Old files have no type. */
     if (type[0] == '\0')
         type = json_object_get(at, "merges") != NULL         ? "BPE"
                : json_is_array(json_object_get(at, "vocab")) ? "Unigram"
@@ -195,25 +203,25 @@ static inlay_status read_model(const struct source *source, const json_t *at)
                   : strcmp(type, "WordPiece") == 0 ? MODEL_WORDPIECE
                                                    : MODEL_UNIGRAM;
     if (model->kind == MODEL_UNIGRAM && strcmp(type, "Unigram") != 0)
-        return not_supported(source, "model", type);
-    if (!set_text(&model->prefix, text_of(at, "continuing_subword_prefix")) ||
-        !set_text(&model->suffix, text_of(at, "end_of_word_suffix")))
-        return no_memory(source);
+        return fail_unsupported(source, "model", type);
+    if (!set_text(&model->prefix, json_text(at, "continuing_subword_prefix")) ||
+        !set_text(&model->suffix, json_text(at, "end_of_word_suffix")))
+        return fail_no_memory(source);
     INLAY_TRY(read_words(source, json_object_get(at, "vocab")));
     if (model->kind == MODEL_BPE)
         INLAY_TRY(read_merges(source, json_object_get(at, "merges")));
-    model->byte_fallback = flag_of(at, "byte_fallback", false);
-    model->fuse_unknown = model->kind == MODEL_UNIGRAM || flag_of(at, "fuse_unk", false);
-    model->whole_words = flag_of(at, "ignore_merges", false);
+    model->byte_fallback = json_flag(at, "byte_fallback", false);
+    model->fuse_unknown = model->kind == MODEL_UNIGRAM || json_flag(at, "fuse_unk", false);
+    model->ignore_merges = json_flag(at, "ignore_merges", false);
     if (model->kind == MODEL_UNIGRAM)
-        model->unknown =
+        model->unknown_id =
             json_is_integer(json_object_get(at, "unk_id")) ? json_integer_value(json_object_get(at, "unk_id")) : -1;
     else if (unknown[0] != '\0')
-        model->unknown = text_id(source->tokenizer, unknown);
+        model->unknown_id = text_id(source->tokenizer, unknown);
     if (json_is_integer(json_object_get(at, "max_input_chars_per_word")))
-        model->most_chars = (uint32_t)json_integer_value(json_object_get(at, "max_input_chars_per_word"));
-    model_find_bytes(model);
-    model->least_score = least_score(&model->words);
+        model->max_chars = (uint32_t)json_integer_value(json_object_get(at, "max_input_chars_per_word"));
+    model_find_byte_tokens(model);
+    model->unknown_score = unknown_score(&model->vocabulary);
 done:
     return status;
 }
@@ -225,42 +233,43 @@ static inlay_status read_added(const struct source *source, const json_t *list)
     size_t i;
 
     json_array_foreach(list, i, item) {
-        const char *text = text_of(item, "content");
+        const char *text = json_text(item, "content");
         const int64_t id = json_integer_value(json_object_get(item, "id"));
-        const bool special = flag_of(item, "special", false);
-        struct added added = { .id = id,
-                               .special = special,
-                               .left = flag_of(item, "lstrip", false),
-                               .right = flag_of(item, "rstrip", false),
-                               .single = flag_of(item, "single_word", false),
-                               .normalized = flag_of(item, "normalized", !special) };
+        const bool special = json_flag(item, "special", false);
+        added_token added = { .id = id,
+                              .special = special,
+                              .lstrip = json_flag(item, "lstrip", false),
+                              .rstrip = json_flag(item, "rstrip", false),
+                              .single_word = json_flag(item, "single_word", false),
+                              .normalized = json_flag(item, "normalized", !special) };
 
         if (text[0] == '\0')
             continue;
-        if (!vocabulary_set(&tokenizer->model.words, id, text, strlen(text), 0))
-            return inlay_fail(source->diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: added_tokens[%llu] has no good id",
-                              (unsigned long long)i);
-        tokenizer->model.words.words[id].special |= special;
-        added.text = tokenizer->model.words.words[id].text;
-        added.bytes = tokenizer->model.words.words[id].bytes;
+        if (!vocabulary_set(&tokenizer->model.vocabulary, id, text, strlen(text), 0))
+            return inlay_fail(source->diag, INLAY_INVALID_ARGUMENT,
+                              "tokenizer.json: added_tokens[%llu] has no valid id", (unsigned long long)i);
+        tokenizer->model.vocabulary.tokens[id].special |= special;
+        added.text = tokenizer->model.vocabulary.tokens[id].text;
+        added.bytes = tokenizer->model.vocabulary.tokens[id].bytes;
         if (!add_token(tokenizer, &added))
-            return no_memory(source);
+            return fail_no_memory(source);
         if (strcmp(text, "[PAD]") == 0 || strcmp(text, "<pad>") == 0)
-            tokenizer->pad = id;
+            tokenizer->pad_id = id;
     }
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ around a text */
+/* ------------------------------------------------------------------ post-processors: tokens before and after a text */
 
 static inlay_status put_around(const struct source *source, bool behind, int64_t id)
 {
     text_tokenizer *tokenizer = source->tokenizer;
-    size_t *count = behind ? &tokenizer->after_count : &tokenizer->before_count;
+    size_t *count = behind ? &tokenizer->suffix_count : &tokenizer->prefix_count;
 
-    if (*count == MOST_AROUND)
-        return not_supported(source, "post_processor", "more than 8 tokens around a text");
-    (behind ? tokenizer->after : tokenizer->before)[(*count)++] = id;
+    INLAY_CHECK(*count <= MAX_AFFIX);
+    if (*count == MAX_AFFIX)
+        return fail_unsupported(source, "post_processor", "more than 8 tokens around a text");
+    (behind ? tokenizer->suffix_ids : tokenizer->prefix_ids)[(*count)++] = id;
     return INLAY_OK;
 }
 
@@ -272,7 +281,7 @@ static inlay_status read_template(const struct source *source, const json_t *ste
     size_t i, k;
 
     json_array_foreach(json_object_get(step, "single"), i, item) {
-        const char *name = text_of(json_object_get(item, "SpecialToken"), "id");
+        const char *name = json_text(json_object_get(item, "SpecialToken"), "id");
         json_t *id;
 
         if (json_object_get(item, "Sequence") != NULL) {
@@ -291,7 +300,7 @@ static inlay_status read_template(const struct source *source, const json_t *ste
 
 static inlay_status read_post(const struct source *source, const json_t *step)
 {
-    const char *type = text_of(step, "type");
+    const char *type = json_text(step, "type");
     inlay_status status = INLAY_OK;
     json_t *item;
     size_t i;
@@ -309,17 +318,17 @@ static inlay_status read_post(const struct source *source, const json_t *step)
     if (strcmp(type, "TemplateProcessing") == 0)
         return read_template(source, step);
     if (strcmp(type, "BertProcessing") != 0 && strcmp(type, "RobertaProcessing") != 0)
-        return not_supported(source, "post_processor", type);
+        return fail_unsupported(source, "post_processor", type);
     status = put_around(source, false, json_integer_value(json_array_get(json_object_get(step, "cls"), 1)));
     return status != INLAY_OK
                ? status
                : put_around(source, true, json_integer_value(json_array_get(json_object_get(step, "sep"), 1)));
 }
 
-/* The decoder decides how tokens become text; of a sequence its most telling step does. */
+/* Reads how tokens are converted to text. In a sequence, the last step of a known type decides. */
 static void read_decoder(text_tokenizer *tokenizer, const json_t *step)
 {
-    const char *type = text_of(step, "type");
+    const char *type = json_text(step, "type");
     json_t *item;
     size_t i;
 
@@ -329,11 +338,11 @@ static void read_decoder(text_tokenizer *tokenizer, const json_t *step)
         tokenizer->decoder = DECODE_WORDPIECE;
     } else if (strcmp(type, "Metaspace") == 0) {
         tokenizer->decoder = DECODE_METASPACE;
-        tokenizer->strip_first = flag_of(step, "add_prefix_space", true);
+        tokenizer->strip_leading_space = json_flag(step, "add_prefix_space", true);
     } else if (strcmp(type, "Replace") == 0) {
         tokenizer->decoder = DECODE_METASPACE;
     } else if (strcmp(type, "Strip") == 0) {
-        tokenizer->strip_first = true;
+        tokenizer->strip_leading_space = true;
     }
     json_array_foreach(json_object_get(step, "decoders"), i, item)
         read_decoder(tokenizer, item);
@@ -350,27 +359,27 @@ inlay_status read_json(text_tokenizer *tokenizer, const char *file, size_t bytes
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: line %d: %s", why.line, why.text);
     if (!json_is_object(json_object_get(root, "model"))) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                            "tokenizer.json: it has no 'model'; is it another file of the model?");
+                            "tokenizer.json: the file has no 'model'; use the tokenizer.json of the model");
         goto done;
     }
     step = json_object_get(root, "normalizer");
     if (json_is_object(step))
-        INLAY_TRY(read_norm(&source, step));
+        INLAY_TRY(read_normalizer_step(&source, step));
     step = json_object_get(root, "pre_tokenizer");
     if (json_is_object(step))
-        INLAY_TRY(read_cut(&source, step));
+        INLAY_TRY(read_pretokenizer(&source, step));
     INLAY_TRY(read_model(&source, json_object_get(root, "model")));
     INLAY_TRY(read_added(&source, json_object_get(root, "added_tokens")));
     INLAY_TRY(read_post(&source, json_object_get(root, "post_processor")));
     read_decoder(tokenizer, json_object_get(root, "decoder"));
-    if (tokenizer->model.words.count == 0)
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: its vocab has no tokens");
+    if (tokenizer->model.vocabulary.count == 0)
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: model.vocab is empty");
 done:
     json_decref(root);
     return status;
 }
 
-/* ------------------------------------------------------------------ GPT-2's two files */
+/* ------------------------------------------------------------------ GPT-2's vocab.json and merges.txt */
 
 inlay_status read_bpe(text_tokenizer *tokenizer, const char *vocab, size_t vocab_bytes, const char *merges,
                       size_t merges_bytes, inlay_diag *diag)
@@ -387,8 +396,8 @@ inlay_status read_bpe(text_tokenizer *tokenizer, const char *vocab, size_t vocab
     INLAY_TRY(read_words(&source, root));
     for (size_t i = 0; i < merges_bytes; i++)
         count += merges[i] == '\n';
-    if (!model_room(&tokenizer->model, count + 1)) {
-        status = no_memory(&source);
+    if (!model_reserve_merges(&tokenizer->model, count + 1)) {
+        status = fail_no_memory(&source);
         goto done;
     }
     for (size_t at = 0; at < merges_bytes;) {
@@ -401,20 +410,21 @@ inlay_status read_bpe(text_tokenizer *tokenizer, const char *vocab, size_t vocab
         at += n + 1;
         if (space == NULL || (rank == 0 && n > 8 && memcmp(line, "#version", 8) == 0))
             continue;
-        if (!model_add_merge(&tokenizer->model, 0, line, (size_t)(space - line), space + 1,
+        if (!model_add_merge(&tokenizer->model, line, (size_t)(space - line), space + 1,
                              right > 0 && space[right] == '\r' ? right - 1 : right, rank++, &known)) {
-            status = no_memory(&source);
+            status = fail_no_memory(&source);
             goto done;
         }
         if (!known) {
-            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "merges: line '%.*s' is of tokens that vocab has not",
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "merges: line '%.*s' uses tokens missing from vocab",
                                 (int)(n < 60 ? n : 60), line);
             goto done;
         }
     }
-    tokenizer->model.unknown = text_id(tokenizer, "<|endoftext|>");
-    tokenizer->cuts[tokenizer->cut_count++] = (struct cut){ .kind = CUT_GPT2 };
-    tokenizer->cuts[tokenizer->cut_count++] = (struct cut){ .kind = CUT_BYTES };
+    INLAY_CHECK(tokenizer->pretokenizer_count == 0);
+    tokenizer->model.unknown_id = text_id(tokenizer, "<|endoftext|>");
+    tokenizer->pretokenizers[tokenizer->pretokenizer_count++] = (struct pretokenizer){ .kind = SPLIT_GPT2 };
+    tokenizer->pretokenizers[tokenizer->pretokenizer_count++] = (struct pretokenizer){ .kind = SPLIT_BYTES };
     tokenizer->decoder = DECODE_BYTES;
 done:
     json_decref(root);

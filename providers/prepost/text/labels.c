@@ -1,6 +1,7 @@
-/* labels.c - TopKLabels: the best classes by name. */
+/* labels.c - TopKLabels: the names of the best classes; and lists of lines (lines.h). */
 #include "lines.h"
 #include "prepost.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -34,6 +35,7 @@ struct lines *lines_create(const inlay_node_info *node, const char *attr, size_t
         const char *end = memchr(copy + at, '\n', bytes - at);
         const uint64_t n = (end != NULL ? (uint64_t)(end - copy) : bytes) - at;
 
+        INLAY_CHECK(at < bytes);
         lines->list[lines->count] = (inlay_str){ copy + at, n > 0 && copy[at + n - 1] == '\r' ? n - 1 : n };
         at += n + 1;
     }
@@ -57,7 +59,7 @@ static inlay_status infer(void *ctx, inlay_infer *in, inlay_diag *diag)
     if (status != INLAY_OK)
         return status;
     if (dims[1].value < 1)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "TopKLabels: k is 1 or more");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "TopKLabels: k must be 1 or more");
     if (!prepost_knows_rank(input))
         dims[0] = dims[1] = prepost_open();
     else if (input->rank == 2)
@@ -77,7 +79,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     top_state *state;
 
     if (lines == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "TopKLabels");
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "TopKLabels: no memory for the labels");
     state = (top_state *)(void *)((char *)lines - offsetof(top_state, labels));
     state->k = kit_attr_int(node->info, "k", 5);
     *out_state = state;
@@ -89,7 +91,7 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     const kit_tensor *input = &shapes->in[0];
     const int64_t rows = input->count >= 0 && input->rank == 2 ? input->dims[0] : 1;
 
-    /* Each label is a string of its own. */
+    /* The run allocates a string for each label. */
     prepost_cost(cost, input->count >= 0,
                  500 + 2.0 * (input->count >= 0 ? (double)input->count : 1000) +
                      800.0 * (double)(rows * kit_attr_int(node->info, "k", 5)));
@@ -104,7 +106,7 @@ static inlay_status put_label(const kit_call *call, const struct lines *labels, 
     return prepost_put_string(call, to, number, (size_t)snprintf(number, sizeof number, "%lld", (long long)class));
 }
 
-/* Places of the k largest of a row, the first of equals first; NaN last. */
+/* Indices of the k largest elements of a row, in descending order. Equal elements keep their order; NaN is last. */
 static void top(const float *row, int64_t count, int64_t k, int64_t *at)
 {
     int64_t have = 0;
@@ -121,6 +123,7 @@ static void top(const float *row, int64_t count, int64_t k, int64_t *at)
         memmove(at + place + 1, at + place, (size_t)(have - place - 1) * sizeof *at);
         at[place] = i;
     }
+    INLAY_CHECK(have <= k);
 }
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
@@ -177,8 +180,10 @@ static const inlay_op_example examples[] = { PREPOST_EXAMPLE("the two best of th
 const prepost_operator prepost_top_k_labels = {
     .op_type = "TopKLabels",
     .signature = "scores:F -> labels:S, values?:F, indices?:I; F=float, S=string, I=int64; k:i=5, labels:s=''",
-    .doc = "The k best of each row of scores, [N, classes] or [classes], best first, as [N, k]: labels (a line of the "
-           "attribute each; a class without one is its number), scores, classes.",
+    .doc =
+        "Finds the k largest scores of each row of [N, classes] or [classes], in descending order, and returns their "
+        "labels, scores and classes as [N, k]. labels has one label a line; a class without a label is named by its "
+        "number.",
     .infer = infer,
     PREPOST_EXAMPLES(examples),
     .kernel = { .cost = cost, .prepare = prepare, .shape = shape, .run = run },

@@ -1,4 +1,4 @@
-/* lines.h - a text as the list of its lines: labels, alphabets. */
+/* lines.h - the lines of a text attribute: labels, alphabets, vocabularies. */
 #ifndef LINES_H
 #define LINES_H
 #include "inlay/kit.h"
@@ -7,8 +7,8 @@ struct lines {
     inlay_str *list; /* [count] */
     uint32_t count;
 };
-/* The lines of an attribute, as the last member of a state, `head` bytes from its start: all is one block of malloc,
- * and its start is zero. A missing or empty attribute has no lines, and an end of line at the end begins none. NULL: no
- * memory. */
+/* Creates the lines of an attribute. They may be the last member of a state, `head` bytes from its start; the whole block
+ * is allocated with calloc(), and free() of its start frees it. A missing or empty attribute has no lines; an end of
+ * line at the end does not begin another one. NULL if there is no memory. */
 struct lines *lines_create(const inlay_node_info *node, const char *attr, size_t head);
 #endif

@@ -1,9 +1,11 @@
-/* model.c - what the models share, and WordPiece. */
-#include "parts.h"
+/* model.c - functions shared by the tokenization models, and WordPiece. */
+#include "tokenizer_parts.h"
+#include "inlay/check.h"
 #include <stdio.h>
 
 bool ids_push(text_ids *ids, int64_t id)
 {
+    INLAY_CHECK(ids->count <= ids->room);
     if (ids->count == ids->room) {
         const size_t room = ids->room * 2 + 32;
         int64_t *more = realloc(ids->list, room * sizeof *more);
@@ -17,28 +19,29 @@ bool ids_push(text_ids *ids, int64_t id)
     return true;
 }
 
-bool put_unknown(const struct model *model, const char *text, size_t bytes, text_ids *out, bool *after_unknown)
+bool append_unknown(const struct model *model, const char *text, size_t bytes, text_ids *out, bool *after_unknown)
 {
     bool all = model->byte_fallback;
 
+    INLAY_CHECK(bytes > 0);
     for (size_t i = 0; all && i < bytes; i++)
-        all = model->bytes[(unsigned char)text[i]] >= 0;
+        all = model->byte_ids[(unsigned char)text[i]] >= 0;
     if (all) {
         *after_unknown = false;
         for (size_t i = 0; i < bytes; i++)
-            if (!ids_push(out, model->bytes[(unsigned char)text[i]]))
+            if (!ids_push(out, model->byte_ids[(unsigned char)text[i]]))
                 return false;
         return true;
     }
-    if (model->unknown < 0 || (model->fuse_unknown && *after_unknown))
+    if (model->unknown_id < 0 || (model->fuse_unknown && *after_unknown))
         return true;
     *after_unknown = true;
-    return ids_push(out, model->unknown);
+    return ids_push(out, model->unknown_id);
 }
 
 void model_free(struct model *model)
 {
-    vocabulary_free(&model->words);
+    vocabulary_free(&model->vocabulary);
     free(model->prefix);
     free(model->suffix);
     free(model->merges);
@@ -55,7 +58,7 @@ static size_t characters_of(const char *text, size_t bytes)
     return count;
 }
 
-/* The longest word that the rest of the text begins with; *id -1: there is none. */
+/* Finds the longest token that starts at `text`; returns its bytes without the prefix. *id is -1 if there is none. */
 static size_t longest(const struct model *model, const char *text, size_t bytes, const char *prefix, text_buf *scratch,
                       int64_t *id)
 {
@@ -63,17 +66,17 @@ static size_t longest(const struct model *model, const char *text, size_t bytes,
     size_t n = bytes;
 
     scratch->count = 0;
-    buf_put(scratch, prefix, before);
-    buf_put(scratch, text, bytes);
+    buf_append(scratch, prefix, before);
+    buf_append(scratch, text, bytes);
     *id = -1;
     if (scratch->failed)
         return 0;
-    if (before + n > model->words.longest)
-        n = model->words.longest > before ? model->words.longest - before : 0;
+    if (before + n > model->vocabulary.longest)
+        n = model->vocabulary.longest > before ? model->vocabulary.longest - before : 0;
     for (; n > 0; n--) {
         if (n < bytes && ((unsigned char)text[n] & 0xc0) == 0x80)
             continue;
-        *id = vocabulary_find(&model->words, scratch->data, before + n);
+        *id = vocabulary_find(&model->vocabulary, scratch->data, before + n);
         if (*id >= 0)
             return n;
     }
@@ -84,20 +87,22 @@ bool wordpiece_encode(const struct model *model, const char *text, size_t bytes,
 {
     const size_t start = out->count;
     text_buf scratch = { 0 };
-    bool ok = true, known = characters_of(text, bytes) <= model->most_chars;
+    bool ok = true, known = characters_of(text, bytes) <= model->max_chars;
 
+    INLAY_CHECK(model->kind == MODEL_WORDPIECE && out->count <= out->room);
     for (size_t at = 0; ok && known && at < bytes;) {
         int64_t id;
         const size_t n = longest(model, text + at, bytes - at, at > 0 ? model->prefix : "", &scratch, &id);
 
         known = id >= 0;
+        INLAY_CHECK(!known || n > 0);
         ok = !scratch.failed && (!known || ids_push(out, id));
         at += n;
     }
     free(scratch.data);
-    if (ok && !known) { /* one piece that is none makes the whole word unknown */
+    if (ok && !known) { /* WordPiece: if one piece has no token, the whole word is the unknown token */
         out->count = start;
-        ok = model->unknown < 0 || ids_push(out, model->unknown);
+        ok = model->unknown_id < 0 || ids_push(out, model->unknown_id);
     }
     return ok;
 }

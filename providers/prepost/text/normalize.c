@@ -1,28 +1,30 @@
-/* normalize.c - what is done to a text before it is cut into words. */
-#include "parts.h"
+/* normalize.c - the normalizers, which change a text before it is split into words. */
+#include "tokenizer_parts.h"
+#include "inlay/check.h"
 #include <unicase.h>
 #include <uninorm.h>
 
 static const char no_memory[] = "no memory to normalize the text";
 
-static const char *put_form(int form, const char *text, size_t bytes, text_buf *out)
+static const char *append_form(int form, const char *text, size_t bytes, text_buf *out)
 {
     uninorm_t forms[] = { UNINORM_NFC, UNINORM_NFD, UNINORM_NFKC, UNINORM_NFKD };
     size_t count = 0;
     uint8_t *made;
 
+    INLAY_CHECK(form >= FORM_NFC && form <= FORM_NFKD);
     if (bytes == 0)
         return NULL;
     made = u8_normalize(forms[form], (const uint8_t *)text, bytes, NULL, &count);
     if (made == NULL)
         return no_memory;
-    buf_put(out, (const char *)made, count);
+    buf_append(out, (const char *)made, count);
     free(made);
     return NULL;
 }
 
-/* As a whole: a sigma that ends a word has a small letter of its own. */
-static const char *put_lower(const char *text, size_t bytes, text_buf *out)
+/* Lower-cases the whole text at once, because a final sigma has another lower-case letter than other sigmas. */
+static const char *append_lower(const char *text, size_t bytes, text_buf *out)
 {
     size_t count = 0;
     uint8_t *made;
@@ -32,7 +34,7 @@ static const char *put_lower(const char *text, size_t bytes, text_buf *out)
     made = u8_tolower((const uint8_t *)text, bytes, "", NULL, NULL, &count);
     if (made == NULL)
         return no_memory;
-    buf_put(out, (const char *)made, count);
+    buf_append(out, (const char *)made, count);
     free(made);
     return NULL;
 }
@@ -44,51 +46,52 @@ static bool is_chinese(uint32_t c)
            (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
 }
 
-/* What BERT drops, and how it takes spaces and Chinese characters. */
-static void put_clean(const struct norm *norm, const char *text, size_t bytes, text_buf *out)
+/* BERT's clean_text (drops control characters, white space becomes a space) and handle_chinese_chars (spaces around
+ * Chinese characters). */
+static void append_clean(const struct normalizer *normalizer, const char *text, size_t bytes, text_buf *out)
 {
     size_t size;
 
     for (size_t at = 0; at < bytes; at += size) {
         uint32_t c = char_at(text + at, &size);
 
-        if (norm->clean) {
+        if (normalizer->clean) {
             const bool space = is_space(c);
 
             if (c == 0 || c == 0xfffd || (!space && is_other(c)))
                 continue;
             c = space ? ' ' : c;
         }
-        if (norm->chinese && is_chinese(c)) {
-            buf_char(out, ' ');
-            buf_char(out, c);
+        if (normalizer->split_chinese && is_chinese(c)) {
+            buf_append_char(out, ' ');
+            buf_append_char(out, c);
             c = ' ';
         }
-        buf_char(out, c);
+        buf_append_char(out, c);
     }
 }
 
-static const char *put_bert(const struct norm *norm, const char *text, size_t bytes, text_buf *out)
+static const char *append_bert(const struct normalizer *normalizer, const char *text, size_t bytes, text_buf *out)
 {
     text_buf clean = { 0 }, lower = { 0 }, open = { 0 };
     const text_buf *last = &clean;
     const char *why = NULL;
     size_t size;
 
-    put_clean(norm, text, bytes, &clean);
-    if (norm->lower) {
-        why = put_lower(clean.data, clean.count, &lower);
+    append_clean(normalizer, text, bytes, &clean);
+    if (normalizer->lower) {
+        why = append_lower(clean.data, clean.count, &lower);
         last = &lower;
     }
-    if (why == NULL && norm->accents) {
-        why = put_form(FORM_NFD, last->data, last->count, &open);
+    if (why == NULL && normalizer->strip_accents) {
+        why = append_form(FORM_NFD, last->data, last->count, &open);
         last = &open;
     }
     for (size_t at = 0; why == NULL && at < last->count; at += size) {
         const uint32_t c = char_at(last->data + at, &size);
 
-        if (!norm->accents || !is_mark(c, true))
-            buf_char(out, c);
+        if (!normalizer->strip_accents || !is_mark(c, true))
+            buf_append_char(out, c);
     }
     out->failed |= clean.failed || lower.failed || open.failed;
     free(clean.data);
@@ -97,28 +100,30 @@ static const char *put_bert(const struct norm *norm, const char *text, size_t by
     return why;
 }
 
-static void put_replaced(const struct norm *norm, const char *text, size_t bytes, text_buf *out)
+static void append_replaced(const struct normalizer *normalizer, const char *text, size_t bytes, text_buf *out)
 {
-    const size_t from = strlen(norm->from);
+    const size_t from = strlen(normalizer->pattern);
     size_t at = 0;
 
+    INLAY_CHECK(normalizer->replacement != NULL && (normalizer->kind == NORMALIZE_RUNS || normalizer->min_run <= 1));
     while (at < bytes) {
         size_t count = 0;
 
         while (from > 0 && at + (count + 1) * from <= bytes &&
-               memcmp(text + at + count * from, norm->from, from) == 0 && (norm->kind == NORM_RUNS || count == 0))
+               memcmp(text + at + count * from, normalizer->pattern, from) == 0 &&
+               (normalizer->kind == NORMALIZE_RUNS || count == 0))
             count++;
-        if (count > 0 && count >= norm->least) {
-            buf_put(out, norm->to, strlen(norm->to));
+        if (count > 0 && count >= normalizer->min_run) {
+            buf_append(out, normalizer->replacement, strlen(normalizer->replacement));
             at += count * from;
         } else {
-            buf_put(out, text + at, count > 0 ? count * from : 1);
+            buf_append(out, text + at, count > 0 ? count * from : 1);
             at += count > 0 ? count * from : 1;
         }
     }
 }
 
-static void put_spaced(const struct norm *norm, const char *text, size_t bytes, text_buf *out)
+static void append_joined_spaces(const struct normalizer *normalizer, const char *text, size_t bytes, text_buf *out)
 {
     bool inside = false;
     size_t size;
@@ -127,14 +132,14 @@ static void put_spaced(const struct norm *norm, const char *text, size_t bytes, 
         const bool space = is_space(char_at(text + at, &size));
 
         if (!space)
-            buf_put(out, text + at, size);
+            buf_append(out, text + at, size);
         else if (!inside)
-            buf_put(out, norm->to, strlen(norm->to));
+            buf_append(out, normalizer->replacement, strlen(normalizer->replacement));
         inside = space;
     }
 }
 
-static void put_stripped(bool left, bool right, const char *text, size_t bytes, text_buf *out)
+static void append_stripped(bool left, bool right, const char *text, size_t bytes, text_buf *out)
 {
     size_t from = 0, end = bytes, size;
 
@@ -147,17 +152,17 @@ static void put_stripped(bool left, bool right, const char *text, size_t bytes, 
         if (!is_space(c))
             end = at + size;
     }
-    buf_put(out, text + from, end - from);
+    buf_append(out, text + from, end - from);
 }
 
-/* Runs of spaces become one, and those around a text none. */
-static void put_squeezed(const char *text, size_t bytes, text_buf *out)
+/* Each run of spaces becomes one space; spaces at both ends are dropped. */
+static void append_squeezed(const char *text, size_t bytes, text_buf *out)
 {
     bool space = true;
 
     for (size_t at = 0; at < bytes; at++) {
         if (text[at] != ' ' || !space)
-            buf_put(out, text + at, 1);
+            buf_append(out, text + at, 1);
         space = text[at] == ' ';
     }
     if (out->count > 0 && out->data[out->count - 1] == ' ')
@@ -166,129 +171,136 @@ static void put_squeezed(const char *text, size_t bytes, text_buf *out)
 
 /* ------------------------------------------------------------------ SentencePiece's map of characters
  *
- * A double-array trie of 32-bit units, whose values are places of texts behind it. The longest match counts. */
+ * A double-array trie of 32-bit units (Darts). Its values are offsets of the replacement texts, which follow the trie.
+ * The longest match wins. */
 
-static uint32_t unit_at(const struct norm *norm, size_t at)
+static uint32_t unit_at(const struct normalizer *normalizer, size_t at)
 {
-    uint32_t u;
+    uint32_t unit;
 
-    memcpy(&u, norm->map + at * 4, 4);
-    return u;
+    INLAY_CHECK(at < normalizer->trie_units);
+    memcpy(&unit, normalizer->charsmap + at * 4, 4);
+    return unit;
 }
 
-/* Bytes of the longest match at the beginning of text, 0: none; *value: its place. */
-static size_t match(const struct norm *norm, const char *text, size_t bytes, uint32_t *value)
+/* The bytes of the longest match at the start of the text, or 0; *value is the offset of its replacement. */
+static size_t match(const struct normalizer *normalizer, const char *text, size_t bytes, uint32_t *value)
 {
     size_t found = 0;
     uint64_t at = 0;
-    uint32_t u;
+    uint32_t unit;
 
-    if (norm->units == 0)
+    if (normalizer->trie_units == 0)
         return 0;
-    u = unit_at(norm, 0);
-    at ^= (u >> 10) << ((u & (1u << 9)) >> 6);
+    unit = unit_at(normalizer, 0);
+    at ^= (unit >> 10) << ((unit & (1u << 9)) >> 6);
     for (size_t i = 0; i < bytes; i++) {
         at ^= (unsigned char)text[i];
-        if (at >= norm->units)
+        if (at >= normalizer->trie_units)
             break;
-        u = unit_at(norm, at);
-        if ((u & ((1u << 31) | 0xff)) != (unsigned char)text[i])
+        unit = unit_at(normalizer, at);
+        if ((unit & ((1u << 31) | 0xff)) != (unsigned char)text[i])
             break;
-        at ^= (u >> 10) << ((u & (1u << 9)) >> 6);
-        if ((u >> 8 & 1) != 0 && at < norm->units) {
-            *value = unit_at(norm, at) & 0x7fffffff;
+        at ^= (unit >> 10) << ((unit & (1u << 9)) >> 6);
+        /* The map of a damaged file may match a part of a character. */
+        if ((unit >> 8 & 1) != 0 && at < normalizer->trie_units &&
+            (i + 1 == bytes || ((unsigned char)text[i + 1] & 0xc0) != 0x80)) {
+            *value = unit_at(normalizer, at) & 0x7fffffff;
             found = i + 1;
         }
     }
     return found;
 }
 
-static const char *put_mapped(const struct norm *norm, const char *text, size_t bytes, text_buf *out)
+static const char *append_mapped(const struct normalizer *normalizer, const char *text, size_t bytes, text_buf *out)
 {
-    const char *texts = (const char *)norm->map + norm->units * 4;
-    const size_t room = norm->map_bytes - norm->units * 4;
+    const char *texts = (const char *)normalizer->charsmap + normalizer->trie_units * 4;
+    const size_t room = normalizer->charsmap_bytes - normalizer->trie_units * 4;
     uint32_t value = 0;
     size_t size;
 
+    INLAY_CHECK(normalizer->trie_units * 4 <= normalizer->charsmap_bytes);
     for (size_t at = 0; at < bytes; at += size) {
-        size = match(norm, text + at, bytes - at, &value);
+        size = match(normalizer, text + at, bytes - at, &value);
         if (size > 0 && value < room) {
-            buf_put(out, texts + value, strnlen(texts + value, room - value));
+            buf_append_valid(out, texts + value, strnlen(texts + value, room - value));
             continue;
         }
         (void)char_at(text + at, &size);
-        buf_put(out, text + at, size);
+        buf_append(out, text + at, size);
     }
     return NULL;
 }
 
 /* ------------------------------------------------------------------ one step */
 
-bool norm_set_map(struct norm *norm, const uint8_t *bytes, size_t count)
+bool normalizer_set_charsmap(struct normalizer *normalizer, const uint8_t *bytes, size_t count)
 {
     uint32_t trie;
 
+    INLAY_CHECK(normalizer->charsmap == NULL);
     if (count < 4)
         return true;
     memcpy(&trie, bytes, 4);
     if (trie > count - 4 || trie % 4 != 0)
         return false;
-    norm->map = malloc(count - 4);
-    if (norm->map == NULL)
+    normalizer->charsmap = malloc(count - 4);
+    if (normalizer->charsmap == NULL)
         return false;
-    memcpy(norm->map, bytes + 4, count - 4);
-    norm->map_bytes = count - 4;
-    norm->units = trie / 4;
+    memcpy(normalizer->charsmap, bytes + 4, count - 4);
+    normalizer->charsmap_bytes = count - 4;
+    normalizer->trie_units = trie / 4;
     return true;
 }
 
-const char *norm_apply(const struct norm *norm, const char *text, size_t bytes, text_buf *out)
+const char *normalizer_apply(const struct normalizer *normalizer, const char *text, size_t bytes, text_buf *out)
 {
     const char *why = NULL;
     size_t size;
 
-    switch (norm->kind) {
-    case NORM_FORM:
-        why = put_form(norm->form, text, bytes, out);
+    switch (normalizer->kind) {
+    case NORMALIZE_FORM:
+        why = append_form(normalizer->form, text, bytes, out);
         break;
-    case NORM_LOWER:
-        why = put_lower(text, bytes, out);
+    case NORMALIZE_LOWER:
+        why = append_lower(text, bytes, out);
         break;
-    case NORM_STRIP_ACCENTS:
+    case NORMALIZE_STRIP_ACCENTS:
         for (size_t at = 0; at < bytes; at += size)
             if (!is_mark(char_at(text + at, &size), false))
-                buf_put(out, text + at, size);
+                buf_append(out, text + at, size);
         break;
-    case NORM_BERT:
-        why = put_bert(norm, text, bytes, out);
+    case NORMALIZE_BERT:
+        why = append_bert(normalizer, text, bytes, out);
         break;
-    case NORM_REPLACE:
-    case NORM_RUNS:
-        put_replaced(norm, text, bytes, out);
+    case NORMALIZE_REPLACE:
+    case NORMALIZE_RUNS:
+        append_replaced(normalizer, text, bytes, out);
         break;
-    case NORM_PREPEND:
+    case NORMALIZE_PREPEND:
         if (bytes > 0)
-            buf_put(out, norm->to, strlen(norm->to));
-        buf_put(out, text, bytes);
+            buf_append(out, normalizer->replacement, strlen(normalizer->replacement));
+        buf_append(out, text, bytes);
         break;
-    case NORM_STRIP:
-        put_stripped(norm->lower, norm->clean, text, bytes, out);
+    case NORMALIZE_STRIP:
+        append_stripped(normalizer->strip_left, normalizer->strip_right, text, bytes, out);
         break;
-    case NORM_SPACES:
-        put_spaced(norm, text, bytes, out);
+    case NORMALIZE_SPACES:
+        append_joined_spaces(normalizer, text, bytes, out);
         break;
-    case NORM_SQUEEZE:
-        put_squeezed(text, bytes, out);
+    case NORMALIZE_SQUEEZE:
+        append_squeezed(text, bytes, out);
         break;
     default:
-        why = put_mapped(norm, text, bytes, out);
+        INLAY_CHECK(normalizer->kind == NORMALIZE_CHARSMAP);
+        why = append_mapped(normalizer, text, bytes, out);
     }
     return why != NULL ? why : out->failed ? no_memory : NULL;
 }
 
-void norm_free(struct norm *norm)
+void normalizer_free(struct normalizer *normalizer)
 {
-    free(norm->from);
-    free(norm->to);
-    free(norm->map);
+    free(normalizer->pattern);
+    free(normalizer->replacement);
+    free(normalizer->charsmap);
 }

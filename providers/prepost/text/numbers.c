@@ -1,6 +1,7 @@
-/* numbers.c - onnxruntime-extensions' operators of floats: NegPos, Inverse, STFT, StftNorm. */
+/* numbers.c - onnxruntime-extensions' operators on floats: NegPos, Inverse, STFT, StftNorm. */
 #include "fft.h"
 #include "prepost.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -36,8 +37,7 @@ static inlay_status run_negpos(const kit_call *call)
     for (uint32_t o = 0; o < 2; o++) {
         INLAY_TRY(kit_alloc_output(call, o, call->in[0].rank, call->in[0].dims));
         for (int64_t i = 0; kit_has_output(call, o) && i < call->in[0].count; i++)
-            ((float *)call->out[o].data)[i] =
-                (input[i] > 0) == (o == 1) ? input[i] : 0; /* a NaN is among the negative ones */
+            ((float *)call->out[o].data)[i] = (input[i] > 0) == (o == 1) ? input[i] : 0; /* NaN counts as negative */
     }
 done:
     return status;
@@ -54,12 +54,13 @@ static inlay_status infer_inverse(void *ctx, inlay_infer *in, inlay_diag *diag)
     return status == INLAY_OK && prepost_knows_rank(input) ? prepost_set(in, 0, 2, input->dims) : status;
 }
 
-/* Gauss and Jordan's way with the largest pivot of each column, in double; a is [n, 2n], the matrix and the identity.
- */
+/* Gauss-Jordan elimination with partial pivoting, in double precision. a is [n, 2n], the matrix and the identity; false
+ * if the matrix is singular. */
 static bool invert(double *a, int64_t n)
 {
     const int64_t width = 2 * n;
 
+    INLAY_CHECK(n >= 0 && (n == 0 || a[n] == 1)); /* the first row of the identity */
     for (int64_t c = 0; c < n; c++) {
         int64_t best = c;
 
@@ -93,7 +94,8 @@ static inlay_status run_inverse(const kit_call *call)
     inlay_status status;
 
     if (input->rank != 2 || input->dims[1] != n || n > 8192)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "Inverse: a matrix [n, n], n at most 8192");
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "Inverse: the input must be a matrix [n, n] with n at most 8192");
     INLAY_TRY(kit_alloc_output(call, 0, 2, input->dims));
     a = calloc((size_t)(2 * n * n) + 1, sizeof *a);
     if (a == NULL) {
@@ -106,7 +108,7 @@ static inlay_status run_inverse(const kit_call *call)
         a[r * 2 * n + n + r] = 1;
     }
     if (!invert(a, n)) {
-        status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "Inverse: the matrix has none");
+        status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "Inverse: the matrix is singular");
         goto done;
     }
     for (int64_t i = 0; i < n * n; i++)
@@ -129,14 +131,14 @@ static inlay_status infer_stft(void *ctx, inlay_infer *in, inlay_diag *diag)
     return status == INLAY_OK ? prepost_set(in, 0, strcmp(in->node->op_type.data, "STFT") == 0 ? 4 : 3, dims) : status;
 }
 
-/* Input i, which is one number; 0 where it is not. */
+/* The element of input i, which should have one; otherwise 0. */
 static int64_t number(const kit_call *call, uint32_t i)
 {
     return call->in[i].count == 1 ? *(const int64_t *)call->in[i].data : 0;
 }
 
-/* Half a window of zeros goes in front of the samples and behind them. Columns are frames: [bins, frames] of squares,
- * or with the two parts of complex numbers. */
+/* Pads the samples with half a window of zeros at both ends and transforms each frame. The output is [bins, frames] of
+ * squares, or [bins, frames, 2] of real and imaginary parts. */
 static inlay_status transform(const kit_call *call, const struct fft *fft, bool squares, const int64_t dims[4],
                               int64_t hop, double *data)
 {
@@ -145,6 +147,7 @@ static inlay_status transform(const kit_call *call, const struct fft *fft, bool 
     float *to = call->out[0].data;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(hop > 0 && dims[1] <= fft->n && call->in[3].count == fft->n);
     for (int64_t t = 0; t < dims[2] && status == INLAY_OK; t++) {
         for (int64_t i = 0; i < fft->n; i++) {
             const int64_t at = t * hop - fft->n / 2 + i;
@@ -189,13 +192,13 @@ static inlay_status run_any_stft(const kit_call *call, bool squares)
     struct fft fft;
 
     if (call->in[0].rank != 2 || call->in[0].dims[0] != 1)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "sound is [1, samples]");
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the samples must be [1, samples]");
     if (n < 2 || n > MAX_FFT || hop < 1 || hop > n || number(call, 4) != n || call->in[3].count != n || samples < n)
-        return inlay_fail(
-            call->diag, INLAY_INVALID_ARGUMENT,
-            "n_fft is 2 to %d and not above the %lld samples, hop_length 1 to n_fft; frame_length and the "
-            "window are as long as n_fft",
-            MAX_FFT, (long long)samples);
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                          "n_fft must be 2 to %d and at most the %lld samples, hop_length 1 to n_fft, and frame_length "
+                          "and the length "
+                          "of the window equal to n_fft",
+                          MAX_FFT, (long long)samples);
     dims[1] = *(const int64_t *)call->state != 0 ? n / 2 + 1 : n;
     dims[2] = (samples + n / 2 * 2 - n) / hop + 1;
     INLAY_TRY(kit_alloc_output(call, 0, squares ? 3 : 4, dims));
@@ -222,14 +225,14 @@ static inlay_status run_stft_norm(const kit_call *call)
     return run_any_stft(call, true);
 }
 
-/* ------------------------------------------------------------------ examples, and the table */
+/* ------------------------------------------------------------------ examples and operators */
 
 static const int64_t one_dims[] = { 1 }, four_dims[] = { 4 }, square_dims[] = { 2, 2 }, sound_dims[] = { 1, 4 };
 static const int64_t parts_dims[] = { 1, 3, 3, 2 }, norm_dims[] = { 1, 3, 3 }, four[] = { 4 }, two[] = { 2 };
 static const float signs[] = { -1, 0, 2, -3 }, negative[] = { -1, 0, 0, -3 }, positive[] = { 0, 0, 2, 0 };
 static const float matrix[] = { 1, 2, 3, 4 }, inverse[] = { -2, 1, 1.5f, -0.5f };
 static const float sound[] = { 1, 2, 3, 4 }, flat[] = { 1, 1, 1, 1 };
-/* Frames 0 0 1 2, 1 2 3 4 and 3 4 0 0, their bins 0 to 2. */
+/* The frames are 0 0 1 2, 1 2 3 4 and 3 4 0 0; each has the bins 0 to 2. */
 static const float parts[] = { 3, 0, 10, 0, 7, 0, -1, 2, -2, 2, 3, -4, -1, 0, -2, 0, -1, 0 };
 static const float squares[] = { 9, 100, 49, 5, 8, 25, 1, 4, 1 };
 
@@ -253,13 +256,16 @@ static const inlay_op_example norm_examples[] = { PREPOST_EXAMPLE("three frames"
 #define NUMBERS(name, type, sign, text, shapes, list, ...)                                                             \
     PREPOST_EXTENSION(name, type, sign, text, shapes, list, .cost = cost, .run = run_##name, __VA_ARGS__)
 NUMBERS(negpos, "NegPos", "x:F -> negative:F, positive:F; F=float",
-        "The numbers below 0, and those above; 0 for the others.", infer_both, negpos_examples, .prepare = NULL)
-NUMBERS(inverse, "Inverse", "x:F -> y:F; F=float", "The inverse of a square matrix, computed in double.", infer_inverse,
+        "Separates the elements below 0 and those above 0 into two tensors; the other elements are 0.", infer_both,
+        negpos_examples, .prepare = NULL)
+NUMBERS(inverse, "Inverse", "x:F -> y:F; F=float", "Inverts a square matrix, in double precision.", infer_inverse,
         inverse_examples, .prepare = NULL)
 NUMBERS(stft, "STFT", "x:F, n_fft:I, hop_length:I, window:F, frame_length:I -> y:F; F=float, I=int64; onesided:i=0",
-        "Transforms of windows of [1, samples], half a window of zeros around them: [1, bins, frames, 2].", infer_stft,
-        stft_examples, .prepare = prepare_stft)
+        "Short-time Fourier transform of [1, samples], padded with half a window of zeros at both ends, as [1, bins, "
+        "frames, 2].",
+        infer_stft, stft_examples, .prepare = prepare_stft)
 NUMBERS(stft_norm, "StftNorm",
         "x:F, n_fft:I, hop_length:I, window:F, frame_length:I -> y:F; F=float, I=int64; onesided:i=0",
-        "Squares of the transforms of windows of [1, samples], half a window of zeros around them: [1, bins, frames].",
+        "Squared magnitudes of the short-time Fourier transform of [1, samples], padded with half a window of zeros at "
+        "both ends, as [1, bins, frames].",
         infer_stft, norm_examples, .prepare = prepare_stft)

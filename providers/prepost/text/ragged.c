@@ -1,6 +1,7 @@
-/* ragged.c - onnxruntime-extensions' operators of lists in one another: values one after the other, and where each list
- * begins. RaggedTensorToSparse, RaggedTensorToDense, StringRaggedTensorToDense; SegmentExtraction. */
+/* ragged.c - onnxruntime-extensions' operators on ragged tensors: concatenated lists, and the index of the first value of
+ * each list. RaggedTensorToSparse, RaggedTensorToDense, StringRaggedTensorToDense; SegmentExtraction. */
 #include "prepost.h"
+#include "inlay/check.h"
 
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
@@ -10,19 +11,21 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     prepost_cost(cost, count >= 0, 4.0 * (count >= 0 ? (double)count : 64) + 500);
 }
 
-/* Where lists begin, and behind the last one where it ends: from 0 on, never less than before, at most `values`. */
+/* Checks the starts of the lists, of which the last one is the end of the last list: they must be ascending, from 0 on,
+ * and at most `values`. */
 static inlay_status check_starts(const kit_call *call, const kit_tensor *starts, int64_t values, int64_t *out_longest)
 {
     const int64_t *at = starts->data;
 
     *out_longest = 0;
     if (starts->rank != 1 || starts->count < 1)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "where the lists begin is a list of one number or more");
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "the starts of the lists must be a tensor of rank 1 with at least one element");
     for (int64_t i = 0; i < starts->count; i++) {
         if (at[i] < (i > 0 ? at[i - 1] : 0) || at[i] > values)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
-                              "list %lld begins at %lld; there are %lld values, and no list begins before the one in "
-                              "front of it",
+                              "list %lld starts at %lld; the starts must be ascending and at most %lld, the number of "
+                              "values",
                               (long long)i, (long long)at[i], (long long)values);
         if (i > 0 && at[i] - at[i - 1] > *out_longest)
             *out_longest = at[i] - at[i - 1];
@@ -61,6 +64,7 @@ static inlay_status run_sparse(const kit_call *call)
             *to++ = k - at[i];
         }
     }
+    INLAY_CHECK(to == NULL || to == (int64_t *)call->out[0].data + 2 * dims[0]);
     if (kit_has_output(call, 1)) {
         ((int64_t *)call->out[1].data)[0] = lists;
         ((int64_t *)call->out[1].data)[1] = longest;
@@ -71,7 +75,8 @@ done:
 
 /* ------------------------------------------------------------------ RaggedTensorToDense, StringRaggedTensorToDense */
 
-/* Input 2 is what fills up for numbers, where the lists begin for texts, and the other way round. */
+/* The two operators have inputs 2 and 3 in opposite order: the value for missing elements, and the starts of the lists.
+ */
 static inlay_status infer_dense(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_dim dims[2] = { prepost_open(), prepost_open() };
@@ -95,7 +100,7 @@ static inlay_status run_dense(const kit_call *call)
     inlay_status status;
 
     if (call->in[2].count < 1)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "RaggedTensorToDense: nothing that fills up");
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "RaggedTensorToDense: input missing is empty");
     INLAY_TRY(open_dense(call, &call->in[3], dims));
     to = call->out[0].data;
     for (int64_t i = 0; i < dims[0]; i++)
@@ -147,7 +152,7 @@ static inlay_status run_segments(const kit_call *call)
     inlay_status status;
 
     if (input->rank == 0 || input->rank > 2 || (input->rank == 2 && input->dims[0] != 1))
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "SegmentExtraction: the input is [n] or [1, n]");
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "SegmentExtraction: the input must be [n] or [1, n]");
     for (int64_t i = 0; i < input->count; i++)
         dims[0] += of[i] != 0 && (i == 0 || of[i - 1] != of[i]);
     INLAY_TRY(kit_alloc_output(call, 0, 2, dims));
@@ -165,11 +170,12 @@ static inlay_status run_segments(const kit_call *call)
             ((int64_t *)call->out[1].data)[made] = of[i];
         made++;
     }
+    INLAY_CHECK(made == dims[0]); /* both passes find the same segments */
 done:
     return status;
 }
 
-/* ------------------------------------------------------------------ examples, and the table */
+/* ------------------------------------------------------------------ examples and operators */
 
 static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, three_dims[] = { 3 }, four_dims[] = { 4 },
                      six_dims[] = { 6 };
@@ -201,14 +207,18 @@ static const inlay_op_example marks_examples[] = { EXAMPLE("two segments", marks
 
 #define RAGGED(name, type, sign, text, shapes, list)                                                                   \
     PREPOST_EXTENSION(name, type, sign, text, shapes, list, .cost = cost, .run = run_##name)
-RAGGED(sparse, "RaggedTensorToSparse", "starts:I -> indices:I, shape:I; I=int64",
-       "Row and column of each value of lists that begin at `starts`; the number of lists and the longest one.",
-       infer_sparse, sparse_examples)
+RAGGED(
+    sparse, "RaggedTensorToSparse", "starts:I -> indices:I, shape:I; I=int64",
+    "Returns row and column of each value of the lists that start at `starts`, the number of lists and the length of "
+    "the longest one.",
+    infer_sparse, sparse_examples)
 RAGGED(dense, "RaggedTensorToDense",
        "shape:I, values:I, missing:I, starts:I -> dense:I; I=int64; missing_value:i=-1, ...",
-       "A row for each list, as long as the longest one; `missing` fills up.", infer_dense, dense_examples)
+       "Converts lists to rows, as long as the longest list and padded with `missing`.", infer_dense, dense_examples)
 RAGGED(string_dense, "StringRaggedTensorToDense",
        "shape:I, values:S, starts:I, missing:S -> dense:S; S=string, I=int64; ...",
-       "A row for each list of texts, as long as the longest one; empty texts fill up.", infer_dense, words_examples)
+       "Converts lists of texts to rows, as long as the longest list and padded with empty texts.", infer_dense,
+       words_examples)
 RAGGED(segments, "SegmentExtraction", "input:I -> position:I, value:I; I=int64",
-       "Begin and end of each run of one number other than 0, and that number.", infer_segments, marks_examples)
+       "Finds the runs of equal integers other than 0: returns begin and end of each run, and its integer.",
+       infer_segments, marks_examples)

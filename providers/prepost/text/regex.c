@@ -1,16 +1,18 @@
-/* regex.c - onnxruntime-extensions' operators of regular expressions, by PCRE2: StringRegexReplace and
- * StringRegexSplitWithOffsets as RE2 has them, the two with ECMA in their names as C++'s std::regex does. */
+/* regex.c - onnxruntime-extensions' operators on regular expressions, implemented with PCRE2. StringRegexReplace and
+ * StringRegexSplitWithOffsets behave like RE2; the two operators with ECMA in their names behave like C++'s std::regex.
+ */
 #include "prepost.h"
+#include "inlay/check.h"
 #include "pcre.h"
 #include <stdlib.h>
 
-/* RE2 reads characters, std::regex bytes; neither lets $ match in front of an end of line. */
+/* RE2 matches characters, std::regex bytes. In both, $ does not match before a final end of line. */
 enum {
-    OF_RE2 = PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_DOLLAR_ENDONLY,
-    OF_ECMA = PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_BSUX | PCRE2_MATCH_UNSET_BACKREF | PCRE2_ALLOW_EMPTY_CLASS
+    OPTIONS_RE2 = PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_DOLLAR_ENDONLY,
+    OPTIONS_ECMA = PCRE2_DOLLAR_ENDONLY | PCRE2_ALT_BSUX | PCRE2_MATCH_UNSET_BACKREF | PCRE2_ALLOW_EMPTY_CLASS
 };
 
-/* Attributes. */
+/* The attributes; `ecma` depends on the operator. */
 typedef struct regex_state {
     bool ecma, all, caseless;
 } regex_state;
@@ -36,7 +38,7 @@ static inlay_status finder_open(const kit_call *call, inlay_str pattern, bool wh
     const regex_state *state = call->state;
     const uint32_t caseless = state->caseless ? PCRE2_CASELESS : 0;
     const uint32_t anchored = whole ? PCRE2_ANCHORED | PCRE2_ENDANCHORED : 0;
-    const uint32_t options = (state->ecma ? OF_ECMA : OF_RE2) | caseless | anchored;
+    const uint32_t options = (state->ecma ? OPTIONS_ECMA : OPTIONS_RE2) | caseless | anchored;
     const pcre_library *pcre = pcre_open(call->diag);
     PCRE2_SIZE at = 0;
     int code = 0;
@@ -51,36 +53,38 @@ static inlay_status finder_open(const kit_call *call, inlay_str pattern, bool wh
     return finder->match != NULL ? INLAY_OK : inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a pattern");
 }
 
-/* The next match from byte `from` on. */
-static inlay_status next_match(struct finder *finder, inlay_str text, uint64_t from, uint32_t how, bool *out_found)
+/* Searches the next match from byte `from` on, with options of PCRE2. */
+static inlay_status next_match(struct finder *finder, inlay_str text, uint64_t from, uint32_t options, bool *out_found)
 {
-    const int n = finder->pcre->match(finder->code, (PCRE2_SPTR)(text.data != NULL ? text.data : ""), text.bytes, from,
-                                      how, finder->match, finder->pcre->limits);
+    const int count = finder->pcre->match(finder->code, (PCRE2_SPTR)(text.data != NULL ? text.data : ""), text.bytes,
+                                          from, options, finder->match, finder->pcre->limits);
 
-    *out_found = n > 0;
-    return n > 0 || n == PCRE2_ERROR_NOMATCH ? INLAY_OK : pcre_failed(n, finder->call->diag);
+    INLAY_CHECK(from <= text.bytes);
+    *out_found = count > 0;
+    return count > 0 || count == PCRE2_ERROR_NOMATCH ? INLAY_OK : pcre_failed(count, finder->call->diag);
 }
 
-/* Bytes of the character at `at`. */
-static uint64_t step(const struct finder *finder, inlay_str text, uint64_t at)
+/* The bytes to skip to get to the next position: those of a character for RE2, one for std::regex. */
+static uint64_t step_size(const struct finder *finder, inlay_str text, uint64_t at)
 {
-    uint64_t n = 1;
+    uint64_t size = 1;
 
-    while (!finder->ecma && at + n < text.bytes && ((unsigned char)text.data[at + n] & 0xc0) == 0x80 && n < 4)
-        n++;
-    return n;
+    while (!finder->ecma && at + size < text.bytes && ((unsigned char)text.data[at + size] & 0xc0) == 0x80 && size < 4)
+        size++;
+    return size;
 }
 
 /* ------------------------------------------------------------------ replacing */
 
-/* Grows as it is appended to. */
+/* A text that grows as it is appended to. */
 struct buffer {
     char *data;
     uint64_t count, room;
 };
 
-static bool put(struct buffer *buffer, const char *data, uint64_t bytes)
+static bool append(struct buffer *buffer, const char *data, uint64_t bytes)
 {
+    INLAY_CHECK(buffer->count <= buffer->room);
     if (buffer->room - buffer->count < bytes) {
         const uint64_t room = (buffer->count + bytes) * 2 + 64;
         char *more = realloc(buffer->data, room);
@@ -96,13 +100,13 @@ static bool put(struct buffer *buffer, const char *data, uint64_t bytes)
     return true;
 }
 
-static bool put_group(struct buffer *buffer, const struct finder *finder, inlay_str text, uint32_t group)
+static bool append_group(struct buffer *buffer, const struct finder *finder, inlay_str text, uint32_t group)
 {
     const PCRE2_SIZE *at = finder->pcre->get_ovector_pointer(finder->match);
 
     if (group >= finder->pcre->get_ovector_count(finder->match) || at[2 * group] == PCRE2_UNSET)
         return true;
-    return put(buffer, text.data + at[2 * group], at[2 * group + 1] - at[2 * group]);
+    return append(buffer, text.data + at[2 * group], at[2 * group + 1] - at[2 * group]);
 }
 
 static bool is_digit(char c)
@@ -110,25 +114,26 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* \0 to \9 and \\; the rest is itself. */
-static bool put_re2(struct buffer *buffer, const struct finder *finder, inlay_str text, inlay_str rewrite)
+/* Appends the replacement: \0 to \9 are groups, \\ is a backslash, and other characters are unchanged. */
+static bool append_re2(struct buffer *buffer, const struct finder *finder, inlay_str text, inlay_str rewrite)
 {
     bool good = true;
 
     for (uint64_t i = 0; good && i < rewrite.bytes; i++) {
         if (rewrite.data[i] != '\\' || i + 1 == rewrite.bytes) {
-            good = put(buffer, rewrite.data + i, 1);
+            good = append(buffer, rewrite.data + i, 1);
             continue;
         }
         i++;
-        good = is_digit(rewrite.data[i]) ? put_group(buffer, finder, text, (uint32_t)(rewrite.data[i] - '0'))
-                                         : put(buffer, rewrite.data + i, 1);
+        good = is_digit(rewrite.data[i]) ? append_group(buffer, finder, text, (uint32_t)(rewrite.data[i] - '0'))
+                                         : append(buffer, rewrite.data + i, 1);
     }
     return good;
 }
 
-/* $n and $nn, $&, $`, $', $$; the rest is itself. */
-static bool put_ecma(struct buffer *buffer, const struct finder *finder, inlay_str text, inlay_str rewrite)
+/* Appends the replacement: $n and $nn are groups, $& the match, $` and $' the text before and after it, $$ a dollar, and
+ * other characters are unchanged. */
+static bool append_ecma(struct buffer *buffer, const struct finder *finder, inlay_str text, inlay_str rewrite)
 {
     const PCRE2_SIZE *at = finder->pcre->get_ovector_pointer(finder->match);
     const uint32_t groups = finder->pcre->get_ovector_count(finder->match);
@@ -145,20 +150,20 @@ static bool put_ecma(struct buffer *buffer, const struct finder *finder, inlay_s
             used = 2;
         }
         if (is_digit(c) || c == '&')
-            good = put_group(buffer, finder, text, group);
+            good = append_group(buffer, finder, text, group);
         else if (c == '`')
-            good = put(buffer, text.data, at[0]);
+            good = append(buffer, text.data, at[0]);
         else if (c == '\'')
-            good = put(buffer, text.data + at[1], text.bytes - at[1]);
+            good = append(buffer, text.data + at[1], text.bytes - at[1]);
         else
-            good = put(buffer, rewrite.data + i, 1);
+            good = append(buffer, rewrite.data + i, 1);
         i += is_digit(c) || c == '&' || c == '`' || c == '\'' || c == '$' ? used : 0;
     }
     return good;
 }
 
-/* RE2 takes no empty match where the last one ended; std::regex does, and behind an empty one looks for another there
- * that is not empty. */
+/* RE2 ignores an empty match where the previous match ended. std::regex accepts it, and after an empty match searches for
+ * one that is not empty at the same position. */
 static inlay_status replace(struct finder *finder, inlay_str text, inlay_str rewrite, bool all, struct buffer *buffer)
 {
     const PCRE2_SIZE *found = finder->pcre->get_ovector_pointer(finder->match);
@@ -171,8 +176,8 @@ static inlay_status replace(struct finder *finder, inlay_str text, inlay_str rew
         uint64_t begin, end;
 
         INLAY_TRY(next_match(finder, text, from, empty ? PCRE2_NOTEMPTY_ATSTART | PCRE2_ANCHORED : 0, &more));
-        if (!more && empty) { /* nothing else there: go on behind the character */
-            from += from < text.bytes ? step(finder, text, from) : 1;
+        if (!more && empty) { /* no other match at this position: continue after the character */
+            from += from < text.bytes ? step_size(finder, text, from) : 1;
             empty = false;
             more = true;
             continue;
@@ -182,18 +187,18 @@ static inlay_status replace(struct finder *finder, inlay_str text, inlay_str rew
         begin = found[0];
         end = found[1];
         if (!finder->ecma && begin == end && begin == ended) {
-            from = begin + (begin < text.bytes ? step(finder, text, begin) : 1);
+            from = begin + (begin < text.bytes ? step_size(finder, text, begin) : 1);
             ended = UINT64_MAX;
             continue;
         }
-        good = put(buffer, text.data + written, begin - written) &&
-               (finder->ecma ? put_ecma : put_re2)(buffer, finder, text, rewrite);
+        good = append(buffer, text.data + written, begin - written) &&
+               (finder->ecma ? append_ecma : append_re2)(buffer, finder, text, rewrite);
         written = ended = end;
         empty = finder->ecma && begin == end;
-        from = begin == end && !finder->ecma ? end + (end < text.bytes ? step(finder, text, end) : 1) : end;
+        from = begin == end && !finder->ecma ? end + (end < text.bytes ? step_size(finder, text, end) : 1) : end;
         more = all;
     }
-    if (!good || !put(buffer, text.data + written, text.bytes - written))
+    if (!good || !append(buffer, text.data + written, text.bytes - written))
         status = inlay_fail(finder->call->diag, INLAY_OUT_OF_MEMORY, "no memory for a replacement");
 done:
     return status;
@@ -209,7 +214,7 @@ static inlay_status run_replace(const kit_call *call)
 
     if (call->in[1].count != 1 || call->in[2].count != 1 || pattern->bytes == 0)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                          "the pattern, which is not empty, and the replacement are one each");
+                          "pattern and rewrite must have one element each, and the pattern must not be empty");
     INLAY_TRY(finder_open(call, *pattern, false, &finder));
     INLAY_TRY(kit_alloc_output(call, 0, call->in[0].rank, call->in[0].dims));
     for (int64_t i = 0; i < call->in[0].count; i++) {
@@ -248,8 +253,8 @@ static bool add_piece(struct pieces *pieces, uint64_t begin, uint64_t end)
     return true;
 }
 
-/* The delimiter is the match, with RE2 the pattern's first group if it has one; it is a piece where `keep` matches all
- * of it. */
+/* The delimiter is the match; with RE2 it is the first group of the pattern, if there is one. A delimiter that `keep`
+ * matches completely is a piece, too. */
 static inlay_status split(struct finder *finder, struct finder *keep, inlay_str text, struct pieces *pieces)
 {
     const PCRE2_SIZE *found = finder->pcre->get_ovector_pointer(finder->match);
@@ -284,6 +289,7 @@ static inlay_status put_pieces(const kit_call *call, const struct pieces *pieces
     const int64_t rows = call->in[0].count + 1;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(pieces->count <= pieces->room && pieces->starts[rows - 1] == pieces->count);
     for (uint32_t o = 0; o < 3; o++)
         if (kit_has_output(call, o))
             INLAY_TRY(kit_alloc_output(call, o, 1, &pieces->count));
@@ -317,7 +323,7 @@ static inlay_status run_split(const kit_call *call)
 
     if (call->in[1].count != 1 || pattern->bytes == 0 || (keeps != NULL && call->in[2].count > 1))
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                          "one pattern, which is not empty, and at most one of what is kept");
+                          "the patterns must have one element each, and the delimiter's must not be empty");
     pieces.starts = calloc((size_t)call->in[0].count + 1, sizeof *pieces.starts);
     if (pieces.starts == NULL)
         return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for pieces of a text");
@@ -351,7 +357,7 @@ static inlay_status prepare_regex(const kit_node *node, void **out_state, inlay_
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ shapes, examples, the table */
+/* ------------------------------------------------------------------ shapes, examples and operators */
 
 static inlay_status infer_replace(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
@@ -382,7 +388,7 @@ static void cost_search(const kit_node *node, const kit_plan *shapes, inlay_cost
 
     (void)node;
     prepost_cost(cost, count >= 0,
-                 2000.0 * (count >= 0 ? (double)count : 16) + 20000); /* the pattern is compiled in each run */
+                 2000.0 * (count >= 0 ? (double)count : 16) + 20000); /* each run compiles the pattern */
 }
 
 static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, three_dims[] = { 3 };
@@ -407,8 +413,8 @@ static const inlay_tensor_view split_out[] = { TEXTS(words, three_dims), PREPOST
                                                PREPOST_VIEW(ends, three_dims, INLAY_INT64),
                                                PREPOST_VIEW(rows, two_dims, INLAY_INT64) };
 #define EXAMPLE(title, ins, outs) PREPOST_PLAIN_EXAMPLE(title, ins, outs, 0)
-static const inlay_op_example re2_examples[] = { EXAMPLE("functions of Python as ones in C", re2_in, replaced) };
-static const inlay_op_example ecma_examples[] = { EXAMPLE("functions of Python as ones in C", ecma_in, replaced) };
+static const inlay_op_example re2_examples[] = { EXAMPLE("functions of Python to functions of C", re2_in, replaced) };
+static const inlay_op_example ecma_examples[] = { EXAMPLE("functions of Python to functions of C", ecma_in, replaced) };
 static const inlay_op_example split_examples[] = { EXAMPLE("two words and the space", split_in, split_out) };
 
 #define REGEX(name, verb, type, sign, text, shapes, list)                                                              \
@@ -416,25 +422,26 @@ static const inlay_op_example split_examples[] = { EXAMPLE("two words and the sp
                       .run = run_##verb)
 REGEX(re2_replace, replace, "StringRegexReplace",
       "text:S, pattern:S, rewrite:S -> output:S; S=string; global_replace:i=1, ignore_case:i=0",
-      "Each match of a pattern in RE2's syntax, or the first where global_replace is 0, replaced; \\1 in rewrite is "
-      "the first "
-      "group, \\0 the match.",
+      "Replaces each match of a pattern in RE2's syntax, or the first match if global_replace is 0. In rewrite, \\1 is "
+      "the first group and \\0 the match.",
       infer_replace, re2_examples)
-REGEX(
-    ecma_replace, replace, "StringECMARegexReplace",
-    "text:S, pattern:S, rewrite:S -> output:S; S=string; global_replace:i=1, ignore_case:i=0",
-    "Each match of a pattern in ECMAScript's syntax, byte by byte, replaced; $1 in rewrite is the first group, $& the "
-    "match.",
-    infer_replace, ecma_examples)
+REGEX(ecma_replace, replace, "StringECMARegexReplace",
+      "text:S, pattern:S, rewrite:S -> output:S; S=string; global_replace:i=1, ignore_case:i=0",
+      "Replaces each match of a pattern in ECMAScript's syntax, which matches bytes. In rewrite, $1 is the first group "
+      "and "
+      "$& the match.",
+      infer_replace, ecma_examples)
 REGEX(
     re2_split, split, "StringRegexSplitWithOffsets",
     "text:S, delim_regex_pattern:S, keep_delim_regex_pattern?:S -> words:S, begins:I, ends:I, row_indices:I; S=string, "
     "I=int64; ignore_case:i=0",
-    "The texts between matches of a pattern in RE2's syntax (of its first group, if it has one): the pieces, the bytes "
-    "where they begin and end, and the first piece of each text. Delimiters that the third input matches are pieces.",
+    "Splits texts at the matches of a pattern in RE2's syntax, or of its first group, if it has one: returns the "
+    "pieces, the bytes where they begin and end, and the index of the first piece of each text. Delimiters that the "
+    "third input matches are pieces, too.",
     infer_split, split_examples)
 REGEX(
     ecma_split, split, "StringECMARegexSplitWithOffsets",
     "text:S, delim_regex_pattern:S, keep_delim_regex_pattern?:S -> words:S, begins:I, ends:I, row_indices:I; S=string, "
     "I=int64; ignore_case:i=0",
-    "StringRegexSplitWithOffsets with a pattern in ECMAScript's syntax, byte by byte.", infer_split, split_examples)
+    "StringRegexSplitWithOffsets with a pattern in ECMAScript's syntax, which matches bytes.", infer_split,
+    split_examples)

@@ -1,30 +1,31 @@
-/* string_maps.c - onnxruntime-extensions' operators that look texts or numbers up in a table, and SegmentSum. */
+/* string_maps.c - onnxruntime-extensions' operators that look up texts or integers in a table, and SegmentSum. */
 #include "prepost.h"
+#include "inlay/check.h"
 #include <errno.h>
 #include <stdlib.h>
 
 /* ------------------------------------------------------------------ tables */
 
-/* A line "left TAB right" of the attribute `map`. Numbers are `width` each, for StringToVector of right, for
- * VectorToString of left. */
-struct row {
-    inlay_str text, other;
-    const int64_t *numbers;
-    uint32_t line; /* of equal keys the last counts */
+/* A line "left TAB right" of the attribute `map`. `numbers` are the integers of the right part for StringToVector and of
+ * the left part for VectorToString. */
+struct map_row {
+    inlay_str text, other;  /* the key; the right part of the line */
+    const int64_t *numbers; /* [width] */
+    uint32_t line;          /* of rows with equal keys the last line is used */
 };
 
-struct table {
-    struct row *rows; /* [count], sorted by key */
+struct map_table {
+    struct map_row *rows; /* [count], sorted by key, then by line */
     uint32_t count, width;
-    int64_t *numbers;
-    int64_t *unknown; /* [width]: StringToVector */
+    int64_t *numbers; /* [count * width] */
+    int64_t *unknown; /* [width], for StringToVector */
     inlay_str unknown_text;
-    char *copy; /* of the attributes */
+    char *copy; /* of the attributes; the texts point into it */
 };
 
 static void release(void *state)
 {
-    struct table *table = state;
+    struct map_table *table = state;
 
     if (table == NULL)
         return;
@@ -42,7 +43,8 @@ static inlay_str attribute(const inlay_node_info *node, const char *name)
     return a != NULL && a->kind == INLAY_ATTR_STRING ? a->s : (inlay_str){ "", 0 };
 }
 
-/* Takes what stands before `end` or the end of the text off it. */
+/* Removes the part before the first `end` from the text, together with `end`, and returns that part. Without `end` the
+ * part is the whole text. */
 static inlay_str cut_off(inlay_str *text, char end)
 {
     const char *at = text->bytes > 0 ? memchr(text->data, end, text->bytes) : NULL;
@@ -53,8 +55,8 @@ static inlay_str cut_off(inlay_str *text, char end)
     return part;
 }
 
-/* How many numbers are in the text; they go to `to` unless it is NULL. -1: there is something else. The text ends in a
- * NUL somewhere behind. */
+/* Counts the integers in the text, and stores them in `to` unless it is NULL. -1 if the text has anything else. A NUL
+ * must follow the text, at its end or later. */
 static int64_t read_numbers(inlay_str text, int64_t *to)
 {
     int64_t count = 0;
@@ -79,69 +81,71 @@ static int64_t read_numbers(inlay_str text, int64_t *to)
     return count;
 }
 
-static int order(const char *a, uint64_t a_bytes, const char *b, uint64_t b_bytes)
+static int compare_texts(const char *a, uint64_t a_bytes, const char *b, uint64_t b_bytes)
 {
-    const uint64_t n = a_bytes < b_bytes ? a_bytes : b_bytes;
-    const int c = n > 0 ? memcmp(a, b, n) : 0;
+    const uint64_t shared = a_bytes < b_bytes ? a_bytes : b_bytes;
+    const int order = shared > 0 ? memcmp(a, b, shared) : 0;
 
-    return c != 0 ? c : (a_bytes > b_bytes) - (a_bytes < b_bytes);
+    return order != 0 ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
 }
 
-static int by_text(const void *a, const void *b)
+static int by_text(const void *pa, const void *pb)
 {
-    const struct row *row = a, *y = b;
-    const int c = order(row->text.data, row->text.bytes, y->text.data, y->text.bytes);
+    const struct map_row *a = pa, *b = pb;
+    const int order = compare_texts(a->text.data, a->text.bytes, b->text.data, b->text.bytes);
 
-    return c != 0 ? c : (row->line > y->line) - (row->line < y->line);
+    return order != 0 ? order : (a->line > b->line) - (a->line < b->line);
 }
 
-/* The last of the rows with that text, NULL: there is none. */
-static const struct row *find(const struct table *table, const char *key, uint64_t bytes)
+/* The last row with that key; NULL if there is none. */
+static const struct map_row *find(const struct map_table *table, const char *key, uint64_t bytes)
 {
     uint32_t low = 0, high = table->count;
 
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
 
-        if (order(table->rows[middle].text.data, table->rows[middle].text.bytes, key, bytes) <= 0)
+        if (compare_texts(table->rows[middle].text.data, table->rows[middle].text.bytes, key, bytes) <= 0)
             low = middle + 1;
         else
             high = middle;
     }
-    return low > 0 && order(table->rows[low - 1].text.data, table->rows[low - 1].text.bytes, key, bytes) == 0
+    INLAY_CHECK(low <= table->count);
+    return low > 0 && compare_texts(table->rows[low - 1].text.data, table->rows[low - 1].text.bytes, key, bytes) == 0
                ? &table->rows[low - 1]
                : NULL;
 }
 
 typedef enum map_kind { TEXT_TO_TEXT, TEXT_TO_NUMBERS, NUMBERS_TO_TEXT } map_kind;
 
-static inlay_status bad_line(const char *op, uint32_t line, const char *what, inlay_diag *diag)
+static inlay_status fail_line(const char *op, uint32_t line, const char *what, inlay_diag *diag)
 {
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: line %u of the attribute map: %s", op, line, what);
 }
 
-/* The numbers of a row; those of all rows are as many. */
-static inlay_status take_numbers(struct table *table, const char *op, inlay_str text, struct row *row, uint32_t line,
-                                 inlay_diag *diag)
+/* Reads the integers of a row; all rows must have the same number of them. */
+static inlay_status read_row_numbers(struct map_table *table, const char *op, inlay_str text, struct map_row *row,
+                                     uint32_t line, inlay_diag *diag)
 {
     const int64_t count = read_numbers(text, NULL);
 
+    INLAY_CHECK(line >= 1 && line <= table->count);
     if (count < 1)
-        return bad_line(op, line, "integers with a space between them are expected", diag);
+        return fail_line(op, line, "expected integers with a space between them", diag);
     if (table->width == 0) {
         if (count > 1 << 20 ||
             (table->numbers = calloc((size_t)table->count * (size_t)count, sizeof *table->numbers)) == NULL)
             return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for its table", op);
         table->width = (uint32_t)count;
     } else if (count != table->width) {
-        return bad_line(op, line, "it has another number of integers than the first line", diag);
+        return fail_line(op, line, "the number of integers differs from the first line", diag);
     }
     row->numbers = table->numbers + (size_t)(line - 1) * table->width;
     (void)read_numbers(text, table->numbers + (size_t)(line - 1) * table->width);
     return INLAY_OK;
 }
 
-static inlay_status read_rows(struct table *table, const char *op, map_kind kind, inlay_str text, inlay_diag *diag)
+static inlay_status read_rows(struct map_table *table, const char *op, map_kind kind, inlay_str text, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     uint32_t count = 0, line = 0;
@@ -154,33 +158,34 @@ static inlay_status read_rows(struct table *table, const char *op, map_kind kind
     table->count = count;
     while (text.bytes > 0) {
         inlay_str right = cut_off(&text, '\n'), left;
-        struct row *row = &table->rows[line];
+        struct map_row *row = &table->rows[line];
 
         if (right.bytes == 0)
             continue;
         line++;
         left = cut_off(&right, '\t');
         if (left.bytes == 0 || right.bytes == 0 || memchr(right.data, '\t', right.bytes) != NULL)
-            return bad_line(op, line, "two parts with a tab between them are expected", diag);
+            return fail_line(op, line, "expected two parts with a tab between them", diag);
         row->line = line;
         row->text = left;
         row->other = right;
         if (kind != TEXT_TO_TEXT)
-            INLAY_TRY(take_numbers(table, op, kind == TEXT_TO_NUMBERS ? right : left, row, line, diag));
-        if (kind == NUMBERS_TO_TEXT) { /* found by the bytes of the numbers */
+            INLAY_TRY(read_row_numbers(table, op, kind == TEXT_TO_NUMBERS ? right : left, row, line, diag));
+        if (kind == NUMBERS_TO_TEXT) { /* the key is the bytes of the integers */
             row->text = (inlay_str){ (const char *)row->numbers, table->width * sizeof *row->numbers };
         }
     }
+    INLAY_CHECK(line == table->count);
     qsort(table->rows, table->count, sizeof *table->rows, by_text);
 done:
     return status;
 }
 
-static inlay_status make_table(const kit_node *node, map_kind kind, void **out, inlay_diag *diag)
+static inlay_status create_table(const kit_node *node, map_kind kind, void **out, inlay_diag *diag)
 {
     const char *op = node->info->op_type.data;
     const inlay_str map = attribute(node->info, "map"), unknown = attribute(node->info, "unk");
-    struct table *table = calloc(1, sizeof *table);
+    struct map_table *table = calloc(1, sizeof *table);
     inlay_status status = INLAY_OK;
 
     if (table == NULL || (table->copy = calloc(1, map.bytes + unknown.bytes + 2)) == NULL) {
@@ -198,10 +203,9 @@ static inlay_status make_table(const kit_node *node, map_kind kind, void **out, 
         if (table->unknown == NULL)
             status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: no memory for its table", op);
         else if (read_numbers(table->unknown_text, NULL) != table->width)
-            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                                "%s: the attribute unk has other integers than the %u that "
-                                "the lines of map have",
-                                op, table->width);
+            status =
+                inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                           "%s: the attribute unk must have %u integers, as the lines of map have", op, table->width);
         else
             (void)read_numbers(table->unknown_text, table->unknown);
     }
@@ -234,7 +238,7 @@ static inlay_status infer_mapping(void *ctx, inlay_infer *in, inlay_diag *diag)
 
 static inlay_status prepare_mapping(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    return make_table(node, TEXT_TO_TEXT, out_state, diag);
+    return create_table(node, TEXT_TO_TEXT, out_state, diag);
 }
 
 static inlay_status run_mapping(const kit_call *call)
@@ -243,7 +247,7 @@ static inlay_status run_mapping(const kit_call *call)
     inlay_status status = kit_alloc_output(call, 0, call->in[0].rank, call->in[0].dims);
 
     for (int64_t i = 0; i < call->in[0].count && status == INLAY_OK; i++) {
-        const struct row *row = find(call->state, string[i].data, string[i].bytes);
+        const struct map_row *row = find(call->state, string[i].data, string[i].bytes);
         const inlay_str to = row != NULL ? row->other : string[i];
 
         status = prepost_put_string(call, (inlay_str *)call->out[0].data + i, to.data, to.bytes);
@@ -269,24 +273,24 @@ static inlay_status infer_to_vector(void *ctx, inlay_infer *in, inlay_diag *diag
 
 static inlay_status prepare_to_vector(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    return make_table(node, TEXT_TO_NUMBERS, out_state, diag);
+    return create_table(node, TEXT_TO_NUMBERS, out_state, diag);
 }
 
 static inlay_status run_to_vector(const kit_call *call)
 {
-    const struct table *table = call->state;
+    const struct map_table *table = call->state;
     const inlay_str *string = call->in[0].data;
     int64_t dims[9];
     inlay_status status;
 
     if (call->in[0].rank >= 9)
-        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "StringToVector: more than 8 dimensions");
+        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "StringToVector: the rank is above the limit of 8");
     for (uint32_t d = 0; d < call->in[0].rank; d++)
         dims[d] = call->in[0].dims[d];
     dims[call->in[0].rank] = table->width;
     INLAY_TRY(kit_alloc_output(call, 0, call->in[0].rank + 1, dims));
     for (int64_t i = 0; i < call->in[0].count && table->width > 0; i++) {
-        const struct row *row = find(table, string[i].data, string[i].bytes);
+        const struct map_row *row = find(table, string[i].data, string[i].bytes);
 
         memcpy((int64_t *)call->out[0].data + i * table->width, row != NULL ? row->numbers : table->unknown,
                table->width * sizeof(int64_t));
@@ -297,26 +301,25 @@ done:
 
 static inlay_status prepare_to_string(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    return make_table(node, NUMBERS_TO_TEXT, out_state, diag);
+    return create_table(node, NUMBERS_TO_TEXT, out_state, diag);
 }
 
 static inlay_status run_to_string(const kit_call *call)
 {
-    const struct table *table = call->state;
+    const struct map_table *table = call->state;
     const kit_tensor *input = &call->in[0];
-    const bool flat = table->width == 1 && input->rank <= 1; /* a list of numbers that are a key each */
+    const bool flat = table->width == 1 && input->rank <= 1; /* each element is a key */
     const uint32_t rank = flat ? input->rank : input->rank > 0 ? input->rank - 1 : 0;
     inlay_status status;
 
     if (table->width == 0 || (!flat && (input->rank == 0 || input->dims[input->rank - 1] != table->width)))
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                          "VectorToString: the last dimension is %lld; the lines of map "
-                          "have %u integers",
+                          "VectorToString: the last dimension is %lld, but the lines of map have %u integers",
                           input->rank > 0 ? (long long)input->dims[input->rank - 1] : 0, table->width);
     INLAY_TRY(kit_alloc_output(call, 0, rank, input->dims));
     for (int64_t i = 0; i < input->count / table->width; i++) {
-        const struct row *row = find(table, (const char *)((const int64_t *)input->data + i * table->width),
-                                     table->width * sizeof(int64_t));
+        const struct map_row *row = find(table, (const char *)((const int64_t *)input->data + i * table->width),
+                                         table->width * sizeof(int64_t));
         const inlay_str to = row != NULL ? row->other : table->unknown_text;
 
         INLAY_TRY(prepost_put_string(call, (inlay_str *)call->out[0].data + i, to.data, to.bytes));
@@ -349,13 +352,14 @@ static inlay_status run_sum(const kit_call *call)
     inlay_status status;
 
     if (input->rank == 0 || input->rank >= 9 || ids->rank != 1 || ids->dims[0] != rows)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "SegmentSum: segment_ids has one for each of the %lld rows",
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "SegmentSum: segment_ids must be a list of one element for each of the %lld rows",
                           (long long)rows);
     for (int64_t i = 0; i < rows; i++)
         if (of[i] < 0 || of[i] > rows || (i > 0 && of[i] != of[i - 1] && of[i] != of[i - 1] + 1))
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
-                              "SegmentSum: segment_ids count up from 0, by 1 at most; "
-                              "number %lld is %lld",
+                              "SegmentSum: segment_ids must start at 0 and increase by at most 1, but element %lld is "
+                              "%lld",
                               (long long)i, (long long)of[i]);
     for (uint32_t d = 1; d < input->rank; d++)
         dims[d] = input->dims[d];
@@ -370,7 +374,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ examples, and the table */
+/* ------------------------------------------------------------------ examples and operators */
 
 static const int64_t three_dims[] = { 3 }, vectors_dims[] = { 3, 2 }, four_dims[] = { 4 }, pairs_dims[] = { 3, 2 };
 static const int64_t rows_dims[] = { 4, 2 };
@@ -415,7 +419,7 @@ static const inlay_op_example sum_examples[] = {
 const prepost_operator prepost_string_mapping = {
     .op_type = "StringMapping",
     .signature = "input:S -> output:S; S=string; map:s!",
-    .doc = "What the table has for a text, otherwise the text. map: lines of text TAB text.",
+    .doc = "Replaces each text that the table has; other texts are unchanged. map has lines of text TAB replacement.",
     .extensions = true,
     .infer = infer_mapping,
     PREPOST_EXAMPLES(map_examples),
@@ -429,9 +433,9 @@ const prepost_operator prepost_string_mapping = {
 const prepost_operator prepost_string_to_vector = {
     .op_type = "StringToVector",
     .signature = "input:S -> output:I; S=string, I=int64; map:s!, unk:s!",
-    .doc =
-        "The integers that the table has for each text, along a new last axis; unk for others. map: lines of text TAB "
-        "integers with a space between them.",
+    .doc = "Looks up the integers of each text, along a new last axis; other texts have the integers of unk. map has "
+           "lines "
+           "of text TAB integers with a space between them.",
     .extensions = true,
     .infer = infer_to_vector,
     PREPOST_EXAMPLES(to_examples),
@@ -445,9 +449,8 @@ const prepost_operator prepost_string_to_vector = {
 const prepost_operator prepost_vector_to_string = {
     .op_type = "VectorToString",
     .signature = "input:I -> output:S; S=string, I=int64; map:s!, unk:s!",
-    .doc =
-        "The text that the table has for the integers along the last axis; unk for others. map: lines of integers TAB "
-        "text.",
+    .doc = "Looks up the text of the integers along the last axis; other integers have the text unk. map has lines of "
+           "integers TAB text.",
     .extensions = true,
     PREPOST_EXAMPLES(from_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
@@ -460,7 +463,7 @@ const prepost_operator prepost_vector_to_string = {
 const prepost_operator prepost_segment_sum = {
     .op_type = "SegmentSum",
     .signature = "data:F, segment_ids:I -> output:F; F=float, I=int64",
-    .doc = "Sums of the rows of each segment. segment_ids has the segment of each row, counting up from 0.",
+    .doc = "Adds the rows of each segment. segment_ids has the segment of each row, from 0 in ascending order.",
     .extensions = true,
     .infer = infer_sum,
     PREPOST_EXAMPLES(sum_examples),

@@ -1,13 +1,14 @@
-/* strings.c - onnxruntime-extensions' operators that make strings of strings. */
+/* strings.c - onnxruntime-extensions' operators that convert, join, split and compare strings. */
 #include "prepost.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 
-enum { MOST_RANK = 32 };
+enum { MAX_RANK = 32 };
 
-/* ------------------------------------------------------------------ what they share */
+/* ------------------------------------------------------------------ shared functions */
 
-/* The shape of input 0 for every output. */
-static inlay_status infer_same(void *ctx, inlay_infer *in, inlay_diag *diag)
+/* Output 0 has the shape of input 0. */
+static inlay_status infer_same_shape(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
 
@@ -15,7 +16,7 @@ static inlay_status infer_same(void *ctx, inlay_infer *in, inlay_diag *diag)
     return prepost_knows_rank(input) ? prepost_set(in, 0, input->rank, input->dims) : INLAY_OK;
 }
 
-/* A list of a length that depends on data. */
+/* Output 0 is a list whose length depends on the data. */
 static inlay_status infer_list(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_dim open = prepost_open();
@@ -29,11 +30,11 @@ static void cost_texts(const kit_node *node, const kit_plan *shapes, inlay_cost 
     const int64_t count = shapes->in[0].count;
 
     (void)node;
-    prepost_cost(cost, count >= 0, 120.0 * (count >= 0 ? (double)count : 16) + 500); /* a string of its own each */
+    prepost_cost(cost, count >= 0, 120.0 * (count >= 0 ? (double)count : 16) + 500); /* one allocation a string */
 }
 
-/* Output 0 with the shape of input 0. */
-static inlay_status like_input(const kit_call *call)
+/* Allocates output 0 with the shape of input 0. */
+static inlay_status allocate_like_input(const kit_call *call)
 {
     return kit_alloc_output(call, 0, call->in[0].rank, call->in[0].dims);
 }
@@ -51,10 +52,10 @@ static char lower(char c)
 /* ------------------------------------------------------------------ StringUpper, StringLower, StringStrip,
  * StringLength */
 
-static inlay_status each_char(const kit_call *call, char (*of)(char))
+static inlay_status map_characters(const kit_call *call, char (*of)(char))
 {
     const inlay_str *string = call->in[0].data;
-    inlay_status status = like_input(call);
+    inlay_status status = allocate_like_input(call);
 
     for (int64_t i = 0; i < call->in[0].count && status == INLAY_OK; i++) {
         inlay_str *y = (inlay_str *)call->out[0].data + i;
@@ -71,12 +72,12 @@ static inlay_status each_char(const kit_call *call, char (*of)(char))
 
 static inlay_status run_upper(const kit_call *call)
 {
-    return each_char(call, upper);
+    return map_characters(call, upper);
 }
 
 static inlay_status run_lower(const kit_call *call)
 {
-    return each_char(call, lower);
+    return map_characters(call, lower);
 }
 
 static bool is_space(char c)
@@ -84,11 +85,11 @@ static bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* A string of nothing but spaces stays as it is: onnxruntime-extensions has it so. */
+/* A string of white space only stays unchanged, as in onnxruntime-extensions. */
 static inlay_status run_strip(const kit_call *call)
 {
     const inlay_str *string = call->in[0].data;
-    inlay_status status = like_input(call);
+    inlay_status status = allocate_like_input(call);
 
     for (int64_t i = 0; i < call->in[0].count && status == INLAY_OK; i++) {
         uint64_t begin = 0, end = string[i].bytes;
@@ -106,11 +107,11 @@ static inlay_status run_strip(const kit_call *call)
     return status;
 }
 
-/* Characters of UTF-8: the bytes that continue none. */
+/* Counts characters of UTF-8: all bytes except continuation bytes. */
 static inlay_status run_length(const kit_call *call)
 {
     const inlay_str *string = call->in[0].data;
-    const inlay_status status = like_input(call);
+    const inlay_status status = allocate_like_input(call);
 
     for (int64_t i = 0; i < call->in[0].count && status == INLAY_OK; i++) {
         int64_t count = 0;
@@ -124,13 +125,14 @@ static inlay_status run_length(const kit_call *call)
 
 /* ------------------------------------------------------------------ StringConcat, StringEqual */
 
-/* The shape of both inputs together, as numpy's; strides[k][d] is 0 where input k has one element for all. */
-static inlay_status join_shapes(const kit_call *call, uint32_t *out_rank, int64_t *dims, int64_t strides[2][MOST_RANK])
+/* The shape of both inputs after numpy-style broadcasting. strides[k][d] is 0 where input k is broadcast along axis d. */
+static inlay_status broadcast_shapes(const kit_call *call, uint32_t *out_rank, int64_t *dims,
+                                     int64_t strides[2][MAX_RANK])
 {
     const uint32_t rank = call->in[0].rank > call->in[1].rank ? call->in[0].rank : call->in[1].rank;
 
-    if (rank > MOST_RANK)
-        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "more than %d dimensions", MOST_RANK);
+    if (rank > MAX_RANK)
+        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "the rank is above the limit of %d", MAX_RANK);
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = 1;
     for (int k = 0; k < 2; k++) {
@@ -154,15 +156,15 @@ static inlay_status join_shapes(const kit_call *call, uint32_t *out_rank, int64_
     return INLAY_OK;
 }
 
-/* Calls each(call, i, a, b) for element i of the result and the elements of both inputs. */
-static inlay_status for_pairs(const kit_call *call,
-                              inlay_status (*each)(const kit_call *, int64_t, inlay_str, inlay_str))
+/* Broadcasts the inputs and calls each(call, i, a, b) for element i of the result and its elements of both inputs. */
+static inlay_status for_each_pair(const kit_call *call,
+                                  inlay_status (*each)(const kit_call *, int64_t, inlay_str, inlay_str))
 {
-    int64_t dims[MOST_RANK], strides[2][MOST_RANK], index[MOST_RANK] = { 0 }, count = 1, at[2] = { 0, 0 };
+    int64_t dims[MAX_RANK], strides[2][MAX_RANK], index[MAX_RANK] = { 0 }, count = 1, at[2] = { 0, 0 };
     inlay_status status;
     uint32_t rank = 0;
 
-    INLAY_TRY(join_shapes(call, &rank, dims, strides));
+    INLAY_TRY(broadcast_shapes(call, &rank, dims, strides));
     INLAY_TRY(kit_alloc_output(call, 0, rank, dims));
     for (uint32_t d = 0; d < rank; d++)
         count *= dims[d];
@@ -179,6 +181,7 @@ static inlay_status for_pairs(const kit_call *call,
             index[d] = 0;
         }
     }
+    INLAY_CHECK(at[0] == 0 && at[1] == 0); /* all indices wrapped around */
 done:
     return status;
 }
@@ -197,7 +200,7 @@ static inlay_status infer_pairs(void *ctx, inlay_infer *in, inlay_diag *diag)
     for (uint32_t d = 0; d < a->rank; d++)
         if (a->rank != b->rank || a->dims[d].kind != INLAY_DIM_FIXED || b->dims[d].kind != INLAY_DIM_FIXED ||
             a->dims[d].value != b->dims[d].value)
-            return INLAY_OK; /* the run finds out */
+            return INLAY_OK; /* the shape is known at run time only */
     return prepost_set(in, 0, a->rank, a->dims);
 }
 
@@ -223,12 +226,12 @@ static inlay_status equal(const kit_call *call, int64_t i, inlay_str a, inlay_st
 
 static inlay_status run_concat(const kit_call *call)
 {
-    return for_pairs(call, concat);
+    return for_each_pair(call, concat);
 }
 
 static inlay_status run_equal(const kit_call *call)
 {
-    return for_pairs(call, equal);
+    return for_each_pair(call, equal);
 }
 
 /* ------------------------------------------------------------------ StringJoin */
@@ -237,15 +240,16 @@ static inlay_status run_join(const kit_call *call)
 {
     const kit_tensor *input = &call->in[0];
     const inlay_str *texts = input->data, *sep = call->in[1].data;
-    int64_t axis = call->in[2].count == 1 ? *(const int64_t *)call->in[2].data : -1, dims[MOST_RANK] = { 1 };
+    int64_t axis = call->in[2].count == 1 ? *(const int64_t *)call->in[2].data : -1, dims[MAX_RANK] = { 1 };
     int64_t inner = 1, outer = 1;
     uint32_t rank = 0;
     inlay_status status;
 
     if (call->in[1].count != 1 || call->in[2].count != 1)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "StringJoin: the separator and the axis are one each");
-    if (input->rank > MOST_RANK || (input->rank > 0 && (axis < 0 || axis >= (int64_t)input->rank)))
-        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "StringJoin: axis %lld of a tensor of rank %u",
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "StringJoin: the separator and the axis must have one element each");
+    if (input->rank > MAX_RANK || (input->rank > 0 && (axis < 0 || axis >= (int64_t)input->rank)))
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "StringJoin: axis %lld is not in a tensor of rank %u",
                           (long long)axis, input->rank);
     axis = input->rank > 0 ? axis : 0;
     for (uint32_t d = 0; d < input->rank; d++) {
@@ -276,6 +280,7 @@ static inlay_status run_join(const kit_call *call)
                 memcpy(copy + at, part.data, part.bytes);
             at += part.bytes;
         }
+        INLAY_CHECK(at == bytes);
         ((inlay_str *)call->out[0].data)[o] = (inlay_str){ copy, bytes };
     }
 done:
@@ -284,12 +289,13 @@ done:
 
 /* ------------------------------------------------------------------ StringSplit */
 
-static bool is_one_of(char c, inlay_str set)
+static bool is_in(char c, inlay_str set)
 {
     return set.bytes > 0 && memchr(set.data, c, set.bytes) != NULL;
 }
 
-/* The next piece of text from *at on, up to a byte of sep; false: there is none. Without sep each byte is a piece. */
+/* Reads the next piece of the text from *at on, up to a byte of sep. False at the end. If sep is empty, each byte is a
+ * piece. */
 static bool next_piece(inlay_str text, inlay_str sep, bool skip, uint64_t *at, inlay_str *out)
 {
     while (text.bytes > 0 && *at < text.bytes + (sep.bytes > 0)) {
@@ -297,7 +303,7 @@ static bool next_piece(inlay_str text, inlay_str sep, bool skip, uint64_t *at, i
 
         if (sep.bytes == 0)
             end = *at + 1;
-        while (sep.bytes > 0 && end < text.bytes && !is_one_of(text.data[end], sep))
+        while (sep.bytes > 0 && end < text.bytes && !is_in(text.data[end], sep))
             end++;
         *out = (inlay_str){ text.data + *at, end - *at };
         *at = sep.bytes > 0 ? end + 1 : end;
@@ -321,7 +327,8 @@ done:
     return status;
 }
 
-/* The pieces of all texts: counted where to is NULL, then written. */
+/* Splits all texts: counts the pieces, and writes their rows and columns to `places` and the pieces to `to` unless these
+ * are NULL. */
 static inlay_status split(const kit_call *call, int64_t *places, inlay_str *to, int64_t *out_count, int64_t *out_most)
 {
     const inlay_str *texts = call->in[0].data, sep = *(const inlay_str *)call->in[1].data;
@@ -356,7 +363,8 @@ static inlay_status run_split(const kit_call *call)
     inlay_status status;
 
     if (call->in[1].count != 1 || call->in[2].count != 1)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "StringSplit: sep and skip_empty are one each");
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "StringSplit: sep and skip_empty must have one element each");
     INLAY_TRY(split(call, NULL, NULL, &count, &most));
     dims[0] = count;
     INLAY_TRY(kit_alloc_output(call, 0, 2, dims));
@@ -364,6 +372,7 @@ static inlay_status run_split(const kit_call *call)
     INLAY_TRY(kit_alloc_output(call, 2, 1, dims + 1));
     INLAY_TRY(split(call, kit_has_output(call, 0) ? call->out[0].data : NULL,
                     kit_has_output(call, 1) ? call->out[1].data : NULL, &count, &most));
+    INLAY_CHECK(count == dims[0]); /* both passes find the same pieces */
     if (kit_has_output(call, 2)) {
         ((int64_t *)call->out[2].data)[0] = call->in[0].count;
         ((int64_t *)call->out[2].data)[1] = most;
@@ -382,7 +391,8 @@ static inlay_status run_masked(const kit_call *call)
     inlay_status status;
 
     if (call->in[0].count != call->in[1].count)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "MaskedFill: %lld texts, and a mask of %lld",
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "MaskedFill: value has %lld elements, but mask has %lld; they must be equal",
                           (long long)call->in[0].count, (long long)call->in[1].count);
     for (int64_t i = 0; i < call->in[0].count; i++)
         count += mask[i] != 0;
@@ -396,7 +406,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ examples, and the table */
+/* ------------------------------------------------------------------ examples and operators */
 
 static const int64_t one_dims[] = { 1 }, two_dims[] = { 2 }, three_dims[] = { 3 }, places_dims[] = { 3, 2 };
 static const int64_t axis_0[] = { 0 };
@@ -433,35 +443,37 @@ static const inlay_tensor_view masked_in[] = { TEXTS(mixed, two_dims), PREPOST_V
 static const inlay_tensor_view masked_out[] = { TEXTS(zz, one_dims) };
 
 #define EXAMPLE(title, ins, outs) PREPOST_PLAIN_EXAMPLE(title, ins, outs, 0)
-static const inlay_op_example upper_examples[] = { EXAMPLE("letters of ASCII alone", mixed_in, uppers_out) };
-static const inlay_op_example lower_examples[] = { EXAMPLE("letters of ASCII alone", mixed_in, lowers_out) };
+static const inlay_op_example upper_examples[] = { EXAMPLE("only letters of ASCII", mixed_in, uppers_out) };
+static const inlay_op_example lower_examples[] = { EXAMPLE("only letters of ASCII", mixed_in, lowers_out) };
 static const inlay_op_example strip_examples[] = { EXAMPLE("at both ends", mixed_in, stripped_out) };
 static const inlay_op_example length_examples[] = { EXAMPLE("characters, not bytes", mixed_in, lengths_out) };
-static const inlay_op_example concat_examples[] = { EXAMPLE("one text for all", pair_in, twice_out) };
-static const inlay_op_example equal_examples[] = { EXAMPLE("beside one text", equal_in, equal_out) };
+static const inlay_op_example concat_examples[] = { EXAMPLE("one text is broadcast", pair_in, twice_out) };
+static const inlay_op_example equal_examples[] = { EXAMPLE("compared with one text", equal_in, equal_out) };
 static const inlay_op_example join_examples[] = { EXAMPLE("a list", join_in, join_out) };
 static const inlay_op_example split_examples[] = { EXAMPLE("without empty pieces", split_in, split_out) };
 static const inlay_op_example masked_examples[] = { EXAMPLE("the second of two", masked_in, masked_out) };
 
 #define STRINGS(name, type, sign, text, shapes, list)                                                                  \
     PREPOST_EXTENSION(name, type, sign, text, shapes, list, .cost = cost_texts, .run = run_##name)
-STRINGS(upper, "StringUpper", "input:S -> output:S; S=string", "Letters a to z as A to Z.", infer_same, upper_examples)
-STRINGS(lower, "StringLower", "input:S -> output:S; S=string", "Letters A to Z as a to z.", infer_same, lower_examples)
+STRINGS(upper, "StringUpper", "input:S -> output:S; S=string", "Converts the letters a to z to upper case.",
+        infer_same_shape, upper_examples)
+STRINGS(lower, "StringLower", "input:S -> output:S; S=string", "Converts the letters A to Z to lower case.",
+        infer_same_shape, lower_examples)
 STRINGS(strip, "StringStrip", "input:S -> output:S; S=string",
-        "Without spaces, tabs and ends of lines at both ends; a text of nothing else stays.", infer_same,
+        "Removes white space at both ends; a text of white space only stays unchanged.", infer_same_shape,
         strip_examples)
-STRINGS(length, "StringLength", "input:S -> output:I; S=string, I=int64", "The number of characters.", infer_same,
+STRINGS(length, "StringLength", "input:S -> output:I; S=string, I=int64", "Counts the characters.", infer_same_shape,
         length_examples)
 STRINGS(concat, "StringConcat", "left:S, right:S -> output:S; S=string",
-        "Both one after the other; shapes go together as numpy's do.", infer_pairs, concat_examples)
+        "Concatenates both texts, with numpy-style broadcasting.", infer_pairs, concat_examples)
 STRINGS(equal, "StringEqual", "x:S, y:S -> z:B; S=string, B=bool",
-        "Are both the same? Shapes go together as numpy's do.", infer_pairs, equal_examples)
+        "Compares both texts for equality, with numpy-style broadcasting.", infer_pairs, equal_examples)
 STRINGS(join, "StringJoin", "input_X:S, input_sep:S, input_axis:I -> output:S; S=string, I=int64",
-        "The texts along an axis as one, the separator between them.", NULL, join_examples)
+        "Joins the texts along an axis, with a separator between them.", NULL, join_examples)
 STRINGS(
     split, "StringSplit", "input_X:S, sep:S, skip_empty:B -> indices:I, text:S, shape:I; S=string, B=bool, I=int64",
-    "The pieces between bytes of sep: row and column of each, the pieces, rows and the most columns. Without sep each "
-    "byte is a piece.",
+    "Splits texts at each byte of sep: returns row and column of each piece, the pieces, and the number of rows and of "
+    "columns. If sep is empty, each byte is a piece.",
     infer_split, split_examples)
-STRINGS(masked, "MaskedFill", "value:S, mask:B -> output:S; S=string, B=bool", "The texts whose mask is true.",
+STRINGS(masked, "MaskedFill", "value:S, mask:B -> output:S; S=string, B=bool", "Selects the texts whose mask is true.",
         infer_list, masked_examples)

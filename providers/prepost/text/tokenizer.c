@@ -1,13 +1,15 @@
-/* tokenizer.c - text to tokens and back, step by step. */
-#include "parts.h"
+/* tokenizer.c - converts text to tokens and back: added tokens, normalizers, pre-tokenizers, model, decoder. */
+#include "tokenizer_parts.h"
+#include "inlay/check.h"
 #include <stdio.h>
 
 /* ------------------------------------------------------------------ added tokens */
 
-bool add_token(text_tokenizer *tokenizer, const struct added *added)
+bool add_token(text_tokenizer *tokenizer, const added_token *added)
 {
-    struct added *more = realloc(tokenizer->added, (tokenizer->added_count + 1) * sizeof *more);
+    added_token *more = realloc(tokenizer->added, (tokenizer->added_count + 1) * sizeof *more);
 
+    INLAY_CHECK(added->text != NULL && added->id >= 0 && (size_t)added->id < tokenizer->model.vocabulary.count);
     if (more == NULL)
         return false;
     tokenizer->added = more;
@@ -17,22 +19,23 @@ bool add_token(text_tokenizer *tokenizer, const struct added *added)
 
 static int by_length(const void *pa, const void *pb)
 {
-    const struct added *a = pa, *b = pb;
+    const added_token *a = pa, *b = pb;
 
     return a->bytes != b->bytes ? (a->bytes < b->bytes ? 1 : -1) : a->id < b->id ? -1 : a->id > b->id;
 }
 
-void sort_added(text_tokenizer *tokenizer)
+void sort_added_tokens(text_tokenizer *tokenizer)
 {
     if (tokenizer->added_count > 0)
         qsort(tokenizer->added, tokenizer->added_count, sizeof *tokenizer->added, by_length);
 }
 
-/* Is a token that counts as a word of its own within another here? */
+/* True if the `n` bytes at `at` are part of a longer word. */
 static bool within_word(const char *text, size_t bytes, size_t at, size_t n)
 {
     size_t before = at, size;
 
+    INLAY_CHECK(at <= bytes && n <= bytes - at);
     if (at + n < bytes && is_word(char_at(text + at + n, &size)))
         return true;
     while (before > 0 && ((unsigned char)text[--before] & 0xc0) == 0x80)
@@ -40,15 +43,22 @@ static bool within_word(const char *text, size_t bytes, size_t at, size_t n)
     return at > 0 && is_word(char_at(text + before, &size));
 }
 
-static const struct added *added_at(const text_tokenizer *tokenizer, bool normalized, const char *text, size_t bytes,
-                                    size_t at)
+static bool at_character(const char *text, size_t bytes, size_t at)
+{
+    return at == bytes || ((unsigned char)text[at] & 0xc0) != 0x80;
+}
+
+/* The longest added token at `at`; NULL if there is none. A file may have tokens that are not valid UTF-8. They must not
+ * match a part of a character, because the rest of the text would not be valid UTF-8. */
+static const added_token *added_at(const text_tokenizer *tokenizer, bool normalized, const char *text, size_t bytes,
+                                   size_t at)
 {
     for (size_t i = 0; i < tokenizer->added_count; i++) {
-        const struct added *added = &tokenizer->added[i];
+        const added_token *added = &tokenizer->added[i];
 
         if (added->normalized == normalized && added->bytes > 0 && added->bytes <= bytes - at &&
-            memcmp(text + at, added->text, added->bytes) == 0 &&
-            !(added->single && within_word(text, bytes, at, added->bytes)))
+            memcmp(text + at, added->text, added->bytes) == 0 && at_character(text, bytes, at + added->bytes) &&
+            !(added->single_word && within_word(text, bytes, at, added->bytes)))
             return added;
     }
     return NULL;
@@ -59,7 +69,7 @@ static const struct added *added_at(const text_tokenizer *tokenizer, bool normal
 struct encoder {
     const text_tokenizer *tokenizer;
     text_ids *out;
-    const char *why; /* what failed */
+    const char *why; /* the error message, NULL without an error */
 };
 
 static bool encode_word(struct encoder *encoder, const char *text, size_t bytes)
@@ -74,18 +84,18 @@ static bool encode_word(struct encoder *encoder, const char *text, size_t bytes)
     return ok;
 }
 
-/* A text without added tokens: words, then tokens. */
+/* Encodes a normalized text without added tokens: splits it into words, and these into tokens. */
 static bool encode_plain(struct encoder *encoder, const char *text, size_t bytes, bool first)
 {
     text_spans now = { 0 };
     bool ok = true;
 
-    buf_put(&now.text, text, bytes);
+    buf_append(&now.text, text, bytes);
     spans_add(&now, 0, bytes);
-    for (size_t i = 0; i < encoder->tokenizer->cut_count && !now.text.failed; i++) {
+    for (size_t i = 0; i < encoder->tokenizer->pretokenizer_count && !now.text.failed; i++) {
         text_spans next = { 0 };
 
-        cut_apply(&encoder->tokenizer->cuts[i], &now, &next, first);
+        pretokenize(&encoder->tokenizer->pretokenizers[i], &now, &next, first);
         spans_free(&now);
         now = next;
     }
@@ -101,14 +111,14 @@ static bool encode_plain(struct encoder *encoder, const char *text, size_t bytes
 
 typedef bool (*piece_fn)(struct encoder *encoder, const char *text, size_t bytes, bool first);
 
-/* Added tokens as they are, and what lies between them through fn. */
+/* Appends the added tokens in the text, and passes the text between them to fn. */
 static bool at_added(struct encoder *encoder, bool normalized, const char *text, size_t bytes, bool first, piece_fn fn)
 {
     size_t from = 0, at = 0, size;
     bool ok = true;
 
     while (ok && at < bytes) {
-        const struct added *added = added_at(encoder->tokenizer, normalized, text, bytes, at);
+        const added_token *added = added_at(encoder->tokenizer, normalized, text, bytes, at);
         size_t end = at;
 
         if (added == NULL) {
@@ -116,13 +126,14 @@ static bool at_added(struct encoder *encoder, bool normalized, const char *text,
             at += size;
             continue;
         }
-        while (added->left && end > from && (unsigned char)text[end - 1] <= ' ' &&
+        while (added->lstrip && end > from && (unsigned char)text[end - 1] <= ' ' &&
                is_space((unsigned char)text[end - 1]))
             end--;
+        INLAY_CHECK(from <= end && end <= at && at + added->bytes <= bytes);
         ok = (end == from || fn(encoder, text + from, end - from, first && from == 0)) &&
              ids_push(encoder->out, added->id);
         at += added->bytes;
-        while (added->right && at < bytes && is_space(char_at(text + at, &size)))
+        while (added->rstrip && at < bytes && is_space(char_at(text + at, &size)))
             at += size;
         from = at;
     }
@@ -134,11 +145,11 @@ static bool encode_normalized(struct encoder *encoder, const char *text, size_t 
     text_buf now = { 0 };
     bool ok;
 
-    buf_put(&now, text, bytes);
-    for (size_t i = 0; i < encoder->tokenizer->norm_count && encoder->why == NULL && !now.failed; i++) {
+    buf_append(&now, text, bytes);
+    for (size_t i = 0; i < encoder->tokenizer->normalizer_count && encoder->why == NULL && !now.failed; i++) {
         text_buf next = { 0 };
 
-        encoder->why = norm_apply(&encoder->tokenizer->norms[i], now.data, now.count, &next);
+        encoder->why = normalizer_apply(&encoder->tokenizer->normalizers[i], now.data, now.count, &next);
         free(now.data);
         now = next;
     }
@@ -156,12 +167,13 @@ inlay_status text_encode(const text_tokenizer *tokenizer, const char *text, size
     text_buf clean = { 0 };
     bool ok = true;
 
-    buf_clean(&clean, text, bytes);
-    for (size_t i = 0; special && ok && i < tokenizer->before_count; i++)
-        ok = ids_push(out, tokenizer->before[i]);
+    INLAY_CHECK(tokenizer->prefix_count <= MAX_AFFIX && tokenizer->suffix_count <= MAX_AFFIX);
+    buf_append_valid(&clean, text, bytes);
+    for (size_t i = 0; special && ok && i < tokenizer->prefix_count; i++)
+        ok = ids_push(out, tokenizer->prefix_ids[i]);
     ok = ok && !clean.failed && at_added(&encoder, false, clean.data, clean.count, true, encode_normalized);
-    for (size_t i = 0; special && ok && i < tokenizer->after_count; i++)
-        ok = ids_push(out, tokenizer->after[i]);
+    for (size_t i = 0; special && ok && i < tokenizer->suffix_count; i++)
+        ok = ids_push(out, tokenizer->suffix_ids[i]);
     free(clean.data);
     return ok ? INLAY_OK
               : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s",
@@ -170,65 +182,66 @@ inlay_status text_encode(const text_tokenizer *tokenizer, const char *text, size
 
 /* ------------------------------------------------------------------ decoding */
 
-/* "<0x0A>" of a vocabulary that falls back to bytes; -1: it is none. */
+/* The byte of a token such as "<0x0A>" of a vocabulary with byte fallback; -1 if the token is another one. */
 static int byte_token(const struct model *model, int64_t id)
 {
     for (int byte = 0; model->byte_fallback && byte < 256; byte++)
-        if (model->bytes[byte] == id)
+        if (model->byte_ids[byte] == id)
             return byte;
     return -1;
 }
 
-static void put_spelled(const struct word *word, text_buf *out)
+static void append_bytes(const struct token *token, text_buf *out)
 {
     size_t size;
 
-    for (size_t at = 0; at < word->bytes; at += size) {
-        const uint32_t c = char_at(word->text + at, &size);
+    for (size_t at = 0; at < token->bytes; at += size) {
+        const uint32_t c = char_at(token->text + at, &size);
         const int byte = byte_of_char(c);
         const char raw = (char)byte;
 
         if (byte >= 0)
-            buf_put(out, &raw, 1);
+            buf_append(out, &raw, 1);
         else
-            buf_char(out, c);
+            buf_append_char(out, c);
     }
 }
 
-static void put_marked(const struct word *word, text_buf *out)
+static void append_unmarked(const struct token *token, text_buf *out)
 {
     static const char mark[] = "\xe2\x96\x81";
 
-    for (size_t at = 0; at < word->bytes;) {
-        const bool is_mark_here = word->bytes - at >= 3 && memcmp(word->text + at, mark, 3) == 0;
+    for (size_t at = 0; at < token->bytes;) {
+        const bool is_mark_here = token->bytes - at >= 3 && memcmp(token->text + at, mark, 3) == 0;
 
-        buf_put(out, is_mark_here ? " " : word->text + at, 1);
+        buf_append(out, is_mark_here ? " " : token->text + at, 1);
         at += is_mark_here ? 3 : 1;
     }
 }
 
-static void put_token(const text_tokenizer *tokenizer, int64_t id, bool first, text_buf *out)
+static void append_token(const text_tokenizer *tokenizer, int64_t id, bool first, text_buf *out)
 {
-    const struct word *word = &tokenizer->model.words.words[id];
+    const struct token *token = &tokenizer->model.vocabulary.tokens[id];
     const size_t prefix = strlen(tokenizer->model.prefix);
     const int byte = byte_token(&tokenizer->model, id);
     const char raw = (char)byte;
 
+    INLAY_CHECK((size_t)id < tokenizer->model.vocabulary.count && token->present);
     if (byte >= 0) {
-        buf_put(out, &raw, 1);
-    } else if (tokenizer->decoder == DECODE_BYTES && !word->special) {
-        put_spelled(word, out);
+        buf_append(out, &raw, 1);
+    } else if (tokenizer->decoder == DECODE_BYTES && !token->special) {
+        append_bytes(token, out);
     } else if (tokenizer->decoder == DECODE_METASPACE) {
-        put_marked(word, out);
+        append_unmarked(token, out);
     } else if (tokenizer->decoder == DECODE_WORDPIECE) {
         const bool continues =
-            prefix > 0 && word->bytes > prefix && memcmp(word->text, tokenizer->model.prefix, prefix) == 0;
+            prefix > 0 && token->bytes > prefix && memcmp(token->text, tokenizer->model.prefix, prefix) == 0;
 
         if (!first && !continues)
-            buf_put(out, " ", 1);
-        buf_put(out, word->text + (continues ? prefix : 0), word->bytes - (continues ? prefix : 0));
+            buf_append(out, " ", 1);
+        buf_append(out, token->text + (continues ? prefix : 0), token->bytes - (continues ? prefix : 0));
     } else {
-        buf_put(out, word->text, word->bytes);
+        buf_append(out, token->text, token->bytes);
     }
 }
 
@@ -239,21 +252,22 @@ inlay_status text_decode(const text_tokenizer *tokenizer, const int64_t *ids, si
     bool first = true;
 
     for (size_t i = 0; i < count; i++) {
-        if (ids[i] < 0 || (size_t)ids[i] >= tokenizer->model.words.count ||
-            !tokenizer->model.words.words[ids[i]].present ||
-            (skip && tokenizer->model.words.words[ids[i]].special && byte_token(&tokenizer->model, ids[i]) < 0))
+        if (ids[i] < 0 || (size_t)ids[i] >= tokenizer->model.vocabulary.count ||
+            !tokenizer->model.vocabulary.tokens[ids[i]].present ||
+            (skip && tokenizer->model.vocabulary.tokens[ids[i]].special && byte_token(&tokenizer->model, ids[i]) < 0))
             continue;
-        put_token(tokenizer, ids[i], first, &made);
+        append_token(tokenizer, ids[i], first, &made);
         first = false;
     }
-    buf_put(&made, "", 1);
+    buf_append(&made, "", 1);
     if (made.failed) {
         free(made.data);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the text of %llu tokens",
                           (unsigned long long)count);
     }
+    INLAY_CHECK(made.count > 0 && made.data[made.count - 1] == '\0');
     *out_bytes = made.count - 1;
-    if (tokenizer->strip_first && *out_bytes > 0 && made.data[0] == ' ')
+    if (tokenizer->strip_leading_space && *out_bytes > 0 && made.data[0] == ' ')
         memmove(made.data, made.data + 1, (*out_bytes)--);
     *out = made.data;
     return INLAY_OK;
@@ -262,13 +276,13 @@ inlay_status text_decode(const text_tokenizer *tokenizer, const int64_t *ids, si
 inlay_status text_piece(const text_tokenizer *tokenizer, int64_t id, char **out, size_t *out_bytes, bool *special,
                         inlay_diag *diag)
 {
-    const bool is_there =
-        id >= 0 && (size_t)id < tokenizer->model.words.count && tokenizer->model.words.words[id].present;
+    const bool present =
+        id >= 0 && (size_t)id < tokenizer->model.vocabulary.count && tokenizer->model.vocabulary.tokens[id].present;
     text_buf made = { 0 };
 
-    *special = is_there && tokenizer->model.words.words[id].special && byte_token(&tokenizer->model, id) < 0;
-    if (is_there)
-        put_token(tokenizer, id, false, &made);
+    *special = present && tokenizer->model.vocabulary.tokens[id].special && byte_token(&tokenizer->model, id) < 0;
+    if (present)
+        append_token(tokenizer, id, false, &made);
     if (made.failed) {
         free(made.data);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the text of a token");
@@ -280,10 +294,10 @@ inlay_status text_piece(const text_tokenizer *tokenizer, int64_t id, char **out,
 
 size_t text_count(const text_tokenizer *tokenizer)
 {
-    return tokenizer->model.words.count;
+    return tokenizer->model.vocabulary.count;
 }
 
-/* ------------------------------------------------------------------ life */
+/* ------------------------------------------------------------------ opening and closing */
 
 static inlay_status create(text_tokenizer **out, inlay_diag *diag)
 {
@@ -292,9 +306,9 @@ static inlay_status create(text_tokenizer **out, inlay_diag *diag)
     *out = tokenizer;
     if (tokenizer == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tokenizer");
-    tokenizer->model.unknown = tokenizer->pad = -1;
-    memset(tokenizer->model.bytes, 0xff, sizeof tokenizer->model.bytes);
-    tokenizer->model.most_chars = 100;
+    tokenizer->model.unknown_id = tokenizer->pad_id = -1;
+    memset(tokenizer->model.byte_ids, 0xff, sizeof tokenizer->model.byte_ids);
+    tokenizer->model.max_chars = 100;
     tokenizer->model.prefix = copy_text("", 0);
     tokenizer->model.suffix = copy_text("", 0);
     return tokenizer->model.prefix != NULL && tokenizer->model.suffix != NULL ? INLAY_OK
@@ -307,26 +321,27 @@ void text_close(text_tokenizer *tokenizer)
 {
     if (tokenizer == NULL)
         return;
+    INLAY_CHECK(tokenizer->normalizer_count <= MAX_STEPS && tokenizer->pretokenizer_count <= MAX_STEPS);
     model_free(&tokenizer->model);
-    for (size_t i = 0; i < tokenizer->norm_count; i++)
-        norm_free(&tokenizer->norms[i]);
-    for (size_t i = 0; i < tokenizer->cut_count; i++)
-        free(tokenizer->cuts[i].text);
+    for (size_t i = 0; i < tokenizer->normalizer_count; i++)
+        normalizer_free(&tokenizer->normalizers[i]);
+    for (size_t i = 0; i < tokenizer->pretokenizer_count; i++)
+        free(tokenizer->pretokenizers[i].pattern);
     free(tokenizer->added);
     free(tokenizer);
 }
 
 int64_t text_id(const text_tokenizer *tokenizer, const char *token)
 {
-    return vocabulary_find(&tokenizer->model.words, token, strlen(token));
+    return vocabulary_find(&tokenizer->model.vocabulary, token, strlen(token));
 }
 
-int64_t text_pad(const text_tokenizer *tokenizer)
+int64_t text_pad_id(const text_tokenizer *tokenizer)
 {
-    return tokenizer->pad >= 0 ? tokenizer->pad : 0;
+    return tokenizer->pad_id >= 0 ? tokenizer->pad_id : 0;
 }
 
-/* The words of vocab.txt, a line each. */
+/* Reads the tokens of a vocab.txt, one a line. */
 static bool read_lines(struct vocabulary *vocabulary, const char *text, size_t bytes)
 {
     int64_t id = 0;
@@ -342,10 +357,10 @@ static bool read_lines(struct vocabulary *vocabulary, const char *text, size_t b
     return true;
 }
 
-inlay_status text_open_bert(const char *vocab, size_t bytes, const text_bert *how, text_tokenizer **out,
+inlay_status text_open_bert(const char *vocab, size_t bytes, const text_bert_options *options, text_tokenizer **out,
                             inlay_diag *diag)
 {
-    const char *const special[] = { how->unknown, how->begin, how->end, how->pad, "[MASK]" };
+    const char *const special[] = { options->unknown, options->begin, options->end, options->pad, "[MASK]" };
     text_tokenizer *tokenizer;
     inlay_status status;
 
@@ -353,7 +368,7 @@ inlay_status text_open_bert(const char *vocab, size_t bytes, const text_bert *ho
     tokenizer->model.kind = MODEL_WORDPIECE;
     free(tokenizer->model.prefix);
     tokenizer->model.prefix = copy_text("##", 2);
-    if (tokenizer->model.prefix == NULL || !read_lines(&tokenizer->model.words, vocab, bytes)) {
+    if (tokenizer->model.prefix == NULL || !read_lines(&tokenizer->model.vocabulary, vocab, bytes)) {
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the vocabulary");
         goto done;
     }
@@ -361,32 +376,33 @@ inlay_status text_open_bert(const char *vocab, size_t bytes, const text_bert *ho
         const int64_t id = text_id(tokenizer, special[i]);
 
         if (id >= 0) {
-            tokenizer->model.words.words[id].special = 1;
-            if (!add_token(tokenizer, &(struct added){ .text = tokenizer->model.words.words[id].text,
-                                                       .bytes = tokenizer->model.words.words[id].bytes,
-                                                       .id = id,
-                                                       .special = true })) {
+            tokenizer->model.vocabulary.tokens[id].special = 1;
+            if (!add_token(tokenizer, &(added_token){ .text = tokenizer->model.vocabulary.tokens[id].text,
+                                                      .bytes = tokenizer->model.vocabulary.tokens[id].bytes,
+                                                      .id = id,
+                                                      .special = true })) {
                 status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the vocabulary");
                 goto done;
             }
         } else if (i < 3) {
-            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the vocabulary has no '%.60s' among its %llu lines",
-                                special[i], (unsigned long long)tokenizer->model.words.count);
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the vocabulary of %llu lines has no token '%.60s'",
+                                (unsigned long long)tokenizer->model.vocabulary.count, special[i]);
             goto done;
         }
     }
-    sort_added(tokenizer);
-    tokenizer->model.unknown = text_id(tokenizer, how->unknown);
-    tokenizer->before[tokenizer->before_count++] = text_id(tokenizer, how->begin);
-    tokenizer->after[tokenizer->after_count++] = text_id(tokenizer, how->end);
-    tokenizer->pad = text_id(tokenizer, how->pad);
-    tokenizer->norms[tokenizer->norm_count++] =
-        (struct norm){ .kind = NORM_BERT,
-                       .clean = how->clean,
-                       .chinese = how->chinese,
-                       .lower = how->lower,
-                       .accents = how->strip_accents < 0 ? how->lower : how->strip_accents != 0 };
-    tokenizer->cuts[tokenizer->cut_count++] = (struct cut){ .kind = CUT_BERT };
+    sort_added_tokens(tokenizer);
+    tokenizer->model.unknown_id = text_id(tokenizer, options->unknown);
+    tokenizer->prefix_ids[tokenizer->prefix_count++] = text_id(tokenizer, options->begin);
+    tokenizer->suffix_ids[tokenizer->suffix_count++] = text_id(tokenizer, options->end);
+    tokenizer->pad_id = text_id(tokenizer, options->pad);
+    tokenizer->normalizers[tokenizer->normalizer_count++] =
+        (struct normalizer){ .kind = NORMALIZE_BERT,
+                             .clean = options->clean,
+                             .split_chinese = options->chinese,
+                             .lower = options->lower,
+                             .strip_accents =
+                                 options->strip_accents < 0 ? options->lower : options->strip_accents != 0 };
+    tokenizer->pretokenizers[tokenizer->pretokenizer_count++] = (struct pretokenizer){ .kind = SPLIT_BERT };
     tokenizer->decoder = DECODE_WORDPIECE;
 done:
     if (status != INLAY_OK) {
@@ -397,7 +413,7 @@ done:
     return status;
 }
 
-/* Does the file begin as SentencePiece's do: field 1, a message of a piece with its text? */
+/* True if the file begins as a SentencePiece model: field 1, a message of a piece that begins with its text. */
 static bool is_spm(const unsigned char *file, size_t bytes)
 {
     return bytes > 4 && file[0] == 0x0a && file[2] == 0x0a;
@@ -405,7 +421,7 @@ static bool is_spm(const unsigned char *file, size_t bytes)
 
 inlay_status text_open(const char *file, size_t bytes, text_tokenizer **out, inlay_diag *diag)
 {
-    static const text_bert bert = { true, true, true, -1, "[UNK]", "[CLS]", "[SEP]", "[PAD]" };
+    static const text_bert_options bert = { true, true, true, -1, "[UNK]", "[CLS]", "[SEP]", "[PAD]" };
     text_tokenizer *tokenizer = NULL;
     size_t at = 0;
     inlay_status status;
@@ -414,14 +430,14 @@ inlay_status text_open(const char *file, size_t bytes, text_tokenizer **out, inl
     while (at < bytes && is_space((unsigned char)file[at]))
         at++;
     if (at == bytes)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the file of the tokenizer is empty");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the tokenizer file is empty");
     if (file[at] != '{' && !is_spm((const unsigned char *)file, bytes))
         return text_open_bert(file, bytes, &bert, out, diag);
     status = create(&tokenizer, diag);
     if (status == INLAY_OK)
         status = file[at] == '{' ? read_json(tokenizer, file, bytes, diag) : read_spm(tokenizer, file, bytes, diag);
     if (status == INLAY_OK) {
-        sort_added(tokenizer);
+        sort_added_tokens(tokenizer);
         *out = tokenizer;
         return status;
     }

@@ -1,5 +1,7 @@
-/* tokens.c - Tokenize and Detokenize, HfJsonTokenizer of onnxruntime-extensions, and what makes tokens shares. */
+/* tokens.c - Tokenize and Detokenize, HfJsonTokenizer of onnxruntime-extensions, and functions shared by the tokenizer
+ * operators. */
 #include "tokens.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 
 inlay_str tokens_attr(const inlay_node_info *node, const char *name)
@@ -18,7 +20,7 @@ void tokens_release(void *state)
     free(s);
 }
 
-inlay_status tokens_state(token_state **out, inlay_diag *diag)
+inlay_status tokens_create_state(token_state **out, inlay_diag *diag)
 {
     *out = calloc(1, sizeof **out);
     return *out != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a tokenizer");
@@ -29,16 +31,16 @@ void tokens_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     const int64_t count = shapes->in[0].count;
 
     (void)node;
-    prepost_cost(cost, count >= 0, 20000.0 * (count >= 0 ? (double)count : 1) + 1000); /* a sentence each */
+    prepost_cost(cost, count >= 0, 20000.0 * (count >= 0 ? (double)count : 1) + 1000); /* each text is a sentence */
 }
 
-void lists_free(struct lists *lists)
+void token_lists_free(token_lists *lists)
 {
     free(lists->ids.list);
     free(lists->starts);
 }
 
-/* A text is s->begin, its tokens, s->end, where there are such: RobertaTokenizer. */
+/* Appends a token before or after a text. */
 static inlay_status put_around(const kit_call *call, int64_t token, text_ids *ids)
 {
     int64_t *more;
@@ -63,11 +65,12 @@ static bool is_blank(inlay_str text)
     return i == text.bytes;
 }
 
-inlay_status lists_encode(const kit_call *call, const token_state *state, struct lists *lists)
+inlay_status token_lists_encode(const kit_call *call, const token_state *state, token_lists *lists)
 {
     const inlay_str *texts = call->in[0].data;
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(lists->starts == NULL && lists->ids.count == 0);
     lists->count = (size_t)call->in[0].count;
     lists->starts = calloc(lists->count + 1, sizeof *lists->starts);
     if (lists->starts == NULL)
@@ -77,20 +80,21 @@ inlay_status lists_encode(const kit_call *call, const token_state *state, struct
         size_t n;
 
         INLAY_TRY(kit_poll(call));
-        around = state->around && !(state->skip_blank && is_blank(texts[i]));
+        around = state->add_affix && !(state->bare_if_blank && is_blank(texts[i]));
         if (around)
             INLAY_TRY(put_around(call, state->begin, &lists->ids));
         INLAY_TRY(
             text_encode(state->tokenizer, texts[i].data, texts[i].bytes, state->special, &lists->ids, call->diag));
         if (around)
             INLAY_TRY(put_around(call, state->end, &lists->ids));
+        INLAY_CHECK(lists->ids.count >= lists->starts[i]);
         n = lists->ids.count - lists->starts[i];
-        if (state->max > 0 && n > (size_t)state->max) { /* cut off, but for the last token, which ends the text */
+        if (state->max_length > 0 && n > (size_t)state->max_length) { /* truncate, but keep the end token */
             const int64_t last = lists->ids.list[lists->ids.count - 1];
 
-            n = (size_t)state->max;
+            n = (size_t)state->max_length;
             lists->ids.count = lists->starts[i] + n;
-            if ((state->special || state->around) && state->end >= 0)
+            if ((state->special || state->add_affix) && state->end >= 0)
                 lists->ids.list[lists->ids.count - 1] = last;
         }
         lists->starts[i + 1] = lists->ids.count;
@@ -122,7 +126,7 @@ static inlay_status infer_tokenize(void *ctx, inlay_infer *in, inlay_diag *diag)
 inlay_status tokens_open(const kit_node *node, const char *attr, token_state **out, inlay_diag *diag)
 {
     const inlay_str model = tokens_attr(node->info, attr);
-    inlay_status status = tokens_state(out, diag);
+    inlay_status status = tokens_create_state(out, diag);
 
     if (status == INLAY_OK)
         status = text_open(model.data, model.bytes, &(*out)->tokenizer, diag);
@@ -140,23 +144,25 @@ static inlay_status prepare_tokenize(const kit_node *node, void **out_state, inl
 
     if (status != INLAY_OK)
         return status;
-    state->max = kit_attr_int(node->info, "max_length", 0);
+    state->max_length = kit_attr_int(node->info, "max_length", 0);
     state->pad_to = kit_attr_int(node->info, "pad_to", 0);
     state->special = kit_attr_int(node->info, "special", 1) != 0;
-    state->max = state->pad_to > 0 && (state->max == 0 || state->max > state->pad_to) ? state->pad_to : state->max;
-    state->pad = text_pad(state->tokenizer);
+    state->max_length = state->pad_to > 0 && (state->max_length == 0 || state->max_length > state->pad_to)
+                            ? state->pad_to
+                            : state->max_length;
+    state->pad = text_pad_id(state->tokenizer);
     *out_state = state;
     return INLAY_OK;
 }
 
-/* Rows of `width`; what is none of a text is pad, 0 in the mask, 0 in the types. */
-inlay_status lists_rows(const kit_call *call, const token_state *state, const struct lists *lists, size_t width,
-                        int ids_at, int mask_at, int types_at)
+inlay_status token_lists_write_rows(const kit_call *call, const token_state *state, const token_lists *lists,
+                                    size_t width, int ids_at, int mask_at, int types_at)
 {
     const int64_t dims[2] = { (int64_t)lists->count, (int64_t)width };
     const int at[3] = { ids_at, mask_at, types_at };
     inlay_status status = INLAY_OK;
 
+    INLAY_CHECK(lists->starts[lists->count] == lists->ids.count);
     for (int k = 0; k < 3; k++) {
         int64_t *to;
 
@@ -167,6 +173,7 @@ inlay_status lists_rows(const kit_call *call, const token_state *state, const st
         for (size_t i = 0; i < lists->count; i++) {
             const size_t n = lists->starts[i + 1] - lists->starts[i];
 
+            INLAY_CHECK(n <= width);
             for (size_t j = 0; j < width; j++)
                 *to++ = k == 2 ? 0 : k == 1 ? j < n : j < n ? lists->ids.list[lists->starts[i] + j] : state->pad;
         }
@@ -178,12 +185,13 @@ done:
 static inlay_status run_tokenize(const kit_call *call)
 {
     const token_state *state = call->state;
-    struct lists lists = { .starts = NULL };
-    inlay_status status = lists_encode(call, state, &lists);
+    token_lists lists = { .starts = NULL };
+    inlay_status status = token_lists_encode(call, state, &lists);
 
     if (status == INLAY_OK)
-        status = lists_rows(call, state, &lists, state->pad_to > 0 ? (size_t)state->pad_to : lists.longest, 0, 1, 2);
-    lists_free(&lists);
+        status = token_lists_write_rows(call, state, &lists, state->pad_to > 0 ? (size_t)state->pad_to : lists.longest,
+                                        0, 1, 2);
+    token_lists_free(&lists);
     return status;
 }
 
@@ -203,17 +211,17 @@ static const inlay_tensor_view tokens_view[] = { PREPOST_VIEW(ids8, row8_dims, I
     }
 static const inlay_attr_info bert_model[] = { VOCABULARY("model") };
 static const inlay_op_example tokenize_examples[] = {
-    PREPOST_EXAMPLE("two texts by a vocab.txt of BERT", bert_model, texts_view, tokens_view, 0),
+    PREPOST_EXAMPLE("two texts with a vocab.txt of BERT", bert_model, texts_view, tokens_view, 0),
 };
 
 const prepost_operator prepost_tokenize = {
     .op_type = "Tokenize",
     .signature =
         "text:S -> ids:I, mask?:I, types?:I; S=string, I=int64; model:s!, max_length:i=0, pad_to:i=0, special:i=1",
-    .doc =
-        "The tokens of each text, [texts, longest]; mask is 1 where there is one. model is the content of a "
-        "tokenizer.json, of BERT's vocab.txt or of a SentencePiece model. special: with what the model puts around a "
-        "text. max_length cuts texts off, pad_to fixes the width.",
+    .doc = "Converts each text to the ids of its tokens, [texts, longest]; mask is 1 for tokens and 0 for padding. "
+           "model is "
+           "the content of a tokenizer.json, of BERT's vocab.txt or of a SentencePiece model. special adds the special "
+           "tokens that the model puts before and after a text. max_length truncates texts; pad_to fixes the width.",
     .infer = infer_tokenize,
     PREPOST_EXAMPLES(tokenize_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
@@ -241,12 +249,13 @@ inlay_status tokens_infer_rows(void *ctx, inlay_infer *in, inlay_diag *diag)
 inlay_status tokens_run_rows(const kit_call *call)
 {
     const token_state *state = call->state;
-    struct lists lists = { .starts = NULL };
-    inlay_status status = lists_encode(call, state, &lists);
+    token_lists lists = { .starts = NULL };
+    inlay_status status = token_lists_encode(call, state, &lists);
 
     if (status == INLAY_OK)
-        status = lists_rows(call, state, &lists, state->pad_to > 0 ? (size_t)state->pad_to : lists.longest, 0, 1, -1);
-    lists_free(&lists);
+        status = token_lists_write_rows(call, state, &lists, state->pad_to > 0 ? (size_t)state->pad_to : lists.longest,
+                                        0, 1, -1);
+    token_lists_free(&lists);
     return status;
 }
 
@@ -258,7 +267,7 @@ static inlay_status prepare_json(const kit_node *node, void **out_state, inlay_d
     if (status != INLAY_OK)
         return status;
     state->special = true;
-    state->pad = text_pad(state->tokenizer);
+    state->pad = text_pad_id(state->tokenizer);
     *out_state = state;
     return INLAY_OK;
 }
@@ -276,16 +285,16 @@ static const inlay_tensor_view lower_view[] = { PREPOST_VIEW(lower_text, one_dim
 static const inlay_tensor_view lower_out[] = { PREPOST_VIEW(lower_ids, lower_dims, INLAY_INT64),
                                                PREPOST_VIEW(lower_mask, lower_dims, INLAY_INT64) };
 static const inlay_op_example json_examples[] = {
-    PREPOST_EXAMPLE("three words by a tokenizer.json", json_model, lower_view, lower_out, 0),
+    PREPOST_EXAMPLE("three words with a tokenizer.json", json_model, lower_view, lower_out, 0),
 };
 
 const prepost_operator prepost_json_tokenizer = {
     .op_type = "HfJsonTokenizer",
     .signature =
         "data:S -> input_ids:I, attention_mask?:I; S=string, I=int64; tokenizer_config:s='', tokenizer_vocab:s!, ...",
-    .doc = "The tokens of each text by the content of a tokenizer.json, with what it puts around a text, [texts, "
-           "longest]. "
-           "There are no offsets.",
+    .doc =
+        "Converts each text to the ids of its tokens, with special tokens, as [texts, longest]. tokenizer_vocab is the "
+        "content of a tokenizer.json. Offsets are not supported.",
     .extensions = true,
     .infer = tokens_infer_rows,
     PREPOST_EXAMPLES(json_examples),
@@ -338,14 +347,14 @@ static const inlay_tensor_view ids_view[] = { PREPOST_VIEW(full_ids, eight_dims,
 static const inlay_str back[] = { PREPOST_STR("unwanted , running") };
 static const inlay_tensor_view back_view[] = { PREPOST_VIEW(back, one_dims, INLAY_STRING) };
 static const inlay_op_example detokenize_examples[] = {
-    PREPOST_EXAMPLE("the tokens of a text by a vocab.txt of BERT", bert_model, ids_view, back_view, 0),
+    PREPOST_EXAMPLE("the tokens of a text with a vocab.txt of BERT", bert_model, ids_view, back_view, 0),
 };
 
 const prepost_operator prepost_detokenize = {
     .op_type = "Detokenize",
     .signature = "ids:I -> text:S; S=string, I=int64; model:s!, special:i=1",
-    .doc =
-        "The text of tokens, [ids] or [texts, ids], by the same files as Tokenize. special: such tokens are left out.",
+    .doc = "Converts tokens, [ids] or [texts, ids], to text, with the same files as Tokenize. special skips special "
+           "tokens.",
     .infer = infer_detokenize,
     PREPOST_EXAMPLES(detokenize_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,

@@ -1,19 +1,20 @@
-/* tokens.h - what the operators that make tokens of texts share. */
+/* tokens.h - shared by the operators that convert texts to tokens. */
 #ifndef TOKENS_H
 #define TOKENS_H
 #include "prepost.h"
 #include "text.h"
 
-/* What prepare makes; tokens_release() is its release. */
+/* The state of a tokenizer operator; tokens_release() frees it. */
 typedef struct token_state {
     text_tokenizer *tokenizer;
-    int64_t max, pad_to, pad, begin, end;
-    bool special, around; /* around: each text is begin, its tokens, end */
-    bool skip_blank;      /* but for one of nothing but spaces */
+    int64_t max_length, pad_to, pad, begin, end;
+    bool special;       /* adds the special tokens of the tokenizer's file; Detokenize: skips them */
+    bool add_affix;     /* puts the token `begin` before each text and `end` after it */
+    bool bare_if_blank; /* except for texts of white space only */
 } token_state;
-/* A state of zeros. */
-inlay_status tokens_state(token_state **out, inlay_diag *diag);
-/* A state with the tokenizer whose file is that attribute. */
+/* Creates a state of zeros. */
+inlay_status tokens_create_state(token_state **out, inlay_diag *diag);
+/* Creates a state, and opens the tokenizer from the file in that attribute. */
 inlay_status tokens_open(const kit_node *node, const char *attr, token_state **out, inlay_diag *diag);
 void tokens_release(void *state); /* NULL is a no-op */
 
@@ -21,20 +22,21 @@ void tokens_release(void *state); /* NULL is a no-op */
 inlay_str tokens_attr(const inlay_node_info *node, const char *name);
 void tokens_cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost);
 
-/* The tokens of each text, in one list, and where those of each begin; release with lists_free(). */
-struct lists {
+/* The concatenated tokens of some texts, and the index of the first token of each. token_lists_free() frees it. */
+typedef struct token_lists {
     text_ids ids;
     size_t *starts; /* [count + 1] */
     size_t count, longest;
-};
-void lists_free(struct lists *lists);
-/* Those of input 0. */
-inlay_status lists_encode(const kit_call *call, const token_state *state, struct lists *lists);
-/* Rows of `width`; what is none of a text is pad, 0 in the mask, 0 in the types. Outputs of number -1 are not there. */
-inlay_status lists_rows(const kit_call *call, const token_state *state, const struct lists *lists, size_t width,
-                        int ids_at, int mask_at, int types_at);
+} token_lists;
+void token_lists_free(token_lists *lists);
+/* Encodes the texts of input 0 into empty lists. */
+inlay_status token_lists_encode(const kit_call *call, const token_state *state, token_lists *lists);
+/* Writes rows of `width` elements to the outputs with these numbers, or -1 for none: the ids, padded; the mask, 1 for
+ * tokens and 0 for padding; the types, all 0. */
+inlay_status token_lists_write_rows(const kit_call *call, const token_state *state, const token_lists *lists,
+                                    size_t width, int ids_at, int mask_at, int types_at);
 
-/* [texts, longest], or padding_length wide: ids and a mask. */
+/* For operators with ids and a mask of [texts, longest], or of width padding_length. */
 inlay_status tokens_infer_rows(void *ctx, inlay_infer *in, inlay_diag *diag);
 inlay_status tokens_run_rows(const kit_call *call);
 #endif

@@ -1,6 +1,7 @@
-/* trie.c - onnxruntime-extensions' TrieTokenizer and TrieDetokenizer, by the vocabulary of RWKV models: lines of an id,
- * the text as Python writes it, and its length. */
+/* trie.c - onnxruntime-extensions' TrieTokenizer and TrieDetokenizer, with the vocabulary of RWKV models: each line has
+ * an id, the text as a Python literal, and its length in bytes. */
 #include "tokens.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 
 struct entry {
@@ -9,10 +10,10 @@ struct entry {
     int64_t id;
 };
 struct trie {
-    struct entry *list; /* [count] sorted by text */
-    uint32_t *of_id;    /* [ids] 1 + the place in the list, 0: none */
-    size_t count, ids;
-    char *texts;
+    struct entry *list;     /* [count] sorted by text */
+    uint32_t *index_of_id;  /* [id_limit] index of the entry + 1, by id; 0 if none */
+    size_t count, id_limit; /* id_limit: 1 + the largest id */
+    char *texts;            /* the entries point into it */
 };
 
 static void release(void *state)
@@ -21,7 +22,7 @@ static void release(void *state)
 
     if (trie != NULL) {
         free(trie->list);
-        free(trie->of_id);
+        free(trie->index_of_id);
         free(trie->texts);
     }
     free(trie);
@@ -61,13 +62,13 @@ static size_t put_utf8(char *to, uint32_t c)
     return 4;
 }
 
-/* Python's repr() of a str, or of bytes: 'a\n', "it's", b'\xff'. Writes no more bytes than it reads; false: it is none.
- */
-static bool unquote(const char *from, size_t bytes, char *to, size_t *out_bytes)
+/* Reads Python's repr() of a str or of bytes: 'a\n', "it's", b'\xff'. Writes at most as many bytes as it reads; false if
+ * the text is not such a literal. */
+static bool read_python_literal(const char *from, size_t bytes, char *to, size_t *out_bytes)
 {
     const bool raw = bytes > 0 && from[0] == 'b';
     const char *end = from + bytes - 1;
-    size_t n = 0;
+    size_t count = 0;
 
     from += raw;
     if (from >= end || (*from != '\'' && *from != '"') || *end != *from)
@@ -79,14 +80,14 @@ static bool unquote(const char *from, size_t bytes, char *to, size_t *out_bytes)
         int digits;
 
         if (*from != '\\') {
-            to[n++] = *from;
+            to[count++] = *from;
             continue;
         }
         if (++from == end)
             return false;
         name = memchr(names, *from, sizeof names - 1);
         if (name != NULL) {
-            to[n++] = values[name - names];
+            to[count++] = values[name - names];
             continue;
         }
         digits = *from == 'x' ? 2 : *from == 'u' ? 4 : *from == 'U' ? 8 : 0;
@@ -100,15 +101,16 @@ static bool unquote(const char *from, size_t bytes, char *to, size_t *out_bytes)
         if (c > 0x10ffff)
             return false;
         if (raw)
-            to[n++] = (char)c;
+            to[count++] = (char)c;
         else
-            n += put_utf8(to + n, c);
+            count += put_utf8(to + count, c);
     }
-    *out_bytes = n;
+    INLAY_CHECK(count <= bytes);
+    *out_bytes = count;
     return true;
 }
 
-/* One line; false: it is not understood. */
+/* Reads one line of the vocabulary; false if it is not valid. */
 static bool read_line(const char *line, size_t bytes, char *to, struct entry *out)
 {
     const char *first = memchr(line, ' ', bytes), *last = line + bytes;
@@ -130,8 +132,8 @@ static bool read_line(const char *line, size_t bytes, char *to, struct entry *ou
         length = length * 10 + (size_t)digit(*c);
     }
     out->text = to;
-    return out->id > 0 && unquote(first + 1, (size_t)(last - 1 - first - 1), to, &out->bytes) && out->bytes == length &&
-           length > 0;
+    return out->id > 0 && read_python_literal(first + 1, (size_t)(last - 1 - first - 1), to, &out->bytes) &&
+           out->bytes == length && length > 0;
 }
 
 static int by_text(const void *pa, const void *pb)
@@ -159,8 +161,10 @@ static inlay_status read_words(struct trie *trie, inlay_str vocab, inlay_diag *d
                               (unsigned long long)number);
         if (bytes > 0) {
             used += trie->list[trie->count].bytes;
-            trie->ids =
-                (size_t)trie->list[trie->count].id >= trie->ids ? (size_t)trie->list[trie->count].id + 1 : trie->ids;
+            INLAY_CHECK(used <= at + bytes); /* texts has the size of vocab */
+            trie->id_limit = (size_t)trie->list[trie->count].id >= trie->id_limit
+                                 ? (size_t)trie->list[trie->count].id + 1
+                                 : trie->id_limit;
             trie->count++;
         }
         at = next;
@@ -187,12 +191,14 @@ static inlay_status prepare_trie(const kit_node *node, void **out_state, inlay_d
         status = read_words(trie, vocab, diag);
     if (status == INLAY_OK) {
         qsort(trie->list, trie->count, sizeof *trie->list, by_text);
-        trie->of_id = calloc(trie->ids, sizeof *trie->of_id);
-        if (trie->of_id == NULL)
+        trie->index_of_id = calloc(trie->id_limit, sizeof *trie->index_of_id);
+        if (trie->index_of_id == NULL)
             status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a vocabulary");
     }
-    for (size_t i = 0; status == INLAY_OK && i < trie->count; i++)
-        trie->of_id[trie->list[i].id] = (uint32_t)i + 1;
+    for (size_t i = 0; status == INLAY_OK && i < trie->count; i++) {
+        INLAY_CHECK(trie->list[i].id > 0 && (size_t)trie->list[i].id < trie->id_limit);
+        trie->index_of_id[trie->list[i].id] = (uint32_t)i + 1;
+    }
     if (status != INLAY_OK) {
         release(trie);
         return status;
@@ -203,9 +209,10 @@ static inlay_status prepare_trie(const kit_node *node, void **out_state, inlay_d
 
 /* ------------------------------------------------------------------ TrieTokenizer */
 
-/* The first of [low, high), which agree in `depth` bytes, whose next byte is `byte` or more. */
-static size_t bound(const struct trie *trie, size_t low, size_t high, size_t depth, int byte)
+/* The first of the entries [low, high), which share their first `depth` bytes, whose next byte is `byte` or more. */
+static size_t lower_bound(const struct trie *trie, size_t low, size_t high, size_t depth, int byte)
 {
+    INLAY_CHECK(low <= high && high <= trie->count);
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         const struct entry *entry = &trie->list[middle];
@@ -218,7 +225,7 @@ static size_t bound(const struct trie *trie, size_t low, size_t high, size_t dep
     return low;
 }
 
-/* The longest token that the text begins with; NULL: none. */
+/* The longest token at the start of the text; NULL if there is none. */
 static const struct entry *longest(const struct trie *trie, const char *text, uint64_t bytes)
 {
     const struct entry *best = NULL;
@@ -227,8 +234,8 @@ static const struct entry *longest(const struct trie *trie, const char *text, ui
     for (size_t depth = 0; depth < bytes && low < high; depth++) {
         const int byte = (unsigned char)text[depth];
 
-        low = bound(trie, low, high, depth, byte);
-        high = bound(trie, low, high, depth, byte + 1);
+        low = lower_bound(trie, low, high, depth, byte);
+        high = lower_bound(trie, low, high, depth, byte + 1);
         if (low < high && trie->list[low].bytes == depth + 1)
             best = &trie->list[low];
     }
@@ -249,12 +256,12 @@ static inlay_status push(const kit_call *call, text_ids *ids, int64_t id)
     return INLAY_OK;
 }
 
-static inlay_status run_trie(const kit_call *call)
+static inlay_status run_trie_tokenizer(const kit_call *call)
 {
     const struct trie *trie = call->state;
     const kit_tensor *input = &call->in[0];
-    struct lists lists = { .count = (size_t)input->count,
-                           .starts = calloc((size_t)input->count + 1, sizeof *lists.starts) };
+    token_lists lists = { .count = (size_t)input->count,
+                          .starts = calloc((size_t)input->count + 1, sizeof *lists.starts) };
     int64_t dims[9];
     inlay_status status = INLAY_OK;
 
@@ -273,6 +280,7 @@ static inlay_status run_trie(const kit_call *call)
                                     (unsigned char)text.data[at]);
                 goto done;
             }
+            INLAY_CHECK(entry->bytes > 0 && entry->bytes <= text.bytes - at);
             INLAY_TRY(push(call, &lists.ids, entry->id));
             at += entry->bytes;
         }
@@ -281,7 +289,7 @@ static inlay_status run_trie(const kit_call *call)
                                                                               : lists.longest;
     }
     if (input->rank > 8) {
-        status = inlay_fail(call->diag, INLAY_UNSUPPORTED, "TrieTokenizer: more than 8 dimensions");
+        status = inlay_fail(call->diag, INLAY_UNSUPPORTED, "TrieTokenizer: the rank is above the limit of 8");
         goto done;
     }
     for (uint32_t d = 0; d < input->rank; d++)
@@ -293,11 +301,11 @@ static inlay_status run_trie(const kit_call *call)
             ((int64_t *)call->out[0].data)[k++] =
                 lists.starts[i] + j < lists.starts[i + 1] ? lists.ids.list[lists.starts[i] + j] : 0;
 done:
-    lists_free(&lists);
+    token_lists_free(&lists);
     return status;
 }
 
-static inlay_status infer_trie(void *ctx, inlay_infer *in, inlay_diag *diag)
+static inlay_status infer_trie_tokenizer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
     inlay_dim dims[9];
@@ -333,7 +341,7 @@ static bool is_utf8(const char *text, size_t bytes)
     return true;
 }
 
-static inlay_status run_untrie(const kit_call *call)
+static inlay_status run_trie_detokenizer(const kit_call *call)
 {
     const struct trie *trie = call->state;
     const kit_tensor *input = &call->in[0];
@@ -346,11 +354,11 @@ static inlay_status run_untrie(const kit_call *call)
     for (int64_t r = 0; r < call->out[0].count; r++) {
         size_t bytes = 0, at = 0;
 
-        for (int pass = 0; pass < 2; pass++) { /* how long, then the text */
+        for (int pass = 0; pass < 2; pass++) { /* counts the bytes, then copies them */
             for (int64_t i = 0; r < rows && i < width; i++) {
                 const int64_t id = ((const int64_t *)input->data)[r * width + i];
-                const struct entry *entry = id >= 0 && (uint64_t)id < trie->ids && trie->of_id[id] > 0
-                                                ? &trie->list[trie->of_id[id] - 1]
+                const struct entry *entry = id >= 0 && (uint64_t)id < trie->id_limit && trie->index_of_id[id] > 0
+                                                ? &trie->list[trie->index_of_id[id] - 1]
                                                 : NULL;
 
                 if (entry != NULL && pass == 1) {
@@ -363,8 +371,10 @@ static inlay_status run_untrie(const kit_call *call)
             if (pass == 0 && (text = malloc(bytes + 1)) == NULL)
                 return inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a text");
         }
+        INLAY_CHECK(at == bytes);
         if (!is_utf8(text, bytes))
-            status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "TrieDetokenizer: the tokens are no text in UTF-8");
+            status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                                "TrieDetokenizer: the text of the tokens is not valid UTF-8");
         else
             status = prepost_put_string(call, (inlay_str *)call->out[0].data + r, text, bytes);
         free(text);
@@ -376,7 +386,7 @@ done:
     return status;
 }
 
-static inlay_status infer_untrie(void *ctx, inlay_infer *in, inlay_diag *diag)
+static inlay_status infer_trie_detokenizer(void *ctx, inlay_infer *in, inlay_diag *diag)
 {
     const inlay_value_info *input = in->inputs[0];
     const inlay_dim one = prepost_fixed(1);
@@ -387,7 +397,7 @@ static inlay_status infer_untrie(void *ctx, inlay_infer *in, inlay_diag *diag)
     return input->rank > 1 ? prepost_set(in, 0, input->rank - 1, input->dims) : prepost_set(in, 0, 1, &one);
 }
 
-/* ------------------------------------------------------------------ examples, and the table */
+/* ------------------------------------------------------------------ examples and operators */
 
 static const int64_t two_dims[] = { 2 }, ids_dims[] = { 2, 3 }, ids[] = { 4, 2, 0, 3, 5, 6 };
 static const inlay_str texts[] = { PREPOST_STR("aba"), PREPOST_STR("b\xc3\xa9\n") };
@@ -398,34 +408,37 @@ static const inlay_attr_info words[] = {
 };
 static const inlay_op_example trie_examples[] = { PREPOST_EXAMPLE("the longest tokens", words, texts_view, ids_view,
                                                                   0) };
-static const inlay_op_example untrie_examples[] = { PREPOST_EXAMPLE("back to texts", words, ids_view, texts_view, 0) };
+static const inlay_op_example detokenizer_examples[] = { PREPOST_EXAMPLE("back to texts", words, ids_view, texts_view,
+                                                                         0) };
 
 const prepost_operator prepost_trie_tokenizer = {
     .op_type = "TrieTokenizer",
     .signature = "text:S -> ids:I; S=string, I=int64; vocab:s!",
     .doc =
-        "The longest token that fits, one after the other, along a new last axis; 0 fills up. vocab is the content of "
-        "RWKV's file: lines of an id, the text as Python writes it, its length.",
+        "Splits each text into tokens, always the longest that matches, along a new last axis padded with 0. vocab is "
+        "the content of RWKV's vocabulary file: each line has an id, the text as a Python literal, and its length.",
     .extensions = true,
-    .infer = infer_trie,
+    .infer = infer_trie_tokenizer,
     PREPOST_EXAMPLES(trie_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,
                 .prepare = prepare_trie,
                 .release = release,
-                .run = run_trie },
+                .run = run_trie_tokenizer },
 };
 
 const prepost_operator prepost_trie_detokenizer = {
     .op_type = "TrieDetokenizer",
     .signature = "tokens:I -> text:S; S=string, I=int64; vocab:s!",
-    .doc = "The texts of the tokens along the last axis, by the vocabulary of TrieTokenizer; other ids are nothing.",
+    .doc =
+        "Concatenates the texts of the tokens along the last axis, with the vocabulary of TrieTokenizer; unknown ids "
+        "are skipped.",
     .extensions = true,
-    .infer = infer_untrie,
-    PREPOST_EXAMPLES(untrie_examples),
+    .infer = infer_trie_detokenizer,
+    PREPOST_EXAMPLES(detokenizer_examples),
     .kernel = { .flags = KIT_SHAPES_AT_RUN,
                 .cost = tokens_cost,
                 .prepare = prepare_trie,
                 .release = release,
-                .run = run_untrie },
+                .run = run_trie_detokenizer },
 };

@@ -1,5 +1,6 @@
-/* vocabulary.c - words by number and by text. */
-#include "parts.h"
+/* vocabulary.c - tokens by id, and a hash table from the text of a token to its id. */
+#include "tokenizer_parts.h"
+#include "inlay/check.h"
 
 enum { MOST_WORDS = 1 << 24 };
 
@@ -7,10 +8,12 @@ static size_t place_of(const struct vocabulary *vocabulary, uint32_t hash, const
 {
     size_t at = hash & vocabulary->mask;
 
+    INLAY_CHECK(vocabulary->table != NULL && (vocabulary->mask & (vocabulary->mask + 1)) == 0);
+    INLAY_CHECK(vocabulary->used <= vocabulary->mask); /* a free entry ends the search */
     for (; vocabulary->table[at] != 0; at = (at + 1) & vocabulary->mask) {
-        const struct word *word = &vocabulary->words[vocabulary->table[at] - 1];
+        const struct token *token = &vocabulary->tokens[vocabulary->table[at] - 1];
 
-        if (word->bytes == bytes && memcmp(word->text, text, bytes) == 0)
+        if (token->bytes == bytes && memcmp(token->text, text, bytes) == 0)
             break;
     }
     return at;
@@ -43,13 +46,14 @@ static bool rehash(struct vocabulary *vocabulary)
 
     if (table == NULL)
         return false;
+    INLAY_CHECK(vocabulary->used < size / 2);
     vocabulary->table = table;
     vocabulary->mask = size - 1;
     for (size_t i = 0; i < old_size; i++) {
         if (old[i] != 0) {
-            const struct word *word = &vocabulary->words[old[i] - 1];
+            const struct token *token = &vocabulary->tokens[old[i] - 1];
 
-            table[place_of(vocabulary, hash_of(word->text, word->bytes), word->text, word->bytes)] = old[i];
+            table[place_of(vocabulary, hash_of(token->text, token->bytes), token->text, token->bytes)] = old[i];
         }
     }
     free(old);
@@ -61,27 +65,27 @@ bool vocabulary_set(struct vocabulary *vocabulary, int64_t id, const char *text,
     char *copy;
     size_t at;
 
+    INLAY_CHECK(vocabulary->count <= vocabulary->room && vocabulary->used <= vocabulary->count);
     if (id < 0 || id >= MOST_WORDS || bytes > UINT32_MAX)
         return false;
     if ((size_t)id >= vocabulary->room) {
         const size_t room = (size_t)id * 2 + 1024;
-        struct word *more = realloc(vocabulary->words, room * sizeof *more);
+        struct token *more = realloc(vocabulary->tokens, room * sizeof *more);
 
         if (more == NULL)
             return false;
         memset(more + vocabulary->room, 0, (room - vocabulary->room) * sizeof *more);
-        vocabulary->words = more;
+        vocabulary->tokens = more;
         vocabulary->room = room;
     }
-    if (vocabulary->words[id].present)
+    if (vocabulary->tokens[id].present)
         return true;
     if (2 * (vocabulary->used + 1) > vocabulary->mask && !rehash(vocabulary))
         return false;
     copy = copy_text(text, bytes);
     if (copy == NULL)
         return false;
-    vocabulary->words[id] =
-        (struct word){ .text = copy, .bytes = (uint32_t)bytes, .score = (float)score, .exact = score, .present = 1 };
+    vocabulary->tokens[id] = (struct token){ .text = copy, .bytes = (uint32_t)bytes, .score = score, .present = 1 };
     vocabulary->count = (size_t)id >= vocabulary->count ? (size_t)id + 1 : vocabulary->count;
     vocabulary->longest = bytes > vocabulary->longest ? bytes : vocabulary->longest;
     at = place_of(vocabulary, hash_of(text, bytes), text, bytes);
@@ -94,9 +98,10 @@ bool vocabulary_set(struct vocabulary *vocabulary, int64_t id, const char *text,
 
 void vocabulary_free(struct vocabulary *vocabulary)
 {
+    INLAY_CHECK(vocabulary->count == 0 || vocabulary->tokens != NULL);
     for (size_t i = 0; i < vocabulary->count; i++)
-        free((char *)(uintptr_t)vocabulary->words[i].text);
-    free(vocabulary->words);
+        free((char *)(uintptr_t)vocabulary->tokens[i].text);
+    free(vocabulary->tokens);
     free(vocabulary->table);
 }
 
@@ -111,13 +116,13 @@ char *copy_text(const char *text, size_t bytes)
     return copy;
 }
 
-void model_find_bytes(struct model *model)
+void model_find_byte_tokens(struct model *model)
 {
     static const char digits[] = "0123456789ABCDEF";
 
     for (int byte = 0; byte < 256; byte++) {
         const char name[6] = { '<', '0', 'x', digits[byte / 16], digits[byte % 16], '>' };
 
-        model->bytes[byte] = vocabulary_find(&model->words, name, sizeof name);
+        model->byte_ids[byte] = vocabulary_find(&model->vocabulary, name, sizeof name);
     }
 }

@@ -1,12 +1,13 @@
-/* wordpiece.c - onnxruntime-extensions' WordpieceTokenizer: words to the pieces of a vocabulary. */
+/* wordpiece.c - onnxruntime-extensions' WordpieceTokenizer: splits words into the pieces of a vocabulary. */
 #include "tokens.h"
+#include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
 
 typedef struct piece_state {
-    text_tokenizer *tokenizer; /* of the vocabulary alone */
+    text_tokenizer *tokenizer; /* used for its vocabulary only */
     char *suffix, *unknown;
-    int64_t most_chars;
+    int64_t max_chars;
 } piece_state;
 
 static void release(void *state)
@@ -33,7 +34,7 @@ static char *copy_of(const inlay_node_info *node, const char *attr)
     return copy;
 }
 
-/* The vocabulary is a JSON object, which is read as the one of a tokenizer.json. */
+/* The vocabulary is a JSON object, as in a tokenizer.json, so it is read as part of one. */
 static inlay_status open_words(inlay_str vocab, text_tokenizer **out, inlay_diag *diag)
 {
     char *json = NULL;
@@ -61,7 +62,7 @@ static inlay_status prepare_words(const kit_node *node, void **out_state, inlay_
     if (state != NULL) {
         state->suffix = copy_of(node->info, "suffix_indicator");
         state->unknown = copy_of(node->info, "unknown_token");
-        state->most_chars = kit_attr_int(node->info, "max_input_chars_per_word", 200);
+        state->max_chars = kit_attr_int(node->info, "max_input_chars_per_word", 200);
     }
     if (state == NULL || state->suffix == NULL || state->unknown == NULL)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "WordpieceTokenizer: no memory");
@@ -75,35 +76,36 @@ static inlay_status prepare_words(const kit_node *node, void **out_state, inlay_
     return INLAY_OK;
 }
 
-/* Pieces with the texts of all. */
-struct found {
-    int64_t *at; /* where each ends in text */
+/* A list of pieces; text has the pieces of all words, concatenated. */
+struct piece_list {
+    int64_t *ends; /* [count] end of each piece in text */
     char *text;
     int64_t count, room;
     size_t bytes, text_room;
 };
 
-static bool add(struct found *found, const char *text, size_t bytes)
+static bool add(struct piece_list *pieces, const char *text, size_t bytes)
 {
-    if (found->count == found->room) {
-        int64_t *more = realloc(found->at, (size_t)(found->room * 2 + 64) * sizeof *more);
+    if (pieces->count == pieces->room) {
+        int64_t *more = realloc(pieces->ends, (size_t)(pieces->room * 2 + 64) * sizeof *more);
 
         if (more == NULL)
             return false;
-        found->at = more;
-        found->room = found->room * 2 + 64;
+        pieces->ends = more;
+        pieces->room = pieces->room * 2 + 64;
     }
-    if (found->text_room - found->bytes < bytes + 1) {
-        char *more = realloc(found->text, (found->bytes + bytes) * 2 + 64);
+    if (pieces->text_room - pieces->bytes < bytes + 1) {
+        char *more = realloc(pieces->text, (pieces->bytes + bytes) * 2 + 64);
 
         if (more == NULL)
             return false;
-        found->text = more;
-        found->text_room = (found->bytes + bytes) * 2 + 64;
+        pieces->text = more;
+        pieces->text_room = (pieces->bytes + bytes) * 2 + 64;
     }
-    memcpy(found->text + found->bytes, text, bytes);
-    found->bytes += bytes;
-    found->at[found->count++] = (int64_t)found->bytes;
+    INLAY_CHECK(pieces->count < pieces->room && pieces->bytes <= pieces->text_room);
+    memcpy(pieces->text + pieces->bytes, text, bytes);
+    pieces->bytes += bytes;
+    pieces->ends[pieces->count++] = (int64_t)pieces->bytes;
     return true;
 }
 
@@ -112,16 +114,16 @@ static bool starts_character(char c)
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
-/* The longest piece first, as BERT has it; behind a piece that is none the unknown token ends the word. `room` holds
- * the suffix indicator and the word. */
-static bool add_word(const piece_state *state, const char *word, size_t bytes, char *room, struct found *out)
+/* Splits a word into pieces, always the longest that matches, as BERT does. Where no piece matches, the unknown token
+ * ends the word. `room` has space for the suffix indicator and the word. */
+static bool add_word(const piece_state *state, const char *word, size_t bytes, char *room, struct piece_list *out)
 {
     const size_t lead = strlen(state->suffix);
     int64_t chars = 0;
 
     for (size_t i = 0; i < bytes; i++)
         chars += starts_character(word[i]);
-    if (chars > state->most_chars)
+    if (chars > state->max_chars)
         return add(out, state->unknown, strlen(state->unknown));
     memcpy(room, state->suffix, lead);
     for (size_t begin = 0; begin < bytes;) {
@@ -145,7 +147,7 @@ static bool add_word(const piece_state *state, const char *word, size_t bytes, c
     return true;
 }
 
-static bool add_text(const piece_state *state, inlay_str text, struct found *out)
+static bool add_text(const piece_state *state, inlay_str text, struct piece_list *out)
 {
     char *room = malloc(strlen(state->suffix) + text.bytes + 1);
     bool good = room != NULL;
@@ -163,17 +165,18 @@ static bool add_text(const piece_state *state, inlay_str text, struct found *out
     return good;
 }
 
-static inlay_status put_words(const kit_call *call, const struct found *found, const int64_t *rows, int64_t count)
+static inlay_status put_words(const kit_call *call, const struct piece_list *pieces, const int64_t *rows, int64_t count)
 {
     const int64_t ends = count - 1;
     inlay_status status = INLAY_OK;
 
-    INLAY_TRY(kit_alloc_output(call, 0, 1, &found->count));
-    for (int64_t i = 0; kit_has_output(call, 0) && i < found->count; i++) {
-        const int64_t from = i > 0 ? found->at[i - 1] : 0;
+    INLAY_CHECK(count > 0 && rows[count - 1] == pieces->count);
+    INLAY_TRY(kit_alloc_output(call, 0, 1, &pieces->count));
+    for (int64_t i = 0; kit_has_output(call, 0) && i < pieces->count; i++) {
+        const int64_t from = i > 0 ? pieces->ends[i - 1] : 0;
 
-        INLAY_TRY(prepost_put_string(call, (inlay_str *)call->out[0].data + i, found->text + from,
-                                     (size_t)(found->at[i] - from)));
+        INLAY_TRY(prepost_put_string(call, (inlay_str *)call->out[0].data + i, pieces->text + from,
+                                     (size_t)(pieces->ends[i] - from)));
     }
     for (uint32_t o = 1; o < 4; o++) {
         if (!kit_has_output(call, o))
@@ -185,21 +188,22 @@ done:
     return status;
 }
 
-/* Without rows each text is one; otherwise texts are words, and rows say at which of them sentences begin. */
+/* Without input row_indices each text is a row; otherwise texts are words, and row_indices has the first word of each
+ * row. */
 static inlay_status run_words(const kit_call *call)
 {
     const piece_state *state = call->state;
     const int64_t texts = call->in[0].count, *given = kit_has_input(call, 1) ? call->in[1].data : NULL;
     const int64_t sentences = given != NULL ? call->in[1].count : 0;
     int64_t *rows = calloc((size_t)texts + 2, sizeof *rows), count = 0;
-    struct found found = { .count = 0 };
+    struct piece_list pieces = { .count = 0 };
     inlay_status status = INLAY_OK;
 
     for (int64_t i = 0; rows != NULL && i < texts; i++) {
         if (sentences == 0 || (count < sentences && given[count] == i))
-            rows[count++] = found.count;
+            rows[count++] = pieces.count;
         INLAY_TRY(kit_poll(call));
-        if (!add_text(state, ((const inlay_str *)call->in[0].data)[i], &found)) {
+        if (!add_text(state, ((const inlay_str *)call->in[0].data)[i], &pieces)) {
             free(rows);
             rows = NULL;
         }
@@ -208,12 +212,12 @@ static inlay_status run_words(const kit_call *call)
         status = inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "WordpieceTokenizer: no memory for tokens");
         goto done;
     }
-    rows[count++] = found.count;
-    status = put_words(call, &found, rows, count);
+    rows[count++] = pieces.count;
+    status = put_words(call, &pieces, rows, count);
 done:
     free(rows);
-    free(found.at);
-    free(found.text);
+    free(pieces.ends);
+    free(pieces.text);
     return status;
 }
 
@@ -256,9 +260,10 @@ const prepost_operator prepost_wordpiece_tokenizer = {
     .op_type = "WordpieceTokenizer",
     .signature = "data:S, row_indices?:I -> tokens:S, rows?:I, begins?:I, limits?:I; S=string, I=int64; vocab:s!, "
                  "suffix_indicator:s!, unknown_token:s!, max_input_chars_per_word:i=200, ...",
-    .doc =
-        "The pieces of words, which spaces end: the tokens, the first of each row and how many there are, rows' begins "
-        "and ends. vocab is a JSON object of text to id. row_indices has the first text of each row, or nothing.",
+    .doc = "Splits texts at spaces and the words into pieces: returns the tokens, the index of the first token of each "
+           "row "
+           "followed by the number of tokens, and begin and end of each row. vocab is a JSON object of text to id. "
+           "row_indices has the first text of each row; without it each text is a row.",
     .extensions = true,
     .infer = infer_words,
     PREPOST_EXAMPLES(words_examples),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the models of models.py: what inlay computes, and what `inlay check` finds.
+"""Runs the models of models.py, and compares the results and the findings of `inlay check`.
 
     compat.py INLAY [--peer DIR] [NAME...]
 
@@ -22,7 +22,7 @@ LEVELS = ("0", "99")
 
 
 def run(*command):
-    # Nothing is kept, so each process would try each plugin anew, which takes ten times as long as the model.
+    # Without caches each process would probe each plug-in again, which takes ten times as long as the model.
     environment = dict(os.environ, INLAY_CACHE_DIR="", INLAY_PROBE="never")
     return subprocess.run([str(c) for c in command], capture_output=True, text=True, env=environment, check=False)
 
@@ -62,7 +62,7 @@ def computes(inlay, path, case, folder):
 
 
 def checks(inlay, path, case):
-    """A quirk is found and forgiven; with strict_model it is refused."""
+    """A quirk is a finding, and the model runs; with strict_model it is refused."""
     found = json.loads(run(inlay, "check", path, "--json").stdout)
     codes = sorted({f["code"] for f in found["findings"]})
     wrong = [] if found["ok"] and codes == sorted(case.codes) else [f"check says {codes}, expected {case.codes}"]
@@ -75,7 +75,7 @@ def checks(inlay, path, case):
 
 
 def refuses(path):
-    """Why ONNX's checker refuses the file; "" if it takes it."""
+    """The error of ONNX's checker; "" if it accepts the file."""
     try:
         onnx.checker.check_model(path, full_check=True)
         return ""
@@ -84,7 +84,7 @@ def refuses(path):
 
 
 def writes(inlay, path, case, folder, where):
-    """What `inlay optimize -o` writes of a valid model is valid, and computes the same elsewhere."""
+    """The output of `inlay optimize -o` for a valid model is valid, and computes the same in other runtimes."""
     wrong = []
     if refuses(path):
         return wrong
@@ -100,7 +100,7 @@ def writes(inlay, path, case, folder, where):
 
 
 def raises(inlay, path, case, folder):
-    """--opset lets newer operators in, where every node means the same there."""
+    """--opset allows newer operators if every node has the same meaning in that opset."""
     small = os.path.join(folder, "raised.onnx")
     done = run(inlay, "optimize", path, "-o", small, "--opset", "17")
     if case.name == "layer_norm_at_13":
@@ -119,7 +119,7 @@ def peer(folder, path, case, where):
 
 
 def feed(folder, made, inputs):
-    """Writes a model and its inputs; the path of the model."""
+    """Writes a model and its inputs; returns the path of the model."""
     path = os.path.join(folder, "model.onnx")
     onnx.save(made, path)
     os.makedirs(os.path.join(folder, "in"), exist_ok=True)
@@ -133,7 +133,7 @@ def is_refused(done, text=""):
 
 
 def refuses_searches(inlay):
-    """Wrong settings and broken states of a search are one line, never a crash."""
+    """Wrong settings and damaged states of a search give an error of one line, never a crash."""
     wrong = []
     for name, made, inputs, text in searches.refusals():
         with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""FlexAttention of ai.onnx.preview with its bodies, beside numpy."""
+"""FlexAttention of ai.onnx.preview with its bodies, compared with numpy."""
 import numpy as np
 from onnx import TensorProto as T
 from onnx import helper
@@ -14,7 +14,7 @@ def softmax(x):
 
 
 def body(name, op, weights, dtype):
-    """One operator on what comes in, with a constant of the body's or of the graph around it."""
+    """A body of one operator on its input and a constant of the body or of the outer graph."""
     node = helper.make_node(op, ["x_" + name, weights[0]], ["y_" + name])
     own = [] if weights[1] is None else [constant(weights[0], weights[1])]
     return helper.make_graph([node], name, [info("x_" + name, None, dtype)], [info("y_" + name, None, dtype)], own)
@@ -31,12 +31,12 @@ def case(name, shapes, dtype=np.float32, soft=None, score=None, prob=None, scale
         attributes["scale"] = scale
     if soft is not None:
         attributes["softmax_precision"] = NAMES[soft]
-    if score is not None: # added, captured from the graph around
+    if score is not None: # added; captured from the outer graph
         scores = scores + score.astype(wide)
         outer.append(constant("bias", score.astype(dtype)))
         attributes["score_mod"] = body("s", "Add", ("bias", None), NAMES[dtype])
     p = softmax(scores)
-    if prob is not None: # a mask of the body's own
+    if prob is not None: # a mask in the body
         p = p * prob.astype(wide)
         attributes["prob_mod"] = body("p", "Mul", ("kept", prob.astype(wide)), NAMES[wide])
     y = (p @ np.repeat(v, groups, 1).astype(wide)).astype(dtype)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The forms in which an operator that is lowered to others may stand in a model.
+"""The legal forms of operators that the optimiser expands to others.
 
     forms.py INLAY [--peer DIR] [WORD...]
 
@@ -60,7 +60,7 @@ def lstm_direction(x, w, r, bias, peepholes, h, c, lengths, names, clip, coupled
 
 
 def reversed_rows(x, lengths):
-    """Each sequence of the batch from its end."""
+    """Each sequence of the batch reversed."""
     y = np.array(x)
     for n, length in enumerate(lengths):
         y[:length, n] = x[:length, n][::-1]
@@ -135,7 +135,7 @@ def recurrences():
 
 
 def attended(x, weights, bias, count, ends, begins):
-    """Attention whose mask of rank 1 has where the keys of each row of the batch end, and where they begin."""
+    """Attention with a mask of rank 1: the end, and the begin, of the keys of each row of the batch."""
     batch, rows = x.shape[:2]
     q, k, v = (models.heads(part, count) for part in np.split(x @ weights + bias, 3, axis=2))
     keys = np.arange(rows)
@@ -166,7 +166,7 @@ def masks():
 
 
 def added_to_scores(mask, kind, batch, keys, causal_rows):
-    """A mask of the caller's and a causal one as numbers that are added, [batch, 1, rows, keys]."""
+    """The mask of the caller and the causal mask as an additive mask, [batch, 1, rows, keys]."""
     added = np.zeros((batch, 1, 1, keys))
     if kind == "keys":
         added = np.where(mask[:, None, None] > 0, 0.0, -10000.0)
@@ -257,7 +257,7 @@ def multi_head_options():
 
 
 def group_query_options():
-    """Numbers added to the scores of the keys that count, in a buffer with room for none and for more."""
+    """A bias added to the scores of valid keys, with a buffer for the past of exact size and larger."""
     batch, size, past = 2, 16, 4
     for room, shape in itertools.product((past, 8), ((1, 1), (2, 4))):
         q, k, v = floats(batch, 1, 4 * size), floats(batch, 1, 2 * size), floats(batch, 1, 2 * size)
@@ -290,7 +290,7 @@ def pooled(x, kernel):
     return x.reshape(n, c, h // kernel, kernel, w // kernel, kernel).mean((3, 5))
 
 
-# operator: operands, attributes, the function of floats, what omits its zero points, does ONNX Runtime run it
+# operator: operands, attributes, the function of floats, the zero points that may be omitted, whether ONNX Runtime runs it
 FUNCTIONS_OF_BYTES = {
     "QLinearAdd": (2, {}, np.add, True, True),
     "QLinearMul": (2, {}, np.multiply, True, True),
@@ -325,7 +325,7 @@ def functions_of_bytes():
 
 
 def concats_of_bytes():
-    """More operands than a list of a fixed length has, each in its own units; floats among them."""
+    """More operands than a fixed-size list has, each with its own scale; some are floats."""
     for count in (1, 3, 70):
         inputs, parts = {"ys_": np.float32(0.05), "yz_": np.uint8(90)}, []
         for i in range(count):
@@ -460,7 +460,7 @@ def shape_inputs(made, kind):
 
 
 def feed_constants(made, inputs):
-    """Makes an input of each constant."""
+    """Changes each constant to an input."""
     for tensor in made.graph.initializer:
         inputs[tensor.name] = numpy_helper.to_array(tensor)
         made.graph.input.append(models.info(tensor.name, list(tensor.dims), tensor.data_type))
@@ -468,7 +468,7 @@ def feed_constants(made, inputs):
 
 
 def other_numbers(made):
-    """Makes vectors of one element of scalar constants, and the other way round. False: there are none."""
+    """Changes scalar constants to vectors of one element, and vice versa. False if there are none."""
     found = False
     for i, tensor in enumerate(made.graph.initializer):
         array = numpy_helper.to_array(tensor)
@@ -480,7 +480,7 @@ def other_numbers(made):
 
 
 def is_refused_elsewhere(op, shapes, numbers):
-    """What ONNX Runtime does not take of the operator: shapes of tables that are not fixed, numbers as vectors."""
+    """Forms of the operator that ONNX Runtime refuses: tables without fixed shapes, vectors instead of scalars."""
     return (op == "EmbedLayerNormalization" and shapes == "named") or (op.startswith("QLinear") and numbers != "")
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Attributes far larger than the picture: memory follows the picture, or one line refuses.
+"""Attributes far larger than the image: the memory depends on the image only, or the model is refused with one line.
 
     huge.py INLAY
 
@@ -32,7 +32,7 @@ X, X1, W = floats(1, 2, 6, 6), floats(1, 2, 9), floats(2, 2, 3, 3)
 
 
 def pad_of(count, size, window, stride, auto):
-    """Begin of the padding and outputs along one dim."""
+    """The padding at the start and the number of outputs along one axis."""
     if auto == "VALID":
         return 0, (size - window) // stride + 1
     outputs = -(-size // stride)
@@ -41,7 +41,7 @@ def pad_of(count, size, window, stride, auto):
 
 
 def windows(size, kernel, stride=1, dilation=1, begin=0, outputs=1):
-    """For each output the (tap, index) that lie in the picture; only those are looked at."""
+    """For each output the pairs (tap, index) inside the image; all other taps are skipped."""
     for o in range(outputs):
         first = o * stride - begin
         low = max(0, -(first // dilation))
@@ -68,7 +68,7 @@ def pool(x, rows, columns, mean):
 
 
 def compared(big):
-    """(operator, inputs, attributes, what comes out)"""
+    """(operator, inputs, attributes, expected output)"""
     plain = list(windows(6, 3, outputs=4))
     for auto in ("SAME_UPPER", "SAME_LOWER"):
         begin, outputs = pad_of(3, 6, 2 * big + 1, 1, auto)
@@ -93,7 +93,7 @@ def compared(big):
 
 
 def bounded(big):
-    """(operator, inputs, attributes, opset): any end will do that takes no memory."""
+    """(operator, inputs, attributes, opset): success and failure are both legal, but not high memory use."""
     x5, rois = floats(1, 1, 4, 4, 4), np.array([[0, 0, 5, 5]], np.float32)
     for op, extra in (("MaxPool", {}), ("AveragePool", {"count_include_pad": 1}), ("LpPool", {"p": 2})):
         yield op, [X], dict(kernel_shape=[3, big], pads=[0, big // 2, 0, big // 2], **extra), 17
@@ -126,7 +126,7 @@ def bounded(big):
 
 
 def run(inlay, folder, op, inputs, attributes, opset, providers):
-    """What is wrong, and the path of the output. The memory counted is at least this process's own: it stays small."""
+    """Returns the error and the path of the output. The measured memory is at least that of this process, which is small."""
     names = [f"x{i}" if a is not None else "" for i, a in enumerate(inputs)]
     made = model([helper.make_node(op, names, ["y"], **attributes)],
                  [info("x0", list(inputs[0].shape), type_of(inputs[0]))], [onnx.ValueInfoProto(name="y")],

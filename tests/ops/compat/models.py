@@ -1,4 +1,4 @@
-"""Small models that ONNX Runtime runs although ONNX says no, and one of each contributed operator of its own.
+"""Small models that ONNX Runtime runs although they are not valid ONNX, and a model for each of its contributed operators.
 
 Each model is a case: a name, the model, its inputs, what comes out (numpy), and the codes of what `inlay check` finds
 wrong with it. quirks() are of the first kind, operators() of the second."""
@@ -45,7 +45,7 @@ def floats(*shape, low=-1.0, high=1.0):
     return RNG.uniform(low, high, shape).astype(np.float32)
 
 
-# ------------------------------------------------------------------ files that are out there
+# ------------------------------------------------------------------ quirks of published files
 
 
 def layer_norm(x, gamma=1.0, beta=0.0, epsilon=1e-5):
@@ -93,7 +93,7 @@ def quirks():
                [gelu(x)], ["domain-not-imported"])
     yield Case("ml_not_imported", model([node("Scaler", ["x"], ["y"], domain="ai.onnx.ml", offset=[1.0], scale=[2.0])],
                *xy), {"x": x}, [(x - 1) * 2], ["domain-not-imported"])
-    # ONNX Runtime takes the last; the higher holds here, whatever the order.
+    # ONNX Runtime uses the last import; inlay uses the highest, independent of the order.
     yield Case("imports_11_13", model(relu, *xy, imports=[("", 11), ("ai.onnx", 13)]), {"x": x}, [np.maximum(x, 0)],
                ["opset-imported-twice"])
     yield Case("imports_20_11", model([node("Gelu", ["x"], ["y"])], *xy, imports=[("ai.onnx", 20), ("", 11)]), {"x": x},
@@ -162,7 +162,7 @@ def patterns():
             yield Case(f"{name}_at_{opset}", model(nodes, *ends, constants, [("", opset)]), {"x": x}, [y])
 
 
-# ------------------------------------------------------------------ what the contributed operators compute
+# ------------------------------------------------------------------ reference results of the contributed operators
 
 
 def erf(x):
@@ -382,7 +382,7 @@ def lstm(x, w, r, bias):
 
 
 def recurrences():
-    # ONNX Runtime rounds what comes in to bytes; its result is so far off.
+    # ONNX Runtime rounds the inputs to 8 bits, which explains the tolerance.
     x, bias = floats(5, 2, 6), floats(1, 32)
     for name, dtype, zero in (("DynamicQuantizeLSTM", np.int8, 0), ("DynamicQuantizeLSTM_bytes", np.uint8, 128)):
         for columns in ((), (16,)):
@@ -509,7 +509,7 @@ def softmax(x):
 
 
 def attend(q, k, v, added=0.0, scale=None, cap=0.0):
-    """q, k, v as [batch, heads, rows, size]; added to the scores, which are capped before."""
+    """q, k, v are [batch, heads, rows, size]; `added` is added to the scores after softcap."""
     scores = q.astype(np.float64) @ k.swapaxes(-1, -2) * (scale or q.shape[-1] ** -0.5)
     if cap:
         scores = np.tanh(scores / cap) * cap
@@ -522,7 +522,7 @@ def causal(rows, keys):
 
 
 def rotate(x, cosines, sines, places, interleaved=False):
-    """x as [batch, heads, rows, size], places as [batch, rows]."""
+    """x is [batch, heads, rows, size], places are positions [batch, rows]."""
     half = cosines.shape[1]
     c, s = cosines[places][:, None], sines[places][:, None]
     y = x.copy()
@@ -610,7 +610,7 @@ def attentions():
 
 
 def group_queries():
-    """Two heads of keys for four of queries: a beginning, a step behind a past, a step in a cache with room."""
+    """Two heads of keys for four heads of queries: a prompt, a step after a past, a step in a larger cache."""
     n, size = 2, 16
     cosines, sines = np.cos(floats(16, 8, high=3)), np.sin(floats(16, 8, high=3))
     for name, rows, past, room, attributes in [

@@ -1,6 +1,6 @@
-"""BeamSearch, GreedySearch and Sampling of com.microsoft with decoders of one layer, beside a search written out here.
+"""BeamSearch, GreedySearch and Sampling of com.microsoft with decoders of one layer, compared with a search in numpy.
 
-The decoders of the files keep past keys and values; those here read all words anew each time."""
+The decoders in the models cache past keys and values; those in numpy process all words in each step."""
 import itertools
 
 import numpy as np
@@ -53,7 +53,7 @@ def attend(q, kv, mask):
 
 
 def decoder_logits(w, words, mask):
-    """Of the word behind `words`, those of which count that the mask says."""
+    """The logits of the word after `words`; the mask selects the words that are attended to."""
     place = np.where(mask > 0, np.cumsum(mask > 0) - 1, 0)
     x = w.words[words] + w.places[place]
     return attend(x[-1], x, mask.astype(np.float32)) @ w.out + x[-1] @ w.straight
@@ -86,7 +86,7 @@ def rules(scores, words, first, o):
 
 
 def beam_search(logits, start, o):
-    """One prompt: the best sequences, their scores, and the scores of all words in each step."""
+    """For one prompt: the best sequences, their scores, and the scores of all words in each step."""
     beams, max_length = o["beams"], o["max_length"]
     penalty = o.get("length_penalty", 1.0)
     rows = [(np.float32(0 if k == 0 else -1e9), list(start)) for k in range(beams)]
@@ -158,7 +158,7 @@ def greedy_of(batch, o, choose):
 
 
 class Dice:
-    """std::minstd_rand0 and the doubles that the C++ library of GCC makes of it."""
+    """std::minstd_rand0, and the doubles that GCC's C++ library computes from it."""
 
     def __init__(self, seed):
         self.state = seed % 2147483647 or 1
@@ -251,7 +251,7 @@ CROSS = ["present_key_cross_0", "present_value_cross_0"]
 
 
 def encoder(w, runs):
-    """What it reads as keys and values; with `runs` the decoder's first step, too."""
+    """The encoder, which computes keys and values; with `runs` also the first step of the decoder."""
     n = Nodes()
     hidden = n.put("Gather", "read", "encoder_input_ids", out="encoder_hidden_states")
     n.heads(hidden, out=CROSS[0])
@@ -288,13 +288,13 @@ def heard_logits(w, words, features):
 
 
 def heard_step(n, ids, before, cross, names):
-    """Causal, for the first run is of all words of the prompt."""
+    """Causal attention, because the first run processes all words of the prompt."""
     x = n.put("Gather", "words", ids)
     q = n.heads(x)
     keys = n.put("Concat", before[0], q, axis=2, out=names[0]) if before else n.put("Identity", q, out=names[0])
     values = n.put("Concat", before[1], n.half(q), axis=2, out=names[1]) if before else n.half(q, out=names[1])
     scores = n.put("Mul", n.put("MatMul", q, n.put("Transpose", keys, perm=[0, 1, 3, 2])), "scale")
-    if not before: # what comes later counts nothing
+    if not before: # later words are masked
         shape = n.put("Shape", scores)
         square = n.put("Slice", shape, "two_last", "far")
         later = n.put("Trilu", n.put("Expand", "much", square), "one", upper=1)
@@ -336,7 +336,7 @@ def heard_decoder(w, hidden):
 
 
 def search(op, settings, outputs, **attributes):
-    """settings: (name, array) or None, in the order of the inputs; the first is fed, the others are constants."""
+    """settings: (name, array) or None, in the order of the inputs; the first is an input, the others are constants."""
     (name, ids), rest = settings[0], [s for s in settings[1:] if s]
     names = ["" if s is None else s[0] for s in settings]
     node = helper.make_node(op, names, [o.name for o in outputs], domain="com.microsoft", eos_token_id=EOS,
@@ -464,11 +464,11 @@ def cases():
     yield from word_cases()
 
 
-# ------------------------------------------------------------------ what is refused
+# ------------------------------------------------------------------ refused models
 
 
 def refusals():
-    """(name, model, inputs, what the message says)"""
+    """(name, model, inputs, part of the message)"""
     w = Weights(0)
     for name, o, text in (("too_short", {"beams": 3, "max_length": 4}, "max_length is 4; it must be in [5,"),
                           ("too_many", {"beams": 3, "returned": 4, "max_length": 9}, "num_return_sequences is 4"),
@@ -485,7 +485,7 @@ def refusals():
 
 
 def broken_states(count):
-    """A search whose state is written over between its steps: (model, inputs). Any answer will do, but not a crash."""
+    """A search whose state is overwritten between its steps: (model, inputs). Any result is legal, but not a crash."""
     ours, node = (("", 13), ("ai.inlay", 1)), helper.make_node
     nodes = [node("SearchStart", ["prompt", "longest", "", "beams"], ["i", "p", "m", "state", "r", "q"],
                   domain="ai.inlay", search="beam", eos_token_id=EOS, pad_token_id=PAD),

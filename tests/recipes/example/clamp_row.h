@@ -1,4 +1,4 @@
-/* clamp_row.h - elements below 0 become 0, fast from AVX2 on. */
+/* clamp_row.h - sets elements below 0 to 0, with AVX2. */
 #ifndef SIMD_CLAMP_ROW_H
 #define SIMD_CLAMP_ROW_H
 #include "simd/cpu.h"
@@ -6,7 +6,7 @@
 
 void clamp_row_avx2(const float *x, float *y, int64_t n);
 
-/* false: this CPU has no kernel for it, and nothing was done. */
+/* False if this CPU has no kernel; then nothing was done. */
 static inline bool clamp_row(const float *x, float *y, int64_t n)
 {
 #if defined(__x86_64__)

@@ -1,4 +1,4 @@
-/* Kernel clamp_row against a plain loop. */
+/* Kernel clamp_row, compared with a plain loop. */
 #include "simd/clamp_row.h"
 #include "cmocka_all.h"
 

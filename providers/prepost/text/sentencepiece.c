@@ -1,13 +1,14 @@
-/* spm.c - SentencePiece's .model: a protobuf of pieces, with the normalizer behind them. */
-#include "parts.h"
+/* sentencepiece.c - reads SentencePiece's .model: a protobuf message of pieces, followed by the normalizer. */
+#include "tokenizer_parts.h"
+#include "inlay/check.h"
 
 enum { TYPE_NORMAL = 1, TYPE_UNKNOWN = 2, TYPE_CONTROL = 3, TYPE_USER = 4, TYPE_UNUSED = 5, TYPE_BYTE = 6 };
 
-/* One field of a message. */
+/* One field of a protobuf message. */
 struct field {
     uint32_t number, wire;
     uint64_t value;
-    const uint8_t *data; /* wire 2: [count] */
+    const uint8_t *data; /* wire type 2: [count] bytes in the file */
     size_t count;
 };
 
@@ -15,39 +16,40 @@ struct message {
     const uint8_t *at, *end;
 };
 
-static bool varint(struct message *message, uint64_t *out)
+static bool read_varint(struct message *message, uint64_t *out)
 {
     *out = 0;
     for (uint32_t shift = 0; message->at < message->end && shift < 64; shift += 7) {
-        const uint8_t b = *message->at++;
+        const uint8_t byte = *message->at++;
 
-        *out |= (uint64_t)(b & 127) << shift;
-        if (b < 128)
+        *out |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128)
             return true;
     }
     return false;
 }
 
-/* The next field; false: the end, or (*bad) damage. */
-static bool next(struct message *message, struct field *field, bool *bad)
+/* Reads the next field. False at the end of the message; also if the message is damaged, and then *bad is true. */
+static bool next_field(struct message *message, struct field *field, bool *bad)
 {
     uint64_t key, bytes;
 
+    INLAY_CHECK(message->at <= message->end);
     if (message->at == message->end)
         return false;
     *bad = true;
     *field = (struct field){ 0 };
-    if (!varint(message, &key))
+    if (!read_varint(message, &key))
         return false;
     field->number = (uint32_t)(key >> 3);
     field->wire = key & 7;
     if (field->wire == 0) {
-        *bad = !varint(message, &field->value);
+        *bad = !read_varint(message, &field->value);
         return !*bad;
     }
     bytes = field->wire == 1 ? 8 : 4;
-    if ((field->wire != 1 && field->wire != 2 && field->wire != 5) || (field->wire == 2 && !varint(message, &bytes)) ||
-        bytes > (uint64_t)(message->end - message->at))
+    if ((field->wire != 1 && field->wire != 2 && field->wire != 5) ||
+        (field->wire == 2 && !read_varint(message, &bytes)) || bytes > (uint64_t)(message->end - message->at))
         return false;
     field->data = message->at;
     field->count = (size_t)bytes;
@@ -72,9 +74,9 @@ static inlay_status read_piece(text_tokenizer *tokenizer, const struct field *pi
     float score = 0;
     bool bad = false;
     struct field field;
-    struct word *word;
+    struct token *token;
 
-    while (next(&message, &field, &bad)) {
+    while (next_field(&message, &field, &bad)) {
         if (field.number == 1 && field.wire == 2) {
             text = (const char *)field.data;
             bytes = field.count;
@@ -85,18 +87,19 @@ static inlay_status read_piece(text_tokenizer *tokenizer, const struct field *pi
             type = (uint32_t)field.value;
         }
     }
-    if (bad || !vocabulary_set(&tokenizer->model.words, id, text, bytes, (double)score))
+    if (bad || !vocabulary_set(&tokenizer->model.vocabulary, id, text, bytes, (double)score))
         return damaged(diag);
-    word = &tokenizer->model.words.words[id];
-    word->special = type == TYPE_CONTROL || type == TYPE_UNKNOWN || type == TYPE_BYTE || type == TYPE_UNUSED;
+    INLAY_CHECK(id >= 0 && (size_t)id < tokenizer->model.vocabulary.count);
+    token = &tokenizer->model.vocabulary.tokens[id];
+    token->special = type == TYPE_CONTROL || type == TYPE_UNKNOWN || type == TYPE_BYTE || type == TYPE_UNUSED;
     if (type == TYPE_UNKNOWN)
-        tokenizer->model.unknown = id;
+        tokenizer->model.unknown_id = id;
     if (type == TYPE_USER &&
         !add_token(tokenizer,
-                   &(struct added){ .text = word->text, .bytes = word->bytes, .id = id, .normalized = true }))
+                   &(added_token){ .text = token->text, .bytes = token->bytes, .id = id, .normalized = true }))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the vocabulary");
-    if (type == TYPE_NORMAL && (double)(score - 10) < tokenizer->model.least_score)
-        tokenizer->model.least_score = (double)(score - 10);
+    if (type == TYPE_NORMAL && (double)(score - 10) < tokenizer->model.unknown_score)
+        tokenizer->model.unknown_score = (double)(score - 10);
     return INLAY_OK;
 }
 
@@ -106,28 +109,30 @@ static bool read_trainer(text_tokenizer *tokenizer, const struct field *spec, ui
     bool bad = false;
     struct field field;
 
-    while (next(&message, &field, &bad)) {
+    while (next_field(&message, &field, &bad)) {
         if (field.number == 3 && field.wire == 0)
             *kind = (uint32_t)field.value;
         else if (field.number == 35 && field.wire == 0)
             tokenizer->model.byte_fallback = field.value != 0;
         else if (field.number == 43 && field.wire == 0 && (int32_t)field.value >= 0)
-            tokenizer->pad = (int32_t)field.value;
+            tokenizer->pad_id = (int32_t)field.value;
     }
     return !bad;
 }
 
-/* Spaces become U+2581, and one stands before the text. */
-static bool read_normalizer(text_tokenizer *tokenizer, const struct field *spec)
+/* By default a space is put before the text, runs of spaces are squeezed, and spaces become U+2581. */
+static bool read_normalizer_spec(text_tokenizer *tokenizer, const struct field *spec)
 {
     struct message message = { spec != NULL ? spec->data : NULL, spec != NULL ? spec->data + spec->count : NULL };
     bool bad = false, prefix = true, squeeze = true, escape = true;
     struct field field;
 
-    while (spec != NULL && next(&message, &field, &bad)) {
-        if (field.number == 2 && field.wire == 2 && tokenizer->norm_count == 0) {
-            tokenizer->norms[tokenizer->norm_count] = (struct norm){ .kind = NORM_CHARSMAP };
-            if (!norm_set_map(&tokenizer->norms[tokenizer->norm_count++], field.data, field.count))
+    INLAY_CHECK(tokenizer->normalizer_count == 0);
+    while (spec != NULL && next_field(&message, &field, &bad)) {
+        if (field.number == 2 && field.wire == 2 && tokenizer->normalizer_count == 0) {
+            tokenizer->normalizers[tokenizer->normalizer_count] = (struct normalizer){ .kind = NORMALIZE_CHARSMAP };
+            if (!normalizer_set_charsmap(&tokenizer->normalizers[tokenizer->normalizer_count++], field.data,
+                                         field.count))
                 return false;
         } else if (field.wire == 0) {
             prefix = field.number == 3 ? field.value != 0 : prefix;
@@ -135,18 +140,25 @@ static bool read_normalizer(text_tokenizer *tokenizer, const struct field *spec)
             escape = field.number == 5 ? field.value != 0 : escape;
         }
     }
+    INLAY_CHECK(tokenizer->normalizer_count + 3 <= MAX_STEPS);
     if (squeeze)
-        tokenizer->norms[tokenizer->norm_count++] = (struct norm){ .kind = NORM_SQUEEZE };
+        tokenizer->normalizers[tokenizer->normalizer_count++] = (struct normalizer){ .kind = NORMALIZE_SQUEEZE };
     if (prefix)
-        tokenizer->norms[tokenizer->norm_count++] = (struct norm){ .kind = NORM_PREPEND, .to = copy_text(" ", 1) };
+        tokenizer->normalizers[tokenizer->normalizer_count++] =
+            (struct normalizer){ .kind = NORMALIZE_PREPEND, .replacement = copy_text(" ", 1) };
     if (escape)
-        tokenizer->norms[tokenizer->norm_count++] = (struct norm){
-            .kind = NORM_REPLACE, .least = 1, .from = copy_text(" ", 1), .to = copy_text("\xe2\x96\x81", 3)
-        };
-    for (size_t i = 0; i < tokenizer->norm_count; i++)
-        if (tokenizer->norms[i].kind == NORM_REPLACE &&
-            (tokenizer->norms[i].from == NULL || tokenizer->norms[i].to == NULL))
-            return false;
+        tokenizer->normalizers[tokenizer->normalizer_count++] =
+            (struct normalizer){ .kind = NORMALIZE_REPLACE,
+                                 .min_run = 1,
+                                 .pattern = copy_text(" ", 1),
+                                 .replacement = copy_text("\xe2\x96\x81", 3) };
+    for (size_t i = 0; i < tokenizer->normalizer_count; i++) {
+        const struct normalizer *step = &tokenizer->normalizers[i];
+
+        if ((step->kind == NORMALIZE_REPLACE && step->pattern == NULL) ||
+            ((step->kind == NORMALIZE_REPLACE || step->kind == NORMALIZE_PREPEND) && step->replacement == NULL))
+            return false; /* no memory */
+    }
     return !bad;
 }
 
@@ -158,7 +170,7 @@ inlay_status read_spm(text_tokenizer *tokenizer, const char *file, size_t bytes,
     uint32_t kind = 1;
     int64_t id = 0;
 
-    while (next(&message, &field, &bad)) {
+    while (next_field(&message, &field, &bad)) {
         if (field.wire != 2)
             continue;
         if (field.number == 1) {
@@ -173,17 +185,17 @@ inlay_status read_spm(text_tokenizer *tokenizer, const char *file, size_t bytes,
             has_normalizer = true;
         }
     }
-    if (bad || id == 0 || !read_normalizer(tokenizer, has_normalizer ? &normalizer : NULL))
+    if (bad || id == 0 || !read_normalizer_spec(tokenizer, has_normalizer ? &normalizer : NULL))
         return damaged(diag);
     if (kind != 1 && kind != 2)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the SentencePiece model is neither Unigram nor BPE (type %u)",
                           kind);
     tokenizer->model.kind = kind == 1 ? MODEL_UNIGRAM : MODEL_BPE;
-    tokenizer->model.by_score = kind == 2;
+    tokenizer->model.merge_by_score = kind == 2;
     tokenizer->model.fuse_unknown = true;
-    tokenizer->model.single = true;
-    model_find_bytes(&tokenizer->model);
+    tokenizer->model.single_precision = true;
+    model_find_byte_tokens(&tokenizer->model);
     tokenizer->decoder = DECODE_METASPACE;
-    tokenizer->strip_first = true;
+    tokenizer->strip_leading_space = true;
     return INLAY_OK;
 }

@@ -1,5 +1,6 @@
-/* pieces.c - onnxruntime-extensions' BertTokenizer, SentencepieceTokenizer and SentencepieceDecoder. */
+/* bert_sentencepiece.c - onnxruntime-extensions' BertTokenizer, SentencepieceTokenizer and SentencepieceDecoder. */
 #include "tokens.h"
+#include "inlay/check.h"
 #include <stdlib.h>
 
 /* ------------------------------------------------------------------ BertTokenizer */
@@ -17,27 +18,29 @@ static inlay_status infer_bert(void *ctx, inlay_infer *in, inlay_diag *diag)
 
 static inlay_status prepare_bert(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    const inlay_node_info *n = node->info;
-    const inlay_str vocab = tokens_attr(n, "vocab_file");
-    const text_bert how = { kit_attr_int(n, "do_lower_case", 1) != 0,
-                            kit_attr_int(n, "tokenize_chinese_chars", 1) != 0,
-                            true,
-                            kit_attr(n, "strip_accents") != NULL ? (int)kit_attr_int(n, "strip_accents", 0) : -1,
-                            kit_attr_string(n, "unk_token", "[UNK]"),
-                            kit_attr_string(n, "cls_token", "[CLS]"),
-                            kit_attr_string(n, "sep_token", "[SEP]"),
-                            kit_attr_string(n, "pad_token", "[PAD]") };
+    const inlay_node_info *info = node->info;
+    const inlay_str vocab = tokens_attr(info, "vocab_file");
+    const text_bert_options options = { .lower = kit_attr_int(info, "do_lower_case", 1) != 0,
+                                        .chinese = kit_attr_int(info, "tokenize_chinese_chars", 1) != 0,
+                                        .clean = true,
+                                        .strip_accents = kit_attr(info, "strip_accents") != NULL
+                                                             ? (int)kit_attr_int(info, "strip_accents", 0)
+                                                             : -1,
+                                        .unknown = kit_attr_string(info, "unk_token", "[UNK]"),
+                                        .begin = kit_attr_string(info, "cls_token", "[CLS]"),
+                                        .end = kit_attr_string(info, "sep_token", "[SEP]"),
+                                        .pad = kit_attr_string(info, "pad_token", "[PAD]") };
     token_state *state = NULL;
-    inlay_status status = tokens_state(&state, diag);
+    inlay_status status = tokens_create_state(&state, diag);
 
     if (status == INLAY_OK)
-        status = text_open_bert(vocab.data, vocab.bytes, &how, &state->tokenizer, diag);
+        status = text_open_bert(vocab.data, vocab.bytes, &options, &state->tokenizer, diag);
     if (status != INLAY_OK) {
         tokens_release(state);
         return status;
     }
-    state->begin = text_id(state->tokenizer, how.begin);
-    state->end = text_id(state->tokenizer, how.end);
+    state->begin = text_id(state->tokenizer, options.begin);
+    state->end = text_id(state->tokenizer, options.end);
     *out_state = state;
     return INLAY_OK;
 }
@@ -46,14 +49,15 @@ static inlay_status run_bert(const kit_call *call)
 {
     const token_state *state = call->state;
     const int64_t texts = call->in[0].count;
-    struct lists lists = { .starts = NULL };
+    token_lists lists = { .starts = NULL };
     int64_t dims[1], *to[3] = { NULL, NULL, NULL }, at = 0;
     inlay_status status;
 
     if (texts < 1 || texts > 2)
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "BertTokenizer: %lld texts; it takes one, or a pair",
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
+                          "BertTokenizer: the input must be one text or a pair, but has %lld elements",
                           (long long)texts);
-    INLAY_TRY(lists_encode(call, state, &lists));
+    INLAY_TRY(token_lists_encode(call, state, &lists));
     dims[0] = (int64_t)lists.ids.count + 1 + texts;
     for (uint32_t i = 0; i < 3; i++) {
         INLAY_TRY(kit_alloc_output(call, i, 1, dims));
@@ -74,8 +78,9 @@ static inlay_status run_bert(const kit_call *call)
                     to[o][at] = values[o];
         }
     }
+    INLAY_CHECK(at == dims[0]);
 done:
-    lists_free(&lists);
+    token_lists_free(&lists);
     return status;
 }
 
@@ -97,8 +102,8 @@ const prepost_operator prepost_bert_tokenizer = {
     .signature = "text:S -> input_ids:I, token_type_ids?:I, attention_mask?:I; S=string, I=int64; vocab_file:s!, "
                  "do_lower_case:i=1, tokenize_chinese_chars:i=1, unk_token:s='[UNK]', sep_token:s='[SEP]', "
                  "pad_token:s='[PAD]', cls_token:s='[CLS]', mask_token:s='[MASK]', ...",
-    .doc =
-        "WordPiece as BERT has it, of a text or a pair: [CLS] a [SEP] b [SEP]. vocab_file is the content of vocab.txt.",
+    .doc = "BERT's WordPiece tokenizer, for one text or a pair: [CLS] a [SEP] b [SEP]. vocab_file is the content of "
+           "vocab.txt.",
     .extensions = true,
     .infer = infer_bert,
     PREPOST_EXAMPLES(bert_examples),
@@ -134,7 +139,7 @@ static inlay_status prepare_spm(const kit_node *node, void **out_state, inlay_di
     return INLAY_OK;
 }
 
-/* The truth of an optional input. */
+/* The value of an optional Boolean input; false without the input. */
 static bool truth(const kit_call *call, uint32_t i)
 {
     return kit_has_input(call, i) && call->in[i].count > 0 && *(const uint8_t *)call->in[i].data != 0;
@@ -145,8 +150,8 @@ static inlay_status run_spm(const kit_call *call)
     const token_state *state = call->state;
     const bool begin = truth(call, 3) && state->begin >= 0, end = truth(call, 4) && state->end >= 0,
                reverse = truth(call, 5);
-    struct lists lists = { .starts = NULL };
-    int64_t dims[1], *starts;
+    token_lists lists = { .starts = NULL };
+    int64_t total, starts_count, *starts;
     int32_t *to, at = 0;
     inlay_status status;
 
@@ -154,12 +159,12 @@ static inlay_status run_spm(const kit_call *call)
         (*(const int64_t *)call->in[1].data < 0 || *(const int64_t *)call->in[1].data > 1))
         return inlay_fail(call->diag, INLAY_UNSUPPORTED,
                           "SentencepieceTokenizer: nbest_size above 1 draws at random, which is not supported");
-    INLAY_TRY(lists_encode(call, state, &lists));
-    dims[0] = (int64_t)(lists.ids.count + lists.count * ((size_t)begin + end));
-    INLAY_TRY(kit_alloc_output(call, 0, 1, dims));
+    INLAY_TRY(token_lists_encode(call, state, &lists));
+    total = (int64_t)(lists.ids.count + lists.count * ((size_t)begin + end));
+    INLAY_TRY(kit_alloc_output(call, 0, 1, &total));
     to = kit_has_output(call, 0) ? call->out[0].data : NULL;
-    dims[0] = (int64_t)lists.count + 1;
-    INLAY_TRY(kit_alloc_output(call, 1, 1, dims));
+    starts_count = (int64_t)lists.count + 1;
+    INLAY_TRY(kit_alloc_output(call, 1, 1, &starts_count));
     starts = kit_has_output(call, 1) ? call->out[1].data : NULL;
     for (size_t i = 0; i <= lists.count; i++) {
         const size_t count = i < lists.count ? lists.starts[i + 1] - lists.starts[i] : 0;
@@ -176,12 +181,13 @@ static inlay_status run_spm(const kit_call *call)
                 to[at] = (int32_t)(first ? state->begin : last ? state->end : lists.ids.list[lists.starts[i] + which]);
         }
     }
+    INLAY_CHECK(at == total);
 done:
-    lists_free(&lists);
+    token_lists_free(&lists);
     return status;
 }
 
-/* A model of four pieces: <unk>, U+2581 a, b, U+2581 ab, with scores 0, -1, -2, -2.5. */
+/* A model of the four pieces <unk>, U+2581 a, b and U+2581 ab, with scores 0, -1, -2 and -2.5. */
 static const char pieces[] = "\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02"
                              "\x0a\x0b\x0a\x04\xe2\x96\x81"
                              "a\x15\0\0\x80\xbf"
@@ -199,7 +205,7 @@ static const inlay_attr_info ab_model[] = {
     { .name = PREPOST_STR("model"), .kind = INLAY_ATTR_STRING, .s = { pieces, sizeof pieces - 1 } }
 };
 static const inlay_op_example spm_examples[] = {
-    PREPOST_EXAMPLE("the likeliest pieces, and a letter that is none", ab_model, ab_view, ab_out, 0),
+    PREPOST_EXAMPLE("the most probable pieces, and an unknown letter", ab_model, ab_view, ab_out, 0),
 };
 
 const prepost_operator prepost_sentencepiece_tokenizer = {
@@ -207,8 +213,10 @@ const prepost_operator prepost_sentencepiece_tokenizer = {
     .signature =
         "data:S, nbest_size?:I, alpha?:F, add_bos?:B, add_eos?:B, reverse?:B, fairseq?:B -> tokens:J, indices?:I; "
         "S=string, I=int64, J=int32, F=float, B=bool; model:s!, ...",
-    .doc = "The pieces of each text, one list after the other, and where each begins. model is the content of a "
-           "SentencePiece model (Unigram or BPE). Nothing is drawn at random: nbest_size is 0 or 1.",
+    .doc =
+        "Splits each text into pieces: returns the concatenated ids, and the index of the first piece of each text. "
+        "model is the content of a SentencePiece model (Unigram or BPE). Sampling is not supported: nbest_size must be "
+        "0 or 1.",
     .extensions = true,
     .infer = infer_spm,
     PREPOST_EXAMPLES(spm_examples),
@@ -230,7 +238,8 @@ static inlay_status infer_pieces(void *ctx, inlay_infer *in, inlay_diag *diag)
     return status == INLAY_OK ? prepost_set(in, 0, 1, &one) : status;
 }
 
-/* Fairseq counts <s>, <pad>, </s>, <unk> where SentencePiece has <unk>, <s>, </s>, and the rest one further. */
+/* fairseq's first ids are <s>, <pad>, </s>, <unk> where SentencePiece's are <unk>, <s>, </s>; fairseq's other ids are one
+ * higher than SentencePiece's. */
 static int64_t of_fairseq(int64_t id)
 {
     return id == 3 ? 0 : id == 0 ? 1 : id == 2 ? 2 : id - 1;
@@ -247,7 +256,7 @@ static inlay_status run_pieces(const kit_call *call)
     inlay_status status;
 
     if (input->rank == 0 || input->rank > 2 || (input->rank == 2 && input->dims[0] != 1))
-        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "SentencepieceDecoder: ids are [n] or [1, n]");
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "SentencepieceDecoder: ids must be [n] or [1, n]");
     INLAY_TRY(kit_alloc_output(call, 0, 1, &one));
     ids = malloc((size_t)(input->count + 1) * sizeof *ids);
     if (ids == NULL) {
@@ -273,8 +282,8 @@ static const inlay_op_example back_examples[] = { PREPOST_EXAMPLE("two words", a
 const prepost_operator prepost_sentencepiece_decoder = {
     .op_type = "SentencepieceDecoder",
     .signature = "ids:I, fairseq?:B -> text:S; S=string, I=int64, B=bool; model:s!",
-    .doc =
-        "The text of a list of pieces. model is the content of a SentencePiece model; fairseq: ids are XLM-RoBERTa's.",
+    .doc = "Converts pieces to text. model is the content of a SentencePiece model; fairseq: the ids are those of "
+           "XLM-RoBERTa.",
     .extensions = true,
     .infer = infer_pieces,
     PREPOST_EXAMPLES(back_examples),

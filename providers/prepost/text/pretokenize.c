@@ -1,13 +1,14 @@
-/* cut.c - a text into words, before a model cuts these into tokens. */
-#include "parts.h"
+/* pretokenize.c - splits a text into words, before the model splits words into tokens. */
+#include "tokenizer_parts.h"
+#include "inlay/check.h"
 
-/* A text that is read from the left. */
+/* The rest of a text, from the start of the next word on. */
 struct reader {
     const char *text;
     size_t bytes;
 };
 
-enum { END, LETTER, NUMBER, SPACE, LINE, OTHER }; /* LINE: \r and \n, which are spaces, too */
+enum { END, LETTER, NUMBER, SPACE, LINE, OTHER }; /* LINE: \r and \n; SPACE: all other white space */
 
 static int kind_at(const struct reader *reader, size_t at, size_t *size)
 {
@@ -22,7 +23,7 @@ static int kind_at(const struct reader *reader, size_t at, size_t *size)
     return is_space(c) ? SPACE : is_letter(c) ? LETTER : is_number(c) ? NUMBER : OTHER;
 }
 
-/* Past characters of that kind, at most so many. */
+/* Skips at most `most` characters of a kind; returns the byte after them. */
 static size_t skip(const struct reader *reader, size_t at, int kind, size_t most)
 {
     size_t size;
@@ -32,7 +33,7 @@ static size_t skip(const struct reader *reader, size_t at, int kind, size_t most
     return at;
 }
 
-/* 's 't 're 've 'm 'll 'd, the second form in capitals too. Bytes, 0: none is here. */
+/* Matches 's 't 're 've 'm 'll 'd, with `capitals` also in upper case. Returns the bytes of the match, or 0. */
 static size_t contraction(const struct reader *reader, bool capitals)
 {
     static const char *const ends[] = { "s", "t", "re", "ve", "m", "ll", "d" };
@@ -49,12 +50,13 @@ static size_t contraction(const struct reader *reader, bool capitals)
             return n + 1;
     }
     if (capitals && reader->bytes > 2 &&
-        memcmp(reader->text + 1, "\xc5\xbf", 2) == 0) /* the long s is an s without its case */
+        memcmp(reader->text + 1, "\xc5\xbf", 2) == 0) /* U+017F, the long s, equals s if case is ignored */
         return 3;
     return 0;
 }
 
-/* White space: all of it at the end, otherwise all but the last, which belongs to the word behind it. */
+/* The bytes of white space here: all of it at the end of the text, otherwise all but the last character, which belongs
+ * to the next word. */
 static size_t spaces(const struct reader *reader)
 {
     size_t at = 0, last = 0, size;
@@ -67,7 +69,7 @@ static size_t spaces(const struct reader *reader)
     return kind == END || last == 0 ? at : last;
 }
 
-/* '\s*[\r\n]+': up to the last end of line of the white space; 0: there is none. */
+/* Matches \s*[\r\n]+: returns the bytes up to the last end of line of the white space here, or 0. */
 static size_t line_ends(const struct reader *reader)
 {
     size_t at = 0, found = 0, size;
@@ -119,7 +121,7 @@ static size_t word_cl100k(const struct reader *reader, uint32_t digits)
     return at > 0 ? at : spaces(reader);
 }
 
-/* 's|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+; white space is dropped. */
+/* 's|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+; white space is dropped: *keep is false. */
 static size_t word_clip(const struct reader *reader, bool *keep)
 {
     size_t size, at = contraction(reader, false);
@@ -133,35 +135,37 @@ static size_t word_clip(const struct reader *reader, bool *keep)
     return skip(reader, 0, kind, reader->bytes);
 }
 
-/* ------------------------------------------------------------------ by characters */
+/* ------------------------------------------------------------------ by classes of characters */
 
-/* What a character is to a cut: 0 = dropped, 1 = alone, others: with its neighbours of the same class. */
-static int class_of(const struct cut *cut, uint32_t ch)
+/* The class of a character: 0 is dropped, 1 is a word by itself, 2 and 3 form words with neighbours of their class. */
+static int class_of(const struct pretokenizer *pretokenizer, uint32_t ch)
 {
-    switch (cut->kind) {
-    case CUT_WORDS:
+    switch (pretokenizer->kind) {
+    case SPLIT_WORDS:
         return is_space(ch) ? 0 : 2;
-    case CUT_WHITESPACE:
+    case SPLIT_WHITESPACE:
         return is_space(ch) ? 0 : is_word(ch) ? 2 : 3;
-    case CUT_BERT:
+    case SPLIT_BERT:
         return is_space(ch) ? 0 : is_punctuation(ch) ? 1 : 2;
-    case CUT_DIGITS:
-        return is_number(ch) ? (cut->digits == 1 ? 1 : 3) : 2;
-    default: /* CUT_PUNCTUATION */
-        return is_punctuation(ch) ? (cut->behaviour == WITH_CONTIGUOUS ? 3
-                                     : cut->behaviour == WITH_REMOVED  ? 0
-                                                                       : 1)
+    case SPLIT_DIGITS:
+        return is_number(ch) ? (pretokenizer->max_digits == 1 ? 1 : 3) : 2;
+    default:
+        INLAY_CHECK(pretokenizer->kind == SPLIT_PUNCTUATION);
+        return is_punctuation(ch) ? (pretokenizer->behaviour == DELIMITER_CONTIGUOUS ? 3
+                                     : pretokenizer->behaviour == DELIMITER_REMOVED  ? 0
+                                                                                     : 1)
                                   : 2;
     }
 }
 
-static void by_class(const struct cut *cut, const char *text, size_t from, size_t bytes, text_spans *out)
+static void by_class(const struct pretokenizer *pretokenizer, const char *text, size_t from, size_t bytes,
+                     text_spans *out)
 {
     size_t start = from, size;
     int before = 0;
 
     for (size_t at = from; at < from + bytes; at += size) {
-        const int class = class_of(cut, char_at(text + at, &size));
+        const int class = class_of(pretokenizer, char_at(text + at, &size));
 
         if (class != before || class == 1) {
             if (before != 0)
@@ -174,16 +178,18 @@ static void by_class(const struct cut *cut, const char *text, size_t from, size_
         spans_add(out, start, from + bytes - start);
 }
 
-static void by_pattern(const struct cut *cut, const char *text, size_t from, size_t bytes, text_spans *out)
+static void by_pattern(const struct pretokenizer *pretokenizer, const char *text, size_t from, size_t bytes,
+                       text_spans *out)
 {
     struct reader reader = { text + from, bytes };
 
     while (reader.bytes > 0) {
         bool keep = true;
-        const size_t n = cut->kind == CUT_GPT2     ? word_gpt2(&reader)
-                         : cut->kind == CUT_CL100K ? word_cl100k(&reader, cut->digits)
-                                                   : word_clip(&reader, &keep);
+        const size_t n = pretokenizer->kind == SPLIT_GPT2     ? word_gpt2(&reader)
+                         : pretokenizer->kind == SPLIT_CL100K ? word_cl100k(&reader, pretokenizer->max_digits)
+                                                              : word_clip(&reader, &keep);
 
+        INLAY_CHECK(n > 0 && n <= reader.bytes);
         if (keep)
             spans_add(out, (size_t)(reader.text - text), n);
         reader.text += n;
@@ -191,18 +197,20 @@ static void by_pattern(const struct cut *cut, const char *text, size_t from, siz
     }
 }
 
-/* At a text: it is dropped, stands alone, or goes with its neighbour. */
+/* Splits at each `mark`. `behaviour` says whether the mark is dropped, is a word by itself, or belongs to the previous or
+ * the next word. */
 static void by_text(int behaviour, const char *mark, const char *text, size_t from, size_t bytes, text_spans *out)
 {
     const size_t n = strlen(mark), end = from + bytes;
     size_t start = from;
 
+    INLAY_CHECK(behaviour >= DELIMITER_REMOVED && behaviour <= DELIMITER_CONTIGUOUS);
     for (size_t at = from; n > 0 && at + n <= end;) {
         if (memcmp(text + at, mark, n) != 0) {
             at++;
             continue;
         }
-        if (behaviour == WITH_PREVIOUS) {
+        if (behaviour == DELIMITER_PREVIOUS) {
             at += n;
             spans_add(out, start, at - start);
             start = at;
@@ -211,11 +219,11 @@ static void by_text(int behaviour, const char *mark, const char *text, size_t fr
         spans_add(out, start, at - start);
         start = at;
         at += n;
-        while (behaviour == WITH_CONTIGUOUS && at + n <= end && memcmp(text + at, mark, n) == 0)
+        while (behaviour == DELIMITER_CONTIGUOUS && at + n <= end && memcmp(text + at, mark, n) == 0)
             at += n;
-        if (behaviour == WITH_ISOLATED || behaviour == WITH_CONTIGUOUS)
+        if (behaviour == DELIMITER_ISOLATED || behaviour == DELIMITER_CONTIGUOUS)
             spans_add(out, start, at - start);
-        if (behaviour != WITH_NEXT)
+        if (behaviour != DELIMITER_NEXT)
             start = at;
     }
     spans_add(out, start, end - start);
@@ -223,43 +231,48 @@ static void by_text(int behaviour, const char *mark, const char *text, size_t fr
 
 /* ------------------------------------------------------------------ steps that change the text */
 
-static void spell_bytes(const struct cut *cut, const text_spans *in, text_spans *out)
+/* Replaces each byte by the character that stands for it in byte-level BPE. */
+static void spell_bytes(const struct pretokenizer *pretokenizer, const text_spans *in, text_spans *out)
 {
     for (size_t i = 0; i < in->count; i++) {
         const char *text = in->text.data + in->list[i].at;
         const size_t start = out->text.count;
 
-        if (cut->prefix_space && text[0] != ' ')
-            buf_char(&out->text, char_of_byte(' '));
+        INLAY_CHECK(in->list[i].count > 0);
+        if (pretokenizer->prefix_space && text[0] != ' ')
+            buf_append_char(&out->text, char_of_byte(' '));
         for (size_t k = 0; k < in->list[i].count; k++)
-            buf_char(&out->text, char_of_byte((unsigned char)text[k]));
+            buf_append_char(&out->text, char_of_byte((unsigned char)text[k]));
         spans_add(out, start, out->text.count - start);
     }
 }
 
-static void mark_spaces(const struct cut *cut, const text_spans *in, text_spans *out, bool first)
+/* Replaces each space by the mark (U+2581) and puts one before the text as `prepend` says. */
+static void mark_spaces(const struct pretokenizer *pretokenizer, const text_spans *in, text_spans *out, bool first)
 {
-    const size_t n = strlen(cut->text);
+    const size_t n = strlen(pretokenizer->pattern);
 
     for (size_t i = 0; i < in->count; i++) {
         const char *text = in->text.data + in->list[i].at;
         const size_t start = out->text.count, bytes = in->list[i].count;
-        const bool marked = text[0] == ' ' || (bytes >= n && memcmp(text, cut->text, n) == 0);
+        const bool marked = text[0] == ' ' || (bytes >= n && memcmp(text, pretokenizer->pattern, n) == 0);
 
-        if (!marked && (cut->prepend == PREPEND_ALWAYS || (cut->prepend == PREPEND_FIRST && first && i == 0)))
-            buf_put(&out->text, cut->text, n);
+        INLAY_CHECK(bytes > 0);
+        if (!marked &&
+            (pretokenizer->prepend == PREPEND_ALWAYS || (pretokenizer->prepend == PREPEND_FIRST && first && i == 0)))
+            buf_append(&out->text, pretokenizer->pattern, n);
         for (size_t k = 0; k < bytes; k++)
-            buf_put(&out->text, text[k] == ' ' ? cut->text : text + k, text[k] == ' ' ? n : 1);
+            buf_append(&out->text, text[k] == ' ' ? pretokenizer->pattern : text + k, text[k] == ' ' ? n : 1);
         if (out->text.failed)
             return;
-        if (cut->split)
-            by_text(WITH_NEXT, cut->text, out->text.data, start, out->text.count - start, out);
+        if (pretokenizer->split_at_mark)
+            by_text(DELIMITER_NEXT, pretokenizer->pattern, out->text.data, start, out->text.count - start, out);
         else
             spans_add(out, start, out->text.count - start);
     }
 }
 
-/* GPT-2's prefix: a space before the text, which then is cut. */
+/* GPT-2's add_prefix_space: puts a space before the text. */
 static void prefixed(const text_spans *in, text_spans *out)
 {
     for (size_t i = 0; i < in->count; i++) {
@@ -267,43 +280,45 @@ static void prefixed(const text_spans *in, text_spans *out)
         const size_t start = out->text.count;
 
         if (text[0] != ' ')
-            buf_put(&out->text, " ", 1);
-        buf_put(&out->text, text, in->list[i].count);
+            buf_append(&out->text, " ", 1);
+        buf_append(&out->text, text, in->list[i].count);
         spans_add(out, start, out->text.count - start);
     }
 }
 
-void cut_apply(const struct cut *cut, const text_spans *in, text_spans *out, bool first)
+void pretokenize(const struct pretokenizer *pretokenizer, const text_spans *in, text_spans *out, bool first)
 {
-    if (cut->kind == CUT_BYTES) {
-        spell_bytes(cut, in, out);
+    INLAY_CHECK(in != out && out->count == 0 && out->text.count == 0);
+    if (pretokenizer->kind == SPLIT_BYTES) {
+        spell_bytes(pretokenizer, in, out);
         return;
     }
-    if (cut->kind == CUT_METASPACE) {
-        mark_spaces(cut, in, out, first);
+    if (pretokenizer->kind == SPLIT_METASPACE) {
+        mark_spaces(pretokenizer, in, out, first);
         return;
     }
-    if (cut->kind == CUT_GPT2 && cut->prefix_space) {
+    if (pretokenizer->kind == SPLIT_GPT2 && pretokenizer->prefix_space) {
         text_spans with = { 0 };
-        const struct cut plain = { .kind = CUT_GPT2 };
+        const struct pretokenizer plain = { .kind = SPLIT_GPT2 };
 
         prefixed(in, &with);
         if (with.text.failed)
             out->text.failed = true;
         else
-            cut_apply(&plain, &with, out, first);
+            pretokenize(&plain, &with, out, first);
         spans_free(&with);
         return;
     }
-    buf_put(&out->text, in->text.data, in->text.count);
+    buf_append(&out->text, in->text.data, in->text.count);
     if (out->text.failed)
         return;
     for (size_t i = 0; i < in->count; i++) {
-        if (cut->kind == CUT_GPT2 || cut->kind == CUT_CL100K || cut->kind == CUT_CLIP)
-            by_pattern(cut, out->text.data, in->list[i].at, in->list[i].count, out);
-        else if (cut->kind == CUT_TEXT)
-            by_text(cut->behaviour, cut->text, out->text.data, in->list[i].at, in->list[i].count, out);
+        if (pretokenizer->kind == SPLIT_GPT2 || pretokenizer->kind == SPLIT_CL100K || pretokenizer->kind == SPLIT_CLIP)
+            by_pattern(pretokenizer, out->text.data, in->list[i].at, in->list[i].count, out);
+        else if (pretokenizer->kind == SPLIT_TEXT)
+            by_text(pretokenizer->behaviour, pretokenizer->pattern, out->text.data, in->list[i].at, in->list[i].count,
+                    out);
         else
-            by_class(cut, out->text.data, in->list[i].at, in->list[i].count, out);
+            by_class(pretokenizer, out->text.data, in->list[i].at, in->list[i].count, out);
     }
 }

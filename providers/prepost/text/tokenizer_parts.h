@@ -1,0 +1,217 @@
+/* tokenizer_parts.h - the parts of a tokenizer: normalizers, pre-tokenizers, model, vocabulary. Shared by the files that
+ * implement text.h, and private to them. */
+#ifndef TOKENIZER_PARTS_H
+#define TOKENIZER_PARTS_H
+#include "text.h"
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ text */
+
+/* A text that grows as it is appended to. `failed` is set when an allocation fails, and stays set. */
+typedef struct text_buf {
+    char *data;
+    size_t count, room;
+    bool failed;
+} text_buf;
+void buf_append(text_buf *buffer, const char *data, size_t count);
+void buf_append_char(text_buf *buffer, uint32_t c); /* as UTF-8 */
+/* Appends a text as valid UTF-8: each invalid byte becomes U+FFFD. */
+void buf_append_valid(text_buf *buffer, const char *text, size_t bytes);
+
+/* Parts of a text, none of them empty. */
+typedef struct text_span {
+    size_t at, count;
+} text_span;
+typedef struct text_spans {
+    text_buf text;
+    text_span *list;
+    size_t count, room;
+} text_spans;
+void spans_add(text_spans *spans, size_t at, size_t count); /* ignores empty spans */
+void spans_free(text_spans *spans);
+
+/* The character at s, which must be valid UTF-8, and its size in bytes. */
+uint32_t char_at(const char *s, size_t *size);
+
+bool is_space(uint32_t c);       /* \s */
+bool is_letter(uint32_t c);      /* \p{L} */
+bool is_number(uint32_t c);      /* \p{N} */
+bool is_word(uint32_t c);        /* \w */
+bool is_punctuation(uint32_t c); /* ASCII's, and \p{P} */
+bool is_mark(uint32_t c, bool nonspacing_only);
+bool is_other(uint32_t c); /* \p{C} without unassigned characters */
+
+/* ------------------------------------------------------------------ vocabulary */
+
+struct token {
+    const char *text; /* owned by the vocabulary */
+    uint32_t bytes;
+    double score;
+    uint8_t special, present;
+};
+struct vocabulary {
+    struct token *tokens; /* [count] by id; a token that is not `present` is a gap */
+    size_t count, room;
+    uint32_t *table; /* [mask + 1] id + 1, hashed by text; 0: a free entry */
+    size_t mask, used;
+    size_t longest; /* bytes of the longest token */
+};
+/* Adds a token, unless the id has one already. False if there is no memory, or if the id is negative or not below 2^24.
+ * Of ids with the same text, the first is found by text. */
+bool vocabulary_set(struct vocabulary *vocabulary, int64_t id, const char *text, size_t bytes, double score);
+int64_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, size_t bytes); /* -1: none */
+/* The same with a hash that the caller computed: FNV-1a over the bytes, from HASH_START. */
+#define HASH_START UINT32_C(2166136261)
+static inline uint32_t hash_more(uint32_t hash, unsigned char byte)
+{
+    return (hash ^ byte) * UINT32_C(16777619);
+}
+int64_t vocabulary_find_hashed(const struct vocabulary *vocabulary, uint32_t hash, const char *text, size_t bytes);
+void vocabulary_free(struct vocabulary *vocabulary);
+
+/* ------------------------------------------------------------------ normalizers */
+
+enum {
+    NORMALIZE_FORM,
+    NORMALIZE_LOWER,
+    NORMALIZE_STRIP_ACCENTS,
+    NORMALIZE_BERT,
+    NORMALIZE_REPLACE, /* each `pattern` becomes `replacement` */
+    NORMALIZE_RUNS,    /* each run of at least min_run times `pattern` becomes `replacement` */
+    NORMALIZE_PREPEND, /* puts `replacement` before the text */
+    NORMALIZE_STRIP,
+    NORMALIZE_CHARSMAP,
+    NORMALIZE_SQUEEZE,
+    NORMALIZE_SPACES /* each run of \s becomes `replacement` */
+};
+enum { FORM_NFC, FORM_NFD, FORM_NFKC, FORM_NFKD };
+struct normalizer {
+    int kind, form;
+    bool lower, strip_accents, split_chinese, clean; /* NORMALIZE_BERT */
+    bool strip_left, strip_right;                    /* NORMALIZE_STRIP */
+    char *pattern, *replacement;                     /* owned */
+    uint32_t min_run;
+    uint8_t *charsmap; /* NORMALIZE_CHARSMAP: trie_units units of 4 bytes, then the replacement texts; owned */
+    size_t charsmap_bytes, trie_units;
+};
+/* Sets SentencePiece's precompiled map of characters; an empty map changes nothing. False if the map is damaged, or if
+ * there is no memory. */
+bool normalizer_set_charsmap(struct normalizer *normalizer, const uint8_t *bytes, size_t count);
+/* Applies a normalizer; returns NULL, or an error message. */
+const char *normalizer_apply(const struct normalizer *normalizer, const char *text, size_t bytes, text_buf *out);
+void normalizer_free(struct normalizer *normalizer);
+
+/* ------------------------------------------------------------------ pre-tokenizers: split a text into words */
+
+enum {
+    SPLIT_GPT2,
+    SPLIT_CL100K,
+    SPLIT_CLIP,
+    SPLIT_BYTES,
+    SPLIT_WHITESPACE,
+    SPLIT_WORDS,
+    SPLIT_BERT,
+    SPLIT_METASPACE,
+    SPLIT_DIGITS,
+    SPLIT_PUNCTUATION,
+    SPLIT_TEXT
+};
+/* What becomes of a delimiter. */
+enum {
+    DELIMITER_NONE,
+    DELIMITER_REMOVED,
+    DELIMITER_ISOLATED,
+    DELIMITER_PREVIOUS,
+    DELIMITER_NEXT,
+    DELIMITER_CONTIGUOUS
+};
+enum { PREPEND_NEVER, PREPEND_FIRST, PREPEND_ALWAYS };
+struct pretokenizer {
+    int kind, behaviour;
+    uint32_t max_digits; /* SPLIT_CL100K: digits in one word; SPLIT_DIGITS: 1 if each digit is a word */
+    bool prefix_space;   /* SPLIT_GPT2 and SPLIT_BYTES: put a space before the text */
+    bool split_at_mark;  /* SPLIT_METASPACE: split before each mark */
+    int prepend;         /* SPLIT_METASPACE: put a mark before the text */
+    char *pattern;       /* SPLIT_TEXT: the delimiter; SPLIT_METASPACE: the mark that replaces spaces; owned */
+};
+/* Splits the spans of `in` into those of `out`, which must be empty. `first`: the spans begin at the start of the text. */
+void pretokenize(const struct pretokenizer *pretokenizer, const text_spans *in, text_spans *out, bool first);
+
+/* ------------------------------------------------------------------ models: split a word into tokens */
+
+struct merge {
+    uint32_t left, right, merged, rank; /* ids; rank UINT32_MAX: a free entry */
+};
+
+enum { MODEL_BPE, MODEL_WORDPIECE, MODEL_UNIGRAM };
+struct model {
+    int kind;
+    struct vocabulary vocabulary;
+    int64_t unknown_id;                              /* -1: none */
+    bool byte_fallback, fuse_unknown, ignore_merges; /* ignore_merges: a word that is a token is not split */
+    bool single_precision;                           /* UNIGRAM: adds scores in single precision */
+    bool merge_by_score;   /* BPE of SentencePiece: the pair whose merged token has the best score is merged first */
+    char *prefix, *suffix; /* of tokens that continue a word, and of those that end one; or "" */
+    uint32_t max_chars;    /* WORDPIECE: characters of a word; a longer word is unknown */
+    struct merge *merges;  /* [merge_mask + 1], hashed by left and right */
+    size_t merge_mask;
+    double unknown_score;  /* UNIGRAM: the score of an unknown character */
+    int64_t byte_ids[256]; /* ids of the tokens "<0x00>" ...; -1: none */
+};
+/* Sets byte_ids from the vocabulary. */
+void model_find_byte_tokens(struct model *model);
+bool ids_push(text_ids *ids, int64_t id);
+/* Adds a merge of two tokens; *out_known is false if the vocabulary lacks one of them or the merged token. False if there
+ * is no memory. model_reserve_merges() must have been called with at least the number of merges. */
+bool model_add_merge(struct model *model, const char *left, size_t left_bytes, const char *right, size_t right_bytes,
+                     uint32_t rank, bool *out_known);
+bool model_reserve_merges(struct model *model, size_t merges);
+/* Append the tokens of a word; false if there is no memory. */
+bool bpe_encode(const struct model *model, const char *text, size_t bytes, text_ids *out);
+bool wordpiece_encode(const struct model *model, const char *text, size_t bytes, text_ids *out);
+bool unigram_encode(const struct model *model, const char *text, size_t bytes, text_ids *out);
+/* Appends the tokens of characters without a token: byte tokens with byte_fallback, otherwise the unknown token.
+ * *after_unknown: the previous token was the unknown one; the function updates it. */
+bool append_unknown(const struct model *model, const char *text, size_t bytes, text_ids *out, bool *after_unknown);
+void model_free(struct model *model);
+
+/* ------------------------------------------------------------------ the tokenizer */
+
+enum { MAX_STEPS = 16, MAX_AFFIX = 8 };
+enum { DECODE_PLAIN, DECODE_BYTES, DECODE_WORDPIECE, DECODE_METASPACE };
+/* A token that is found in the text before the model runs. lstrip, rstrip: with the white space before or after it;
+ * single_word: not inside a word; normalized: searched in the normalized text. */
+typedef struct added_token {
+    const char *text; /* the vocabulary's */
+    size_t bytes;
+    int64_t id;
+    bool special, lstrip, rstrip, single_word, normalized;
+} added_token;
+struct text_tokenizer {
+    struct model model;
+    struct normalizer normalizers[MAX_STEPS];
+    struct pretokenizer pretokenizers[MAX_STEPS];
+    size_t normalizer_count, pretokenizer_count;
+    added_token *added; /* [added_count], the longest first */
+    size_t added_count;
+    int64_t prefix_ids[MAX_AFFIX], suffix_ids[MAX_AFFIX]; /* special tokens before and after a text */
+    size_t prefix_count, suffix_count;
+    int64_t pad_id;
+    int decoder;
+    bool strip_leading_space; /* decoding drops a space at the start */
+};
+/* Read the files into a tokenizer that has only defaults. */
+inlay_status read_json(text_tokenizer *tokenizer, const char *file, size_t bytes, inlay_diag *diag);
+inlay_status read_bpe(text_tokenizer *tokenizer, const char *vocab, size_t vocab_bytes, const char *merges,
+                      size_t merges_bytes, inlay_diag *diag);
+inlay_status read_spm(text_tokenizer *tokenizer, const char *file, size_t bytes, inlay_diag *diag);
+bool add_token(text_tokenizer *tokenizer, const added_token *added);
+void sort_added_tokens(text_tokenizer *tokenizer);
+char *copy_text(const char *text, size_t bytes); /* with a NUL; the caller frees it; NULL: no memory */
+
+/* The printable character that stands for a byte in GPT-2's byte-level BPE, and the reverse. */
+uint32_t char_of_byte(unsigned char byte);
+int byte_of_char(uint32_t c); /* -1: the character stands for no byte */
+#endif
