@@ -130,7 +130,7 @@ static void text_append_term(dim_text *text, const struct term *product, bool fi
     }
 }
 
-void text_put_sum(dim_text *text, const struct sum *sum)
+void text_append_sum(dim_text *text, const struct sum *sum)
 {
     for (uint32_t i = 0; i < sum->count; i++)
         text_append_term(text, &sum->terms[i], i == 0);
@@ -306,7 +306,7 @@ inlay_dim dim_from_sum(op_infer *infer, const struct sum *sum)
         return dim_fixed(0);
     if (sum->count == 1 && sum->terms[0].count == 0)
         return dim_fixed(sum->terms[0].factor);
-    text_put_sum(&text, sum);
+    text_append_sum(&text, sum);
     if (text.full)
         return dim_unknown();
     INLAY_CHECK(text.bytes > 0);

@@ -39,7 +39,7 @@ bool term_divide(const struct term *a, const struct term *b, struct term *out);
 /* Append to a text; `full` is set if something does not fit. */
 void text_append(dim_text *text, const char *data, size_t bytes);
 void text_append_string(dim_text *text, const char *data);
-void text_put_sum(dim_text *text, const struct sum *sum);
+void text_append_sum(dim_text *text, const struct sum *sum);
 /* Parses a sum; its atoms point into the text. False if the text is not a sum. */
 bool sum_read(const char *at, struct sum *out);
 /* Parses a sum and replaces the names whose size size() returns; it returns a negative number for other names. False if

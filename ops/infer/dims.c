@@ -119,12 +119,12 @@ static bool add_floor(struct sum *quotient, const struct sum *rest, const struct
     text->full = false;
     text_append_string(text, "floor(");
     text_append_string(text, rest->count > 1 ? "(" : "");
-    text_put_sum(text, rest);
+    text_append_sum(text, rest);
     text_append_string(text, rest->count > 1 ? ")/" : "/");
     simple = divisor->count == 1 &&
              (divisor->terms[0].count == 0 || (divisor->terms[0].count == 1 && divisor->terms[0].factor == 1));
     text_append_string(text, simple ? "" : "(");
-    text_put_sum(text, divisor);
+    text_append_sum(text, divisor);
     text_append_string(text, simple ? ")" : "))");
     one.atoms[0] = (struct atom){ text->data, text->bytes };
     return !text->full && sum_add(quotient, &one);
@@ -270,7 +270,7 @@ static bool write_dim(const op_infer *infer, inlay_dim dim, dim_text *text)
     text->full = false;
     if (!sum_from_dim(infer, dim, &brackets, &sum))
         return false;
-    text_put_sum(text, &sum);
+    text_append_sum(text, &sum);
     return !text->full;
 }
 

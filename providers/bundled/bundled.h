@@ -15,8 +15,8 @@ const inlay_provider *bundled_cpu(const inlay_host *host);
 /* A number for the instructions that kernels use on this CPU. Packed weights are cached under it. */
 uint32_t bundle_level(void);
 /* Limits the instruction level, for example to "avx2". Call before any kernel is chosen. */
-void bundle_cap(const char *isa);
+void bundle_limit_isa(const char *isa);
 /* Reduces the CPU to one of the three kinds that 8-bit kernels support: AVX-512 VNNI, AVX-VNNI, AVX2. A CPU with AVX-512
  * but without VNNI counts as AVX2. Call before any kernel is chosen. */
-void bundle_cap_bytes(void);
+void bundle_limit_byte_kernels(void);
 #endif

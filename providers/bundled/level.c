@@ -6,15 +6,15 @@ uint32_t bundle_level(void)
     return 1 + (uint32_t)cpu_level_in_use() + (cpu_has_vnni() ? 16 : cpu_has_avx_vnni() ? 32 : 0);
 }
 
-void bundle_cap(const char *isa)
+void bundle_limit_isa(const char *isa)
 {
     (void)cpu_limit_isa(isa, NULL);
 }
 
-void bundle_cap_bytes(void)
+void bundle_limit_byte_kernels(void)
 {
 #if defined(__x86_64__)
     if (!__builtin_cpu_supports("avx512vnni"))
-        bundle_cap("avx2");
+        bundle_limit_isa("avx2");
 #endif
 }

@@ -49,7 +49,7 @@ INLAY_NODISCARD static inline inlay_status arg_expect_dims(inlay_diag *diag, con
 }
 
 /* Allocates a zeroed state for kit_kernel.prepare. */
-INLAY_NODISCARD static inline inlay_status arg_state(size_t bytes, void **out_state, inlay_diag *diag)
+INLAY_NODISCARD static inline inlay_status arg_allocate_state(size_t bytes, void **out_state, inlay_diag *diag)
 {
     *out_state = calloc(1, bytes);
     return *out_state != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the state of a kernel");

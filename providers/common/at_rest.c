@@ -40,7 +40,7 @@ static bool is_library(const char *path)
            head.e_type == ET_DYN;
 }
 
-bool library_is_at_rest(const char *name)
+bool library_is_available_unloaded(const char *name)
 {
     Dl_serinfo size, *folders = NULL;
     void *self = dlopen(NULL, RTLD_NOW | RTLD_LOCAL), *loaded = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);

@@ -38,7 +38,7 @@ inlay_status product_conv_prepare(const kit_node *node, void **out_state, inlay_
     conv_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    INLAY_TRY(arg_allocate_state(sizeof *state, (void **)&state, diag));
     INLAY_TRY(conv_read_attrs(node, &state->attrs, diag));
     state->kernel = gemm_kernel_for(node, type);
     state->weights.pack = gemm_strided_pack(type, dtype);

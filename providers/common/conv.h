@@ -111,7 +111,7 @@ typedef struct conv_run {
     int32_t zero;        /* integers: zero point of the input */
     void *output;
     inlay_dtype y_dtype;
-    bool own_store; /* the caller sets job.finish, and sums are not stored to output automatically */
+    bool caller_stores; /* the caller sets job.finish, and sums are not stored to output automatically */
 } conv_run;
 INLAY_NODISCARD inlay_status conv_execute(conv_run *run);
 

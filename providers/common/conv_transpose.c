@@ -61,7 +61,7 @@ inlay_status product_conv_transpose_prepare(const kit_node *node, void **out_sta
     transpose_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    INLAY_TRY(arg_allocate_state(sizeof *state, (void **)&state, diag));
     INLAY_TRY(conv_read_attrs(node, &state->attrs, diag));
     INLAY_TRY(
         arg_ints(node, "output_padding", state->output_padding, CONV_MAX_SPATIAL, &state->output_padding_count, diag));

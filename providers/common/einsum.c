@@ -98,7 +98,7 @@ done:
     return status;
 }
 
-bool einsum_is_product(const einsum_state *state)
+bool einsum_has_product(const einsum_state *state)
 {
     for (uint32_t t = 0; t < state->term_count && state->term_count > 1; t++) {
         for (uint32_t i = 0; i < state->terms[t].count; i++) {
@@ -119,7 +119,7 @@ inlay_status product_einsum_prepare(const kit_node *node, void **out_state, inla
     einsum_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    INLAY_TRY(arg_allocate_state(sizeof *state, (void **)&state, diag));
     INLAY_TRY(einsum_read(node, state, diag));
     *out_state = state;
     state = NULL;

@@ -67,5 +67,5 @@ typedef struct einsum_plan {
 /* Parses the equation of a node; keeps no pointers to it. */
 INLAY_NODISCARD inlay_status einsum_read(const kit_node *node, einsum_state *out, inlay_diag *diag);
 /* Whether two terms share a label that is summed over. */
-bool einsum_is_product(const einsum_state *state);
+bool einsum_has_product(const einsum_state *state);
 #endif

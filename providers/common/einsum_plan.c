@@ -107,7 +107,7 @@ struct table_pack {
                      uint32_t width, void *out)                                                                        \
     {                                                                                                                  \
         const struct table_pack *u = self->user;                                                                       \
-        const T *from = (const T *)self->data + gemm_which(self, batch);                                               \
+        const T *from = (const T *)self->data + gemm_matrix_index(self, batch);                                        \
         T *to = out;                                                                                                   \
         for (int64_t l0 = line; l0 < line_end; l0 += width)                                                            \
             for (int64_t k = k0; k < k1; k++)                                                                          \

@@ -55,7 +55,7 @@ inlay_status product_gemm_prepare(const kit_node *node, void **out_state, inlay_
     gemm_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    INLAY_TRY(arg_allocate_state(sizeof *state, (void **)&state, diag));
     state->kernel = gemm_kernel_for(node, type);
     state->trans_a = kit_attr_int(node->info, "transA", 0) != 0;
     state->trans_b = kit_attr_int(node->info, "transB", 0) != 0;

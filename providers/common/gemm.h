@@ -140,7 +140,7 @@ static inline uint64_t gemm_align(uint64_t bytes) /* to 64 */
     return (bytes + 63) & ~UINT64_C(63);
 }
 
-static inline int64_t gemm_which(const gemm_operand *operand, int64_t batch)
+static inline int64_t gemm_matrix_index(const gemm_operand *operand, int64_t batch)
 {
     return operand->which != NULL ? operand->which[batch] : batch;
 }

@@ -213,7 +213,7 @@ inlay_status product_mat_mul_prepare(const kit_node *node, void **out_state, inl
     matmul_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    INLAY_TRY(arg_allocate_state(sizeof *state, (void **)&state, diag));
     state->kernel = gemm_kernel_for(node, type);
     state->a.pack = state->b.pack = gemm_strided_pack(type, dtype);
     state->b.in_place = inlay_dtype_bits(dtype) == 8 * state->kernel->in_bytes;

@@ -39,7 +39,7 @@ void product_cost_set(const kit_node *node, const kit_plan *shapes, uint32_t typ
         return;
     weights *= kernel->in_bytes;
     if (weights > 0 && weights < CACHE_BYTES) /* larger ones are covered by product_memory_ns() */
-        ns += weights_far_ns(weights_of_graph(node->graph), weights);
+        ns += weights_memory_ns(weights_of_graph(node->graph), weights);
     if (shapes->max_threads > 1 && ns > PARALLEL_NS)
         ns = PARALLEL_NS + (ns - PARALLEL_NS) / shapes->max_threads;
     cost->ns = CALL_NS + ns;

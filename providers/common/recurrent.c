@@ -140,7 +140,7 @@ static bool reserve(uint64_t *at, uint64_t *total, uint64_t count, uint64_t byte
            !__builtin_add_overflow(*total, (all + 63) & ~UINT64_C(63), total) && *total < UINT64_MAX / 4;
 }
 
-bool recurrent_lay_out(const recurrent_state *state, int64_t inputs, int64_t hidden, recurrent_layout *out)
+bool recurrent_compute_layout(const recurrent_state *state, int64_t inputs, int64_t hidden, recurrent_layout *out)
 {
     const bool two = state->cell == CELL_GRU && !state->linear_before_reset;
     const uint64_t element = state->wide ? sizeof(double) : sizeof(float);
@@ -223,7 +223,7 @@ uint64_t recurrent_panel_bytes(const recurrent_layout *layout, uint32_t input)
     return input == IN_W ? layout->r_at - layout->w_at : layout->bias_at - layout->r_at;
 }
 
-bool recurrent_describe(const char *op_type, bool linear_before_reset, recurrent_state *out)
+bool recurrent_read_cell(const char *op_type, bool linear_before_reset, recurrent_state *out)
 {
     *out = (recurrent_state){ .linear_before_reset = linear_before_reset };
     for (uint32_t i = 0; i < KIT_COUNT(cell_kinds); i++)
@@ -296,7 +296,7 @@ static inlay_status pack_constants(const kit_node *node, recurrent_state *state,
         weights->dims[1].value % state->gates != 0 || weights->dims[1].value / state->gates != hidden ||
         info->dims[1].value != weights->dims[1].value || __builtin_mul_overflow(all, 2 * hidden, &all) ||
         !is_known(node, IN_B, all) || !is_known(node, IN_P, directions * 3 * hidden) ||
-        !recurrent_lay_out(state, inputs, hidden, &layout) || layout.bytes > SIZE_MAX / 4)
+        !recurrent_compute_layout(state, inputs, hidden, &layout) || layout.bytes > SIZE_MAX / 4)
         return INLAY_OK; /* shape() reports the error */
     for (uint32_t i = 0; i < KIT_COUNT(dropped); i++)
         view_constant(node, dropped[i], &tensor[i]);
@@ -319,7 +319,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     recurrent_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    INLAY_TRY(arg_allocate_state(sizeof *state, (void **)&state, diag));
     state->wide = kit_input_dtype(node, IN_X) == INLAY_DOUBLE;
     state->product = panels_product(state->wide);
     INLAY_TRY(read_attributes(node, state, diag));
@@ -486,7 +486,7 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     if (layer == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the plan of a recurrent layer");
     INLAY_TRY(check_shapes(settings, plan, layer, diag));
-    if (!recurrent_lay_out(settings, layer->inputs, layer->hidden, &layer->weights))
+    if (!recurrent_compute_layout(settings, layer->inputs, layer->hidden, &layer->weights))
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the weights of this recurrent layer are too large");
     layer->weights_bytes = settings->pack.data == NULL ? layer->weights.bytes : 0;
     partition_work(settings, layer, plan->max_threads);
@@ -515,7 +515,7 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
     plan.steps = input->dims[state.layout != 0 ? 1 : 0];
     plan.batch = input->dims[state.layout != 0 ? 0 : 1];
     plan.directions = weights->dims[0];
-    if (!recurrent_lay_out(&state, weights->dims[2], tensor->dims[2], &plan.weights))
+    if (!recurrent_compute_layout(&state, weights->dims[2], tensor->dims[2], &plan.weights))
         return;
     partition_work(&state, &plan, shapes->max_threads);
     out->flops = 2 * (double)plan.steps * (double)plan.batch * ((double)weights->count + (double)tensor->count);

@@ -79,7 +79,7 @@ typedef struct recurrent_plan {
 } recurrent_plan;
 
 /* Computes the layout of the packed weights; false: sizes overflow. */
-bool recurrent_lay_out(const recurrent_state *state, int64_t inputs, int64_t hidden, recurrent_layout *out);
+bool recurrent_compute_layout(const recurrent_state *state, int64_t inputs, int64_t hidden, recurrent_layout *out);
 /* The weights of a direction in `room`, which has layout->bytes. */
 recurrent_weights recurrent_weights_at(const recurrent_layout *layout, void *room);
 /* Packs the weights of direction d. W, R, B and P are whole tensors; B and P may have data NULL. */
@@ -96,7 +96,7 @@ void recurrent_pack_vectors(const recurrent_state *state, const recurrent_layout
 /* Size of such a packed matrix. */
 uint64_t recurrent_panel_bytes(const recurrent_layout *layout, uint32_t input);
 /* Sets the fields that determine the packed layout of a float layer; false: op_type is not recurrent. */
-bool recurrent_describe(const char *op_type, bool linear_before_reset, recurrent_state *out);
+bool recurrent_read_cell(const char *op_type, bool linear_before_reset, recurrent_state *out);
 
 /* Weights in another format than float panels: their multiplication function and, for each direction, the data that
  * it gets: for W or R, and for a GRU's candidate. */

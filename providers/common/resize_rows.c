@@ -211,17 +211,17 @@ void resize_copy_rows(const resize_plan *plan, uint32_t elem, const void *input,
             continue;
         }
         before = cursor.offset;
-        if (chunk == 64 && !plan->can_leave) { /* blocked channels */
+        if (chunk == 64 && !plan->has_outside_elements) { /* blocked channels */
             for (int64_t o = 0; o < out; o++)
                 memcpy(to + 64 * o, from + 64 * (int64_t)last->index[o], 64);
             continue;
         }
-        if (chunk == 4 && !plan->can_leave) {
+        if (chunk == 4 && !plan->has_outside_elements) {
             for (int64_t o = 0; o < out; o++)
                 memcpy(to + 4 * o, from + 4 * (int64_t)last->index[o], 4);
             continue;
         }
-        if (chunk == 1 && !plan->can_leave) {
+        if (chunk == 1 && !plan->has_outside_elements) {
             for (int64_t o = 0; o < out; o++)
                 to[o] = from[last->index[o]];
             continue;

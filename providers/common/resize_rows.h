@@ -23,7 +23,7 @@ typedef struct resize_plan {
     bool wide;           /* that type is double */
     bool few_input_rows; /* an output row depends on at most RESIZE_SLOTS input rows */
     bool caches_rows;    /* at least as many output rows as input rows: each input row is resampled once and cached */
-    bool can_leave;      /* some elements are outside of the input */
+    bool has_outside_elements; /* some elements are outside of the input */
     bool tables_at_run;
     uint64_t table_bytes;
     uint64_t scratch_bytes; /* per worker */

@@ -6,8 +6,8 @@
 
 #define CACHED_WEIGHT_BYTES                                                                                            \
     32e6 /* bytes of weights that stay in the last-level cache: all of half this size, gradually less of more */
-#define CORE_WEIGHTS 65536      /* weights of a node below this size are read at twice the speed */
-#define FAR_WEIGHTS_PER_NS 60.0 /* bytes per nanosecond from memory, beyond the time from the last-level cache */
+#define SMALL_NODE_WEIGHT_BYTES 65536 /* weights of a node below this size are read at twice the speed */
+#define FAR_WEIGHTS_PER_NS 60.0       /* bytes per nanosecond from memory, beyond the time from the last-level cache */
 
 /* Bytes of all constants of the graph; 0 if the host does not report it. */
 static inline double weights_of_graph(const inlay_graph *graph)
@@ -17,11 +17,11 @@ static inline double weights_of_graph(const inlay_graph *graph)
 
 /* Additional nanoseconds to read `bytes` of weights compared with the last-level cache, in a graph with `all` bytes
  * of weights. The share that comes from memory grows with `all`. */
-static inline double weights_far_ns(double all, double bytes)
+static inline double weights_memory_ns(double all, double bytes)
 {
     double far = 2 * all / CACHED_WEIGHT_BYTES - 1;
 
     far = far < 0 ? 0 : far > 1 ? 1 : far;
-    return far * bytes / (bytes < CORE_WEIGHTS ? 2 * FAR_WEIGHTS_PER_NS : FAR_WEIGHTS_PER_NS);
+    return far * bytes / (bytes < SMALL_NODE_WEIGHT_BYTES ? 2 * FAR_WEIGHTS_PER_NS : FAR_WEIGHTS_PER_NS);
 }
 #endif

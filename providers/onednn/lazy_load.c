@@ -130,7 +130,7 @@ dnnl_status_t dnnl_engine_create(dnnl_engine_t *engine, dnnl_engine_kind_t kind,
     (void)kind;
     (void)index;
     *engine = (dnnl_engine_t)(void *)&placeholder;
-    return __atomic_load_n(&is_open, __ATOMIC_ACQUIRE) || library_is_at_rest(soname) || ensure_open()
+    return __atomic_load_n(&is_open, __ATOMIC_ACQUIRE) || library_is_available_unloaded(soname) || ensure_open()
                ? dnnl_success
                : dnnl_unimplemented;
 }

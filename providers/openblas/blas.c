@@ -333,7 +333,7 @@ static uint64_t buffer_of_a(const gemm_job *job, const struct strategy *strategy
 static blas_matrix matrix_at(const gemm_job *job, const gemm_operand *operand, int64_t batch, int64_t line, bool along,
                              int64_t ld)
 {
-    int64_t at = gemm_which(operand, batch) * operand->matrix_stride + line * operand->line_stride;
+    int64_t at = gemm_matrix_index(operand, batch) * operand->matrix_stride + line * operand->line_stride;
 
     return (blas_matrix){ .data = (const char *)operand->data + at * (int64_t)job->kernel->in_bytes,
                           .along = along,
@@ -347,7 +347,7 @@ static blas_matrix packed_ahead(const gemm_job *job, const struct strategy *stra
                                 int64_t k1)
 {
     const int64_t at = k0 * gemm_round_up(job->n, strategy->b_width) + tile->j0 * (k1 - k0);
-    const char *matrix = (const char *)job->b.packed + gemm_which(&job->b, tile->batch) * job->b.packed_stride;
+    const char *matrix = (const char *)job->b.packed + gemm_matrix_index(&job->b, tile->batch) * job->b.packed_stride;
 
     INLAY_CHECK(tile->j0 % strategy->b_width == 0 && k0 % strategy->depth == 0);
     return (blas_matrix){ .data = matrix + at * (int64_t)job->kernel->in_bytes,
@@ -565,7 +565,7 @@ inlay_status blas_engine_open_lazily(const inlay_host *host, const char *library
                                      inlay_diag *diag)
 {
     if (strcmp(library, BLAS_DEFAULT_LIBRARY) != 0 || strcmp(core, BLAS_DEFAULT_CORE) != 0 ||
-        !library_is_at_rest(library))
+        !library_is_available_unloaded(library))
         return blas_engine_open(host, library, core, out, diag);
     engine_init(out);
     out->pending_library = strdup(library);

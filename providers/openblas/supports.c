@@ -21,7 +21,7 @@ static bool einsum_supports(const kit_node *node, kit_refusal *why)
 
     if (einsum_read(node, &state, NULL) != INLAY_OK)
         return true; /* compile() reports the error */
-    if (einsum_is_product(&state))
+    if (einsum_has_product(&state))
         return true;
     return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL,
                       "the equation is no matrix multiplication: no label of both terms is summed");

@@ -12,7 +12,7 @@ typedef struct affine_state {
 
 static inlay_status prepare_affine(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(affine_state), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(affine_state), out_state, diag);
 
     if (status == INLAY_OK)
         ((affine_state *)*out_state)->corners = kit_attr_int(node->info, "align_corners", 0) != 0;

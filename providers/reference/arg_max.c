@@ -100,7 +100,7 @@ typedef struct arg_state_data {
 
 static inlay_status prepare_arg(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(arg_state_data), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(arg_state_data), out_state, diag);
 
     if (status == INLAY_OK) {
         const bool last = kit_attr_int(node->info, "select_last_index", 0) != 0;

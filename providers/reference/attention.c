@@ -58,7 +58,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     attention_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    INLAY_TRY(arg_allocate_state(sizeof *state, (void **)&state, diag));
     state->own = strcmp(node->info->domain.data, "ai.inlay") == 0;
     state->blank = !state->own ? BLANK_ZERO : kit_attr_int(node->info, "guarded", 0) != 0 ? BLANK_GUARDED : BLANK_NAN;
     state->causal = kit_attr_int(node->info, "is_causal", 0) != 0;

@@ -114,7 +114,7 @@ static bool supports_col2im(const kit_node *node, kit_refusal *why)
 
 static inlay_status prepare_col2im(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(col2im_state), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(col2im_state), out_state, diag);
 
     if (status == INLAY_OK) {
         col2im_state *state = *out_state;

@@ -12,7 +12,7 @@ typedef struct join_state {
 
 static inlay_status prepare_concat(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(join_state), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(join_state), out_state, diag);
 
     if (status == INLAY_OK)
         ((join_state *)*out_state)->axis = kit_attr_int(node->info, "axis", 1); /* the default of Concat-1 */
@@ -21,7 +21,7 @@ static inlay_status prepare_concat(const kit_node *node, void **out_state, inlay
 
 static inlay_status prepare_split(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(join_state), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(join_state), out_state, diag);
 
     if (status == INLAY_OK)
         ((join_state *)*out_state)->axis = kit_attr_int(node->info, "axis", 0);

@@ -18,7 +18,7 @@ static inlay_status make_state(uint64_t bytes, inlay_dtype dtype, uint64_t extra
                                inlay_diag *diag)
 {
     void *memory;
-    inlay_status status = arg_state(sizeof(constant_state) + (size_t)(bytes + extra), &memory, diag);
+    inlay_status status = arg_allocate_state(sizeof(constant_state) + (size_t)(bytes + extra), &memory, diag);
 
     if (status != INLAY_OK)
         return status;

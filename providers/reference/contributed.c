@@ -102,7 +102,7 @@ static inlay_status prepare_block(const kit_node *node, void **out_state, inlay_
 
     if (size <= 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "ngram_size is %lld; it must be at least 1", (long long)size);
-    status = arg_state(sizeof(int64_t), out_state, diag);
+    status = arg_allocate_state(sizeof(int64_t), out_state, diag);
     if (status == INLAY_OK)
         *(int64_t *)*out_state = size;
     return status;
@@ -145,7 +145,7 @@ static inlay_status run_block(const kit_call *call)
 
 static inlay_status prepare_hash(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(uint32_t), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(uint32_t), out_state, diag);
 
     if (status == INLAY_OK)
         *(uint32_t *)*out_state = (uint32_t)kit_attr_int(node->info, "seed", 0);
@@ -211,7 +211,7 @@ static inlay_status prepare_crop(const kit_node *node, void **out_state, inlay_d
 
     if (strcmp(mode, "bilinear") != 0 && strcmp(mode, "nearest") != 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "mode '%s' is neither bilinear nor nearest", mode);
-    status = arg_state(sizeof(crop_state), out_state, diag);
+    status = arg_allocate_state(sizeof(crop_state), out_state, diag);
     if (status == INLAY_OK)
         *(crop_state *)*out_state =
             (crop_state){ strcmp(mode, "nearest") == 0, (float)kit_attr_float(node->info, "extrapolation_value", 0) };
@@ -303,7 +303,7 @@ static inlay_status run_crop(const kit_call *call)
 static inlay_status prepare_embedding(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     static const char *const names[] = { "embedding_size", "conv_window_size", "char_embedding_size" };
-    inlay_status status = arg_state(3 * sizeof(int64_t), out_state, diag);
+    inlay_status status = arg_allocate_state(3 * sizeof(int64_t), out_state, diag);
 
     for (int i = 0; status == INLAY_OK && i < 3; i++)
         ((int64_t *)*out_state)[i] = kit_attr_int(node->info, names[i], -1);

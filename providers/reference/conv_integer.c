@@ -57,7 +57,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     int64_t zeros = 1;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    INLAY_TRY(arg_allocate_state(sizeof *state, (void **)&state, diag));
     INLAY_TRY(conv_read_attrs(node, &state->attrs, diag));
     state->at = at;
     state->kernel = gemm_kernel_best(GEMM_S16);
@@ -162,7 +162,7 @@ static inlay_status set_linear(const kit_call *call, conv_run *run)
         run->job.init = fill_bias;
         run->job.init_user = run;
     }
-    run->own_store = true;
+    run->caller_stores = true;
     run->job.finish = store_tile;
     run->job.finish_user = run;
 done:

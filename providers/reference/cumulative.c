@@ -112,7 +112,7 @@ typedef struct cumulate_state {
 
 static inlay_status prepare_cumulate(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(cumulate_state), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(cumulate_state), out_state, diag);
 
     if (status == INLAY_OK)
         *(cumulate_state *)*out_state = (cumulate_state){

@@ -55,7 +55,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     deform_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    INLAY_TRY(arg_allocate_state(sizeof *state, (void **)&state, diag));
     INLAY_TRY(conv_read_attrs(node, &state->attrs, diag));
     state->offset_group = kit_attr_int(node->info, "offset_group", 1);
     state->kernel = gemm_kernel_best(type);

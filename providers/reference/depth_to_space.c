@@ -20,7 +20,7 @@ static inlay_status prepare_block(const kit_node *node, void **out_state, inlay_
         return inlay_fail(diag, INLAY_INVALID_MODEL, "blocksize is %lld; it must be at least 1", (long long)size);
     if (strcmp(mode, "DCR") != 0 && strcmp(mode, "CRD") != 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "mode '%s' is neither DCR nor CRD", mode);
-    status = arg_state(sizeof(block_state), out_state, diag);
+    status = arg_allocate_state(sizeof(block_state), out_state, diag);
     if (status == INLAY_OK)
         *(block_state *)*out_state = (block_state){ size, strcmp(mode, "DCR") == 0 };
     return status;

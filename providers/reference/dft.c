@@ -16,7 +16,7 @@ typedef struct dft_state {
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     dft_state *state = NULL;
-    inlay_status status = arg_state(sizeof *state, (void **)&state, diag);
+    inlay_status status = arg_allocate_state(sizeof *state, (void **)&state, diag);
 
     if (status != INLAY_OK)
         return status;

@@ -13,7 +13,7 @@ typedef struct gather_state {
 
 static inlay_status prepare_gather(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(gather_state), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(gather_state), out_state, diag);
 
     if (status == INLAY_OK) {
         gather_state *state = *out_state;

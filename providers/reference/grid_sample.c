@@ -176,7 +176,7 @@ static bool supports_sample(const kit_node *node, kit_refusal *why)
 
 static inlay_status prepare_sample(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(sample_state), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(sample_state), out_state, diag);
 
     if (status == INLAY_OK && !read_state(node, *out_state))
         status = inlay_fail(diag, INLAY_INVALID_MODEL, "mode or padding_mode is unknown");

@@ -26,7 +26,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     linear_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    INLAY_TRY(arg_allocate_state(sizeof *state, (void **)&state, diag));
     state->gated = strcmp(rule, "gated") == 0 || strcmp(rule, "gated_delta") == 0;
     state->delta = strcmp(rule, "delta") == 0 || strcmp(rule, "gated_delta") == 0;
     state->q_heads = kit_attr_int(node->info, "q_num_heads", 0);

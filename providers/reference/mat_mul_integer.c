@@ -116,7 +116,7 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     quantized_state *state = NULL;
     inlay_status status;
 
-    INLAY_TRY(arg_state(sizeof *state, (void **)&state, diag));
+    INLAY_TRY(arg_allocate_state(sizeof *state, (void **)&state, diag));
     state->at = at;
     state->linear = linear;
     if (!is_float8(kit_input_dtype(node, at->a)) && !is_float8(kit_input_dtype(node, at->b))) {
@@ -136,7 +136,7 @@ static void pack_float8(const gemm_operand *self, int64_t batch, int64_t line, i
                         uint32_t width, void *out)
 {
     const kit_tensor *tensor = self->user;
-    int64_t matrix = gemm_which(self, batch);
+    int64_t matrix = gemm_matrix_index(self, batch);
     float *to = out;
 
     INLAY_CHECK(line <= line_end && k0 <= k1);
@@ -216,7 +216,8 @@ static void store_row(const struct output *output, const gemm_tile *tile, int64_
 {
     const kit_call *call = output->call;
     const kit_tensor *tensor = &call->out[0];
-    int64_t a_matrix = gemm_which(&output->job->a, tile->batch), b_matrix = gemm_which(&output->job->b, tile->batch);
+    int64_t a_matrix = gemm_matrix_index(&output->job->a, tile->batch),
+            b_matrix = gemm_matrix_index(&output->job->b, tile->batch);
     float row_scale = scale_at(call, linear_inputs.a_scale, &output->a_scale, a_matrix, row) /
                       scale_at(call, linear_inputs.y_scale, &output->y_scale, tile->batch, row);
     double zero = convert_get_f64(tensor->dtype, call->in[linear_inputs.y_zero].data,

@@ -12,7 +12,7 @@ typedef struct unpool_state {
 
 static inlay_status prepare_unpool(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(unpool_state), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(unpool_state), out_state, diag);
 
     if (status == INLAY_OK) {
         unpool_state *state = *out_state;

@@ -43,7 +43,7 @@ static inlay_status prepare_moe(const kit_node *node, void **out_state, inlay_di
     const char *activation = kit_attr_string(node->info, "activation_type", "relu");
     const bool quantized = node->info->op_type.data[0] == 'Q';
     moe_state *state;
-    inlay_status status = arg_state(sizeof *state, out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof *state, out_state, diag);
 
     if (status != INLAY_OK)
         return status;

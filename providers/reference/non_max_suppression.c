@@ -22,7 +22,7 @@ static inlay_status prepare_nms(const kit_node *node, void **out_state, inlay_di
 
     if (centers != 0 && centers != 1)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "center_point_box is %lld", (long long)centers);
-    status = arg_state(sizeof(nms_state), out_state, diag);
+    status = arg_allocate_state(sizeof(nms_state), out_state, diag);
     if (status == INLAY_OK)
         ((nms_state *)*out_state)->centers = centers != 0;
     return status;

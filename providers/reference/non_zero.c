@@ -120,7 +120,7 @@ typedef struct compress_state {
 
 static inlay_status prepare_compress(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(compress_state), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(compress_state), out_state, diag);
 
     if (status == INLAY_OK)
         *(compress_state *)*out_state =

@@ -12,7 +12,7 @@ typedef struct one_hot_state {
 
 static inlay_status prepare_one_hot(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(one_hot_state), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(one_hot_state), out_state, diag);
 
     if (status == INLAY_OK)
         ((one_hot_state *)*out_state)->axis = kit_attr_int(node->info, "axis", -1);

@@ -29,7 +29,7 @@ static inlay_status prepare_pad(const kit_node *node, void **out_state, inlay_di
     inlay_status status = INLAY_OK;
     pad_state *state;
 
-    INLAY_TRY(arg_state(sizeof(pad_state), out_state, diag));
+    INLAY_TRY(arg_allocate_state(sizeof(pad_state), out_state, diag));
     state = *out_state;
     while (state->mode < KIT_COUNT(modes) && strcmp(mode, modes[state->mode]) != 0)
         state->mode++;

@@ -159,7 +159,7 @@ static inlay_status shape_resize(const void *state, kit_plan *plan, inlay_diag *
     const kit_tensor *roi = attributes->has_roi ? resize_input(plan->in, plan->in_count, 1) : NULL;
     resize_axis axes[INLAY_MAX_RANK];
     uint32_t which[INLAY_MAX_RANK], axis_count;
-    resize_plan resize = { .extrapolation = attributes->extrapolation, .can_leave = attributes->has_roi };
+    resize_plan resize = { .extrapolation = attributes->extrapolation, .has_outside_elements = attributes->has_roi };
     resize_plan *stored;
     inlay_status status;
 

@@ -17,7 +17,7 @@ static inlay_status prepare_reverse(const kit_node *node, void **out_state, inla
     if (batch < 0 || batch > 1 || time < 0 || time > 1 || batch == time)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "batch_axis %lld and time_axis %lld must be 0 and 1, or 1 and 0",
                           (long long)batch, (long long)time);
-    status = arg_state(sizeof(reverse_state), out_state, diag);
+    status = arg_allocate_state(sizeof(reverse_state), out_state, diag);
     if (status == INLAY_OK)
         *(reverse_state *)*out_state = (reverse_state){ batch, time };
     return status;

@@ -89,7 +89,7 @@ static inlay_status prepare_align(const kit_node *node, void **out_state, inlay_
     if (strcmp(transform, "half_pixel") != 0 && strcmp(transform, "output_half_pixel") != 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL,
                           "coordinate_transformation_mode '%s' is neither half_pixel nor output_half_pixel", transform);
-    status = arg_state(sizeof(roi_state), out_state, diag);
+    status = arg_allocate_state(sizeof(roi_state), out_state, diag);
     if (status == INLAY_OK) {
         *(roi_state *)*out_state = (roi_state){
             .height = kit_attr_int(node->info, "output_height", 1),
@@ -112,7 +112,7 @@ static inlay_status prepare_max(const kit_node *node, void **out_state, inlay_di
 
     if (count != 2)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "pooled_shape has %u values; it must have 2", count);
-    status = arg_state(sizeof(roi_state), out_state, diag);
+    status = arg_allocate_state(sizeof(roi_state), out_state, diag);
     if (status == INLAY_OK) {
         *(roi_state *)*out_state = (roi_state){ .height = shape[0],
                                                 .width = shape[1],

@@ -14,7 +14,7 @@ typedef struct rotary_state {
 static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     rotary_state *state = NULL;
-    inlay_status status = arg_state(sizeof *state, (void **)&state, diag);
+    inlay_status status = arg_allocate_state(sizeof *state, (void **)&state, diag);
 
     if (status != INLAY_OK)
         return status;

@@ -193,7 +193,7 @@ static bool supports_scatter(const kit_node *node, kit_refusal *why)
 
 static inlay_status prepare_scatter(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(scatter_state), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(scatter_state), out_state, diag);
 
     if (status == INLAY_OK)
         *(scatter_state *)*out_state = (scatter_state){ kit_attr_int(node->info, "axis", 0), find_reduction(node) };

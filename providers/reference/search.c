@@ -141,7 +141,7 @@ static inlay_status prepare_start(const kit_node *node, void **out_state, inlay_
     static const char *const names[] = { "beam", "greedy", "sample" };
     const inlay_node_info *info = node->info;
     const char *kind = kit_attr_string(info, "search", "");
-    inlay_status status = arg_state(sizeof(start_state), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(start_state), out_state, diag);
     start_state *state = *out_state;
     search_head *head;
 

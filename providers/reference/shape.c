@@ -11,7 +11,7 @@ typedef struct shape_state {
 
 static inlay_status prepare_shape(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(shape_state), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(shape_state), out_state, diag);
 
     if (status == INLAY_OK)
         *(shape_state *)*out_state = (shape_state){ .start = kit_attr_int(node->info, "start", 0),

@@ -16,7 +16,7 @@ static inlay_status prepare_slice(const kit_node *node, void **out_state, inlay_
     inlay_status status = INLAY_OK;
     slice_state *state;
 
-    INLAY_TRY(arg_state(sizeof(slice_state), out_state, diag));
+    INLAY_TRY(arg_allocate_state(sizeof(slice_state), out_state, diag));
     state = *out_state;
     state->by_attributes = node->info->since_version < 10;
     if (state->by_attributes) {

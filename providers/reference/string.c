@@ -86,7 +86,7 @@ static inlay_status prepare_split(const kit_node *node, void **out_state, inlay_
     const inlay_attr_info *delimiter = kit_attr(node->info, "delimiter");
     const uint64_t bytes = delimiter != NULL ? delimiter->s.bytes : 0;
     const int64_t limit = kit_attr_int(node->info, "maxsplit", INT64_MAX);
-    inlay_status status = arg_state(sizeof(split_state) + (size_t)bytes, out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(split_state) + (size_t)bytes, out_state, diag);
 
     if (status == INLAY_OK) {
         split_state *state = *out_state;
@@ -204,7 +204,7 @@ static inlay_status prepare_normalizer(const kit_node *node, void **out_state, i
         return inlay_fail(diag, INLAY_INVALID_MODEL, "case_change_action '%s' is none of NONE, LOWER, UPPER", change);
     for (uint32_t i = 0; i < count; i++)
         extra += (size_t)words->strings[i].bytes;
-    status = arg_state(bytes + extra, out_state, diag);
+    status = arg_allocate_state(bytes + extra, out_state, diag);
     if (status != INLAY_OK)
         return status;
     state = *out_state;

@@ -17,7 +17,7 @@ static inlay_status prepare_cache(const kit_node *node, void **out_state, inlay_
 
     if (strcmp(mode, "linear") != 0 && strcmp(mode, "circular") != 0)
         return inlay_fail(diag, INLAY_INVALID_MODEL, "mode '%s' is neither linear nor circular", mode);
-    status = arg_state(sizeof(cache_state), out_state, diag);
+    status = arg_allocate_state(sizeof(cache_state), out_state, diag);
     if (status == INLAY_OK)
         *(cache_state *)*out_state =
             (cache_state){ kit_attr_int(node->info, "axis", -2), strcmp(mode, "circular") == 0 };

@@ -164,7 +164,7 @@ typedef struct top_k_state {
 
 static inlay_status prepare_top_k(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(top_k_state), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(top_k_state), out_state, diag);
 
     if (status == INLAY_OK)
         *(top_k_state *)*out_state =

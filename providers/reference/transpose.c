@@ -12,7 +12,7 @@ typedef struct transpose_state {
 
 static inlay_status prepare_transpose(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(transpose_state), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(transpose_state), out_state, diag);
 
     if (status == INLAY_OK) {
         transpose_state *state = *out_state;

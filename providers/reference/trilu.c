@@ -11,7 +11,7 @@ typedef struct trilu_state {
 
 static inlay_status prepare_trilu(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(trilu_state), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(trilu_state), out_state, diag);
 
     if (status == INLAY_OK)
         ((trilu_state *)*out_state)->upper = kit_attr_int(node->info, "upper", 1) != 0;

@@ -18,7 +18,7 @@ typedef struct unique_state {
 
 static inlay_status prepare_unique(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    inlay_status status = arg_state(sizeof(unique_state), out_state, diag);
+    inlay_status status = arg_allocate_state(sizeof(unique_state), out_state, diag);
 
     if (status == INLAY_OK)
         *(unique_state *)*out_state = (unique_state){ .axis = kit_attr_int(node->info, "axis", 0),

@@ -46,7 +46,7 @@ static inlay_status read_pieces(struct tokenizer *tokenizer, inlay_diag *diag)
     size_t room = 0, used = 0;
     inlay_status status = INLAY_OK;
 
-    tokenizer->count = text_count(tokenizer->text);
+    tokenizer->count = text_vocabulary_size(tokenizer->text);
     tokenizer->ends = calloc(tokenizer->count + 1, sizeof *tokenizer->ends);
     tokenizer->special = calloc(tokenizer->count + 1, sizeof *tokenizer->special);
     if (tokenizer->ends == NULL || tokenizer->special == NULL)
@@ -55,7 +55,7 @@ static inlay_status read_pieces(struct tokenizer *tokenizer, inlay_diag *diag)
         char *piece = NULL;
         size_t bytes = 0;
 
-        status = text_piece(tokenizer->text, (int64_t)i, &piece, &bytes, &tokenizer->special[i], diag);
+        status = text_token_text(tokenizer->text, (int64_t)i, &piece, &bytes, &tokenizer->special[i], diag);
         if (status == INLAY_OK && used + bytes > room) {
             char *more = realloc(tokenizer->pieces, room = 2 * (used + bytes) + 4096);
 
@@ -133,5 +133,5 @@ const char *tokenizer_bytes(const struct tokenizer *tokenizer, int64_t id, size_
 
 int64_t tokenizer_id(const struct tokenizer *tokenizer, const char *text)
 {
-    return text_id(tokenizer->text, text);
+    return text_find_token(tokenizer->text, text);
 }

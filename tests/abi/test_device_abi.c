@@ -115,7 +115,7 @@ static void fences_of_other_devices(void **state)
     close_rig(&rig);
 }
 
-struct told {
+struct text_buffer {
     int calls;
     inlay_status status;
     char why[64];
@@ -123,7 +123,7 @@ struct told {
 
 static void note_fence(void *user, inlay_status status, const inlay_diag *why)
 {
-    struct told *told = user;
+    struct text_buffer *told = user;
 
     told->calls++;
     told->status = status;
@@ -135,7 +135,7 @@ static void notices_come_once(void **state)
     const inlay_host *host = host_table();
     inlay_diag diag = INLAY_DIAG_INIT, why = INLAY_DIAG_INIT;
     inlay_status status;
-    struct told told[5] = { { 0 } };
+    struct text_buffer told[5] = { { 0 } };
     inlay_fence_notice notice[5];
     uint64_t line;
 
@@ -214,7 +214,7 @@ static void work_that_ends_out_of_order(void **state)
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &home, &diag), INLAY_OK);
     for (uint32_t i = 1; i <= 5; i++) {
         other.busy = 1;
-        assert_int_equal(inlay_value_after(value, (uintptr_t)&other, &diag), INLAY_OK);
+        assert_int_equal(inlay_value_wait_stream(value, (uintptr_t)&other, &diag), INLAY_OK);
         assert_int_equal(inlay_context_run_async(rig.context, NULL, NULL, NULL, &diag), INLAY_OK);
         await(&rig.counters->overtaken, i); /* while the stream does nothing */
         other.busy = 0;

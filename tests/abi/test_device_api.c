@@ -426,9 +426,9 @@ static void runs_come_after_streams(void **state)
         const uint32_t told = counted(&rig.counters->notices);
 
         first.busy = second.busy = 1;
-        assert_int_equal(inlay_value_after(in, (uintptr_t)&first, &diag), INLAY_OK);
+        assert_int_equal(inlay_value_wait_stream(in, (uintptr_t)&first, &diag), INLAY_OK);
         if (both) {
-            assert_int_equal(inlay_value_after(in, (uintptr_t)&second, &diag), INLAY_OK);
+            assert_int_equal(inlay_value_wait_stream(in, (uintptr_t)&second, &diag), INLAY_OK);
             assert_int_equal(second.gate_count, 1);
         }
         assert_int_equal(inlay_context_run_async(rig.context, NULL, NULL, NULL, &diag), INLAY_OK);
@@ -446,20 +446,20 @@ static void runs_come_after_streams(void **state)
     }
     /* A failure of the stream fails this run, but not the next one. */
     first.busy = 1;
-    assert_int_equal(inlay_value_after(in, (uintptr_t)&first, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_wait_stream(in, (uintptr_t)&first, &diag), INLAY_OK);
     end_stream(&first, INLAY_IO_ERROR);
     assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_IO_ERROR);
     if (strstr(diag.text, "the external kernel failed") == NULL)
         fail_msg("%s", diag.text);
-    assert_int_equal(inlay_value_after(in, (uintptr_t)&first, &diag), INLAY_OK); /* the stream is idle now */
+    assert_int_equal(inlay_value_wait_stream(in, (uintptr_t)&first, &diag), INLAY_OK); /* the stream is idle now */
     run(&rig);
     expect_floats(rig.context, 0, chain_result, 6);
     /* Unknown streams, and values in host memory. */
-    assert_int_equal(inlay_value_after(in, (uintptr_t)&strange, &diag), INLAY_UNSUPPORTED);
+    assert_int_equal(inlay_value_wait_stream(in, (uintptr_t)&strange, &diag), INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "none of mine"));
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, dims, &home, &diag), INLAY_OK);
-    assert_int_equal(inlay_value_after(home, (uintptr_t)&first, &diag), INLAY_UNSUPPORTED);
-    assert_int_equal(inlay_value_before(home, (uintptr_t)&first, &diag), INLAY_UNSUPPORTED);
+    assert_int_equal(inlay_value_wait_stream(home, (uintptr_t)&first, &diag), INLAY_UNSUPPORTED);
+    assert_int_equal(inlay_value_signal_stream(home, (uintptr_t)&first, &diag), INLAY_UNSUPPORTED);
     inlay_value_unref(home);
     assert_int_equal(inlay_context_set_input(rig.context, 0, NULL, &diag), INLAY_OK);
     inlay_value_unref(in);
@@ -491,12 +491,12 @@ static void streams_come_after_runs(void **state)
     assert_int_equal(inlay_context_set_input(rig[0].context, 0, value, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_output(rig[0].context, 0, y, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_input(rig[1].context, 0, y, &diag), INLAY_OK);
-    assert_int_equal(inlay_value_before(y, (uintptr_t)&consumer, &diag), INLAY_OK); /* no run is in flight */
+    assert_int_equal(inlay_value_signal_stream(y, (uintptr_t)&consumer, &diag), INLAY_OK); /* no run is in flight */
     assert_int_equal(consumer.gate_count, 0);
     for (uint32_t i = 1; i <= 2; i++) {
         hold(rig[0].device, FAKE_HELD);
         assert_int_equal(inlay_context_run_async(rig[0].context, NULL, NULL, NULL, &diag), INLAY_OK);
-        assert_int_equal(inlay_value_before(y, (uintptr_t)&consumer, &diag), INLAY_OK);
+        assert_int_equal(inlay_value_signal_stream(y, (uintptr_t)&consumer, &diag), INLAY_OK);
         assert_int_equal(consumer.gate_count, i);
         assert_false(fence_reached(consumer.gates[i - 1], NULL));
         assert_int_equal(inlay_context_run_async(rig[1].context, NULL, NULL, NULL, &diag), INLAY_OK);

@@ -4,7 +4,7 @@
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"
-#include "told.h"
+#include "text_buffer.h"
 
 enum { COUNT = 4 };
 
@@ -55,7 +55,7 @@ static void run_with(const char *minor)
 {
     static const char *const names[] = { "recorded_provider", "recorded_operator", "recorded_kit", "reference" };
     static onnx_bytes file;
-    struct told explanation = { 0 };
+    struct text_buffer explanation = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options = NULL;
     inlay_session *session = NULL;
@@ -69,13 +69,13 @@ static void run_with(const char *minor)
     INLAY_TRY(
         inlay_options_set(options, "providers", "recorded_provider,recorded_operator,recorded_kit,reference", &diag));
     INLAY_TRY(inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag));
-    INLAY_TRY(inlay_session_explain(session, "text", told_keep, &explanation, &diag));
+    INLAY_TRY(inlay_session_explain(session, "text", text_buffer_append, &explanation, &diag));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strstr(explanation.data, names[i]) == NULL)
             fail_msg("ABI %s: %s has no part in:\n%s", minor, names[i], explanation.data);
     run(session, minor);
 done:
-    told_free(&explanation);
+    text_buffer_free(&explanation);
     inlay_session_destroy(session);
     inlay_options_destroy(options);
     if (status != INLAY_OK)

@@ -3,7 +3,7 @@
 #include "loops.h"
 #include "region_provider.h"
 #include "compare.h"
-#include "told.h"
+#include "text_buffer.h"
 #include "../cache/folder.h"
 
 struct dice {
@@ -169,17 +169,17 @@ static void every_product(void **state)
 
 /* ------------------------------------------------------------------ explanations */
 
-static void explain(const struct rig *rig, const char *format, struct told *out)
+static void explain(const struct rig *rig, const char *format, struct text_buffer *out)
 {
     const inlay_explain_options how = { .struct_size = sizeof how, .format = format, .flags = INLAY_EXPLAIN_KERNELS };
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    told_free(out);
-    if (inlay_session_explain_ex(rig->session, &how, told_keep, out, &diag) != INLAY_OK)
+    text_buffer_free(out);
+    if (inlay_session_explain_ex(rig->session, &how, text_buffer_append, out, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
 }
 
-static int count_of(const struct told *told, const char *what)
+static int count_of(const struct text_buffer *told, const char *what)
 {
     int n = 0;
 
@@ -206,7 +206,7 @@ static struct rig open_layers(const struct folder *folder, const char *option, c
 
 static void explained(void **state)
 {
-    struct told told = { 0 };
+    struct text_buffer told = { 0 };
     struct folder folder = folder_make();
     struct rig rig = open_layers(&folder, "precision", "strict");
 
@@ -224,7 +224,7 @@ static void explained(void **state)
         assert_true(count_of(&told, "\"by\": \"model\"") == 0);
         rig_close(&rig);
     }
-    told_free(&told);
+    text_buffer_free(&told);
     folder_remove(&folder);
 }
 
@@ -239,7 +239,7 @@ static void strict_kernels(void **state)
     };
     static const char *const wished[] = { "auto",         "pairs",        "packed_pairs",
                                           "winograd_4x4", "winograd_2x2", "library_winograd" };
-    struct told told = { 0 };
+    struct text_buffer told = { 0 };
 
     (void)state;
     for (size_t m = 0; m < sizeof models / sizeof *models; m++)
@@ -262,7 +262,7 @@ static void strict_kernels(void **state)
             assert_int_equal(count_of(&told, "\"library_winograd\""), 0);
             rig_close(&rig);
         }
-    told_free(&told);
+    text_buffer_free(&told);
 }
 
 /* Matrices with mostly zero blocks use block-sparse kernels, for any number of rows and with an epilogue, unless
@@ -272,7 +272,7 @@ static void zeros_in_blocks(void **state)
     static const char *const rows[] = { "1", "5", "30" };
     static const char *const endings[] = { "y = Relu(k)\n-> y", "a = Add(k, r)\ny = Relu(a)\n-> y",
                                            "s = Sigmoid(k)\ny = Mul(k, s)\n-> y" };
-    struct told told = { 0 };
+    struct text_buffer told = { 0 };
 
     (void)state;
     for (int way = 0; way < 4; way++) { /* with zeros, with zeros and transposed, and without zeros */
@@ -301,7 +301,7 @@ static void zeros_in_blocks(void **state)
             }
         }
     }
-    told_free(&told);
+    text_buffer_free(&told);
 }
 
 /* 2:4 sparse matrices, with different positions in even and odd columns, use the sparse kernel for few rows and the
@@ -309,7 +309,7 @@ static void zeros_in_blocks(void **state)
 static void sparse_2_4(void **state)
 {
     static const char *const rows[] = { "1", "5", "8", "30" };
-    struct told told = { 0 };
+    struct text_buffer told = { 0 };
 
     (void)state;
     for (int way = 0; way < 4; way++) { /* with zeros, with zeros and transposed, and both with one more element */
@@ -339,7 +339,7 @@ static void sparse_2_4(void **state)
             rig_close(&rig);
         }
     }
-    told_free(&told);
+    text_buffer_free(&told);
 }
 
 /* Weights that layers share at several image sizes: they use one pack if that costs little time, with correct results
@@ -363,7 +363,7 @@ static void shared_weights(void **state)
  * sessions like the tuned one. */
 static void tuned(void **state)
 {
-    struct told told = { 0 };
+    struct text_buffer told = { 0 };
     struct folder folder = folder_make();
     struct rig rig = open_layers(&folder, "precision", "f32"), plain;
     const inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .budget_s = 20 };
@@ -395,7 +395,7 @@ static void tuned(void **state)
     explain(&rig, "json", &told);
     assert_int_equal(count_of(&told, "\"by\": \"timed\""), 0);
     rig_close(&rig);
-    told_free(&told);
+    text_buffer_free(&told);
     folder_remove(&folder);
 }
 
@@ -404,7 +404,7 @@ static void tuned_products(void **state)
 {
     static const char script[] = "x : 3,20,64\nw = [64,80]\na = MatMul(x, w)\nb = Relu(a)\n"
                                  "t = Transpose(b) perm=0,2,1\nc = MatMul(b, t)\nv = [20,7]\ny = MatMul(c, v)\n-> y";
-    struct told told = { 0 };
+    struct text_buffer told = { 0 };
     struct folder folder = folder_make();
     const inlay_tune_options how = { .struct_size = sizeof how, .runs = 3, .budget_s = 20 };
     inlay_tune_result result = { .struct_size = sizeof result };
@@ -444,7 +444,7 @@ static void tuned_products(void **state)
     compare_outputs(&rig, &plain, script);
     rig_close(&plain);
     rig_close(&rig);
-    told_free(&told);
+    text_buffer_free(&told);
     folder_remove(&folder);
 }
 
@@ -487,7 +487,7 @@ static struct rig open_cancelling(const struct folder *folder, const char *scrip
 static void error_bound(void **state)
 {
     static char script[1 << 15];
-    struct told told = { 0 }, again = { 0 };
+    struct text_buffer told = { 0 }, again = { 0 };
     struct folder folder = folder_make();
     struct rig rig, plain;
 
@@ -518,8 +518,8 @@ static void error_bound(void **state)
     explain(&rig, "text", &again);
     assert_string_equal(strstr(told.data, "\nkernels\n"), strstr(again.data, "\nkernels\n"));
     rig_close(&rig);
-    told_free(&told);
-    told_free(&again);
+    text_buffer_free(&told);
+    text_buffer_free(&again);
     folder_remove(&folder);
 }
 
@@ -534,7 +534,7 @@ static void bytes_explained(void **state)
         "c = Conv(d, wd) pads=1,1,1,1\ncq = QuantizeLinear(c, sx, z)\ncd = DequantizeLinear(cq, sx, z)\n"
         "e = Conv(cd, vd) group=32\neq = QuantizeLinear(e, sx, z)\ned = DequantizeLinear(eq, sx, z)\n"
         "y = Conv(ed, wd)\n-> y";
-    struct told told = { 0 };
+    struct text_buffer told = { 0 };
     struct wire wire = { 0 };
     struct rig rig;
 
@@ -555,7 +555,7 @@ static void bytes_explained(void **state)
     explain(&rig, "text", &told);
     assert_int_equal(count_of(&told, "8-bit activations as in the model"), 3);
     rig_close(&rig);
-    told_free(&told);
+    text_buffer_free(&told);
 }
 
 int main(void)

@@ -2,7 +2,7 @@
 #include "region_provider.h"
 #include "compare.h"
 #include "loops.h"
-#include "told.h"
+#include "text_buffer.h"
 
 /* Layers of all kinds; those with constant weights, except volumes, have built-in kernels on CPUs with AVX2. */
 static const struct {
@@ -76,9 +76,9 @@ static void expect_plain(const char *script, const char *kernel, bool ours, int 
     const inlay_explain_options how = { .struct_size = sizeof how, .format = "json", .flags = INLAY_EXPLAIN_KERNELS };
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig = open_as(script, REGION ",reference", "strict", REGION ".kernel", kernel);
-    struct told told = { 0 };
+    struct text_buffer told = { 0 };
 
-    if (inlay_session_explain_ex(rig.session, &how, told_keep, &told, &diag) != INLAY_OK)
+    if (inlay_session_explain_ex(rig.session, &how, text_buffer_append, &told, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     for (const char *at = told.data; (at = strstr(at, mark)) != NULL; (*count)++) {
         size_t n;
@@ -89,7 +89,7 @@ static void expect_plain(const char *script, const char *kernel, bool ours, int 
             (ours || !is_one_of(at, n, library, sizeof library / sizeof *library)))
             fail_msg("with kernel %s, '%.*s' runs with precision strict in\n%s", kernel, (int)n, at, script);
     }
-    told_free(&told);
+    text_buffer_free(&told);
     rig_close(&rig);
 }
 

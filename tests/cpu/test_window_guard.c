@@ -2,7 +2,7 @@
  * its own terms justify, independent of its neighbours, and is the same on any number of threads. */
 #include "region_provider.h"
 #include "compare.h"
-#include "told.h"
+#include "text_buffer.h"
 #include <float.h>
 
 enum { IMAGES = 2, IN = 20, OUT = 24, HEIGHT = 14, WIDTH = 19, TAPS = 9 };
@@ -279,13 +279,13 @@ static void unguarded(void **unused)
     const double share = 8 * FLT_EPSILON * sqrt(IN * TAPS);
     const char *script = make_script();
     struct rig rig = open_with(script, "winograd_4x4", "1", "fast");
-    struct told told = { 0 };
+    struct text_buffer told = { 0 };
     const inlay_explain_options how = { .struct_size = sizeof how, .format = "json", .flags = INLAY_EXPLAIN_KERNELS };
     inlay_diag diag = INLAY_DIAG_INIT;
     int off = 0;
 
     (void)unused;
-    if (inlay_session_explain_ex(rig.session, &how, told_keep, &told, &diag) != INLAY_OK)
+    if (inlay_session_explain_ex(rig.session, &how, text_buffer_append, &told, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     if (strstr(told.data, "\"winograd_4x4\"") != NULL) { /* the CPU has Winograd kernels */
         bright_pixel();
@@ -296,7 +296,7 @@ static void unguarded(void **unused)
             off += fabs((double)result(&rig, 0)[n] - sums[n]) > 10 * share * terms[n];
         assert_true(off > 0);
     }
-    told_free(&told);
+    text_buffer_free(&told);
     rig_close(&rig);
 }
 

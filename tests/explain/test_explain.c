@@ -2,19 +2,19 @@
 #include "cmocka_all.h"
 #include "base/words.h"
 #include "rig.h"
-#include "told.h"
+#include "text_buffer.h"
 #include <jansson.h>
 #include <math.h>
 
 /* ------------------------------------------------------------------ helpers */
 
-static struct told explain(const inlay_session *session, inlay_explain_options options)
+static struct text_buffer explain(const inlay_session *session, inlay_explain_options options)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct told told = { 0 };
+    struct text_buffer told = { 0 };
 
     options.struct_size = sizeof options;
-    if (inlay_session_explain_ex(session, &options, told_keep, &told, &diag) != INLAY_OK)
+    if (inlay_session_explain_ex(session, &options, text_buffer_append, &told, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     return told;
 }
@@ -23,14 +23,14 @@ static json_t *explain_json(const inlay_session *session, inlay_explain_options 
 {
     json_error_t error;
     json_t *value;
-    struct told told;
+    struct text_buffer told;
 
     options.format = "json";
     told = explain(session, options);
     value = json_loadb(told.data, told.bytes, 0, &error);
     if (value == NULL)
         fail_msg("line %d: %s", error.line, error.text);
-    told_free(&told);
+    text_buffer_free(&told);
     return value;
 }
 
@@ -81,7 +81,7 @@ static double sum_runs(const json_t *g, const char *name)
 
 static void check_agreement(const inlay_session *session)
 {
-    struct told told = explain(session, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
+    struct text_buffer told = explain(session, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
     json_t *json = explain_json(session, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
     char a[FORMATTED_BYTES], line[64];
 
@@ -95,7 +95,7 @@ static void check_agreement(const inlay_session *session)
     assert_float_equal(number(json, "bytes_moved"), sum_runs(json_object_get(json, "main"), "bytes_moved"),
                        1e-6 * number(json, "bytes_moved"));
     json_decref(json);
-    told_free(&told);
+    text_buffer_free(&told);
 }
 
 static void named_node(struct wire *wire, const char *op, const char *inputs, const char *outputs, const char *name)
@@ -138,14 +138,14 @@ static void test_sizes(void **state)
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         struct rig rig = chain(counts[i], NULL);
         json_t *json = explain_json(rig.session, (inlay_explain_options){ 0 });
-        struct told told;
+        struct text_buffer told;
 
         assert_int_equal((int)number(json, "nodes"), counts[i]);
         json_decref(json);
         check_agreement(rig.session);
         told = explain(rig.session, (inlay_explain_options){ .columns = 80 });
         assert_true(told.bytes < 4000); /* repeated entries are folded */
-        told_free(&told);
+        text_buffer_free(&told);
         rig_close(&rig);
     }
 }
@@ -239,7 +239,7 @@ static void test_bodies(void **state)
     json_t *json = explain_json(rig.session, (inlay_explain_options){ 0 });
     const json_t *main = json_object_get(json, "main"), *loop = body_of(main, 0, "body"), *then, *other;
     size_t at = 0;
-    struct told told;
+    struct text_buffer told;
 
     (void)state;
     check_agreement(rig.session);
@@ -263,7 +263,7 @@ static void test_bodies(void **state)
     assert_non_null(strstr(told.data, ", not taken:\n"));
     assert_null(strstr(told.data, "predicted 1 times"));
     assert_null(strstr(told.data, "count depends on data"));
-    told_free(&told);
+    text_buffer_free(&told);
     rig_close(&rig);
 }
 
@@ -335,7 +335,7 @@ static void test_hostile_names(void **state)
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
     struct rig rig;
-    struct told told;
+    struct text_buffer told;
     json_t *json;
 
     (void)state;
@@ -348,10 +348,10 @@ static void test_hostile_names(void **state)
         explain(rig.session, (inlay_explain_options){ .format = "text", .columns = 200, .flags = INLAY_EXPLAIN_ALL });
     assert_non_null(strstr(told.data, "onerror"));
     assert_null(strchr(told.data, 0x1b));
-    told_free(&told);
+    text_buffer_free(&told);
     told = explain(rig.session, (inlay_explain_options){ .format = "json" });
     assert_null(strpbrk(told.data, "<>&\x1b"));
-    told_free(&told);
+    text_buffer_free(&told);
     json = explain_json(rig.session, (inlay_explain_options){ 0 });
     assert_string_equal(json_string_value(json_object_get(
                             json_array_get(json_object_get(json_object_get(json, "main"), "nodes"), 0), "name")),
@@ -368,7 +368,7 @@ static void test_refusals_are_folded(void **state)
     wire_mark mark = mw_begin(&wire, 8, 17);
     const json_t *refusal;
     struct rig rig;
-    struct told told;
+    struct text_buffer told;
     json_t *json;
 
     (void)state;
@@ -394,7 +394,7 @@ static void test_refusals_are_folded(void **state)
     told = explain(rig.session, (inlay_explain_options){ .columns = 100 });
     assert_non_null(strstr(told.data, "fake, 20 nodes: the fake device has five operators"));
     assert_non_null(strstr(told.data, "Exp exp_0, Exp exp_1, Exp exp_2, ..."));
-    told_free(&told);
+    text_buffer_free(&told);
     rig_close(&rig);
 }
 
@@ -420,10 +420,11 @@ static void test_runner_up(void **state)
 static void refuses(const inlay_session *session, inlay_explain_options options, const char *why)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct told told = { 0 };
+    struct text_buffer told = { 0 };
 
     options.struct_size = sizeof options;
-    assert_int_equal(inlay_session_explain_ex(session, &options, told_keep, &told, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_session_explain_ex(session, &options, text_buffer_append, &told, &diag),
+                     INLAY_INVALID_ARGUMENT);
     assert_int_equal(told.bytes, 0);
     if (strstr(diag.text, why) == NULL)
         fail_msg("'%s', not '%s'", diag.text, why);
@@ -498,13 +499,13 @@ static void test_impossible_what_if(void **state)
     const char *const rules[] = { "-reference" };
     struct rig rig = chain(3, NULL);
     json_t *json = explain_json(rig.session, (inlay_explain_options){ .what_ifs = rules, .what_if_count = 1 });
-    struct told told = explain(rig.session, (inlay_explain_options){ .what_ifs = rules, .what_if_count = 1 });
+    struct text_buffer told = explain(rig.session, (inlay_explain_options){ .what_ifs = rules, .what_if_count = 1 });
 
     (void)state;
     assert_true(json_is_false(json_object_get(json_object_get(json, "what_if"), "possible")));
     assert_non_null(strstr(told.data, "what if -reference: not possible"));
     assert_non_null(strstr(told.data, "forbid keeps it out"));
-    told_free(&told);
+    text_buffer_free(&told);
     json_decref(json);
     rig_close(&rig);
 }
@@ -571,7 +572,7 @@ static void test_nodes(void **state)
     struct rig rig = chain(40, options);
     json_t *json = explain_json(rig.session, (inlay_explain_options){ .node = "node_1*" });
     const json_t *nodes = json_object_get(json, "nodes"), *node = json_array_get(nodes, 0), *answers;
-    struct told told;
+    struct text_buffer told;
 
     (void)state;
     assert_int_equal(json_array_size(nodes), 11);
@@ -588,7 +589,7 @@ static void test_nodes(void **state)
     assert_non_null(strstr(told.data, "from Relu node_0 (reference)"));
     assert_non_null(strstr(told.data, "to Relu node_2 (reference)"));
     assert_non_null(strstr(told.data, "and 8 other nodes"));
-    told_free(&told);
+    text_buffer_free(&told);
     rig_close(&rig);
 }
 
@@ -596,11 +597,11 @@ static void test_nodes(void **state)
 static void test_content(void **state)
 {
     struct rig rig = chain(40, (const char *const[]){ "providers", "reference", NULL });
-    struct told told = explain(rig.session, (inlay_explain_options){ .columns = 120 });
+    struct text_buffer told = explain(rig.session, (inlay_explain_options){ .columns = 120 });
 
     (void)state;
     assert_non_null(strstr(told.data, " 40 20 Relu, 20 Neg  "));
-    told_free(&told);
+    text_buffer_free(&told);
     rig_close(&rig);
 }
 
@@ -609,13 +610,13 @@ static void test_absent_providers(void **state)
     static const char *const options[] = { "providers", "nosuch?,reference", NULL };
     struct rig rig = chain(1, options);
     json_t *json = explain_json(rig.session, (inlay_explain_options){ 0 });
-    struct told told = explain(rig.session, (inlay_explain_options){ 0 });
+    struct text_buffer told = explain(rig.session, (inlay_explain_options){ 0 });
 
     (void)state;
     assert_int_equal(json_array_size(json_object_get(json, "not_used")), 1);
     assert_non_null(strstr(told.data, "not used    nosuch: "));
     json_decref(json);
-    told_free(&told);
+    text_buffer_free(&told);
     rig_close(&rig);
 }
 
@@ -624,22 +625,27 @@ static void test_wrong_questions(void **state)
     struct rig rig = chain(1, NULL), other = chain(1, NULL);
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_explain_options options = { .struct_size = sizeof options, .format = "xml" };
-    struct told told = { 0 };
+    struct text_buffer told = { 0 };
 
     (void)state;
-    assert_int_equal(inlay_session_explain_ex(rig.session, &options, told_keep, &told, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_session_explain_ex(rig.session, &options, text_buffer_append, &told, &diag),
+                     INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "text or json"));
     options.format = "html"; /* the command line writes pages */
-    assert_int_equal(inlay_session_explain_ex(rig.session, &options, told_keep, &told, &diag), INLAY_UNSUPPORTED);
+    assert_int_equal(inlay_session_explain_ex(rig.session, &options, text_buffer_append, &told, &diag),
+                     INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "inlay explain --from"));
     options.format = NULL;
     options.flags = 1u << 9;
-    assert_int_equal(inlay_session_explain_ex(rig.session, &options, told_keep, &told, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_session_explain_ex(rig.session, &options, text_buffer_append, &told, &diag),
+                     INLAY_INVALID_ARGUMENT);
     options.flags = 0;
     options.measured = other.context;
-    assert_int_equal(inlay_session_explain_ex(rig.session, &options, told_keep, &told, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_session_explain_ex(rig.session, &options, text_buffer_append, &told, &diag),
+                     INLAY_INVALID_ARGUMENT);
     options.struct_size = 4;
-    assert_int_equal(inlay_session_explain_ex(rig.session, &options, told_keep, &told, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(inlay_session_explain_ex(rig.session, &options, text_buffer_append, &told, &diag),
+                     INLAY_INVALID_ARGUMENT);
     assert_int_equal(told.bytes, 0);
     rig_close(&rig);
     rig_close(&other);

@@ -1,7 +1,7 @@
 /* Formatting of numbers, names that stay on one line, JSON of any bytes. */
 #include "cmocka_all.h"
 #include "base/words.h"
-#include "told.h"
+#include "text_buffer.h"
 #include <jansson.h>
 #include <math.h>
 
@@ -68,12 +68,12 @@ static void test_columns(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct told told = { 0 };
-        explain_sink sink = { told_keep, &told };
+        struct text_buffer told = { 0 };
+        explain_sink sink = { text_buffer_append, &told };
 
         say_column(&sink, rows[i].name, rows[i].columns);
         assert_string_equal(told.data, rows[i].shown);
-        told_free(&told);
+        text_buffer_free(&told);
     }
 }
 
@@ -96,8 +96,8 @@ static void test_json_of_any_bytes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct told told = { 0 };
-        explain_sink sink = { told_keep, &told };
+        struct text_buffer told = { 0 };
+        explain_sink sink = { text_buffer_append, &told };
         json_out json = { .sink = &sink };
         json_t *value;
 
@@ -112,14 +112,14 @@ static void test_json_of_any_bytes(void **state)
             assert_string_equal(json_string_value(json_object_get(value, "name")), rows[i]);
         assert_true(json_is_null(json_object_get(value, "none")));
         json_decref(value);
-        told_free(&told);
+        text_buffer_free(&told);
     }
 }
 
 static void test_json_shapes(void **state)
 {
-    struct told told = { 0 };
-    explain_sink sink = { told_keep, &told };
+    struct text_buffer told = { 0 };
+    explain_sink sink = { text_buffer_append, &told };
     json_out json = { .sink = &sink };
 
     (void)state;
@@ -137,7 +137,7 @@ static void test_json_shapes(void **state)
     json_close(&json);
     assert_string_equal(told.data, "{\n  \"empty\": [],\n"
                                    "  \"flat\": {\"x\": 1.5, \"list\": [18446744073709551615, true, null]}\n}");
-    told_free(&told);
+    text_buffer_free(&told);
 }
 
 int main(void)

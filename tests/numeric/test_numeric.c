@@ -5,7 +5,7 @@
 #include "layer.h"
 #include "matrix/pairs.h"
 #include "convolution/tiles.h"
-#include "told.h"
+#include "text_buffer.h"
 
 /* Error bound of precision f32 in units of eps * sqrt(terms), and the stricter bound of precision strict. */
 static const double BOUND = 8, STRICT_BOUND = 2;
@@ -64,15 +64,15 @@ static uint32_t kernel_of(const struct rig *rig)
     uint32_t kernel = KERNEL_COUNT;
     char name[32] = "";
     const char *at;
-    struct told told = { 0 };
+    struct text_buffer told = { 0 };
 
-    if (inlay_session_explain_ex(rig->session, &how, told_keep, &told, &diag) != INLAY_OK)
+    if (inlay_session_explain_ex(rig->session, &how, text_buffer_append, &told, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     for (at = told.data; (at = strstr(at, before)) != NULL;) { /* the last one belongs to the layer */
         at += sizeof before - 1;
         kernel = sscanf(at, "%31[a-z0-9_]", name) == 1 ? kernel_find(name) : KERNEL_COUNT;
     }
-    told_free(&told);
+    text_buffer_free(&told);
     return kernel;
 }
 

@@ -129,7 +129,7 @@ static void test_lazy_open(void **state)
     blas_engine engine;
 
     (void)state;
-    assert_false(library_is_at_rest("libno-such-blas.so.9"));
+    assert_false(library_is_available_unloaded("libno-such-blas.so.9"));
     assert_int_equal(blas_engine_open_lazily(&host, BLAS_DEFAULT_LIBRARY, BLAS_DEFAULT_CORE, &engine, &diag), INLAY_OK);
     assert_int_equal(engine.library.handle == NULL, engine.pending_library != NULL);
     kernel = engine.engine.kernel(&engine.engine, GEMM_F32);

@@ -1,5 +1,5 @@
 /* Saved plans: followed exactly without querying costs, and rejected with a message if they do not fit. */
-#include "told.h"
+#include "text_buffer.h"
 #include "world.h"
 #include <jansson.h>
 #include <unistd.h>
@@ -44,16 +44,16 @@ static void save_and_load(void **state)
         struct partition chosen, again;
         uint32_t calls;
         partition_job job;
-        struct told told = { 0 };
+        struct text_buffer told = { 0 };
         struct world world;
 
         world_random(&world, &mix);
         job = job_of(&world);
         assert_int_equal(partition_all(&job, 1, NULL), INLAY_OK);
         chosen = world.out;
-        assert_int_equal(partition_plan_save(&job, 1, told_keep, &told, NULL), INLAY_OK);
+        assert_int_equal(partition_plan_save(&job, 1, text_buffer_append, &told, NULL), INLAY_OK);
         write_file(told.data);
-        told_free(&told);
+        text_buffer_free(&told);
         calls = cost_calls(&world);
         world.rules.saved_plan = path;
         world.rules.by_priority = true; /* the plan takes precedence */

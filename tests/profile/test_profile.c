@@ -1,20 +1,20 @@
 /* Profiles of small models: JSON and traces can be parsed and are consistent, stacks are lines, output contains no
  * markup from the model, and runs that do not fit are counted and not stored partially. */
 #include "graph_script.h"
-#include "told.h"
+#include "text_buffer.h"
 #include <jansson.h>
 
-static struct told write_format(const struct rig *rig, const char *format)
+static struct text_buffer write_format(const struct rig *rig, const char *format)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct told told = { 0 };
+    struct text_buffer told = { 0 };
 
-    if (inlay_context_profile_write(rig->context, format, 1e11, 1e10, told_keep, &told, &diag) != INLAY_OK)
+    if (inlay_context_profile_write(rig->context, format, 1e11, 1e10, text_buffer_append, &told, &diag) != INLAY_OK)
         fail_msg("%s: %s", format, diag.text);
     return told;
 }
 
-static json_t *parse(const struct told *told)
+static json_t *parse(const struct text_buffer *told)
 {
     json_error_t error;
     json_t *json = json_loads(told->data, 0, &error);
@@ -37,7 +37,7 @@ static void figures_agree(void **state)
     struct rig rig = open_script("x : 64,64\nw = [64,64]\na = MatMul(x, w)\nb = Softmax(a)\ny = Add(b, x)\n-> y");
     json_t *report, *trace, *step;
     size_t i, steps = 0, counters = 0;
-    struct told json, events, stacks;
+    struct text_buffer json, events, stacks;
 
     (void)state;
     assert_int_equal(inlay_context_profile(rig.context, 1, 0, NULL), INLAY_OK);
@@ -72,9 +72,9 @@ static void figures_agree(void **state)
     assert_non_null(strstr(stacks.data, ";reference;MatMul;"));
     json_decref(report);
     json_decref(trace);
-    told_free(&json);
-    told_free(&events);
-    told_free(&stacks);
+    text_buffer_free(&json);
+    text_buffer_free(&events);
+    text_buffer_free(&stacks);
     rig_close(&rig);
 }
 
@@ -84,7 +84,7 @@ static void names_are_text(void **state)
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17), n;
     json_t *report;
-    struct told json, lines;
+    struct text_buffer json, lines;
     struct rig rig;
 
     (void)state;
@@ -105,12 +105,12 @@ static void names_are_text(void **state)
     assert_null(strstr(json.data, "</script>")); /* it can be embedded in HTML */
     lines = write_format(&rig, "stacks");
     assert_ptr_equal(strchr(lines.data, '\n'), lines.data + lines.bytes - 1); /* one line */
-    told_free(&lines);
+    text_buffer_free(&lines);
     lines = write_format(&rig, "text");
     assert_non_null(strstr(lines.data, "Neg"));
     json_decref(report);
-    told_free(&json);
-    told_free(&lines);
+    text_buffer_free(&json);
+    text_buffer_free(&lines);
     rig_close(&rig);
 }
 
@@ -125,18 +125,18 @@ static void columns_line_up(void **state)
     rig_run(&rig);
     for (int roof = 0; roof < 2; roof++) {
         inlay_diag diag = INLAY_DIAG_INIT;
-        struct told told = { 0 };
+        struct text_buffer told = { 0 };
         const char *header, *row;
 
-        assert_int_equal(
-            inlay_context_profile_write(rig.context, "text", roof * 1e11, roof * 1e10, told_keep, &told, &diag),
-            INLAY_OK);
+        assert_int_equal(inlay_context_profile_write(rig.context, "text", roof * 1e11, roof * 1e10, text_buffer_append,
+                                                     &told, &diag),
+                         INLAY_OK);
         header = strstr(told.data, "\nstep ");
         assert_non_null(header);
         row = strchr(header + 1, '\n') + 1;
         for (; *row != '\0'; row = strchr(row, '\n') + 1)
             assert_int_equal(strcspn(row, "\n"), strcspn(header + 1, "\n"));
-        told_free(&told);
+        text_buffer_free(&told);
     }
     rig_close(&rig);
 }
@@ -144,7 +144,7 @@ static void columns_line_up(void **state)
 static double roofline_of(const struct rig *rig, const char *op)
 {
     double found = -2;
-    struct told told = write_format(rig, "json");
+    struct text_buffer told = write_format(rig, "json");
     json_t *report = parse(&told), *step;
     size_t i;
 
@@ -152,7 +152,7 @@ static double roofline_of(const struct rig *rig, const char *op)
         if (strcmp(json_string_value(json_object_get(step, "op")), op) == 0)
             found = json_number_value(json_object_get(step, "roofline"));
     json_decref(report);
-    told_free(&told);
+    text_buffer_free(&told);
     return found;
 }
 
@@ -212,7 +212,7 @@ static void kernels_of_a_region(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     size_t i, kernels = 0, regions = 0;
     json_t *report, *trace, *step;
-    struct told json, events, stacks;
+    struct text_buffer json, events, stacks;
     struct rig rig;
 
     (void)state;
@@ -254,9 +254,9 @@ static void kernels_of_a_region(void **state)
     rig_run(&rig);
     json_decref(report);
     json_decref(trace);
-    told_free(&json);
-    told_free(&events);
-    told_free(&stacks);
+    text_buffer_free(&json);
+    text_buffer_free(&events);
+    text_buffer_free(&stacks);
     rig_close(&rig);
 }
 
@@ -267,7 +267,7 @@ static void bodies_and_limits(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
     json_t *report;
     mw_body body;
-    struct told json = { 0 };
+    struct text_buffer json = { 0 };
     struct rig rig;
 
     (void)state;
@@ -286,18 +286,18 @@ static void bodies_and_limits(void **state)
     mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
     wire_end(&wire, mark);
     rig = rig_open(&wire, NULL);
-    assert_int_equal(inlay_context_profile_write(rig.context, "json", 0, 0, told_keep, &json, &diag),
+    assert_int_equal(inlay_context_profile_write(rig.context, "json", 0, 0, text_buffer_append, &json, &diag),
                      INLAY_INVALID_ARGUMENT);
     assert_int_equal(inlay_context_profile(rig.context, 1, 5, &diag), INLAY_OK); /* two runs of two steps, and a half */
-    assert_int_equal(inlay_context_profile_write(rig.context, "json", 0, 0, told_keep, &json, &diag),
+    assert_int_equal(inlay_context_profile_write(rig.context, "json", 0, 0, text_buffer_append, &json, &diag),
                      INLAY_INVALID_ARGUMENT);
     rig_set(&rig, 0, RIG_BOOL, "", (uint8_t[]){ 1 });
     rig_floats(&rig, 1, "4", (float[]){ 1, 2, 3, 4 });
     for (int i = 0; i < 4; i++)
         rig_run(&rig);
-    assert_int_equal(inlay_context_profile_write(rig.context, "pdf", 0, 0, told_keep, &json, &diag),
+    assert_int_equal(inlay_context_profile_write(rig.context, "pdf", 0, 0, text_buffer_append, &json, &diag),
                      INLAY_INVALID_ARGUMENT);
-    assert_int_equal(inlay_context_profile_write(rig.context, "html", 0, 0, told_keep, &json, &diag),
+    assert_int_equal(inlay_context_profile_write(rig.context, "html", 0, 0, text_buffer_append, &json, &diag),
                      INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "inlay profile --from")); /* the command line writes HTML */
     json = write_format(&rig, "json");
@@ -306,7 +306,7 @@ static void bodies_and_limits(void **state)
     assert_true(json_integer_value(json_object_get(report, "lost_events")) > 0);
     assert_int_equal(json_array_size(json_object_get(report, "steps")), 2);
     json_decref(report);
-    told_free(&json);
+    text_buffer_free(&json);
     assert_int_equal(inlay_context_profile(rig.context, 0, 0, &diag), INLAY_OK);
     rig_run(&rig);
     rig_close(&rig);

@@ -2,14 +2,14 @@
 #ifndef GRAPH_TEXT_H
 #define GRAPH_TEXT_H
 #include "graph/graph.h"
-#include "told.h"
+#include "text_buffer.h"
 
 /* The caller frees the result. */
 static inline char *graph_to_text(const struct graph *graph)
 {
-    struct told text = { 0 };
+    struct text_buffer text = { 0 };
 
-    graph_dump(graph, told_keep, &text);
+    graph_dump(graph, text_buffer_append, &text);
     return text.data;
 }
 #endif

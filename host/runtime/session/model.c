@@ -116,7 +116,7 @@ static inlay_status fix_sum(graph_model *model, uint32_t symbol, const inlay_opt
         return INLAY_OK;
     to.value = sum_value(&sum);
     if (to.value < 0) {
-        text_put_sum(&name, &sum);
+        text_append_sum(&name, &sum);
         if (name.full || strcmp(name.data, model->symbols[symbol].name.data) == 0)
             return INLAY_OK;
         to = (inlay_dim){ .value = -1, .kind = INLAY_DIM_SYMBOLIC, .symbol = graph_symbol(model, name.data) };

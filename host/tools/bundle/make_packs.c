@@ -361,7 +361,7 @@ static bool differ(const pack_account *list, uint32_t count)
     return false;
 }
 
-/* Whether all kinds of CPU with different int8 GEMM were tested, see bundle_cap_bytes(). */
+/* Whether all kinds of CPU with different int8 GEMM were tested, see bundle_limit_byte_kernels(). */
 static bool is_whole(const struct maker *maker, const uint64_t *levels, uint32_t count)
 {
     static const uint64_t kinds[] = { 2, 2 + 32, 3 + 16 };

@@ -253,7 +253,7 @@ inlay_status conv_execute(conv_run *run)
         int64_t images =
             geometry->images - run->first_image < plan->chunk ? geometry->images - run->first_image : plan->chunk;
         job->batch = images * geometry->group;
-        if (!run->own_store)
+        if (!run->caller_stores)
             gemm_set_output(job, &half, run->y_dtype,
                             (char *)run->output +
                                 (size_t)(run->first_image * geometry->filters * geometry->positions) * out);

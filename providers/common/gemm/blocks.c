@@ -177,7 +177,7 @@ static void multiply_block(const gemm_job *job, const k_block *block, const gemm
 static const char *packed_at(const gemm_job *job, const gemm_operand *operand, uint32_t width, int64_t lines,
                              int64_t batch, int64_t line, int64_t k0, int64_t packed_depth)
 {
-    return (const char *)operand->packed + gemm_which(operand, batch) * operand->packed_stride +
+    return (const char *)operand->packed + gemm_matrix_index(operand, batch) * operand->packed_stride +
            (k0 * gemm_round_up(lines, width) + line * packed_depth) * job->kernel->in_bytes;
 }
 
@@ -203,7 +203,7 @@ void gemm_blocks_multiply(const gemm_job *job, const gemm_tile *tile, void *work
         } else if (in_place) {
             const gemm_operand *operand = &job->b;
             int64_t whole = (tile->j1 - tile->j0) / kernel->nr * kernel->nr;
-            int64_t at = gemm_which(operand, tile->batch) * operand->matrix_stride;
+            int64_t at = gemm_matrix_index(operand, tile->batch) * operand->matrix_stride;
             block.b_plain = (const char *)operand->data + (at + k0 * operand->k_stride + tile->j0) * kernel->in_bytes;
             block.b_plain_stride = operand->k_stride;
             if (tile->j0 + whole < tile->j1)

@@ -54,10 +54,10 @@ static double stream_ns(double bytes)
 /* Time to read weights during the computation. Bandwidth to memory grows with the square root of the threads. */
 static double weights_ns(const inlay_graph *graph, double bytes, double threads)
 {
-    double all = bytes > 0 ? weights_of_graph(graph) : 0, far = weights_far_ns(all, bytes);
+    double all = bytes > 0 ? weights_of_graph(graph) : 0, far = weights_memory_ns(all, bytes);
 
     INLAY_CHECK(threads >= 1);
-    if (bytes < CORE_WEIGHTS)
+    if (bytes < SMALL_NODE_WEIGHT_BYTES)
         return bytes / CORE_BYTES_PER_NS + far;
     return bytes / (all < NEAR_WEIGHTS ? NEAR_BYTES_PER_NS : KEPT_BYTES_PER_NS) / threads + far / sqrt(threads);
 }

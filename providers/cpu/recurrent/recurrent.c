@@ -239,8 +239,8 @@ void recurrent_reorder_panels(const memory_desc *md, const int32_t *from, int32_
     recurrent_state state;
 
     memset(to, 0, md->opaque_bytes);
-    if (!recurrent_describe(cells[d[D_CELL]], d[D_LINEAR] != 0, &state) ||
-        !recurrent_lay_out(&state, d[D_DEPTH], d[D_HIDDEN], &layout))
+    if (!recurrent_read_cell(cells[d[D_CELL]], d[D_LINEAR] != 0, &state) ||
+        !recurrent_compute_layout(&state, d[D_DEPTH], d[D_HIDDEN], &layout))
         return; /* cannot happen: describe_panels() has checked the sizes */
     for (int64_t i = 0; i < d[D_DIRECTIONS]; i++)
         recurrent_pack_matrix(&state, &layout, &tensor, (uint32_t)d[D_INPUT], i,
@@ -255,9 +255,9 @@ static bool describe_panels(const cpu_build *build, const cpu_op *op, uint32_t i
     recurrent_layout layout;
     recurrent_state state;
 
-    if (!recurrent_describe(op->row->op_type, prepared->linear_before_reset, &state) || prepared->wide ||
+    if (!recurrent_read_cell(op->row->op_type, prepared->linear_before_reset, &state) || prepared->wide ||
         r[0] != w[0] || w[0] != (prepared->direction == 2 ? 2 : 1) || w[1] != state.gates * r[2] || r[1] != w[1] ||
-        !recurrent_lay_out(&state, w[2], r[2], &layout))
+        !recurrent_compute_layout(&state, w[2], r[2], &layout))
         return false;
     memset(md, 0, sizeof *md);
     md->ndims = D_COUNT;
@@ -313,8 +313,8 @@ static inlay_status find_codes(cpu_build *build, const struct layer *layer, uint
                                &plain, &md, &pack, build->diag);
     if (status != INLAY_OK)
         return status;
-    *out = recurrent_describe(op->row->op_type, prepared->linear_before_reset, &state) &&
-           recurrent_lay_out(&state, build->dims[op->in[IN_W]][2], build->dims[op->in[IN_R]][2], &lay) &&
+    *out = recurrent_read_cell(op->row->op_type, prepared->linear_before_reset, &state) &&
+           recurrent_compute_layout(&state, build->dims[op->in[IN_W]][2], build->dims[op->in[IN_R]][2], &lay) &&
            open_codes(pack->data, &lay, i, &codes);
     for (int64_t d = 0; *out && d < build->dims[value][0]; d++)
         *out = vectors_repeat(&codes.of[d], i == IN_W ? &lay.panels : &lay.r) &&

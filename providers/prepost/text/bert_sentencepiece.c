@@ -39,8 +39,8 @@ static inlay_status prepare_bert(const kit_node *node, void **out_state, inlay_d
         tokens_release(state);
         return status;
     }
-    state->begin = text_id(state->tokenizer, options.begin);
-    state->end = text_id(state->tokenizer, options.end);
+    state->begin = text_find_token(state->tokenizer, options.begin);
+    state->end = text_find_token(state->tokenizer, options.end);
     *out_state = state;
     return INLAY_OK;
 }
@@ -133,8 +133,8 @@ static inlay_status prepare_spm(const kit_node *node, void **out_state, inlay_di
 
     if (status != INLAY_OK)
         return status;
-    state->begin = text_id(state->tokenizer, "<s>");
-    state->end = text_id(state->tokenizer, "</s>");
+    state->begin = text_find_token(state->tokenizer, "<s>");
+    state->end = text_find_token(state->tokenizer, "</s>");
     *out_state = state;
     return INLAY_OK;
 }

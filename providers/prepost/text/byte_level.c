@@ -70,9 +70,9 @@ static inlay_status prepare_roberta(const kit_node *node, void **out_state, inla
 
     if (status != INLAY_OK)
         return status;
-    state->begin = text_id(state->tokenizer, "<s>");
-    state->end = text_id(state->tokenizer, "</s>");
-    state->pad = text_id(state->tokenizer, "<pad>") >= 0 ? text_id(state->tokenizer, "<pad>") : 0;
+    state->begin = text_find_token(state->tokenizer, "<s>");
+    state->end = text_find_token(state->tokenizer, "</s>");
+    state->pad = text_find_token(state->tokenizer, "<pad>") >= 0 ? text_find_token(state->tokenizer, "<pad>") : 0;
     state->add_affix = true;
     if (state->begin < 0 || state->end < 0) {
         tokens_release(state);
@@ -174,8 +174,8 @@ static inlay_status prepare_clip(const kit_node *node, void **out_state, inlay_d
         status = text_open(json, bytes, &state->tokenizer, diag);
     free(json);
     if (status == INLAY_OK) {
-        state->begin = text_id(state->tokenizer, "<|startoftext|>");
-        state->end = text_id(state->tokenizer, "<|endoftext|>");
+        state->begin = text_find_token(state->tokenizer, "<|startoftext|>");
+        state->end = text_find_token(state->tokenizer, "<|endoftext|>");
         state->add_affix = state->bare_if_blank = true;
         state->pad_to = state->max_length = pad_to > 0 ? pad_to : 0;
         if (state->begin < 0 || state->end < 0)

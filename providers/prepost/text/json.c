@@ -217,7 +217,7 @@ static inlay_status read_model(const struct source *source, const json_t *at)
         model->unknown_id =
             json_is_integer(json_object_get(at, "unk_id")) ? json_integer_value(json_object_get(at, "unk_id")) : -1;
     else if (unknown[0] != '\0')
-        model->unknown_id = text_id(source->tokenizer, unknown);
+        model->unknown_id = text_find_token(source->tokenizer, unknown);
     if (json_is_integer(json_object_get(at, "max_input_chars_per_word")))
         model->max_chars = (uint32_t)json_integer_value(json_object_get(at, "max_input_chars_per_word"));
     model_find_byte_tokens(model);
@@ -422,7 +422,7 @@ inlay_status read_bpe(text_tokenizer *tokenizer, const char *vocab, size_t vocab
         }
     }
     INLAY_CHECK(tokenizer->pretokenizer_count == 0);
-    tokenizer->model.unknown_id = text_id(tokenizer, "<|endoftext|>");
+    tokenizer->model.unknown_id = text_find_token(tokenizer, "<|endoftext|>");
     tokenizer->pretokenizers[tokenizer->pretokenizer_count++] = (struct pretokenizer){ .kind = SPLIT_GPT2 };
     tokenizer->pretokenizers[tokenizer->pretokenizer_count++] = (struct pretokenizer){ .kind = SPLIT_BYTES };
     tokenizer->decoder = DECODE_BYTES;

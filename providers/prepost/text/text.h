@@ -42,12 +42,12 @@ inlay_status text_decode(const text_tokenizer *tokenizer, const int64_t *ids, si
                          size_t *out_bytes, inlay_diag *diag);
 /* The text that a token appends to the text of earlier tokens; it may be a part of a character. The caller frees *out.
  * It is empty if there is no such token. *special: it is a special token, such as [SEP]. */
-inlay_status text_piece(const text_tokenizer *tokenizer, int64_t id, char **out, size_t *out_bytes, bool *special,
-                        inlay_diag *diag);
+inlay_status text_token_text(const text_tokenizer *tokenizer, int64_t id, char **out, size_t *out_bytes, bool *special,
+                             inlay_diag *diag);
 /* The size of the vocabulary: all ids are below it. */
-size_t text_count(const text_tokenizer *tokenizer);
+size_t text_vocabulary_size(const text_tokenizer *tokenizer);
 /* The id of the token with that text; -1 if there is none. */
-int64_t text_id(const text_tokenizer *tokenizer, const char *token);
+int64_t text_find_token(const text_tokenizer *tokenizer, const char *token);
 /* The id of the padding token; 0 if the file has none. */
 int64_t text_pad_id(const text_tokenizer *tokenizer);
 /* True for punctuation: that of ASCII, and Unicode's category P. */

@@ -273,8 +273,8 @@ inlay_status text_decode(const text_tokenizer *tokenizer, const int64_t *ids, si
     return INLAY_OK;
 }
 
-inlay_status text_piece(const text_tokenizer *tokenizer, int64_t id, char **out, size_t *out_bytes, bool *special,
-                        inlay_diag *diag)
+inlay_status text_token_text(const text_tokenizer *tokenizer, int64_t id, char **out, size_t *out_bytes, bool *special,
+                             inlay_diag *diag)
 {
     const bool present =
         id >= 0 && (size_t)id < tokenizer->model.vocabulary.count && tokenizer->model.vocabulary.tokens[id].present;
@@ -292,7 +292,7 @@ inlay_status text_piece(const text_tokenizer *tokenizer, int64_t id, char **out,
     return INLAY_OK;
 }
 
-size_t text_count(const text_tokenizer *tokenizer)
+size_t text_vocabulary_size(const text_tokenizer *tokenizer)
 {
     return tokenizer->model.vocabulary.count;
 }
@@ -331,7 +331,7 @@ void text_close(text_tokenizer *tokenizer)
     free(tokenizer);
 }
 
-int64_t text_id(const text_tokenizer *tokenizer, const char *token)
+int64_t text_find_token(const text_tokenizer *tokenizer, const char *token)
 {
     return vocabulary_find(&tokenizer->model.vocabulary, token, strlen(token));
 }
@@ -373,7 +373,7 @@ inlay_status text_open_bert(const char *vocab, size_t bytes, const text_bert_opt
         goto done;
     }
     for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
-        const int64_t id = text_id(tokenizer, special[i]);
+        const int64_t id = text_find_token(tokenizer, special[i]);
 
         if (id >= 0) {
             tokenizer->model.vocabulary.tokens[id].special = 1;
@@ -391,10 +391,10 @@ inlay_status text_open_bert(const char *vocab, size_t bytes, const text_bert_opt
         }
     }
     sort_added_tokens(tokenizer);
-    tokenizer->model.unknown_id = text_id(tokenizer, options->unknown);
-    tokenizer->prefix_ids[tokenizer->prefix_count++] = text_id(tokenizer, options->begin);
-    tokenizer->suffix_ids[tokenizer->suffix_count++] = text_id(tokenizer, options->end);
-    tokenizer->pad_id = text_id(tokenizer, options->pad);
+    tokenizer->model.unknown_id = text_find_token(tokenizer, options->unknown);
+    tokenizer->prefix_ids[tokenizer->prefix_count++] = text_find_token(tokenizer, options->begin);
+    tokenizer->suffix_ids[tokenizer->suffix_count++] = text_find_token(tokenizer, options->end);
+    tokenizer->pad_id = text_find_token(tokenizer, options->pad);
     tokenizer->normalizers[tokenizer->normalizer_count++] =
         (struct normalizer){ .kind = NORMALIZE_BERT,
                              .clean = options->clean,

@@ -135,7 +135,7 @@ static bool add_word(const piece_state *state, const char *word, size_t bytes, c
             if (end < bytes && !starts_character(word[end]))
                 continue;
             room[lead + end - begin] = '\0';
-            if (text_id(state->tokenizer, room + skip) >= 0)
+            if (text_find_token(state->tokenizer, room + skip) >= 0)
                 break;
         }
         if (end == begin)

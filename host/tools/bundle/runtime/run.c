@@ -52,8 +52,8 @@ static int called_excluded;
 static int started; /* 1: started; -1: the start failed */
 
 uint32_t bundle_level(void);
-void bundle_cap(const char *isa);
-void bundle_cap_bytes(void);
+void bundle_limit_isa(const char *isa);
+void bundle_limit_byte_kernels(void);
 
 /* ------------------------------------------------------------------ functions of the host */
 
@@ -455,9 +455,9 @@ int bundle_start(const bundle_model *model, void *arena, uint64_t bytes)
         return started > 0 ? INLAY_OK : diag.code;
     model_in_use = model;
     if (model->isa != NULL)
-        bundle_cap(model->isa);
+        bundle_limit_isa(model->isa);
     if (model->packs_levels == UINT32_MAX && !model->has_originals)
-        bundle_cap_bytes();
+        bundle_limit_byte_kernels();
     if (model->only_level != 0 && model->only_level != bundle_level()) {
         status = inlay_fail(&diag, INLAY_UNSUPPORTED, "the program was made for another kind of CPU (--for native)");
     } else if (arena != NULL && ((uintptr_t)arena % 64 != 0 || bytes < 4096)) {

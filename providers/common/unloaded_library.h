@@ -4,5 +4,5 @@
 #include <stdbool.h>
 
 /* Whether the system loader would find the library and the process has not loaded it. Loads nothing. Thread-safe. */
-bool library_is_at_rest(const char *name);
+bool library_is_available_unloaded(const char *name);
 #endif
