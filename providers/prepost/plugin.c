@@ -51,7 +51,7 @@ static const kit_provider provider = { .name = "prepost",
                                        .open = open_provider,
                                        .close = free };
 
-static kit_plugin prepost = { .name = "prepost", .version = "1.0.0", .provider = &provider, .operators = operators };
+static kit_plugin prepost = { .name = "prepost", .version = INLAY_VERSION, .provider = &provider, .operators = operators };
 
 static void add(const prepost_operator *operator, const char * domain)
 {

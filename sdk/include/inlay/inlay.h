@@ -40,7 +40,8 @@ extern "C" {
 #define INLAY_API
 #endif
 
-/* Returns the version of the library, "1.0.0". Static text. */
+/* Returns the version of the library, "0.1.0". Static text. The version of the ABI is INLAY_ABI_MAJOR and
+ * INLAY_ABI_MINOR of plugin.h. */
 INLAY_API const char *inlay_version(void);
 
 /* ------------------------------------------------------------------ options
@@ -80,6 +81,7 @@ typedef struct inlay_option_doc {
     uint32_t reserved;
     /* range of INLAY_SETTING_INT, or of the values of INLAY_SETTING_PAIRS; there, both 0 = any text is valid */
     int64_t min, max;
+    const char *choices; /* INLAY_SETTING_ENUM: the valid values, "auto|always|never"; otherwise "" */
 } inlay_option_doc;
 
 /* Types of options. */
@@ -91,7 +93,8 @@ enum {
     INLAY_SETTING_PATHS = 4, /* paths separated by colons */
     INLAY_SETTING_LIST = 5,  /* items; a list from a later source replaces the whole list of an earlier one */
     /* items NAME=VALUE; the items of all sources are merged, and each name takes the value of its latest source */
-    INLAY_SETTING_PAIRS = 6
+    INLAY_SETTING_PAIRS = 6,
+    INLAY_SETTING_ENUM = 7 /* one of inlay_option_doc.choices */
 };
 /* Describes the option at position index in *out_doc (set struct_size). INLAY_NOT_FOUND: index is past the last option.
  */
@@ -428,11 +431,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_from_dlpack(inlay_ses
                                                                        struct DLManagedTensorVersioned *tensor,
                                                                        inlay_value **out_value, inlay_diag *diag);
 
-/* Reports which provider runs each node, and why, as text (format "text") or JSON ("json"). Calls write with
- * consecutive pieces of the report. */
+/* Receives consecutive pieces of a text. */
 typedef void (*inlay_write_fn)(void *user, const char *text, size_t bytes);
-INLAY_API inlay_status inlay_session_explain(const inlay_session *session, const char *format, inlay_write_fn write,
-                                             void *user, inlay_diag *diag);
 
 enum {
     INLAY_EXPLAIN_ALL = 1u << 0,    /* the whole report, nothing summarised or truncated */
@@ -457,10 +457,11 @@ typedef struct inlay_explain_options {
     /* adds the times of a context that ran with inlay_context_measure(); or NULL */
     const struct inlay_context *measured;
 } inlay_explain_options;
-/* Like inlay_session_explain(), with options. INLAY_INVALID_ARGUMENT: an unknown format or provider, or a pattern that
- * matches no node. INLAY_UNSUPPORTED: format "html". Any thread, but not while `measured` runs. */
-INLAY_API inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_explain_options *options,
-                                                inlay_write_fn write, void *user, inlay_diag *diag);
+/* Reports which provider runs each node, and why. options may be NULL: the report as text. INLAY_INVALID_ARGUMENT: an
+ * unknown format or provider, or a pattern that matches no node. INLAY_UNSUPPORTED: format "html". Any thread, but not
+ * while `measured` runs. */
+INLAY_API inlay_status inlay_session_explain(const inlay_session *session, const inlay_explain_options *options,
+                                             inlay_write_fn write, void *user, inlay_diag *diag);
 
 /* Writes the assignment of nodes to providers as JSON. A later session whose option "plan" names a file with this text
  * uses that assignment and does not query costs. Calls write with consecutive pieces. */
@@ -494,7 +495,7 @@ typedef struct inlay_optimize_args {
     void *user;
     uint32_t with_costs;                /* 1: compute costs for summaries, which takes longer */
     uint32_t nodes_before, nodes_after; /* out: nodes of all graphs before and after */
-    uint32_t reserved; /* the opset of ai.onnx that the written file imports; 0 = that of the model */
+    uint32_t target_opset; /* the opset of ai.onnx that the written file imports; 0 = that of the model */
 } inlay_optimize_args;
 #define INLAY_OPTIMIZE_ARGS_INIT                                                                                       \
     {                                                                                                                  \

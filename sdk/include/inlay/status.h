@@ -43,7 +43,8 @@ extern "C" {
     X(10, DEADLINE_EXCEEDED, "deadline exceeded")                                                                      \
     X(11, DEVICE_LOST, "device lost")                                                                                  \
     X(12, BUSY, "busy")                                                                                                \
-    X(13, INTERNAL, "internal error")
+    X(13, INTERNAL, "internal error")                                                                                  \
+    X(14, RESULTS_DIFFER, "results differ")
 
 typedef int32_t inlay_status;
 enum {

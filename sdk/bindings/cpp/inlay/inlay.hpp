@@ -567,7 +567,7 @@ public:
 
         o.struct_size = sizeof o;
         o.format = format.c_str();
-        diag.check(inlay_session_explain_ex(live(), &o, detail::append, &out, diag));
+        diag.check(inlay_session_explain(live(), &o, detail::append, &out, diag));
         return out;
     }
     inlay_session *get() const noexcept { return shared_ != nullptr ? shared_->session.get() : nullptr; }
