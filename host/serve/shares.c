@@ -15,7 +15,10 @@ uint32_t shares_read(const inlay_session *session, provider_share *out_shares)
     double whole = 0;
     size_t i;
 
-    if (inlay_session_explain(session, "json", collect, &text, NULL) == INLAY_OK && !text.failed)
+    if (inlay_session_explain(
+            session, &(inlay_explain_options){ .struct_size = sizeof(inlay_explain_options), .format = "json" },
+            collect, &text, NULL) == INLAY_OK &&
+        !text.failed)
         root = json_loadb(text.data, text.size, 0, NULL);
     strbuf_deinit(&text);
     list = json_object_get(root, "providers");

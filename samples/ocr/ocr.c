@@ -312,7 +312,7 @@ static bool print_providers(const char *what, const model *m)
     table_reader table = { .bytes = 0 };
 
     printf("%s ran on:\n", what);
-    return inlay_session_explain(m->session, "text", print_table, &table, &diag) == INLAY_OK || complain(what, &diag);
+    return inlay_session_explain(m->session, NULL, print_table, &table, &diag) == INLAY_OK || complain(what, &diag);
 }
 
 static bool read_picture(model *finder, model *reader, const alphabet *letters, picture *p)
