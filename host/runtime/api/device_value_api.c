@@ -84,7 +84,7 @@ static inlay_status ask(const inlay_value *value,
     return forward_plugin_error(&call, order(state, stream, fence, &own), &own, diag);
 }
 
-inlay_status inlay_value_after(inlay_value *value, uint64_t stream, inlay_diag *diag)
+inlay_status inlay_value_wait_stream(inlay_value *value, uint64_t stream, inlay_diag *diag)
 {
     const inlay_ext_streams *streams;
     inlay_fence *own = &value->streams;
@@ -109,7 +109,7 @@ inlay_status inlay_value_after(inlay_value *value, uint64_t stream, inlay_diag *
     return status;
 }
 
-inlay_status inlay_value_before(inlay_value *value, uint64_t stream, inlay_diag *diag)
+inlay_status inlay_value_signal_stream(inlay_value *value, uint64_t stream, inlay_diag *diag)
 {
     const inlay_ext_streams *streams;
     inlay_status status = find_streams(value, &streams, diag);

@@ -246,21 +246,22 @@ INLAY_API inlay_status inlay_value_native(const inlay_value *value, inlay_native
 /* Ordering with work of another library on the same device tensor, in a stream or queue of the device's API (a
  * cudaStream_t; the number that DLPack's protocol passes). Neither call blocks, and no later call of the host blocks
  * because of them.
- *  - after: runs that use the value from now on wait until the work submitted to stream so far is done. No run may use
- *    the value during the call. If that work fails, these runs fail. Several calls accumulate.
- *  - before: work submitted to stream from now on waits for the asynchronous run in progress (inlay_context_run_async)
- *    that has the value as an output. Without such a run the value is ready, and the call does nothing.
+ *  - wait_stream: runs that use the value from now on wait until the work submitted to stream so far is done. No run
+ *    may use the value during the call. If that work fails, these runs fail. Several calls accumulate.
+ *  - signal_stream: work submitted to stream from now on waits for the asynchronous run in progress
+ *    (inlay_context_run_async) that has the value as an output. Without such a run the value is ready, and the call
+ *    does nothing.
  *
  * INLAY_UNSUPPORTED: the value is in host memory, the device's provider does not support streams (inlay.streams/1 of
  * inlay/extensions.h), or it does not accept this one. Wait for the stream, or for the run, instead. */
-INLAY_API INLAY_NODISCARD inlay_status inlay_value_after(inlay_value *value, uint64_t stream, inlay_diag *diag);
-INLAY_API INLAY_NODISCARD inlay_status inlay_value_before(inlay_value *value, uint64_t stream, inlay_diag *diag);
+INLAY_API INLAY_NODISCARD inlay_status inlay_value_wait_stream(inlay_value *value, uint64_t stream, inlay_diag *diag);
+INLAY_API INLAY_NODISCARD inlay_status inlay_value_signal_stream(inlay_value *value, uint64_t stream, inlay_diag *diag);
 
 /* Conversion from and to DLPack tensors (structs of version 0.6, forward-declared here). from_dlpack takes ownership of
  * the managed tensor and calls its deleter when the value is destroyed; it accepts dense row-major CPU tensors.
  * to_dlpack returns a view that holds a reference to the value; for a device tensor the provider must support exporting
  * memory. DLPack's structs carry no stream: before handing a value to a consumer, pass the consumer's stream to
- * inlay_value_before(); after receiving a tensor, pass the producer's stream to inlay_value_after(). */
+ * inlay_value_signal_stream(); after receiving a tensor, pass the producer's stream to inlay_value_wait_stream(). */
 struct DLManagedTensor;
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_dlpack(struct DLManagedTensor *tensor, inlay_value **out_value,
                                                                inlay_diag *diag);
@@ -426,7 +427,7 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_wrap(inlay_session *s
                                                                 uint32_t rank, const int64_t *dims,
                                                                 inlay_value **out_value, inlay_diag *diag);
 /* Like inlay_value_from_dlpack_versioned(), for a tensor on the provider's device. The producer's work on it must be
- * finished; otherwise pass the producer's stream to inlay_value_after() before using the value. */
+ * finished; otherwise pass the producer's stream to inlay_value_wait_stream() before using the value. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_from_dlpack(inlay_session *session, const char *provider,
                                                                        struct DLManagedTensorVersioned *tensor,
                                                                        inlay_value **out_value, inlay_diag *diag);
@@ -495,7 +496,7 @@ typedef struct inlay_optimize_args {
     void *user;
     uint32_t with_costs;                /* 1: compute costs for summaries, which takes longer */
     uint32_t nodes_before, nodes_after; /* out: nodes of all graphs before and after */
-    uint32_t target_opset; /* the opset of ai.onnx that the written file imports; 0 = that of the model */
+    uint32_t target_opset;              /* the opset of ai.onnx that the written file imports; 0 = that of the model */
 } inlay_optimize_args;
 #define INLAY_OPTIMIZE_ARGS_INIT                                                                                       \
     {                                                                                                                  \
