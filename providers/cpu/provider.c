@@ -17,57 +17,57 @@ static const inlay_option options[] = {
     { .name = "own_loops",
       .kind = INLAY_OPTION_BOOL,
       .default_value = "0",
-      .doc =
-          "0 = convolutions, products and attention run on oneDNN's kernels alone; 1 = also on those of the provider "
-          "cpu, where they are expected to be faster" },
+      .doc = "0 = convolutions, matrix multiplications and attention use only the kernels of oneDNN; 1 = also those of "
+             "the provider cpu, where they are expected to be faster" },
     { .name = "kernel",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",
       .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|planes|rows|groups|library|library_blocked|library_"
                  "winograd|gemm|"
                  "pairs|packed|packed_pairs|packed_sparse|inner_product|plain|batched|matmul",
-      .doc = "the kernel that convolutions (tiles ... pairs) or products (packed ... matmul) run by where it can; auto "
-             "= what is expected, or was measured, to be fastest" },
+      .doc = "kernel for all convolutions (tiles ... pairs) or matrix multiplications (packed ... matmul) that it "
+             "supports; auto = the one that is expected, or was measured, to be fastest" },
     { .name = "winograd",
       .kind = INLAY_OPTION_BOOL,
       .default_value = "1",
-      .doc = "1 = convolutions of 3x3 may use Winograd's algorithm where it is faster and its error has a bound: with "
-             "the weights at hand below 1e-5 of the largest result and 16 times that of a plain sum; images for which "
-             "that does not hold are computed as plain sums" },
+      .doc = "1 = 3x3 convolutions may use Winograd's algorithm where it is faster and its error is bounded: with the "
+             "given weights, below 1e-5 of the largest result and below 16 times the error of a plain sum; images that "
+             "exceed this bound are computed as plain sums" },
     { .name = "pack_price",
       .kind = INLAY_OPTION_INT,
       .default_value = "0",
       .max = 1000000,
-      .doc = "microseconds of a run that a MiB must save which transformed weights of a convolution take beside the "
-             "original's; 0 = the fastest kernel, whatever its weights take" },
+      .doc = "microseconds per run that a convolution kernel must save for each MiB that its transformed weights take "
+             "in addition to the original ones; 0 = the fastest kernel, whatever the size of its weights" },
     { .name = "pairs",
       .kind = INLAY_OPTION_BOOL,
       .default_value = "1",
-      .doc = "1 = with precision fast, products by constants may multiply in pairs, with half of the multiplications, "
-             "where the CPU adds beside them; where inputs or weights differ much in size, all digits may be lost" },
+      .doc = "1 = with precision fast, matrix multiplications with constants may use Winograd's inner product, which "
+             "needs half of the multiplications, where it is faster; all digits may be lost if inputs or weights "
+             "differ much in magnitude" },
     { .name = "precision",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "f32",
       .choices = "strict|f32|fast|reduced",
-      .doc = "how floats are computed: strict = plain sums, without Winograd's algorithm; f32 = with a bound on the "
-             "error for any finite input; fast = also products in pairs and Winograd's algorithm without that bound; "
-             "reduced = products of bfloat16 with float sums where the CPU has them; a session's option of that name "
-             "sets it" },
+      .doc = "how float operators are computed: strict = plain sums, without Winograd's algorithm; f32 = the error has "
+             "a bound for any finite input; fast = also Winograd's algorithms without that bound; reduced = matrix "
+             "multiplications in bfloat16 with float sums, where the CPU supports them; the session's option of this "
+             "name sets it" },
     { .name = "activations",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",
       .choices = "auto|exact|fine|byte",
       .doc =
-          "how products by weights of 2, 4 and 8 bits, which stay packed, read activations: exact = as floats; fine = "
-          "as integers of 16 bits, each off by at most 2^-16 of the largest of its 32 neighbours; byte = of 8 bits; "
-          "auto = fine with precision fast or where the model asks for 8 bits (accuracy_level 4), otherwise exact; "
-          "with precision strict, and for rows that are not finite, exact" },
+          "how matrix multiplications with packed weights of 2, 4 and 8 bits read activations: exact = as floats; fine "
+          "= as 16-bit integers, with an error of at most 2^-16 of the largest in each block of 32; byte = as 8-bit "
+          "integers; auto = fine with precision fast or if the model requests 8 bits (accuracy_level 4), otherwise "
+          "exact; always exact with precision strict, and for rows with infinities or NaN" },
     { .name = "reproducible",
       .kind = INLAY_OPTION_BOOL,
       .default_value = "0",
       .doc =
-          "1 = convolutions and products run by one kernel for each kind, whatever their sizes, what was measured, and "
-          "how many rows there are; a session's option of that name sets it" },
+          "1 = one fixed kernel for each kind of convolution and matrix multiplication, whatever the sizes, the number "
+          "of rows and earlier measurements; the session's option of this name sets it" },
     { .name = "isa",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",
@@ -78,9 +78,8 @@ static const inlay_option options[] = {
       .default_value = "auto",
       .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|planes|rows|groups|gemm|pairs|packed|packed_pairs|"
                  "packed_sparse|batched",
-      .doc =
-          "the kernel that convolutions (tiles ... pairs) or products (packed ... batched) run by where it can; auto "
-          "= what is expected, or was measured, to be fastest" },
+      .doc = "kernel for all convolutions (tiles ... pairs) or matrix multiplications (packed ... batched) that it "
+             "supports; auto = the one that is expected, or was measured, to be fastest" },
 };
 
 /* Before anything asks which kernels this CPU has. */

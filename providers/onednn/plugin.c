@@ -6,9 +6,9 @@ INLAY_PLUGIN_NOTE("onednn", "onednn", "")
 
 inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
 {
-    static const cpu_front front = {
-        "onednn", "regions of operators that oneDNN has kernels for, and of what stands between them", &onednn_table
-    };
+    static const cpu_front front = { "onednn",
+                                     "regions of operators that oneDNN supports, and of the operators between them",
+                                     &onednn_table };
 
     const inlay_provider provider = cpu_provider(&front);
 

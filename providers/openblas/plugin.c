@@ -36,17 +36,18 @@ static const inlay_option options[] = {
     { .name = "library",
       .kind = INLAY_OPTION_STRING,
       .default_value = BLAS_DEFAULT_LIBRARY,
-      .doc = "the OpenBLAS to open: a name that the system's loader finds, or an absolute path" },
+      .doc = "OpenBLAS library to open: a file name for the dynamic loader, or an absolute path" },
     { .name = "core",
       .kind = INLAY_OPTION_STRING,
       .default_value = BLAS_DEFAULT_CORE,
-      .doc = "the CPU whose kernels OpenBLAS uses, by its own names (Haswell, Zen, SkylakeX); auto = OPENBLAS_CORETYPE "
-             "where that is set, otherwise chosen for this CPU" },
+      .doc = "CPU core type whose kernels OpenBLAS uses, by the names of OpenBLAS (Haswell, Zen, SkylakeX); auto = the "
+             "environment variable OPENBLAS_CORETYPE if it is set, otherwise chosen for this CPU" },
     { .name = "precision",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "f32",
       .choices = "strict|f32",
-      .doc = "strict = products add few terms in a row; a session's option of that name sets it" },
+      .doc = "how float operators are computed: strict = matrix multiplications add short partial sums, for smaller "
+             "rounding errors; the session's option of this name sets it" },
     { .name = "isa",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",

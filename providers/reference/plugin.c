@@ -16,12 +16,13 @@ static const inlay_option options[] = {
     { .name = "preview",
       .kind = INLAY_OPTION_BOOL,
       .default_value = "false",
-      .doc = "run operators of ONNX's preview domains (ai.onnx.preview.training), whose definition is not final" },
+      .doc = "true = run operators of the preview domains of ONNX (ai.onnx.preview.training), which may still change" },
     { .name = "precision",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "f32",
       .choices = "strict|f32",
-      .doc = "strict = products add few terms in a row; a session's option of that name sets it" },
+      .doc = "how float operators are computed: strict = matrix multiplications add short partial sums, for smaller "
+             "rounding errors; the session's option of this name sets it" },
 };
 
 /* What it shares with other providers has kernels for more than plain C, too: not here. */

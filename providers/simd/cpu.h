@@ -17,8 +17,8 @@ typedef enum cpu_level {
 /* Choices of a provider's option `isa`, as inlay_option has them. */
 #define CPU_ISA_CHOICES "auto|avx512|avx2|baseline"
 #define CPU_ISA_DOC                                                                                                    \
-    "the most that kernels may ask of the CPU: auto = all it has; counts for the process, and for the libraries that " \
-    "this provider opens; a session's option of that name sets it"
+    "highest instruction-set level of the kernels: auto = that of the CPU; applies to the whole process, and to the "   \
+    "libraries that this provider opens; the session's option of this name sets it"
 
 /* The level in use. The first call fixes it for the process: what the CPU has, at most INLAY_ISA of the environment
  * (unless the process has more rights than its user). Thread-safe, as is all of this. */

@@ -8,23 +8,22 @@ static const inlay_option options[] = {
     { .name = "device",
       .kind = INLAY_OPTION_STRING,
       .default_value = "auto",
-      .doc = "the Vulkan device: its number in the list, a part of its name, cpu, or auto = a GPU where there is one, "
-             "otherwise the CPU's driver, which by cost gets no nodes: name it here, pin nodes, or choose policy "
-             "priority" },
+      .doc = "Vulkan device: its number in `inlay providers`, a part of its name, cpu, or auto (a GPU if there is one, "
+             "otherwise a driver that runs on the CPU); with policy cost, such a driver gets no nodes unless it is "
+             "selected here or nodes are pinned to it" },
     { .name = "timeout_ms",
       .kind = INLAY_OPTION_INT,
       .default_value = "0",
       .max = 3600000,
-      .doc =
-          "milliseconds that one submission may take before the device counts as lost; 0 = 20 s for a GPU, 10 minutes "
-          "for a CPU, whose driver compiles shaders meanwhile" },
+      .doc = "time limit of one submission, in milliseconds; then the device counts as lost; 0 = 20 s for a GPU, 10 "
+             "minutes for a driver on the CPU, which compiles shaders during submissions" },
     { .name = "fault",
       .kind = INLAY_OPTION_STRING,
       .default_value = "",
       .doc =
-          "for tests: lost:N, hang:N or memory:N; the device is lost at its Nth submission, never ends it, or has no "
-          "room for its Nth buffer; apart:0: the host does not see its memory; every dispatch is a submission then; "
-          "wrong:N: it fails check N of its trial" },
+          "fault to simulate, for tests: lost:N = the device is lost at its Nth submission; hang:N = it never finishes "
+          "the Nth; memory:N = it has no memory for its Nth buffer; apart:0 = the host cannot map its memory; wrong:N "
+          "= it fails check N of its self-test; with any of these, each dispatch is a submission" },
 };
 
 /* What nobody can know before it is measured: GPUs of the middle, or a CPU that other providers beat: its driver is
