@@ -20,8 +20,8 @@
  * which another thread was executing a call during the fork. Every call that uses such a session fails at once with
  * INLAY_UNSUPPORTED; the child has to create its own session. Destroying such a session or its contexts has no effect.
  * A run started by inlay_context_run_async() belongs to the parent only. fork() ends the OpenMP workers of the calling
- * thread; its next parallel loop starts new ones (their threadprivate variables are lost). fork() waits while another
- * thread loads plugins.
+ * thread, and their threadprivate variables are lost; the next parallel loop of the thread starts new workers. fork()
+ * waits while another thread loads plugins.
  *
  * Errors. A call that can fail returns an inlay_status. Most of these calls take an inlay_diag (may be NULL); after a
  * failure it holds a one-line message with the place and the fix. After a failure, pointers to new objects (out_*) are
@@ -62,8 +62,10 @@ INLAY_API const char *inlay_version(void);
  *
  * Every value has a source. A value from a later source replaces one from an earlier source, independently of the order
  * of the calls. The sources are, in this order: the default, /etc/inlay/inlay.yaml, the user's inlay.yaml, a file named
- * by the caller, the environment, the program itself. The library reads files and the environment only in
- * inlay_options_load() and inlay_options_load_environment().
+ * by the caller, the environment, the program itself. Options come from files and from the
+ * environment only in inlay_options_load() and inlay_options_load_environment(). (Apart from options, the library reads
+ * HOME, XDG_CACHE_HOME, XDG_CONFIG_HOME and TMPDIR for the paths of folders; kernels read INLAY_ISA as an upper limit
+ * when the first one is chosen; libraries that providers open read variables of their own.)
  *
  * An inlay_options object may be used by one thread at a time. Sessions copy what they need, so it may be changed or
  * destroyed after a session has been created with it. */
@@ -507,8 +509,8 @@ typedef struct inlay_explain_options {
 INLAY_API inlay_status inlay_session_explain(const inlay_session *session, const inlay_explain_options *options,
                                              inlay_write_fn write, void *user, inlay_diag *diag);
 
-/* Writes the assignment of nodes to providers as JSON. A later session whose option "plan" names a file with this text
- * uses that assignment and does not query costs. Calls write with consecutive pieces. */
+/* Writes the assignment of nodes to providers as JSON, by calls of write. A later session whose option "plan" names a
+ * file with this text uses that assignment and does not query costs. Any thread. */
 INLAY_API inlay_status inlay_session_plan_save(const inlay_session *session, inlay_write_fn write, void *user,
                                                inlay_diag *diag);
 
@@ -606,13 +608,14 @@ INLAY_API void inlay_context_destroy(inlay_context *context);
  *     INLAY_SHAPE_MISMATCH    value has another kind, type or shape than the model declares */
 INLAY_API inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inlay_value *value,
                                                inlay_diag *diag);
-/* Binds a value to output `index`, so that the run writes into it. It must be a tensor of the right type and at least
- * the right size; if it is too small, the run leaves it unchanged and allocates memory. The run writes without a copy
- * if the plan permits and the memory is not also an input. Values of devices with unified memory are used in place
- * under the condition stated at inlay_context_set_input(), otherwise copied once. After the run, inlay_context_output()
- * returns this value if it was used; with INLAY_RUN_OUTPUTS_BOUND a run fails if it cannot use the value. NULL: the
- * library allocates the memory. Statuses as of inlay_context_set_input(); INLAY_SHAPE_MISMATCH also for a list or for
- * strings. */
+/* Binds a value to output `index`, until another value is bound, so that runs write into it; the context takes a
+ * reference. It must be a tensor of the output's element type. If its memory is smaller than the result, a run leaves
+ * it unchanged and allocates memory. A run writes into it without a copy if the plan permits and the memory is not also
+ * an input. A device with unified memory writes into it in place under the condition stated at
+ * inlay_context_set_input(); otherwise the result is copied once. After the run, inlay_context_output() returns this
+ * value if it was used; with INLAY_RUN_OUTPUTS_BOUND a run fails if it cannot use the value. NULL: the library
+ * allocates the memory. Statuses as of inlay_context_set_input(); INLAY_SHAPE_MISMATCH also for a list or for strings.
+ */
 INLAY_API inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, inlay_value *value,
                                                 inlay_diag *diag);
 
@@ -620,12 +623,12 @@ INLAY_API inlay_status inlay_context_set_output(inlay_context *context, uint32_t
  * INLAY_INVALID_ARGUMENT, in the high half it is ignored. */
 typedef struct inlay_run_options {
     uint64_t struct_size;
-    const uint32_t *cancel; /* another thread stores non-zero (atomically) to stop the run; NULL = not cancellable */
+    const uint32_t *cancel; /* another thread stores 1 here (atomically) to stop the run; NULL = not cancellable */
     uint64_t timeout_ns;    /* time limit of the run, from its start; 0 = no limit */
     uint32_t flags;         /* INLAY_RUN_* */
     uint32_t reserved;
-    /* threads of this run, at most the session's intra_threads; 0 = all of these. Concurrent runs with few threads each
-     * wait less for each other. Results are identical, bit for bit */
+    /* threads of this run, at most the session's intra_threads; 0 = all of these. Concurrent runs wait less for each
+     * other if each has few threads. The results do not depend on this number, bit for bit */
     uint32_t max_threads;
     uint32_t reserved2;
 } inlay_run_options;
@@ -802,7 +805,7 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_calibrate(const inlay_options *opti
                                                        const inlay_calibrate_options *what,
                                                        inlay_calibrate_result *out_result, inlay_diag *diag);
 
-/* A node that another provider should run according to the measurements. Texts are borrowed for the callback. */
+/* A node that, according to the measurements, another provider should run. Texts are borrowed for the callback. */
 typedef struct inlay_tune_change {
     uint64_t struct_size;
     const char *node, *op_type;
@@ -840,7 +843,7 @@ typedef struct inlay_tune_result {
     uint32_t failed_count;   /* of these, could not run on random inputs */
     uint32_t pruned_count;   /* offers skipped because their cost is far above the best one for their nodes */
     uint32_t changed_count;  /* nodes that another provider should run */
-    uint32_t stopped;        /* 1: stopped by the progress function or the time limit */
+    uint32_t stopped;        /* 1: the progress function or the time limit ended the measurements early */
     double before_ns;        /* predicted time of the session's assignment with the previous costs */
     double measured_ns;      /* predicted time of the same assignment with the new costs */
     double after_ns;         /* predicted time of the best assignment with the new costs */
@@ -849,7 +852,7 @@ typedef struct inlay_tune_result {
      * = not run. The measurements are kept only if the new assignment is not slower */
     double run_before_ns;
     double run_after_ns;
-    uint32_t dropped; /* 1: the measurements were discarded because no new assignment was as fast as the previous one */
+    uint32_t dropped; /* 1: the measurements were discarded because every new assignment was slower than the old one */
     uint32_t reserved;
 } inlay_tune_result;
 

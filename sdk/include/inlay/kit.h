@@ -53,8 +53,8 @@ extern "C" {
 #define KIT_ANY 0u /* all types of the operator's schema */
 
 /* Compiles a function once for each instruction-set level and selects the variant at load time, so that one binary
- * serves every x86-64 CPU. Use it for static functions with loops whose calls are all inlined. It names
- * levels and not CPUs, because GCC selects "arch=haswell" on CPUs of that vendor only. It is empty for Clang; under
+ * serves every x86-64 CPU. Use it for static functions with loops, all of whose calls the compiler can inline. It names
+ * levels and not CPUs, because GCC selects "arch=haswell" on CPUs of Intel only. It is empty for Clang; under
  * sanitizers, whose runtimes start after ifuncs are resolved; and with C libraries without ifuncs (musl). */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) &&                           \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -207,7 +207,7 @@ inlay_status kit_parallel(const kit_call *call, int64_t count, int64_t grain, in
 
 /* Returns INLAY_OK, or the status that run, or the body of a loop, has to return at once because the run was cancelled
  * or is late. Cheap enough to be called every few hundred microseconds. Between nodes and between ranges of a parallel
- * loop, the kit and the host poll themselves. */
+ * loop, the host polls. */
 static inline inlay_status kit_poll(const kit_call *call)
 {
     return call->run != NULL ? call->host->poll(call->host->ctx, call->run) : INLAY_OK;
@@ -285,8 +285,8 @@ typedef struct kit_kernel {
      * that has the stated versions and types. */
     bool (*supports)(const kit_node *node, kit_refusal *why);
     /* Refines *cost, which is initialised with the bytes of inputs and outputs and one operation for each output
-     * element. Setting flops suffices: the kit then derives ns. For MatMul and similar operators, whose number of
-     * operations is higher. */
+     * element. Setting flops suffices: the kit then derives ns. Kernels of operators with more operations, such as
+     * MatMul, need it. */
     void (*cost)(const kit_node *node, const kit_plan *shapes, inlay_cost *cost);
     inlay_status (*prepare)(const kit_node *node, void **out_state, inlay_diag *diag);
     void (*release)(void *state); /* frees the result of prepare; NULL = free() */
@@ -323,8 +323,7 @@ typedef struct kit_provider {
     /* A cancelled or late run ends within this number of milliseconds, because long kernels call kit_poll; 0: not
      * guaranteed. */
     uint32_t poll_ms;
-    /* INLAY_PROVIDER_REFERENCE_CORE or 0. The costs that the kit computes for kernels without cost refer to that core.
-     */
+    /* INLAY_PROVIDER_REFERENCE_CORE or 0; the costs of kernels without cost refer to that core */
     uint32_t flags;
 } kit_provider;
 

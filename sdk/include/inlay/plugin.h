@@ -252,9 +252,9 @@ typedef inlay_status (*inlay_parallel_fn)(void *user, int64_t begin, int64_t end
 typedef struct inlay_fence_notice {
     uint64_t struct_size;
     inlay_fence fence;
-    /* The fence was reached (INLAY_OK) or failed (status and why, borrowed for the call). Called once, from the thread
-     * that signals or within fence_notify. It must return at once and may call only fence_signal, fence_query and
-     * fence_notify of the host. From here on the notice may be reused. */
+    /* The fence was reached (INLAY_OK, why is NULL) or failed (status and why, borrowed for the call). Called once,
+     * from the thread that signals or within fence_notify. It must return at once and may call only fence_signal,
+     * fence_query and fence_notify of the host. From here on the notice may be reused. */
     void (*reached)(void *user, inlay_status status, const inlay_diag *why);
     void *user;           /* first argument of reached */
     uint64_t host_use[3]; /* for the host, while the notice is pending */
@@ -328,7 +328,7 @@ typedef struct inlay_host {
 /* Types of options. */
 enum {
     INLAY_OPTION_BOOL = 1,   /* 0/1, false/true, no/yes, off/on */
-    INLAY_OPTION_INT = 2,    /* decimal, or hexadecimal with 0x */
+    INLAY_OPTION_INT = 2,    /* decimal, hexadecimal with 0x, or octal with a leading 0 */
     INLAY_OPTION_FLOAT = 3,  /* any number, also infinity; not NaN */
     INLAY_OPTION_STRING = 4, /* any text */
     INLAY_OPTION_ENUM = 5    /* one of inlay_option.choices */
@@ -360,8 +360,7 @@ typedef struct inlay_option_value {
 
 /* Memory domain and layout of a value at the boundary of an offer. Values without a placement use the provider's
  * default: inlay_provider.default_domain, row-major. The domain ids of a provider are those that
- * inlay_create_args.first_domain states. Several placements of one
- * value are alternatives, best first.
+ * inlay_create_args.first_domain states. Several placements of one value are alternatives, best first.
  *
  * Layouts other than INLAY_LAYOUT_ROW_MAJOR are for later versions: this version of the host ignores a placement that
  * requests one, and every boundary is row-major.
@@ -432,9 +431,9 @@ enum {
     INLAY_REFUSE_LATE = 9       /* set by the host: compile or specialize declined the offer */
 };
 
-/* States why the provider cannot run a node. Required for every candidate that is in no offer. A refusal of a node that
- * is not a candidate is ignored. A refusal of a node that is also in an offer does not invalidate the offer; it is
- * shown only if the offer is not chosen. */
+/* States why the provider cannot run a node. Required for every candidate that is in no offer; without it, reports
+ * state that the provider gave no answer. A refusal of a node that is not a candidate is ignored. A refusal of a node
+ * that is also in an offer does not invalidate the offer; it is shown only if the offer is not chosen. */
 typedef struct inlay_refusal {
     uint64_t struct_size;
     uint32_t node;           /* index of the node in the graph */
@@ -457,9 +456,8 @@ typedef struct inlay_assess_sink {
 /* Origin of a cost: a rough guess, a model of the kernel's time, or a measurement. */
 enum { INLAY_CONFIDENCE_GUESS = 0, INLAY_CONFIDENCE_MODEL = 1, INLAY_CONFIDENCE_MEASURED = 2 };
 
-/* The estimated cost of an offer. If ns is negative, infinite or NaN, the
- * offer has no cost and is used only for nodes without another offer; such values of enter_ns and leave_ns count as 0.
- */
+/* The estimated cost of an offer. If ns is negative, infinite or NaN, or if the function fails, the offer has no cost
+ * and is used only for nodes without another offer; such values of enter_ns and leave_ns count as 0. */
 typedef struct inlay_cost {
     uint64_t struct_size;
     double ns;    /* required: expected time of one run in nanoseconds, without copies to and from other domains */
@@ -698,8 +696,8 @@ enum {
      * the speed of this CPU. */
     INLAY_PROVIDER_REFERENCE_CORE = 1u << 16
 };
-/* Verdicts on a cached blob: usable, usable but not the best for this device, not usable. The host passes a blob to
- * compile only if it is OPTIMAL, and logs the reason otherwise. */
+/* Verdicts on a cached blob. The host passes an OPTIMAL blob to compile. For both other verdicts it logs the reason,
+ * and the region is compiled without a blob. */
 enum { INLAY_CACHE_OPTIMAL = 0, INLAY_CACHE_RECOMPILE = 1, INLAY_CACHE_UNSUPPORTED = 2 };
 
 /* Arguments of create. */
@@ -743,7 +741,7 @@ typedef struct inlay_provider {
      * runs the others. */
     inlay_status (*assess)(void *state, const inlay_graph *graph, const uint8_t *candidates,
                            const inlay_assess_sink *sink, inlay_diag *diag);
-    /* Estimates the cost of an offer at given shapes. */
+    /* Estimates the cost of an offer at given shapes. A failure: the offer has no cost, see inlay_cost. */
     inlay_status (*cost)(void *state, const inlay_cost_request *request, inlay_cost *cost);
 
     /* Prepares a region. INLAY_UNSUPPORTED declines it: the host withdraws its offers and assigns the graph again. If
@@ -775,7 +773,7 @@ typedef struct inlay_provider {
      * this provider's domains. Asynchronous providers wait for the fences, copy, and signal. */
     inlay_status (*buffer_copy)(void *state, inlay_run *run, const inlay_buffer *source, const inlay_buffer *target,
                                 const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag);
-    /* Both required for HOST_VISIBLE domains, otherwise NULL: maps a buffer into host memory, and ends that. */
+    /* Map a buffer into host memory, and end that. Required if a domain is HOST_VISIBLE, otherwise optional. */
     inlay_status (*buffer_map)(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag);
     void (*buffer_unmap)(void *state, const inlay_buffer *buffer);
     /* Optional, for IMPORTS_HOST domains: makes host memory (input tensors of the user) a buffer that the device reads
@@ -909,7 +907,7 @@ typedef struct inlay_plugin {
     void (*shutdown)(void *ctx); /* optional */
 } inlay_plugin;
 
-/* The exported symbol. host outlives the plugin. *out_plugin must stay valid while the plugin is loaded; usually it is
+/* The exported symbol. host outlives the plugin. *out_plugin must stay valid until shutdown has returned; usually it is
  * static const. A plugin rejects a host that is too old or too new with INLAY_UNSUPPORTED and a message. */
 #define INLAY_PLUGIN_OPEN_SYMBOL "inlay_plugin_open"
 typedef inlay_status (*inlay_plugin_open_fn)(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag);
