@@ -9,13 +9,14 @@ static void collect(void *user, const char *text, size_t bytes)
 
 uint32_t shares_read(const inlay_session *session, provider_share *out_shares)
 {
+    const inlay_explain_options options = { .struct_size = sizeof options, .format = "json" };
     struct strbuf text = { .data = NULL };
     json_t *root = NULL, *list, *item;
     uint32_t count = 0;
     double whole = 0;
     size_t i;
 
-    if (inlay_session_explain(session, "json", collect, &text, NULL) == INLAY_OK && !text.failed)
+    if (inlay_session_explain(session, &options, collect, &text, NULL) == INLAY_OK && !text.failed)
         root = json_loadb(text.data, text.size, 0, NULL);
     strbuf_deinit(&text);
     list = json_object_get(root, "providers");

@@ -290,7 +290,7 @@ inlay_status cpu_open_plugin(const inlay_provider *provider, const inlay_host *h
                              inlay_diag *diag)
 {
     static kit_exports exports;
-    static kit_plugin plugin = { .version = "0.1.0" };
+    static kit_plugin plugin = { .version = INLAY_VERSION };
     inlay_status status;
 
     INLAY_CHECK(provider->create != NULL && provider->destroy != NULL);

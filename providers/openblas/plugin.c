@@ -111,7 +111,7 @@ static const kit_provider provider = {
 
 static const kit_plugin plugin = {
     .name = "openblas",
-    .version = "0.1.0",
+    .version = INLAY_VERSION,
     .provider = &provider,
 };
 

@@ -17,7 +17,7 @@ static kit_table table = { kernels, 0 };
 static const kit_table *const tables[] = { &table };
 
 static const inlay_option options[] = { { .name = "max_pixels",
-                                          .doc = "largest image that is decoded, in pixels",
+                                          .doc = "limit: pixels (width times height) of an image to decode",
                                           .default_value = "100000000",
                                           .min = 1,
                                           .max = INT64_C(4290250000),
@@ -43,7 +43,7 @@ static inlay_status open_provider(const inlay_host *host, const inlay_create_arg
 
 static const kit_provider provider = { .name = "prepost",
                                        .description =
-                                           "Preprocessing and postprocessing of images, audio, text and boxes",
+                                           "preprocessing and postprocessing of images, audio, text and boxes",
                                        .tables = tables,
                                        .table_count = KIT_COUNT(tables),
                                        .options = options,
@@ -51,7 +51,7 @@ static const kit_provider provider = { .name = "prepost",
                                        .open = open_provider,
                                        .close = free };
 
-static kit_plugin prepost = { .name = "prepost", .version = "1.0.0", .provider = &provider, .operators = operators };
+static kit_plugin prepost = { .name = "prepost", .version = INLAY_VERSION, .provider = &provider, .operators = operators };
 
 static void add(const prepost_operator *operator, const char * domain)
 {

@@ -16,7 +16,7 @@ static const inlay_option options[] = {
     { .name = "preview",
       .kind = INLAY_OPTION_BOOL,
       .default_value = "false",
-      .doc = "run operators of ONNX's preview domains (ai.onnx.preview.training), whose definition is not final" },
+      .doc = "true = run operators of the preview domains of ONNX (ai.onnx.preview.training), which may still change" },
     { .name = "precision",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "f32",
@@ -47,7 +47,7 @@ static const kit_provider provider = {
 
 static const kit_plugin plugin = {
     .name = "reference",
-    .version = "0.1.0",
+    .version = INLAY_VERSION,
     .provider = &provider,
 };
 

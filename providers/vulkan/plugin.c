@@ -423,5 +423,5 @@ static const inlay_provider provider = {
     .release_binding = vulkan_release_binding,
 };
 
-static const kit_plugin plugin = { .name = "vulkan", .version = "0.1.0" };
+static const kit_plugin plugin = { .name = "vulkan", .version = INLAY_VERSION };
 KIT_PROVIDER_PLUGIN(plugin, "vulkan", provider, "vulkan")

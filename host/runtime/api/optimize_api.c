@@ -95,13 +95,13 @@ inlay_status inlay_optimize(const char *path, const inlay_options *options, inla
     if (!INLAY_HAS(args, nodes_after))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_optimize: args.struct_size is not set");
     if (args->out_path != NULL)
-        watch.newest_opset = args->reserved != 0 ? (int64_t)args->reserved : -1;
+        watch.newest_opset = args->target_opset != 0 ? (int64_t)args->target_opset : -1;
     INLAY_TRY(session_prepare(&source, options, &watch, &session, diag));
     args->nodes_after = session_count_nodes(session->model->main);
     if (args->out_path == NULL)
         goto done;
     session->model->function_count = 0; /* their calls are inlined */
-    INLAY_TRY(model_convert_versions(session->model, args->reserved, diag));
+    INLAY_TRY(model_convert_versions(session->model, args->target_opset, diag));
     INLAY_TRY(session_report(session, 1, "writing", diag)); /* cannot be cancelled from here on */
     INLAY_TRY(model_save(session->model, args->out_path, &save, diag));
 done:

@@ -87,20 +87,14 @@ uint32_t inlay_session_find_output(const inlay_session *session, const char *nam
     return find_io(session->outputs, inlay_session_output_count(session), name);
 }
 
-inlay_status inlay_session_explain(const inlay_session *session, const char *format, inlay_write_fn write, void *user,
-                                   inlay_diag *diag)
+inlay_status inlay_session_explain(const inlay_session *session, const inlay_explain_options *options,
+                                   inlay_write_fn write, void *user, inlay_diag *diag)
 {
-    inlay_explain_options options = { .struct_size = sizeof options, .format = format };
-    inlay_status status = session_check_process(session, diag);
-
-    return status != INLAY_OK ? status : explain_session(session, &options, NULL, NULL, write, user, diag);
-}
-
-inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_explain_options *options,
-                                      inlay_write_fn write, void *user, inlay_diag *diag)
-{
+    static const inlay_explain_options defaults = { .struct_size = sizeof defaults };
     inlay_explain_options complete;
 
+    if (options == NULL)
+        options = &defaults;
     if (options->struct_size < sizeof options->struct_size)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.struct_size is not set");
     sized_struct_read(&complete, sizeof complete, options, options->struct_size);

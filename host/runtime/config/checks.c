@@ -1,5 +1,4 @@
 #include "config/checks.h"
-#include "base/among.h"
 #include "config/options.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -26,36 +25,6 @@ bool option_bytes(const char *text, uint64_t *out_bytes)
         return number > 0 && *out_bytes >> units[i].shift == number;
     }
     return false;
-}
-
-static inlay_status check_device_failure(const char *text, inlay_diag *diag)
-{
-    if (strcmp(text, "fail") == 0 || strcmp(text, "other") == 0)
-        return INLAY_OK;
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option device_failure: '%.64s' is neither fail nor other", text);
-}
-
-static inlay_status check_policy(const char *text, inlay_diag *diag)
-{
-    if (strcmp(text, "cost") == 0 || strcmp(text, "priority") == 0)
-        return INLAY_OK;
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option policy: '%s' is neither cost nor priority", text);
-}
-
-static inlay_status check_precision(const char *text, inlay_diag *diag)
-{
-    if (is_among(text, "strict f32 fast reduced"))
-        return INLAY_OK;
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option precision: '%s' is not one of strict, f32, fast, reduced",
-                      text);
-}
-
-static inlay_status check_isa(const char *text, inlay_diag *diag)
-{
-    if (is_among(text, "auto avx512 avx2 baseline"))
-        return INLAY_OK;
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option isa: '%s' is not one of auto, avx512, avx2, baseline",
-                      text);
 }
 
 /* Names of nodes may contain '=', names of providers do not. */
@@ -90,26 +59,9 @@ static inlay_status check_memory_limit(const char *text, inlay_diag *diag)
                       "option memory_limit: '%s' is not NAME=BYTES (BYTES may end in K, M or G)", text);
 }
 
-static inlay_status check_probe(const char *text, inlay_diag *diag)
-{
-    if (strcmp(text, "auto") == 0 || strcmp(text, "always") == 0 || strcmp(text, "never") == 0)
-        return INLAY_OK;
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option probe: '%s' is not one of auto, always, never", text);
-}
-
 inlay_status option_check(uint32_t option, const char *text, inlay_diag *diag)
 {
     switch (option) {
-    case OPTION_precision:
-        return check_precision(text, diag);
-    case OPTION_isa:
-        return check_isa(text, diag);
-    case OPTION_policy:
-        return check_policy(text, diag);
-    case OPTION_device_failure:
-        return check_device_failure(text, diag);
-    case OPTION_probe:
-        return check_probe(text, diag);
     case OPTION_pin:
         return check_pin(text, diag);
     case OPTION_forbid:

@@ -28,6 +28,7 @@ typedef struct provider_row {
 
 #define MEMBER_TEXT(name) char *name;
 #define MEMBER_INT(name) MEMBER_TEXT(name)
+#define MEMBER_ENUM(name) MEMBER_TEXT(name)
 #define MEMBER_PATH(name) MEMBER_TEXT(name)
 #define MEMBER_LIST(name)                                                                                              \
     char **name;                                                                                                       \
@@ -66,6 +67,7 @@ static const cyaml_schema_value_t item_schema = { CYAML_VALUE_STRING(REQUIRED_TE
 
 #define FIELD_TEXT(name) CYAML_FIELD_STRING_PTR(#name, OPTIONAL, file_rows, name, 0, CYAML_UNLIMITED),
 #define FIELD_INT(name) FIELD_TEXT(name) /* inlay_options_set() checks the range and has the better message */
+#define FIELD_ENUM(name) FIELD_TEXT(name)
 #define FIELD_PATH(name) FIELD_TEXT(name)
 #define FIELD_LIST(name) CYAML_FIELD_SEQUENCE(#name, OPTIONAL, file_rows, name, &item_schema, 0, CYAML_UNLIMITED),
 #define FIELD_PAIRS(name) FIELD_LIST(name)
@@ -82,6 +84,7 @@ static const cyaml_schema_value_t file_schema = { CYAML_VALUE_MAPPING(CYAML_FLAG
 /* The offsets of an option in file_rows. */
 #define COUNT_TEXT(name) 0
 #define COUNT_INT(name) 0
+#define COUNT_ENUM(name) 0
 #define COUNT_PATH(name) 0
 #define COUNT_LIST(name) offsetof(file_rows, name##_count)
 #define COUNT_PAIRS(name) COUNT_LIST(name)

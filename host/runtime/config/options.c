@@ -14,8 +14,10 @@ static const struct {
     const char *default_value;
     int64_t min, max;
     const char *doc;
+    const char *choices; /* KIND_ENUM: "a|b|c"; otherwise "" */
 } table[] = {
-#define OPTION(name, kind, default_value, min, max, doc) { #name, KIND_##kind, default_value, min, max, doc },
+#define OPTION(name, kind, default_value, min, max, doc) { #name, KIND_##kind, default_value, min, max, doc, "" },
+#define CHOICE(name, choices, default_value, doc) { #name, KIND_ENUM, default_value, 0, 0, doc, choices },
 #include "config/options.def"
 #undef OPTION
 };
@@ -171,6 +173,29 @@ static inlay_status check_pair(uint32_t option, const char *text, inlay_diag *di
     return number ? check_int(option, pair.value, diag) : INLAY_OK;
 }
 
+/* Checks that the text is one of the choices. */
+static inlay_status check_choice(uint32_t option, const char *text, inlay_diag *diag)
+{
+    const char *choices = table[option].choices;
+    const size_t bytes = strlen(text);
+    char list[128];
+    size_t used = 0;
+
+    for (const char *at = choices; at != NULL; at = strchr(at, '|')) {
+        at += *at == '|';
+        if (bytes > 0 && strncmp(at, text, bytes) == 0 && (at[bytes] == '|' || at[bytes] == '\0'))
+            return INLAY_OK;
+    }
+    for (const char *at = choices; *at != '\0' && used + 2 < sizeof list; at++) {
+        list[used++] = *at == '|' ? ',' : *at;
+        if (*at == '|')
+            list[used++] = ' ';
+    }
+    list[used] = '\0';
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "option %s: '%.64s' is not one of %s", table[option].name, text,
+                      list);
+}
+
 static bool is_list(uint32_t option)
 {
     return table[option].kind == KIND_LIST || table[option].kind == KIND_PAIRS;
@@ -186,6 +211,8 @@ static inlay_status check(uint32_t option, const char *text, inlay_diag *diag)
         status = check_int(option, switch_to_digits(option, text), diag);
     else if (table[option].kind == KIND_PAIRS)
         status = check_pair(option, text, diag);
+    else if (table[option].kind == KIND_ENUM)
+        status = check_choice(option, text, diag);
     return status == INLAY_OK ? option_check(option, text, diag) : status;
 }
 
@@ -452,6 +479,7 @@ inlay_status options_describe(uint32_t index, inlay_option_doc *out_doc)
     doc.name = table[index].name;
     doc.doc = table[index].doc;
     doc.default_value = table[index].default_value;
+    doc.choices = table[index].choices;
     doc.kind = table[index].kind;
     doc.min = table[index].min;
     doc.max = table[index].max;

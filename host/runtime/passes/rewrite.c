@@ -148,6 +148,13 @@ static void add_use(struct rewrite *rewrite, uint32_t value)
         rewrite->uses[value]++;
 }
 
+static void remove_use(struct rewrite *rewrite, uint32_t value)
+{
+    value = rewrite_resolve(rewrite, value);
+    if (value != INLAY_NONE && rewrite->uses[value] > 0)
+        rewrite->uses[value]--;
+}
+
 static void apply_forwards(struct rewrite *rewrite)
 {
     struct graph *graph = rewrite->graph;
@@ -175,10 +182,9 @@ static void drop_inserted(struct rewrite *rewrite)
             if (node == NULL || !all_unused(rewrite, node))
                 continue;
             for (uint32_t k = 0; k < node->info.input_count; k++)
-                if (node->info.inputs[k] != INLAY_NONE)
-                    rewrite->uses[node->info.inputs[k]]--;
+                remove_use(rewrite, node->info.inputs[k]);
             for (uint32_t k = 0; k < node->capture_count; k++)
-                rewrite->uses[node->captures[k]]--;
+                remove_use(rewrite, node->captures[k]);
             rewrite->graph->nodes[i] = NULL;
             dropped = true;
         }

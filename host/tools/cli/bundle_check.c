@@ -66,7 +66,7 @@ static inlay_status compare(struct check *check, uint32_t index, bundle_check *o
     INLAY_TRY(value_load(arena_format(&check->arena, "%s/%u.npy", check->out, index), &info, &loaded, check->diag));
     if (!value_view(loaded, &got) || !value_view(inlay_context_output(check->context, index), &want) ||
         got.bytes != want.bytes) {
-        status = inlay_fail(check->diag, INLAY_INTERNAL, "output '%s' of the bundle has another size", info.name);
+        status = inlay_fail(check->diag, INLAY_RESULTS_DIFFER, "output '%s' of the bundle has another size", info.name);
         goto done;
     }
     if (memcmp(got.data, want.data, (size_t)got.bytes) == 0)

@@ -105,7 +105,7 @@ static inlay_status fix(struct doctor *doctor, const doctor_args *args, const cl
     INLAY_TRY(scratch_save(&scratch, "fixed", doctor->model, false, path, diag));
     status = verify_equal_outputs(common, args->files.model, path, FIX_SAMPLES, FIX_TOLERANCE, FIX_TOLERANCE,
                                   args->seconds, &out->times, &why);
-    if (status == INLAY_INTERNAL)
+    if (status == INLAY_RESULTS_DIFFER)
         status = inlay_fail(diag, status,
                             "nothing was written, because the fixed model computes something else: %.300s", why.text);
     else if (status != INLAY_OK)

@@ -109,7 +109,7 @@ static inlay_status write_page(const char *path, const inlay_session *session, i
     options.format = "json";
     options.flags |= INLAY_EXPLAIN_KERNELS;
     page_script_begin(file.to, &page_explain);
-    status = inlay_session_explain_ex(session, &options, page_script_json, file.to, diag);
+    status = inlay_session_explain(session, &options, page_script_json, file.to, diag);
     page_script_end(file.to, &page_explain);
     if (status != INLAY_OK) {
         output_drop(&file);
@@ -141,7 +141,7 @@ static inlay_status explain(const explain_args *args, cli_common *common, inlay_
     if (args->html != NULL)
         INLAY_TRY(write_page(args->html, session, options, diag));
     else
-        INLAY_TRY(inlay_session_explain_ex(session, &options, write_out, stdout, diag));
+        INLAY_TRY(inlay_session_explain(session, &options, write_out, stdout, diag));
     if (common->json && args->html == NULL)
         (void)putchar('\n');
 done:

@@ -43,6 +43,8 @@ static const char *placeholder(const inlay_option_doc *doc)
         return "PATH";
     case INLAY_SETTING_PATHS:
         return "PATH:...";
+    case INLAY_SETTING_ENUM:
+        return doc->choices;
     default:
         return "VALUE";
     }

@@ -43,7 +43,7 @@ inlay_status measured_explain(const inlay_session *session, const inlay_context 
         .struct_size = sizeof options, .format = "json", .measured = context, .flags = INLAY_EXPLAIN_ALL
     };
     struct strbuf text = { 0 };
-    inlay_status status = inlay_session_explain_ex(session, &options, strbuf_write, &text, diag);
+    inlay_status status = inlay_session_explain(session, &options, strbuf_write, &text, diag);
 
     *out_json = status == INLAY_OK && !text.failed ? json_loadb(text.data, text.size, 0, NULL) : NULL;
     strbuf_deinit(&text);

@@ -24,7 +24,7 @@ static inlay_status compare_runs(const struct subject *a, const struct subject *
         if (status != INLAY_OK)
             return status;
         if (!same)
-            return inlay_fail(diag, INLAY_INTERNAL, "output '%.100s' differs: %s", info.name, text);
+            return inlay_fail(diag, INLAY_RESULTS_DIFFER, "output '%.100s' differs: %s", info.name, text);
     }
     return INLAY_OK;
 }

@@ -209,8 +209,8 @@ static void mark(tuning_job *tuning, const kernel_choice *choice, bool model)
 
         kernel_key(choice, choice->kernel[i], key);
         timings[i] = find(tuning, key);
-        if (timings[i] != NULL && timings[best] != NULL &&
-            timings[i]->ns / timings[i]->count < timings[best]->ns / timings[best]->count)
+        if (timings[i] != NULL &&
+            (timings[best] == NULL || timings[i]->ns / timings[i]->count < timings[best]->ns / timings[best]->count))
             best = i;
     }
     for (uint32_t i = 0; i < choice->count; i++)

@@ -59,5 +59,5 @@ static const kit_provider provider = { .name = "image_decoder",
                                        .open = decode_open,
                                        .close = free };
 
-static const kit_plugin image_decoder = { .name = "image_decoder", .version = "1.0.0", .provider = &provider };
+static const kit_plugin image_decoder = { .name = "image_decoder", .version = INLAY_VERSION, .provider = &provider };
 KIT_PLUGIN_NAMED(image_decoder, "image_decoder", "image_decoder", "")

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 const inlay_option decode_options[1] = { { .name = "max_pixels",
-                                           .doc = "largest image that is decoded, in pixels",
+                                           .doc = "limit: pixels (width times height) of an image to decode",
                                            .default_value = "100000000",
                                            .min = 1,
                                            .max = (int64_t)PICTURE_MAX_SIDE * PICTURE_MAX_SIDE,

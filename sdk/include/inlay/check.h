@@ -1,9 +1,9 @@
 /* inlay/check.h - INLAY_CHECK(condition): states an invariant where code relies on it.
  *
- * With INLAY_CHECKS defined (option INLAY_CHECKS; presets dev, asan and tsan, and programs of libFuzzer), a condition
- * that is false is printed with its file and line, and the process aborts. Otherwise nothing is compiled, so the
- * condition must not have side effects. Use it for mistakes of the program only. Bad input is an inlay_status with a
- * message. */
+ * With INLAY_CHECKS defined (by CMake option INLAY_CHECKS, the presets dev, asan and tsan, and the fuzz targets), a
+ * false condition is printed to stderr with its file and line, and the process aborts. Otherwise the condition is not
+ * evaluated, so it must not have side effects. Use the macro for programming errors only. Report invalid input by an
+ * inlay_status with a message. */
 #ifndef INLAY_CHECK_H
 #define INLAY_CHECK_H
 

@@ -4,9 +4,10 @@
  *     if (constants != NULL && INLAY_HAS(constants, release))
  *         constants->release(host->ctx, request->handle, value);
  *
- * A host without the extension returns NULL, and a plugin has to work without it. A table lives as long as the host
- * (or, for extensions of a provider, as long as the provider) and grows at its end. A change of meaning gets a new
- * name. */
+ * A host or provider without the extension returns NULL; the other side has to work without it. A table lives as long
+ * as the host (or, for extensions of a provider, as long as the state that create returned) and grows at its end. If
+ * the meaning of a function changes, the extension gets a new name. ctx is inlay_host.ctx, state the state of the
+ * provider. The functions of the host may be called from any thread unless the comment says otherwise. */
 #ifndef INLAY_EXTENSIONS_H
 #define INLAY_EXTENSIONS_H
 #include "inlay/plugin.h"
@@ -15,8 +16,8 @@
 extern "C" {
 #endif
 
-/* Of the host: releases constants during compile. For providers that compile many constants in one region: without it,
- * all originals stay in memory until compile returns, in addition to everything packed from them. */
+/* Of the host: releases constants during compile, for providers that compile many constants in one region. Without it,
+ * all originals stay in memory until compile returns, in addition to the data that is packed from them. */
 #define INLAY_EXT_CONSTANTS "inlay.constants/1"
 typedef struct inlay_ext_constants {
     uint64_t struct_size;
@@ -27,12 +28,13 @@ typedef struct inlay_ext_constants {
     void (*release)(void *ctx, void *compile, uint32_t value);
 } inlay_ext_constants;
 
-/* Of the host: a cache of packed weights, or of other data that is derived from constants, expensive to compute and
- * plain memory. The host keeps the data in a file (option cache_dir) and maps it when the same model is opened again.
+/* Of the host: a cache of packed weights, or of other data that is derived from constants, is expensive to compute and
+ * contains no pointers. The host keeps the data in a file (option cache_dir) and maps it when the same model is opened
+ * again.
  *
  *     status = packs->take(ctx, request->handle, &key, sizeof key, bytes, &data, &known);
- *     if (status == INLAY_UNSUPPORTED)
- *         data = my_own_memory(bytes);
+ *     if (status != INLAY_OK)
+ *         data = my_own_memory(bytes); // and known is 0
  *     if (known == 0)
  *         pack(data, constant);
  *     if (status == INLAY_OK && known == 0)
@@ -46,10 +48,11 @@ typedef struct inlay_ext_packs {
      * determines the contents: content_hash of the constants, the layout, relevant properties of the CPU. The host adds
      * the provider, the build of its plugin, its options and the CPU. compile is the current
      * inlay_compile_request.handle; valid only during that call, but on any thread. INLAY_UNSUPPORTED: the cache is off
-     * or the size is too large; the provider has to allocate the memory itself. */
+     * or the size is too large; after this and any other failure the provider has to allocate the memory itself. */
     inlay_status (*take)(void *ctx, void *compile, const void *key, uint64_t key_bytes, uint64_t bytes, void **out_data,
                          uint32_t *out_known);
-    /* States that the memory is filled and may be stored. Memory that is not kept is lost with the session. */
+    /* States that the memory that take returned at data is filled and may be stored. Memory that is not kept is lost
+     * with the session. */
     void (*keep)(void *ctx, void *compile, const void *data);
 } inlay_ext_packs;
 
@@ -62,13 +65,14 @@ typedef struct inlay_ext_timings {
      * compile is the current inlay_compile_request.handle; valid only during that call. */
     const void *(*open)(void *ctx, void *compile);
     /* Returns the time stored under the key in nanoseconds; negative: none. key identifies the kernel and everything
-     * that determines its time, including sizes and thread count. The host adds the provider, the build of its plugin,
-     * its options and the CPU, so that a time is never applied to anything but what was measured. Any thread. */
+     * that determines its time, including sizes and thread count. The host adds to the key the provider, the build of
+     * its plugin, its options and the CPU, so that a time is never used for anything but what was measured. */
     double (*find)(void *ctx, const void *timings, const void *key, uint64_t key_bytes);
 } inlay_ext_timings;
 
 /* Of a provider (inlay_provider.extension): lists the kernels that it chose, and measures the alternatives. */
 #define INLAY_EXT_KERNELS "inlay.kernels/1"
+/* Why a kernel was chosen. */
 enum {
     INLAY_KERNEL_ONLY = 0,  /* the only kernel */
     INLAY_KERNEL_MODEL = 1, /* chosen by expected times */
@@ -81,24 +85,24 @@ typedef struct inlay_kernel {
     uint32_t node;         /* index in the graph: the first node that the kernel computes */
     uint32_t reason;       /* INLAY_KERNEL_* */
     const char *name;      /* [a-z0-9_] */
-    const char *runner_up; /* NULL = none */
-    double ns;             /* expected time or, if TIMED, measured time; negative: unknown */
-    double runner_up_ns;
-    const char *why; /* why a kernel could not be used; or NULL */
-    /* for a kernel with larger rounding errors than the plain sum, measured with the weights: largest difference /
-     * largest result; 0: unknown */
+    const char *runner_up; /* name of the second best kernel; NULL = none */
+    double ns;             /* expected time in nanoseconds or, if TIMED, measured time; negative: unknown */
+    double runner_up_ns;   /* the same of runner_up */
+    const char *why;       /* why another kernel could not be used; NULL = no reason to report */
+    /* for a kernel with larger rounding errors than the plain sum: its error with these weights, the largest difference
+     * divided by the largest result; 0: unknown */
     double error;
     double error_bound; /* the limit of error, above which another kernel is chosen; 0: none */
 } inlay_kernel;
-/* Arguments of time: a region, its shapes, and tensors as for execute. */
+/* Arguments of inlay_ext_kernels.time: the shapes of a region, and its tensors as for execute. */
 typedef struct inlay_kernel_trial {
     uint64_t struct_size;
     const inlay_specialize_request *shapes;
-    const inlay_exec_args *args;     /* without workspace: the provider allocates it for each kernel */
-    double budget_ns;                /* for all runs together; may be exceeded to run each kernel once */
-    void *ctx;                       /* first argument of poll and keep */
-    inlay_status (*poll)(void *ctx); /* INLAY_CANCELLED: stop, and keep the results so far */
-    /* Stores a measured time under a key; `what` describes the kernel for listings. */
+    const inlay_exec_args *args; /* without workspace: the provider allocates it for each kernel */
+    double budget_ns;            /* limit for all runs together in nanoseconds; exceeded if one run each takes longer */
+    void *ctx;                   /* first argument of poll and keep */
+    inlay_status (*poll)(void *ctx); /* INLAY_CANCELLED: stop; the results so far are kept */
+    /* Stores a measured time in nanoseconds under a key; `what` describes the kernel for listings. */
     inlay_status (*keep)(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what);
 } inlay_kernel_trial;
 typedef struct inlay_ext_kernels {
@@ -111,7 +115,7 @@ typedef struct inlay_ext_kernels {
     inlay_status (*time)(void *state, inlay_compiled *compiled, const inlay_kernel_trial *trial, inlay_diag *diag);
 } inlay_ext_kernels;
 
-/* Of a provider (inlay_provider.extension): its speed with integers, for the optimiser. */
+/* Of a provider (inlay_provider.extension): whether it computes quantized operators fast, for the optimiser. */
 #define INLAY_EXT_INTEGERS "inlay.integers/1"
 typedef struct inlay_ext_integers {
     uint64_t struct_size;
@@ -119,16 +123,16 @@ typedef struct inlay_ext_integers {
     uint32_t reserved;
 } inlay_ext_integers;
 
-/* Of a provider (inlay_provider.extension): the source files of its kernels. Each is compiled once for each
- * instruction-set level that it has an instance for; one of the instances runs in this process. */
+/* Of a provider (inlay_provider.extension): the source files of its kernels. Each file is compiled once for each
+ * instruction-set level that it supports; one of these instances runs in this process. */
 #define INLAY_EXT_SOURCES "inlay.sources/1"
 typedef struct inlay_kernel_source {
     const char *name;      /* [a-z0-9_], name of the kernels in the file */
     const char *file;      /* path of the source file, relative to the root of the provider's project */
     const char *instances; /* names separated by '|', best first: "avx512|avx2|c" */
-    const char *chosen;    /* the instance that this CPU runs, within the configured level; NULL: none */
+    const char *chosen;    /* the instance that runs on this CPU, within option isa; NULL: none */
 } inlay_kernel_source;
-/* Lives as long as the provider and does not change. */
+/* Does not change. */
 typedef struct inlay_ext_sources {
     uint64_t struct_size;
     const inlay_kernel_source *sources; /* [source_count], source_stride bytes each */
@@ -136,14 +140,19 @@ typedef struct inlay_ext_sources {
     uint32_t source_stride;
 } inlay_ext_sources;
 
-/* Of a provider (inlay_provider.extension): which low-bit weights it reads packed, for the optimiser. */
+/* Of a provider (inlay_provider.extension): which low-bit weights its kernels read without conversion to float, for the
+ * optimiser, which otherwise folds the conversion. */
 #define INLAY_EXT_WEIGHTS "inlay.weights/1"
 typedef struct inlay_ext_weights {
     uint64_t struct_size;
-    /* Which DequantizeLinear nodes of constants need not be folded. 1: weights of 2, 4 or 8 bits for MatMul and Gemm,
-     * with one scale for the matrix, a column, or a block of a column. 2: any bits and scales, also for Conv,
-     * ConvTranspose, LSTM, GRU and RNN. The host still folds small constants that a run reads many times. Add 4 to
-     * either value for Cast of float16 and bfloat16 constants to float, for MatMul, Gemm and Conv. */
+    /* The conversions of constants that need not be folded; a sum of these numbers:
+     *  - 0: none
+     *  - 1: DequantizeLinear of weights of 2, 4 or 8 bits for MatMul and Gemm, with one scale for the matrix, for a
+     *    column, or for a block of a column
+     *  - 2 (instead of 1): DequantizeLinear of any bits and scales, also for Conv, ConvTranspose, LSTM, GRU and RNN
+     *  - 4 (in addition to 1 or 2): Cast of float16 and bfloat16 constants to float, for MatMul, Gemm and Conv
+     *
+     * The host still folds small constants that a run reads many times. */
     uint32_t packed_products;
     uint32_t reserved;
 } inlay_ext_weights;
@@ -157,17 +166,18 @@ typedef struct inlay_ext_states {
     uint64_t struct_size;
     /* 1: if the input and the output begin at the same address, with spare capacity along *out_axis, the region writes
      * only the new elements and keeps the rest. input, output: indices in the compile request. The host then requests
-     * it for some shapes through inlay_specialize_request.rooms. 0: not supported. Any thread. */
+     * this for some shapes through inlay_specialize_request.rooms. 0: not supported. Any thread. */
     uint32_t (*appends)(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output, uint32_t *out_axis);
     /* 1: the region can read an input to which another region has appended, with spare capacity behind its rows along
-     * axis. rooms states at which shapes. NULL: not supported for any region. */
+     * axis; 0: it cannot. inlay_specialize_request.rooms states the capacity. Any thread. NULL: not supported for any
+     * region. */
     uint32_t (*reads)(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis);
 } inlay_ext_states;
 
-/* Of a provider (inlay_provider.extension): it runs control flow as a whole, bodies included, for instance an NPU that
- * compiles a loop. Nodes of the operators that it lists become its candidates. Each is offered alone or with
- * INLAY_OFFER_MERGE, never in a group. inlay_node_info.bodies contains their bodies in every graph that assess, cost
- * and compile get.
+/* Of a provider (inlay_provider.extension): the provider runs If, Loop or Scan as a whole, bodies included, for
+ * instance on an NPU whose compiler accepts loops. Nodes of the operators that it lists become its candidates. Each is
+ * offered alone or with INLAY_OFFER_MERGE, never in a group. inlay_node_info.bodies contains their bodies in every
+ * graph that assess, cost and compile get.
  *
  * The host runs such a node itself, with bodies that are assigned and compiled as separate graphs, if no provider
  * offers it, if rules exclude the offers, or if compile or specialize declines. Otherwise it takes an offer without
@@ -177,7 +187,7 @@ typedef struct inlay_ext_states {
 enum { INLAY_BODIES_IF = 1u << 0, INLAY_BODIES_LOOP = 1u << 1, INLAY_BODIES_SCAN = 1u << 2 };
 typedef struct inlay_ext_bodies {
     uint64_t struct_size;
-    uint32_t operators; /* INLAY_BODIES_*; other bits are ignored */
+    uint32_t operators; /* INLAY_BODIES_*: the operators that the provider runs; other bits are ignored */
     uint32_t reserved;
 } inlay_ext_bodies;
 
@@ -186,10 +196,10 @@ typedef struct inlay_ext_bodies {
  * inputs. An outer value that is a constant is not among them; the data is in the outer value. The constants of a body
  * stay mapped until release_compiled. */
 typedef struct inlay_body {
-    inlay_str attr;
+    inlay_str attr;                /* name of the attribute: "then_branch" ... */
     const inlay_graph *graph;      /* its inputs and outputs are those of the body; its nodes may have bodies, too */
-    const uint32_t *capture_outer; /* [capture_count] values of the outer graph that the body reads ... */
-    /* ... and the corresponding values of the body, which are no inputs and have no producer */
+    const uint32_t *capture_outer; /* [capture_count] values of the outer graph that the body reads */
+    /* [capture_count] the corresponding values of the body, which are not among its inputs and have no producer */
     const uint32_t *capture_inner;
     uint32_t capture_count;
     uint32_t reserved;
@@ -202,20 +212,20 @@ typedef struct inlay_body {
  *
  * Call it in execute, on the thread of execute; asynchronous providers may call it on any thread, one at a time for a
  * run, until args->signal is reached. A device with a separate clock reports its measured duration: it converts begin
- * and end to CLOCK_MONOTONIC such that end_ns - begin_ns is that duration. */
+ * and end to CLOCK_MONOTONIC so that end_ns - begin_ns is that duration. */
 #define INLAY_EXT_STEPS "inlay.steps/1"
 typedef struct inlay_ext_steps {
     uint64_t struct_size;
-    /* 0 unless the run is profiled. */
+    /* Returns 1 if the run is profiled, otherwise 0. */
     uint32_t (*wanted)(void *ctx, inlay_run *run);
-    /* Reports that a kernel has run. node: index in the graph of the node that it computes, including the nodes fused
-     * into it; report preparatory work, such as a change of layout, under the same node. begin_ns, end_ns: on
-     * CLOCK_MONOTONIC. */
+    /* Reports that a kernel has run. node: index in the graph of the node that it computes, together with the nodes
+     * that are fused with it; report preparatory work, such as a change of layout, under the same node. begin_ns,
+     * end_ns: its begin and end in nanoseconds on CLOCK_MONOTONIC. */
     void (*done)(void *ctx, inlay_run *run, uint32_t node, uint64_t begin_ns, uint64_t end_ns);
 } inlay_ext_steps;
 
 /* Of the host: wakes and places OpenMP threads. For providers whose libraries contain OpenMP loops, which run on the
- * threads of parallel_for: waking idle threads is slow, and the kernel may have placed several of them on one CPU.
+ * threads of parallel_for: waking idle threads is slow, and Linux may have placed several of them on one CPU.
  * parallel_for handles this itself; before a library's loops, call gather:
  *
  *     if (team != NULL)
@@ -225,8 +235,8 @@ typedef struct inlay_ext_steps {
 #define INLAY_EXT_TEAM "inlay.team/1"
 typedef struct inlay_ext_team {
     uint64_t struct_size;
-    /* Wakes the threads that the run may use and places each on a separate CPU. Takes about a microsecond if they are
-     * awake, otherwise the time to wake them, about 50 us; so call it only before longer work. */
+    /* Wakes the threads that the run may use and places each on a separate CPU. This takes about 1 us if they are
+     * awake, otherwise about 50 us; so call it only before longer work. */
     void (*gather)(void *ctx, inlay_run *run);
 } inlay_ext_team;
 
@@ -247,13 +257,14 @@ typedef struct inlay_ext_streams {
     inlay_status (*wait)(void *state, uint64_t stream, inlay_fence fence, inlay_diag *diag);
 } inlay_ext_streams;
 
-/* Of a provider (inlay_provider.extension): it can run several regions of one run concurrently, if the model has
- * branches. The host then calls execute from several threads at once for one run, each for another instance, as ranges
- * of one parallel loop. In these calls parallel_for and OpenMP loops use the calling thread only. */
+/* Of a provider (inlay_provider.extension): the provider can run several regions of one run concurrently, if the model
+ * has branches. The host then calls execute from several threads at once for one run, each for another instance, as
+ * ranges of one parallel loop. In these calls parallel_for and OpenMP loops use the calling thread only. */
 #define INLAY_EXT_BRANCHES "inlay.branches/1"
 typedef struct inlay_ext_branches {
     uint64_t struct_size;
-    /* 1: the instance may run concurrently. Its results are the same either way, bit for bit. Any thread. */
+    /* Returns 1 if the instance may run concurrently with others, otherwise 0. Its results are the same either way, bit
+     * for bit. Any thread. */
     uint32_t (*may)(void *state, inlay_compiled *compiled, inlay_instance *instance);
 } inlay_ext_branches;
 

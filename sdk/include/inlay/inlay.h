@@ -1,4 +1,4 @@
-/* inlay/inlay.h - running ONNX models from C.
+/* inlay/inlay.h - running ONNX models from C: the API of libinlay for applications.
  *
  *     inlay_diag diag = INLAY_DIAG_INIT;
  *     inlay_session *session = NULL;
@@ -6,25 +6,34 @@
  *     inlay_session_create("model.onnx", NULL, &session, &diag);         // load, optimise, choose providers, compile
  *     inlay_context_create(session, &context, &diag);                    // one per thread that runs
  *     inlay_value *x = NULL;
- *     inlay_value_borrow(INLAY_FLOAT, 4, dims, pixels, bytes, &x, &diag); // your memory, not copied
+ *     inlay_value_borrow(INLAY_FLOAT, 4, dims, pixels, bytes, &x, &diag); // the caller's memory, not copied
  *     inlay_context_set_input(context, 0, x, &diag);
  *     inlay_context_run(context, NULL, &diag);
- *     const inlay_value *y = inlay_context_output(context, 0);           // the runtime's memory, until the next run
+ *     inlay_value *y = inlay_context_output(context, 0);                 // borrowed until the next run
  *
  * Threads. A session is immutable once created and may be used by any number of threads. A context may be used by one
- * thread at a time. Values are reference-counted, have a fixed shape, and may be shared between threads.
+ * thread at a time. Values are reference-counted, have a fixed type and shape, and may be shared between threads; their
+ * elements are not protected against concurrent access.
  *
  * fork(). A child process may call every function, from any number of threads. It may also continue to use its copies
  * of the parent's sessions, contexts and values, with two exceptions: a session that runs on a device, and a session in
  * which another thread was executing a call during the fork. Every call that uses such a session fails at once with
  * INLAY_UNSUPPORTED; the child has to create its own session. Destroying such a session or its contexts has no effect.
  * A run started by inlay_context_run_async() belongs to the parent only. fork() ends the OpenMP workers of the calling
- * thread; its next parallel loop starts new ones (their threadprivate variables are lost). fork() waits while another
- * thread loads plugins.
+ * thread, and their threadprivate variables are lost; the next parallel loop of the thread starts new workers. fork()
+ * waits while another thread loads plugins.
  *
- * Errors. Every call that can fail returns an inlay_status and takes an inlay_diag (may be NULL), which then holds a
- * one-line message with the place and the fix. out_* arguments are NULL or zero after a failure. Any call may also
- * return INLAY_OUT_OF_MEMORY. The library prints nothing, never exits and never aborts. */
+ * Errors. A call that can fail returns an inlay_status. Most of these calls take an inlay_diag (may be NULL); after a
+ * failure it holds a one-line message with the place and the fix. After a failure, pointers to new objects (out_*) are
+ * NULL, and the contents of other out_* arguments are meaningless. Comments list the statuses to expect; any call that
+ * allocates may also return INLAY_OUT_OF_MEMORY. The library prints nothing, never exits and never aborts. There are
+ * two exceptions: option crash_report prints, and builds with INLAY_CHECKS (inlay/check.h) abort.
+ *
+ * Arguments. Texts are NUL-terminated; paths are passed to the system unchanged. Pointers must not be NULL unless the
+ * comment permits it. Arguments are read during the call unless the comment says otherwise. Objects of *_create
+ * functions belong to the caller, who passes them to the matching *_destroy function or to inlay_value_unref(). A
+ * struct that starts with struct_size: set it to sizeof the struct before the call; the library reads and writes only
+ * the fields that it reaches. Set `reserved` fields to 0. */
 #ifndef INLAY_INLAY_H
 #define INLAY_INLAY_H
 #include "inlay/status.h"
@@ -40,33 +49,44 @@ extern "C" {
 #define INLAY_API
 #endif
 
-/* Returns the version of the library, "1.0.0". Static text. */
+/* Returns the version of the library, for instance "0.1.0". Static text. The version of the plugin ABI is
+ * INLAY_ABI_MAJOR and INLAY_ABI_MINOR of plugin.h. */
 INLAY_API const char *inlay_version(void);
 
 /* ------------------------------------------------------------------ options
  *
  * An option has one name everywhere: in this API, as --flag-name on the command line, in YAML files, and as INLAY_NAME
  * in the environment. Values are given as text or as integers. An unknown name or an invalid value is rejected at once;
- * the message names the closest valid one.
+ * the message names the closest known name, or the valid values. Options of a provider, "PROVIDER.OPTION", are an
+ * exception: they are checked when a session opens the provider.
  *
  * Every value has a source. A value from a later source replaces one from an earlier source, independently of the order
  * of the calls. The sources are, in this order: the default, /etc/inlay/inlay.yaml, the user's inlay.yaml, a file named
- * by the caller, the environment, the program itself. The library reads files and the environment only in
- * inlay_options_load() and inlay_options_load_environment().
+ * by the caller, the environment, the program itself. Options come from files and from the
+ * environment only in inlay_options_load() and inlay_options_load_environment(). (Apart from options, the library reads
+ * HOME, XDG_CACHE_HOME, XDG_CONFIG_HOME and TMPDIR for the paths of folders; kernels read INLAY_ISA as an upper limit
+ * when the first one is chosen; libraries that providers open read variables of their own.)
  *
- * An inlay_options object may be used by one thread at a time. */
+ * An inlay_options object may be used by one thread at a time. Sessions copy what they need, so it may be changed or
+ * destroyed after a session has been created with it. */
 
 typedef struct inlay_options inlay_options;
+/* Creates options that all have their default values. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_options_create(inlay_options **out_options, inlay_diag *diag);
+/* NULL is a no-op. */
 INLAY_API void inlay_options_destroy(inlay_options *options);
 /* Sets an option. Examples: ("providers", "openblas,reference"), ("intra_threads", "2"), ("dim", "batch=4"),
  * ("plugin_dirs", "/opt/p"), ("reference.option", "value"). A second value replaces the first one, except for lists
- * (INLAY_SETTING_LIST, INLAY_SETTING_PAIRS), to which it is appended; an empty text clears a list. INLAY_NOT_FOUND or
- * INLAY_INVALID_ARGUMENT: the name or the value is invalid, see diag. */
+ * (INLAY_SETTING_LIST, INLAY_SETTING_PAIRS), to which it is appended; a pair replaces the one of the same name. The
+ * text of a list may hold several items, separated by commas; an empty text clears the list.
+ *     INLAY_NOT_FOUND         the name is unknown
+ *     INLAY_INVALID_ARGUMENT  the value is invalid
+ *     INLAY_LIMIT_EXCEEDED    the list has too many items */
 INLAY_API inlay_status inlay_options_set(inlay_options *options, const char *name, const char *value, inlay_diag *diag);
+/* The same with the decimal text of value. */
 INLAY_API inlay_status inlay_options_set_int(inlay_options *options, const char *name, int64_t value, inlay_diag *diag);
-/* Writes the current value as NUL-terminated text into text, an array of `bytes` bytes, truncated to fit.
- * INLAY_NOT_FOUND: the name is unknown. */
+/* Writes the current value as NUL-terminated text into text, an array of `bytes` bytes, truncated to fit. Items of a
+ * list are separated by commas. INLAY_NOT_FOUND: the name is unknown, or an option of a provider that is not set. */
 INLAY_API inlay_status inlay_options_get(const inlay_options *options, const char *name, char *text, size_t bytes,
                                          inlay_diag *diag);
 
@@ -74,12 +94,13 @@ INLAY_API inlay_status inlay_options_get(const inlay_options *options, const cha
 typedef struct inlay_option_doc {
     uint64_t struct_size;
     const char *name;
-    const char *doc;
-    const char *default_value;
-    uint32_t kind; /* INLAY_SETTING_* */
+    const char *doc;           /* one line */
+    const char *default_value; /* as text; "" = empty, or an empty list */
+    uint32_t kind;             /* INLAY_SETTING_* */
     uint32_t reserved;
-    /* range of INLAY_SETTING_INT, or of the values of INLAY_SETTING_PAIRS; there, both 0 = any text is valid */
+    /* inclusive range of INLAY_SETTING_INT, or of the values of INLAY_SETTING_PAIRS (0, 0: any text); otherwise 0 */
     int64_t min, max;
+    const char *choices; /* INLAY_SETTING_ENUM: the valid values, "auto|always|never"; otherwise "" */
 } inlay_option_doc;
 
 /* Types of options. */
@@ -89,12 +110,13 @@ enum {
     INLAY_SETTING_NAMES = 2, /* names separated by commas */
     INLAY_SETTING_PATH = 3,
     INLAY_SETTING_PATHS = 4, /* paths separated by colons */
-    INLAY_SETTING_LIST = 5,  /* items; a list from a later source replaces the whole list of an earlier one */
-    /* items NAME=VALUE; the items of all sources are merged, and each name takes the value of its latest source */
-    INLAY_SETTING_PAIRS = 6
+    INLAY_SETTING_LIST = 5,  /* items; the list of a later source replaces the whole list of an earlier one */
+    /* items NAME=VALUE; the items of all sources are merged, and a name has the value of the latest source */
+    INLAY_SETTING_PAIRS = 6,
+    INLAY_SETTING_ENUM = 7 /* one of inlay_option_doc.choices */
 };
-/* Describes the option at position index in *out_doc (set struct_size). INLAY_NOT_FOUND: index is past the last option.
- */
+/* Describes the option at position index, from 0, in *out_doc (set struct_size). INLAY_NOT_FOUND: index is past the
+ * last option. INLAY_INVALID_ARGUMENT: struct_size is not set. */
 INLAY_API inlay_status inlay_options_describe(uint32_t index, inlay_option_doc *out_doc);
 
 /* Sources of values, in ascending priority. */
@@ -109,9 +131,9 @@ enum {
 
 /* Reads options from a YAML file; samples/inlay.yaml shows the complete format. If path is NULL, reads the two standard
  * files, if they exist; the user's file is skipped if the process is privileged (AT_SECURE). Files are rejected if they
- * are larger than 1 MiB, writable by everyone, or owned by neither root nor the user. Each mistake is logged through
- * the options' log function as one line "FILE:LINE: problem and fix"; diag receives the first one. A file with a
- * mistake sets no option.
+ * are larger than 1 MiB, writable by everyone, or owned by neither root nor the user. Each mistake is passed to the log
+ * function (inlay_options_set_log) as one line "FILE:LINE: problem and fix"; diag receives the first one. A file with
+ * a mistake sets no option.
  *     INLAY_NOT_FOUND         path does not exist
  *     INLAY_IO_ERROR          the file cannot be read, or its owner or permissions are rejected
  *     INLAY_INVALID_ARGUMENT  a mistake in the file
@@ -121,8 +143,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_options_load(inlay_options *options
  * and options of providers from INLAY_OPTION ("reference.preview=true,..."). Has no effect if the process is
  * privileged. Mistakes are reported as by inlay_options_load(), with INLAY_INVALID_ARGUMENT. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_options_load_environment(inlay_options *options, inlay_diag *diag);
-/* Writes the path of the standard file at position index into text, an array of `bytes` bytes, whether the file exists
- * or not. INLAY_NOT_FOUND: index is past the last file. */
+/* Writes the path of the standard file at position index, from 0, into text, an array of `bytes` bytes, whether the
+ * file exists or not. INLAY_NOT_FOUND: index is past the last file. */
 INLAY_API inlay_status inlay_options_standard_file(uint32_t index, char *text, size_t bytes);
 
 /* Like inlay_options_set(), and records the origin of the value for listings, for instance "--policy". origin is
@@ -141,22 +163,27 @@ typedef struct inlay_setting {
 } inlay_setting;
 /* Reports the value at position index in *out_setting (set struct_size): every option in the order of
  * inlay_options_describe(), lists item by item, then the options of providers. The texts are borrowed until the options
- * change. INLAY_NOT_FOUND: index is past the last value. */
+ * change. INLAY_NOT_FOUND: index is past the last value. INLAY_INVALID_ARGUMENT: struct_size is not set. */
 INLAY_API inlay_status inlay_options_setting(const inlay_options *options, uint32_t index, inlay_setting *out_setting);
 
-/* Receives one line of the library's log. level is INLAY_LOG_* of plugin.h (0 error ... 3 debug). Called from any
- * thread. text is borrowed for the call. */
+/* Receives one line of the log, from the library or from any plugin of the process. level is INLAY_LOG_* of plugin.h (0
+ * error, 1 warning, 2 info, 3 debug). Called from any thread. text is borrowed for the call. The function must not call
+ * the library. */
 typedef void (*inlay_log_fn)(void *user, uint32_t level, const char *text);
+/* Sets the log function; NULL (the default): no log. log and user must stay valid until all sessions that were created
+ * with these options are destroyed. */
 INLAY_API void inlay_options_set_log(inlay_options *options, inlay_log_fn log, void *user);
-/* Receives the progress of creating a session. `what` is a phrase ("compiling region 3 of 7"), fraction runs from 0 to
- * 1. A non-zero return value cancels: the creation fails with INLAY_CANCELLED. */
+/* Receives the progress of a call that takes long, such as inlay_session_create(). `what` is a phrase ("compiling
+ * region 3 of 7"), borrowed for the call; fraction runs from 0 to 1. A return value other than 0 cancels: the call
+ * fails with INLAY_CANCELLED. */
 typedef int (*inlay_progress_fn)(void *user, double fraction, const char *what);
+/* Sets the progress function; NULL (the default): none. It is called only within the calls that get these options. */
 INLAY_API void inlay_options_set_progress(inlay_options *options, inlay_progress_fn progress, void *user);
 
 /* An allocator that replaces malloc for the memory of runs: the tensors that a run creates, the slab of intermediate
  * values, and the workspace of steps that are sized during the run. Weights, plans and small objects still come from
  * malloc, and device buffers from their provider. Both functions are called from any thread, including the one of the
- * last inlay_value_unref(). They must outlive every context and value. */
+ * last inlay_value_unref(). They must outlive every session, context and value. */
 typedef struct inlay_allocator {
     uint64_t struct_size;
     void *user; /* first argument of both functions */
@@ -170,51 +197,57 @@ typedef struct inlay_allocator {
         sizeof(inlay_allocator), NULL, NULL, NULL                                                                      \
     }
 /* Sets the allocator of sessions that are created with these options. *allocator is copied; NULL restores malloc.
- * Option memory_budget limits the memory in use at a time. INLAY_INVALID_ARGUMENT: a function is missing. */
+ * Option memory_budget limits the memory in use at a time. INLAY_INVALID_ARGUMENT: struct_size or a function is not
+ * set. */
 INLAY_API inlay_status inlay_options_set_allocator(inlay_options *options, const inlay_allocator *allocator,
                                                    inlay_diag *diag);
 
 /* ------------------------------------------------------------------ values */
 
-typedef struct inlay_value inlay_value;
+typedef struct inlay_value inlay_value; /* a tensor, or a list: a sequence, an optional or a map */
 enum { INLAY_KIND_TENSOR = 1, INLAY_KIND_SEQUENCE = 2, INLAY_KIND_OPTIONAL = 3, INLAY_KIND_MAP = 4 };
 
-/* Creates a tensor over the caller's memory. The memory must stay valid until the value is released and no run uses it.
- * bytes must be at least the size that dims require, and data aligned to the element size. STRING elements are
- * inlay_str. dims ([rank], in elements) is copied. */
+/* Creates a tensor over the caller's memory. The memory must stay valid until the last reference to the value is
+ * released and no run uses it. bytes must be at least the size that dims require, and data aligned to the element size
+ * (STRING elements are inlay_str); data may be NULL if there are no elements. dims ([rank], in elements) is copied;
+ * NULL if rank is 0. INLAY_INVALID_ARGUMENT: an argument violates this, dtype is unknown, a dim is negative, or rank is
+ * above INLAY_MAX_RANK. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_borrow(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                                           void *data, uint64_t bytes, inlay_value **out_value,
                                                           inlay_diag *diag);
 /* Creates a tensor in newly allocated memory, zero-filled and aligned to 64 bytes. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_create(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                                           inlay_value **out_value, inlay_diag *diag);
-/* Creates a tensor of strings. dims and texts are copied. */
+/* Creates a tensor of strings. dims and texts ([number of elements]) are copied. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_create_strings(uint32_t rank, const int64_t *dims,
                                                                   const inlay_str *texts, inlay_value **out_value,
                                                                   inlay_diag *diag);
-/* Creates a sequence, an optional (count 0 or 1) or a map, according to kind (INLAY_KIND_*). All items have one type;
- * the value takes a reference to each. dtype is the element type of the tensors and is needed when there are no items.
- * A map has two items: the keys, a tensor of INT64 or STRING of rank 1 without duplicates, and the values, a tensor of
- * the same length and of type dtype. */
+/* Creates a sequence, an optional (count 0 or 1) or a map, according to kind (INLAY_KIND_*). dtype is the element type
+ * of all items, also when there are none; the value takes a reference to each item. A map has two items: the keys, a
+ * tensor of INT64 or STRING of rank 1 without duplicates, and the values, a tensor of type dtype, of rank 1 and of the
+ * same length. INLAY_UNSUPPORTED: an item is in device memory. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_create_list(uint32_t kind, inlay_dtype dtype,
                                                                inlay_value *const *items, uint32_t count,
                                                                inlay_value **out_value, inlay_diag *diag);
 /* Creates a dense tensor from a sparse one: values has shape [n]; indices has type INT64 and shape [n] (positions in
- * row-major order) or [n, rank]. All other elements are 0. For duplicate indices the last value wins. STRING is not
- * supported. Inputs and outputs that the model declares as sparse tensors (inlay_io_info.sparse) have this dense form
- * at run time. INLAY_INVALID_ARGUMENT: an index is out of range. */
+ * row-major order) or [n, rank]. All other elements are 0. For duplicate indices the last value wins. STRING and types
+ * of less than 8 bits are not supported. Inputs and outputs that the model declares as sparse tensors
+ * (inlay_io_info.sparse) have this dense form at run time. INLAY_INVALID_ARGUMENT: a type or shape is not as stated, or
+ * an index is out of range. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_sparse(const inlay_value *values, const inlay_value *indices,
                                                                uint32_t rank, const int64_t *dims,
                                                                inlay_value **out_value, inlay_diag *diag);
-/* The inverse: returns the non-zero elements of a tensor in host memory (compared bit by bit, so -0 is kept), and their
- * indices with shape [n, rank]. */
+/* The inverse: returns two new tensors, the non-zero elements of value (compared bit by bit, so -0 is kept) with shape
+ * [n], and their indices with shape [n, rank]. INLAY_UNSUPPORTED: value is no tensor in host memory, or has one of the
+ * types above. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_sparse(const inlay_value *value, inlay_value **out_values,
                                                              inlay_value **out_indices, inlay_diag *diag);
-/* Adds a reference and returns value. Any thread. */
+/* Adds a reference and returns value; NULL is a no-op. Any thread. */
 INLAY_API inlay_value *inlay_value_ref(inlay_value *value);
-INLAY_API void inlay_value_unref(inlay_value *value); /* releases a reference; NULL is a no-op */
+/* Releases a reference; the last one destroys the value. NULL is a no-op. Any thread. */
+INLAY_API void inlay_value_unref(inlay_value *value);
 
-/* Properties of a value. Pointers are borrowed from it. */
+/* Properties of a value. Pointers are borrowed from it. The dtype of a list is that of its items. */
 INLAY_API uint32_t inlay_value_kind(const inlay_value *value); /* INLAY_KIND_* */
 INLAY_API inlay_dtype inlay_value_dtype(const inlay_value *value);
 INLAY_API uint32_t inlay_value_rank(const inlay_value *value);
@@ -222,42 +255,49 @@ INLAY_API const int64_t *inlay_value_dims(const inlay_value *value); /* [rank] *
 INLAY_API int64_t inlay_value_count(const inlay_value *value);       /* elements of a tensor, items of a list */
 INLAY_API void *inlay_value_data(const inlay_value *value);          /* NULL unless it is a tensor in host memory */
 INLAY_API uint64_t inlay_value_bytes(const inlay_value *value);      /* size of a tensor's elements in bytes */
-INLAY_API const inlay_value *inlay_value_item(const inlay_value *value, uint32_t index); /* of a list; borrowed */
+/* Returns an item of a list; NULL: index is past the last item, or value is a tensor. */
+INLAY_API const inlay_value *inlay_value_item(const inlay_value *value, uint32_t index);
 
 /* Returns the name of the provider whose device memory holds the tensor ("vulkan"), or NULL if it is in host memory.
  * Borrowed from value. */
 INLAY_API const char *inlay_value_device(const inlay_value *value);
-/* Copies the elements of a tensor into another tensor of the same type and size in bytes. One of them may be in device
- * memory, or both in memory of the same device. No run may use either during the call. */
+/* Copies the elements of a tensor into another tensor of the same type and size in bytes. Each may be in host memory or
+ * in device memory. No run may use either during the call.
+ *     INLAY_INVALID_ARGUMENT  different types or sizes, or tensors of strings
+ *     INLAY_UNSUPPORTED       the tensors are on two devices; copy through host memory
+ *     INLAY_DEVICE_LOST       the device did not finish the copy within a minute */
 INLAY_API inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_diag *diag);
 
 /* Maps a tensor in unified device memory (inlay_device.unified), so that the host can read and write its elements at
- * *out_data. No run may use the tensor until the matching inlay_value_unmap(). INLAY_UNSUPPORTED: the device has
- * separate memory; use inlay_value_copy(). For a tensor in host memory use inlay_value_data(). */
+ * *out_data. No run may use the tensor until the matching inlay_value_unmap(). For a tensor in host memory this is
+ * inlay_value_data(). INLAY_UNSUPPORTED: the device has separate memory; use inlay_value_copy(). */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *diag);
 INLAY_API void inlay_value_unmap(inlay_value *value);
-/* Returns the identity of a device tensor's memory for other libraries; valid as long as the value. INLAY_UNSUPPORTED:
- * the tensor is in host memory, or the device's provider cannot export memory. */
+/* Fills *out_memory (set struct_size) with the identity of a device tensor's memory for other libraries; valid as long
+ * as the value. INLAY_UNSUPPORTED: the tensor is in host memory, or the device's provider cannot export memory. */
 INLAY_API inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *out_memory, inlay_diag *diag);
 
-/* Ordering with work of another library on the same device tensor, in a stream or queue of the device's API (a
- * cudaStream_t; the number that DLPack's protocol passes). Neither call blocks, and no later call of the host blocks
- * because of them.
- *  - after: runs that use the value from now on wait until the work submitted to stream so far is done. No run may use
- *    the value during the call. If that work fails, these runs fail. Several calls accumulate.
- *  - before: work submitted to stream from now on waits for the asynchronous run in progress (inlay_context_run_async)
- *    that has the value as an output. Without such a run the value is ready, and the call does nothing.
+/* Orders runs and the work that another library does on the same device tensor, in a stream or queue of the device's
+ * API (a cudaStream_t; the number that DLPack's protocol passes). Neither call blocks, and no later call blocks because
+ * of them.
+ *  - wait_stream: runs that use the value from now on wait until the work submitted to stream so far is done. No run
+ *    may use the value during the call. If that work fails, these runs fail. Several calls accumulate.
+ *  - signal_stream: work submitted to stream from now on waits for the asynchronous run in progress
+ *    (inlay_context_run_async) that has the value as an output. Without such a run the value is ready, and the call
+ *    does nothing.
  *
  * INLAY_UNSUPPORTED: the value is in host memory, the device's provider does not support streams (inlay.streams/1 of
- * inlay/extensions.h), or it does not accept this one. Wait for the stream, or for the run, instead. */
+ * inlay/extensions.h), or it does not accept this stream. Wait for the stream, or for the run, instead. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_wait_stream(inlay_value *value, uint64_t stream, inlay_diag *diag);
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_signal_stream(inlay_value *value, uint64_t stream, inlay_diag *diag);
 
 /* Conversion from and to DLPack tensors (structs of version 0.6, forward-declared here). from_dlpack takes ownership of
- * the managed tensor and calls its deleter when the value is destroyed; it accepts dense row-major CPU tensors.
- * to_dlpack returns a view that holds a reference to the value; for a device tensor the provider must support exporting
- * memory. DLPack's structs carry no stream: before handing a value to a consumer, pass the consumer's stream to
- * inlay_value_signal_stream(); after receiving a tensor, pass the producer's stream to inlay_value_wait_stream(). */
+ * the managed tensor and calls its deleter when the value is destroyed; after a failure the tensor still belongs to the
+ * caller. to_dlpack returns a view that holds a reference to the value; the receiver calls the view's deleter.
+ * INLAY_UNSUPPORTED: from_dlpack, if the tensor is not dense row-major in CPU memory; to_dlpack, if the value is a list
+ * or its provider cannot export memory; both, if the element type has no counterpart. DLPack's structs carry no stream:
+ * before handing a value to a consumer, pass the consumer's stream to inlay_value_signal_stream(); after receiving a
+ * tensor, pass the producer's stream to inlay_value_wait_stream(). */
 struct DLManagedTensor;
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_dlpack(struct DLManagedTensor *tensor, inlay_value **out_value,
                                                                inlay_diag *diag);
@@ -265,8 +305,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_dlpack(inlay_value *value,
                                                              inlay_diag *diag);
 
 /* The same for the versioned tensors of DLPack 1.x. from_dlpack_versioned returns INLAY_UNSUPPORTED for a major version
- * other than 1 and for a tensor that is flagged read-only, because a run may write into a bound value. After any
- * failure the tensor still belongs to the caller. to_dlpack_versioned produces version 1.0. */
+ * other than 1 and for a tensor that is flagged read-only, because a run may write into a bound value.
+ * to_dlpack_versioned produces version 1.0. */
 struct DLManagedTensorVersioned;
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_from_dlpack_versioned(struct DLManagedTensorVersioned *tensor,
                                                                          inlay_value **out_value, inlay_diag *diag);
@@ -276,8 +316,9 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_dlpack_versioned(inlay_val
 
 /* ------------------------------------------------------------------ plugins within the program
  *
- * A plugin need not be a shared object. A plugin that is linked into the program (tests, static linking, hosts in other
- * languages) is registered by its entry point, inlay_plugin_open of inlay/plugin.h, which is called within this call.
+ * A plugin need not be a shared object. inlay_plugin_register() registers a plugin that is linked into the program
+ * (tests, static linking, hosts in other languages) by its entry point, inlay_plugin_open of inlay/plugin.h, and calls
+ * the entry point.
  * Sessions created afterwards search it before the plugins in directories. It stays registered until the process ends.
  * Registering the same entry point again has no effect. Any thread. */
 struct inlay_host;
@@ -300,13 +341,13 @@ typedef struct inlay_device {
     const char *facts;     /* "subgroup=32; f16=yes" */
     uint64_t memory_bytes; /* capacity; 0 = unknown */
     uint64_t free_bytes;   /* currently available; 0 = unknown */
-    uint32_t kind;         /* INLAY_DEVICE_CPU, _GPU, _NPU, _OTHER */
-    uint32_t unified;      /* 1: the device shares the host's memory */
+    uint32_t kind;         /* INLAY_DEVICE_CPU ... */
+    uint32_t unified;      /* 1: the device shares the host's memory; 0: its memory is separate, or unknown */
 } inlay_device;
 typedef void (*inlay_device_fn)(void *user, const inlay_device *device);
-/* Calls `device` for each device of each plugin that sessions with these options would find. Opens no device. *device
- * and its texts are borrowed for the callback. A provider that cannot list its devices reports one device; a provider
- * without any device reports one that is unusable. options may be NULL. */
+/* Calls `device`, on the calling thread, for each device of each provider that sessions with these options would find.
+ * Opens no device. *device and its texts are borrowed for the callback. A provider that cannot list its devices reports
+ * one device; a provider without any device reports one that is unusable. options may be NULL. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_device_list(const inlay_options *options, inlay_device_fn device,
                                                          void *user, inlay_diag *diag);
 
@@ -314,41 +355,44 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_device_list(const inlay_options *op
 
 typedef struct inlay_session inlay_session;
 
-/* Loads, validates and optimises the model, assigns its nodes to providers, and compiles it. options may be NULL; they
- * are only read during the call. Typical failures:
- *     INLAY_NOT_FOUND         the file or a provider does not exist
+/* Loads, validates and optimises the model, assigns its nodes to providers, and compiles it. options may be NULL (all
+ * defaults; the environment and configuration files are not read). Typical failures:
+ *     INLAY_NOT_FOUND         the model file, or a folder of option plugin_dirs, does not exist
+ *     INLAY_INVALID_ARGUMENT  an option names a provider, or an option of a provider, that does not exist
  *     INLAY_IO_ERROR          the file cannot be read
  *     INLAY_INVALID_MODEL     the file is not a valid model
- *     INLAY_UNSUPPORTED       no provider supports a node
- *     INLAY_LIMIT_EXCEEDED    a limit of the loader or of option memory_budget
+ *     INLAY_UNSUPPORTED       no provider supports a node, or the device of a provider is not available
+ *     INLAY_LIMIT_EXCEEDED    a limit of the loader, or of option memory_limit or max_partitions
  *     INLAY_CANCELLED         the progress function returned non-zero */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_create(const char *path, const inlay_options *options,
                                                             inlay_session **out_session, inlay_diag *diag);
-/* Like inlay_session_create(), from a model in memory, which must stay valid for the lifetime of the session. */
+/* Like inlay_session_create(), from a model in memory, which must stay valid and unchanged for the lifetime of the
+ * session. External tensor data is found by option external_dir. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_bytes(const void *data, uint64_t bytes,
                                                                        const inlay_options *options,
                                                                        inlay_session **out_session, inlay_diag *diag);
-/* Like inlay_session_create(), from an open file, which may be closed afterwards. */
+/* Like inlay_session_create(), from an open file descriptor, which the caller may close afterwards. A regular file is
+ * read from its start, whatever the position of fd; a pipe is read to its end. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_fd(int fd, const inlay_options *options,
                                                                     inlay_session **out_session, inlay_diag *diag);
-/* Destroys a session. All of its contexts must have been destroyed. NULL is a no-op. A device that hung (option
- * device_timeout_ms) gets four times that limit, at most ten seconds, to end its work, so that the driver is idle when
- * the process exits. */
+/* Destroys a session. All of its contexts must have been destroyed; values may outlive it. NULL is a no-op. If a device
+ * hung (option device_timeout_ms), the call waits four times that limit, at most ten seconds, for the device to end its
+ * work, so that the driver is idle when the process exits. */
 INLAY_API void inlay_session_destroy(inlay_session *session);
 
-/* An input or output of the model. dims[i] is the size in elements, or -1; dim_names[i] is then the name of the symbol
- * ("" = unnamed). All pointers are borrowed from the session. */
+/* An input or output of the model. dims[i] is the size in elements, or -1 if it is not fixed; dim_names[i] is then the
+ * name of the symbol ("" = unnamed), otherwise "". All pointers are borrowed from the session. */
 typedef struct inlay_io_info {
     uint64_t struct_size;
     const char *name;
-    uint32_t kind; /* INLAY_KIND_* */
-    inlay_dtype dtype;
-    uint32_t rank;     /* INLAY_RANK_UNKNOWN if it is not known */
-    uint32_t optional; /* 1: an input with a default value */
-    const int64_t *dims;
-    const char *const *dim_names;
-    inlay_dtype key_dtype; /* of maps, and of sequences of maps: INT64 or STRING; otherwise UNDEFINED */
-    uint32_t sparse;       /* 1: the file declares a sparse tensor */
+    uint32_t kind;                /* INLAY_KIND_* */
+    inlay_dtype dtype;            /* of the tensor, or of the tensors in the list */
+    uint32_t rank;                /* INLAY_RANK_UNKNOWN if it is not known */
+    uint32_t optional;            /* 1: an input with a default value, which need not be bound */
+    const int64_t *dims;          /* [rank] */
+    const char *const *dim_names; /* [rank] */
+    inlay_dtype key_dtype;        /* of maps, and of sequences of maps: INT64 or STRING; otherwise UNDEFINED */
+    uint32_t sparse;              /* 1: the file declares a sparse tensor */
 } inlay_io_info;
 INLAY_API uint32_t inlay_session_input_count(const inlay_session *session);
 INLAY_API uint32_t inlay_session_output_count(const inlay_session *session);
@@ -359,7 +403,8 @@ INLAY_API inlay_status inlay_session_output(const inlay_session *session, uint32
 INLAY_API uint32_t inlay_session_find_input(const inlay_session *session, const char *name);
 INLAY_API uint32_t inlay_session_find_output(const inlay_session *session, const char *name);
 
-/* Metadata of the model file. Texts are borrowed from the session; "" if the file has none. */
+/* Metadata of the model file: the fields of ONNX's ModelProto. Texts are borrowed from the session; "" if the file has
+ * none. */
 typedef struct inlay_model_info {
     uint64_t struct_size;
     const char *producer_name, *producer_version;
@@ -390,7 +435,7 @@ typedef struct inlay_session_provider_info {
 INLAY_API inlay_status inlay_session_provider(const inlay_session *session, uint32_t index,
                                               inlay_session_provider_info *out_info);
 
-/* Memory of the session's runs, in bytes; inlay_allocator states which memory counts. */
+/* Host memory of the session's runs, in bytes; inlay_allocator states which memory counts. */
 typedef struct inlay_memory_info {
     uint64_t struct_size;
     uint64_t used_bytes;   /* in use by contexts and by values that the caller holds */
@@ -406,18 +451,22 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_create(inlay_session 
                                                                   uint32_t rank, const int64_t *dims,
                                                                   inlay_value **out_value, inlay_diag *diag);
 
-/* Creates a tensor in the device memory of a provider of the session (its default domain), not cleared. Bound as an
- * input, it is not copied to the device; bound as an output, it keeps the result on the device, where the next run can
- * use it as an input. inlay_value_data() returns NULL for it. The value may outlive the session. INLAY_UNSUPPORTED:
- * dtype is STRING, or the provider uses host memory. */
+/* Creates a tensor in the device memory of a provider of the session (its default memory domain), not cleared. Bound as
+ * an input, it is not copied to the device; bound as an output, it keeps the result on the device, where the next run
+ * can use it as an input. inlay_value_data() returns NULL for it. The value may outlive the session.
+ *     INLAY_NOT_FOUND      the session has no provider of this name
+ *     INLAY_OUT_OF_MEMORY  host or device memory could not be allocated
+ *     INLAY_UNSUPPORTED    dtype is STRING, or the provider uses host memory */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_create_on(inlay_session *session, const char *provider,
                                                                      inlay_dtype dtype, uint32_t rank,
                                                                      const int64_t *dims, inlay_value **out_value,
                                                                      inlay_diag *diag);
 
 /* Creates a tensor over existing memory of the provider's device, given by a handle of its driver (a VkBuffer) or by a
- * device address. The memory must stay valid until the value is released and no run uses it. INLAY_UNSUPPORTED: the
- * provider cannot import memory of this kind. */
+ * device address. The memory must stay valid until the last reference to the value is released and no run uses it.
+ *     INLAY_NOT_FOUND         the session has no provider of this name
+ *     INLAY_INVALID_ARGUMENT  memory->bytes is below the size that dims require
+ *     INLAY_UNSUPPORTED       the provider cannot import memory of this kind */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_wrap(inlay_session *session, const char *provider,
                                                                 const inlay_native_memory *memory, inlay_dtype dtype,
                                                                 uint32_t rank, const int64_t *dims,
@@ -428,25 +477,22 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_from_dlpack(inlay_ses
                                                                        struct DLManagedTensorVersioned *tensor,
                                                                        inlay_value **out_value, inlay_diag *diag);
 
-/* Reports which provider runs each node, and why, as text (format "text") or JSON ("json"). Calls write with
- * consecutive pieces of the report. */
+/* Receives consecutive pieces of a text, borrowed for the call and not NUL-terminated. */
 typedef void (*inlay_write_fn)(void *user, const char *text, size_t bytes);
-INLAY_API inlay_status inlay_session_explain(const inlay_session *session, const char *format, inlay_write_fn write,
-                                             void *user, inlay_diag *diag);
 
 enum {
     INLAY_EXPLAIN_ALL = 1u << 0,    /* the whole report, nothing summarised or truncated */
     INLAY_EXPLAIN_KERNELS = 1u << 1 /* also the kernels that providers chose, and why (inlay.kernels/1) */
 };
 struct inlay_context;
-/* Contents and format of a report. Zero it, then set struct_size. Texts are read during the call. */
+/* Contents and format of a report. Zero it, then set struct_size. */
 typedef struct inlay_explain_options {
     uint64_t struct_size;
     const char *format; /* "text" (NULL) or "json" (`inlay explain --from FILE --html PAGE` converts it to a page) */
     uint32_t flags;     /* INLAY_EXPLAIN_* */
     uint32_t columns;   /* text: line width in characters; 0 = 100 */
     /* details of the nodes whose name matches this glob, or whose operator does ("op:GLOB"): the answer of each
-     * provider, and why the others were not chosen; NULL = the whole session */
+     * provider, and why it was not chosen; NULL = the whole session */
     const char *node;
     /* [what_if_count] hypothetical changes, applied together; the report then shows their effect: "PATTERN=PROVIDER"
      * (run these nodes there), "PATTERN!=PROVIDER" (do not run them there), "-PROVIDER" (do not use it), "policy=cost",
@@ -457,13 +503,14 @@ typedef struct inlay_explain_options {
     /* adds the times of a context that ran with inlay_context_measure(); or NULL */
     const struct inlay_context *measured;
 } inlay_explain_options;
-/* Like inlay_session_explain(), with options. INLAY_INVALID_ARGUMENT: an unknown format or provider, or a pattern that
- * matches no node. INLAY_UNSUPPORTED: format "html". Any thread, but not while `measured` runs. */
-INLAY_API inlay_status inlay_session_explain_ex(const inlay_session *session, const inlay_explain_options *options,
-                                                inlay_write_fn write, void *user, inlay_diag *diag);
+/* Reports which provider runs each node, and why. options may be NULL: the report as text. INLAY_INVALID_ARGUMENT: an
+ * unknown format, flag or provider, a pattern that matches no node, or `measured` of another session.
+ * INLAY_UNSUPPORTED: format "html". Any thread, but not while `measured` runs. */
+INLAY_API inlay_status inlay_session_explain(const inlay_session *session, const inlay_explain_options *options,
+                                             inlay_write_fn write, void *user, inlay_diag *diag);
 
-/* Writes the assignment of nodes to providers as JSON. A later session whose option "plan" names a file with this text
- * uses that assignment and does not query costs. Calls write with consecutive pieces. */
+/* Writes the assignment of nodes to providers as JSON, by calls of write. A later session whose option "plan" names a
+ * file with this text uses that assignment and does not query costs. Any thread. */
 INLAY_API inlay_status inlay_session_plan_save(const inlay_session *session, inlay_write_fn write, void *user,
                                                inlay_diag *diag);
 
@@ -477,24 +524,26 @@ typedef struct inlay_optimize_event {
     const char *graph; /* name of the graph, or of the body of a control-flow node */
     const char *node;  /* NULL: the summary of the pass */
     const char *text;
-    uint32_t nodes_before, nodes_after;   /* in all graphs; summaries only */
-    double cost_before_ns, cost_after_ns; /* expected time of a run; 0 unless with_costs is set */
-    /* number of the rewrite, from 1; all changes of one rewrite share it. Option rewrite_limit stops after it */
+    uint32_t nodes_before, nodes_after;   /* number of nodes of all graphs; 0 unless a summary */
+    double cost_before_ns, cost_after_ns; /* expected time of a run; 0 unless a summary and with_costs is set */
+    /* number of the rewrite, from 1, the same for all changes of one rewrite; option rewrite_limit counts it */
     uint64_t rewrite;
 } inlay_optimize_event;
+/* Called on the thread of inlay_optimize(). */
 typedef void (*inlay_optimize_fn)(void *user, const inlay_optimize_event *event);
 
 /* Arguments and results of inlay_optimize(). Start from INLAY_OPTIMIZE_ARGS_INIT. */
 typedef struct inlay_optimize_args {
     uint64_t struct_size;
-    /* path of the optimised model, written completely or not at all; must be a regular file; NULL = none */
+    /* path of the optimised model; the file is written completely or not at all, and is replaced if it exists; it must
+     * be a regular file. NULL = only events and node counts */
     const char *out_path;
-    const char *external_file; /* file name, in the same folder, for large tensors; NULL = one file */
-    inlay_optimize_fn event;   /* called for every step; may be NULL */
-    void *user;
+    const char *external_file;          /* file name, in the same folder, for large tensors; NULL = one file */
+    inlay_optimize_fn event;            /* called for every step; may be NULL */
+    void *user;                         /* first argument of event */
     uint32_t with_costs;                /* 1: compute costs for summaries, which takes longer */
     uint32_t nodes_before, nodes_after; /* out: nodes of all graphs before and after */
-    uint32_t reserved;                  /* the opset of ai.onnx that the written file imports; 0 = that of the model */
+    uint32_t target_opset;              /* the opset of ai.onnx that the written file imports; 0 = that of the model */
 } inlay_optimize_args;
 #define INLAY_OPTIMIZE_ARGS_INIT                                                                                       \
     {                                                                                                                  \
@@ -503,26 +552,28 @@ typedef struct inlay_optimize_args {
 
 /* Runs the passes that options select (level, pass, no_pass) on the model at path and writes the result. A written file
  * contains no operator of a later opset than it imports, and keeps the operators of ONNX Runtime's domain, so that it
- * is valid for every runtime. options may be NULL. */
+ * is valid for every runtime. options may be NULL. Statuses as of inlay_session_create(). INLAY_INVALID_ARGUMENT:
+ * args->struct_size is not set. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_optimize(const char *path, const inlay_options *options,
                                                       inlay_optimize_args *args, inlay_diag *diag);
-/* Returns the name of the optimiser pass at position index, in execution order, and the lowest level that includes it;
- * NULL: index is past the last pass. */
+/* Returns the name of the optimiser pass at position index, in execution order (static text), and in *out_level the
+ * lowest level that includes it. NULL: index is past the last pass; *out_level is then unchanged. */
 INLAY_API const char *inlay_optimize_pass(uint32_t index, uint32_t *out_level);
 
-/* Selects the part of a model that inlay_extract() writes: by names of values, by node patterns, or by stage number.
- * Start from INLAY_EXTRACT_ARGS_INIT. */
+/* Arguments and results of inlay_extract(). They select the part of the model in exactly one of three ways: by names of
+ * values (inputs, outputs), by node patterns (nodes, depth), or by stage number (part, part_count). Start from
+ * INLAY_EXTRACT_ARGS_INIT. */
 typedef struct inlay_extract_args {
     uint64_t struct_size;
-    const char *out_path;
+    const char *out_path;       /* path of the model to write; required */
     const char *external_file;  /* file name, in the same folder, for large tensors; NULL = one file */
     const char *const *inputs;  /* [input_count] values at which the part begins; none = the inputs of the model */
     const char *const *outputs; /* [output_count] values that the part computes; none = the outputs of the model */
-    const char *const *nodes;   /* instead of values: [node_count] globs on node names, or op:GLOB on operators ... */
+    const char *const *nodes;   /* [node_count] globs on node names, or op:GLOB on operators */
     uint32_t input_count, output_count, node_count;
-    uint32_t depth;                 /* ... including neighbours up to this many edges away */
-    uint32_t part, part_count;      /* instead: stage `part` of part_count stages with equal node counts */
-    uint32_t nodes_kept, nodes_all; /* out: nodes of the main graph */
+    uint32_t depth;                 /* with nodes: also their neighbours up to this many edges away */
+    uint32_t part, part_count;      /* stage `part`, from 0, of part_count stages with about equal node counts */
+    uint32_t nodes_kept, nodes_all; /* out: nodes of the part, and of the main graph */
 } inlay_extract_args;
 #define INLAY_EXTRACT_ARGS_INIT                                                                                        \
     {                                                                                                                  \
@@ -541,10 +592,9 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_extract(const char *path, const inl
 typedef struct inlay_context inlay_context;
 
 /* Creates a context: the inputs, outputs and intermediate memory of one run at a time. The session must outlive it. */
-
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_create(inlay_session *session, inlay_context **out_context,
                                                             inlay_diag *diag);
-/* Waits for an asynchronous run in progress. NULL is a no-op. */
+/* Waits for an asynchronous run in progress, then destroys the context and its outputs. NULL is a no-op. */
 INLAY_API void inlay_context_destroy(inlay_context *context);
 
 /* Binds an input, until another value is bound; the context takes a reference. NULL unbinds.
@@ -553,27 +603,32 @@ INLAY_API void inlay_context_destroy(inlay_context *context);
  * and the value starts at the alignment that the device requires; 4096 bytes suffice for every device. Otherwise each
  * graph that reads the value on the device (the main graph or a body) copies it once. Values of
  * inlay_session_value_create_on() and results of runs are not copied to the device. A device tensor that the host also
- * reads is copied once. */
+ * reads is copied once.
+ *     INLAY_INVALID_ARGUMENT  index is past the last input, or value is on a device that the session does not use
+ *     INLAY_SHAPE_MISMATCH    value has another kind, type or shape than the model declares */
 INLAY_API inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inlay_value *value,
                                                inlay_diag *diag);
-/* Binds a value to output `index`, so that the run writes into it. It must be a tensor of the right type and at least
- * the right size; if it is too small, the run leaves it unchanged and allocates memory. The run writes without a copy
- * if the plan permits and the memory is not also an input. Values of devices with unified memory are used in place
- * under the condition stated at inlay_context_set_input(), otherwise copied once. After the run, inlay_context_output()
- * returns this value if it was used; with INLAY_RUN_OUTPUTS_BOUND a run fails if it cannot use the value. NULL: the
- * runtime allocates memory. */
+/* Binds a value to output `index`, until another value is bound, so that runs write into it; the context takes a
+ * reference. It must be a tensor of the output's element type. If its memory is smaller than the result, a run leaves
+ * it unchanged and allocates memory. A run writes into it without a copy if the plan permits and the memory is not also
+ * an input. A device with unified memory writes into it in place under the condition stated at
+ * inlay_context_set_input(); otherwise the result is copied once. After the run, inlay_context_output() returns this
+ * value if it was used; with INLAY_RUN_OUTPUTS_BOUND a run fails if it cannot use the value. NULL: the library
+ * allocates the memory. Statuses as of inlay_context_set_input(); INLAY_SHAPE_MISMATCH also for a list or for strings.
+ */
 INLAY_API inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, inlay_value *value,
                                                 inlay_diag *diag);
 
-/* Options of one run. Start from INLAY_RUN_OPTIONS_INIT. */
+/* Options of one run. Start from INLAY_RUN_OPTIONS_INIT. An unknown bit in the low half of flags is
+ * INLAY_INVALID_ARGUMENT, in the high half it is ignored. */
 typedef struct inlay_run_options {
     uint64_t struct_size;
-    const uint32_t *cancel; /* another thread stores non-zero (atomically) to stop the run; NULL = not cancellable */
-    uint64_t timeout_ns;    /* 0 = no limit */
+    const uint32_t *cancel; /* another thread stores 1 here (atomically) to stop the run; NULL = not cancellable */
+    uint64_t timeout_ns;    /* time limit of the run, from its start; 0 = no limit */
     uint32_t flags;         /* INLAY_RUN_* */
     uint32_t reserved;
-    /* threads of this run, at most the session's intra_threads; 0 = all of these. Concurrent runs with few threads each
-     * wait less for each other. Results are identical, bit for bit */
+    /* threads of this run, at most the session's intra_threads; 0 = all of these. Concurrent runs wait less for each
+     * other if each has few threads. The results do not depend on this number, bit for bit */
     uint32_t max_threads;
     uint32_t reserved2;
 } inlay_run_options;
@@ -589,72 +644,81 @@ enum {
 
 /* Runs the model on the bound inputs. The first run at new input shapes builds a plan; later runs at the same shapes do
  * not allocate memory. options may be NULL. After a failure the outputs are invalid, and the context can run again.
- *     INLAY_INVALID_ARGUMENT   an input is missing or has the wrong type
- *     INLAY_SHAPE_MISMATCH     input shapes that the model cannot process
+ *     INLAY_INVALID_ARGUMENT   an input is not bound
+ *     INLAY_SHAPE_MISMATCH     input shapes that the model cannot process; see also INLAY_RUN_OUTPUTS_BOUND
  *     INLAY_CANCELLED, INLAY_DEADLINE_EXCEEDED   options->cancel, options->timeout_ns
- *     INLAY_LIMIT_EXCEEDED     over option memory_budget
+ *     INLAY_LIMIT_EXCEEDED     over option memory_budget, memory_limit or max_run_bytes
  *     INLAY_DEVICE_LOST        the device failed; create the session again */
 INLAY_API inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag);
 
-/* on = 1: times the following runs of the context step by step, for inlay_explain_options.measured. The latest 64 runs
- * count; an earlier measurement is discarded. Such runs are slightly slower because they wait for devices after each
- * step. on = 0: stops measuring. */
+/* on = 1: times the following runs of the context step by step, for inlay_explain_options.measured and
+ * inlay_context_record(). The latest 64 runs count. Such runs are slightly slower because they wait for devices after
+ * each step. on = 0: stops measuring. Both discard an earlier measurement and an earlier profile, so use the times
+ * first. */
 INLAY_API inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_diag *diag);
 
-/* Starts a run and returns. The run executes on a thread of the context, which the first such call creates. When it
- * ends, done (may be NULL) is called on that thread with the status that inlay_context_run() would have returned; done
- * must not start or destroy anything. Until inlay_context_wait() has returned the run's status, no other function of
- * the context may be called, and the variable that options->cancel points to must stay valid. INLAY_BUSY: a run is in
- * progress. */
+/* Receives the end of an asynchronous run, on the thread that ran it. The function must not call functions of the
+ * context, and must return soon. */
 typedef void (*inlay_done_fn)(void *user, inlay_status status);
+/* Starts a run and returns. The run executes on a thread of the context, which the first such call creates. When it
+ * ends, that thread calls done (may be NULL) with the status that inlay_context_run() would have returned. *options is
+ * copied. Until inlay_context_wait() has returned the run's status, no other function of the context may be called,
+ * except inlay_context_destroy(), and the variable that options->cancel points to must stay valid. INLAY_BUSY: a run is
+ * in progress. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_run_async(inlay_context *context, const inlay_run_options *options,
                                                                inlay_done_fn done, void *user, inlay_diag *diag);
 /* Waits for the asynchronous run for at most timeout_ns (UINT64_MAX: without limit; 0: does not wait), and returns its
  * status with its diag. INLAY_BUSY: the run has not ended. Without a run in progress it returns the status of the last
- * one. */
+ * one; INLAY_OK if there was none. */
 INLAY_API inlay_status inlay_context_wait(inlay_context *context, uint64_t timeout_ns, inlay_diag *diag);
 
-/* on = 1: profiles the following runs of the context step by step, up to max_events steps (0 = 262144). An earlier
- * profile is discarded. on = 0: stops profiling. Profiled runs wait for devices after each step, as measured runs do.
- */
+/* on = 1: profiles the following runs of the context step by step, up to max_events steps (0 = 262144). on = 0: stops
+ * profiling. Both discard an earlier profile and an earlier measurement, so write the profile first. Profiled runs wait
+ * for devices after each step, as measured runs do. */
 INLAY_API inlay_status inlay_context_profile(inlay_context *context, uint32_t on, uint32_t max_events,
                                              inlay_diag *diag);
 /* Writes the profile. format is "text", "json" (`inlay profile --from FILE --html PAGE` converts it to a page), "trace"
- * (Chrome trace events, for Perfetto) or "stacks" (folded stacks in nanoseconds); "html" is INLAY_UNSUPPORTED. The
- * peaks, in operations and bytes per second, are the limits of rooflines; 0 = unknown. Not while the context runs. */
+ * (Chrome trace events, for Perfetto) or "stacks" (folded stacks in nanoseconds). The peaks, in operations and bytes
+ * per second, are the limits of rooflines; 0 = unknown. Not while the context runs. INLAY_INVALID_ARGUMENT: the format
+ * is unknown, or the context is not profiled. INLAY_UNSUPPORTED: format "html". */
 INLAY_API inlay_status inlay_context_profile_write(const inlay_context *context, const char *format,
                                                    double peak_flops_per_s, double peak_bytes_per_s,
                                                    inlay_write_fn write, void *user, inlay_diag *diag);
 
 /* Peak rates of the machine for 8-bit integer and 16-bit float operations. Rows of the profile that compute with these
  * types are compared with these peaks instead of the one of inlay_context_profile_write(). 0 = unknown: such rows have
- * no roofline. Call it after inlay_context_profile(); a new profile resets the peaks. */
+ * no roofline. */
 typedef struct inlay_peaks {
     uint64_t struct_size;
-    double integer_ops_per_s, half_flops_per_s;
+    double integer_ops_per_s; /* of 8-bit integers */
+    double half_flops_per_s;  /* of float16 and bfloat16 */
 } inlay_peaks;
+/* Sets the peaks of the current profile; a new profile resets them. INLAY_INVALID_ARGUMENT: the context is not
+ * profiled. */
 INLAY_API inlay_status inlay_context_profile_peaks(inlay_context *context, const inlay_peaks *peaks, inlay_diag *diag);
 
-/* Returns output `index` of the last run, borrowed until the next run or until the context is destroyed; NULL if it
- * does not exist. To keep it longer, take a reference (inlay_value_ref); the next run then uses other memory. */
+/* Returns output `index` of the last run, borrowed until the next run or until the context is destroyed; NULL: there is
+ * no such output, no run has succeeded, or the output is a state that is kept in place (see "states"). To keep it
+ * longer, take a reference (inlay_value_ref); the next run then uses other memory. */
 INLAY_API inlay_value *inlay_context_output(inlay_context *context, uint32_t index);
 
 /* Properties of the context's current plan. */
 typedef struct inlay_plan_info {
     uint64_t struct_size;
-    uint64_t slab_bytes;        /* memory for intermediate values and workspace */
-    uint64_t lower_bound_bytes; /* the most bytes live at any step: no plan needs less */
-    uint64_t constant_bytes;    /* weights that the session keeps mapped or copied */
+    uint64_t slab_bytes;        /* memory for intermediate values and workspace, in all domains together */
+    uint64_t lower_bound_bytes; /* the most bytes in use at any step: no plan needs less */
+    uint64_t constant_bytes;    /* constants of the main graph, mapped or copied */
     uint32_t step_count;
     uint32_t dynamic_step_count; /* steps whose shapes depend on data */
     double predicted_ns;         /* expected time of the last run at its sizes, by the costs that the session knows */
 } inlay_plan_info;
+/* Fills *out_info (set struct_size). INLAY_NOT_FOUND: the context has not run yet. Not while the context runs. */
 INLAY_API inlay_status inlay_context_plan(const inlay_context *context, inlay_plan_info *out_info);
 
 /* ------------------------------------------------------------------ states
  *
- * Some models have inputs that are outputs of the previous run, such as the key-value cache of a language model or the
- * state of a recurrent layer. A context can keep them between runs:
+ * Some models have inputs whose values are outputs of the previous run, such as the key-value cache of a language model
+ * or the state of a recurrent layer. A context can keep these states between runs:
  *
  *     inlay_context_keep_states(context, 2048, &diag);      // initial capacity: 2048 tokens
  *     ...bind tokens, mask and positions; run; choose the next token; and again...
@@ -668,7 +732,7 @@ INLAY_API inlay_status inlay_context_plan(const inlay_context *context, inlay_pl
 /* A state of the model. */
 typedef struct inlay_state_info {
     uint64_t struct_size;
-    uint32_t input, output; /* their indices */
+    uint32_t input, output; /* index of the input, and of the output that becomes it in the next run */
     uint32_t axis; /* axis along which the output is longer than the input; INLAY_NONE: the output replaces the input */
     uint32_t in_place; /* 1: rows are appended in place if sizes are known before the run */
 } inlay_state_info;
@@ -676,22 +740,27 @@ INLAY_API uint32_t inlay_session_state_count(const inlay_session *session);
 /* Fills *out_info (set struct_size). INLAY_NOT_FOUND: index is past the last state. */
 INLAY_API inlay_status inlay_session_state(const inlay_session *session, uint32_t index, inlay_state_info *out_info);
 
-/* Makes the context keep all states, which are empty at first. rows is the initial capacity along axes that grow; it
- * doubles when more is needed. An input that is bound nevertheless is read instead of its state, which stays unchanged.
- * INLAY_NOT_FOUND: the model has no states. */
+/* Makes the context keep all states, which are empty at first; states kept before are dropped. rows is the initial
+ * capacity along axes that grow; it doubles when more is needed. An input that is bound nevertheless is read instead of
+ * its state, which stays unchanged. INLAY_NOT_FOUND: the model has no states. INLAY_LIMIT_EXCEEDED: rows is above 2^31
+ * - 1. The other functions below return INLAY_INVALID_ARGUMENT if the context keeps no states, or if index is past the
+ * last state. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_keep_states(inlay_context *context, uint64_t rows,
                                                                  inlay_diag *diag);
-/* Returns the number of rows of the states, 0 before the first run. */
+/* Returns the number of rows of the longest state that grows; 0 before the first run. */
 INLAY_API int64_t inlay_context_state_length(const inlay_context *context);
-/* Drops all rows after the first `length`; 0: all rows. INLAY_UNSUPPORTED: length is not 0 and a state does not grow.
- */
+/* Drops all rows after the first `length`; 0: all rows. INLAY_INVALID_ARGUMENT: length is negative or above
+ * inlay_context_state_length(). INLAY_UNSUPPORTED: length is not 0, and a state does not grow. */
 INLAY_API inlay_status inlay_context_state_rewind(inlay_context *context, int64_t length, inlay_diag *diag);
-/* Copies the states of another context of the same session into this one. */
+/* Copies the states of another context of the same session, which must not run meanwhile, into this one. Both must keep
+ * states. */
 INLAY_API inlay_status inlay_context_state_fork(inlay_context *context, const inlay_context *from, inlay_diag *diag);
-/* Returns a copy of the state at position index, dense row-major in host memory. INLAY_NOT_FOUND: it is empty. */
+/* Returns a copy of the state at position index, a new value, dense row-major in host memory. INLAY_NOT_FOUND: the
+ * state is empty. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_state_get(const inlay_context *context, uint32_t index,
                                                                inlay_value **out_value, inlay_diag *diag);
-/* Sets the state at position index to a copy of value, which must have the type and shape of the input. */
+/* Sets the state at position index to a copy of value. INLAY_SHAPE_MISMATCH: value has another type or shape than the
+ * input. INLAY_UNSUPPORTED: value is in device memory. */
 INLAY_API inlay_status inlay_context_state_set(inlay_context *context, uint32_t index, const inlay_value *value,
                                                inlay_diag *diag);
 
@@ -704,10 +773,10 @@ INLAY_API inlay_status inlay_context_state_set(inlay_context *context, uint32_t 
 /* Parameters of inlay_calibrate(). Set struct_size; zero selects the default of the others. */
 typedef struct inlay_calibrate_options {
     uint64_t struct_size;
-    const uint32_t *threads; /* [thread_count] thread counts to measure; none: 1 and all available threads */
+    const uint32_t *threads; /* [thread_count] thread counts to measure; none: 1, and all threads of the process */
     uint32_t thread_count;
     uint32_t quick;  /* 1: fewer runs of each kernel */
-    double budget_s; /* time limit in seconds; 0: 60 for each provider and thread count, a quarter of that if quick */
+    double budget_s; /* time limit in seconds; 0: 60 for each provider and thread count, 15 if quick */
 } inlay_calibrate_options;
 #define INLAY_CALIBRATE_OPTIONS_INIT                                                                                   \
     {                                                                                                                  \
@@ -722,40 +791,42 @@ typedef struct inlay_calibrate_result {
     uint32_t line_count;   /* kernel classes with a fitted time model */
     uint32_t link_count;   /* measured copy links to and from device memory */
     double median_error;   /* median over kernel classes of the class's median error factor, for instance 1.08 */
-    double seconds;
-    char path[1024]; /* path of the written file */
+    double seconds;        /* duration of the call */
+    char path[1024];       /* path of the written file */
 } inlay_calibrate_result;
 
 /* Measures operators on every provider and copies to and from every device, and writes the machine profile. Of options,
- * only providers, plugin_dirs, cache_dir, the log and the progress function apply. It takes about half a minute for
- * each provider and thread count, and at most budget_s, also on a busy machine: if time is short, kernels are timed
- * less often, and then some of each family are skipped. INLAY_CANCELLED: the progress function returned non-zero; the
- * previous profile is unchanged. options, what and out_result may be NULL. */
+ * only those of plugins and providers, profile, cache_dir, the log and the progress function apply. It takes about half
+ * a minute for each provider and thread count, and at most budget_s, also on a busy machine: if time is short, kernels
+ * are timed less often, and then some of each family are skipped. INLAY_CANCELLED: the progress function returned
+ * non-zero; the previous profile is unchanged. INLAY_INVALID_ARGUMENT: a thread count is out of range. INLAY_IO_ERROR:
+ * there is no folder to write to. options, what and out_result may be NULL. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_calibrate(const inlay_options *options,
                                                        const inlay_calibrate_options *what,
                                                        inlay_calibrate_result *out_result, inlay_diag *diag);
 
-/* A node that another provider should run according to the measurements. Texts are borrowed for the callback. */
+/* A node that, according to the measurements, another provider should run. Texts are borrowed for the callback. */
 typedef struct inlay_tune_change {
     uint64_t struct_size;
     const char *node, *op_type;
     const char *from, *to; /* providers */
-    double from_ns, to_ns; /* time on both after the measurements; of a group, to_ns is the time of all its nodes */
+    /* measured time on each; if `to` runs several nodes as a group, to_ns is the time of the group */
+    double from_ns, to_ns;
 } inlay_tune_change;
 typedef void (*inlay_tune_change_fn)(void *user, const inlay_tune_change *change);
 
 /* Parameters of inlay_tune(). Set struct_size; zero selects the default of the others. */
 typedef struct inlay_tune_options {
     uint64_t struct_size;
-    /* [input_count] values whose shapes to tune for; NULL, or a NULL entry: shapes of option assume */
+    /* [input_count] values that have the shapes to tune for; NULL, or a NULL entry: the sizes of option assume */
     inlay_value *const *inputs;
     uint32_t input_count;
-    uint32_t runs;              /* runs of each kernel at most; 0 = as the budget permits */
-    double budget_s;            /* seconds for all measurements; 0 = 60 */
-    inlay_progress_fn progress; /* or NULL; returning non-zero stops, and the measurements so far are kept */
-    void *progress_user;
-    inlay_tune_change_fn change; /* or NULL: called for each change before inlay_tune returns */
-    void *change_user;
+    uint32_t runs;               /* runs of each kernel at most; 0 = as the budget permits */
+    double budget_s;             /* seconds for all measurements; 0 = 60 */
+    inlay_progress_fn progress;  /* may be NULL; a result other than 0 stops, and the measurements so far are kept */
+    void *progress_user;         /* first argument of progress */
+    inlay_tune_change_fn change; /* called for each change before inlay_tune returns; may be NULL */
+    void *change_user;           /* first argument of change */
 } inlay_tune_options;
 #define INLAY_TUNE_OPTIONS_INIT                                                                                        \
     {                                                                                                                  \
@@ -769,19 +840,19 @@ typedef struct inlay_tune_result {
     uint32_t kernel_count;   /* distinct kernels among the plausible offers */
     uint32_t known_count;    /* of these, already measured before */
     uint32_t measured_count; /* of these, measured now */
-    uint32_t failed_count;   /* could not run on random inputs */
+    uint32_t failed_count;   /* of these, could not run on random inputs */
     uint32_t pruned_count;   /* offers skipped because their cost is far above the best one for their nodes */
     uint32_t changed_count;  /* nodes that another provider should run */
-    uint32_t stopped;        /* 1: stopped by the progress function or the time limit */
-    double before_ns;        /* predicted for the session's assignment with the previous costs */
-    double measured_ns;      /* predicted for the same assignment with the new costs */
-    double after_ns;         /* predicted for the best assignment with the new costs */
-    double seconds;
-    /* Measured times of the model with the old and the new assignment, if the new costs change assignment or kernels; 0
-     * = not run. The measurements are kept only if the new assignment is not slower. */
+    uint32_t stopped;        /* 1: the progress function or the time limit ended the measurements early */
+    double before_ns;        /* predicted time of the session's assignment with the previous costs */
+    double measured_ns;      /* predicted time of the same assignment with the new costs */
+    double after_ns;         /* predicted time of the best assignment with the new costs */
+    double seconds;          /* duration of the call */
+    /* measured time of the model with the old and the new assignment, if the new costs change assignment or kernels; 0
+     * = not run. The measurements are kept only if the new assignment is not slower */
     double run_before_ns;
     double run_after_ns;
-    uint32_t dropped; /* 1: the measurements were discarded because no new assignment was as fast as the previous one */
+    uint32_t dropped; /* 1: the measurements were discarded because every new assignment was slower than the old one */
     uint32_t reserved;
 } inlay_tune_result;
 
@@ -791,9 +862,9 @@ typedef struct inlay_tune_result {
 INLAY_API INLAY_NODISCARD inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how,
                                                   inlay_tune_result *out_result, inlay_diag *diag);
 
-/* Stores the times of this context's measured runs, kernel by kernel, where inlay_tune() stores its measurements. It
- * requires at least one run with inlay_context_measure(). Only the chosen kernels are included, at the sizes of the
- * last run. *out_count (may be NULL) is the number of distinct kernels. */
+/* Stores the times of this context's measured runs, kernel by kernel, where inlay_tune() stores its measurements.
+ * INLAY_INVALID_ARGUMENT: no run was measured, see inlay_context_measure(). Only the chosen kernels are included, at
+ * the sizes of the last run. *out_count (may be NULL) is the number of distinct kernels. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_record(inlay_context *context, uint32_t *out_count,
                                                             inlay_diag *diag);
 

@@ -14,14 +14,16 @@
  *     static const kit_plugin mine = { .name = "mine", .version = "1.0", .provider = &provider };
  *     KIT_PLUGIN(mine)
  *
- * A kernel has four phases, of which only run is required:
- *     supports   once per node and model: whether the node can be run, otherwise the reason
- *     prepare    once per node and session: reads attributes, packs constant weights -> state, shared by all threads
- *     shape      once per input shapes: workspace, output kinds, values that depend on shapes -> plan, shared likewise
- *     run        computes; no heap, no lock, any number of threads at once
+ * A kernel has four functions, of which only run is required:
+ *     supports   called when the host assesses a graph: states whether the node can be run, otherwise the reason
+ *     prepare    called once for each node and session: reads attributes, packs constant weights; returns the state,
+ *                which all threads share
+ *     shape      called once for each new set of input shapes: requests workspace, chooses the outputs that run
+ *                allocates, computes what depends on shapes; returns the plan, which all threads share
+ *     run        computes, in every run; no heap, no lock, any number of threads at once
  *
  * Tensors are dense row-major in host memory. They are aligned to 64 bytes, except buffers of the user, which are
- * aligned to the element size. Offsets within a tensor are int64_t. Sub-byte types are packed, low bits first. */
+ * aligned to the element size. Use int64_t for offsets within a tensor. Sub-byte types are packed, low bits first. */
 #ifndef INLAY_KIT_H
 #define INLAY_KIT_H
 #include "inlay/plugin.h"
@@ -33,6 +35,7 @@
 extern "C" {
 #endif
 
+/* Number of elements of an array. */
 #define KIT_COUNT(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
 
 /* Sets of element types. */
@@ -50,9 +53,9 @@ extern "C" {
 #define KIT_ANY 0u /* all types of the operator's schema */
 
 /* Compiles a function once for each instruction-set level and selects the variant at load time, so that one binary
- * serves every x86-64 CPU. For static functions with loops, without calls that are not inlined. It names levels and not
- * CPUs, because GCC selects "arch=haswell" on CPUs of that vendor only. Empty under sanitizers, whose runtimes start
- * after ifuncs are resolved, and with C libraries without ifuncs (musl). */
+ * serves every x86-64 CPU. Use it for static functions with loops, all of whose calls the compiler can inline. It names
+ * levels and not CPUs, because GCC selects "arch=haswell" on CPUs of Intel only. It is empty for Clang; under
+ * sanitizers, whose runtimes start after ifuncs are resolved; and with C libraries without ifuncs (musl). */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) &&                           \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define KIT_MULTIVERSION __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
@@ -67,28 +70,28 @@ uint32_t kit_isa(uint32_t *out_extra);
 
 /* ------------------------------------------------------------------ a node, before the run */
 
-/* A node, before the run. Borrowed for the call. */
+/* A node in supports, cost and prepare. Borrowed for the call. */
 typedef struct kit_node {
     const inlay_host *host;
     const inlay_graph *graph;
     const inlay_node_info *info;
-    void *provider;         /* what kit_provider.open returned */
+    void *provider;         /* the result of kit_provider.open; NULL without it */
     void *compile_handle;   /* internal */
     uint8_t *constant_fate; /* internal */
 } kit_node;
 
-/* Input or output i of the node in the graph; NULL if omitted or past the last. */
+/* Returns input or output i of the node; NULL if it is omitted or does not exist. */
 const inlay_value_info *kit_input(const kit_node *node, uint32_t i);
 const inlay_value_info *kit_output(const kit_node *node, uint32_t i);
-/* Element type of input or output i; INLAY_UNDEFINED if omitted. */
+/* Returns the element type of input or output i; INLAY_UNDEFINED if it is omitted or does not exist. */
 inlay_dtype kit_input_dtype(const kit_node *node, uint32_t i);
 inlay_dtype kit_output_dtype(const kit_node *node, uint32_t i);
-/* True if input i is a constant. */
+/* Returns true if input i is a constant. */
 bool kit_is_constant(const kit_node *node, uint32_t i);
 /* Returns the elements of constant input i, aligned, valid as long as the prepared state; NULL if it is omitted or not
  * a constant, or if memory ran out. Only in prepare. */
 const void *kit_constant(const kit_node *node, uint32_t i);
-/* Like kit_constant(), possibly misaligned and therefore without a copy: read it with memcpy. */
+/* Like kit_constant(), but the elements may be misaligned, which avoids a copy: read them with memcpy. */
 const void *kit_constant_unaligned(const kit_node *node, uint32_t i);
 /* States that run never reads constant input i, because prepare has packed or copied it. The host may release it, and
  * call->in[i].data is NULL in run. Only in prepare. */
@@ -107,19 +110,19 @@ void kit_release_constant(const kit_node *node, uint32_t i);
  *         pack_weights(state->pack.data);
  *     kit_pack_keep(node, &state->pack);
  *
- * and kit_pack_free(&state->pack) in release. */
+ * The kernel's release function calls kit_pack_free(&state->pack). */
 typedef struct kit_pack {
-    void *data;  /* aligned to 64 bytes; filled before prepare returns, read-only afterwards; NULL: no memory */
-    bool filled; /* true: holds data kept under the key, perhaps by an earlier process; read-only */
+    void *data;  /* aligned to 64 bytes; prepare fills it before it returns; read-only afterwards; NULL: no memory */
+    bool filled; /* true: data already holds what was kept under the key, perhaps by an earlier process; read-only */
     bool own;    /* internal */
 } kit_pack;
-/* Gets the memory. key identifies everything that determines the contents: content_hash of the constants, layout,
- * sizes; the host adds the provider, its build and options, and the CPU. NULL, 0: not stored. Only in prepare, on any
- * thread. INLAY_OUT_OF_MEMORY: *out is {0}, and diag states the size. */
+/* Gets memory of `bytes` bytes. key identifies everything that determines the contents: content_hash of the constants,
+ * layout, sizes; the host adds the provider, its build and options, and the CPU. key NULL and key_bytes 0: the memory
+ * is not stored. Only in prepare, on any thread. INLAY_OUT_OF_MEMORY: *out is {0}, and diag states the size. */
 INLAY_NODISCARD inlay_status kit_pack_take(const kit_node *node, const void *key, uint64_t key_bytes, uint64_t bytes,
                                            kit_pack *out, inlay_diag *diag);
-/* States that the memory is filled and may be stored; otherwise it is lost with the session. Has no effect on memory
- * that was found. */
+/* States that the memory is filled and may be stored; otherwise its contents are lost with the session. Has no effect
+ * on memory that was already filled. */
 void kit_pack_keep(const kit_node *node, const kit_pack *pack);
 void kit_pack_free(kit_pack *pack); /* a no-op for {0} */
 
@@ -134,7 +137,7 @@ static inline const inlay_attr_info *kit_attr(const inlay_node_info *node, const
     }
     return NULL;
 }
-/* Return the value of an attribute, or `otherwise` if the node has none of that name and kind. */
+/* Each returns the value of an attribute, or `otherwise` if the node has none of that name and kind. */
 static inline int64_t kit_attr_int(const inlay_node_info *node, const char *name, int64_t otherwise)
 {
     const inlay_attr_info *a = kit_attr(node, name);
@@ -150,7 +153,7 @@ static inline const char *kit_attr_string(const inlay_node_info *node, const cha
     const inlay_attr_info *a = kit_attr(node, name);
     return a != NULL && a->kind == INLAY_ATTR_STRING ? a->s.data : otherwise;
 }
-/* Returns the list and its length; NULL and 0 if absent. */
+/* Returns the list and, in *out_count, its length; NULL and 0 if the node has no such attribute. */
 static inline const int64_t *kit_attr_ints(const inlay_node_info *node, const char *name, uint32_t *out_count)
 {
     const inlay_attr_info *a = kit_attr(node, name);
@@ -177,17 +180,17 @@ typedef struct kit_call {
     kit_tensor *out;      /* [out_count] */
     uint32_t in_count;
     uint32_t out_count;
-    void *state;          /* from prepare */
-    void *plan;           /* from shape */
-    void *workspace;      /* the workspace that shape requested; per run, 64-byte aligned, not cleared */
+    void *state;     /* result of prepare; NULL without it */
+    void *plan;      /* kit_plan.plan of shape; NULL without it */
+    void *workspace; /* the workspace that shape requested; each run has its own; aligned to 64 bytes, not cleared */
     uint32_t max_threads; /* maximum number of workers of kit_parallel */
     const inlay_host *host;
-    inlay_run *run;
-    inlay_diag *diag;
-    void *exec; /* internal */
+    inlay_run *run;   /* may be NULL outside of a run */
+    inlay_diag *diag; /* for the message of a failure; never NULL */
+    void *exec;       /* internal */
 } kit_call;
 
-/* True if in[i], out[i] is present. (Optional ones may be omitted at the end or in the middle.) */
+/* Return true if in[i] or out[i] is present. Optional ones may be omitted at the end or in the middle. */
 static inline bool kit_has_input(const kit_call *call, uint32_t i)
 {
     return i < call->in_count && call->in[i].dtype != INLAY_UNDEFINED;
@@ -197,25 +200,27 @@ static inline bool kit_has_output(const kit_call *call, uint32_t i)
     return i < call->out_count && call->out[i].dtype != INLAY_UNDEFINED;
 }
 
-/* Runs fn over [0, count) on the thread pool, in ranges of at least grain elements; a small loop runs on the calling
- * thread. */
+/* Runs fn over [0, count) on the thread pool, in ranges of at least grain iterations, see inlay_host.parallel_for. A
+ * loop with count <= grain runs on the calling thread. Returns the first status of fn other than INLAY_OK, or that of
+ * kit_poll. */
 inlay_status kit_parallel(const kit_call *call, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user);
 
-/* Returns INLAY_OK, or the status that run, or the body of a loop, has to return at once. Cheap enough to be called
- * every few hundred microseconds. Between operators and between ranges of a parallel loop, the host polls itself. */
+/* Returns INLAY_OK, or the status that run, or the body of a loop, has to return at once because the run was cancelled
+ * or is late. Cheap enough to be called every few hundred microseconds. Between nodes and between ranges of a parallel
+ * loop, the host polls. */
 static inline inlay_status kit_poll(const kit_call *call)
 {
     return call->run != NULL ? call->host->poll(call->host->ctx, call->run) : INLAY_OK;
 }
 
 /* Sets the shape of output i and allocates its memory, for kernels that set kit_plan.allocates. Fills call->out[i],
- * whose dims then point to the caller's array. An omitted output is not an error and stays unchanged. */
+ * whose dims then point to the caller's array. For an omitted output it does nothing and returns INLAY_OK. */
 inlay_status kit_alloc_output(const kit_call *call, uint32_t i, uint32_t rank, const int64_t *dims);
 
 /* Allocates the bytes of string elements of an output; NULL: out of memory. */
 char *kit_alloc_string(const kit_call *call, uint64_t bytes);
 
-/* Size of `count` elements of dtype in bytes, packed. */
+/* Returns the size of `count` elements of dtype in bytes, rounded up; sub-byte types are packed. */
 static inline uint64_t kit_bytes(inlay_dtype dtype, int64_t count)
 {
     return ((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8;
@@ -223,6 +228,7 @@ static inline uint64_t kit_bytes(inlay_dtype dtype, int64_t count)
 
 /* ------------------------------------------------------------------ a kernel */
 
+/* Flags of kernels. */
 enum {
     KIT_IN_PLACE = 1u << 0,      /* output 0 may share the buffer of an input with the same dtype and dims */
     KIT_SHAPES_AT_RUN = 1u << 1, /* run allocates every output: shapes depend on data */
@@ -241,23 +247,23 @@ typedef struct kit_refusal {
 INLAY_PRINTF(4, 5)
 bool kit_refuse(kit_refusal *why, uint32_t code, const char *accepted_if, const char *format, ...);
 
-/* Arguments of shape. in and out carry dims (for out: as inferred; count is -1 if they are not known) and, if the
- * elements are known before the run, in[i].data. An output of unknown rank has rank 0. */
+/* Arguments and results of shape. in and out hold the dims (those of out are inferred; count is -1 if they are not
+ * known, and rank 0 if the rank is not known). in[i].data is NULL unless the elements are known before the run. */
 typedef struct kit_plan {
-    const kit_tensor *in;
-    const kit_tensor *out;
+    const kit_tensor *in;  /* [in_count] */
+    const kit_tensor *out; /* [out_count] */
     uint32_t in_count;
     uint32_t out_count;
-    uint32_t max_threads;
-    uint32_t allocates;       /* out: bit i set = run allocates output i; UINT32_MAX = all */
-    uint64_t workspace_bytes; /* out */
-    void *plan;               /* out: from kit_plan_new or malloc, freed by the kit */
-    void *room;               /* used by kit_plan_new: memory of a plan that is no longer used, ... */
-    size_t room_bytes;        /* ... and its size; afterwards the size of plan */
+    uint32_t max_threads;     /* maximum number of workers of kit_parallel in run */
+    uint32_t allocates;       /* out: bit i set = run allocates output i; UINT32_MAX = all; initially 0 */
+    uint64_t workspace_bytes; /* out: initially 0 */
+    void *plan;               /* out: memory of kit_plan_new or malloc, freed by the kit; initially NULL */
+    void *room;               /* for kit_plan_new: memory of a plan that is no longer used */
+    size_t room_bytes;        /* for kit_plan_new: size of room, afterwards of plan */
 } kit_plan;
 
-/* Returns cleared memory for plan->plan. If shapes change between runs, it reuses the memory of a discarded plan. NULL:
- * out of memory. */
+/* Sets plan->plan to cleared memory of `bytes` bytes and returns it; NULL: out of memory. If shapes change between
+ * runs, it reuses the memory of a discarded plan. */
 static inline void *kit_plan_new(kit_plan *plan, size_t bytes)
 {
     if (plan->room != NULL && plan->room_bytes >= bytes)
@@ -270,18 +276,20 @@ static inline void *kit_plan_new(kit_plan *plan, size_t bytes)
 typedef struct kit_kernel {
     const char *domain; /* NULL = "ai.onnx" */
     const char *op_type;
-    uint32_t since_min;   /* inclusive range of since_version that run supports; 0 = from the first */
-    uint32_t since_max;   /* 0 = to the newest known at compile time; set it if the operator may change */
-    uint32_t in_types[4]; /* sets of dtypes for inputs 0 to 3; KIT_ANY = all types of the schema */
-    uint32_t out_types[2];
-    uint32_t flags; /* KIT_IN_PLACE ... */
-    /* Returns true if the kernel can run the node, otherwise fills *why with kit_refuse(). */
+    uint32_t since_min;    /* inclusive range of since_version that run supports; 0 = from the first */
+    uint32_t since_max;    /* 0 = no upper limit, so set it: a later version of the operator may differ */
+    uint32_t in_types[4];  /* sets of dtypes for inputs 0 to 3; KIT_ANY = all types of the schema */
+    uint32_t out_types[2]; /* sets of dtypes for outputs 0 and 1, likewise */
+    uint32_t flags;        /* KIT_IN_PLACE ... */
+    /* Returns true if the kernel can run the node, otherwise fills *why with kit_refuse(). NULL: it can run every node
+     * that has the stated versions and types. */
     bool (*supports)(const kit_node *node, kit_refusal *why);
     /* Refines *cost, which is initialised with the bytes of inputs and outputs and one operation for each output
-     * element. Setting flops alone suffices: ns is then derived from it. For MatMul and similar operators. */
+     * element. Setting flops suffices: the kit then derives ns. Kernels of operators with more operations, such as
+     * MatMul, need it. */
     void (*cost)(const kit_node *node, const kit_plan *shapes, inlay_cost *cost);
     inlay_status (*prepare)(const kit_node *node, void **out_state, inlay_diag *diag);
-    void (*release)(void *state); /* default: free */
+    void (*release)(void *state); /* frees the result of prepare; NULL = free() */
     inlay_status (*shape)(const void *state, kit_plan *plan, inlay_diag *diag);
     inlay_status (*run)(const kit_call *call);
 
@@ -303,30 +311,29 @@ typedef struct kit_table {
 
 /* A provider made of tables of kernels. */
 typedef struct kit_provider {
-    const char *name;
-    const char *description;
+    const char *name;               /* [a-z0-9_] */
+    const char *description;        /* one line */
     const kit_table *const *tables; /* [table_count]; the first kernel that matches a node is used */
     uint32_t table_count;
     uint32_t option_count;
-    const inlay_option *options;
+    const inlay_option *options; /* [option_count] */
     /* Optional: reads options and opens devices or libraries. *out becomes kit_node.provider. */
     inlay_status (*open)(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag);
-    void (*close)(void *provider);
-    /* A cancelled or overdue run ends within this number of milliseconds, because long-running kernels call kit_poll; 0
-     * = not guaranteed. */
+    void (*close)(void *provider); /* optional: the opposite of open */
+    /* A cancelled or late run ends within this number of milliseconds, because long kernels call kit_poll; 0: not
+     * guaranteed. */
     uint32_t poll_ms;
-    uint32_t
-        /* INLAY_PROVIDER_REFERENCE_CORE or 0; the kit's default costs, of kernels without cost, refer to that core */
-        flags;
+    /* INLAY_PROVIDER_REFERENCE_CORE or 0; the costs of kernels without cost refer to that core */
+    uint32_t flags;
 } kit_provider;
 
 /* ------------------------------------------------------------------ the plugin */
 
 /* A plugin built with the kit: a provider, operators, or both. */
 typedef struct kit_plugin {
-    const char *name;
-    const char *version;
-    const kit_provider *provider;
+    const char *name;                /* of the plugin */
+    const char *version;             /* "1.2.0" */
+    const kit_provider *provider;    /* NULL: none */
     const inlay_operator *operators; /* [operator_count] operators of the plugin's own domain */
     uint32_t operator_count;
     uint32_t flags; /* INLAY_PLUGIN_* */
@@ -339,19 +346,19 @@ typedef struct kit_exports {
     char build_id[72];
 } kit_exports;
 
-/* Checks the host's ABI and describes the plugin; the body of inlay_plugin_open. The build id is the linker's
- * (--build-id), otherwise a hash of the code. */
+/* The body of inlay_plugin_open: checks the host's ABI, fills in *exports and sets *out_plugin. The build id is that of
+ * the linker (--build-id), otherwise a hash of the code. */
 inlay_status kit_open(const kit_plugin *self, kit_exports *exports, const inlay_host *host,
                       const inlay_plugin **out_plugin, inlay_diag *diag);
 
-/* Returns the ABI's description of a kit_provider, for a provider that implements only part of its nodes with tables
- * and forwards these nodes to the kit. `self` must outlive it and is its ctx. */
+/* Returns the inlay_provider that implements a kit_provider, for a provider that runs only some of its nodes with
+ * tables and forwards these nodes to the kit. `self` must outlive the result and is its ctx. */
 inlay_provider kit_describe_provider(const kit_provider *self);
 
 /* Defines inlay_plugin_open for a kit_plugin, and the note that describes its build (inlay/note.h). Use it at the end
  * of one source file: KIT_PLUGIN_NAMED(mine, "mine", "mine_cpu", "com.example"). The texts are string literals: the
- * names of the plugin, of its provider, and of the domains of its operators, separated by spaces ("" = none). The host
- * reads them from the note without running the plugin. They must agree with `self`: a plugin whose note differs is
+ * name of the plugin, the name of its provider, and the domains of its operators, separated by spaces ("" = none). The
+ * host reads them from the note without running the plugin. They must agree with `self`: a plugin whose note differs is
  * rejected. */
 #define KIT_PLUGIN_NAMED(self, name, provider, domains)                                                                \
     INLAY_PLUGIN_NOTE(name, provider, domains)                                                                         \
@@ -361,7 +368,7 @@ inlay_provider kit_describe_provider(const kit_provider *self);
         return kit_open(&(self), &exports, host, out_plugin, diag);                                                    \
     }
 
-/* The same with a note without names: if a host cannot load the file, its message cannot name the contents. */
+/* The same with a note without names. If a host cannot load the file, its message then does not name the contents. */
 #define KIT_PLUGIN(self) KIT_PLUGIN_NAMED(self, "", "", "")
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* inlay/kit_region.h - what providers need that compile whole regions themselves, as those of devices do.
+/* inlay/kit_region.h - helpers for providers that compile whole regions themselves, as providers for devices do.
  *
  * The graph that compile gets is valid only until compile returns, but a provider often lowers nodes later, when shapes
  * are known. A kit_region is a copy of the region: its nodes with their attributes, and the values that they read and
@@ -21,12 +21,12 @@ extern "C" {
 /* A value of a region. */
 typedef struct kit_region_value {
     uint32_t snapshot;      /* index in the graph that compile got; INLAY_NONE: a value added by the provider */
-    uint32_t input, output; /* index among the region's inputs, outputs; or INLAY_NONE */
+    uint32_t input, output; /* index among the region's inputs, and among its outputs; or INLAY_NONE */
     uint32_t uses;          /* number of node inputs that read it, plus one for an output of the region */
     inlay_dtype dtype;
-    bool constant;
-    const void *data; /* elements of a small constant, not aligned; or NULL */
-    uint64_t data_bytes;
+    bool constant;       /* its elements are known when the region is compiled */
+    const void *data;    /* elements of a small constant, not aligned; or NULL */
+    uint64_t data_bytes; /* size of data */
 } kit_region_value;
 
 /* A copy of a region. */
@@ -38,31 +38,35 @@ typedef struct kit_region {
     void *memory; /* internal */
 } kit_region;
 
-/* Copies the region of a request: names and attributes. Tensors and constants of up to small_bytes are copied with
- * their elements, larger ones without. own_values values without a node are appended for the provider.
- * INLAY_OUT_OF_MEMORY: *out is {0}. */
+/* Copies the region of a request: its nodes with their names and attributes, and its values. Tensors and constants of
+ * up to small_bytes bytes are copied with their elements, larger ones without. own_values values, which no node uses,
+ * are appended for the provider. The provider frees *out by kit_region_free(). INLAY_OUT_OF_MEMORY: *out is {0}. */
 INLAY_NODISCARD inlay_status kit_region_keep(const inlay_compile_request *request, uint64_t small_bytes,
                                              uint32_t own_values, kit_region *out, inlay_diag *diag);
 /* Returns zeroed memory that lives as long as the region; NULL: out of memory. Not from several threads at once. */
 void *kit_region_take(kit_region *region, uint64_t bytes);
 void kit_region_free(kit_region *region); /* a no-op for {0} */
 
-/* Implements assess for offers of one node each: calls fits for each candidate and reports the result to the host. fits
- * may add to the offer; if it returns false, *why holds the reason. */
+/* Returns true if the provider can run the node, whose index in the graph is n; it may add to *offer, which holds the
+ * node alone. Otherwise fills *why with kit_refuse(). */
 typedef bool (*kit_fits_fn)(void *ctx, const kit_node *node, uint32_t n, inlay_offer *offer, kit_refusal *why);
+/* Implements assess for offers of one node each: calls fits for each candidate and reports the result to the host. The
+ * nodes that fits gets have the members of *like, except graph and info. candidates NULL: all nodes are candidates. */
 inlay_status kit_assess_each(const kit_node *like, const inlay_graph *graph, const uint8_t *candidates,
-                             /* like: supplies host and provider */
                              const inlay_assess_sink *sink, kit_fits_fn fits, void *ctx);
 
-/* Data that persists between processes in a file of inlay_create_args.cache_dir (NULL or "": none). identity identifies
- * everything that determines whether the data can be used, device and driver included; a file with another identity, or
- * with a wrong byte, is ignored. Arguments are read during the call. kit_kept_load returns memory that the caller
- * frees, or NULL. Readers always see a complete file, even if another process writes it at the same time. */
+/* Loads and saves data in file `name` of folder dir (inlay_create_args.cache_dir; NULL or "": there is no folder, and
+ * nothing is loaded or saved), so that later processes can use it. identity is any data that determines whether the
+ * file can be used, such as device and driver; a file with another identity, or a damaged one, is ignored.
+ * kit_kept_load returns memory that the caller passes to free(), and its size in *out_bytes; NULL: there is no such
+ * data. A failure to save is ignored. Readers always see a complete file, even if another process writes it at the same
+ * time. */
 void *kit_kept_load(const char *dir, const char *name, const void *identity, size_t identity_bytes, size_t *out_bytes);
 void kit_kept_save(const char *dir, const char *name, const void *identity, size_t identity_bytes, const void *data,
                    size_t bytes);
 
-/* KIT_PLUGIN_NAMED for a plugin whose provider is a complete inlay_provider instead of a table of kernels. */
+/* KIT_PLUGIN_NAMED (inlay/kit.h) for a plugin whose provider is a complete inlay_provider, `own`, instead of a table of
+ * kernels. self is a kit_plugin; name and provider_name are string literals. */
 #define KIT_PROVIDER_PLUGIN(self, name, own, provider_name)                                                            \
     INLAY_PLUGIN_NOTE(name, provider_name, "")                                                                         \
     inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)          \

@@ -1,20 +1,20 @@
-/* inlay/note.h - the ELF note of a plugin: the facts that a host checks before it runs any of the plugin's code.
+/* inlay/note.h - the ELF note of a plugin: the facts that the host checks before it runs any code of the plugin.
  *
- * Loading a shared object runs its constructors. One that was built for another ABI, another CPU or with another
- * sanitizer runtime can crash the process at that point. So a plugin repeats the facts of its build in section
+ * Loading a shared object runs its constructors. A plugin that was built for another ABI, for another CPU or with
+ * another sanitizer runtime can crash the process at that point. So a plugin states the facts of its build in section
  * .note.inlay, which the host reads from the file:
  *
  *     INLAY_PLUGIN_NOTE("blur", "blur_gpu blur_cpu", "com.example")
  *
  * at file scope of one source file, next to inlay_plugin_open; KIT_PLUGIN_NAMED of the kit does both. The numbers come
- * from the compiler, so they cannot be outdated. The names come from the author: the host compares them with the result
- * of inlay_plugin_open and rejects a file if they differ. A plugin without a note can be loaded, too; then only the
- * probe process protects the host from its constructors.
+ * from the compiler, so they are always correct. The names come from the author: the host compares them with the result
+ * of inlay_plugin_open and rejects the plugin if they differ. A plugin without a note can be loaded, too; then only the
+ * probe process (option probe) protects the host from its constructors.
  *
  * In the file the note has the owner "inlay" (name size 6) and type INLAY_NOTE_PLUGIN. Its descriptor is inlay_note,
  * followed at offset struct_size by three NUL-terminated texts. Like every struct that starts with struct_size it grows
  * at the end only: a reader uses the fields that struct_size reaches, reads the rest as zero, and finds the texts
- * behind them. An incompatible change gets another type. All numbers have the byte order of the file. */
+ * behind them. After an incompatible change the note has another type. All numbers have the byte order of the file. */
 #ifndef INLAY_NOTE_H
 #define INLAY_NOTE_H
 #include <stdint.h>
@@ -25,7 +25,7 @@ extern "C" {
 
 #define INLAY_NOTE_SECTION ".note.inlay"
 #define INLAY_NOTE_OWNER "inlay"
-enum { INLAY_NOTE_PLUGIN = 0x10 }; /* the note's type */
+enum { INLAY_NOTE_PLUGIN = 0x10 }; /* type of the note */
 
 /* Sanitizers that the plugin is instrumented with; the host must have the same runtime. UndefinedBehaviorSanitizer is
  * not listed because it is compatible with every host. */
@@ -43,9 +43,9 @@ enum {
     INLAY_THREADING_OWN = 2     /* threads that the plugin starts, after create */
 };
 
-/* The instruction-set level that all of the plugin may use: the one for which the file with the note was compiled. Code
- * that is selected at run time does not count. The levels of x86-64 are those of its psABI; other machines have level 0
- * only. */
+/* The instruction-set level that every part of the plugin may use: the one for which the source file with the note was
+ * compiled. Code that the plugin selects at run time may use more. The levels of x86-64 are those of its psABI; other
+ * machines have level 0 only. */
 enum {
     INLAY_ISA_BASELINE = 0,
     INLAY_ISA_X86_64_V2 = 2, /* SSE4.2, POPCNT */
@@ -67,19 +67,20 @@ typedef struct inlay_note {
     uint32_t struct_size; /* size of this struct when the plugin was compiled; the texts follow */
     uint32_t abi_major;   /* INLAY_ABI_MAJOR and INLAY_ABI_MINOR when the plugin was compiled */
     uint32_t abi_minor;
-    uint32_t abi_minor_oldest; /* oldest minor of a host that it runs on: INLAY_NOTE_OLDEST_MINOR, 0 if not defined */
+    uint32_t abi_minor_oldest; /* oldest minor of a host that it runs on: INLAY_NOTE_OLDEST_MINOR, by default 0 */
     uint32_t isa;              /* INLAY_ISA_BASELINE, INLAY_ISA_X86_64_V2 ... */
     uint32_t isa_extra;        /* INLAY_ISA_AVX512_VNNI ... */
     uint32_t sanitizers;       /* INLAY_SANITIZER_* */
-    uint32_t threading;        /* INLAY_THREADING_*: INLAY_NOTE_THREADING, HOST if not defined */
+    uint32_t threading;        /* INLAY_THREADING_*: INLAY_NOTE_THREADING, by default HOST */
     uint32_t flags;            /* 0 in version 1 */
-    /* total size of the three texts with their NULs: the plugin's name; the names of its providers, separated by
-     * spaces; the domains of its operators, likewise. An empty first text = no names given */
+    /* total size in bytes of the three texts with their NULs: the name of the plugin; the names of its providers,
+     * separated by spaces; the domains of its operators, likewise. If the first text is empty, no names are given */
     uint32_t text_bytes;
 } inlay_note;
 
 /* ------------------------------------------------------------------ facts from the compiler */
 
+/* A plugin may define these two before it includes this header; see inlay_note. */
 #ifndef INLAY_NOTE_OLDEST_MINOR
 #define INLAY_NOTE_OLDEST_MINOR 0u
 #endif
@@ -161,7 +162,7 @@ typedef struct inlay_note {
 
 /* ------------------------------------------------------------------ the note itself */
 
-/* Clang's AddressSanitizer would append a red zone, which would make the note invalid. */
+/* Clang's AddressSanitizer would append a red zone to the note, which would make it invalid. */
 #if defined(__clang__)
 #define INLAY_NOTE_PLAIN __attribute__((no_sanitize_address))
 #else
@@ -172,7 +173,7 @@ typedef struct inlay_note {
 #define INLAY_PLUGIN_NOTE(name_, providers_, domains_)                                                                 \
     INLAY_PLUGIN_NOTE_ABI(INLAY_ABI_MAJOR, INLAY_ABI_MINOR, name_, providers_, domains_)
 
-/* The same with the ABI spelled out. */
+/* The same for a stated version of the ABI; for tests. */
 #define INLAY_PLUGIN_NOTE_ABI(major_, minor_, name_, providers_, domains_)                                             \
     __attribute__((section(INLAY_NOTE_SECTION), used, aligned(4))) INLAY_NOTE_PLAIN static const struct {              \
         uint32_t owner_bytes, descriptor_bytes, type;                                                                  \

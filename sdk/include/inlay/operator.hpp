@@ -22,13 +22,14 @@
  *     inlay::call               the run, for parallel loops and polling; it has no name in the text
  *     inlay::tensor<T>          an output
  *
- * The text names them in the same order; `name=value` states an attribute's default, and an attribute without a default
- * is required. Several functions in op<> implement the same operator for different element types. An output has the
+ * The text of op<> names the parameters in the same order; `name=value` states the default of an attribute, and an
+ * attribute without a default is required. Several functions in op<> implement the same operator for different element
+ * types. An output has the
  * shape of the first input unless a shape function is given:
  *
  *     inlay::op<sums>("Sums", "x -> y").with_shape([](inlay::shapes &s) { s.set(0, s.in[0].dims[0]); })
  *
- * A function that throws fails the run, with the exception's text: std::invalid_argument as INLAY_INVALID_ARGUMENT,
+ * If a function throws, the run fails with the text of the exception: std::invalid_argument as INLAY_INVALID_ARGUMENT,
  * std::bad_alloc as INLAY_OUT_OF_MEMORY, others as INLAY_INTERNAL. Functions are called by any number of threads at
  * once. Tensors are borrowed for the call. */
 #ifndef INLAY_OPERATOR_HPP
@@ -62,7 +63,7 @@ template <class T> struct optional : tensor<T> {
     explicit operator bool() const { return this->data != nullptr; }
 };
 
-/* A run that was cancelled or exceeded its deadline; thrown by inlay::call. */
+/* Thrown by the functions of inlay::call if the run was cancelled or exceeded its deadline. Do not catch it. */
 struct stopped : std::exception {
     inlay_status status;
     explicit stopped(inlay_status s) : status(s) {}
@@ -73,7 +74,7 @@ struct stopped : std::exception {
 struct call {
     const kit_call *raw;
 
-    /* Throws `stopped` if the run has to end. Call it in loops that take milliseconds. */
+    /* Throws `stopped` if the run has to end. Call it about once a millisecond in long loops. */
     void poll() const
     {
         if (inlay_status status = kit_poll(raw); status != INLAY_OK)
@@ -122,7 +123,7 @@ struct parameter {
     inlay_dtype dtype; /* element type of tensors */
 };
 
-/* An attribute that prepare has read, one of the three; strings are truncated to fit. */
+/* The value of an attribute; its kind selects the member. Strings are truncated to 127 bytes. */
 struct value {
     int64_t i;
     double f;
@@ -206,21 +207,23 @@ struct opened;
 int64_t integer_of(const opened &op, const value *values, const char *name);
 }
 
-/* Argument of a shape function: the inputs' shapes and the attributes; it sets the outputs' shapes. It throws
- * std::invalid_argument for invalid shapes. It is called before the run if the shapes are known, and during the run. */
+/* Argument of a shape function: the shapes of the inputs and the attributes. The function sets the shapes of the
+ * outputs; it throws std::invalid_argument if the shapes of the inputs are invalid. It is called before the run if all
+ * sizes are known, and again during the run. Inputs and outputs have at most 8 axes, and an operator at most 8 outputs.
+ */
 struct shapes {
-    static constexpr uint32_t most = 8; /* axes, and outputs */
-    const kit_tensor *in;               /* dims and rank */
+    static constexpr uint32_t most = 8; /* maximum number of axes, and of outputs */
+    const kit_tensor *in;               /* [in_count]; only dims, rank and dtype may be read */
     uint32_t in_count;
     const detail::opened *op;
     const detail::value *values;
     uint32_t rank[most];
     int64_t dims[most][most]; /* [output][axis] */
 
-    /* Returns the value of an integer attribute. */
+    /* Returns the value of an integer attribute; throws std::invalid_argument if the operator has none of this name. */
     int64_t integer(const char *name) const { return detail::integer_of(*op, values, name); }
 
-    /* Sets the shape of an output, one size per axis. */
+    /* Sets the shape of output `output`, from 0, to one size for each axis. */
     template <class... D> void set(uint32_t output, D... sizes)
     {
         static_assert(sizeof...(D) <= most, "too many axes");
@@ -235,7 +238,8 @@ struct shapes {
 };
 using shape_fn = void (*)(shapes &);
 
-/* An operator; created by op<>(). */
+/* An operator, created by op<>(). Each with_* function returns a copy with a documentation text, with a since_version
+ * (1 by default), or with a shape function. All texts must be static. */
 struct spec {
     const char *type, *text;
     const detail::form *forms;
@@ -248,7 +252,8 @@ struct spec {
     spec with_version(uint32_t since) const { spec s = *this; s.version = since; return s; }
     spec with_shape(shape_fn fn) const { spec s = *this; s.shape = fn; return s; }
 };
-/* Describes an operator: its type and the names of its parameters; F are its functions, one for each set of types. */
+/* Describes an operator: type is its op_type, text names its parameters (see above), and F are its functions, one for
+ * each combination of element types. */
 template <auto... F> constexpr spec op(const char *type, const char *text)
 {
     static_assert(sizeof...(F) > 0, "an operator has a function");
@@ -258,7 +263,7 @@ template <auto... F> constexpr spec op(const char *type, const char *text)
 #include "inlay/operator_detail.hpp"
 
 /* Defines a complete plugin with one provider of the same name ([a-z0-9_]): INLAY_OPERATORS("name", "domain", op<>(),
- * op<>() ..). Use it at file scope of one source file, without a semicolon. */
+ * op<>() ..). The version of the plugin is "1.0.0". Use it at file scope of one source file, without a semicolon. */
 #define INLAY_OPERATORS(name_, domain_, ...)                                                                        \
     INLAY_PLUGIN_NOTE(name_, name_, domain_)                                                                        \
     static inlay::detail::plugin inlay_own_plugin;                                                                  \

@@ -27,7 +27,7 @@ inline int64_t integer_of(const opened &op, const value *values, const char *nam
     throw std::invalid_argument("the shape function reads an integer attribute that the operator does not have");
 }
 
-/* Appends text to a fixed buffer; `full` if it does not fit. */
+/* Appends text to a fixed buffer; `full` becomes true if it does not fit. */
 struct writer {
     char *at, *end;
     bool full;
@@ -45,7 +45,8 @@ struct writer {
     }
 };
 
-/* Reads the next name of the text: up to a comma, the arrow or the end, without blanks. False: no name is left. */
+/* Reads the next name of the text: up to a comma, the arrow or the end, without the blanks around it. Returns false if
+ * no name is left. */
 inline bool next_name(const char *&text, char (&out)[2 * NAME_BYTES])
 {
     size_t n = 0;
@@ -60,7 +61,8 @@ inline bool next_name(const char *&text, char (&out)[2 * NAME_BYTES])
     return n > 0;
 }
 
-/* The type variable of tensor parameter p: tensors with the same types in every form share one. */
+/* Returns the number of the type variable of tensor parameter p: tensors that have the same type in every form share
+ * one. */
 inline uint32_t variable_of(const spec &s, uint32_t p)
 {
     for (uint32_t q = 0; q < p; q++) {
@@ -86,7 +88,7 @@ inline bool same_parameters(const spec &s)
     return s.forms[0].count <= MOST_PARAMETERS;
 }
 
-/* Appends `alpha=0.5` in the syntax of the schema, and stores its name. */
+/* Appends the attribute `alpha=0.5` in the syntax of the schema, and stores its name. */
 inline void write_attribute(opened &op, writer &out, kind what, char *name)
 {
     char *value = std::strchr(name, '=');
@@ -204,7 +206,7 @@ inline void compute_shapes(const opened &op, const value *values, const kit_tens
     op.s.shape(*out);
 }
 
-/* Copies the inputs' shapes. False: a size is unknown. */
+/* Copies the shapes of the inputs. Returns false if a size is unknown or there are too many inputs or axes. */
 inline bool known_inputs(const inlay_infer *in, kit_tensor *out, int64_t (*dims)[shapes::most])
 {
     if (in->input_count > MOST_PARAMETERS)
@@ -379,7 +381,7 @@ inline inlay_status run(const kit_call *run)
     });
 }
 
-/* Fills in the ABI's description; once per process, although a host may open a plugin twice. */
+/* Fills in the structs of the ABI, only once for each process, although a host may open a plugin twice. */
 inline inlay_status open(plugin &p, const char *name, const char *domain, const char *version, const spec *specs,
                          uint32_t count, const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag,
                          inlay_status (*provide)(const inlay_host *, const inlay_create_args *, void **, inlay_diag *))

@@ -15,10 +15,10 @@
  *     provider.bind         prepare objects for one context and its addresses: recorded commands, a driver's graph
  *     provider.execute      run it, or enqueue it; no heap use, any number of times, from any thread
  *     provider.release_*    undo bind, specialize, compile
- *     provider.quiesce      finish the work in flight, start none
+ *     provider.quiesce      finish the work in flight; the host submits no more
  *     provider.destroy      close the device
- *     plugin.shutdown       the last call: the host may then dlclose the plugin if the plugin permits it; a plugin that
- *                           stays mapped may be opened again
+ *     plugin.shutdown       the last call: the host may then dlclose the plugin if INLAY_PLUGIN_DLCLOSE permits it; a
+ *                           plugin that stays loaded may be opened again
  *
  * Before the first of these calls, the host reads the plugin's ELF note (inlay/note.h) and loads a file that it has not
  * seen before in a separate probe process: see "How plugins are loaded" in README.md.
@@ -26,25 +26,30 @@
  * Most authors do not fill in these structs by hand: the kit (inlay/kit.h) turns a table of kernels into a provider.
  *
  * General rules:
- *  - Growth. Every struct that is passed on its own starts with struct_size, the sizeof its writer was compiled with.
- *    Every array states the stride of its elements. Fields are appended, never moved or removed. Code tests whether
- *    struct_size reaches a field (INLAY_HAS), or the stride of an array (INLAY_STRIDE_HAS), and never tests a version.
- *    A field that is not reached reads as zero, which means the default. Structs without size and stride never grow:
- *    inlay_str, inlay_dim, inlay_layout, inlay_buffer, inlay_fence, inlay_tensor_view. An unknown flag bit is rejected
- *    in the low half of a word and ignored in the high half.
+ *  - Growth. Every struct that is passed on its own starts with struct_size: the sizeof of the struct when its writer
+ *    was compiled. Every array comes with its stride: the size of an element in bytes. Fields are appended, never moved
+ *    or removed. Code tests whether struct_size reaches a field (INLAY_HAS), or whether the stride of an array does
+ *    (INLAY_STRIDE_HAS), and never tests a version. A field that is not reached counts as zero, which means the
+ *    default. Structs without size and stride never grow: inlay_str, inlay_dim, inlay_layout, inlay_buffer,
+ *    inlay_fence, inlay_tensor_view. Of a word of flags, the host rejects unknown bits in the low 16 bits and ignores
+ *    those in the high 16 bits. Fields called `reserved` are 0.
  *  - Ownership. The arguments of a call are borrowed for that call unless a comment says otherwise. A module frees only
- *    the memory that it allocated itself.
+ *    the memory that it allocated itself. Texts of type const char * are NUL-terminated. The struct inlay_plugin and
+ *    all that it points to are borrowed until shutdown has returned.
  *  - Errors. A call returns its status by value and writes a message into the caller's inlay_diag. Nothing aborts or
- *    unwinds across a module boundary. The host never passes a NULL diag. The returned status decides: the host sets
- *    diag->code to it, terminates the texts, makes each a single line, and adds the names of provider and plugin.
- *    Setting the text is enough; an error_class of 0 is replaced by the default class of the status. A status that the
- *    host does not know counts as INLAY_INTERNAL. The contents of diag after a successful call are ignored.
- *  - Out parameters. The host sets struct_size and zeroes the rest (pointers: NULL) before each call, and reads them
+ *    unwinds across a module boundary. The host never passes a NULL diag. Only the returned status counts: the host
+ *    sets diag->code to it, terminates the texts, makes each a single line, and adds the names of provider and plugin.
+ *    Setting the text is enough; the host replaces an error_class of 0 by the default class of the status. A status
+ *    that the host does not know counts as INLAY_INTERNAL. The contents of diag after a successful call are ignored.
+ *  - Out parameters. Before each call the host sets struct_size and zeroes the rest (pointers: NULL); it reads them
  *    only after INLAY_OK. The comment of a field states any other initial value.
- *  - Context. The first argument of a callback is the context pointer next to it in the same struct.
+ *  - Context. The first argument of a callback is the member `ctx` of its struct; for most functions of inlay_provider
+ *    it is the state that create returned.
  *  - Threads. open, create and destroy are called by one thread at a time. assess, cost, compile and specialize may be
  *    called by several threads at once for different graphs; execute by any number of threads for different runs.
- *  - Optional entries are marked as such; NULL selects the default stated in the comment. All others must be set.
+ *    Sessions whose options for a provider are the same share one open provider. The other functions of inlay_provider
+ *    may be called by several threads at once for different objects (regions, instances, bindings, buffers).
+ *  - Optional functions are marked as such; NULL selects the behaviour stated in the comment. All others must be set.
  *
  * Process state. A plugin runs in the application's process. When a call returns, the following must be unchanged:
  * rounding mode, flush-to-zero and floating-point traps (the host restores them after each call); locale, working
@@ -54,9 +59,9 @@
  * rely on thread-local variables between calls: the host calls from any thread. C++ exceptions are caught within the
  * plugin. `inlay plugin-check` detects such changes.
  *
- * fork(). The application may fork. In a child process the host creates a new provider if inlay_provider lists domains.
- * It continues to use an open provider without domains, provided that no call of the session was in progress. A plugin
- * with a process-wide lock or a thread needs pthread_atfork(). */
+ * fork(). The application may fork. In a child process the host opens a provider with domains again (create), and never
+ * calls or closes the one of the parent. It continues to use an open provider without domains, provided that no call of
+ * the session was in progress. A plugin with a process-wide lock or a thread needs pthread_atfork(). */
 #ifndef INLAY_PLUGIN_H
 #define INLAY_PLUGIN_H
 #include "inlay/note.h"
@@ -76,7 +81,7 @@ extern "C" {
 /* True if the elements of an array of type with the given stride include field. */
 #define INLAY_STRIDE_HAS(type, stride, field) ((stride) >= offsetof(type, field) + sizeof(((const type *)0)->field))
 
-/* The element at index i of an array whose writer may have been compiled with a struct of another size. */
+/* Returns a pointer to element i of an array whose writer may have been compiled with a struct of another size. */
 #define INLAY_AT(type, array, stride, i) ((const type *)(const void *)((const char *)(array) + (size_t)(stride) * (i)))
 
 #if defined(__GNUC__)
@@ -89,7 +94,7 @@ extern "C" {
  *
  * A flat, read-only snapshot of a graph: values, and nodes in topological order, both identified by index. It contains
  * no subgraphs: the host runs If, Loop and Scan, and each body is a separate graph, except for providers that request
- * them (INLAY_EXT_BODIES in extensions.h). Attributes are complete: the defaults of the operator version are filled in.
+ * them (INLAY_EXT_BODIES in extensions.h). The host fills in the default values of attributes that a node omits.
  * All memory is borrowed for the call that receives it, except constant data, see inlay_compile_request.constants.
  *
  * Operators that the model file does not contain. The optimiser inserts some operators, at the newest version that it
@@ -107,6 +112,7 @@ extern "C" {
  * The list grows with the ABI minor version. For a plugin built for an older minor, nodes of operators added since are
  * not candidates. */
 
+/* Kinds of attributes, with the numbers of ONNX's AttributeProto.AttributeType. */
 enum {
     INLAY_ATTR_FLOAT = 1,
     INLAY_ATTR_INT = 2,
@@ -119,8 +125,8 @@ enum {
 
 /* A tensor in host memory, dense row-major. */
 typedef struct inlay_tensor_view {
-    const void *data; /* all elements, sub-byte types packed; misaligned only where a comment permits it */
-    uint64_t bytes;
+    const void *data;    /* all elements, sub-byte types packed; misaligned only where a comment permits it */
+    uint64_t bytes;      /* size of data */
     const int64_t *dims; /* [rank] */
     uint32_t rank;
     inlay_dtype dtype;
@@ -131,13 +137,13 @@ typedef struct inlay_attr_info {
     inlay_str name;
     uint32_t kind;  /* INLAY_ATTR_*; ignore attributes of other kinds, which are for the host */
     uint32_t count; /* elements of floats, ints, strings */
-    int64_t i;
-    double f; /* the file's float, widened */
-    inlay_str s;
+    int64_t i;      /* INT */
+    double f;       /* FLOAT: the file's float, widened */
+    inlay_str s;    /* STRING */
     const int64_t *ints;
     const float *floats;
     const inlay_str *strings;
-    const inlay_tensor_view *tensor;
+    const inlay_tensor_view *tensor; /* TENSOR; the data may be misaligned */
 } inlay_attr_info;
 
 struct inlay_body;
@@ -160,12 +166,14 @@ typedef struct inlay_node_info {
     uint32_t body_stride;
 } inlay_node_info;
 
+/* Kinds of values. */
 enum { INLAY_VALUE_TENSOR = 1, INLAY_VALUE_SEQUENCE = 2, INLAY_VALUE_OPTIONAL = 3, INLAY_VALUE_MAP = 4 };
+/* Flags of values. */
 enum {
     INLAY_VALUE_GRAPH_INPUT = 1u << 0,
     INLAY_VALUE_GRAPH_OUTPUT = 1u << 1,
-    /* data holds the elements. They are the same in every graph that contains the value, but the pointer is valid only
-     * as stated at inlay_compile_request.constants. */
+    /* A constant: data holds the elements. They are the same in every graph that contains the value, but the pointer is
+     * valid only as stated at inlay_compile_request.constants. */
     INLAY_VALUE_CONSTANT = 1u << 2
 };
 
@@ -173,14 +181,14 @@ enum {
 typedef struct inlay_value_info {
     inlay_str name;
     uint32_t kind;         /* INLAY_VALUE_TENSOR ...; providers only get TENSOR */
-    uint32_t flags;        /* INLAY_VALUE_GRAPH_INPUT ... */
+    uint32_t flags;        /* INLAY_VALUE_GRAPH_INPUT, _GRAPH_OUTPUT, _CONSTANT */
     inlay_dtype dtype;     /* INLAY_UNDEFINED if type inference could not determine it */
     uint32_t rank;         /* number of dims, or INLAY_RANK_UNKNOWN */
-    const inlay_dim *dims; /* [rank] */
+    const inlay_dim *dims; /* [rank]; meaningless if rank is INLAY_RANK_UNKNOWN */
     /* elements that are known before the run (constants and folded shape arithmetic), or NULL. The data comes directly
      * from the file and may be misaligned: read it with memcpy, or use inlay_host.align_constant */
     const void *data;
-    uint64_t data_bytes;
+    uint64_t data_bytes; /* size of data */
     /* for small integer tensors whose elements are dimensions (outputs of Shape, Concat of dims): [element_count]
      * dimensions, row-major; otherwise NULL */
     const inlay_dim *elements;
@@ -201,25 +209,25 @@ typedef struct inlay_symbol_info {
 typedef struct inlay_graph {
     uint64_t struct_size;
     inlay_str name;
-    uint64_t content_hash; /* hash of the structure, attributes and constants: use it as a cache key */
-    const inlay_node_info *nodes;
-    const inlay_value_info *values;
-    const inlay_symbol_info *symbols; /* index 0 is reserved */
+    uint64_t content_hash;            /* hash of the structure, attributes and constants: use it as a cache key */
+    const inlay_node_info *nodes;     /* [node_count] */
+    const inlay_value_info *values;   /* [value_count] */
+    const inlay_symbol_info *symbols; /* [symbol_count]; index 0 stands for no symbol */
     const uint32_t *inputs;           /* [input_count] value indices */
     const uint32_t *outputs;          /* [output_count] value indices */
     uint32_t node_count, node_stride;
     uint32_t value_count, value_stride;
     uint32_t symbol_count, symbol_stride;
     uint32_t input_count, output_count;
-    uint64_t constant_bytes; /* total size of the constants */
+    uint64_t constant_bytes; /* total size of the constants in bytes */
 } inlay_graph;
 
-/* The node at an index below graph->node_count. */
+/* Returns the node at an index, which must be below graph->node_count. */
 static inline const inlay_node_info *inlay_graph_node(const inlay_graph *graph, uint32_t node)
 {
     return INLAY_AT(inlay_node_info, graph->nodes, graph->node_stride, node);
 }
-/* The value at an index below graph->value_count; NULL for INLAY_NONE. */
+/* Returns the value at an index, which must be below graph->value_count; NULL for INLAY_NONE. */
 static inline const inlay_value_info *inlay_graph_value(const inlay_graph *graph, uint32_t value)
 {
     return value == INLAY_NONE ? NULL : INLAY_AT(inlay_value_info, graph->values, graph->value_stride, value);
@@ -233,8 +241,8 @@ typedef struct inlay_run inlay_run; /* one execution in progress; opaque */
 
 enum { INLAY_LOG_ERROR = 0, INLAY_LOG_WARNING = 1, INLAY_LOG_INFO = 2, INLAY_LOG_DEBUG = 3 };
 
-/* Body of a parallel loop over [begin, end). worker is less than thread_count(run) of the run that the loop belongs to,
- * and unique among the concurrent calls of one loop. Size per-worker scratch memory for
+/* Body of a parallel loop: processes the iterations [begin, end). worker is less than thread_count(run) of the run that
+ * the loop belongs to, and differs between concurrent calls of one loop. Size per-worker scratch memory for
  * inlay_specialize_request.max_threads, which thread_count(run) never exceeds. A status other than INLAY_OK stops the
  * distribution of further ranges; the loop returns it. */
 typedef inlay_status (*inlay_parallel_fn)(void *user, int64_t begin, int64_t end, uint32_t worker);
@@ -244,15 +252,16 @@ typedef inlay_status (*inlay_parallel_fn)(void *user, int64_t begin, int64_t end
 typedef struct inlay_fence_notice {
     uint64_t struct_size;
     inlay_fence fence;
-    /* The fence was reached (INLAY_OK) or failed (status and why, borrowed for the call). Called once, from the thread
-     * that signals or within fence_notify. It must return at once and may call only fence_signal, fence_query and
-     * fence_notify of the host. From here on the notice may be reused. */
+    /* The fence was reached (INLAY_OK, why is NULL) or failed (status and why, borrowed for the call). Called once,
+     * from the thread that signals or within fence_notify. It must return at once and may call only fence_signal,
+     * fence_query and fence_notify of the host. From here on the notice may be reused. */
     void (*reached)(void *user, inlay_status status, const inlay_diag *why);
-    void *user;
-    uint64_t host_use[3]; /* used by the host while the notice is pending */
+    void *user;           /* first argument of reached */
+    uint64_t host_use[3]; /* for the host, while the notice is pending */
 } inlay_fence_notice;
 
-/* The functions that the host provides. Any thread may call them unless the comment says otherwise. */
+/* The functions that the host provides. Any thread may call them unless the comment says otherwise. run is
+ * inlay_exec_args.run or inlay_copy_request.run of the run that the call belongs to. */
 typedef struct inlay_host {
     uint64_t struct_size;
     uint32_t abi_major; /* ABI of the host; a plugin that needs another major returns INLAY_UNSUPPORTED from open */
@@ -261,15 +270,17 @@ typedef struct inlay_host {
     uint32_t reserved;
     void *ctx; /* first argument of all functions below */
 
-    /* Writes a line to the application's log; level is INLAY_LOG_*. Any thread. */
+    /* Writes a line to the application's log; level is INLAY_LOG_*. */
     void (*log)(void *ctx, uint32_t level, const char *text);
 
     /* Runs fn over [0, count) on the process's thread pool (OpenMP), in ranges of at least grain iterations, and
-     * returns when all are done. The calling thread takes part. A nested call runs on the calling thread alone. run
-     * (may be NULL outside of a run) limits the number of threads to that of its session. */
+     * returns when all are done. The calling thread takes part. A nested call, and a loop with count <= grain, runs on
+     * the calling thread alone. run limits the number of threads and, if it is cancelled, ends the loop; outside of a
+     * run it is NULL. Returns the first status of fn other than INLAY_OK, or that of poll. */
     inlay_status (*parallel_for)(void *ctx, inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn,
                                  void *user);
-    /* The maximum number of workers of parallel_for for this run; run NULL: of the process. */
+    /* Returns the maximum number of workers of parallel_for for this run; run NULL: of the process, or of the session
+     * that is compiling on this thread. */
     uint32_t (*thread_count)(void *ctx, inlay_run *run);
 
     /* Allocates the output of a running region whose shape was not known before (INLAY_OUTPUT_ALLOCATED). output is its
@@ -278,32 +289,35 @@ typedef struct inlay_host {
      * for the same output replaces the first. */
     inlay_status (*output_alloc)(void *ctx, inlay_run *run, uint32_t output, uint32_t rank, const int64_t *dims,
                                  inlay_buffer *out);
-    /* Allocates the bytes of string elements; they live as long as the outputs of the run. NULL: out of memory. */
+    /* Allocates the bytes of string elements of an output; they live as long as the outputs of the run. NULL: out of
+     * memory. */
     char *(*string_alloc)(void *ctx, inlay_run *run, uint64_t bytes);
 
-    /* Returns INLAY_OK, INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED. Cheap; call it at least every poll_ms of the
-     * provider. */
+    /* Returns INLAY_OK, INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED; run NULL: INLAY_OK. Cheap. Call it often enough
+     * that the provider keeps its poll_ms. */
     inlay_status (*poll)(void *ctx, inlay_run *run);
 
-    /* Fences. fence_signal sets the timeline to value (never backwards) and wakes waiters; a status other than INLAY_OK
-     * marks the timeline as failed, and waiters get that status. fence_wait blocks until value is reached or the run is
-     * cancelled. Any thread. */
+    /* Fences. fence_signal raises the counter of the timeline to value (never lowers it) and wakes waiters; a status
+     * other than INLAY_OK marks the timeline as failed, and waiters get that status and why (may be NULL). fence_wait
+     * blocks until the fence is reached (INLAY_OK) or has failed (its status), or until the run is cancelled or late
+     * (INLAY_CANCELLED, INLAY_DEADLINE_EXCEEDED); run NULL: not cancellable. */
     void (*fence_signal)(void *ctx, inlay_fence fence, inlay_status status, const inlay_diag *why);
     inlay_status (*fence_wait)(void *ctx, inlay_run *run, inlay_fence fence, inlay_diag *diag);
 
     /* Returns the data of a constant at an address that is a multiple of alignment (a power of two, at most 4096),
-     * valid for the lifetime of the region being compiled. Copies only if the file does not align it, at most once for
-     * each constant. compile is the current inlay_compile_request.handle. NULL: out of memory, or value is not a
-     * constant. */
+     * valid for the lifetime of the region being compiled. The host copies the data only if the file does not align it,
+     * at most once for each constant. compile is the current inlay_compile_request.handle. NULL: out of memory, or
+     * value is not a constant. */
     const void *(*align_constant)(void *ctx, void *compile, uint32_t value, uint32_t alignment);
 
-    /* Returns a table of optional functions ("inlay.telemetry/1"), or NULL if this host does not provide it. */
+    /* Returns a table of optional functions by its name (INLAY_EXT_* in inlay/extensions.h), or NULL if this host does
+     * not provide it. The table lives as long as the host. */
     const void *(*extension)(void *ctx, const char *name);
 
     /* Asynchronous waiting. fence_notify calls notice->reached as soon as the fence is reached or has failed, whichever
      * module signals it; it allocates nothing and cannot fail. fence_forget withdraws a notice: 1 = it will not be
      * called; 0 = it was called or is being called. fence_query: 1 = the fence is reached or has failed, and
-     * *out_status (may be NULL) says which. Any thread. */
+     * *out_status (may be NULL) says which; 0 = neither. */
     void (*fence_notify)(void *ctx, inlay_fence_notice *notice);
     uint32_t (*fence_forget)(void *ctx, inlay_fence_notice *notice);
     uint32_t (*fence_query)(void *ctx, inlay_fence fence, inlay_status *out_status);
@@ -311,59 +325,62 @@ typedef struct inlay_host {
 
 /* ------------------------------------------------------------------ options */
 
+/* Types of options. */
 enum {
-    INLAY_OPTION_BOOL = 1,
-    INLAY_OPTION_INT = 2,
-    INLAY_OPTION_FLOAT = 3,
-    INLAY_OPTION_STRING = 4,
-    INLAY_OPTION_ENUM = 5
+    INLAY_OPTION_BOOL = 1,   /* 0/1, false/true, no/yes, off/on */
+    INLAY_OPTION_INT = 2,    /* decimal, hexadecimal with 0x, or octal with a leading 0 */
+    INLAY_OPTION_FLOAT = 3,  /* any number, also infinity; not NaN */
+    INLAY_OPTION_STRING = 4, /* any text */
+    INLAY_OPTION_ENUM = 5    /* one of inlay_option.choices */
 };
 
 /* An option of a provider. The host parses and checks the text, rejects unknown names with the closest known one, and
  * shows name, default, range and doc in its help. */
 typedef struct inlay_option {
-    const char *name;          /* lower_case; the same in YAML, on the command line and here */
+    const char *name;          /* [a-z0-9_]; the same in YAML, on the command line and here */
     const char *doc;           /* one sentence, with the unit */
-    const char *default_value; /* as text; NULL = unset */
+    const char *default_value; /* as text, which must be valid; NULL = unset */
     const char *choices;       /* ENUM: the valid words, separated by '|'; otherwise NULL */
     int64_t min, max;          /* INT: inclusive range; 0, 0 = any */
     uint32_t kind;             /* INLAY_OPTION_* */
     uint32_t reserved;
 } inlay_option;
 
-/* The parsed value of an option, in the order of the schema. */
+/* The parsed value of an option. Fields of other kinds, and of an unset option, are 0 or NULL. */
 typedef struct inlay_option_value {
     const char *name;
-    const char *s; /* STRING and ENUM; NULL = unset */
-    int64_t i;     /* INT, BOOL (0, 1) */
-    double f;      /* FLOAT */
-    uint32_t kind;
+    const char *s;   /* STRING and ENUM; NULL = unset */
+    int64_t i;       /* INT, BOOL (0, 1) */
+    double f;        /* FLOAT */
+    uint32_t kind;   /* INLAY_OPTION_* */
     uint32_t is_set; /* 1: set explicitly; 0: the default */
 } inlay_option_value;
 
 /* ------------------------------------------------------------------ offers and refusals */
 
-/* Placement and layout of a value at the boundary of an offer. Values without a placement use the provider's default:
- * domain inlay_provider.default_domain (counted from first_domain, see create), row-major. Several placements of one
- * value are alternatives, best first.
+/* Memory domain and layout of a value at the boundary of an offer. Values without a placement use the provider's
+ * default: inlay_provider.default_domain, row-major. The domain ids of a provider are those that
+ * inlay_create_args.first_domain states. Several placements of one value are alternatives, best first.
  *
- * Layouts other than INLAY_LAYOUT_ROW_MAJOR are reserved: this version of the host ignores a placement that requests
- * one, and every boundary is row-major.
+ * Layouts other than INLAY_LAYOUT_ROW_MAJOR are for later versions: this version of the host ignores a placement that
+ * requests one, and every boundary is row-major.
  *
  * dtype requests another element type than the model's. The host uses such a placement only between regions of one
  * provider, in one of that provider's domains, if the region that writes the value and all regions that read it list
  * the same one, the value is not an output of the graph, and its shape does not depend on data. Otherwise it ignores
- * the placement; so each value with such a placement needs another one without dtype, or the default.
+ * the placement, so the provider must also accept the value with the model's type: by another placement without dtype,
+ * or by default.
  * inlay_compile_request.placements holds the result, and inlay_tensor_arg.dtype of a run has that type; shapes and
  * states keep the model's. */
 typedef struct inlay_placement {
-    uint32_t value;  /* value index in the graph */
+    uint32_t value;  /* index of the value in the graph */
     uint32_t domain; /* INLAY_DOMAIN_HOST, or a domain id of this provider */
     inlay_layout layout;
     inlay_dtype dtype; /* element type between two regions; INLAY_UNDEFINED = the model's */
     uint32_t reserved;
 } inlay_placement;
 
+/* Flags of offers. */
 enum {
     /* May be merged with neighbouring offers of this provider into one region. Without this flag, the host compiles and
      * schedules the offer separately, and plans the memory between regions. */
@@ -375,8 +392,8 @@ enum {
 
 /* Regions. compile() of a provider that merges may get any subset of its chosen offers that can be scheduled as one
  * unit: no value leaves the region and returns through other nodes. There are no further guarantees:
- *  - Connectivity: two branches, or unrelated ends of the graph, may be one region, unless the offers set
- *    INLAY_OFFER_CONNECTED.
+ *  - Connectivity: two branches, or two parts of the graph that are not connected, may be one region, unless the offers
+ *    set INLAY_OFFER_CONNECTED.
  *  - Shapes: nodes of different sizes, ranks and element types may be in one region.
  *  - Foreign nodes: a node of another provider may read a value of the region or write one of its inputs, and node
  *    indices of a region need not be contiguous.
@@ -386,45 +403,47 @@ enum {
  *
  * A provider can decline a region that it cannot compile (see inlay_provider.compile). */
 
-/* States that the provider can run these nodes. Offers may overlap; the host chooses. An offer that breaks a rule (a
- * node index out of range, a group that would form a cycle) is ignored with a log line; the others stay valid. */
+/* States that the provider can run these nodes. Offers may overlap; the host chooses. The host ignores an offer that
+ * breaks a rule (a node index out of range, a group that would form a cycle) and logs a line; the others stay valid. */
 typedef struct inlay_offer {
     uint64_t struct_size;
-    uint64_t cookie;       /* chosen by the provider; passed to cost and compile */
+    uint64_t cookie;       /* any number, chosen by the provider; passed to cost and compile */
     const uint32_t *nodes; /* [node_count] ascending indices; several nodes run as one group */
     uint32_t node_count;
     uint32_t flags;                    /* INLAY_OFFER_* */
     const inlay_placement *placements; /* [placement_count] */
     uint32_t placement_count;
     uint32_t placement_stride;
-    uint64_t workspace_bytes; /* estimated workspace of one run; 0 = unknown or none */
-    uint64_t resident_bytes;  /* estimated size of weights packed for all runs; compile reports the actual size */
+    uint64_t workspace_bytes; /* estimated workspace of one run in bytes; 0 = unknown or none */
+    uint64_t resident_bytes;  /* estimated size of packed weights in bytes; compile reports the actual size */
 } inlay_offer;
 
+/* Reasons of refusals. */
 enum {
     INLAY_REFUSE_OPERATOR = 1,  /* the provider does not support the operator */
     INLAY_REFUSE_VERSION = 2,   /* it supports the operator, but not this since_version */
-    INLAY_REFUSE_DTYPE = 3,     /* an element type */
-    INLAY_REFUSE_SHAPE = 4,     /* a rank, a size, or a shape that is not known */
-    INLAY_REFUSE_ATTRIBUTE = 5, /* a value of an attribute */
-    INLAY_REFUSE_DEVICE = 6,    /* a missing feature of the device */
-    INLAY_REFUSE_MEMORY = 7,
-    INLAY_REFUSE_OPTION = 8, /* an option of the user */
-    INLAY_REFUSE_LATE = 9    /* set by the host: compile or specialize declined the offer */
+    INLAY_REFUSE_DTYPE = 3,     /* because of an element type */
+    INLAY_REFUSE_SHAPE = 4,     /* because of a rank, a size, or a shape that is not known */
+    INLAY_REFUSE_ATTRIBUTE = 5, /* because of the value of an attribute */
+    INLAY_REFUSE_DEVICE = 6,    /* the device lacks a feature */
+    INLAY_REFUSE_MEMORY = 7,    /* the device lacks memory */
+    INLAY_REFUSE_OPTION = 8,    /* an option of the user excludes it */
+    INLAY_REFUSE_LATE = 9       /* set by the host: compile or specialize declined the offer */
 };
 
-/* States why the provider cannot run a node. Required for every candidate that is in no offer. A refusal of a node that
- * is not a candidate is ignored. A refusal of a node that is also in an offer does not invalidate the offer; it is
- * shown only if the offer is not chosen. */
+/* States why the provider cannot run a node. Required for every candidate that is in no offer; without it, reports
+ * state that the provider gave no answer. A refusal of a node that is not a candidate is ignored. A refusal of a node
+ * that is also in an offer does not invalidate the offer; it is shown only if the offer is not chosen. */
 typedef struct inlay_refusal {
     uint64_t struct_size;
-    uint32_t node;
+    uint32_t node;           /* index of the node in the graph */
     uint32_t code;           /* INLAY_REFUSE_* */
     const char *text;        /* the reason: "input 1 is int8; this kernel takes float and double" */
     const char *accepted_if; /* a change that would make the node acceptable: "insert a Cast to float"; NULL = none */
 } inlay_refusal;
 
-/* Receives the results of assess. The host copies them. A status other than INLAY_OK ends assess, which returns it. */
+/* Functions of the host that receive the results of assess and copy them. If one returns a status other than INLAY_OK,
+ * assess ends and returns it. */
 typedef struct inlay_assess_sink {
     uint64_t struct_size;
     void *ctx;
@@ -434,21 +453,22 @@ typedef struct inlay_assess_sink {
 
 /* ------------------------------------------------------------------ cost */
 
+/* Origin of a cost: a rough guess, a model of the kernel's time, or a measurement. */
 enum { INLAY_CONFIDENCE_GUESS = 0, INLAY_CONFIDENCE_MODEL = 1, INLAY_CONFIDENCE_MEASURED = 2 };
 
-/* The estimated cost of an offer. The host zeroes it and sets struct_size. If ns is negative, infinite or NaN, the
- * offer has no cost and is used only for nodes without another offer; such values of enter_ns and leave_ns count as 0.
- */
+/* The estimated cost of an offer. If ns is negative, infinite or NaN, or if the function fails, the offer has no cost
+ * and is used only for nodes without another offer; such values of enter_ns and leave_ns count as 0. */
 typedef struct inlay_cost {
     uint64_t struct_size;
     double ns;    /* required: expected time of one run in nanoseconds, without copies to and from other domains */
     double flops; /* number of floating-point or integer operations */
-    uint64_t bytes_read; /* memory traffic in bytes with cold caches */
-    uint64_t bytes_written;
-    uint32_t confidence; /* INLAY_CONFIDENCE_* */
+    uint64_t bytes_read;    /* bytes read from memory if the caches are cold */
+    uint64_t bytes_written; /* bytes written to memory */
+    uint32_t confidence;    /* INLAY_CONFIDENCE_* */
     uint32_t reserved;
-    /* For an offer that merges, ns is its time inside a region of its neighbours. enter_ns is the additional time if
-     * its inputs enter the region at this offer, leave_ns if its outputs leave the region: mostly changes of layout. */
+    /* For an offer that merges, ns is its time inside a region together with its neighbours. enter_ns is the additional
+     * time if its inputs enter the region at this offer, leave_ns the additional time if its outputs leave the region;
+     * mostly changes of layout. */
     double enter_ns;
     double leave_ns;
 } inlay_cost;
@@ -458,8 +478,8 @@ typedef struct inlay_cost {
 typedef struct inlay_value_state {
     const int64_t *dims; /* [rank]; -1 = known only after execution; NULL if rank is unknown */
     const void *data;    /* elements in host memory, aligned, if known before the run; otherwise NULL */
-    uint64_t data_bytes;
-    uint32_t rank; /* or INLAY_RANK_UNKNOWN */
+    uint64_t data_bytes; /* size of data */
+    uint32_t rank;       /* or INLAY_RANK_UNKNOWN */
     inlay_dtype dtype;
 } inlay_value_state;
 
@@ -477,6 +497,7 @@ typedef struct inlay_cost_request {
 
 /* ------------------------------------------------------------------ compile, specialize, execute */
 
+/* What compile did with a constant. */
 enum {
     INLAY_CONST_BORROWED = 0, /* execute reads the host's data: the host must keep it (the default) */
     INLAY_CONST_COPIED = 1,   /* the provider has a copy: the host may release the original */
@@ -499,16 +520,17 @@ typedef struct inlay_compile_request {
     uint32_t input_count;
     uint32_t output_count;
     const inlay_placement *placements; /* [input_count + output_count] negotiated placements */
-    uint32_t placement_stride;         /* bytes of an element, also when there is none */
+    uint32_t placement_stride;         /* size of an element in bytes, also if there is none */
     uint32_t reserved;
-    uint8_t *constants; /* out: [graph->value_count] INLAY_CONST_* for each constant that the region reads */
+    /* out: [graph->value_count] INLAY_CONST_* for each constant that the region reads; initially BORROWED */
+    uint8_t *constants;
 
     const void *cache_blob; /* the blob passed to store_cache for the same content hash and fingerprint, or NULL */
-    uint64_t cache_bytes;
-    void *ctx; /* first argument of the three functions below; each may be NULL */
-    inlay_status (*store_cache)(void *ctx, const void *blob, uint64_t bytes);
-    void (*progress)(void *ctx, double fraction, const char *what);
-    inlay_status (*poll)(void *ctx); /* INLAY_CANCELLED if the user cancelled */
+    uint64_t cache_bytes;   /* size of cache_blob */
+    void *ctx;              /* first argument of the three functions below; each may be NULL */
+    inlay_status (*store_cache)(void *ctx, const void *blob, uint64_t bytes); /* writes the blob to the cache folder */
+    void (*progress)(void *ctx, double fraction, const char *what);           /* fraction of this region: 0 to 1 */
+    inlay_status (*poll)(void *ctx); /* INLAY_CANCELLED: the user cancelled; return it */
 
     /* A hint: shapes that runs are expected to have, for choosing kernels. NULL = none. */
     const inlay_value_state *profile; /* [graph->value_count] */
@@ -519,20 +541,22 @@ typedef struct inlay_compile_request {
     uint64_t *resident_bytes;
 } inlay_compile_request;
 
-/* a compiled region; the provider's type, shared by all shapes and threads */
+/* A compiled region; the provider defines the type. All shapes and threads share it. */
 typedef struct inlay_compiled inlay_compiled;
-typedef struct inlay_instance inlay_instance; /* a compiled region at concrete shapes; immutable */
+/* A compiled region at concrete shapes; the provider defines the type. Immutable. */
+typedef struct inlay_instance inlay_instance;
 
+/* How the buffer of an output is provided. */
 enum {
     INLAY_OUTPUT_KNOWN = 0,    /* the host inferred the shape and provides the buffer */
     INLAY_OUTPUT_BOUNDED = 1,  /* at most max_bytes: the host provides a buffer of that size, execute writes dims */
     INLAY_OUTPUT_ALLOCATED = 2 /* execute calls inlay_host.output_alloc */
-    /* When execute returns, dims of BOUNDED and ALLOCATED outputs are valid, also in asynchronous providers, which must
-     * wait for the data that determines them. Only the elements may become valid later, with the signal. */
 };
-/* The buffer of an output of a region. */
+/* The buffer of an output of a region. When execute returns, the dims of BOUNDED and ALLOCATED outputs are valid, also
+ * in asynchronous providers, which must wait for the data that determines them. Only the elements may become valid
+ * later, with the signal. */
 typedef struct inlay_output_plan {
-    uint64_t max_bytes; /* BOUNDED */
+    uint64_t max_bytes; /* BOUNDED: size of the buffer */
     uint32_t kind;      /* INLAY_OUTPUT_* */
     /* index of the input (in the request's inputs) whose buffer the output may share, so that execute works in place;
      * INLAY_NONE = none */
@@ -549,18 +573,18 @@ typedef struct inlay_specialize_request {
     uint32_t max_threads; /* workers that a run may use */
     uint32_t reserved;
     uint64_t workspace_bytes;     /* out: workspace in the provider's default domain, in bytes; initially 0 */
-    uint64_t workspace_alignment; /* out: initially 64 */
+    uint64_t workspace_alignment; /* out: in bytes, a power of two; initially 64 */
     inlay_output_plan *outputs;   /* out: [output_count], initially KNOWN without alias */
     uint32_t output_count;
-    uint32_t output_stride; /* bytes of an element of outputs */
-    /* [input_count of the region], or NULL. If not 0, the input is an in-place state (INLAY_EXT_STATES in extensions.h)
-     * whose buffer has capacity for this number of elements along its axis; so has the output that is appended to it.
-     */
+    uint32_t output_stride; /* size of an element of outputs in bytes */
+    /* [input_count of the region], or NULL. An entry other than 0: the input is an in-place state (INLAY_EXT_STATES in
+     * extensions.h); its buffer, and that of the output that is appended to it, has capacity for this number of
+     * elements along its axis. */
     const uint64_t *rooms;
 } inlay_specialize_request;
 
 /* A tensor of a run. In host memory it is aligned to 64 bytes if the host allocated it, and to the element size if the
- * user did. Tensors without elements have a handle, too. */
+ * user did. Tensors without elements also have a handle other than 0. */
 typedef struct inlay_tensor_arg {
     inlay_buffer buffer; /* handle 0 for an output of kind ALLOCATED */
     int64_t *dims;       /* [rank]; execute writes those of BOUNDED outputs; otherwise read-only */
@@ -568,25 +592,26 @@ typedef struct inlay_tensor_arg {
     inlay_dtype dtype;
 } inlay_tensor_arg;
 
-typedef struct inlay_binding inlay_binding; /* the provider's objects for one context, see inlay_provider.bind */
+/* The provider's objects for one context, see inlay_provider.bind; the provider defines the type. */
+typedef struct inlay_binding inlay_binding;
 
 /* Arguments of execute. Borrowed for the call, except run and cancel, which stay valid until signal is reached. */
 typedef struct inlay_exec_args {
     uint64_t struct_size;
     inlay_run *run;
-    inlay_tensor_arg *inputs; /* [input_count] in the order of the compile request */
-    inlay_tensor_arg *outputs;
+    inlay_tensor_arg *inputs;  /* [input_count] in the order of the compile request */
+    inlay_tensor_arg *outputs; /* [output_count] likewise */
     uint32_t input_count;
     uint32_t output_count;
-    uint32_t arg_stride;
-    uint32_t wait_count;
-    inlay_buffer workspace;
-    const uint32_t *cancel; /* non-zero when the run has to stop; read it atomically, or call inlay_host.poll */
-    uint64_t deadline_ns;   /* on CLOCK_MONOTONIC; 0 = none */
+    uint32_t arg_stride;    /* size of an element of inputs and outputs in bytes */
+    uint32_t wait_count;    /* of waits */
+    inlay_buffer workspace; /* as specialize requested it; not cleared */
+    const uint32_t *cancel; /* other than 0: the run has to stop; read it atomically, or call inlay_host.poll */
+    uint64_t deadline_ns;   /* time limit of the run, on CLOCK_MONOTONIC; 0 = none */
     /* [wait_count] work that must finish first: writers of the inputs, and users of the memory that is written. Some
      * fences may have been reached already */
     const inlay_fence *waits;
-    inlay_fence signal;     /* asynchronous providers signal it when the outputs are complete */
+    inlay_fence signal;     /* asynchronous providers signal it when the outputs are complete, or have failed */
     inlay_diag *diag;       /* valid only during the call */
     inlay_binding *binding; /* the result of bind for this context, or NULL */
     /* the first own_wait_count waits are fences that this provider signals: a device with one in-order queue need not
@@ -599,20 +624,21 @@ typedef struct inlay_exec_args {
  * of the user) have handle 0. */
 typedef struct inlay_bind_args {
     uint64_t struct_size;
-    const inlay_tensor_arg *inputs; /* [input_count] */
-    const inlay_tensor_arg *outputs;
+    const inlay_tensor_arg *inputs;  /* [input_count] */
+    const inlay_tensor_arg *outputs; /* [output_count] */
     uint32_t input_count;
     uint32_t output_count;
-    uint32_t arg_stride;
+    uint32_t arg_stride; /* size of an element of inputs and outputs in bytes */
     uint32_t reserved;
     inlay_buffer workspace;
 } inlay_bind_args;
 
-/* Copies submitted together. No copy reads or writes memory that another one writes. */
+/* A copy of min(source.bytes, target.bytes) bytes, see inlay_provider.buffer_copy. */
 typedef struct inlay_copy {
     inlay_buffer source;
     inlay_buffer target;
 } inlay_copy;
+/* Copies submitted together. No copy reads or writes memory that another one writes. */
 typedef struct inlay_copy_request {
     uint64_t struct_size;
     inlay_run *run;
@@ -627,26 +653,28 @@ typedef struct inlay_copy_request {
 
 /* ------------------------------------------------------------------ domains */
 
+/* Flags of memory domains. */
 enum {
     INLAY_DOMAIN_HOST_VISIBLE = 1u << 0, /* buffer_map returns an address */
     INLAY_DOMAIN_COHERENT = 1u << 1,     /* writes through a mapping are visible without buffer_unmap */
     INLAY_DOMAIN_IMPORTS_HOST = 1u << 2  /* import_host shares host memory without a copy */
 };
-/* A memory domain of a provider. */
+/* A memory domain of a provider: a kind of memory with handles of its own, such as the memory of a device. */
 typedef struct inlay_domain_info {
     const char *name;      /* "vulkan0.device" */
-    uint64_t alignment;    /* alignment of buffers and of offsets, in bytes */
-    uint64_t memory_bytes; /* capacity; 0 = unknown */
-    uint32_t flags;        /* INLAY_DOMAIN_* */
+    uint64_t alignment;    /* alignment of buffers and of offsets in bytes: a power of two */
+    uint64_t memory_bytes; /* capacity in bytes; 0 = unknown */
+    uint32_t flags;        /* INLAY_DOMAIN_HOST_VISIBLE ... */
     uint32_t reserved;
 } inlay_domain_info;
 
 /* ------------------------------------------------------------------ providers */
 
-/* A device. Unknown texts are NULL. */
+/* Flags of devices. */
 enum {
-    INLAY_DEVICE_UNIFIED = 1u << 0 /* it shares the host's memory */
+    INLAY_DEVICE_UNIFIED = 1u << 0 /* the device shares the host's memory */
 };
+/* A device. Unknown texts are NULL. */
 typedef struct inlay_device_info {
     uint64_t struct_size;
     const char *name;      /* "NVIDIA H200" */
@@ -654,11 +682,12 @@ typedef struct inlay_device_info {
     const char *value;     /* ... and its value; NULL: no option selects it */
     const char *unusable;  /* why create would fail; NULL: it would succeed */
     const char *facts;     /* further properties for listings: "driver=550.1; subgroup=32" */
-    uint64_t memory_bytes; /* 0 = unknown */
-    uint64_t free_bytes;   /* of these available now; 0 = unknown */
+    uint64_t memory_bytes; /* capacity in bytes; 0 = unknown */
+    uint64_t free_bytes;   /* bytes of these that are available now; 0 = unknown */
     uint32_t kind;         /* INLAY_DEVICE_CPU ... */
     uint32_t flags;        /* INLAY_DEVICE_UNIFIED */
 } inlay_device_info;
+/* Flags of providers. */
 enum {
     INLAY_PROVIDER_ASYNC = 1u << 0, /* execute and copy may return before the work is done; they signal their fence */
     /* Estimated costs refer to a reference core, independently of this CPU: one that performs 320, 160 or 80 float
@@ -667,6 +696,8 @@ enum {
      * the speed of this CPU. */
     INLAY_PROVIDER_REFERENCE_CORE = 1u << 16
 };
+/* Verdicts on a cached blob. The host passes an OPTIMAL blob to compile. For both other verdicts it logs the reason,
+ * and the region is compiled without a blob. */
 enum { INLAY_CACHE_OPTIMAL = 0, INLAY_CACHE_RECOMPILE = 1, INLAY_CACHE_UNSUPPORTED = 2 };
 
 /* Arguments of create. */
@@ -678,18 +709,18 @@ typedef struct inlay_create_args {
     uint32_t first_domain; /* domains[k] of this provider has the id first_domain + k */
     uint32_t max_threads;  /* thread limit of the process */
     /* A folder, named after the provider, for files that speed up the start of later processes. The files may disappear
-     * or be damaged. NULL: none. Data of a region belongs into inlay_compile_request.store_cache instead. */
+     * or be damaged. NULL: none. Store the data of a region with inlay_compile_request.store_cache instead. */
     const char *cache_dir;
 } inlay_create_args;
 
 /* An execution provider. The general rules at the top of this header apply to all functions. */
 typedef struct inlay_provider {
     uint64_t struct_size;
-    const char *name;        /* [a-z0-9_], its name in the configuration */
-    const char *description; /* one line */
-    uint32_t device_kind;    /* INLAY_DEVICE_* */
-    uint32_t flags;          /* INLAY_PROVIDER_* */
-    const inlay_option *options;
+    const char *name;            /* [a-z0-9_], the name in option providers */
+    const char *description;     /* one line */
+    uint32_t device_kind;        /* INLAY_DEVICE_* */
+    uint32_t flags;              /* INLAY_PROVIDER_* */
+    const inlay_option *options; /* [option_count] */
     uint32_t option_count;
     uint32_t option_stride;
     const inlay_domain_info *domains; /* [domain_count]; none for providers that work in host memory */
@@ -703,14 +734,14 @@ typedef struct inlay_provider {
      * diag: the device is not available. */
     inlay_status (*create)(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag);
-    void (*destroy)(void *state);
-    void (*quiesce)(void *state); /* optional; NULL: the provider never has work in flight */
+    void (*destroy)(void *state); /* closes the device; the host has released everything else before */
+    void (*quiesce)(void *state); /* optional: returns when no work is in flight; NULL: there never is any */
 
     /* Reports offers and refusals for nodes of graph. candidates[i] != 0 marks the nodes that may be offered; the host
      * runs the others. */
     inlay_status (*assess)(void *state, const inlay_graph *graph, const uint8_t *candidates,
                            const inlay_assess_sink *sink, inlay_diag *diag);
-    /* Estimates the cost of an offer at given shapes. */
+    /* Estimates the cost of an offer at given shapes. A failure: the offer has no cost, see inlay_cost. */
     inlay_status (*cost)(void *state, const inlay_cost_request *request, inlay_cost *cost);
 
     /* Prepares a region. INLAY_UNSUPPORTED declines it: the host withdraws its offers and assigns the graph again. If
@@ -729,19 +760,20 @@ typedef struct inlay_provider {
     inlay_status (*execute)(void *state, inlay_compiled *compiled, inlay_instance *instance,
                             const inlay_exec_args *args);
 
-    /* Cache; optional, both or neither. fingerprint writes at most 64 bytes that identify device, driver and build; the
-     * host passes a blob to compile only if the fingerprint is the same. */
+    /* Cache of compiled regions; optional, both or neither. fingerprint writes at most 64 bytes that identify device,
+     * driver and build; the host passes a blob to compile only if the fingerprint is the same. */
     inlay_status (*fingerprint)(void *state, char out[64], uint32_t *out_bytes);
     uint32_t (*cache_verdict)(void *state, const void *blob, uint64_t bytes, inlay_diag *why); /* INLAY_CACHE_* */
 
-    /* Memory of domains; all required if domain_count > 0. Buffers are aligned at least as the domain states. */
+    /* Memory of domains; all three are required if domain_count > 0. Buffers are aligned at least as the domain states.
+     * INLAY_OUT_OF_MEMORY: the domain is full. */
     inlay_status (*buffer_alloc)(void *state, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag);
     void (*buffer_free)(void *state, const inlay_buffer *buffer);
     /* Copies min(source->bytes, target->bytes) bytes between the host's domain and one of this provider's, or within
      * this provider's domains. Asynchronous providers wait for the fences, copy, and signal. */
     inlay_status (*buffer_copy)(void *state, inlay_run *run, const inlay_buffer *source, const inlay_buffer *target,
                                 const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag);
-    /* Optional, for HOST_VISIBLE domains: maps a buffer into host memory. */
+    /* Map a buffer into host memory, and end that. Required if a domain is HOST_VISIBLE, otherwise optional. */
     inlay_status (*buffer_map)(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag);
     void (*buffer_unmap)(void *state, const inlay_buffer *buffer);
     /* Optional, for IMPORTS_HOST domains: makes host memory (input tensors of the user) a buffer that the device reads
@@ -750,7 +782,8 @@ typedef struct inlay_provider {
     inlay_status (*import_host)(void *state, uint32_t domain, void *address, uint64_t bytes, inlay_buffer *out,
                                 inlay_diag *diag);
 
-    /* Optional: returns a table of further functions (inlay/extensions.h), or NULL. */
+    /* Optional: returns a table of further functions by its name (INLAY_EXT_* in inlay/extensions.h), or NULL. The
+     * table lives as long as the state. */
     const void *(*extension)(void *state, const char *name);
 
     /* Optional: calls `device` for each device, whether create would accept it or not; texts are borrowed for the
@@ -762,7 +795,7 @@ typedef struct inlay_provider {
                               inlay_status (*device)(void *user, const inlay_device_info *info), void *user,
                               inlay_diag *diag);
     /* Optional: describes the device that create opened; texts live as long as state. domains ([domain_count]) is
-     * initialised with the provider's static description; replace it with the actual capacity, alignment (not below the
+     * initialised with the provider's static description; replace it by the actual capacity, alignment (not below the
      * static one) and flags. Called once, after create. */
     inlay_status (*describe)(void *state, inlay_device_info *out_info, inlay_domain_info *domains, inlay_diag *diag);
 
@@ -794,7 +827,7 @@ typedef struct inlay_provider {
  * inputs -> outputs; type sets; attributes. `?` marks an optional input, `*` a variadic one (`*2` requires at least
  * two). `%` is `*` with inputs that may differ in type. Attribute kinds are i, f, s, t (tensor) and is, fs, ss; a
  * trailing `!` makes the attribute required, `=` states the default; "..." as the last attribute permits any others.
- * Types have ONNX's names; seq(T), optional(T) and map(K,V) can be nested. */
+ * Types have the names of INLAY_DTYPE_LIST; seq(T), optional(T) and map(K,V) can be nested. */
 
 /* Arguments of shape inference. */
 typedef struct inlay_infer {
@@ -804,8 +837,8 @@ typedef struct inlay_infer {
     const inlay_value_info *const *inputs; /* [input_count]; NULL = omitted */
     uint32_t input_count;
     uint32_t output_count;
-    uint32_t node_bytes; /* sizes of inlay_node_info and inlay_value_info of the host, for INLAY_STRIDE_HAS */
-    uint32_t value_bytes;
+    uint32_t node_bytes;  /* sizeof(inlay_node_info) of the host, for INLAY_STRIDE_HAS */
+    uint32_t value_bytes; /* sizeof(inlay_value_info) of the host */
     /* Sets type and shape of an output. dtype INLAY_UNDEFINED keeps the type of the schema. dims are copied. */
     inlay_status (*set_output)(void *ctx, uint32_t output, inlay_dtype dtype, uint32_t rank, const inlay_dim *dims);
     /* Returns the symbol with this name or expression; creates it if necessary. */
@@ -815,9 +848,9 @@ typedef struct inlay_infer {
 /* An example that plugin-check and the tests run: inputs and expected outputs, dense host tensors. */
 typedef struct inlay_op_example {
     const char *name;
-    const inlay_attr_info *attrs;
-    const inlay_tensor_view *inputs;
-    const inlay_tensor_view *outputs;
+    const inlay_attr_info *attrs;     /* [attr_count] */
+    const inlay_tensor_view *inputs;  /* [input_count] */
+    const inlay_tensor_view *outputs; /* [output_count] */
     uint32_t attr_count, attr_stride;
     uint32_t input_count, output_count;
     double rtol, atol; /* |got - want| <= atol + rtol * |want| */
@@ -830,21 +863,22 @@ enum {
 /* A custom operator. */
 typedef struct inlay_operator {
     uint64_t struct_size;
-    const char *domain;  /* "com.example"; the domains of ONNX are refused */
-    const char *op_type; /* "Blur" */
-    const char *signature;
-    const char *doc; /* optional: one paragraph */
-    uint32_t since_version;
-    uint32_t flags; /* INLAY_OPERATOR_* */
-    void *ctx;      /* first argument of infer */
+    const char *domain;     /* "com.example"; the domains of ONNX are rejected */
+    const char *op_type;    /* "Blur" */
+    const char *signature;  /* the schema, as above */
+    const char *doc;        /* optional: one paragraph */
+    uint32_t since_version; /* from 1; a model uses the newest version that is not above the one it imports */
+    uint32_t flags;         /* INLAY_OPERATOR_* */
+    void *ctx;              /* first argument of infer */
     /* optional; NULL: shapes are known only after execution */
     inlay_status (*infer)(void *ctx, inlay_infer *infer, inlay_diag *diag);
-    const inlay_op_example *examples;
+    const inlay_op_example *examples; /* [example_count] */
     uint32_t example_count, example_stride;
 } inlay_operator;
 
 /* ------------------------------------------------------------------ the plugin */
 
+/* Flags of plugins. */
 enum {
     /* may be unmapped after shutdown: no thread, atexit function or TLS destructor remains */
     INLAY_PLUGIN_DLCLOSE = 1u << 0
@@ -858,22 +892,22 @@ typedef struct inlay_plugin {
     uint32_t abi_minor;
     const char *name;    /* name of the plugin; providers have separate names */
     const char *version; /* "1.2.0" */
-    /* changes with every build that may compute different results; part of cache keys. Without the kit: any text, such
-     * as a version with the build time; never NULL or empty */
+    /* identifies the build: changes with every build that may compute different results; part of cache keys. Not NULL
+     * or empty. The kit fills it in; without the kit it is any text, such as a version with the build time */
     const char *build_id;
     uint32_t flags; /* INLAY_PLUGIN_* */
     uint32_t provider_count;
-    const inlay_provider *providers;
-    const inlay_operator *operators;
+    const inlay_provider *providers; /* [provider_count] */
+    const inlay_operator *operators; /* [operator_count] */
     uint32_t provider_stride;
     uint32_t operator_count;
     uint32_t operator_stride;
     uint32_t reserved;
-    void *ctx;
+    void *ctx;                   /* first argument of shutdown */
     void (*shutdown)(void *ctx); /* optional */
 } inlay_plugin;
 
-/* The exported symbol. host outlives the plugin. *out_plugin must stay valid while the plugin is loaded; usually it is
+/* The exported symbol. host outlives the plugin. *out_plugin must stay valid until shutdown has returned; usually it is
  * static const. A plugin rejects a host that is too old or too new with INLAY_UNSUPPORTED and a message. */
 #define INLAY_PLUGIN_OPEN_SYMBOL "inlay_plugin_open"
 typedef inlay_status (*inlay_plugin_open_fn)(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag);

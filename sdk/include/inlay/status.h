@@ -1,7 +1,8 @@
 /* inlay/status.h - how every function of inlay reports failure.
  *
- * A function returns an inlay_status by value and writes a message into an inlay_diag that the caller owns. Failing
- * allocates nothing, leaves nothing to free, and never unwinds across a module boundary.
+ * A function that can fail returns an inlay_status by value. If it fails, it writes a message into an inlay_diag that
+ * the caller owns. The report of a failure allocates no memory, leaves nothing to free, and never unwinds across a
+ * module boundary.
  *
  *     inlay_diag diag = INLAY_DIAG_INIT;
  *     if (inlay_session_create(path, options, &session, &diag) != INLAY_OK)
@@ -28,7 +29,21 @@ extern "C" {
 #endif
 
 /* The single list of status codes. It generates the enum and inlay_status_text(). A number never changes its meaning.
- */
+ *     OK                 the call succeeded
+ *     INVALID_ARGUMENT   an argument or the value of an option is invalid, or the call is not valid in this state
+ *     OUT_OF_MEMORY      host memory or device memory could not be allocated
+ *     NOT_FOUND          there is no such file, name or index
+ *     UNSUPPORTED        a valid request that the library, a provider or a device does not support
+ *     INVALID_MODEL      the model file is damaged or violates ONNX
+ *     IO_ERROR           a file could not be read or written
+ *     LIMIT_EXCEEDED     a fixed limit, or a limit that an option sets
+ *     SHAPE_MISMATCH     a value has a shape or type that the model cannot process, or does not fit its buffer
+ *     CANCELLED          the caller stopped the call
+ *     DEADLINE_EXCEEDED  the caller's time limit has passed
+ *     DEVICE_LOST        the device failed, or does not respond within its time limit
+ *     BUSY               work in progress prevents the call, or has not ended yet
+ *     INTERNAL           a fault of the library or of a plugin
+ *     RESULTS_DIFFER     a comparison of results failed; only tools report it, no function of inlay.h */
 #define INLAY_STATUS_LIST(X)                                                                                           \
     X(0, OK, "ok")                                                                                                     \
     X(1, INVALID_ARGUMENT, "invalid argument")                                                                         \
@@ -43,7 +58,8 @@ extern "C" {
     X(10, DEADLINE_EXCEEDED, "deadline exceeded")                                                                      \
     X(11, DEVICE_LOST, "device lost")                                                                                  \
     X(12, BUSY, "busy")                                                                                                \
-    X(13, INTERNAL, "internal error")
+    X(13, INTERNAL, "internal error")                                                                                  \
+    X(14, RESULTS_DIFFER, "results differ")
 
 typedef int32_t inlay_status;
 enum {
@@ -56,18 +72,19 @@ enum {
 enum {
     INLAY_CLASS_PERMANENT = 0,   /* the same call will fail again */
     INLAY_CLASS_RETRY = 1,       /* the same call may succeed later */
-    INLAY_CLASS_DEVICE_LOST = 2, /* the provider must be closed and opened again */
-    INLAY_CLASS_MEMORY = 3,      /* succeeds with more memory, or a smaller batch */
-    INLAY_CLASS_SHAPE = 4        /* succeeds with other input shapes */
+    INLAY_CLASS_DEVICE_LOST = 2, /* a new session, which opens the device again, may succeed */
+    INLAY_CLASS_MEMORY = 3,      /* may succeed with more memory, a higher memory limit or a smaller batch */
+    INLAY_CLASS_SHAPE = 4        /* may succeed with other input shapes */
 };
 
 /* A description of a failure, owned by the caller. Set struct_size (INLAY_DIAG_INIT does) and pass it to any number of
  * calls. A failing call overwrites it; a successful call leaves it unchanged. All texts are NUL-terminated and
- * truncated to fit. Not for use by two threads at once. */
+ * truncated to fit. A struct_size that does not reach the last field leaves the whole struct unchanged. One thread at a
+ * time may use an inlay_diag. */
 typedef struct inlay_diag {
     uint64_t struct_size;
     inlay_status code;    /* the status that the failing call returned */
-    uint32_t error_class; /* INLAY_CLASS_* */
+    uint32_t error_class; /* INLAY_CLASS_*; may differ from inlay_status_class(code) */
     char text[512];       /* one line: the problem, its place and the fix */
     char node[128];       /* name of the node concerned, or empty */
     char tensor[128];     /* name of the tensor concerned, or empty */
@@ -78,7 +95,8 @@ typedef struct inlay_diag {
         sizeof(inlay_diag), INLAY_OK, INLAY_CLASS_PERMANENT, "", "", ""                                                \
     }
 
-/* Returns a short English name of the code, for instance "invalid model"; "unknown status" for any other number. */
+/* Returns a short English name of the code, for instance "invalid model"; "unknown status" if it is not a code. Static
+ * text. */
 static inline const char *inlay_status_text(inlay_status status)
 {
     switch (status) {
@@ -92,7 +110,7 @@ static inline const char *inlay_status_text(inlay_status status)
     }
 }
 
-/* Returns the default INLAY_CLASS_* of a code. */
+/* Returns the default INLAY_CLASS_* of a code; INLAY_CLASS_PERMANENT for INLAY_OK and unknown numbers. */
 static inline uint32_t inlay_status_class(inlay_status status)
 {
     switch (status) {
@@ -111,10 +129,10 @@ static inline uint32_t inlay_status_class(inlay_status status)
     }
 }
 
-/* Fills diag (may be NULL) and returns code, so that reporting a failure takes one statement:
+/* Fills diag (may be NULL) and returns code, so that one statement reports a failure:
  *     return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "axis %d is outside [-%d, %d]", axis, rank, rank - 1);
- * It clears diag->node and diag->tensor and derives diag->error_class from code. It is inline because plugins do not
- * link against inlay. */
+ * It clears diag->node and diag->tensor, derives diag->error_class from code, and replaces each control character of
+ * the message by '?'. It is inline because plugins do not link against inlay. */
 INLAY_PRINTF(3, 4)
 static inline inlay_status inlay_fail(inlay_diag *diag, inlay_status code, const char *format, ...)
 {
@@ -135,8 +153,8 @@ static inline inlay_status inlay_fail(inlay_diag *diag, inlay_status code, const
     return code;
 }
 
-/* The only control-flow macro of inlay: evaluates a call and jumps to the function's single exit when the call fails.
- * Requires a local `inlay_status status` and a label `done:`. */
+/* The only control-flow macro of inlay: evaluates a call, and jumps to the label `done` if the call fails.
+ * Requires a local variable `inlay_status status`, which receives the result, and the label. */
 #define INLAY_TRY(call)                                                                                                \
     do {                                                                                                               \
         status = (call);                                                                                               \

@@ -1,7 +1,7 @@
 /* inlay/types.h - element types, dimensions, strings and buffers, shared by the host and plugins.
  *
- * Everything in this header is part of the ABI. An array states the stride of its elements, so these structs can grow
- * at the end. A struct that is passed on its own starts with struct_size. */
+ * Everything in this header is part of the ABI. Structs without struct_size never grow. inlay_native_memory, which has
+ * one, grows at the end only: set struct_size to its sizeof before passing it. */
 #ifndef INLAY_TYPES_H
 #define INLAY_TYPES_H
 #include <stddef.h>
@@ -11,13 +11,13 @@
 extern "C" {
 #endif
 
-#define INLAY_NONE UINT32_MAX         /* no node, no value; an omitted optional input */
+#define INLAY_NONE UINT32_MAX         /* an index of nothing: no node, no value, an omitted input or output */
 #define INLAY_RANK_UNKNOWN UINT32_MAX /* the rank itself is unknown */
-#define INLAY_MAX_RANK 16             /* the loader rejects tensors of higher rank */
+#define INLAY_MAX_RANK 16             /* highest rank of a tensor; models and calls with higher ranks are rejected */
 
 /* Element types have the numbers of TensorProto.DataType, so a dtype read from a file needs no conversion. X(number,
- * ENUM, bits, name): bits is the size of one element as packed in a file. Sub-byte types are packed two or four to a
- * byte, low bits first, both in files and in buffers. A STRING element is an inlay_str. */
+ * ENUM, bits, name): bits is the size of one element in a buffer. Elements of 4 bits are packed two to a byte, elements
+ * of 2 bits four to a byte, low bits first, both in files and in buffers. A STRING element is an inlay_str. */
 #define INLAY_DTYPE_LIST(X)                                                                                            \
     X(1, FLOAT, 32, "float")                                                                                           \
     X(2, UINT8, 8, "uint8")                                                                                            \
@@ -93,16 +93,18 @@ typedef struct inlay_str {
 /* Kinds of dimensions. */
 enum {
     INLAY_DIM_FIXED = 0,    /* value is the size */
-    INLAY_DIM_SYMBOLIC = 1, /* symbol identifies it; equal symbols mean equal sizes; value is -1 */
-    INLAY_DIM_UNKNOWN = 2   /* known only after execution (output of NonZero); value is -1 */
+    INLAY_DIM_SYMBOLIC = 1, /* symbol identifies the size; equal symbols mean equal sizes; value is -1 */
+    INLAY_DIM_UNKNOWN = 2   /* the size is known only after execution (output of NonZero); value is -1 */
 };
+/* One dimension of a shape. */
 typedef struct inlay_dim {
     int64_t value;   /* elements, >= 0, when FIXED */
     uint32_t kind;   /* INLAY_DIM_* */
     uint32_t symbol; /* index into inlay_graph.symbols when SYMBOLIC, otherwise 0 */
 } inlay_dim;
 
-/* Memory layout of a tensor in its buffer. {0} is dense row-major, the layout that ONNX defines. */
+/* Memory layout of a tensor in its buffer. {0} is dense row-major, the layout that ONNX defines. The host uses no other
+ * layout yet, see inlay_placement in plugin.h. */
 enum { INLAY_LAYOUT_ROW_MAJOR = 0, INLAY_LAYOUT_BLOCKED = 1, INLAY_LAYOUT_OPAQUE = 2 };
 typedef struct inlay_layout {
     uint32_t kind;          /* INLAY_LAYOUT_* */
@@ -116,11 +118,11 @@ typedef struct inlay_layout {
 /* A range of memory in a domain. Domain 0 is host memory, where handle is the address. */
 #define INLAY_DOMAIN_HOST 0u
 typedef struct inlay_buffer {
-    uint64_t handle; /* address in the host domain, otherwise the provider's handle; 0 = no memory */
-    uint64_t offset; /* bytes from the start of handle */
-    uint64_t bytes;  /* bytes from offset that may be accessed */
-    uint32_t domain; /* INLAY_DOMAIN_HOST or a domain id of a provider */
-    uint32_t reserved;
+    uint64_t handle;   /* address in the host domain, otherwise the provider's handle; 0 = no memory */
+    uint64_t offset;   /* bytes from the start of handle */
+    uint64_t bytes;    /* bytes from offset that may be accessed */
+    uint32_t domain;   /* INLAY_DOMAIN_HOST or a domain id of a provider */
+    uint32_t reserved; /* 0 */
 } inlay_buffer;
 
 /* Returns the address of a buffer in the host domain. */
@@ -132,18 +134,19 @@ static inline void *inlay_buffer_host(const inlay_buffer *buffer)
 /* Kinds of devices. */
 enum { INLAY_DEVICE_CPU = 1, INLAY_DEVICE_GPU = 2, INLAY_DEVICE_NPU = 3, INLAY_DEVICE_OTHER = 4 };
 
-/* Device memory as its driver and other libraries identify it. Device type and id have DLPack's numbers. */
+/* Device memory as the driver and other libraries identify it. Set struct_size. Device type and id have DLPack's
+ * numbers. */
 typedef struct inlay_native_memory {
     uint64_t struct_size;
-    uint64_t handle; /* as DLPack's `data`: a device address, or a handle of the device's API (a VkBuffer) */
-    uint64_t offset; /* bytes from the start of handle */
-    uint64_t bytes;
+    uint64_t handle;     /* as DLPack's `data`: a device address, or a handle of the device's API (a VkBuffer) */
+    uint64_t offset;     /* bytes from the start of handle */
+    uint64_t bytes;      /* bytes from offset that may be accessed */
     int32_t device_type; /* DLDeviceType: 2 CUDA, 7 Vulkan, 10 ROCm, 12 extension device */
-    int32_t device_id;
+    int32_t device_id;   /* number of the device among those of its type */
 } inlay_native_memory;
 
-/* A point on a timeline that the host owns. It is reached when the timeline's counter is at least value. A fence whose
- * timeline is 0 is always reached. */
+/* A point on a timeline. The host owns the timelines; their counters start at 0 and only increase. A fence is reached
+ * when the counter of its timeline is at least value. A fence whose timeline is 0 is always reached. */
 typedef struct inlay_fence {
     uint64_t timeline;
     uint64_t value;

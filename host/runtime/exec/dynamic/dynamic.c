@@ -157,10 +157,10 @@ static inlay_status specialize(dynamic_call *call)
         }
         return inlay_fail(call->diag, status, "can't prepare it for these shapes: %.300s", why.text);
     }
-    if (request.workspace_bytes > PTRDIFF_MAX / 2) {
+    status = program_check_workspace(step, &request, call->diag);
+    if (status != INLAY_OK) {
         release_instance(call);
-        return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "provider %s requests %llu bytes of workspace",
-                          call->provider->name, (unsigned long long)request.workspace_bytes);
+        return status;
     }
     cache->workspace_bytes = request.workspace_bytes;
     cache->workspace_alignment = request.workspace_alignment < 64 ? 64 : request.workspace_alignment;

@@ -230,9 +230,10 @@ static inlay_status exclude_failed_device(struct runner *runner, uint32_t count,
     INLAY_CHECK(failed < program->env->provider_count);
     while (used < program->step_count && program->steps[used].provider != runner->failed)
         used++;
-    offers = used < program->step_count ? calloc((size_t)program->parts.offer_count + 1, 1) : NULL;
+    if (used == program->step_count) /* the program excludes the provider already; its device memory is unreachable */
+        return status;
+    offers = calloc((size_t)program->parts.offer_count + 1, 1);
     if (offers == NULL)
-        /* or no step uses the provider: the program excludes it already, and its device memory is unreachable */
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t offer = 0; offer < program->parts.offer_count; offer++)
         offers[offer] = program->parts.offers[offer].provider == failed;

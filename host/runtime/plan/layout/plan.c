@@ -7,7 +7,6 @@
 enum { FOLD_MAX_BYTES = 1 << 20 }; /* larger tensors are computed in the run */
 
 /* Limits beyond any useful value: sums of sizes cannot overflow. */
-static const uint64_t WORKSPACE_MAX_BYTES = UINT64_C(1) << 46, WORKSPACE_MAX_ALIGNMENT = UINT64_C(1) << 21;
 
 /* ------------------------------------------------------------------ steps */
 
@@ -345,14 +344,10 @@ static inlay_status plan_region(struct planner *planner, uint32_t step_index, co
             *planner->diag = why;
         return program_step_failed(planner->prog->graph, step, status, planner->diag);
     }
-    if (request.workspace_bytes > WORKSPACE_MAX_BYTES || request.workspace_alignment > WORKSPACE_MAX_ALIGNMENT) {
+    status = program_check_workspace(step, &request, planner->diag);
+    if (status != INLAY_OK) {
         step->provider->table->release_instance(step->provider->state, step->compiled, instance);
-        return inlay_fail(planner->diag, INLAY_LIMIT_EXCEEDED,
-                          "provider %s requests %llu bytes of workspace, aligned to %llu, "
-                          "for %s node '%s'",
-                          step->provider->name, (unsigned long long)request.workspace_bytes,
-                          (unsigned long long)request.workspace_alignment, step->node->info.op_type.data,
-                          step->node->info.name.data);
+        return status;
     }
     for (uint32_t i = 0; i < region->output_count; i++) {
         if (outputs[i].kind != INLAY_OUTPUT_KNOWN) {

@@ -176,6 +176,9 @@ static inlay_status compile_region(struct program *program, program_step *step, 
     blob_slot_open(&call.slot, program->env, step->provider, &request);
     status = step->provider->table->compile(step->provider->state, &request, &step->compiled, &own);
     blob_slot_close(&call.slot);
+    if (status == INLAY_OK && step->compiled == NULL)
+        status = inlay_fail(&own, INLAY_INTERNAL, "provider %s: compile succeeded without a compiled region",
+                            step->provider->name);
     if (status != INLAY_OK) {
         const graph_node *node = program->graph->nodes[region->nodes[0]];
 

@@ -2,6 +2,8 @@
 #include "plan/program.h"
 #include <string.h>
 
+static const uint64_t WORKSPACE_MAX_BYTES = UINT64_C(1) << 46, WORKSPACE_MAX_ALIGNMENT = UINT64_C(1) << 21;
+
 /* The node of the region that the provider named, or the first one. */
 static const graph_node *failing_node(const struct graph *graph, const partition_region *region, const char *name)
 {
@@ -32,4 +34,22 @@ inlay_status program_step_failed(const struct graph *graph, const program_step *
                          named ? "" : ", provider ", named ? "" : step->provider->name, why);
     (void)snprintf(diag->node, sizeof diag->node, "%s", node->info.name.data);
     return status;
+}
+
+inlay_status program_check_workspace(const program_step *step, const inlay_specialize_request *request,
+                                     inlay_diag *diag)
+{
+    const uint64_t bytes = request->workspace_bytes, alignment = request->workspace_alignment;
+    inlay_status status;
+
+    if ((alignment & (alignment - 1)) != 0)
+        status = INLAY_INTERNAL;
+    else if (bytes > WORKSPACE_MAX_BYTES || alignment > WORKSPACE_MAX_ALIGNMENT)
+        status = INLAY_LIMIT_EXCEEDED;
+    else
+        return INLAY_OK;
+    return inlay_fail(diag, status, "provider %s requests %llu bytes of workspace, aligned to %llu%s, for %s node '%s'",
+                      step->provider->name, (unsigned long long)bytes, (unsigned long long)alignment,
+                      status == INLAY_INTERNAL ? ", which is not a power of two" : "", step->node->info.op_type.data,
+                      step->node->info.name.data);
 }

@@ -137,7 +137,8 @@ inlay_status program_fold_region(const fold_run *fold, inlay_diag *diag)
     if (request.workspace_bytes > 0) {
         uint64_t alignment = request.workspace_alignment > FOLD_ALIGN ? request.workspace_alignment : FOLD_ALIGN;
         void *room = NULL;
-        if (request.workspace_bytes <= fold->max_bytes + (1u << 20) && alignment <= FOLD_MAX_ALIGN)
+        if (request.workspace_bytes <= fold->max_bytes + (1u << 20) && alignment <= FOLD_MAX_ALIGN &&
+            (alignment & (alignment - 1)) == 0)
             room = aligned_alloc_from(fold->arena, request.workspace_bytes, alignment);
         if (room == NULL) {
             status = INLAY_LIMIT_EXCEEDED;

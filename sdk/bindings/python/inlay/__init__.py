@@ -7,7 +7,8 @@
 from ._library import lib as _lib
 from .custom import operator
 from .errors import (Busy, Cancelled, DeadlineExceeded, DeviceLost, InlayError, InputOutputError, InternalError,
-                     InvalidArgument, InvalidModel, LimitExceeded, NotFound, OutOfMemory, ShapeMismatch, Unsupported)
+                     InvalidArgument, InvalidModel, LimitExceeded, NotFound, OutOfMemory, ResultsDiffer, ShapeMismatch,
+                     Unsupported)
 from .session import (Cancel, Context, Device, Info, Model, Plan, Profile, Provider, Report, Session, devices,
                       optimize, options)
 from .values import Value
@@ -17,5 +18,6 @@ __all__ = ["Session", "Context", "Value", "Cancel", "Device", "Info", "Model", "
            "devices", "operator", "optimize",
            "options",
            "InlayError", "Busy", "Cancelled", "DeadlineExceeded", "DeviceLost", "InputOutputError", "InternalError",
-           "InvalidArgument", "InvalidModel", "LimitExceeded", "NotFound", "OutOfMemory", "ShapeMismatch",
+           "InvalidArgument", "InvalidModel", "LimitExceeded", "NotFound", "OutOfMemory", "ResultsDiffer",
+           "ShapeMismatch",
            "Unsupported", "__version__"]

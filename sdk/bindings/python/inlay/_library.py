@@ -35,7 +35,8 @@ class ProviderInfo(Structure):
 
 class OptionDoc(Structure):
     _fields_ = [("struct_size", c_uint64), ("name", c_char_p), ("doc", c_char_p), ("default_value", c_char_p),
-                ("kind", c_uint32), ("reserved", c_uint32), ("min", c_int64), ("max", c_int64)]
+                ("kind", c_uint32), ("reserved", c_uint32), ("min", c_int64), ("max", c_int64),
+                ("choices", c_char_p)]
 
 
 class ExplainOptions(Structure):
@@ -68,7 +69,7 @@ class DeviceInfo(Structure):
 class OptimizeArgs(Structure):
     _fields_ = [("struct_size", c_uint64), ("out_path", c_char_p), ("external_file", c_char_p), ("event", c_void_p),
                 ("user", c_void_p), ("with_costs", c_uint32), ("nodes_before", c_uint32), ("nodes_after", c_uint32),
-                ("reserved", c_uint32)]
+                ("target_opset", c_uint32)]
 
 
 LogFn = CFUNCTYPE(None, c_void_p, c_uint32, c_char_p)
@@ -116,7 +117,7 @@ _PROTOTYPES = {
     "session_model": (_STATUS, [c_void_p, POINTER(ModelInfo)]),
     "session_metadata": (_STATUS, [c_void_p, c_uint32, POINTER(c_char_p), POINTER(c_char_p)]),
     "session_provider": (_STATUS, [c_void_p, c_uint32, POINTER(ProviderInfo)]),
-    "session_explain_ex": (_STATUS, [c_void_p, POINTER(ExplainOptions), WriteFn, c_void_p, _DIAG]),
+    "session_explain": (_STATUS, [c_void_p, POINTER(ExplainOptions), WriteFn, c_void_p, _DIAG]),
     "session_plan_save": (_STATUS, [c_void_p, WriteFn, c_void_p, _DIAG]),
     "context_create": (_STATUS, [c_void_p, _OUT, _DIAG]),
     "context_destroy": (None, [c_void_p]),

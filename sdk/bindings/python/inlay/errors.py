@@ -65,9 +65,13 @@ class InternalError(InlayError):
     code = "internal error"
 
 
+class ResultsDiffer(InlayError):
+    code = "results differ"
+
+
 _BY_STATUS = {1: InvalidArgument, 2: OutOfMemory, 3: NotFound, 4: Unsupported, 5: InvalidModel, 6: InputOutputError,
               7: LimitExceeded, 8: ShapeMismatch, 9: Cancelled, 10: DeadlineExceeded, 11: DeviceLost, 12: Busy,
-              13: InternalError}
+              13: InternalError, 14: ResultsDiffer}
 
 
 def _text(data: bytes) -> str:

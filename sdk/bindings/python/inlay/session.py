@@ -506,7 +506,7 @@ class Session:
                                  node=None if node is None else node.encode(),
                                  what_ifs=(ctypes.c_char_p * max(len(changes), 1))(*changes),
                                  what_if_count=len(changes), measured=None if measured is None else measured._open())
-            return _collect(lib.session_explain_ex, self._open(), ctypes.byref(how))
+            return _collect(lib.session_explain, self._open(), ctypes.byref(how))
 
         return Report(write)
 
