@@ -315,8 +315,7 @@ static bool print_providers(const char *what, const struct model *model)
     table_reader table = { .bytes = 0 };
 
     printf("%s ran on:\n", what);
-    return inlay_session_explain(model->session, "text", print_table, &table, &diag) == INLAY_OK ||
-           complain(what, &diag);
+    return inlay_session_explain(model->session, NULL, print_table, &table, &diag) == INLAY_OK || complain(what, &diag);
 }
 
 static bool read_picture(struct model *finder, struct model *reader, const struct alphabet *letters,

@@ -46,7 +46,7 @@ int use(void)
     inlay_calibrate_options calibrate = INLAY_CALIBRATE_OPTIONS_INIT;
     inlay_tune_options tune = INLAY_TUNE_OPTIONS_INIT;
     inlay_optimize_args optimize = INLAY_OPTIMIZE_ARGS_INIT;
-    return (int)(diag.error_class + run.flags + calibrate.quick + tune.runs + optimize.reserved);
+    return (int)(diag.error_class + run.flags + calibrate.quick + tune.runs + optimize.target_opset);
 }
 EOC
 for header in status types note plugin inlay kit kit_region; do

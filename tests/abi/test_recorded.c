@@ -69,7 +69,7 @@ static void run_with(const char *minor)
     INLAY_TRY(
         inlay_options_set(options, "providers", "recorded_provider,recorded_operator,recorded_kit,reference", &diag));
     INLAY_TRY(inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag));
-    INLAY_TRY(inlay_session_explain(session, "text", text_buffer_append, &explanation, &diag));
+    INLAY_TRY(inlay_session_explain(session, NULL, text_buffer_append, &explanation, &diag));
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strstr(explanation.data, names[i]) == NULL)
             fail_msg("ABI %s: %s has no part in:\n%s", minor, names[i], explanation.data);

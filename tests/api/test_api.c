@@ -186,12 +186,20 @@ static void test_explains(void **state)
     inlay_diag diag = INLAY_DIAG_INIT;
 
     (void)state;
-    assert_int_equal(inlay_session_explain(session, "text", collect, text, NULL), INLAY_OK);
+    assert_int_equal(inlay_session_explain(session, NULL, collect, text, NULL), INLAY_OK);
     assert_non_null(strstr(text, "reference"));
     text[0] = '\0';
-    assert_int_equal(inlay_session_explain(session, "json", collect, text, NULL), INLAY_OK);
+    assert_int_equal(inlay_session_explain(
+                         session,
+                         &(inlay_explain_options){ .struct_size = sizeof(inlay_explain_options), .format = "json" },
+                         collect, text, NULL),
+                     INLAY_OK);
     assert_non_null(strstr(text, "\"op\": \"Add\""));
-    assert_int_equal(inlay_session_explain(session, "xml", collect, text, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(
+        inlay_session_explain(session,
+                              &(inlay_explain_options){ .struct_size = sizeof(inlay_explain_options), .format = "xml" },
+                              collect, text, &diag),
+        INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "text or json"));
     inlay_session_destroy(session);
 }

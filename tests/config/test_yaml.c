@@ -153,7 +153,7 @@ static void invalid_values(void **state)
         { "\n\nintra-thread: 2\n", "3: unknown key 'intra-thread'; did you mean 'intra_threads'?" },
         { "completely: other\n", "1: unknown key 'completely'; `inlay config` lists all keys" },
         { "completely: {other: [1, 2]}\n", "1: unknown key 'completely'; `inlay config` lists all keys" },
-        { "policy: dear\n", "1: option policy: 'dear' is neither cost nor priority" },
+        { "policy: dear\n", "1: option policy: 'dear' is not one of cost, priority" },
         { "intra_threads: many\n", "1: option intra_threads: 'many' is not an integer from 0 to 4096" },
         { "intra_threads: 0x10\n", "1: option intra_threads: '0x10' is not an integer from 0 to 4096" },
         { "intra_threads: [1]\n", "1: 'intra_threads' must be a single value, not a list" },

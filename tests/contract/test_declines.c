@@ -149,7 +149,12 @@ static void explained(void **state)
             struct page *page = calloc(1, sizeof *page);
 
             assert_non_null(page);
-            assert_int_equal(inlay_session_explain(rig.session, formats[i], keep, page, NULL), INLAY_OK);
+            assert_int_equal(
+                inlay_session_explain(
+                    rig.session,
+                    &(inlay_explain_options){ .struct_size = sizeof(inlay_explain_options), .format = formats[i] },
+                    keep, page, NULL),
+                INLAY_OK);
             assert_true((strstr(page->text, "3 rows are an odd number") != NULL) == after);
             assert_true((strstr(page->text, "[3,3]") != NULL) == after);
             free(page);

@@ -67,7 +67,11 @@ static bool runs_on(const inlay_session *session, const char *provider)
     char wanted[64];
 
     text[0] = '\0';
-    assert_int_equal(inlay_session_explain(session, "json", append, text, NULL), INLAY_OK);
+    assert_int_equal(inlay_session_explain(
+                         session,
+                         &(inlay_explain_options){ .struct_size = sizeof(inlay_explain_options), .format = "json" },
+                         append, text, NULL),
+                     INLAY_OK);
     (void)snprintf(wanted, sizeof wanted, "\"provider\":\"%s\",\"nodes\":[", provider);
     for (char *from = text, *to = text;; from++) { /* without spaces */
         if (*from != ' ' && *from != '\n')

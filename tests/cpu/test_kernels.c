@@ -175,7 +175,7 @@ static void explain(const struct rig *rig, const char *format, struct text_buffe
     inlay_diag diag = INLAY_DIAG_INIT;
 
     text_buffer_free(out);
-    if (inlay_session_explain_ex(rig->session, &how, text_buffer_append, out, &diag) != INLAY_OK)
+    if (inlay_session_explain(rig->session, &how, text_buffer_append, out, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
 }
 

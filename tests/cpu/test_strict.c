@@ -78,7 +78,7 @@ static void expect_plain(const char *script, const char *kernel, bool ours, int 
     struct rig rig = open_as(script, REGION ",reference", "strict", REGION ".kernel", kernel);
     struct text_buffer told = { 0 };
 
-    if (inlay_session_explain_ex(rig.session, &how, text_buffer_append, &told, &diag) != INLAY_OK)
+    if (inlay_session_explain(rig.session, &how, text_buffer_append, &told, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     for (const char *at = told.data; (at = strstr(at, mark)) != NULL; (*count)++) {
         size_t n;

@@ -285,7 +285,7 @@ static void unguarded(void **unused)
     int off = 0;
 
     (void)unused;
-    if (inlay_session_explain_ex(rig.session, &how, text_buffer_append, &told, &diag) != INLAY_OK)
+    if (inlay_session_explain(rig.session, &how, text_buffer_append, &told, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     if (strstr(told.data, "\"winograd_4x4\"") != NULL) { /* the CPU has Winograd kernels */
         bright_pixel();

@@ -14,7 +14,7 @@ static struct text_buffer explain(const inlay_session *session, inlay_explain_op
     struct text_buffer told = { 0 };
 
     options.struct_size = sizeof options;
-    if (inlay_session_explain_ex(session, &options, text_buffer_append, &told, &diag) != INLAY_OK)
+    if (inlay_session_explain(session, &options, text_buffer_append, &told, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     return told;
 }
@@ -423,7 +423,7 @@ static void refuses(const inlay_session *session, inlay_explain_options options,
     struct text_buffer told = { 0 };
 
     options.struct_size = sizeof options;
-    assert_int_equal(inlay_session_explain_ex(session, &options, text_buffer_append, &told, &diag),
+    assert_int_equal(inlay_session_explain(session, &options, text_buffer_append, &told, &diag),
                      INLAY_INVALID_ARGUMENT);
     assert_int_equal(told.bytes, 0);
     if (strstr(diag.text, why) == NULL)
@@ -628,23 +628,22 @@ static void test_wrong_questions(void **state)
     struct text_buffer told = { 0 };
 
     (void)state;
-    assert_int_equal(inlay_session_explain_ex(rig.session, &options, text_buffer_append, &told, &diag),
+    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &told, &diag),
                      INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "text or json"));
     options.format = "html"; /* the command line writes pages */
-    assert_int_equal(inlay_session_explain_ex(rig.session, &options, text_buffer_append, &told, &diag),
-                     INLAY_UNSUPPORTED);
+    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &told, &diag), INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "inlay explain --from"));
     options.format = NULL;
     options.flags = 1u << 9;
-    assert_int_equal(inlay_session_explain_ex(rig.session, &options, text_buffer_append, &told, &diag),
+    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &told, &diag),
                      INLAY_INVALID_ARGUMENT);
     options.flags = 0;
     options.measured = other.context;
-    assert_int_equal(inlay_session_explain_ex(rig.session, &options, text_buffer_append, &told, &diag),
+    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &told, &diag),
                      INLAY_INVALID_ARGUMENT);
     options.struct_size = 4;
-    assert_int_equal(inlay_session_explain_ex(rig.session, &options, text_buffer_append, &told, &diag),
+    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &told, &diag),
                      INLAY_INVALID_ARGUMENT);
     assert_int_equal(told.bytes, 0);
     rig_close(&rig);

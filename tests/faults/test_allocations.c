@@ -204,7 +204,7 @@ static inlay_status attempt_explanations(const char *path, inlay_diag *diag)
     for (size_t i = 0; i < sizeof questions / sizeof questions[0] && status == INLAY_OK; i++) {
         inlay_explain_options options = questions[i];
         options.measured = context;
-        status = inlay_session_explain_ex(session, &options, count_bytes, &bytes, diag);
+        status = inlay_session_explain(session, &options, count_bytes, &bytes, diag);
     }
     inlay_context_destroy(context);
     inlay_session_destroy(session);

@@ -66,7 +66,7 @@ static uint32_t kernel_of(const struct rig *rig)
     const char *at;
     struct text_buffer told = { 0 };
 
-    if (inlay_session_explain_ex(rig->session, &how, text_buffer_append, &told, &diag) != INLAY_OK)
+    if (inlay_session_explain(rig->session, &how, text_buffer_append, &told, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     for (at = told.data; (at = strstr(at, before)) != NULL;) { /* the last one belongs to the layer */
         at += sizeof before - 1;

@@ -198,7 +198,11 @@ static const char *chosen_provider(int64_t window, const char *names, const char
     if (inlay_session_create_from_bytes(file.data, file.count, options, &session, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     memset(explained, 0, sizeof explained);
-    assert_int_equal(inlay_session_explain(session, "json", keep, NULL, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_explain(
+                         session,
+                         &(inlay_explain_options){ .struct_size = sizeof(inlay_explain_options), .format = "json" },
+                         keep, NULL, &diag),
+                     INLAY_OK);
     place = strstr(explained, "\"regions\"");
     assert_non_null(place);
     place = strstr(place, "\"provider\": \"");

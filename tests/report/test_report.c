@@ -149,11 +149,11 @@ static void test_page_of_session(void **state)
     rig = rig_open(&wire, NULL);
     to = open_memstream(&page, &bytes);
     page_script_begin(to, &page_explain);
-    assert_int_equal(inlay_session_explain_ex(rig.session, &options, page_script_json, to, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_explain(rig.session, &options, page_script_json, to, &diag), INLAY_OK);
     page_script_end(to, &page_explain);
     assert_int_equal(fclose(to), 0);
     to = open_memstream(&json, &bytes);
-    assert_int_equal(inlay_session_explain_ex(rig.session, &options, page_script_json, to, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_explain(rig.session, &options, page_script_json, to, &diag), INLAY_OK);
     assert_int_equal(fclose(to), 0);
     check_page(page, json);
     free(page);

@@ -32,7 +32,7 @@ static bool counts_nodes(const inlay_session *session)
     struct report all = { 0 };
     unsigned nodes = 0;
 
-    if (inlay_session_explain(session, "text", append_text, &all, NULL) == INLAY_OK && all.text != NULL)
+    if (inlay_session_explain(session, NULL, append_text, &all, NULL) == INLAY_OK && all.text != NULL)
         for (char *line = strtok(all.text, "\n"); line != NULL && nodes == 0; line = strtok(NULL, "\n"))
             (void)sscanf(line, "vulkan %u", &nodes);
     free(all.text);

@@ -419,7 +419,11 @@ static int nodes_on_vulkan(const inlay_session *session)
     const char *at;
 
     text[0] = '\0';
-    assert_int_equal(inlay_session_explain(session, "json", keep_text, text, &diag), INLAY_OK);
+    assert_int_equal(inlay_session_explain(
+                         session,
+                         &(inlay_explain_options){ .struct_size = sizeof(inlay_explain_options), .format = "json" },
+                         keep_text, text, &diag),
+                     INLAY_OK);
     at = strstr(text, "{\"name\": \"vulkan\"");
     at = at != NULL ? strstr(at, "\"nodes\": ") : NULL;
     return at != NULL ? atoi(at + strlen("\"nodes\": ")) : -1;

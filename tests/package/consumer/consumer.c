@@ -69,7 +69,7 @@ int main(int argc, char **argv)
         wrong += got != expected[i];
         printf("y[%d] = %g\n", i, (double)got);
     }
-    INLAY_TRY(inlay_session_explain(session, "text", keep, NULL, &diag));
+    INLAY_TRY(inlay_session_explain(session, NULL, keep, NULL, &diag));
     if (strstr(explained, "moving_average") == NULL || strstr(explained, "skeleton") == NULL) {
         fprintf(stderr, "the session does not use the requested providers:\n%s\n", explained);
         wrong++;

@@ -571,7 +571,7 @@ public:
 
         options.struct_size = sizeof options;
         options.format = format.c_str();
-        diag.check(inlay_session_explain_ex(live(), &options, detail::append, &out, diag));
+        diag.check(inlay_session_explain(live(), &options, detail::append, &out, diag));
         return out;
     }
     inlay_session *get() const noexcept { return shared_ != nullptr ? shared_->session.get() : nullptr; }
