@@ -1,4 +1,4 @@
-/* at_rest.h - libraries that a plugin opens on first use. */
+/* unloaded_library.h - libraries that a plugin opens on first use. */
 #ifndef COMMON_AT_REST_H
 #define COMMON_AT_REST_H
 #include <stdbool.h>

@@ -3,7 +3,7 @@
  *
  * The functions below have the library's names: the provider is written as if it were linked to the library, as the
  * tests are. The plugin's linker script hides them. */
-#include "at_rest.h"
+#include "unloaded_library.h"
 #include "inlay/check.h"
 #include "simd/cpu.h"
 #include "simd/at_fork.h"

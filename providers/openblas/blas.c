@@ -21,7 +21,7 @@
 #include "inlay/check.h"
 #include "panel_rows.h"
 #include "simd/at_fork.h"
-#include "at_rest.h"
+#include "unloaded_library.h"
 #include "product_cost.h"
 #include <stdlib.h>
 

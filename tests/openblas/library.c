@@ -1,5 +1,5 @@
 /* How provider openblas opens its library: which one, with which settings, and its effects on the process. */
-#include "at_rest.h"
+#include "unloaded_library.h"
 #include "blas.h"
 #include <dirent.h>
 #include <malloc.h>

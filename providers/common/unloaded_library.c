@@ -1,4 +1,4 @@
-#include "at_rest.h"
+#include "unloaded_library.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
