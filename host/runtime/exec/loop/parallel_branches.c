@@ -6,12 +6,12 @@
 #include "threads/scene.h"
 #include "threads/threads.h"
 
-/* Concurrent execution is measured, not assumed. Of every ROUND runs, TRIAL run sequentially and then TRIAL
- * concurrently, because threads that sleep need some runs to wake up. If the first SOON concurrent runs are much
- * slower, the trial ends early. */
+/* Measurements decide whether branches run concurrently. Of every ROUND runs, TRIAL run sequentially and then TRIAL
+ * concurrently; a trial has several runs because sleeping threads need some runs to wake up. If the first SOON
+ * concurrent runs are much slower, the trial ends early. */
 enum { TRIAL = 8, SOON = 4, ROUND = 1024 };
 #define GAIN 0.97 /* of the sequential time; smaller gains may be noise */
-#define LOSS 1.2
+#define LOSS 1.2  /* of the sequential time; a larger ratio ends the trial early */
 
 struct branch {
     inlay_status status;
@@ -29,7 +29,7 @@ inlay_status parallel_branches_create(struct bound *bound, inlay_diag *diag)
         most = plan->waves[k].branch_count > most ? plan->waves[k].branch_count : most;
         for (uint32_t j = plan->waves[k].first; j < plan->waves[k].end; j++)
             if (!bound->steps[j].simple)
-                return INLAY_OK; /* it waits for a device */
+                return INLAY_OK; /* the step waits for a device, or a device runs it */
     }
     if (most < 2)
         return INLAY_OK;
