@@ -180,7 +180,7 @@ inlay_status bound_prepare(struct runner *runner, struct bound *bound, inlay_dia
 
 static void add_patch(struct binder *binder, uint32_t place, inlay_buffer *target)
 {
-    const plan_place *slot = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
+    const plan_place *slot = &binder->bound->plan->places[plan_memory_place(binder->bound->plan, place)];
 
     INLAY_CHECK(place < binder->bound->plan->place_count);
     if (slot->source == PLACE_INPUT || slot->source == PLACE_OUTPUT)
@@ -214,7 +214,7 @@ static void count_port(struct binder *binder, uint32_t place)
  * an output's memory as they share a slab's. */
 static bool written_range(const struct binder *binder, uint32_t place, uint32_t step, busy_range *out)
 {
-    const plan_place *pl = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
+    const plan_place *pl = &binder->bound->plan->places[plan_memory_place(binder->bound->plan, place)];
     const uint64_t begin = pl->source == PLACE_SLAB ? pl->offset : 0;
 
     *out = (busy_range){ begin, begin + pl->bytes, pl->memory_domain,
@@ -269,8 +269,8 @@ static const partition_provider *provider_of(const struct binder *binder, const 
 
 static bool places_meet(const struct bound *bound, uint32_t input, uint32_t output)
 {
-    const plan_place *place = &bound->plan->places[plan_bytes_of(bound->plan, input)];
-    const plan_place *other_place = &bound->plan->places[plan_bytes_of(bound->plan, output)];
+    const plan_place *place = &bound->plan->places[plan_memory_place(bound->plan, input)];
+    const plan_place *other_place = &bound->plan->places[plan_memory_place(bound->plan, output)];
 
     return input == output || (place->source == PLACE_SLAB && other_place->source == PLACE_SLAB &&
                                place->memory_domain == other_place->memory_domain &&
@@ -335,7 +335,7 @@ static inlay_status bind_waits(struct binder *binder, uint32_t step, uint32_t in
     if (step == index)
         binder->wait_count = binder->port_count = 0;
     for (uint32_t i = 0; i < ins; i++) {
-        add_wait(binder, index, binder->writer_of[plan_bytes_of(bound->plan, planned->in[i])]);
+        add_wait(binder, index, binder->writer_of[plan_memory_place(bound->plan, planned->in[i])]);
         count_port(binder, planned->in[i]);
     }
     for (uint32_t i = 0; i < outs; i++) {

@@ -24,7 +24,7 @@ inlay_buffer bound_in_slab(const struct runner *runner, const struct bound *boun
 
 inlay_buffer bound_alias(const struct bound *bound, uint32_t place)
 {
-    const plan_place *slot = &bound->plan->places[plan_bytes_of(bound->plan, place)];
+    const plan_place *slot = &bound->plan->places[plan_memory_place(bound->plan, place)];
 
     if (slot->source == PLACE_INPUT)
         return bound->plan->places[place].source == PLACE_VIEW ? bound->ports.inputs[slot->index].buffer
