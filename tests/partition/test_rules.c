@@ -96,7 +96,7 @@ static const struct row rows[] = {
     { .unnamed = true,
       .forbids = { { "n1", "p0" } },
       .code = INLAY_UNSUPPORTED,
-      .says = "p1 says: its device is a CPU's driver" },
+      .says = "p1 says: a CPU emulates its device" },
     /* max_partitions */
     { .max_partitions = 1, .linked = true, .want = "0000" },
     { .max_partitions = 2, .linked = true, .want = "1110" },

@@ -60,7 +60,7 @@ typedef struct partition_offer {
     uint32_t cost_source; /* COST_* of cost.h */
     double cost_error;    /* relative error of the price */
     bool chosen;
-    bool declined; /* the provider withdrew it, see plan/program/declined.h; it must not be chosen */
+    bool declined; /* the provider withdrew the offer, see plan/program/declined.h: it must not be chosen */
 } partition_offer;
 
 typedef struct partition_refusal {
@@ -80,8 +80,8 @@ typedef struct partition_region {
     const uint32_t *outputs; /* values that leave */
     uint32_t input_count, output_count;
     double cost_ns;   /* sum of its offers */
-    double launch_ns; /* of launching it */
-    double border_ns; /* of layout changes of values that enter and leave */
+    double launch_ns; /* cost of launching the region */
+    double border_ns; /* cost of layout changes of values that enter and leave */
 } partition_region;
 
 /* A copy of a value from one memory domain to another. */

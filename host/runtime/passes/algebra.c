@@ -2,7 +2,7 @@
  *
  *     x * 1, x / 1, x ^ 1, x - 0, x + (-0), for integers x + 0    ->  x
  *     -(-x), not(not x)                                            ->  x
- *     f(f(x)) of Relu, Abs, Ceil, Floor, Round, Sign, Trunc        ->  f(x)
+ *     f(f(x)) of Relu, Abs, Ceil, Floor, Round, Sign               ->  f(x)
  *     x + (-y)  ->  x - y        x - (-y)  ->  x + y        x ^ 2  ->  x * x
  *     x / c     ->  x * (1/c)    where c is a power of two
  *     where(not c, x, y)         ->  where(c, y, x)

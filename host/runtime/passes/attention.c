@@ -192,8 +192,8 @@ static inlay_status replace_by_attention(struct rewrite *rewrite, graph_node *no
     return view == NULL ? rewrite_no_memory(rewrite) : rewrite_replace_node(rewrite, node, view);
 }
 
-/* Returns true if only a Transpose and `reshape` read the MatMul, and reshape proves that it has as many rows as q.
- * Masks that might have more rows do not prove it. */
+/* Returns true if `reshape`, which reads the transposed product of `node`, proves that the product has as many rows as
+ * q. Without this proof a mask might have more rows than q and broadcast the scores. */
 static bool has_query_rows(const struct rewrite *rewrite, const graph_node *node, const graph_node *reshape, uint32_t q)
 {
     const inlay_value_info *out = reshape == NULL ? NULL : rewrite_value_info(rewrite, reshape->info.outputs[0]);

@@ -42,24 +42,25 @@ uint32_t attention_unscaled(const struct rewrite *rewrite, uint32_t value, doubl
  * which ends up as the number of keys. *rows_open is set if the number of rows is not proven equal. */
 static bool matches_scores(const struct rewrite *rewrite, uint32_t scores, uint32_t value, bool *rows_open)
 {
-    const inlay_value_info *input = rewrite_value_info(rewrite, scores), *output = rewrite_value_info(rewrite, value);
+    const inlay_value_info *score_info = rewrite_value_info(rewrite, scores),
+                           *value_info = rewrite_value_info(rewrite, value);
 
-    if (input == NULL || input->kind != output->kind || input->dtype != output->dtype || input->rank != output->rank ||
-        input->rank == INLAY_RANK_UNKNOWN || input->rank < 2)
+    if (score_info == NULL || score_info->kind != value_info->kind || score_info->dtype != value_info->dtype ||
+        score_info->rank != value_info->rank || score_info->rank == INLAY_RANK_UNKNOWN || score_info->rank < 2)
         return false;
-    for (uint32_t d = 0; d + 2 < input->rank; d++)
-        if (!attention_same_dim(&input->dims[d], &output->dims[d]))
+    for (uint32_t d = 0; d + 2 < score_info->rank; d++)
+        if (!attention_same_dim(&score_info->dims[d], &value_info->dims[d]))
             return false;
-    if (attention_same_dim(&input->dims[input->rank - 2], &output->dims[input->rank - 2]))
+    if (attention_same_dim(&score_info->dims[score_info->rank - 2], &value_info->dims[score_info->rank - 2]))
         return true;
     *rows_open = true;
-    return input->dims[input->rank - 2].kind != INLAY_DIM_FIXED &&
-           output->dims[input->rank - 2].kind != INLAY_DIM_FIXED;
+    return score_info->dims[score_info->rank - 2].kind != INLAY_DIM_FIXED &&
+           value_info->dims[score_info->rank - 2].kind != INLAY_DIM_FIXED;
 }
 
 /* Returns true if `mask` may be a mask for these scores: it broadcasts to them, and its last dimension equals the
- * number of keys (*out_whole) or is symbolic. A symbolic one is the number of keys or 1: the MatMul behind Softmax
- * admits zero_bits else. */
+ * number of keys (*out_whole) or is symbolic. A symbolic one is the number of keys or 1, because the MatMul behind
+ * Softmax admits no other size. */
 static bool is_mask(const struct rewrite *rewrite, uint32_t mask, uint32_t scores, inlay_dtype dtype, bool *out_whole)
 {
     const inlay_value_info *info = rewrite_value_info(rewrite, mask), *score_info = rewrite_value_info(rewrite, scores);
@@ -112,8 +113,8 @@ static bool is_window_mask(const inlay_value_info *info, const inlay_value_info 
     return true;
 }
 
-/* Records the mask and continues with the scores that it applies to. If that fails, removes it and returns INLAY_NONE.
- */
+/* Records the mask and continues with the scores that it applies to. If that fails, removes the mask again and returns
+ * INLAY_NONE. */
 static uint32_t continue_with_mask(struct rewrite *rewrite, uint32_t scores, attention_mask mask, bool rows_open,
                                    bool windows, attention_masks *masks)
 {
@@ -184,15 +185,15 @@ static uint32_t match_added_mask(struct rewrite *rewrite, uint32_t value, const 
 /* Returns true for a Reshape that merges or splits batch and windows and keeps the last three axes. */
 static bool keeps_scores(const struct rewrite *rewrite, uint32_t a, uint32_t b)
 {
-    const inlay_value_info *input = rewrite_value_info(rewrite, a), *output = rewrite_value_info(rewrite, b);
+    const inlay_value_info *first = rewrite_value_info(rewrite, a), *second = rewrite_value_info(rewrite, b);
 
-    if (input->rank != 4 && input->rank != 5)
+    if (first->rank != 4 && first->rank != 5)
         return false;
-    if (output->rank != 9 - input->rank)
+    if (second->rank != 9 - first->rank)
         return false;
     for (uint32_t d = 1; d < 4; d++)
-        if (input->dims[input->rank - d].kind != INLAY_DIM_FIXED || input->dims[input->rank - d].value <= 0 ||
-            !attention_same_dim(&input->dims[input->rank - d], &output->dims[output->rank - d]))
+        if (first->dims[first->rank - d].kind != INLAY_DIM_FIXED || first->dims[first->rank - d].value <= 0 ||
+            !attention_same_dim(&first->dims[first->rank - d], &second->dims[second->rank - d]))
             return false;
     return true;
 }
@@ -342,7 +343,7 @@ static uint32_t add_mask(struct rewrite *rewrite, const attention_mask *mask, ui
 }
 
 /* From the innermost mask outwards: a Where mask replaces the scores and everything added to them by its constant. */
-inlay_status attention_join_masks(struct rewrite *rewrite, const attention_masks *masks, uint32_t q, uint32_t value,
+inlay_status attention_join_masks(struct rewrite *rewrite, const attention_masks *masks, uint32_t q, uint32_t v,
                                   uint32_t *out_bias, uint32_t *out_hidden)
 {
     inlay_dtype dtype = rewrite_value_info(rewrite, q)->dtype;
@@ -351,7 +352,7 @@ inlay_status attention_join_masks(struct rewrite *rewrite, const attention_masks
 
     for (uint32_t i = 0; i < masks->count; i++)
         whole |= masks->list[i].whole;
-    if (!whole && (bias = shared_zeros(rewrite, value, dtype)) == INLAY_NONE)
+    if (!whole && (bias = shared_zeros(rewrite, v, dtype)) == INLAY_NONE)
         return rewrite_no_memory(rewrite);
     for (uint32_t i = masks->count; i-- > 0;) {
         const attention_mask *one = &masks->list[i];

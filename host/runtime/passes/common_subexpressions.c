@@ -65,12 +65,12 @@ static bool same_node(struct rewrite *rewrite, const graph_node *a, const graph_
 
 static bool same_constant(const struct rewrite *rewrite, uint32_t a, uint32_t b)
 {
-    const inlay_value_info *input = rewrite_value_info(rewrite, a), *output = rewrite_value_info(rewrite, b);
+    const inlay_value_info *first = rewrite_value_info(rewrite, a), *second = rewrite_value_info(rewrite, b);
 
-    return input->data_bytes == output->data_bytes && input->dtype != INLAY_STRING &&
+    return first->data_bytes == second->data_bytes && first->dtype != INLAY_STRING &&
            rewrite_same_type(rewrite, a, b) &&
-           (input->data == output->data || input->data_bytes == 0 ||
-            (input->data_bytes <= SMALL_BYTES && memcmp(input->data, output->data, (size_t)input->data_bytes) == 0));
+           (first->data == second->data || first->data_bytes == 0 ||
+            (first->data_bytes <= SMALL_BYTES && memcmp(first->data, second->data, (size_t)first->data_bytes) == 0));
 }
 
 /* ------------------------------------------------------------------ the visit */

@@ -1,4 +1,4 @@
-/* Replaces Constant nodes (ONNX 1, 9, 11, 12, 13, ...) by constants of the graph. Exporters write thousands of them. */
+/* Replaces Constant nodes (of every opset) by constants of the graph. Exporters write thousands of them. */
 #include "passes/type_guard.h"
 #include <string.h>
 

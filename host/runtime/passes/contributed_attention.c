@@ -68,9 +68,9 @@ static uint32_t emit_reshape(subgraph_builder *builder, uint32_t value, const in
     emit_reshape(b, v, (const int64_t[]){ __VA_ARGS__ },                                                               \
                  (uint32_t)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)))
 
-static uint32_t emit_concat(subgraph_builder *builder, uint32_t input, uint32_t output, int64_t axis)
+static uint32_t emit_concat(subgraph_builder *builder, uint32_t first, uint32_t second, int64_t axis)
 {
-    uint32_t value = emit_op(builder, "Concat", 13, input, output);
+    uint32_t value = emit_op(builder, "Concat", 13, first, second);
 
     emit_attr_int(builder, "axis", axis);
     return value;
@@ -190,7 +190,7 @@ static bool same_first(const subgraph_builder *builder, uint32_t value, uint32_t
  * The form may be known at run time only. */
 static uint32_t emit_key_range_mask(subgraph_builder *builder, uint32_t mask, uint32_t input, uint32_t keys)
 {
-    uint32_t batch, ends = mask, begins = INLAY_NONE, counts, doubled;
+    uint32_t batch, ends = mask, begins = INLAY_NONE, visible, doubled;
 
     if (!same_first(builder, mask, input)) {
         batch = RESHAPED(builder, emit_size(builder, input, 0), 1);
@@ -203,11 +203,11 @@ static uint32_t emit_key_range_mask(subgraph_builder *builder, uint32_t mask, ui
             emit_cast(builder, begins, INLAY_INT64), emit_scalar(builder, 0));
         builder->rewrite->graph->values[begins].info.dtype = INLAY_INT64;
     }
-    counts = emit_typed(builder, "Less", 13, INLAY_BOOL, keys,
-                        emit_cast(builder, RESHAPED(builder, ends, -1, 1, 1, 1), INLAY_INT64));
+    visible = emit_typed(builder, "Less", 13, INLAY_BOOL, keys,
+                         emit_cast(builder, RESHAPED(builder, ends, -1, 1, 1, 1), INLAY_INT64));
     if (begins == INLAY_NONE)
-        return counts;
-    return emit_op(builder, "And", 7, counts,
+        return visible;
+    return emit_op(builder, "And", 7, visible,
                    emit_typed(builder, "GreaterOrEqual", 16, INLAY_BOOL, keys, RESHAPED(builder, begins, -1, 1, 1, 1)));
 }
 
@@ -218,18 +218,18 @@ static void add_mask(subgraph_builder *builder, attention_operands *operands, ui
 {
     const uint32_t rank = builder_rank(builder, mask);
     const inlay_dtype dtype = builder_dtype(builder, operands->q);
-    uint32_t counts, bias;
+    uint32_t visible, bias;
 
     if (mask == INLAY_NONE)
         return;
     if (rank == 1)
-        counts = emit_key_range_mask(builder, mask, input, emit_range(builder, emit_size(builder, operands->k, 2)));
+        visible = emit_key_range_mask(builder, mask, input, emit_range(builder, emit_size(builder, operands->k, 2)));
     else
-        counts = emit_cast(
+        visible = emit_cast(
             builder,
             emit_op(builder, "Unsqueeze", 13, mask, rank == 2 ? emit_list(builder, 1, 2) : emit_list(builder, 1)),
             INLAY_BOOL);
-    bias = emit_typed(builder, "Where", 16, dtype, counts, emit_number(builder, dtype, 0),
+    bias = emit_typed(builder, "Where", 16, dtype, visible, emit_number(builder, dtype, 0),
                       emit_number(builder, dtype, hidden));
     operands->bias = operands->bias == INLAY_NONE ? bias : emit_op(builder, "Add", 14, operands->bias, bias);
 }
@@ -678,11 +678,11 @@ static uint32_t emit_partial_rotary(subgraph_builder *builder, uint32_t input, u
 {
     const uint32_t half = RESHAPED(builder, emit_size(builder, cosines, 1), 1),
                    size = emit_op(builder, "Add", 14, half, half);
-    const uint32_t is_rotary = emit_op(builder, "Slice", 13, input, emit_list(builder, 0), size, emit_list(builder, 3));
+    const uint32_t rotated = emit_op(builder, "Slice", 13, input, emit_list(builder, 0), size, emit_list(builder, 3));
     const uint32_t rest =
         emit_op(builder, "Slice", 13, input, size, emit_list(builder, INT64_MAX), emit_list(builder, 3));
 
-    return emit_concat(builder, emit_rotary(builder, is_rotary, cosines, sines, positions, interleaved, 0, 0), rest, 3);
+    return emit_concat(builder, emit_rotary(builder, rotated, cosines, sines, positions, interleaved, 0, 0), rest, 3);
 }
 
 /* Pads the bias to the number of keys in the buffer. The added keys are hidden by the mask. */

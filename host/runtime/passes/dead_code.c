@@ -1,5 +1,5 @@
-/* Removes nodes whose outputs have no readers, then the producers that only they used, and unused captures of bodies.
- * / */
+/* Removes nodes whose outputs have no readers, then the producers that only they used, and captures
+ * that their body does not use. */
 #include "passes/pass.h"
 #include <string.h>
 

@@ -19,8 +19,8 @@ typedef struct rank_dispatch {
 static bool add_branches(rank_dispatch *dispatch, struct graph *graph, graph_node *choice, const uint32_t *inputs,
                          uint32_t low, uint32_t high);
 
-/* Captures the values of `outer` that the node reads. inputs[inputs of the node] receives the values inside the body.
- * / */
+/* Captures the values of `outer` that the node reads. inputs[number of inputs of the node] receives the values inside
+ * the body. */
 static bool capture(const rank_dispatch *dispatch, const struct graph *outer, graph_body *body, const uint32_t *read,
                     uint32_t *inputs)
 {

@@ -1,4 +1,4 @@
-/* Lowers Einsum (ONNX 12) to MatMul, Mul and ReduceSum, for which providers have fast kernels and other passes have
+/* Lowers Einsum (opset 12) to MatMul, Mul and ReduceSum, for which providers have fast kernels and other passes have
  * patterns (attention contains two such MatMuls).
  *
  * Handles two operands in which no letter occurs twice, and no letter is missing in both the other operand and the
@@ -322,8 +322,8 @@ typedef struct matmul_layout {
     bool vector_left, vector_right;               /* no rows, no columns: an axis of size 1 is added */
 } matmul_layout;
 
-/* Returns true if only the last column letter is a matrix axis, and the others precede the rows in the result as well.
- */
+/* Returns true if only the last column letter is a matrix axis, and the other column letters precede the rows in the
+ * result as well. */
 static bool is_stacked(const struct contraction *contraction, matmul_layout *layout)
 {
     struct term order = { 0 }, last = { 0 };

@@ -172,8 +172,8 @@ static void release_inputs(const struct graph *graph, const graph_node *node)
     }
 }
 
-/* Returns true if the result has the type and shape that inference knows. If a provider disagrees, the run reports it.
- */
+/* Returns true if the result has the type and shape that inference knows. If they differ, the node is not folded, and
+ * the run reports the difference. */
 static bool matches_type(const graph_value *value, const inlay_tensor_view *view)
 {
     const inlay_value_info *info = &value->info;
@@ -217,7 +217,7 @@ static bool has_input(const graph_node *node, uint32_t k)
     return k < node->info.input_count && node->info.inputs[k] != INLAY_NONE;
 }
 
-/* Returns true if the result of a Slice (ONNX 10 and later) is contiguous in its input: only one axis is cut, and the
+/* Returns true if the result of a Slice (opset 10 and later) is contiguous in its input: only one axis is cut, and the
  * axes before it have one element. */
 static bool is_contiguous_slice(const struct graph *graph, const graph_node *node, const inlay_value_info *input,
                                 const inlay_value_info *output, uint64_t *out_offset)

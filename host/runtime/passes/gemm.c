@@ -6,13 +6,14 @@
 /* Returns true if c can be Gemm's C: it broadcasts to [M, N], but [M, N] does not broadcast to it. */
 static bool fits_as_c(const struct rewrite *rewrite, uint32_t c, uint32_t product)
 {
-    const inlay_value_info *input = rewrite_value_info(rewrite, c), *output = rewrite_value_info(rewrite, product);
+    const inlay_value_info *c_info = rewrite_value_info(rewrite, c),
+                           *product_info = rewrite_value_info(rewrite, product);
 
-    if (input == NULL || input->rank == INLAY_RANK_UNKNOWN || input->rank > 2 || output->rank != 2 ||
-        input->dtype != output->dtype)
+    if (c_info == NULL || c_info->rank == INLAY_RANK_UNKNOWN || c_info->rank > 2 || product_info->rank != 2 ||
+        c_info->dtype != product_info->dtype)
         return false;
-    for (uint32_t d = 0; d < input->rank; d++) {
-        const inlay_dim *a = &input->dims[d], *b = &output->dims[2 - input->rank + d];
+    for (uint32_t d = 0; d < c_info->rank; d++) {
+        const inlay_dim *a = &c_info->dims[d], *b = &product_info->dims[2 - c_info->rank + d];
         if (a->kind != INLAY_DIM_FIXED || (a->value != 1 && (b->kind != INLAY_DIM_FIXED || a->value != b->value)))
             return false;
     }

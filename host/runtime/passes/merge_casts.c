@@ -1,4 +1,4 @@
-/* Merges Cast(Cast(x)) into one Cast if the type in between represents_all every value of x exactly. Casts to strings
+/* Merges Cast(Cast(x)) into one Cast if the type in between represents every value of x exactly. Casts to strings
  * are kept: the text depends on the source type (a double has more digits than a float). */
 #include "passes/rewrite.h"
 

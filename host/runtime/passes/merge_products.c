@@ -116,8 +116,8 @@ static int64_t count_rows(const inlay_value_info *input)
     return rows;
 }
 
-/* Collects all MatMuls of input, if node is the first. Skips those that produce graph outputs, which keep their names.
- */
+/* Collects all MatMuls of `input` if node is the first of them. Skips MatMuls that produce graph outputs, which must
+ * keep their names. */
 static void collect_branches(struct rewrite *rewrite, const struct readers *readers, graph_node *node, uint32_t input,
                              struct product_group *group)
 {

@@ -25,9 +25,9 @@ static bool read_bounds(struct rewrite *rewrite, const graph_node *node, struct 
     if (rank == INLAY_RANK_UNKNOWN || counts[0] > MAX_AXES - bounds->count)
         return false;
     for (uint32_t i = 0; i < counts[0]; i++, bounds->count++) {
-        INLAY_CHECK(bounds->count < MAX_AXES);
         int64_t axis = list[2] == NULL ? (int64_t)i : list[2][i];
 
+        INLAY_CHECK(bounds->count < MAX_AXES);
         bounds->starts[bounds->count] = list[0][i];
         bounds->ends[bounds->count] = list[1][i];
         bounds->axes[bounds->count] = axis < 0 ? axis + (int64_t)rank : axis;

@@ -91,8 +91,8 @@ static inlay_status squeeze_leading_ones(struct rewrite *rewrite, uint32_t value
     return INLAY_OK;
 }
 
-/* view(op(view(x), c)), where the first view adds leading axes of size 1 and the second removes them, becomes op(x, c).
- */
+/* view(op(view(x), c)) becomes op(x, c) if the inner view adds leading axes of size 1 and the outer view removes
+ * them. */
 static inlay_status drop_leading_ones(struct rewrite *rewrite, graph_node *node, bool *out_done)
 {
     static const char *const names[] = { "Add", "Sub", "Mul", "Div" };

@@ -87,6 +87,7 @@ static bool changes_nothing(struct rewrite *rewrite, const graph_node *node)
     uint32_t input = rewrite_input(rewrite, node, 0), output = node->info.outputs[0];
     const inlay_value_info *in = rewrite_value_info(rewrite, input), *out = rewrite_value_info(rewrite, output);
 
+    /* With its own name, pass_is_op is false only for operators that are not of ai.onnx. */
     if (in->kind != out->kind || !pass_is_op(node, node->info.op_type.data))
         return false;
     if (pass_is_op(node, "Identity"))

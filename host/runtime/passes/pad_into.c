@@ -118,7 +118,7 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
                 return INLAY_OK;
     }
     if (average && !none && rewrite_attr_int(node, "count_include_pad", 0) == 0)
-        return INLAY_OK; /* it would count the zeros of Pad but not its own */
+        return INLAY_OK; /* the mean counts the zeros of a Pad, but not those of the node's own padding */
     return replace_with_pads(rewrite, node, pad, after, 2 * (rank - 2));
 }
 

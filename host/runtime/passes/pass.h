@@ -21,8 +21,8 @@ typedef bool (*pass_offers_fn)(void *fold_ctx, const struct graph *graph, const 
 
 typedef struct pass_ctx {
     graph_model *model;
-    pass_fold_fn fold; /* evaluates constant nodes; a callback, because providers are chosen in a later stage; NULL: no
-                          folding */
+    /* Evaluates constant nodes. It is a callback because providers are chosen in a later stage. NULL: no folding. */
+    pass_fold_fn fold;
     void *fold_ctx;
     uint64_t fold_max_bytes;  /* a folded constant may exceed the size of its inputs by this much */
     const char *const *only;  /* [only_count] names of the passes to run in addition to level 0; none = all */
@@ -33,8 +33,9 @@ typedef struct pass_ctx {
      * NULL). NULL: no such provider, and sparse matrices become dense, together at most max_densified_bytes. */
     pass_offers_fn offers_sparse;
     uint64_t max_densified_bytes, densified;
-    uint32_t
-        keeps_weights; /* a provider reads low-bit weights directly: inlay_ext_weights.packed_products; otherwise 0 */
+    /* The packed_products (inlay_ext_weights) of all providers, combined by bitwise or: which low-bit weights a
+     * provider reads directly. 0: none. */
+    uint32_t keeps_weights;
     int64_t rewrite_limit; /* stop after this many rewrites (at level 0 only lowering counts); negative = no limit */
     int64_t rewrites;      /* rewrites done; starts at 0 */
     int64_t lowerings;     /* out: how many of them the lowering before level 1 did */
@@ -62,8 +63,8 @@ typedef struct pass_ctx {
 
 typedef inlay_status (*pass_fn)(pass_ctx *ctx, bool *out_changed);
 
-/* PASS(level, name): pass_<name> in <name>.c runs at optimisation levels >= level. LOWERING(name): runs at every level.
- */
+/* PASS(level, name): pass_<name> in <name>.c runs at optimisation levels >= level. LOWERING(name) runs at every
+ * level. */
 #define PASS(level, name) inlay_status pass_##name(pass_ctx *ctx, bool *out_changed);
 #include "passes/passes.def"
 #undef PASS
@@ -76,10 +77,11 @@ const char *pass_name(uint32_t i, uint32_t *out_level);
 /* Sets the implementation of the pass `gradient`. The command line has one; libinlay.so has none and rejects Gradient.
  * Call it before the first session is created. */
 void passes_set_gradient(pass_fn fn);
+/* Returns true for the operator Gradient of ai.onnx.preview.training. */
 bool pass_is_gradient(const graph_node *node);
 
-/* Finds the DequantizeLinear nodes of constant low-bit weights that only matrix multiplications read
- * (packed_weights.c). Returns flags [node_count] in the arena; NULL: none, or out of memory. */
+/* Finds the DequantizeLinear and Cast nodes of constant low-bit weights that a provider reads packed, so that they must
+ * not be folded (packed_weights.c). Returns flags [node_count] in the arena; NULL: none, or out of memory. */
 bool *pass_packed_weights(const pass_ctx *ctx, const struct graph *graph, struct arena *arena);
 
 /* ------------------------------------------------------------------ helpers for passes */
@@ -109,5 +111,6 @@ void pass_refresh_captures(graph_node *node);
 void pass_drop_nodes(struct graph *graph, const bool *drop);
 bool pass_is_op(const graph_node *node, const char *op_type);  /* true for that operator of ai.onnx */
 bool pass_is_among(const graph_node *node, const char *names); /* names: "Add Sub Mul", operators of ai.onnx */
+/* Returns true if value is an output of graph. */
 bool pass_is_output(const struct graph *graph, uint32_t value);
 #endif

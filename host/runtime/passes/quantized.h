@@ -3,8 +3,8 @@
 #define PASSES_QUANTIZED_H
 #include "passes/rewrite.h"
 
-/* The parameters of a DequantizeLinear or QuantizeLinear: one scale for all elements, or one for each index of an axis.
- */
+/* The parameters of a DequantizeLinear or QuantizeLinear: one scale for all elements, or one scale for each index of an
+ * axis. */
 struct quant {
     uint32_t value;       /* the 8-bit value */
     uint32_t scale, zero; /* values of the graph; zero may be INLAY_NONE */
@@ -18,11 +18,12 @@ struct quant {
 bool quant_read_scales(const struct rewrite *rewrite, const graph_node *node, inlay_dtype dtype, struct quant *quant);
 /* Returns true if `value` is produced by an 8-bit DequantizeLinear. */
 bool quant_read(const struct rewrite *rewrite, uint32_t value, struct quant *quant);
+/* The scale and the zero point of index i of the axis; with a single scale, they are the same for every i. */
 double quant_scale(const struct rewrite *rewrite, const struct quant *quant, int64_t i);
 int64_t quant_zero(const struct rewrite *rewrite, const struct quant *quant, int64_t i);
 /* Number of elements of a value with known dims. */
 int64_t quant_count(const inlay_value_info *value);
-/* Adds a scalar constant. INLAY_NONE: out of memory. */
+/* Adds a scalar constant of an 8-bit type. INLAY_NONE: out of memory. */
 uint32_t quant_byte(struct rewrite *rewrite, inlay_dtype dtype, int64_t value);
 /* Returns the zero point; creates a scalar 0 if it is missing. */
 uint32_t quant_zero_value(struct rewrite *rewrite, const struct quant *quant);

@@ -88,8 +88,8 @@ static inlay_status dequantize(struct rewrite *rewrite, const graph_node *node, 
     return status;
 }
 
-static const char *const excluded_attributes[] = { "channels_last",
-                                                   "opset" }; /* attributes that the ONNX operators lack */
+/* Attributes that the ONNX operators lack. */
+static const char *const excluded_attributes[] = { "channels_last", "opset" };
 
 static bool copy_attributes(struct rewrite *rewrite, const graph_node *node, graph_node *new_node)
 {

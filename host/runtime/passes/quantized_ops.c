@@ -1,9 +1,12 @@
 /* Replaces float operators between DequantizeLinear and QuantizeLinear by integer operators:
  *
- *     DQ(x), DQ(w), DQ(bias) -> Conv -> Relu or Clip -> Q    QLinearConv, then Clip unless the type saturates there
- * anyway DQ(x), DQ(w), DQ(bias) -> Conv -> Relu -> MaxPool -> Q QLinearConv, MaxPool of 8-bit values; views likewise
- *     DQ(x), DQ(w), DQ(bias) -> Conv, read as floats         ConvInteger, Cast, Mul, Add (quantized_convs.c)
- *     DQ(x), DQ(w) -> MatMul or Gemm                         MatMulInteger, Cast, Mul, Add
+ *     DQ(x), DQ(w), DQ(bias) -> Conv -> Relu or Clip -> Q        ->  QLinearConv, Clip
+ *     DQ(x), DQ(w), DQ(bias) -> Conv -> Relu -> MaxPool -> Q     ->  QLinearConv, MaxPool of 8-bit values
+ *     DQ(x), DQ(w), DQ(bias) -> Conv, read as floats             ->  ConvInteger, Cast, Mul, Add (quantized_convs.c)
+ *     DQ(x), DQ(w) -> MatMul or Gemm                             ->  MatMulInteger, Cast, Mul, Add
+ *
+ * The Clip is omitted if the 8-bit type saturates at its bounds anyway. Views between Conv and Q move as
+ * MaxPool does.
  *
  * Weights, biases, scales and zero points must be constant. Sums that were rounded as floats become exact, so a result
  * may change by one quantization step. The pass applies if a provider with fast integers offers the new operator, and

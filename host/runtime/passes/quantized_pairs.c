@@ -10,13 +10,13 @@ static bool is_narrow(inlay_dtype dtype)
 
 static bool same_value(const struct rewrite *rewrite, uint32_t a, uint32_t b)
 {
-    const inlay_value_info *input = rewrite_value_info(rewrite, a), *output = rewrite_value_info(rewrite, b);
+    const inlay_value_info *first = rewrite_value_info(rewrite, a), *second = rewrite_value_info(rewrite, b);
 
     if (a == b)
         return true;
-    return input != NULL && output != NULL && rewrite_is_constant(rewrite, a) && rewrite_is_constant(rewrite, b) &&
-           rewrite_same_type(rewrite, a, b) && input->data_bytes == output->data_bytes &&
-           memcmp(input->data, output->data, (size_t)input->data_bytes) == 0;
+    return first != NULL && second != NULL && rewrite_is_constant(rewrite, a) && rewrite_is_constant(rewrite, b) &&
+           rewrite_same_type(rewrite, a, b) && first->data_bytes == second->data_bytes &&
+           memcmp(first->data, second->data, (size_t)first->data_bytes) == 0;
 }
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)

@@ -316,13 +316,13 @@ static bool same_dim(const inlay_dim *a, const inlay_dim *b)
 
 bool rewrite_same_type(const struct rewrite *rewrite, uint32_t a, uint32_t b)
 {
-    const inlay_value_info *input = rewrite_value_info(rewrite, a), *output = rewrite_value_info(rewrite, b);
+    const inlay_value_info *first = rewrite_value_info(rewrite, a), *second = rewrite_value_info(rewrite, b);
 
-    if (input == NULL || output == NULL || input->kind != output->kind || input->dtype != output->dtype ||
-        input->dtype == INLAY_UNDEFINED || input->rank != output->rank || input->rank == INLAY_RANK_UNKNOWN)
+    if (first == NULL || second == NULL || first->kind != second->kind || first->dtype != second->dtype ||
+        first->dtype == INLAY_UNDEFINED || first->rank != second->rank || first->rank == INLAY_RANK_UNKNOWN)
         return false;
-    for (uint32_t d = 0; d < input->rank; d++)
-        if (!same_dim(&input->dims[d], &output->dims[d]))
+    for (uint32_t d = 0; d < first->rank; d++)
+        if (!same_dim(&first->dims[d], &second->dims[d]))
             return false;
     return true;
 }

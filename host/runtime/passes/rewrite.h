@@ -18,11 +18,11 @@
  * readers left is removed at once, and so are producers that only it used. Pointers and indexes stay valid during the
  * visit of a node. rewrite_input() never returns a value that has been forwarded.
  *
- * A rewrite cannot change the type, rank or size of a value that remains in the graph. rewrite_replace_node, rewrite_replace_by_values and
- * rewrite_forward first infer the replacement and leave the graph unchanged if its type or shape provably differs
- * (type_guard.h). Such a difference is a bug in the pass: builds with INLAY_CHECKS abort. Unknown ranks, unknown sizes
- * and symbols prove nothing, so a pattern that depends on them must check by itself (rewrite_keeps_rank). Nodes of the graph
- * are never edited: a copy with other inputs or attributes replaces them. */
+ * A rewrite cannot change the type, rank or size of a value that remains in the graph. rewrite_replace_node,
+ * rewrite_replace_by_values and rewrite_forward first infer the replacement and leave the graph unchanged if its type
+ * or shape provably differs (type_guard.h). Such a difference is a bug in the pass: builds with INLAY_CHECKS abort.
+ * Unknown ranks, unknown sizes and symbols prove nothing, so a pattern that depends on them must check them itself
+ * (rewrite_keeps_rank). Nodes of the graph are never edited: a copy with other inputs or attributes replaces them. */
 #ifndef PASSES_REWRITE_H
 #define PASSES_REWRITE_H
 #include "inlay/check.h"
@@ -118,8 +118,8 @@ graph_node *rewrite_copy_node(struct rewrite *rewrite, const graph_node *node);
 /* Sets input i of a node that is not in the graph yet. A node of the graph is left unchanged. */
 void rewrite_set_input(const struct rewrite *rewrite, graph_node *new_node, uint32_t i, uint32_t value);
 /* Replaces `old` by `new_node`: new_node takes over output 0 of old, and so on while both have outputs. New nodes that
- * new_node reads must have been inserted with rewrite_insert_node. The graph is left unchanged if an output would get another
- * type or shape, or if the inputs do not fit the new node; the pass need not check. */
+ * new_node reads must have been inserted with rewrite_insert_node. The graph is left unchanged if an output would get
+ * another type or shape, or if the inputs do not fit the new node; the pass need not check this. */
 INLAY_NODISCARD inlay_status rewrite_replace_node(struct rewrite *rewrite, graph_node *old, graph_node *new_node);
 /* Removes `old`. Its output i is produced from now on by the producer of value values[i] - 1, an output of a new node
  * that is not a graph output. values[i] = 0: output i has no readers. The graph is left unchanged if a type or shape

@@ -25,8 +25,7 @@ static bool same_attr(const inlay_attr_info *a, const inlay_attr_info *b)
     case INLAY_ATTR_INT:
         return a->i == b->i;
     case INLAY_ATTR_FLOAT:
-        /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): bitwise, so that NaN equals NaN and -0 differs from 0
-         */
+        /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): NaN equals NaN, and -0 differs from 0 */
         return memcmp(&a->f, &b->f, sizeof a->f) == 0;
     case INLAY_ATTR_STRING:
         return same_text(a->s, b->s);
@@ -121,12 +120,12 @@ static bool same_inner_node(struct pairing *pairing, const graph_node *a, const 
         !same_inputs(pairing, a->captures, b->captures, a->capture_count))
         return false;
     for (uint32_t i = 0; i < a->body_count; i++) {
-        const graph_body *body = &a->bodies[i], *y = &b->bodies[i];
+        const graph_body *body = &a->bodies[i], *other = &b->bodies[i];
 
-        if (strcmp(body->attr, y->attr) != 0 || body->in_list != y->in_list ||
-            body->capture_count != y->capture_count ||
-            !same_inputs(pairing, body->capture_outer, y->capture_outer, body->capture_count) ||
-            !same_graphs(pairing->rewrite, body->graph, y->graph, body, y, depth + 1))
+        if (strcmp(body->attr, other->attr) != 0 || body->in_list != other->in_list ||
+            body->capture_count != other->capture_count ||
+            !same_inputs(pairing, body->capture_outer, other->capture_outer, body->capture_count) ||
+            !same_graphs(pairing->rewrite, body->graph, other->graph, body, other, depth + 1))
             return false;
     }
     return pair_values(pairing, a->info.outputs, b->info.outputs, a->info.output_count);
@@ -159,14 +158,15 @@ bool same_bodies(struct rewrite *rewrite, const graph_node *a, const graph_node 
     if (a->body_count != b->body_count)
         return false;
     for (uint32_t i = 0; i < a->body_count; i++) {
-        const graph_body *body = &a->bodies[i], *y = &b->bodies[i];
+        const graph_body *body = &a->bodies[i], *other = &b->bodies[i];
 
-        if (strcmp(body->attr, y->attr) != 0 || body->in_list != y->in_list || body->capture_count != y->capture_count)
+        if (strcmp(body->attr, other->attr) != 0 || body->in_list != other->in_list ||
+            body->capture_count != other->capture_count)
             return false;
         for (uint32_t k = 0; k < body->capture_count; k++)
-            if (rewrite_resolve(rewrite, body->capture_outer[k]) != rewrite_resolve(rewrite, y->capture_outer[k]))
+            if (rewrite_resolve(rewrite, body->capture_outer[k]) != rewrite_resolve(rewrite, other->capture_outer[k]))
                 return false;
-        if (!same_graphs(rewrite, body->graph, y->graph, body, y, 0))
+        if (!same_graphs(rewrite, body->graph, other->graph, body, other, 0))
             return false;
     }
     return true;

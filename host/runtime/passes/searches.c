@@ -265,12 +265,10 @@ static bool emit_initial_values(search_decomposition *search, uint32_t *go, uint
                                     search->is_whisper ? search->node->info.inputs[10] : search->start[2],
                                     search->start[0] };
         const uint32_t words = search->is_whisper ? 1 : 2;
-        const uint32_t kept =
-            first_step_inlined
-                ? words
-                : search->leading_inputs + search->pasts; /* index of the first decoder input from the encoder */
-        const uint32_t skip = first_step_inlined ? 2 + words - search->leading_inputs
-                                                 : 0; /* encoder results that are no decoder inputs */
+        /* Index of the first decoder input from the encoder. */
+        const uint32_t kept = first_step_inlined ? words : search->leading_inputs + search->pasts;
+        /* Leading results of the encoder that are no decoder inputs. */
+        const uint32_t skip = first_step_inlined ? 2 + words - search->leading_inputs : 0;
 
         make_body(&search->maker, search->graph, search->encoder, inputs, made);
         if (!search->is_whisper) {
@@ -319,8 +317,8 @@ static bool make_loop_body(search_decomposition *search)
     memcpy(in + 2, graph->inputs, search->decoder_inputs * sizeof *in);
     in[2 + search->decoder_inputs] = state;
     out[0] = search->step[0];
-    memcpy(out + 1, graph->inputs,
-           search->decoder_inputs * sizeof *out); /* inputs that are not updated are passed on */
+    /* Inputs that no step updates are passed on. */
+    memcpy(out + 1, graph->inputs, search->decoder_inputs * sizeof *out);
     out[1] = search->step[2];
     if (search->encoder == NULL) {
         out[2] = search->step[4];
@@ -455,8 +453,7 @@ static inlay_status visit(pass_ctx *ctx, struct graph *graph, bool *changed)
                 graph, search.node, NULL, INLAY_UNSUPPORTED, ctx->diag,
                 "unsupported search: supported are decoder-only models, encoder-decoder models as of T5, and "
                 "Whisper with decoder_input_ids (model_type 0, 1 and 2), with separate buffers for past and present "
-                "and "
-                "without logits_processor");
+                "and without logits_processor");
         status = type_guard_expect(ctx, graph, search.node);
         if (status != INLAY_OK)
             return status;

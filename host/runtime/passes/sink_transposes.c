@@ -3,7 +3,7 @@
 #include "inlay/check.h"
 #include "passes/rewrite.h"
 
-enum { MAX_AXES = 16 }; /* axes */
+enum { MAX_AXES = 16 };
 
 static bool is_pointwise(const graph_node *node)
 {

@@ -189,9 +189,8 @@ void builder_set_output(subgraph_builder *builder, uint32_t output, uint32_t val
     INLAY_CHECK(output < BUILDER_OUTPUTS);
     if (builder->status != INLAY_OK || output >= node->info.output_count || node->info.outputs[output] == INLAY_NONE)
         return;
-    if (rewrite_producer(builder->rewrite, value) == NULL ||
-        rewrite_producer(builder->rewrite, value) ==
-            node) /* an input or a constant needs a node that gives it the output's name */
+    /* A value that no new node produces, such as an input or a constant, is copied: outputs keep their names. */
+    if (rewrite_producer(builder->rewrite, value) == NULL || rewrite_producer(builder->rewrite, value) == node)
         value = emit_op(builder, "Identity", 13, value);
     for (uint32_t i = 0; i < BUILDER_OUTPUTS; i++)
         if (builder->outputs[i] == value + 1)

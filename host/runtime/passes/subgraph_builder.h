@@ -3,8 +3,8 @@
  *     uint32_t sum = emit_op(builder, "Add", 14, builder_input(builder, 0), builder_input(builder, 1));
  *     builder_set_output(builder, 0, emit_op(builder, "Gelu", 20, sum));
  *
- * Errors are kept in `status` and checked once, at the end. A node with an INLAY_NONE result of a failed call is never
- * used: after the first error every function returns INLAY_NONE. */
+ * The first error is kept in `status`, which is checked once, at the end. After it, every function does nothing and
+ * returns INLAY_NONE, so results may be passed on unchecked. */
 #ifndef PASSES_SUBGRAPH_BUILDER_H
 #define PASSES_SUBGRAPH_BUILDER_H
 #include "passes/rewrite.h"
@@ -25,7 +25,7 @@ uint32_t emit_node(subgraph_builder *builder, const char *op_type, int64_t opset
                    const uint32_t *inputs);
 #define emit_op(b, op_type, opset, ...)                                                                                \
     emit_node(b, op_type, opset, INLAY_UNDEFINED, 1, (const uint32_t[]){ __VA_ARGS__, EMIT_END })
-/* The same with another output type. */
+/* emit_op with another output type. */
 #define emit_typed(b, op_type, opset, dtype, ...)                                                                      \
     emit_node(b, op_type, opset, dtype, 1, (const uint32_t[]){ __VA_ARGS__, EMIT_END })
 /* Output i of the node inserted last. */
@@ -52,8 +52,8 @@ uint32_t emit_integers(subgraph_builder *builder, const int64_t *values, uint32_
 #define emit_list(b, ...)                                                                                              \
     emit_integers(b, (const int64_t[]){ __VA_ARGS__ },                                                                 \
                   (uint32_t)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)))
-uint32_t emit_cast(subgraph_builder *builder, uint32_t value,
-                   inlay_dtype to); /* returns value itself if it has that type */
+/* Returns value itself if it has that type. */
+uint32_t emit_cast(subgraph_builder *builder, uint32_t value, inlay_dtype to);
 uint32_t emit_transpose(subgraph_builder *builder, uint32_t value, const int64_t *perm, uint32_t rank);
 /* Transpose for any rank, written as an Einsum equation: "a...b->...ba". */
 uint32_t emit_einsum(subgraph_builder *builder, uint32_t value, const char *equation);
@@ -66,11 +66,11 @@ uint32_t emit_ranked(subgraph_builder *builder, uint32_t value, uint32_t rank);
 bool decompose_by_rank(subgraph_builder *builder, uint32_t i, uint32_t low, uint32_t high);
 
 /* Leaves the node unchanged and records the reason, e.g. "mask_index has an unknown rank", for the error that is
- * reported if no provider runs the node. Call it before any node is inserted. why == NULL: no obstacle; returns false.
- */
+ * reported if no provider runs the node. Call it before any node is inserted. Returns false if why is NULL: no
+ * obstacle. */
 bool builder_refuse(subgraph_builder *builder, const char *why);
 
-/* Returns true if that output of the node is used. */
+/* Returns true if the node has that output and it is not omitted. */
 static inline bool builder_wants(const subgraph_builder *builder, uint32_t output)
 {
     return output < builder->node->info.output_count && builder->node->info.outputs[output] != INLAY_NONE;

@@ -4,18 +4,18 @@
 
 bool type_guard_differs(const graph_value *a, const graph_value *b)
 {
-    const inlay_value_info *input = &a->info, *output = &b->info;
+    const inlay_value_info *first = &a->info, *second = &b->info;
 
-    if (input->dtype != INLAY_UNDEFINED && output->dtype != INLAY_UNDEFINED &&
-        (input->dtype != output->dtype || input->kind != output->kind))
+    if (first->dtype != INLAY_UNDEFINED && second->dtype != INLAY_UNDEFINED &&
+        (first->dtype != second->dtype || first->kind != second->kind))
         return true;
-    if (input->kind != INLAY_VALUE_TENSOR || input->rank == INLAY_RANK_UNKNOWN || output->rank == INLAY_RANK_UNKNOWN)
+    if (first->kind != INLAY_VALUE_TENSOR || first->rank == INLAY_RANK_UNKNOWN || second->rank == INLAY_RANK_UNKNOWN)
         return false;
-    for (uint32_t d = 0; input->rank == output->rank && d < input->rank; d++)
-        if (input->dims[d].kind == INLAY_DIM_FIXED && output->dims[d].kind == INLAY_DIM_FIXED &&
-            input->dims[d].value != output->dims[d].value)
+    for (uint32_t d = 0; first->rank == second->rank && d < first->rank; d++)
+        if (first->dims[d].kind == INLAY_DIM_FIXED && second->dims[d].kind == INLAY_DIM_FIXED &&
+            first->dims[d].value != second->dims[d].value)
             return true;
-    return input->rank != output->rank;
+    return first->rank != second->rank;
 }
 
 bool type_guard_refuses(const graph_model *model, bool differs)
@@ -192,9 +192,10 @@ inlay_status type_guard_verify(pass_ctx *ctx)
     for (const type_guard_expected *expected = ctx->model->trusts_file ? NULL : ctx->expected; expected != NULL;
          expected = expected->next)
         for (uint32_t i = 0; i < expected->count && status == INLAY_OK; i++) {
-            INLAY_CHECK(expected->list[i].value < expected->graph->value_count);
-            const graph_value *now = &expected->graph->values[expected->list[i].value];
+            const uint32_t value = expected->list[i].value;
+            const graph_value *now = &expected->graph->values[value];
 
+            INLAY_CHECK(value < expected->graph->value_count);
             if (type_guard_refuses(ctx->model, type_guard_differs(&expected->list[i].was, now)))
                 status =
                     graph_fail(expected->graph, NULL, now->info.name.data, INLAY_INTERNAL, ctx->diag,

@@ -1,4 +1,4 @@
-/* Unrolls a Loop (ONNX 1, 11, 13) with a small known trip count. Scripted programs produce such loops for
+/* Unrolls a Loop (opsets 1, 11, 13) with a small known trip count. Scripted programs produce such loops for
  * torch.tensor_split and similar functions, where a loop slices a tensor and collects the parts in a sequence. After
  * unrolling each part is known, and its readers can run in one region with its producer. */
 #include "passes/body_nodes.h"
@@ -9,7 +9,7 @@
 
 enum {
     MAX_NODES = 128,           /* nodes of all iterations, unless there is only one */
-    MAX_CONSTANT_BYTES = 4096, /* bytes; larger weights in a loop body are better packed once */
+    MAX_CONSTANT_BYTES = 4096, /* larger weights in a loop body are better packed once; also limits its values */
     MAX_GRAPH_NODES = 65536    /* nodes of the graph after unrolling */
 };
 

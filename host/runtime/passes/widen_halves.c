@@ -3,14 +3,15 @@
  *
  *     MatMul(a, b)  ->  Cast(MatMul(Cast(a), Cast(b)))        Conv, ConvTranspose, Gemm
  *
- * Operators behind them follow and read the unrounded floats; only values that leave the chain are rounded. Results are
- * at least as exact, and values that would overflow float16 between two operators do not become infinity.
+ * Operators that read these results (`followers`) also run in float32, on the unrounded floats; only values that other
+ * operators read are rounded. Results are at least as exact, and values that would overflow float16 between two
+ * operators do not become infinity.
  *
  * Low-bit weights with float16 scales get float32 scales, and multiplications with them run in float32 at every level,
  * because providers that read such weights directly compute in float32.
  *
  *     DequantizeLinear(w, scale)  ->  Cast(DequantizeLinear(w, Cast(scale)))
- * / */
+ */
 #include "base/element.h"
 #include "passes/rewrite.h"
 #include <string.h>
@@ -111,8 +112,8 @@ static uint32_t widen_constant(struct rewrite *rewrite, uint32_t value)
                : rewrite_constant_blob(rewrite, INLAY_FLOAT, info->rank, dims, floats, count * sizeof *floats);
 }
 
-/* The product of an element of up to 8 bits and such a scale is exact in float32, so it is rounded once in either form.
- */
+/* The product of an element of up to 8 bits and a float16 scale is exact in float32. Both forms therefore round it
+ * once, to float16. */
 static inlay_status match_scales(struct rewrite *rewrite, graph_node *node)
 {
     const uint32_t input = rewrite_input(rewrite, node, 0), scale = rewrite_input(rewrite, node, 1);

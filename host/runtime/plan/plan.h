@@ -13,7 +13,7 @@ enum plan_source {
     PLACE_INPUT,   /* the memory of input `index` */
     PLACE_OUTPUT,  /* the memory of output `index` */
     PLACE_DATA,    /* constant host memory */
-    PLACE_DYNAMIC, /* an run_value of the run, known after its step has run */
+    PLACE_DYNAMIC, /* a run_value, known after its step has run */
     /* an alias of place `index`, which may be an input or an output, in its own domain: for devices that share memory
      * with the host */
     PLACE_VIEW
@@ -26,16 +26,16 @@ typedef struct plan_place {
     uint32_t first, last; /* SLAB: first and last plan step that uses it */
     /* SLAB: the domain whose slab contains it; a host place may be in the slab of a device with shared memory */
     uint32_t memory_domain;
-    bool viewed;       /* SLAB: it has a view */
-    bool kept;         /* its contents stay valid for the next run with the same captured values */
-    uint32_t last_use; /* last program step that reads any value in it */
+    bool viewed;       /* SLAB: the place has a view */
+    bool kept;         /* the contents stay valid for the next run with the same captured values */
+    uint32_t last_use; /* last program step that reads any value in the place */
     uint64_t offset, bytes;
     const void *data; /* DATA */
 } plan_place;
 
 /* A value at these shapes. */
 typedef struct plan_value {
-    uint32_t place; /* index into places, INLAY_NONE before the node that computes it is planned */
+    uint32_t place; /* index into places; INLAY_NONE until the node that computes the value is planned */
     bool known;     /* all dims are known */
 } plan_value;
 
@@ -69,7 +69,7 @@ struct plan {
     uint32_t references; /* atomic */
     struct program *program;
     struct arena arena;
-    int64_t *key;  /* ranks and dims of the inputs, then of the captured values */
+    int64_t *key;  /* types, dims and domains of the inputs and captured values; see plan_set_key() */
     uint64_t hash; /* of the key */
     uint32_t key_count;
     inlay_value_state *states; /* [value_count] */
@@ -99,11 +99,12 @@ typedef struct plan_input {
     uint32_t also;   /* 1 + another domain in which this memory is accessible; 0: none */
 } plan_input;
 
-/* Number of plans that a program caches; the least recently used one is dropped. If sizes never recur, few are kept: a
- * dropped plan leaves its memory, which is still in the CPU caches, to the next one, and allocating fresh memory takes
- * longer than planning. Once a size recurs whose plan was dropped, more are kept. A loop-carried value may grow from
- * one iteration to the next, and each run of the loop needs all these shapes again: a cache that is slightly too small
- * would never hit. */
+/* Number of plans that a program caches; the least recently used one is dropped.
+ *
+ * FEW_PLANS_KEPT: as long as sizes do not recur. The next plan reuses the memory of a dropped plan, which is still in
+ * the CPU caches; allocating fresh memory takes longer than planning. PLANS_KEPT: once a size recurs whose plan was
+ * dropped. BODY_PLANS_KEPT: for bodies. A loop-carried value may grow from one iteration to the next, and each run of
+ * the loop needs all these shapes again, so a cache that is slightly too small would never hit. */
 enum { FEW_PLANS_KEPT = 4, PLANS_KEPT = 16, BODY_PLANS_KEPT = 128 };
 /* Limit of the plans' total size in bytes. Memory that providers allocate for them is not included; it is usually about
  * as much. */
@@ -117,14 +118,14 @@ const inlay_domain_info *plan_domain(const program_env *env, uint32_t domain);
 bool plan_is_unified(const program_env *env, uint32_t domain);
 /* Alignment of buffers and offsets in the domain. */
 uint64_t plan_alignment(const program_env *env, uint32_t domain);
-/* The place that a view refers to; any other place itself. */
-static inline uint32_t plan_bytes_of(const struct plan *plan, uint32_t place)
+/* The place whose memory `place` uses: for a view, the place that it refers to; otherwise `place` itself. */
+static inline uint32_t plan_memory_place(const struct plan *plan, uint32_t place)
 {
     return plan->places[place].source == PLACE_VIEW ? plan->places[place].index : place;
 }
 
-/* Returns whether the place of a value is filled before any step reads it. A place computed by the plan may be the
- * final location of a value, after all steps; while a step runs, its own list says where the value is. */
+/* Returns whether the place of a value is filled before any step reads it. Any other place may be the location of the
+ * value after all steps only; the location that a step reads is in plan_step.in. */
 static inline bool plan_is_ready(const plan_place *place)
 {
     return place->source == PLACE_INPUT || place->source == PLACE_DATA || place->source == PLACE_DYNAMIC;
@@ -149,10 +150,10 @@ uint64_t plan_run_bytes(const struct plan *plan);
 /* Creates a plan for these shapes, with one reference, which is not cached. Called by plan_get with kept.lock held. */
 INLAY_NODISCARD inlay_status plan_build(struct program *program, const plan_input *inputs, uint32_t count,
                                         struct plan **out_plan, inlay_diag *diag);
-/* Stores the shapes that the plan is for. False: out of memory. */
+/* Stores the key: the description of the inputs that the plan is for. False: out of memory. */
 bool plan_set_key(struct plan *plan, const plan_input *inputs, uint32_t count);
 
-/* Hash of the shapes. */
+/* Hash of the key. */
 uint64_t plan_key_hash(const plan_input *inputs, uint32_t count);
 
 /* Returns whether the plan is for inputs of these shapes. */

@@ -40,8 +40,8 @@ typedef struct program_env {
     packs_place packs;                                        /* see plan/packs/packs.h */
     void (*log)(void *ctx, uint32_t level, const char *text); /* or NULL */
     void *log_ctx;
-    /* Called between regions; a status other than INLAY_OK stops the compilation. May be NULL. */
-    /* steps: regions completed since the last call */
+    /* Called between regions; may be NULL. steps: regions completed since the last call. A status other than INLAY_OK
+     * stops the compilation. */
     inlay_status (*progress)(void *ctx, const char *what, uint32_t steps);
     void *progress_ctx;
 } program_env;
@@ -108,8 +108,8 @@ typedef struct program_planning {
     struct arena scratch;           /* for the plan being created */
     /* [step_count] number of the step's group of concurrent branches, 0 = none; created with the first plan */
     uint32_t *branch_groups;
-    double *alone_ns; /* [step_count] time on one thread; negative: not in a group */
-    bool no_waves;
+    double *alone_ns;      /* [step_count] time on one thread; negative: not in a group */
+    bool no_branch_groups; /* the program has no groups */
 } program_planning;
 
 /* Fallback programs, see create/fallback.h. */
@@ -135,11 +135,11 @@ struct program {
     program_step *steps; /* [step_count] in execution order */
     uint32_t step_count;
     program_uses uses;
-    uint32_t *output_of; /* [value_count] index of the first graph output with this value, INLAY_NONE */
+    uint32_t *output_of; /* [value_count] index of the first graph output with this value; INLAY_NONE: none */
     program_constants constants;
     struct packs *packs; /* of the session: owned by the main graph's program; may be NULL */
-    uint32_t
-        *state_steps; /* [state_count] of the main graph: the step that appends to the state in place, INLAY_NONE */
+    /* [state_count] of the main graph: the step that appends to the state in place; INLAY_NONE: none */
+    uint32_t *state_steps;
     program_kept kept;
     program_planning planning;
     program_fallback fallback;
@@ -161,8 +161,8 @@ partition_request program_request(const struct program *program);
 /* Lists the jobs of the program and its bodies in the order of partitioning, in next [program_count]; returns the end
  * of the list. */
 partition_job *program_jobs(struct program *program, partition_job *next);
-/* declined.c: lists the shapes for which specialize declined an offer, newest first: calls `say` for at most `most` of
- * them, and returns their number. */
+/* Calls `say` for the shapes for which specialize declined an offer, newest first, at most `most` times. Returns the
+ * number of all such shapes. In declined.c. */
 uint32_t declined_list(struct program *program, uint32_t most,
                        void (*say)(void *ctx, const char *shapes, const char *text), void *ctx);
 /* Releases compiled regions, plans and bodies. NULL is a no-op. */
@@ -226,8 +226,8 @@ typedef struct fold_run {
     struct arena *arena;
 } fold_run;
 INLAY_NODISCARD inlay_status program_fold_region(const fold_run *run, inlay_diag *diag);
-/* State of folding: set env, the rest is {0}. Unaligned constants of the file are copied for the providers. A few
- * megabytes of copies are cached, since a weight matrix is often sliced by many nodes. */
+/* State of folding; the caller sets env, and the other members to 0. Unaligned constants of the file are copied for the
+ * providers. A few megabytes of copies are cached, because many nodes may slice the same weight matrix. */
 typedef struct program_folder {
     const program_env *env;
     struct aligned_copy *copies;
@@ -247,11 +247,11 @@ bool program_only_moves(const inlay_node_info *node);
 uint32_t program_has_weights(const partition_provider *provider);
 /* Returns whether the provider computes faster with 8-bit integers than with floats (extension inlay.integers/1). */
 bool program_has_integers(const partition_provider *provider);
-/* The optimiser's pass_offers_fn: returns whether such a provider offers the node, which is not in the graph yet.
- * `made` describes its output. fold_ctx is a program_folder. */
+/* The optimiser's pass_offers_fn: returns whether a provider for which program_has_integers() holds offers the node,
+ * which is not in the graph yet. `made` describes its output. fold_ctx is a program_folder. */
 bool program_offers_integers(void *fold_ctx, const struct graph *graph, const graph_node *node,
                              const inlay_value_info *made);
-/* The same for a sparse weight matrix, and providers that read packed weights. */
+/* The same for a sparse weight matrix, and for providers that read packed weights (program_has_weights()). */
 bool program_offers_sparse(void *fold_ctx, const struct graph *graph, const graph_node *node,
                            const inlay_value_info *made);
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MIN_ROWS = 64, MAX_ATTEMPTS = 16 };
+enum { ROW_MULTIPLE = 64 /* capacities are multiples of it */, MAX_ATTEMPTS = 16 /* of one run */ };
 
 struct slot {
     inlay_value *current; /* current rows (dims); the memory may have capacity for more. NULL: no value yet */
@@ -22,7 +22,7 @@ struct run_states {
     int64_t expected_rows; /* rows that the next run probably needs */
     int64_t min_rows;      /* minimum rows, set after a run that had too few */
     uint32_t attempts;
-    bool dense; /* shapes occurred at which no region can append: states are no longer kept in place */
+    bool in_place_failed; /* shapes occurred at which no region can append: states are no longer kept in place */
 };
 
 static const program_state *state_of(const run_states *states, uint32_t k)
@@ -166,7 +166,7 @@ static int64_t symbol_size(const run_states *states, const run_value *in, uint32
     return -1;
 }
 
-/* The dims of a state before the first run: no rows; a state that does not grow is filled with zeros. */
+/* The dims of a state before the first run: no rows, or the full size if the state does not grow. */
 static inlay_status initial_dims(const run_states *states, uint32_t k, const run_value *in, int64_t *dims,
                                  inlay_diag *diag)
 {
@@ -186,7 +186,7 @@ static inlay_status initial_dims(const run_states *states, uint32_t k, const run
     return INLAY_OK;
 }
 
-/* Allocates a state that has no rows yet, unless its memory from the last sequence fits. */
+/* Allocates a state that has no rows, cleared, unless it already has memory of these dims from before a rewind. */
 static inlay_status allocate_initial(const run_states *states, uint32_t k, const run_value *in, inlay_diag *diag)
 {
     const uint32_t axis = state_of(states, k)->axis;
@@ -205,8 +205,8 @@ static inlay_status allocate_initial(const run_states *states, uint32_t k, const
     return value_create_from(states->memory, info->dtype, info->rank, dims, true, &slot->current, diag);
 }
 
-/* Allocates the memory for the next value of a state that is replaced. Reuses that of the run before the last, unless
- * the caller holds it. */
+/* Allocates the memory for the next value of a state that is replaced. Reuses the memory of the value before the
+ * current one, unless the caller holds a reference to it. */
 static inlay_status make_next(const run_states *states, struct slot *slot, uint32_t axis, int64_t rows,
                               inlay_diag *diag)
 {
@@ -225,7 +225,7 @@ static inlay_status bind_slot(run_states *states, uint32_t k, struct runner *run
 {
     const program_state *state = state_of(states, k);
     const uint32_t axis = state->axis;
-    const bool in_place = !states->dense && states->prog->state_steps[k] != INLAY_NONE;
+    const bool in_place = !states->in_place_failed && states->prog->state_steps[k] != INLAY_NONE;
     struct slot *slot = &states->slots[k];
     inlay_status status = allocate_initial(states, k, in, diag);
     int64_t rows;
@@ -240,7 +240,7 @@ static inlay_status bind_slot(run_states *states, uint32_t k, struct runner *run
     else if (slot->room < rows) {
         rows = rows > (int64_t)states->rows ? rows : (int64_t)states->rows;
         rows = rows > 2 * slot->room ? rows : 2 * slot->room;
-        status = set_room(states, slot, axis, (rows + MIN_ROWS - 1) / MIN_ROWS * MIN_ROWS, diag);
+        status = set_room(states, slot, axis, (rows + ROW_MULTIPLE - 1) / ROW_MULTIPLE * ROW_MULTIPLE, diag);
     }
     if (status == INLAY_OK && !in_place)
         status = make_next(states, slot, axis, rows, diag);
@@ -265,7 +265,9 @@ inlay_status run_states_bind(run_states *states, struct runner *runner, run_valu
     const struct graph *graph = states->prog->graph;
     inlay_status status = INLAY_OK;
 
-    states->expected_rows = 0; /* the attention mask is as long as past and new tokens together */
+    /* Estimate: the longest axis of an input of rank 1 or 2, because the attention mask is as long as past and new
+     * tokens together. */
+    states->expected_rows = 0;
     for (uint32_t i = 0; i < graph->input_count; i++)
         for (uint32_t d = 0; in[i].kind == INLAY_KIND_TENSOR && in[i].rank <= 2 && d < in[i].rank; d++)
             states->expected_rows = in[i].dims[d] > states->expected_rows ? in[i].dims[d] : states->expected_rows;
@@ -334,11 +336,11 @@ inlay_status run_states_commit(run_states *states, struct runner *runner, inlay_
             (runner->out.wanted[output] == slot->next || runner->out.wanted[output] == slot->current))
             runner->out.wanted[output] = NULL;
         if (run == INLAY_NOT_FOUND && states->placed[output].handle != 0 && states->attempts < MAX_ATTEMPTS) {
-            states->min_rows = 2 * slot->room; /* the estimate was too low */
+            states->min_rows = 2 * slot->room; /* the memory had too few rows: the estimate was too low */
             *out_again = true;
         }
         if (run == INLAY_BUSY && states->placed[output].handle != 0)
-            states->dense = *out_again = true;
+            states->in_place_failed = *out_again = true;
         states->placed[output] = (inlay_buffer){ 0 };
     }
     runner->out.placed = NULL;

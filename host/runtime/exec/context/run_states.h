@@ -19,18 +19,21 @@ uint32_t run_states_of_input(const program_env *env, uint32_t i);
 /* Before a run: binds the state inputs that the caller has not bound (kind 0) to the current states. */
 INLAY_NODISCARD inlay_status run_states_bind(run_states *states, struct runner *runner, run_value *in,
                                              inlay_diag *diag);
-/* After a run with this status. *out_again: it must be run again, with other memory. */
+/* Ends a run that returned `status`: makes its outputs the current states if it succeeded. *out_again: the caller must
+ * repeat the run, with other memory. */
 INLAY_NODISCARD inlay_status run_states_commit(run_states *states, struct runner *runner, inlay_status status,
                                                bool *out_again, inlay_diag *diag);
 
 /* The number of rows of the longest state that grows. */
 int64_t run_states_length(const run_states *states);
+/* Keeps the first `length` rows of each state. A state that does not grow can only be rewound to 0. */
 INLAY_NODISCARD inlay_status run_states_rewind(run_states *states, int64_t length, inlay_diag *diag);
-/* Both must belong to the same program. */
+/* Copies all states of `from` to `states`; both must belong to the same program. */
 INLAY_NODISCARD inlay_status run_states_fork(run_states *states, const run_states *from, inlay_diag *diag);
+/* Returns a copy of the state. */
 INLAY_NODISCARD inlay_status run_states_get(const run_states *states, uint32_t state, inlay_value **out_value,
                                             inlay_diag *diag);
-/* The value must have the type and rank of the input. */
+/* Replaces the state by a copy of the value, which must have the type and rank of the graph input. */
 INLAY_NODISCARD inlay_status run_states_set(run_states *states, uint32_t state, const inlay_value *value,
                                             inlay_diag *diag);
 #endif

@@ -12,7 +12,7 @@ INLAY_NODISCARD inlay_status body_runner(host_call *call, uint32_t body, struct 
 uint32_t find_body(const host_call *call, const char *attr);
 /* Allocates the inputs of a body from the node's scratch memory and fills in the captured ones. NULL: out of memory. */
 run_value *body_inputs(host_call *call, uint32_t body);
-/* Passes a result of the body on as output `output` of the node. */
+/* Sets output `output` of the node to output `body_output` of the body. */
 void pass_output(host_call *call, uint32_t output, const struct runner *body, uint32_t body_output);
 /* INLAY_INVALID_MODEL unless the body has this number of inputs and outputs. */
 INLAY_NODISCARD inlay_status body_arity(const host_call *call, const struct graph *graph, uint32_t inputs,
@@ -34,10 +34,11 @@ struct stack {
 
 /* For zero iterations: sets the shape of one result from shape inference, with 0 for unknown dims. */
 void stack_set_inferred_shape(struct stack *stack, const struct graph *body, uint32_t output);
-/* Copies elements between [outer, length, inner] and one slice [outer, inner] of it; inner in bytes. */
+/* Copies slice `at` of the array [outer, length, inner] to (to_slice) or from the array [outer, inner]; inner in
+ * bytes. */
 void move_slice(char *whole, char *slice, int64_t outer, int64_t length, int64_t at, size_t inner, bool to_slice);
-/* Returns the stack as a tensor with the new axis at `axis` (of the result's rank), in reverse order on request.
- * `value` is its index in the graph, or INLAY_NONE. */
+/* Returns the stack as a tensor whose new axis is `axis`; `reverse`: in reverse order. `value`: the graph value that
+ * the tensor will be, or INLAY_NONE. */
 INLAY_NODISCARD inlay_status stack_pop(host_call *call, struct stack *stack, uint32_t axis, bool reverse,
                                        uint32_t value, inlay_value **out_value);
 
@@ -54,7 +55,8 @@ struct loop {
     struct stack *stacks; /* [scans] */
     uint32_t first_input; /* first carried input of the body */
     uint32_t *domains;    /* [carried + scans] domains of these outputs; NULL: all in host memory */
-    /* some carried values must be uploaded before the first iteration, so that all iterations have the same plan */
+    /* carried values must be copied to their devices before the first iteration, so that all iterations have the same
+     * plan */
     bool needs_upload;
 };
 
@@ -62,9 +64,9 @@ struct loop {
 INLAY_NODISCARD inlay_status loop_init(struct loop *loop, host_call *call, uint32_t carried, uint32_t scans);
 /* The same for the body with that index; loop->call must be set. */
 INLAY_NODISCARD inlay_status loop_enter(struct loop *loop, uint32_t body, uint32_t carried, uint32_t scans);
-/* Keeps carried values on the device whose regions compute them. first_input, first_output: index of the first carried
- * value among the body's inputs and outputs. stacks: scan outputs, stacked along the first axis, stay in the domain
- * where they are read next. */
+/* Keeps each carried value on the device that computes it. first_input, first_output: index of the first carried value
+ * among the body's inputs and outputs. `stacks`: scan outputs are stacked along the first axis, so they can also stay
+ * in the domain where they are read next. */
 void loop_choose_residency(struct loop *loop, uint32_t first_input, uint32_t first_output, bool stacks);
 /* Keeps the results of a branch in the domain where they are read next. */
 void branch_choose_residency(struct loop *loop);

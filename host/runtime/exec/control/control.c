@@ -1,11 +1,11 @@
-/* exec/control/control.c - If (ONNX 1, 11, ...), Loop (1, 11, ...), Scan (8, 9, ...; in scan.c) and SequenceMap (17).
+/* exec/control/control.c - If (opset 1, 11, ...), Loop (1, 11, ...), Scan (8, 9, ...; in scan.c) and SequenceMap (17).
  * Bodies are programs with their own runners, which live as long as the context. */
 #include "base/memory.h"
 #include "exec/control/body.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* A one-element tensor for a body: iteration number or condition. Exporters declare them as [] or as [1]. */
+/* A one-element tensor for a body: the iteration number or the condition. Exporters declare the shape [] or [1]. */
 static run_value one_element(const struct graph *graph, uint32_t input, inlay_dtype dtype, const void *element)
 {
     static const int64_t one = 1;

@@ -27,8 +27,8 @@ inlay_status host_node_run(struct runner *runner, struct bound *bound, bound_ste
     bool handled = false;
     inlay_status status;
 
-    arena_reset(
-        &bound->dynamic.scratch); /* scratch memory of the node; bodies have their own bound plans and scratch memory */
+    /* Bodies have their own bound plans and scratch memory. */
+    arena_reset(&bound->dynamic.scratch);
     status = move_inputs_to_host(&call);
     if (status == INLAY_OK)
         status = control_run(&call, &handled);

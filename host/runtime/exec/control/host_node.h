@@ -15,14 +15,14 @@ typedef struct host_call {
 INLAY_NODISCARD inlay_status host_node_run(struct runner *runner, struct bound *bound, bound_step *step,
                                            inlay_diag *diag);
 
-/* The value in host memory, or in the domain where the node only passes it on (program_passes_to_bodies()). kind 0 if
- * `value` is INLAY_NONE or absent. */
+/* The value in host memory. If the node only passes it to its bodies (program_passes_to_bodies()), the value in its
+ * current domain. kind 0 if `value` is INLAY_NONE or absent. */
 run_value host_value(const host_call *call, uint32_t value);
 /* Sets value `value_index` of the graph; takes over the reference. The value is dropped if value_index is
  * INLAY_NONE. */
 void host_set_value(host_call *call, uint32_t value_index, inlay_value *value);
 
-/* Each runs the node if it supports the operator; *out_handled says whether it does. */
+/* Each function runs the node if it implements the operator; *out_handled: whether it does. */
 INLAY_NODISCARD inlay_status control_run(host_call *call, bool *out_handled);
 INLAY_NODISCARD inlay_status sequence_run(host_call *call, bool *out_handled);
 INLAY_NODISCARD inlay_status map_run(host_call *call, bool *out_handled);

@@ -14,7 +14,8 @@ run_value host_value(const host_call *call, uint32_t value)
         return program_passes_to_bodies(call->step->plan->step, value)
                    ? current
                    : run_value_of(call->bound->dynamic.mirrors[value]);
-    /* Computed by a device: the plan has a copy before this step, unless bodies read it on the device. */
+    /* A device computes the value. The plan has a copy to the host before this step, unless bodies read the value on
+     * the device. */
     for (uint32_t i = 0; i < region->input_count; i++)
         if (region->inputs[i] == value) {
             current.buffer = call->bound->memory.buffers[call->step->plan->in[i]];

@@ -5,8 +5,9 @@
 #include "inlay/check.h"
 #include <string.h>
 
-/* Returns whether carried value i is already in `domain` before the first iteration. For shared memory: whether it is
- * in host memory, and in memory shared with the device if the device reads it. */
+/* Returns whether carried value i is already in `domain` before the first iteration. If the domain shares memory with
+ * the host, the value must be in host memory; if the device reads it, in shared memory. Values other than numeric
+ * tensors never need a copy. */
 static bool is_carried_in(const struct loop *loop, uint32_t i, uint32_t domain)
 {
     const run_value *value = &loop->in[loop->first_input + i];
@@ -19,6 +20,7 @@ static bool is_carried_in(const struct loop *loop, uint32_t i, uint32_t domain)
             value->alias.handle != 0);
 }
 
+/* If the value is on a device in memory shared with the host: describes it by its host buffer. */
 static void use_host_alias(run_value *value)
 {
     const inlay_buffer device_buffer = value->buffer;

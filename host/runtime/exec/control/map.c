@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT = 64, MOST_DENSE = 1 << 28 };
+enum { NUMBER_BYTES = 64 /* room for a number as text */, MAX_ELEMENTS = 1 << 28 };
 
 static inlay_status fail(const host_call *call, inlay_status code, const char *what)
 {
@@ -36,7 +36,7 @@ static inlay_status from_list(const host_call *call, const inlay_attr_info *attr
     return status;
 }
 
-/* Sets output 0; takes over the reference. */
+/* Sets output 0 if status is INLAY_OK; takes over the reference in any case. Returns status. */
 static inlay_status set_output(host_call *call, inlay_status status, inlay_value *value)
 {
     host_set_value(call,
@@ -91,11 +91,11 @@ done:
 
 /* ------------------------------------------------------------------ elements */
 
-/* A result of shape [1, count]: numbers are written in place, strings are copied when all are known. */
+/* A result of shape [1, count]. Numbers are written to the result; strings are copied to it when all are known. */
 struct row {
     inlay_value *numbers;
     inlay_str *texts; /* [count] elements of a string result; numbers is NULL until it is complete */
-    char *room;       /* [count * TEXT] text of numbers that are converted to strings */
+    char *room;       /* [count * NUMBER_BYTES] text of numbers that are converted to strings */
     int64_t count;
     inlay_dtype dtype;
 };
@@ -105,12 +105,12 @@ static inlay_status row_begin(const host_call *call, inlay_dtype dtype, int64_t 
     const int64_t dims[2] = { 1, count };
 
     *out = (struct row){ .count = count, .dtype = dtype };
-    if (count > MOST_DENSE)
+    if (count > MAX_ELEMENTS)
         return fail(call, INLAY_LIMIT_EXCEEDED, "the result has more than 2^28 elements");
     if (dtype != INLAY_STRING)
         return value_create_from(call->runner->shared->tensors.memory, dtype, 2, dims, true, &out->numbers, call->diag);
     out->texts = calloc((size_t)count + 1, sizeof *out->texts);
-    out->room = calloc((size_t)count + 1, TEXT);
+    out->room = calloc((size_t)count + 1, NUMBER_BYTES);
     for (int64_t i = 0; out->texts != NULL && i < count; i++)
         out->texts[i].data = "";
     return out->texts == NULL || out->room == NULL ? fail(call, INLAY_OUT_OF_MEMORY, "no memory for its result")
@@ -131,11 +131,11 @@ static inlay_status row_end(host_call *call, inlay_status status, struct row *ro
 /* Sets element `at` of the row to element `from` of the values, converted to the row's type. */
 static void row_put(struct row *row, int64_t at, const inlay_value *values, int64_t from)
 {
-    INLAY_CHECK(at >= 0 && at < row->count);
     const void *data = value_data(values);
     const inlay_str *text = values->dtype == INLAY_STRING ? (const inlay_str *)data + from : NULL;
     void *to = row->numbers != NULL ? value_data(row->numbers) : NULL;
 
+    INLAY_CHECK(at >= 0 && at < row->count);
     if (row->dtype == values->dtype && text == NULL) {
         const size_t bytes = inlay_dtype_bits(row->dtype) / 8;
 
@@ -143,17 +143,17 @@ static void row_put(struct row *row, int64_t at, const inlay_value *values, int6
     } else if (row->dtype == INLAY_STRING && text != NULL) {
         row->texts[at] = *text;
     } else if (row->dtype == INLAY_STRING) {
-        char *room = row->room + at * TEXT;
-        const int length = snprintf(room, TEXT, "%f", (double)((const float *)data)[from]);
+        char *room = row->room + at * NUMBER_BYTES;
+        const int length = snprintf(room, NUMBER_BYTES, "%f", (double)((const float *)data)[from]);
 
-        row->texts[at] = (inlay_str){ room, (uint64_t)(length < TEXT ? length : TEXT - 1) };
+        row->texts[at] = (inlay_str){ room, (uint64_t)(length < NUMBER_BYTES ? length : NUMBER_BYTES - 1) };
     } else {
-        char copy[TEXT] = "";
+        char copy[NUMBER_BYTES] = "";
 
         if (text != NULL)
-            memcpy(copy, text->data, text->bytes < TEXT ? (size_t)text->bytes : TEXT - 1);
+            memcpy(copy, text->data, text->bytes < NUMBER_BYTES ? (size_t)text->bytes : NUMBER_BYTES - 1);
         if (row->dtype == INLAY_FLOAT)
-            ((float *)to)[at] = strtof(copy, NULL); /* uses the caller's locale */
+            ((float *)to)[at] = strtof(copy, NULL); /* depends on the locale of the process */
         else
             ((int64_t *)to)[at] = text != NULL ? strtoll(copy, NULL, 10) : (int64_t)((const float *)data)[from];
     }

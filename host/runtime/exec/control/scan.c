@@ -1,4 +1,4 @@
-/* exec/control/scan.c - Scan (ONNX 8, 9, ...). */
+/* exec/control/scan.c - Scan (opset 8, 9, ...). */
 #include "base/memory.h"
 #include "exec/control/body.h"
 #include "inlay/check.h"
@@ -11,7 +11,7 @@ typedef struct scan_input {
     int64_t outer, length;
     size_t inner;
     bool reverse;
-    char *memory; /* copy of the slice for axes other than the first */
+    char *memory; /* a copy of the slice, if the elements of a slice are not contiguous; otherwise NULL */
 } scan_input;
 
 static int64_t int_at(const graph_node *node, const char *name, uint32_t i, int64_t otherwise)
@@ -76,7 +76,7 @@ static void scan_slice(scan_input *input, int64_t step)
     }
 }
 
-/* Scans the sequence once. loop->in holds the states. All scan inputs have the same length. */
+/* Runs the body on each slice in turn. loop->in holds the states. All scan inputs have the same length. */
 static inlay_status scan_pass(struct loop *loop, scan_input *scans, uint32_t scan_count, int64_t length)
 {
     inlay_status status = INLAY_OK;
@@ -172,7 +172,10 @@ done:
     return status;
 }
 
-/* ---- Scan-8: a leading batch axis, and a sequence length per batch entry. Each batch entry is scanned separately. */
+/* ------------------------------------------------------------------ Scan-8
+ *
+ * Inputs have a leading batch axis, and each batch entry has its own sequence length. Each entry is scanned
+ * separately. */
 
 /* Entry `index` of a tensor with a leading batch axis. */
 static run_value batch_entry(const run_value *value, int64_t index)
@@ -190,8 +193,8 @@ static run_value batch_entry(const run_value *value, int64_t index)
     return entry;
 }
 
-/* Writes a batch entry of an output, which is allocated when the first entry is known. Shorter entries are padded with
- * zeros. */
+/* Writes a batch entry of an output. The first entry allocates the output. first_dim: the length of the entry's first
+ * axis in the output, where shorter entries are padded with zeros; -1: no padding. */
 static inlay_status put_entry(host_call *call, uint32_t output, int64_t index, int64_t batch, const inlay_value *entry,
                               int64_t first_dim)
 {

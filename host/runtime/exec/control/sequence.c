@@ -1,4 +1,4 @@
-/* exec/control/sequence.c - sequences (ONNX 11) and optionals (ONNX 15, 18). The host runs these operators, because
+/* exec/control/sequence.c - sequences (opset 11) and optionals (opset 15, 18). The host runs these operators, because
  * most of them only move references; only SplitToSequence and ConcatFromSequence copy data. */
 #include "base/checked.h"
 #include "exec/control/host_node.h"
@@ -111,7 +111,7 @@ done:
     return status;
 }
 
-/* Inserts the item, or erases one if item is NULL, at a position; negative positions count from the end. */
+/* Inserts the item at position `at`; item NULL: erases the item there. Negative positions count from the end. */
 static inlay_status edit(host_call *call, inlay_value *list, inlay_value *item, int64_t at)
 {
     int64_t count = list->count, limit = item != NULL ? count : count - 1;
@@ -242,7 +242,7 @@ static inlay_status split_lengths(const host_call *call, const run_value *split,
             return fail(call, INLAY_INVALID_ARGUMENT, "split must be positive");
     }
     count = list ? split->dims[0] : total / each + (total % each != 0);
-    /* Items take memory even if the tensor has no elements. */
+    /* Limits the number of items, which take memory even if the tensor has no elements. */
     if (count > UINT32_MAX / 64)
         return fail(call, INLAY_LIMIT_EXCEEDED, "the axis splits into too many parts");
     lengths = calloc((size_t)count + 1, sizeof *lengths);
@@ -274,7 +274,7 @@ static inlay_status split_lengths(const host_call *call, const run_value *split,
     return INLAY_OK;
 }
 
-/* The elements of a string tensor still point to the source's text: replaces *value by a deep copy. */
+/* If *value is a string tensor, replaces it by a deep copy, because its elements still point to the source's text. */
 static inlay_status copy_strings_deeply(const host_call *call, inlay_value **value)
 {
     run_value view = run_value_of(*value);

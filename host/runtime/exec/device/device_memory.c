@@ -6,7 +6,7 @@
 #include "plugin/plugin.h"
 #include <string.h>
 
-/* The user's limit for values and workspace: memory_limit minus weights; 0 = no limit. */
+/* The user's limit for values and workspace: memory_limit minus weights, at least 1; 0 = no limit. */
 static uint64_t limit_of(const struct runner *runner, uint32_t provider)
 {
     const program_env *env = runner->prog->env;

@@ -8,8 +8,8 @@
 #include "threads/fence.h"
 #include <stdio.h>
 
-/* Time that a device gets to finish after a failed or cancelled run, before it counts as hung: at least GRACE_MS, or
- * GRACE_POLLS times its promised poll interval. */
+/* Time that a device gets to finish after a failed or cancelled run, before it counts as hung: GRACE_POLLS times the
+ * interval at which its provider promises to poll the cancel flag, at least GRACE_MS. */
 enum { GRACE_MS = 2000, GRACE_POLLS = 8 };
 
 static const partition_provider *provider_of(const struct runner *runner, const bound_step *step)
@@ -46,7 +46,7 @@ const bound_step *in_flight_origin(const struct bound *bound, const bound_step *
     return find_origin(bound, step, false);
 }
 
-/* The device does not finish its work: it counts as lost, and memory that it may still access is never freed. */
+/* Treats a device that does not finish its work as lost. Memory that it may still access is never freed. */
 static inlay_status abandon(struct runner *runner, const partition_provider *provider, uint64_t limit_ms,
                             inlay_diag *diag)
 {
@@ -57,7 +57,7 @@ static inlay_status abandon(struct runner *runner, const partition_provider *pro
     if (!shared->hang.unwinding)
         shared->hang.caller_cancel = shared->run.cancel;
     shared->hang.abandoned = shared->hang.unwinding = true;
-    __atomic_store_n(&shared->run.cancel, &always, __ATOMIC_RELEASE); /* the device may poll */
+    __atomic_store_n(&shared->run.cancel, &always, __ATOMIC_RELEASE); /* the device may poll the flag */
     return inlay_fail(diag, INLAY_DEVICE_LOST,
                       "the device of %s did not finish its work within %llu ms%s; create a new session", provider->name,
                       (unsigned long long)limit_ms,
@@ -69,7 +69,7 @@ static uint64_t deadline_after(uint64_t limit_ms)
     return limit_ms == 0 ? 0 : clock_ns() + limit_ms * 1000000;
 }
 
-/* INLAY_BUSY and *out_hangs: the time limit has passed. */
+/* If the time limit passes: returns INLAY_BUSY and sets *out_hangs. */
 static inlay_status wait_for(inlay_fence fence, const inlay_run *run, uint64_t limit_ms, bool *out_hangs,
                              inlay_diag *diag)
 {
@@ -79,6 +79,7 @@ static inlay_status wait_for(inlay_fence fence, const inlay_run *run, uint64_t l
     return status;
 }
 
+/* See GRACE_MS. A provider that promises no interval gets the full device_timeout_ms. */
 static uint64_t grace_ms(const struct runner *runner, const partition_provider *provider)
 {
     const uint64_t promised = (uint64_t)provider->table->poll_ms * GRACE_POLLS;

@@ -125,7 +125,7 @@ inlay_status copy_to_domain(struct runner *runner, const run_value *value, uint3
 {
     inlay_status status;
 
-    value_ref(value->owner); /* a second reference keeps it from being evicted during the allocation */
+    value_ref(value->owner); /* the allocation may evict values with a single reference */
     status = domain == INLAY_DOMAIN_HOST
                  ? pool_take(runner->shared, value->dtype, value->rank, value->dims, out, diag)
                  : device_value_create(runner, domain, value->dtype, value->rank, value->dims, out, diag);

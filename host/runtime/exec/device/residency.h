@@ -21,10 +21,10 @@ INLAY_NODISCARD inlay_status create_host_value(struct runner *runner, uint32_t v
 /* Returns whether `domain` can access the host memory of the value, importing it if necessary. *device_buffer: its
  * buffer in the domain. */
 bool map_into_domain(const struct runner *runner, inlay_value *value, uint32_t domain, inlay_buffer *device_buffer);
-/* Creates a tensor in memory that such a domain shares with the host. */
+/* Creates a tensor in memory that a domain (for which domain_is_shared() holds) shares with the host. */
 INLAY_NODISCARD inlay_status shared_value_create(uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                                  inlay_value **out, inlay_diag *diag);
-/* Returns whether the value is such a device tensor, in that domain, and the caller holds the only reference. */
+/* Returns whether device_value_create() made the value, in that domain, and the caller holds the only reference. */
 bool device_value_is_exclusive(const inlay_value *value, uint32_t domain);
 /* Copies the value to the domain; the copy is complete on return. */
 INLAY_NODISCARD inlay_status copy_to_domain(struct runner *runner, const run_value *value, uint32_t domain,
@@ -37,10 +37,10 @@ uint32_t runner_output_domain(const struct runner *runner, uint32_t k);
 /* The domain where a run stores the result `value`: where a step reads it, or where the caller wants it; otherwise host
  * memory. */
 uint32_t residency_domain(const struct runner *runner, uint32_t value);
-/* Makes *value, the current state of value `index`, readable in the domain; it is copied at most once per run. Lists
- * and absent values are left unchanged. */
+/* Makes *current, which describes value `index`, readable in the domain; the value is copied at most once per run.
+ * Lists and absent values are left unchanged. */
 INLAY_NODISCARD inlay_status read_in_domain(struct runner *runner, struct bound *bound, uint32_t index, uint32_t domain,
-                                            run_value *value, inlay_diag *diag);
+                                            run_value *current, inlay_diag *diag);
 /* Starts copying value `index`, which the run created in host memory, to the domain where a later step reads it. Errors
  * are reported when the value is read. */
 void prefetch_begin(struct runner *runner, struct bound *bound, uint32_t index);
@@ -53,7 +53,7 @@ static inline bool is_out_of_room(inlay_status status)
 {
     return status == INLAY_LIMIT_EXCEEDED || status == INLAY_OUT_OF_MEMORY;
 }
-/* The domain of a program value after the region that computes it; the host's domain if no region computes it. */
+/* The domain where the region that computes the value writes it; the host's domain if no region computes it. */
 uint32_t producing_domain(const struct program *program, uint32_t value);
 /* The domain where the value is read next, or wanted by the caller. */
 uint32_t next_reader_domain(const struct runner *runner, uint32_t value);

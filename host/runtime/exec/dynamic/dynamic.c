@@ -167,8 +167,8 @@ static inlay_status specialize(dynamic_call *call)
     return INLAY_OK;
 }
 
-/* *out_sized = false: shapes are unknown, or the provider needs more data, and `more` says that data on a device is
- * still unread. */
+/* Infers shapes and specialises the region. `more`: inputs that may decide shapes are on a device and still unread;
+ * *out_sized is then false if a shape stays unknown or the provider declines, and the caller reads these inputs. */
 static inlay_status try_size(dynamic_call *call, const run_value *in, bool more, bool *out_sized)
 {
     const partition_region *region = call->step->plan->step->region;
@@ -195,8 +195,8 @@ static inlay_status try_size(dynamic_call *call, const run_value *in, bool more,
     return status;
 }
 
-/* Tensors with few elements that are on a device are copied to the host if the sizes depend on them; the first run
- * finds out whether they do. */
+/* Copies tensors with few elements from a device to the host if the sizes of the outputs depend on them. The first run
+ * determines whether they do. */
 static inlay_status size_step(dynamic_call *call, run_value *in)
 {
     const partition_region *region = call->step->plan->step->region;
@@ -440,7 +440,7 @@ static inlay_status execute(dynamic_call *call)
         call, call->provider->table->execute(call->provider->state, step->compiled, call->cache->instance, &args),
         args.signal);
     shared->dynamic = NULL;
-    /* the mirrors that it waited for are complete */
+    /* The mirrors that the step waited for are complete. */
     for (uint32_t i = 0; i < region->input_count && status == INLAY_OK; i++) {
         const inlay_value *mirror = call->bound->dynamic.mirrors[region->inputs[i]];
 

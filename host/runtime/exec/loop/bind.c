@@ -17,7 +17,7 @@ enum { SLAB_ALIGN = 64, SLAB_SMALL = 1 << 20, SMALL_COPY = 1 << 16 };
 typedef struct busy_range {
     uint64_t begin, end;
     uint32_t domain;
-    uint32_t output; /* its memory; INLAY_NONE: a slab */
+    uint32_t output; /* the output whose memory this is; INLAY_NONE: a slab's */
     uint32_t step;
 } busy_range;
 
@@ -35,8 +35,8 @@ struct binder {
     inlay_diag *diag;
 };
 
-/* Returns whether the slab is more than four times as large as any plan of the runner needs, and as `bytes`. A single
- * run with large inputs must not hold its memory forever. */
+/* Returns whether the slab is more than four times as large as `bytes` and as any plan of the runner needs. The memory
+ * of a single run with large inputs must not be kept forever. */
 static bool is_oversized(const struct runner *runner, uint64_t bytes)
 {
     for (uint32_t i = 0; i < MAX_BOUND_PLANS; i++)
@@ -180,7 +180,7 @@ inlay_status bound_prepare(struct runner *runner, struct bound *bound, inlay_dia
 
 static void add_patch(struct binder *binder, uint32_t place, inlay_buffer *target)
 {
-    const plan_place *slot = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
+    const plan_place *slot = &binder->bound->plan->places[plan_memory_place(binder->bound->plan, place)];
 
     INLAY_CHECK(place < binder->bound->plan->place_count);
     if (slot->source == PLACE_INPUT || slot->source == PLACE_OUTPUT)
@@ -214,7 +214,7 @@ static void count_port(struct binder *binder, uint32_t place)
  * an output's memory as they share a slab's. */
 static bool written_range(const struct binder *binder, uint32_t place, uint32_t step, busy_range *out)
 {
-    const plan_place *pl = &binder->bound->plan->places[plan_bytes_of(binder->bound->plan, place)];
+    const plan_place *pl = &binder->bound->plan->places[plan_memory_place(binder->bound->plan, place)];
     const uint64_t begin = pl->source == PLACE_SLAB ? pl->offset : 0;
 
     *out = (busy_range){ begin, begin + pl->bytes, pl->memory_domain,
@@ -222,7 +222,7 @@ static bool written_range(const struct binder *binder, uint32_t place, uint32_t 
     return pl->source == PLACE_SLAB || pl->source == PLACE_OUTPUT;
 }
 
-/* The step writes the place: it waits for steps that may still use these bytes. */
+/* Makes a step that writes the place wait for the steps that may still use these bytes. */
 static void wait_for_users_of(struct binder *binder, uint32_t index, uint32_t place)
 {
     busy_range mine;
@@ -251,8 +251,7 @@ static void mark_bytes_used(struct binder *binder, uint32_t index, uint32_t plac
         binder->busy[binder->busy_count++] = mine;
 }
 
-/* The place of output i of a step. For a region whose sizes are known only at run time, the plan has the place if it
- * knows the value. */
+/* The place of output i of a step. The outputs of dynamic and host steps have the places of their values. */
 static uint32_t output_place(const struct bound *bound, const plan_step *step, uint32_t i)
 {
     const uint32_t value = step->kind == PLAN_COPY ? INLAY_NONE : step->step->region->outputs[i];
@@ -270,8 +269,8 @@ static const partition_provider *provider_of(const struct binder *binder, const 
 
 static bool places_meet(const struct bound *bound, uint32_t input, uint32_t output)
 {
-    const plan_place *place = &bound->plan->places[plan_bytes_of(bound->plan, input)];
-    const plan_place *other_place = &bound->plan->places[plan_bytes_of(bound->plan, output)];
+    const plan_place *place = &bound->plan->places[plan_memory_place(bound->plan, input)];
+    const plan_place *other_place = &bound->plan->places[plan_memory_place(bound->plan, output)];
 
     return input == output || (place->source == PLACE_SLAB && other_place->source == PLACE_SLAB &&
                                place->memory_domain == other_place->memory_domain &&
@@ -323,7 +322,8 @@ static inlay_status store_waits(struct binder *binder, bound_step *step)
     return INLAY_OK;
 }
 
-/* index: the step that waits and uses the bytes; for a copy that joined a request, the first copy of the request. */
+/* Determines the steps that `step` waits for. index: the step that waits and uses the bytes: `step` itself, or the
+ * first copy of the request that it joined. */
 static inlay_status bind_waits(struct binder *binder, uint32_t step, uint32_t index, bool is_async)
 {
     struct bound *bound = binder->bound;
@@ -335,7 +335,7 @@ static inlay_status bind_waits(struct binder *binder, uint32_t step, uint32_t in
     if (step == index)
         binder->wait_count = binder->port_count = 0;
     for (uint32_t i = 0; i < ins; i++) {
-        add_wait(binder, index, binder->writer_of[plan_bytes_of(bound->plan, planned->in[i])]);
+        add_wait(binder, index, binder->writer_of[plan_memory_place(bound->plan, planned->in[i])]);
         count_port(binder, planned->in[i]);
     }
     for (uint32_t i = 0; i < outs; i++) {

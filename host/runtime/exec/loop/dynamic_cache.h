@@ -16,8 +16,8 @@ struct dynamic_cache {
     uint64_t workspace_room;
     run_memory *memory;           /* the owner of the workspace */
     uint64_t timeline, signalled; /* of asynchronous providers: the fence of the step, and how often it was signalled */
-    bool reads_device_data,
-        reads_device_data_known; /* its sizes depend on data in device memory, which is read first */
+    bool reads_device_data;       /* the output sizes depend on data in device memory, which must be read first */
+    bool reads_device_data_known; /* a run has determined reads_device_data */
 };
 
 /* Frees the cache of the step. */

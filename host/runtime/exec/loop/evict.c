@@ -19,7 +19,7 @@ static bool step_reads(const bound_step *step, uint32_t value)
 static void move_values_to_host(struct runner *runner, struct bound *bound)
 {
     for (uint32_t value = 0; bound->dynamic.mirrors != NULL && value < runner->prog->graph->value_count; value++) {
-        run_value *fallback = &bound->dynamic.values[value];
+        run_value *current = &bound->dynamic.values[value];
         inlay_value *mirror = bound->dynamic.mirrors[value], *host_copy = NULL;
 
         if (step_reads(bound->current_step, value) || prefetch_wait(runner, bound, value, NULL) != INLAY_OK)
@@ -28,12 +28,12 @@ static void move_values_to_host(struct runner *runner, struct bound *bound)
             value_unref(mirror);
             bound->dynamic.mirrors[value] = mirror = NULL;
         }
-        if (fallback->owner == NULL || fallback->kind != INLAY_KIND_TENSOR ||
-            !device_value_is_exclusive(fallback->owner, fallback->buffer.domain))
+        if (current->owner == NULL || current->kind != INLAY_KIND_TENSOR ||
+            !device_value_is_exclusive(current->owner, current->buffer.domain))
             continue;
         if (mirror != NULL)
             host_copy = value_ref(mirror);
-        else if (copy_to_domain(runner, fallback, INLAY_DOMAIN_HOST, &host_copy, NULL) != INLAY_OK)
+        else if (copy_to_domain(runner, current, INLAY_DOMAIN_HOST, &host_copy, NULL) != INLAY_OK)
             return;
         runner_set(runner, bound, value, host_copy);
     }

@@ -2,7 +2,8 @@
 #include "exec/loop/bound.h"
 #include <stdio.h>
 
-/* The session's memory that this runner holds and that the run uses again, or returns before it allocates more. */
+/* Bytes of the session's memory that this runner already holds: the run reuses them, or frees them before it allocates
+ * more. */
 static uint64_t own_bytes(const struct runner *runner)
 {
     uint64_t bytes = runner->plans.slab_bytes;

@@ -6,12 +6,12 @@
 #include "threads/scene.h"
 #include "threads/threads.h"
 
-/* Concurrent execution is measured, not assumed. Of every ROUND runs, TRIAL run sequentially and then TRIAL
- * concurrently, because threads that sleep need some runs to wake up. If the first SOON concurrent runs are much
- * slower, the trial ends early. */
+/* Measurements decide whether branches run concurrently. Of every ROUND runs, TRIAL run sequentially and then TRIAL
+ * concurrently; a trial has several runs because sleeping threads need some runs to wake up. If the first SOON
+ * concurrent runs are much slower, the trial ends early. */
 enum { TRIAL = 8, SOON = 4, ROUND = 1024 };
 #define GAIN 0.97 /* of the sequential time; smaller gains may be noise */
-#define LOSS 1.2
+#define LOSS 1.2  /* of the sequential time; a larger ratio ends the trial early */
 
 struct branch {
     inlay_status status;
@@ -29,7 +29,7 @@ inlay_status parallel_branches_create(struct bound *bound, inlay_diag *diag)
         most = plan->branch_groups[k].branch_count > most ? plan->branch_groups[k].branch_count : most;
         for (uint32_t j = plan->branch_groups[k].first; j < plan->branch_groups[k].end; j++)
             if (!bound->steps[j].simple)
-                return INLAY_OK; /* it waits for a device */
+                return INLAY_OK; /* the step waits for a device, or a device runs it */
     }
     if (most < 2)
         return INLAY_OK;
@@ -71,25 +71,25 @@ void parallel_branches_record(parallel_branches *parallel, uint64_t began_ns)
         parallel->runs = 2 * TRIAL + 1;
 }
 
-typedef struct branch_group_run {
+typedef struct group_run {
     struct runner *runner;
     struct bound *bound;
-    const branch_group *wave;
+    const branch_group *group;
     const crash_scene *scene; /* of the run */
-} branch_group_run;
+} group_run;
 
 /* Runs the steps of branch k in order. Each branch has its own diag. */
-static inlay_status run_branch(const branch_group_run *run, uint32_t k, uint32_t *out_step)
+static inlay_status run_branch(const group_run *run, uint32_t k, uint32_t *out_step)
 {
-    const branch_group *wave = run->wave;
+    const branch_group *group = run->group;
     const float_state floats = float_state_get();
     run_shared *shared = run->runner->shared;
     inlay_status status = INLAY_OK;
 
-    for (uint32_t i = wave->begins[k]; i < wave->begins[k + 1] && status == INLAY_OK; i++) {
-        bound_step *step = &run->bound->steps[wave->steps[i]];
+    for (uint32_t i = group->begins[k]; i < group->begins[k + 1] && status == INLAY_OK; i++) {
+        bound_step *step = &run->bound->steps[group->steps[i]];
 
-        *out_step = wave->steps[i];
+        *out_step = group->steps[i];
         crash_here.step = step;
         step->args.diag = &run->bound->parallel->diags[k];
         status = step->execute(step->state, step->compiled, step->instance, &step->args);
@@ -103,7 +103,7 @@ static inlay_status run_branch(const branch_group_run *run, uint32_t k, uint32_t
 
 static inlay_status run_branches(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const branch_group_run *run = user;
+    const group_run *run = user;
     const crash_scene before = crash_here;
 
     (void)worker;
@@ -117,27 +117,27 @@ static inlay_status run_branches(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK; /* every branch runs to its end, so the reported failure does not depend on timing */
 }
 
-inlay_status parallel_branches_run(struct runner *runner, struct bound *bound, const branch_group *wave,
+inlay_status parallel_branches_run(struct runner *runner, struct bound *bound, const branch_group *group,
                                    bound_step **out_failed)
 {
-    branch_group_run run = { runner, bound, wave, &crash_here };
+    group_run run = { runner, bound, group, &crash_here };
     parallel_branches *parallel = bound->parallel;
     inlay_status status;
     uint32_t first = INLAY_NONE;
 
-    for (uint32_t k = 0; k < wave->branch_count; k++) {
+    for (uint32_t k = 0; k < group->branch_count; k++) {
         inlay_diag *diag = &parallel->diags[k];
 
-        parallel->branches[k] = (struct branch){ INLAY_OK, wave->steps[wave->begins[k]] };
+        parallel->branches[k] = (struct branch){ INLAY_OK, group->steps[group->begins[k]] };
         diag->struct_size = sizeof *diag;
         diag->code = INLAY_OK;
         diag->error_class = INLAY_CLASS_PERMANENT;
         diag->text[0] = diag->node[0] = diag->tensor[0] = '\0';
     }
-    *out_failed = &bound->steps[wave->first];
-    INLAY_CHECK(bound->parallel != NULL && wave->branch_count > 0);
-    status = threads_parallel_for(&runner->shared->run, wave->branch_count, 1, run_branches, &run);
-    for (uint32_t k = 0; k < wave->branch_count; k++)
+    *out_failed = &bound->steps[group->first];
+    INLAY_CHECK(bound->parallel != NULL && group->branch_count > 0);
+    status = threads_parallel_for(&runner->shared->run, group->branch_count, 1, run_branches, &run);
+    for (uint32_t k = 0; k < group->branch_count; k++)
         if (parallel->branches[k].status != INLAY_OK &&
             (first == INLAY_NONE || parallel->branches[k].step < parallel->branches[first].step))
             first = k;

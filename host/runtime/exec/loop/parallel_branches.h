@@ -23,6 +23,6 @@ uint64_t parallel_branches_choose(const struct runner *runner, parallel_branches
 void parallel_branches_record(parallel_branches *parallel, uint64_t began_ns);
 /* Runs a group of branches. *out_failed: the first failed step in the order of the plan; its diag is copied to the
  * shared one. */
-INLAY_NODISCARD inlay_status parallel_branches_run(struct runner *runner, struct bound *bound, const branch_group *wave,
-                                                   bound_step **out_failed);
+INLAY_NODISCARD inlay_status parallel_branches_run(struct runner *runner, struct bound *bound,
+                                                   const branch_group *group, bound_step **out_failed);
 #endif

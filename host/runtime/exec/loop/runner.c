@@ -92,7 +92,7 @@ static void renew_timelines(struct bound *bound)
     bound->flight.poisoned = false;
 }
 
-/* For the crash handler: describes the step that runs. It must not allocate, lock or write. */
+/* Describes the step that runs, for the crash handler. Must not allocate or lock, and writes only *out. */
 static void describe_step(const void *step, crash_scene *out)
 {
     const bound_step *current = step;
@@ -155,7 +155,7 @@ static inlay_status run_fallback(struct runner *runner, struct program *other, c
     inlay_status status = INLAY_OK;
 
     INLAY_CHECK(other != NULL && other != runner->prog);
-    if (runner->out.placed != NULL) /* the fallback has other regions, which may be unable to append in place */
+    if (runner->out.placed != NULL) /* the regions of the fallback may be unable to append in place */
         return inlay_fail(diag, INLAY_BUSY, "graph '%s' has other regions at these sizes", runner->prog->graph->name);
     while (fallback != NULL && fallback->prog != other)
         fallback = fallback->fallback.next;
@@ -386,16 +386,15 @@ static inlay_status run_once(struct runner *runner, const run_value *inputs, inl
     else if (caller != diag)
         (void)inlay_fail(caller, status, "graph '%s': %s", runner->prog->graph->name, inlay_status_text(status));
     for (uint32_t k = 0; k < runner->prog->graph->output_count && !runner->shared->hang.unwinding; k++) {
-        pool_give(runner->shared,
-                  /* no unref: freeing large buffers may take longer than the time left to the deadline */
-                  runner->out.values[k]);
+        /* Not value_unref(): freeing large buffers may take longer than the time left until the deadline. */
+        pool_give(runner->shared, runner->out.values[k]);
         runner->out.values[k] = NULL;
     }
     return status;
 }
 
-/* Runs again after a lost device, since the values that it held are computed by the other providers in the second run.
- * Needed because the runners of bodies may learn of the loss in the middle of a loop. */
+/* After the loss of a device, runs the whole program a second time without it, because the values that the device held
+ * are lost. The loss may occur in the middle of a loop, in the runner of a body, which cannot repeat earlier steps. */
 inlay_status runner_run(struct runner *runner, const run_value *inputs, inlay_diag *diag)
 {
     const inlay_status status = run_once(runner, inputs, diag);

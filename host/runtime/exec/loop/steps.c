@@ -12,7 +12,7 @@
 /* The fence of a caller-owned place, which must be reached before a step uses it. */
 static inlay_fence ready_of(const struct runner *runner, const struct bound *bound, uint32_t place)
 {
-    const plan_place *slot = &bound->plan->places[plan_bytes_of(bound->plan, place)];
+    const plan_place *slot = &bound->plan->places[plan_memory_place(bound->plan, place)];
 
     if (slot->source == PLACE_INPUT && slot->index < runner->prog->graph->input_count)
         return runner->in.ready[slot->index];

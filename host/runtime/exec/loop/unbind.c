@@ -7,7 +7,7 @@
 #include "threads/fence.h"
 #include <stdlib.h>
 
-enum { SPARE_BYTES = 4 << 20 };
+enum { MAX_SPARE_BYTES = 4 << 20 }; /* larger arenas are freed instead of being kept for the next bound plan */
 
 void bound_release_binding(bound_step *step)
 {
@@ -45,7 +45,7 @@ void bound_destroy(struct runner *runner, struct bound *bound)
     }
     plan_unref(bound->plan);
     arena_deinit(&bound->dynamic.scratch);
-    if (runner->plans.spare == NULL && bound->arena.total_bytes <= SPARE_BYTES) {
+    if (runner->plans.spare == NULL && bound->arena.total_bytes <= MAX_SPARE_BYTES) {
         struct arena memory = bound->arena;
 
         arena_reset(&memory);

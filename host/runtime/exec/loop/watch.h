@@ -23,8 +23,8 @@ typedef struct watch_event {
 typedef struct watch_hook {
     void (*event)(void *ctx, const watch_event *event);
     void *ctx;
-    /* Receives the kernels within a region if its provider reports them (inlay_ext_steps), before the region's event.
-     * NULL: not wanted, which saves reading the clock. */
+    /* Receives an event for each kernel within a region, before the region's event, if the provider reports kernels
+     * (inlay_ext_steps). NULL: not wanted; the provider then need not read the clock. */
     void (*part)(void *ctx, const watch_event *event);
 } watch_hook;
 
@@ -45,7 +45,7 @@ const watch_hook *timings_hook(const struct timings *timings);
  * counts; otherwise its times are discarded. */
 void timings_end_run(struct timings *timings, uint64_t ns, bool ok);
 
-/* Number of runs that the figures below are computed from. */
+/* Number of runs that the medians below are computed from. */
 uint32_t timings_runs(const struct timings *timings);
 /* Median nanoseconds of a whole run; 0 without runs. */
 double timings_run_ns(const struct timings *timings);

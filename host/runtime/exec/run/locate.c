@@ -24,7 +24,7 @@ inlay_buffer bound_in_slab(const struct runner *runner, const struct bound *boun
 
 inlay_buffer bound_alias(const struct bound *bound, uint32_t place)
 {
-    const plan_place *slot = &bound->plan->places[plan_bytes_of(bound->plan, place)];
+    const plan_place *slot = &bound->plan->places[plan_memory_place(bound->plan, place)];
 
     if (slot->source == PLACE_INPUT)
         return bound->plan->places[place].source == PLACE_VIEW ? bound->ports.inputs[slot->index].buffer
@@ -48,7 +48,8 @@ run_value runner_value(const struct bound *bound, uint32_t value)
     if (place == INLAY_NONE)
         return (run_value){ 0 };
     state = &plan->states[value];
-    /* Objects and lists arrive as dynamic values of an input place; so do absent optional inputs. */
+    /* Inputs that are objects or lists, and optional inputs that are absent, are dynamic values although they have an
+     * input place. */
     if (plan->places[place].source == PLACE_DYNAMIC ||
         (plan->places[place].source == PLACE_INPUT &&
          (bound->dynamic.values[value].kind != 0 || state->rank == INLAY_RANK_UNKNOWN)))

@@ -50,7 +50,7 @@ inlay_status pool_take(run_shared *shared, inlay_dtype dtype, uint32_t rank, con
     int64_t count;
     inlay_status status;
 
-    /* value_create() reports an invalid shape. */
+    /* make_tensor() reports an invalid shape. */
     if (rank <= INLAY_MAX_RANK && (!dims_count(dims, rank, &count) || !dtype_bytes(dtype, count, &need)))
         return make_tensor(shared, dtype, rank, dims, out_value, diag);
     status = run_check_tensor_size(shared, need, diag);

@@ -79,6 +79,8 @@ INLAY_NODISCARD inlay_status pool_value(run_shared *shared, const run_value *val
 /* Takes over the reference and returns the tensor to the pool if that was the last one. NULL is a no-op. */
 void pool_give(run_shared *shared, inlay_value *value);
 
+/* ------------------------------------------------------------------ bound plans and runners */
+
 /* A step, ready to be called. */
 struct bound_step {
     inlay_status (*execute)(void *state, inlay_compiled *compiled, inlay_instance *instance,
@@ -91,14 +93,14 @@ struct bound_step {
     bool async;        /* signals the fence when done */
     inlay_fence fence; /* on its own timeline; the value counts runs */
     const plan_step *plan;
-    /* [wait_step_count] asynchronous steps whose results it reads or whose bytes it overwrites; steps of the same
+    /* [wait_step_count] asynchronous steps whose results this step reads or whose bytes it overwrites; steps of its own
      * provider first */
     uint32_t *wait_steps;
     uint32_t wait_step_count;
-    uint32_t own_wait_count; /* number of them that belong to its provider */
+    uint32_t own_wait_count; /* number of wait_steps that belong to its own provider */
     uint32_t copy_count; /* COPY: number of copies in this request, this one first; 0: part of a preceding request */
     inlay_copy *copies;  /* [copy_count] arguments of the request, if it has several copies */
-    /* room for wait_step_count fences, and for those of the caller's values, see runner_inputs.ready */
+    /* room for wait_step_count fences and the fences of the caller's values (runner_inputs.ready) */
     inlay_fence *waits;
     struct dynamic_cache *cache; /* DYNAMIC: the last specialisation */
 };
@@ -122,7 +124,7 @@ typedef struct bound_dynamic {
     /* [value_count] copies of values in another domain, made when a step there read them; a reference each */
     inlay_value **mirrors;
     inlay_fence *mirror_fences; /* [value_count] fences of mirrors that are still being copied; timeline 0: complete */
-    inlay_fence last_mirror_fence; /* the last of them; its timeline is created with the first copy */
+    inlay_fence last_mirror_fence; /* of the last copy that was started; the first copy creates its timeline */
     inlay_value_state *states;     /* [value_count] the plan's states, updated by dynamic steps */
     inlay_value_info *infos;       /* likewise */
     observed_shape **observed;     /* [value_count] NULL where the plan knows the shape */
@@ -136,7 +138,7 @@ typedef struct bound_memory {
     inlay_buffer *slabs;   /* [domain_count] slabs of devices; handle 0 = none */
     void **maps;           /* [domain_count] their addresses in host memory; NULL = not mapped */
     inlay_buffer *buffers; /* [place_count] current addresses */
-    /* the set of captured values that the device has copies of, see runner_inputs.captures; 0 = none */
+    /* runner_inputs.captures of the run whose captured values the device has copies of; 0 = none */
     uint64_t captures;
     uint64_t counted_bytes; /* bytes added to program_env.held_bytes */
 } bound_memory;
@@ -186,8 +188,8 @@ typedef struct output_share {
 typedef struct runner_outputs {
     inlay_value **values; /* [output_count] of the last run; a reference each, NULL after a failure */
     inlay_value **spares; /* [output_count] earlier memory of the outputs, for reuse */
-    /* [output_count] buffers of outputs that are states in place and have no object; handle 0: not this output. NULL:
-     * none. Borrowed */
+    /* [output_count] buffers of outputs that are states kept in place; such an output has no object. handle 0: not such
+     * an output. NULL: none. Borrowed */
     const inlay_buffer *placed;
     /* [output_count] domains where outputs stay unless the caller wants them elsewhere; NULL: host. Borrowed from the
      * node whose body this is */
@@ -254,8 +256,8 @@ void observed_shapes_record(struct bound *bound, uint32_t value, uint32_t rank, 
 /* The shapes of the last run, [value_count] from the arena; rank INLAY_RANK_UNKNOWN for values that it did not compute.
  * Valid until the next run. NULL: out of memory. */
 const cost_input *observed_sizes(const struct runner *runner, struct arena *arena);
-/* The same as states. Values that the last run did not compute have the shapes that were assumed when the graph was
- * partitioned. Requires a completed run. */
+/* The same shapes as inlay_value_state. Values that the last run did not compute have the shapes that were assumed when
+ * the graph was partitioned. Requires a completed run. */
 inlay_value_state *observed_states(const struct runner *runner, struct arena *arena);
 /* The runner of `program`: `runner` itself or one of its bodies, recursively. NULL: that program did not run. runner
  * may be NULL. */
@@ -264,9 +266,10 @@ const struct runner *runner_of(const struct runner *runner, const struct program
 /* ------------------------------------------------------------------ location of values, locate.c */
 
 /* The buffer of a slab place as `domain` addresses it. runner may be NULL if the place is not in the runner's slab. */
-inlay_buffer bound_in_slab(const struct runner *runner, const struct bound *bound, const plan_place *slot,
+inlay_buffer bound_in_slab(const struct runner *runner, const struct bound *bound, const plan_place *place,
                            uint32_t domain);
-/* The alias of a place: the same memory as the other of host and device addresses it; handle 0: none. */
+/* The alias of a place: the buffer by which the device addresses a host place in shared memory, or the host a device
+ * place; handle 0: none. */
 inlay_buffer bound_alias(const struct bound *bound, uint32_t place);
 /* The current state of a value: a place, or a dynamic value. kind 0: absent. */
 run_value runner_value(const struct bound *bound, uint32_t value);

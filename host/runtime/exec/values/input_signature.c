@@ -3,14 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* maximum number of elements in non-integer tensors (scales, ranges) whose data may decide a shape */
-enum { SMALL_OTHERS = 8 };
+/* Maximum number of elements of a non-integer tensor (a scale, a range) whose data may decide a shape. */
+enum { MAX_OTHER_ELEMENTS = 8 };
 
 bool signature_may_decide_shape(const run_value *value)
 {
     const bool integer = value->dtype == INLAY_INT64 || value->dtype == INLAY_INT32;
 
-    return value->dtype != INLAY_STRING && run_value_count(value) <= (integer ? INFER_MAX_ELEMENTS : SMALL_OTHERS);
+    return value->dtype != INLAY_STRING &&
+           run_value_count(value) <= (integer ? INFER_MAX_ELEMENTS : MAX_OTHER_ELEMENTS);
 }
 
 bool signature_has_data(const run_value *value)

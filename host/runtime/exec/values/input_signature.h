@@ -1,5 +1,5 @@
-/* exec/values/input_signature.h - the signature of a step's inputs, as bytes that can be compared: their types and
- * dims, and the elements of those whose data may decide a shape. */
+/* exec/values/input_signature.h - the signature of a step's inputs, as bytes that can be compared: types, dims, and the
+ * elements of inputs whose data may decide a shape. */
 #ifndef EXEC_INPUT_SIGNATURE_H
 #define EXEC_INPUT_SIGNATURE_H
 #include "exec/values/value.h"

@@ -1,7 +1,7 @@
 /* exec/values/value.h - runtime values: reference-counted tensors, sequences, optionals and maps.
  *
  * inlay_value is the public object (inlay.h) and owns memory. Within a run most tensors have no object: they are places
- * in the slab, described by an run_value, which borrows. */
+ * in the slab, described by a run_value, which borrows. */
 #ifndef EXEC_VALUE_H
 #define EXEC_VALUE_H
 #include "inlay/inlay.h"
@@ -25,10 +25,9 @@ struct inlay_value {
     void *owner;
     struct run_memory *from;     /* where the memory was allocated, a reference; NULL: malloc */
     struct value_import *import; /* atomic: a device's import of this host memory; NULL: not requested yet */
-    inlay_fence
-        /* on a device: the fence of the last use by a stream or a run, which the next use must wait for; timeline 0:
-         * none */
-        ready;
+    /* on a device: the fence of the last use by a stream or a run, which the next use must wait for; timeline 0:
+     * none */
+    inlay_fence ready;
     inlay_fence streams; /* on its own timeline; the value counts the signals requested from streams */
 };
 
@@ -52,7 +51,8 @@ void *value_data(const inlay_value *value);
 /* A tensor without memory; buffer.bytes is the size it needs. An invalid shape is INLAY_INVALID_ARGUMENT. */
 INLAY_NODISCARD inlay_status value_describe(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                             inlay_value **out_value, inlay_diag *diag);
-/* A tensor in the device memory of a provider, which stays open for it; see inlay_session_value_create_on(). */
+/* A tensor in the device memory of a provider; the provider stays open as long as the value exists. See
+ * inlay_session_value_create_on(). */
 struct provider;
 INLAY_NODISCARD inlay_status value_create_on(const struct provider *provider, inlay_dtype dtype, uint32_t rank,
                                              const int64_t *dims, inlay_value **out_value, inlay_diag *diag);
@@ -61,8 +61,8 @@ INLAY_NODISCARD inlay_status value_create_shared(const struct provider *provider
                                                  const int64_t *dims, inlay_value **out_value, inlay_diag *diag);
 /* Returns whether the value has shared memory. *out is its buffer in that domain; domain INLAY_NONE: in any. */
 bool value_is_shared(const inlay_value *value, uint32_t domain, inlay_buffer *out);
-/* The same with memory of the caller; release(arg), if not NULL, is called when the value is freed. After a failure the
- * caller still owns the memory. */
+/* A tensor in device memory of the caller; release(arg), if not NULL, is called when the value is freed. After a
+ * failure the caller still owns the memory. */
 INLAY_NODISCARD inlay_status value_wrap_on(const struct provider *provider, const inlay_native_memory *memory,
                                            inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                            void (*release)(void *arg), void *arg, inlay_value **out_value,

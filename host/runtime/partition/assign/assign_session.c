@@ -10,15 +10,15 @@ struct session_graphs {
     partition_job *jobs;
     uint32_t count;
     const partition_rules *rules;
-    const partition_request *any; /* the common part of all requests */
-    uint64_t *used;               /* [provider_count] scratch */
-    bool has_boundaries;          /* see partition_has_boundaries() */
+    const partition_request *common; /* the common part of all requests */
+    uint64_t *used;                  /* [provider_count] scratch */
+    bool has_boundaries;             /* see partition_has_boundaries() */
     inlay_diag *diag;
 };
 
 static inlay_status session_no_memory(const struct session_graphs *session)
 {
-    return no_memory(session->diag, "to partition graph '%s'", session->any->graph->name);
+    return no_memory(session->diag, "to partition graph '%s'", session->common->graph->name);
 }
 
 /* ------------------------------------------------------------------ names in rules */
@@ -32,10 +32,10 @@ static inlay_status check_provider(const struct session_graphs *session, const c
 {
     const char *nearest;
 
-    for (uint32_t i = 0; i < session->any->provider_count; i++)
-        if (strcmp(session->any->providers[i].name, name) == 0)
+    for (uint32_t i = 0; i < session->common->provider_count; i++)
+        if (strcmp(session->common->providers[i].name, name) == 0)
             return INLAY_OK;
-    nearest = nearest_name(name, provider_at, session->any, session->any->provider_count);
+    nearest = nearest_name(name, provider_at, session->common, session->common->provider_count);
     return inlay_fail(session->diag, INLAY_INVALID_ARGUMENT, "option %s: provider '%s' is not in use%s%s%s", rule, name,
                       nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
                       nearest != NULL ? "'?" : "");
@@ -76,8 +76,8 @@ static inlay_status check_pattern(const struct session_graphs *session, const ch
                 continue;
             if (!graph_node_is_host(graph, graph->nodes[node]))
                 return INLAY_OK;
-            for (uint32_t provider = 0; provider < session->any->provider_count; provider++)
-                if (partition_takes_bodies(&session->any->providers[provider], graph, graph->nodes[node]))
+            for (uint32_t provider = 0; provider < session->common->provider_count; provider++)
+                if (partition_takes_bodies(&session->common->providers[provider], graph, graph->nodes[node]))
                     return INLAY_OK;
             on_host = true;
         }
@@ -122,10 +122,11 @@ done:
  * all graphs. */
 static const uint64_t *used_by_others(struct session_graphs *session, uint32_t job)
 {
-    memset(session->used, 0, session->any->provider_count * sizeof *session->used);
+    memset(session->used, 0, session->common->provider_count * sizeof *session->used);
     for (uint32_t j = 0; j < session->count; j++) {
         for (uint32_t provider = 0;
-             j != job && session->jobs[j].out->memory != NULL && provider < session->any->provider_count; provider++) {
+             j != job && session->jobs[j].out->memory != NULL && provider < session->common->provider_count;
+             provider++) {
             const partition_memory *memory = &session->jobs[j].out->memory[provider];
             uint64_t need;
             if (__builtin_add_overflow(memory->resident_bytes, memory->peak_bytes, &need) ||
@@ -226,7 +227,8 @@ static inlay_status partition_each(struct session_graphs *session)
         if (status != INLAY_OK)
             return status;
     }
-    return session->has_boundaries && !partition_by_priority(session->any) ? choose_with_boundaries(session) : INLAY_OK;
+    return session->has_boundaries && !partition_by_priority(session->common) ? choose_with_boundaries(session)
+                                                                              : INLAY_OK;
 }
 
 static inlay_status follow_each(struct session_graphs *session)
@@ -294,7 +296,7 @@ static bool runs_something(const struct session_graphs *session, const char *nam
         const struct partition *partition = session->jobs[j].out;
         for (uint32_t i = 0; i < partition->region_count; i++)
             if (partition->regions[i].provider != INLAY_NONE &&
-                strcmp(session->any->providers[partition->regions[i].provider].name, name) == 0)
+                strcmp(session->common->providers[partition->regions[i].provider].name, name) == 0)
                 return true;
     }
     return false;
@@ -308,7 +310,7 @@ static inlay_status report_unmet(const struct session_graphs *session, const cha
         for (uint32_t i = 0; i < job->out->refusal_count; i++) {
             const partition_refusal *refusal = &job->out->refusals[i];
             const inlay_node_info *node = &job->request.graph->nodes[refusal->node]->info;
-            if (strcmp(session->any->providers[refusal->provider].name, name) == 0)
+            if (strcmp(session->common->providers[refusal->provider].name, name) == 0)
                 return inlay_fail(session->diag, INLAY_UNSUPPORTED,
                                   "require: provider %s runs nothing of the model; of %s "
                                   "node '%s' it says: %s",
@@ -358,7 +360,7 @@ static inlay_status enforce_require(struct session_graphs *session, const char *
 inlay_status partition_all(partition_job *jobs, uint32_t count, inlay_diag *diag)
 {
     struct session_graphs session = {
-        .jobs = jobs, .count = count, .rules = jobs[0].request.rules, .any = &jobs[0].request, .diag = diag
+        .jobs = jobs, .count = count, .rules = jobs[0].request.rules, .common = &jobs[0].request, .diag = diag
     };
     inlay_status status = INLAY_OK;
     struct arena scratch = { 0 };
@@ -366,12 +368,12 @@ inlay_status partition_all(partition_job *jobs, uint32_t count, inlay_diag *diag
     INLAY_CHECK(count > 0);
     for (uint32_t j = 0; j < count; j++)
         *jobs[j].out = (struct partition){ 0 };
-    session.used = arena_array(&scratch, (size_t)session.any->provider_count + 1, sizeof *session.used);
+    session.used = arena_array(&scratch, (size_t)session.common->provider_count + 1, sizeof *session.used);
     if (session.used == NULL) {
         status = session_no_memory(&session);
         goto done;
     }
-    if (session.rules != NULL && !session.any->again)
+    if (session.rules != NULL && !session.common->again)
         INLAY_TRY(check_names(&session));
     session.has_boundaries = partition_has_boundaries(jobs, count);
     if (session.rules != NULL && session.rules->saved_plan != NULL) {

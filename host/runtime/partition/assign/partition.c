@@ -83,9 +83,9 @@ static inlay_status choose(const partition_request *request, uint8_t *candidates
     return status;
 }
 
-/* Guessed sizes may be inconsistent (a past, a present, and both in one mask); they are used for costs only. Providers
- * that pack weights when they compile need consistent shapes: size 1 for every unknown symbol usually is consistent.
- * False: out of memory. */
+/* Infers the shapes for compile if the guessed sizes are inconsistent (for example a past, a present, and a mask for
+ * both); guesses are then used for costs only. Providers that pack weights when they compile need consistent shapes.
+ * Size 1 for every unknown symbol usually is consistent; otherwise *out is NULL. False: out of memory. */
 static bool infer_consistent_shapes(const partition_request *request, struct arena *arena,
                                     const inlay_value_state **out)
 {
@@ -137,7 +137,7 @@ inlay_status partition_graph(const partition_request *request, struct arena *are
     return choose(request, candidates, arena, out, diag);
 }
 
-/* The plan may contradict rules that were added later. */
+/* Fails if the saved plan contradicts rules that were added later. */
 static inlay_status check_followed(struct problem *problem, const char *path, const uint32_t *choice, inlay_diag *diag)
 {
     partition_verdict verdict;

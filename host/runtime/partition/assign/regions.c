@@ -169,8 +169,8 @@ static bool add_border(struct problem *problem, const uint32_t *choice, const ui
     return true;
 }
 
-/* Returns whether the hop needs no copy because the device shares memory with the host. Inputs of the graph need a copy
- * unless the device can import host memory. */
+/* Returns whether the transfer needs no copy because the device shares memory with the host. Inputs of the graph need a
+ * copy unless the device can import host memory. */
 static bool needs_no_copy(const struct problem *problem, uint32_t value, partition_transfer transfer)
 {
     const uint32_t device = transfer.to != INLAY_DOMAIN_HOST ? transfer.to : transfer.from,
@@ -240,7 +240,9 @@ inlay_status partition_form_regions(struct problem *problem, const uint32_t *cho
     if (!partition_schedule_choice(problem, choice, true))
         return inlay_fail(diag, INLAY_INTERNAL, "the regions of graph '%s' wait for each other", graph->name);
     problem->final_order = false;
-    if (!partition_keeps_memory(problem, choice)) /* the choice was judged before, so it does */
+    /* If the final order exceeds the memory, the order of partition_evaluate() is used, with which the choice was
+     * accepted. */
+    if (!partition_keeps_memory(problem, choice))
         (void)partition_evaluate(problem, choice);
     if (problem->failed)
         goto no_memory;

@@ -207,14 +207,14 @@ void saved_plan_close(saved_plan *plan)
 
 bool saved_plan_names(const saved_plan *plan, const char *path, names_table *out)
 {
-    const json_t *graph_json_of, *saved, *name;
+    const json_t *saved_graph, *saved, *name;
     size_t i, k, m;
     bool added = true;
 
-    json_array_foreach(json_object_get(plan->root, "graphs"), i, graph_json_of) {
-        if (strcmp(text_of(graph_json_of, "graph"), path) != 0)
+    json_array_foreach(json_object_get(plan->root, "graphs"), i, saved_graph) {
+        if (strcmp(text_of(saved_graph, "graph"), path) != 0)
             continue;
-        json_array_foreach(json_object_get(graph_json_of, "offers"), k, saved)
+        json_array_foreach(json_object_get(saved_graph, "offers"), k, saved)
             json_array_foreach(json_object_get(saved, "nodes"), m, name)
                 if (added && json_string_value(name) != NULL)
                     added = names_add(out, json_string_value(name), strlen(json_string_value(name)), (uint32_t)m, NULL);
@@ -355,17 +355,17 @@ inlay_status saved_plan_follow(const saved_plan *plan, const partition_job *job,
                                  .diag = diag };
     const struct graph *graph = job->request.graph;
     inlay_status status = INLAY_OK;
-    const json_t *graph_json_of, *saved;
+    const json_t *saved_graph, *saved;
     size_t i, k;
 
     if (!follower_init(&follower, scratch)) {
         status = no_memory(diag, "to follow plan %s", plan->path);
         goto done;
     }
-    json_array_foreach(json_object_get(plan->root, "graphs"), i, graph_json_of) {
-        if (strcmp(text_of(graph_json_of, "graph"), job->path) != 0)
+    json_array_foreach(json_object_get(plan->root, "graphs"), i, saved_graph) {
+        if (strcmp(text_of(saved_graph, "graph"), job->path) != 0)
             continue;
-        json_array_foreach(json_object_get(graph_json_of, "offers"), k, saved)
+        json_array_foreach(json_object_get(saved_graph, "offers"), k, saved)
             INLAY_TRY(follow_offer(&follower, saved));
     }
     for (uint32_t node = 0; node < graph->node_count; node++)

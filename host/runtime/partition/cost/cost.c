@@ -16,6 +16,8 @@ static const double COPY_LATENCY_NS = 10000, COPY_BYTES_PER_NS = 8;
 /* Launch times above this are priced per region, so that merged regions pay once; smaller ones are part of each node's
  * price. */
 static const double LAUNCH_NS = 2000;
+/* Limits for the cache sizes that the system reports, in bytes: of the cache next to one core, and of the shared
+ * one. */
 enum { NEAR_LEAST = 256 << 10, NEAR_MOST = 4 << 20, SHARED_LEAST = 4 << 20, SHARED_MOST = 256 << 20 };
 /* Cost of reading weights from the shared cache, as a fraction of the cost of reading them from memory. */
 static const double SHARED_SHARE = 0.15;
@@ -450,7 +452,7 @@ uint32_t cost_of_offer(const cost_book *book, const cost_question *question, inl
         source = COST_PROFILE;
         *out_error = fmax(*out_error, default_error(source));
     }
-    /* part of the region's price, see cost_launch_ns */
+    /* The launch is part of the region's price, see cost_launch_ns(). */
     out->ns = out->ns > provider->launch_ns ? out->ns - provider->launch_ns : 0;
     return source;
 }

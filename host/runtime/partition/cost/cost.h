@@ -57,17 +57,17 @@ typedef struct cost_question {
     uint32_t max_threads;            /* of a run; part of the key of measurements */
     uint32_t priced_threads;         /* thread count in the query to the provider; 0 = max_threads */
     uint64_t weight_bytes;           /* of the whole graph, see cost_weight_bytes */
-    bool runs;                       /* it is known to be executed: neither folded nor a view */
+    bool runs;                       /* the offer is known to be executed: neither folded nor a view */
 } cost_question;
 
 /* Thread count at which the offers of all providers are compared, regardless of the threads of a run. Providers differ
- * in their order of summation, so choosing by the thread count of the run would make results depend on it, also with a
- * device in use.
+ * in their order of summation, so if the thread count of the run influenced the choice, results would depend on it,
+ * even if a device is in use.
  *
- * This is a limit: on a machine with many cores, a provider that scales badly is compared as if there were two.
- * Following the session's intra_threads would give one model different assignments, and so different bits, on different
- * machines, and would tie saved plans to them. Measured and calibrated prices are looked up by the threads of the run,
- * so `inlay tune` lifts the limit. */
+ * A limitation: on a machine with many cores, a provider that scales badly is compared as if there were two. With the
+ * session's intra_threads instead, one model would have different assignments, and so different bits, on different
+ * machines, and saved plans would be tied to a machine. Measured and calibrated prices are looked up by the threads of
+ * the run, so the limitation does not apply after `inlay tune`. */
 enum { COST_THREADS = 2 };
 
 /* Prices an offer: fills *out and returns the source. If the provider has no estimate, returns COST_NONE and a price so
@@ -87,7 +87,8 @@ uint64_t cost_shared_bytes(void);
  * cache, or in memory. */
 enum { COST_NEAR, COST_SHARED, COST_FAR };
 uint32_t cost_weights_in(uint64_t weight_bytes);
-/* The cost of reading such weights as a fraction of the cost of reading them from memory, 0 ... 1. */
+/* The cost of reading the weights of a graph of that size, as a fraction of the cost of reading them from memory,
+ * 0 ... 1. */
 double cost_cold_share(uint64_t weight_bytes);
 /* Cost of copying bytes between two memory domains of the given providers; 0 if they are the same. */
 double cost_copy_ns(const cost_book *book, const partition_provider *providers, uint32_t provider_count, uint32_t from,

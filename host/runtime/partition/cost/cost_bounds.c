@@ -25,7 +25,7 @@ static int64_t multiply(int64_t left, int64_t right)
     return left < 0 || right < 0 ? -1 : __builtin_mul_overflow(left, right, &product) ? INT64_MAX : product;
 }
 
-/* -1: unknown. */
+/* The size of dimension d; -1: unknown. */
 static int64_t dim(const inlay_value_info *value, uint32_t d)
 {
     return value == NULL || d >= value->rank || value->dims[d].kind != INLAY_DIM_FIXED ? -1 : value->dims[d].value;
@@ -128,7 +128,7 @@ static int64_t of_slice(const struct query *query)
     return dim(input(query, 0), query->d);
 }
 
-/* Scan outputs follow the carried values. */
+/* Only scan outputs have a bound; they follow the carried values. */
 static int64_t of_loop(const struct query *query)
 {
     int64_t turns;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum {
-    FEW_ROWS = 8, /* rows of a matrix multiplication; more are a matrix, one is a vector */
+    FEW_ROWS = 8, /* maximum number of rows in a matrix multiplication of variant FEW */
     THIN_CHANNELS = 4,
     SMALL_KERNEL = 9, /* elements of a convolution filter: 3 x 3 */
     LONG_RUN = 256    /* contiguous bytes; longer runs are copied at memory bandwidth */
@@ -131,12 +131,12 @@ static uint32_t matrix_product(const node_view *view, uint32_t other)
     else
         rows = a->rank > 1 ? (double)a->dims[a->rank - 2] : 1;
     if (!is_constant(view, other))
-        /* often a batch of small ones, where the overhead of a call exceeds the cost of the weights */
+        /* often a batch of small products, where the overhead of a call exceeds the cost of the weights */
         return COST_DYNAMIC;
     return rows <= 1 ? COST_VECTOR : rows <= FEW_ROWS ? COST_FEW : COST_PACKED;
 }
 
-/* Whether the axis is the last one; negative axes count from the end. */
+/* INNER if the axis is the last one, otherwise OUTER; negative axes count from the end. */
 static uint32_t along(const inlay_value_state *state, int64_t axis)
 {
     return axis == -1 || axis == (int64_t)state->rank - 1 ? COST_INNER : COST_OUTER;
@@ -184,8 +184,8 @@ static uint32_t transpose(const node_view *view)
     return perm->ints[state->rank - 1] == (int64_t)state->rank - 1 ? COST_ROWS : COST_FINE;
 }
 
-/* Contiguous runs: from the axis on (Concat, Split), or after it (Gather). */
-static uint32_t run(const node_view *view, uint32_t after)
+/* The variant for the length of contiguous runs, from the axis on (Concat, Split: after 0) or after it (Gather: 1). */
+static uint32_t contiguous_runs(const node_view *view, uint32_t after)
 {
     const inlay_value_state *state = input(view, 0);
     int64_t axis = attr_int(view, "axis", 0);
@@ -243,9 +243,9 @@ static uint32_t variant_of(const node_view *view)
     if (strcmp(op, "Transpose") == 0)
         return transpose(view);
     if (is_among(op, "Concat Split"))
-        return run(view, 0);
+        return contiguous_runs(view, 0);
     if (strcmp(op, "Gather") == 0)
-        return run(view, 1);
+        return contiguous_runs(view, 1);
     if (is_among(op,
                  "Add Sub Mul Div Pow Where Min Max Equal Less Greater LessOrEqual GreaterOrEqual And Or PRelu Mod"))
         return broadcast(view);

@@ -8,7 +8,7 @@
 #define PARTITION_COST_CLASS_H
 #include "partition/cost/cost.h"
 
-/* X(enum, name). */
+/* The variants of kernels: X(enum, name). */
 #define COST_VARIANT_LIST(X)                                                                                           \
     X(PLAIN, "")                                                                                                       \
     X(ANY, "any")                                                                                                      \
@@ -42,7 +42,7 @@ enum {
         COST_VARIANT_COUNT
 };
 const char *cost_variant_name(uint32_t variant);
-/* COST_VARIANT_COUNT if there is no such name. */
+/* The variant with that name; COST_VARIANT_COUNT: none. */
 uint32_t cost_variant_of(const char *name);
 
 /* A class. op "" with variant DENSE or STREAM: all operators of that kind; dtype INLAY_UNDEFINED: all types. */

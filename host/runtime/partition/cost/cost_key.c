@@ -10,7 +10,7 @@ enum {
     MAX_DUPLICATE_INPUTS = 16 /* inputs of a node among which duplicate values are detected */
 };
 
-/* A running hash with two different seeds. */
+/* Adds the value to both hashes of the key, which start with different seeds. */
 static void mix(cost_key *key, uint64_t value)
 {
     key->word[0] = hash_u64(key->word[0], value);

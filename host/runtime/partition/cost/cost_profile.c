@@ -99,7 +99,7 @@ static double inverse(double per_second)
     return per_second < 0 ? -1 : per_second == 0 ? 0 : 1e9 / per_second;
 }
 
-/* The same for an element of a list. */
+/* Element i of a list as a non-negative finite number; -1 otherwise. */
 static double number_in(const json_t *list, size_t i)
 {
     const json_t *item = json_array_get(list, i);

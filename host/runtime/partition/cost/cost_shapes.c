@@ -1,4 +1,4 @@
-/* cost_shapes.c - infers the shapes at which a graph is priced. */
+/* partition/cost/cost_shapes.c - infers the shapes at which a graph is priced. */
 #include "base/checked.h"
 #include "inlay/check.h"
 #include "partition/cost/cost.h"
@@ -64,13 +64,15 @@ static int64_t within_bounds(const inlay_symbol_info *info, int64_t size)
     return size < SIZE_MAX_ASSUMED ? size : SIZE_MAX_ASSUMED;
 }
 
-static void learn(cost_sizes *sizes, const inlay_dim *dim, int64_t size)
+/* Records the size of a symbolic dimension, unless its symbol has a size already. */
+static void record_symbol(cost_sizes *sizes, const inlay_dim *dim, int64_t size)
 {
     if (dim->kind == INLAY_DIM_SYMBOLIC && dim->symbol < sizes->symbol_count && sizes->symbols[dim->symbol] < 0)
         sizes->symbols[dim->symbol] = size;
 }
 
-static void learn_assumed(struct pricing *pricing)
+/* Sets the sizes of the symbols that the user assumes. */
+static void set_assumed_sizes(struct pricing *pricing)
 {
     INLAY_CHECK(pricing->sizes->symbol_count >= pricing->graph->model->symbol_count);
     for (uint32_t i = 0; i < pricing->sizes->assumed_count; i++) {
@@ -146,7 +148,7 @@ static bool fix_input(struct pricing *pricing, uint32_t value, const cost_input 
             dims[d] = fixed(pricing->sizes->ones             ? within_bounds(symbol, 1)
                             : pricing->graph->parent == NULL ? guess(info, d, symbol)
                                                              : within_bounds(symbol, ESTIMATE));
-        learn(pricing->sizes, old, dims[d].value);
+        record_symbol(pricing->sizes, old, dims[d].value);
     }
     info->dims = dims;
     return dims != NULL;
@@ -191,13 +193,14 @@ static bool fix_output(struct pricing *pricing, const graph_node *node, uint32_t
             dims[d] = fixed(pricing->sizes->symbols[old->symbol]);
         else
             dims[d] = fixed(within_bounds(symbol, cost_estimate(&node->info, in, output, d, ESTIMATE)));
-        learn(pricing->sizes, old, dims[d].value);
+        record_symbol(pricing->sizes, old, dims[d].value);
     }
     info->dims = dims;
     return dims != NULL;
 }
 
-/* If inference knows every element of an integer tensor, they become its data. The elements are copied in any case. */
+/* Copies the elements that inference knows. If it knows every element of an integer tensor, they also become the
+ * tensor's data. */
 static bool fix_elements(struct pricing *pricing, inlay_value_info *info)
 {
     bool wide = info->dtype == INLAY_INT64;
@@ -302,10 +305,10 @@ static bool state_of(const inlay_value_info *info, struct arena *arena, inlay_va
             return false;
     }
     if ((uintptr_t)info->data % 16 != 0) {
-        bool shown = graph_constant_may_set_shapes(info);
+        bool copied = graph_decides_shapes(info);
 
-        out->data = shown ? arena_copy(arena, info->data, (size_t)info->data_bytes) : NULL;
-        return !shown || out->data != NULL;
+        out->data = copied ? arena_copy(arena, info->data, (size_t)info->data_bytes) : NULL;
+        return !copied || out->data != NULL;
     }
     return true;
 }
@@ -323,7 +326,7 @@ inlay_value_state *cost_shapes(const struct graph *graph, const inlay_graph *sna
     for (uint32_t value = 0; good && value < graph->value_count; value++)
         pricing.infos[value] = graph->values[value].info;
     if (good && !all_shapes_fixed(graph)) {
-        learn_assumed(&pricing);
+        set_assumed_sizes(&pricing);
         good = fix_graph(&pricing);
     }
     for (uint32_t value = 0; good && value < graph->value_count; value++)

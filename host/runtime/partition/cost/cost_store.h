@@ -37,7 +37,7 @@ typedef struct cost_store {
 /* Reads folder/measured.bin. If the file is missing or invalid, *out is empty. Fails only if out of memory. */
 INLAY_NODISCARD inlay_status cost_store_load(const char *folder, const cost_log *log, cost_store *out);
 void cost_store_deinit(cost_store *store);
-/* NULL: not measured. */
+/* The record with that key; NULL: not measured. */
 const cost_record *cost_store_find(const cost_store *store, cost_key key);
 
 /* Adds measurements to folder/measured.bin. An existing record is replaced only if the new time differs by more than

@@ -77,7 +77,7 @@ bool partition_cover_bodies(const struct graph *graph, const struct partition *p
 void partition_drop_bodies(const struct graph *graph, const struct partition *partition, uint8_t *usable)
 {
     for (uint32_t offer = 0; offer < partition->offer_count; offer++)
-        /* such a node is the only one of its offer */
+        /* A node with bodies is the only node of its offer. */
         if (graph->nodes[partition->offers[offer].nodes[0]]->body_count > 0)
             usable[offer] = 0;
 }

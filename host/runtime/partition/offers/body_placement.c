@@ -182,7 +182,8 @@ static uint32_t read_in_bodies(const struct finder *finder, const graph_node *no
     return domain;
 }
 
-/* A domain other than the host's where the value is read, or the host's if there is none; see program.uses.reader_domain. */
+/* A domain other than the host's where the value is read, or the host's if there is none; see
+ * program.uses.reader_domain. */
 static uint32_t reader_domain_of(const struct finder *finder, const partition_job *job, uint32_t value)
 {
     uint32_t domain = INLAY_DOMAIN_HOST;
@@ -203,7 +204,7 @@ static uint32_t reader_domain_of(const struct finder *finder, const partition_jo
     return domain;
 }
 
-/* The domain where a host node leaves the value: residency_domain(). */
+/* The domain where a host node stores its result `value` in a run; see residency_domain() in exec/device. */
 static uint32_t leaving_domain(const struct finder *finder, const partition_job *job, uint32_t value)
 {
     const struct graph *graph = job->request.graph;
@@ -282,7 +283,7 @@ static void set_loop_boundaries(const struct finder *finder, const partition_job
     }
 }
 
-/* body: a body of `node`, which is in the surrounding graph. */
+/* Sets the placements of values that enter or leave a body of `node`, as far as the surrounding graph decides them. */
 static void set_body_boundaries(const struct finder *finder, const partition_job *around, const graph_node *node,
                                 const graph_body *body, boundary_placement *boundaries)
 {

@@ -29,9 +29,10 @@ bool partition_holds_body(const struct graph *graph, const struct partition *par
 /* Returns whether the session has bodies and a provider with device memory, so that placements matter. */
 bool partition_has_boundaries(const partition_job *jobs, uint32_t count);
 /* Sets request.boundaries and request.iterations of the job from the surrounding graphs and from its bodies, as far as
- * these are partitioned. final: all of them are, and the result of an If is where it is read next; before, it is where
- * the branch computes it. False: out of memory. */
+ * these are partitioned. `final`: all of them are; the result of an If is then placed where it is read next, otherwise
+ * where the branch computes it. False: out of memory. */
 bool partition_find_boundaries(partition_job *jobs, uint32_t count, uint32_t job, bool final);
+
 /* ------------------------------------------------------------------ rules.c */
 
 /* [node_count] 1 = a provider must run the node; the host runs the others. NULL: out of memory. */
@@ -59,6 +60,7 @@ static inline bool partition_by_priority(const partition_request *request)
 {
     return request->rules != NULL && request->rules->by_priority;
 }
+
 /* ------------------------------------------------------------------ graphs */
 
 /* Number of values that a node reads, for itself or for its bodies. */
@@ -67,7 +69,7 @@ static inline uint32_t partition_reads(const graph_node *node)
     return node->info.input_count + node->capture_count;
 }
 
-/* The i-th of these values; INLAY_NONE if omitted. */
+/* The i-th value that the node reads; INLAY_NONE if omitted. */
 static inline uint32_t partition_read_at(const graph_node *node, uint32_t i)
 {
     return i < node->info.input_count ? node->info.inputs[i] : node->captures[i - node->info.input_count];

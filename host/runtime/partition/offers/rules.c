@@ -47,10 +47,9 @@ static const char *ban_reason(const partition_request *request, uint32_t node, u
     const partition_provider *candidate = &request->providers[provider];
     const char *pin = rules == NULL || rules->pin_count == 0 ? NULL : pin_of(rules, described);
 
-    INLAY_CHECK(provider < request->provider_count);
     INLAY_CHECK(node < request->snapshot->node_count && provider < request->provider_count);
     if (candidate->unnamed && !is_named(rules, pin, candidate->name))
-        return "its device is a CPU's driver, which is used only if option providers or a rule names it";
+        return "a CPU emulates its device, so it runs only what rules assign to it: list it in option providers";
     if (rules == NULL)
         return NULL;
     if (rules->no_cpu && candidate->table->device_kind == INLAY_DEVICE_CPU)
@@ -81,7 +80,7 @@ uint8_t *partition_uncovered(const partition_request *request, const struct part
     return open;
 }
 
-/* ", created by pass swish": for a node that is not in the file. */
+/* ", which pass swish made" for a node that is not in the file; otherwise "". */
 static const char *origin_of(const partition_request *request, uint32_t node, char *text, size_t bytes)
 {
     const graph_node *created = request->graph->nodes[node];

@@ -92,7 +92,7 @@ static void activate(struct flow *flow, uint32_t node)
     flow->active_last = node;
 }
 
-/* The next active node that is in a tree; NONE. */
+/* Removes and returns the next active node that is in a tree; NONE: none. */
 static uint32_t next_active(struct flow *flow)
 {
     while (flow->active_first != NONE) {
@@ -260,6 +260,7 @@ static void adopt(struct flow *flow, uint32_t node)
     }
 }
 
+/* Makes every node with an excess the root of a tree. */
 static void plant(struct flow *flow)
 {
     flow->clock = 0;

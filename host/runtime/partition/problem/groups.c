@@ -136,7 +136,7 @@ void reject_cyclic_groups(struct problem *problem)
     }
 }
 
-/* The number of nodes of the offer without a usual single offer of its provider as a fallback. */
+/* The number of nodes of the offer without a fallback: a single offer of its provider with the usual placement. */
 static uint32_t nodes_without_single(const struct problem *problem, const partition_offer *offer)
 {
     uint32_t count = 0;
@@ -398,9 +398,8 @@ void partition_best_family(struct problem *problem, uint32_t *family)
 
             for (uint32_t k = 0; k < offer->node_count; k++) {
                 uint32_t single = partition_cheapest_single(problem, offer->nodes[k]);
-                ns += single == INLAY_NONE
-                          ? 1e15
-                          : problem->prices.offer[single]; /* prefer groups with nodes that have no single offer */
+                /* 1e15: prefers groups with nodes that have no single offer. */
+                ns += single == INLAY_NONE ? 1e15 : problem->prices.offer[single];
             }
             if (ns > gain[node + 1]) {
                 gain[node + 1] = ns;

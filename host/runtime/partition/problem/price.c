@@ -125,9 +125,9 @@ double partition_transfer_ns(const struct problem *problem, uint32_t value, part
     INLAY_CHECK(transfer.from < problem->domains.count && transfer.to < problem->domains.count &&
                 transfer.from != transfer.to);
     if (transfer.to == INLAY_DOMAIN_HOST)
-        return problem->domains.up[(size_t)value * problem->domains.count + transfer.from];
+        return problem->domains.to_host[(size_t)value * problem->domains.count + transfer.from];
     if (transfer.from == INLAY_DOMAIN_HOST)
-        return problem->domains.down[(size_t)value * problem->domains.count + transfer.to];
+        return problem->domains.from_host[(size_t)value * problem->domains.count + transfer.to];
     return cost_copy_ns(request->costs, request->providers, request->provider_count, transfer.from, transfer.to,
                         cost_value_bytes(&problem->partition->profile[value]));
 }

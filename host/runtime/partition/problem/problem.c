@@ -107,8 +107,8 @@ static bool find_parents(struct problem *problem)
 
 /* ------------------------------------------------------------------ domains */
 
-/* Returns whether merged offers of the provider add_transfer_term for values that enter or leave, for values in host
- * memory. With its own device memory the copy costs more anyway. */
+/* Returns whether the provider works in host memory, and its merged offers have a cost for values that enter or leave a
+ * region. In its own device memory the copy costs more anyway. */
 static bool has_layouts(const struct problem *problem, uint32_t provider)
 {
     if (partition_default_domain(&problem->request->providers[provider]) != INLAY_DOMAIN_HOST)
@@ -144,13 +144,13 @@ static void price_layouts(struct problem *problem)
             for (uint32_t i = 0; i < node->input_count; i++) {
                 uint32_t value = node->inputs[i];
                 if (value != INLAY_NONE && !partition_is_constant(problem->graph, value))
-                    raise_to(&problem->domains.down[(size_t)value * problem->domains.count + layout],
+                    raise_to(&problem->domains.from_host[(size_t)value * problem->domains.count + layout],
                              cost_border_ns(snapshot, offer, problem->partition->profile, value, true));
             }
             for (uint32_t i = 0; i < node->output_count; i++) {
                 uint32_t value = node->outputs[i];
                 if (value != INLAY_NONE)
-                    raise_to(&problem->domains.up[(size_t)value * problem->domains.count + layout],
+                    raise_to(&problem->domains.to_host[(size_t)value * problem->domains.count + layout],
                              cost_border_ns(snapshot, offer, problem->partition->profile, value, false));
             }
         }
@@ -182,10 +182,10 @@ static bool find_domains(struct problem *problem)
     problem->domains.marked = arena_array(problem->scratch, problem->domains.count, sizeof *problem->domains.marked);
     problem->domains.transfers =
         arena_array(problem->scratch, (size_t)problem->domains.count * 2 + 4, sizeof *problem->domains.transfers);
-    problem->domains.up = arena_array(problem->scratch, cells, sizeof *problem->domains.up);
-    problem->domains.down = arena_array(problem->scratch, cells, sizeof *problem->domains.down);
+    problem->domains.to_host = arena_array(problem->scratch, cells, sizeof *problem->domains.to_host);
+    problem->domains.from_host = arena_array(problem->scratch, cells, sizeof *problem->domains.from_host);
     if (problem->domains.owner == NULL || problem->domains.marked == NULL || problem->domains.transfers == NULL ||
-        problem->domains.up == NULL || problem->domains.down == NULL)
+        problem->domains.to_host == NULL || problem->domains.from_host == NULL)
         return false;
     memset(problem->domains.owner, 0xff, problem->domains.count * sizeof *problem->domains.owner);
     for (uint32_t provider = 0; provider < request->provider_count; provider++)
@@ -200,10 +200,10 @@ static bool find_domains(struct problem *problem)
         for (uint32_t domain = 1; domain < problem->domains.memory_count; domain++) {
             if (problem->domains.owner[domain] == INLAY_NONE)
                 continue;
-            problem->domains.up[(size_t)value * problem->domains.count + domain] =
+            problem->domains.to_host[(size_t)value * problem->domains.count + domain] =
                 fmin(cost_copy_ns(request->costs, request->providers, request->provider_count, domain, 0, bytes),
                      MAX_PRICE_NS);
-            problem->domains.down[(size_t)value * problem->domains.count + domain] =
+            problem->domains.from_host[(size_t)value * problem->domains.count + domain] =
                 fmin(cost_copy_ns(request->costs, request->providers, request->provider_count, 0, domain, bytes),
                      MAX_PRICE_NS);
         }
@@ -213,10 +213,10 @@ static bool find_domains(struct problem *problem)
 
 /* ------------------------------------------------------------------ offers */
 
-/* Margins by which a provider must be cheaper, for each place that it is behind another one in the user's order, before
- * it replaces that one: a change must save more than the error of the prices. The less certain of two prices decides.
- * [providers * nodes] the largest error among the single offers of this provider and those before it, for offers with a
- * price source of at least `least`. NULL: out of memory. */
+/* Computes the margins by which a provider must be cheaper than another one, for each place that it is behind it in the
+ * user's order: a change must save more than the error of the prices, and the less certain of two prices decides.
+ * Returns [providers * nodes] the largest error among the single offers of this provider and of those before it, for
+ * offers with a price source of at least `least`. NULL: out of memory. */
 static double *find_margins(const struct problem *problem, uint32_t least)
 {
     double *margins = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *margins);
@@ -292,7 +292,7 @@ static bool price_offers(struct problem *problem)
 
         for (uint32_t k = 0; k < offer->node_count; k++)
             margin = fmax(margin, (is_known ? known : all)[(size_t)offer->provider * problem->nodes + offer->nodes[k]]);
-        if (is_known) /* unmeasured offers before it have their own margin */
+        if (is_known) /* unmeasured offers of providers before this one have their own margin */
             places -= unmeasured[(size_t)offer->provider * problem->nodes + offer->nodes[0]];
         problem->custom_placement[offer_index] = has_custom_placement(problem, offer);
         problem->prices.margin_ns[offer_index] = ns * margin * fmax(places, 0);
@@ -329,8 +329,8 @@ static bool list_singles(struct problem *problem)
             problem->options.groups[problem->options.group_count++] = offer_index;
     for (uint32_t node = 0; node < problem->nodes; node++)
         at[node + 1] += at[node];
-    for (uint32_t offer_index = problem->offers;
-         offer_index-- > 0;) { /* backwards, so that first_single has its initial order at the end */
+    /* Backwards, so that the single offers of a node are in the order of the offers. */
+    for (uint32_t offer_index = problem->offers; offer_index-- > 0;) {
         const partition_offer *offer = &problem->partition->offers[offer_index];
         uint32_t *best;
 
@@ -400,7 +400,7 @@ void problem_set_prices(struct problem *problem, const double *per_byte)
         total += problem->prices.offer[offer_index];
     }
     for (size_t i = 0; i < (size_t)problem->values * problem->domains.count; i++)
-        total += problem->domains.up[i] + problem->domains.down[i];
+        total += problem->domains.to_host[i] + problem->domains.from_host[i];
     for (uint32_t provider = 0; provider < problem->providers; provider++)
         total += problem->prices.launch[provider] * problem->nodes;
     problem->prices.scale = fmin((double)(FLOW_NEVER / 4) / (total + 1), 1024);

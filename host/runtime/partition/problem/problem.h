@@ -54,7 +54,7 @@ typedef struct partition_domains {
     uint32_t *layout_of;   /* [providers] the "domain" of values within its regions; the host's = row-major */
     uint32_t *owner;       /* [count] provider; NONE = the host */
     /* [values * count] cost of copies from the domain to the host, and from the host to the domain */
-    double *up, *down;
+    double *to_host, *from_host;
     uint32_t *marked; /* [count] scratch of partition_list_transfers */
     uint32_t mark;
     partition_transfer *transfers; /* [2 * count] likewise */
@@ -64,8 +64,8 @@ typedef struct partition_domains {
 typedef struct partition_links {
     uint32_t *reader_at; /* [values + 1] into readers */
     uint32_t *readers;   /* nodes, each at most once per value */
-    uint8_t *leaves;     /* [values] an output of the graph */
-    uint32_t *parent;    /* [nodes] the node whose region it would most likely join; NONE */
+    uint8_t *leaves;     /* [values] 1 = an output of the graph */
+    uint32_t *parent;    /* [nodes] the node whose region the node would most likely join; NONE: none */
 } partition_links;
 
 typedef struct partition_prices {
@@ -79,7 +79,7 @@ typedef struct partition_prices {
 
 /* The offers to choose from. */
 typedef struct partition_options {
-    uint32_t *cheapest;     /* [providers * nodes] cheapest single offer with the usual placement, NONE */
+    uint32_t *cheapest;     /* [providers * nodes] cheapest single offer with the usual placement; NONE: none */
     uint32_t *first_single; /* [nodes + 1] into singles */
     uint32_t *singles;      /* usable offers of one node, by node */
     uint32_t *groups;       /* [group_count] usable offers of several nodes */
@@ -122,9 +122,10 @@ struct problem {
     bool failed;       /* out of memory: results are invalid */
 };
 
-/* The origin of a value: the offer of `node` computes `made`, which decides the domain. */
+/* The origin of a value: it is in the domain where the offer of `node` computes the value `made`. `made` is the value
+ * itself, or for a carried input of a body the output that becomes this input in the next iteration. */
 typedef struct partition_source {
-    uint32_t node, made; /* node INLAY_NONE: no node decides; the value is in `domain` */
+    uint32_t node, made; /* node INLAY_NONE: the value is in `domain`, whatever is chosen */
     uint32_t domain;     /* INLAY_NONE: not known yet */
 } partition_source;
 
@@ -172,6 +173,7 @@ void problem_set_prices(struct problem *problem, const double *per_byte);
 /* Lists the transfers of the value under this choice (an offer per node) in domains.transfers; returns their number.
  * NONE for a candidate: not chosen yet, and not counted. */
 uint32_t partition_list_transfers(struct problem *problem, const uint32_t *choice, uint32_t value);
+/* The origin of the value. */
 partition_source partition_source_of(const struct problem *problem, uint32_t value);
 /* The domain of the value if the source's node takes the offer; INLAY_NONE: not known yet. */
 uint32_t source_domain(const struct problem *problem, partition_source source, uint32_t value, uint32_t offer);
@@ -179,7 +181,7 @@ uint32_t source_domain(const struct problem *problem, partition_source source, u
 uint32_t reader_domain(const struct problem *problem, uint32_t node, uint32_t offer, uint32_t value);
 /* The final domain of an output that is computed in `origin`. */
 uint32_t home_domain(const struct problem *problem, uint32_t value, uint32_t origin);
-/* The fraction of a transfer that one iteration pays. */
+/* The fraction of the cost of a transfer that counts for one iteration. */
 double share_per_iteration(const struct problem *problem, bool once);
 /* Cost of a transfer in nanoseconds. */
 double partition_transfer_ns(const struct problem *problem, uint32_t value, partition_transfer transfer);
@@ -218,6 +220,6 @@ uint32_t partition_families(struct problem *problem, uint32_t provider, uint32_t
 /* One family from the groups of all providers, with index 0: those that together save most compared with the cheapest
  * single offers, among groups whose intervals do not interleave. */
 void partition_best_family(struct problem *problem, uint32_t *family);
-/* The cheapest single offer of any provider with the usual placement; NONE. */
+/* The cheapest single offer of any provider with the usual placement; NONE: none. */
 uint32_t partition_cheapest_single(const struct problem *problem, uint32_t node);
 #endif

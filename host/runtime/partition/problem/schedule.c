@@ -231,7 +231,8 @@ static bool order_units(struct problem *problem, const uint32_t *choice, uint32_
     for (uint32_t unit = 0; unit < schedule->unit_count; unit++)
         if (schedule->pending[unit] == 0 && schedule->root[unit] == 0)
             make_ready(problem, choice, unit);
-    for (uint32_t unit = 0; unit < schedule->unit_count; unit++) /* no unit waits for these */
+    /* Sources are placed directly before their readers, so no unit waits for them. */
+    for (uint32_t unit = 0; unit < schedule->unit_count; unit++)
         if (schedule->root[unit] != 0) {
             schedule->root[unit] = IS_SOURCE;
             release(problem, choice, unit);
@@ -344,8 +345,8 @@ static bool requires_connected(const struct problem *problem, const uint32_t *ch
 static void split_regions(struct problem *problem, const uint32_t *choice)
 {
     partition_schedule *schedule = &problem->schedule;
-    uint32_t *order = schedule->heap, *region_of = schedule->initial_pending, at = 0,
-             regions = 0; /* these arrays are free now */
+    uint32_t *order = schedule->heap, *region_of = schedule->initial_pending; /* no longer needed for ordering */
+    uint32_t at = 0, regions = 0;
 
     join_units(problem);
     for (uint32_t begin = 0, end; begin < schedule->unit_count; begin = end) {

@@ -52,7 +52,7 @@ static bool branch_init(struct branch *branch, struct problem *problem, uint32_t
     return true;
 }
 
-/* Recomputes the copies of a value; returns the difference. */
+/* Recomputes the cost of the copies of a value; returns the difference. */
 static double recount(struct branch *branch, uint32_t value)
 {
     double before = branch->copy_ns[value], ns = 0;
@@ -78,7 +78,7 @@ static double recount_made(struct branch *branch, uint32_t value)
     return ns;
 }
 
-/* Sets or clears the nodes of the offer; returns the difference in copies. */
+/* Sets or clears the choice of the offer's nodes; returns the difference in the cost of copies. */
 static double place_offer(struct branch *branch, uint32_t offer, bool set)
 {
     const partition_offer *placed = &branch->problem->partition->offers[offer];

@@ -20,7 +20,8 @@ struct fusion {
     struct flow flow;
 };
 
-/* When a copy from or to the value's own domain is charged. */
+/* When a copy from or to the value's own domain counts: always, or if the variable of the node that computes the value
+ * is 0, or 1. */
 enum { GATE_NONE, GATE_AT_0, GATE_AT_1 };
 
 bool partition_fuse_init(struct problem *problem)
@@ -152,13 +153,13 @@ static void add_all_group_terms(struct problem *problem)
 
 /* A value whose copies depend on variables. */
 struct copied {
-    uint32_t value, producer; /* the variable of the node that computes the value */
-    uint32_t origin[2];
-    double share; /* of its copies */
+    uint32_t value, producer; /* producer: the variable of the node that computes the value */
+    uint32_t origin[2];       /* domain where the value is computed: by the current offer, by the proposed one */
+    double share;             /* share_per_iteration() of its copies */
 };
 
-/* Returns whether the reader requires a copy under this alternative. target NONE: to any domain but `home`; otherwise
- * to target. */
+/* Returns whether the reader requires a copy under this alternative: to `target`, or if that is NONE, to any domain but
+ * `origin`. */
 static bool needs_copy(const struct problem *problem, uint32_t reader, const partition_alternative *side,
                        uint32_t value, uint32_t target, uint32_t origin)
 {
@@ -167,7 +168,7 @@ static bool needs_copy(const struct problem *problem, uint32_t reader, const par
     return target == INLAY_NONE ? domain != origin && domain != INLAY_NONE : domain == target;
 }
 
-/* The same for an output of the graph. */
+/* Returns whether the value requires such a copy because it is an output of the graph. */
 static bool output_needs_copy(const struct problem *problem, uint32_t value, uint32_t target, uint32_t origin)
 {
     const uint32_t to = problem->links.leaves[value] ? home_domain(problem, value, origin) : origin;
@@ -238,7 +239,7 @@ static void add_initial_copy(struct problem *problem, const struct copied *copie
         const size_t row = (size_t)copied->value * problem->domains.count;
 
         if (from != copied->origin[k])
-            ns[k] = problem->domains.up[row + from] + problem->domains.down[row + copied->origin[k]];
+            ns[k] = problem->domains.to_host[row + from] + problem->domains.from_host[row + copied->origin[k]];
     }
     if (ns[0] != ns[1])
         flow_cost(&problem->fusion->flow, copied->producer,
@@ -256,8 +257,8 @@ static void add_copy_from_host(struct problem *problem, const struct copied *cop
         return;
     problem->domains.marked[to] = mark;
     gate = to == copied->origin[0] ? GATE_AT_1 : to == copied->origin[1] ? GATE_AT_0 : GATE_NONE;
-    add_transfer_term(problem, copied, problem->domains.down[(size_t)copied->value * problem->domains.count + to], gate,
-                      to, INLAY_DOMAIN_HOST);
+    add_transfer_term(problem, copied, problem->domains.from_host[(size_t)copied->value * problem->domains.count + to],
+                      gate, to, INLAY_DOMAIN_HOST);
 }
 
 static void add_copy_terms(struct problem *problem, uint32_t value)
@@ -288,7 +289,7 @@ static void add_copy_terms(struct problem *problem, uint32_t value)
         uint32_t gate = copied.origin[0] == copied.origin[1] ? GATE_NONE : k == 0 ? GATE_AT_0 : GATE_AT_1;
         if (copied.origin[k] != INLAY_DOMAIN_HOST && (k == 0 || gate != GATE_NONE))
             add_transfer_term(problem, &copied,
-                              problem->domains.up[(size_t)value * problem->domains.count + copied.origin[k]], gate,
+                              problem->domains.to_host[(size_t)value * problem->domains.count + copied.origin[k]], gate,
                               INLAY_NONE, copied.origin[k]);
     }
     mark = ++problem->domains.mark;
@@ -326,7 +327,7 @@ static void add_boundary_term(struct problem *problem, uint32_t node)
     struct fusion *fusion = problem->fusion;
     uint32_t parent = problem->links.parent[node], offers[2][2], vp = variable_of(fusion, parent),
              vn = fusion->var[node];
-    double e00, e01, e10, e11; /* value of the parent's variable, value of the node's variable */
+    double e00, e01, e10, e11; /* cost by the value of the parent's variable and the value of the node's */
 
     if (vp == INLAY_NONE && vn == INLAY_NONE)
         return;

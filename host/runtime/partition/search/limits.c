@@ -60,7 +60,7 @@ static partition_verdict judge(struct bounds *bounds, const uint32_t *choice)
     return verdict;
 }
 
-/* Stores the trial if it is better. */
+/* Evaluates the trial, and stores it as the best choice if it is better. */
 static partition_verdict store_if_better(struct bounds *bounds)
 {
     partition_verdict verdict = judge(bounds, bounds->trial);
@@ -115,7 +115,7 @@ static void assign_offer(uint32_t *choice, const partition_offer *placed, uint32
         choice[placed->nodes[k]] = offer;
 }
 
-/* Moves the offer's nodes to other providers; false if some node has no other offer. *loss is the cost of the move. */
+/* Moves the offer's nodes to other providers. *loss: the increase in cost. False: some node has no other offer. */
 static bool move_off(struct problem *problem, uint32_t *choice, uint32_t offer, double *loss)
 {
     const partition_offer *placed = &problem->partition->offers[offer];

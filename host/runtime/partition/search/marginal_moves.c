@@ -41,8 +41,7 @@ static void join(struct marginal_moves *moves, uint32_t first, uint32_t second)
     moves->root[root_of(moves, first)] = root_of(moves, second);
 }
 
-/* An offer of several nodes that shares a node with a change belongs to the change completely. Returns whether that
- * added nodes. */
+/* Adds all nodes of the offer to the change that contains `node`. Returns whether the change has grown. */
 static bool include_offer(struct marginal_moves *moves, uint32_t offer, uint32_t node)
 {
     const partition_offer *whole = offer != INLAY_NONE ? &moves->problem->partition->offers[offer] : NULL;
@@ -124,7 +123,7 @@ static void list_changes(struct marginal_moves *moves)
         moves->listed[moves->changes[i].root] = i;
 }
 
-static bool steady_init(struct marginal_moves *moves, struct problem *problem, uint32_t *choice)
+static bool moves_init(struct marginal_moves *moves, struct problem *problem, uint32_t *choice)
 {
     size_t nodes = (size_t)problem->nodes + 1;
 
@@ -139,7 +138,7 @@ static bool steady_init(struct marginal_moves *moves, struct problem *problem, u
            moves->changed != NULL && moves->changes != NULL;
 }
 
-/* The acceptable loss. */
+/* The maximum total loss: a share of the error of the whole price. */
 static double slack_of(const struct marginal_moves *moves)
 {
     double off = 0;
@@ -178,7 +177,7 @@ bool drop_marginal_moves(struct problem *problem, uint32_t *choice)
            *plain = arena_array(problem->scratch, (size_t)problem->offers + 1, sizeof *plain);
     struct marginal_moves moves;
 
-    if (plain == NULL || !steady_init(&moves, problem, choice))
+    if (plain == NULL || !moves_init(&moves, problem, choice))
         return false;
     if (partition_first_choice(problem, true, moves.preferred) != INLAY_NONE)
         return true;

@@ -10,8 +10,8 @@
 enum {
     MAX_SWEEPS = 12,
     EXACT_NODES = 24,       /* graphs up to this size are searched exactly */
-    TWO_STARTS_NODES = 512, /* and up to this one the search starts twice */
-    ISLAND_WORK = 60000     /* limit of nodes visited while regions are moved to their neighbours, once per round */
+    TWO_STARTS_NODES = 512, /* graphs up to this size are searched from two first choices */
+    ISLAND_WORK = 60000     /* limit of nodes visited in one call of move_islands() */
 };
 
 struct search {
@@ -158,21 +158,20 @@ static bool sweep(struct search *search)
     return search->failed_proposals < round;
 }
 
-/* Moves a region to the provider of a neighbour: a launch and its copies may cost more than a slower kernel. Small
- * regions first, since they have the least to lose. */
+/* Moves small regions (up to four units, the smallest first) to the provider of a neighbour, if that is cheaper: the
+ * launch of a region and its copies may cost more than a slower kernel. Returns whether it moved one. */
 static bool move_islands(struct search *search)
 {
     struct problem *problem = search->problem;
     partition_schedule *schedule = &problem->schedule;
-    uint32_t *region_of, *size, *near, tries = 0;
+    uint32_t *region_of, *size, tries = 0;
     bool better = false;
 
     if (!problem->ordered || !partition_schedule_choice(problem, search->choice, false))
         return false;
     region_of = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *region_of);
     size = arena_array(problem->scratch, (size_t)schedule->region_count + 1, sizeof *size);
-    near = arena_array(problem->scratch, (size_t)schedule->region_count + 1, sizeof *near);
-    if (region_of == NULL || size == NULL || near == NULL) {
+    if (region_of == NULL || size == NULL) {
         problem->failed = true;
         return false;
     }

@@ -104,12 +104,12 @@ inlay_status program_assign(struct graph *graph, const program_env *env, bool ag
     return status;
 }
 
-/* A provider declined the node with this body: partitions the body now. */
+/* Partitions a body whose node a provider was to run whole, and declined. */
 static inlay_status assign_idle(struct program *program, inlay_diag *diag)
 {
     const cost_sizes *known = program->env->sizes;
     partition_rules rules = program->env->rules != NULL ? *program->env->rules : (partition_rules){ 0 };
-    cost_sizes sizes = { 0 }; /* a local copy: the session's is for one thread, and this may happen during a run */
+    cost_sizes sizes = { 0 }; /* not the session's, which one thread may use: this may be called during a run */
     uint32_t count = program_count(program);
     partition_job *jobs = malloc(count * sizeof *jobs);
     inlay_status status;
@@ -120,8 +120,8 @@ static inlay_status assign_idle(struct program *program, inlay_diag *diag)
         sizes.assumed = known->assumed;
         sizes.assumed_count = known->assumed_count;
     }
-    rules.saved_plan = NULL; /* it assigns the node to that provider */
-    rules.require_count = 0; /* applies to all graphs together */
+    rules.saved_plan = NULL; /* the saved plan assigns the node to that provider */
+    rules.require_count = 0; /* such rules apply to all graphs together */
     (void)program_jobs(program, jobs);
     for (uint32_t j = 0; j < count; j++) {
         jobs[j].request.rules = &rules;

@@ -131,7 +131,7 @@ struct offer_query {
     bool offered;
 };
 
-/* A rewrite that makes some provider idle. */
+/* A rewrite that takes work from some provider: see makes_idle(). */
 struct contested {
     struct program *program;
     const graph_node *made; /* one of the nodes that it created */
@@ -141,7 +141,7 @@ struct contested {
 struct comparison {
     struct programs all;
     struct offer_query queries[MAX_QUERIES];
-    uint32_t asked_count;
+    uint32_t query_count;
     struct contested *list;
     uint32_t count;
     const char *passes[MAX_PASSES]; /* passes of the contested rewrites, in their order */
@@ -153,18 +153,18 @@ struct comparison {
 static bool would_offer(struct comparison *comparison, const struct program *program, uint32_t provider,
                         const graph_node *node)
 {
-    struct offer_query *next = &comparison->queries[comparison->asked_count];
+    struct offer_query *next = &comparison->queries[comparison->query_count];
 
-    for (uint32_t i = 0; i < comparison->asked_count; i++)
+    for (uint32_t i = 0; i < comparison->query_count; i++)
         if (comparison->queries[i].provider == provider &&
             strcmp(comparison->queries[i].op_type, node->info.op_type.data) == 0 &&
             strcmp(comparison->queries[i].domain, node->info.domain.data) == 0)
             return comparison->queries[i].offered;
-    if (comparison->asked_count == MAX_QUERIES || node->body_count > 0 || graph_node_is_host(program->graph, node))
+    if (comparison->query_count == MAX_QUERIES || node->body_count > 0 || graph_node_is_host(program->graph, node))
         return false;
     *next = (struct offer_query){ node->info.op_type.data, node->info.domain.data, provider,
                                   program_offers(&program->env->providers[provider], program->graph, node) };
-    comparison->asked_count++;
+    comparison->query_count++;
     return next->offered;
 }
 
@@ -234,7 +234,7 @@ static bool find_contested(struct comparison *comparison, struct program *progra
     if (covers == NULL)
         return false;
     if (program->parts.idle)
-        return true; /* only the answers of the provider that runs the node count */
+        return true; /* a provider runs the node with this body, so offers for the body's nodes do not matter */
     for (uint32_t offer = 0; offer < program->parts.offer_count; offer++)
         for (uint32_t k = 0; k < program->parts.offers[offer].node_count; k++)
             covers[(size_t)program->parts.offers[offer].nodes[k] * providers + program->parts.offers[offer].provider] =
@@ -309,7 +309,7 @@ struct trial {
     double margin_ns; /* error of the prices of the nodes concerned */
 };
 
-/* accept_fn: returns whether the model is cheaper without them. */
+/* accept_fn: returns whether the model is cheaper without the rewrites of the trial. */
 static bool is_cheaper(const void *ctx, const struct programs *now, const struct programs *undone)
 {
     const struct trial *trial = ctx;

@@ -33,7 +33,7 @@ static bool follows_plan(const program_env *env)
     return env->rules != NULL && env->rules->saved_plan != NULL;
 }
 
-/* Uses the reason of a failed round; returns whether another round is worthwhile. */
+/* Changes the assignment according to the reason of a failed round; returns whether another round may succeed. */
 static bool handle_failure(struct assignment *assignment, inlay_status status)
 {
     inlay_diag quiet = INLAY_DIAG_INIT;

@@ -1,8 +1,8 @@
 /* plan/create/fallback.h - fallback programs, for shapes at which a provider declined a region.
  *
- * specialize declines a region for the shapes of a run: the program keeps its partition, and another program of the
- * same graph, created without the declined offers, runs these shapes from then on. Regions that are the same in both
- * are compiled once. A fallback program may have fallbacks, too. */
+ * If specialize declines a region for the shapes of a run, the program keeps its partition. Another program of the same
+ * graph, created without the declined offers, runs these shapes from then on. Regions that are the same in both are
+ * compiled once. A fallback program may have fallbacks, too. */
 #ifndef PLAN_FALLBACK_H
 #define PLAN_FALLBACK_H
 #include "plan/plan.h"

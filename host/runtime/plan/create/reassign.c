@@ -49,8 +49,9 @@ static bool same_region(const partition_region *first, const partition_region *s
            same_list(first->outputs, first->output_count, second->outputs, second->output_count);
 }
 
-/* Other neighbours may not support other element types. */
-static bool is_plain(const program_step *step)
+/* Returns whether all boundary values have the element types of the model. Otherwise the region cannot be reused,
+ * because a new neighbour may not support its types. */
+static bool has_model_dtypes(const program_step *step)
 {
     for (uint32_t i = 0; i < step->region->input_count + step->region->output_count; i++)
         if (step->placements[i].dtype != INLAY_UNDEFINED)
@@ -67,7 +68,7 @@ static program_step *reuse_compiled_steps(struct program *program, const struct 
         for (uint32_t k = 0; k < program->step_count; k++) {
             const program_step *from = &program->steps[k];
 
-            if (from->compiled == NULL || !same_region(&parts->regions[i], from->region) || !is_plain(from))
+            if (from->compiled == NULL || !same_region(&parts->regions[i], from->region) || !has_model_dtypes(from))
                 continue;
             steps[i] = (program_step){ .compiled = from->compiled,
                                        .provider = from->provider,
@@ -99,7 +100,7 @@ inlay_status program_assign_without(const program_declined *declined, inlay_diag
     INLAY_CHECK(program != NULL && declined->offers != NULL);
     if (!mark_declined(declined))
         return declined_no_memory(program, diag);
-    rules.saved_plan = NULL; /* it requires the declined offer */
+    rules.saved_plan = NULL; /* the saved plan requires the declined offer */
     request.rules = &rules;
     status = partition_again(&request, &program->parts, &program->arena, &next, diag);
     if (status != INLAY_OK)

@@ -12,23 +12,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW = 64, MAX_BRANCHES = 64, ROOM_BYTES = 1 << 20 };
+enum { MAX_GROUP_STEPS = 64, MAX_BRANCHES = 64, ROOM_BYTES = 1 << 20 /* see fits_in_memory() */ };
 #define FORK_NS 1500.0 /* waking up the other threads, and waiting for the last one */
 #define GAIN 0.95      /* maximum time of a group relative to sequential execution */
 
-/* State for splitting a sequence of steps into branches. */
-typedef struct wave_search {
+/* State for splitting a sequence of steps into branches. If several steps write a place, all steps that use it are in
+ * one branch. */
+typedef struct branch_search {
     struct planner *planner;
-    uint32_t *writers;     /* [place_count] number of steps that write the place; if more than one, every user counts */
-    uint32_t *user;        /* [place_count] the last step that uses or writes it; INLAY_NONE */
-    uint32_t *parent;      /* [step_count] union-find */
-    double *one_thread_ns; /* [step_count] time on one thread; negative: the step cannot be in a group */
+    uint32_t *writers;      /* [place_count] number of steps that write the place */
+    uint32_t *user;         /* [place_count] a step of the branch that uses the place; INLAY_NONE: none yet */
+    uint32_t *parent;       /* [step_count] union-find */
+    double *one_thread_ns;  /* [step_count] time on one thread; negative: the step cannot be in a group */
     double *all_threads_ns; /* [step_count] time on all threads */
     double *branch_ns;      /* [step_count] time of the branch whose representative the step is */
-    bool forced;
-} wave_search;
+    bool forced;            /* option inter_threads: every sequence with branches is a group */
+} branch_search;
 
-static uint32_t root_of(wave_search *search, uint32_t step)
+static uint32_t root_of(branch_search *search, uint32_t step)
 {
     while (search->parent[step] != step)
         step = search->parent[step] = search->parent[search->parent[step]];
@@ -90,8 +91,8 @@ static bool can_run_concurrently(const struct planner *planner, const plan_step 
            branches->may(step->step->provider->state, step->step->compiled, step->instance) != 0;
 }
 
-/* Step j uses a place: merges it with the branch of the step that writes the place in this sequence. */
-static void use_place(wave_search *search, uint32_t first, uint32_t j, uint32_t place, bool writes)
+/* Records that step j uses a place: merges j with the branch that writes the place in the sequence from `first` on. */
+static void use_place(branch_search *search, uint32_t first, uint32_t j, uint32_t place, bool writes)
 {
     const bool shared = search->writers[place] > 1;
 
@@ -113,7 +114,7 @@ static void use_place(wave_search *search, uint32_t first, uint32_t j, uint32_t 
 }
 
 /* Adds step j to the sequence that begins with `first`. */
-static void add_step(wave_search *search, uint32_t first, uint32_t j)
+static void add_step(branch_search *search, uint32_t first, uint32_t j)
 {
     const plan_step *step = &search->planner->plan->steps[j];
 
@@ -142,10 +143,10 @@ static int longer_first(const void *a, const void *b)
 
 /* The critical path of steps [first, end), which have been added: branches, the longest first, are assigned to the
  * least loaded thread. Negative: fewer than two branches. */
-static double path_ns(wave_search *search, uint32_t first, uint32_t end)
+static double path_ns(branch_search *search, uint32_t first, uint32_t end)
 {
     const uint32_t threads = branch_threads(search->planner->prog);
-    double branches[WINDOW] = { 0 }, load[MAX_BRANCHES] = { 0 }, longest = 0;
+    double branches[MAX_GROUP_STEPS] = { 0 }, load[MAX_BRANCHES] = { 0 }, longest = 0;
     uint32_t count = 0;
 
     for (uint32_t j = first; j < end; j++)
@@ -165,8 +166,8 @@ static double path_ns(wave_search *search, uint32_t first, uint32_t end)
     return longest;
 }
 
-/* Stores the groups of the cheapest path through the steps in planning.branch_groups: k > 0 for the k-th group. */
-static inlay_status choose_groups(wave_search *search, uint32_t *out_count)
+/* Stores the groups of the cheapest path through the steps in planning.branch_groups. */
+static inlay_status choose_groups(branch_search *search, uint32_t *out_count)
 {
     const struct plan *plan = search->planner->plan;
     const uint32_t count = plan->step_count;
@@ -180,19 +181,19 @@ static inlay_status choose_groups(wave_search *search, uint32_t *out_count)
         best[j] = j == 0 ? 0 : -1;
     for (uint32_t i = 0; i < count; i++) {
         const double one = search->all_threads_ns[i] < 0 ? 0 : search->all_threads_ns[i];
-        double row = 0;
+        double sequential = 0;
 
         if (best[i + 1] < 0 || best[i] + one < best[i + 1]) {
             best[i + 1] = best[i] + one;
             from[i + 1] = i;
         }
-        for (uint32_t j = i; j < count && j < i + WINDOW && search->one_thread_ns[j] >= 0; j++) {
+        for (uint32_t j = i; j < count && j < i + MAX_GROUP_STEPS && search->one_thread_ns[j] >= 0; j++) {
             double path;
 
             add_step(search, i, j);
-            row += search->all_threads_ns[j];
+            sequential += search->all_threads_ns[j];
             path = j == i ? -1 : path_ns(search, i, j + 1);
-            if (path < 0 || (!search->forced && path + FORK_NS > row * GAIN))
+            if (path < 0 || (!search->forced && path + FORK_NS > sequential * GAIN))
                 continue;
             path += search->forced ? 0 : FORK_NS;
             if (best[j + 1] < 0 || best[i] + path < best[j + 1]) {
@@ -205,15 +206,16 @@ static inlay_status choose_groups(wave_search *search, uint32_t *out_count)
         if (j - from[j] > 1) {
             ++*out_count;
             for (uint32_t i = from[j]; i < j; i++)
-                search->planner->prog->planning.branch_groups[plan->steps[i].step - search->planner->prog->steps] = *out_count;
+                search->planner->prog->planning.branch_groups[plan->steps[i].step - search->planner->prog->steps] =
+                    *out_count;
         }
     return INLAY_OK;
 }
 
 /* Sets the prices of the steps that may be in a group. Without measurements, kernels are assumed not to scale with
- * threads, and the runs decide (exec/loop/parallel_branches.c). Forced: all steps, so that every sequence with branches
- * qualifies. */
-static void price_all_steps(wave_search *search)
+ * threads, and measurements of runs decide (exec/loop/parallel_branches.c). If concurrency is forced, all steps have
+ * the same price. */
+static void price_all_steps(branch_search *search)
 {
     const struct plan *plan = search->planner->plan;
     struct program *prog = search->planner->prog;
@@ -242,26 +244,27 @@ static void price_all_steps(wave_search *search)
 }
 
 /* Finds the groups of the program, with its first plan. */
-static inlay_status find_groups(wave_search *search)
+static inlay_status find_groups(branch_search *search)
 {
     struct program *prog = search->planner->prog;
-    uint32_t rows = 0;
+    uint32_t groups = 0;
     inlay_status status;
 
-    prog->planning.branch_groups = arena_array(&prog->arena, (size_t)prog->step_count + 1, sizeof *prog->planning.branch_groups);
+    prog->planning.branch_groups =
+        arena_array(&prog->arena, (size_t)prog->step_count + 1, sizeof *prog->planning.branch_groups);
     prog->planning.alone_ns = arena_array(&prog->arena, (size_t)prog->step_count + 1, sizeof *prog->planning.alone_ns);
     if (prog->planning.branch_groups == NULL || prog->planning.alone_ns == NULL) {
         prog->planning.branch_groups = NULL;
         return planner_no_memory(search->planner);
     }
     price_all_steps(search);
-    status = choose_groups(search, &rows);
-    prog->planning.no_waves = status == INLAY_OK && rows == 0;
+    status = choose_groups(search, &groups);
+    prog->planning.no_branch_groups = status == INLAY_OK && groups == 0;
     memset(search->user, 0xff, ((size_t)search->planner->plan->place_count + 1) * sizeof *search->user);
     return status;
 }
 
-/* The step overwrites a place that other steps may have read. */
+/* Returns whether the step overwrites a place that it reads. */
 static bool overwrites_input(const plan_step *step, uint32_t place)
 {
     for (uint32_t i = 0; i < step->step->region->input_count; i++)
@@ -270,7 +273,7 @@ static bool overwrites_input(const plan_step *step, uint32_t place)
     return false;
 }
 
-static bool search_init(wave_search *search)
+static bool search_init(branch_search *search)
 {
     const struct plan *plan = search->planner->plan;
     const size_t places = (size_t)plan->place_count + 1, steps = (size_t)plan->step_count + 1;
@@ -294,18 +297,18 @@ static bool search_init(wave_search *search)
 
 /* Adds the group of steps [first, end) with its branches, each assigned to the least loaded thread. Adds nothing if
  * there is only one branch. */
-static inlay_status add_wave(wave_search *search, uint32_t first, uint32_t end)
+static inlay_status add_group(branch_search *search, uint32_t first, uint32_t end)
 {
     struct plan *plan = search->planner->plan;
     const uint32_t threads = branch_threads(search->planner->prog), count = end - first;
-    branch_group *wave = &plan->branch_groups[plan->branch_group_count];
+    branch_group *group = &plan->waves[plan->branch_group_count];
     uint32_t *thread = arena_array(search->planner->scratch, count, sizeof *thread);
     double load[MAX_BRANCHES] = { 0 };
     uint32_t branches = 0;
 
-    wave->steps = arena_array(&plan->arena, count, sizeof *wave->steps);
-    wave->begins = arena_array(&plan->arena, (size_t)threads + 1, sizeof *wave->begins);
-    if (thread == NULL || wave->steps == NULL || wave->begins == NULL)
+    group->steps = arena_array(&plan->arena, count, sizeof *group->steps);
+    group->begins = arena_array(&plan->arena, (size_t)threads + 1, sizeof *group->begins);
+    if (thread == NULL || group->steps == NULL || group->begins == NULL)
         return planner_no_memory(search->planner);
     INLAY_CHECK(count >= 2 && end <= plan->step_count);
     for (uint32_t j = first; j < end; j++)
@@ -314,7 +317,7 @@ static inlay_status add_wave(wave_search *search, uint32_t first, uint32_t end)
         branches += search->parent[j] == j;
     if (branches < 2)
         return INLAY_OK;
-    for (;;) { /* the longest branch without a thread */
+    for (;;) { /* assigns the longest branch that has no thread yet */
         uint32_t longest = INLAY_NONE, least = 0;
 
         for (uint32_t j = first; j < end; j++)
@@ -329,23 +332,23 @@ static inlay_status add_wave(wave_search *search, uint32_t first, uint32_t end)
         thread[longest - first] = least;
         search->branch_ns[longest] = -1;
     }
-    wave->first = first;
-    wave->end = end;
+    group->first = first;
+    group->end = end;
     for (uint32_t slot = 0, at = 0; slot < threads; slot++) {
-        wave->begins[wave->branch_count] = at;
+        group->begins[group->branch_count] = at;
         for (uint32_t j = first; j < end; j++)
             if (thread[root_of(search, j) - first] == slot)
-                wave->steps[at++] = j;
-        wave->branch_count += at > wave->begins[wave->branch_count];
-        wave->begins[wave->branch_count] = at;
+                group->steps[at++] = j;
+        group->branch_count += at > group->begins[group->branch_count];
+        group->begins[group->branch_count] = at;
     }
-    INLAY_CHECK(wave->branch_count >= 1 && wave->begins[wave->branch_count] == count);
+    INLAY_CHECK(group->branch_count >= 1 && group->begins[group->branch_count] == count);
     plan->branch_group_count++;
     return INLAY_OK;
 }
 
 /* The group that a step belongs to; NULL: none. */
-static const branch_group *wave_at(const struct plan *plan, uint32_t step)
+static const branch_group *group_at(const struct plan *plan, uint32_t step)
 {
     INLAY_CHECK(step <= plan->step_count);
     for (uint32_t k = 0; k < plan->branch_group_count; k++)
@@ -354,16 +357,16 @@ static const branch_group *wave_at(const struct plan *plan, uint32_t step)
     return NULL;
 }
 
-/* A place that is used in a group is in use during the whole group. */
+/* The lifetime of the place, extended to whole groups: a place that is used in a group is in use during all of it. */
 static void extend_to_group(const struct plan *plan, const plan_place *place, uint32_t *first, uint32_t *last)
 {
-    const branch_group *begin = wave_at(plan, place->first), *end = wave_at(plan, place->last);
+    const branch_group *begin = group_at(plan, place->first), *end = group_at(plan, place->last);
 
     *first = begin != NULL ? begin->first : place->first;
     *last = end != NULL ? end->end - 1 : place->last;
 }
 
-/* Compares the maximum of live host bytes with and without groups. */
+/* Returns whether groups increase the maximum of live host bytes by at most an eighth plus ROOM_BYTES. */
 static bool fits_in_memory(const struct planner *planner)
 {
     const struct plan *plan = planner->plan;
@@ -401,17 +404,18 @@ inlay_status planner_find_concurrent_branches(struct planner *planner)
 {
     struct program *prog = planner->prog;
     struct plan *plan = planner->plan;
-    wave_search search = { .planner = planner, .forced = prog->env->inter_threads > 1 };
+    branch_search search = { .planner = planner, .forced = prog->env->inter_threads > 1 };
     inlay_status status = INLAY_OK;
 
     plan->branch_group_count = 0;
-    if (branch_threads(prog) < 2 || prog->planning.no_waves || plan->step_count < 2 || prog->env->state_count > 0)
+    if (branch_threads(prog) < 2 || prog->planning.no_branch_groups || plan->step_count < 2 ||
+        prog->env->state_count > 0)
         return INLAY_OK;
     if (!search_init(&search))
         return planner_no_memory(planner);
     if (prog->planning.branch_groups == NULL)
         status = find_groups(&search);
-    if (status != INLAY_OK || prog->planning.no_waves)
+    if (status != INLAY_OK || prog->planning.no_branch_groups)
         return status;
     plan->branch_groups = arena_array(&plan->arena, (size_t)prog->step_count + 1, sizeof *plan->branch_groups);
     if (plan->branch_groups == NULL)
@@ -431,7 +435,7 @@ inlay_status planner_find_concurrent_branches(struct planner *planner)
         while (end < plan->step_count && search.one_thread_ns[end] >= 0 &&
                group_of(planner, end) == group_of(planner, i))
             end++;
-        status = end - i < 2 ? INLAY_OK : add_wave(&search, i, end);
+        status = end - i < 2 ? INLAY_OK : add_group(&search, i, end);
         if (status != INLAY_OK)
             return status;
     }

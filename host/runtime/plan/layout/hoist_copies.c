@@ -7,8 +7,8 @@
 #include "plan/layout/planner.h"
 #include <string.h>
 
-/* How much the maximum of live memory may grow: by an eighth plus ROOM_BYTES; if memory is scarce, not at all. */
-enum { ROOM_BYTES = 1 << 20, SHORT = 16 };
+/* The maximum of live memory may grow by an eighth plus ROOM_BYTES; if memory is scarce, not at all. */
+enum { ROOM_BYTES = 1 << 20, SCARCE_RATIO = 16 };
 
 /* Positions count the steps that are not moved: a copy at position p runs before the p-th of them. */
 struct hoisting {
@@ -29,8 +29,8 @@ static bool can_hoist(const struct planner *planner, const plan_step *step)
            !(planner->prog->env->state_count > 0 && planner->plan->places[step->out[0]].source == PLACE_OUTPUT);
 }
 
-/* Returns whether the known memory of the domain is less than SHORT times as large as `most`. */
-static bool is_short(const program_env *env, uint32_t domain, uint64_t most)
+/* Returns whether the memory of the domain is known to be less than SCARCE_RATIO times `most`. */
+static bool is_scarce(const program_env *env, uint32_t domain, uint64_t most)
 {
     const uint32_t provider = plan_owner_of(env, domain);
     uint64_t bytes = provider != INLAY_NONE ? plan_domain(env, domain)->memory_bytes : env->max_run_bytes;
@@ -38,12 +38,12 @@ static bool is_short(const program_env *env, uint32_t domain, uint64_t most)
     for (uint32_t i = 0; provider != INLAY_NONE && env->rules != NULL && i < env->rules->limit_count; i++)
         if (strcmp(env->rules->limits[i].provider, env->providers[provider].name) == 0)
             bytes = env->rules->limits[i].bytes;
-    return (provider == INLAY_NONE && env->held_bytes != NULL) || (bytes > 0 && bytes / SHORT < most);
+    return (provider == INLAY_NONE && env->held_bytes != NULL) || (bytes > 0 && bytes / SCARCE_RATIO < most);
 }
 
 static void set_available(struct hoisting *hoisting, uint32_t place, uint32_t position)
 {
-    hoisting->made[plan_bytes_of(hoisting->planner->plan, place)] = position;
+    hoisting->made[plan_memory_place(hoisting->planner->plan, place)] = position;
 }
 
 /* Computes the live bytes per domain and position in the current order, and their limits. */
@@ -69,7 +69,7 @@ static void count_bytes(struct hoisting *hoisting)
             most = live[i] > most ? live[i] : most;
         }
         hoisting->most[d] = most;
-        if (!is_short(hoisting->planner->prog->env, d, most))
+        if (!is_scarce(hoisting->planner->prog->env, d, most))
             hoisting->most[d] += most / 8 + ROOM_BYTES;
     }
 }
@@ -79,7 +79,7 @@ static uint32_t move_up(const struct hoisting *hoisting, const plan_step *step, 
 {
     const plan_place *to = &hoisting->planner->plan->places[step->out[0]];
     uint64_t *live = &hoisting->live[(size_t)to->memory_domain * hoisting->positions];
-    const uint32_t first = hoisting->made[plan_bytes_of(hoisting->planner->plan, step->in[0])];
+    const uint32_t first = hoisting->made[plan_memory_place(hoisting->planner->plan, step->in[0])];
 
     for (; from > first; from--) {
         if (to->source != PLACE_SLAB || to->kept)
@@ -149,13 +149,14 @@ static bool reorder_steps(const struct hoisting *hoisting)
 
 static void use_at(struct plan *plan, uint32_t place, uint32_t step)
 {
-    plan_place *slot = &plan->places[plan_bytes_of(plan, place)];
+    plan_place *slot = &plan->places[plan_memory_place(plan, place)];
 
     slot->first = slot->first < step ? slot->first : step;
     slot->last = slot->last > step ? slot->last : step;
 }
 
-/* Updates the lifetimes of places to the new order. A place that a copy read last keeps its lifetime. */
+/* Updates the lifetimes of places to the new order. If a moved copy was the last reader of a place, the lifetime ends
+ * at the preceding step that is not moved, or at the new position of the copy if that is later. */
 static void renumber(const struct hoisting *hoisting)
 {
     struct plan *plan = hoisting->planner->plan;

@@ -9,7 +9,7 @@ inlay_status planner_no_memory(struct planner *planner)
     return no_memory(planner->diag, "to plan graph '%s'", planner->prog->graph->name);
 }
 
-uint32_t planner_place(struct planner *planner, plan_place place)
+uint32_t planner_add_place(struct planner *planner, plan_place place)
 {
     struct plan *plan = planner->plan;
 
@@ -28,7 +28,7 @@ uint32_t planner_place(struct planner *planner, plan_place place)
     return plan->place_count++;
 }
 
-plan_step *planner_step(struct planner *planner, uint32_t kind, const program_step *program_step_of)
+plan_step *planner_add_step(struct planner *planner, uint32_t kind, const program_step *prog_step)
 {
     struct plan *plan = planner->plan;
     plan_step *step;
@@ -43,7 +43,7 @@ plan_step *planner_step(struct planner *planner, uint32_t kind, const program_st
         plan->step_capacity = capacity;
     }
     step = &plan->steps[plan->step_count++];
-    *step = (plan_step){ .kind = kind, .step = program_step_of, .workspace = INLAY_NONE, .copy_provider = INLAY_NONE };
+    *step = (plan_step){ .kind = kind, .step = prog_step, .workspace = INLAY_NONE, .copy_provider = INLAY_NONE };
     return step;
 }
 
@@ -51,12 +51,12 @@ void planner_extend_lifetime(struct planner *planner, uint32_t place)
 {
     INLAY_CHECK(place < planner->plan->place_count);
     planner->plan->places[place].last = planner->plan->step_count; /* the current step */
-    planner->plan->places[plan_bytes_of(planner->plan, place)].last = planner->plan->step_count;
+    planner->plan->places[plan_memory_place(planner->plan, place)].last = planner->plan->step_count;
 }
 
-uint32_t planner_data_place(struct planner *planner, const void *data, uint64_t bytes)
+uint32_t planner_add_data_place(struct planner *planner, const void *data, uint64_t bytes)
 {
-    return planner_place(
+    return planner_add_place(
         planner, (plan_place){ .source = PLACE_DATA, .domain = INLAY_DOMAIN_HOST, .data = data, .bytes = bytes });
 }
 
@@ -94,7 +94,8 @@ static bool port_is_accessible(const struct planner *planner, const plan_place *
     return place->source == PLACE_OUTPUT && planner->wanted != NULL && planner->wanted[place->index].also == domain + 1;
 }
 
-/* Creates a view of the place in the other of host and device domain, without a copy; INLAY_NONE: not possible. */
+/* Creates a view of the place in `domain`, without a copy, if host and device share its memory; INLAY_NONE: not
+ * possible. */
 static uint32_t view_of(struct planner *planner, uint32_t value, uint32_t from, uint32_t domain)
 {
     plan_place *place = &planner->plan->places[from];
@@ -104,12 +105,12 @@ static uint32_t view_of(struct planner *planner, uint32_t value, uint32_t from, 
 
     if (port_is_accessible(planner, place, domain) && planner->infos[value].dtype != INLAY_STRING) {
         planner->plan->port_views++;
-        return planner_place(planner, (plan_place){ .source = PLACE_VIEW,
-                                                    .domain = domain,
-                                                    .index = from,
-                                                    .bytes = place->bytes,
-                                                    .first = planner->plan->step_count,
-                                                    .last = planner->plan->step_count });
+        return planner_add_place(planner, (plan_place){ .source = PLACE_VIEW,
+                                                        .domain = domain,
+                                                        .index = from,
+                                                        .bytes = place->bytes,
+                                                        .first = planner->plan->step_count,
+                                                        .last = planner->plan->step_count });
     }
     if (place->source != PLACE_SLAB || place->kept || leaves || planner->infos[value].dtype == INLAY_STRING ||
         (domain != INLAY_DOMAIN_HOST && place->domain != INLAY_DOMAIN_HOST) ||
@@ -118,13 +119,13 @@ static uint32_t view_of(struct planner *planner, uint32_t value, uint32_t from, 
         return INLAY_NONE;
     place->memory_domain = device;
     place->viewed = true;
-    return planner_place(planner, (plan_place){ .source = PLACE_VIEW,
-                                                .domain = domain,
-                                                .index = from,
-                                                .bytes = place->bytes,
-                                                .first = planner->plan->step_count,
-                                                .last = planner->plan->step_count,
-                                                .last_use = place->last_use });
+    return planner_add_place(planner, (plan_place){ .source = PLACE_VIEW,
+                                                    .domain = domain,
+                                                    .index = from,
+                                                    .bytes = place->bytes,
+                                                    .first = planner->plan->step_count,
+                                                    .last = planner->plan->step_count,
+                                                    .last_use = place->last_use });
 }
 
 void planner_share_with_device(struct planner *planner, uint32_t place, uint32_t domain)
@@ -166,12 +167,12 @@ uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t doma
         if (from == INLAY_NONE)
             return INLAY_NONE;
     }
-    to = planner_place(planner, (plan_place){ .source = PLACE_SLAB,
-                                              .domain = domain,
-                                              .bytes = plan->places[from].bytes,
-                                              .first = plan->step_count,
-                                              .last = plan->step_count,
-                                              .last_use = planner->prog->uses.last[value] });
+    to = planner_add_place(planner, (plan_place){ .source = PLACE_SLAB,
+                                                  .domain = domain,
+                                                  .bytes = plan->places[from].bytes,
+                                                  .first = plan->step_count,
+                                                  .last = plan->step_count,
+                                                  .last_use = planner->prog->uses.last[value] });
     if (to != INLAY_NONE && planner->output_of[value] != INLAY_NONE &&
         domain == planner_output_domain(planner, planner->output_of[value])) {
         plan->places[to].source = PLACE_OUTPUT;
@@ -185,7 +186,7 @@ uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t doma
         (plan->places[from].source == PLACE_DATA ||
          (plan->places[from].source == PLACE_INPUT && plan->places[from].index >= planner->prog->graph->input_count));
     planner_extend_lifetime(planner, from);
-    step = planner_step(planner, PLAN_COPY, NULL);
+    step = planner_add_step(planner, PLAN_COPY, NULL);
     if (step == NULL)
         return INLAY_NONE;
     ends[0] = from;
@@ -200,7 +201,7 @@ uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t doma
     return to;
 }
 
-uint32_t planner_output_place(struct planner *planner, uint32_t value, uint32_t domain, inlay_dtype dtype)
+uint32_t planner_add_output_place(struct planner *planner, uint32_t value, uint32_t domain, inlay_dtype dtype)
 {
     size_t bytes = 0;
     plan_place place = { .source = PLACE_SLAB,
@@ -220,12 +221,12 @@ uint32_t planner_output_place(struct planner *planner, uint32_t value, uint32_t 
         place.source = PLACE_OUTPUT;
         place.index = planner->output_of[value];
     }
-    return planner_place(planner, place);
+    return planner_add_place(planner, place);
 }
 
-uint32_t planner_dynamic_place(struct planner *planner, uint32_t value)
+uint32_t planner_add_dynamic_place(struct planner *planner, uint32_t value)
 {
-    return planner_place(planner, (plan_place){ .source = PLACE_DYNAMIC, .index = value });
+    return planner_add_place(planner, (plan_place){ .source = PLACE_DYNAMIC, .index = value });
 }
 
 void planner_share_place(struct planner *planner, uint32_t value, uint32_t place)
@@ -269,7 +270,7 @@ inlay_status planner_place_outputs(struct planner *planner)
 
         if (place == INLAY_NONE)
             continue;
-        /* Values that are sized at run time are in host memory. */
+        /* Values whose size is known only at run time are in host memory. */
         place =
             planner_place_in(planner, value,
                              planner->plan->places[place].source == PLACE_DYNAMIC ? (uint32_t)INLAY_DOMAIN_HOST

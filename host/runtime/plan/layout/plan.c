@@ -10,7 +10,7 @@ enum { FOLD_MAX_BYTES = 1 << 20 }; /* larger tensors are computed in the run */
 
 /* ------------------------------------------------------------------ steps */
 
-/* Runs the region now if all its inputs are known. *out_folded says whether it did. */
+/* Runs the region now if all its inputs are known. *out_folded: whether it was run. */
 static inlay_status try_fold(struct planner *planner, const program_step *step, bool *out_folded)
 {
     const partition_region *region = step->region;
@@ -77,7 +77,7 @@ static inlay_status place_folded(struct planner *planner, const partition_region
 {
     for (uint32_t i = 0; i < region->output_count; i++) {
         const inlay_value_info *info = &planner->infos[region->outputs[i]];
-        uint32_t place = planner_data_place(planner, info->data, info->data_bytes);
+        uint32_t place = planner_add_data_place(planner, info->data, info->data_bytes);
         if (place == INLAY_NONE)
             return planner_no_memory(planner);
         planner->plan->values[region->outputs[i]].place = place;
@@ -102,16 +102,16 @@ static uint32_t reading_place(struct planner *planner, const program_step *step,
 
 /* Adds a step that is sized at run time; its outputs are dynamic values. Outputs of known shape still get a place in
  * the slab, so that later steps can be planned. */
-static inlay_status add_dynamic(struct planner *planner, const program_step *program_step_of, uint32_t kind)
+static inlay_status add_dynamic(struct planner *planner, const program_step *prog_step, uint32_t kind)
 {
-    const partition_region *region = program_step_of->region;
+    const partition_region *region = prog_step->region;
     uint32_t *in = arena_array(&planner->plan->arena, (size_t)region->input_count + 1, sizeof *in);
     plan_step *step;
 
     if (in == NULL)
         return planner_no_memory(planner);
     for (uint32_t i = 0; i < region->input_count; i++) {
-        in[i] = reading_place(planner, program_step_of, i);
+        in[i] = reading_place(planner, prog_step, i);
         if (in[i] == INLAY_NONE)
             return planner_no_memory(planner);
     }
@@ -124,10 +124,9 @@ static inlay_status add_dynamic(struct planner *planner, const program_step *pro
 
         if (kind == PLAN_HOST)
             planner->plan->values[value].known = false;
-        place = fixed
-                    ? planner_output_place(planner, value, program_step_of->placements[region->input_count + i].domain,
-                                           INLAY_UNDEFINED)
-                    : planner_dynamic_place(planner, value);
+        place = fixed ? planner_add_output_place(planner, value, prog_step->placements[region->input_count + i].domain,
+                                                 INLAY_UNDEFINED)
+                      : planner_add_dynamic_place(planner, value);
         if (place == INLAY_NONE)
             return planner_no_memory(planner);
         planner->plan->values[value].place = place;
@@ -138,7 +137,7 @@ static inlay_status add_dynamic(struct planner *planner, const program_step *pro
         }
     }
     planner->plan->dynamic_count++;
-    step = planner_step(planner, kind, program_step_of);
+    step = planner_add_step(planner, kind, prog_step);
     if (step == NULL)
         return planner_no_memory(planner);
     step->in = in;
@@ -176,24 +175,24 @@ static bool can_reuse(const struct planner *planner, uint32_t step_index, const 
 static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay_instance *instance,
                              const inlay_specialize_request *request)
 {
-    const program_step *program_step_of = &planner->prog->steps[step_index];
-    const partition_region *region = program_step_of->region;
+    const program_step *prog_step = &planner->prog->steps[step_index];
+    const partition_region *region = prog_step->region;
     uint32_t *in = arena_array(&planner->plan->arena, (size_t)region->input_count + 1, sizeof *in);
     uint32_t *out = arena_array(&planner->plan->arena, (size_t)region->output_count + 1, sizeof *out);
-    uint32_t workspace = INLAY_NONE, domain = partition_default_domain(program_step_of->provider);
+    uint32_t workspace = INLAY_NONE, domain = partition_default_domain(prog_step->provider);
     plan_step *step = NULL;
 
     if (in == NULL || out == NULL)
         goto fail;
     for (uint32_t i = 0; i < region->input_count; i++) {
-        in[i] = planner_place_in(planner, region->inputs[i], program_step_of->placements[i].domain);
+        in[i] = planner_place_in(planner, region->inputs[i], prog_step->placements[i].domain);
         if (in[i] == INLAY_NONE)
             goto fail;
     }
     for (uint32_t i = 0; i < region->input_count; i++)
         planner_extend_lifetime(planner, in[i]);
     for (uint32_t i = 0; i < region->output_count; i++) {
-        const inlay_placement *to = &program_step_of->placements[region->input_count + i];
+        const inlay_placement *to = &prog_step->placements[region->input_count + i];
         uint32_t value = region->outputs[i], alias = request->outputs[i].alias;
         bool reuse =
             alias < region->input_count && can_reuse(planner, step_index, in, region->input_count, alias, value, to);
@@ -204,7 +203,7 @@ static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay
             planner_share_place(planner, value, in[alias]);
             out[i] = in[alias];
         } else {
-            out[i] = planner_output_place(planner, value, to->domain, to->dtype);
+            out[i] = planner_add_output_place(planner, value, to->domain, to->dtype);
             if (out[i] == INLAY_NONE)
                 goto fail;
             planner->plan->values[value].place = out[i];
@@ -214,15 +213,15 @@ static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay
         uint64_t extra = request->workspace_alignment > 64 ? request->workspace_alignment : 0;
         if (request->workspace_bytes > UINT64_MAX / 2)
             extra = 0; /* planner_assign_offsets rejects it; the sum must not overflow before */
-        workspace = planner_place(planner, (plan_place){ .source = PLACE_SLAB,
-                                                         .domain = domain,
-                                                         .bytes = request->workspace_bytes + extra,
-                                                         .first = planner->plan->step_count,
-                                                         .last = planner->plan->step_count });
+        workspace = planner_add_place(planner, (plan_place){ .source = PLACE_SLAB,
+                                                             .domain = domain,
+                                                             .bytes = request->workspace_bytes + extra,
+                                                             .first = planner->plan->step_count,
+                                                             .last = planner->plan->step_count });
         if (workspace == INLAY_NONE)
             goto fail;
     }
-    step = planner_step(planner, PLAN_EXEC, program_step_of);
+    step = planner_add_step(planner, PLAN_EXEC, prog_step);
     if (step == NULL)
         goto fail;
     step->instance = instance;
@@ -232,13 +231,12 @@ static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay
     step->workspace_alignment = (uint32_t)request->workspace_alignment;
     return INLAY_OK;
 fail:
-    program_step_of->provider->table->release_instance(program_step_of->provider->state, program_step_of->compiled,
-                                                       instance);
+    prog_step->provider->table->release_instance(prog_step->provider->state, prog_step->compiled, instance);
     return planner_no_memory(planner);
 }
 
-/* The provider declines the region for these shapes. The remaining steps are planned nevertheless, to collect all
- * declined offers. */
+/* Records that the provider declines the region for these shapes. The remaining steps are planned nevertheless, to
+ * collect all declined offers. */
 static inlay_status decline(struct planner *planner, uint32_t step_index, const inlay_diag *why)
 {
     const program_step *step = &planner->prog->steps[step_index];
@@ -258,8 +256,8 @@ static inlay_status decline(struct planner *planner, uint32_t step_index, const 
     return add_dynamic(planner, step, PLAN_DYNAMIC);
 }
 
-/* The capacities of the states that the step appends to in place, or reads in place: *out_rooms is [input_count] of the
- * region, NULL if there are none. */
+/* Finds the capacities of the states that the step appends to or reads in place. *out_rooms: [input_count] of the
+ * region, 0 for other inputs; NULL if no input is such a state. */
 static inlay_status find_state_capacities(struct planner *planner, uint32_t step_index, uint64_t **out_rooms)
 {
     const struct program *prog = planner->prog;
@@ -296,7 +294,8 @@ static inlay_status find_state_capacities(struct planner *planner, uint32_t step
     return INLAY_OK;
 }
 
-/* Steps that are sized at run time only support the element types of the model. */
+/* Fails if a boundary value has another element type than in the model; steps that are sized at run time do not support
+ * that. */
 static inlay_status reject_other_dtypes(struct planner *planner, const program_step *step)
 {
     const partition_region *region = step->region;
@@ -453,7 +452,7 @@ static inlay_status start_inputs(struct planner *planner, const plan_input *inpu
             if (!planner_store_info(planner, value) || !plan_info_bytes(&planner->infos[value], &bytes))
                 return planner_no_memory(planner);
         }
-        plan->values[value].place = planner_place(
+        plan->values[value].place = planner_add_place(
             planner, (plan_place){ .source = PLACE_INPUT, .index = i, .bytes = bytes, .domain = inputs[i].domain });
         if (plan->values[value].place == INLAY_NONE)
             return planner_no_memory(planner);
@@ -461,8 +460,9 @@ static inlay_status start_inputs(struct planner *planner, const plan_input *inpu
     return INLAY_OK;
 }
 
-/* Constants that are passed into a body or to the caller are read like any tensor, at an aligned address. */
-static void mark_handed_on(struct program *prog)
+/* Marks the values that the host passes on to a body or to the caller. If they are constants, they need an aligned
+ * address like any tensor. */
+static void mark_passed_on(struct program *prog)
 {
     const struct graph *graph = prog->graph;
 
@@ -506,7 +506,7 @@ static bool start_program(struct planner *planner)
     if (prog->planning.passed_on == NULL || prog->output_of == NULL || prog->planning.infos == NULL ||
         prog->planning.copies == NULL)
         return false;
-    mark_handed_on(prog);
+    mark_passed_on(prog);
     memset(prog->output_of, 0xff, graph->value_count * sizeof *prog->output_of);
     for (uint32_t k = graph->output_count; k-- > 0;)
         if (graph->outputs[k] != INLAY_NONE)
@@ -543,7 +543,7 @@ static inlay_status start_values(struct planner *planner)
         data = planner->prog->planning.passed_on[value] ? program_constant(planner->prog, value)
                                                         : planner->infos[value].data;
         plan->values[value].place =
-            data == NULL ? INLAY_NONE : planner_data_place(planner, data, planner->infos[value].data_bytes);
+            data == NULL ? INLAY_NONE : planner_add_data_place(planner, data, planner->infos[value].data_bytes);
         if (plan->values[value].place == INLAY_NONE)
             return planner_no_memory(planner);
         plan->values[value].known = true;

@@ -1,6 +1,6 @@
 /* plan/layout/planner.h - the state of a plan being created; private to this folder.
  *
- * Functions that return INLAY_NONE, NULL or false are out of memory. */
+ * A result of INLAY_NONE, NULL or false means out of memory, unless stated otherwise. */
 #ifndef PLAN_PLANNER_H
 #define PLAN_PLANNER_H
 #include "plan/plan.h"
@@ -10,10 +10,10 @@ struct planner {
     struct program *prog;
     inlay_value_info *infos;   /* [value_count] */
     struct arena *scratch;     /* the program's */
-    uint32_t *copies;          /* [value_count * domain_count] place of the value in the domain, INLAY_NONE */
-    const plan_input *inputs;  /* that the plan is for */
+    uint32_t *copies;          /* [value_count * domain_count] place of the value in the domain; INLAY_NONE: none */
+    const plan_input *inputs;  /* the inputs that the plan is created for */
     const plan_input *wanted;  /* [output_count] domains of outputs; NULL: all in host memory */
-    const uint32_t *output_of; /* [value_count] index of the first graph output with this value, INLAY_NONE */
+    const uint32_t *output_of; /* [value_count] index of the first graph output with this value; INLAY_NONE: none */
     uint8_t *declined;         /* [offer_count] offers declined by specialize; NULL: none */
     inlay_diag declined_why;   /* the first reason */
     inlay_diag *diag;
@@ -30,23 +30,27 @@ bool plan_info_bytes(const inlay_value_info *info, size_t *out_bytes);
 bool plan_info_bytes_as(const inlay_value_info *info, inlay_dtype dtype, size_t *out_bytes);
 /* Copies the arrays of the value's info from scratch to the plan's arena, and sets the value's state. */
 bool planner_store_info(struct planner *planner, uint32_t value);
-/* Creates the program's first_infos and first_states, once: constants do not depend on shapes. */
+/* Creates planning.first_infos and planning.first_states of the program, which all its plans start from. */
 bool planner_store_constants(struct planner *planner);
 
 /* ------------------------------------------------------------------ places.c */
 
-uint32_t planner_place(struct planner *planner, plan_place place);
-plan_step *planner_step(struct planner *planner, uint32_t kind, const program_step *step);
+/* Appends a place to the plan; returns its index. */
+uint32_t planner_add_place(struct planner *planner, plan_place place);
+/* Appends a step to the plan. */
+plan_step *planner_add_step(struct planner *planner, uint32_t kind, const program_step *step);
 /* Extends the lifetime of the place to the current step. */
 void planner_extend_lifetime(struct planner *planner, uint32_t place);
-uint32_t planner_data_place(struct planner *planner, const void *data, uint64_t bytes);
-uint32_t planner_dynamic_place(struct planner *planner, uint32_t value);
+/* Adds a place for constant host memory. */
+uint32_t planner_add_data_place(struct planner *planner, const void *data, uint64_t bytes);
+/* Adds a place for a value that is known only at run time. */
+uint32_t planner_add_dynamic_place(struct planner *planner, uint32_t value);
 /* The place of the value in `domain`; adds a COPY step if it is in another one. Copies between devices of two providers
  * go through host memory. */
 uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t domain);
 /* Creates a place for an output of a step: in the caller's memory if it is an output of the graph, otherwise in the
  * slab. dtype: another element type than the model's (INLAY_UNDEFINED = the model's). */
-uint32_t planner_output_place(struct planner *planner, uint32_t value, uint32_t domain, inlay_dtype dtype);
+uint32_t planner_add_output_place(struct planner *planner, uint32_t value, uint32_t domain, inlay_dtype dtype);
 /* Moves a host place to the slab of that domain if it shares memory with the host, so that bodies can read it there. */
 void planner_share_with_device(struct planner *planner, uint32_t place, uint32_t domain);
 /* The domain in which output k of the graph is wanted. */
@@ -56,8 +60,8 @@ void planner_share_place(struct planner *planner, uint32_t value, uint32_t place
 /* Adds copies of outputs to host memory, or to the domains where they are wanted. Outputs that stay in the slab
  * (strings) are kept until the run copies them. */
 INLAY_NODISCARD inlay_status planner_place_outputs(struct planner *planner);
-/* Assigns offsets in the slab of each domain. Asynchronous steps may still be using bytes that other steps write: those
- * wait for them (exec/loop/bind.c). INLAY_LIMIT_EXCEEDED: more than max_run_bytes. */
+/* Assigns offsets in the slab of each domain. An asynchronous step may still use bytes that a later step writes; the
+ * later step waits for it (exec/loop/bind.c). INLAY_LIMIT_EXCEEDED: more than max_run_bytes. */
 INLAY_NODISCARD inlay_status planner_assign_offsets(struct planner *planner);
 
 /* ------------------------------------------------------------------ hoist_copies.c */

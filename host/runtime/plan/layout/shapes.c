@@ -18,12 +18,13 @@ bool plan_state_from_info(const inlay_value_info *info, struct arena *arena, inl
             dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : -1;
         out->dims = dims;
     }
-    /* Constants of the file may be unaligned; specialize requires aligned elements. */
+    /* specialize requires aligned elements, but constants in the file may be unaligned. Only those that may decide
+     * shapes are copied; the data of the others is withheld. */
     if ((uintptr_t)info->data % 16 != 0) {
-        bool shown = graph_constant_may_set_shapes(info);
+        bool copied = graph_decides_shapes(info);
 
-        out->data = shown ? arena_copy(arena, info->data, (size_t)info->data_bytes) : NULL;
-        return !shown || out->data != NULL;
+        out->data = copied ? arena_copy(arena, info->data, (size_t)info->data_bytes) : NULL;
+        return !copied || out->data != NULL;
     }
     return true;
 }
@@ -82,7 +83,7 @@ inlay_status plan_infer_region(const struct program *program, const partition_re
         status = graph_infer_node(program->model, node, in, out, scratch, diag);
         if (status != INLAY_OK)
             return status;
-        /* Check before a kernel uses them. */
+        /* Rejects sizes that overflow before a kernel uses them. */
         for (uint32_t i = 0; i < node->info.output_count; i++)
             if (out[i] != NULL && !shape_fits_memory(out[i]))
                 return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
@@ -101,7 +102,7 @@ inlay_status plan_infer_region(const struct program *program, const partition_re
     return INLAY_OK;
 }
 
-/* If inference knows every element of an integer tensor, they become its data. */
+/* If inference knows every element of an integer tensor, makes these elements its data. */
 static bool elements_to_data(inlay_value_info *info, struct arena *arena)
 {
     bool wide = info->dtype == INLAY_INT64;
@@ -128,7 +129,7 @@ static bool elements_to_data(inlay_value_info *info, struct arena *arena)
     return true;
 }
 
-/* Copies the arrays of the info to the arena. */
+/* Copies the arrays of the info to the arena, and sets *state. */
 static bool store_info(inlay_value_info *info, struct arena *arena, inlay_value_state *state)
 {
     if (info->rank != INLAY_RANK_UNKNOWN) {

@@ -15,8 +15,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* Sessions with other threads, options or shapes may need other packs of the same weights: each session writes the
- * missing ones to a new file. */
+/* MAX_FILES: a model has several files, because sessions with other threads, options or shapes may need other packs of
+ * the same weights. Each session writes the packs that it misses to a new file. */
 enum { MAX_FILES = 8, MAX_FOLDER_FILES = 4096, ALIGN = 64, SMALL_FILE = 1 << 20 };
 static const char suffix[] = ".packs";
 
@@ -33,7 +33,7 @@ struct pack {
 struct packs {
     pthread_mutex_t lock;
     packs_place place;
-    uint64_t model_hash;
+    uint64_t model_hash; /* of the model's content, the machine and the providers; part of file names */
     pack_file files[MAX_FILES];
     bool damaged[MAX_FILES]; /* some pack of the file is invalid */
     int free_number;         /* number of the file to be written; -1: MAX_FILES exist */
@@ -118,7 +118,7 @@ static bool path_of(const struct packs *packs, int number, char *path, size_t by
     return length > 0 && (size_t)length < bytes;
 }
 
-/* The same for all files of one model and build of the host. */
+/* The key of a file: the same for all files of one model with the same providers on one CPU. */
 static pack_key file_key(const struct packs *packs)
 {
     return (pack_key){ { packs->model_hash, packs->machine } };
@@ -190,7 +190,7 @@ static uint64_t hash_machine(void)
     return hash_bytes(cpu, strlen(cpu), (uint64_t)level << 32 | extra);
 }
 
-/* Hash of the session's providers with builds and settings; each set of providers has its own files. */
+/* Hash of the session's providers with builds and settings. Each set of providers has its own files. */
 static uint64_t hash_providers(const partition_provider *providers, uint32_t count)
 {
     uint64_t hash = count;
@@ -270,7 +270,7 @@ static inlay_status find_or_add(struct packs *packs, const pack_key *key, uint64
                 *existing = at != 0 ? &packs->list[at - 1] : NULL;
 
     if (existing != NULL && (existing->bytes != bytes || (existing->fresh && !existing->ready)))
-        return INLAY_UNSUPPORTED; /* another thread is filling it */
+        return INLAY_UNSUPPORTED; /* another size, or another thread is filling the pack */
     if (existing != NULL && (existing->fresh || validate(packs, existing))) {
         *out_data = existing->data;
         *out_known = 1;
@@ -298,7 +298,7 @@ inlay_status packs_take(struct packs *packs, const partition_provider *provider,
                         uint64_t bytes, void **out_data, uint32_t *out_known)
 {
     inlay_status status;
-    pack_key pack_key_of;
+    pack_key full_key;
 
     *out_data = NULL;
     *out_known = 0;
@@ -306,9 +306,9 @@ inlay_status packs_take(struct packs *packs, const partition_provider *provider,
         return INLAY_UNSUPPORTED;
     if (provider != NULL && provider->build_id == NULL)
         return INLAY_UNSUPPORTED; /* other builds could not be distinguished */
-    pack_key_of = key_of(packs, provider, key, key_bytes, bytes);
+    full_key = key_of(packs, provider, key, key_bytes, bytes);
     (void)pthread_mutex_lock(&packs->lock);
-    status = find_or_add(packs, &pack_key_of, bytes, out_data, out_known);
+    status = find_or_add(packs, &full_key, bytes, out_data, out_known);
     (void)pthread_mutex_unlock(&packs->lock);
     return status;
 }
@@ -361,7 +361,7 @@ static void write_file(struct packs *packs)
     free(data);
 }
 
-/* Low priority: threads that compute results go first. */
+/* The writer thread; it has idle priority, so that threads that compute results are scheduled first. */
 static void *write_in_background(void *user)
 {
     const struct sched_param none = { .sched_priority = 0 };

@@ -17,17 +17,18 @@ typedef struct packs_place {
     void *log_ctx;
 } packs_place;
 
-/* Maps the stored packs for the model with that content hash and these providers (builds, options). NULL: no folder, or
- * out of memory; all functions below accept NULL. */
+/* Maps the stored packs for the model with content hash model_hash and for these providers (builds, options). NULL: no
+ * folder, or out of memory; all functions below accept NULL. */
 struct packs *packs_open(const packs_place *place, uint64_t model_hash, const partition_provider *providers,
                          uint32_t provider_count);
-/* See inlay_ext_packs.take. INLAY_UNSUPPORTED: it cannot be stored. provider NULL: the host's own packs. */
+/* See inlay_ext_packs.take. INLAY_UNSUPPORTED: the pack cannot be stored. provider NULL: the host's own packs. */
 inlay_status packs_take(struct packs *packs, const partition_provider *provider, const void *key, uint64_t key_bytes,
                         uint64_t bytes, void **out_data, uint32_t *out_known);
 /* See inlay_ext_packs.keep. */
 void packs_keep(struct packs *packs, const void *data);
-/* No more packs will be created. Writes the new ones in a thread with idle priority, and trims the folder to its size;
- * packs_close waits for that. All memory stays valid until then, and is only read from now on. */
+/* Call when no more packs will be created. Writes the new packs in a thread with idle priority, and trims the folder to
+ * its maximum size. The memory of packs must not be written afterwards; it stays valid until packs_close(), which waits
+ * for the thread. */
 void packs_commit(struct packs *packs);
 void packs_close(struct packs *packs);
 /* In a child of fork(), for committed packs: the writer thread does not exist there. */

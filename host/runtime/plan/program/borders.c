@@ -102,7 +102,6 @@ inlay_placement *borders_negotiate(const struct program *program, const partitio
 
         if (wanted == NULL)
             wanted = find_placement(program, region, value, NULL);
-
         list[i] = wanted != NULL ? *wanted
                                  : (inlay_placement){ .value = value, .domain = partition_default_domain(provider) };
     }

@@ -4,7 +4,8 @@
 #define PLAN_BORDERS_H
 #include "plan/program.h"
 
-/* A placement for every boundary value, inputs first: another element type than the model's if all regions support it,
- * then the placement requested by the offers, otherwise the provider's default domain. NULL: out of memory. */
+/* A placement for every boundary value, inputs first: if all regions around the value support another element type than
+ * the model's, a placement with that type; otherwise the placement that the region's offers request; otherwise the
+ * provider's default domain. NULL: out of memory. */
 inlay_placement *borders_negotiate(const struct program *program, const partition_region *region, struct arena *arena);
 #endif

@@ -23,7 +23,7 @@ static bool is_view(const graph_node *node)
 
 /* The ctx of compile's callbacks and hooks. */
 typedef struct compile_call {
-    blob_slot slot; /* first: it is store_cache's ctx, and all three share the pointer */
+    blob_slot slot; /* first, because store_cache gets the same ctx pointer as progress and poll */
     run_compile_hooks hooks;
     struct program *program;
     const partition_provider *provider;
@@ -91,7 +91,8 @@ static inlay_status check_limit_and_progress(void *ctx)
                : program->env->progress(program->env->progress_ctx, "compiling", 0);
 }
 
-/* The provider has copied these constants: releases their pages. Clears the flags for the next region. */
+/* Releases the file pages of the region's constants that the provider has copied. fates[value]: what the provider did
+ * with the constant (INLAY_CONST_*); reset for the next region. */
 static void forget_constants(const struct program *program, const partition_region *region, uint8_t *fates)
 {
     for (uint32_t k = 0; k < region->node_count; k++) {
@@ -341,7 +342,7 @@ inlay_status program_compile(struct program *program, program_declined *out_decl
         program->steps = arena_array(&program->arena, (size_t)program->parts.region_count + 1, sizeof *program->steps);
     if (program->steps == NULL || program->constants.aligned == NULL || fates == NULL)
         return program_no_memory(program->graph, diag);
-    program->step_count = program->parts.region_count; /* program_destroy releases compiled regions */
+    program->step_count = program->parts.region_count; /* so that program_destroy() releases the compiled regions */
     status = compile_steps(program, fates, out_declined, diag);
     if (status == INLAY_OK && (!find_last_uses(program) || !find_readers(program) || !program_find_states(program)))
         status = program_no_memory(program->graph, diag);

@@ -1,4 +1,4 @@
-/* Aligned constants for providers: in the file if aligned, otherwise copied once. */
+/* plan/program/constants.c - aligned constants for providers: in the file if aligned there, otherwise copied once. */
 #include "base/memory.h"
 #include "plan/program.h"
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void copy_constant(const struct program *program, const inlay_value_info 
         memcpy(to + at, from, bytes);
         graph_blob_release_pages(program->model, from, bytes);
     }
-    program_release_pages(program, value); /* pages at the borders of pieces */
+    program_release_pages(program, value); /* also the pages that two pieces share */
 }
 
 void program_release_pages(const struct program *program, const inlay_value_info *value)

@@ -25,7 +25,7 @@ void declined_mark(const struct program *program, uint32_t step, const inlay_dia
     INLAY_CHECK(step < program->parts.region_count);
     for (uint32_t i = 0; why->node[0] != '\0' && i < region->offer_count; i++)
         if (has_node(program, &program->parts.offers[region->offers[i]], why->node))
-            offers[region->offers[i]] = 1, found = true;
+            offers[region->offers[i]] = found = true;
     for (uint32_t i = 0; !found && i < region->offer_count; i++)
         offers[region->offers[i]] = 1;
 }

@@ -22,13 +22,13 @@ const run_timings *program_timings(struct program *program, const partition_prov
     book_timings *timings = program->env->costs != NULL ? arena_alloc(&program->arena, sizeof *timings) : NULL;
 
     if (timings == NULL)
-        return NULL; /* also if out of memory: compile reports that */
+        return NULL; /* also if out of memory, which compile will report */
     *timings = (book_timings){ .table = { timings, find_timing }, .book = program->env->costs, .provider = provider };
     return &timings->table;
 }
 
-/* Host memory that a compiled region will hold: according to its offers, or at least the size of its constants, which
- * packed weights usually have. */
+/* Host memory that a compiled region will hold: the maximum of what its offers state and of the size of its constants,
+ * because packed weights are usually as large as the original ones. */
 static uint64_t kept_bytes(const struct program *program, const partition_region *region)
 {
     uint64_t kept = 0, constants = 0;

@@ -155,6 +155,7 @@ done:
 
 /* ------------------------------------------------------------------ one node of a graph */
 
+/* The answer of a provider that is queried for one node. */
 struct fold {
     bool offered;
     uint64_t cookie;
@@ -199,7 +200,7 @@ void program_folder_deinit(program_folder *folder)
     folder->copied_bytes = 0;
 }
 
-/* A copy that is cached for further nodes; NULL: too large, or out of memory. */
+/* The cached copy of a constant, created if there is none yet; NULL: too large, or out of memory. */
 static const void *keep_copy(program_folder *folder, const inlay_value_info *value)
 {
     aligned_copy *copy;

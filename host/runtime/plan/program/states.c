@@ -1,5 +1,5 @@
-/* plan/program/states.c - finds the states that can be kept in place: a single region appends to the rows of the last
- * run, and no other step reads them (INLAY_EXT_STATES). */
+/* plan/program/states.c - finds the states that can be kept in place (INLAY_EXT_STATES): a single region appends to the
+ * rows of the last run, and all other steps that read the result support spare rows after the last one. */
 #include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "plan/program.h"
