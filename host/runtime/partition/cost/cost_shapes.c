@@ -305,7 +305,7 @@ static bool state_of(const inlay_value_info *info, struct arena *arena, inlay_va
             return false;
     }
     if ((uintptr_t)info->data % 16 != 0) {
-        bool copied = graph_decides_shapes(info);
+        bool copied = graph_constant_may_set_shapes(info);
 
         out->data = copied ? arena_copy(arena, info->data, (size_t)info->data_bytes) : NULL;
         return !copied || out->data != NULL;

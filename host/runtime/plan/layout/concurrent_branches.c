@@ -301,7 +301,7 @@ static inlay_status add_group(branch_search *search, uint32_t first, uint32_t en
 {
     struct plan *plan = search->planner->plan;
     const uint32_t threads = branch_threads(search->planner->prog), count = end - first;
-    branch_group *group = &plan->waves[plan->branch_group_count];
+    branch_group *group = &plan->branch_groups[plan->branch_group_count];
     uint32_t *thread = arena_array(search->planner->scratch, count, sizeof *thread);
     double load[MAX_BRANCHES] = { 0 };
     uint32_t branches = 0;

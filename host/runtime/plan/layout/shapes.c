@@ -21,7 +21,7 @@ bool plan_state_from_info(const inlay_value_info *info, struct arena *arena, inl
     /* specialize requires aligned elements, but constants in the file may be unaligned. Only those that may decide
      * shapes are copied; the data of the others is withheld. */
     if ((uintptr_t)info->data % 16 != 0) {
-        bool copied = graph_decides_shapes(info);
+        bool copied = graph_constant_may_set_shapes(info);
 
         out->data = copied ? arena_copy(arena, info->data, (size_t)info->data_bytes) : NULL;
         return !copied || out->data != NULL;
