@@ -11,7 +11,7 @@ OPTIONAL_IF_CALLED(cpu_lower_groups);
 
 enum { MAX_SPATIAL = 3, CHANNEL_BLOCK = 64, ALONE_FLOPS = 200000 };
 
-/* NULL: this CPU has no such kernel. */
+/* The function for this CPU; NULL: none. */
 static void (*thin_row_of_cpu(void))(const thin_row *row)
 {
     return KERNEL_BEST(thin_row);
@@ -50,7 +50,7 @@ static const float *row_of(const group_conv_call *call, int64_t row)
     return (const float *)call->args[ARG_X] + at + row / conv->sizes[0] * conv->image;
 }
 
-/* Channels [first, first + count), each a group. */
+/* Computes an output row for channels [first, first + count), each of which is a group. */
 static void thin_unit(const group_conv_call *call, int64_t row, int64_t first, int64_t count)
 {
     const group_conv *conv = call->conv;
@@ -139,7 +139,8 @@ static inlay_status run_group_conv(const cpu_native *native, const cpu_state *st
 
 /* ------------------------------------------------------------------ lowering */
 
-/* [taps][channels], or panels: [group][out / TILE_WIDTH][window][in][TILE_WIDTH]. */
+/* The layout [taps][channels] if groups have one channel, otherwise panels of [group][out /
+ * TILE_WIDTH][window][in][TILE_WIDTH]. */
 static bool weights_layout(const memory_desc *weights, bool thin, memory_desc *md)
 {
     static const char *const tags[] = { "aBdc32b", "aBdec32b", "aBdefc32b" };
@@ -182,7 +183,7 @@ done:
     return status;
 }
 
-/* Creates the step: shapes and strides. input: with its border. */
+/* Creates the step and sets its shapes and strides. `input` includes its border. */
 static group_conv *new_step(const cpu_build *build, const cpu_op *op, const cpu_place *input,
                             const memory_desc *weights, bool thin)
 {

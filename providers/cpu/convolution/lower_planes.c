@@ -20,7 +20,7 @@ struct planes {
     int64_t blocks; /* units of a plane */
     bool biased, clamp;
     float low, high;
-    int64_t at[MAX_TAPS];
+    int64_t at[MAX_TAPS]; /* offsets of the taps of a kernel row in the copy */
 };
 
 typedef struct planes_call {

@@ -16,7 +16,7 @@ static bool is_per_channel(const cpu_build *build, const cpu_group *group, uint3
 }
 
 /* Moves the post-ops that tiles can fuse into the epilogue; *out_count: their number. Operands become arguments from
- * number *io_args on. */
+ * number *io_args on. *out_in_place: the added operand is not used afterwards, so the result may overwrite it. */
 static inlay_status fuse_posts(cpu_build *build, const cpu_group *group, tile_epilogue *epilogue, cpu_place *others,
                                const cpu_place **places, uint32_t *io_args, uint32_t *out_count, bool *out_in_place)
 {

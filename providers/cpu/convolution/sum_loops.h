@@ -21,14 +21,14 @@ typedef struct sum_channel {
     bool whole;       /* all are integers */
 } sum_channel;
 
-/* Results of one pixel: in double, the sums of their terms' magnitudes, and as a direct sum in float. */
+/* The results of one pixel: the sums in double, the sums of the terms' magnitudes, and the direct sums in float. */
 typedef struct sum_terms {
     double exact[TILE_LANES], terms[TILE_LANES];
     float plain[TILE_LANES];
 } sum_terms;
 
 typedef struct sum_loops {
-    /* out[p] for the channels of pixel x[p]. pixels: even. */
+    /* out[p] = weighted sums over the channels of pixel x[p]. pixels: even. */
     void (*weigh_pixels)(const float *const *x, int64_t pixels, int64_t channels, const float *weight,
                          weighted_sums *out);
     /* sums[g * step] += x[g] . weights over count floats, g = 0 ... 3. */

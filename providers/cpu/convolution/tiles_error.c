@@ -20,6 +20,8 @@
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_WITH(winograd_measure_accuracy, "cpu_conv");
 
+/* The test images. RELU: noise without negative values; BRIGHT: one bright pixel; LONE and INNER: a pixel that is
+ * bright in one channel only, in the corner and inside. */
 enum { NOISE, RELU, EVEN, EDGE, UNEQUAL, BRIGHT, LONE, INNER, KINDS };
 enum {
     SAMPLE = TILE_LANES,
@@ -32,7 +34,8 @@ static const float BRIGHT_PIXEL = 1e4F;
 /* Rounding error that the terms of a result justify, in units of sqrt(terms): that of a float sum, with tolerance for
  * sums in another order. */
 static const double OWN_ROUNDING = 8 * (FLT_EPSILON / 2.0);
-/* A guard that ordinary images fail is useless; so is one that accepts everything. */
+/* The ratio that the guard allows must be at least MIN_MARGIN times that of ordinary images, and is at most
+ * MAX_UNEVEN. */
 static const double MIN_MARGIN = 2, MAX_UNEVEN = 1e3;
 /* Beyond these, transforms might overflow, or lose small terms. */
 static const float MIN_WEIGHT = 1e-18F, MAX_WEIGHT = 1e18F;

@@ -54,7 +54,7 @@ typedef struct window_call {
 
 /* Position of a window's results, and how many of their rows and columns are inside the output. */
 typedef struct window_at {
-    int64_t image, h, q, rows, columns;
+    int64_t image, row, column, rows, columns;
 } window_at;
 
 static window_at locate(const winograd_conv *conv, int64_t index)
@@ -154,7 +154,7 @@ static void transform_in(const window_call *call, float *v, int64_t begin, int64
 
     for (int64_t i = begin; i < end; i++) {
         const window_at at = locate(conv, call->first + i);
-        const int64_t top = at.h - conv->top, left = at.q - conv->left;
+        const int64_t top = at.row - conv->top, left = at.column - conv->left;
 
         for (int64_t row = 0; row < conv->points; row++) {
             for (int64_t column = 0; column < conv->points; column++) {
@@ -168,7 +168,7 @@ static void transform_in(const window_call *call, float *v, int64_t begin, int64
             }
         }
         if (conv->trust != NULL)
-            failed[i] = !window_passes(conv, pixels, of_window, i > begin && at.q > 0, at.rows, at.columns);
+            failed[i] = !window_passes(conv, pixels, of_window, i > begin && at.column > 0, at.rows, at.columns);
         conv->set->window_in(pixels, conv->in, conv->points, v + i * conv->v_line, conv->v_step);
     }
 }
@@ -234,7 +234,7 @@ static void direct_window(const window_call *call, const window_at *at, float *m
         for (int64_t first = 0; first < conv->in; first += PART) {
             const int64_t count = conv->in - first < PART ? conv->in - first : PART;
 
-            gather_windows(call, at->image, at->h + row, at->q, at->columns, first, count, fields);
+            gather_windows(call, at->image, at->row + row, at->column, at->columns, first, count, fields);
             for (int64_t output = 0; output < conv->out; output++)
                 loops->add_dots((const float(*)[SUM_TERMS])fields, weights + (output * conv->in + first) * TAPS,
                                 count * TAPS, m + output, to->step);
@@ -299,7 +299,7 @@ static void transform_out(const window_call *call, const float *v, float *m, int
 
     for (int64_t i = begin; i < end; i++) {
         const window_at at = locate(conv, call->first + i);
-        const int64_t pixel = (at.image * conv->out_height + at.h) * conv->out_width + at.q;
+        const int64_t pixel = (at.image * conv->out_height + at.row) * conv->out_width + at.column;
         const tile_window back = {
             .m = m + i * conv->m_line,
             .step = conv->m_step,

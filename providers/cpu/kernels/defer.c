@@ -79,7 +79,7 @@ inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel
     if (build->ahead[group->out] == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
     *build->ahead[group->out] = (deferred_producer){ group, *layer };
-    build->instance->buffers[layer->input.buffer].pending++; /* the input must stay valid until then */
+    build->instance->buffers[layer->input.buffer].pending++; /* the input must stay valid until the consumer runs */
     *out_waits = true;
     return kernel_remember(build, &choice);
 }

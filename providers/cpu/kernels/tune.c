@@ -30,7 +30,8 @@ typedef struct tuning_job {
 } tuning_job;
 
 enum { MIN_RUNS = 3, MAX_RUNS = 25 };
-static const double MIN_GAIN = 0.995; /* measured choices must be faster than the model's by this factor */
+/* Measured choices must take less than this share of the time of the model's choices. */
+static const double MAX_TIME_RATIO = 0.995;
 
 static int by_size(const void *first, const void *second)
 {
@@ -233,7 +234,7 @@ static inlay_status compare(tuning_job *tuning)
         INLAY_TRY(timed_run(tuning, &by_model));
         INLAY_TRY(timed_run(tuning, &by_time));
     }
-    better = timed_ns(&by_time, INLAY_NONE) < MIN_GAIN * timed_ns(&by_model, INLAY_NONE);
+    better = timed_ns(&by_time, INLAY_NONE) < MAX_TIME_RATIO * timed_ns(&by_model, INLAY_NONE);
     for (uint32_t i = 0; i < by_model.instance->choice_count; i++)
         mark(tuning, &by_model.instance->choices[i], !better);
 done:
