@@ -245,15 +245,15 @@ static inlay_status check_error(cpu_build *build, const kernel_layer *layer, ker
 {
     const uint8_t kernel = choice->kernel[0];
     const uint32_t constant = build->compiled->values[build->op->in[1]].constant;
-    const winograd_accuracy **trust = &choice->trusts[kernel];
+    const winograd_accuracy **accuracy = &choice->accuracies[kernel];
     inlay_status status = INLAY_OK;
 
     *out_fine = kernel_table[kernel].points == 0;
     if (*out_fine)
         return INLAY_OK;
     INLAY_TRY(cpu_constant_accuracy(build->compiled, &build->compiled->constants[constant], &layer->weights,
-                                    kernel_table[kernel].points, trust, build->diag));
-    *out_fine = winograd_is_accurate(build->state, *trust);
+                                    kernel_table[kernel].points, accuracy, build->diag));
+    *out_fine = winograd_is_accurate(build->state, *accuracy);
     if (*out_fine)
         return INLAY_OK;
     remove_candidate(choice, 0);

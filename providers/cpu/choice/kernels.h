@@ -13,7 +13,7 @@
 typedef struct kernel_conv_shape {
     bool flat; /* one or two spatial dimensions: all members are valid */
     bool padded;
-    bool home; /* the result is written into its slice of a concatenation */
+    bool in_concat; /* the result is written into its slice of a concatenation */
     int64_t images, in, out, group, height, width, out_height, out_width;
     int64_t kernel[2], stride[2], dilation[2], begin[2], end[2];
     double share; /* share of the kernel taps that lie inside the image, averaged over the output */
@@ -115,7 +115,7 @@ struct kernel_choice {
     uint8_t kernel[KERNEL_COUNT];
     double ns[KERNEL_COUNT]; /* predicted, or measured */
     /* By kernel: the error of Winograd kernels as measured with the weights; NULL: not measured. */
-    const struct winograd_accuracy *trusts[KERNEL_COUNT];
+    const struct winograd_accuracy *accuracies[KERNEL_COUNT];
     const char *why; /* static text, for instance why Winograd was rejected; NULL: none */
     bool moved;      /* the first kernel was put there by a kernel_attempt */
     uint64_t key[2]; /* the layer's part of the keys of timings (kernel_key) */

@@ -25,7 +25,7 @@ uint64_t winograd_accuracy_bytes(int64_t in);
  */
 bool winograd_measure_accuracy(const cpu_state *state, const memory_desc *plain, const void *source, int64_t points,
                                winograd_accuracy *out);
-bool winograd_is_accurate(const cpu_state *state, const winograd_accuracy *trust);
+bool winograd_is_accurate(const cpu_state *state, const winograd_accuracy *accuracy);
 /* Writes the reason why Winograd kernels are too inaccurate for the weights, as the end of a sentence. */
-void winograd_explain_inaccuracy(const cpu_state *state, const winograd_accuracy *trust, char *text, size_t bytes);
+void winograd_explain_inaccuracy(const cpu_state *state, const winograd_accuracy *accuracy, char *text, size_t bytes);
 #endif

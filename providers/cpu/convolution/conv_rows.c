@@ -194,7 +194,7 @@ bool conv_rows_run(const cpu_build *build, const cpu_group *group, const kernel_
     const kernel_conv_shape *window = &layer->window;
     conv_rows rows;
 
-    return build->state->sgemm != NULL && window->flat && !window->home && kernel_input_is_ready(build) &&
+    return build->state->sgemm != NULL && window->flat && !window->in_concat && kernel_input_is_ready(build) &&
            memory_desc_is_plain(&layer->input.md) && !memory_desc_is_image(&layer->input.md) &&
            layer->input.md.data_type == LIBRARY_F32 && build->compiled->values[group->out].uses == 0 &&
            window->in > window->group && window->out_width > 0 && window->out_height > 0 &&

@@ -74,10 +74,11 @@ static void thin_unit(const group_conv_call *call, int64_t row, int64_t first, i
 static void wide_unit(const group_conv_call *call, int64_t row, int64_t group)
 {
     const group_conv *conv = call->conv;
-    INLAY_CHECK(group >= 0 && group < conv->groups);
     const int64_t pixels = conv->sizes[MAX_SPATIAL - 1], channels = conv->groups * conv->out;
     const float *input = row_of(call, row) + group * conv->in;
     float *output = (float *)call->args[ARG_Y] + row * pixels * channels + group * conv->out;
+
+    INLAY_CHECK(group >= 0 && group < conv->groups);
 
     for (int64_t panel = 0; panel < conv->panels; panel++) {
         const int64_t column = panel * TILE_WIDTH;

@@ -23,7 +23,7 @@ typedef struct sum_channel {
 
 /* The results of one pixel: the sums in double, the sums of the terms' magnitudes, and the direct sums in float. */
 typedef struct sum_terms {
-    double exact[TILE_LANES], terms[TILE_LANES];
+    double exact[TILE_LANES], magnitudes[TILE_LANES];
     float plain[TILE_LANES];
 } sum_terms;
 

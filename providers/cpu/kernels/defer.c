@@ -38,7 +38,7 @@ static bool may_be_deferred(const cpu_build *build, const cpu_group *group, cons
 
     return !build->state->bf16 && !build->state->reproducible &&
            (build->state->kernel == KERNEL_COUNT || build->state->kernel == KERNEL_DEPTHWISE) &&
-           kernel_has_tiles(build, layer) && kernel_input_is_ready(build) && !window->padded && !window->home &&
+           kernel_has_tiles(build, layer) && kernel_input_is_ready(build) && !window->padded && !window->in_concat &&
            window->kernel[0] == 1 && window->kernel[1] == 1 && window->stride[0] == 1 && window->stride[1] == 1 &&
            tiles_lie_well(&layer->input.md) && tiles_unary_epilogue(group, &epilogue);
 }

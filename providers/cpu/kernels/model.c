@@ -364,7 +364,7 @@ static double direct_ns(const cpu_build *build, const kernel_layer *layer)
 double kernel_library_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     return direct_ns(build, layer) + kernel_layouts_ns(build, group, layer, false) +
-           (layer->window.home ? reorder_ns(4.0 * (double)cpu_count(build, group->out)) : 0);
+           (layer->window.in_concat ? reorder_ns(4.0 * (double)cpu_count(build, group->out)) : 0);
 }
 
 double kernel_blocks_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)

@@ -59,12 +59,12 @@ static double larger(double x, double y)
  * columns in vectors, and weights arrive no faster than memory delivers them. */
 static double work_ns(const kernel_gemm_shape *product, double rate)
 {
-    INLAY_CHECK(product->n >= 0 && product->k >= 0 && rate > 0);
     const double bytes = weights_bytes(product),
                  columns = (double)((product->n + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES);
     const double flops = 2.0 * (double)product->batch * ((double)product->m + 1) * columns * (double)product->k;
     const double stream = (double)product->batch * bytes / (bytes > NEAR_BYTES ? FAR_BYTES_PER_NS : NEAR_BYTES_PER_NS);
 
+    INLAY_CHECK(product->n >= 0 && product->k >= 0 && rate > 0);
     return larger(flops / rate, stream) / KERNEL_THREADS;
 }
 

@@ -284,10 +284,10 @@ static const char *say_why(const cpu_state *state, const kernel_choice *choice, 
     for (uint32_t k = 0; k < KERNEL_COUNT; k++) {
         int prefix;
 
-        if (choice->trusts[k] == NULL || winograd_is_accurate(state, choice->trusts[k]))
+        if (choice->accuracies[k] == NULL || winograd_is_accurate(state, choice->accuracies[k]))
             continue;
         prefix = snprintf(text, bytes, "not %s: ", kernel_table[k].name);
-        winograd_explain_inaccuracy(state, choice->trusts[k], text + prefix, bytes - (size_t)prefix);
+        winograd_explain_inaccuracy(state, choice->accuracies[k], text + prefix, bytes - (size_t)prefix);
         return text;
     }
     return choice->why;
@@ -306,7 +306,7 @@ inlay_status kernel_list(void *state, inlay_compiled *compiled, inlay_instance *
     for (uint32_t i = 0; status == INLAY_OK && i < instance->choice_count; i++) {
         const kernel_choice *choice = &instance->choices[i];
         const bool other = choice->count > 1;
-        const winograd_accuracy *trust = choice->trusts[choice->kernel[0]];
+        const winograd_accuracy *accuracy = choice->accuracies[choice->kernel[0]];
         const inlay_kernel info = {
             .struct_size = sizeof info,
             .node = compiled->ops[choice->op].node,
@@ -316,8 +316,8 @@ inlay_status kernel_list(void *state, inlay_compiled *compiled, inlay_instance *
             .runner_up = other ? kernel_table[choice->kernel[1]].name : NULL,
             .runner_up_ns = other ? choice->ns[1] : -1,
             .why = say_why(state, choice, text, sizeof text),
-            .error = trust != NULL ? trust->error : 0,
-            .error_bound = trust == NULL           ? 0
+            .error = accuracy != NULL ? accuracy->error : 0,
+            .error_bound = accuracy == NULL        ? 0
                            : compiled->state->fast ? TILE_FAST_ERROR
                                                    : TILE_MOST_ERROR,
         };

@@ -403,8 +403,9 @@ KERNEL_PART(void, softmax_rows, const sgemm_scores *scores)
 
 KERNEL_PART(void, make_panel, const float *lines, int64_t stride, int64_t count, int64_t size, float *out)
 {
-    INLAY_CHECK(count >= 0 && count <= SGEMM_WIDTH);
     const int64_t past = (count + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES;
+
+    INLAY_CHECK(count >= 0 && count <= SGEMM_WIDTH);
 
     for (int64_t i = 0; i < past; i += VEC_LANES) {
         for (int64_t k = 0; k < size; k += VEC_LANES) {

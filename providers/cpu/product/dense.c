@@ -91,12 +91,12 @@ static inlay_status many_products(void *user, int64_t begin, int64_t end, uint32
 
     (void)worker;
     while (begin < end) {
-        INLAY_CHECK(begin >= 0 && end <= units * dense->batch);
         int64_t i = begin / units, first = begin % units;
         int64_t last = end - begin < units - first ? first + end - begin : units;
         sgemm_post posts[CPU_MAX_POSTS + 1];
         sgemm_job job = call->job;
 
+        INLAY_CHECK(begin >= 0 && end <= units * dense->batch);
         job.a += offset(dense, i, dense->a_steps);
         job.b += dense->lines > 0 ? i % dense->b_count * matrix : offset(dense, i, dense->b_steps);
         job.c += i * dense->job.m * job.c_row;

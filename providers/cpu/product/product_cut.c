@@ -51,7 +51,6 @@ static inlay_status one_block(const gemm_call *call, int64_t unit)
                   i = unit / (down * across);
     const int64_t row = unit / across % down * gemm->rows, column = unit % across * gemm->columns;
     const int64_t rows = smaller(gemm->rows, gemm->m - row), columns = smaller(gemm->columns, gemm->n - column);
-    INLAY_CHECK(i >= 0 && i < gemm->batch && rows > 0 && columns > 0);
     const float *a = (const float *)call->args[ARG_A] + offset(gemm, i, gemm->a_steps) +
                      row * (gemm->a_transposed ? 1 : gemm->a_line);
     const float *b = (const float *)call->args[ARG_B] + offset(gemm, i, gemm->b_steps) +
@@ -59,6 +58,7 @@ static inlay_status one_block(const gemm_call *call, int64_t unit)
     const float *bias = gemm->biased ? (const float *)call->args[ARG_BIAS] + column : NULL;
     float *output = (float *)call->args[ARG_Y] + offset(gemm, i, gemm->y_steps) + row * gemm->y_line + column;
 
+    INLAY_CHECK(i >= 0 && i < gemm->batch && rows > 0 && columns > 0);
     if (library_sgemm(gemm->a_transposed, gemm->b_transposed, rows, columns, gemm->k, a, gemm->a_line, b, gemm->b_line,
                       output, gemm->y_line) != LIBRARY_SUCCESS)
         return INLAY_INTERNAL;

@@ -1,5 +1,5 @@
-/* tiff.c - TIFF by libtiff: the first picture of a file, as 8-bit RGB. The library brings
- * eight others along, so it is opened by the first such file, and not with the plugin. */
+/* tiff.c - TIFF with libtiff: the first image of a file, as 8-bit RGB. libtiff depends on eight other libraries, so it
+ * is opened when the first TIFF file is decoded, not when the plugin is loaded. */
 #include "codec.h"
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include <threads.h>
 #include <tiffio.h>
 
-/* What is used of the library: TIFF before each name. */
+/* The functions of libtiff that are used; each name has the prefix TIFF. */
 #define FUNCTIONS(X)                                                                                                   \
     X(OpenOptionsAlloc)                                                                                                \
     X(OpenOptionsSetMaxSingleMemAlloc)                                                                                 \
@@ -127,12 +127,12 @@ static TIFF *open_tiff(struct reader *reader, int64_t max_pixels)
     return t;
 }
 
-/* One pixel after the other as libtiff packs them: red in the low byte. */
+/* Converts the pixels, which libtiff packs into words with red in the lowest byte. */
 static void put_rows(picture_sink *sink, uint32_t *pixels)
 {
     for (int64_t y = 0; y < sink->height; y++) {
         const uint32_t *from = pixels + y * sink->width;
-        uint8_t *row = (uint8_t *)(pixels + y * sink->width); /* 3 bytes are written where 4 were read */
+        uint8_t *row = (uint8_t *)(pixels + y * sink->width); /* in place: 3 bytes replace the 4 that were read */
 
         for (int64_t x = 0; x < sink->width; x++) {
             const uint32_t p = from[x];
@@ -154,18 +154,18 @@ static inlay_status read_all(TIFF *t, struct reader *reader, picture_sink *sink)
     if (!lib.GetField(t, TIFFTAG_IMAGEWIDTH, &width) || !lib.GetField(t, TIFFTAG_IMAGELENGTH, &height) ||
         !lib.RGBAImageOK(t, why))
         return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "TIFF: %.200s",
-                          why[0] != '\0' ? why : "the file says no size");
+                          why[0] != '\0' ? why : "the file has no image size");
     status = picture_begin(sink, "TIFF", height, width, 0);
     if (status != INLAY_OK)
         return status;
     pixels = malloc((size_t)width * height * sizeof *pixels);
     if (pixels == NULL)
-        return inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "TIFF: no memory for the picture");
+        return inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "TIFF: no memory for the image");
     if (lib.ReadRGBAImageOriented(t, width, height, pixels, ORIENTATION_TOPLEFT, 1))
         put_rows(sink, pixels);
     else
         status = inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "TIFF: %s",
-                            reader->why[0] != '\0' ? reader->why : "the picture is damaged");
+                            reader->why[0] != '\0' ? reader->why : "the image is damaged");
     free(pixels);
     return status;
 }
@@ -178,7 +178,8 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
 
     call_once(&opened, open_library);
     if (!lib.there)
-        return inlay_fail(sink->diag, INLAY_UNSUPPORTED, "TIFF: " TIFF_SONAME " is not installed, or another version");
+        return inlay_fail(sink->diag, INLAY_UNSUPPORTED,
+                          "TIFF: " TIFF_SONAME " is not installed, or its version is not supported");
     t = open_tiff(&reader, sink->max_pixels);
     if (t == NULL)
         return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "TIFF: %s",

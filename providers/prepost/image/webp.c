@@ -1,4 +1,4 @@
-/* webp.c - WebP by libwebp. Of an animation the first frame would need libwebpdemux: it is refused. */
+/* webp.c - WebP with libwebp. Animations are refused, because reading their first frame would need libwebpdemux. */
 #include "codec.h"
 #include <stdlib.h>
 #include <webp/decode.h>
@@ -19,14 +19,15 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
     if (!WebPInitDecoderConfig(&config) || WebPGetFeatures(bytes, count, &features) != VP8_STATUS_OK)
         return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "WebP: the header is damaged");
     if (features.has_animation)
-        return inlay_fail(sink->diag, INLAY_UNSUPPORTED, "WebP: this is an animation; only still pictures are read");
+        return inlay_fail(sink->diag, INLAY_UNSUPPORTED,
+                          "WebP: the file is an animation; only still images are supported");
     status = picture_begin(sink, "WebP", (uint64_t)features.height, (uint64_t)features.width, 0);
     if (status != INLAY_OK)
         return status;
     if (sink->order == PICTURE_GREY) {
         rgb = malloc((size_t)sink->width * (size_t)sink->height * 3);
         if (rgb == NULL)
-            return inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "WebP: no memory for the picture");
+            return inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "WebP: no memory for the image");
     }
     config.output.colorspace = sink->order == PICTURE_BGR ? MODE_BGR : MODE_RGB;
     config.output.is_external_memory = 1;
@@ -47,11 +48,11 @@ static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, in
 {
     uint8_t *file = NULL;
     const size_t bytes = WebPEncodeRGB(rgb, (int)width, (int)height, (int)width * 3, (float)quality, &file);
-    const inlay_status status = bytes > 0
-                                    ? picture_append(out, file, bytes, diag)
-                                    : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                                                 "WebP: %lld x %lld pixels can't be written (at most 16383 a side)",
-                                                 (long long)width, (long long)height);
+    const inlay_status status =
+        bytes > 0 ? picture_append(out, file, bytes, diag)
+                  : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                               "WebP: %lld x %lld pixels cannot be encoded; each side is at most 16383",
+                               (long long)width, (long long)height);
 
     WebPFree(file);
     return status;
