@@ -60,7 +60,7 @@ typedef enum kernel_id {
     KERNEL_BITS_EXACT,
     KERNEL_BITS_BYTE,
     KERNEL_BITS_FINE,
-    KERNEL_BYTES_TILES, /* int8; likewise */
+    KERNEL_BYTES_TILES, /* int8 weights; assigned likewise */
     KERNEL_BYTES_CHANNELS,
     KERNEL_BYTES_LIBRARY,
     KERNEL_BYTES_ROWS,
@@ -85,8 +85,8 @@ typedef struct deferred_producer {
     const cpu_group *group;
     kernel_layer layer;
 } deferred_producer;
-/* Defers the layer if that is expected to be faster (kernels/defer.c). *out_waits: it was stored in build->ahead and
- * nothing was emitted. */
+/* Defers the layer if that is expected to be faster (kernels/defer.c). *out_waits: the layer was stored in
+ * build->ahead, and nothing was emitted. */
 inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_waits);
 
 typedef struct kernel_entry {

@@ -5,8 +5,8 @@
 #define CPU_WINOGRAD_ACCURACY_H
 #include "region/build.h"
 
-/* The measured error, and the parameters of the guard that each run applies (tiles_error.c). Cached between sessions
- * in this memory layout. */
+/* The measured error, and the parameters of the guard that each run applies (tiles_error.c). This memory layout is also
+ * stored in the cache between sessions. */
 enum { TILE_MEASURED, TILE_NO_NUMBERS, TILE_INTEGERS, TILE_EXTREME };
 typedef struct winograd_accuracy {
     uint32_t verdict;   /* the other members are valid only if this is TILE_MEASURED */

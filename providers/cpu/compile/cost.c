@@ -133,7 +133,8 @@ static const inlay_value_state *state_of(const inlay_cost_request *request, cons
                : NULL;
 }
 
-/* The speed of the provider's kernels of a kind relative to the built-in ones, given that of the library's. */
+/* The speed of the provider's kernels of a kind relative to the built-in ones. library_speed: that of the library's
+ * kernels. */
 static double speed_of(const cpu_state *state, double library_speed)
 {
     if (state->alone)

@@ -314,7 +314,8 @@ static inlay_status lower_by_library(cpu_build *build, const cpu_group *group, b
     return status;
 }
 
-/* On one thread: oneDNN runs the backward pass of a convolution, which divides sums by the number of threads. */
+/* Lowers to one thread, because oneDNN runs the backward pass of a convolution, which divides sums by the number of
+ * threads. */
 inlay_status cpu_lower_deconvolution(cpu_build *build, const cpu_group *group)
 {
     const int before = cpu_threads_set(1);

@@ -20,7 +20,7 @@ OPTIONAL_IF_CALLED(kernel_fused_depthwise_ns);
 struct producer {
     int64_t depth, chain; /* input channels of the producer (0: none); maximum terms of a chain */
     tile_image in;        /* input of the producer */
-    uint32_t w, ring;     /* arguments */
+    uint32_t w, ring;     /* numbers of the arguments: weights and ring buffers */
     int64_t places;       /* pixels in a ring */
     uint32_t workers;
     tile_epilogue epilogue;
@@ -33,8 +33,8 @@ struct depthwise {
     kernel_conv_shape window;
     tile_image in;
     int64_t y_pixel;
-    int64_t block;          /* channels */
-    int64_t strip;          /* pixels of an output row */
+    int64_t block;          /* channels of a block */
+    int64_t strip;          /* pixels of an output row in a strip */
     int64_t part, parts;    /* output rows in a unit; slices of an image */
     int64_t step;           /* pixels of a block of the inner loop */
     int64_t slots, columns; /* tables of rows: their count and their pixels */

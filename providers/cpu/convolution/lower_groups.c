@@ -1,6 +1,6 @@
-/* Group convolutions in one, two or three dimensions, channels-last. Groups of one channel are computed along vectors
- * of channels, others as tiles of pixels by the channels of a group. oneDNN has fast kernels for two dimensions only;
- * for one and three it uses im2col. Conv-1..22. */
+/* Group convolutions (Conv-1..22) in one, two or three dimensions, channels-last. Groups of one channel are computed
+ * along vectors of channels, others as tiles of pixels by the channels of a group. oneDNN has fast kernels for two
+ * dimensions only; for one and three it uses im2col. */
 #include "convolution/groups.h"
 #include "convolution/tiles.h"
 #include "inlay/check.h"

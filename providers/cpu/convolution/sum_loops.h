@@ -18,7 +18,7 @@ typedef struct weighted_sums {
 typedef struct sum_channel {
     uint32_t largest; /* bits of the largest magnitude: NaN and infinity compare larger than any number */
     float spread;     /* sum of magnitudes divided by the largest: how many weights contribute */
-    bool whole;       /* all are integers */
+    bool whole;       /* all are integers below 2^24 */
 } sum_channel;
 
 /* The results of one pixel: the sums in double, the sums of the terms' magnitudes, and the direct sums in float. */

@@ -37,7 +37,7 @@ static const double OWN_ROUNDING = 8 * (FLT_EPSILON / 2.0);
 /* The ratio that the guard allows must be at least MIN_MARGIN times that of ordinary images, and is at most
  * MAX_UNEVEN. */
 static const double MIN_MARGIN = 2, MAX_UNEVEN = 1e3;
-/* Beyond these, transforms might overflow, or lose small terms. */
+/* Bounds of the largest weight: beyond these, transforms might overflow, or lose small terms. */
 static const float MIN_WEIGHT = 1e-18F, MAX_WEIGHT = 1e18F;
 
 struct sample {
@@ -104,8 +104,8 @@ static uint32_t classify_weights(const struct sample *sample)
     return whole ? TILE_INTEGERS : TILE_MEASURED;
 }
 
-/* The weight of each input channel in the guard: its largest weight relative to the largest of all. Channels without
- * weights are included, because their pixels must not overflow either. */
+/* Sets the weight of each input channel in the guard: its largest weight relative to the largest of all channels.
+ * Channels without weights are included, because their pixels must not overflow either. */
 static uint32_t weigh_inputs(const struct sample *sample, winograd_accuracy *accuracy)
 {
     float top = 0;

@@ -337,7 +337,7 @@ static void divide(struct gemm *gemm, uint32_t threads)
     gemm->workers = threads > 0 ? threads : 1;
 }
 
-/* Inserts one argument behind the result: the numbers of the operands behind it grow by one. */
+/* Makes room for one argument behind the result: the numbers of the operands behind it grow by one. */
 static void shift_arguments(tile_epilogue *epilogue)
 {
     epilogue->bias += epilogue->bias != INLAY_NONE;

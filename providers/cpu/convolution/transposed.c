@@ -115,7 +115,7 @@ void transposed_apply_epilogue(const transposed_epilogue *epilogue, const struct
         cpu_apply(kernel, &epilogue->posts[i], output, n);
 }
 
-/* Output rows [begin, end), channels-last. */
+/* Computes output rows [begin, end), channels-last. */
 static inlay_status run_wide(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const sum_call *call = user;
@@ -185,7 +185,7 @@ static void add_taps(const struct sums *sums, float *output, const float *input,
     }
 }
 
-/* Rows [begin, end) of the output [batch, channels, ..]. */
+/* Computes rows [begin, end) of the output [batch, channels, ..]. */
 static inlay_status run_thin(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const sum_call *call = user;

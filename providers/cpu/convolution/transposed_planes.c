@@ -1,7 +1,7 @@
 /* ConvTranspose-1..22 of row-major images, in one or two dimensions, where no consumer wants channels-last. A unit of
  * work computes some rows of some output channels: a GEMM multiplies the weights of all taps by the input pixels that
  * contribute to those rows, and then each row is the sum of the products that fall on it. For a stride s, output
- * columns are summed sorted by their index modulo s, then interleaved. */
+ * columns are sorted by their index modulo s while they are summed, then interleaved. */
 #include "choice/kernels.h"
 #include "convolution/planes.h"
 #include "matrix/sgemm.h"

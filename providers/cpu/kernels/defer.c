@@ -13,7 +13,8 @@ static uint32_t only_consumer(const cpu_build *build, uint32_t value)
     return INLAY_NONE;
 }
 
-/* The layer that the consumer would be lowered as once its input was computed. */
+/* Describes the consumer as a layer whose input is already computed; false: the consumer is not the first op of a
+ * group. */
 static bool describe_consumer(const cpu_build *build, const cpu_group *group, uint32_t consumer, cpu_group *out_group,
                               kernel_layer *out)
 {

@@ -71,8 +71,8 @@ static int64_t panels_of(const kernel_conv_shape *window)
     return (window->out + TILE_WIDTH - 1) / TILE_WIDTH;
 }
 
-/* Time of the panels in units of full vectors. The last panel may have 8, 16 or 24 channels. Two elements at a time
- * are multiplied there if their number is even and not too large. */
+/* Time of the panels in units of full vectors. The last panel may have 8, 16 or 24 channels. The kernel for it
+ * (tiles_narrow.c) multiplies two elements at a time, if their number is even and not too large. */
 static double tile_vectors(const kernel_conv_shape *window, int64_t depth)
 {
     static const double narrow[] = { 0, 0.7, 1, 1.55, 2 };

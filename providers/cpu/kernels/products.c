@@ -133,8 +133,8 @@ double kernel_sparse_ns(const cpu_build *build, const cpu_group *group, const ke
            larger(flops / (is_sparse24 ? SPARSE24_FLOPS_PER_NS : SPARSE_FLOPS_PER_NS), stream) / KERNEL_THREADS;
 }
 
-/* Its threads share long sums, so results depend on the number of threads. For floats it runs only by option
- * `kernel`. */
+/* oneDNN's inner product divides long sums among threads, so results depend on the number of threads. For floats it
+ * runs only if option `kernel` requests it. */
 bool kernel_inner_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;

@@ -122,7 +122,7 @@ VEC_INLINE void multiply(const int rows, const int vectors, const pairs_tile *ti
 
             sum[row_index][v] = vec_fma(vec_mul(s, vec_set(row->size)), size, rest);
         }
-        if (tile->add != NULL) { /* all loads before the stores: a load waits for a store 4096 bytes before it */
+        if (tile->add != NULL) { /* loads first: a load waits for a store at the same address modulo 4096 */
             VEC_UNROLL
             for (int r = 0; r < rows; r++)
                 sum[r][v] = vec_add(sum[r][v], vec_load_some(mask, tile->add + r * tile->add_row + at));

@@ -77,7 +77,7 @@ static bool has_taps(const struct maxima *maxima, int64_t first, int64_t low, in
     return l == low && h == high;
 }
 
-/* Adds a row of the image to the maximum of an output row of one pixel. */
+/* Includes a row of the image in the maximum of an output row that has one pixel. */
 static void max_pixel(const struct maxima *maxima, const float *row, float *output)
 {
     int64_t low, high;

@@ -20,7 +20,7 @@ typedef struct nbits_plan {
     bool blocks;  /* many rows: several panels at a time are expanded to integers */
     uint32_t scratch_arg;
     uint64_t limbs, factors, sums, starts, rows, panels; /* offsets of these data */
-    uint64_t quantized;   /* offset of a byte for each row: 0 if it cannot be quantized */
+    uint64_t quantized;   /* offset of one byte for each row, which is 0 if the row cannot be quantized */
     uint64_t panel_bytes; /* size of an expanded panel */
 } nbits_plan;
 

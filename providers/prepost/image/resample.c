@@ -1,5 +1,6 @@
 /* resample.c - resizes images with Pillow's filters, see resample.h. */
 #include "resample.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -39,6 +40,7 @@ static double reach_of(int filter)
 {
     static const double reach[RESAMPLE_FILTERS] = { 0.5, 0.5, 1, 1, 2, 3 };
 
+    INLAY_CHECK(filter >= 0 && filter < RESAMPLE_FILTERS);
     return reach[filter];
 }
 
