@@ -21,8 +21,8 @@ typedef struct winograd_accuracy {
 #define TILE_LEAST_TERMS 6.0 /* minimum effective number of terms of a result: (sum of magnitudes)^2 / sum of squares */
 #define TILE_FAST_ERROR 1e-4 /* for precision `fast`, which runs without the guard */
 uint64_t winograd_accuracy_bytes(int64_t in);
-/* Measures the error for weights [out, in, 3, 3] of layout `plain`; out: winograd_accuracy_bytes(in). false: out of memory.
- */
+/* Measures the error for weights [out, in, 3, 3] of layout `plain`; out: winograd_accuracy_bytes(in) bytes. false: out
+ * of memory. */
 bool winograd_measure_accuracy(const cpu_state *state, const memory_desc *plain, const void *source, int64_t points,
                                winograd_accuracy *out);
 bool winograd_is_accurate(const cpu_state *state, const winograd_accuracy *accuracy);

@@ -440,13 +440,14 @@ void winograd_explain_inaccuracy(const cpu_state *state, const winograd_accuracy
     else if (accuracy->verdict == TILE_INTEGERS)
         (void)snprintf(text, bytes, "weights are integers, whose sums are exact");
     else if (accuracy->verdict == TILE_EXTREME)
-        (void)snprintf(text, bytes, "weights are too large or too small for its transforms");
+        (void)snprintf(text, bytes, "weights are too large or too small for the transforms");
     else if (!(accuracy->error <= limit))
-        (void)snprintf(text, bytes, "error %.1e with these weights, most %.0e", accuracy->error, limit);
+        (void)snprintf(text, bytes, "error %.1e with these weights, at most %.0e is allowed", accuracy->error, limit);
     else if (!(accuracy->times_plain <= TILE_MOST_TIMES))
-        (void)snprintf(text, bytes, "error %.0f times a plain sum's with these weights, most %.0f",
+        (void)snprintf(text, bytes, "error %.0f times a plain sum's with these weights, at most %.0f is allowed",
                        accuracy->times_plain, TILE_MOST_TIMES);
     else
-        (void)snprintf(text, bytes,
-                       "some filters have few significant weights, and it would round their results too much");
+        (void)snprintf(
+            text, bytes,
+            "some filters have few significant weights, and Winograd's algorithm would round their results too much");
 }
