@@ -1,3 +1,4 @@
+/* Locks that are free in a child of fork(), see at_fork.h. */
 #include "simd/at_fork.h"
 #include "inlay/check.h"
 #include <stdbool.h>
@@ -10,26 +11,26 @@ enum { MAX_ROUNDS = 20000, ROUND_NS = 50000 };
 
 struct guarded {
     pthread_mutex_t *mutex;
-    pthread_rwlock_t *calls; /* exactly one of the two is set */
+    pthread_rwlock_t *rwlock; /* exactly one of the two is set */
 };
 
-static struct guarded list[LOCKS_AT_FORK];
-static uint32_t count;
+static struct guarded locks[LOCKS_AT_FORK];
+static uint32_t lock_count;
 static bool taken; /* valid between the handlers of one fork, which the C library serialises */
 
 static void release_locks(uint32_t n)
 {
-    INLAY_CHECK(n <= count);
+    INLAY_CHECK(n <= lock_count);
     while (n-- > 0)
-        (void)(list[n].mutex != NULL ? pthread_mutex_unlock(list[n].mutex) : pthread_rwlock_unlock(list[n].calls));
+        (void)(locks[n].mutex != NULL ? pthread_mutex_unlock(locks[n].mutex) : pthread_rwlock_unlock(locks[n].rwlock));
 }
 
 /* Takes all locks or none, so that the order in which other threads take them does not matter. */
 static bool take_all(void)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if ((list[i].mutex != NULL ? pthread_mutex_trylock(list[i].mutex) : pthread_rwlock_trywrlock(list[i].calls)) !=
-            0) {
+    for (uint32_t i = 0; i < lock_count; i++) {
+        if ((locks[i].mutex != NULL ? pthread_mutex_trylock(locks[i].mutex)
+                                    : pthread_rwlock_trywrlock(locks[i].rwlock)) != 0) {
             release_locks(i);
             return false;
         }
@@ -51,23 +52,23 @@ static void before_fork(void)
 static void after_in_parent(void)
 {
     if (taken)
-        release_locks(count);
+        release_locks(lock_count);
 }
 
 static void after_in_child(void)
 {
-    for (uint32_t i = 0; i < count; i++)
-        (void)(list[i].mutex != NULL ? pthread_mutex_init(list[i].mutex, NULL)
-                                     : pthread_rwlock_init(list[i].calls, NULL));
+    for (uint32_t i = 0; i < lock_count; i++)
+        (void)(locks[i].mutex != NULL ? pthread_mutex_init(locks[i].mutex, NULL)
+                                      : pthread_rwlock_init(locks[i].rwlock, NULL));
 }
 
 static void add(struct guarded guarded)
 {
-    INLAY_CHECK(count < LOCKS_AT_FORK);
-    if (count == 0)
+    INLAY_CHECK(lock_count < LOCKS_AT_FORK);
+    if (lock_count == 0)
         (void)pthread_atfork(before_fork, after_in_parent, after_in_child);
-    if (count < LOCKS_AT_FORK)
-        list[count++] = guarded;
+    if (lock_count < LOCKS_AT_FORK)
+        locks[lock_count++] = guarded;
 }
 
 void lock_at_fork(pthread_mutex_t *lock)
@@ -77,5 +78,5 @@ void lock_at_fork(pthread_mutex_t *lock)
 
 void rwlock_at_fork(pthread_rwlock_t *lock)
 {
-    add((struct guarded){ .calls = lock });
+    add((struct guarded){ .rwlock = lock });
 }

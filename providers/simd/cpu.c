@@ -1,3 +1,4 @@
+/* The instruction set in use, see cpu.h. */
 #include "simd/cpu.h"
 #include "simd/at_fork.h"
 #include "inlay/check.h"
@@ -6,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[CPU_LEVEL_COUNT] = { "baseline", "avx2", "avx512" };
+static const char *const level_names[CPU_LEVEL_COUNT] = { "baseline", "avx2", "avx512" };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -16,7 +17,7 @@ static __attribute__((constructor)) void guard_lock(void)
 }
 
 static int in_use = -1;   /* cpu_level; -1: not fixed yet. Atomic; written under lock */
-static int avx_vnni = -1; /* does the CPU support AVX-VNNI? -1: not determined yet. Atomic */
+static int avx_vnni = -1; /* 1: the CPU supports AVX-VNNI; -1: not determined yet. Atomic */
 
 static cpu_level level_of_cpu(void)
 {
@@ -25,7 +26,7 @@ static cpu_level level_of_cpu(void)
     return level >= INLAY_ISA_X86_64_V4 ? CPU_AVX512 : level >= INLAY_ISA_X86_64_V3 ? CPU_AVX2 : CPU_BASELINE;
 }
 
-/* The level with a cap of this name; CPU_LEVEL_COUNT: unknown name. */
+/* The level of the CPU, capped by the level of this name; CPU_LEVEL_COUNT: unknown name. */
 static cpu_level level_below(const char *name)
 {
     const cpu_level most = level_of_cpu();
@@ -33,7 +34,7 @@ static cpu_level level_below(const char *name)
     if (strcmp(name, "auto") == 0 || name[0] == '\0')
         return most;
     for (cpu_level level = 0; level < CPU_LEVEL_COUNT; level++)
-        if (strcmp(name, names[level]) == 0)
+        if (strcmp(name, level_names[level]) == 0)
             return level < most ? level : most;
     return CPU_LEVEL_COUNT;
 }
@@ -122,5 +123,5 @@ inlay_status cpu_limit_isa(const char *name, inlay_diag *diag)
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                       "isa is '%s', but kernels for %s are in use in this process: set it for the first session, or "
                       "INLAY_ISA=%s before the process starts",
-                      name, names[level], name);
+                      name, level_names[level], name);
 }

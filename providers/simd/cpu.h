@@ -1,7 +1,7 @@
 /* cpu.h - the instruction set ("level") of the kernels in this process: the CPU's, limited by a cap.
  *
- * Kernels are compiled for each level, so there are few levels. The cap applies to the whole process. It allows to test
- * and measure the kernels of older CPUs. */
+ * Kernels are compiled for each level, so there are few levels. The cap applies to the whole process. It makes it
+ * possible to test and measure the kernels of older CPUs. */
 #ifndef SIMD_CPU_H
 #define SIMD_CPU_H
 #include "inlay/status.h"
@@ -25,13 +25,13 @@ typedef enum cpu_level {
 cpu_level cpu_level_in_use(void);
 bool cpu_has(cpu_level level);
 
-/* Is the level capped below that of the CPU? */
+/* True if the level is capped below that of the CPU. */
 bool cpu_is_capped(void);
 /* Speed of arithmetic at this level relative to a core with AVX-512, for cost estimates. */
 double cpu_speed(void);
-/* Is VNNI with 512 bits usable? false below CPU_AVX512. */
+/* True if VNNI with 512 bits is usable; false below CPU_AVX512. */
 bool cpu_has_vnni(void);
-/* Is AVX-VNNI usable? false below CPU_AVX2. */
+/* True if AVX-VNNI is usable; false below CPU_AVX2. */
 bool cpu_has_avx_vnni(void);
 /* Makes cpu_has_avx_vnni() return false, for programs that must run alike on other CPUs. Call before any query. */
 void cpu_hide_avx_vnni(void);

@@ -67,8 +67,8 @@ VEC_INLINE void turn_block(const float *input, int64_t x_row, float *output, int
 }
 
 /* Transposes few rows to a contiguous output, such as pixels of few channels. Stores whole vectors; the next store
- * overwrites the excess elements. Returns the number of columns done: the last ones must not be written beyond the end.
- */
+ * overwrites the excess elements. Returns the number of columns done. The caller transposes the last columns, because
+ * whole vectors would be written beyond the end. */
 static int64_t transpose_few_rows(const float *input, int64_t x_row, float *output, int64_t rows, int64_t columns)
 {
     int64_t c = 0;

@@ -14,7 +14,8 @@ enum { ODD_DEGREE = 7, ODD_INTERVALS = VEC_LOOKUP };
 #endif
 #if VEC_LOOKUP > 0
 
-/* g(a) = sum of terms[d][i] * r^d, i = a * steps rounded to an integer, at most 31, r = a * steps - i. */
+/* g(a) = sum of terms[d][i] * r^d, i = a * steps rounded to an integer, at most ODD_INTERVALS - 1, r = a * steps -
+ * i. */
 typedef struct odd_table {
     float steps; /* intervals per unit; few significant bits, so that products with it are nearly exact */
     float terms[ODD_DEGREE + 1][ODD_INTERVALS];

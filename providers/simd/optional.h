@@ -1,10 +1,12 @@
 /* simd/optional.h - marks functions of providers that programs of `inlay bundle` may omit. The file that defines a
- * function marks it. The build of the run-time part collects the marks in the list parts.txt, which the verb reads.
+ * function marks it. The build of the run-time part collects the marks in the list parts.txt, which `inlay bundle`
+ * reads.
  *
  * OPTIONAL_WITH(function, "FAMILY..."): only operators of these families of provider cpu need the function (a+b: only
  * both together). In other programs a stub that returns 0 or NULL replaces it.
  *
- * OPTIONAL_IF_CALLED(function): called while a region is compiled; included if a first run calls it.
+ * OPTIONAL_IF_CALLED(function): the function is called while a region is compiled; it is included if a first run calls
+ * it.
  *
  * The marks are in a section that the linker drops. */
 #ifndef SIMD_OPTIONAL_H

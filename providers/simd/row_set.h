@@ -29,7 +29,7 @@ typedef struct row_set {
     void (*windows)(const float *input, float *output, int64_t n, int64_t taps, int64_t step);
     /* output[i] = the number of elements that are greater than input[i]. n < 2^24. */
     row_fn greater;
-    /* Are all n numbers finite? */
+    /* True if all n numbers are finite. */
     bool (*finite)(const float *input, int64_t n);
     /* float16 to float, and back, rounded to nearest, ties to even. */
     void (*from_half)(const uint16_t *input, float *output, int64_t n);

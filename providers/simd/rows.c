@@ -180,7 +180,7 @@ EACH(row_erf, erf_of, 2)
 VEC_INLINE float top_of_row(const float *input, int64_t n, float sign, float *special)
 {
     const vec zero = vec_zero(), by = vec_set(sign);
-    vec best[4], seen[4]; /* seen: sums of 0 * input */
+    vec best[4], seen[4]; /* seen: sums of 0 * input, which are NaN if an element is NaN or infinite */
     int64_t i = 0;
 
     INLAY_CHECK(n > 0);

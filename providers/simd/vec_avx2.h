@@ -157,10 +157,10 @@ VEC_INLINE void vec_transpose(vec *r)
     VEC_UNROLL
     for (int i = 0; i < 2; i++) {
         const __m256d a = _mm256_castps_pd(t[4 * i]), b = _mm256_castps_pd(t[4 * i + 1]),
-                      m256d = _mm256_castps_pd(t[4 * i + 2]), d = _mm256_castps_pd(t[4 * i + 3]);
+                      c = _mm256_castps_pd(t[4 * i + 2]), d = _mm256_castps_pd(t[4 * i + 3]);
 
-        r[4 * i] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, m256d));
-        r[4 * i + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, m256d));
+        r[4 * i] = _mm256_castpd_ps(_mm256_unpacklo_pd(a, c));
+        r[4 * i + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(a, c));
         r[4 * i + 2] = _mm256_castpd_ps(_mm256_unpacklo_pd(b, d));
         r[4 * i + 3] = _mm256_castpd_ps(_mm256_unpackhi_pd(b, d));
     }

@@ -138,10 +138,10 @@ VEC_INLINE void vec_transpose(vec *r)
     VEC_UNROLL
     for (int i = 0; i < 4; i++) {
         const __m512d a = _mm512_castps_pd(t[4 * i]), b = _mm512_castps_pd(t[4 * i + 1]),
-                      m512d = _mm512_castps_pd(t[4 * i + 2]), d = _mm512_castps_pd(t[4 * i + 3]);
+                      c = _mm512_castps_pd(t[4 * i + 2]), d = _mm512_castps_pd(t[4 * i + 3]);
 
-        r[4 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, m512d));
-        r[4 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, m512d));
+        r[4 * i] = _mm512_castpd_ps(_mm512_unpacklo_pd(a, c));
+        r[4 * i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(a, c));
         r[4 * i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(b, d));
         r[4 * i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(b, d));
     }

@@ -17,7 +17,7 @@
  *   int_from_bytes(x, is_signed) VEC_LANES bytes as floats
  *   INT_LINES                    vectors of sums in a panel of weights
  *   INT_HALVES                   blocks of depthwise convolutions: 1: 64 channels in quads and halves; 0: 16 in pairs
- *   int_any_above(x, y)          is any float of x greater than that of y?
+ *   int_any_above(x, y)          true if any float of x is greater than that of y
  * If INT_QUADS may be 0, also for 16-bit words:
  *   int_dot_pairs(sum, x, w)     adds to each lane two products of 16-bit words, exactly
  *   int_widen(p)                 2 VEC_LANES unsigned bytes as 16-bit words
@@ -45,10 +45,10 @@
 VEC_INLINE void int_interleave_4(uint8_t *output, const uint8_t *a, const uint8_t *b, const uint8_t *c,
                                  const uint8_t *d)
 {
-    const __m128i m128i = _mm_loadu_si128((const void *)a), x = _mm_loadu_si128((const void *)b);
-    const __m128i z = _mm_loadu_si128((const void *)c), v = _mm_loadu_si128((const void *)d);
-    const __m128i low[2] = { _mm_unpacklo_epi8(m128i, x), _mm_unpacklo_epi8(z, v) };
-    const __m128i high[2] = { _mm_unpackhi_epi8(m128i, x), _mm_unpackhi_epi8(z, v) };
+    const __m128i first = _mm_loadu_si128((const void *)a), second = _mm_loadu_si128((const void *)b);
+    const __m128i third = _mm_loadu_si128((const void *)c), fourth = _mm_loadu_si128((const void *)d);
+    const __m128i low[2] = { _mm_unpacklo_epi8(first, second), _mm_unpacklo_epi8(third, fourth) };
+    const __m128i high[2] = { _mm_unpackhi_epi8(first, second), _mm_unpackhi_epi8(third, fourth) };
 
     _mm_storeu_si128((void *)output, _mm_unpacklo_epi16(low[0], low[1]));
     _mm_storeu_si128((void *)(output + 16), _mm_unpackhi_epi16(low[0], low[1]));

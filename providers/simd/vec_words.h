@@ -50,7 +50,7 @@ VEC_INLINE vec vec_pick(vint w, int shift, int bits, const float *table)
 }
 #endif
 
-/* acc + the dot product of two 16-bit words, or four bytes, of each lane of u with the integers of activations in a. */
+/* For each lane: acc plus the dot product of the two 16-bit words, or four bytes, of u and of a (activations). */
 #if defined(KERNEL_IS_avx512_vnni)
 #define INTS_BYTES 1
 VEC_INLINE vint ints_dot(vint acc, vint u, int32_t a)

@@ -165,7 +165,7 @@ static inline float vm_erfc_high(float x)
     return x > 4.5f ? 0.0f : vm_exp(p);
 }
 
-/* x / 2 (1 + erf(x / sqrt 2)), Gelu-20 without approximation. Below 0 it takes erfc, so that nothing cancels: relative
+/* x / 2 (1 + erf(x / sqrt 2)), Gelu-20 without approximation. Below 0, erfc is used, so that nothing cancels: relative
  * error below 1e-5 down to x = -6.3, 0 below that (where the true value is above -1e-9). NaN at -infinity, which is
  * multiplied by 0. */
 static inline float vm_gelu(float x)

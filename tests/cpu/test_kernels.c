@@ -504,7 +504,7 @@ static void error_bound(void **state)
         assert_int_equal(count_of(&told, "\"error_bound\": 1e-05"), 1);
         explain(&rig, "text", &told);
         assert_int_equal(count_of(&told, " of the largest result, bound 1e-05)"), 1);
-        assert_int_equal(count_of(&told, " with these weights, most "), 1);
+        assert_int_equal(count_of(&told, " with these weights, at most "), 1);
     }
     script_feed(&rig, 1);
     script_feed(&plain, 1);

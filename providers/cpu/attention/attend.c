@@ -60,7 +60,7 @@ static int64_t offset_of(const struct strides *strides, int64_t batch, int64_t h
     return batch * strides->batch + head * strides->head + row * strides->row;
 }
 
-/* Scores of `rows` queries against `visible` keys. */
+/* Computes the scores of `rows` queries against `visible` keys. */
 static void make_scores(const struct attend *attend, const float *q, int64_t rows, const float *k, int64_t visible,
                         float *scores, float *panel)
 {
@@ -89,7 +89,7 @@ static void make_scores(const struct attend *attend, const float *q, int64_t row
     }
 }
 
-/* Are all elements of the rows finite and at most `limit` in magnitude? */
+/* True if all elements of the rows are finite and at most `limit` in magnitude. */
 static bool is_within(const float *input, int64_t row, int64_t rows, int64_t size, float limit)
 {
     for (int64_t r = 0; r < rows; r++) {
@@ -104,8 +104,8 @@ static bool is_within(const float *input, int64_t row, int64_t rows, int64_t siz
     return true;
 }
 
-/* May the block skip the keys after its last query? Where only the mask hides them, their scores must be finite and
- * too small to change the mask, and their values must be finite, so that 0 times a value is 0. */
+/* True if the block may skip the keys after its last query. If only the mask hides these keys, their scores must be
+ * finite and too small to change the mask, and their values must be finite, so that 0 times a value is 0. */
 static bool may_skip_later_keys(const struct call *call, int64_t batch, int64_t head, int64_t r0, int64_t r1)
 {
     const struct attend *attend = call->attend;
@@ -226,7 +226,7 @@ static inlay_status read_rows(cpu_build *build, uint32_t value, cpu_place *out, 
     return status;
 }
 
-/* Is the only reader of the value a Transpose that exchanges heads and rows? */
+/* True if the only reader of the value is a Transpose that exchanges heads and rows. */
 static bool is_transposed_back(const cpu_build *build, uint32_t value)
 {
     if (build->compiled->values[value].output != INLAY_NONE || build->compiled->values[value].uses != 1)

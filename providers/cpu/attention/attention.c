@@ -8,14 +8,14 @@
 #include "inlay/check.h"
 #include <math.h>
 
-/* Is the size known to differ from the scores' size, and not 1 (broadcast)? */
+/* True if the size is known to differ from the scores' size and is not 1 (broadcast). */
 static bool differs(const inlay_dim *dim, const inlay_dim *of)
 {
     return dim->kind == INLAY_DIM_FIXED && dim->value != 1 && of->kind == INLAY_DIM_FIXED && dim->value != of->value;
 }
 
-/* Sizes that are known only at run time are checked by check_mask(). A mask with fewer columns than keys hides the
- * remaining keys. */
+/* True if the known sizes of the mask match the scores. check_mask() checks sizes that are known only at run time. A
+ * mask with fewer columns than keys hides the remaining keys. */
 static bool mask_fits(const inlay_value_info *mask, inlay_dtype dtype, const inlay_value_info *queries,
                       const inlay_value_info *keys, kit_refusal *why)
 {
@@ -34,7 +34,8 @@ static bool mask_fits(const inlay_value_info *mask, inlay_dtype dtype, const inl
     return true;
 }
 
-/* Are the numbers of heads supported? Several query heads may share one head of keys and values only in attend.c. */
+/* True if the numbers of heads are supported. Only attend.c allows several query heads to share one head of keys and
+ * values. */
 static bool heads_fit(const inlay_value_info *queries, const inlay_value_info *keys, const inlay_value_info *values)
 {
     const inlay_dim *query_heads = &queries->dims[1], *key_heads = &keys->dims[1];

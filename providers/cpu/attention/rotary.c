@@ -46,7 +46,7 @@ static void rotate_pairs(const float *input, const float *c, const float *s, flo
     }
 }
 
-/* Positions [begin, end) of all batches. */
+/* Rotates positions [begin, end), counted over all batches. */
 static inlay_status run_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const rotary_call *call = user;

@@ -2,7 +2,8 @@
 #include "choice/kernels.h"
 #include "choice/winograd_accuracy.h"
 
-/* How many times longer than the best kernel a layer may take to avoid a second copy of packed weights. */
+/* A layer may take up to this many times the time of its best kernel if that avoids a second copy of packed weights.
+ * KERNEL_WORTH_A_PACK is for convolutions, KERNEL_WORTH_A_MATRIX for matrix multiplications. */
 static const double KERNEL_WORTH_A_PACK = 1.25, KERNEL_WORTH_A_MATRIX = 1.5;
 
 uint32_t kernel_find(const char *name)
@@ -143,8 +144,8 @@ static void avoid_library(const cpu_build *build, kernel_choice *choice)
     }
 }
 
-/* The time of a kernel plus the price of the memory for its packed weights. The original weights stay in memory, too.
- */
+/* Returns the time of a kernel plus the price of the memory for its packed weights. The original weights stay in
+ * memory, too. */
 static double priced_ns(const cpu_build *build, const kernel_layer *layer, uint8_t kernel, double ns)
 {
     const double points = (double)kernel_table[kernel].points;
@@ -244,15 +245,15 @@ static inlay_status check_error(cpu_build *build, const kernel_layer *layer, ker
 {
     const uint8_t kernel = choice->kernel[0];
     const uint32_t constant = build->compiled->values[build->op->in[1]].constant;
-    const winograd_accuracy **trust = &choice->trusts[kernel];
+    const winograd_accuracy **accuracy = &choice->accuracies[kernel];
     inlay_status status = INLAY_OK;
 
     *out_fine = kernel_table[kernel].points == 0;
     if (*out_fine)
         return INLAY_OK;
     INLAY_TRY(cpu_constant_accuracy(build->compiled, &build->compiled->constants[constant], &layer->weights,
-                                    kernel_table[kernel].points, trust, build->diag));
-    *out_fine = winograd_is_accurate(build->state, *trust);
+                                    kernel_table[kernel].points, accuracy, build->diag));
+    *out_fine = winograd_is_accurate(build->state, *accuracy);
     if (*out_fine)
         return INLAY_OK;
     remove_candidate(choice, 0);
@@ -296,7 +297,7 @@ inlay_status kernel_lower(cpu_build *build, const cpu_group *group, const kernel
         remove_candidate(&choice, 0);
         choice.source = choice.count > 1 ? choice.source : KERNEL_ONLY;
     }
-    if (build->state->strict && !layer->product) { /* no built-in kernel can run it */
+    if (build->state->strict && !layer->product) { /* no built-in kernel can run the layer */
         bool done = false;
 
         choice = (kernel_choice){ .op = group->op, .count = 1, .source = KERNEL_ONLY, .kernel = { KERNEL_LIBRARY } };

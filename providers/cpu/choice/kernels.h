@@ -13,18 +13,18 @@
 typedef struct kernel_conv_shape {
     bool flat; /* one or two spatial dimensions: all members are valid */
     bool padded;
-    bool home; /* the result is written into its slice of a concatenation */
+    bool in_concat; /* the result is written into its slice of a concatenation */
     int64_t images, in, out, group, height, width, out_height, out_width;
     int64_t kernel[2], stride[2], dilation[2], begin[2], end[2];
-    double share; /* of the kernel taps that lie inside the image, averaged over the output */
+    double share; /* share of the kernel taps that lie inside the image, averaged over the output */
     double flops; /* 2 * multiplications, without the taps outside the image */
 } kernel_conv_shape;
 
 void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_shape *out);
 
-/* The same convolution without the kernel taps that lie outside the image for every output pixel, as the outer taps
- * of a strongly dilated kernel may. The remaining taps stay contiguous in weights of layout [kernel..][in]. Pads of
- * the result may be negative: input pixels that no tap reads. *out_first: index of the first remaining tap. */
+/* The same convolution without the kernel taps that lie outside the image for every output pixel, which a strongly
+ * dilated kernel may have. The remaining taps stay contiguous in weights of layout [kernel..][in]. A pad of the result
+ * may be negative: then it counts input pixels that no tap reads. *out_first: index of the first remaining tap. */
 kernel_conv_shape kernel_trim_conv(const kernel_conv_shape *window, int64_t *out_first);
 
 /* Shape of a matrix multiplication: `batch` times [m, k] by [k, n]. */
@@ -60,7 +60,7 @@ typedef enum kernel_id {
     KERNEL_BITS_EXACT,
     KERNEL_BITS_BYTE,
     KERNEL_BITS_FINE,
-    KERNEL_BYTES_TILES, /* int8; likewise */
+    KERNEL_BYTES_TILES, /* int8 weights; assigned likewise */
     KERNEL_BYTES_CHANNELS,
     KERNEL_BYTES_LIBRARY,
     KERNEL_BYTES_ROWS,
@@ -75,7 +75,7 @@ typedef struct kernel_layer {
     memory_desc weights, bias; /* descriptors of the original constants */
     library_dims weights_dims;
     uint32_t weights_rank;
-    uint32_t bias_value; /* INLAY_NONE */
+    uint32_t bias_value; /* INLAY_NONE: none */
     cpu_place input;     /* buffer and layout of the input */
 } kernel_layer;
 
@@ -85,14 +85,14 @@ typedef struct deferred_producer {
     const cpu_group *group;
     kernel_layer layer;
 } deferred_producer;
-/* Defers the layer if that is expected to be faster (kernels/defer.c). *out_waits: it was stored in build->ahead and
- * nothing was emitted. */
+/* Defers the layer if that is expected to be faster (kernels/defer.c). *out_waits: the layer was stored in
+ * build->ahead, and nothing was emitted. */
 inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_waits);
 
 typedef struct kernel_entry {
     const char *name; /* in keys and explanations */
     int64_t points;   /* Winograd kernels: transform points along an axis; 0: any other kernel */
-    /* Whether it can run the layer. It may set *out_why to the reason why not. */
+    /* True if the kernel can run the layer. Otherwise *out_why may be set to the reason. */
     bool (*runs)(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
     double (*ns)(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
     /* Emits the steps. *out_done is false, and nothing was emitted, if the kernel cannot run the layer after all. */
@@ -115,10 +115,10 @@ struct kernel_choice {
     uint8_t kernel[KERNEL_COUNT];
     double ns[KERNEL_COUNT]; /* predicted, or measured */
     /* By kernel: the error of Winograd kernels as measured with the weights; NULL: not measured. */
-    const struct winograd_accuracy *trusts[KERNEL_COUNT];
-    const char *why; /* static text, for instance why Winograd was rejected; NULL */
+    const struct winograd_accuracy *accuracies[KERNEL_COUNT];
+    const char *why; /* static text, for instance why Winograd was rejected; NULL: none */
     bool moved;      /* the first kernel was put there by a kernel_attempt */
-    uint64_t key[2]; /* of the layer, without a kernel */
+    uint64_t key[2]; /* the layer's part of the keys of timings (kernel_key) */
 };
 typedef struct kernel_key_words {
     uint64_t word[2];
@@ -128,8 +128,9 @@ typedef struct kernel_key_words {
 void kernel_layer_key(const cpu_build *build, const cpu_group *group, const kernel_layer *layer, uint64_t out[2]);
 /* The key under which the time of a kernel of this layer is stored. */
 void kernel_key(const kernel_choice *choice, uint32_t kernel, uint64_t out[2]);
-/* A build for tuning. It takes for each layer the kernel at position `order` of the model's ranking, unless the model
- * predicts KERNEL_PLAUSIBLE times the time of the first; or the best kernel by the times that `find` returns. */
+/* A build for tuning. With `find`, each layer takes the best kernel by the times that `find` returns. Without, each
+ * layer takes the kernel at position `order` of the model's ranking, unless the model predicts KERNEL_PLAUSIBLE or more
+ * times the time of the first kernel. */
 typedef struct kernel_attempt {
     uint32_t order;
     double (*find)(void *ctx, const uint64_t key[2]); /* returns nanoseconds, negative: unknown; may be NULL */
@@ -164,15 +165,16 @@ inlay_status kernel_list(void *state, inlay_compiled *compiled, inlay_instance *
 inlay_status kernel_tune(void *state, inlay_compiled *compiled, const inlay_kernel_trial *how, inlay_diag *diag);
 
 /* Models of time (kernels/model.c): nanoseconds on KERNEL_THREADS threads, independent of the instance's threads. The
- * kernel decides the order of additions, so that results are bit-identical for any number of threads. */
+ * choice must not depend on the number of threads, because the kernel determines the order of additions, and results
+ * are bit-identical for any number of threads. */
 enum { KERNEL_THREADS = 2 };
 /* Factor by which built-in kernels are slower at this instruction set than their model says, compared with oneDNN. */
 double kernel_pace(kernel_id kernel);
 double kernel_tiles_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_winograd_ns(const kernel_layer *layer, int64_t points);
 double kernel_gates_ns(const cpu_build *build, const cpu_group *group, double vector_ns);
-/* Time of a depthwise convolution with its deferred producer, without their activations (depthwise.c). build->op must
- * be the depthwise convolution. */
+/* Time of a depthwise convolution with its deferred producer, without their activations (lower_depthwise.c). build->op
+ * must be the depthwise convolution. */
 double kernel_fused_depthwise_ns(const kernel_layer *layer, const kernel_layer *depthwise);
 double kernel_depthwise_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_planes_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
@@ -185,7 +187,7 @@ double kernel_blocks_ns(const cpu_build *build, const cpu_group *group, const ke
 double kernel_library_winograd_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_gemm_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_pairs_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-/* Time of the Winograd inner product on one thread, without threads' start-up. */
+/* Time of Winograd's inner product on one thread, without the start-up of a parallel loop. */
 double kernel_pairs_work_ns(const cpu_build *build, double rows, int64_t k, int64_t n);
 
 /* Matrix multiplications (kernels/products.c; the lowerings are in product/product.c). */

@@ -45,7 +45,7 @@ static void mix_window(kernel_key_words *words, const cpu_build *build, const ke
     }
     mix(words, layer->bias_value != INLAY_NONE);
     mix(words, layout_class(&layer->input.md));
-    mix(words, layer->window.home);
+    mix(words, layer->window.in_concat);
     mix(words, build->scales[op->in[0]] != INLAY_NONE);
     if (build->ahead[op->in[0]] != NULL)
         mix_dims(words, build, build->compiled->ops[build->ahead[op->in[0]]->group->op].in[0]);
@@ -91,8 +91,9 @@ void kernel_layer_key(const cpu_build *build, const cpu_group *group, const kern
 
 void kernel_key(const kernel_choice *choice, uint32_t kernel, uint64_t out[2])
 {
-    INLAY_CHECK(kernel < KERNEL_COUNT);
     kernel_key_words words = { { choice->key[0], choice->key[1] } };
+
+    INLAY_CHECK(kernel < KERNEL_COUNT);
 
     for (const char *letter = kernel_table[kernel].name; *letter != '\0'; letter++)
         mix(&words, (uint64_t)(unsigned char)*letter);

@@ -81,9 +81,10 @@ uint32_t kernel_packs_find(const cpu_build *build)
 void kernel_packs_note(const cpu_build *build, uint8_t kernel)
 {
     pack_registry *packs = build->state->packed_for;
-    INLAY_CHECK(kernel < KERNEL_COUNT);
     const cpu_constant *constant = large_weights(build);
     struct pack_record *pack_record;
+
+    INLAY_CHECK(kernel < KERNEL_COUNT);
 
     if (constant == NULL)
         return;

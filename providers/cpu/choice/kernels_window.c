@@ -1,4 +1,4 @@
-/* The shape of a convolution, and the same without kernel taps that lie outside the image. */
+/* The shape of a convolution, and that shape without the kernel taps that lie outside the image. */
 #include "choice/kernels.h"
 #include "inlay/check.h"
 

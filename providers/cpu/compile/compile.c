@@ -233,7 +233,7 @@ void cpu_release_compiled(void *state, inlay_compiled *compiled)
 
 /* ------------------------------------------------------------------ instances */
 
-/* Was the instance built for these shapes? Its key lists the dims of all values. */
+/* True if the instance was built for these shapes. Its key lists the dims of all values. */
 static bool key_fits(const inlay_compiled *compiled, const inlay_instance *instance,
                      const inlay_specialize_request *request)
 {

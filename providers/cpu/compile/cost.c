@@ -17,7 +17,7 @@
 
 #define CORE_FLOPS_PER_NS 250.0  /* convolutions and matrix multiplications with packed weights */
 #define SPARSE_PACE 0.48         /* speed of block-sparse matrix multiplication relative to dense, per non-zero block */
-#define PAIRS_FLOPS_PER_NS 300.0 /* Winograd inner product (pairs.h), from these sizes on */
+#define PAIRS_FLOPS_PER_NS 300.0 /* Winograd's inner product (pairs.h), from the sizes below on */
 enum { PAIRS_DEPTH = 128, PAIRS_COLUMNS = 64, PAIRS_ROWS = 16 };
 #define THIN_FLOPS_PER_NS 90.0 /* grouped convolutions with few channels per group */
 #define CHANNELS_PER_NS 32.0   /* depthwise convolutions: outputs, without the time of their taps */
@@ -133,7 +133,8 @@ static const inlay_value_state *state_of(const inlay_cost_request *request, cons
                : NULL;
 }
 
-/* The speed of the provider's kernels of a kind relative to the built-in ones, given that of the library's. */
+/* The speed of the provider's kernels of a kind relative to the built-in ones. library_speed: that of the library's
+ * kernels. */
 static double speed_of(const cpu_state *state, double library_speed)
 {
     if (state->alone)
@@ -247,7 +248,7 @@ static bool parse_producer(const cpu_state *state, const inlay_graph *graph, uin
                      out, &why) != NULL;
 }
 
-/* Will the op be fused into `maker`, the producer of one of its inputs? */
+/* True if the op will be fused into `maker`, the producer of one of its inputs. */
 static bool is_fused(const cpu_op *op, const cpu_op *maker)
 {
     const cpu_family *family = maker->row->family;
@@ -271,7 +272,7 @@ static bool keeps_layout(const cpu_family *family)
            family == &cpu_dequantize || family == &cpu_byte_clip;
 }
 
-/* Does a region make the value in a layout that ops outside of it cannot read? */
+/* True if a region makes the value in a layout that ops outside of it cannot read. */
 static bool has_layout(const cpu_state *state, const inlay_graph *graph, uint32_t value)
 {
     cpu_op maker;
@@ -286,7 +287,7 @@ static bool has_layout(const cpu_state *state, const inlay_graph *graph, uint32_
     return false;
 }
 
-/* Is the value read by a convolution, directly or after ops that keep its layout? Only the ops shortly after its
+/* True if a convolution reads the value, directly or after ops that keep its layout. Only the ops shortly after its
  * producer are searched. */
 static bool wants_layout(const cpu_state *state, const inlay_graph *graph, uint32_t value)
 {
@@ -316,7 +317,7 @@ static double reorder_ns(double bytes, double threads)
                                                : bytes / FAR_REORDER_BYTES_PER_NS / sqrt(threads));
 }
 
-/* Does the op only change strides and offsets? */
+/* True if the op only changes strides and offsets. */
 static bool is_view(const cpu_op *op)
 {
     const cpu_family *family = op->row->family;
@@ -324,7 +325,7 @@ static bool is_view(const cpu_op *op)
     return family == &cpu_view || family == &cpu_transpose || family == &cpu_split || family == &cpu_slice;
 }
 
-/* Does the op leave a strided view, which becomes contiguous only when it leaves the region? */
+/* True if the result of the op is a strided view, which becomes contiguous only when it leaves the region. */
 static bool is_strided(const cpu_op *op)
 {
     const cpu_family *family = op->row->family;
@@ -332,7 +333,7 @@ static bool is_strided(const cpu_op *op)
     return family == &cpu_transpose || family == &cpu_split || family == &cpu_slice;
 }
 
-/* Do several threads share the work? The limits approximate those of dense.c, attend.c, tiles.c and build.c. */
+/* True if several threads share the work. The limits approximate those of dense.c, attend.c, tiles.c and build.c. */
 static bool is_shared(const cpu_op *op, const struct sizes *sizes, double flops)
 {
     const cpu_family *family = op->row->family;
@@ -346,7 +347,7 @@ static bool is_shared(const cpu_op *op, const struct sizes *sizes, double flops)
     return sizes->in + sizes->out + sizes->weights > 192 * 1024;
 }
 
-/* Does the op read images in the layout of a convolution? */
+/* True if the op reads images in the layout of a convolution. */
 static bool reads_layout(const cpu_state *state, const inlay_graph *graph, const cpu_op *op,
                          const inlay_node_info *info)
 {
@@ -354,7 +355,8 @@ static bool reads_layout(const cpu_state *state, const inlay_graph *graph, const
            (keeps_layout(op->row->family) && info->output_count > 0 && wants_layout(state, graph, info->outputs[0]));
 }
 
-/* A depthwise convolution between row-major images reads and writes row-major planes (planes.c). */
+/* True for a depthwise convolution between row-major images, which reads and writes row-major planes
+ * (lower_planes.c). */
 static bool is_planar(const cpu_state *state, const inlay_graph *graph, const cpu_op *op, const inlay_node_info *info,
                       const struct sizes *sizes)
 {
@@ -365,7 +367,7 @@ static bool is_planar(const cpu_state *state, const inlay_graph *graph, const cp
            !has_layout(state, graph, info->inputs[0]) && !wants_layout(state, graph, info->outputs[0]);
 }
 
-/* Time to reorder input i from row-major: of a convolution only the image, of other ops every image. */
+/* Time to reorder input i from row-major. A convolution reorders only its image, other ops every image. */
 static double layout_ns(const inlay_cost_request *request, const inlay_node_info *info, uint32_t i, const cpu_op *op,
                         double threads)
 {

@@ -12,7 +12,8 @@ typedef struct cpu_reader {
     uint32_t *next;      /* first free element of compiled->numbers */
 } cpu_reader;
 
-/* Index in the region of a value of the host's graph; adds the value if it is new. INLAY_NONE for INLAY_NONE. */
+/* Index in the region of a value of the host's graph; adds the value if it is new. Returns INLAY_NONE for
+ * INLAY_NONE. */
 uint32_t cpu_reader_value(cpu_reader *reader, uint32_t snapshot);
 
 /* Upper bounds of the number of ops and of elements of `numbers` that the node needs. */

@@ -84,8 +84,8 @@ static void count_reads(cpu_build *build, const cpu_group *group)
     }
 }
 
-/* Does the group's result, or another output of its first op, have elements? A Split may have an empty first part, and
- * DynamicQuantizeLinear of an empty tensor still has a scale. */
+/* True if the group's result, or another output of its first op, has elements. A Split may have an empty first part,
+ * and DynamicQuantizeLinear of an empty tensor still has a scale. */
 static bool makes_elements(const cpu_build *build, const cpu_group *group)
 {
     bool any = cpu_count(build, group->out) > 0;

@@ -294,7 +294,7 @@ static inlay_status lower_conv(cpu_build *build, const cpu_group *group)
     if (status != INLAY_OK)
         return status;
     kernel_conv_shape_of(build, build->op, &layer.window);
-    layer.window.home = tiles_is_concat_slice(build, group->out);
+    layer.window.in_concat = tiles_is_concat_slice(build, group->out);
     status = kernel_defer(build, group, &layer, &done);
     return status != INLAY_OK || done ? status : kernel_lower(build, group, &layer);
 }
@@ -314,7 +314,8 @@ static inlay_status lower_by_library(cpu_build *build, const cpu_group *group, b
     return status;
 }
 
-/* On one thread: oneDNN runs the backward pass of a convolution, which divides sums by the number of threads. */
+/* Lowers to one thread, because oneDNN runs the backward pass of a convolution, which divides sums by the number of
+ * threads. */
 inlay_status cpu_lower_deconvolution(cpu_build *build, const cpu_group *group)
 {
     const int before = cpu_threads_set(1);

@@ -1,7 +1,7 @@
-/* Convolutions of row-major images, in one or two dimensions, whose result is consumed row-major, too. A GEMM of the
- * unpacked weights by the receptive fields of several output rows, which are unfolded (im2col) into panels (sgemm.h).
- * For one tap and one channel, a line of a panel is a piece of an image row, strided if the convolution is. So each
- * unit first copies the rows that it reads, with their border. */
+/* Convolutions of row-major images, in one or two dimensions, whose result is consumed row-major, too. Each unit of
+ * work is a GEMM of the unpacked weights by the receptive fields of several output rows, which are unfolded (im2col)
+ * into panels (sgemm.h). For one tap and one channel, a line of a panel is a piece of an image row, strided if the
+ * convolution is. So each unit first copies the rows that it reads, with their border. */
 #include "convolution/plane_copy.h"
 #include "convolution/tiles.h"
 #include "inlay/check.h"
@@ -143,8 +143,8 @@ static inlay_status run_conv_rows(const cpu_native *native, const cpu_state *sta
 
     if (threads <= 1 || rows->window.flops < ALONE_FLOPS)
         return conv_units(&call, 0, units, 0);
-    /* Few units, as for a row of audio: their output channels are divided, too, although each slice unfolds the
-     * panels again. */
+    /* If there are few units, as for a row of audio, their output channels are divided, too, although each slice
+     * unfolds the panels again. */
     for (; units * call.parts < threads && rows->out / (2 * call.parts) >= MIN_CHANNELS;)
         call.parts *= 2;
     units *= call.parts;
@@ -194,7 +194,7 @@ bool conv_rows_run(const cpu_build *build, const cpu_group *group, const kernel_
     const kernel_conv_shape *window = &layer->window;
     conv_rows rows;
 
-    return build->state->sgemm != NULL && window->flat && !window->home && kernel_input_is_ready(build) &&
+    return build->state->sgemm != NULL && window->flat && !window->in_concat && kernel_input_is_ready(build) &&
            memory_desc_is_plain(&layer->input.md) && !memory_desc_is_image(&layer->input.md) &&
            layer->input.md.data_type == LIBRARY_F32 && build->compiled->values[group->out].uses == 0 &&
            window->in > window->group && window->out_width > 0 && window->out_height > 0 &&

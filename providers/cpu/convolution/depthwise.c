@@ -73,7 +73,7 @@ VEC_INLINE void reused(const int width, const int stride, const int pixels, cons
     end(pixels, block, c, full, mask, sum);
 }
 
-/* Any kernel size. */
+/* Computes a block for any kernel size. */
 VEC_INLINE void any_width(const int pixels, const depthwise_block *block, int64_t c, const bool full)
 {
     const int64_t stride = block->stride;

@@ -13,9 +13,9 @@ enum {
 
 /* A few neighbouring pixels of an output row, for contiguous channels:
  *
- *     y[p][c] = bias[c] + add[p][c] +
+ *     output[p][c] = bias[c] + add[p][c] +
  *               sum over r, k of x[r][p * stride + k * dilation][c] *
- *                                w[c / 16 * w_step + (r * width + k) * 16 + c % 16]
+ *                                weights[c / 16 * w_step + (r * width + k) * 16 + c % 16]
  *
  * The addresses of input pixels come from a table, so that borders need no copy: pixels outside the image point to
  * `channels` zeros. Steps count floats. */

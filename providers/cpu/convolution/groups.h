@@ -4,8 +4,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Pixels of an output row, for contiguous channels: y[p][c] = bias[c] + sum over t of x[p * x_step + taps[t] + c] *
- * w[t * w_step + c]. Steps count floats. */
+/* Pixels of an output row, for contiguous channels:
+ *
+ *     output[p * y_step + c] = bias[c] + sum over t of input[p * x_step + taps[t] + c] * weights[t * w_step + c]
+ *
+ * Steps count floats. */
 typedef struct thin_row {
     const float *input;
     int64_t x_step;

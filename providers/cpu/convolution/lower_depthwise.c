@@ -18,9 +18,9 @@ OPTIONAL_IF_CALLED(kernel_fused_depthwise_ns);
 /* The deferred convolution that produces the input row by row, into a ring buffer of each worker. Positions in the
  * ring count pixels of `block` floats. */
 struct producer {
-    int64_t depth, chain; /* its input channels (0: there is no producer); maximum terms of a chain */
-    tile_image in;        /* its input */
-    uint32_t w, ring;     /* arguments */
+    int64_t depth, chain; /* input channels of the producer (0: none); maximum terms of a chain */
+    tile_image in;        /* input of the producer */
+    uint32_t w, ring;     /* numbers of the arguments: weights and ring buffers */
     int64_t places;       /* pixels in a ring */
     uint32_t workers;
     tile_epilogue epilogue;
@@ -33,8 +33,8 @@ struct depthwise {
     kernel_conv_shape window;
     tile_image in;
     int64_t y_pixel;
-    int64_t block;          /* channels */
-    int64_t strip;          /* pixels of an output row */
+    int64_t block;          /* channels of a block */
+    int64_t strip;          /* pixels of an output row in a strip */
     int64_t part, parts;    /* output rows in a unit; slices of an image */
     int64_t step;           /* pixels of a block of the inner loop */
     int64_t slots, columns; /* tables of rows: their count and their pixels */
@@ -295,6 +295,7 @@ static inlay_status run_depthwise(const cpu_native *native, const cpu_state *sta
     return state->host->parallel_for(state->host->ctx, run, units, 1, depthwise_units, &call);
 }
 
+/* Size of equal parts of `count`, at most `size` each, rounded up to a multiple of `multiple`. */
 static int64_t share(int64_t count, int64_t size, int64_t multiple)
 {
     int64_t parts = (count + size - 1) / size, each = (count + parts - 1) / parts;
@@ -327,15 +328,15 @@ static void cut(struct depthwise *depthwise, uint32_t threads)
     depthwise->parts = (window->out_height + depthwise->part - 1) / depthwise->part;
 }
 
-/* Pixels in a ring: the rows of a kernel window, and a tile that is produced too early. */
+/* Pixels in a ring: the rows of a kernel window, and two tiles, because tiles are produced ahead of their use. */
 static int64_t ring_places(const kernel_conv_shape *window)
 {
     return ((window->kernel[0] - 1) * window->dilation[0] + 1) * window->width + 2 * TILE_ROWS;
 }
 
-/* The division of work with a deferred producer: channel blocks of a few panels of weights, and no more slices than
- * threads need, because each slice produces the first rows of its windows itself. Returns the estimated nanoseconds.
- * tile_ns: time to produce a tile. */
+/* Chooses the division of work with a deferred producer: channel blocks of a few panels of weights, and no more slices
+ * than threads need, because each slice produces the first rows of its windows itself. Returns the estimated
+ * nanoseconds. tile_ns: time to produce a tile. */
 static double cut_fused(const kernel_conv_shape *shape, double tile_ns, double vector_ns, uint32_t threads,
                         int64_t *out_block, int64_t *out_parts)
 {
@@ -400,7 +401,7 @@ bool depthwise_runs(const cpu_build *build, const kernel_layer *layer)
            (window->kernel[1] - 1) * window->dilation[1] < TABLE_PIXELS / TABLE_ROWS;
 }
 
-/* Adds its weights, ring and bias to the step's arguments; `own` holds their placements. */
+/* Adds the producer's weights, ring and bias to the step's arguments; `own` holds their placements. */
 static inlay_status read_producer(cpu_build *build, struct depthwise *depthwise, const deferred_producer *ahead,
                                   cpu_place *own, const cpu_place **places, uint32_t *io_count)
 {
@@ -427,7 +428,7 @@ done:
     return status;
 }
 
-/* The division of work and the strides with a deferred producer. */
+/* Sets the division of work and the strides for a deferred producer. */
 static void init_producer(const cpu_build *build, struct depthwise *depthwise, const deferred_producer *ahead)
 {
     const double taps = (double)(depthwise->window.kernel[0] * depthwise->window.kernel[1]) * depthwise->window.share;

@@ -1,6 +1,6 @@
-/* Group convolutions in one, two or three dimensions, channels-last. Groups of one channel are computed along vectors
- * of channels, others as tiles of pixels by the channels of a group. oneDNN has fast kernels for two dimensions only;
- * for one and three it uses im2col. Conv-1..22. */
+/* Group convolutions (Conv-1..22) in one, two or three dimensions, channels-last. Groups of one channel are computed
+ * along vectors of channels, others as tiles of pixels by the channels of a group. oneDNN has fast kernels for two
+ * dimensions only; for one and three it uses im2col. */
 #include "convolution/groups.h"
 #include "convolution/tiles.h"
 #include "inlay/check.h"
@@ -11,7 +11,7 @@ OPTIONAL_IF_CALLED(cpu_lower_groups);
 
 enum { MAX_SPATIAL = 3, CHANNEL_BLOCK = 64, ALONE_FLOPS = 200000 };
 
-/* NULL: this CPU has no such kernel. */
+/* The function for this CPU; NULL: none. */
 static void (*thin_row_of_cpu(void))(const thin_row *row)
 {
     return KERNEL_BEST(thin_row);
@@ -50,7 +50,7 @@ static const float *row_of(const group_conv_call *call, int64_t row)
     return (const float *)call->args[ARG_X] + at + row / conv->sizes[0] * conv->image;
 }
 
-/* Channels [first, first + count), each a group. */
+/* Computes an output row for channels [first, first + count), each of which is a group. */
 static void thin_unit(const group_conv_call *call, int64_t row, int64_t first, int64_t count)
 {
     const group_conv *conv = call->conv;
@@ -74,10 +74,11 @@ static void thin_unit(const group_conv_call *call, int64_t row, int64_t first, i
 static void wide_unit(const group_conv_call *call, int64_t row, int64_t group)
 {
     const group_conv *conv = call->conv;
-    INLAY_CHECK(group >= 0 && group < conv->groups);
     const int64_t pixels = conv->sizes[MAX_SPATIAL - 1], channels = conv->groups * conv->out;
     const float *input = row_of(call, row) + group * conv->in;
     float *output = (float *)call->args[ARG_Y] + row * pixels * channels + group * conv->out;
+
+    INLAY_CHECK(group >= 0 && group < conv->groups);
 
     for (int64_t panel = 0; panel < conv->panels; panel++) {
         const int64_t column = panel * TILE_WIDTH;
@@ -139,7 +140,8 @@ static inlay_status run_group_conv(const cpu_native *native, const cpu_state *st
 
 /* ------------------------------------------------------------------ lowering */
 
-/* [taps][channels], or panels: [group][out / TILE_WIDTH][window][in][TILE_WIDTH]. */
+/* The layout [taps][channels] if groups have one channel, otherwise panels of [group][out /
+ * TILE_WIDTH][window][in][TILE_WIDTH]. */
 static bool weights_layout(const memory_desc *weights, bool thin, memory_desc *md)
 {
     static const char *const tags[] = { "aBdc32b", "aBdec32b", "aBdefc32b" };
@@ -182,7 +184,7 @@ done:
     return status;
 }
 
-/* Creates the step: shapes and strides. input: with its border. */
+/* Creates the step and sets its shapes and strides. `input` includes its border. */
 static group_conv *new_step(const cpu_build *build, const cpu_op *op, const cpu_place *input,
                             const memory_desc *weights, bool thin)
 {

@@ -20,7 +20,7 @@ struct planes {
     int64_t blocks; /* units of a plane */
     bool biased, clamp;
     float low, high;
-    int64_t at[MAX_TAPS];
+    int64_t at[MAX_TAPS]; /* offsets of the taps of a kernel row in the copy */
 };
 
 typedef struct planes_call {
@@ -101,7 +101,7 @@ bool planes_run(const cpu_build *build, const kernel_layer *layer)
     const kernel_conv_shape *window = &layer->window;
     plane_copy copy;
 
-    if (!depthwise_runs(build, layer) || window->home || !kernel_input_is_ready(build) ||
+    if (!depthwise_runs(build, layer) || window->in_concat || !kernel_input_is_ready(build) ||
         window->kernel[1] > MAX_TAPS || window->stride[1] > PLANES_LANES || memory_desc_is_image(&layer->input.md) ||
         layer->input.md.kind != CPU_BLOCKED || memory_desc_is_blocked(&layer->input.md))
         return false;

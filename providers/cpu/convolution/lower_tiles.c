@@ -16,7 +16,7 @@ static bool is_per_channel(const cpu_build *build, const cpu_group *group, uint3
 }
 
 /* Moves the post-ops that tiles can fuse into the epilogue; *out_count: their number. Operands become arguments from
- * number *io_args on. */
+ * number *io_args on. *out_in_place: the added operand is not used afterwards, so the result may overwrite it. */
 static inlay_status fuse_posts(cpu_build *build, const cpu_group *group, tile_epilogue *epilogue, cpu_place *others,
                                const cpu_place **places, uint32_t *io_args, uint32_t *out_count, bool *out_in_place)
 {
@@ -91,7 +91,7 @@ inlay_status tiles_lower(cpu_build *build, const cpu_group *group, const kernel_
     const cpu_place *places[TILES_OPERANDS + 1 + CPU_MAX_POSTS + DEPTHWISE_PLACES];
     cpu_place input, output, bias_place, others[CPU_MAX_POSTS];
     uint32_t count = TILES_OPERANDS, posts = 0;
-    bool in_place = false, at_home = false;
+    bool in_place = false, in_slice = false;
     inlay_status status;
     memory_desc md;
 
@@ -112,12 +112,12 @@ inlay_status tiles_lower(cpu_build *build, const cpu_group *group, const kernel_
     INLAY_TRY(fuse_posts(build, group, &epilogue, others, places, &count, &posts, &in_place));
     memory_desc_channels_last(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
     if (!in_place && posts == group->post_count)
-        INLAY_TRY(tiles_concat_slice(build, group->out, &output, &at_home));
+        INLAY_TRY(tiles_concat_slice(build, group->out, &output, &in_slice));
     if (in_place)
         output = *places[epilogue.add];
-    else if (!at_home && posts == group->post_count)
+    else if (!in_slice && posts == group->post_count)
         INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
-    else if (!at_home)
+    else if (!in_slice)
         INLAY_TRY(cpu_new_place(build, &md, &output));
     places[TILES_X] = &input;
     places[TILES_Y] = &output;

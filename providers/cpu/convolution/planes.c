@@ -61,7 +61,7 @@ VEC_INLINE void square(const int side, const int stride, const int rows, const p
     }
 }
 
-/* Any kernel size: some vectors of a row. */
+/* Computes `count` vectors of output row p from column i on, for any kernel size. */
 VEC_INLINE void row_vectors(const int count, const planes_rows *args, int64_t p, int64_t i)
 {
     const float *weights = args->weights, *row = args->input + p * args->stride * args->x_row + i;

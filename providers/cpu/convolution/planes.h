@@ -6,17 +6,18 @@
 #include <stdint.h>
 
 enum {
-    PLANES_ROWS = 4,
-    PLANES_LANES = 16,
-    PLANES_PANEL = 64
-}; /* PLANES_ROWS: maximum output rows at once; PLANES_LANES: the widest vector of any instruction set */
+    PLANES_ROWS = 4,   /* maximum output rows at once */
+    PLANES_LANES = 16, /* the widest vector of any instruction set */
+    PLANES_PANEL = 64  /* columns of a panel */
+};
 
 /* Output rows of one channel:
  *
- *     y[p][i] = bias + sum over r, k of x[(p * stride + r * dilation) * x_row + at[k] + i] * w[r * width + k]
+ *     output[p][i] = bias + sum over r, k of
+ *                    input[(p * stride + r * dilation) * x_row + at[k] + i] * weights[r * width + k]
  *
- * x is a copy with its border. Full vectors are read from it: PLANES_LANES - 1 elements behind the last used one must
- * be readable. Steps count floats. */
+ * The input is a copy with its border. Full vectors are read from it: PLANES_LANES - 1 elements behind the last used
+ * one must be readable. Steps count floats. */
 typedef struct planes_rows {
     const float *input;
     int64_t x_row;

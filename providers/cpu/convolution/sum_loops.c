@@ -144,7 +144,7 @@ static void add_terms(const float *input, const float *weights, int64_t count, s
                 const double term = (double)input[i] * (double)weights[i * TILE_LANES + lane];
 
                 out->exact[lane] += term;
-                out->terms[lane] += fabs(term);
+                out->magnitudes[lane] += fabs(term);
                 chain[lane] += input[i] * weights[i * TILE_LANES + lane];
             }
         }

@@ -18,17 +18,17 @@ typedef struct weighted_sums {
 typedef struct sum_channel {
     uint32_t largest; /* bits of the largest magnitude: NaN and infinity compare larger than any number */
     float spread;     /* sum of magnitudes divided by the largest: how many weights contribute */
-    bool whole;       /* all are integers */
+    bool whole;       /* all are integers below 2^24 */
 } sum_channel;
 
-/* Results of one pixel: in double, the sums of their terms' magnitudes, and as a direct sum in float. */
+/* The results of one pixel: the sums in double, the sums of the terms' magnitudes, and the direct sums in float. */
 typedef struct sum_terms {
-    double exact[TILE_LANES], terms[TILE_LANES];
+    double exact[TILE_LANES], magnitudes[TILE_LANES];
     float plain[TILE_LANES];
 } sum_terms;
 
 typedef struct sum_loops {
-    /* out[p] for the channels of pixel x[p]. pixels: even. */
+    /* out[p] = weighted sums over the channels of pixel x[p]. pixels: even. */
     void (*weigh_pixels)(const float *const *x, int64_t pixels, int64_t channels, const float *weight,
                          weighted_sums *out);
     /* sums[g * step] += x[g] . weights over count floats, g = 0 ... 3. */

@@ -229,7 +229,7 @@ static void multiply(const tile_product *p, int rows)
         const int64_t columns = p->columns - column < BLOCK_COLUMNS ? p->columns - column : BLOCK_COLUMNS;
         const int vectors = (int)((columns + VEC_LANES - 1) / VEC_LANES);
         const int max_rows = vectors == 1 ? MAX_ROWS(1) : vectors == 2 ? MAX_ROWS(2) : MAX_ROWS(BLOCK_VECTORS);
-        /* constants: no divisions */
+        /* at most 3 blocks: only divisions by constants */
         const int rows_each = rows <= max_rows ? rows : rows <= 2 * max_rows ? rows / 2 : rows / 3;
         const int blocks = rows <= max_rows ? 1 : rows <= 2 * max_rows ? 2 : 3;
 

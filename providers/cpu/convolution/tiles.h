@@ -18,7 +18,7 @@
 /* A post-op of the epilogue. */
 typedef struct tile_post {
     sgemm_post post;
-    uint32_t arg; /* the step's argument with the other operand; INLAY_NONE */
+    uint32_t arg; /* the step's argument with the other operand; INLAY_NONE: none */
 } tile_post;
 
 /* NULL: this CPU has no kernels that are faster than the library's. */
@@ -44,9 +44,9 @@ void tiles_apply_epilogue(const tile_set *set, const sgemm_kernel *kernel, const
                           void *const *args, float *c, int64_t c_pixel, int64_t pixel, int64_t rows, int64_t column,
                           int64_t columns);
 
-/* Winograd weights: [points^2][panels][channels][TILE_WIDTH]. Returns the layout. */
+/* Layout of Winograd weights: [points^2][panels][channels][TILE_WIDTH]. false: the layout is impossible. */
 bool tiles_winograd_layout(int64_t points, int64_t in, int64_t out, memory_desc *md);
-/* Transforms weights of layout `plain` if md is such a layout; otherwise returns false. */
+/* Transforms weights of layout `plain` if md is a layout of Winograd weights; otherwise returns false. */
 bool tiles_winograd_weights(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
                             const memory_desc *md, void *target);
 
@@ -71,7 +71,8 @@ void tiles_find_cut(int64_t tiles, int64_t tile_bytes, int64_t panels, int64_t d
 /* Defers a product of an image by one factor for each channel to its only consumer, a pointwise convolution, which
  * then scales its weights instead, if there are fewer weights. *out_done: deferred. */
 inlay_status tiles_defer_scale(cpu_build *build, const cpu_group *group, bool *out_done);
-/* The slice of a concatenation that the value will become. *out_found is false if it becomes none, or is copied. */
+/* Finds the slice of a concatenation that the value will be written into. *out_found is false if there is none, or if
+ * the value must be copied. */
 inlay_status tiles_concat_slice(cpu_build *build, uint32_t value, cpu_place *out, bool *out_found);
 bool tiles_is_concat_slice(const cpu_build *build, uint32_t value);
 /* Lowers a concatenation if some of its inputs were written in place; *out_done is false otherwise. */

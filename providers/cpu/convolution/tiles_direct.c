@@ -250,9 +250,10 @@ static inlay_status add_border(cpu_build *build, kernel_conv_shape *window, cpu_
                                  .s_row = input->md.ndims == 4 ? strides[2] : 0,
                                  .s_pixel = strides[input->md.ndims - 1] };
     inlay_status status;
-    INLAY_CHECK(dims[2] >= window->height + window->begin[0] && dims[3] >= window->width + window->begin[1]);
     cpu_place output;
     memory_desc md;
+
+    INLAY_CHECK(dims[2] >= window->height + window->begin[0] && dims[3] >= window->width + window->begin[1]);
 
     memory_desc_channels_last(&md, 4, dims);
     INLAY_TRY(cpu_new_place(build, &md, &output));

@@ -20,6 +20,8 @@
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_WITH(winograd_measure_accuracy, "cpu_conv");
 
+/* The test images. RELU: noise without negative values; BRIGHT: one bright pixel; LONE and INNER: a pixel that is
+ * bright in one channel only, in the corner and inside. */
 enum { NOISE, RELU, EVEN, EDGE, UNEQUAL, BRIGHT, LONE, INNER, KINDS };
 enum {
     SAMPLE = TILE_LANES,
@@ -32,9 +34,10 @@ static const float BRIGHT_PIXEL = 1e4F;
 /* Rounding error that the terms of a result justify, in units of sqrt(terms): that of a float sum, with tolerance for
  * sums in another order. */
 static const double OWN_ROUNDING = 8 * (FLT_EPSILON / 2.0);
-/* A guard that ordinary images fail is useless; so is one that accepts everything. */
+/* The ratio that the guard allows must be at least MIN_MARGIN times that of ordinary images, and is at most
+ * MAX_UNEVEN. */
 static const double MIN_MARGIN = 2, MAX_UNEVEN = 1e3;
-/* Beyond these, transforms might overflow, or lose small terms. */
+/* Bounds of the largest weight: beyond these, transforms might overflow, or lose small terms. */
 static const float MIN_WEIGHT = 1e-18F, MAX_WEIGHT = 1e18F;
 
 struct sample {
@@ -101,23 +104,23 @@ static uint32_t classify_weights(const struct sample *sample)
     return whole ? TILE_INTEGERS : TILE_MEASURED;
 }
 
-/* The weight of each input channel in the guard: its largest weight relative to the largest of all. Channels without
- * weights are included, because their pixels must not overflow either. */
-static uint32_t weigh_inputs(const struct sample *sample, winograd_accuracy *trust)
+/* Sets the weight of each input channel in the guard: its largest weight relative to the largest of all channels.
+ * Channels without weights are included, because their pixels must not overflow either. */
+static uint32_t weigh_inputs(const struct sample *sample, winograd_accuracy *accuracy)
 {
     float top = 0;
 
     for (int64_t channel = 0; channel < sample->in; channel++) {
-        trust->weight[channel] = 0;
+        accuracy->weight[channel] = 0;
         for (int64_t tap = 0; tap < TAPS; tap++)
-            trust->weight[channel] = fmaxf(trust->weight[channel], sample->magnitudes[channel * TAPS + tap]);
-        top = fmaxf(top, trust->weight[channel]);
+            accuracy->weight[channel] = fmaxf(accuracy->weight[channel], sample->magnitudes[channel * TAPS + tap]);
+        top = fmaxf(top, accuracy->weight[channel]);
     }
     if (!(top >= MIN_WEIGHT && top <= MAX_WEIGHT))
         return TILE_EXTREME;
     for (int64_t channel = 0; channel < sample->in; channel++)
-        trust->weight[channel] = fmaxf(trust->weight[channel] / top, 1e-6F);
-    trust->top = top;
+        accuracy->weight[channel] = fmaxf(accuracy->weight[channel] / top, 1e-6F);
+    accuracy->top = top;
     return TILE_MEASURED;
 }
 
@@ -280,12 +283,12 @@ static void compare(const struct sample *sample, int64_t kind, int64_t row, int6
         out->plain_error = fmax(plain, out->plain_error);
         out->largest = fmax(fabs(want.exact[channel]), out->largest);
         if (error > 0 && !out->few[row][column])
-            out->excess = fmax(error / (justified * want.terms[channel]), out->excess);
+            out->excess = fmax(error / (justified * want.magnitudes[channel]), out->excess);
     }
 }
 
 /* Applies the guard of a run to one test image. */
-static void guard(const struct sample *sample, int64_t kind, const winograd_accuracy *trust, test_image *out)
+static void guard(const struct sample *sample, int64_t kind, const winograd_accuracy *accuracy, test_image *out)
 {
     const float *input = sample->input + kind * sample->points * sample->points * sample->in;
     double pixels[TILE_ALPHA * TILE_ALPHA], squares[TILE_ALPHA * TILE_ALPHA], largest = 0, smallest = INFINITY;
@@ -293,7 +296,7 @@ static void guard(const struct sample *sample, int64_t kind, const winograd_accu
     for (int64_t pixel = 0; pixel < sample->points * sample->points; pixel++) {
         pixels[pixel] = squares[pixel] = 0;
         for (int64_t channel = 0; channel < sample->in; channel++) {
-            const double weighed = (double)(trust->weight[channel] * fabsf(input[pixel * sample->in + channel]));
+            const double weighed = (double)(accuracy->weight[channel] * fabsf(input[pixel * sample->in + channel]));
 
             pixels[pixel] += weighed;
             squares[pixel] += weighed * weighed;
@@ -315,42 +318,42 @@ static void guard(const struct sample *sample, int64_t kind, const winograd_accu
     out->uneven = largest / smallest;
 }
 
-static test_image evaluate_image(const struct sample *sample, int64_t kind, const winograd_accuracy *trust)
+static test_image evaluate_image(const struct sample *sample, int64_t kind, const winograd_accuracy *accuracy)
 {
     static const uint8_t large[CHECKED][2] = { { 0, 0 }, { 1, 2 }, { 2, 1 }, { 3, 3 } };
     static const uint8_t small[CHECKED][2] = { { 0, 0 }, { 0, 1 }, { 1, 0 }, { 1, 1 } };
     test_image image = { .error = 0 };
 
-    guard(sample, kind, trust, &image);
+    guard(sample, kind, accuracy, &image);
     for (int i = 0; i < CHECKED; i++)
         compare(sample, kind, (sample->points == 6 ? large : small)[i][0], (sample->points == 6 ? large : small)[i][1],
                 &image);
     return image;
 }
 
-static void evaluate(const struct sample *sample, winograd_accuracy *trust)
+static void evaluate(const struct sample *sample, winograd_accuracy *accuracy)
 {
     double ordinary = 0;
 
-    trust->error = trust->times_plain = 0;
-    trust->uneven = MAX_UNEVEN;
+    accuracy->error = accuracy->times_plain = 0;
+    accuracy->uneven = MAX_UNEVEN;
     for (int64_t kind = 0; kind < KINDS; kind++) {
-        const test_image image = evaluate_image(sample, kind, trust);
+        const test_image image = evaluate_image(sample, kind, accuracy);
         const double error = image.error > 0 ? image.error / image.largest : image.error;
 
         if (!(error <= DBL_MAX)) {
-            trust->verdict = TILE_EXTREME;
+            accuracy->verdict = TILE_EXTREME;
             return;
         }
-        trust->error = fmax(error, trust->error);
+        accuracy->error = fmax(error, accuracy->error);
         if (image.error > 0)
-            trust->times_plain = fmax(image.error / image.plain_error, trust->times_plain);
+            accuracy->times_plain = fmax(image.error / image.plain_error, accuracy->times_plain);
         if (image.excess > 0)
-            trust->uneven = fmin(image.uneven / (MIN_MARGIN * image.excess), trust->uneven);
+            accuracy->uneven = fmin(image.uneven / (MIN_MARGIN * image.excess), accuracy->uneven);
         ordinary = kind <= EVEN ? fmax(image.uneven, ordinary) : ordinary;
     }
-    if (trust->uneven < MIN_MARGIN * ordinary)
-        trust->uneven = 0;
+    if (accuracy->uneven < MIN_MARGIN * ordinary)
+        accuracy->uneven = 0;
 }
 
 static bool reserve(struct sample *sample)
@@ -419,31 +422,32 @@ bool winograd_measure_accuracy(const cpu_state *state, const memory_desc *plain,
     return reserved;
 }
 
-bool winograd_is_accurate(const cpu_state *state, const winograd_accuracy *trust)
+bool winograd_is_accurate(const cpu_state *state, const winograd_accuracy *accuracy)
 {
-    if (trust->verdict != TILE_MEASURED)
+    if (accuracy->verdict != TILE_MEASURED)
         return false;
     if (state->fast)
-        return trust->error <= TILE_FAST_ERROR;
-    return trust->error <= TILE_MOST_ERROR && trust->times_plain <= TILE_MOST_TIMES && trust->uneven > 0;
+        return accuracy->error <= TILE_FAST_ERROR;
+    return accuracy->error <= TILE_MOST_ERROR && accuracy->times_plain <= TILE_MOST_TIMES && accuracy->uneven > 0;
 }
 
-void winograd_explain_inaccuracy(const cpu_state *state, const winograd_accuracy *trust, char *text, size_t bytes)
+void winograd_explain_inaccuracy(const cpu_state *state, const winograd_accuracy *accuracy, char *text, size_t bytes)
 {
     const double limit = state->fast ? TILE_FAST_ERROR : TILE_MOST_ERROR;
 
-    if (trust->verdict == TILE_NO_NUMBERS)
+    if (accuracy->verdict == TILE_NO_NUMBERS)
         (void)snprintf(text, bytes, "weights are infinite or NaN");
-    else if (trust->verdict == TILE_INTEGERS)
+    else if (accuracy->verdict == TILE_INTEGERS)
         (void)snprintf(text, bytes, "weights are integers, whose sums are exact");
-    else if (trust->verdict == TILE_EXTREME)
-        (void)snprintf(text, bytes, "weights are too large or too small for its transforms");
-    else if (!(trust->error <= limit))
-        (void)snprintf(text, bytes, "error %.1e with these weights, most %.0e", trust->error, limit);
-    else if (!(trust->times_plain <= TILE_MOST_TIMES))
-        (void)snprintf(text, bytes, "error %.0f times a plain sum's with these weights, most %.0f", trust->times_plain,
-                       TILE_MOST_TIMES);
+    else if (accuracy->verdict == TILE_EXTREME)
+        (void)snprintf(text, bytes, "weights are too large or too small for the transforms");
+    else if (!(accuracy->error <= limit))
+        (void)snprintf(text, bytes, "error %.1e with these weights, at most %.0e is allowed", accuracy->error, limit);
+    else if (!(accuracy->times_plain <= TILE_MOST_TIMES))
+        (void)snprintf(text, bytes, "error %.0f times a plain sum's with these weights, at most %.0f is allowed",
+                       accuracy->times_plain, TILE_MOST_TIMES);
     else
-        (void)snprintf(text, bytes,
-                       "some filters have few significant weights, and it would round their results too much");
+        (void)snprintf(
+            text, bytes,
+            "some filters have few significant weights, and Winograd's algorithm would round their results too much");
 }

@@ -19,7 +19,7 @@ struct gemm {
     bool paired;                   /* by Winograd's inner product */
     uint32_t prepared_arg;         /* paired: scratch memory of pairs_run, the last argument */
     bool low_bit;                  /* low-bit weights: workers expand one panel at a time to floats */
-    uint32_t buffer_arg;           /* low_bit: the buffer for that */
+    uint32_t buffer_arg;           /* low_bit: buffer of each worker for an expanded panel */
     bool in_place;                 /* the added operand is in the buffer of the result */
     int64_t blocks, chunk, chunks; /* blocks of pixels; panels of a unit; units of a block */
     int64_t block_floats;
@@ -39,14 +39,16 @@ typedef struct gemm_call {
 
 static sgemm_post *append_post(gemm_call *call, sgemm_fn fn)
 {
+    sgemm_post *post = &call->posts[call->job.post_count];
+
     INLAY_CHECK(call->job.post_count < CPU_MAX_POSTS + 3);
-    sgemm_post *post = &call->posts[call->job.post_count++];
+    call->job.post_count++;
 
     *post = (sgemm_post){ .fn = fn };
     return post;
 }
 
-/* Sets the epilogue, in its order. Other operands start at pixel 0. */
+/* Sets the operations of the epilogue in their order. Their other operands start at pixel 0. */
 static void set_posts(gemm_call *call)
 {
     const struct gemm *gemm = call->gemm;
@@ -335,7 +337,7 @@ static void divide(struct gemm *gemm, uint32_t threads)
     gemm->workers = threads > 0 ? threads : 1;
 }
 
-/* Inserts one argument behind the result: the numbers of the operands behind it grow by one. */
+/* Makes room for one argument behind the result: the numbers of the operands behind it grow by one. */
 static void shift_arguments(tile_epilogue *epilogue)
 {
     epilogue->bias += epilogue->bias != INLAY_NONE;

@@ -45,14 +45,14 @@ static inline __attribute__((always_inline)) void narrow(const int rows, const i
             base[i] = p->a + p->taps[tap] + 3 * i * a_row;
         for (int64_t k = 0; k < p->depth; k += 2, b += 2 * TILE_WIDTH) {
             const __m512 first = _mm512_loadu_ps(b), second = _mm512_loadu_ps(b + TILE_WIDTH);
-            __m512 m512[3];
+            __m512 weights[3];
 
-            m512[0] = _mm512_permutex2var_ps(first, low, second);
+            weights[0] = _mm512_permutex2var_ps(first, low, second);
             if (vectors > 1)
-                m512[1] = _mm512_permutex2var_ps(first, high, second);
+                weights[1] = _mm512_permutex2var_ps(first, high, second);
             if (vectors > 2)
-                m512[2] = _mm512_permutex2var_ps(_mm512_loadu_ps(b + TILE_LANES), low,
-                                                 _mm512_loadu_ps(b + TILE_WIDTH + TILE_LANES));
+                weights[2] = _mm512_permutex2var_ps(_mm512_loadu_ps(b + TILE_LANES), low,
+                                                    _mm512_loadu_ps(b + TILE_WIDTH + TILE_LANES));
             if (ahead != NULL) {
                 VEC_UNROLL
                 for (int i = 0; i < 2; i++, ahead += 64 * p->ahead_lines) {
@@ -67,7 +67,7 @@ static inline __attribute__((always_inline)) void narrow(const int rows, const i
 
                 VEC_UNROLL
                 for (int v = 0; v < vectors; v++)
-                    sum[r][v] = _mm512_fmadd_ps(x, m512[v], sum[r][v]);
+                    sum[r][v] = _mm512_fmadd_ps(x, weights[v], sum[r][v]);
             }
             VEC_UNROLL
             for (int i = 0; 3 * i < rows; i++)

@@ -8,7 +8,7 @@ struct scale {
     int64_t panels, in;
 };
 
-/* args: weights [panels][in][TILE_WIDTH], factors [in], weights. */
+/* args: weights [panels][in][TILE_WIDTH], factors [in], scaled weights. */
 static inlay_status run_scale(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
@@ -90,7 +90,7 @@ inlay_status tiles_defer_scale(cpu_build *build, const cpu_group *group, bool *o
         cpu_count(build, factors) != build->dims[factors][1] ||
         pixels < build->dims[build->compiled->ops[consumer].out[0]][1])
         return INLAY_OK;
-    INLAY_TRY(cpu_read(build, factors, &place)); /* both buffers must stay valid until then */
+    INLAY_TRY(cpu_read(build, factors, &place)); /* both buffers must stay valid until the consumer runs */
     build->instance->buffers[place.buffer].pending++;
     INLAY_TRY(cpu_read(build, image, &place));
     INLAY_TRY(cpu_set_place(build, output, &place));

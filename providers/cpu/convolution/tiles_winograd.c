@@ -37,7 +37,7 @@ typedef struct winograd_conv {
     int64_t panels;
     bool shares_blocks; /* true: threads share the blocks; false: threads share the work within a block */
     tile_epilogue epilogue;
-    const winograd_accuracy *trust; /* NULL: no guard */
+    const winograd_accuracy *accuracy; /* NULL: no guard */
 } winograd_conv;
 
 enum { ARG_X, ARG_W, ARG_PLAIN, ARG_Y, ARG_SCRATCH };
@@ -54,7 +54,7 @@ typedef struct window_call {
 
 /* Position of a window's results, and how many of their rows and columns are inside the output. */
 typedef struct window_at {
-    int64_t image, h, q, rows, columns;
+    int64_t image, row, column, rows, columns;
 } window_at;
 
 static window_at locate(const winograd_conv *conv, int64_t index)
@@ -91,8 +91,8 @@ static const float MIN_SUM = 1e-16F, MAX_SUM = 1e16F; /* squares of values withi
 /* Applies the guard to the pixels of a window, [column][row]. NaN fails every comparison. */
 static bool passes(const winograd_conv *conv, weighted_sums (*at)[TILE_ALPHA], int64_t rows, int64_t columns)
 {
-    const float limit = conv->trust->top > 1 ? MAX_SUM / conv->trust->top : MAX_SUM;
-    const float min_sum = conv->trust->top < 1 ? MIN_SUM / conv->trust->top : MIN_SUM;
+    const float limit = conv->accuracy->top > 1 ? MAX_SUM / conv->accuracy->top : MAX_SUM;
+    const float min_sum = conv->accuracy->top < 1 ? MIN_SUM / conv->accuracy->top : MIN_SUM;
     float largest = 0, total = 0, smallest = FLT_MAX;
     bool many = true;
 
@@ -120,7 +120,7 @@ static bool passes(const winograd_conv *conv, weighted_sums (*at)[TILE_ALPHA], i
             many = many && sum * sum >= (float)TILE_LEAST_TERMS * square;
         }
     }
-    return many && total <= limit && smallest >= min_sum && largest <= (float)conv->trust->uneven * smallest;
+    return many && total <= limit && smallest >= min_sum && largest <= (float)conv->accuracy->uneven * smallest;
 }
 
 /* Applies the guard to a window. x: its pixels, row by row. shares: the columns shared with the window to its left
@@ -137,7 +137,7 @@ static bool window_passes(const winograd_conv *conv, const float *const *x, weig
 
         for (int64_t row = 0; row < conv->points; row++)
             column[row] = x[row * conv->points + column_index];
-        KERNEL_BEST(sum_loops)->weigh_pixels(column, conv->points, conv->in, conv->trust->weight, at[column_index]);
+        KERNEL_BEST(sum_loops)->weigh_pixels(column, conv->points, conv->in, conv->accuracy->weight, at[column_index]);
     }
     return passes(conv, at, rows, columns);
 }
@@ -154,7 +154,7 @@ static void transform_in(const window_call *call, float *v, int64_t begin, int64
 
     for (int64_t i = begin; i < end; i++) {
         const window_at at = locate(conv, call->first + i);
-        const int64_t top = at.h - conv->top, left = at.q - conv->left;
+        const int64_t top = at.row - conv->top, left = at.column - conv->left;
 
         for (int64_t row = 0; row < conv->points; row++) {
             for (int64_t column = 0; column < conv->points; column++) {
@@ -167,8 +167,8 @@ static void transform_in(const window_call *call, float *v, int64_t begin, int64
                         : zeros;
             }
         }
-        if (conv->trust != NULL)
-            failed[i] = !window_passes(conv, pixels, of_window, i > begin && at.q > 0, at.rows, at.columns);
+        if (conv->accuracy != NULL)
+            failed[i] = !window_passes(conv, pixels, of_window, i > begin && at.column > 0, at.rows, at.columns);
         conv->set->window_in(pixels, conv->in, conv->points, v + i * conv->v_line, conv->v_step);
     }
 }
@@ -234,7 +234,7 @@ static void direct_window(const window_call *call, const window_at *at, float *m
         for (int64_t first = 0; first < conv->in; first += PART) {
             const int64_t count = conv->in - first < PART ? conv->in - first : PART;
 
-            gather_windows(call, at->image, at->h + row, at->q, at->columns, first, count, fields);
+            gather_windows(call, at->image, at->row + row, at->column, at->columns, first, count, fields);
             for (int64_t output = 0; output < conv->out; output++)
                 loops->add_dots((const float(*)[SUM_TERMS])fields, weights + (output * conv->in + first) * TAPS,
                                 count * TAPS, m + output, to->step);
@@ -250,7 +250,7 @@ static bool all_failed(const window_call *call, const float *v)
     const float *failed = failed_windows(call->conv, v);
     int64_t i = 0;
 
-    while (call->conv->trust != NULL && i < call->count && failed[i] != 0)
+    while (call->conv->accuracy != NULL && i < call->count && failed[i] != 0)
         i++;
     return i == call->count;
 }
@@ -299,7 +299,7 @@ static void transform_out(const window_call *call, const float *v, float *m, int
 
     for (int64_t i = begin; i < end; i++) {
         const window_at at = locate(conv, call->first + i);
-        const int64_t pixel = (at.image * conv->out_height + at.h) * conv->out_width + at.q;
+        const int64_t pixel = (at.image * conv->out_height + at.row) * conv->out_width + at.column;
         const tile_window back = {
             .m = m + i * conv->m_line,
             .step = conv->m_step,
@@ -319,7 +319,7 @@ static void transform_out(const window_call *call, const float *v, float *m, int
             .columns = at.columns,
         };
 
-        if (conv->trust != NULL && failed_windows(conv, v)[i] != 0)
+        if (conv->accuracy != NULL && failed_windows(conv, v)[i] != 0)
             direct_window(call, &at, m + i * conv->m_line, &back);
         else
             conv->set->window_out(&back);
@@ -443,7 +443,7 @@ inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t po
 {
     const int64_t *input_dims = build->dims[op->in[0]], *output_dims = build->dims[op->out[0]];
     const cpu_place *places[5 + CPU_MAX_POSTS + 2];
-    const winograd_accuracy *trust = NULL;
+    const winograd_accuracy *accuracy = NULL;
     cpu_place place, original, scratch;
     library_dims begins, ends;
     inlay_status status;
@@ -459,7 +459,7 @@ inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t po
     if (status == INLAY_OK && !build->state->fast) {
         cpu_constant *constant = &build->compiled->constants[build->compiled->values[op->in[1]].constant];
 
-        status = cpu_constant_accuracy(build->compiled, constant, weights, points, &trust, build->diag);
+        status = cpu_constant_accuracy(build->compiled, constant, weights, points, &accuracy, build->diag);
         if (status == INLAY_OK)
             status = cpu_read_plain(build, op->in[1], &original);
     }
@@ -488,7 +488,7 @@ inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t po
                              .m_line = padded_line(output_dims[1]),
                              .panels = (output_dims[1] + TILE_WIDTH - 1) / TILE_WIDTH,
                              .epilogue = *epilogue,
-                             .trust = trust };
+                             .accuracy = accuracy };
     conv->down = (output_dims[2] + points - 3) / (points - 2);
     conv->across = (output_dims[3] + points - 3) / (points - 2);
     conv->total = input_dims[0] * conv->down * conv->across;

@@ -115,7 +115,7 @@ void transposed_apply_epilogue(const transposed_epilogue *epilogue, const struct
         cpu_apply(kernel, &epilogue->posts[i], output, n);
 }
 
-/* Output rows [begin, end), channels-last. */
+/* Computes output rows [begin, end), channels-last. */
 static inlay_status run_wide(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const sum_call *call = user;
@@ -185,7 +185,7 @@ static void add_taps(const struct sums *sums, float *output, const float *input,
     }
 }
 
-/* Rows [begin, end) of the output [batch, channels, ..]. */
+/* Computes rows [begin, end) of the output [batch, channels, ..]. */
 static inlay_status run_thin(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const sum_call *call = user;
@@ -237,7 +237,8 @@ static inlay_status run_sums(const cpu_native *native, const cpu_state *state, i
 
 /* ------------------------------------------------------------------ lowering */
 
-/* The sums for the current op, without flags. Returns INLAY_UNSUPPORTED and NULL if a pixel has too many terms. */
+/* Creates the step of the sums for the current op; the caller sets its flags. Returns INLAY_UNSUPPORTED and NULL if a
+ * pixel has too many terms. */
 static inlay_status make_sums(const cpu_build *build, struct sums **out)
 {
     const cpu_op *op = build->op;
@@ -263,8 +264,8 @@ static inlay_status make_sums(const cpu_build *build, struct sums **out)
         sums.begins[i] = real ? begins[dim] : 0;
         sums.places *= axis->size;
         sums.taps *= axis->kernel;
-        /* Taps whose distance is a multiple of the stride fall on the same position; a common divisor makes this more
-         * frequent. */
+        /* Taps whose distance is a multiple of the stride fall on the same position; a common divisor of dilation and
+         * stride makes this more frequent. */
         axis->max_terms = axis->kernel;
         if (sums.dilations[i] == 1)
             axis->max_terms = (axis->kernel + sums.strides[i] - 1) / sums.strides[i];

@@ -1,7 +1,7 @@
-/* ConvTranspose-1..22 of row-major images, in one or two dimensions, where no consumer wants channels-last. For some
- * output rows and channels: the GEMM of the weights of all taps by the input pixels that contribute to those rows,
- * and for each row the sums of the products that fall on it. For a stride s, output columns are summed sorted by
- * their index modulo s, then interleaved. */
+/* ConvTranspose-1..22 of row-major images, in one or two dimensions, where no consumer wants channels-last. A unit of
+ * work computes some rows of some output channels: a GEMM multiplies the weights of all taps by the input pixels that
+ * contribute to those rows, and then each row is the sum of the products that fall on it. For a stride s, output
+ * columns are sorted by their index modulo s while they are summed, then interleaved. */
 #include "choice/kernels.h"
 #include "convolution/planes.h"
 #include "matrix/sgemm.h"
@@ -24,13 +24,13 @@ typedef struct transposed_plan {
     cpu_native native;
     const plane_set *set;
     const sgemm_kernel *kernel;
-    kernel_conv_shape window; /* shape of the corresponding forward convolution's backward pass; in, out: channels */
+    kernel_conv_shape window; /* height and width: of the input; in, out: channels */
     int64_t in, out;          /* channels of a group */
     int64_t chain;
     /* output rows in a unit, channels of a group in a unit; units of an image, of a group */
     int64_t rows, channels, blocks, chunks;
     int64_t product_floats, packed_floats;
-    uint32_t workers, made;
+    uint32_t workers, scratch; /* scratch: number of the argument */
     bool biased;
     transposed_epilogue epilogue;
     int64_t part; /* output columns of one residue modulo the stride */
@@ -62,7 +62,8 @@ static void pack(const plane_set *set, const float *input, int64_t step, int64_t
         set->put(input, n, to + row * SGEMM_WIDTH, SGEMM_WIDTH * rows, 0);
 }
 
-/* Computes output row `oh` of one channel. made: products of its first tap, for input rows from `from` on. */
+/* Computes output row `row_out` of one channel. products: those of its first tap, for input rows from `from` on; those
+ * of the next tap follow `plane` elements later. */
 static void one_row(const transposed_plan *plan, const float *products, int64_t plane, int64_t from, int64_t end,
                     int64_t row_out, float bias, float *line, float *output)
 {
@@ -96,7 +97,7 @@ static inlay_status transposed_units(void *user, int64_t begin, int64_t end, uin
     const int64_t taps = window->kernel[0] * window->kernel[1], pixels = window->height * window->width,
                   places = window->out_height * window->out_width;
     float *products =
-        (float *)call->args[plan->made] + worker % plan->workers * (plan->product_floats + plan->packed_floats);
+        (float *)call->args[plan->scratch] + worker % plan->workers * (plan->product_floats + plan->packed_floats);
     float *packed = products + plan->product_floats, line[LINE_FLOATS];
     int64_t packed_block = -1;
 
@@ -278,7 +279,7 @@ inlay_status transposed_lower_planes(cpu_build *build, const cpu_group *group, b
     uint32_t count = ARG_BIAS, fused_count,
              bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
     const cpu_place *places[ARG_BIAS + 2];
-    cpu_place input, weights, output, bias, made;
+    cpu_place input, weights, output, bias, scratch;
     inlay_status status;
     int64_t floats;
     memory_desc md, plain;
@@ -310,9 +311,9 @@ inlay_status transposed_lower_planes(cpu_build *build, const cpu_group *group, b
         places[count++] = &bias;
     }
     floats = (plan.product_floats + plan.packed_floats) * plan.workers;
-    INLAY_TRY(cpu_new_floats(build, floats, &made));
-    plan.made = count;
-    places[count++] = &made;
+    INLAY_TRY(cpu_new_floats(build, floats, &scratch));
+    plan.scratch = count;
+    places[count++] = &scratch;
     *out_done = true;
     INLAY_TRY(cpu_emit_step(build, &plan.native, sizeof plan, places, count));
     status = cpu_finish(build, group, fused_count, &output, true);

@@ -51,8 +51,9 @@ void cpu_window_pads(const cpu_op *op, const int64_t *in, const int64_t *out, co
                      int64_t *ends)
 {
     for (uint32_t i = 0; i < op->window.spatial; i++) {
-        INLAY_CHECK(op->window.strides[i] > 0 && op->window.dilations[i] > 0);
         int64_t total = (out[i] - 1) * op->window.strides[i] + (kernel[i] - 1) * op->window.dilations[i] + 1 - in[i];
+
+        INLAY_CHECK(op->window.strides[i] > 0 && op->window.dilations[i] > 0);
 
         begins[i] = op->window.auto_pad == CPU_PAD_EXPLICIT ? op->window.pads[i] : 0;
         ends[i] = op->window.auto_pad == CPU_PAD_EXPLICIT ? op->window.pads[op->window.spatial + i] : 0;

@@ -25,10 +25,11 @@ inlay_status cpu_lower_planes(cpu_build *build, const cpu_place *input, uint32_t
 
 /* ------------------------------------------------------------------ transposed convolutions */
 
-/* Pads at these sizes, [spatial], as in ONNX ConvTranspose-11: from the attribute, or computed from the output's
- * shape. ends may be negative: the output then extends past the last window (transposed.c). */
+/* Computes the pads for input sizes `in` and output sizes `out`, [spatial], as in ONNX ConvTranspose-11: from the
+ * attribute, or computed from the output's shape. ends may be negative: the output then extends past the last window
+ * (transposed.c). */
 void cpu_deconvolution_pads(const cpu_op *op, const int64_t *in, const int64_t *out, int64_t *begins, int64_t *ends);
-/* Attributes and weights, and the lowering to oneDNN's primitive (conv.c). */
+/* Parses the attributes and weights of ConvTranspose, and lowers it to oneDNN's primitive (conv.c). */
 bool cpu_parse_deconvolution(const kit_node *node, cpu_op *op, kit_refusal *why);
 inlay_status cpu_lower_deconvolution(cpu_build *build, const cpu_group *group);
 #endif

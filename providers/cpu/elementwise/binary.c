@@ -221,7 +221,7 @@ static struct loop make_loop(library_alg alg, const memory_desc *x0, const memor
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Is the layout supported by the loop: plain, or blocked once along one axis? */
+/* True if the loop supports the layout: plain, or blocked once along one axis. */
 static bool is_simple(const memory_desc *md)
 {
     return md->kind == CPU_BLOCKED && md->inner_nblks <= 1;
@@ -423,7 +423,8 @@ inlay_status cpu_binary_at(cpu_build *build, library_alg alg, const cpu_place *i
     return emit_loop(build, alg, x0, x1, overwrite, like, result, out);
 }
 
-/* Both operands have the result's dims: one loop with the epilogue; with padding, one primitive of oneDNN. */
+/* Lowers an op whose operands both have the result's dims to one loop with the epilogue, or, if there is padding, to
+ * one primitive of oneDNN. */
 static inlay_status lower_whole(cpu_build *build, const cpu_group *group, cpu_place x0, cpu_place x1, bool overwrite)
 {
     const uint32_t original_buffer = x0.buffer;

@@ -150,8 +150,8 @@ inlay_status cpu_describe(cpu_build *build, const library_op *op, library_descri
     return status;
 }
 
-/* May one loop run over all bytes of the layout? Gaps are allowed only as padding of blocks whose zeros the function
- * keeps. */
+/* True if one loop may run over all bytes of the layout. Gaps are allowed only as padding of blocks, if the function
+ * keeps its zeros. */
 static bool is_contiguous(const memory_desc *md, const cpu_eltwise *eltwise)
 {
     const cpu_row_fn row = cpu_row_of(eltwise);

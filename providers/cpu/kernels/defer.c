@@ -13,7 +13,8 @@ static uint32_t only_consumer(const cpu_build *build, uint32_t value)
     return INLAY_NONE;
 }
 
-/* The layer that the consumer would be lowered as once its input was computed. */
+/* Describes the consumer as a layer whose input is already computed; false: the consumer is not the first op of a
+ * group. */
 static bool describe_consumer(const cpu_build *build, const cpu_group *group, uint32_t consumer, cpu_group *out_group,
                               kernel_layer *out)
 {
@@ -38,7 +39,7 @@ static bool may_be_deferred(const cpu_build *build, const cpu_group *group, cons
 
     return !build->state->bf16 && !build->state->reproducible &&
            (build->state->kernel == KERNEL_COUNT || build->state->kernel == KERNEL_DEPTHWISE) &&
-           kernel_has_tiles(build, layer) && kernel_input_is_ready(build) && !window->padded && !window->home &&
+           kernel_has_tiles(build, layer) && kernel_input_is_ready(build) && !window->padded && !window->in_concat &&
            window->kernel[0] == 1 && window->kernel[1] == 1 && window->stride[0] == 1 && window->stride[1] == 1 &&
            tiles_accept_layout(&layer->input.md) && tiles_unary_epilogue(group, &epilogue);
 }
@@ -79,7 +80,7 @@ inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel
     if (build->ahead[group->out] == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
     *build->ahead[group->out] = (deferred_producer){ group, *layer };
-    build->instance->buffers[layer->input.buffer].pending++; /* the input must stay valid until then */
+    build->instance->buffers[layer->input.buffer].pending++; /* the input must stay valid until the consumer runs */
     *out_waits = true;
     return kernel_remember(build, &choice);
 }

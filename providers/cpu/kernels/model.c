@@ -71,8 +71,8 @@ static int64_t panels_of(const kernel_conv_shape *window)
     return (window->out + TILE_WIDTH - 1) / TILE_WIDTH;
 }
 
-/* Time of the panels in units of full vectors. The last panel may have 8, 16 or 24 channels. Two elements at a time
- * are multiplied there if their number is even and not too large. */
+/* Time of the panels in units of full vectors. The last panel may have 8, 16 or 24 channels. The kernel for it
+ * (tiles_narrow.c) multiplies two elements at a time, if their number is even and not too large. */
 static double tile_vectors(const kernel_conv_shape *window, int64_t depth)
 {
     static const double narrow[] = { 0, 0.7, 1, 1.55, 2 };
@@ -111,7 +111,8 @@ double kernel_tiles_ns(const cpu_build *build, const cpu_group *group, const ker
     (void)group;
     tiles_find_cut(tiles, TILE_ROWS * pixel_bytes, panels_of(window), depth, KERNEL_THREADS, &cut);
     ns = cut.ns * tile_vectors(window, depth) / (double)(2 * panels_of(window));
-    ns *= pixels > tiles * TILE_ROWS / 2 ? (double)pixels / (double)(tiles * TILE_ROWS) : 0.5; /* pixels that exist */
+    /* the last tile may be partial */
+    ns *= pixels > tiles * TILE_ROWS / 2 ? (double)pixels / (double)(tiles * TILE_ROWS) : 0.5;
     ns *= kernel_pace(KERNEL_TILES) * blocks_pace(window, depth);
     if (pixel_bytes % ALIASED_BYTES == 0 && tiles > 4)
         ns *= 1.5;
@@ -124,7 +125,7 @@ double kernel_tiles_ns(const cpu_build *build, const cpu_group *group, const ker
 
 double kernel_winograd_ns(const kernel_layer *layer, int64_t points)
 {
-    /* for each input channel: a panel of weights from memory, a vector of results */
+    /* nanoseconds for each input channel: for a panel of weights from memory, and for a vector of results */
     const double far = 3.6, row = 0.135;
     const kernel_conv_shape *window = &layer->window;
     int64_t size = points - 2, squared = points * points;
@@ -153,8 +154,8 @@ double kernel_depthwise_ns(const cpu_build *build, const cpu_group *group, const
     return (vectors * (0.5 + 0.15 * taps) + bytes / 130) / KERNEL_THREADS + LOOP_NS;
 }
 
-/* Vectors of neighbouring pixels in a row. Kernels of 3x3 and 5x5 have specialized loops; others read a vector for
- * each tap. */
+/* The kernel computes vectors of neighbouring pixels of a row. Convolutions of 3x3 and 5x5 have specialized loops;
+ * others read a vector for each tap. */
 double kernel_planes_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     const kernel_conv_shape *window = &layer->window;
@@ -193,8 +194,8 @@ double kernel_rows_ns(const cpu_build *build, const cpu_group *group, const kern
     return ns / KERNEL_THREADS + LOOP_NS;
 }
 
-/* True if the threads that produced the input divided channels, not pixels (depthwise.c). Then each pixel is spread
- * over the caches of several cores, and a consumer of few pixels at a time waits for them. */
+/* True if the threads that produced the input divided channels, not pixels (lower_depthwise.c). Then each pixel is
+ * spread over the caches of several cores, and a consumer of few pixels at a time waits for them. */
 static bool input_is_spread(const cpu_build *build)
 {
     for (uint32_t group = 0; group < build->group_count; group++) {
@@ -206,11 +207,11 @@ static bool input_is_spread(const cpu_build *build)
     return false;
 }
 
-/* Blocks of 6 pixels by 64 channels, or as large; receptive fields are copied (im2col). */
+/* The kernel computes blocks of 6 pixels by 64 channels, or of the same size; receptive fields are copied (im2col). */
 double kernel_gemm_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     static const int rows[] = { 6, 12, 12, 8, 6 }; /* pixels of a block, by number of vectors of channels */
-    /* share of the weights' transfer from memory that computation hides */
+    /* hidden: share of the weights' transfer from memory that computation hides */
     const double rate = 238, narrow = 225, block = 60, piece = 2.5, hidden = 0.8;
     int64_t first;
     const kernel_conv_shape inner = kernel_trim_conv(&layer->window, &first), *window = &inner;
@@ -241,10 +242,11 @@ double kernel_pairs_work_ns(const cpu_build *build, double rows, int64_t k, int6
     return rows * (2 * (double)k * columns / rate + ceil(columns / 64) * block + row + element * (double)k);
 }
 
-/* Blocks of 5 pixels by 64 channels; receptive fields are copied (im2col). */
+/* The kernel computes blocks of 5 pixels by 64 channels; receptive fields are copied (im2col). */
 double kernel_pairs_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
-    const double piece = 2.5, hidden = 0.8; /* share of the weights' transfer from memory that computation hides */
+    /* hidden: share of the weights' transfer from memory that computation hides */
+    const double piece = 2.5, hidden = 0.8;
     const kernel_conv_shape *window = &layer->window;
     double pixels = (double)(window->images * window->out_height * window->out_width),
            taps = (double)(window->kernel[0] * window->kernel[1]);
@@ -325,7 +327,8 @@ static double operands_ns(const cpu_build *build, const cpu_group *group, bool b
     return ns;
 }
 
-/* Time of layout changes for a kernel that has its input in blocks, or channels-last. */
+/* Time of layout changes for a kernel of oneDNN that reads its input in blocks of channels (`blocked`), or
+ * channels-last. */
 static double kernel_layouts_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool blocked)
 {
     return operands_ns(build, group, blocked) + (memory_desc_is_blocked(&layer->input.md) != blocked
@@ -333,14 +336,15 @@ static double kernel_layouts_ns(const cpu_build *build, const cpu_group *group, 
                                                      : 0);
 }
 
-/* The convolution itself with channels-last: 14 pixels by two vectors of channels at a time, as the built-in tiles,
- * without taps outside the image. The cost of the call counts for small layers, and weights are not prefetched. */
+/* Time of oneDNN's channels-last convolution without layout changes. It computes 14 pixels by two vectors of channels
+ * at a time, as the built-in tiles do, and skips taps outside the image. The cost of the call counts for small layers,
+ * and weights are not prefetched. */
 static double direct_ns(const cpu_build *build, const kernel_layer *layer)
 {
     const double start = 4500;
     const kernel_conv_shape *shape = &layer->window;
     double weights = 4.0 * (double)cpu_count(build, build->op->in[1]);
-    /* Without AVX-512 its loops over dilated kernels multiply by the zeros outside the image, too. */
+    /* Without AVX-512, oneDNN's loops over dilated kernels multiply by the zeros outside the image, too. */
     double share = cpu_has(CPU_AVX512) || shape->dilation[0] * shape->dilation[1] == 1 ? 1 : shape->share;
     double depth = shape->flops / share / (2.0 * (double)cpu_count(build, build->op->out[0]));
     double tiles = ceil((double)cpu_count(build, build->op->out[0]) / (double)shape->out / TILE_ROWS) *
@@ -352,7 +356,7 @@ static double direct_ns(const cpu_build *build, const kernel_layer *layer)
         return start + shape->flops / 90.0 / KERNEL_THREADS;
     if (shape->out % TILE_LANES != 0) /* the last vector is masked */
         ns *= 1 + 0.3 / (double)vectors_of(shape);
-    if (window && shape->out_width < TILE_ROWS) /* it processes rows of the image one by one */
+    if (window && shape->out_width < TILE_ROWS) /* oneDNN processes rows of the image one by one */
         ns *= shape->stride[1] > 1 ? 1.3 : 1.08;
     return start + ns / KERNEL_THREADS;
 }
@@ -360,7 +364,7 @@ static double direct_ns(const cpu_build *build, const kernel_layer *layer)
 double kernel_library_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     return direct_ns(build, layer) + kernel_layouts_ns(build, group, layer, false) +
-           (layer->window.home ? reorder_ns(4.0 * (double)cpu_count(build, group->out)) : 0);
+           (layer->window.in_concat ? reorder_ns(4.0 * (double)cpu_count(build, group->out)) : 0);
 }
 
 double kernel_blocks_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)

@@ -1,4 +1,4 @@
-/* The table of packers: kernels with layouts that only they define. */
+/* The table of packers, for kernels that define their own layouts of weights. */
 #include "convolution/tiles.h"
 #include "quantized/bytes.h"
 #include "weights/packs.h"

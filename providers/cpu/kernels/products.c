@@ -11,7 +11,7 @@
 #define PLAIN_FLOPS_PER_NS 200.0
 #define BATCHED_FLOPS_PER_NS 205.0
 #define MATMUL_FLOPS_PER_NS 225.0
-#define GELU_NS 0.15            /* for an element, more than in the epilogue of built-in kernels */
+#define GELU_NS 0.15            /* additional time for an element, compared with the epilogue of built-in kernels */
 #define LOOP_NS 1000.0          /* start and end of a parallel loop */
 #define START_NS 150.0          /* of a built-in kernel */
 #define CALL_NS 2500.0          /* of a oneDNN primitive, with its preparation */
@@ -59,12 +59,12 @@ static double larger(double x, double y)
  * columns in vectors, and weights arrive no faster than memory delivers them. */
 static double work_ns(const kernel_gemm_shape *product, double rate)
 {
-    INLAY_CHECK(product->n >= 0 && product->k >= 0 && rate > 0);
     const double bytes = weights_bytes(product),
                  columns = (double)((product->n + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES);
     const double flops = 2.0 * (double)product->batch * ((double)product->m + 1) * columns * (double)product->k;
     const double stream = (double)product->batch * bytes / (bytes > NEAR_BYTES ? FAR_BYTES_PER_NS : NEAR_BYTES_PER_NS);
 
+    INLAY_CHECK(product->n >= 0 && product->k >= 0 && rate > 0);
     return larger(flops / rate, stream) / KERNEL_THREADS;
 }
 
@@ -106,7 +106,8 @@ double kernel_paired_ns(const cpu_build *build, const cpu_group *group, const ke
     return START_NS + LOOP_NS + larger(work, stream) / KERNEL_THREADS;
 }
 
-/* Not with option reproducible: sums without the zeros are added in another order, and one row in another than many. */
+/* Not with option reproducible: sums that skip zeros are added in another order, and the order for one row differs from
+ * that for several rows. */
 bool kernel_sparse_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     return kernel_packed_runs(build, group, layer, out_why) && !build->state->reproducible && !build->state->bf16 &&
@@ -132,8 +133,8 @@ double kernel_sparse_ns(const cpu_build *build, const cpu_group *group, const ke
            larger(flops / (is_sparse24 ? SPARSE24_FLOPS_PER_NS : SPARSE_FLOPS_PER_NS), stream) / KERNEL_THREADS;
 }
 
-/* Its threads share long sums, so results depend on the number of threads. For floats it runs only by option
- * `kernel`. */
+/* oneDNN's inner product divides long sums among threads, so results depend on the number of threads. For floats it
+ * runs only if option `kernel` requests it. */
 bool kernel_inner_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;
@@ -179,10 +180,10 @@ double kernel_batched_ns(const cpu_build *build, const cpu_group *group, const k
     return LOOP_NS + each / KERNEL_THREADS + work_ns(product, BATCHED_FLOPS_PER_NS);
 }
 
-/* Where no built-in kernel runs. */
+/* oneDNN's kernel runs where no built-in kernel does. */
 bool kernel_matmul_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
-    /* then it emits no call of the library */
+    /* an empty result needs no call of oneDNN */
     const bool nothing = layer->gemm.batch == 0 || layer->gemm.m == 0 || layer->gemm.n == 0;
 
     return !layer->gemm.packed && (nothing || !build->state->alone) &&

@@ -10,8 +10,8 @@ static const double KERNEL_NS = 0.15e6; /* generating one kernel; kernels for fe
 static const double UNROLLED_NS = 0.7e6;
 enum { FEW_CHANNELS = 16 };
 
-/* True if the only consumer of the group's output is a depthwise convolution. Then it may be deferred (kernel_defer).
- */
+/* True if the only consumer of the group's output is a depthwise convolution. Then the group may be deferred
+ * (kernel_defer). */
 static bool may_be_deferred(const cpu_build *build, const cpu_group *group)
 {
     if (build->compiled->values[group->out].output != INLAY_NONE || build->compiled->values[group->out].uses != 1)

@@ -4,8 +4,9 @@
 #include "convolution/tiles.h"
 #include "simd/cpu.h"
 
-/* Tiled kernels multiply by the zeros of the border; oneDNN's skip taps outside the image. */
-static const double TRANSFORM_NS = 0.25;
+static const double TRANSFORM_NS = 0.25; /* one transformed number of low-bit weights */
+/* Minimum share of kernel taps inside the image for tiled kernels, which multiply by the zeros of the border, while
+ * oneDNN's kernels skip taps outside the image. LEAST_SPARING is for builds that avoid oneDNN's start-up. */
 static const double LEAST_INSIDE = 0.7, LEAST_SPARING = 0.3;
 
 bool kernel_has_tiles(const cpu_build *build, const kernel_layer *layer)
@@ -13,9 +14,9 @@ bool kernel_has_tiles(const cpu_build *build, const kernel_layer *layer)
     return build->state->tiles != NULL && build->state->sgemm != NULL && layer->window.group == 1 && layer->window.flat;
 }
 
-/* oneDNN generates a description of each image column when it creates a kernel: a second and hundreds of megabytes
- * for about 250000 columns, and all memory for a hundred million. For such layers tiled kernels take nearly the same
- * time, and the same time for images of one row. */
+/* True if the rows are too long for oneDNN, which generates a description of each image column when it creates a
+ * kernel. That takes a second and hundreds of megabytes for about 250000 columns, and all memory for a hundred million.
+ * For such layers tiled kernels are nearly as fast as oneDNN's, and as fast for images of one row. */
 static bool is_wide(const cpu_build *build, const kernel_layer *layer)
 {
     const int64_t without_tiles = 1 << 16;

@@ -30,7 +30,8 @@ typedef struct tuning_job {
 } tuning_job;
 
 enum { MIN_RUNS = 3, MAX_RUNS = 25 };
-static const double MIN_GAIN = 0.995; /* measured choices must be faster than the model's by this factor */
+/* Measured choices must take less than this share of the time of the model's choices. */
+static const double MAX_TIME_RATIO = 0.995;
 
 static int by_size(const void *first, const void *second)
 {
@@ -233,7 +234,7 @@ static inlay_status compare(tuning_job *tuning)
         INLAY_TRY(timed_run(tuning, &by_model));
         INLAY_TRY(timed_run(tuning, &by_time));
     }
-    better = timed_ns(&by_time, INLAY_NONE) < MIN_GAIN * timed_ns(&by_model, INLAY_NONE);
+    better = timed_ns(&by_time, INLAY_NONE) < MAX_TIME_RATIO * timed_ns(&by_model, INLAY_NONE);
     for (uint32_t i = 0; i < by_model.instance->choice_count; i++)
         mark(tuning, &by_model.instance->choices[i], !better);
 done:
@@ -283,10 +284,10 @@ static const char *say_why(const cpu_state *state, const kernel_choice *choice, 
     for (uint32_t k = 0; k < KERNEL_COUNT; k++) {
         int prefix;
 
-        if (choice->trusts[k] == NULL || winograd_is_accurate(state, choice->trusts[k]))
+        if (choice->accuracies[k] == NULL || winograd_is_accurate(state, choice->accuracies[k]))
             continue;
         prefix = snprintf(text, bytes, "not %s: ", kernel_table[k].name);
-        winograd_explain_inaccuracy(state, choice->trusts[k], text + prefix, bytes - (size_t)prefix);
+        winograd_explain_inaccuracy(state, choice->accuracies[k], text + prefix, bytes - (size_t)prefix);
         return text;
     }
     return choice->why;
@@ -305,7 +306,7 @@ inlay_status kernel_list(void *state, inlay_compiled *compiled, inlay_instance *
     for (uint32_t i = 0; status == INLAY_OK && i < instance->choice_count; i++) {
         const kernel_choice *choice = &instance->choices[i];
         const bool other = choice->count > 1;
-        const winograd_accuracy *trust = choice->trusts[choice->kernel[0]];
+        const winograd_accuracy *accuracy = choice->accuracies[choice->kernel[0]];
         const inlay_kernel info = {
             .struct_size = sizeof info,
             .node = compiled->ops[choice->op].node,
@@ -315,8 +316,8 @@ inlay_status kernel_list(void *state, inlay_compiled *compiled, inlay_instance *
             .runner_up = other ? kernel_table[choice->kernel[1]].name : NULL,
             .runner_up_ns = other ? choice->ns[1] : -1,
             .why = say_why(state, choice, text, sizeof text),
-            .error = trust != NULL ? trust->error : 0,
-            .error_bound = trust == NULL           ? 0
+            .error = accuracy != NULL ? accuracy->error : 0,
+            .error_bound = accuracy == NULL        ? 0
                            : compiled->state->fast ? TILE_FAST_ERROR
                                                    : TILE_MOST_ERROR,
         };

@@ -285,8 +285,8 @@ done:
     return status;
 }
 
-/* Is the copy a transpose of bytes or halves with few rows or columns? The library is faster there, because squares of
- * small elements are wide. Exception: interleaved 3 or 4 colour bytes without gaps. */
+/* True if the copy is a transpose of bytes or halves with few rows or columns. The library is faster there, because
+ * squares of small elements are wide. Exception: interleaved 3 or 4 colour bytes without gaps. */
 static bool is_thin(const move_axes *axes, const memory_desc *md)
 {
     enum { THIN = 8, COLOURS = 3, PIXELS = 64 };

@@ -1,4 +1,4 @@
-/* functions.h - activation functions of vectors, applied in the epilogue of kernels. */
+/* functions.h - activation functions on vectors, for the epilogue of kernels. */
 #ifndef CPU_FUNCTIONS_H
 #define CPU_FUNCTIONS_H
 #include "matrix/sgemm.h"

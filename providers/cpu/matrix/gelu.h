@@ -1,10 +1,10 @@
-/* gelu.h - Gelu-20 of vectors, in either form: x times the cumulative normal distribution at x, or its approximation
- * by tanh.
+/* gelu.h - Gelu-20 on vectors, in either form: x times the cumulative normal distribution at x, or its approximation by
+ * tanh.
  *
- * The distribution at -|x| comes from a table of 32 polynomials, two registers for each coefficient, which
- * permutations look up. That takes about 20 instructions, half of an exponential and a polynomial, and no division.
- * The polynomials are minimax in relative error over their interval. Coefficients are rounded one by one, and the
- * others are fitted again after each rounding.
+ * The distribution at -|x| comes from a table of 32 polynomials, two registers for each coefficient, which permutations
+ * look up. That takes about 20 instructions, half as many as an exponential and a polynomial, and no division. The
+ * polynomials are minimax in relative error over their interval. Coefficients are rounded one by one, and the others
+ * are fitted again after each rounding.
  *
  * Errors: 2 ulp above 0 and down to -2.5, 3e-6 of the result to -6 (tanh: 8e-6 to -5.8). Below that the result is 0,
  * where the exact result is above -1e-9. NaN is kept. Infinity gives infinity; -infinity gives NaN, because it is

@@ -4,21 +4,24 @@
  *
  *     a0 b0 + a1 b1 = (a0 + b1) (a1 + b0) - a0 a1 - b0 b1
  *
- * The subtracted terms depend on a row of A or a column of B alone: the former are summed while rows are prepared,
- * the latter when B is packed. Two multiplications become one multiplication and two additions. This is faster on
- * cores that have units for additions besides those that multiply: 320 to 340 GFLOP/s instead of 270 for the direct
- * sum (Zen 5).
+ * The subtracted terms depend on a row of A or a column of B alone: the former are summed while rows are prepared, the
+ * latter when B is packed. Two multiplications become one multiplication and two additions. This is faster on cores
+ * that have units for additions besides those that multiply: 320 to 340 GFLOP/s instead of 270 for the direct sum (Zen
+ * 5).
  *
- * Without preparation the result would be inexact where A and B differ in magnitude, or where the mean of A is far
- * from zero. So rows of A are shifted to mean 0 and scaled to magnitude 1 (by powers of two), and columns of B are
- * scaled to magnitude 1:
+ * Without preparation the result would be inexact where A and B differ in magnitude, or where the mean of A is far from
+ * zero. So rows of A are shifted to mean 0 and scaled to magnitude 1 (by powers of two), and columns of B are scaled to
+ * magnitude 1:
  *
  *     sum = (S - ea - eb) / (sa sb) + mean(a) sum(b)
  *
+ * where S is the sum of the products, ea and eb are the sums that depend on the row and on the column alone, and sa and
+ * sb are their scales.
+ *
  * The error is then about 3e-7 of |row| |column|, the product of their norms. It is not bounded by the terms of a
- * result: where large inputs meet tiny weights, the norms are much larger than any term, and all digits of a result
- * may be lost. So this runs with precision `fast` only. Rows that have NaN or infinity, and rows whose squares
- * overflow or underflow, are summed directly. */
+ * result: where large inputs meet tiny weights, the norms are much larger than any term, and all digits of a result may
+ * be lost. So this runs with precision `fast` only. Rows that have NaN or infinity, and rows whose squares overflow or
+ * underflow, are summed directly. */
 #ifndef CPU_PAIRS_H
 #define CPU_PAIRS_H
 #include "matrix/sgemm.h"
@@ -74,8 +77,8 @@ bool pairs_are_fast(void);
 /* Floats of a packed matrix B [k, n]: panels of 64 columns; k is divided into parts. */
 int64_t pairs_pack_floats(int64_t k, int64_t n);
 
-/* Layout of the weights before packing. Element (k, j) is at j * column plus the offset of k. k counts positions of a
- * kernel window, each with `in` elements that are `step` apart. */
+/* Weights before packing, and their layout. Element (k, j) is at j * column plus the offset of k. k counts positions of
+ * a kernel window, each with `in` elements that are `step` apart. */
 typedef struct pairs_packed_weights {
     const void *data;     /* floats, at any address */
     int64_t n, k, column; /* distances in elements */

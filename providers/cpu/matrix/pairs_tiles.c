@@ -122,7 +122,7 @@ VEC_INLINE void multiply(const int rows, const int vectors, const pairs_tile *ti
 
             sum[row_index][v] = vec_fma(vec_mul(s, vec_set(row->size)), size, rest);
         }
-        if (tile->add != NULL) { /* reads all rows before writing one: they may be 4096 bytes apart */
+        if (tile->add != NULL) { /* loads first: a load waits for a store at the same address modulo 4096 */
             VEC_UNROLL
             for (int r = 0; r < rows; r++)
                 sum[r][v] = vec_add(sum[r][v], vec_load_some(mask, tile->add + r * tile->add_row + at));
@@ -262,7 +262,7 @@ VEC_INLINE float sum_of_pairs(const float *input, int64_t k)
 /* part: 1 / k. out must have space for one vector behind the vector that ends the row. */
 VEC_INLINE void prepare_row(const float *a, int64_t k, float part, float *out, pairs_row *row)
 {
-    /* of mean squares; relative variance of a constant row */
+    /* bounds of the mean square; least variance of a row, relative to its mean square */
     const float max_square = 1e30f, min_square = 1e-30f, min_variance = 1e-6f;
     float total, squares, scale = 1, inverse;
     int64_t i = 0;
@@ -333,17 +333,17 @@ static void make_head(float *panel, int64_t rows, int64_t count, int64_t width)
 
         if (paired && square[j] > 0)
             (void)frexp(square[j] / (double)count, &exponent);
-        /* for channels that training switched off, 1e-20 and less */
+        /* the limit applies to channels that training switched off, with weights of 1e-20 and less */
         exponent = exponent < MIN_EXPONENT ? MIN_EXPONENT : exponent;
         scale[j] = paired ? ldexpf(1, -(exponent >> 1)) : 1;
     }
     for (int64_t k = 0; k < rows && paired; k += 2)
         for (int64_t j = 0; j < width; j++) {
-            float *input = &weights[k * width + j], *output = input + width;
+            float *even = &weights[k * width + j], *odd = even + width;
 
-            *input *= scale[j];
-            *output *= scale[j];
-            pairs[j] += (double)*input * (double)*output;
+            *even *= scale[j];
+            *odd *= scale[j];
+            pairs[j] += (double)*even * (double)*odd;
         }
     for (int64_t j = 0; j < width; j++) {
         panel[j] = (float)pairs[j];

@@ -36,7 +36,7 @@ VEC_INLINE void tile(const int rows, const int vectors, const bool full, const i
     for (int i = 0; 3 * i < rows; i++)
         source.a[i] = t->a + 3 * i * t->a_row;
     VEC_UNROLL
-    for (int r = 0; kept && r < rows; r++) { /* initial value; the same as if it waited in C */
+    for (int r = 0; kept && r < rows; r++) { /* the value that the chains are added to; -0 changes no sum */
         VEC_UNROLL
         for (int v = 0; v < vectors; v++) {
             before[r][v] = vec_set(-0.0f);
@@ -339,8 +339,8 @@ VEC_INLINE vec exp_of(vec x)
     return vec_scale(p, n);
 }
 
-/* At most VEC_LANES rows from `first` on. Horizontal reductions are done for all of these rows at once, which pays
- * because rows of windowed attention and of images are short. */
+/* Computes at most VEC_LANES rows from `first` on. Horizontal reductions are done for all of these rows at once, which
+ * pays because rows of windowed attention and of images are short. */
 static void softmax_some(const sgemm_scores *scores, int64_t first, int64_t rows)
 {
     const vec least = vec_set(-VM_INFINITY), zero = vec_zero(), factor = vec_set(scores->scale);
@@ -403,8 +403,9 @@ KERNEL_PART(void, softmax_rows, const sgemm_scores *scores)
 
 KERNEL_PART(void, make_panel, const float *lines, int64_t stride, int64_t count, int64_t size, float *out)
 {
-    INLAY_CHECK(count >= 0 && count <= SGEMM_WIDTH);
     const int64_t past = (count + SGEMM_LANES - 1) / SGEMM_LANES * SGEMM_LANES;
+
+    INLAY_CHECK(count >= 0 && count <= SGEMM_WIDTH);
 
     for (int64_t i = 0; i < past; i += VEC_LANES) {
         for (int64_t k = 0; k < size; k += VEC_LANES) {

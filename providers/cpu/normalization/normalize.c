@@ -162,7 +162,7 @@ done:
 
 /* ------------------------------------------------------------------ layer normalisation */
 
-/* Does the scale or bias have the dims of the normalised axes? A dimension that is not known may be 1 (broadcast) and
+/* True if the scale or bias has the dims of the normalised axes. A dimension that is not known may be 1 (broadcast) and
  * is refused. */
 static bool covers_row(const kit_node *node, uint32_t input, int64_t axis, kit_refusal *why)
 {

@@ -47,7 +47,8 @@ static const struct kind *kind_of(const char *op_type)
 
 /* ------------------------------------------------------------------ reading */
 
-/* The reduced axes as a bit mask; they must be constant. An attribute in old versions, an input in new ones. */
+/* The reduced axes as a bit mask; they must be constant. Old versions of the operators have an attribute, new ones an
+ * input. */
 static bool reduced_axes(const kit_node *node, uint32_t rank, uint32_t *out, kit_refusal *why)
 {
     uint32_t count = 0;
@@ -171,9 +172,9 @@ static inlay_status run_reduction(const cpu_native *native, const cpu_state *sta
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Are the reduced axes of a dense input adjacent in memory, and the other axes in their order, so that the result is
- * row-major? Axes of size 1 are ignored. *count, *n, *inner: elements of the axes outside, of and inside the reduced
- * ones. */
+/* True if the reduced axes of a dense input are adjacent in memory and the other axes are in their order, so that the
+ * result is row-major. Axes of size 1 are ignored. *count, *n, *inner: elements of the axes outside, of and inside the
+ * reduced ones. */
 static bool axes_are_adjacent(const memory_desc *input, uint32_t axes, int64_t *count, int64_t *n, int64_t *inner)
 {
     const int64_t *strides = input->strides;

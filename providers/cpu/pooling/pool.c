@@ -76,7 +76,7 @@ static inlay_status read_image(cpu_build *build, uint32_t value, cpu_place *out)
     return cpu_read_as(build, value, &md, out);
 }
 
-/* Does a single window cover the whole image without padding? */
+/* True if a single window covers the whole image without padding. */
 static bool is_whole_image(const cpu_op *op, const int64_t *in, const int64_t *out, const int64_t *begins,
                            const int64_t *ends)
 {

@@ -77,7 +77,7 @@ static bool has_taps(const struct maxima *maxima, int64_t first, int64_t low, in
     return l == low && h == high;
 }
 
-/* Adds a row of the image to the maximum of an output row of one pixel. */
+/* Includes a row of the image in the maximum of an output row that has one pixel. */
 static void max_pixel(const struct maxima *maxima, const float *row, float *output)
 {
     int64_t low, high;
@@ -91,19 +91,19 @@ static void max_pixel(const struct maxima *maxima, const float *row, float *outp
             ->max_into(row, output, high - low, maxima->lanes, maxima->dilation[1] * maxima->image.pixel, 0);
 }
 
-/* Row oh of the output; input and output point to the beginning of the plane. */
-static void make_row(const struct maxima *maxima, const float *input, float *output, int64_t oh)
+/* Computes row `row_out` of the output; input and output point to the beginning of the plane. */
+static void make_row(const struct maxima *maxima, const float *input, float *output, int64_t row_out)
 {
-    const int64_t top = oh * maxima->stride[0] - maxima->begin[0];
+    const int64_t top = row_out * maxima->stride[0] - maxima->begin[0];
     int64_t first_row, last_row;
 
     taps_along(maxima, 0, top, &first_row, &last_row);
-    output += oh * maxima->y.row;
+    output += row_out * maxima->y.row;
     for (int64_t p = 0; p < maxima->out[1]; p++)
         for (int64_t i = 0; i < maxima->lanes; i++)
             output[p * maxima->y.pixel + i] = -INFINITY;
-    for (int64_t kh = first_row; kh < last_row; kh++) {
-        const float *row = input + (top + kh * maxima->dilation[0]) * maxima->image.row;
+    for (int64_t kernel_row = first_row; kernel_row < last_row; kernel_row++) {
+        const float *row = input + (top + kernel_row * maxima->dilation[0]) * maxima->image.row;
 
         if (maxima->out[1] == 1) {
             max_pixel(maxima, row, output);
@@ -137,11 +137,11 @@ static inlay_status rows_range(void *user, int64_t begin, int64_t end, uint32_t 
     (void)worker;
     INLAY_CHECK(begin <= end && end <= maxima->batches * maxima->planes * maxima->out[0]);
     for (int64_t r = begin; r < end; r++) {
-        const int64_t oh = r % maxima->out[0], plane = r / maxima->out[0] % maxima->planes,
+        const int64_t row_out = r % maxima->out[0], plane = r / maxima->out[0] % maxima->planes,
                       n = r / maxima->out[0] / maxima->planes;
 
         make_row(maxima, call->input + n * maxima->image.batch + plane * maxima->image.plane,
-                 call->output + n * maxima->y.batch + plane * maxima->y.plane, oh);
+                 call->output + n * maxima->y.batch + plane * maxima->y.plane, row_out);
     }
     return INLAY_OK;
 }

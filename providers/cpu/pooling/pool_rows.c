@@ -62,10 +62,10 @@ static void count_columns(const row_pool *pool, float *counts)
     }
 }
 
-/* Maxima of rows [oh, oh + count) of the output, whose windows contain only finite numbers. Rows are combined for all
- * of them first, `reach` elements of t each, then columns: reading a vector right after parts of it were written would
- * stall. All columns are computed, and those at the stride are taken. */
-static void max_rows(const row_pool *pool, const float *input, float *output, int64_t oh, int64_t count, float *t,
+/* Computes the maxima of rows [row_out, row_out + count) of the output, whose windows contain only finite numbers. Rows
+ * are combined for all of them first, `reach` elements of t each, then columns: reading a vector right after parts of
+ * it were written would stall. All columns are computed, and those at the stride are taken. */
+static void max_rows(const row_pool *pool, const float *input, float *output, int64_t row_out, int64_t count, float *t,
                      float *columns)
 {
     const row_set *set = KERNEL_BEST(rows);
@@ -73,7 +73,7 @@ static void max_rows(const row_pool *pool, const float *input, float *output, in
 
     for (int64_t r = 0; r < count; r++) {
         int64_t low;
-        const int64_t top = (oh + r) * pool->stride[0] - pool->begin[0], rows = taps_inside(pool, 0, top, &low);
+        const int64_t top = (row_out + r) * pool->stride[0] - pool->begin[0], rows = taps_inside(pool, 0, top, &low);
 
         set->windows(input + (top + low * pool->dilation[0]) * pool->in[1], t + r * pool->reach + pool->begin[1], width,
                      rows, pool->dilation[0] * pool->in[1]);
@@ -87,8 +87,8 @@ static void max_rows(const row_pool *pool, const float *input, float *output, in
             ->take_strided(columns + r * pool->reach, output + r * pool->out[1], pool->out[1], pool->stride[1]);
 }
 
-/* The number of rows of the output from oh on, at most `most`, that max_rows() can compute. */
-static int64_t max_rows_count(const row_pool *pool, const float *input, int64_t oh, int64_t most)
+/* The number of rows of the output from row_out on, at most `most`, that max_rows() can compute. */
+static int64_t max_rows_count(const row_pool *pool, const float *input, int64_t row_out, int64_t most)
 {
     enum { DENSE = 4 }; /* largest stride for which computing all columns is worth it */
     const int64_t count = most < MAX_ROW / pool->reach ? most : MAX_ROW / pool->reach;
@@ -96,7 +96,7 @@ static int64_t max_rows_count(const row_pool *pool, const float *input, int64_t 
 
     if (pool->is_mean || pool->stride[1] > DENSE)
         return 0;
-    for (int64_t r = oh; r < oh + count; r++) {
+    for (int64_t r = row_out; r < row_out + count; r++) {
         int64_t low;
         const int64_t top = r * pool->stride[0] - pool->begin[0], rows = taps_inside(pool, 0, top, &low);
 
@@ -108,10 +108,12 @@ static int64_t max_rows_count(const row_pool *pool, const float *input, int64_t 
     return KERNEL_BEST(rows)->finite(input + first * pool->in[1], (last - first + 1) * pool->in[1]) ? count : 0;
 }
 
-/* Row oh of the output. input: its plane; t: `reach` elements, with the padding on both sides already set. */
-static void make_row(const row_pool *pool, const float *input, float *output, int64_t oh, float *t, const float *counts)
+/* Computes row `row_out` of the output. input: its plane; t: `reach` elements, with the padding on both sides already
+ * set. */
+static void make_row(const row_pool *pool, const float *input, float *output, int64_t row_out, float *t,
+                     const float *counts)
 {
-    const int64_t top = oh * pool->stride[0] - pool->begin[0],
+    const int64_t top = row_out * pool->stride[0] - pool->begin[0],
                   width = pool->in[1] < pool->reach - pool->begin[1] ? pool->in[1] : pool->reach - pool->begin[1];
     float *inside = t + pool->begin[1];
     int64_t low;
@@ -129,7 +131,7 @@ static void make_row(const row_pool *pool, const float *input, float *output, in
             ->divide(output, counts, (float)(pool->counts_pads ? pool->kernel[0] : rows), pool->out[1]);
 }
 
-/* Planes with one window that covers them completely. */
+/* Reduces planes that one window covers completely. */
 static inlay_status planes_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const row_pool_call *call = user;
@@ -189,21 +191,21 @@ static inlay_status rows_range(void *user, int64_t begin, int64_t end, uint32_t 
         t[i] = pool->is_mean ? 0 : -INFINITY;
     for (int64_t r = begin, done; r < end; r += done) {
         const float *input = call->input + r / pool->out[0] * pool->in[0] * pool->in[1];
-        const int64_t oh = r % pool->out[0], left = pool->out[0] - oh;
+        const int64_t row_out = r % pool->out[0], left = pool->out[0] - row_out;
 
-        done = max_rows_count(pool, input, oh, left < end - r ? left : end - r);
+        done = max_rows_count(pool, input, row_out, left < end - r ? left : end - r);
         if (done > 0) {
-            max_rows(pool, input, call->output + r * pool->out[1], oh, done, t, columns);
+            max_rows(pool, input, call->output + r * pool->out[1], row_out, done, t, columns);
             continue;
         }
-        make_row(pool, input, call->output + r * pool->out[1], oh, t, counts);
+        make_row(pool, input, call->output + r * pool->out[1], row_out, t, counts);
         done = 1;
     }
     return INLAY_OK;
 }
 
-/* A small plane with stride 1: one loop combines all rows, another all columns. The elements computed across the ends
- * of rows are not used. buffer: 2 * MAX_ROW elements. */
+/* Computes a small plane with stride 1: one loop combines all rows, another all columns. The elements computed across
+ * the ends of rows are not used. buffer: 2 * MAX_ROW elements. */
 static void make_plane(const row_pool *pool, const float *input, float *output, const float *counts, float *buffer)
 {
     const int64_t height = pool->out[0] + (pool->kernel[0] - 1) * pool->dilation[0], reach = pool->reach,

@@ -91,12 +91,12 @@ static inlay_status many_products(void *user, int64_t begin, int64_t end, uint32
 
     (void)worker;
     while (begin < end) {
-        INLAY_CHECK(begin >= 0 && end <= units * dense->batch);
         int64_t i = begin / units, first = begin % units;
         int64_t last = end - begin < units - first ? first + end - begin : units;
         sgemm_post posts[CPU_MAX_POSTS + 1];
         sgemm_job job = call->job;
 
+        INLAY_CHECK(begin >= 0 && end <= units * dense->batch);
         job.a += offset(dense, i, dense->a_steps);
         job.b += dense->lines > 0 ? i % dense->b_count * matrix : offset(dense, i, dense->b_steps);
         job.c += i * dense->job.m * job.c_row;
@@ -112,7 +112,7 @@ static inlay_status many_products(void *user, int64_t begin, int64_t end, uint32
     return INLAY_OK;
 }
 
-/* Few rows by a column-major matrix, which is read once, in place. */
+/* Multiplies few rows by a column-major matrix, which is read once, in place. */
 static inlay_status few_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const dense_call *call = user;
@@ -177,7 +177,7 @@ static inlay_status run_dense(const cpu_native *native, const cpu_state *state, 
     const bool sequential = ns < WAKE_NS;
     inlay_status status = INLAY_OK;
 
-    (void)threads; /* also one thread runs by the host, which stops long loops of cancelled runs */
+    (void)threads; /* a single thread, too, runs by parallel_for, which ends early if the run is cancelled */
     call.job.a = args[0];
     call.job.b = call.panels = args[dense->lines > 0 && !dense->few ? 2 : 1];
     call.job.bias = dense->biased ? args[dense->bias_arg] : NULL;
@@ -353,7 +353,7 @@ inlay_status dense_emit(cpu_build *build, const cpu_group *group, struct dense *
         dense->bias_arg = args->count;
         args->list[args->count++] = &bias;
     }
-    if (add) { /* the bias is added after it */
+    if (add) { /* the bias is added after the operand */
         if (bias_value != INLAY_NONE)
             dense->posts[dense->job.post_count++] =
                 (fused_post){ .post = { .fn = SGEMM_ADD, .col = 1 }, .arg = dense->bias_arg };

@@ -19,13 +19,15 @@ typedef struct nbits_plan {
     bool unfolds; /* many rows: one panel of weights at a time is expanded to floats */
     bool blocks;  /* many rows: several panels at a time are expanded to integers */
     uint32_t scratch_arg;
-    uint64_t limbs, factors, sums, starts, fit, rows, panels, panel_bytes;
+    uint64_t limbs, factors, sums, starts, rows, panels; /* offsets of these data */
+    uint64_t quantized;   /* offset of one byte for each row, which is 0 if the row cannot be quantized */
+    uint64_t panel_bytes; /* size of an expanded panel */
 } nbits_plan;
 
 /* A post-op of the epilogue. */
 typedef struct fused_post {
     sgemm_post post;
-    uint32_t arg; /* the step's argument of the other operand; INLAY_NONE */
+    uint32_t arg; /* the step's argument with the other operand; INLAY_NONE: none */
 } fused_post;
 
 struct dense {

@@ -10,11 +10,12 @@
 OPTIONAL_IF_CALLED(nbits_lower);
 
 enum {
-    MANY_ROWS = 8,  /* from this many rows on a panel is expanded, if activations stay floats */
-    FINE_ROWS = 16, /* from this many rows on two limbs take longer than floats, without kernels for many rows */
+    MANY_ROWS = 8, /* from this many rows on a panel is expanded, if activations stay floats */
+    FINE_ROWS =
+        16, /* from this many rows on, NBITS_FINE takes longer than floats if the CPU has no kernels for many rows */
     GROUP = SGEMM_WIDTH / NBITS_COLUMNS, /* panels that are computed together */
     ROW_BLOCK = 32,                      /* rows whose integers stay near the core while all weights are read */
-    BLOCK_ROWS = 128                     /* the same for blocks, which an expanded part of the panel is used for */
+    BLOCK_ROWS = 128                     /* the same if panels are expanded to integers */
 };
 #define BYTES_PER_NS 20.0 /* packed weights, for one row */
 #define INTEGERS_PER_NS 60.0
@@ -79,7 +80,7 @@ static inlay_status prepare_rows(void *user, int64_t begin, int64_t end, uint32_
         if (plan->spreads)
             pad_row(call, row);
         if (plan->mode != NBITS_EXACT)
-            call->scratch[plan->fit + (uint64_t)row] = plan->kernel->prepare(
+            call->scratch[plan->quantized + (uint64_t)row] = plan->kernel->prepare(
                 &plan->shape, plan->mode, plan->has_zeros ? NULL : &plan->zero, row_of(call, row),
                 &(nbits_row){ .limbs = limbs_of(call, row),
                               .limbs_part = limb_bytes(plan) / parts,
@@ -91,7 +92,7 @@ static inlay_status prepare_rows(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK;
 }
 
-/* Rows [r, r + count) by `panels` panels from `panel` on. */
+/* The tile of rows [row, row + count) by `panels` panels from `panel` on. */
 static nbits_tile tile_of(const nbits_call *call, int64_t panel, int64_t panels, int64_t row, int64_t count)
 {
     const nbits_plan *plan = &call->dense->bits;
@@ -119,10 +120,10 @@ static nbits_tile tile_of(const nbits_call *call, int64_t panel, int64_t panels,
 
 static bool is_quantized(const nbits_call *call, int64_t row)
 {
-    return call->scratch[call->dense->bits.fit + (uint64_t)row] != 0;
+    return call->scratch[call->dense->bits.quantized + (uint64_t)row] != 0;
 }
 
-/* Multiplies rows [r, r + count), at most a tile, by one panel. Rows that cannot be quantized are summed as floats,
+/* Multiplies rows [row, row + count), at most a tile, by one panel. Rows that cannot be quantized are summed as floats,
  * without an effect on the other rows. */
 static void multiply(const nbits_call *call, int64_t panel, int64_t row, int64_t count)
 {
@@ -384,7 +385,7 @@ static inlay_status take_scratch(cpu_build *build, struct dense *dense, dense_ar
         plan->factors = reserve(&bytes, plan->mode != NBITS_EXACT ? m * parts * sizeof(float) : 0);
         plan->sums = reserve(&bytes, plan->mode != NBITS_EXACT ? m * parts * sizeof(int32_t) : 0);
         plan->starts = reserve(&bytes, plan->blocks ? m * parts * sizeof(int32_t) : 0);
-        plan->fit = reserve(&bytes, m);
+        plan->quantized = reserve(&bytes, m);
         plan->panel_bytes =
             (uint64_t)nbits_block_bytes(plan->mode) + NBITS_PARTS * NBITS_BESIDE * NBITS_COLUMNS * sizeof(int32_t);
         plan->panels = reserve(&bytes, plan->blocks ? plan->panel_bytes * dense->workers : 0);
@@ -404,7 +405,7 @@ static const char *const bounds[] = {
     [NBITS_FINE] = "activations of 16 bits: each is off by at most 2^-16 of the largest of its 32 neighbours",
 };
 
-/* C of Gemm that is not a row becomes a binary post-op. */
+/* Returns the bias; INLAY_NONE: none. If C of Gemm is not a row, it becomes a binary post-op of the group. */
 static uint32_t find_bias(const cpu_build *build, const cpu_op *op, cpu_group *group, int64_t n)
 {
     const bool product = op->row->family == &cpu_product;

@@ -51,7 +51,6 @@ static inlay_status one_block(const gemm_call *call, int64_t unit)
                   i = unit / (down * across);
     const int64_t row = unit / across % down * gemm->rows, column = unit % across * gemm->columns;
     const int64_t rows = smaller(gemm->rows, gemm->m - row), columns = smaller(gemm->columns, gemm->n - column);
-    INLAY_CHECK(i >= 0 && i < gemm->batch && rows > 0 && columns > 0);
     const float *a = (const float *)call->args[ARG_A] + offset(gemm, i, gemm->a_steps) +
                      row * (gemm->a_transposed ? 1 : gemm->a_line);
     const float *b = (const float *)call->args[ARG_B] + offset(gemm, i, gemm->b_steps) +
@@ -59,6 +58,7 @@ static inlay_status one_block(const gemm_call *call, int64_t unit)
     const float *bias = gemm->biased ? (const float *)call->args[ARG_BIAS] + column : NULL;
     float *output = (float *)call->args[ARG_Y] + offset(gemm, i, gemm->y_steps) + row * gemm->y_line + column;
 
+    INLAY_CHECK(i >= 0 && i < gemm->batch && rows > 0 && columns > 0);
     if (library_sgemm(gemm->a_transposed, gemm->b_transposed, rows, columns, gemm->k, a, gemm->a_line, b, gemm->b_line,
                       output, gemm->y_line) != LIBRARY_SUCCESS)
         return INLAY_INTERNAL;
@@ -70,7 +70,7 @@ static inlay_status one_block(const gemm_call *call, int64_t unit)
 
 static inlay_status blocks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
-    const int before = cpu_threads_set(1); /* inside a parallel loop it is 1 already */
+    const int before = cpu_threads_set(1); /* inside a parallel loop there is one thread already */
     inlay_status status = INLAY_OK;
 
     (void)worker;
@@ -88,13 +88,13 @@ static inlay_status run_cut(const cpu_native *native, const cpu_state *state, in
     const double ns = NS_OF_WORK * (double)gemm->batch * (double)gemm->m * (double)gemm->n * (double)gemm->k;
     gemm_call call = { gemm, args };
 
-    (void)threads; /* also one thread runs by the host, which stops long loops of cancelled runs */
+    (void)threads; /* a single thread, too, runs by parallel_for, which ends early if the run is cancelled */
     if (units < 2 || ns < WAKE_NS)
         return blocks(&call, 0, units, 0);
     return state->host->parallel_for(state->host->ctx, run, units, 1, blocks, &call);
 }
 
-/* By sizes alone, not by threads: the library adds in another order in other blocks. */
+/* Divides the GEMM by sizes alone, not by threads, because oneDNN's order of additions depends on the blocks. */
 static void divide(blocked_gemm *gemm)
 {
     gemm->rows = gemm->m;

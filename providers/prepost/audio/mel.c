@@ -47,7 +47,7 @@ static void release(void *state)
 
 /* ------------------------------------------------------------------ the mel scale */
 
-/* Slaney's: linear below 1000 Hz, logarithmic above; HTK's: 2595 log10(1 + f / 700). */
+/* Slaney's scale is linear below 1000 Hz and logarithmic above; HTK's is 2595 log10(1 + f / 700). */
 static double mel_of(double hz, bool htk)
 {
     const double step = 200.0 / 3, from = 1000, log_step = log(6.4) / 27;
@@ -94,7 +94,7 @@ static bool make_filters(mel_state *state, double rate, double low, double high,
                 continue;
             if (filter->count == 0)
                 filter->first = k;
-            for (; filter->first + filter->count < k; filter->count++) /* zeros between, for gaps */
+            for (; filter->first + filter->count < k; filter->count++) /* zeros for a gap between bins */
                 *at++ = 0;
             *at++ = weight;
             filter->count++;
@@ -156,7 +156,7 @@ static inlay_status do_frames(void *user, int64_t begin, int64_t end, uint32_t w
     return INLAY_OK;
 }
 
-/* Logarithms of a spectrogram, in place. */
+/* Replaces the values of a spectrogram by their logarithms. */
 static void take_logs(const mel_state *state, float *input, int64_t count)
 {
     float most = -INFINITY;
@@ -207,8 +207,8 @@ static inlay_status infer_mel(void *ctx, inlay_infer *in, inlay_diag *diag)
         return status;
     if (fft_size < 2 || hop < 1 || fft_size > MAX_FFT || samples < 0 || samples > MAX_SAMPLES || dims[1].value < 1)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "MelSpectrogram: n_fft is 2 to %d, hop and mels 1 or more, samples 0 to %" PRId64, MAX_FFT,
-                          MAX_SAMPLES);
+                          "MelSpectrogram: n_fft must be 2 to %d, hop and mels 1 or more, samples 0 to %" PRId64,
+                          MAX_FFT, MAX_SAMPLES);
     if (!prepost_knows_rank(input))
         dims[0] = prepost_open();
     else if (input->rank == 2)

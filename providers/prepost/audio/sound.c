@@ -1,3 +1,4 @@
+/* sound.c - decoding and resampling of sound files, see sound.h. */
 #include "sound.h"
 #include <math.h>
 #include <stdbool.h>
@@ -83,9 +84,9 @@ static float sample_at(const struct wav *wav, const uint8_t *bytes)
     if (wav->format == MU_LAW)
         return mu_law(bytes[0]);
     if (wav->format == FLOATS && wav->bits == 32) {
-        const uint32_t half = (uint32_t)bits;
+        const uint32_t word_bits = (uint32_t)bits;
 
-        memcpy(&single, &half, sizeof single);
+        memcpy(&single, &word_bits, sizeof single);
         return single;
     }
     if (wav->format == FLOATS) {
@@ -131,7 +132,7 @@ static inlay_status decode_wav(const uint8_t *bytes, size_t count, struct sound 
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ the others */
+/* ------------------------------------------------------------------ other formats */
 
 #ifdef PREPOST_SNDFILE
 struct reader {
@@ -159,13 +160,13 @@ static sf_count_t on_seek(sf_count_t offset, int whence, void *user)
 static sf_count_t on_read(void *to, sf_count_t count, void *user)
 {
     struct reader *reader = user;
-    const sf_count_t count_t = count < reader->count - reader->at ? count : reader->count - reader->at;
+    const sf_count_t taken = count < reader->count - reader->at ? count : reader->count - reader->at;
 
-    if (count_t <= 0)
+    if (taken <= 0)
         return 0;
-    memcpy(to, reader->bytes + reader->at, (size_t)count_t);
-    reader->at += count_t;
-    return count_t;
+    memcpy(to, reader->bytes + reader->at, (size_t)taken);
+    reader->at += taken;
+    return taken;
 }
 
 static sf_count_t on_write(const void *from, sf_count_t count, void *user)
@@ -188,7 +189,7 @@ static inlay_status read_all(SNDFILE *file, struct sound *out, inlay_diag *diag)
     int64_t room = 0;
 
     for (;;) {
-        sf_count_t count_t;
+        sf_count_t taken;
 
         if (out->frames + PIECE > room) {
             float *more;
@@ -201,10 +202,10 @@ static inlay_status read_all(SNDFILE *file, struct sound *out, inlay_diag *diag)
                 return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a sound");
             out->samples = more;
         }
-        count_t = sf_readf_float(file, out->samples + out->frames * out->channels, PIECE);
-        if (count_t <= 0)
+        taken = sf_readf_float(file, out->samples + out->frames * out->channels, PIECE);
+        if (taken <= 0)
             return INLAY_OK;
-        out->frames += count_t;
+        out->frames += taken;
     }
 }
 
@@ -283,6 +284,7 @@ static double bessel(double x)
     return sum;
 }
 
+/* The greatest common divisor. */
 static int64_t divisor(int64_t a, int64_t b)
 {
     while (b != 0) {

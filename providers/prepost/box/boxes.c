@@ -19,7 +19,7 @@ typedef struct boxes_state {
 
 struct box {
     float x0, y0, x1, y1, score;
-    int32_t class, place; /* index of the prediction: among equal scores the first wins */
+    int32_t class, index; /* index of the prediction: of boxes with equal scores the first one is better */
 };
 
 /* ------------------------------------------------------------------ candidates */
@@ -40,7 +40,7 @@ static struct predictions view_of(const kit_tensor *input, int layout)
 
 static bool is_worse(const struct box *a, const struct box *b)
 {
-    return a->score != b->score ? a->score < b->score : a->place > b->place;
+    return a->score != b->score ? a->score < b->score : a->index > b->index;
 }
 
 /* Restores a min-heap: its root is the worst box, which is replaced when there are too many. */
@@ -88,7 +88,7 @@ static int64_t collect(const boxes_state *state, const struct predictions *predi
 
     for (int64_t i = 0; i < predictions->count; i++) {
         const float *at = predictions->data + i * predictions->row;
-        const float sure = state->layout == V8 ? 1 : at[4 * predictions->column];
+        const float confidence = state->layout == V8 ? 1 : at[4 * predictions->column];
         const float center_x = at[0], center_y = at[predictions->column], half_width = at[2 * predictions->column] / 2,
                     half_height = at[3 * predictions->column] / 2;
         struct box box = { center_x - half_width,
@@ -99,10 +99,10 @@ static int64_t collect(const boxes_state *state, const struct predictions *predi
                            0,
                            (int32_t)i };
 
-        if (!(sure > state->score) && state->layout == V5)
+        if (!(confidence > state->score) && state->layout == V5)
             continue;
         for (int64_t k = first; k < predictions->width; k++) {
-            const float score = at[k * predictions->column] * sure;
+            const float score = at[k * predictions->column] * confidence;
 
             if (score > box.score) {
                 box.score = score;
@@ -239,8 +239,9 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     if (predictions.width < (boxes->layout == V8 ? 5 : 6) || predictions.count > INT32_MAX)
         return inlay_fail(
             diag, INLAY_SHAPE_MISMATCH,
-            "YoloBoxes: %lld numbers per prediction; layout %s needs a box%s and the classes, so 5 or more",
-            (long long)predictions.width, layouts[boxes->layout], boxes->layout == V8 ? "" : ", its confidence");
+            "YoloBoxes: %lld numbers per prediction; layout %s needs a box%s and the classes, so %d or more",
+            (long long)predictions.width, layouts[boxes->layout], boxes->layout == V8 ? "" : ", its confidence",
+            boxes->layout == V8 ? 5 : 6);
     if (plan->in_count > 1 && plan->in[1].dtype != INLAY_UNDEFINED && plan->in[1].count != 5)
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "YoloBoxes: place must have 5 numbers, the second output of Letterbox");

@@ -10,7 +10,7 @@ static const uint8_t bgr[COLOURS][3] = {
 };
 static const char *const modes[] = { "XYXY", "XYWH", "CENTER_XYWH" };
 
-/* The score, class and input index of a box. */
+/* The score, class, input index and colour of a box. */
 struct ranked {
     float score, class;
     int64_t at;

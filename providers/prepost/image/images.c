@@ -1,5 +1,6 @@
 /* images.c - DecodeImage and EncodeImage: image files to pixels and back. */
 #include "prepost.h"
+#include "inlay/check.h"
 #include "run_decode.h"
 #include <stdlib.h>
 
@@ -39,6 +40,7 @@ static inlay_status prepare_decode(const kit_node *node, void **out_state, inlay
     const int which = prepost_word(kit_attr_string(node->info, "color_space", "bgr"), orders, KIT_COUNT(orders));
     decode_state *state = malloc(sizeof *state);
 
+    INLAY_CHECK(which >= 0 && which < 3);
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "DecodeImage");
     *state = (decode_state){ of[which], ((const prepost_settings *)node->provider)->max_pixels };

@@ -9,7 +9,7 @@ enum { MAX_CHANNELS = 16 };
 
 /* ------------------------------------------------------------------ NormalizeImage */
 
-/* table holds the result for each of the 256 values of a byte. */
+/* The attributes of NormalizeImage. table holds the result for each of the 256 values of a byte. */
 typedef struct normalize_state {
     bool planes, batch;
     uint32_t channels; /* channels of mean and std; 1 = the same for all */
@@ -147,9 +147,8 @@ static inlay_status run_normalize(const kit_call *call)
 
     if (state->channels > 1 && input->dims[2] != state->channels)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                          "NormalizeImage: mean and std have %u channels, but the "
-                          "image has %lld",
-                          state->channels, (long long)input->dims[2]);
+                          "NormalizeImage: mean and std have %u channels, but the image has %lld", state->channels,
+                          (long long)input->dims[2]);
     if (call->out[0].data == NULL)
         status = kit_alloc_output(call, 0, state->batch ? 4 : 3, state->batch ? dims : dims + 1);
     return status != INLAY_OK ? status
@@ -288,7 +287,7 @@ static inlay_status infer_crop(void *ctx, inlay_infer *in, inlay_diag *diag)
     if (status != INLAY_OK)
         return status;
     if (dims[0].value < 1 || dims[1].value < 1)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "CropImage: height and width are 1 or more");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "CropImage: height and width must be 1 or more");
     dims[2] = prepost_knows_rank(in->inputs[0]) ? in->inputs[0]->dims[2] : prepost_open();
     return prepost_set(in, 0, 3, dims);
 }
@@ -313,7 +312,7 @@ static inlay_status shape_crop(const void *state, kit_plan *plan, inlay_diag *di
     return INLAY_OK;
 }
 
-/* As in torchvision: the offset is rounded to even, and pixels outside the image are 0. */
+/* The offset of the crop along an axis, rounded to even as in torchvision; negative if the image is smaller. */
 static int64_t offset_of(int64_t in, int64_t out)
 {
     return (int64_t)lrint((double)(in - out) / 2);

@@ -1,3 +1,4 @@
+/* picture.c - detection of the format of an image file, and the functions that all formats share; see picture.h. */
 #include "codec.h"
 #include "inlay/check.h"
 #include <stdlib.h>

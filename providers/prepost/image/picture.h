@@ -38,7 +38,7 @@ typedef struct picture_file {
 } picture_file;
 inlay_status picture_append(picture_file *file, const void *bytes, size_t count, inlay_diag *diag);
 
-/* Does this build have an encoder of that name ("png", "jpg", "jpeg", "webp", "bmp", "ppm")? */
+/* True if this build has an encoder of that name ("png", "jpg", "jpeg", "webp", "bmp", "ppm"). */
 bool picture_encodes(const char *format);
 /* Encodes height x width pixels of PICTURE_RGB or PICTURE_BGR. quality: 1 to 100, for JPEG and WebP. */
 inlay_status picture_encode(const char *format, const uint8_t *pixels, int64_t height, int64_t width,

@@ -19,6 +19,7 @@ static bool is_space(uint8_t character)
     return character == ' ' || (character >= '\t' && character <= '\r');
 }
 
+/* Skips white space and comments. */
 static void skip(struct reader *reader)
 {
     while (reader->at < reader->count && (is_space(reader->bytes[reader->at]) || reader->bytes[reader->at] == '#')) {

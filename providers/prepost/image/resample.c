@@ -1,4 +1,6 @@
+/* resample.c - resizes images with Pillow's filters, see resample.h. */
 #include "resample.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -38,6 +40,7 @@ static double reach_of(int filter)
 {
     static const double reach[RESAMPLE_FILTERS] = { 0.5, 0.5, 1, 1, 2, 3 };
 
+    INLAY_CHECK(filter >= 0 && filter < RESAMPLE_FILTERS);
     return reach[filter];
 }
 
@@ -50,7 +53,7 @@ static int64_t taps_of(int filter, int64_t in, int64_t out)
     return filter == RESAMPLE_NEAREST ? 1 : (int64_t)ceil(reach_of(filter) * (scale > 1 ? scale : 1)) * 2 + 1;
 }
 
-/* Nearest: positions accumulate as in Pillow instead of being multiplied. */
+/* Fills the axis for filter `nearest`. Positions are accumulated as in Pillow, not multiplied. */
 static void fill_nearest(resample_axis *axis)
 {
     const double scale = (double)axis->in / (double)axis->out;
@@ -164,7 +167,7 @@ static uint8_t byte_of(int32_t sum)
     return sum < 0 ? 0 : sum > 255 ? 255 : (uint8_t)sum;
 }
 
-static void row_of_bytes(const struct resample *resample, const uint8_t *from, uint8_t *to)
+static void horizontal_row_of_bytes(const struct resample *resample, const uint8_t *from, uint8_t *to)
 {
     const resample_axis *axis = &resample->horizontal;
     const int64_t channels = resample->channels;
@@ -183,7 +186,7 @@ static void row_of_bytes(const struct resample *resample, const uint8_t *from, u
     }
 }
 
-static void row_of_floats(const struct resample *resample, const float *from, float *to)
+static void horizontal_row_of_floats(const struct resample *resample, const float *from, float *to)
 {
     const resample_axis *axis = &resample->horizontal;
     const int64_t channels = resample->channels;
@@ -210,15 +213,16 @@ static inlay_status resample_horizontally(void *user, int64_t begin, int64_t end
     (void)worker;
     for (int64_t row = begin; row < end; row++) {
         if (job->floats)
-            row_of_floats(job->resample, (const float *)job->from + row * in, (float *)job->to + row * out);
+            horizontal_row_of_floats(job->resample, (const float *)job->from + row * in, (float *)job->to + row * out);
         else
-            row_of_bytes(job->resample, (const uint8_t *)job->from + row * in, (uint8_t *)job->to + row * out);
+            horizontal_row_of_bytes(job->resample, (const uint8_t *)job->from + row * in,
+                                    (uint8_t *)job->to + row * out);
     }
     return INLAY_OK;
 }
 
 /* Computes one output row as weighted sums of input rows, element by element. */
-static void column_of_bytes(const resample_axis *axis, int64_t i, const uint8_t *from, int64_t width, uint8_t *to)
+static void vertical_row_of_bytes(const resample_axis *axis, int64_t i, const uint8_t *from, int64_t width, uint8_t *to)
 {
     enum { TILE = 256 };
     const int32_t *weights = axis->fixed + i * axis->taps;
@@ -240,7 +244,7 @@ static void column_of_bytes(const resample_axis *axis, int64_t i, const uint8_t 
     }
 }
 
-static void column_of_floats(const resample_axis *axis, int64_t i, const float *from, int64_t width, float *to)
+static void vertical_row_of_floats(const resample_axis *axis, int64_t i, const float *from, int64_t width, float *to)
 {
     const double *weights = axis->weights + i * axis->taps;
 
@@ -261,9 +265,11 @@ static inlay_status resample_vertically(void *user, int64_t begin, int64_t end, 
     (void)worker;
     for (int64_t row = begin; row < end; row++) {
         if (job->floats)
-            column_of_floats(&job->resample->vertical, row, job->from, width, (float *)job->to + row * job->stride);
+            vertical_row_of_floats(&job->resample->vertical, row, job->from, width,
+                                   (float *)job->to + row * job->stride);
         else
-            column_of_bytes(&job->resample->vertical, row, job->from, width, (uint8_t *)job->to + row * job->stride);
+            vertical_row_of_bytes(&job->resample->vertical, row, job->from, width,
+                                  (uint8_t *)job->to + row * job->stride);
     }
     return INLAY_OK;
 }

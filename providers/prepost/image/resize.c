@@ -10,7 +10,7 @@ enum { MAX_SIDE = 1 << 20 };
 
 /* ------------------------------------------------------------------ sizes */
 
-/* a * b / c, rounded, at least 1. */
+/* Returns a * b / c, rounded, at least 1. */
 static int64_t times(int64_t a, int64_t b, int64_t c)
 {
     const int64_t rounded = (2 * a * b + c) / (2 * c);
@@ -287,7 +287,7 @@ static inlay_status infer_letterbox(void *ctx, inlay_infer *in, inlay_diag *diag
     if (status != INLAY_OK)
         return status;
     if (dims[0].value < 1 || dims[1].value < 1)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "Letterbox: height and width are 1 or more");
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "Letterbox: height and width must be 1 or more");
     dims[2] = prepost_knows_rank(in->inputs[0]) ? in->inputs[0]->dims[2] : prepost_open();
     status = prepost_set(in, 0, 3, dims);
     return status != INLAY_OK ? status : prepost_set(in, 1, 1, &place);

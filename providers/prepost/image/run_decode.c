@@ -1,3 +1,4 @@
+/* run_decode.c - image decoding as a kit kernel, see run_decode.h. */
 #include "run_decode.h"
 #include <stdlib.h>
 

@@ -134,7 +134,7 @@ static void put_rows(picture_sink *sink, uint32_t *pixels)
 {
     for (int64_t y = 0; y < sink->height; y++) {
         const uint32_t *from = pixels + y * sink->width;
-        uint8_t *row = (uint8_t *)(pixels + y * sink->width); /* 3 bytes are written where 4 were read */
+        uint8_t *row = (uint8_t *)(pixels + y * sink->width); /* in place: 3 bytes replace the 4 that were read */
 
         for (int64_t x = 0; x < sink->width; x++) {
             const uint32_t p = from[x];
@@ -168,7 +168,7 @@ static inlay_status read_all(TIFF *tiff, struct reader *reader, picture_sink *si
         put_rows(sink, pixels);
     else
         status = inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "TIFF: %s",
-                            reader->why[0] != '\0' ? reader->why : "the picture is damaged");
+                            reader->why[0] != '\0' ? reader->why : "the image is damaged");
     free(pixels);
     return status;
 }

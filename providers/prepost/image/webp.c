@@ -20,7 +20,8 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
     if (!WebPInitDecoderConfig(&config) || WebPGetFeatures(bytes, count, &features) != VP8_STATUS_OK)
         return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "WebP: the header is damaged");
     if (features.has_animation)
-        return inlay_fail(sink->diag, INLAY_UNSUPPORTED, "WebP: this is an animation; only still pictures are read");
+        return inlay_fail(sink->diag, INLAY_UNSUPPORTED,
+                          "WebP: the file is an animation; only still images are supported");
     status = picture_begin(sink, "WebP", (uint64_t)features.height, (uint64_t)features.width, 0);
     if (status != INLAY_OK)
         return status;
@@ -28,7 +29,7 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
     if (sink->order == PICTURE_GREY) {
         rgb = malloc((size_t)sink->width * (size_t)sink->height * 3);
         if (rgb == NULL)
-            return inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "WebP: no memory for the picture");
+            return inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "WebP: no memory for the image");
     }
     config.output.colorspace = sink->order == PICTURE_BGR ? MODE_BGR : MODE_RGB;
     config.output.is_external_memory = 1;
