@@ -410,7 +410,7 @@ void exchange_wake(struct exchange *exchange)
 
 void exchange_release(struct exchange *exchange)
 {
-    if (exchange->completion == NULL && exchange->embedding == NULL) /* their requests are part of these */
+    if (exchange->completion == NULL && exchange->embedding == NULL) /* which free their requests */
         infer_request_deinit(&exchange->request);
     sequence_leave(&exchange->job);
     model_unref(exchange->job.model);

@@ -337,7 +337,7 @@ static bool is_expired(const struct job *job, uint64_t now)
     return job->deadline_ns != 0 && job->deadline_ns <= now;
 }
 
-/* Removes the expired requests of a model's level and puts them in front of the list `late`. */
+/* Removes the expired requests of a model's level and puts them in front of the list `expired`. */
 static struct job *take_expired(struct sched *sched, struct model *model, uint32_t level, uint64_t now,
                                 struct job *expired)
 {

@@ -357,7 +357,7 @@ static inlay_status compile_region(const bundle_region *region, struct ready_reg
     INLAY_TRY(ready->provider->specialize(ready->state, ready->compiled, &specialize, &ready->instance, &diag));
     for (uint32_t i = 0; i < region->output_count; i++)
         if (outputs[i].kind != INLAY_OUTPUT_KNOWN)
-            return inlay_fail(&diag, INLAY_UNSUPPORTED, "the shape of an output of node %specialize depends on data",
+            return inlay_fail(&diag, INLAY_UNSUPPORTED, "the shape of an output of node %s depends on data",
                               inlay_graph_node(region->graph, region->nodes[0])->name.data);
     ready->workspace_bytes = specialize.workspace_bytes;
     ready->workspace_alignment = specialize.workspace_alignment < 64 ? 64 : specialize.workspace_alignment;
