@@ -85,7 +85,7 @@ static inlay_status add_point(struct calibration *calibration, uint32_t provider
     return INLAY_OK;
 }
 
-/* A case in its forms, in a model with large weights or with its own weights only. */
+/* The models of a case, one for each form: all with large weights of other nodes, or all without. */
 typedef struct case_models {
     const calibrate_case *row;
     graph_model *model[CALIBRATE_FORMS]; /* NULL: the case does not have this form */
@@ -160,7 +160,7 @@ static inlay_status find_offer(struct calibration *calibration, case_models *mod
     return INLAY_OK;
 }
 
-/* *out_ns is 0 for a kernel that fails. */
+/* Times an offer; *out_ns is 0 if its kernel fails. */
 static inlay_status time_offer(struct calibration *calibration, const case_models *models, case_offer *offer,
                                double *out_ns)
 {
@@ -168,7 +168,7 @@ static inlay_status time_offer(struct calibration *calibration, const case_model
     struct measurement measured = { .ns = 0 };
     inlay_status status;
 
-    /* Kernels without weights run as if after large kernels. */
+    /* Kernels without weights are timed as if large kernels had run before them. */
     offer->job.device_timeout_ms = calibration->session->env.device_timeout_ms;
     offer->job.weights_in = offer->parts.weight_bytes > 0 ? cost_weights_in(offer->parts.weight_bytes) : COST_FAR;
     status = measure_offer(&offer->job, &calibration->plan, &calibration->sweep, &measured, &why);
@@ -189,7 +189,7 @@ static inlay_status time_offer(struct calibration *calibration, const case_model
     return INLAY_OK;
 }
 
-/* Allocates the sizes of outputs that the run determines: the kernel was timed at these sizes. */
+/* Allocates job.found, which gets the sizes of outputs that the run determines. */
 static inlay_status find_sizes(struct calibration *calibration, case_models *models, case_offer *offer)
 {
     const inlay_graph *view = offer->job.snapshot;

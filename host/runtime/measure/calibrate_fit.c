@@ -12,7 +12,7 @@ enum { MIN_POINTS = 3 };
 enum { IN_REGIONS = 1 << FIT_ONE | 1 << FIT_MODEL | 1 << FIT_COLD };
 
 static const double MIN_NS = 10;          /* of a node in a region: the resolution of the clock */
-static const double MIN_BORDER_NS = 2000; /* expected; smaller borders are mostly noise */
+static const double MIN_BORDER_NS = 2000; /* of expected borders; smaller ones are mostly noise */
 static const double MIN_SHARE = 0.2; /* minimum share of the measured time that a node keeps if it cannot be timed in a
                                         chain, regardless of its borders */
 

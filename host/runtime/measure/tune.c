@@ -253,7 +253,7 @@ static inlay_status measure_kernel(struct tuning *tuning, const tuned_kernel *ke
     }
     status = measure_offer(&job, &runs, &tuning->sweep, &measured, &why);
     if (status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED)
-        return INLAY_OK; /* the loop checks it */
+        return INLAY_OK; /* measure_all_kernels() calls stop() */
     tuning->session->abandoned |=
         status == INLAY_DEVICE_LOST &&
         provider_is_lost(job.provider->state); /* the device hangs: keep everything that it may use */

@@ -523,7 +523,7 @@ void bundle_run_all(const bundle_model *model, const void *const *inputs, void *
             (void)!run_region(&calls[i], inputs, outputs);
 }
 
-void bundle_left_out(void)
+void bundle_fail_excluded(void)
 {
     called_excluded = 1;
 }
