@@ -344,7 +344,7 @@ static bool take_token(struct completion *completion, const infer_output *output
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no token could be chosen") == INLAY_OK;
     completion->tokens[completion->count++] = token;
     completion->reason = "stop";
-    if (text_is_end(model, token))
+    if (text_model_is_end(model, token))
         return false;
     text = tokenizer_bytes(model->tokenizer, token, &bytes, &special);
     if (text != NULL && !special)

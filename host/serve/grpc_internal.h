@@ -50,15 +50,15 @@ struct call {
     uint64_t timeout_ns; /* grpc-timeout; 0 = none */
     uint64_t arrived_ns; /* time of the header, later of each message of a stream */
 
-    struct strbuf in; /* received, not yet handled */
-    bool client_done;
-    uint32_t messages;
+    struct strbuf in;  /* received, not yet handled */
+    bool client_done;  /* the client sends no more messages */
+    uint32_t messages; /* complete messages so far */
 
     struct strbuf out; /* output; the first `sent` bytes are sent */
     size_t sent;
     bool answering, ended;
-    int status;
-    char text[512];
+    int status;     /* grpc-status */
+    char text[512]; /* grpc-message */
 
     struct strbuf reply; /* to the current message */
     int reply_status;

@@ -252,7 +252,7 @@ static bool is_quick(const struct sched *sched, const struct job *job)
             (model->settings.batch_delay_us == 0 && batch_cost_gain(&model->queue.cost) < CHANGE_NS));
 }
 
-sched_answer sched_submit(struct sched *sched, struct job *job, void (*suspend)(void *user), void *user)
+sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(void *user), void *user)
 {
     struct model *model = job->model;
     struct instance *instance;

@@ -20,10 +20,10 @@ struct embedding;
 
 /* See load.h; only load_sample() uses the first three. */
 typedef struct load_figures {
-    double busy;
-    uint64_t requests, since_ns;
-    atomic_uint utilization; /* ten-thousandths of the runners */
-    atomic_uint rate;        /* requests a second */
+    double busy;                 /* smoothed share of the runners that are active, 0 to 1 */
+    uint64_t requests, since_ns; /* completed requests at the time of the last rate */
+    atomic_uint utilization;     /* ten-thousandths of the runners */
+    atomic_uint rate;            /* requests a second */
 } load_figures;
 
 struct server {

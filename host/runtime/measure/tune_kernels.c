@@ -129,7 +129,7 @@ static inlay_status add_regions(struct tuning *tuning, const tuned_graph *tuned,
         if (kernel.weight > 0 && !add_kernel(tuning, &kernel))
             return no_memory(tuning->diag, "to tune");
     }
-    return INLAY_OK; /* if a rule forbids that, the provider's offers keep their prices */
+    return INLAY_OK; /* if a rule forbids this assignment, the provider's offers keep their prices */
 }
 
 static bool merges(const partition_offer *offer)

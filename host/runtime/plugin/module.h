@@ -36,7 +36,7 @@ inlay_status dir_check(const char *dir, char real[PATH_MAX], inlay_diag *diag);
 bool dir_of_host(char path[PATH_MAX]);
 
 /* The registry's lock. It is held by code that changes modules or open providers, or that calls open, create, destroy
- * or shutdown of a plugin, because the ABI promises that only one thread at a time calls them. */
+ * or shutdown of a plugin, which are called by one thread at a time. */
 void registry_lock(void);
 void registry_unlock(void);
 /* Releases a reference; the last one unloads the module. The lock is held. */

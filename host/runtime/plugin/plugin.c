@@ -258,8 +258,7 @@ static inlay_status load_file(plugin_set *set, struct candidate *candidate, inla
     plugin_module *module = NULL;
 
     if (status == INLAY_OK)
-        module = registry_find(
-            &candidate->admission.st); /* the same file may have been loaded under another name since begin_file() */
+        module = registry_find(&candidate->admission.st); /* it may have been loaded since begin_file() */
     if (status == INLAY_OK)
         status = check_not_shadowed(set, candidate, module);
     if (status == INLAY_OK && module == NULL) {

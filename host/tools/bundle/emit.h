@@ -38,8 +38,8 @@ typedef struct bundle_names {
     const char *isa; /* "avx2", or NULL */
 } bundle_names;
 
-/* The kinds of a line in parts.txt. TABLE and FAMILY: kernels and families that operators need; the others: see
- * runtime/merge.sh. */
+/* The kinds of a line in parts.txt. TABLE: a kernel table of the provider reference. FAMILY: a kernel family of cpu.
+ * The others: see runtime/merge.sh. */
 typedef enum provider_part_kind {
     PART_TABLE,
     PART_FAMILY,

@@ -42,8 +42,7 @@ void feed_deinit(struct feed *feed);
 
 /* Makes every input of the session: *out_values is an array of inlay_session_input_count() values, NULL for an input
  * that uses its default. Release it with feed_release(). Guessed dimensions are reported on stderr, unless
- * defer_report.
- */
+ * defer_report. */
 INLAY_NODISCARD inlay_status feed_make(struct feed *feed, feed_caller caller, const inlay_session *session,
                                        inlay_value ***out_values, inlay_diag *diag);
 /* The model refused the inputs with `status`. True: there are other sizes to guess, which the next feed_make() uses.

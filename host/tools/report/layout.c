@@ -70,7 +70,7 @@ static bool make_boxes(const struct graph *graph, struct arena *arena, struct la
         uint32_t box;
 
         if (strcmp(node->info.op_type.data, "Constant") == 0)
-            continue; /* its output is drawn like other constants */
+            continue; /* a Constant node: its output is drawn like other constants */
         box = layout->box_count++;
         layout->boxes[box] = (layout_box){ .node = node, .value = INLAY_NONE };
         for (uint32_t k = 0; k < read_count(node); k++) {
