@@ -9,14 +9,14 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
     return INLAY_OK;
 }
 
-void text_model_close(text_model *text)
+void text_model_close(text_model *model)
 {
-    (void)text;
+    (void)model;
 }
 
-bool text_model_is_end(const text_model *text, int64_t token)
+bool text_model_is_end(const text_model *model, int64_t token)
 {
-    (void)text;
+    (void)model;
     (void)token;
     return false;
 }

@@ -20,7 +20,7 @@ typedef struct bundle_facts {
     uint64_t arena_bytes; /* 0: unknown */
     bool first;           /* the program is for its first run: it reports the excluded parts that it calls */
     uint32_t only_level;  /* see bundle_model */
-    /* [part_count][value_count] 1 = the constant is excluded, packed weights replace it; NULL: unknown */
+    /* [part_count][value_count] 1 = packed weights replace the constant, 2 = a kernel reads it; NULL: unknown */
     uint8_t **unread;
     bool drops;       /* constants are excluded */
     uint32_t **value; /* out, with the source: [part_count][value_count] index of a value in the source */

@@ -53,7 +53,8 @@ static bool read_report(struct maker *maker, uint32_t level, pack_report *out)
     return true;
 }
 
-/* Regions are in the order of their steps. A constant is excluded if all its readers packed it. */
+/* Marks the constants that a program can exclude: all their readers packed them. fates: those of the values of every
+ * region, in the order of the steps. */
 static bool find_unread(struct maker *maker, const unsigned char *fates)
 {
     const bool first = maker->facts.unread == NULL;
@@ -340,7 +341,7 @@ static uint32_t read_reports(struct maker *maker, uint32_t count, pack_report *l
         while (same < used && levels[same] != list[used].level)
             same++;
         if (same < used) {
-            free(list[used].bytes); /* this CPU cannot emulate the other kind */
+            free(list[used].bytes); /* an earlier run had this level: this CPU cannot emulate the other kind */
             list[used].bytes = NULL;
         } else {
             levels[used] = list[used].level;
@@ -364,8 +365,8 @@ static bool differ(const pack_report *list, uint32_t count)
 /* Whether all kinds of CPU with different int8 GEMM were tested, see bundle_cap_bytes(). */
 static bool is_whole(const struct maker *maker, const uint64_t *levels, uint32_t count)
 {
-    static const uint64_t kinds[] = { 2, 2 + 32, 3 + 16 };
-    uint32_t found = maker->names.isa != NULL; /* a program for AVX2 does not need the last one */
+    static const uint64_t kinds[] = { 2, 2 + 32, 3 + 16 }; /* AVX2, AVX-VNNI, AVX-512 VNNI */
+    uint32_t found = maker->names.isa != NULL;             /* a program for AVX2 does not need AVX-512 VNNI */
 
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < 3; k++)

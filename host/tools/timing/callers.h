@@ -4,13 +4,13 @@
 #include "timing/timing.h"
 
 struct callers {
-    uint32_t count;     /* number of threads, including the calling one; at least 1 */
-    double seconds;     /* after that time, no caller begins another run */
-    double interval_ms; /* pause of each caller before a run */
-    size_t warmup;      /* untimed runs of each caller */
-    size_t most;        /* limit of the timed runs of all callers together */
-    const inlay_run_options *options;
-    inlay_progress_fn progress; /* called by the calling thread; may be NULL */
+    uint32_t count;                   /* number of threads, including the calling one; at least 1 */
+    double seconds;                   /* after that time, no caller begins another run */
+    double interval_ms;               /* pause of each caller before a run */
+    size_t warmup;                    /* untimed runs of each caller */
+    size_t most;                      /* limit of the timed runs of all callers together */
+    const inlay_run_options *options; /* with `cancel` */
+    inlay_progress_fn progress;       /* called by the calling thread; may be NULL */
 };
 
 struct calls {
