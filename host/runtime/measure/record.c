@@ -64,7 +64,7 @@ inlay_status record_runs(const inlay_session *session, const struct runner *runn
     char folder[PATH_MAX];
 
     INLAY_TRY(session_costs_folder(session, folder, sizeof folder, diag));
-    if (!add_program(&recording, run)) {
+    if (!add_program(&recording, runner)) {
         status = no_memory(diag, "to record the times of runs");
         goto done;
     }
