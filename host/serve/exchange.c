@@ -282,7 +282,8 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *mhd, 
 
 /* ------------------------------------------------------------------ body */
 
-/* The body of a refused request is read, too, so that the client receives the reply. */
+/* Appends received bytes to the body. The body of a refused request is read, too, so that the client receives the
+ * reply. */
 static enum MHD_Result take_body(struct exchange *exchange, const char *data, size_t bytes)
 {
     size_t limit = exchange->server->max_body_bytes;

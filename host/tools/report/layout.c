@@ -22,7 +22,7 @@ static uint32_t nth_read(const graph_node *node, uint32_t k)
     return k < node->info.input_count ? node->info.inputs[k] : node->captures[k - node->info.input_count];
 }
 
-/* Moves nodes that do not depend on inputs to the row above their first reader. Edges are sorted by their ends. */
+/* Moves nodes that do not depend on inputs to the row above their first reader. The edges are sorted by `to`. */
 static void lower_free_nodes(struct layout *layout)
 {
     for (uint32_t i = 0; i < layout->box_count; i++)
