@@ -33,7 +33,8 @@ static void add_client(struct strbuf *to, const struct exchange *exchange)
         strbuf_format(to, ",\"client\":\"%s\"", host);
 }
 
-/* "00-<32 hex>-<16 hex>-<2 hex>" (W3C Trace Context), neither number all zeros; later versions may append fields. */
+/* "00-<32 hex>-<16 hex>-<2 hex>" (W3C Trace Context); the trace id and the parent id are not all zeros. Later versions
+ * may append fields. */
 static bool is_traceparent(const char *text)
 {
     static const char form[] = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";

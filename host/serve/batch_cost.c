@@ -1,7 +1,7 @@
 #include "serve/batch_cost.h"
 #include "inlay/check.h"
 
-static const double worth = 0.97; /* a larger size must be 3 % better: each of its rows waits for more others */
+static const double larger_factor = 0.97; /* a larger size must be 3 % better: its rows wait for more other rows */
 
 static uint32_t floor_log2(uint64_t rows)
 {
@@ -20,24 +20,24 @@ static void choose(batch_cost *cost)
     for (uint32_t size = 0; size < BATCH_SIZES; size++) {
         double row = cost->ns[size] / (double)(UINT64_C(1) << size);
 
-        if (row > 0 && (cost->best == 0 || row < least * worth)) {
+        if (row > 0 && (cost->best == 0 || row < least * larger_factor)) {
             cost->best = 1u << size;
             least = row;
         }
     }
 }
 
-/* Tracks the 99th percentile of measured time / expected time: a run above it raises it 99 times as much as a run
- * below it lowers it. */
-static void note_late(batch_cost *cost, double expected, double ns)
+/* Estimates the 99th percentile of measured time / expected time: a run above the estimate raises it by 99 steps, any
+ * other run lowers it by one step. */
+static void update_p99(batch_cost *cost, double expected, double ns)
 {
     static const double step = 0.002, limit = 100;
-    double late = ns / expected;
+    double ratio = ns / expected;
 
-    if (cost->late == 0)
-        cost->late = 1;
-    cost->late *= late > cost->late ? 1 + 99 * step : 1 - step;
-    cost->late = cost->late < 1 ? 1 : cost->late > limit ? limit : cost->late;
+    if (cost->p99_ratio == 0)
+        cost->p99_ratio = 1;
+    cost->p99_ratio *= ratio > cost->p99_ratio ? 1 + 99 * step : 1 - step;
+    cost->p99_ratio = cost->p99_ratio < 1 ? 1 : cost->p99_ratio > limit ? limit : cost->p99_ratio;
 }
 
 void batch_cost_add(batch_cost *cost, uint64_t rows, double ns)
@@ -46,10 +46,11 @@ void batch_cost_add(batch_cost *cost, uint64_t rows, double ns)
     double expected = batch_cost_of(cost, rows);
 
     if (rows > 0 && expected > 0 && ns > 0)
-        note_late(cost, expected, ns);
+        update_p99(cost, expected, ns);
     if (rows == 0 || size >= BATCH_SIZES || rows != UINT64_C(1) << size || ns <= 0)
         return;
-    /* Shorter times are taken at once, longer ones slowly: disturbances only make a run longer. */
+    /* A shorter time replaces the stored one; a longer one raises it by 1/64 of the difference, because disturbances
+     * only make a run longer. */
     cost->ns[size] = cost->ns[size] == 0 || ns < cost->ns[size] ? ns : cost->ns[size] + (ns - cost->ns[size]) / 64;
     choose(cost);
 }
@@ -75,7 +76,7 @@ double batch_cost_of(const batch_cost *cost, uint64_t rows)
 
 double batch_cost_latest(const batch_cost *cost, uint64_t rows)
 {
-    return batch_cost_of(cost, rows) * (cost->late > 1 ? cost->late : 1);
+    return batch_cost_of(cost, rows) * (cost->p99_ratio > 1 ? cost->p99_ratio : 1);
 }
 
 double batch_cost_gain(const batch_cost *cost)

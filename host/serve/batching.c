@@ -19,8 +19,9 @@ static uint64_t due_at(const struct job *job)
     return job->deadline_ns > 0 && job->deadline_ns < due ? job->deadline_ns : due;
 }
 
-/* Until when a request may wait for others, if the run takes `run` ns: at most half of its client's timeout. */
-static uint64_t waits_until(const struct job *job, uint64_t run)
+/* Latest time at which a run of `run` ns for the request may begin. The request waits for others at most half of its
+ * client's timeout. */
+static uint64_t latest_start(const struct job *job, uint64_t run)
 {
     uint64_t until = job->arrived_ns + job->model->settings.batch_delay_us * 1000, due = due_at(job),
              latest = due > run ? due - run : 0;
@@ -39,7 +40,7 @@ uint64_t batching_ready_at(const struct model *model)
     run = (uint64_t)batch_cost_latest(&model->queue.cost, best_rows(model));
     for (uint32_t level = 0; level < PRIORITY_LEVELS; level++) {
         for (const struct job *job = model->queue.first[level]; job != NULL; job = job->next) {
-            uint64_t until = waits_until(job, run);
+            uint64_t until = latest_start(job, run);
 
             at = until < at ? until : at;
         }

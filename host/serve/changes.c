@@ -84,7 +84,8 @@ void changes_note(struct changes *changes, const char *path)
     folder_deinit(&folder);
 }
 
-static void act(struct repository *repository, seen_model *model)
+/* Loads or unloads the model according to the current state of its files. */
+static void apply_change(struct repository *repository, seen_model *model)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = model->current != 0 ? repository_load(repository, model->name, &diag)
@@ -121,7 +122,7 @@ void changes_poll(struct changes *changes, struct repository *repository, const 
 
         model->current = state;
         if (unchanged && model->current != model->applied)
-            act(repository, model);
+            apply_change(repository, model);
     }
     folder_deinit(&folder);
 }

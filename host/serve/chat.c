@@ -129,8 +129,8 @@ bool machine_at_end(struct machine *machine)
 
 /* ------------------------------------------------------------------ text and tags */
 
-/* Writes the text before a tag. Statements and comments remove the spaces before them on their line; `-` removes all.
- */
+/* Writes the text before a tag. Statements and comments remove the spaces before them on their line; `-`
+ * removes all white space before the tag. */
 static void put_text(struct machine *machine, const char *to, bool tag, bool block, bool minus, bool live)
 {
     const char *from = machine->at, *line;

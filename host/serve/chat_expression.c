@@ -51,7 +51,7 @@ static bool read_list(struct machine *machine, struct value *out)
         if (!value_read(machine, &list[out->count++]))
             return false;
         if (!machine_sign(machine, ",") &&
-            (machine->at == machine->end || *machine->at != ']')) /* the sign's spaces are skipped */
+            (machine->at == machine->end || *machine->at != ']')) /* machine_sign() has skipped spaces */
             return machine_fail(machine, INLAY_UNSUPPORTED, "this form of list", "", 0);
     }
     return true;

@@ -22,7 +22,7 @@ typedef enum value_kind {
 struct value;
 struct value {
     value_kind kind;
-    int64_t number;           /* also of BOOL; of LOOP and NAMESPACE: its index */
+    int64_t number;           /* NUMBER, BOOL: the value; LOOP, NAMESPACE: its index */
     const char *text;         /* [count] bytes */
     const struct value *list; /* [count] */
     const chat_message *message;
@@ -51,8 +51,8 @@ struct machine {
     struct loop loops[CHAT_LOOPS];
     uint32_t loop_count;
     int namespace_count;
-    uint32_t quiet; /* > 0: this part of an expression is parsed without effect */
-    uint32_t nested, steps;
+    uint32_t quiet;          /* > 0: this part of an expression is parsed without effect */
+    uint32_t nested, steps;  /* limited by CHAT_NESTED and CHAT_STEPS */
     bool strips, skips_line; /* remove all white space, or one end of line, at the start of the next text */
     void **memory;           /* [memory_count] allocations of values */
     size_t memory_count, memory_bytes;
@@ -62,10 +62,11 @@ struct machine {
 
 /* Fails with a message that names the line; returns false. */
 bool machine_fail(struct machine *machine, inlay_status status, const char *what, const char *detail, size_t bytes);
-void *machine_memory(struct machine *machine, size_t bytes); /* NULL: it has failed */
+void *machine_memory(struct machine *machine, size_t bytes); /* NULL: the machine has failed */
+/* Sets a variable, or the attribute `name` of a namespace. */
 bool machine_set(struct machine *machine, const char *name, size_t bytes, int namespace_id, struct value value);
 void machine_spaces(struct machine *machine); /* skips white space */
-/* Consumes the given signs if they come next. A word must end after its letters. */
+/* Consumes the sign or word if it comes next in the template. A word must not be followed by a letter. */
 bool machine_sign(struct machine *machine, const char *sign);
 bool machine_word(struct machine *machine, const char *word);
 bool machine_name(struct machine *machine, const char **out, size_t *out_bytes);
@@ -98,11 +99,12 @@ bool value_read(struct machine *machine, struct value *out);
 /* chat_value.c */
 bool value_truth(const struct value *value);
 bool value_print(struct machine *machine, const struct value *value);
-bool value_same(const struct value *a, const struct value *b);
-bool value_concatenate(struct machine *machine, const struct value *a, const struct value *b, struct value *out);
+bool value_same(const struct value *left, const struct value *right);
+bool value_concatenate(struct machine *machine, const struct value *left, const struct value *right, struct value *out);
 bool value_contains(const struct value *where, const struct value *what);
 struct value value_find(const struct machine *machine, const char *name, size_t bytes, int namespace_id);
-/* These change the value. The template continues with the name and the arguments of the filter or method. */
+/* These functions replace *value by their result. value_filter() reads the name of the filter from the template, and
+ * value_method() reads the arguments of the method. */
 bool value_attribute(struct machine *machine, struct value *value, const char *name, size_t bytes);
 bool value_element(struct machine *machine, struct value *value, const struct value *index);
 bool value_filter(struct machine *machine, struct value *value);

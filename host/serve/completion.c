@@ -16,8 +16,8 @@ struct completion {
     bool streams;
     bool began; /* the first event of a stream was written */
 
-    int64_t *tokens, *mask, *positions; /* [room] */
-    size_t room, count, prompt_count, read;
+    int64_t *tokens, *mask, *positions;     /* [room] */
+    size_t room, count, prompt_count, read; /* tokens: capacity, number, in the prompt, processed by the model */
     infer_tensor inputs[3];
     infer_wanted wanted;
     struct strbuf text;  /* generated, not yet written to the reply */
@@ -27,8 +27,8 @@ struct completion {
     pthread_mutex_t lock; /* guards the fields below */
     struct strbuf out;    /* events; the client has received the first `taken` bytes */
     size_t taken;
-    bool waiting; /* the connection is suspended until `out` has events */
-    bool done, left;
+    bool waiting;    /* the connection is suspended until `out` has events */
+    bool done, left; /* the text is complete; the client has disconnected */
 };
 
 void completion_destroy(struct completion *completion)
@@ -187,7 +187,7 @@ static void finish(struct completion *completion, const inlay_diag *failure)
     left = completion->left;
     completion->done = true;
     wake(completion);
-    (void)pthread_mutex_unlock(&completion->lock); /* without `left`, another thread may free the exchange from here */
+    (void)pthread_mutex_unlock(&completion->lock); /* unless `left` is set, another thread may free the exchange now */
     if (left)
         exchange_release(exchange);
 }
@@ -285,13 +285,13 @@ static void set_input(infer_tensor *tensor, const char *name, uint32_t input, in
                               .input = input };
 }
 
-/* A run that starts later: the connection is suspended already, or has its response. */
+/* The callback of sched_submit(): the connection is already suspended, or has its response. */
 static void keep_suspended(void *user)
 {
     (void)user;
 }
 
-/* Queues the run that reads the tokens that were not read yet. false: diag says why that failed. */
+/* Queues a run over the tokens that the model has not processed yet. false: diag says why that failed. */
 static bool submit(struct completion *completion, inlay_diag *diag)
 {
     struct exchange *exchange = completion->exchange;
@@ -344,7 +344,7 @@ static bool take_token(struct completion *completion, const infer_output *output
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no token could be chosen") == INLAY_OK;
     completion->tokens[completion->count++] = token;
     completion->reason = "stop";
-    if (text_is_end(model, token))
+    if (text_model_is_end(model, token))
         return false;
     text = tokenizer_bytes(model->tokenizer, token, &bytes, &special);
     if (text != NULL && !special)
@@ -417,7 +417,8 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     exchange->job.model =
         repository_find(exchange->server->repository, completion->asked.model, strlen(completion->asked.model), 0);
     if (exchange->job.model == NULL) {
-        exchange_fail(exchange, MHD_HTTP_NOT_FOUND, "no such model is loaded; GET v1/models lists the models for texts");
+        exchange_fail(exchange, MHD_HTTP_NOT_FOUND,
+                      "no such model is loaded; GET v1/models lists the models for texts");
         return false;
     }
     if (exchange->job.model->text == NULL || exchange->job.model->text->logits == INLAY_NONE) {

@@ -1,7 +1,7 @@
 /* serve/completion.h - POST /v1/completions: generates a text token by token.
  *
- * Each token is a separate run in a sequence (sequence.h), queued like any other request, so that texts share the
- * machine with each other and with other models. */
+ * Each token is a separate run in a sequence (sequence.h), queued like any other request, so that completions share the
+ * CPUs with each other and with other models. */
 #ifndef SERVE_COMPLETION_H
 #define SERVE_COMPLETION_H
 #include "serve/server.h"

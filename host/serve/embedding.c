@@ -82,7 +82,7 @@ static bool read_request(struct exchange *exchange, struct embedding *embedding)
 
 /* ------------------------------------------------------------------ one run per text */
 
-/* A run that starts later: the connection is suspended already. */
+/* The callback of sched_submit(): the connection is already suspended. */
 static void keep_suspended(void *user)
 {
     (void)user;

@@ -282,7 +282,8 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *mhd, 
 
 /* ------------------------------------------------------------------ body */
 
-/* The body of a refused request is read, too, so that the client receives the reply. */
+/* Appends received bytes to the body. The body of a refused request is read, too, so that the client receives the
+ * reply. */
 static enum MHD_Result take_body(struct exchange *exchange, const char *data, size_t bytes)
 {
     size_t limit = exchange->server->max_body_bytes;
@@ -410,7 +411,7 @@ void exchange_wake(struct exchange *exchange)
 
 void exchange_release(struct exchange *exchange)
 {
-    if (exchange->completion == NULL && exchange->embedding == NULL) /* their requests are part of these */
+    if (exchange->completion == NULL && exchange->embedding == NULL) /* which free their requests */
         infer_request_deinit(&exchange->request);
     sequence_leave(&exchange->job);
     model_unref(exchange->job.model);

@@ -238,7 +238,8 @@ static void take_finished(struct grpc *grpc)
         call_finish_message(call);
         call_advance(call);
         if (!flush(connection)) {
-            /* The list may have more calls of this connection, so the next round closes it, once it is readable. */
+            /* The list may contain more calls of this connection, so it is not freed here. After shutdown() its
+             * socket is readable, so the next round frees the connection. */
             (void)shutdown(connection->fd, SHUT_RDWR);
         }
     }

@@ -66,7 +66,7 @@ void call_destroy(struct call *call)
 
 /* ------------------------------------------------------------------ header */
 
-/* Reads 1 to 8 digits and a unit. */
+/* Reads a grpc-timeout, 1 to 8 digits and a unit, as nanoseconds; 0: it is invalid. */
 static uint64_t read_timeout(const char *text, size_t bytes)
 {
     static const char units[] = "HMSmun";
@@ -107,7 +107,6 @@ void call_header(struct call *call, const char *name, size_t name_bytes, const c
         memcpy(call->authorization, value, value_bytes);
 }
 
-/* Whether the client may call a method with this access level; otherwise ends the call. */
 bool call_may(struct call *call, int access)
 {
     const struct server *server = call->server;
@@ -300,7 +299,7 @@ void call_release(void *unpacked)
 {
     if (unpacked != NULL)
         protobuf_c_message_free_unpacked(unpacked,
-                                         NULL); /* budget_free() calls free(), as the default allocator does */
+                                         NULL); /* the default allocator: its free() is that of budget_free() */
 }
 
 void call_fail(struct call *call, int status, const char *text)

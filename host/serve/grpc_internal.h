@@ -1,5 +1,6 @@
-/* serve/grpc_internal.h - a gRPC call, shared by the connection (grpc.c), the call (grpc_call.c) and the methods
- * (grpc_info.c, grpc_infer.c). The thread of grpc.c owns all of it, except while a request runs on another thread. */
+/* serve/grpc_internal.h - a gRPC call, shared by the connection (grpc.c, grpc_session.c), the call (grpc_call.c) and
+ * the methods (grpc_admin.c, grpc_info.c, grpc_infer.c). The thread of grpc.c owns a call, except while its request
+ * runs on another thread. */
 #ifndef SERVE_GRPC_INTERNAL_H
 #define SERVE_GRPC_INTERNAL_H
 #include "inference.pb-c.h"
@@ -49,15 +50,15 @@ struct call {
     uint64_t timeout_ns; /* grpc-timeout; 0 = none */
     uint64_t arrived_ns; /* time of the header, later of each message of a stream */
 
-    struct strbuf in; /* received, not yet handled */
-    bool client_done;
-    uint32_t messages;
+    struct strbuf in;  /* received, not yet handled */
+    bool client_done;  /* the client sends no more messages */
+    uint32_t messages; /* complete messages so far */
 
     struct strbuf out; /* output; the first `sent` bytes are sent */
     size_t sent;
     bool answering, ended;
-    int status;
-    char text[512];
+    int status;     /* grpc-status */
+    char text[512]; /* grpc-message */
 
     struct strbuf reply; /* to the current message */
     int reply_status;
@@ -80,12 +81,13 @@ void call_header(struct call *call, const char *name, size_t name_bytes, const c
 /* Appends received bytes. false: the stream has to be reset. */
 bool call_data(struct call *call, const uint8_t *data, size_t bytes);
 void call_advance(struct call *call); /* handles the complete messages */
-/* The message failed. A stream of requests continues; another call ends. */
+/* Reports that the message failed. A stream of requests continues; a call with one request ends. */
 void call_fail(struct call *call, int status, const char *text);
 void call_fail_diag(struct call *call, const inlay_diag *diag);
 /* The current message is finished; the result is in reply, or in reply_status and reply_text. */
 void call_finish_message(struct call *call);
-/* Whether the client may: 0 to 2, as in route_access(); otherwise ends the call. */
+/* Whether the client may call a method with this access level (0 to 2, as in route_access()). false: the call has
+ * ended. */
 bool call_may(struct call *call, int access);
 /* Ends the call. */
 void call_end(struct call *call, int status, const char *text);
@@ -110,7 +112,7 @@ void grpc_leave(struct call *call);
 /* grpc.c: returns a queued call to the gRPC thread. Any thread. */
 void grpc_finished(struct call *call);
 
-/* grpc_info.c, grpc_infer.c: the methods */
+/* grpc_info.c, grpc_admin.c, grpc_infer.c: the methods */
 void grpc_live(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_ready(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_model_ready(struct call *call, const uint8_t *message, size_t bytes);
@@ -118,7 +120,7 @@ void grpc_server_metadata(struct call *call, const uint8_t *message, size_t byte
 void grpc_model_metadata(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_index(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_health(struct call *call, const uint8_t *message, size_t bytes);
-void grpc_load(struct call *call, const uint8_t *message, size_t bytes); /* grpc_admin.c */
+void grpc_load(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_unload(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_statistics(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_trace_setting(struct call *call, const uint8_t *message, size_t bytes);

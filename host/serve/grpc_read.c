@@ -18,7 +18,7 @@
         }                                                                                                              \
         return true;                                                                                                   \
     } while (0)
-/* The same for types that hold all values of the field. */
+/* The same for an element type that has the field's C type: the elements are copied unchanged. */
 #define COPY(field)                                                                                                    \
     do {                                                                                                               \
         if (contents->n_##field != tensor->count)                                                                      \

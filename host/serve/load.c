@@ -4,7 +4,7 @@
 
 enum { WINDOW_NS = 500000000 };
 
-void load_follow(struct server *server)
+void load_sample(struct server *server)
 {
     load_figures *figures = &server->load;
     double busy = (double)sched_running(server->sched) / server->runners;

@@ -8,7 +8,7 @@ struct server;
 enum { LOAD_BYTES = 160 };
 
 /* Samples the active runs and the requests. One thread calls it about every 10 ms. */
-void load_follow(struct server *server);
+void load_sample(struct server *server);
 /* "TEXT application_utilization=0.5, ..." or "JSON {...}": the value of the header endpoint-load-metrics. */
 void load_report(const struct server *server, bool json, char out[LOAD_BYTES]);
 #endif

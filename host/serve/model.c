@@ -287,7 +287,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     INLAY_TRY(inlay_session_create(path, options, &model->session, diag));
     INLAY_TRY(read_io(model, diag));
     INLAY_TRY(sequences_create(model, diag));
-    INLAY_TRY(language_open(model, &model->text, diag));
+    INLAY_TRY(text_model_open(model, &model->text, diag));
     model->batchable = is_batchable(model);
     if (!model->batchable)
         model->settings.max_batch = 1;
@@ -322,7 +322,7 @@ void model_unref(struct model *model)
     for (uint32_t i = 0; model->instances != NULL && i < model->settings.instances; i++)
         instance_deinit(model, &model->instances[i]);
     padding_deinit(&model->padding);
-    language_close(model->text);
+    text_model_close(model->text);
     sequences_destroy(model);
     inlay_session_destroy(model->session);
     free(model->instances);

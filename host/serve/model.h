@@ -73,7 +73,7 @@ struct model {
     uint32_t input_count, output_count;
     provider_share shares[SHARES_MOST]; /* [share_count] providers that run it */
     uint32_t share_count;
-    uint64_t bytes;                     /* of its files, and of its runs after the first */
+    uint64_t bytes;                     /* size of its files, and of the memory of its runs */
     atomic_uint_fast64_t requested_ns;  /* time of the last request that named it */
     bool *state_inputs, *state_outputs; /* [input_count], [output_count] */
     uint32_t state_count;

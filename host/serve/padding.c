@@ -65,7 +65,7 @@ static const char *symbolic_name(const struct model *model, inlay_diag *diag)
                 continue;
             if (io->dim_names[axis][0] == '\0' || (found != NULL && strcmp(found, io->dim_names[axis]) != 0)) {
                 (void)inlay_fail(diag, INLAY_UNSUPPORTED, "buckets: axis %u of input '%s' %s", axis, io->name,
-                                 found != NULL ? "is symbolic, but another one than in the inputs before it"
+                                 found != NULL ? "is symbolic, but has another name than that of the inputs before it"
                                                : "has no name; give it one with inlay edit");
                 return NULL;
             }

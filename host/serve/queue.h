@@ -16,8 +16,9 @@ void queues_push(struct queues *all, struct job *job);
 void queues_take(struct queues *all, struct job *job, struct job *before);
 /* The model's next request, by level and arrival; NULL: none. */
 struct job *queue_first(const struct model *model);
-/* Appends a request to the waiting ones of its sequence, and removes it from there. */
+/* Appends a request to those that wait for an earlier request of the same sequence. */
 void queues_hold(struct queues *all, struct job *job);
+/* Removes such a request. */
 void queues_unhold(struct queues *all, struct job *job);
 /* A request of the sequence has ended: queues the next one. sequence may be NULL. */
 void queues_advance(struct queues *all, struct sequence *sequence);

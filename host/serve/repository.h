@@ -29,8 +29,8 @@ INLAY_NODISCARD inlay_status repository_unload(struct repository *repository, co
 /* A reference to the model, or NULL. version 0 = the latest loaded one. Any thread. */
 struct model *repository_find(struct repository *repository, const char *name, size_t name_bytes, uint64_t version);
 
-/* The same for a request that runs the model. *out_deferred: the model is not loaded because of models_memory;
- * repository_load_deferred() loads it. */
+/* As repository_find(), for a request that runs the model. *out_deferred: the model is not loaded because of
+ * models_memory; repository_load_deferred() loads it. */
 struct model *repository_acquire(struct repository *repository, const char *name, size_t name_bytes, uint64_t version,
                                  bool *out_deferred);
 /* Loads a deferred version, and unloads others if memory requires it. version 0 = the latest. As repository_load(). */

@@ -18,7 +18,7 @@ void retired_add(struct retired *retired, struct model *model);
 struct model *retired_find(struct retired *retired, const char *name, uint64_t version, const char *id);
 /* Releases models whose sequences have ended, or were idle for sequence_idle_ms. */
 void retired_collect(struct retired *retired);
-/* Removes and returns the oldest of that name (NULL = any); NULL: none. */
+/* Removes and returns the oldest model of that name (NULL = any); NULL: none. */
 struct model *retired_take(struct retired *retired, const char *name);
 /* The number of models, and their bytes. */
 uint32_t retired_count(struct retired *retired, uint64_t *out_bytes);

@@ -5,9 +5,9 @@
 const char *route_methods(route_kind kind)
 {
     static const char *const methods[ROUTE_COUNT] = {
-#define ROUTE_METHOD(name, method, token) method,
-        ROUTE_LIST(ROUTE_METHOD)
-#undef ROUTE_METHOD
+#define ROUTE_METHODS(name, methods, access) methods,
+        ROUTE_LIST(ROUTE_METHODS)
+#undef ROUTE_METHODS
     };
     INLAY_CHECK(kind < ROUTE_COUNT);
     return methods[kind];
@@ -26,9 +26,9 @@ bool route_takes(route_kind kind, const char *method)
 int route_access(route_kind kind, const char *method)
 {
     static const int tokens[ROUTE_COUNT] = {
-#define ROUTE_TOKEN(name, method, token) token,
-        ROUTE_LIST(ROUTE_TOKEN)
-#undef ROUTE_TOKEN
+#define ROUTE_ACCESS(name, methods, access) access,
+        ROUTE_LIST(ROUTE_ACCESS)
+#undef ROUTE_ACCESS
     };
     return strchr(route_methods(kind), ',') != NULL && strcmp(method, "POST") == 0 ? 2 : tokens[kind];
 }

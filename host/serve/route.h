@@ -27,7 +27,7 @@
     X(TRACE, "GET, POST", 1)                                                                                           \
     X(LOGGING, "GET, POST", 1)
 typedef enum route_kind {
-#define ROUTE_ENUM(name, methods, token) ROUTE_##name,
+#define ROUTE_ENUM(name, methods, access) ROUTE_##name,
     ROUTE_LIST(ROUTE_ENUM)
 #undef ROUTE_ENUM
         ROUTE_COUNT

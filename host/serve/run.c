@@ -133,7 +133,7 @@ static inlay_status slice_output(const struct model *model, const struct instanc
                : no_memory(diag, "for output '%s'", output->name);
 }
 
-/* The job's outputs in the order that it requests. */
+/* The job's outputs, in the order of its request. */
 static inlay_status slice_outputs(const struct model *model, const struct instance *instance, const struct job *job,
                                   uint64_t from, uint64_t rows, uint32_t *out_count, inlay_diag *diag)
 {
@@ -144,7 +144,7 @@ static inlay_status slice_outputs(const struct model *model, const struct instan
     *out_count = 0;
     for (uint32_t i = 0; status == INLAY_OK && i < count; i++) {
         if (request->output_count == 0 && job->sequence != NULL && model->state_outputs[i])
-            continue; /* the context keeps it */
+            continue; /* a state: the context keeps it */
         status =
             slice_output(model, instance, job, from, rows, request->output_count > 0 ? request->outputs[i].output : i,
                          &instance->outputs[(*out_count)++], diag);

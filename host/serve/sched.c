@@ -252,7 +252,7 @@ static bool is_quick(const struct sched *sched, const struct job *job)
             (model->settings.batch_delay_us == 0 && batch_cost_gain(&model->queue.cost) < CHANGE_NS));
 }
 
-sched_answer sched_submit(struct sched *sched, struct job *job, void (*suspend)(void *user), void *user)
+sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(void *user), void *user)
 {
     struct model *model = job->model;
     struct instance *instance;
@@ -337,7 +337,7 @@ static bool is_expired(const struct job *job, uint64_t now)
     return job->deadline_ns != 0 && job->deadline_ns <= now;
 }
 
-/* Removes the expired requests of a model's level and puts them in front of the list `late`. */
+/* Removes the expired requests of a model's level and puts them in front of the list `expired`. */
 static struct job *take_expired(struct sched *sched, struct model *model, uint32_t level, uint64_t now,
                                 struct job *expired)
 {

@@ -16,13 +16,13 @@ INLAY_NODISCARD inlay_status sched_create(uint32_t runners, struct sched **out_s
 /* All queues must be empty. NULL is a no-op. */
 void sched_destroy(struct sched *sched);
 
-typedef enum sched_answer {
+typedef enum sched_result {
     SCHED_DONE,   /* ran here; the job is finished */
     SCHED_QUEUED, /* another thread will call finish, or has called it already */
     SCHED_FULL    /* the queue of the model is full; the caller keeps the job */
-} sched_answer;
+} sched_result;
 /* suspend(user) is called before the job can be finished by another thread. */
-sched_answer sched_submit(struct sched *sched, struct job *job, void (*suspend)(void *user), void *user);
+sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(void *user), void *user);
 
 /* The client no longer waits for the job, which must not be finished yet. true: it was removed from the queue, and the
  * caller owns it again. false: it runs or is about to; the run is asked to stop, and finish will be called. */

@@ -34,7 +34,7 @@ void sequences_destroy(struct model *model)
     (void)pthread_mutex_destroy(&model->sequence_lock);
 }
 
-/* The caller holds the model's sequence lock, as for the functions below. */
+/* The caller holds the model's sequence lock, as for find_free() and join_locked(). */
 static struct sequence *find_sequence(const struct model *model, const char *id)
 {
     for (uint32_t i = 0; i < model->settings.max_sequences; i++)

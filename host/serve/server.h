@@ -18,12 +18,12 @@ struct grpc;
 struct completion;
 struct embedding;
 
-/* See load.h; only load_follow() uses the first three. */
+/* See load.h; only load_sample() uses the first three. */
 typedef struct load_figures {
-    double busy;
-    uint64_t requests, since_ns;
-    atomic_uint utilization; /* ten-thousandths of the runners */
-    atomic_uint rate;        /* requests a second */
+    double busy;                 /* smoothed share of the runners that are active, 0 to 1 */
+    uint64_t requests, since_ns; /* completed requests at the time of the last rate */
+    atomic_uint utilization;     /* ten-thousandths of the runners */
+    atomic_uint rate;            /* requests a second */
 } load_figures;
 
 struct server {
@@ -126,7 +126,7 @@ void answer_index(struct exchange *exchange);
 void answer_stats(struct exchange *exchange);   /* stats_route.c */
 void answer_metrics(struct exchange *exchange); /* metrics_route.c */
 void answer_page(struct exchange *exchange);    /* page_route.c */
-void answer_trace(struct exchange *exchange);   /* tuning_route.c */
+void answer_trace(struct exchange *exchange);   /* settings_route.c */
 void answer_logging(struct exchange *exchange);
 void answer_completions(struct exchange *exchange); /* completion.c */
 void answer_models(struct exchange *exchange);
@@ -139,9 +139,10 @@ void answer_repository(struct exchange *exchange); /* loader.c */
  * requests whose client has disconnected, and fails those whose deadline has passed. */
 INLAY_NODISCARD inlay_status watch_create(struct server *server, struct watch **out_watch, inlay_diag *diag);
 void watch_destroy(struct watch *watch);
-/* A connection was opened or closed; it waits for the server (busy) or, from now on, for the client. */
+/* libmicrohttpd calls it when a connection was opened or closed. */
 void watch_connection(void *user, struct MHD_Connection *mhd, void **socket_context,
                       enum MHD_ConnectionNotificationCode what);
+/* busy: the connection waits for the server's reply; otherwise it waits for the client from now on. */
 void watch_busy(struct peer *peer, bool busy);
 /* Whether the client has shown a certificate signed by an authority of tls_client_ca. */
 bool watch_is_trusted(struct peer *peer, struct MHD_Connection *mhd);

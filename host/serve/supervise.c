@@ -15,7 +15,8 @@
 
 static const char worker_variable[] = "INLAY_SERVE_WORKER";
 
-enum { SOON_MS = 100, LATE_MS = 5000, YOUNG_MS = 1000 };
+/* The shortest and the longest pause before a restart; a worker that ends earlier than YOUNG_MS doubles its pause. */
+enum { MIN_PAUSE_MS = 100, MAX_PAUSE_MS = 5000, YOUNG_MS = 1000 };
 enum { READY_FD = 5 }; /* a worker writes a byte to it when its models are loaded */
 
 struct worker {
@@ -129,7 +130,7 @@ static void start_worker(const struct supervisor *supervisor, uint32_t index)
         become_worker(supervisor, index);
     if (worker->pid < 0) {
         worker->pid = 0;
-        worker->start_at_ns = worker->started_ns + (uint64_t)LATE_MS * 1000000;
+        worker->start_at_ns = worker->started_ns + (uint64_t)MAX_PAUSE_MS * 1000000;
     }
 }
 
@@ -163,9 +164,9 @@ static void note_end(struct supervisor *supervisor, uint32_t index, int status)
         supervisor->code = WEXITSTATUS(status);
         return;
     }
-    worker->pause_ms = !young || worker->pause_ms == 0  ? SOON_MS
-                       : worker->pause_ms * 2 < LATE_MS ? worker->pause_ms * 2
-                                                        : LATE_MS;
+    worker->pause_ms = !young || worker->pause_ms == 0       ? MIN_PAUSE_MS
+                       : worker->pause_ms * 2 < MAX_PAUSE_MS ? worker->pause_ms * 2
+                                                             : MAX_PAUSE_MS;
     worker->start_at_ns = now + (uint64_t)worker->pause_ms * 1000000;
     print_end(index, status, "restarting it");
 }

@@ -7,8 +7,9 @@
 bool supervise_wanted(const struct settings *settings);
 /* Whether this process is a worker. It accepts no connection before its models are loaded. */
 bool supervise_is_worker(void);
-/* A worker calls these first, and once its models are loaded. */
+/* The first call of a worker. */
 void supervise_begin_worker(void);
+/* A worker calls it once its models are loaded. */
 void supervise_ready(void);
 /* Opens the sockets, starts the workers as this program with the same arguments, and supervises them until SIGTERM or
  * SIGINT. Returns the exit code. */

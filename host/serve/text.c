@@ -77,7 +77,7 @@ static bool read_chat(text_model *model, const char *path)
     model->end = text_copy(json_object_get(root, "eos_token"));
     model->chat_template = form != NULL ? strdup(form) : NULL;
     end = model->end != NULL && model->end[0] != '\0' ? tokenizer_id(model->tokenizer, model->end) : -1;
-    if (end >= 0 && !text_is_end(model, end) && model->end_count < TEXT_MAX_ENDS)
+    if (end >= 0 && !text_model_is_end(model, end) && model->end_count < TEXT_MAX_ENDS)
         model->ends[model->end_count++] = end;
     json_decref(root);
     return model->begin != NULL && model->end != NULL && (form == NULL || model->chat_template != NULL);
@@ -107,7 +107,7 @@ static void find_outputs(const struct model *model, text_model *text)
         text->vectors = inlay_session_find_output(model->session, names[i]);
 }
 
-inlay_status language_open(const struct model *model, text_model **out_text, inlay_diag *diag)
+inlay_status text_model_open(const struct model *model, text_model **out_text, inlay_diag *diag)
 {
     char path[PATH_MAX], error[512];
     text_model *text;
@@ -124,24 +124,24 @@ inlay_status language_open(const struct model *model, text_model **out_text, inl
     text->types = inlay_session_find_input(model->session, "token_type_ids");
     find_outputs(model, text);
     if (!takes_tokens(model, text) || (text->logits == INLAY_NONE && text->vectors == INLAY_NONE)) {
-        language_close(text);
+        text_model_close(text);
         return INLAY_OK;
     }
     text->tokenizer = tokenizer_open(path, error, sizeof error);
     if (text->tokenizer == NULL) {
-        language_close(text);
+        text_model_close(text);
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s", error);
     }
     find_ends(text, model->path);
     if (!read_chat(text, model->path)) {
-        language_close(text);
+        text_model_close(text);
         return no_memory(diag, "for the tokenizer");
     }
     *out_text = text;
     return INLAY_OK;
 }
 
-void language_close(text_model *model)
+void text_model_close(text_model *model)
 {
     if (model == NULL)
         return;
@@ -152,7 +152,7 @@ void language_close(text_model *model)
     free(model);
 }
 
-bool text_is_end(const text_model *model, int64_t token)
+bool text_model_is_end(const text_model *model, int64_t token)
 {
     for (uint32_t i = 0; i < model->end_count; i++)
         if (model->ends[i] == token)

@@ -1,7 +1,7 @@
 /* Stub without tokenizers (libunistring is not installed): no model is a model for texts. */
 #include "serve/text.h"
 
-inlay_status language_open(const struct model *model, text_model **out_text, inlay_diag *diag)
+inlay_status text_model_open(const struct model *model, text_model **out_text, inlay_diag *diag)
 {
     (void)model;
     (void)diag;
@@ -9,14 +9,14 @@ inlay_status language_open(const struct model *model, text_model **out_text, inl
     return INLAY_OK;
 }
 
-void language_close(text_model *text)
+void text_model_close(text_model *model)
 {
-    (void)text;
+    (void)model;
 }
 
-bool text_is_end(const text_model *text, int64_t token)
+bool text_model_is_end(const text_model *model, int64_t token)
 {
-    (void)text;
+    (void)model;
     (void)token;
     return false;
 }

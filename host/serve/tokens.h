@@ -15,7 +15,7 @@ struct tokens {
  * users other than its owner and group may read is refused. */
 INLAY_NODISCARD inlay_status tokens_read(const char *path, struct tokens *out_tokens, inlay_diag *diag);
 void tokens_deinit(struct tokens *tokens);
-/* Whether the value of an Authorization header has one of the tokens. The time does not depend on the matching bytes.
- */
+/* Whether the value of an Authorization header contains one of the tokens. The time of the comparison does
+ * not depend on the bytes. */
 bool tokens_match(const struct tokens *tokens, const char *authorization);
 #endif

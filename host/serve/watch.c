@@ -69,7 +69,7 @@ void watch_connection(void *user, struct MHD_Connection *mhd, void **socket_cont
 
 void watch_busy(struct peer *peer, bool busy)
 {
-    if (!busy) /* before other threads see that it waits for the client */
+    if (!busy) /* before other threads read it, which they do once `busy` is false */
         atomic_store_explicit(&peer->since, clock_ns(), memory_order_relaxed);
     atomic_store_explicit(&peer->busy, busy, memory_order_release);
 }
@@ -213,7 +213,7 @@ static void *check_loop(void *user)
         cancel_lost(watch, now);
         sched_expire(watch->server->sched);
         repository_collect(watch->server->repository);
-        load_follow(watch->server);
+        load_sample(watch->server);
     }
 }
 

@@ -8,12 +8,12 @@
 #include "partition/cost/cost_store.h"
 #include "session/session.h"
 
-/* Expected time of a region of program at these sizes, without its launch. values: [value_count]. */
+/* Expected time of a region of the program at these sizes, borders included. values: [value_count]. */
 double attribute_price(const struct program *program, const partition_region *region, const inlay_value_state *values);
 
-/* Adds a record for each offer of a region that took ns nanoseconds; like gives samples, spread and time. Offers
- * with an expected time of 0 get none. If the region has several offers, the spread is at least that of the model
- * that splits the time. False: out of memory. */
+/* Adds a record for each offer of a region that took `ns` nanoseconds. `like` has the samples, the spread and the time
+ * of the new records. Offers with an expected time of 0 get no record. If the region has several offers, the spread is
+ * at least that of the model that splits the time. False: out of memory. */
 INLAY_NODISCARD bool attribute_add(cost_list *list, const struct program *program, const partition_region *region,
                                    const inlay_value_state *values, double ns, const cost_record *like);
 #endif

@@ -85,7 +85,7 @@ static inlay_status add_point(struct calibration *calibration, uint32_t provider
     return INLAY_OK;
 }
 
-/* A case in its forms, in a model with large weights or with its own weights only. */
+/* The models of a case, one for each form: all with large weights of other nodes, or all without. */
 typedef struct case_models {
     const calibrate_case *row;
     graph_model *model[CALIBRATE_FORMS]; /* NULL: the case does not have this form */
@@ -160,7 +160,7 @@ static inlay_status find_offer(struct calibration *calibration, case_models *mod
     return INLAY_OK;
 }
 
-/* *out_ns is 0 for a kernel that fails. */
+/* Times an offer; *out_ns is 0 if its kernel fails. */
 static inlay_status time_offer(struct calibration *calibration, const case_models *models, case_offer *offer,
                                double *out_ns)
 {
@@ -168,7 +168,7 @@ static inlay_status time_offer(struct calibration *calibration, const case_model
     struct measurement measured = { .ns = 0 };
     inlay_status status;
 
-    /* Kernels without weights run as if after large kernels. */
+    /* Kernels without weights are timed as if large kernels had run before them. */
     offer->job.device_timeout_ms = calibration->session->env.device_timeout_ms;
     offer->job.weights_in = offer->parts.weight_bytes > 0 ? cost_weights_in(offer->parts.weight_bytes) : COST_FAR;
     status = measure_offer(&offer->job, &calibration->plan, &calibration->sweep, &measured, &why);
@@ -189,7 +189,7 @@ static inlay_status time_offer(struct calibration *calibration, const case_model
     return INLAY_OK;
 }
 
-/* Allocates the sizes of outputs that the run determines: the kernel was timed at these sizes. */
+/* Allocates job.found, which gets the sizes of outputs that the run determines. */
 static inlay_status find_sizes(struct calibration *calibration, case_models *models, case_offer *offer)
 {
     const inlay_graph *view = offer->job.snapshot;
@@ -230,10 +230,10 @@ static inlay_status time_point(struct calibration *calibration, case_models *mod
                                case_offer *offers)
 {
     case_offer *alone = &offers[CALIBRATE_ALONE], *chained = &offers[CALIBRATE_CHAINED],
-               *is_over_share = &offers[CALIBRATE_BEHIND];
-    case_offer *before = &offers[CALIBRATE_BEFORE], *typical = chained->exists         ? chained
-                                                               : is_over_share->exists ? is_over_share
-                                                                                       : alone;
+               *behind = &offers[CALIBRATE_BEHIND];
+    case_offer *before = &offers[CALIBRATE_BEFORE], *typical = chained->exists  ? chained
+                                                               : behind->exists ? behind
+                                                                                : alone;
     const inlay_graph *view = typical->job.snapshot;
     const inlay_node_info *node = inlay_graph_node(view, view->node_count - 1);
     const inlay_cost *cost = &typical->offer.cost;
@@ -256,11 +256,11 @@ static inlay_status time_point(struct calibration *calibration, case_models *mod
         INLAY_TRY(time_offer(calibration, models, chained, &point.with_ns));
         point.without_ns = point.point.ns;
         point.nodes_more = CALIBRATE_CHAIN - 1;
-    } else if (is_over_share->exists && before->exists) {
-        INLAY_TRY(time_offer(calibration, models, is_over_share, &point.with_ns));
+    } else if (behind->exists && before->exists) {
+        INLAY_TRY(time_offer(calibration, models, behind, &point.with_ns));
         INLAY_TRY(time_offer(calibration, models, before, &point.without_ns));
         point.nodes_more = 1;
-        point.leave_ns = is_over_share->leave_ns - before->leave_ns;
+        point.leave_ns = behind->leave_ns - before->leave_ns;
     }
     point.class = cost_class_of(view, node, typical == alone ? alone->job.found : typical->parts.profile);
     point.class.op = models->row->op;
@@ -342,9 +342,9 @@ static bool is_over_share(const struct calibration *calibration, double share)
 
 /* A case with weights is timed in a small model, whose weights are in some cache, and in a large one. A round that
  * other processes disturbed is repeated; its times are upper bounds. */
-static inlay_status time_case(struct calibration *calibration, const calibrate_case *chained, inlay_dtype dtype)
+static inlay_status time_case(struct calibration *calibration, const calibrate_case *row, inlay_dtype dtype)
 {
-    case_models small = { .row = chained }, large = { .row = chained };
+    case_models small = { .row = row }, large = { .row = row };
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(make_models(&small, dtype, false, calibration->diag));
@@ -375,7 +375,7 @@ static inlay_status time_kernels(struct calibration *calibration)
 
     INLAY_CHECK(count > 0);
     for (uint32_t k = 0; k < PASSES * count; k++) {
-        const calibrate_case *chained = calibrate_case_at(k % count);
+        const calibrate_case *row = calibrate_case_at(k % count);
 
         calibration->fraction = KERNELS_FRACTION * k / (PASSES * count);
         calibration->behind_schedule = is_over_share(calibration, (double)k / (PASSES * count));
@@ -384,8 +384,8 @@ static inlay_status time_kernels(struct calibration *calibration)
             continue;
         }
         for (inlay_dtype dtype = 1; dtype < INLAY_DTYPE_COUNT; dtype++)
-            if (is_among(inlay_dtype_name(dtype), chained->types))
-                INLAY_TRY(time_case(calibration, chained, dtype));
+            if (is_among(inlay_dtype_name(dtype), row->types))
+                INLAY_TRY(time_case(calibration, row, dtype));
     }
     if (skipped && calibration->result.kernel_count == 0)
         status = inlay_fail(calibration->diag, INLAY_DEADLINE_EXCEEDED,

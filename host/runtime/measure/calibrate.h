@@ -25,10 +25,10 @@ enum { CALIBRATE_ALONE, CALIBRATE_CHAINED, CALIBRATE_BEHIND, CALIBRATE_BEFORE, C
 
 /* The model of a case for one element type, bound and inferred, in one of the forms above: the node alone (ALONE);
  * several in a row, each reading the output of the previous one, with its own constants (CHAINED); after a cheap
- * convolution for each input marked "^" in its row (BEHIND); these convolutions without the node (BEFORE). The other
- * forms exist only for cases that calibrate_has_form. large: as part of a model with cost_shared_bytes() of other
- * weights, so that its weights stay in no cache; providers take this into account in their estimates. The caller
- * destroys the model. */
+ * convolution for each input marked "^" in its row (BEHIND); these convolutions without the node (BEFORE). The last
+ * three forms exist only for cases for which calibrate_has_form() is true. large: as part of a model with
+ * cost_shared_bytes() of other weights, so that its weights stay in no cache; providers take this into account in their
+ * estimates. The caller destroys the model. */
 INLAY_NODISCARD inlay_status calibrate_model(const calibrate_case *entry, inlay_dtype dtype, uint32_t form, bool large,
                                              graph_model **out_model, inlay_diag *diag);
 /* Does the case have this form? alone: the model of the first form. */

@@ -12,7 +12,7 @@ enum { MIN_POINTS = 3 };
 enum { IN_REGIONS = 1 << FIT_ONE | 1 << FIT_MODEL | 1 << FIT_COLD };
 
 static const double MIN_NS = 10;          /* of a node in a region: the resolution of the clock */
-static const double MIN_BORDER_NS = 2000; /* expected; smaller borders are mostly noise */
+static const double MIN_BORDER_NS = 2000; /* of expected borders; smaller ones are mostly noise */
 static const double MIN_SHARE = 0.2; /* minimum share of the measured time that a node keeps if it cannot be timed in a
                                         chain, regardless of its borders */
 
@@ -109,8 +109,8 @@ static double share_of_region(const calibrate_point *point, double border)
     return fmax((point->with_ns - point->without_ns - border * point->leave_ns) / point->nodes_more, MIN_NS);
 }
 
-/* The median, at this number of threads, of a single node's time beyond its share of several in a row, relative to
- * the provider's estimate of borders; 1 if unknown. */
+/* The factor by which the provider's estimate of borders is wrong at this number of threads; 1 if unknown. It is the
+ * median of (time of a node alone - time of the node in a chain) / estimate. */
 static double find_border(const struct fitting *fitting, uint32_t threads, double *ratios)
 {
     uint32_t selected_count = 0;
@@ -126,7 +126,7 @@ static double find_border(const struct fitting *fitting, uint32_t threads, doubl
     return fmax(ratios[selected_count / 2], 0.05);
 }
 
-/* Replaces the times of single nodes by those of nodes in regions. */
+/* Replaces the time of each single node by its time in a region, or subtracts its borders if that was not measured. */
 static void split_borders(struct fitting *fitting, uint32_t threads, double border)
 {
     for (uint32_t i = 0; i < fitting->count; i++) {

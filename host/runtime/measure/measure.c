@@ -50,7 +50,7 @@ static void touch(const inlay_buffer *buffer)
 
 /* Puts the caches into the state that the kernel would find in a model: its weights were last read one run ago, and
  * all other weights since then; its inputs have just been written, and the kernels before it have woken all threads.
- * Returns measure_switches() as of then. */
+ * Returns the value of measure_switches() afterwards. */
 static uint64_t prepare_caches(struct bench *bench)
 {
     const uint64_t small = bench->sweep->near_bytes / 16;

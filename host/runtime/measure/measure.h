@@ -49,7 +49,8 @@ struct measurement {
     bool calm; /* no thread lost its CPU to another process; only such runs count if there are any */
 };
 
-/* Memory for sweeping the caches; shared by many measurements, used by one thread at a time. */
+/* Memory that is read to evict other data from the caches; shared by many measurements, used by one thread at a
+ * time. */
 typedef struct measure_sweep {
     char *memory;
     size_t bytes;
@@ -58,13 +59,13 @@ typedef struct measure_sweep {
 INLAY_NODISCARD inlay_status measure_sweep_init(measure_sweep *sweep, inlay_diag *diag);
 void measure_sweep_deinit(measure_sweep *sweep);
 
-/* INLAY_UNSUPPORTED: the offer cannot run with random inputs. INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED: stop
- * returned true, or the deadline passed. Other failures are those of the provider. */
+/* Measures the offer. INLAY_UNSUPPORTED: it cannot run with random inputs. INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED:
+ * stop returned true, or the deadline passed. Other failures are those of the provider. */
 INLAY_NODISCARD inlay_status measure_offer(const measure_job *job, const measure_plan *plan, measure_sweep *sweep,
                                            struct measurement *out, inlay_diag *diag);
 
 /* Makes the provider time its kernels in the offer (inlay.kernels/1) and passes each time to `record`.
- * INLAY_UNSUPPORTED: it has no alternative kernels. */
+ * INLAY_UNSUPPORTED: the provider has no alternative kernels. */
 typedef inlay_status (*measure_record_fn)(void *ctx, const void *key, uint64_t key_bytes, double ns, const char *what);
 INLAY_NODISCARD inlay_status measure_kernels(const measure_job *job, double budget_ns, bool (*stop)(void *ctx),
                                              measure_record_fn record, void *ctx, inlay_diag *diag);

@@ -32,7 +32,7 @@ typedef struct measure_queue {
 } measure_queue;
 /* The fence of the next piece of work; timeline 0 if the provider waits itself. */
 inlay_fence measure_next_fence(const partition_provider *provider, measure_queue *queue);
-/* INLAY_DEVICE_LOST: queue->hung is set, and the device counts as lost from now on. */
+/* Waits for the fence. INLAY_DEVICE_LOST: queue->hung is set, and the device counts as lost from now on. */
 INLAY_NODISCARD inlay_status measure_wait(const partition_provider *provider, measure_queue *queue, inlay_fence fence,
                                           inlay_diag *diag);
 INLAY_NODISCARD inlay_status measure_copy_now(const partition_provider *provider, measure_queue *queue,

@@ -22,7 +22,7 @@ static double copy_ns(const struct runner *runner, const struct bound *bound, co
                         bound->plan->places[step->out[0]].domain, step->copy_bytes);
 }
 
-/* The time of a body's last run, multiplied by its executions per run of the outer graph. */
+/* The time of a body's last run, multiplied by the number of its runs per run of the outer graph. */
 static double body_ns(const struct runner *outer, const struct runner *body)
 {
     if (body == NULL || outer->plans.clock == 0)

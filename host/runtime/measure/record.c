@@ -31,31 +31,31 @@ static bool add_step(struct recording *recording, const struct program *program,
     return attribute_add(&recording->list, program, region, sizes, ns / calls, &like);
 }
 
-static bool add_program(struct recording *recording, const struct runner *run)
+static bool add_program(struct recording *recording, const struct runner *runner)
 {
-    const struct bound *bound = run->plans.now;
+    const struct bound *bound = runner->plans.now;
     struct arena arena = { 0 };
-    const inlay_value_state *sizes = bound != NULL ? observed_states(run, &arena) : NULL;
+    const inlay_value_state *sizes = bound != NULL ? observed_states(runner, &arena) : NULL;
     bool ok = bound == NULL || sizes != NULL;
 
     for (uint32_t i = 0; ok && bound != NULL && i < bound->plan->step_count; i++) {
         const plan_step *step = &bound->plan->steps[i];
-        uint32_t index = step->step != NULL ? (uint32_t)(step->step - run->prog->steps) : 0;
+        uint32_t index = step->step != NULL ? (uint32_t)(step->step - runner->prog->steps) : 0;
 
         if (step->step == NULL)
             continue; /* a copy */
         if (step->kind != PLAN_HOST)
-            ok = add_step(recording, run->prog, sizes, step);
-        if (step->kind != PLAN_HOST || run->children == NULL || run->children[index] == NULL)
+            ok = add_step(recording, runner->prog, sizes, step);
+        if (step->kind != PLAN_HOST || runner->children == NULL || runner->children[index] == NULL)
             continue;
         for (uint32_t k = 0; ok && k < step->step->node->body_count; k++)
-            ok = run->children[index][k] == NULL || add_program(recording, run->children[index][k]);
+            ok = runner->children[index][k] == NULL || add_program(recording, runner->children[index][k]);
     }
     arena_deinit(&arena);
     return ok;
 }
 
-inlay_status record_runs(const inlay_session *session, const struct runner *run, const struct timings *timings,
+inlay_status record_runs(const inlay_session *session, const struct runner *runner, const struct timings *timings,
                          uint32_t *out_count, inlay_diag *diag)
 {
     struct recording recording = { .session = session, .timings = timings };
@@ -64,7 +64,7 @@ inlay_status record_runs(const inlay_session *session, const struct runner *run,
     char folder[PATH_MAX];
 
     INLAY_TRY(session_costs_folder(session, folder, sizeof folder, diag));
-    if (!add_program(&recording, run)) {
+    if (!add_program(&recording, runner)) {
         status = no_memory(diag, "to record the times of runs");
         goto done;
     }

@@ -23,7 +23,7 @@ static double seconds(void)
     return (double)clock_ns() * 1e-9;
 }
 
-/* Cancelled, or over the budget? */
+/* Was the tuning cancelled, or is its time over? */
 static bool stop(void *ctx)
 {
     struct tuning *tuning = ctx;
@@ -151,7 +151,8 @@ static bool depends_on_data(const struct program *program)
 
 /* ------------------------------------------------------------------ measuring */
 
-/* Timings of kernels within a region (inlay.kernels/1). The provider itself uses them, also in later sessions. */
+/* The context of the timings of kernels within a region (inlay.kernels/1). The provider itself uses these timings, also
+ * in later sessions. */
 struct timing_context {
     struct tuning *tuning;
     const partition_provider *provider;
@@ -160,11 +161,11 @@ struct timing_context {
 static double find_timing(const void *ctx, const void *key, uint64_t key_bytes)
 {
     const struct timing_context *timing_context = ctx;
-    const cost_key cost_key_ = cost_key_of_timing(timing_context->provider, key, key_bytes);
-    const cost_record *record = cost_list_find(&timing_context->tuning->list, cost_key_);
+    const cost_key timing_key = cost_key_of_timing(timing_context->provider, key, key_bytes);
+    const cost_record *record = cost_list_find(&timing_context->tuning->list, timing_key);
 
     if (record == NULL)
-        record = cost_store_find(&timing_context->tuning->store, cost_key_);
+        record = cost_store_find(&timing_context->tuning->store, timing_key);
     return record != NULL ? record->ns : -1;
 }
 
@@ -218,8 +219,8 @@ static inlay_status measure_kernel(struct tuning *tuning, const tuned_kernel *ke
                         .deadline_ns = (uint64_t)(tuning->end * 1e9),
                         .device_timeout_ms = program->env->device_timeout_ms,
                         .weights_in = cost_weights_in(program->parts.weight_bytes) };
-    struct timing_context timing_context_ = { tuning, job.provider };
-    const run_timings figures = { &timing_context_, find_timing };
+    struct timing_context timings = { tuning, job.provider };
+    const run_timings figures = { &timings, find_timing };
     measure_plan runs = { .min_runs = MIN_RUNS,
                           .max_runs = tuning->options.runs > 0 ? tuning->options.runs : MAX_RUNS,
                           .budget_ns = KERNEL_NS,
@@ -247,13 +248,13 @@ static inlay_status measure_kernel(struct tuning *tuning, const tuned_kernel *ke
         job.cookie_count = region->offer_count;
     }
     if (kernel->region != NULL && !tuning->stopped) {
-        status = time_region_kernels(&job, &timing_context_);
+        status = time_region_kernels(&job, &timings);
         if (status != INLAY_OK)
             return status;
     }
     status = measure_offer(&job, &runs, &tuning->sweep, &measured, &why);
     if (status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED)
-        return INLAY_OK; /* the loop checks it */
+        return INLAY_OK; /* measure_all_kernels() calls stop() */
     tuning->session->abandoned |=
         status == INLAY_DEVICE_LOST &&
         provider_is_lost(job.provider->state); /* the device hangs: keep everything that it may use */

@@ -12,8 +12,8 @@
 typedef struct tuned_graph {
     const struct program *program;
     inlay_value_state *values;
-    inlay_cost *prices; /* [offer_count] before this tuning */
-    uint32_t *sources;  /* [offer_count] COST_* of these */
+    inlay_cost *prices; /* [offer_count] as they were before this tuning */
+    uint32_t *sources;  /* [offer_count] COST_*: the sources of the prices */
 } tuned_graph;
 
 /* A kernel to measure: an offer, or a region with its first offer. */

@@ -15,13 +15,13 @@ static double *find_best(struct tuning *tuning, const tuned_graph *tuned)
     const struct partition *parts = &tuned->program->parts;
     double *best = arena_array(&tuning->arena, (size_t)tuned->program->graph->node_count + 1, sizeof *best);
 
-    for (uint32_t count = 0; best != NULL && count < tuned->program->graph->node_count; count++)
-        best[count] = -1;
+    for (uint32_t node = 0; best != NULL && node < tuned->program->graph->node_count; node++)
+        best[node] = -1;
     for (uint32_t offer = 0; best != NULL && offer < parts->offer_count; offer++) {
-        uint32_t count = parts->offers[offer].nodes[0];
+        uint32_t node = parts->offers[offer].nodes[0];
         if (parts->offers[offer].node_count == 1 && tuned->sources[offer] >= COST_PROFILE &&
-            (best[count] < 0 || tuned->prices[offer].ns < best[count]))
-            best[count] = tuned->prices[offer].ns;
+            (best[node] < 0 || tuned->prices[offer].ns < best[node]))
+            best[node] = tuned->prices[offer].ns;
     }
     return best;
 }
@@ -39,7 +39,8 @@ static bool is_plausible(const tuned_graph *tuned, const double *best, uint32_t 
     return offer->chosen || tuned->sources[offer_index] < COST_PROFILE || tuned->prices[offer_index].ns <= PRUNE * sum;
 }
 
-/* The time of a loop depends on its inputs, which are random here. */
+/* Do the nodes have bodies? Such offers are not measured: the time of a loop depends on its inputs, which are random
+ * here. */
 static bool holds_bodies(const struct program *program, const uint32_t *nodes, uint32_t count)
 {
     for (uint32_t k = 0; k < count; k++)
@@ -129,7 +130,7 @@ static inlay_status add_regions(struct tuning *tuning, const tuned_graph *tuned,
         if (kernel.weight > 0 && !add_kernel(tuning, &kernel))
             return no_memory(tuning->diag, "to tune");
     }
-    return INLAY_OK; /* if a rule forbids that, the provider's offers keep their prices */
+    return INLAY_OK; /* if a rule forbids this assignment, the provider's offers keep their prices */
 }
 
 static bool merges(const partition_offer *offer)
@@ -137,11 +138,11 @@ static bool merges(const partition_offer *offer)
     return (offer->flags & INLAY_OFFER_MERGE) != 0;
 }
 
-static int by_weight(const void *a_, const void *b_)
+static int by_weight(const void *left, const void *right)
 {
-    const tuned_kernel *a = a_, *b = b_;
+    const tuned_kernel *first = left, *second = right;
 
-    return a->weight != b->weight ? (a->weight > b->weight ? -1 : 1) : cost_key_order(a_, b_);
+    return first->weight != second->weight ? (first->weight > second->weight ? -1 : 1) : cost_key_order(left, right);
 }
 
 /* Merges kernels of equal keys. */

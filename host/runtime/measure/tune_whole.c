@@ -186,7 +186,8 @@ static double priced_ns(const struct program *program, const struct partition *p
     return ns;
 }
 
-/* Raises the price of one kernel; an earlier measurement becomes a new one. False: out of memory. */
+/* Raises the price of one kernel in the list of new measurements. If the list does not have the kernel, adds its
+ * earlier measurement, or else known_ns, with the raise. False: out of memory. */
 static bool raise_price(struct tuning *tuning, cost_key key, double known_ns, double increase_ns)
 {
     cost_record *fresh = cost_list_find(&tuning->list, key), raised = { .key = key, .ns = known_ns, .samples = 1 };

@@ -1,10 +1,10 @@
 /* plugin/crash.h - records which plugin code a thread runs, and reports it in a crash.
  *
  * Each thread has a record of the plugin call that it is in: the scene. Slow calls set and restore it as a whole. The
- * run loop sets it once a run and then stores one pointer per step, from which a signal handler derives the rest. Where
- * handlers are installed, a crash writes one line that names the plugin, the call and the node, writes a quarantine
- * mark, and forwards the signal to the previous handler. A core dump, a debugger or a sanitizer then sees the crash as
- * if this handler did not exist.
+ * run loop sets it once a run and then stores one pointer per step, from which a signal handler derives the call, the
+ * provider and the node. Where handlers are installed, a crash writes one line that names the plugin, the call and the
+ * node, writes a quarantine mark, and forwards the signal to the previous handler. A core dump, a debugger or a
+ * sanitizer then sees the crash as if this handler did not exist.
  *
  * A crash in this process cannot be undone: the plugin may have died holding locks or within malloc, so nothing here
  * jumps out of a signal handler. The probe (plugin/probe.h) finds most faults beforehand, in a process that may die.
@@ -18,7 +18,7 @@
 /* Set in the probe: called before each call of a plugin. */
 extern void (*crash_on_enter)(const crash_scene *scene);
 
-/* Enters a call; returns the scene that crash_leave() restores. The texts must live until then. */
+/* Enters a call; returns the scene that crash_leave() restores. The texts must live until crash_leave(). */
 static inline crash_scene crash_enter(const struct plugin_module *module, const char *call, const char *who,
                                       const char *node)
 {
@@ -38,7 +38,7 @@ static inline void crash_leave(const crash_scene *before)
  * calling thread an alternate signal stack, so that a stack overflow can be reported. Other threads that run models
  * get theirs from crash_thread(). Any thread. */
 void crash_install(void);
-/* Cheap if no handlers are installed or this thread already has its stack. */
+/* Gives the calling thread an alternate signal stack, if handlers are installed and it has none. Cheap otherwise. */
 void crash_thread(void);
 
 /* Called by the handler after a plugin crashed and its quarantine mark was written; may restart the program and not

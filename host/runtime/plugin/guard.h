@@ -1,16 +1,16 @@
 /* plugin/guard.h - the table through which the host calls a provider.
  *
- * The functions of an open provider are wrapped: each wrapper records the current call (plugin/crash.h) and calls
- * the plugin's function. Table and state are wrapped together, so the rest of the host does not notice. The run loop
- * avoids the extra call per node: it takes the plugin's execute function (provider_direct) and keeps the record
- * itself. */
+ * The functions of an open provider are wrapped: each wrapper records the current call (plugin/crash.h) and calls the
+ * plugin's function. Table and state are wrapped together, so the rest of the host uses a wrapped provider like any
+ * other. The run loop avoids the extra call per node: it takes the plugin's execute function (provider_direct) and
+ * keeps the record itself. */
 #ifndef PLUGIN_GUARD_H
 #define PLUGIN_GUARD_H
 #include "inlay/extensions.h"
 #include "plugin/plugin.h"
 
 struct guard {
-    inlay_provider table; /* what the host calls; its state argument is the guard */
+    inlay_provider table; /* the wrappers that the host calls; their state argument is the guard */
     const inlay_provider *real;
     const char *name; /* the name in messages; outlives the guard */
     void *state;      /* the plugin's */

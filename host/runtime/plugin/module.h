@@ -23,7 +23,7 @@ typedef struct plugin_module {
  * messages. The new module has no reference yet. On failure diag has the reason; at most the mapping remains. */
 inlay_status module_load(const char *path, const struct admission *admission, plugin_module **out_module,
                          inlay_diag *diag);
-/* The same for a plugin that is part of the program. */
+/* As module_load(), for a plugin that is part of the program. */
 INLAY_NODISCARD inlay_status module_register(inlay_plugin_open_fn open_plugin, plugin_module **out_module,
                                              inlay_diag *diag);
 /* Calls shutdown, and dlclose where the plugin allows it. */
@@ -35,8 +35,8 @@ inlay_status dir_check(const char *dir, char real[PATH_MAX], inlay_diag *diag);
 /* The directory of the library or executable that this code is in. */
 bool dir_of_host(char path[PATH_MAX]);
 
-/* The registry's lock: all that changes modules or open providers, and calls open, create, destroy or shutdown of
- * plugins, which are owed one thread at a time. */
+/* The registry's lock. It is held by code that changes modules or open providers, or that calls open, create, destroy
+ * or shutdown of a plugin, which are called by one thread at a time. */
 void registry_lock(void);
 void registry_unlock(void);
 /* Releases a reference; the last one unloads the module. The lock is held. */

@@ -11,9 +11,9 @@ enum { NOTE_TEXT_BYTES = 2048, NOTE_ID_BYTES = 72 };
 
 typedef struct note_facts {
     bool is_elf;
-    bool present;          /* the file has a note; otherwise the next two are empty */
+    bool present;          /* the file has a note; otherwise note is zero and the three texts are "" */
     inlay_note note;       /* in this host's layout; fields that the file omits are zero */
-    const char *name;      /* of the plugin; these three point into text and are "" where the note omits them */
+    const char *name;      /* of the plugin; the three texts point into `text` and are "" where the note omits them */
     const char *providers; /* separated by spaces */
     const char *domains;
     uint32_t sanitizers; /* INLAY_SANITIZER_*: from the note and from the runtime libraries that the file links */

@@ -258,7 +258,7 @@ static inlay_status load_file(plugin_set *set, struct candidate *candidate, inla
     plugin_module *module = NULL;
 
     if (status == INLAY_OK)
-        module = registry_find(&candidate->admission.st); /* it may have just been loaded under another name */
+        module = registry_find(&candidate->admission.st); /* it may have been loaded since begin_file() */
     if (status == INLAY_OK)
         status = check_not_shadowed(set, candidate, module);
     if (status == INLAY_OK && module == NULL) {
@@ -328,6 +328,7 @@ static inlay_status load_dir(plugin_set *set, const plugin_search *search, const
     for (int i = 0; i < count; i++) {
         for (; status == INLAY_OK && begun < count && begun < i + window; begun++)
             begin_file(search, real, entries[begun]->d_name, &list[begun % window]);
+        INLAY_CHECK(status != INLAY_OK || i < begun);
         if (status == INLAY_OK)
             status = load_file(set, &list[i % window], diag);
         if (i < begun)

@@ -42,7 +42,7 @@ typedef struct plugin_file {
     const char *reason; /* why it was not loaded, one line; NULL when loaded */
     const char *fix;    /* the fix for a file that crashed, hung or is quarantined; NULL otherwise, because reason then
                            includes the fix */
-    const char *name;   /* of the plugin, once it or its note has given it; otherwise NULL, like the next two */
+    const char *name;   /* of the plugin, from its note or description; NULL if unknown, like the next two */
     const char *version;
     const char *build_id;
     const char *providers; /* names from its note, separated by spaces, also for a file that was not loaded; or "" */
@@ -56,7 +56,7 @@ typedef struct plugin_provider {
     inlay_provider table; /* options and domains point to the next two fields; strides are this host's */
     const inlay_option *options;
     const inlay_domain_info *domains;
-    const plugin_file *file;      /* that contains it */
+    const plugin_file *file;      /* that contains the provider */
     struct plugin_module *module; /* private to this folder */
 } plugin_provider;
 
@@ -83,18 +83,18 @@ typedef struct plugin_search {
 
 /* Loads every *.so of the directories, in the order of the directories and then of the names. A directory that is
  * missing, is the working directory or is writable by other users is an error. A file that cannot be loaded is not
- * an error: its plugin_file has the reason. Two plugins with a provider of the same name, or an operator of the same
- * name and version, are an error that names both files. */
+ * an error: its plugin_file has the reason. A file with a provider whose name an earlier plugin has is such a file
+ * (PLUGIN_SHADOWED). Two plugins with an operator of the same name and version are an error that names both files. */
 INLAY_NODISCARD inlay_status plugin_set_search(const plugin_search *search, plugin_set **out_set, inlay_diag *diag);
-/* The same, but searches the directories of list (colon-separated, as in option plugin_dirs) and then the default
- * directory instead of search->dirs. */
+/* As plugin_set_search(), but searches the directories of list (colon-separated, as in option plugin_dirs) and then the
+ * default directory instead of search->dirs. */
 INLAY_NODISCARD inlay_status plugin_set_search_listed(const plugin_search *search, const char *list,
                                                       plugin_set **out_set, inlay_diag *diag);
 
 /* See inlay_plugin_register(). */
 inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag);
 
-/* Open providers keep their plugin loaded on their own. NULL is a no-op. */
+/* Plugins with open providers stay loaded. NULL is a no-op. */
 void plugin_set_destroy(plugin_set *set);
 
 uint32_t plugin_set_file_count(const plugin_set *set);
@@ -113,7 +113,7 @@ INLAY_NODISCARD inlay_status plugin_retry(const plugin_search *search, const plu
 typedef inlay_status (*plugin_device_fn)(void *user, const inlay_device_info *info);
 INLAY_NODISCARD inlay_status plugin_devices(const plugin_provider *provider, plugin_device_fn device, void *user,
                                             inlay_diag *diag);
-/* By name; NULL: none. */
+/* The provider of that name, whose suffix "#WORD" is ignored; NULL: none. */
 const plugin_provider *plugin_set_find(const plugin_set *set, const char *name);
 /* The operators of the plugins, for graph_bind; valid as long as the set. */
 const graph_operators *plugin_set_operators(const plugin_set *set);
@@ -154,20 +154,20 @@ provider_execute_fn provider_direct(const inlay_provider *table, void **state);
 /* The module of an open provider's table and state, for crash_scene; NULL for a table that is not a wrapper. Safe in
  * signal handlers. */
 const struct plugin_module *provider_module(const inlay_provider *table, const void *state);
-/* Everything compiled with it must have been released. NULL is a no-op. */
-void provider_close(const struct provider *shown);
+/* Everything compiled with the provider must have been released. NULL is a no-op. */
+void provider_close(const struct provider *handle);
 /* Quiesces the device of a provider that hangs and will never be closed: waits at most limit_ms for its work to end,
  * because exit handlers of the process destroy objects that the driver still uses. */
-void provider_quiesce_lost(const struct provider *shown, uint64_t limit_ms);
-/* Adds a reference, to be released by provider_close(). Returns shown. */
-const struct provider *provider_retain(const struct provider *shown);
+void provider_quiesce_lost(const struct provider *handle, uint64_t limit_ms);
+/* Adds a reference, to be released by provider_close(). Returns handle. */
+const struct provider *provider_retain(const struct provider *handle);
 /* The folder for cache files of providers opened from now on (inlay_create_args.cache_dir); copied. NULL: none. */
 void plugin_set_cache(plugin_set *set, const char *dir);
 const char *plugin_set_cache_dir(const plugin_set *set);
 /* To call after INLAY_DEVICE_LOST, with the state of an open provider: provider_open no longer shares that provider
  * and opens the device anew. */
 void provider_lost(const void *state);
-/* Was provider_lost() called for it? */
+/* Was provider_lost() called for the provider? */
 bool provider_is_lost(const void *state);
 /* The open provider that owns the domain; NULL for the host's domain and for unknown ones. */
 const struct provider *provider_of_domain(uint32_t domain, const inlay_domain_info **out_info);

@@ -134,8 +134,8 @@ static ssize_t read_report(struct report *report, int fd)
     return byte_count;
 }
 
-/* Reads the report until the process has ended or the deadline has passed; returns whether it has ended. It is not
- * reaped yet. */
+/* Reads the report until the process has ended or the deadline has passed; returns whether it has ended. The
+ * process is not reaped yet. */
 static bool wait_for_helper(pid_t pid, int fd, int64_t deadline, struct report *report)
 {
     bool open = true;
@@ -152,7 +152,7 @@ static bool wait_for_helper(pid_t pid, int fd, int64_t deadline, struct report *
             byte_count = read_report(report, fd);
             open = byte_count > 0 || (byte_count < 0 && (errno == EINTR || errno == EAGAIN));
             if (byte_count > 0 && left > 0)
-                continue; /* the last lines matter */
+                continue; /* read all lines: the last ones decide the verdict */
         }
         if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid) {
             while (open && read_report(report, fd) > 0)

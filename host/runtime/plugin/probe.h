@@ -8,6 +8,7 @@
  *
  *     at STAGE            before each call into the plugin
  *     refused SENTENCE    the plugin cannot be loaded, and why
+ *     note TEXT           the process state that the plugin changed
  *     ok                  the plugin can be loaded
  *     done                the last line, before main returns
  *

@@ -118,8 +118,8 @@ static inlay_status describe(open_provider *provider, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* Has the process forked since it was opened? A device and its threads belong to the parent process only: the child
- * does not use, share or close it. */
+/* Has the process forked since the provider opened a device? The device and its threads belong to the parent process
+ * only: the child does not use, share or close them. A provider without domains has no device. */
 static bool belongs_to_parent(const open_provider *provider)
 {
     return provider->forks != fork_count && provider->info->table.domain_count > 0;

@@ -187,7 +187,7 @@ static bool parse(const verdict_key *key, const char *text, struct verdict *out)
         memcpy(out->text, at, (size_t)(end - at));
         out->text[end - at] = '\0';
         out->kind = k;
-        /* Composing it again must give the same text, checksum included. */
+        /* Composing the verdict again must give the same text, checksum included. */
         bytes = verdict_compose(key->text, k, out->text, recomposed);
         return bytes == strlen(text) && memcmp(recomposed, text, bytes) == 0;
     }

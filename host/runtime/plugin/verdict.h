@@ -35,13 +35,13 @@ void verdict_key_init(verdict_key *key, const char *dir, const char *path, const
 
 /* The verdict for that key; kind VERDICT_NONE if no verdict is known. */
 void verdict_find(const verdict_key *key, struct verdict *out);
-/* Stores it. If the file cannot be written, only this process remembers it. */
+/* Stores the verdict. If its file cannot be written, only this process remembers the verdict. */
 void verdict_keep(const verdict_key *key, const struct verdict *verdict);
 /* Deletes every verdict on the file at path (without links). True if one was known. */
 bool verdict_forget(const char *dir, const char *path);
 
 /* Composes the text of a verdict file; returns its length, 0 if it does not fit. */
 size_t verdict_compose(const char *key_text, verdict_kind kind, const char *why, char text[VERDICT_FILE]);
-/* Writes it to a temporary name in the same folder, then renames it to file. */
+/* Writes the text to a temporary file in the same folder, then renames that file to `file`. */
 bool verdict_write(const char *file, const char *text, size_t bytes);
 #endif

@@ -49,11 +49,11 @@ done:
 /* Sets the sizes of an If's outputs from its branch, where inference left them open. */
 static inlay_status set_output_sizes(struct collector *collector, uint32_t part, const program_step *step)
 {
-    const struct graph *graph = collector->collection->parts[part].program->graph, *then = step->bodies[0]->graph;
+    const struct graph *graph = collector->collection->parts[part].program->graph, *branch = step->bodies[0]->graph;
 
     for (uint32_t output = 0; output < step->node->info.output_count; output++) {
         const uint32_t value = step->node->info.outputs[output];
-        const inlay_value_info *inner = &then->values[then->outputs[output]].info;
+        const inlay_value_info *inner = &branch->values[branch->outputs[output]].info;
         size_t bytes;
 
         if (value == INLAY_NONE)

@@ -9,7 +9,7 @@ typedef enum item_kind { ITEM_SLAB, ITEM_INPUT, ITEM_OUTPUT, ITEM_DATA } item_ki
 typedef struct bundle_item {
     item_kind kind;
     uint32_t index;       /* of the model's input or output */
-    uint32_t first, last; /* first and last step that use it */
+    uint32_t first, last; /* first and last step that use the item */
     uint64_t bytes;
     uint64_t offset;  /* SLAB: in the slab; DATA: in the file of constants, set when that is written */
     const void *data; /* DATA */
@@ -21,8 +21,8 @@ typedef struct bundle_part {
     uint32_t *item_of; /* [value_count] INLAY_NONE: no value at run time */
 } bundle_part;
 
-/* A Loop is BEGIN, which sets its counter to 0 and its condition to true; TEST, which leaves the loop; the body; SCANs,
- * which append results to the scan outputs; NEXT, which increments the counter and jumps to TEST. */
+/* A Loop is a list of steps: BEGIN, which sets its counter to 0 and its condition to true; TEST, which leaves the loop;
+ * the body; SCANs, which append results to the scan outputs; NEXT, which increments the counter and jumps to TEST. */
 typedef enum bundle_opcode { DO_RUN, DO_COPY, DO_UNLESS, DO_JUMP, DO_BEGIN, DO_TEST, DO_NEXT, DO_SCAN } bundle_opcode;
 typedef struct bundle_operation {
     bundle_opcode opcode;

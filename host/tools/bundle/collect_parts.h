@@ -28,11 +28,11 @@ inlay_status collect_part(struct collector *collector, const struct program *pro
 
 /* The items that a Loop uses from its begin to its end. */
 typedef struct loop_items {
-    uint32_t count, cond; /* the counter and the condition */
-    uint32_t *state;      /* [carried] */
-    uint32_t carried, scans;
-    uint32_t *scan; /* [scans] items of the scan outputs, INLAY_NONE: unused */
-    uint32_t begin; /* the first step of an iteration */
+    uint32_t count, cond;    /* the counter and the condition */
+    uint32_t *state;         /* [carried] items of the values that iterations pass on */
+    uint32_t carried, scans; /* numbers of state values and of scan outputs */
+    uint32_t *scan;          /* [scans] items of the scan outputs, INLAY_NONE: unused */
+    uint32_t begin;          /* the first step of an iteration */
 } loop_items;
 
 /* Add the steps before and after those of a Loop's body, which is a part of the collection. */

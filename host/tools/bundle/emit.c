@@ -465,23 +465,24 @@ static void put_packs(struct emitter *emitter)
 }
 
 /* References the needed parts, so that the linker includes them, and defines the others as functions that do nothing.
- * In the first run those report that they were called. */
+ * In a first run, these functions report that they were called. */
 static void put_parts(struct emitter *emitter)
 {
     static const char *const kinds[] = { "extern const kit_table", "extern const char", "void *", "int",
                                          "extern const char" };
 
-    (void)fprintf(emitter->to, "void bundle_missed(const char *name);\n"
-                               "void bundle_left_out(void);\nvoid left_out(void);\nvoid left_out(void)\n{\n"
-                               "    bundle_left_out();\n}\n");
+    (void)fprintf(emitter->to,
+                  "void bundle_report_missing(const char *name);\n"
+                  "void bundle_fail_excluded(void);\nvoid fail_excluded(void);\nvoid fail_excluded(void)\n{\n"
+                  "    bundle_fail_excluded();\n}\n");
     for (uint32_t i = 0; i < emitter->names->part_count; i++) {
-        const bundle_part_of *part = &emitter->names->parts[i];
+        const provider_part *part = &emitter->names->parts[i];
         const bool function = part->kind == PART_SET || part->kind == PART_FUNCTION;
 
         if (part->kind == PART_KERNEL) {
             if (!part->needed &&
                 !emitter->facts->first) /* the first run uses functions in assembly, which report their names */
-                (void)fprintf(emitter->to, "void %s(void) __attribute__((alias(\"left_out\")));\n", part->name);
+                (void)fprintf(emitter->to, "void %s(void) __attribute__((alias(\"fail_excluded\")));\n", part->name);
             continue;
         }
         if (part->kind == PART_LEVEL || (!emitter->names->has_cpu && part->kind == PART_FAMILY))
@@ -493,7 +494,7 @@ static void put_parts(struct emitter *emitter)
                           part->name);
         else if (part->kind == PART_FUNCTION)
             (void)fprintf(emitter->to, "int %s(void);\nint %s(void)\n{\n    %s%s%sreturn %d;\n}\n", part->name,
-                          part->name, emitter->facts->first ? "bundle_missed(\"" : "",
+                          part->name, emitter->facts->first ? "bundle_report_missing(\"" : "",
                           emitter->facts->first ? part->name : "", emitter->facts->first ? "\");\n    " : "",
                           INLAY_UNSUPPORTED);
     }

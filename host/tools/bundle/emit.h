@@ -5,12 +5,13 @@
 #include "bundle/collect.h"
 #include <stdio.h>
 
-/* Results of the first run: the memory of a start, and the packed weights. */
+/* Weights that a provider packed in a first run. */
 typedef struct bundle_pack_entry {
     uint64_t key[2];
     uint64_t bytes, offset;
     bool kept; /* in the program; otherwise packed when it starts */
 } bundle_pack_entry;
+/* Results of the first runs: the packed weights, the memory of a start, and the constants that are not read. */
 typedef struct bundle_facts {
     bundle_pack_entry *packs; /* [pack_count] sorted by key; offsets in the file of packs */
     uint32_t pack_count;
@@ -19,7 +20,7 @@ typedef struct bundle_facts {
     uint64_t arena_bytes; /* 0: unknown */
     bool first;           /* the program is for its first run: it reports the excluded parts that it calls */
     uint32_t only_level;  /* see bundle_model */
-    /* [part_count][value_count] 1 = the constant is excluded, packed weights replace it; NULL: unknown */
+    /* [part_count][value_count] 1 = packed weights replace the constant, 2 = a kernel reads it; NULL: unknown */
     uint8_t **unread;
     bool drops;       /* constants are excluded */
     uint32_t **value; /* out, with the source: [part_count][value_count] index of a value in the source */
@@ -31,13 +32,15 @@ typedef struct bundle_names {
     const char *api;     /* ... and their prefix in the header for the user */
     const char **inputs; /* C identifiers of the model's inputs and outputs */
     const char **outputs;
-    struct bundle_part_of *parts; /* the parts that programs can exclude, and whether this one needs them */
+    struct provider_part *parts; /* the parts that programs can exclude, and whether this one needs them */
     uint32_t part_count;
     bool has_reference, has_cpu;
     const char *isa; /* "avx2", or NULL */
 } bundle_names;
 
-typedef enum bundle_part_kind {
+/* The kinds of a line in parts.txt. TABLE: a kernel table of the provider reference. FAMILY: a kernel family of cpu.
+ * The others: see runtime/merge.sh. */
+typedef enum provider_part_kind {
     PART_TABLE,
     PART_FAMILY,
     PART_SET,
@@ -45,15 +48,15 @@ typedef enum bundle_part_kind {
     PART_BASELINE,
     PART_LEVEL,
     PART_KERNEL
-} bundle_part_kind;
-typedef struct bundle_part_of {
-    bundle_part_kind kind;
+} provider_part_kind;
+typedef struct provider_part {
+    provider_part_kind kind;
     bool needed;
     char name[64];
-} bundle_part_of;
+} provider_part;
 
-/* Makes unique C identifiers from the model's names and from the name that the user chose, which may be any, since the
- * sources use a separate prefix. The collection owns the memory. false: out of memory. */
+/* Makes unique C identifiers from the model's names and from `api`, the name that the user chose. `api` may be any
+ * name, because the sources use a separate prefix. The collection owns the memory. false: out of memory. */
 bool bundle_name(bundle_collection *collection, const char *api, bundle_names *out);
 
 /* The C type of the elements; NULL: none. */
@@ -61,8 +64,8 @@ const char *bundle_c_type(inlay_dtype dtype);
 /* "const float x[1][3], float y[1][2]": the parameters of the function that runs the model. */
 void bundle_write_parameters(FILE *to, const struct graph *graph, const bundle_names *names);
 
-/* Write the three files. The header's functions begin with `name`, `source` includes bundle.h, the symbol NAME_data
- * points to `data`. The caller checks ferror(). */
+/* Write the three files. The header's functions begin with `name`. The source includes bundle.h, and its symbol
+ * NAME_data points to the contents of `data`. The caller checks ferror(). */
 INLAY_NODISCARD inlay_status bundle_emit_header(FILE *to, const bundle_collection *collection,
                                                 const bundle_names *names, const char *name, const bundle_facts *facts,
                                                 inlay_diag *diag);

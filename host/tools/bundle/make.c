@@ -33,7 +33,7 @@ done:
     return status;
 }
 
-/* prepares: with the main program of first runs. */
+/* first: for a first run. prepares: with the main program of first runs (prepare.c). */
 static inlay_status write_sources(struct maker *maker, bool first, bool prepares)
 {
     FILE *file = NULL, *data = NULL;
@@ -89,7 +89,7 @@ done:
 
 static inlay_status compile(struct maker *maker, const char *source, const char *object)
 {
-    char *include = arena_format(&maker->collection->arena, "-I%s/include", maker->parts),
+    char *include = arena_format(&maker->collection->arena, "-I%s/include", maker->runtime_dir),
          *own = arena_format(&maker->collection->arena, "-I%s", maker->job->dir);
     char *in = maker_path(maker, maker->job->dir, source), *out = maker_path(maker, maker->job->dir, object);
     char *argv[] = { (char *)(uintptr_t)maker_compiler(maker),
@@ -146,7 +146,7 @@ static inlay_status link_program(struct maker *maker, bool first, const char *ou
     argv[count++] = maker_path(maker, maker->job->dir, "data.o");
     if (first)
         argv[count++] = maker_path(maker, maker->job->dir, "stubs.o");
-    argv[count++] = maker_path(maker, maker->parts, "libinlay_bundle.a");
+    argv[count++] = maker_path(maker, maker->runtime_dir, "libinlay_bundle.a");
     argv[count++] = (char *)"-lm";
     argv[count] = NULL;
     for (uint32_t i = 0; i < count; i++)
@@ -186,7 +186,7 @@ static inlay_status link_object(struct maker *maker, const char *output)
         argv[count++] = arena_format(&maker->collection->arena, "-Wl,--wrap=%s", wraps[i]);
     argv[count++] = maker_path(maker, maker->job->dir, "model.o");
     argv[count++] = maker_path(maker, maker->job->dir, "data.o");
-    argv[count++] = maker_path(maker, maker->parts, "libinlay_bundle.a");
+    argv[count++] = maker_path(maker, maker->runtime_dir, "libinlay_bundle.a");
     argv[count] = NULL;
     hide[hide_count++] = rename[rename_count++] = (char *)(uintptr_t)output;
     hide[hide_count] = rename[rename_count] = NULL;
@@ -351,7 +351,7 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_d
     struct stat st;
     inlay_status status;
 
-    if (!maker_find_parts(job->target, maker.parts))
+    if (!maker_find_runtime(job->target, maker.runtime_dir))
         return inlay_fail(diag, INLAY_NOT_FOUND,
                           "no run-time part for target '%s' in %s, relative to this program: it "
                           "is part of libinlay-dev; for arm64, host/tools/bundle/runtime/cross.sh builds it",
@@ -378,7 +378,7 @@ inlay_status bundle_make(bundle_job *job, bundle_collection *collection, inlay_d
         level += !again;
     }
     if (job->prepared)
-        INLAY_TRY(maker_read_accounts(&maker, maker_level_count(&maker)));
+        INLAY_TRY(maker_read_reports(&maker, maker_level_count(&maker)));
     else
         maker_keep_untested(&maker, NULL, 0);
     if (job->prepared && job->accept != NULL && !job->accept(job->user)) {

@@ -18,9 +18,10 @@ typedef struct bundle_job {
     const char *dir; /* existing folder for sources and objects */
     bundle_kind kind;
     int (*progress)(void *user, double fraction, const char *what); /* or NULL; non-zero cancels */
-    /* Called once memory_bytes and constant_bytes are known; false: INLAY_UNSUPPORTED, and `declined`. */
+    /* Called once memory_bytes and constant_bytes are known; false: bundle_make() sets `declined` and fails with
+     * INLAY_UNSUPPORTED. */
     bool (*accept)(void *user);
-    void *user; /* argument of both */
+    void *user; /* argument of progress() and accept() */
     /* Out */
     uint64_t file_bytes, data_bytes, code_bytes, arena_bytes;
     uint64_t constant_bytes; /* of the model's constants */

@@ -54,7 +54,7 @@ static inlay_status read_missed(struct maker *maker, bool *out_again)
 
     *out_again = true;
     while (file != NULL && status == INLAY_OK && fgets(name, sizeof name, file) != NULL) {
-        bundle_part_of *part;
+        provider_part *part;
 
         name[strcspn(name, "\n")] = '\0';
         part = maker_part(maker, name);
@@ -76,7 +76,7 @@ typedef struct first_level {
 
 uint32_t maker_level_count(const struct maker *maker)
 {
-    const bundle_part_of *bytes = maker_part(maker, "byte_set_of_cpu");
+    const provider_part *bytes = maker_part(maker, "byte_set_of_cpu");
 
     if (maker->native || !maker_is_native(maker) || strncmp(maker->job->target, "x86_64", 6) != 0)
         return 1;
@@ -88,7 +88,7 @@ inlay_status maker_first_run(struct maker *maker, const char *file, uint32_t lev
     static const first_level levels[] = { { "auto", false }, { "avx2", false }, { "avx2", true } };
     const first_level *kind = &levels[level > 0 && maker->names.isa != NULL ? level + 1 : level];
     char *started = maker_path(maker, maker->job->dir, file);
-    char *wrote = arena_format(&maker->collection->arena, "%s/account.%u", maker->job->dir, level);
+    char *wrote = arena_format(&maker->collection->arena, "%s/report.%u", maker->job->dir, level);
     char *argv[] = { (char *)(uintptr_t)maker_emulator(maker), started, wrote,
                      (char *)(uintptr_t)(kind->plain ? "plain" : "as is"), NULL };
     char **start = argv[0] != NULL ? argv : argv + 1;

@@ -20,16 +20,16 @@ static int by_key(const void *left, const void *right)
 }
 
 /* The file that a first run writes. */
-typedef struct pack_account {
+typedef struct pack_report {
     unsigned char *bytes; /* the whole file, allocated */
     uint64_t size;
     uint64_t level, arena_bytes;
     const unsigned char *fates, *packs, *end;
-} pack_account;
+} pack_report;
 
-static bool read_account(struct maker *maker, uint32_t level, pack_account *out)
+static bool read_report(struct maker *maker, uint32_t level, pack_report *out)
 {
-    char *path = arena_format(&maker->collection->arena, "%s/account.%u", maker->job->dir, level);
+    char *path = arena_format(&maker->collection->arena, "%s/report.%u", maker->job->dir, level);
     FILE *file = path != NULL ? fopen(path, "rb") : NULL;
     uint64_t fates = 0;
     struct stat st;
@@ -53,7 +53,8 @@ static bool read_account(struct maker *maker, uint32_t level, pack_account *out)
     return true;
 }
 
-/* Regions are in the order of their steps. A constant is excluded if all its readers packed it. */
+/* Marks the constants that a program can exclude: all their readers packed them. fates: those of the values of every
+ * region, in the order of the steps. */
 static bool find_unread(struct maker *maker, const unsigned char *fates)
 {
     const bool first = maker->facts.unread == NULL;
@@ -90,7 +91,7 @@ static bool find_unread(struct maker *maker, const unsigned char *fates)
  * Either a constant is in the program, or all weights packed from it are, at every level. Packed weights that are in
  * the program in addition to their constant only make the start faster. */
 
-/* One entry of packed weights in an account. */
+/* One entry of packed weights in a report. */
 struct pack {
     bundle_pack_entry entry;
     const unsigned char *data;
@@ -112,21 +113,21 @@ struct choice {
     uint32_t pack_count, source_count;
 };
 
-/* Lists the packs of an account. out NULL: only counts them. */
-static bool list_packs(const struct maker *maker, const pack_account *account, struct pack *out, uint32_t *count)
+/* Lists the packs of a report. out NULL: only counts them. */
+static bool list_packs(const struct maker *maker, const pack_report *report, struct pack *out, uint32_t *count)
 {
     uint64_t head[4];
 
-    for (const unsigned char *at = account->packs; at < account->end; at += head[3], ++*count) {
-        if ((uint64_t)(account->end - at) < sizeof head)
+    for (const unsigned char *at = report->packs; at < report->end; at += head[3], ++*count) {
+        if ((uint64_t)(report->end - at) < sizeof head)
             return false;
         memcpy(head, at, sizeof head);
         at += sizeof head;
-        if ((uint64_t)(account->end - at) < head[3])
+        if ((uint64_t)(report->end - at) < head[3])
             return false;
         if (out != NULL)
             out[*count] = (struct pack){
-                { { head[0] ^ (account->level & maker->facts.packs_levels), head[1] }, head[3], 0, false },
+                { { head[0] ^ (report->level & maker->facts.packs_levels), head[1] }, head[3], 0, false },
                 at,
                 head[2],
                 hash_blocks(at, (size_t)head[3], 0),
@@ -265,8 +266,8 @@ static bool write_packs(struct maker *maker, struct choice *choice, FILE *to)
     return maker->facts.packs != NULL;
 }
 
-/* Selects from the packs of `count` accounts and writes them. */
-static inlay_status select_packs(struct maker *maker, const pack_account *list, uint32_t count)
+/* Selects from the packs of `count` reports and writes them. */
+static inlay_status select_packs(struct maker *maker, const pack_report *list, uint32_t count)
 {
     struct choice choice = { 0 };
     uint32_t total = 0;
@@ -280,7 +281,7 @@ static inlay_status select_packs(struct maker *maker, const pack_account *list, 
     for (uint32_t i = 0; good && choice.packs != NULL && i < count; i++)
         good = list_packs(maker, &list[i], choice.packs, &choice.pack_count);
     if (choice.packs == NULL || !good || !list_sources(maker, &choice))
-        return inlay_fail(maker->diag, INLAY_IO_ERROR, "the account of the bundle's first run is not readable");
+        return inlay_fail(maker->diag, INLAY_IO_ERROR, "the report of the bundle's first run is not readable");
     choose_sources(maker, &choice);
     keep_constants(maker, &choice);
     INLAY_TRY(maker_write_file(maker, "packs.bin", &to));
@@ -296,13 +297,13 @@ done:
 
 /* ------------------------------------------------------------------ memory of runs
  *
- * For one account: its packs, and the constants that are also read unpacked. */
+ * For one report: its packs, and the constants that are also read unpacked. */
 
-static bool count_memory(struct maker *maker, const pack_account *account)
+static bool count_memory(struct maker *maker, const pack_report *report)
 {
     uint64_t bytes = maker->job->constant_bytes, head[4];
-    const unsigned char *at = account->packs;
-    bool good = find_unread(maker, account->fates);
+    const unsigned char *at = report->packs;
+    bool good = find_unread(maker, report->fates);
 
     for (uint32_t i = 0; good && i < maker->collection->part_count; i++)
         for (uint32_t value = 0; value < maker->collection->parts[i].program->graph->value_count; value++)
@@ -310,37 +311,37 @@ static bool count_memory(struct maker *maker, const pack_account *account)
                          ? maker->collection->parts[i].program->graph->values[value].info.data_bytes
                          : 0;
     maker->facts.unread = NULL;
-    for (; good && at < account->end; at += head[3]) {
-        good = (uint64_t)(account->end - at) >= sizeof head;
+    for (; good && at < report->end; at += head[3]) {
+        good = (uint64_t)(report->end - at) >= sizeof head;
         if (!good)
             break;
         memcpy(head, at, sizeof head);
         at += sizeof head;
-        good = (uint64_t)(account->end - at) >= head[3];
+        good = (uint64_t)(report->end - at) >= head[3];
         bytes += head[3];
     }
     maker->job->memory_bytes = bytes > maker->job->memory_bytes ? bytes : maker->job->memory_bytes;
     return good;
 }
 
-/* ------------------------------------------------------------------ accounts */
+/* ------------------------------------------------------------------ reports */
 
-/* Reads the accounts of `count` runs, one for each level. Returns their number; 0: one could not be read. */
-static uint32_t read_accounts(struct maker *maker, uint32_t count, pack_account *list, uint64_t *levels)
+/* Reads the reports of `count` runs, one for each level. Returns their number; 0: one could not be read. */
+static uint32_t read_reports(struct maker *maker, uint32_t count, pack_report *list, uint64_t *levels)
 {
     uint32_t used = 0;
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t same = 0;
 
-        if (!read_account(maker, i, &list[used]))
+        if (!read_report(maker, i, &list[used]))
             return 0;
         if (list[used].arena_bytes > maker->facts.arena_bytes)
             maker->facts.arena_bytes = list[used].arena_bytes;
         while (same < used && levels[same] != list[used].level)
             same++;
         if (same < used) {
-            free(list[used].bytes); /* this CPU cannot emulate the other kind */
+            free(list[used].bytes); /* an earlier run had this level: this CPU cannot emulate the other kind */
             list[used].bytes = NULL;
         } else {
             levels[used] = list[used].level;
@@ -352,7 +353,7 @@ static uint32_t read_accounts(struct maker *maker, uint32_t count, pack_account 
 }
 
 /* Whether the packs differ between levels. */
-static bool differ(const pack_account *list, uint32_t count)
+static bool differ(const pack_report *list, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++)
         if (list[0].size != list[i].size ||
@@ -364,8 +365,8 @@ static bool differ(const pack_account *list, uint32_t count)
 /* Whether all kinds of CPU with different int8 GEMM were tested, see bundle_limit_byte_kernels(). */
 static bool is_whole(const struct maker *maker, const uint64_t *levels, uint32_t count)
 {
-    static const uint64_t kinds[] = { 2, 2 + 32, 3 + 16 };
-    uint32_t found = maker->names.isa != NULL; /* a program for AVX2 does not need the last one */
+    static const uint64_t kinds[] = { 2, 2 + 32, 3 + 16 }; /* AVX2, AVX-VNNI, AVX-512 VNNI */
+    uint32_t found = maker->names.isa != NULL;             /* a program for AVX2 does not need AVX-512 VNNI */
 
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t k = 0; k < 3; k++)
@@ -373,15 +374,15 @@ static bool is_whole(const struct maker *maker, const uint64_t *levels, uint32_t
     return found == 3;
 }
 
-inlay_status maker_read_accounts(struct maker *maker, uint32_t count)
+inlay_status maker_read_reports(struct maker *maker, uint32_t count)
 {
-    pack_account list[MAX_LEVELS] = { { 0 } };
+    pack_report list[MAX_LEVELS] = { { 0 } };
     uint64_t levels[MAX_LEVELS] = { 0 };
-    const bundle_part_of *bytes = maker_part(maker, "byte_set_of_cpu");
+    const provider_part *bytes = maker_part(maker, "byte_set_of_cpu");
     inlay_status status;
     bool good;
 
-    count = read_accounts(maker, count, list, levels);
+    count = read_reports(maker, count, list, levels);
     good = count > 0;
     maker->job->constant_bytes = maker->job->data_bytes; /* the first program has all constants and no packs */
     for (uint32_t i = 0; good && i < count; i++)
@@ -391,14 +392,14 @@ inlay_status maker_read_accounts(struct maker *maker, uint32_t count)
     else if (good)
         maker_keep_untested(maker, levels, count);
     if (good && !maker->native && bytes != NULL && bytes->needed && strncmp(maker->job->target, "x86_64", 6) == 0)
-        maker->facts.packs_levels = UINT32_MAX; /* even with one account: other CPUs use other layouts */
+        maker->facts.packs_levels = UINT32_MAX; /* even with one report: other CPUs use other layouts */
     else if (differ(list, count))
         maker->facts.packs_levels = LEVEL_BASE;
     for (uint32_t i = 0;
          good && (maker->facts.packs_levels != UINT32_MAX || is_whole(maker, levels, count)) && i < count; i++)
         good = find_unread(maker, list[i].fates);
     status = good ? select_packs(maker, list, maker->facts.packs_levels == 0 ? 1 : count)
-                  : inlay_fail(maker->diag, INLAY_IO_ERROR, "the account of the bundle's first run is not readable");
+                  : inlay_fail(maker->diag, INLAY_IO_ERROR, "the report of the bundle's first run is not readable");
     for (uint32_t i = 0; i < MAX_LEVELS; i++)
         free(list[i].bytes);
     return status;
@@ -409,12 +410,12 @@ inlay_status maker_read_arena(struct maker *maker, uint32_t count)
     uint64_t peak = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        pack_account account = { 0 };
+        pack_report report = { 0 };
 
-        if (!read_account(maker, i, &account))
-            return inlay_fail(maker->diag, INLAY_IO_ERROR, "the account of the bundle's run is not readable");
-        peak = account.arena_bytes > peak ? account.arena_bytes : peak;
-        free(account.bytes);
+        if (!read_report(maker, i, &report))
+            return inlay_fail(maker->diag, INLAY_IO_ERROR, "the report of the bundle's run is not readable");
+        peak = report.arena_bytes > peak ? report.arena_bytes : peak;
+        free(report.bytes);
     }
     maker->facts.arena_bytes = (peak + 4095) / 4096 * 4096;
     return INLAY_OK;

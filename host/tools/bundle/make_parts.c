@@ -23,7 +23,7 @@ static bool has_operator(const struct maker *maker, bool in_region, const char *
     return false;
 }
 
-bundle_part_of *maker_part(const struct maker *maker, const char *name)
+provider_part *maker_part(const struct maker *maker, const char *name)
 {
     for (uint32_t i = 0; i < maker->names.part_count; i++)
         if (strcmp(maker->names.parts[i].name, name) == 0)
@@ -37,7 +37,7 @@ static bool has_families(const struct maker *maker, char *word)
     char *rest = NULL;
 
     for (const char *name = strtok_r(word, "+", &rest); name != NULL; name = strtok_r(NULL, "+", &rest)) {
-        const bundle_part_of *part = maker_part(maker, name);
+        const provider_part *part = maker_part(maker, name);
 
         if (part == NULL || !part->needed)
             return false;
@@ -50,7 +50,7 @@ static bool read_part(struct maker *maker, char *line)
 {
     char *rest = NULL;
     const char *kind = strtok_r(line, " \n", &rest), *name = strtok_r(NULL, " \n", &rest);
-    bundle_part_of *part = name != NULL ? maker_part(maker, name) : NULL;
+    provider_part *part = name != NULL ? maker_part(maker, name) : NULL;
 
     if (name == NULL)
         return true;
@@ -100,7 +100,7 @@ static bool has_better(const struct maker *maker, const char *table)
 static void drop_tables(struct maker *maker)
 {
     for (uint32_t i = 0; i < maker->names.part_count; i++) {
-        bundle_part_of *part = &maker->names.parts[i];
+        provider_part *part = &maker->names.parts[i];
 
         if (part->kind == PART_TABLE &&
             (has_better(maker, part->name) || (maker->names.isa != NULL && ends_in(part->name, "_avx512"))))
@@ -123,7 +123,7 @@ inlay_status maker_find_needs(struct maker *maker)
     maker->names.parts = arena_array(&maker->collection->arena, MAX_PARTS, sizeof *maker->names.parts);
     if (maker->names.parts == NULL)
         return no_memory(maker->diag, "to write the bundle");
-    (void)snprintf(path, sizeof path, "%s/parts.txt", maker->parts);
+    (void)snprintf(path, sizeof path, "%s/parts.txt", maker->runtime_dir);
     file = fopen(path, "r");
     if (file == NULL)
         return inlay_fail(maker->diag, INLAY_IO_ERROR, "cannot read %s: %s", path, strerror(errno));
@@ -148,7 +148,7 @@ void maker_keep_untested(struct maker *maker, const uint64_t *levels, uint32_t c
     const uint32_t end_count = sizeof ends / sizeof ends[0];
 
     for (uint32_t i = 0; i < maker->names.part_count; i++) {
-        bundle_part_of *part = &maker->names.parts[i];
+        provider_part *part = &maker->names.parts[i];
         uint32_t end_index = 0, tested = 0;
 
         if (count == 0 && (part->kind == PART_FUNCTION || part->kind == PART_KERNEL))
@@ -175,14 +175,14 @@ inlay_status maker_write_stubs(struct maker *maker)
 
     INLAY_TRY(maker_write_file(maker, "stubs.s", &file));
     for (uint32_t i = 0; i < maker->names.part_count; i++) {
-        const bundle_part_of *part = &maker->names.parts[i];
+        const provider_part *part = &maker->names.parts[i];
 
         if (part->kind != PART_KERNEL || part->needed)
             continue;
         (void)fprintf(file, "    .text\n    .globl %s\n    .hidden %s\n%s:\n", part->name, part->name, part->name);
         (void)fprintf(file,
-                      arm ? "    adrp x0, .L%u\n    add x0, x0, :lo12:.L%u\n    b bundle_lacks\n"
-                          : "    leaq .L%u(%%rip), %%rdi\n    jmp bundle_lacks\n",
+                      arm ? "    adrp x0, .L%u\n    add x0, x0, :lo12:.L%u\n    b bundle_note_missing\n"
+                          : "    leaq .L%u(%%rip), %%rdi\n    jmp bundle_note_missing\n",
                       i, i);
         (void)fprintf(file, "    .data\n.L%u:\n    .byte 0\n    .asciz \"%s\"\n", i, part->name);
     }

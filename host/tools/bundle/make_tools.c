@@ -16,7 +16,7 @@ const char *bundle_native_target(void)
 #endif
 }
 
-bool maker_find_parts(const char *target, char out[PATH_MAX])
+bool maker_find_runtime(const char *target, char out[PATH_MAX])
 {
     char here[PATH_MAX], path[PATH_MAX + 256];
     const ssize_t bytes = readlink("/proc/self/exe", here, sizeof here - 1);

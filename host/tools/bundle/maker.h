@@ -11,16 +11,16 @@ struct maker {
     bundle_collection *collection;
     bundle_names names;
     bundle_facts facts;
-    char parts[PATH_MAX];
-    char log[PATH_MAX];
+    char runtime_dir[PATH_MAX]; /* folder of the run-time part for the target */
+    char log[PATH_MAX];         /* output of the tools and first runs */
     inlay_diag *diag;
     bool native; /* for CPUs of this kind only */
 };
 
 /* make_tools.c: whether the program is for this machine. */
 bool maker_is_native(const struct maker *maker);
-/* The folder of the run-time part for the target, relative to this program. */
-bool maker_find_parts(const char *target, char out[PATH_MAX]);
+/* Finds the folder of the run-time part for the target, relative to this program; false: it does not exist. */
+bool maker_find_runtime(const char *target, char out[PATH_MAX]);
 const char *maker_compiler(const struct maker *maker);
 /* A tool of the target's binutils, in the collection's arena; NULL: out of memory. */
 char *maker_tool(struct maker *maker, const char *tool);
@@ -34,13 +34,13 @@ inlay_status maker_failed(struct maker *maker, const char *what, const char *too
 char *maker_path(struct maker *maker, const char *folder, const char *file);
 /* Opens a file in the job's folder. */
 INLAY_NODISCARD inlay_status maker_write_file(struct maker *maker, const char *file, FILE **out);
-INLAY_NODISCARD inlay_status maker_close_file(struct maker *maker, FILE *f, const char *file);
+INLAY_NODISCARD inlay_status maker_close_file(struct maker *maker, FILE *stream, const char *file);
 
 /* make_parts.c: lists the parts of the providers, and marks those that the operators need; first runs show which
  * functions are needed. */
 INLAY_NODISCARD inlay_status maker_find_needs(struct maker *maker);
-/* NULL: unknown. */
-bundle_part_of *maker_part(const struct maker *maker, const char *name);
+/* Returns the part of that name; NULL: unknown. */
+provider_part *maker_part(const struct maker *maker, const char *name);
 
 /* make_first.c: the emulator that runs the target's programs; NULL: none is needed. */
 const char *maker_emulator(const struct maker *maker);
@@ -58,10 +58,10 @@ INLAY_NODISCARD inlay_status maker_write_stubs(struct maker *maker);
 void maker_keep_untested(struct maker *maker, const uint64_t *levels, uint32_t count);
 
 /* make_packs.c: selects from the packed weights of `count` first runs. Packs that are equal at every level are used at
- * all of them, others at their own. The program includes as many as the job's size allows, first those that replace
- * their constant; the others are packed when it starts. Constants are excluded if all their packs are included, unless
- * CPUs differ in int8 GEMM in ways that this CPU cannot test. */
-INLAY_NODISCARD inlay_status maker_read_accounts(struct maker *maker, uint32_t count);
-/* Measures the arena of a program with its packs, from runs of it. */
+ * every level, others only at their level. The program includes as many as the job's size allows, first those that
+ * replace their constant; the others are packed when it starts. Constants are excluded if all their packs are included,
+ * unless CPUs differ in int8 GEMM in ways that this CPU cannot test. */
+INLAY_NODISCARD inlay_status maker_read_reports(struct maker *maker, uint32_t count);
+/* Sets the size of the arena from the reports of `count` runs of the program that includes its packs. */
 INLAY_NODISCARD inlay_status maker_read_arena(struct maker *maker, uint32_t count);
 #endif

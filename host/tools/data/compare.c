@@ -103,7 +103,7 @@ bool compare_tensor(const inlay_tensor_view *got, const inlay_tensor_view *want,
     for (uint32_t axis = 0; axis < want->rank; axis++)
         count *= want->dims[axis];
     INLAY_CHECK(count >= 0);
-    /* If only the bits are equal, 16 of them are compared as a number of want's type. */
+    /* If want stores bfloat16 as uint16 (value_same_bits), both are compared as uint16 numbers. */
     found = compare_elements(got->data, want, count, rtol, atol);
     if (found.wrong == 0)
         return true;

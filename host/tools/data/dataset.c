@@ -369,12 +369,12 @@ done:
 }
 
 inlay_status dataset_open(const char *path, uint32_t most, feed_caller caller, const inlay_session *session,
-                          struct dataset **out_set, inlay_diag *diag)
+                          struct dataset **out_dataset, inlay_diag *diag)
 {
     struct dataset *dataset = calloc(1, sizeof *dataset);
     inlay_status status = INLAY_OK;
 
-    *out_set = NULL;
+    *out_dataset = NULL;
     if (dataset == NULL)
         return no_memory(diag, "for the samples");
     *dataset = (struct dataset){
@@ -399,7 +399,7 @@ inlay_status dataset_open(const char *path, uint32_t most, feed_caller caller, c
         }
         dataset->count = most > 0 && count > most ? most : (uint32_t)(count > MAX_SAMPLES ? MAX_SAMPLES : count);
     }
-    *out_set = dataset;
+    *out_dataset = dataset;
     dataset = NULL;
 done:
     dataset_close(dataset);

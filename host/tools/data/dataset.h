@@ -17,8 +17,8 @@ struct dataset;
  * `most` of them (0 = all). The caller's options and session must outlive the data set. Every input without a default
  * must be given, with the right rank; only headers are read yet. */
 INLAY_NODISCARD inlay_status dataset_open(const char *path, uint32_t most, feed_caller caller,
-                                          const inlay_session *session, struct dataset **out_set, inlay_diag *diag);
-void dataset_close(struct dataset *set); /* NULL is a no-op */
-/* The samples; they borrow from the set and must be loaded by one thread. */
-struct samples dataset_samples(struct dataset *set);
+                                          const inlay_session *session, struct dataset **out_dataset, inlay_diag *diag);
+void dataset_close(struct dataset *dataset); /* NULL is a no-op */
+/* The samples; they borrow from the data set and must be loaded by one thread. */
+struct samples dataset_samples(struct dataset *dataset);
 #endif

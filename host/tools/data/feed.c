@@ -144,7 +144,8 @@ static const int64_t *priced_dims(const inlay_session *session, uint32_t input, 
     return state->rank == rank && rank != INLAY_RANK_UNKNOWN ? state->dims : NULL;
 }
 
-/* The same if the sizes of all inputs fit together, which sizes for costs need not. */
+/* The sizes of an input at which the session was compiled; NULL: none. Unlike those of priced_dims(), the sizes of all
+ * inputs fit together. */
 static const int64_t *usual_dims(const inlay_session *session, uint32_t input, uint32_t rank)
 {
     const inlay_value_state *states = session->main->parts.compiled_for, *state;

@@ -27,14 +27,13 @@ struct feed {
     uint32_t spec_count;
     const char *dir; /* --inputs, or NULL */
     uint64_t seed;
-    bool
-        costed_sizes; /* random inputs have the sizes that costs assume, even if these do not fit together; integers are
-                         0 or 1 */
-    bool trial;       /* feed_make() runs the model once if sizes were guessed, to check that it accepts them */
-    uint32_t attempt; /* index of the guessed sizes, see feed_next_sizes() */
-    bool guessed;     /* out: sizes were guessed */
-    bool defer_report;         /* the caller calls feed_report_sizes() itself, after a run */
-    uint8_t *made;             /* [input_count] out: 1 if the shape was guessed */
+    /* Random inputs have the sizes that costs assume, even if these do not fit together; integers are 0 or 1. */
+    bool costed_sizes;
+    bool trial;        /* feed_make() runs the model once if sizes were guessed, to check that it accepts them */
+    uint32_t attempt;  /* index of the guessed sizes, see feed_next_sizes() */
+    bool guessed;      /* out: sizes were guessed */
+    bool defer_report; /* the caller calls feed_report_sizes() itself, after a run */
+    uint8_t *made;     /* [input_count] out: 1 if the shape was guessed */
     const char *const *starts; /* [start_count] NAME=START+...: sizes from --grow, in addition to --dim */
     uint32_t start_count;
 };
@@ -42,8 +41,8 @@ struct feed {
 void feed_deinit(struct feed *feed);
 
 /* Makes every input of the session: *out_values is an array of inlay_session_input_count() values, NULL for an input
- * that uses its default. Release it with feed_release(). Guessed dimensions are reported on stderr, unless defer_report.
- */
+ * that uses its default. Release it with feed_release(). Guessed dimensions are reported on stderr, unless
+ * defer_report. */
 INLAY_NODISCARD inlay_status feed_make(struct feed *feed, feed_caller caller, const inlay_session *session,
                                        inlay_value ***out_values, inlay_diag *diag);
 /* The model refused the inputs with `status`. True: there are other sizes to guess, which the next feed_make() uses.

@@ -74,13 +74,13 @@ void scratch_remove(struct scratch *scratch)
     scratch->dir[0] = '\0';
 }
 
-inlay_status scratch_save(const struct scratch *scratch, const char *name, const graph_model *model, bool inside,
+inlay_status scratch_save(const struct scratch *scratch, const char *name, const graph_model *model, bool mapped,
                           char *path, inlay_diag *diag)
 {
     const model_save_options save = { .external_file = scratch->external != NULL ? scratch->external
-                                                       : inside                  ? "tensors"
+                                                       : mapped                  ? "tensors"
                                                                                  : NULL,
-                                      .with_inferred_shapes = inside };
+                                      .with_inferred_shapes = mapped };
 
     INLAY_CHECK(scratch->dir[0] != '\0');
     (void)snprintf(path, PATH_MAX, "%s/%.64s", scratch->dir, name);

@@ -20,11 +20,11 @@ INLAY_NODISCARD inlay_status scratch_make(const char *output, const char *extern
 void scratch_remove_folder(const char *path);
 /* Removes the folder and its contents; {0} is a no-op. */
 void scratch_remove(struct scratch *scratch);
-/* Saves the model as "DIR/NAME/model.onnx", and creates the folder; path is [PATH_MAX]. inside: tensors are stored in a
- * separate file even if the caller gave no name, so that they are mapped. */
+/* Saves the model as "DIR/NAME/model.onnx", and creates the folder; path is [PATH_MAX]. mapped: the tensors are stored
+ * in a separate file even if scratch->external is NULL, so that they can be mapped, and inferred shapes are stored. */
 INLAY_NODISCARD inlay_status scratch_save(const struct scratch *scratch, const char *name, const graph_model *model,
-                                          bool inside, char *path, inlay_diag *diag);
-/* Moves a model that scratch_save() wrote, without `inside`, to the output; *out_bytes is its size. */
+                                          bool mapped, char *path, inlay_diag *diag);
+/* Moves a model that scratch_save() wrote, without `mapped`, to the output; *out_bytes is its size. */
 INLAY_NODISCARD inlay_status scratch_publish(const struct scratch *scratch, const char *path, uint64_t *out_bytes,
                                              inlay_diag *diag);
 #endif

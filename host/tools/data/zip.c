@@ -82,7 +82,7 @@ static inlay_status find_directory(FILE *file, const char *path, uint64_t size, 
     return INLAY_OK;
 }
 
-/* Sizes of more than 32 bits are in an extra field, in this order, and only for short fields with all bits set. */
+/* Reads the zip64 extra field: 64-bit values, in this order, of those 32-bit fields whose bits are all set. */
 static void read_extra(const unsigned char *extra, size_t bytes, zip_entry *entry)
 {
     while (bytes >= 4) {

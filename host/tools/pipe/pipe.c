@@ -289,7 +289,7 @@ bool pipe_target_is_nhwc(const pipe_chain *chain)
     return first != 1 && first != 3 && first != 4 && (last == 1 || last == 3 || last == 4);
 }
 
-/* Casts the value to the type of the model's input. */
+/* Casts *value to the type of the model's input, if it has another type. */
 static inlay_status cast_to(pipe_chain *chain, uint32_t *value, inlay_dtype from, inlay_dtype to)
 {
     graph_node *node;

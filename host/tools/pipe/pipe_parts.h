@@ -16,14 +16,14 @@ typedef struct pipe_chain {
     uint32_t value;    /* the end of the chain; INLAY_NONE: the chain is empty */
     graph_node *maker; /* node that computes the value, or NULL */
     pipe_kind kind;
-    bool post;
+    bool post;                   /* the steps follow the model */
     uint32_t target;             /* pre: the input of the model. post: its output */
-    uint32_t place;              /* position output of letterbox for boxes, or INLAY_NONE */
+    uint32_t place;              /* output of letterbox that boxes reads: the picture's position; or INLAY_NONE */
     const char *step;            /* the text of the step */
     char *words[PIPE_MAX_WORDS]; /* words of the step, separated by colons; the first is its name */
     uint32_t word_count;
-    const char *makes; /* name for the values of the step */
-    bool used[PIPE_MAX_WORDS];
+    const char *makes;                 /* name for the values of the step */
+    bool used[PIPE_MAX_WORDS];         /* [word_count] the step has read the word */
     uint32_t outputs[8], output_count; /* post: values that replace the model's output */
 } pipe_chain;
 

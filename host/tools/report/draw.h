@@ -1,6 +1,6 @@
 /* report/draw.h - draws a model: layers from inputs to outputs, bodies of Loop, If and Scan below. */
-#ifndef MODELKIT_DRAW_H
-#define MODELKIT_DRAW_H
+#ifndef REPORT_DRAW_H
+#define REPORT_DRAW_H
 #include "graph/graph.h"
 #include <stdio.h>
 

@@ -22,7 +22,7 @@ static uint32_t nth_read(const graph_node *node, uint32_t k)
     return k < node->info.input_count ? node->info.inputs[k] : node->captures[k - node->info.input_count];
 }
 
-/* Moves nodes that do not depend on inputs to the row above their first reader. Edges are sorted by their ends. */
+/* Moves nodes that do not depend on inputs to the row above their first reader. The edges are sorted by `to`. */
 static void lower_free_nodes(struct layout *layout)
 {
     for (uint32_t i = 0; i < layout->box_count; i++)
@@ -70,7 +70,7 @@ static bool make_boxes(const struct graph *graph, struct arena *arena, struct la
         uint32_t box;
 
         if (strcmp(node->info.op_type.data, "Constant") == 0)
-            continue; /* its output is drawn like other constants */
+            continue; /* a Constant node: its output is drawn like other constants */
         box = layout->box_count++;
         layout->boxes[box] = (layout_box){ .node = node, .value = INLAY_NONE };
         for (uint32_t k = 0; k < read_count(node); k++) {

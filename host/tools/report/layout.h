@@ -1,7 +1,7 @@
 /* report/layout.h - positions for the nodes of a graph: rows by the longest path from the inputs, ordered within a row
  * to reduce crossings. Private to this folder. */
-#ifndef MODELKIT_LAYOUT_H
-#define MODELKIT_LAYOUT_H
+#ifndef REPORT_LAYOUT_H
+#define REPORT_LAYOUT_H
 #include "graph/graph.h"
 
 /* A box: a node, an input or an output of the graph. */

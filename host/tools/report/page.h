@@ -1,6 +1,6 @@
 /* report/page.h - HTML pages of the verbs, without references to other files, and curves in them. */
-#ifndef MODELKIT_PAGE_H
-#define MODELKIT_PAGE_H
+#ifndef REPORT_PAGE_H
+#define REPORT_PAGE_H
 #include "inlay/inlay.h"
 #include <stdbool.h>
 #include <stdio.h>

@@ -80,6 +80,7 @@ function heads(...texts) {
   return el('tr', null, texts.filter((t) => t !== null).map((t, i) => el('th', { className: i > 0 ? 'n' : '' }, t)));
 }
 
+/* A table row that reacts to clicks. */
 function go(props, ...cells) {
   return el('tr', Object.assign({ className: 'go' }, props), ...cells);
 }

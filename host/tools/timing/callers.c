@@ -132,6 +132,7 @@ inlay_status callers_run(const struct callers *how, inlay_session *session, inla
     inlay_status status = INLAY_OK, merged;
     double cpu, begin;
 
+    INLAY_CHECK(how->count > 0 && how->options->cancel != NULL);
     *out = (struct calls){ 0 };
     if (list == NULL)
         return no_memory(diag, "for %u callers", how->count);

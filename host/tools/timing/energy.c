@@ -80,7 +80,7 @@ bool energy_open(struct energy *energy, const char *sys_class, const char *comma
         (void)strcpy(energy->source, "command");
         return run_command(energy, &energy->first);
     }
-    /* One colon: packages without their parts, which would be counted twice. */
+    /* The pattern has one colon, so it finds packages but not their parts, which would be counted twice. */
     find_counters(energy, sys_class, "powercap/intel-rapl:[0-9]/energy_uj", "powercap");
     if (energy->count == 0)
         find_counters(energy, sys_class, "hwmon/hwmon*/energy*_input", "hwmon");

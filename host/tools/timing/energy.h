@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { ENERGY_MAX_COUNTERS = 16 }; /* counters */
+enum { ENERGY_MAX_COUNTERS = 16 };
 
 /* Counters in microjoules that only increase, or wrap at `range`. */
 struct energy {

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double TOGETHER_MS = 0.5, WARM_MS = 50;
+static const double TOGETHER_MS = 0.5; /* shorter runs are timed several as one, up to this time */
+static const double WARM_MS = 50;      /* shorter runs of two models get an untimed run before */
 enum { MAX_TOGETHER = 64, MAX_RUNS = 100, MIN_RUNS = 5 };
 
 /* A model and its sample, to be timed. */
@@ -15,7 +16,7 @@ struct subject {
     inlay_value *const *values;
     const timed_model *model;
     uint32_t together; /* number of runs that are timed as one */
-    bool warm;         /* run once untimed before: the other model has replaced the contents of the caches */
+    bool warm;         /* an untimed run precedes, because the other model has replaced the contents of the caches */
 };
 
 static inlay_status run_once(const struct subject *subject, inlay_diag *diag)
@@ -23,8 +24,8 @@ static inlay_status run_once(const struct subject *subject, inlay_diag *diag)
     return samples_run(subject->set, subject->values, subject->model->session, subject->model->context, diag);
 }
 
-/* A timing_fn: the mean of the runs, but at most the CPU time of the process, because on a busy machine the rest is the
- * work of other programs. */
+/* A timing_fn: the mean time of the runs, but at most the CPU time of the process: on a busy machine, the remaining
+ * time belongs to other programs. */
 static inlay_status time_runs(void *user, double *out_ms, inlay_diag *diag)
 {
     const struct subject *subject = user;

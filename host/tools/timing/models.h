@@ -11,8 +11,8 @@ typedef struct timed_model {
 } timed_model;
 
 /* Measures the time of a run on the first sample in milliseconds, of one model or of two (TIMING_MODELS): for the
- * first, the lower quartile; for the second, that multiplied by the median ratio of consecutive runs. The time of other
- * programs on a busy machine is excluded as far as the process's CPU time allows. */
+ * first, the lower quartile; for the second, that quartile multiplied by the median ratio of consecutive runs. The time
+ * of other programs on a busy machine is excluded as far as the process's CPU time allows. */
 INLAY_NODISCARD inlay_status timing_models(const struct samples *set, const timed_model *models, uint32_t count,
                                            double budget_s, double *out_ms, inlay_diag *diag);
 
@@ -26,11 +26,13 @@ struct pace {
 
 /* Adds a round; rounds beyond PACE_MOST are ignored. */
 void pace_add(struct pace *pace, double before_ms, double after_ms);
-/* Whether more rounds cannot change the result: there are PACE_MOST, or PACE_LEAST that are all on one side of most. */
+/* Whether more rounds cannot change the result: there are PACE_MOST rounds, or at least PACE_LEAST
+ * rounds whose ratios are all on one side of `most`. */
 bool pace_is_settled(const struct pace *pace, double most);
-/* Whether the second model takes at most this share of the time, in the median round. If most is below 1, so that it
- * has to be faster, it must be faster in every round (all but one of PACE_MOST): the gain exceeds the variation. */
+/* Whether the second model takes at most this share of the time, in the median round. If `most` is below 1, the second
+ * model must also be faster in every round (in all but one of PACE_MOST rounds), so that the gain exceeds the
+ * variation. */
 bool pace_holds(const struct pace *pace, double most);
-/* The median time of the first model, and that multiplied by the median ratio. */
+/* The median time of the first model, and this time multiplied by the median ratio. */
 void pace_times(const struct pace *pace, double *out_before_ms, double *out_after_ms);
 #endif

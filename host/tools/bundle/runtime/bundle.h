@@ -74,7 +74,7 @@ typedef struct bundle_model {
     uint32_t region_count, step_count, input_count, output_count, pack_count;
     uint32_t packs_levels;  /* bits of bundle_level() in the keys; 0: the packs are valid at any level */
     uint32_t has_originals; /* the constants are included: missing packs can be made at start */
-    uint32_t packs_first;   /* the bundle is being made: report packs with their sources */
+    uint32_t packs_first;   /* the program is for a first run: it reports packs with their sources */
     uint32_t only_level;    /* the only bundle_level() that it supports; 0: any */
     const char *isa;        /* highest instruction level of kernels, NULL: that of the CPU */
     uint64_t slab_bytes;
@@ -84,16 +84,16 @@ typedef struct bundle_model {
 /* Starts the model in `arena` of `bytes` bytes, aligned to 64, or in allocated memory if it is NULL. Once per process;
  * returns 0 or an INLAY_* status, of which bundle_error() has the message. */
 int bundle_start(const bundle_model *model, void *arena, uint64_t bytes);
-/* Before the start: constants in these pages are dropped from memory once they were packed; they are read again from
- * the program's file if needed. */
+/* To call before the start: the constants in these pages are dropped from memory once they were packed, and read again
+ * from the program's file if needed. */
 void bundle_drop_pages(void *pages, uint64_t bytes);
 /* inputs and outputs: addresses in the model's order, aligned to the element; results are the same at any address. */
 int bundle_run(const bundle_model *model, const void *const *inputs, void *const *outputs);
 /* Runs each region once, also in branches that are not taken; the results are meaningless. Only while the bundle is
  * made. */
 void bundle_run_all(const bundle_model *model, const void *const *inputs, void *const *outputs);
-/* A part of a kernel that is not in the program was called: fails the run. */
-void bundle_left_out(void);
+/* An excluded part of a kernel calls it: the run fails. */
+void bundle_fail_excluded(void);
 const char *bundle_error(void);
 const char *bundle_error_node(void); /* the node that the error is about, or "" */
 /* Peak bytes of the arena, and number of allocations. */

@@ -187,7 +187,7 @@ static int are_of_file(uint64_t first, uint64_t last)
     return 0;
 }
 
-/* Constants that are packed when the program starts need not stay in memory. */
+/* Makes the start drop the constants from memory once they are packed. */
 static void drop_constants(const bundle_model *model)
 {
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), at = (uint64_t)(uintptr_t)model->data;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Merges several archives into one, with weak symbols for the parts that can be excluded: a program includes the parts that it
-# references. PARTS is LISTED and the parts that the object files contain:
+# references. The file PARTS gets the lines of LISTED, and one line for each part in the object files:
 #   set NAME FAMILY...       needed if one of the families is; from the annotations of providers/simd/optional.h
 #   function NAME            needed if it is called, which a first run reports; from the same annotations
 #   level NAME               for AVX-512: needed unless the program is for AVX2 only; by the suffix of the name

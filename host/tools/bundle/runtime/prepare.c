@@ -9,8 +9,8 @@
 uint32_t bundle_level(void);
 void cpu_hide_avx_vnni(void);
 int bundle_prepare(const bundle_model *model, const char *path, int plain);
-void bundle_missed(const char *name);
-void bundle_lacks(char *name);
+void bundle_report_missing(const char *name);
+void bundle_note_missing(char *name);
 
 /* Excluded parts of kernels that were called. */
 enum { MAX_MISSING = 4096 };
@@ -63,7 +63,7 @@ int bundle_prepare(const bundle_model *model, const char *path, int plain)
         if (tensors[i] == MAP_FAILED)
             return 1;
     }
-    /* Packs that are made only in a run count, and so do the parts that it calls. */
+    /* The run may pack more weights and call more parts than the start. */
     status = bundle_run(model, (const void *const *)tensors, tensors + model->input_count);
     if (status != INLAY_OK) {
         if (missing_count > 0)
@@ -83,14 +83,15 @@ int bundle_prepare(const bundle_model *model, const char *path, int plain)
     return fclose(to) == 0 ? 0 : 1;
 }
 
-/* An excluded part was called. */
-void bundle_missed(const char *name)
+/* An excluded function calls it with its name: the run ends. */
+void bundle_report_missing(const char *name)
 {
     report_missing(name);
 }
 
-/* Called by the stub of a part: a byte that is 1 once the part was reported, then its name. */
-void bundle_lacks(char *name)
+/* The stub of an excluded part of a kernel calls it. name: a byte that is 1 once the part was reported, then the part's
+ * name. */
+void bundle_note_missing(char *name)
 {
     if (name[0] == 0 && missing_count < MAX_MISSING)
         missing[missing_count++] = name + 1;

@@ -21,7 +21,7 @@ struct ready_region {
     uint64_t workspace_alignment;
 };
 
-/* A step with all addresses that do not change. */
+/* A step, with the addresses that are equal in all runs. */
 struct call {
     const bundle_step *step;
     const struct ready_region *region;
@@ -220,7 +220,7 @@ static inlay_status packs_take(void *ctx, void *compile, const void *key, uint64
     *out_data = heap_alloc(bytes, 64);
     if (made == NULL || *out_data == NULL)
         return INLAY_OUT_OF_MEMORY;
-    memset(*out_data, 0, bytes); /* bytes that are never written must be equal in all bundles */
+    memset(*out_data, 0, bytes); /* padding that the provider does not write must be equal in all bundles */
     *made = (struct made_pack){ .next = made_packs,
                                 .key = { hashed_key[0], hashed_key[1] },
                                 .source = model_in_use->packs_first != 0 ? find_source(compile, key, key_bytes) : 0,
@@ -357,7 +357,7 @@ static inlay_status compile_region(const bundle_region *region, struct ready_reg
     INLAY_TRY(ready->provider->specialize(ready->state, ready->compiled, &specialize, &ready->instance, &diag));
     for (uint32_t i = 0; i < region->output_count; i++)
         if (outputs[i].kind != INLAY_OUTPUT_KNOWN)
-            return inlay_fail(&diag, INLAY_UNSUPPORTED, "the shape of an output of node %specialize depends on data",
+            return inlay_fail(&diag, INLAY_UNSUPPORTED, "the shape of an output of node %s depends on data",
                               inlay_graph_node(region->graph, region->nodes[0])->name.data);
     ready->workspace_bytes = specialize.workspace_bytes;
     ready->workspace_alignment = specialize.workspace_alignment < 64 ? 64 : specialize.workspace_alignment;
@@ -491,7 +491,8 @@ static inlay_status run_region(struct call *call, const void *const *inputs, voi
                                            &call->args);
 }
 
-/* Executes a step of a Loop, with index i; returns the index before the next step. */
+/* Executes step i, which is a BEGIN, TEST or NEXT. Returns the index before that of the next step, because the loop of
+ * bundle_run() increments it. */
 static uint32_t loop_step(const bundle_step *step, uint32_t i, const void *const *inputs, void *const *outputs)
 {
     int64_t *count = address(step->kind == BUNDLE_BEGIN ? &step->out[0] : &step->in[0], inputs, outputs), limit;
@@ -523,7 +524,7 @@ void bundle_run_all(const bundle_model *model, const void *const *inputs, void *
             (void)!run_region(&calls[i], inputs, outputs);
 }
 
-void bundle_left_out(void)
+void bundle_fail_excluded(void)
 {
     called_excluded = 1;
 }

@@ -2,6 +2,7 @@
 
 const END_MOST = 6;
 
+/* A row for an input of a node (out: for an output): the value, and the nodes at its other end. */
 function valueRow(g, v, out) {
   const value = g.values[v], maker = g.maker[v];
   const ends = out ? g.nodes.filter((n) => readsOf(n).includes(v)) : maker >= 0 ? [g.nodes[maker]] : [];
@@ -14,6 +15,7 @@ function valueRow(g, v, out) {
                            (g.copiesOf.get(v) || []).map(copy)), num(bytesText(value.bytes)));
 }
 
+/* The offers of all providers for a node, and their refusals. */
 function answers(node) {
   const most = node.offers.reduce((m, o) => Math.max(m, o.cost_ns), 1);
   const offer = (o) => el('tr', null, td(chip(o.provider), o.chosen ? el('b', null, o.provider) : o.provider,
@@ -43,6 +45,7 @@ function kernelOf(n) {
              k.why ? faint(k.why) : null);
 }
 
+/* The next best provider of a stretch, and the change of the predicted time. */
 function runnerUp(s) {
   const r = s.runner_up;
   if (!r && s.provider === 'host') return null;

@@ -271,7 +271,7 @@ function drawScene(canvas, state) {
   const view = { left: state.left, top: state.top, right: state.left + w / state.scale,
                  bottom: state.top + h / state.scale };
   const visible = state.scene.things.filter((t) => inView([t.x, t.y, t.x + t.w, t.y + t.h], view));
-  /* Items with bodies are drawn below the lines of these. */
+  /* Items with bodies are drawn first, so that the lines within the bodies are drawn over them. */
   for (const t of visible) {
     if (!t.bodies) continue;
     drawThing(ctx, t, state, colours);

@@ -54,6 +54,7 @@ function find({ node }) {
                                         t.stretch.index === node.graph.stretchOf[node.region]) || null;
 }
 
+/* The values that an item reads or computes: their lines are highlighted. */
 function litBy(t) {
   if (!t) return null;
   const values = new Set();
@@ -89,6 +90,7 @@ function showStretch(g, s) {
   choose([...state.found][0] || null, true);
 }
 
+/* Folds or unfolds a stretch. */
 function foldStretch(g, s) {
   const key = foldKey(g, s.index);
   if (s.nodes < 2) return;

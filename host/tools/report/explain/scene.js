@@ -2,12 +2,13 @@
  *
  *   buildScene(main, folded, aspect) -> { things, lines, width, height }
  *
- * folded: a set of "path|partition". A thing is a node, a folded partition, an input or an output; a line belongs to a
+ * A stretch (member `stretches` of the JSON) is what the page calls a partition: consecutive regions of one provider.
+ * folded: a set of "path|stretch". A thing is a node, a folded partition, an input or an output; a line belongs to a
  * value; a thing with bodies has one frame per body. All coordinates are those of the scene. */
 
 const NODE_W = 150, NODE_H = 38, FOLD_W = 178, FOLD_H = 50, PILL_H = 22, FRAME_PAD = 14, FRAME_HEAD = 20;
 
-/* Adds derived data: the partition of a region, the producer of a value, the copies of a value. */
+/* Adds derived data: the stretch of a region, the producer of a value, the copies of a value. */
 function indexGraph(g, list, parent) {
   g.parent = parent || null;
   list.push(g);
