@@ -6,8 +6,8 @@
 
 /* A split region is reported if it takes at least this fraction of a run. */
 #define LEAST_SHARE 0.02
-/* If the costs of two providers differ by at most this factor, the assignment follows from costs, not from the model.
- */
+/* If the costs of two providers differ by at most this factor, the split follows from the costs alone and is not
+ * reported as a problem of the model. */
 #define CLOSE_COSTS 2
 
 static double number_of(const json_t *object, const char *key, double otherwise)
