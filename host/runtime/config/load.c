@@ -28,8 +28,7 @@ static inlay_status check_file(int fd, struct mistakes *mistakes)
         return mistake(mistakes, 0, INLAY_IO_ERROR, "not read because group %lu may write to it: chmod g-w it",
                        (unsigned long)st.st_gid);
     if (st.st_uid != 0 && st.st_uid != geteuid())
-        return mistake(mistakes, 0, INLAY_IO_ERROR,
-                       "not read because its owner, user %lu, is neither you nor root",
+        return mistake(mistakes, 0, INLAY_IO_ERROR, "not read because its owner, user %lu, is neither you nor root",
                        (unsigned long)st.st_uid);
     if (st.st_size > MAX_FILE_BYTES)
         return mistake(mistakes, 0, INLAY_LIMIT_EXCEEDED, "%lld bytes; the limit for settings is %d",
@@ -270,7 +269,7 @@ static inlay_status set_provider_options(inlay_options *options, char *list, str
     return status;
 }
 
-/* A list replaces the whole list of earlier sources; pairs add up. */
+/* A list replaces the whole list of earlier sources; pairs are added to those of earlier sources. */
 static inlay_status set_items(inlay_options *options, uint32_t option, const char *name, char *list,
                               struct mistakes *mistakes)
 {
