@@ -28,7 +28,7 @@ agree_metric agree_metric_find(const char *name)
     return metric;
 }
 
-/* ------------------------------------------------------------------ which metric */
+/* ------------------------------------------------------------------ choice of the metric */
 
 static const graph_node *producer_of(const struct graph *graph, uint32_t value)
 {

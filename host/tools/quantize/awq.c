@@ -37,9 +37,9 @@ static void find_factors(const struct trial *trial, const float *squares, double
         trial->factors[channel] = (float)((double)trial->factors[channel] / exp(logs));
 }
 
-/* Scales the statistics for a value whose channels are divided by the factors: the inverse of the moments is multiplied
- * by them from both sides, so its factor from one side; the moments below the diagonal are divided. Output may overlap
- * input. */
+/* Adapts the statistics to a value whose channels are divided by the factors. The inverse of the moments is multiplied
+ * by the factors on both sides, so its Cholesky factor is multiplied on one side. The moments, below the diagonal of
+ * `factor`, are divided. The outputs may be the arrays of `from`. */
 static void scale_known(const struct trial *trial, const weight_inputs *from, float *importance, float *factor)
 {
     const int64_t channels = trial->balanced->channels;

@@ -416,14 +416,14 @@ bool verdict_holds(const struct verdict *verdict, double goal, bool sure)
                        goal);
 }
 
-const char *verdict_only(const struct verdict *verdict, const char *what, struct arena *arena)
+const char *verdict_describe(const struct verdict *verdict, const char *what, struct arena *arena)
 {
     return arena_format(arena, "with %s, output '%s' agrees to %.4g (%s, 95 %%: %.4g to %.4g) only", what,
                         verdict->output, verdict->score.value, agree_metric_name(verdict->metric), verdict->score.low,
                         verdict->score.high);
 }
 
-/* ------------------------------------------------------------------ rows that are text */
+/* ------------------------------------------------------------------ the metric for text */
 
 /* Counts rows, and rows whose most probable symbol is 0. False: the output has no such rows. */
 static bool count_blanks(const inlay_value *value, uint64_t *rows, uint64_t *blanks)

@@ -18,9 +18,10 @@ struct blockmul {
 
 /* One block, contiguous: n weights and the importance of each error; padded with zeros to whole vectors. */
 typedef struct weight_block {
-    float w[WEIGHTS_MOST_BLOCK + WEIGHTS_LANES], h[WEIGHTS_MOST_BLOCK + WEIGHTS_LANES];
+    float w[WEIGHTS_MOST_BLOCK + WEIGHTS_LANES]; /* weights */
+    float h[WEIGHTS_MOST_BLOCK + WEIGHTS_LANES]; /* importance */
     int64_t n;
-    bool halves;
+    bool halves; /* see weight_rows */
 } weight_block;
 
 typedef struct weight_grid {
@@ -37,7 +38,7 @@ struct refinement {
     float codes[WEIGHTS_MOST_BLOCK], gradient[WEIGHTS_MOST_BLOCK]; /* codes minus the zero point */
     float low, high, step;
     float *change; /* [n] */
-    bool halves;
+    bool halves;   /* see weight_rows */
 };
 
 typedef struct quantize_loops {

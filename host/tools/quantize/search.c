@@ -91,7 +91,7 @@ static inlay_status evaluate_final(struct search *search, const struct candidate
     *out_agrees = search_holds(search, &result->agreement);
     *out_good = *out_agrees && result->ms_after < result->ms_before * max_time_ratio(search);
     if (!*out_agrees)
-        result->failed = verdict_only(&result->agreement, result->what, search->arena);
+        result->failed = verdict_describe(&result->agreement, result->what, search->arena);
     else if (!*out_good)
         result->failed = arena_format(search->arena, "with %s a run takes %.3g ms instead of %.3g ms", result->what,
                                       result->ms_after, result->ms_before);

@@ -42,9 +42,9 @@ static inlay_status report_progress(struct search *search, const char *what)
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ words */
+/* ------------------------------------------------------------------ descriptions */
 
-uint32_t search_floats(const struct search *search, const struct candidate *candidate)
+uint32_t search_count_floats(const struct search *search, const struct candidate *candidate)
 {
     uint32_t count = 0;
 
@@ -63,7 +63,7 @@ static const char *methods_of(const struct search *search, const struct candidat
 
 const char *search_describe(const struct search *search, const struct candidate *candidate)
 {
-    const uint32_t floats = search_floats(search, candidate);
+    const uint32_t floats = search_count_floats(search, candidate);
     const char *what =
         arena_format(search->arena, "integers in %s, ranges by %s%s", placement_names[candidate->placement],
                      methods_of(search, candidate), candidate->corrects_bias ? ", corrected biases" : "");
@@ -83,7 +83,7 @@ static void note(const struct search *search, const struct candidate *candidate,
     if (verdict != NULL)
         (void)snprintf(line, sizeof line, "%s, ranges by %s%s, %u layers in floats: %.5g (%s), error %.3g",
                        placement_names[candidate->placement], methods_of(search, candidate),
-                       candidate->corrects_bias ? ", corrected biases" : "", search_floats(search, candidate),
+                       candidate->corrects_bias ? ", corrected biases" : "", search_count_floats(search, candidate),
                        verdict->score.value, agree_metric_name(verdict->metric), verdict->error);
     else
         (void)snprintf(line, sizeof line, "%s: %.4g ms instead of %.4g ms", placement_names[candidate->placement],
@@ -290,7 +290,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ samples that tell most */
+/* ------------------------------------------------------------------ the most informative samples */
 
 typedef struct sample_error {
     uint32_t sample;

@@ -41,9 +41,9 @@ typedef struct weight_inputs {
     const int32_t *order;
 } weight_inputs;
 
-/* The same for rows first .. first + count, at most WEIGHTS_TOGETHER. The error of each weight is compensated by the
- * weights that follow it (Frantar and others, GPTQ). The factor must be known. scratch is [WEIGHTS_TOGETHER, depth +
- * WEIGHTS_MOST_BLOCK]. Returns the sum of the mean squared output errors of these rows. */
+/* weights_nibbles() for rows first .. first + count, at most WEIGHTS_TOGETHER, with compensation: the error of each
+ * weight is compensated by the weights that follow it (Frantar and others, GPTQ). The factor must be known. scratch is
+ * [WEIGHTS_TOGETHER, depth + WEIGHTS_MOST_BLOCK]. Returns the sum of the mean squared output errors of these rows. */
 #define WEIGHTS_DAMP 0.01
 enum { WEIGHTS_TOGETHER = 16, WEIGHTS_MOST_BLOCK = 256 };
 double weights_nibbles_compensated(const weight_rows *rows, const weight_inputs *in, int64_t first, int64_t count,
