@@ -37,7 +37,8 @@ bool conversion_constant_ints(struct conversion *conversion, uint32_t i, const c
 /* The rank of input 0, or INLAY_RANK_UNKNOWN. */
 uint32_t conversion_rank(const struct conversion *conversion);
 bool conversion_is_one_of(const char *op, const char *const *names, size_t count);
-/* Gives the node a new output, which is returned, so that a node behind it can produce the old one. */
+/* Replaces the output of the node by a new value and returns that value, so that a node that reads it can produce the
+ * old output. */
 uint32_t conversion_take_output(struct conversion *conversion, const char *suffix);
 
 /* Does the attribute have that text? otherwise: the result if it is not stated. */

@@ -37,7 +37,8 @@ float weights_storable(float scale, bool halves);
  * order: rows and columns of the factor, and the order in which weights are rounded; the elements of a block are
  * consecutive. NULL: natural order. */
 typedef struct weight_inputs {
-    const float *importance, *factor; /* [depth] in natural order; NULL: unknown */
+    const float *importance; /* [depth] mean squares, in natural order; NULL: unknown */
+    const float *factor;     /* [depth, depth] in the order of rounding; NULL: unknown */
     const int32_t *order;
 } weight_inputs;
 
