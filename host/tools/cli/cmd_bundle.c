@@ -31,6 +31,7 @@ typedef enum memory_stage { MEMORY_FASTEST, MEMORY_LEAST, MEMORY_PRICED } memory
 /* Range of cpu.pack_price, the price of packed weights in microseconds per MiB. The price is quadrupled until the
  * weights fit; transforms of weights save up to some thousand microseconds per MiB. */
 enum { LEAST_PRICE = 8, MOST_PRICE = 8 << 14 };
+/* The default of --memory is violated only if the weights exceed both limits. */
 static const double DEFAULT_MEMORY = 3, DEFAULT_MEMORY_BYTES = 16 << 20;
 
 /* NAME=VALUE of an option that may be repeated. */

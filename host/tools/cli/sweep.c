@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PASSES = 2, MOST_RUNS = 1000000 };
-enum { MOST_CANDIDATES = 3 }; /* that are measured again */
-/* Larger batches are skipped if one exceeds the latency limit by this factor. */
+enum { PASSES = 2, MOST_RUNS = 1000000 }; /* passes over all points; runs of a slice */
+enum { MOST_CANDIDATES = 3 };             /* that are measured again */
+/* If the p95 of a batch exceeds the latency limit by this factor, larger batches are skipped. */
 #define HOPELESS 1.2
 
 /* ------------------------------------------------------------------ points */

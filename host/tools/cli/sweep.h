@@ -14,7 +14,7 @@
 #include "data/feed.h"
 #include "timing/energy.h"
 
-enum { SWEEP_AXES = 3, SWEEP_POINTS = 256, SWEEP_SLICES = 6 };
+enum { SWEEP_AXES = 3, SWEEP_POINTS = 256, SWEEP_SLICES = 6 }; /* limits; a slice is one timed piece of a point */
 
 typedef enum sweep_role { SWEEP_DIM, SWEEP_THREADS, SWEEP_CALLERS } sweep_role;
 

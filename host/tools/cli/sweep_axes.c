@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DENSE_THREADS = 8 };
+enum { DENSE_THREADS = 8 }; /* up to this number, threads are swept one by one */
 
 static void wrong(struct argp_state *state, const char *text)
 {

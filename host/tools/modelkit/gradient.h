@@ -10,7 +10,7 @@ INLAY_NODISCARD inlay_status gradient_expand(pass_ctx *ctx, bool *out_changed);
 
 /* ------------------------------------------------------------------ between the two files */
 
-enum { GRADIENT_TERMS = 3 };
+enum { GRADIENT_TERMS = 3 }; /* terms of a rule: one for each of the first inputs */
 
 struct gradient {
     node_maker maker;

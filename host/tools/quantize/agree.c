@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 1024 };
+enum { BATCH = 1024 }; /* elements converted to double at once */
 
 const char *agree_metric_name(agree_metric metric)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SAMPLES = 32, LEAST_CHANNELS = 2 };
+enum { MOST_SAMPLES = 32, LEAST_CHANNELS = 2 }; /* samples for the largest magnitudes; channels of a value */
 
 float balance_factor(float activation, float weight)
 {

@@ -11,7 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_CACHED_MIB = 4096, TRIMMED_BYTES = 1 << 20 };
+enum {
+    MAX_CACHED_MIB = 4096,  /* size limit of the file of cached outputs */
+    TRIMMED_BYTES = 1 << 20 /* smaller constants stay in memory */
+};
 
 /* Outputs are stored in an unnamed file, one after another; memory holds one of each at a time. */
 typedef struct cached_output {

@@ -116,7 +116,7 @@ static void bytes(const float *weights, int64_t outer, int64_t channels, int64_t
 
 /* ------------------------------------------------------------------ four bits */
 
-enum { SHRINKS = 12, REFINEMENTS = 2 };
+enum { SHRINKS = 12, REFINEMENTS = 2 }; /* widths of the range that are tried; refinements of each */
 
 /* The squared error of a block; *out receives the grid with the best scale for the same codes. Written in vector lanes:
  * this is the hottest loop. */

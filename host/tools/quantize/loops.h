@@ -4,7 +4,7 @@
 #include "quantize/weights.h"
 #include "simd/instances.h"
 
-enum { WEIGHTS_MOST_CODE = 15, WEIGHTS_LANES = 16 };
+enum { WEIGHTS_MOST_CODE = 15, WEIGHTS_LANES = 16 }; /* largest 4-bit code; floats of a vector */
 
 /* c[i][j] += factor * sum over k of a[i * a_row + k * a_step] * b[k * b_row + j], for i < rows, j < columns and k <
  * depth. c, [rows] rows of c_row floats, overlaps neither. */

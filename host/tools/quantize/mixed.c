@@ -7,7 +7,12 @@
 #include <string.h>
 
 #define NO_SET UINT32_MAX
-enum { SAMPLES = 4, MOST_SETS = 64, ENOUGH_SETS = 48, FLOAT_BITS = 32 };
+enum {
+    SAMPLES = 4,      /* samples that each set is measured on */
+    MOST_SETS = 64,   /* limit of the number of sets */
+    ENOUGH_SETS = 48, /* with more large matrix multiplications, neighbours share a set */
+    FLOAT_BITS = 32
+};
 static const double LARGE = 0.005; /* share of all weights from which a matrix multiplication is measured by itself */
 
 /* Matrix multiplications of one size that are measured together; `part` numbers the sets of that size. */

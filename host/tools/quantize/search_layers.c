@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RETRIED = 12 };
-static const double LEAST_GAIN = 0.02;
+enum { MOST_RETRIED = 12 };            /* float layers that are tried with integers again */
+static const double LEAST_GAIN = 0.02; /* minimum gain of a layer, relative to its time with floats */
 
 /* ------------------------------------------------------------------ gains */
 

@@ -46,7 +46,10 @@ typedef struct weight_inputs {
  * weight is compensated by the weights that follow it (Frantar and others, GPTQ). The factor must be known. scratch is
  * [WEIGHTS_TOGETHER, depth + WEIGHTS_MOST_BLOCK]. Returns the sum of the mean squared output errors of these rows. */
 #define WEIGHTS_DAMP 0.01
-enum { WEIGHTS_TOGETHER = 16, WEIGHTS_MOST_BLOCK = 256 };
+enum {
+    WEIGHTS_TOGETHER = 16,   /* rows that are rounded together */
+    WEIGHTS_MOST_BLOCK = 256 /* largest number of weights in a block */
+};
 double weights_nibbles_compensated(const weight_rows *rows, const weight_inputs *in, int64_t first, int64_t count,
                                    uint8_t *codes, float *scales, uint8_t *zeros, float *scratch);
 #endif
