@@ -32,7 +32,8 @@ static const cli_option own_options[] = {
 
 /* The optimiser's report on one rewrite. */
 typedef struct found_rewrite {
-    uint64_t number, last;
+    uint64_t number; /* from 1; 0: none */
+    uint64_t last;   /* number of rewrites of the run */
     char pass[64];
     char text[600];
 } found_rewrite;

@@ -42,11 +42,11 @@ struct refinement {
 };
 
 typedef struct quantize_loops {
-    /* Multiplication of small float blocks, for moment matrices and their factors. */
-    void (*add)(const struct blockmul *blockmul);
+    /* blockmul_add() */
+    void (*add_product)(const struct blockmul *blockmul);
     /* weights_bytes() */
-    void (*bytes)(const float *weights, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
-                  float *scales);
+    void (*round_bytes)(const float *weights, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
+                        float *scales);
     /* Searches for the scale and zero point of a block with the smallest squared error. */
     void (*find_grid)(const weight_block *block, weight_grid *out);
     /* Refines codes and scale of a block to reduce the output error. */
@@ -55,8 +55,9 @@ typedef struct quantize_loops {
 
 KERNEL_INSTANCES(quantize_loops, quantize_loops)
 
+/* Adds the product of two small float blocks to a third one, for moment matrices and their factors. */
 static inline void blockmul_add(const struct blockmul *blockmul)
 {
-    KERNEL_BEST(quantize_loops)->add(blockmul);
+    KERNEL_BEST(quantize_loops)->add_product(blockmul);
 }
 #endif
