@@ -376,7 +376,7 @@ size_t options_item_bytes(uint32_t option, const char *list)
     return bytes;
 }
 
-/* Sets items that are separated by commas, all of them or none. */
+/* Sets items that are separated by commas; none if one of them is invalid. */
 static inlay_status set_items(inlay_options *options, uint32_t option, const char *list, const char *origin,
                               inlay_diag *diag)
 {
