@@ -53,9 +53,9 @@ partition_request facts_request(const facts_graph *graph)
                                 .costs = program->env->costs };
 }
 
-uint64_t facts_value_bytes(const facts_graph *graph, uint32_t v)
+uint64_t facts_value_bytes(const facts_graph *graph, uint32_t value)
 {
-    return v == INLAY_NONE ? 0 : cost_value_bytes(&graph->parts->profile[v]);
+    return value == INLAY_NONE ? 0 : cost_value_bytes(&graph->parts->profile[value]);
 }
 
 uint32_t facts_producer_region(const facts_graph *graph, uint32_t value)
@@ -65,15 +65,15 @@ uint32_t facts_producer_region(const facts_graph *graph, uint32_t value)
     return producer == INLAY_NONE ? INLAY_NONE : graph->nodes[producer].region;
 }
 
-bool facts_reads(const facts_graph *graph, uint32_t node, uint32_t v)
+bool facts_reads(const facts_graph *graph, uint32_t node, uint32_t value)
 {
     const graph_node *n = graph->program->graph->nodes[node];
 
     for (uint32_t i = 0; i < n->info.input_count; i++)
-        if (n->info.inputs[i] == v)
+        if (n->info.inputs[i] == value)
             return true;
     for (uint32_t i = 0; i < n->capture_count; i++)
-        if (n->captures[i] == v)
+        if (n->captures[i] == value)
             return true;
     return false;
 }

@@ -370,7 +370,7 @@ inlay_status evaluate_agreement(const struct samples *set, uint32_t most, agree_
 
 inlay_status evaluate_subset(const struct samples *set, const uint32_t *which, uint32_t count, agree_metric metric,
                              const struct subject *want, const struct subject *got, struct verdict *out,
-                             double *distance, inlay_diag *diag)
+                             double *distances, inlay_diag *diag)
 {
     struct outputs outputs = { 0 };
     bool any = false;
@@ -382,8 +382,8 @@ inlay_status evaluate_subset(const struct samples *set, const uint32_t *which, u
         double sample_distance = 0;
 
         INLAY_TRY(add_sample(set, which != NULL ? which[i] : i, want, got, &outputs, &sample_distance, diag));
-        if (distance != NULL)
-            distance[i] = sample_distance;
+        if (distances != NULL)
+            distances[i] = sample_distance;
     }
     for (uint32_t i = 0; i < outputs.count; i++) {
         const agree_score score = agree_result(&outputs.sums[i]);
@@ -409,13 +409,14 @@ done:
 
 bool verdict_holds(const struct verdict *verdict, double goal, bool sure)
 {
-    const bool counts = sure && verdict->metric == AGREE_text;
+    const bool for_unseen = sure && verdict->metric == AGREE_text;
 
-    if (counts && 1 - verdict->error * verdict->error / AGREE_TEXT_DIFFERS < goal)
+    if (for_unseen && 1 - verdict->error * verdict->error / AGREE_TEXT_DIFFERS < goal)
         return false;
     return agree_holds(verdict->metric,
-                       counts && verdict->score.value < 1 ? agree_share_bound(verdict->score.value, verdict->samples)
-                                                          : verdict->score.value,
+                       for_unseen && verdict->score.value < 1
+                           ? agree_share_bound(verdict->score.value, verdict->samples)
+                           : verdict->score.value,
                        goal);
 }
 
@@ -480,10 +481,10 @@ done:
 
 /* ------------------------------------------------------------------ time */
 
-inlay_status evaluate_time(const struct samples *set, const struct subject *first, const struct subject *second,
-                           double budget_s, double *out_a_ms, double *out_b_ms, inlay_diag *diag)
+inlay_status evaluate_time(const struct samples *set, const struct subject *a, const struct subject *b, double budget_s,
+                           double *out_a_ms, double *out_b_ms, inlay_diag *diag)
 {
-    const timed_model both[] = { { first->session, first->context }, { second->session, second->context } };
+    const timed_model both[] = { { a->session, a->context }, { b->session, b->context } };
     double times[2];
     const inlay_status status = timing_models(set, both, 2, budget_s, times, diag);
 

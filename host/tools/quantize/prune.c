@@ -105,11 +105,11 @@ struct pruning {
 
 static bool keeps_zero(const char *op)
 {
-    static const char *const those[] = { "Relu", "LeakyRelu", "Tanh", "Gelu",      "Abs",      "Neg",  "Identity",
+    static const char *const names[] = { "Relu", "LeakyRelu", "Tanh", "Gelu",      "Abs",      "Neg",  "Identity",
                                          "Elu",  "Selu",      "Celu", "HardSwish", "Softsign", "Swish" };
 
-    for (size_t i = 0; i < sizeof those / sizeof those[0]; i++)
-        if (strcmp(op, those[i]) == 0)
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(op, names[i]) == 0)
             return true;
     return false;
 }
