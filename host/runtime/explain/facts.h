@@ -216,7 +216,7 @@ double facts_times_per_run(const facts_graph *graph);
 /* Time of all iterations of a body in one execution of its node. ns is the time of an iteration; the part once_ns of ns
  * occurs in the first iteration only. */
 double facts_repeated_ns(const facts_graph *graph, double ns, double once_ns);
-/* The same for copies, in one run of the model. */
+/* Time of copies with these parameters in one run of the model. */
 double facts_copies_per_run(const facts_graph *graph, double ns, double once_ns);
 double facts_sum_of_copies(const struct partition *partition);
 /* "host", or the provider's name. */

@@ -212,7 +212,7 @@ static void check_split(struct doctor *doctor, const json_t *graph, size_t at, d
     }
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ all costs */
 
 inlay_status doctor_costs_find(struct doctor *doctor, const char *path, const struct feed *given, double seconds,
                                cli_common *common, doctor_costs *out, inlay_diag *diag)

@@ -245,7 +245,7 @@ static bool compare_weights(struct diff *diff, const struct graph *left, const s
     return ok && diff->weights != NULL;
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ whole models */
 
 inlay_status diff_models(graph_model *a, graph_model *b, struct diff *out, inlay_diag *diag)
 {

@@ -542,7 +542,7 @@ static bool lower_scatter(struct conversion *conversion)
     return true;
 }
 
-/* ------------------------------------------------------------------ all of it */
+/* ------------------------------------------------------------------ the conversions by operator */
 
 static bool takes_axes(const char *op)
 {

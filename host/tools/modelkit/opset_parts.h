@@ -12,6 +12,7 @@ struct conversion {
     const char *why; /* reason why the opset cannot express the node, or NULL */
 };
 
+/* Operator and name of the node. */
 const char *conversion_op(const struct conversion *conversion);
 const char *conversion_name(const struct conversion *conversion);
 /* The operator's row at the opset; NULL: no such operator. */

@@ -24,6 +24,7 @@ INLAY_NODISCARD inlay_status evaluate_options(const inlay_options *given, const 
  * NULL. */
 INLAY_NODISCARD inlay_status evaluate_options_without(const inlay_options *given, const char *const *names,
                                                       inlay_options **out_options, inlay_diag *diag);
+/* Opens the model at path. *out is closed after a failure. */
 INLAY_NODISCARD inlay_status subject_open(const char *path, const inlay_options *options, struct subject *out,
                                           inlay_diag *diag);
 void subject_close(struct subject *subject); /* {0} is a no-op */
