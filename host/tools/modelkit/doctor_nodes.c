@@ -107,7 +107,7 @@ static bool holds(inlay_dtype b, inlay_dtype a)
         return to.exponent >= from.exponent && to.digits >= from.digits;
     if (b == INLAY_BOOL)
         return a == INLAY_BOOL;
-    /* float16 ends at 65504: integers of sixteen bits and more overflow before they lose digits. */
+    /* The exponent needs no check: an integer that overflows float16 has more digits than float16. */
     return to.digits >= from.digits && (to.negative || !from.negative);
 }
 

@@ -351,6 +351,7 @@ static void differentiate_moves(struct gradient *gradient)
     const int64_t step[] = { 0, 1 };
     graph_node *places, *sums;
 
+    INLAY_CHECK(node->input_count <= MOST_INPUTS);
     if (!gradient_reaches(gradient, node->inputs[0]))
         return;
     for (uint32_t i = 0; i < node->input_count && i < MOST_INPUTS; i++)
