@@ -88,8 +88,8 @@ static bool make_dir(char *path)
     return mkdir(path, 0700) == 0 || errno == EEXIST;
 }
 
-/* Only the user and root may create files in it. */
-static bool is_ours(const char *path)
+/* Is the path a folder in which only the user and root may create files? */
+static bool is_private_folder(const char *path)
 {
     struct stat st;
 
@@ -101,8 +101,8 @@ bool config_cache_folder(const inlay_options *options, const char *name, char *t
 {
     char dir[4096];
 
-    if (config_cache_dir(options, dir, sizeof dir) && make_dir(dir) && is_ours(dir) &&
-        config_join(text, bytes, dir, name) && make_dir(text) && is_ours(text))
+    if (config_cache_dir(options, dir, sizeof dir) && make_dir(dir) && is_private_folder(dir) &&
+        config_join(text, bytes, dir, name) && make_dir(text) && is_private_folder(text))
         return true;
     if (bytes > 0)
         text[0] = '\0';

@@ -1,6 +1,6 @@
-/* Loads settings with libcyaml, which checks keys and shapes against a schema and fills a struct. Both are made from
- * options.def, so that a new option needs no line here. Each key is loaded separately, so that a mistake in one does
- * not hide those in the next. */
+/* Loads settings with libcyaml, which checks keys and shapes against a schema and fills a struct. The schema and the
+ * struct are generated from options.def, so that a new option needs no line here. Each key is loaded separately, so
+ * that a mistake in one key does not hide the mistakes in the next. */
 #include "config/document.h"
 #include "base/nearest.h"
 #include "config/long_form.h"
@@ -238,7 +238,7 @@ struct reader {
     struct document *document;
 };
 
-/* name and value are copied. */
+/* Appends a setting; name and value are copied. */
 static inlay_status add(struct reader *reader, const char *name, const char *value, uint32_t line)
 {
     struct document *document = reader->document;

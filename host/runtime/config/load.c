@@ -28,8 +28,7 @@ static inlay_status check_file(int fd, struct mistakes *mistakes)
         return mistake(mistakes, 0, INLAY_IO_ERROR, "not read because group %lu may write to it: chmod g-w it",
                        (unsigned long)st.st_gid);
     if (st.st_uid != 0 && st.st_uid != geteuid())
-        return mistake(mistakes, 0, INLAY_IO_ERROR,
-                       "not read because its owner, user %lu, is neither you nor root",
+        return mistake(mistakes, 0, INLAY_IO_ERROR, "not read because its owner, user %lu, is neither you nor root",
                        (unsigned long)st.st_uid);
     if (st.st_size > MAX_FILE_BYTES)
         return mistake(mistakes, 0, INLAY_LIMIT_EXCEEDED, "%lld bytes; the limit for settings is %d",
@@ -198,8 +197,9 @@ done:
     return status;
 }
 
-static inlay_status load(inlay_options *options, const char *path, uint32_t source, const config_user *user,
-                         bool *out_found, inlay_diag *diag)
+/* config_load_file() that reports a missing file by *out_found. */
+static inlay_status load_if_present(inlay_options *options, const char *path, uint32_t source, const config_user *user,
+                                    bool *out_found, inlay_diag *diag)
 {
     struct mistakes mistakes = mistakes_in(options, path, diag);
     struct arena arena = { 0 };
@@ -218,7 +218,7 @@ inlay_status config_load_file(inlay_options *options, const char *path, uint32_t
 {
     struct mistakes mistakes = mistakes_in(options, path, diag);
     bool found = false;
-    inlay_status status = load(options, path, source, user, &found, diag);
+    inlay_status status = load_if_present(options, path, source, user, &found, diag);
 
     return status == INLAY_OK && !found ? mistake(&mistakes, 0, INLAY_NOT_FOUND, "no such file") : status;
 }
@@ -240,10 +240,11 @@ inlay_status config_load_standard(inlay_options *options, const char *system_fil
     char path[4096];
     bool found;
     inlay_diag second = INLAY_DIAG_INIT;
-    inlay_status status = load(options, system_file, INLAY_SOURCE_SYSTEM, user, &found, diag), other = INLAY_OK;
+    inlay_status status = load_if_present(options, system_file, INLAY_SOURCE_SYSTEM, user, &found, diag),
+                 other = INLAY_OK;
 
     if (config_user_file(user, path, sizeof path)) /* report its mistakes, too */
-        other = load(options, path, INLAY_SOURCE_USER, user, &found, status == INLAY_OK ? diag : &second);
+        other = load_if_present(options, path, INLAY_SOURCE_USER, user, &found, status == INLAY_OK ? diag : &second);
     return status != INLAY_OK ? status : other;
 }
 
@@ -270,7 +271,7 @@ static inlay_status set_provider_options(inlay_options *options, char *list, str
     return status;
 }
 
-/* A list replaces the whole list of earlier sources; pairs add up. */
+/* A list replaces the whole list of earlier sources; pairs are added to those of earlier sources. */
 static inlay_status set_items(inlay_options *options, uint32_t option, const char *name, char *list,
                               struct mistakes *mistakes)
 {

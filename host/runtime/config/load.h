@@ -6,12 +6,11 @@
 
 #define CONFIG_SYSTEM_FILE "/etc/inlay/inlay.yaml"
 
-/* Applies the settings in the text, as source, or none if the text has a mistake. path is the name in messages, and
- * paths in the text are relative to it. */
+/* Applies the settings in the text as values of the given source (INLAY_SOURCE_*), or none of them if the text has a
+ * mistake. path is the name of the text in messages; relative paths in the text start at the folder of path. */
 inlay_status config_load_text(inlay_options *options, const char *text, size_t bytes, const char *path, uint32_t source,
                               const config_user *user, inlay_diag *diag);
-/* Applies the settings in the file, as source (INLAY_SOURCE_*), or none if the file has a mistake. user gives the
- * home folder for ~/ in paths. */
+/* config_load_text() for a file. user->home is the folder for ~/ in paths. */
 inlay_status config_load_file(inlay_options *options, const char *path, uint32_t source, const config_user *user,
                               inlay_diag *diag);
 /* Applies the standard files, if they exist: system_file, then the user's. */
@@ -19,6 +18,7 @@ inlay_status config_load_standard(inlay_options *options, const char *system_fil
                                   inlay_diag *diag);
 /* Returns the value of a variable, NULL if it is not set. */
 typedef const char *(*config_variable_fn)(const char *name);
+/* Applies the settings in the variables INLAY_<NAME> and INLAY_OPTION. */
 inlay_status config_load_environment(inlay_options *options, config_variable_fn variable, const config_user *user,
                                      inlay_diag *diag);
 /* Writes the path of the user's file into text. False (text is ""): none, see config_user_dir(). */

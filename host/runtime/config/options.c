@@ -45,7 +45,7 @@ const char *options_list(const inlay_options *options, uint32_t option, uint32_t
     return options != NULL && i < options->values[option].count ? options->values[option].items[i].text : NULL;
 }
 
-static option_pair split(const char *text)
+static option_pair split_pair(const char *text)
 {
     const char *equals = strrchr(text, '=');
 
@@ -57,7 +57,7 @@ bool options_pair(const inlay_options *options, uint32_t option, uint32_t i, opt
     const char *text = options_list(options, option, i);
 
     if (text != NULL)
-        *out_pair = split(text);
+        *out_pair = split_pair(text);
     return text != NULL;
 }
 
@@ -126,7 +126,7 @@ uint32_t options_kind(uint32_t option)
     return table[option].kind;
 }
 
-static inlay_status unknown(const char *name, inlay_diag *diag)
+static inlay_status fail_unknown(const char *name, inlay_diag *diag)
 {
     const char *nearest = options_nearest(name);
 
@@ -164,7 +164,7 @@ static const char *switch_to_digits(uint32_t option, const char *text)
 /* Checks a pair; its value must be an integer if the option has a range. */
 static inlay_status check_pair(uint32_t option, const char *text, inlay_diag *diag)
 {
-    option_pair pair = split(text);
+    option_pair pair = split_pair(text);
     bool number = table[option].min != table[option].max;
 
     if (pair.key_bytes == 0 || pair.value[0] == '\0')
@@ -201,7 +201,7 @@ static bool is_list(uint32_t option)
     return table[option].kind == KIND_LIST || table[option].kind == KIND_PAIRS;
 }
 
-static inlay_status check(uint32_t option, const char *text, inlay_diag *diag)
+static inlay_status check_value(uint32_t option, const char *text, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -221,8 +221,8 @@ inlay_status options_check(const char *name, const char *value, inlay_diag *diag
     uint32_t option = options_find(name);
 
     if (option == OPTION_COUNT)
-        return strchr(name, '.') != NULL ? INLAY_OK : unknown(name, diag);
-    return check(option, value, diag);
+        return strchr(name, '.') != NULL ? INLAY_OK : fail_unknown(name, diag);
+    return check_value(option, value, diag);
 }
 
 /* ------------------------------------------------------------------ setting */
@@ -240,7 +240,7 @@ static bool value_init(option_value *value, const char *text, uint32_t source, c
  * values->count if none. */
 static uint32_t find_replaced(uint32_t option, const option_values *values, const char *text)
 {
-    option_pair new = split(text), old;
+    option_pair new = split_pair(text), old;
     uint32_t i = 0;
 
     if (table[option].kind == KIND_LIST)
@@ -248,7 +248,7 @@ static uint32_t find_replaced(uint32_t option, const option_values *values, cons
     if (table[option].kind != KIND_PAIRS)
         return 0;
     for (; i < values->count; i++) {
-        old = split(values->items[i].text);
+        old = split_pair(values->items[i].text);
         if (old.key_bytes == new.key_bytes && memcmp(old.key, new.key, new.key_bytes) == 0)
             break;
     }
@@ -403,7 +403,7 @@ size_t options_item_bytes(uint32_t option, const char *list)
     return bytes;
 }
 
-/* Sets items that are separated by commas, all of them or none. */
+/* Sets items that are separated by commas; none if one of them is invalid. */
 static inlay_status set_items(inlay_options *options, uint32_t option, const char *list, const char *origin,
                               inlay_diag *diag)
 {
@@ -459,7 +459,7 @@ inlay_status options_get(const inlay_options *options, const char *name, char *t
     if (bytes > 0)
         text[0] = '\0';
     if (option == OPTION_COUNT && setting == options->setting_count)
-        return unknown(name, diag);
+        return fail_unknown(name, diag);
     if (option == OPTION_COUNT)
         (void)snprintf(text, bytes, "%s", options->settings[setting].value);
     else if (!is_list(option))

@@ -37,8 +37,8 @@ typedef struct option_value {
 typedef struct option_values {
     option_value *items; /* [count] */
     uint32_t count;
-    option_value
-        emptied; /* the last setting that emptied the list; text is NULL; origin is NULL if it was never emptied */
+    /* The last setting that emptied the list; its text is NULL. origin is NULL if no setting emptied the list. */
+    option_value emptied;
 } option_values;
 
 struct inlay_options {

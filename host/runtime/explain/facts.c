@@ -53,32 +53,32 @@ partition_request facts_request(const facts_graph *graph)
                                 .costs = program->env->costs };
 }
 
-uint64_t facts_value_bytes(const facts_graph *graph, uint32_t v)
+uint64_t facts_value_bytes(const facts_graph *graph, uint32_t value)
 {
-    return v == INLAY_NONE ? 0 : cost_value_bytes(&graph->parts->profile[v]);
+    return value == INLAY_NONE ? 0 : cost_value_bytes(&graph->parts->profile[value]);
 }
 
-uint32_t facts_maker_region(const facts_graph *graph, uint32_t value)
+uint32_t facts_producer_region(const facts_graph *graph, uint32_t value)
 {
     uint32_t producer = graph->program->graph->values[value].info.producer;
 
     return producer == INLAY_NONE ? INLAY_NONE : graph->nodes[producer].region;
 }
 
-bool facts_reads(const facts_graph *graph, uint32_t node, uint32_t v)
+bool facts_reads(const facts_graph *graph, uint32_t node, uint32_t value)
 {
     const graph_node *n = graph->program->graph->nodes[node];
 
     for (uint32_t i = 0; i < n->info.input_count; i++)
-        if (n->info.inputs[i] == v)
+        if (n->info.inputs[i] == value)
             return true;
     for (uint32_t i = 0; i < n->capture_count; i++)
-        if (n->captures[i] == v)
+        if (n->captures[i] == value)
             return true;
     return false;
 }
 
-uint32_t facts_copy_maker(const facts_graph *graph, const partition_copy *copy)
+uint32_t facts_copy_producer(const facts_graph *graph, const partition_copy *copy)
 {
     return copy->from_region == INLAY_NONE ? INLAY_NONE : graph->program->graph->values[copy->value].info.producer;
 }
@@ -333,7 +333,7 @@ static void find_border(facts_graph *graph, facts_stretch *stretch, uint32_t num
     for (uint32_t i = stretch->first; i < stretch->first + stretch->count; i++) {
         const partition_region *region = graph->regions[i].region;
         for (uint32_t k = 0; k < region->input_count; k++) {
-            uint32_t v = region->inputs[k], producer = facts_maker_region(graph, v);
+            uint32_t v = region->inputs[k], producer = facts_producer_region(graph, v);
             if (mark[v] == number || (producer != INLAY_NONE && producer >= stretch->first))
                 continue;
             mark[v] = number;
@@ -505,7 +505,7 @@ inlay_status facts_create(const inlay_session *session, const struct timings *ti
     facts->graphs = arena_array(&facts->arena, program_count(session->main), sizeof(facts_graph *));
     facts->providers = arena_array(&facts->arena, (size_t)facts->provider_count + 1, sizeof *facts->providers);
     if (facts->graphs == NULL || facts->providers == NULL ||
-        !gather_graph(facts, session->main, NULL, "main", &main_graph) || !facts_fold_refusals(facts))
+        !gather_graph(facts, session->main, NULL, "main", &main_graph) || !facts_merge_refusals(facts))
         goto no_memory;
     for (uint32_t i = 0; i <= facts->provider_count; i++)
         facts->providers[i].name = facts_provider_name(facts, i);

@@ -38,7 +38,7 @@ typedef struct facts_region {
     double ns;          /* predicted: offers and launch; for a node that the host runs: its bodies */
     double measured_ns; /* of one execution of the graph, median; negative = not measured */
     uint32_t calls;     /* executions in the last measured run */
-    uint32_t source;    /* COST_*, the least reliable of its offers'; COST_NONE: a node that the host runs */
+    uint32_t source;    /* COST_*, least reliable source of its offers' costs; COST_NONE: the host runs the node */
     uint64_t bytes_in, bytes_out, resident_bytes, workspace_bytes;
     double flops, bytes_moved; /* of its offers, as stated by the provider, without bodies */
     facts_graph **bodies;      /* [body_count] */
@@ -50,7 +50,7 @@ typedef struct facts_stretch {
     uint32_t provider;     /* INLAY_NONE: the host */
     uint32_t node_count;
     double ns, measured_ns;
-    uint32_t source;              /* the least reliable of its regions' */
+    uint32_t source;              /* least reliable source of its regions */
     uint64_t bytes_in, bytes_out; /* that enter and leave the stretch */
     uint64_t resident_bytes;      /* sum */
     uint64_t workspace_bytes;     /* the largest of its regions */
@@ -77,8 +77,8 @@ typedef struct facts_node {
 
 struct facts_graph {
     const struct program *program;
-    const struct partition
-        *parts;          /* the program's partition; if a saved plan was followed, a copy with prices for all offers */
+    /* The program's partition; if a saved plan was followed, a copy with prices for all offers. */
+    const struct partition *parts;
     uint32_t index;      /* in facts.graphs */
     const char *path;    /* "main", "main/loop_3.body" */
     facts_graph *parent; /* NULL: the main graph */
@@ -120,8 +120,8 @@ typedef struct facts_provider {
 struct facts {
     const inlay_session *session;
     const struct timings *timings; /* NULL = nothing was measured */
-    const struct runner
-        *runner; /* the runner of the measured runs: predictions are for the input sizes of the last run; NULL = none */
+    /* The runner of the measured runs; predictions are then for the input sizes of the last run. NULL = none. */
+    const struct runner *runner;
     struct arena arena;
     facts_graph **graphs; /* [graph_count] the main graph first, bodies after the graph that contains them */
     uint32_t graph_count;
@@ -167,8 +167,8 @@ typedef struct facts_move {
 } facts_move;
 
 typedef struct facts_outcome {
-    const char
-        *impossible; /* why no assignment satisfies the rules; NULL = one exists, and the other fields describe it */
+    /* Why no assignment satisfies the rules; NULL = one exists, and the other fields describe it. */
+    const char *impossible;
     double ns, copies_ns; /* predicted for one run */
     uint32_t copy_count;
     facts_move *moves; /* [move_count] most nodes first */
@@ -192,44 +192,46 @@ typedef struct facts_answer {
     bool evaluated;         /* the graph was assigned again with this node on the provider; the result: */
     const char *impossible; /* why no such assignment exists, or NULL and: */
     double extra_ns;        /* additional time of the whole graph; negative if it is faster */
-    double here_ns;         /* of that: this node's offer, if both offers are for the node alone */
-    double copies_ns;       /* and of that: copies; the rest is other nodes and launches */
+    double here_ns;         /* part of extra_ns: this node's offer, if both offers are for the node alone */
+    double copies_ns;       /* part of extra_ns: copies; the rest is other nodes and launches */
 } facts_answer;
 
-/* The answers of all providers, [provider_count] of the arena of facts; ask: what would be, too, at one solution of the
- * graph a provider. */
+/* Lists the answers of all providers; *out is [provider_count] in the arena of facts. evaluate: also computes the
+ * result of running the node on each other provider that offers it, with one run of the partitioner for each. */
 INLAY_NODISCARD inlay_status facts_evaluate_node(struct facts *facts, const facts_graph *graph, uint32_t node,
                                                  bool evaluate, facts_answer **out, inlay_diag *diag);
 
-/* ------------------------------------------------------------------ questions */
+/* ------------------------------------------------------------------ accessors and sums */
 
-/* Is the node meant by a glob on its name, or by "op:GLOB" on its operator? */
+/* Does the pattern, a glob for names or "op:GLOB" for operators, match the node? */
 bool facts_matches(const char *pattern, const inlay_node_info *node);
-/* Fails with INLAY_INVALID_ARGUMENT and the nearest names when no node of the session matches. what: "node". */
+/* INLAY_INVALID_ARGUMENT: no node of the session matches; diag has the nearest name. what, such as "node", is the
+ * prefix of the message. */
 INLAY_NODISCARD inlay_status facts_check_pattern(const struct facts *facts, const char *what, const char *pattern,
                                                  inlay_diag *diag);
 /* Finds the next named symbol, from number *at on, for which costs have assumed a size. False: there is none. */
 bool facts_assumed(const struct facts *facts, uint32_t *at, const char **out_name, int64_t *out_size);
-/* Executions of graph in one run of the model; NULL: 1. */
+/* Number of executions of the graph in one run of the model; graph NULL: 1. */
 double facts_times_per_run(const facts_graph *graph);
-/* What a body takes each time that its node runs: ns in each iteration, once_ns of it in the first alone. */
+/* Time of all iterations of a body in one execution of its node. ns is the time of an iteration; the part once_ns of ns
+ * occurs in the first iteration only. */
 double facts_repeated_ns(const facts_graph *graph, double ns, double once_ns);
-/* What of that copies take in a run of the model. */
+/* Time of copies with these parameters in one run of the model. */
 double facts_copies_per_run(const facts_graph *graph, double ns, double once_ns);
 double facts_sum_of_copies(const struct partition *partition);
 /* "host", or the provider's name. */
 const char *facts_provider_name(const struct facts *facts, uint32_t index);
 /* "host", or the domain's name. */
 const char *facts_domain_name(const struct facts *facts, uint32_t domain);
-/* A request with the graph, providers and rules of the partition, to query the providers again; fill in the rest. */
+/* A request to assign the graph again, with its graph, providers, rules and costs; the caller sets the other fields. */
 partition_request facts_request(const facts_graph *graph);
 /* Bytes of a value at the shapes for which costs were queried. */
 uint64_t facts_value_bytes(const facts_graph *graph, uint32_t value);
 /* The region that produces the value, INLAY_NONE for inputs and constants. */
-uint32_t facts_maker_region(const facts_graph *graph, uint32_t value);
-/* The node that produces the copied value, INLAY_NONE for an input; the first node that reads the copy, INLAY_NONE
+uint32_t facts_producer_region(const facts_graph *graph, uint32_t value);
+/* The node that produces the copied value, INLAY_NONE for an input; and the first node that reads the copy, INLAY_NONE
  * for an output. */
-uint32_t facts_copy_maker(const facts_graph *graph, const partition_copy *copy);
+uint32_t facts_copy_producer(const facts_graph *graph, const partition_copy *copy);
 uint32_t facts_copy_reader(const facts_graph *graph, const partition_copy *copy);
 /* Does the node read the value, itself or in its bodies? */
 bool facts_reads(const facts_graph *graph, uint32_t node, uint32_t value);

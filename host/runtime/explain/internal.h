@@ -5,8 +5,9 @@
 #include "explain/facts.h"
 #include "base/words.h"
 
-/* Fills refusals and refused of facts, whose graphs are complete. False: out of memory. */
-bool facts_fold_refusals(struct facts *facts);
+/* Merges equal refusals of all graphs into facts->refusals and facts->refused; facts->graphs must be complete. False:
+ * out of memory. */
+bool facts_merge_refusals(struct facts *facts);
 
 /* Options of the output. */
 typedef struct explain_view {
@@ -28,10 +29,11 @@ void json_value(json_out *json, const char *key, const facts_graph *graph, uint3
 void text_kernels(const struct facts *facts, const explain_view *view);
 void json_kernel(json_out *json, const facts_kernel *kernel);
 
+/* Limits for the nodes that match a pattern. */
 enum {
-    NODES_SHOWN = 12,
-    NODES_EVALUATED = 48
-}; /* of the nodes that match a pattern: shown without `all`, evaluated for every provider */
+    NODES_SHOWN = 12,    /* nodes shown without `all` */
+    NODES_EVALUATED = 48 /* nodes for which the result on every provider is computed */
+};
 /* Writes all details of the nodes that match. */
 INLAY_NODISCARD inlay_status text_nodes(struct facts *facts, const char *pattern, const explain_view *view,
                                         inlay_diag *diag);

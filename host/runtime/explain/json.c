@@ -194,8 +194,8 @@ static void write_copy(struct json_writer *json_writer, const facts_graph *graph
         json_whole(json, "from_region", copy->from_region);
     if (copy->to_region != INLAY_NONE)
         json_whole(json, "to_region", copy->to_region);
-    if (facts_copy_maker(graph, copy) != INLAY_NONE)
-        json_text(json, "from_node", facts_node_info(graph, facts_copy_maker(graph, copy))->name.data);
+    if (facts_copy_producer(graph, copy) != INLAY_NONE)
+        json_text(json, "from_node", facts_node_info(graph, facts_copy_producer(graph, copy))->name.data);
     if (facts_copy_reader(graph, copy) != INLAY_NONE)
         json_text(json, "to_node", facts_node_info(graph, facts_copy_reader(graph, copy))->name.data);
     json_text(json, "from", facts_domain_name(json_writer->facts, copy->from_domain));

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { SHOWN_READERS = 4 };
+enum { SHOWN_READERS = 4 }; /* of a value */
 
 static const char *provider_of_node(const struct facts *facts, const facts_graph *graph, uint32_t node)
 {

@@ -45,7 +45,7 @@ static int by_count(const void *a, const void *b)
     return (first->first > second->first) - (first->first < second->first);
 }
 
-bool facts_fold_refusals(struct facts *facts)
+bool facts_merge_refusals(struct facts *facts)
 {
     size_t total = 0, at = 0;
 

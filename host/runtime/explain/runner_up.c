@@ -2,8 +2,8 @@
  *
  * The graph is assigned again with the winner's offers for these nodes excluded, if another provider offers them.
  * The difference of the totals then includes everything: slower kernels, new copies, split or merged regions,
- * memory. This needs one solution of the graph per stretch, so only the most expensive stretches get it, as many as
- * a fixed amount of work allows (deterministic, so that two calls agree). The others, and regions within a stretch,
+ * memory. This takes one run of the partitioner for each stretch, so only the most expensive stretches get it, as many
+ * as a fixed amount of work allows (deterministic, so that two calls agree). The others, and regions within a stretch,
  * get the difference of the offers alone (RUNNER_UP_ESTIMATE). */
 #include "base/memory.h"
 #include "inlay/check.h"
@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Budget in nodes times solutions of one graph, and the limits of the number of solutions. */
+/* A solution is one run of the partitioner on a graph. WORK_NODES limits the number of nodes times solutions of a
+ * graph, the others limit the number of solutions. */
 enum { WORK_NODES = 60000, MIN_SOLUTIONS = 8, MAX_SOLUTIONS = 96 };
 
 struct search {

@@ -164,7 +164,7 @@ static void say_copies(const struct text_page *page)
                 facts_domain_name(page->facts, copy->to_domain));
             say_text(page->sink, facts_value_name(graph, copy->value));
             say(page->sink, ": from ");
-            say_endpoint(page, graph, facts_copy_maker(graph, copy), graph->parent == NULL ? "an input" : "outside");
+            say_endpoint(page, graph, facts_copy_producer(graph, copy), graph->parent == NULL ? "an input" : "outside");
             say(page->sink, " to ");
             say_endpoint(page, graph, facts_copy_reader(graph, copy), "an output");
             say(page->sink, "%s\n", copy->once ? ", once per loop" : "");

@@ -159,8 +159,8 @@ static void say_regions(const struct text_page *page, const facts_graph *graph, 
     }
 }
 
-/* Which stretches get a line: all with a time of at least `least`, and the first `extra` with a time of at least
- * `nearly`. */
+/* The stretches that get a line: all with a time of at least `least`, and the first `extra` of those with a time from
+ * `nearly` to `least`. */
 struct selection {
     double least, nearly;
     uint32_t extra;

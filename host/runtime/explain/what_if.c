@@ -55,8 +55,9 @@ static inlay_status set_threads(struct scenario *scenario, const char *rule, con
     return INLAY_OK;
 }
 
-/* Parses "PATTERN=PROVIDER" or "PATTERN!=PROVIDER". Names of nodes may contain '=', names of providers do not. */
-static inlay_status add_wish(struct scenario *scenario, const char *rule, inlay_diag *diag)
+/* Adds the pin of "PATTERN=PROVIDER" or the forbid of "PATTERN!=PROVIDER". Names of nodes may contain '=', names of
+ * providers do not. */
+static inlay_status add_node_rule(struct scenario *scenario, const char *rule, inlay_diag *diag)
 {
     const char *equals = strrchr(rule, '=');
     bool forbid = equals != NULL && equals > rule && equals[-1] == '!';
@@ -92,7 +93,7 @@ static inlay_status add_rule(struct scenario *scenario, const char *rule, inlay_
     if (strncmp(rule, "threads=", 8) == 0)
         return set_threads(scenario, rule, rule + 8, diag);
     if (rule[0] != '-' || strchr(rule, '=') != NULL)
-        return add_wish(scenario, rule, diag);
+        return add_node_rule(scenario, rule, diag);
     status = check_provider(scenario->facts, rule, rule + 1, diag);
     if (status == INLAY_OK)
         scenario->forbids[scenario->rules.forbid_count++] = (node_rule){ "*", rule + 1 };
@@ -129,8 +130,8 @@ static inlay_status make_rules(struct scenario *scenario, const char *const *rul
 /* ------------------------------------------------------------------ assignment */
 
 /* The offers of the graph, priced for another number of threads if the rules change it. */
-static const struct partition *at_threads(struct scenario *scenario, const facts_graph *graph,
-                                          const partition_request *request)
+static const struct partition *offers_at_threads(struct scenario *scenario, const facts_graph *graph,
+                                                 const partition_request *request)
 {
     struct partition *base = arena_copy(&scenario->scratch, graph->parts, sizeof *base);
 
@@ -160,7 +161,7 @@ static inlay_status assign_again(struct scenario *scenario, uint32_t index, bool
 
     request.rules = &scenario->rules;
     request.max_threads = scenario->max_threads != 0 ? scenario->max_threads : request.max_threads;
-    base = at_threads(scenario, graph, &request);
+    base = offers_at_threads(scenario, graph, &request);
     if (base == NULL)
         return no_memory(diag, "for a what-if");
     status = partition_again(&request, base, &scenario->scratch, &scenario->choices[index], diag);

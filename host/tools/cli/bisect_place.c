@@ -1,11 +1,11 @@
 /* Finds the node, or region, of a provider that causes a difference.
  *
- * The session assigns each node to a provider, and each node can also run on the base providers. A plan (`inlay
- * partition
- * --save`) lists the provider of every node. If the first k offers keep their provider and all later nodes run on the
- * base providers, the result is right for k = 0 and wrong for the full count, so there is a k whose last offer makes it
- * wrong. This also works in bodies, for any input shapes, and for nodes that a provider fuses: the search then examines
- * such an offer again, first alone, then together with earlier offers, and finally node by node. */
+ * The session assigns each node to a provider, and each node can also run on the base providers. A plan, as
+ * `inlay partition --save` writes it, lists the provider of every node. Suppose that the first k offers keep their
+ * provider and all later nodes run on the base providers. The result is right for k = 0 and wrong if k is the number of
+ * offers, so for some k the last of the k offers makes it wrong. The method also works in bodies, for any input shapes,
+ * and for nodes that a provider fuses: the search runs the offer that it found alone, then together with earlier
+ * offers, and finally node by node. */
 #include "base/strbuf.h"
 #include "cli/bisect.h"
 #include "inlay/check.h"
@@ -17,7 +17,7 @@
 
 /* One offer of the session's plan. */
 struct unit {
-    const json_t *offer; /* borrowed from assignment.mine or .split */
+    const json_t *offer; /* borrowed from assignment.plan or .split */
     uint32_t graph;      /* index in the plan's graphs */
     uint32_t region;     /* number in execution order, over all graphs */
     bool kept;           /* runs on the session's provider; otherwise on the base providers */
@@ -26,7 +26,7 @@ struct unit {
 struct assignment {
     struct search *search;
     const struct trial *good;
-    json_t *mine;       /* plan; owned */
+    json_t *plan;       /* the session's plan; owned */
     json_t *split;      /* offers of one node each that replace one offer of the plan; owned; may be NULL */
     json_t *base;       /* for each graph of the plan, {node: provider} on the base providers; owned */
     struct unit *units; /* [count] in execution order */
@@ -67,9 +67,9 @@ static uint32_t find_graph_index(const json_t *saved, const char *path)
  * order of its regions. */
 static bool order_units(struct assignment *assignment, struct program *program)
 {
-    uint32_t index = find_graph_index(assignment->mine, program->path);
+    uint32_t index = find_graph_index(assignment->plan, program->path);
     const json_t *offers =
-                     json_object_get(json_array_get(json_object_get(assignment->mine, "graphs"), index), "offers"),
+                     json_object_get(json_array_get(json_object_get(assignment->plan, "graphs"), index), "offers"),
                  *object;
     size_t *first = calloc((size_t)program->parts.region_count + 1, sizeof *first), i;
     bool ok = first != NULL;
@@ -146,8 +146,8 @@ static inlay_status read_plans(struct assignment *assignment, const char *base, 
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(trial_run(assignment->search, &limit, 1, &trial, diag));
-    INLAY_TRY(read_plan(trial.session, &assignment->mine, diag));
-    json_array_foreach(json_object_get(assignment->mine, "graphs"), i, g)
+    INLAY_TRY(read_plan(trial.session, &assignment->plan, diag));
+    json_array_foreach(json_object_get(assignment->plan, "graphs"), i, g)
         offers += json_array_size(json_object_get(g, "offers"));
     assignment->units = calloc(offers + 1, sizeof *assignment->units);
     if (assignment->units == NULL || !order_units(assignment, trial.session->main)) {
@@ -190,7 +190,7 @@ static bool add_base(const struct assignment *assignment, const struct unit *uni
 /* The plan in which kept units run on the session's provider. NULL: no memory. */
 static json_t *mixed_plan(const struct assignment *assignment)
 {
-    json_t *saved = json_deep_copy(assignment->mine), *graphs = json_object_get(saved, "graphs"), *g;
+    json_t *saved = json_deep_copy(assignment->plan), *graphs = json_object_get(saved, "graphs"), *g;
     size_t i;
     bool ok = saved != NULL;
 
@@ -268,7 +268,7 @@ static void keep_only(struct assignment *assignment, uint32_t from, uint32_t to)
 
 /* ------------------------------------------------------------------ the search */
 
-/* The units [low, high) differ together. Finds the unit with which a growing prefix of them begins to differ. */
+/* A run in which the units [low, high) are kept differs. Finds the last unit of their shortest prefix that differs. */
 static inlay_status find_last(struct assignment *assignment, uint32_t low, uint32_t high, uint32_t *out_unit,
                               struct difference *found, inlay_diag *diag)
 {
@@ -294,7 +294,8 @@ done:
     return status;
 }
 
-/* Units `low` to `last` differ together. Finds a minimal subset of them; its units stay marked as kept. */
+/* A run in which the units `low` to `last` are kept differs. Finds a minimal subset that differs; its units stay marked
+ * as kept. */
 static inlay_status find_minimal_subset(struct assignment *assignment, uint32_t low, uint32_t last,
                                         struct difference *found, inlay_diag *diag)
 {
@@ -310,7 +311,7 @@ static inlay_status find_minimal_subset(struct assignment *assignment, uint32_t 
         *found = difference;
         goto done;
     }
-    while (high - low > 1) { /* it differs with units from `low` on, but not with units from `high` on */
+    while (high - low > 1) { /* [low, last] differs, [high, last] does not */
         uint32_t middle = low + (high - low) / 2;
 
         keep_only(assignment, middle, last + 1);
@@ -364,8 +365,9 @@ static inlay_status split_unit(struct assignment *assignment, uint32_t unit, inl
     return INLAY_OK;
 }
 
-/* Unit `unit` differs alone. If it is an offer of several nodes, and these also differ when offered one by one, narrows
- * the search to the responsible nodes; otherwise keeps the offer as one unit. */
+/* A run in which only `unit` is kept differs. If the unit is an offer of several nodes, and the run also differs when
+ * these nodes are offered one by one, narrows the search to the responsible nodes. Otherwise keeps the offer as one
+ * unit. */
 static inlay_status narrow_within_unit(struct assignment *assignment, uint32_t unit, struct difference *found,
                                        inlay_diag *diag)
 {
@@ -387,7 +389,8 @@ static inlay_status narrow_within_unit(struct assignment *assignment, uint32_t u
         *diag = ignored;
         goto done;
     }
-    if (status != INLAY_OK || !difference.found) { /* not offered one by one, or right then */
+    /* The nodes have no offers of their own, or the result is right with these. */
+    if (status != INLAY_OK || !difference.found) {
         struct unit *parts = assignment->units;
 
         assignment->units = whole;
@@ -425,7 +428,7 @@ static inlay_status describe(struct assignment *assignment, const struct program
     out->one_region = true;
     out->nodes = json_array();
     for (uint32_t unit = 0; unit < assignment->count; unit++) {
-        const json_t *g = json_array_get(json_object_get(assignment->mine, "graphs"), assignment->units[unit].graph),
+        const json_t *g = json_array_get(json_object_get(assignment->plan, "graphs"), assignment->units[unit].graph),
                      *name;
         const char *path = json_string_value(json_object_get(g, "graph"));
         const struct graph *graph = assignment->units[unit].kept ? find_graph(main, path) : NULL;
@@ -517,7 +520,7 @@ inlay_status place_find(struct search *search, const char *base, int64_t limit, 
         INLAY_TRY(compare_at_value(&assignment, value, &out->difference, diag));
 done:
     trial_end(&trial);
-    json_decref(assignment.mine);
+    json_decref(assignment.plan);
     json_decref(assignment.split);
     json_decref(assignment.base);
     free(assignment.units);

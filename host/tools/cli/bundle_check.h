@@ -10,7 +10,8 @@ typedef struct bundle_check {
     double largest; /* largest difference, relative to the largest element of that output */
 } bundle_check;
 
-/* Runs both on the same random inputs. Writes its files to job->dir. */
+/* Runs the bundle and the session on the same random inputs and compares their outputs. The files of the inputs and
+ * outputs are in job->dir. */
 INLAY_NODISCARD inlay_status bundle_check_run(const cli_common *common, const bundle_job *job, inlay_session *session,
                                               bundle_check *out, inlay_diag *diag);
 #endif

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define MAGIC "inlay-cache"
-enum { VERSION = 1, MOST_FILES = 65536, MOST_HEAD = 64 << 20, FIRST_LINE = 128 };
+enum { VERSION = 1, MOST_FILES = 65536, MOST_HEAD = 64 << 20, FIRST_LINE = 128 }; /* MOST_HEAD, FIRST_LINE: bytes */
 /* Limit for all files together. */
 #define MOST_BYTES (UINT64_C(64) << 30)
 static const char measured[] = "costs/measured.bin", profile[] = "costs/machine.json";

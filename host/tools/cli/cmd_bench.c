@@ -12,7 +12,7 @@ static const char doc[] =
     "Inputs without a value are random; the same --seed gives the same values. peak_mb is the peak memory of the "
     "process in MiB. With --grow every run has new sizes; the number of runs is 64 or that of --runs, regardless of "
     "--seconds and --warmup. With --callers, that many threads run one session concurrently, each with --intra-threads "
-    "threads; rate counts the runs of all.\n\n"
+    "threads; rate counts the runs of all threads together.\n\n"
     "--sweep times all combinations of settings and reports the one with the most items a second whose p95 is within "
     "--latency-ms. A range is NAME=FIRST..LAST (powers of two and both ends; threads one by one up to 8, N is the "
     "number of processors), FIRST..LAST+STEP, or N/N/N. NAME is a dimension of the model (batch: the first axis of the "

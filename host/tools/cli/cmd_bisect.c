@@ -32,7 +32,8 @@ static const cli_option own_options[] = {
 
 /* The optimiser's report on one rewrite. */
 typedef struct found_rewrite {
-    uint64_t number, last;
+    uint64_t number; /* from 1; 0: none */
+    uint64_t last;   /* number of rewrites of the run */
     char pass[64];
     char text[600];
 } found_rewrite;
@@ -144,7 +145,8 @@ static inlay_status judge_place(struct search *search, const struct setting *aga
     return status;
 }
 
-/* Without the optimiser and without base providers: compares every value of the main graph. */
+/* Finds the first value of the main graph that differs, in runs without the optimiser. Used if base providers give no
+ * answer. */
 static inlay_status judge_values(struct search *search, const struct setting *against, struct verdict *out,
                                  inlay_diag *diag)
 {
@@ -187,7 +189,8 @@ static inlay_status judge(struct search *search, const struct setting *against, 
     INLAY_TRY(trial_compare(search, &mine, &good, 0, &out->difference, diag));
     if (!out->difference.found)
         goto done;
-    /* The lowerings that both runs share are not a level of the optimiser. */
+    /* Lowerings are the first rewrites, before all levels of the optimiser. If both runs made the same number of them,
+     * the search begins after them. */
     shared = mine.session->lowerings == good.session->lowerings ? mine.session->lowerings : 0;
     trial_end(&mine);
     (void)snprintf(number, sizeof number, "%lld", (long long)shared);
@@ -198,8 +201,8 @@ static inlay_status judge(struct search *search, const struct setting *against, 
     } else {
         out->difference = plain;
     }
-    /* A rewrite may be right while a provider's kernel for the new node is wrong; then it is right on other providers.
-     */
+    /* The rewrite may be right and a provider's kernel for the new node wrong. The result is then right if other
+     * providers run the node. */
     INLAY_TRY(judge_place(search, against, shared, &good, out, &base_differs, diag));
     if (out->place.found)
         goto done;

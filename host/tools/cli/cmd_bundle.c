@@ -16,7 +16,6 @@ static const char doc[] =
     "constant, which can decide an If at compile time. The program reads and writes .npy files; `PROGRAM --help` lists "
     "its inputs. It runs on the providers reference and cpu, with the given precision and provider options. Supported "
     "control flow is If and Loop; data-dependent shapes, strings and sequences are refused.\n\n"
-    "that depend on data, texts and sequences are refused.\n\n"
     "Examples:\n"
     "  inlay bundle model.onnx -o app\n"
     "  inlay bundle model.onnx -o app --dim batch=1 --cc musl-gcc\n"
@@ -29,9 +28,10 @@ enum { MOST_DIMS = 64, MOST_MOVED = 32 };
 /* Kernel choices that were tried to respect --memory: the fastest kernels, the kernels with the smallest weights, then
  * prices between the two. */
 typedef enum memory_stage { MEMORY_FASTEST, MEMORY_LEAST, MEMORY_PRICED } memory_stage;
-/* Price of packed weights in microseconds per MiB; transforms save up to some thousands. Quadrupled until the weights
- * fit. */
+/* Range of cpu.pack_price, the price of packed weights in microseconds per MiB. The price is quadrupled until the
+ * weights fit; transforms of weights save up to some thousand microseconds per MiB. */
 enum { LEAST_PRICE = 8, MOST_PRICE = 8 << 14 };
+/* The default of --memory is violated only if the weights exceed both limits. */
 static const double DEFAULT_MEMORY = 3, DEFAULT_MEMORY_BYTES = 16 << 20;
 
 /* NAME=VALUE of an option that may be repeated. */
@@ -165,7 +165,8 @@ done:
     return status;
 }
 
-/* Sets the session options that a bundle requires: its providers, one thread, no decision by costs of this machine. */
+/* Sets the session options that a bundle requires: its providers, one thread, and no choice by costs of this machine.
+ */
 static inlay_status set_options(const bundle_args *args, cli_common *common, const char *providers, inlay_diag *diag)
 {
     inlay_status status;
@@ -242,8 +243,8 @@ static inlay_status set_price(const bundle_args *args, cli_common *common, inlay
     return inlay_options_set(common->options, "cpu.pack_price", text, diag);
 }
 
-/* Moves a node that its provider cannot run to the other provider; after the second node of an operator, all of them.
- */
+/* Forbids cpu for a node that it cannot run, so that reference runs the node. The second node of an operator forbids
+ * cpu for all nodes of the operator. */
 static inlay_status move_node(bundle_args *args, cli_common *common, const inlay_diag *why, inlay_diag *diag)
 {
     char *text = args->moved[args->moved_count < MOST_MOVED ? args->moved_count : 0];

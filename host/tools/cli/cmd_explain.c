@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 static const char doc[] =
-    "Shows which provider runs which part of MODEL: the chosen provider and its lead, the answers of the other "
-    "providers, the predicted time of each part and, with --measure, the measured time.\v"
+    "Shows which provider runs which part of MODEL: the chosen provider and its advantage over the second best, the "
+    "answers of the other providers, the predicted time of each part and, with --measure, the measured time.\v"
     "Examples:\n"
     "  inlay explain model.onnx\n"
     "  inlay explain model.onnx --providers openblas,reference --dim batch=1 --json\n"
@@ -22,9 +22,9 @@ static const char doc[] =
     "  inlay explain model.onnx --kernels\n"
     "  inlay explain model.onnx --node '/layer1/*'     or --node op:Conv\n"
     "  inlay explain model.onnx --what-if op:MatMul=reference\n\n"
-    "A RULE is PATTERN=PROVIDER (these nodes run there), PATTERN!=PROVIDER (they don't), -PROVIDER (nothing does), "
-    "policy=cost, policy=priority or threads=N. A PATTERN is a glob that matches names of nodes, or op:GLOB for their "
-    "operators.";
+    "A RULE is PATTERN=PROVIDER (these nodes run there), PATTERN!=PROVIDER (these nodes do not run there), -PROVIDER "
+    "(no node runs there), policy=cost, policy=priority or threads=N. A PATTERN is a glob that matches names of nodes, "
+    "or op:GLOB for their operators.";
 
 typedef struct explain_args {
     struct feed feed;

@@ -16,7 +16,6 @@ static const char doc[] =
     "--kernels lists the source files of the providers' kernels, the instruction set levels that each is compiled for, "
     "and the level that runs on this CPU, limited by --isa. If that is c, plain C, a provider may use its library "
     "instead.\n\n"
-    "work to its library.\n\n"
     "Examples:\n"
     "  inlay providers\n"
     "  inlay providers --plugin-dirs /opt/my/plugins --json\n"

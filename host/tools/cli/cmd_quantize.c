@@ -43,18 +43,18 @@ static const char doc[] =
 
 enum { MOST_PATTERNS = 256, RANDOM_SAMPLES = 8, MOST_NAME = 256 };
 
-struct command {
+struct quantize_flags {
     quantize_args args;
     const char *data, *front;
-    const char *patterns[MOST_PATTERNS];
-    char data_name[MOST_NAME];
+    const char *patterns[MOST_PATTERNS]; /* of --skip */
+    char data_name[MOST_NAME];           /* name of the external file that --pack implies */
     uint32_t samples;
     bool has_mode;
 };
 
 static error_t take_weights(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    struct command *command = field;
+    struct quantize_flags *command = field;
 
     (void)option;
     if (strcmp(arg, "4") == 0)
@@ -75,7 +75,7 @@ static error_t take_weights(const cli_option *option, void *field, char *arg, st
 
 static error_t take_method(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    struct command *command = field;
+    struct quantize_flags *command = field;
     static const char *const names[] = { "auto", "minmax", "percentile", "entropy", "mse" };
 
     (void)option;
@@ -90,7 +90,7 @@ static error_t take_method(const cli_option *option, void *field, char *arg, str
 
 static bool finish(void *user, struct argp_state *state)
 {
-    struct command *command = user;
+    struct quantize_flags *command = user;
 
     command->args.front = command->front != NULL;
     if (command->args.output == NULL)
@@ -135,7 +135,7 @@ static bool finish(void *user, struct argp_state *state)
 
 static error_t take_mode(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    struct command *command = field;
+    struct quantize_flags *command = field;
 
     (void)option;
     command->args.mode = strcmp(arg, "static") == 0    ? QUANTIZE_STATIC
@@ -149,7 +149,7 @@ static error_t take_mode(const cli_option *option, void *field, char *arg, struc
 
 static error_t take_format(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    struct command *command = field;
+    struct quantize_flags *command = field;
 
     (void)option;
     command->args.nbits = strcmp(arg, "nbits") == 0;
@@ -161,7 +161,7 @@ static error_t take_format(const cli_option *option, void *field, char *arg, str
 
 static error_t take_pattern(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    struct command *command = field;
+    struct quantize_flags *command = field;
 
     (void)option;
     if (command->args.skip_count == MOST_PATTERNS)
@@ -172,7 +172,7 @@ static error_t take_pattern(const cli_option *option, void *field, char *arg, st
 
 static error_t take_metric(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
-    struct command *command = field;
+    struct quantize_flags *command = field;
 
     (void)option;
     command->args.metric = agree_metric_find(arg);
@@ -182,7 +182,8 @@ static error_t take_metric(const cli_option *option, void *field, char *arg, str
 }
 
 static const cli_option own_options[] = {
-    { "output", "FILE", "The file to write; - is standard output", CLI_WRITE(struct command, args.output), .key = 'o' },
+    { "output", "FILE", "The file to write; - is standard output", CLI_WRITE(struct quantize_flags, args.output),
+      .key = 'o' },
     { "mode", "static|dynamic|weights",
       "Compute with integers, with ranges fixed now or found in each run, or reduce only the weights (default: static "
       "with --data, weights without)",
@@ -192,18 +193,18 @@ static const cli_option own_options[] = {
       CLI_CALL_ALL(take_method) },
     { "weights", "4|8|auto|f16|exact", "Type of the weights (default: 8)", CLI_CALL_ALL(take_weights) },
     { "block", "N", "With --weights 4 and auto: 16, 32, 64, 128 or 256 weights share a scale (default: 32)",
-      CLI_NUMBER(struct command, args.block, 16, 256) },
+      CLI_NUMBER(struct quantize_flags, args.block, 16, 256) },
     { "bits", "X", "With --weights auto: average bits per weight, including scales (default: 6)",
-      CLI_NUMBER(struct command, args.most_bits, 4, 9) },
+      CLI_NUMBER(struct quantize_flags, args.most_bits, 4, 9) },
     { "format", "qdq|qoperator|nbits",
       "Operators for integers: DequantizeLinear and QuantizeLinear; with --mode static QLinearConv and QLinearMatMul; "
       "with --weights 4 and auto MatMulNBits of com.microsoft (default: qdq)",
       CLI_CALL_ALL(take_format) },
     { "skip", "GLOB", "Do not change nodes with that name, or op:GLOB with that operator; may be repeated",
       CLI_CALL_ALL(take_pattern) },
-    { "data", "DIR|FILE", "Samples to compare on: a folder, or a .npz file", CLI_TEXT(struct command, data) },
+    { "data", "DIR|FILE", "Samples to compare on: a folder, or a .npz file", CLI_TEXT(struct quantize_flags, data) },
     { "samples", "N", "Use at most N samples (default: all; random ones: 8)",
-      CLI_NUMBER(struct command, samples, 1, 1e7) },
+      CLI_NUMBER(struct quantize_flags, samples, 1, 1e7) },
     { "metric", "METRIC",
       "Agreement of outputs, as for inlay compare (default: auto, and text if samples are lines of text; without "
       "--data cosine)",
@@ -211,28 +212,28 @@ static const cli_option own_options[] = {
     { "at-least", "X",
       "The agreement to keep (default: 0.99; kl: at most 0.01; text: 0.95 on lines that are not samples, with 95 % "
       "confidence)",
-      CLI_NUMBER(struct command, args.goal, -1e300, 1e300) },
+      CLI_NUMBER(struct quantize_flags, args.goal, -1e300, 1e300) },
     { "front", "FILE",
       "With --mode static: write an HTML page to FILE (- is standard output) with all candidates, by time and "
       "agreement",
-      CLI_WRITE(struct command, front) },
+      CLI_WRITE(struct quantize_flags, front) },
     { "stats", "FILE", "Keep measurements of the search in FILE, so that a stopped search continues from there",
-      CLI_TEXT(struct command, args.stats) },
+      CLI_TEXT(struct quantize_flags, args.stats) },
     { "external", "NAME", "Put large tensors into the file NAME in the folder of the output",
-      CLI_TEXT(struct command, args.external) },
+      CLI_TEXT(struct quantize_flags, args.external) },
     { "prune", "SHARE",
       "Instead of fewer bits: set this share (0 to 0.99) of the blocks of 16 weights of each matrix multiplication to "
       "zero; such blocks are neither stored in memory nor multiplied. Zero or unused channels are removed",
-      CLI_NUMBER(struct command, args.prune, 0, 0.99) },
+      CLI_NUMBER(struct quantize_flags, args.prune, 0, 0.99) },
     { "pack", NULL, "Compress that file with zstd (without --external: OUTPUT.data); only inlay loads such models",
-      CLI_SET(struct command, args.pack) },
-    CLI_MODEL(struct command, args.model),
+      CLI_SET(struct quantize_flags, args.pack) },
+    CLI_MODEL(struct quantize_flags, args.model),
     { 0 },
 };
 
 /* ------------------------------------------------------------------ output */
 
-static json_t *report_json(const struct command *command, const quantize_report *report)
+static json_t *report_json(const struct quantize_flags *command, const quantize_report *report)
 {
     json_t *layers = json_array();
 
@@ -280,7 +281,7 @@ static void print_layers(const quantize_report *report)
     }
 }
 
-static void print_report(const struct command *command, const quantize_report *report)
+static void print_report(const struct quantize_flags *command, const quantize_report *report)
 {
     if (report->layer_count > 0)
         print_layers(report);
@@ -339,7 +340,7 @@ done:
 }
 
 /* Opens a session that describes the model's inputs, and the samples. The caller closes both, also after a failure. */
-static inlay_status open_samples(const struct command *command, cli_common *common, inlay_session **out_session,
+static inlay_status open_samples(const struct quantize_flags *command, cli_common *common, inlay_session **out_session,
                                  struct dataset **out_set, inlay_diag *diag)
 {
     inlay_status status;
@@ -358,8 +359,9 @@ done:
     return status;
 }
 
+/* The arguments of time_fresh(). */
 struct timing {
-    const struct command *command;
+    const struct quantize_flags *command;
     cli_common common;
 };
 
@@ -395,7 +397,7 @@ static bool request_time(void *user, const char *path, double *out_ms)
 int cmd_quantize(int argc, char **argv)
 {
     static const cli_verb verb = { "MODEL", doc, own_options, finish };
-    static struct command command = { .args = { .bits = 8, .most_bits = 6, .block = 32, .prune = NAN } };
+    static struct quantize_flags command = { .args = { .bits = 8, .most_bits = 6, .block = 32, .prune = NAN } };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;
     quantize_report report = { 0 };

@@ -34,14 +34,14 @@ static int by_bytes(const void *a, const void *b)
 
     if (first->bytes != second->bytes)
         return first->bytes < second->bytes ? 1 : -1;
-    return first->graph != second->graph ? (first->graph < second->graph ? -1 : 1)
-           : first->v < second->v        ? -1
-                                         : first->v > second->v;
+    return first->graph != second->graph  ? (first->graph < second->graph ? -1 : 1)
+           : first->value < second->value ? -1
+                                          : first->value > second->value;
 }
 
 static const char *name_of(const struct sparsity *sparsity)
 {
-    return sparsity->graph->values[sparsity->v].info.name.data;
+    return sparsity->graph->values[sparsity->value].info.name.data;
 }
 
 static double share(uint64_t part, uint64_t whole)
@@ -51,7 +51,7 @@ static double share(uint64_t part, uint64_t whole)
 
 static json_t *one_json(const struct sparsity *sparsity)
 {
-    const inlay_value_info *info = &sparsity->graph->values[sparsity->v].info;
+    const inlay_value_info *info = &sparsity->graph->values[sparsity->value].info;
     json_t *shape = json_array();
 
     for (uint32_t i = 0; i < info->rank; i++)

@@ -6,8 +6,8 @@
 
 /* A split region is reported if it takes at least this fraction of a run. */
 #define LEAST_SHARE 0.02
-/* If the costs of two providers differ by at most this factor, the assignment follows from costs, not from the model.
- */
+/* If the costs of two providers differ by at most this factor, the split follows from the costs alone and is not
+ * reported as a problem of the model. */
 #define CLOSE_COSTS 2
 
 static double number_of(const json_t *object, const char *key, double otherwise)
@@ -212,7 +212,7 @@ static void check_split(struct doctor *doctor, const json_t *graph, size_t at, d
     }
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ all costs */
 
 inlay_status doctor_costs_find(struct doctor *doctor, const char *path, const struct feed *given, double seconds,
                                cli_common *common, doctor_costs *out, inlay_diag *diag)

@@ -49,16 +49,16 @@ static void work_once(int fd, fork_server_work work, void *user, const char *tex
         (void)transmit(fd, &answer, sizeof answer);
 }
 
-bool fork_server_start(struct fork_server *fresh, fork_server_work work, void *user)
+bool fork_server_start(struct fork_server *server, fork_server_work work, void *user)
 {
     char text[PATH_MAX];
     int sockets[2];
 
-    *fresh = (struct fork_server){ .pid = -1, .in = -1 };
+    *server = (struct fork_server){ .pid = -1, .in = -1 };
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
         return false;
-    fresh->pid = fork();
-    if (fresh->pid == 0) {
+    server->pid = fork();
+    if (server->pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)close(sockets[0]);
         while (receive(sockets[1], text, sizeof text))
@@ -66,29 +66,29 @@ bool fork_server_start(struct fork_server *fresh, fork_server_work work, void *u
         _exit(0);
     }
     (void)close(sockets[1]);
-    fresh->in = sockets[0];
-    if (fresh->pid < 0)
-        fork_server_stop(fresh);
-    return fresh->in >= 0;
+    server->in = sockets[0];
+    if (server->pid < 0)
+        fork_server_stop(server);
+    return server->in >= 0;
 }
 
-bool fork_server_call(const struct fork_server *fresh, const char *text, double *out)
+bool fork_server_call(const struct fork_server *server, const char *text, double *out)
 {
     char message[PATH_MAX] = { 0 };
 
     INLAY_CHECK(text != NULL && out != NULL);
-    if (fresh->in < 0 || strlen(text) >= sizeof message)
+    if (server->in < 0 || strlen(text) >= sizeof message)
         return false;
     memcpy(message, text, strlen(text));
-    return transmit(fresh->in, message, sizeof message) && receive(fresh->in, out, sizeof *out) && !isnan(*out);
+    return transmit(server->in, message, sizeof message) && receive(server->in, out, sizeof *out) && !isnan(*out);
 }
 
-void fork_server_stop(struct fork_server *fresh)
+void fork_server_stop(struct fork_server *server)
 {
-    if (fresh->in < 0)
+    if (server->in < 0)
         return;
-    (void)close(fresh->in);
-    while (fresh->pid > 0 && waitpid(fresh->pid, NULL, 0) < 0 && errno == EINTR)
+    (void)close(server->in);
+    while (server->pid > 0 && waitpid(server->pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    *fresh = (struct fork_server){ .pid = -1, .in = -1 };
+    *server = (struct fork_server){ .pid = -1, .in = -1 };
 }

@@ -127,9 +127,9 @@ static bool whole_size(struct sizes *sizes, const char *name, int64_t now, int64
  */
 static void repeat(char *out, const int64_t *dims, const char *in, const int64_t *from, uint32_t rank, size_t width)
 {
-    INLAY_CHECK(width > 0);
     int64_t inner = 1, source = 1;
 
+    INLAY_CHECK(width > 0);
     if (rank == 0) {
         memcpy(out, in, width);
         return;

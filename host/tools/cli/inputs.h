@@ -5,6 +5,7 @@
 #include "cli/grow.h"
 #include "data/feed.h"
 
+/* Handlers of --input and --seed; `field` is a struct feed, or its seed. */
 error_t feed_take_input(const cli_option *option, void *field, char *arg, struct argp_state *state);
 error_t feed_take_seed(const cli_option *option, void *field, char *arg, struct argp_state *state);
 /* Rows of a verb's options. */

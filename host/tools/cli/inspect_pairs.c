@@ -8,7 +8,8 @@
 
 enum { FAR = 8 }; /* maximum number of operators between DequantizeLinear and QuantizeLinear that become one kernel */
 
-struct pairs {
+/* The links between values and nodes of a graph. */
+struct value_links {
     const struct graph *graph;
     uint32_t *producer;     /* [value_count + 1] node that produces a value; INLAY_NONE: none */
     uint32_t *first, *next; /* linked lists of the consumers of a value; next is indexed by read */
@@ -33,9 +34,9 @@ static uint32_t input_of(const graph_node *node, uint32_t i)
     return i < node->info.input_count ? node->info.inputs[i] : INLAY_NONE;
 }
 
-static const inlay_value_info *info_of(const struct pairs *pairs, uint32_t value)
+static const inlay_value_info *info_of(const struct value_links *links, uint32_t value)
 {
-    return value == INLAY_NONE ? NULL : &pairs->graph->values[value].info;
+    return value == INLAY_NONE ? NULL : &links->graph->values[value].info;
 }
 
 static bool is_constant(const inlay_value_info *value)
@@ -55,52 +56,52 @@ static int64_t block_of(const graph_node *node)
     return attribute == NULL || attribute->kind != INLAY_ATTR_INT ? 0 : attribute->i;
 }
 
-static bool find_links(struct pairs *pairs)
+static bool find_links(struct value_links *links)
 {
-    const struct graph *graph = pairs->graph;
+    const struct graph *graph = links->graph;
     uint32_t reads = 0, at = 0;
 
     for (uint32_t i = 0; i < graph->node_count; i++)
         reads += graph->nodes[i]->info.input_count;
-    pairs->producer = malloc(((size_t)graph->value_count + 1) * sizeof *pairs->producer);
-    pairs->first = malloc(((size_t)graph->value_count + 1) * sizeof *pairs->first);
-    pairs->next = malloc(((size_t)reads + 1) * sizeof *pairs->next);
-    pairs->reader = malloc(((size_t)reads + 1) * sizeof *pairs->reader);
-    if (pairs->producer == NULL || pairs->first == NULL || pairs->next == NULL || pairs->reader == NULL)
+    links->producer = malloc(((size_t)graph->value_count + 1) * sizeof *links->producer);
+    links->first = malloc(((size_t)graph->value_count + 1) * sizeof *links->first);
+    links->next = malloc(((size_t)reads + 1) * sizeof *links->next);
+    links->reader = malloc(((size_t)reads + 1) * sizeof *links->reader);
+    if (links->producer == NULL || links->first == NULL || links->next == NULL || links->reader == NULL)
         return false;
-    memset(pairs->producer, 0xff, ((size_t)graph->value_count + 1) * sizeof *pairs->producer);
-    memset(pairs->first, 0xff, ((size_t)graph->value_count + 1) * sizeof *pairs->first);
+    memset(links->producer, 0xff, ((size_t)graph->value_count + 1) * sizeof *links->producer);
+    memset(links->first, 0xff, ((size_t)graph->value_count + 1) * sizeof *links->first);
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
 
         for (uint32_t k = 0; k < node->info.output_count; k++)
             if (node->info.outputs[k] != INLAY_NONE)
-                pairs->producer[node->info.outputs[k]] = i;
+                links->producer[node->info.outputs[k]] = i;
         for (uint32_t k = 0; k < node->info.input_count; k++, at++) {
             if (node->info.inputs[k] == INLAY_NONE)
                 continue;
-            pairs->reader[at] = i;
-            pairs->next[at] = pairs->first[node->info.inputs[k]];
-            pairs->first[node->info.inputs[k]] = at;
+            links->reader[at] = i;
+            links->next[at] = links->first[node->info.inputs[k]];
+            links->first[node->info.inputs[k]] = at;
         }
     }
     INLAY_CHECK(at == reads);
     return true;
 }
 
-static const graph_node *producer_of(const struct pairs *pairs, uint32_t value)
+static const graph_node *producer_of(const struct value_links *links, uint32_t value)
 {
-    return value == INLAY_NONE || pairs->producer[value] == INLAY_NONE ? NULL
-                                                                       : pairs->graph->nodes[pairs->producer[value]];
+    return value == INLAY_NONE || links->producer[value] == INLAY_NONE ? NULL
+                                                                       : links->graph->nodes[links->producer[value]];
 }
 
 /* Why the second operand prevents integer computation of a convolution or matrix multiplication; NULL: it does not. */
-static const char *weights_fault(const struct pairs *pairs, const graph_node *node, uint32_t at)
+static const char *weights_fault(const struct value_links *links, const graph_node *node, uint32_t at)
 {
-    const graph_node *dequantize = producer_of(pairs, input_of(node, at));
-    const inlay_value_info *weights = dequantize == NULL ? NULL : info_of(pairs, input_of(dequantize, 0));
+    const graph_node *dequantize = producer_of(links, input_of(node, at));
+    const inlay_value_info *weights = dequantize == NULL ? NULL : info_of(links, input_of(dequantize, 0));
 
-    if (is_constant(info_of(pairs, input_of(node, at))))
+    if (is_constant(info_of(links, input_of(node, at))))
         return "its weights are floats";
     if (!is_op(dequantize, "DequantizeLinear") || !is_constant(weights))
         return "its other operand is computed";
@@ -111,7 +112,7 @@ static const char *weights_fault(const struct pairs *pairs, const graph_node *no
     return !is_op(node, "Conv") && weights->rank != 2 ? "its weights are not a matrix" : NULL;
 }
 
-static bool is_quantized_again(const struct pairs *pairs, uint32_t value, int depth)
+static bool is_quantized_again(const struct value_links *links, uint32_t value, int depth)
 {
     static const char *const between[] = {
         "Add",     "Sub",        "Mul",       "Div",     "Max",        "Min",         "Relu",
@@ -119,29 +120,29 @@ static bool is_quantized_again(const struct pairs *pairs, uint32_t value, int de
         "Softmax", "ReduceMean", "Resize",    "Concat",  "HardSigmoid"
     };
 
-    for (uint32_t at = pairs->first[value]; at != INLAY_NONE; at = pairs->next[at]) {
-        const graph_node *node = pairs->graph->nodes[pairs->reader[at]];
+    for (uint32_t at = links->first[value]; at != INLAY_NONE; at = links->next[at]) {
+        const graph_node *node = links->graph->nodes[links->reader[at]];
 
         if (is_op(node, "QuantizeLinear"))
             return true;
         if (depth < FAR && is_any_of(node, between, sizeof between / sizeof between[0]) &&
-            node->info.outputs[0] != INLAY_NONE && is_quantized_again(pairs, node->info.outputs[0], depth + 1))
+            node->info.outputs[0] != INLAY_NONE && is_quantized_again(links, node->info.outputs[0], depth + 1))
             return true;
     }
     return false;
 }
 
 /* Is `value`, the output of a data movement, quantized? The optimiser then quantizes first and moves bytes. */
-static bool is_quantized(const struct pairs *pairs, uint32_t value)
+static bool is_quantized(const struct value_links *links, uint32_t value)
 {
-    for (uint32_t at = value == INLAY_NONE ? value : pairs->first[value]; at != INLAY_NONE; at = pairs->next[at])
-        if (is_op(pairs->graph->nodes[pairs->reader[at]], "QuantizeLinear"))
+    for (uint32_t at = value == INLAY_NONE ? value : links->first[value]; at != INLAY_NONE; at = links->next[at])
+        if (is_op(links->graph->nodes[links->reader[at]], "QuantizeLinear"))
             return true;
     return false;
 }
 
 /* Why `node`, a consumer of the dequantized `value`, computes with floats; NULL: it does not. */
-static const char *reader_fault(const struct pairs *pairs, const graph_node *node, uint32_t value)
+static const char *reader_fault(const struct value_links *links, const graph_node *node, uint32_t value)
 {
     static const char *const moves[] = { "MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten" };
     static const char *const functions[] = { "Add",  "Sub",  "Mul",       "Div",       "Max",     "Min",
@@ -151,38 +152,39 @@ static const char *reader_fault(const struct pairs *pairs, const graph_node *nod
     if (node->body_count > 0 || is_op(node, "QuantizeLinear"))
         return NULL;
     if (is_any_of(node, moves, sizeof moves / sizeof moves[0]))
-        return is_quantized(pairs, node->info.outputs[0]) ? NULL : "its result is not quantized again";
+        return is_quantized(links, node->info.outputs[0]) ? NULL : "its result is not quantized again";
     if (is_op(node, "Conv") || is_op(node, "MatMul") || is_op(node, "Gemm")) {
         if (input_of(node, 0) != value)
             return input_of(node, 1) == value ? "its other operand is computed" : NULL;
         if (is_op(node, "Gemm") && turned != NULL && turned->i != 0)
             return "it transposes its first operand (transA)";
-        return weights_fault(pairs, node, 1);
+        return weights_fault(links, node, 1);
     }
     if (!is_any_of(node, functions, sizeof functions / sizeof functions[0]))
         return "it has no kernel that reads integers";
-    return node->info.outputs[0] != INLAY_NONE && is_quantized_again(pairs, node->info.outputs[0], 0)
+    return node->info.outputs[0] != INLAY_NONE && is_quantized_again(links, node->info.outputs[0], 0)
                ? NULL
                : "its result is not quantized again";
 }
 
 /* The QuantizeLinear whose result the DequantizeLinear `node` reads, possibly through a Cast to 8 bits, which PyTorch
  * inserts to state the type; NULL: none. */
-static const graph_node *rounding_of(const struct pairs *pairs, const graph_node *node)
+static const graph_node *rounding_of(const struct value_links *links, const graph_node *node)
 {
-    const graph_node *quantize = producer_of(pairs, input_of(node, 0));
+    const graph_node *quantize = producer_of(links, input_of(node, 0));
     const inlay_attr_info *to = is_op(quantize, "Cast") ? graph_attr(quantize, "to") : NULL;
 
     if (to != NULL && (to->i == INLAY_INT8 || to->i == INLAY_UINT8))
-        quantize = producer_of(pairs, input_of(quantize, 0));
+        quantize = producer_of(links, input_of(quantize, 0));
     return is_op(quantize, "QuantizeLinear") ? quantize : NULL;
 }
 
 /* The integer type between a QuantizeLinear and a DequantizeLinear; types of values have not been inferred yet. */
-static inlay_dtype integers_of(const struct pairs *pairs, const graph_node *quantize, const graph_node *dequantize)
+static inlay_dtype integers_of(const struct value_links *links, const graph_node *quantize,
+                               const graph_node *dequantize)
 {
-    const inlay_value_info *zero = info_of(pairs, input_of(dequantize, 2));
-    const inlay_value_info *first = info_of(pairs, input_of(quantize, 2));
+    const inlay_value_info *zero = info_of(links, input_of(dequantize, 2));
+    const inlay_value_info *first = info_of(links, input_of(quantize, 2));
     const inlay_attr_info *stated = graph_attr(quantize, "output_dtype");
 
     if (zero != NULL || first != NULL)
@@ -192,10 +194,10 @@ static inlay_dtype integers_of(const struct pairs *pairs, const graph_node *quan
 
 /* Why no integer kernel consumes the output of the DequantizeLinear `node`; NULL: one does, or the output is unused.
  * *out_by: operator of the consumer, or NULL. */
-static const char *fault_of(const struct pairs *pairs, const graph_node *node, const char **out_by)
+static const char *fault_of(const struct value_links *links, const graph_node *node, const char **out_by)
 {
-    const inlay_value_info *scale = info_of(pairs, input_of(node, 1));
-    const inlay_dtype type = integers_of(pairs, rounding_of(pairs, node), node);
+    const inlay_value_info *scale = info_of(links, input_of(node, 1));
+    const inlay_dtype type = integers_of(links, rounding_of(links, node), node);
     const char *fault = NULL;
 
     *out_by = NULL;
@@ -203,13 +205,13 @@ static const char *fault_of(const struct pairs *pairs, const graph_node *node, c
         return NULL;
     if (type != INLAY_INT8 && type != INLAY_UINT8)
         return "kernels support only 8-bit integers";
-    if (!is_constant(scale) || (input_of(node, 2) != INLAY_NONE && !is_constant(info_of(pairs, input_of(node, 2)))))
+    if (!is_constant(scale) || (input_of(node, 2) != INLAY_NONE && !is_constant(info_of(links, input_of(node, 2)))))
         return "its scale or zero point is not constant";
     if (!is_one(scale))
         return "it has several scales";
-    for (uint32_t at = pairs->first[node->info.outputs[0]]; at != INLAY_NONE; at = pairs->next[at]) {
-        const graph_node *reader = pairs->graph->nodes[pairs->reader[at]];
-        const char *own = reader_fault(pairs, reader, node->info.outputs[0]);
+    for (uint32_t at = links->first[node->info.outputs[0]]; at != INLAY_NONE; at = links->next[at]) {
+        const graph_node *reader = links->graph->nodes[links->reader[at]];
+        const char *own = reader_fault(links, reader, node->info.outputs[0]);
 
         if (own == NULL)
             return NULL;
@@ -229,8 +231,8 @@ static bool add(quant_report *report, const char *node, const char *by, const ch
 
 bool quant_inspect_pairs(const struct graph *graph, quant_report *report)
 {
-    struct pairs pairs = { .graph = graph };
-    bool ok = find_links(&pairs);
+    struct value_links links = { .graph = graph };
+    bool ok = find_links(&links);
 
     for (uint32_t i = 0; ok && i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
@@ -238,18 +240,18 @@ bool quant_inspect_pairs(const struct graph *graph, quant_report *report)
         bool leaves = false;
 
         if (!is_op(node, "DequantizeLinear") || node->info.output_count == 0 || node->info.outputs[0] == INLAY_NONE ||
-            rounding_of(&pairs, node) == NULL)
+            rounding_of(&links, node) == NULL)
             continue;
         for (uint32_t k = 0; k < graph->output_count; k++)
             leaves |= graph->outputs[k] == node->info.outputs[0];
-        reason = leaves ? NULL : fault_of(&pairs, node, &by);
+        reason = leaves ? NULL : fault_of(&links, node, &by);
         if (reason != NULL)
             ok = add(report, node->info.name.data, by, reason);
     }
-    free(pairs.producer);
-    free(pairs.first);
-    free(pairs.next);
-    free(pairs.reader);
+    free(links.producer);
+    free(links.first);
+    free(links.next);
+    free(links.reader);
     return ok;
 }
 

@@ -108,6 +108,7 @@ typedef struct cli_verb_input {
     const cli_verb *verb;
     void *args;
 } cli_verb_input;
+/* The parser of a verb's own options; its input is a cli_verb_input. */
 struct argp cli_verb_argp(const cli_verb *verb);
 
 /* Parses arg as a number in [min, max]. An error ends the process with CLI_USAGE and a message that names the flag,

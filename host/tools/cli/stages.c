@@ -79,7 +79,7 @@ static inlay_status place_nodes(struct finder *finder, const struct stages *all)
     return INLAY_OK;
 }
 
-static inlay_status fill(struct finder *finder, struct stages *out)
+static inlay_status list_nodes(struct finder *finder, struct stages *out)
 {
     const struct graph *graph = finder->raw->main;
 
@@ -120,7 +120,7 @@ inlay_status stages_find(cli_common *common, const char *path, struct stages *ou
         goto done;
     }
     INLAY_TRY(place_nodes(&finder, out));
-    INLAY_TRY(fill(&finder, out));
+    INLAY_TRY(list_nodes(&finder, out));
 done:
     free(finder.stage_of);
     names_deinit(&finder.at);
@@ -176,7 +176,8 @@ static inlay_status expand_one(const struct graph *graph, const char *name, cons
     if (!is_glob && (list[(*count)++] = strdup(name)) == NULL)
         return no_memory(diag, "for the stages");
     return found ? INLAY_OK
-                 : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: no value of the main graph matches '%.200s'", what, name);
+                 : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: no value of the main graph matches '%.200s'", what,
+                              name);
 }
 
 inlay_status stages_expand(const char *path, const char *const *names, uint32_t count, const char *what,

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PASSES = 2, MOST_RUNS = 1000000 };
-enum { MOST_CANDIDATES = 3 }; /* that are measured again */
-/* Larger batches are skipped if one exceeds the latency limit by this factor. */
+enum { PASSES = 2, MOST_RUNS = 1000000 }; /* passes over all points; runs of a slice */
+enum { MOST_CANDIDATES = 3 };             /* that are measured again */
+/* If the median of a batch exceeds the latency limit by this factor, larger batches are skipped. */
 #define HOPELESS 1.2
 
 /* ------------------------------------------------------------------ points */
@@ -53,7 +53,7 @@ static void make_points(struct sweep *sweep)
     }
 }
 
-/* Does another point, which differs only by a smaller batch, already exceed the latency limit? */
+/* Has another point, which differs only by a smaller batch, a median far above the latency limit? */
 static bool is_hopeless(const struct sweep *sweep, const sweep_point *point)
 {
     const uint32_t axis = axis_of(sweep->args, SWEEP_DIM);
@@ -238,7 +238,6 @@ static void choose(struct sweep *sweep, bool again)
     for (uint32_t i = 0; i < sweep->count; i++) {
         sweep_point *point = &sweep->points[i];
         INLAY_CHECK(point->slices <= SWEEP_SLICES);
-        sweep_estimate(point);
         sweep_estimate(point);
         sweep->noisy += point->noisy;
         point->fits = point->slices > 0 && (sweep->args->latency_ms <= 0 || point->p95_ms <= sweep->args->latency_ms);

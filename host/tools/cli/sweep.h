@@ -14,7 +14,7 @@
 #include "data/feed.h"
 #include "timing/energy.h"
 
-enum { SWEEP_AXES = 3, SWEEP_POINTS = 256, SWEEP_SLICES = 6 };
+enum { SWEEP_AXES = 3, SWEEP_POINTS = 256, SWEEP_SLICES = 6 }; /* limits; a slice is one timed piece of a point */
 
 typedef enum sweep_role { SWEEP_DIM, SWEEP_THREADS, SWEEP_CALLERS } sweep_role;
 
@@ -38,7 +38,7 @@ typedef struct sweep_point {
     double joules;                    /* per item; negative = unknown */
     double spent_joules, items;
     bool again;   /* measured again after the best point was chosen */
-    bool skipped; /* a smaller batch already exceeds the latency limit */
+    bool skipped; /* not measured: the median of a smaller batch is far above the latency limit */
     bool fits;    /* p95 is within the latency limit */
     bool noisy;   /* the interval is wider than 5 % of the rate in either direction */
 } sweep_point;

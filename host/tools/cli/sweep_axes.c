@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DENSE_THREADS = 8 };
+enum { DENSE_THREADS = 8 }; /* up to this number, threads are swept one by one */
 
-static void wrong(struct argp_state *state, const char *text)
+static void fail_argument(struct argp_state *state, const char *text)
 {
     argp_failure(state, CLI_USAGE, 0,
                  "--sweep: '%.100s': expected NAME=FIRST..LAST, NAME=FIRST..LAST+STEP or NAME=N/N/N", text);
@@ -22,7 +22,7 @@ static int64_t read_number(struct argp_state *state, const char *whole, const ch
     errno = 0;
     value = strtoll(from, &stop, 10);
     if (stop == from || errno != 0 || value < 1 || value > INT32_MAX)
-        wrong(state, whole);
+        fail_argument(state, whole);
     *end = stop;
     return value;
 }
@@ -54,7 +54,7 @@ static void read_values(struct argp_state *state, sweep_axis *axis, const char *
         while (*at == '/')
             add_value(state, axis, read_number(state, whole, at + 1, &at));
         if (*at != '\0')
-            wrong(state, whole);
+            fail_argument(state, whole);
         axis->dense = true;
         return;
     }
@@ -66,11 +66,11 @@ static void read_values(struct argp_state *state, sweep_axis *axis, const char *
     }
     step = *at == '+' ? read_number(state, whole, at + 1, &at) : 0;
     if (*at != '\0' || last < first)
-        wrong(state, whole);
+        fail_argument(state, whole);
     axis->dense = step > 0 || (axis->role != SWEEP_DIM && last <= DENSE_THREADS);
     if (axis->dense && step == 0)
         step = 1;
-    for (int64_t value = first; value<last; value = step> 0 ? value + step : value * 2)
+    for (int64_t value = first; last > value; value = step > 0 ? value + step : value * 2)
         add_value(state, axis, value);
     add_value(state, axis, last);
 }
@@ -89,7 +89,7 @@ error_t sweep_parse(const cli_option *option, void *field, char *arg, struct arg
         if (args->axis_count == SWEEP_AXES)
             argp_failure(state, CLI_USAGE, 0, "--sweep: at most %d names", SWEEP_AXES);
         if (one[length] == '\0' || length == 0 || length >= sizeof axis->name)
-            wrong(state, one);
+            fail_argument(state, one);
         *axis = (sweep_axis){ .role = SWEEP_DIM };
         memcpy(axis->name, one, length);
         for (uint32_t i = 0; i < args->axis_count; i++)
@@ -103,7 +103,7 @@ error_t sweep_parse(const cli_option *option, void *field, char *arg, struct arg
         args->axis_count++;
     }
     if (args->axis_count == 0)
-        wrong(state, "");
+        fail_argument(state, "");
     if (points > SWEEP_POINTS)
         argp_failure(state, CLI_USAGE, 0, "--sweep: %llu points are too many; at most %d", (unsigned long long)points,
                      SWEEP_POINTS);

@@ -4,7 +4,7 @@
 /* A wider interval, as a fraction of the rate, is reported as noise of the machine. */
 #define NOISE 0.05
 /* Standard deviation between processes, as a fraction of the rate: memory placement and earlier load differ, which a
- * single process cannot observe. Measured on an idle machine with one model in 8 repeats; confirmed with five
+ * single process cannot observe. Measured on an idle machine with one model in 8 repeats; confirmed with five models
  * (tests/bench). */
 #define BETWEEN 0.01
 

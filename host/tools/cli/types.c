@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PLUGINS = 16, MOST_PROVIDERS = 8, ENOUGH_CASES = 12 };
+enum { MOST_PLUGINS = 16, MOST_PROVIDERS = 8, ENOUGH_CASES = 12 }; /* ENOUGH_CASES: nodes tried for each type */
 
 /* One version of an operator. */
 typedef struct types_row {

@@ -29,7 +29,7 @@ static inlay_status compare_runs(const struct subject *a, const struct subject *
     return INLAY_OK;
 }
 
-inlay_status verify_equal_outputs(const cli_common *common, const char *a, const char *b, uint32_t count, double rtol,
+inlay_status verify_equal_outputs(const cli_common *common, const char *a, const char *b, uint32_t samples, double rtol,
                                   double atol, double seconds, verify_equal_times *out, inlay_diag *diag)
 {
     const char *const paths[] = { a, b };
@@ -46,7 +46,7 @@ inlay_status verify_equal_outputs(const cli_common *common, const char *a, const
     INLAY_TRY(evaluate_options(common->options, NULL, NULL, &options, diag));
     for (int k = 0; k < 2; k++)
         INLAY_TRY(subject_open(paths[k], options, &both[k], diag));
-    INLAY_TRY(dataset_open(NULL, count, quiet, both[1].session, &set, diag));
+    INLAY_TRY(dataset_open(NULL, samples, quiet, both[1].session, &set, diag));
     list = dataset_samples(set);
     INLAY_TRY(samples_fit(&list, both[0].session, diag));
     for (uint32_t i = 0; i < list.count; i++) {

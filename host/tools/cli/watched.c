@@ -28,7 +28,7 @@ void watched_deinit(struct watched *watched)
     *watched = (struct watched){ 0 };
 }
 
-/* The same rules as `inlay explain --node`. */
+/* Does the pattern match the node, by the rules of `inlay explain --node`? */
 static bool matches(const char *pattern, const inlay_node_info *node)
 {
     if (strncmp(pattern, "op:", 3) == 0)

@@ -15,7 +15,7 @@ struct watched {
 };
 
 /* Appends an argument of --watch. ENOMEM: no memory. */
-error_t watched_add(const cli_option *option, void *field, char *arg, struct argp_state *state);
+error_t watched_add(const cli_option *option, void *field, char *pattern, struct argp_state *state);
 void watched_deinit(struct watched *watched);
 /* Finds the matching nodes of the main graph, with functions inlined, and adds their values to the outputs of a session
  * with these options. INLAY_INVALID_ARGUMENT: no node matches. */

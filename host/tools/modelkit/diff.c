@@ -107,7 +107,7 @@ static bool keep_ordered(struct comparison *comparison, struct anchor *list, uin
     return true;
 }
 
-/* Compares the range between two anchors; equal lines at its ends first. */
+/* Compares the range between two anchors. Equal lines at both ends of the range are matched first. */
 static void compare_range(struct comparison *comparison, struct range range)
 {
     uint32_t tail = 0, count = 0;
@@ -245,7 +245,7 @@ static bool compare_weights(struct diff *diff, const struct graph *left, const s
     return ok && diff->weights != NULL;
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ whole models */
 
 inlay_status diff_models(graph_model *a, graph_model *b, struct diff *out, inlay_diag *diag)
 {

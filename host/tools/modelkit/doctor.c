@@ -45,7 +45,7 @@ static void make_line(char *text)
 }
 
 doctor_finding *doctor_add(struct doctor *doctor, doctor_kind kind, struct graph *graph, graph_node *node,
-                           uint32_t value, const char *format, ...)
+                           uint32_t value_index, const char *format, ...)
 {
     doctor_finding *finding = arena_alloc(&doctor->model->arena, sizeof *finding);
     char text[512];
@@ -65,16 +65,16 @@ doctor_finding *doctor_add(struct doctor *doctor, doctor_kind kind, struct graph
                                  .graph = graph,
                                  .text = copy,
                                  .value = "",
-                                 .value_index = value,
+                                 .value_index = value_index,
                                  .instead = INLAY_NONE,
                                  .cost_ms = -1 };
     if (node != NULL) {
         finding->nodes = arena_copy(&doctor->model->arena, &node, sizeof node);
         finding->node_count = finding->nodes != NULL;
     }
-    INLAY_CHECK(graph == NULL || value == INLAY_NONE || value < graph->value_count);
-    if (graph != NULL && value != INLAY_NONE)
-        finding->value = graph->values[value].info.name.data;
+    INLAY_CHECK(graph == NULL || value_index == INLAY_NONE || value_index < graph->value_count);
+    if (graph != NULL && value_index != INLAY_NONE)
+        finding->value = graph->values[value_index].info.name.data;
     if (doctor->last != NULL)
         doctor->last->next = finding;
     else

@@ -42,6 +42,7 @@ struct doctor {
     void *user;
 };
 
+/* The columns of findings.def. */
 const char *doctor_code(doctor_kind kind);
 const char *doctor_fix_text(doctor_kind kind);
 doctor_severity doctor_severity_of(doctor_kind kind);

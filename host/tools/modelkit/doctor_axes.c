@@ -112,7 +112,7 @@ static void check_reshape(struct doctor *doctor, struct graph *graph, graph_node
                          doctor->model->symbols[input_info->dims[open].symbol].name.data);
 }
 
-/* Axes of outputs that are declared open but always have one size. */
+/* Reports axes of outputs that are declared open but always have one size. */
 static void check_outputs(struct doctor *doctor, struct graph *graph)
 {
     for (uint32_t i = 0; i < graph->output_count; i++) {

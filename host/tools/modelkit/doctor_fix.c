@@ -1,4 +1,5 @@
-/* The repairs of doctor_fix(). Readers are redirected first; what has no readers left is removed afterwards. */
+/* The repairs of doctor_fix(). Readers are redirected first; nodes and constants without readers are removed
+ * afterwards. */
 #include "modelkit/doctor_parts.h"
 #include "inlay/check.h"
 #include "passes/pass.h"
@@ -30,7 +31,8 @@ static inlay_status fix_needless(doctor_finding *finding)
     return status;
 }
 
-/* Makes the Cast read the start of the chain; if that has the target type already, its readers do. */
+/* Makes the last Cast of a chain read the start of the chain. If the start already has the target type, the readers of
+ * the last Cast read the start instead. */
 static inlay_status fix_cast(doctor_finding *finding)
 {
     graph_node *node = finding->nodes[0];
@@ -88,7 +90,7 @@ static inlay_status fix_integers(doctor_finding *finding)
                               count * sizeof *narrow);
 }
 
-/* Fixes every declared axis of that symbol, or the axes of an output. */
+/* Fixes every declared axis of the finding's symbol, or the axes of an output. */
 static inlay_status fix_axis(doctor_finding *finding)
 {
     struct graph *graph = finding->graph;

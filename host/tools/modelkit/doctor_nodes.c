@@ -5,7 +5,7 @@
 enum {
     HUGE_CONSTANT = 64 << 10, /* bytes from which a Constant node should be an initializer */
     WIDE_ELEMENTS = 256,      /* smaller float64 tensors cost too little to report */
-    WIDE_INTEGERS = 4096,     /* the same for int64 */
+    WIDE_INTEGERS = 4096,     /* smaller int64 tensors cost too little to report */
     MOST_TRIPS = 64           /* largest trip count of a Loop that is worth unrolling */
 };
 
@@ -96,7 +96,7 @@ static number_type type_of(inlay_dtype dtype)
     }
 }
 
-/* Can type b represent every number of type a exactly? */
+/* Can type `b` represent every number of type `a` exactly? */
 static bool holds(inlay_dtype b, inlay_dtype a)
 {
     const number_type from = type_of(a), to = type_of(b);
@@ -107,7 +107,7 @@ static bool holds(inlay_dtype b, inlay_dtype a)
         return to.exponent >= from.exponent && to.digits >= from.digits;
     if (b == INLAY_BOOL)
         return a == INLAY_BOOL;
-    /* float16 ends at 65504: integers of sixteen bits and more overflow before they lose digits. */
+    /* The exponent needs no check: an integer that overflows float16 has more digits than float16. */
     return to.digits >= from.digits && (to.negative || !from.negative);
 }
 
@@ -192,7 +192,7 @@ static bool stays_inside(const struct graph *graph, const graph_node *node)
            (graph->values[node->info.outputs[0]].info.flags & INLAY_VALUE_GRAPH_OUTPUT) == 0;
 }
 
-/* A large Constant node? */
+/* Is the node a Constant with at least HUGE_CONSTANT bytes? */
 static bool is_huge(const struct graph *graph, const graph_node *node)
 {
     const inlay_attr_info *attribute = doctor_is_op(node, "Constant") ? graph_attr(node, "value") : NULL;

@@ -6,7 +6,7 @@
 
 /* The readers of the values of a graph. */
 struct readers {
-    uint32_t *count;  /* [value_count] number of reads, by bodies and as outputs of the graph included */
+    uint32_t *count;  /* [value_count] number of reads, including reads by bodies and uses as outputs of the graph */
     graph_node **one; /* [value_count] one of the reading nodes */
 };
 /* False: out of memory. The arrays are the model's. */

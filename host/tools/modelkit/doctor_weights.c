@@ -1,11 +1,11 @@
-/* Findings about constants: unused ones, equal ones, NaN, channels of zeros, 64 bits where 32 do. */
+/* Findings about constants: unused or equal constants, NaN, channels of zeros, int64 numbers that fit int32. */
 #include "modelkit/doctor_parts.h"
 #include "inlay/check.h"
 #include <string.h>
 
 enum {
     LEAST_WEIGHTS = 4096,     /* bytes; smaller copies and inputs are not reported */
-    LEAST_INTEGERS = 64 << 10 /* the same for int64 data that fits int32 */
+    LEAST_INTEGERS = 64 << 10 /* bytes; smaller int64 constants that fit int32 are not reported */
 };
 
 static bool is_constant(const struct graph *graph, uint32_t value)
@@ -212,7 +212,7 @@ static bool is_zero(const char *at, uint64_t bytes)
     return true;
 }
 
-/* Counts filters [M, ...] of a convolution, or columns of a matrix [K, N], that are all 0. float32. */
+/* Counts filters [M, ...] of a convolution, or columns of a matrix [K, N], that are entirely 0. Weights are float32. */
 static int64_t count_dead(const inlay_tensor_view *weights, bool rows)
 {
     const char *at = weights->data;

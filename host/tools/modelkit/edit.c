@@ -20,7 +20,8 @@ struct ordering {
     uint32_t count;
 };
 
-/* Places node i after the new nodes that it reads from. Recursion depth: chains of new nodes are short. */
+/* Places node i after the new nodes that it reads from. The recursion is shallow, because chains of new nodes are
+ * short. */
 static void place(struct ordering *ordering, uint32_t i)
 {
     const graph_node *node = ordering->graph->nodes[i];

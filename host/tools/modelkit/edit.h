@@ -32,11 +32,11 @@ uint32_t edit_byte(struct editor *editor, const char *stem, const char *suffix, 
  * NULL; *out_node is NULL when out of memory. */
 uint32_t edit_node(struct editor *editor, const char *stem, const char *suffix, const char *op, const char *domain,
                    const uint32_t *inputs, uint32_t input_count, graph_node **out_node);
-void edit_int(struct editor *editor, graph_node *node, const char *name,
-              int64_t value); /* sets an attribute; node may be NULL */
-/* Makes input i of the node read v. */
+/* Sets an integer attribute; node may be NULL. */
+void edit_int(struct editor *editor, graph_node *node, const char *name, int64_t value);
+/* Makes input i of the node read the value. */
 void edit_input(graph_node *node, uint32_t i, uint32_t value);
-/* The same, and extends the inputs if the node has fewer. */
+/* edit_input() that adds inputs if the node has no input i yet. */
 void edit_set_input(struct editor *editor, graph_node *node, uint32_t i, uint32_t value);
 /* Drops constants without readers, in bodies as well, so that they are not saved. False: out of memory. */
 bool edit_drop_unused(struct graph *graph);

@@ -10,7 +10,7 @@ INLAY_NODISCARD inlay_status gradient_expand(pass_ctx *ctx, bool *out_changed);
 
 /* ------------------------------------------------------------------ between the two files */
 
-enum { GRADIENT_TERMS = 3 };
+enum { GRADIENT_TERMS = 3 }; /* terms of a rule: one for each of the first inputs */
 
 struct gradient {
     node_maker maker;
@@ -24,8 +24,8 @@ struct gradient {
     bool *active;                        /* [values] depends on the values to differentiate by */
     bool *needed;                        /* [values] y depends on it */
     bool *is_given;                      /* [values] named by xs or zs */
-    const graph_node *at;                /* the node being differentiated ... */
-    uint32_t in[GRADIENT_TERMS], y, g_y; /* ... its inputs, its output and the derivative by its output */
+    const graph_node *at;                /* the node being differentiated */
+    uint32_t in[GRADIENT_TERMS], y, g_y; /* inputs and output of `at`, and the derivative by this output */
     uint32_t by;                         /* the input to differentiate by, a value of the graph */
     inlay_dtype dtype;                   /* element type of the derivative */
 };

@@ -26,7 +26,7 @@ static const char rules[] =
     "Softsign g1aJ+1aJ+*/\nSpaceToDepth !\nSqrt gyy+/\nSqueeze gr,\nSub g,g~\nSum g,g,g\nTan g1yy*+*\nTanh g1yy*-*\n"
     "Tile !\nTranspose gP\nUnsqueeze gr,\nWhere ,ag0?,a0g?\n";
 
-/* The operator that a letter applies to the top values of the stack. */
+/* The operators that letters apply to the top values of the stack. */
 static const struct letter {
     char letter;
     uint8_t operands, opset;
@@ -39,7 +39,7 @@ static const struct letter {
     { 'L', 1, 13, "Log" },   { 'R', 1, 13, "Sqrt" },    { 'S', 1, 7, "Sin" },    { 'X', 1, 13, "Sigmoid" },
 };
 
-/* ------------------------------------------------------------------ writing */
+/* ------------------------------------------------------------------ new nodes */
 
 static uint32_t op(struct gradient *gradient, const char *name, int64_t opset, uint32_t left, uint32_t right)
 {
@@ -339,8 +339,8 @@ static uint32_t flat(struct gradient *gradient, uint32_t value)
     return op(gradient, "Reshape", 14, value, int_constant(gradient, &all, 1));
 }
 
-/* Operators that only move elements of their first input: the same operator is applied to element indices, and
- * ScatterElements adds the derivative at these indices. MaxPool returns indices itself. */
+/* Operators that only move elements of their first input: the same operator is applied to the indices of the elements,
+ * and ScatterElements adds the derivative at the resulting indices. MaxPool returns the indices itself. */
 static void differentiate_moves(struct gradient *gradient)
 {
     const inlay_node_info *node = &gradient->at->info;
@@ -351,6 +351,7 @@ static void differentiate_moves(struct gradient *gradient)
     const int64_t step[] = { 0, 1 };
     graph_node *places, *sums;
 
+    INLAY_CHECK(node->input_count <= MOST_INPUTS);
     if (!gradient_reaches(gradient, node->inputs[0]))
         return;
     for (uint32_t i = 0; i < node->input_count && i < MOST_INPUTS; i++)
@@ -421,7 +422,7 @@ static void copy_attr(struct gradient *gradient, graph_node *node, const char *f
 }
 
 /* Adds the elements of each window to the positions that they were read from (Col2Im): columns are [N, C * elements of
- * a window, differentiate_windows]. */
+ * a window, number of windows]. */
 static void add_windows(struct gradient *gradient, uint32_t columns, const int64_t *kernel, uint32_t spatial)
 {
     const uint32_t input = gradient->at->info.inputs[0];

@@ -48,7 +48,7 @@ static bool raise_axes(struct conversion *conversion)
     return true;
 }
 
-/* Before opset 13 all axes from `axis` on are flattened into one. */
+/* Before opset 13 Softmax flattens all axes from `axis` on into one. */
 static bool raise_softmax(struct conversion *conversion)
 {
     const uint32_t in = conversion->node->info.inputs[0], out = conversion->node->info.outputs[0];
@@ -267,7 +267,8 @@ static bool raise_roi_align(struct conversion *conversion)
     return true;
 }
 
-/* Earlier versions train if they have more outputs; without them is_test has no effect. */
+/* Before opset 14 a BatchNormalization with more than one output is in training mode; with one output, is_test has no
+ * effect. */
 static bool raise_batch_norm(struct conversion *conversion)
 {
     if (conversion->node->info.output_count > 1 && conversion->node->info.since_version < 14) {
@@ -285,7 +286,7 @@ static bool raise_scan(struct conversion *conversion)
     return conversion->node->info.since_version >= 9;
 }
 
-/* Inference only: the ratio has no effect. */
+/* Drops the ratio, which has no effect in inference. */
 static bool raise_dropout(struct conversion *conversion)
 {
     if (conversion->node->info.since_version < 12 && conversion->opset >= 12)
@@ -344,7 +345,7 @@ static bool raise_node(struct conversion *conversion)
            graph_change_version(conversion->editor->graph, conversion->node, row, true, &conversion->why);
 }
 
-/* Marks the node as converted, so that the writer does not check it again. */
+/* Marks the node as converted, so that saving the model does not check it again. */
 static void mark_converted(graph_node *node, int64_t opset)
 {
     node->row = NULL;

@@ -8,8 +8,8 @@
  * functions inlined; changed nodes are no longer bound. INLAY_UNSUPPORTED names a node whose meaning the opset cannot
  * express. */
 INLAY_NODISCARD inlay_status opset_raise(graph_model *model, int64_t opset, inlay_diag *diag);
-/* The same for any opset from 7 on: inputs of later forms become attributes, and operators that the opset lacks are
- * expanded into several that it has. */
+/* Converts the model to any opset from 7 on, later or earlier: inputs of later forms become attributes, and operators
+ * that the opset lacks are expanded into several that it has. */
 INLAY_NODISCARD inlay_status opset_convert(graph_model *model, int64_t opset, inlay_diag *diag);
 enum { OPSET_LOWEST = 7 };
 #endif

@@ -102,8 +102,8 @@ static bool lower_axes(struct conversion *conversion)
     return true;
 }
 
-/* Before opset 13 all axes from `axis` on are one. For the last axis both are the same, so other axes are transposed to
- * the end. */
+/* Before opset 13 Softmax treats all axes from `axis` on as one axis. For the last axis this makes no difference, so
+ * any other axis is transposed to the end. */
 static bool lower_softmax(struct conversion *conversion)
 {
     const uint32_t rank = conversion_rank(conversion), made = conversion->node->info.outputs[0];
@@ -138,7 +138,8 @@ static bool lower_softmax(struct conversion *conversion)
     return true;
 }
 
-/* Without sizes, num_outputs makes equal parts with a smaller last one; older opsets require equal parts or sizes. */
+/* Without sizes, num_outputs divides the axis into equal parts, the last of which may be smaller; older opsets require
+ * equal parts or sizes. */
 static bool lower_split(struct conversion *conversion)
 {
     const inlay_attr_info *parts = conversion_stated(conversion->node, "num_outputs");
@@ -314,7 +315,7 @@ static bool lower_upsample(struct conversion *conversion)
     return copy != NULL;
 }
 
-/* To Resize-10 and Upsample, whose grids are asymmetric and rounded down. */
+/* Converts Resize to Resize-10 or Upsample, whose grids are asymmetric and rounded down. */
 static bool lower_to_scales(struct conversion *conversion)
 {
     const bool nearest = conversion_is_text(conversion->node, "mode", "nearest", true);
@@ -441,7 +442,7 @@ static bool lower_types(struct conversion *conversion, const inlay_value_info *s
     return true;
 }
 
-/* Before opset 13 there is a single scale. */
+/* Before opset 13 QuantizeLinear and DequantizeLinear have a single scale. */
 static bool lower_linear(struct conversion *conversion)
 {
     const uint32_t value = conversion_input(conversion, 1);
@@ -484,14 +485,14 @@ static bool lower_reshape(struct conversion *conversion)
     return true;
 }
 
-/* Training has other outputs before opset 14. */
+/* Before opset 14 BatchNormalization has other outputs in training mode. */
 static bool lower_batch_norm(struct conversion *conversion)
 {
     conversion->why = "the meaning of its statistics changed with opset 14, which added attribute 'training_mode'";
     return conversion->opset >= 14 || conversion->node->info.output_count == 1;
 }
 
-/* C is optional since opset 11. */
+/* Input C of Gemm is optional since opset 11. */
 static bool lower_gemm(struct conversion *conversion)
 {
     if (conversion->opset >= 11 || conversion_input(conversion, 2) != INLAY_NONE)
@@ -541,7 +542,7 @@ static bool lower_scatter(struct conversion *conversion)
     return true;
 }
 
-/* ------------------------------------------------------------------ all of it */
+/* ------------------------------------------------------------------ the conversions by operator */
 
 static bool takes_axes(const char *op)
 {

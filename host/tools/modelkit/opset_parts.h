@@ -12,6 +12,7 @@ struct conversion {
     const char *why; /* reason why the opset cannot express the node, or NULL */
 };
 
+/* Operator and name of the node. */
 const char *conversion_op(const struct conversion *conversion);
 const char *conversion_name(const struct conversion *conversion);
 /* The operator's row at the opset; NULL: no such operator. */
@@ -37,7 +38,8 @@ bool conversion_constant_ints(struct conversion *conversion, uint32_t i, const c
 /* The rank of input 0, or INLAY_RANK_UNKNOWN. */
 uint32_t conversion_rank(const struct conversion *conversion);
 bool conversion_is_one_of(const char *op, const char *const *names, size_t count);
-/* Gives the node a new output, which is returned, so that a node behind it can produce the old one. */
+/* Replaces the output of the node by a new value and returns that value, so that a node that reads it can produce the
+ * old output. */
 uint32_t conversion_take_output(struct conversion *conversion, const char *suffix);
 
 /* Does the attribute have that text? otherwise: the result if it is not stated. */

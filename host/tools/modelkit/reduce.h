@@ -6,8 +6,8 @@
 
 typedef enum reduce_answer { REDUCE_FAILS, REDUCE_PASSES, REDUCE_STOP } reduce_answer;
 
-/* Does the part with these nodes fail? list holds count nodes, ascending. A part that is not a valid model passes. STOP
- * ends the search with the part found so far, and *status says why. */
+/* Does the part with these nodes fail? list holds count nodes, ascending. A part that is not a valid model passes.
+ * REDUCE_STOP ends the search with the part found so far, and *status holds the reason. */
 typedef reduce_answer (*reduce_try_fn)(void *ctx, const uint32_t *list, uint32_t count, inlay_status *status,
                                        inlay_diag *diag);
 
@@ -19,6 +19,6 @@ struct reduction {
 };
 
 /* On entry reduction->list holds all nodes, which must fail; on return, the smallest failing part found, also after
- * STOP. It is minimal (no node can be removed) unless the attempts ran out. */
+ * REDUCE_STOP. The part is minimal (no node can be removed) unless the attempts ran out. */
 INLAY_NODISCARD inlay_status reduce_nodes(struct reduction *reduction, reduce_try_fn try, void *ctx, inlay_diag *diag);
 #endif

@@ -20,7 +20,7 @@ static uint32_t count_constants(const struct graph *graph)
 /* Sets zero[i] for elements that are 0, and counts zeros and small elements. False: not numbers. */
 static bool mark_zeros(struct sparsity *sparsity, uint8_t *zero)
 {
-    const inlay_value_info *info = &sparsity->graph->values[sparsity->v].info;
+    const inlay_value_info *info = &sparsity->graph->values[sparsity->value].info;
     const bool is_float = element_is_float(info->dtype);
     double squares = 0, bound;
 
@@ -78,7 +78,7 @@ static inlay_status analyse_constant(const struct graph *graph, uint32_t value, 
                                      inlay_diag *diag)
 {
     const inlay_value_info *info = &graph->values[value].info;
-    struct sparsity sparsity = { .graph = graph, .v = value, .elements = 1, .bytes = info->data_bytes };
+    struct sparsity sparsity = { .graph = graph, .value = value, .elements = 1, .bytes = info->data_bytes };
     struct arena scratch = { 0 };
     uint8_t *zero;
 

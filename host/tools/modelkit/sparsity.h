@@ -5,7 +5,7 @@
 
 struct sparsity {
     const struct graph *graph;
-    uint32_t v;
+    uint32_t value; /* the constant */
     uint64_t elements, zeros;
     uint64_t small; /* elements below 1/100 of the tensor's root mean square, zeros included; floats only */
     uint64_t groups, groups_2_4;    /* groups of four along the last axis, and those with at least two zeros */

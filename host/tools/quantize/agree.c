@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 1024 };
+enum { BATCH = 1024 }; /* elements converted to double at once */
 
 const char *agree_metric_name(agree_metric metric)
 {
@@ -28,7 +28,7 @@ agree_metric agree_metric_find(const char *name)
     return metric;
 }
 
-/* ------------------------------------------------------------------ which metric */
+/* ------------------------------------------------------------------ choice of the metric */
 
 static const graph_node *producer_of(const struct graph *graph, uint32_t value)
 {
@@ -136,13 +136,13 @@ static int64_t largest(const double *row, int64_t count)
 static void to_probabilities(double *row, int64_t count)
 {
     double sum = 0, top = row[largest(row, count) < 0 ? 0 : largest(row, count)];
-    bool are = true;
+    bool no_negative = true;
 
     for (int64_t i = 0; i < count; i++) {
-        are = are && row[i] >= 0;
+        no_negative = no_negative && row[i] >= 0;
         sum += row[i];
     }
-    if (are && fabs(sum - 1) < 1e-2)
+    if (no_negative && fabs(sum - 1) < 1e-2)
         return;
     sum = 0;
     for (int64_t i = 0; i < count; i++)
@@ -151,7 +151,7 @@ static void to_probabilities(double *row, int64_t count)
         row[i] /= sum;
 }
 
-/* Elements of want that are at most `least` are skipped. */
+/* The Kullback-Leibler divergence of two rows. Elements of want that are at most `least` are skipped. */
 static double divergence(double *want, double *got, int64_t count, double least)
 {
     double sum = 0;
@@ -226,7 +226,7 @@ static double ctc_log(const struct ctc *ctc, int64_t length)
  * not depend on the row in which a symbol appears. -1: out of memory. */
 static double text_distance(const inlay_tensor_view *want, const inlay_tensor_view *got, int64_t rows, int64_t width)
 {
-    double *row = malloc((size_t)width * sizeof *row), off;
+    double *row = malloc((size_t)width * sizeof *row), difference;
     int64_t *text = malloc(((size_t)rows + 1) * sizeof *text), length = 0, last = 0;
     struct ctc ctc[2] = { { malloc((2 * (size_t)rows + 1) * sizeof(double)), 0 },
                           { malloc((2 * (size_t)rows + 1) * sizeof(double)), 0 } };
@@ -246,12 +246,12 @@ static double text_distance(const inlay_tensor_view *want, const inlay_tensor_vi
             to_probabilities(row, width);
             ctc_step(&ctc[k], text, length, row, r == 0);
         }
-    off = good ? ctc_log(&ctc[0], length) - ctc_log(&ctc[1], length) : 0;
+    difference = good ? ctc_log(&ctc[0], length) - ctc_log(&ctc[1], length) : 0;
     free(row);
     free(text);
     free(ctc[0].alpha);
     free(ctc[1].alpha);
-    return good ? isfinite(off) ? off * off / (1 + off * off) : 1 : -1;
+    return good ? isfinite(difference) ? difference * difference / (1 + difference * difference) : 1 : -1;
 }
 
 /* ------------------------------------------------------------------ rows */
@@ -351,7 +351,6 @@ inlay_status agree_add(struct agree *agree, const inlay_tensor_view *want, const
                        inlay_diag *diag)
 {
     struct sums sums = { .low = INFINITY, .high = -INFINITY };
-
     double want_values[BATCH], got_values[BATCH];
     uint64_t broken = agree->broken;
     int64_t count;

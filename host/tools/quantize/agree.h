@@ -8,8 +8,8 @@
 /* METRIC(name, text): scores of one sample. All but kl and psnr are shares from 0 to 1; for kl less is better. */
 #define AGREE_METRICS(METRIC)                                                                                          \
     METRIC(top1, "rows along the last axis with the same largest element")                                             \
-    METRIC(cosine, "cosine of the angle between the two")                                                              \
-    METRIC(kl, "Kullback-Leibler divergence in nats a row; softmax is applied to rows that are not probabilities")     \
+    METRIC(cosine, "cosine of the angle between the two outputs")                                                      \
+    METRIC(kl, "Kullback-Leibler divergence in nats per row; softmax is applied to rows that are not probabilities")   \
     METRIC(psnr, "peak signal to noise ratio in dB")                                                                   \
     METRIC(iou, "elements above 0.5 in both, as a share of those above 0.5 in either")                                 \
     METRIC(text, "samples with the same most probable symbols, repeats and symbol 0 removed")
@@ -34,7 +34,7 @@ struct agree {
     agree_metric metric;
     uint64_t samples;
     uint64_t elements;
-    uint64_t broken; /* elements that are finite in only one of the two */
+    uint64_t broken; /* elements that are finite in only one of the two outputs */
     double max_error;
     double error_squares, want_squares; /* sums */
     double dot, got_squares;
@@ -58,8 +58,8 @@ typedef struct agree_score {
 } agree_score;
 agree_score agree_result(const struct agree *agree);
 /* The least that a differing text adds to the square of agree_distance(): the other text is then at least as probable
- * as the expected one, a difference of at least log 2. Texts that nearly differ contribute as well, so that few samples
- * say more by this measure than by the number of equal texts. */
+ * as the expected one, a difference of at least log 2. Texts that are equal but less probable contribute as well, so
+ * that a few samples tell more by this measure than by the number of equal texts. */
 #define AGREE_TEXT_DIFFERS (1 / 3.0)
 /* One-sided 90 % lower confidence bound of a share observed on `samples` samples. */
 double agree_share_bound(double share, uint64_t samples);
@@ -67,9 +67,9 @@ double agree_share_bound(double share, uint64_t samples);
 bool agree_holds(agree_metric metric, double value, double bound);
 double agree_cosine(const struct agree *agree); /* over all samples together */
 double agree_rms(const struct agree *agree);    /* of the error */
-/* Distance between the two, independent of the score; it grows with the square root of the accumulated errors. For rows
- * of probabilities it is the root of their mean divergence; for text the root mean square of the difference of the
- * text's log probability, bounded by 1; otherwise agree_relative(). */
+/* Distance between the outputs of the two models, independent of the score; it grows with the square root of the
+ * accumulated errors. For rows of probabilities it is the root of their mean divergence; for text the root mean square
+ * of the difference of the text's log probability, bounded by 1; otherwise agree_relative(). */
 double agree_distance(const struct agree *agree);
 double agree_relative(const struct agree *agree); /* root of error_squares / want_squares; 0 when both are 0 */
 #endif

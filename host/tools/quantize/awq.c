@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROWS = 64, POWERS = 3 };
-static const double powers[POWERS] = { 0.25, 0.5, 0.75 }, GAIN = 0.98;
+enum { MOST_ROWS = 64, POWERS = 3 }; /* MOST_ROWS: rows of a layer that a trial rounds */
+static const double powers[POWERS] = { 0.25, 0.5, 0.75 };
+static const double BETTER = 0.98; /* a power is used if its relative error is below this */
 
 /* The trial of one value. */
 struct trial {
@@ -37,9 +38,9 @@ static void find_factors(const struct trial *trial, const float *squares, double
         trial->factors[channel] = (float)((double)trial->factors[channel] / exp(logs));
 }
 
-/* Scales the statistics for a value whose channels are divided by the factors: the inverse of the moments is multiplied
- * by them from both sides, so its factor from one side; the moments below the diagonal are divided. Output may overlap
- * input. */
+/* Adapts the statistics to a value whose channels are divided by the factors. The inverse of the moments is multiplied
+ * by the factors on both sides, so its Cholesky factor is multiplied on one side. The moments, below the diagonal of
+ * `factor`, are divided. The outputs may be the arrays of `from`. */
 static void scale_known(const struct trial *trial, const weight_inputs *from, float *importance, float *factor)
 {
     const int64_t channels = trial->balanced->channels;
@@ -162,7 +163,7 @@ static bool find_power(struct trial *trial, const weight_inputs *in, double *out
 
     *out_power = 0;
     trial->factors = NULL;
-    least = losses(trial, in) * GAIN;
+    least = losses(trial, in) * BETTER;
     trial->factors = factors;
     for (int i = 0; i < POWERS && least >= 0; i++) {
         double loss;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SAMPLES = 32, LEAST_CHANNELS = 2 };
+enum { MOST_SAMPLES = 32, LEAST_CHANNELS = 2 }; /* samples for the largest magnitudes; channels of a value */
 
 float balance_factor(float activation, float weight)
 {
@@ -17,7 +17,7 @@ float balance_factor(float activation, float weight)
     return factor < 1.0F / 64 ? 1.0F / 64 : factor > 64 ? 64 : factor;
 }
 
-/* ------------------------------------------------------------------ what can be balanced */
+/* ------------------------------------------------------------------ values that can be balanced */
 
 static bool is_op(const graph_node *node, const char *op)
 {
@@ -179,7 +179,7 @@ static void find_values(struct balancing *balancing)
     }
 }
 
-/* ------------------------------------------------------------------ what the samples say */
+/* ------------------------------------------------------------------ largest magnitudes */
 
 static void note_largest(struct balanced *balanced, const inlay_tensor_view *view, int64_t count)
 {
@@ -233,7 +233,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ what becomes of it */
+/* ------------------------------------------------------------------ scaling */
 
 /* Divides or multiplies the constant by the factors of its channels along the axis. */
 static void scale(struct balancing *balancing, uint32_t constant, uint32_t axis, const float *factors, bool divide)
@@ -309,7 +309,7 @@ static void balance(struct balancing *balancing, const struct balanced *balanced
     free(factors);
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ interface */
 
 void balancing_begin(struct balancing *balancing, graph_model *model, const layer_list *list)
 {

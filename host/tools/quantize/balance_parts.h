@@ -30,11 +30,11 @@ struct balancing {
     uint32_t count;
 };
 
-/* Finds all such values of the main graph; editor.failed: out of memory. End with balancing_end(), also after a
- * failure. */
+/* Finds all values of the main graph whose channels can be scaled; editor.failed: out of memory. End with
+ * balancing_end(), also after a failure. */
 void balancing_begin(struct balancing *balancing, graph_model *model, const layer_list *list);
-INLAY_NODISCARD inlay_status balancing_finish(struct balancing *balancing,
-                                              inlay_diag *diag); /* makes the graph consistent again */
+/* Makes the graph consistent again. */
+INLAY_NODISCARD inlay_status balancing_finish(struct balancing *balancing, inlay_diag *diag);
 void balancing_end(struct balancing *balancing);
 /* Divides the channels of the value by factors, [channels], and multiplies the weights that read them. */
 void balancing_scale(struct balancing *balancing, const struct balanced *balanced, const float *factors);

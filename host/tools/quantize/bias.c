@@ -45,7 +45,7 @@ bool bias_correction(const struct layer *layer, const float *weights, const int8
     return true;
 }
 
-/* ------------------------------------------------------------------ where it goes */
+/* ------------------------------------------------------------------ place of the bias */
 
 static double factor_of(const graph_node *node, const char *name)
 {

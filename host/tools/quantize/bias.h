@@ -1,5 +1,6 @@
-/* quantize/bias.h - bias correction: adds to a layer's bias what rounding the weights takes from the mean of its
- * outputs (Nagel and others, "Data-free quantization through weight equalization and bias correction"). */
+/* quantize/bias.h - bias correction: rounding the weights of a layer shifts the mean of its outputs; the bias is
+ * changed by the opposite amount (Nagel and others, "Data-free quantization through weight equalization and bias
+ * correction"). */
 #ifndef QUANTIZE_BIAS_H
 #define QUANTIZE_BIAS_H
 #include "quantize/low_bit.h"
@@ -12,7 +13,8 @@ const float *bias_corrected(struct editor *editor, const struct layer *layer, co
 /* Stores the bias: as third input of Conv and Gemm, or as the constant of the Add behind MatMul. */
 void bias_store(struct editor *editor, const struct layer *layer, const float *bias);
 
-/* Computes the correction only; out is [layer_channels()]. False: the number of means does not fit the weights. */
+/* Computes the change of the bias only; out is [layer_channels()]. False: the number of means does not fit the weights.
+ */
 bool bias_correction(const struct layer *layer, const float *weights, const int8_weights *bytes, const double *means,
                      int64_t channels, double *out);
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIM_EVERY = 8 };
+enum { TRIM_EVERY = 8 }; /* samples between two calls of subject_trim() */
 
 /* One pass over the samples. */
 struct pass {

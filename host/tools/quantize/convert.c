@@ -17,15 +17,16 @@ static inlay_status check_types(graph_model *model, int64_t opset, inlay_diag *d
     return inlay_fail(diag, INLAY_UNSUPPORTED, "no form in opset %lld: %s", (long long)opset, why.text);
 }
 
-/* An option applies once: to the file that is read, or to the model made from it. */
-static const char *const of_the_file[] = { "dim", "external_dir", "freeze_defaults", NULL };
-static const char *const later[] = { "assume",        "forbid", "level", "max_partitions", "memory_limit", "no_cpu",
-                                     "no_pass",       "pass",   "pin",   "plan",           "require",      "tap",
-                                     "rewrite_limit", "state",  NULL };
+/* An option applies once: when the original file is read, or when the converted file is used. */
+static const char *const for_original[] = { "dim", "external_dir", "freeze_defaults", NULL };
+static const char *const for_converted[] = { "assume",        "forbid", "level",   "max_partitions",
+                                             "memory_limit",  "no_cpu", "no_pass", "pass",
+                                             "pin",           "plan",   "require", "tap",
+                                             "rewrite_limit", "state",  NULL };
 
 inlay_status convert_options(const inlay_options *given, inlay_options **out_options, inlay_diag *diag)
 {
-    return evaluate_options_without(given, of_the_file, out_options, diag);
+    return evaluate_options_without(given, for_original, out_options, diag);
 }
 
 inlay_status convert_file(const char *path, const inlay_options *options, int64_t opset, const struct scratch *scratch,
@@ -38,7 +39,7 @@ inlay_status convert_file(const char *path, const inlay_options *options, int64_
     inlay_session *session = NULL;
     inlay_status status;
 
-    INLAY_TRY(evaluate_options_without(options, later, &only, diag));
+    INLAY_TRY(evaluate_options_without(options, for_converted, &only, diag));
     INLAY_TRY(inlay_options_set(only, "pass", "constant_nodes", diag));
     INLAY_TRY(inlay_options_set(only, "level", "1", diag));
     INLAY_TRY(inlay_options_set(only, "no_pass", "quantized_ops", diag));

@@ -11,7 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_CACHED_MIB = 4096, TRIMMED_BYTES = 1 << 20 };
+enum {
+    MAX_CACHED_MIB = 4096,  /* size limit of the file of cached outputs */
+    TRIMMED_BYTES = 1 << 20 /* smaller constants stay in memory */
+};
 
 /* Outputs are stored in an unnamed file, one after another; memory holds one of each at a time. */
 typedef struct cached_output {
@@ -367,7 +370,7 @@ inlay_status evaluate_agreement(const struct samples *set, uint32_t most, agree_
 
 inlay_status evaluate_subset(const struct samples *set, const uint32_t *which, uint32_t count, agree_metric metric,
                              const struct subject *want, const struct subject *got, struct verdict *out,
-                             double *distance, inlay_diag *diag)
+                             double *distances, inlay_diag *diag)
 {
     struct outputs outputs = { 0 };
     bool any = false;
@@ -379,8 +382,8 @@ inlay_status evaluate_subset(const struct samples *set, const uint32_t *which, u
         double sample_distance = 0;
 
         INLAY_TRY(add_sample(set, which != NULL ? which[i] : i, want, got, &outputs, &sample_distance, diag));
-        if (distance != NULL)
-            distance[i] = sample_distance;
+        if (distances != NULL)
+            distances[i] = sample_distance;
     }
     for (uint32_t i = 0; i < outputs.count; i++) {
         const agree_score score = agree_result(&outputs.sums[i]);
@@ -406,24 +409,25 @@ done:
 
 bool verdict_holds(const struct verdict *verdict, double goal, bool sure)
 {
-    const bool counts = sure && verdict->metric == AGREE_text;
+    const bool for_unseen = sure && verdict->metric == AGREE_text;
 
-    if (counts && 1 - verdict->error * verdict->error / AGREE_TEXT_DIFFERS < goal)
+    if (for_unseen && 1 - verdict->error * verdict->error / AGREE_TEXT_DIFFERS < goal)
         return false;
     return agree_holds(verdict->metric,
-                       counts && verdict->score.value < 1 ? agree_share_bound(verdict->score.value, verdict->samples)
-                                                          : verdict->score.value,
+                       for_unseen && verdict->score.value < 1
+                           ? agree_share_bound(verdict->score.value, verdict->samples)
+                           : verdict->score.value,
                        goal);
 }
 
-const char *verdict_only(const struct verdict *verdict, const char *what, struct arena *arena)
+const char *verdict_describe(const struct verdict *verdict, const char *what, struct arena *arena)
 {
     return arena_format(arena, "with %s, output '%s' agrees to %.4g (%s, 95 %%: %.4g to %.4g) only", what,
                         verdict->output, verdict->score.value, agree_metric_name(verdict->metric), verdict->score.low,
                         verdict->score.high);
 }
 
-/* ------------------------------------------------------------------ rows that are text */
+/* ------------------------------------------------------------------ the metric for text */
 
 /* Counts rows, and rows whose most probable symbol is 0. False: the output has no such rows. */
 static bool count_blanks(const inlay_value *value, uint64_t *rows, uint64_t *blanks)
@@ -477,10 +481,10 @@ done:
 
 /* ------------------------------------------------------------------ time */
 
-inlay_status evaluate_time(const struct samples *set, const struct subject *first, const struct subject *second,
-                           double budget_s, double *out_a_ms, double *out_b_ms, inlay_diag *diag)
+inlay_status evaluate_time(const struct samples *set, const struct subject *a, const struct subject *b, double budget_s,
+                           double *out_a_ms, double *out_b_ms, inlay_diag *diag)
 {
-    const timed_model both[] = { { first->session, first->context }, { second->session, second->context } };
+    const timed_model both[] = { { a->session, a->context }, { b->session, b->context } };
     double times[2];
     const inlay_status status = timing_models(set, both, 2, budget_s, times, diag);
 

@@ -20,9 +20,11 @@ struct subject {
  * caller destroys the copy. */
 INLAY_NODISCARD inlay_status evaluate_options(const inlay_options *given, const char *name, const char *value,
                                               inlay_options **out_options, inlay_diag *diag);
-/* The same without the options of these names, a list that ends with NULL. */
+/* Copies the given options without cache and progress, and without the options of these names, a list that ends with
+ * NULL. */
 INLAY_NODISCARD inlay_status evaluate_options_without(const inlay_options *given, const char *const *names,
                                                       inlay_options **out_options, inlay_diag *diag);
+/* Opens the model at path. *out is closed after a failure. */
 INLAY_NODISCARD inlay_status subject_open(const char *path, const inlay_options *options, struct subject *out,
                                           inlay_diag *diag);
 void subject_close(struct subject *subject); /* {0} is a no-op */
@@ -49,20 +51,20 @@ struct verdict {
 };
 
 /* Is the agreement at least `goal` (kl: at most)? With `sure`, and a score that is the share of texts that agree, the
- * goal must hold for unseen texts: with 90 % of confidence by the number of equal texts (with too few samples for that,
- * all must be equal), and by the distance of all texts (AGREE_TEXT_DIFFERS). */
+ * goal must hold for unseen texts. The number of equal texts must show this with 90 % confidence (all must be equal if
+ * the samples are too few for that), and the distance of all texts must fit the goal (AGREE_TEXT_DIFFERS). */
 bool verdict_holds(const struct verdict *verdict, double goal, bool sure);
 /* "with WHAT, output 'y' agrees to 0.97 (text, 95 %: 0.91 to 0.99) only", allocated from the arena; NULL: out of
  * memory. */
-const char *verdict_only(const struct verdict *verdict, const char *what, struct arena *arena);
+const char *verdict_describe(const struct verdict *verdict, const char *what, struct arena *arena);
 
-/* Runs both on at most `most` samples (0: all) and compares each output; metric may be auto. A cancelled run is
+/* Runs both models on at most `most` samples (0: all) and compares each output; metric may be auto. A cancelled run is
  * INLAY_CANCELLED. */
 INLAY_NODISCARD inlay_status evaluate_agreement(const struct samples *set, uint32_t most, agree_metric metric,
                                                 const struct subject *want, const struct subject *got,
                                                 struct verdict *out, inlay_diag *diag);
-/* The same on `count` samples: those of the list `which`, or the first ones if it is NULL. distances, [count] or NULL,
- * receives the largest output distance of each sample. */
+/* evaluate_agreement() on `count` samples: those of the list `which`, or the first ones if it is NULL. distances,
+ * [count] or NULL, receives the largest output distance of each sample. */
 INLAY_NODISCARD inlay_status evaluate_subset(const struct samples *set, const uint32_t *which, uint32_t count,
                                              agree_metric metric, const struct subject *want, const struct subject *got,
                                              struct verdict *out, double *distances, inlay_diag *diag);
@@ -70,7 +72,7 @@ INLAY_NODISCARD inlay_status evaluate_subset(const struct samples *set, const ui
  * of more than a quarter of the rows, but not of all. Otherwise AGREE_auto. */
 INLAY_NODISCARD inlay_status evaluate_metric(const struct samples *set, const struct subject *subject,
                                              agree_metric *out, inlay_diag *diag);
-/* Times one run of each on the first sample, in milliseconds: see timing_models(). */
+/* Times one run of each model on the first sample, in milliseconds: see timing_models(). */
 INLAY_NODISCARD inlay_status evaluate_time(const struct samples *set, const struct subject *a, const struct subject *b,
                                            double budget_s, double *out_a_ms, double *out_b_ms, inlay_diag *diag);
 /* Times one run on the first sample in milliseconds (lower quartile), in a session that is opened and closed here. No
@@ -78,6 +80,6 @@ INLAY_NODISCARD inlay_status evaluate_time(const struct samples *set, const stru
 INLAY_NODISCARD inlay_status evaluate_time_alone(const struct samples *set, const char *path,
                                                  const inlay_options *options, double budget_s, double *out_ms,
                                                  inlay_diag *diag);
-/* Describes a tensor in host memory as a view; false: the value is not one. */
+/* Describes a tensor in host memory as a view; false: the value is not a tensor in host memory. */
 bool evaluate_view(const inlay_value *value, inlay_tensor_view *out);
 #endif

@@ -16,7 +16,7 @@ struct kind {
     bool multiplies;
 };
 
-enum { NO_DEPTH = 99 };
+enum { NO_DEPTH = 99 }; /* the operator sums over no axis that can be cut into blocks */
 static const struct kind kinds[] = {
     { "MatMul", 1, 2, -1, -2, true },    { "Gemm", 1, 2, 1, 0, true },
     { "Conv", 1, 3, 0, NO_DEPTH, true }, { "ConvTranspose", 1, 3, 1, NO_DEPTH, false },

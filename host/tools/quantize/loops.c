@@ -50,7 +50,7 @@ static inline __attribute__((always_inline)) void add_rest(const struct blockmul
     }
 }
 
-static void add(const struct blockmul *blockmul)
+static void add_product(const struct blockmul *blockmul)
 {
     const int64_t whole = blockmul->columns / WIDE * WIDE, tall = blockmul->rows / TALL * TALL;
 
@@ -89,8 +89,8 @@ static inline float find_step(const float *weights, int64_t outer, int64_t step,
     return largest / (float)limit;
 }
 
-static void bytes(const float *weights, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
-                  float *scales)
+static void round_bytes(const float *weights, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
+                        float *scales)
 {
     for (int64_t channel = 0; channel < channels; channel++) {
         float largest = 0;
@@ -116,7 +116,7 @@ static void bytes(const float *weights, int64_t outer, int64_t channels, int64_t
 
 /* ------------------------------------------------------------------ four bits */
 
-enum { SHRINKS = 12, REFINEMENTS = 2 };
+enum { SHRINKS = 12, REFINEMENTS = 2 }; /* widths of the range that are tried; refinements of each */
 
 /* The squared error of a block; *out receives the grid with the best scale for the same codes. Written in vector lanes:
  * this is the hottest loop. */
@@ -230,4 +230,6 @@ static void refine(struct refinement *refinement)
     }
 }
 
-const quantize_loops KERNEL(quantize_loops) = { .add = add, .bytes = bytes, .find_grid = find_grid, .refine = refine };
+const quantize_loops KERNEL(quantize_loops) = {
+    .add_product = add_product, .round_bytes = round_bytes, .find_grid = find_grid, .refine = refine
+};

@@ -4,7 +4,7 @@
 #include "quantize/weights.h"
 #include "simd/instances.h"
 
-enum { WEIGHTS_MOST_CODE = 15, WEIGHTS_LANES = 16 };
+enum { WEIGHTS_MOST_CODE = 15, WEIGHTS_LANES = 16 }; /* largest 4-bit code; floats of a vector */
 
 /* c[i][j] += factor * sum over k of a[i * a_row + k * a_step] * b[k * b_row + j], for i < rows, j < columns and k <
  * depth. c, [rows] rows of c_row floats, overlaps neither. */
@@ -18,9 +18,10 @@ struct blockmul {
 
 /* One block, contiguous: n weights and the importance of each error; padded with zeros to whole vectors. */
 typedef struct weight_block {
-    float w[WEIGHTS_MOST_BLOCK + WEIGHTS_LANES], h[WEIGHTS_MOST_BLOCK + WEIGHTS_LANES];
+    float w[WEIGHTS_MOST_BLOCK + WEIGHTS_LANES]; /* weights */
+    float h[WEIGHTS_MOST_BLOCK + WEIGHTS_LANES]; /* importance */
     int64_t n;
-    bool halves;
+    bool halves; /* see weight_rows */
 } weight_block;
 
 typedef struct weight_grid {
@@ -37,15 +38,15 @@ struct refinement {
     float codes[WEIGHTS_MOST_BLOCK], gradient[WEIGHTS_MOST_BLOCK]; /* codes minus the zero point */
     float low, high, step;
     float *change; /* [n] */
-    bool halves;
+    bool halves;   /* see weight_rows */
 };
 
 typedef struct quantize_loops {
-    /* Multiplication of small float blocks, for moment matrices and their factors. */
-    void (*add)(const struct blockmul *blockmul);
+    /* blockmul_add() */
+    void (*add_product)(const struct blockmul *blockmul);
     /* weights_bytes() */
-    void (*bytes)(const float *weights, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
-                  float *scales);
+    void (*round_bytes)(const float *weights, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
+                        float *scales);
     /* Searches for the scale and zero point of a block with the smallest squared error. */
     void (*find_grid)(const weight_block *block, weight_grid *out);
     /* Refines codes and scale of a block to reduce the output error. */
@@ -54,8 +55,9 @@ typedef struct quantize_loops {
 
 KERNEL_INSTANCES(quantize_loops, quantize_loops)
 
+/* Adds the product of two small float blocks to a third one, for moment matrices and their factors. */
 static inline void blockmul_add(const struct blockmul *blockmul)
 {
-    KERNEL_BEST(quantize_loops)->add(blockmul);
+    KERNEL_BEST(quantize_loops)->add_product(blockmul);
 }
 #endif

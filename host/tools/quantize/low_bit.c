@@ -136,7 +136,7 @@ static double energy_of(const weight_rows *rows, const float *importance)
     return sum;
 }
 
-/* The squared error of the outputs under the same assumption. */
+/* The squared error of the layer's outputs, assuming independent inputs. */
 static double loss_of(const struct nibbles *nibbles, const float *importance)
 {
     const weight_rows *rows = &nibbles->rows;

@@ -6,10 +6,11 @@
 #include "quantize/weights.h"
 
 enum { LOW_BIT_MIN_WEIGHTS = 1024 }; /* smaller weights are not worth an extra node */
+/* Values of quantize_args.bits that are not numbers of bits. */
 enum {
     LOW_BIT_EXACT = 1, /* float16 where that loses nothing */
-    LOW_BIT_MIXED = 2
-}; /* 4 or 8 bits, chosen layer by layer (mixed.h); low_bit_options.bits is then 4 */
+    LOW_BIT_MIXED = 2  /* 4 or 8 bits, chosen layer by layer (mixed.h); low_bit_options.bits is then 4 */
+};
 
 /* The 4-bit codes of a layer's weights, [rows, depth], with a scale and a zero point for each block. */
 struct nibbles {

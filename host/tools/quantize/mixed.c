@@ -7,7 +7,12 @@
 #include <string.h>
 
 #define NO_SET UINT32_MAX
-enum { SAMPLES = 4, MOST_SETS = 64, ENOUGH_SETS = 48, FLOAT_BITS = 32 };
+enum {
+    SAMPLES = 4,      /* samples that each set is measured on */
+    MOST_SETS = 64,   /* limit of the number of sets */
+    ENOUGH_SETS = 48, /* with more large matrix multiplications, neighbours share a set */
+    FLOAT_BITS = 32
+};
 static const double LARGE = 0.005; /* share of all weights from which a matrix multiplication is measured by itself */
 
 /* Matrix multiplications of one size that are measured together; `part` numbers the sets of that size. */
@@ -89,7 +94,7 @@ static void find_sets(struct choice *choice)
     }
 }
 
-/* ------------------------------------------------------------------ what a set does */
+/* ------------------------------------------------------------------ the error of a set */
 
 /* Builds the model with those layers in 4 bits whose bits_of is 4; all others stay float. */
 static inlay_status build(const struct choice *choice, const uint8_t *bits_of, char *path)
@@ -156,7 +161,7 @@ done:
 
 /* ------------------------------------------------------------------ the choice */
 
-/* The cost of 4 bits for the layer, per weight. */
+/* The output error that 4 bits cause in the layer, per weight. */
 static double price_of(const struct choice *choice, uint32_t i)
 {
     const struct nibbles *nibbles = &choice->how->narrow->known[i];
@@ -167,7 +172,8 @@ static double price_of(const struct choice *choice, uint32_t i)
     return set->harm * share / (double)choice->list->items[i].count;
 }
 
-static void spend(const struct choice *choice, uint8_t *bits_of)
+/* Gives 8 bits to layers in the order of their cost, as long as the average of all bits stays below the limit. */
+static void assign_bits(const struct choice *choice, uint8_t *bits_of)
 {
     const uint32_t block = choice->how->narrow->block;
     double bits = 0, weights = 0;
@@ -181,7 +187,7 @@ static void spend(const struct choice *choice, uint8_t *bits_of)
         bits += mixed_bits(layer, bits_of[i], block, choice->how->narrow->known[i].rows.halves) * (double)layer->count;
         weights += (double)layer->count;
     }
-    for (;;) { /* repeatedly picks the most expensive layer that still fits */
+    for (;;) { /* each time the most expensive layer that still fits */
         uint32_t best = NO_SET;
         double more = 0;
 
@@ -223,7 +229,7 @@ inlay_status mixed_choose(const mixed_options *how, const layer_list *list, uint
         }
         INLAY_TRY(measure(&choice, k, bits_of));
     }
-    spend(&choice, bits_of);
+    assign_bits(&choice, bits_of);
 done:
     free(choice.set_of);
     return status;

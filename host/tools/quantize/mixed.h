@@ -1,5 +1,5 @@
-/* quantize/mixed.h - chooses which matrix multiplications get 4-bit weights and which 8-bit ones, by the measured
- * effect on the outputs.
+/* quantize/mixed.h - chooses 4-bit or 8-bit weights for each matrix multiplication, by the measured effect on the
+ * outputs.
  *
  * Each large matrix multiplication forms one set, or shares a set with neighbours of the same size where there are
  * many; small ones of one size form one set. A set is stored in 4 bits while all other weights stay float, and the

@@ -9,7 +9,7 @@
 /* STRIP columns of a matrix and ROWS rows of activations are processed at once, so that they stay in the first-level
  * caches. */
 enum { ROWS = 128, STRIP = 32, ENOUGH_ROWS = 16384 };
-static const uint64_t MOST_BYTES = UINT64_C(1) << 29;
+static const uint64_t MOST_BYTES = UINT64_C(1) << 29; /* of the moments that one round gathers */
 
 /* One value that matrix multiplications read. */
 struct operand {

@@ -8,16 +8,17 @@
 /* ------------------------------------------------------------------ blocks */
 
 struct block {
-    double worth;
-    int64_t at; /* row * panels + panel; breaks ties */
+    double contribution; /* squared weights times the importance of their input */
+    int64_t at;          /* row * panels + panel; breaks ties */
 };
 
 static int least_first(const void *a, const void *b)
 {
     const struct block *left = a, *right = b;
 
-    return left->worth != right->worth ? (left->worth > right->worth) - (left->worth < right->worth)
-                                       : (left->at > right->at) - (left->at < right->at);
+    return left->contribution != right->contribution
+               ? (left->contribution > right->contribution) - (left->contribution < right->contribution)
+               : (left->at > right->at) - (left->at < right->at);
 }
 
 /* A matrix [depth, columns] with its strides. */
@@ -55,7 +56,7 @@ static bool drop_blocks(const struct matrix *matrix, double share, const float *
         for (int64_t j = i % panels * PRUNE_WIDTH; j < end_of(matrix, i % panels); j++) {
             const double weight = (double)matrix->weights[i / panels * matrix->step + j * matrix->column_step];
 
-            blocks[i].worth += weight * weight * (importance != NULL ? (double)importance[i / panels] : 1);
+            blocks[i].contribution += weight * weight * (importance != NULL ? (double)importance[i / panels] : 1);
         }
     }
     qsort(blocks, (size_t)count, sizeof *blocks, least_first);
@@ -104,11 +105,11 @@ struct pruning {
 
 static bool keeps_zero(const char *op)
 {
-    static const char *const those[] = { "Relu", "LeakyRelu", "Tanh", "Gelu",      "Abs",      "Neg",  "Identity",
+    static const char *const names[] = { "Relu", "LeakyRelu", "Tanh", "Gelu",      "Abs",      "Neg",  "Identity",
                                          "Elu",  "Selu",      "Celu", "HardSwish", "Softsign", "Swish" };
 
-    for (size_t i = 0; i < sizeof those / sizeof those[0]; i++)
-        if (strcmp(op, those[i]) == 0)
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(op, names[i]) == 0)
             return true;
     return false;
 }

@@ -8,7 +8,7 @@
 #include "quantize/layers.h"
 #include "quantize/low_bit.h"
 
-enum { PRUNE_WIDTH = 16 };
+enum { PRUNE_WIDTH = 16 }; /* outputs of a block */
 
 typedef struct prune_options {
     double share;                /* share of the blocks of each matrix, below 1; 0: remove channels only */

@@ -16,13 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Largest time of a result, relative to the original model: where it must be faster, and where small files are
- * preferred. */
+/* Limits for the time of a result, relative to the original model: FASTER if the result must be faster, NO_SLOWER if
+ * small files are preferred. */
 static const double FASTER = 0.97, NO_SLOWER = 1.01;
-enum {
-    MAX_COMPARED = 256,
-    MAX_COMPARED_FORCED = 24
-}; /* samples to compare on; the second limit applies where the comparison decides nothing */
+/* Limits for the number of compared samples; MAX_COMPARED_FORCED applies if the comparison decides nothing. */
+enum { MAX_COMPARED = 256, MAX_COMPARED_FORCED = 24 };
 
 /* State of one call of quantize_model(). */
 struct job {
@@ -128,9 +126,9 @@ static void keep_original(struct job *job, const char *why)
     }
 }
 
-/* ------------------------------------------------------------------ weights alone */
+/* ------------------------------------------------------------------ only the weights */
 
-/* What low-bit weights need in addition to the model. */
+/* Data for low-bit weights, gathered by running the model. */
 typedef struct low_bit_context {
     struct moments known;  /* second moments of the inputs of matrix multiplications */
     struct nibbles *codes; /* [layer_count] codes found while bits were chosen, or NULL */
@@ -374,7 +372,7 @@ static inlay_status evaluate_result(struct job *job)
         goto done;
     subject_close(&after);
     if (!args->must && !verdict_holds(&report->agreement, args->goal, args->sure))
-        keep_original(job, verdict_only(&report->agreement, report->what, &report->arena));
+        keep_original(job, verdict_describe(&report->agreement, report->what, &report->arena));
     else
         status = compare_speed(job);
 done:
@@ -382,7 +380,7 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ the whole */
+/* ------------------------------------------------------------------ entry point */
 
 /* Saves the original model to the scratch folder. */
 static inlay_status save_original(struct job *job)
@@ -422,7 +420,8 @@ static inlay_status measure_before(struct job *job)
     return status;
 }
 
-/* Chooses what the caller left open: the metric by the model's outputs on the samples, and the goal by the metric. */
+/* Chooses the metric by the model's outputs on the samples, and the goal by the metric, unless the caller has set them.
+ */
 static inlay_status resolve_goal(struct job *job, quantize_args *args)
 {
     inlay_status status = INLAY_OK;

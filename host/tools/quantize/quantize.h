@@ -30,11 +30,11 @@ typedef struct quantize_args {
     uint32_t bits;    /* bits of a weight: 4, 8, 16, LOW_BIT_EXACT or LOW_BIT_MIXED */
     double most_bits; /* LOW_BIT_MIXED: largest average bits of a weight, scales included */
     bool must;        /* the caller chose these bits: write the result even if it is not faster */
-    bool small;   /* prefer small files: write the result if it is as fast as the original, but not if it is slower */
-    double prune; /* share of blocks to set to zero (prune.h); weights stay floats; NAN: no pruning */
-    bool nbits;
-    bool qoperator; /* QUANTIZE_STATIC: write QLinearConv and QLinearMatMul, see qoperator.h */
-    uint32_t block;
+    bool small;       /* prefer small files: write the result unless it is slower than the original */
+    double prune;     /* share of blocks to set to zero (prune.h); weights stay floats; NAN: no pruning */
+    bool nbits;       /* see low_bit_options */
+    bool qoperator;   /* QUANTIZE_STATIC: write QLinearConv and QLinearMatMul, see qoperator.h */
+    uint32_t block;   /* see low_bit_options */
     quantize_method method;
     const char *const *skip; /* [skip_count] */
     uint32_t skip_count;
@@ -46,8 +46,8 @@ typedef struct quantize_args {
     int (*progress)(void *user, double fraction, const char *what); /* or NULL; non-zero stops */
     void *progress_user;
     void (*note)(void *user, const char *text); /* called with one line for each candidate; or NULL */
-    /* Measures the milliseconds of one run of the model at path, which is the original or a candidate. Returns false if
-     * the caller cannot: the time is then measured in this process. Or NULL. */
+    /* Measures the milliseconds of one run of the model at path, which is the original or a candidate. If the function
+     * returns false, or is NULL, the time is measured in this process. */
     bool (*timer)(void *user, const char *path, double *out_ms);
     void *timer_user;
 } quantize_args;
@@ -75,7 +75,7 @@ typedef struct quantize_report {
     uint64_t bytes_before, bytes_after; /* of the files, external data included */
     double ms_before, ms_after;
     struct verdict agreement;
-    const char *what;       /* "weights in 8 bits" */
+    const char *what;       /* description of the result: "weights in 8 bits" */
     const char *handed;     /* NULL, or why the original model was written unchanged */
     const char *unmeasured; /* NULL, or why random samples could not be run; then nothing was compared or timed */
     quantize_point *points; /* [point_count] candidates, QUANTIZE_STATIC only */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PASSES = 3 };
+enum { PASSES = 3 }; /* of coordinate descent over all blocks */
 
 void refine_moments(const weight_inputs *in, int64_t depth, float *out)
 {

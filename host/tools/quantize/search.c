@@ -4,8 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_COMPARED = 16, MOST_COMPARED = 256, MOST_SETTLED = 5, STATIC_OPSET = 13 };
-static const double TIME_BUDGET_S = 1, COMPARE_MS = 5000, FASTER = 0.97, MUCH_LESS = 0.9;
+enum {
+    LEAST_COMPARED = 16, /* limits for the number of samples that candidates are compared on */
+    MOST_COMPARED = 256,
+    MOST_FLOAT_SETS = 5, /* sets of float layers that are evaluated on all samples */
+    STATIC_OPSET = 13    /* the first opset with per-channel scales */
+};
+static const double TIME_BUDGET_S = 1, /* to time the best candidate */
+    COMPARE_MS = 5000,                 /* time for one comparison of a candidate */
+    FASTER = 0.97,                     /* largest time of a candidate, relative to the float model */
+    MUCH_LESS = 0.9;                   /* balanced channels are kept if their relative error is below this */
 
 /* Largest time of a candidate relative to the model; unlimited where the caller wants integers in any case. */
 static double max_time_ratio(const struct search *search)
@@ -91,7 +99,7 @@ static inlay_status evaluate_final(struct search *search, const struct candidate
     *out_agrees = search_holds(search, &result->agreement);
     *out_good = *out_agrees && result->ms_after < result->ms_before * max_time_ratio(search);
     if (!*out_agrees)
-        result->failed = verdict_only(&result->agreement, result->what, search->arena);
+        result->failed = verdict_describe(&result->agreement, result->what, search->arena);
     else if (!*out_good)
         result->failed = arena_format(search->arena, "with %s a run takes %.3g ms instead of %.3g ms", result->what,
                                       result->ms_after, result->ms_before);
@@ -162,7 +170,7 @@ static inlay_status evaluate_float_sets(struct search *search, const struct rank
 
     *out_good = false;
     INLAY_TRY(search_choose_floats(search, ranking, candidate));
-    for (int i = 0; i < MOST_SETTLED && !agrees; i++) {
+    for (int i = 0; i < MOST_FLOAT_SETS && !agrees; i++) {
         INLAY_TRY(evaluate_final(search, candidate, &agrees, out_good));
         if (!agrees && !search_add_floats(search, ranking, candidate))
             break;

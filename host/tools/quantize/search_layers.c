@@ -1,4 +1,5 @@
-/* Layers that stay float: which, by the effect of each alone, and how many, by runs of the whole model. */
+/* Chooses the layers that stay float: their order by the effect of each layer alone, their number by runs of the whole
+ * model. */
 #include "base/order.h"
 #include "inlay/check.h"
 #include "quantize/search_parts.h"
@@ -7,13 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RETRIED = 12 };
-static const double LEAST_GAIN = 0.02;
+enum { MOST_RETRIED = 12 };            /* float layers that are tried with integers again */
+static const double LEAST_GAIN = 0.02; /* minimum gain of a layer, relative to its time with floats */
 
-/* ------------------------------------------------------------------ worth */
+/* ------------------------------------------------------------------ gains */
 
-/* Gain of each layer: its time with floats minus its time with integers. If no kernel has the layer's name, its share
- * of the total gain. Never less than a small minimum, because its neighbours exchange integers through it. */
+/* Computes the gain of each layer: its time with floats minus its time with integers. If no kernel has the layer's
+ * name, the gain is the layer's share of the total gain. The gain has a small minimum, because the neighbours of the
+ * layer exchange integers through it. */
 static inlay_status find_gains(struct search *search, const struct candidate *candidate, struct ranking *ranking)
 {
     const search_result *out = search->out;
@@ -38,11 +40,11 @@ static inlay_status find_gains(struct search *search, const struct candidate *ca
     INLAY_TRY(search_reopen_original(search));
     share = runs[0] > runs[1] ? 1 - runs[1] / runs[0] : 0;
     for (uint32_t k = 0; k < ranking->count; k++) {
-        layer_cost *worth = &ranking->items[k];
-        const double took = floats[worth->layer] > 0 ? floats[worth->layer] : runs[0] / search->layer_count;
-        const double gain = bytes[worth->layer] > 0 ? took - bytes[worth->layer] : took * share;
+        layer_cost *cost = &ranking->items[k];
+        const double took = floats[cost->layer] > 0 ? floats[cost->layer] : runs[0] / search->layer_count;
+        const double gain = bytes[cost->layer] > 0 ? took - bytes[cost->layer] : took * share;
 
-        worth->gain_ns = gain > took * LEAST_GAIN ? gain : took * LEAST_GAIN;
+        cost->gain_ns = gain > took * LEAST_GAIN ? gain : took * LEAST_GAIN;
     }
 done:
     subject_close(&subject);
@@ -63,10 +65,10 @@ static bool known_gains(struct search *search, struct ranking *ranking)
     return true;
 }
 
-/* Squared errors of layers add up. */
-static double price(const layer_cost *worth)
+/* Squared error per gained nanosecond; squared, because the squared errors of layers add up. */
+static double price(const layer_cost *cost)
 {
-    return isnan(worth->error) ? INFINITY : worth->error * worth->error / worth->gain_ns;
+    return isnan(cost->error) ? INFINITY : cost->error * cost->error / cost->gain_ns;
 }
 
 static int by_price(const void *a, const void *b)
@@ -127,11 +129,11 @@ static const layer_cost *next_largest(const struct ranking *ranking, const bool 
     const layer_cost *best = NULL;
 
     for (uint32_t i = 0; i < ranking->count; i++) {
-        const layer_cost *worth = &ranking->items[i];
+        const layer_cost *cost = &ranking->items[i];
 
-        if (stays_float[worth->layer] && (last == NULL || worth->gain_ns < last->gain_ns) &&
-            (best == NULL || worth->gain_ns > best->gain_ns))
-            best = worth;
+        if (stays_float[cost->layer] && (last == NULL || cost->gain_ns < last->gain_ns) &&
+            (best == NULL || cost->gain_ns > best->gain_ns))
+            best = cost;
     }
     return best;
 }
@@ -139,7 +141,7 @@ static const layer_cost *next_largest(const struct ranking *ranking, const bool 
 inlay_status search_choose_floats(struct search *search, const struct ranking *ranking, struct candidate *candidate)
 {
     bool *stays_float = arena_array(search->arena, (size_t)search->layer_count + 1, sizeof *stays_float);
-    const layer_cost *worth = NULL;
+    const layer_cost *cost = NULL;
     uint32_t low = 0, high = ranking->count;
     struct verdict verdict;
     inlay_status status = INLAY_OK;
@@ -158,12 +160,12 @@ inlay_status search_choose_floats(struct search *search, const struct ranking *r
             low = middle + 1;
     }
     set_floats(search, ranking, high, stays_float);
-    for (uint32_t tries = 0; tries < MOST_RETRIED && (worth = next_largest(ranking, stays_float, worth)) != NULL;
+    for (uint32_t tries = 0; tries < MOST_RETRIED && (cost = next_largest(ranking, stays_float, cost)) != NULL;
          tries++) {
-        stays_float[worth->layer] = false;
+        stays_float[cost->layer] = false;
         INLAY_TRY(search_attempt(search, candidate, search->compared, &verdict, NULL));
         if (!search_is_good(search, &verdict))
-            stays_float[worth->layer] = true;
+            stays_float[cost->layer] = true;
     }
 done:
     return status;
@@ -174,7 +176,7 @@ bool search_add_floats(const struct search *search, const struct ranking *rankin
     bool *stays_float = (bool *)(uintptr_t)candidate->stays_float;
     uint32_t more = 1 + ranking->count / 20;
 
-    if (search_floats(search, candidate) >= ranking->count)
+    if (search_count_floats(search, candidate) >= ranking->count)
         return false;
     for (uint32_t i = 0; i < ranking->count && more > 0; i++)
         if (!stays_float[ranking->items[i].layer]) {

@@ -47,7 +47,7 @@ struct search {
 /* Opens the original model and caches its outputs from then on. */
 INLAY_NODISCARD inlay_status search_reopen_original(struct search *search);
 
-/* The range of value `index` by a method. */
+/* The range of value i by a method of search_methods. */
 qdq_range search_range(const struct search *search, uint32_t i, uint32_t method);
 /* Writes the candidate to the scratch folder; keep: as the current result. path is [PATH_MAX]. */
 INLAY_NODISCARD inlay_status search_build(struct search *search, const struct candidate *candidate, bool keep,
@@ -60,14 +60,14 @@ INLAY_NODISCARD inlay_status search_attempt(struct search *search, const struct 
 /* Selects the samples with the largest errors of the candidate, and as many others: a small subset that ranks ranges
  * and layers as all samples would. search_attempt() uses it from then on. */
 INLAY_NODISCARD inlay_status search_select_subset(struct search *search, const struct candidate *candidate);
-/* Does the agreement hold? search_is_good() demands a margin, because choices that fit the samples fit other data
- * less. */
+/* Does the verdict reach the goal? search_is_good() also demands a margin, because choices made on the samples fit
+ * other data less. */
 bool search_is_good(const struct search *search, const struct verdict *verdict);
 bool search_holds(const struct search *search, const struct verdict *verdict);
 /* "the inputs of layers, ranges by mse" */
 const char *search_describe(const struct search *search, const struct candidate *candidate);
 /* Number of layers that the candidate deliberately keeps as floats. */
-uint32_t search_floats(const struct search *search, const struct candidate *candidate);
+uint32_t search_count_floats(const struct search *search, const struct candidate *candidate);
 
 /* Records a candidate for the report; false: out of memory. */
 bool search_note_point(struct search *search, const char *what, const struct verdict *verdict, double ms);
@@ -77,6 +77,7 @@ bool search_note_point(struct search *search, const char *what, const struct ver
 /* Finds the best method for all values together, and whether bias correction helps; candidate->method is allocated from
  * the search's arena. */
 INLAY_NODISCARD inlay_status search_ranges(struct search *search, struct candidate *candidate, struct verdict *out);
+
 /* ------------------------------------------------------------------ search_tables.c */
 
 /* Quantizes the embedding tables of the result to 8 bits where the agreement holds and runs do not get slower. */
@@ -103,7 +104,7 @@ INLAY_NODISCARD inlay_status search_rank(struct search *search, const struct can
 INLAY_NODISCARD inlay_status search_refine_ranges(struct search *search, const struct ranking *ranking,
                                                   struct candidate *candidate);
 /* Keeps as few layers from the front of the ranking in float as the agreement allows; then tries those with the largest
- * gain as integers again. candidate->stays is new memory. */
+ * gain as integers again. candidate->stays_float is new memory. */
 INLAY_NODISCARD inlay_status search_choose_floats(struct search *search, const struct ranking *ranking,
                                                   struct candidate *candidate);
 /* Runs and times candidates with growing shares of the ranking in float: points of the report. */

@@ -3,8 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_REFINED = 12 };
-static const double BETTER = 0.99, UNLIKE = 0.04, MUCH_LESS = 0.9;
+enum { MOST_REFINED = 12 };        /* values whose range is refined */
+static const double BETTER = 0.99, /* another method is chosen for a value if its relative error is below this */
+    UNLIKE = 0.04,                 /* ranges differ clearly if an end differs by this share of the width */
+    MUCH_LESS = 0.9;               /* all refinements are kept if their relative error is below this */
 
 static bool is_wanted(const quantize_args *args, uint32_t m)
 {
@@ -53,7 +55,8 @@ static bool is_unlike(const qdq_range *a, const qdq_range *b)
 }
 
 /* Lists the methods whose ranges differ clearly from that of `method` and from each other; returns their number. */
-static uint32_t choices(const struct search *search, uint32_t value, uint8_t method, uint8_t out[SEARCH_METHODS])
+static uint32_t list_distinct_methods(const struct search *search, uint32_t value, uint8_t method,
+                                      uint8_t out[SEARCH_METHODS])
 {
     qdq_range seen[SEARCH_METHODS];
     uint32_t count = 1;
@@ -78,7 +81,7 @@ static inlay_status refine_value(struct search *search, const struct candidate *
                                  uint32_t value, double *error)
 {
     uint8_t others[SEARCH_METHODS], best = method[value];
-    const uint32_t count = choices(search, value, best, others);
+    const uint32_t count = list_distinct_methods(search, value, best, others);
     inlay_status status = INLAY_OK;
 
     for (uint32_t k = 0; k < count; k++) {

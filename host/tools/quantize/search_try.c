@@ -7,8 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_FEW = 4, MOST_TELLING = 64 };
-static const double TIME_BUDGET_S = 0.5, ROOM = 0.25, TEXT_ROOM = 0.5, TELLING_MS = 100000;
+enum {
+    FIRST_FEW = 4,      /* samples for SEARCH_SUBSET before the subset is selected; also the minimum of the subset */
+    MOST_IN_SUBSET = 64 /* maximum number of samples in the subset */
+};
+static const double TIME_BUDGET_S = 0.5, /* to time a candidate */
+    MARGIN = 0.25,                       /* margin of search_is_good(), as a share of the allowed disagreement */
+    TEXT_MARGIN = 0.5,                   /* share of the allowed distance of texts that may be used */
+    SUBSET_MS = 100000;                  /* time to evaluate all layers with all methods on the subset */
 
 const search_method search_methods[SEARCH_METHODS] = {
     { "minmax", QUANTIZE_MINMAX, 0 },
@@ -42,9 +48,9 @@ static inlay_status report_progress(struct search *search, const char *what)
     return INLAY_OK;
 }
 
-/* ------------------------------------------------------------------ words */
+/* ------------------------------------------------------------------ descriptions */
 
-uint32_t search_floats(const struct search *search, const struct candidate *candidate)
+uint32_t search_count_floats(const struct search *search, const struct candidate *candidate)
 {
     uint32_t count = 0;
 
@@ -63,7 +69,7 @@ static const char *methods_of(const struct search *search, const struct candidat
 
 const char *search_describe(const struct search *search, const struct candidate *candidate)
 {
-    const uint32_t floats = search_floats(search, candidate);
+    const uint32_t floats = search_count_floats(search, candidate);
     const char *what =
         arena_format(search->arena, "integers in %s, ranges by %s%s", placement_names[candidate->placement],
                      methods_of(search, candidate), candidate->corrects_bias ? ", corrected biases" : "");
@@ -83,7 +89,7 @@ static void note(const struct search *search, const struct candidate *candidate,
     if (verdict != NULL)
         (void)snprintf(line, sizeof line, "%s, ranges by %s%s, %u layers in floats: %.5g (%s), error %.3g",
                        placement_names[candidate->placement], methods_of(search, candidate),
-                       candidate->corrects_bias ? ", corrected biases" : "", search_floats(search, candidate),
+                       candidate->corrects_bias ? ", corrected biases" : "", search_count_floats(search, candidate),
                        verdict->score.value, agree_metric_name(verdict->metric), verdict->error);
     else
         (void)snprintf(line, sizeof line, "%s: %.4g ms instead of %.4g ms", placement_names[candidate->placement],
@@ -118,11 +124,11 @@ bool search_is_good(const struct search *search, const struct verdict *verdict)
     if (search->args->sure &&
         verdict->metric == AGREE_text) /* the confidence bound is margin enough for the number of texts */
         return search_holds(search, verdict) &&
-               verdict->error * verdict->error <= AGREE_TEXT_DIFFERS * (1 - least) * TEXT_ROOM;
+               verdict->error * verdict->error <= AGREE_TEXT_DIFFERS * (1 - least) * TEXT_MARGIN;
     if (verdict->metric == AGREE_kl)
-        least *= 1 - ROOM;
+        least *= 1 - MARGIN;
     else if (verdict->metric != AGREE_psnr && least < 1)
-        least += (1 - least) * ROOM;
+        least += (1 - least) * MARGIN;
     return verdict_holds(verdict, least, search->args->sure);
 }
 
@@ -290,45 +296,47 @@ done:
     return status;
 }
 
-/* ------------------------------------------------------------------ samples that tell most */
+/* ------------------------------------------------------------------ the most informative samples */
 
 typedef struct sample_error {
     uint32_t sample;
-    double off;
+    double error;
 } sample_error;
 
 static int by_error(const void *a, const void *b)
 {
     const sample_error *left = a, *right = b;
 
-    if (left->off != right->off)
-        return !(left->off > right->off) ? 1 : -1;
+    if (left->error != right->error)
+        return !(left->error > right->error) ? 1 : -1;
     return (left->sample > right->sample) - (left->sample < right->sample);
 }
 
 inlay_status search_select_subset(struct search *search, const struct candidate *candidate)
 {
     const uint32_t all = search->compared < search->args->data->count ? search->compared : search->args->data->count;
-    const double room = TELLING_MS / ((search->out->ms_after + 1e-3) * (search->layer_count + 1) * SEARCH_METHODS);
-    const uint32_t most = room > MOST_TELLING ? MOST_TELLING : room < FIRST_FEW ? FIRST_FEW : (uint32_t)room;
+    const double affordable = SUBSET_MS / ((search->out->ms_after + 1e-3) * (search->layer_count + 1) * SEARCH_METHODS);
+    const uint32_t most = affordable > MOST_IN_SUBSET ? MOST_IN_SUBSET
+                          : affordable < FIRST_FEW    ? FIRST_FEW
+                                                      : (uint32_t)affordable;
     const uint32_t count = most < all ? most : all, worst = (count + 1) / 2;
     sample_error *items = arena_array(search->arena, (size_t)all + 1, sizeof *items);
-    double *off = arena_array(search->arena, (size_t)all + 1, sizeof *off);
+    double *errors = arena_array(search->arena, (size_t)all + 1, sizeof *errors);
     uint32_t *subset = arena_array(search->arena, (size_t)count + 1, sizeof *subset);
     struct subject after = { 0 };
     char path[PATH_MAX];
     struct verdict verdict;
     inlay_status status;
 
-    if (items == NULL || off == NULL || subset == NULL)
+    if (items == NULL || errors == NULL || subset == NULL)
         return no_memory(search->diag, "to search");
     INLAY_TRY(report_progress(search, "trying"));
     INLAY_TRY(search_build(search, candidate, false, path));
     INLAY_TRY(subject_open(path, search->plain, &after, search->diag));
     INLAY_TRY(evaluate_subset(search->args->data, NULL, all, search->args->metric, search->before, &after, &verdict,
-                              off, search->diag));
+                              errors, search->diag));
     for (uint32_t i = 0; i < all; i++)
-        items[i] = (sample_error){ i, isnan(off[i]) ? INFINITY : off[i] };
+        items[i] = (sample_error){ i, isnan(errors[i]) ? INFINITY : errors[i] };
     qsort(items, all, sizeof *items, by_error);
     for (uint32_t i = 0; i < count; i++) /* the rest evenly spread over the others */
         subset[i] = items[i < worst ? i : worst + (i - worst) * (all - worst) / (count - worst)].sample;

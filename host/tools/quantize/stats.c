@@ -19,7 +19,7 @@ struct stats {
     time_t saved;
 };
 
-/* ------------------------------------------------------------------ whose they are */
+/* ------------------------------------------------------------------ the key: model, samples and metric */
 
 static inlay_status hash_file(const char *path, uint64_t *io_hash, inlay_diag *diag)
 {

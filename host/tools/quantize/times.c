@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUNS = 12, MOST_EVENTS = 1 << 18 };
+enum { RUNS = 12, MOST_EVENTS = 1 << 18 }; /* profiled runs; limit of the events of a profile */
 
 static inlay_status run_profiled(const struct subject *subject, const struct samples *set, inlay_diag *diag)
 {

@@ -8,7 +8,7 @@
 void weights_bytes(const float *weights, int64_t outer, int64_t channels, int64_t inner, int limit, int8_t *out,
                    float *scales)
 {
-    KERNEL_BEST(quantize_loops)->bytes(weights, outer, channels, inner, limit, out, scales);
+    KERNEL_BEST(quantize_loops)->round_bytes(weights, outer, channels, inner, limit, out, scales);
 }
 
 /* ------------------------------------------------------------------ four bits */

@@ -37,15 +37,19 @@ float weights_storable(float scale, bool halves);
  * order: rows and columns of the factor, and the order in which weights are rounded; the elements of a block are
  * consecutive. NULL: natural order. */
 typedef struct weight_inputs {
-    const float *importance, *factor; /* [depth] in natural order; NULL: unknown */
+    const float *importance; /* [depth] mean squares, in natural order; NULL: unknown */
+    const float *factor;     /* [depth, depth] in the order of rounding; NULL: unknown */
     const int32_t *order;
 } weight_inputs;
 
-/* The same for rows first .. first + count, at most WEIGHTS_TOGETHER. The error of each weight is compensated by the
- * weights that follow it (Frantar and others, GPTQ). The factor must be known. scratch is [WEIGHTS_TOGETHER, depth +
- * WEIGHTS_MOST_BLOCK]. Returns the sum of the mean squared output errors of these rows. */
+/* weights_nibbles() for rows first .. first + count, at most WEIGHTS_TOGETHER, with compensation: the error of each
+ * weight is compensated by the weights that follow it (Frantar and others, GPTQ). The factor must be known. scratch is
+ * [WEIGHTS_TOGETHER, depth + WEIGHTS_MOST_BLOCK]. Returns the sum of the mean squared output errors of these rows. */
 #define WEIGHTS_DAMP 0.01
-enum { WEIGHTS_TOGETHER = 16, WEIGHTS_MOST_BLOCK = 256 };
+enum {
+    WEIGHTS_TOGETHER = 16,   /* rows that are rounded together */
+    WEIGHTS_MOST_BLOCK = 256 /* largest number of weights in a block */
+};
 double weights_nibbles_compensated(const weight_rows *rows, const weight_inputs *in, int64_t first, int64_t count,
                                    uint8_t *codes, float *scales, uint8_t *zeros, float *scratch);
 #endif
