@@ -75,7 +75,7 @@ typedef struct group_run {
     struct runner *runner;
     struct bound *bound;
     const branch_group *group;
-    const crash_scene *scene; /* of the run */
+    crash_scene scene; /* of the run; a copy, because the calling thread changes its own while it runs a branch */
 } group_run;
 
 /* Runs the steps of branch k in order. Each branch has its own diag. */
@@ -107,7 +107,7 @@ static inlay_status run_branches(void *user, int64_t begin, int64_t end, uint32_
     const crash_scene before = crash_here;
 
     (void)worker;
-    crash_here = (crash_scene){ .describe = run->scene->describe };
+    crash_here = (crash_scene){ .describe = run->scene.describe };
     for (int64_t k = begin; k < end; k++) {
         struct branch *branch = &run->bound->parallel->branches[k];
 
@@ -120,7 +120,7 @@ static inlay_status run_branches(void *user, int64_t begin, int64_t end, uint32_
 inlay_status parallel_branches_run(struct runner *runner, struct bound *bound, const branch_group *group,
                                    bound_step **out_failed)
 {
-    group_run run = { runner, bound, group, &crash_here };
+    group_run run = { runner, bound, group, crash_here };
     parallel_branches *parallel = bound->parallel;
     inlay_status status;
     uint32_t first = INLAY_NONE;
