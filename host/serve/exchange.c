@@ -273,7 +273,7 @@ static enum MHD_Result begin(struct server *server, struct MHD_Connection *mhd, 
     if (exchange->code == 413)
         return send_answer(exchange); /* an unread body ends the connection */
     if (exchange->code == 0 && (exchange->route.kind == ROUTE_INFER || exchange->route.kind == ROUTE_COMPLETIONS ||
-                                exchange->route.kind == ROUTE_EMBEDDINGS))
+                                exchange->route.kind == ROUTE_CHAT || exchange->route.kind == ROUTE_EMBEDDINGS))
         read_deadline(exchange);
     if (exchange->code == 0 && length > 0 && !make_room(exchange, length))
         exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the body");

@@ -284,15 +284,19 @@ typedef struct gather_job {
 
 static inlay_status prepare_gathered(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    gather_state *state = calloc(1, sizeof *state);
+    const int64_t block = kit_attr_int(node->info, "block_size", 128), bits = kit_attr_int(node->info, "bits", 4);
+    gather_state *state = block > 0 && (bits == 4 || bits == 8) ? calloc(1, sizeof *state) : NULL;
 
     *out_state = state;
+    if (block <= 0 || (bits != 4 && bits != 8))
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "block_size is %lld and bits is %lld, not at least 1 and 4 or 8",
+                          (long long)block, (long long)bits);
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
-    state->block = kit_attr_int(node->info, "block_size", 128);
+    state->block = block;
     state->gather_axis = kit_attr_int(node->info, "gather_axis", 0);
     state->quantize_axis = kit_attr_int(node->info, "quantize_axis", 1);
-    state->bits = (uint32_t)kit_attr_int(node->info, "bits", 4);
+    state->bits = (uint32_t)bits;
     state->packed = kit_input_dtype(node, 0) != INLAY_UINT8 ? INLAY_UNDEFINED
                     : state->bits == 4                      ? INLAY_UINT4
                                                             : INLAY_UINT8;

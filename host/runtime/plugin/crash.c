@@ -246,8 +246,10 @@ void crash_thread(void)
     stack.ss_sp = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (stack.ss_sp == MAP_FAILED)
         return;
-    if (pthread_setspecific(stack_key, stack.ss_sp) != 0 || sigaltstack(&stack, NULL) != 0)
-        (void)munmap(stack.ss_sp, STACK_BYTES);
+    if (pthread_setspecific(stack_key, stack.ss_sp) == 0 && sigaltstack(&stack, NULL) == 0)
+        return;
+    (void)pthread_setspecific(stack_key, NULL);
+    (void)munmap(stack.ss_sp, STACK_BYTES);
 }
 
 static void install(void)

@@ -201,7 +201,8 @@ static inlay_status bench(bench_args *args, cli_common *common, bench_result *re
     INLAY_TRY(args->grow.count > 0 ? time_grown(&growth, diag)
                                    : callers_run(&how, session, first.inputs, first.context, &result->calls, diag));
     if (args->energy && energy_read(&args->meter) >= 0)
-        result->joules = args->meter.joules / (double)(result->calls.times.count + args->warmup * args->callers);
+        result->joules = args->meter.joules / (double)(result->calls.times.count +
+                                                       (args->grow.count > 0 ? 0 : args->warmup * args->callers));
     result->plan = (inlay_plan_info){ .struct_size = sizeof result->plan };
     (void)inlay_context_plan(first.context, &result->plan);
     if (args->record)

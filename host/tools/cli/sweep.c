@@ -113,7 +113,8 @@ static inlay_status time_slices(const sweep_args *args, sweep_point *point, uint
             point->rates[point->slices++] = (double)calls.times.count * items_of(args, point) / calls.elapsed_ms * 1e3;
             point->runs += calls.times.count;
             point->items += (double)calls.times.count * items_of(args, point);
-            point->spent_joules = before < 0 || after < 0 ? -1 : point->spent_joules + after - before;
+            point->spent_joules =
+                point->spent_joules < 0 || before < 0 || after < 0 ? -1 : point->spent_joules + after - before;
             point->median_ms = fmax(point->median_ms, timing_quantile(&calls.times, 0.5));
             point->p95_ms = fmax(point->p95_ms, timing_quantile(&calls.times, 0.95));
             point->p99_ms = fmax(point->p99_ms, timing_quantile(&calls.times, 0.99));

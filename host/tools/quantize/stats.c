@@ -57,10 +57,8 @@ static inlay_status make_key(const char *model, const struct samples *set, agree
     inlay_status status;
 
     INLAY_TRY(hash_file(model, &hash, diag));
-    if (set->count > 0) {
-        INLAY_TRY(hash_sample(set, 0, &hash, diag));
-        INLAY_TRY(hash_sample(set, set->count - 1, &hash, diag));
-    }
+    for (uint32_t sample = 0; sample < set->count; sample++)
+        INLAY_TRY(hash_sample(set, sample, &hash, diag));
     (void)snprintf(key, 80, "%016" PRIx64 " %u %s", hash, set->count, agree_metric_name(metric));
 done:
     return status;

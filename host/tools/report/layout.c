@@ -37,7 +37,7 @@ static void lower_free_nodes(struct layout *layout)
         layout_box *from = &layout->boxes[layout->edges[edge].from];
         const uint32_t below = layout->boxes[layout->edges[edge].to].row;
 
-        if (from->is_free && below > 0 && below - 1 < from->row)
+        if (from->is_free && below > 0 && below != UINT32_MAX && below - 1 < from->row)
             from->row = below - 1;
     }
     for (uint32_t i = 0; i < layout->box_count; i++)

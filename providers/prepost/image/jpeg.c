@@ -137,40 +137,51 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
     return status;
 }
 
+/* A file in memory that libjpeg-turbo allocates. */
+struct jpeg_file {
+    unsigned char *data;
+    unsigned long bytes;
+};
+
+/* Variables that change between setjmp and longjmp belong to the caller. */
+static inlay_status write_all(struct jpeg_compress_struct *encoder, struct errors *errors, const uint8_t *rgb,
+                              int64_t height, int64_t width, int quality, struct jpeg_file *file, inlay_diag *diag)
+{
+    if (setjmp(errors->out) != 0)
+        return inlay_fail(diag, INLAY_INTERNAL, "JPEG: %.200s", errors->why);
+    jpeg_create_compress(encoder);
+    jpeg_mem_dest(encoder, &file->data, &file->bytes);
+    encoder->image_width = (JDIMENSION)width;
+    encoder->image_height = (JDIMENSION)height;
+    encoder->input_components = 3;
+    encoder->in_color_space = JCS_RGB;
+    jpeg_set_defaults(encoder);
+    jpeg_set_quality(encoder, quality, TRUE);
+    jpeg_start_compress(encoder, TRUE);
+    while (encoder->next_scanline < encoder->image_height) {
+        JSAMPROW rows[1] = { (JSAMPROW)(uintptr_t)(rgb + (size_t)encoder->next_scanline * (size_t)width * 3) };
+
+        (void)jpeg_write_scanlines(encoder, rows, 1);
+    }
+    jpeg_finish_compress(encoder);
+    return INLAY_OK;
+}
+
 static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, int quality, picture_file *out,
                            inlay_diag *diag)
 {
     struct jpeg_compress_struct encoder = { .err = NULL };
     struct errors errors = { .why = "" };
-    unsigned char *file = NULL;
-    unsigned long bytes = 0;
+    struct jpeg_file file = { .data = NULL };
     inlay_status status;
 
     set_errors(&errors);
     encoder.err = &errors.base;
-    if (setjmp(errors.out) != 0) {
-        status = inlay_fail(diag, INLAY_INTERNAL, "JPEG: %.200s", errors.why);
-        goto done;
-    }
-    jpeg_create_compress(&encoder);
-    jpeg_mem_dest(&encoder, &file, &bytes);
-    encoder.image_width = (JDIMENSION)width;
-    encoder.image_height = (JDIMENSION)height;
-    encoder.input_components = 3;
-    encoder.in_color_space = JCS_RGB;
-    jpeg_set_defaults(&encoder);
-    jpeg_set_quality(&encoder, quality, TRUE);
-    jpeg_start_compress(&encoder, TRUE);
-    while (encoder.next_scanline < encoder.image_height) {
-        JSAMPROW rows[1] = { (JSAMPROW)(uintptr_t)(rgb + (size_t)encoder.next_scanline * (size_t)width * 3) };
-
-        (void)jpeg_write_scanlines(&encoder, rows, 1);
-    }
-    jpeg_finish_compress(&encoder);
-    status = picture_append(out, file, bytes, diag);
-done:
+    status = write_all(&encoder, &errors, rgb, height, width, quality, &file, diag);
+    if (status == INLAY_OK)
+        status = picture_append(out, file.data, file.bytes, diag);
     jpeg_destroy_compress(&encoder);
-    free(file);
+    free(file.data);
     return status;
 }
 

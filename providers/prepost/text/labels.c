@@ -128,10 +128,10 @@ static void top(const float *row, int64_t count, int64_t k, int64_t *at)
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
-    const top_state *s = state;
+    const top_state *top_k = state;
 
     (void)diag;
-    plan->workspace_bytes = (uint64_t)s->k * sizeof(int64_t);
+    plan->workspace_bytes = (uint64_t)top_k->k * sizeof(int64_t);
     for (uint32_t i = 0; i < plan->out_count; i++)
         plan->allocates |= plan->out[i].count < 0 ? 1u << i : 0;
     return INLAY_OK;
@@ -141,11 +141,14 @@ static inlay_status run(const kit_call *call)
 {
     const top_state *state = call->state;
     const kit_tensor *input = &call->in[0];
-    const int64_t classes = input->dims[input->rank - 1], rows = input->rank == 2 ? input->dims[0] : 1;
+    const bool ranked = input->rank == 1 || input->rank == 2; /* inference may not have known the rank */
+    const int64_t classes = ranked ? input->dims[input->rank - 1] : 0, rows = input->rank == 2 ? input->dims[0] : 1;
     const int64_t k = state->k < classes ? state->k : classes, dims[2] = { rows, k };
     int64_t *at = call->workspace;
     inlay_status status = INLAY_OK;
 
+    if (!ranked)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "TopKLabels: input 0 must be [classes] or [N, classes]");
     for (uint32_t i = 0; i < 3; i++)
         if (kit_has_output(call, i) && call->out[i].data == NULL)
             INLAY_TRY(kit_alloc_output(call, i, 2, dims));

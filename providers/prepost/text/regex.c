@@ -191,7 +191,7 @@ static inlay_status replace(struct finder *finder, inlay_str text, inlay_str rew
             ended = UINT64_MAX;
             continue;
         }
-        good = append(buffer, text.data + written, begin - written) &&
+        good = append(buffer, text.data + written, begin > written ? begin - written : 0) && /* \\K moves begin */
                (finder->ecma ? append_ecma : append_re2)(buffer, finder, text, rewrite);
         written = ended = end;
         empty = finder->ecma && begin == end;

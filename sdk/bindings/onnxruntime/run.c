@@ -187,6 +187,12 @@ static OrtStatus *fill_fetch(const inlay_io_info *info, inlay_value *output, Ort
     char current[256], requested[256];
     bool fits = inlay_value_rank(output) == inlay_value_rank(wanted);
 
+    if (inlay_value_dtype(output) != inlay_value_dtype(wanted))
+        return ort_fail(ORT_INVALID_ARGUMENT,
+                        "The output OrtValue provided for output '%s' has element type %s but the model computes %s. "
+                        "Give a value of that type, or none.",
+                        info->name, inlay_dtype_name(inlay_value_dtype(wanted)),
+                        inlay_dtype_name(inlay_value_dtype(output)));
     for (uint32_t d = 0; fits && d < inlay_value_rank(output); d++)
         fits = inlay_value_dims(output)[d] == inlay_value_dims(wanted)[d];
     if (!fits) {

@@ -152,12 +152,15 @@ static void compare_conditions(saved_plan *plan, const partition_job *job)
     json_array_foreach(json_object_get(plan->root, "providers"), i, saved) {
         for (uint32_t provider = 0; provider < request->provider_count; provider++) {
             const partition_provider *current = &request->providers[provider];
+            const char *version = current->plugin_version != NULL ? current->plugin_version : "";
+            const char *build_id = current->build_id != NULL ? current->build_id : "";
+
             if (strcmp(current->name, text_of(saved, "name")) != 0)
                 continue;
-            if (strcmp(current->plugin_version != NULL ? current->plugin_version : "", text_of(saved, "version")) != 0)
-                add_difference(plan, current->name, text_of(saved, "version"), current->plugin_version);
-            else if (strcmp(current->build_id != NULL ? current->build_id : "", text_of(saved, "build_id")) != 0)
-                add_difference(plan, current->name, text_of(saved, "build_id"), current->build_id);
+            if (strcmp(version, text_of(saved, "version")) != 0)
+                add_difference(plan, current->name, text_of(saved, "version"), version);
+            else if (strcmp(build_id, text_of(saved, "build_id")) != 0)
+                add_difference(plan, current->name, text_of(saved, "build_id"), build_id);
         }
     }
     (void)snprintf(was, sizeof was, "%lld", (long long)json_integer_value(json_object_get(plan->root, "threads")));

@@ -151,10 +151,11 @@ static uint32_t producer_domain(const partition_job *job, uint32_t value)
 static uint32_t domain_of_value(const partition_job *job, uint32_t value)
 {
     const boundary_placement *boundaries = job->out->boundaries;
-    const uint32_t next = boundaries != NULL ? boundaries[value].carried_output : INLAY_NONE;
+    uint32_t next;
 
     if (value == INLAY_NONE)
         return INLAY_DOMAIN_HOST;
+    next = boundaries != NULL ? boundaries[value].carried_output : INLAY_NONE;
     if (next != INLAY_NONE)
         return boundaries[next].target == PLACEMENT_ANY ? producer_domain(job, next) : (uint32_t)INLAY_DOMAIN_HOST;
     return boundaries == NULL || producer_of(job, value) != NULL ? producer_domain(job, value)

@@ -63,7 +63,11 @@ static inlay_status allocate_output(void *ctx, uint32_t output, uint32_t rank, c
 static char *allocate_string(void *ctx, uint64_t bytes)
 {
     fold_state *state = ctx;
-    return bytes > state->bytes_left ? NULL : arena_alloc(state->run->arena, (size_t)bytes);
+
+    if (bytes > state->bytes_left)
+        return NULL;
+    state->bytes_left -= bytes;
+    return arena_alloc(state->run->arena, (size_t)bytes);
 }
 
 static void fill_arg(inlay_tensor_arg *arg, const fold_tensor *tensor)
