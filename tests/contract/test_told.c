@@ -347,7 +347,10 @@ static void options(void **state)
 
     (void)state;
     for (uint32_t i = 0; inlay_options_describe(i, &option) == INLAY_OK; i++) {
-        assert_true(option.doc[0] != '\0' && option.kind <= INLAY_SETTING_PAIRS && option.min <= option.max);
+        assert_true(option.doc[0] != '\0' && option.kind <= INLAY_SETTING_ENUM && option.min <= option.max);
+        assert_true((option.choices[0] != '\0') == (option.kind == INLAY_SETTING_ENUM));
+        if (strcmp(option.name, "policy") == 0)
+            assert_string_equal(option.choices, "cost|priority");
         if (strcmp(option.name, "cache_max_bytes") != 0)
             continue;
         found = true;
@@ -385,6 +388,21 @@ static void on_optimizer_event(void *user, const inlay_optimize_event *event)
     steps->has_identity |= strstr(event->text, "Identity") != NULL || strstr(event->node, "Identity") != NULL;
 }
 
+/* Whether the file imports that version of ai.onnx: field 8 of ModelProto, with an empty domain or none. */
+static bool imports_opset(const char *path, unsigned char opset)
+{
+    const unsigned char bare[] = { 0x42, 2, 0x10, opset }, empty[] = { 0x42, 4, 0x0a, 0, 0x10, opset };
+    static unsigned char data[65536];
+    FILE *file = fopen(path, "rb");
+    const size_t count = file != NULL ? fread(data, 1, sizeof data, file) : 0;
+    const bool found =
+        memmem(data, count, bare, sizeof bare) != NULL || memmem(data, count, empty, sizeof empty) != NULL;
+
+    assert_true(count > 0);
+    (void)fclose(file);
+    return found;
+}
+
 static void steps_of_the_optimiser(void **state)
 {
     char path[] = "/tmp/inlay-recorder-XXXXXX", out[64], beside[40];
@@ -418,6 +436,12 @@ static void steps_of_the_optimiser(void **state)
     assert_int_equal(args.nodes_after, 5);
     assert_true(steps.summaries > 0 && steps.rewrites > 0 && steps.has_identity && steps.before >= steps.after);
     assert_int_equal(steps.after, 5);
+    assert_false(imports_opset(out, 19));
+    args.target_opset = 19;
+    args.event = NULL;
+    if (inlay_optimize(path, options, &args, &diag) != INLAY_OK)
+        fail_msg("%s", diag.text);
+    assert_true(imports_opset(out, 19));
     part.out_path = out;
     part.external_file = beside;
     part.inputs = first;
