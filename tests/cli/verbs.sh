@@ -114,7 +114,7 @@ json 0 '.runs == 2 and (.steps | length) == 1' profile "$add" --runs 2 --no-peak
 expect 3 'nowhere' profile "$add" --runs 1 --no-peak --html "$work/nowhere/p.html"
 expect 2 'no plugin file given' plugin-check
 expect 2 'only one plugin can be checked' plugin-check a.so b.so
-refuses 2 'expected file, open' plugin-check a.so --group nonsense
+refuses 2 'expected one of file open' plugin-check a.so --group nonsense
 expect 2 'accepts no arguments' providers x
 
 # ---- invalid files

@@ -69,7 +69,7 @@ static void bound_outputs(void **unused)
     assert_ptr_equal(inlay_context_output(rig.context, 0), large);
     assert_int_equal(inlay_context_set_output(rig.context, 0, small, &diag), INLAY_OK);
     assert_int_equal(inlay_context_run(rig.context, &must, &diag), INLAY_SHAPE_MISMATCH);
-    assert_non_null(strstr(diag.text, "output 0 ('y') takes 24 bytes"));
+    assert_non_null(strstr(diag.text, "output 0 ('y') needs 24 bytes"));
     assert_int_equal(inlay_context_run(rig.context, NULL, &diag),
                      INLAY_OK); /* without the flag: allocates other memory */
     assert_ptr_not_equal(inlay_context_output(rig.context, 0), small);
