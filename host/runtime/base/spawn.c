@@ -69,7 +69,9 @@ int spawn_wait(pid_t child, double seconds, bool (*cancelled)(void))
     for (;;) {
         const pid_t got = waitpid(child, &state, watched && !killed ? WNOHANG : 0);
 
-        if (got == child || (got < 0 && errno != EINTR))
+        if (got < 0 && errno != EINTR) /* the application ignores SIGCHLD: the exit code is unknown */
+            return SPAWN_LOST;
+        if (got == child)
             return late ? SPAWN_TIMED_OUT : WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
         if (!watched || killed)
             continue;

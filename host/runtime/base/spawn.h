@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { SPAWN_NULL = -1, SPAWN_TIMED_OUT = 124, SPAWN_NOT_EXECUTABLE = 126, SPAWN_NOT_FOUND = 127 };
+enum { SPAWN_NULL = -1, SPAWN_TIMED_OUT = 124, SPAWN_LOST = 125, SPAWN_NOT_EXECUTABLE = 126, SPAWN_NOT_FOUND = 127 };
 
 /* Descriptor `from` of this process, SPAWN_NULL for /dev/null, becomes `to` in the child. */
 typedef struct spawn_fd {
@@ -25,6 +25,7 @@ typedef struct spawn_args {
 int spawn_start(const spawn_args *args, pid_t *out_child);
 
 /* Waits for a child that was started with own_group. Kills its group after `seconds` (0 = never), or once cancelled()
- * (may be NULL) returns true. Returns its exit code, 128 + the signal that ended it, or SPAWN_TIMED_OUT. */
+ * (may be NULL) returns true. Returns its exit code, 128 + the signal that ended it, or SPAWN_TIMED_OUT. SPAWN_LOST: the
+ * exit code is unknown, because the application ignores SIGCHLD or has waited for the child. */
 int spawn_wait(pid_t child, double seconds, bool (*cancelled)(void));
 #endif

@@ -276,7 +276,8 @@ static inlay_status check_counts(const struct inference *inf, const struct graph
 
 static bool is_true(const inlay_value_info *value)
 {
-    return value->data != NULL && value->dtype == INLAY_BOOL && *(const uint8_t *)value->data != 0;
+    return value->data != NULL && value->data_bytes > 0 && value->dtype == INLAY_BOOL &&
+           *(const uint8_t *)value->data != 0;
 }
 
 /* Is the body's output condition its input condition, or constantly true? */
@@ -300,8 +301,8 @@ int64_t infer_loop_trip_count(const struct graph *graph, const graph_node *node)
     const graph_value *max_count = node_input(graph, node, 0), *cond = node_input(graph, node, 1);
     int64_t trip_count;
 
-    if (max_count == NULL || max_count->info.data == NULL || !condition_is_invariant(node->bodies[0].graph) ||
-        (cond != NULL && !is_true(&cond->info)))
+    if (max_count == NULL || max_count->info.data == NULL || max_count->info.data_bytes < sizeof trip_count ||
+        !condition_is_invariant(node->bodies[0].graph) || (cond != NULL && !is_true(&cond->info)))
         return -1;
     memcpy(&trip_count, max_count->info.data, sizeof trip_count);
     return trip_count > 0 ? trip_count : 0;

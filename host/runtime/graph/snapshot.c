@@ -90,8 +90,13 @@ static uint64_t hash_graph(const struct graph *graph)
         hash = hash_bytes(node->outputs, node->output_count * sizeof *node->outputs, hash);
         for (uint32_t a = 0; a < node->attr_count; a++)
             hash = hash_attr(INLAY_AT(inlay_attr_info, node->attrs, node->attr_stride, a), hash);
-        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
-            hash = hash_u64(hash, hash_graph(graph->nodes[i]->bodies[b].graph));
+        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++) {
+            const graph_body *body = &graph->nodes[i]->bodies[b];
+
+            hash = hash_u64(hash, hash_graph(body->graph));
+            hash = hash_bytes(body->capture_outer, body->capture_count * sizeof *body->capture_outer, hash);
+            hash = hash_bytes(body->capture_inner, body->capture_count * sizeof *body->capture_inner, hash);
+        }
     }
     for (uint32_t value = 0; value < graph->value_count; value++) {
         const inlay_value_info *info = &graph->values[value].info;

@@ -113,7 +113,9 @@ static bool add_function(graph_model *model, const char *name, const graph_node 
 
 static bool outline_node(graph_model *model, graph_node *node)
 {
-    const char *name = arena_format(&model->arena, "%s_%u_%u_%u", node->info.op_type.data, node->info.since_version,
+    const bool standard = strcmp(node->info.domain.data, "ai.onnx") == 0;
+    const char *name = arena_format(&model->arena, "%s%s%s_%u_%u_%u", standard ? "" : node->info.domain.data,
+                                    standard ? "" : ".", node->info.op_type.data, node->info.since_version,
                                     node->info.input_count, node->info.output_count);
 
     model->ir_version = model->ir_version < 8 ? 8 : model->ir_version; /* IR 8 introduced functions */
