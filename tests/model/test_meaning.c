@@ -400,6 +400,47 @@ static void models_survive_saving(void **state)
     (void)fclose(fdopen(fd, "rb"));
 }
 
+/* The hash of an If whose branches apply Relu to the outer value `captured`. */
+static uint64_t hash_of_capture(const char *captured)
+{
+    struct wire wire = { 0 };
+    struct arena scratch = { 0 };
+    inlay_graph snapshot;
+    graph_model *model;
+    wire_mark graph = mw_begin(&wire, 8, 17), node;
+    mw_body body;
+    uint64_t hash;
+
+    mw_value(&wire, MW_INPUT, "c", INLAY_BOOL, "");
+    mw_value(&wire, MW_INPUT, "a", INLAY_FLOAT, "N,4");
+    mw_value(&wire, MW_INPUT, "b", INLAY_FLOAT, "N,4");
+    node = mw_node_begin(&wire, "If", "c", "y");
+    for (int i = 0; i < 2; i++) {
+        body = mw_body_begin(&wire, i == 0 ? "then_branch" : "else_branch", "branch");
+        mw_node(&wire, "Relu", captured, "out");
+        mw_value(&wire, MW_OUTPUT, "out", INLAY_FLOAT, NULL);
+        mw_body_end(&wire, body);
+    }
+    wire_end(&wire, node);
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "N,4");
+    wire_end(&wire, graph);
+    model = load(&wire);
+    assert_int_equal(graph_snapshot(model->main, &scratch, &snapshot, NULL), INLAY_OK);
+    hash = snapshot.content_hash;
+    arena_deinit(&scratch);
+    graph_model_destroy(model);
+    wire_deinit(&wire);
+    return hash;
+}
+
+/* Compiled regions are cached by the hash, so it must depend on the outer values that a body reads. */
+static void hashes_include_captures(void **state)
+{
+    (void)state;
+    assert_true(hash_of_capture("a") == hash_of_capture("a"));
+    assert_true(hash_of_capture("a") != hash_of_capture("b"));
+}
+
 static void write_tensor(const char *path, const inlay_tensor_view *view)
 {
     onnx_bytes file = { .count = 0 };
@@ -581,6 +622,7 @@ int main(void)
         cmocka_unit_test(scopes),
         cmocka_unit_test(sparse_constants_become_dense),
         cmocka_unit_test(models_survive_saving),
+        cmocka_unit_test(hashes_include_captures),
         cmocka_unit_test(single_values),
         cmocka_unit_test(nested_values),
         cmocka_unit_test(sparse_value),

@@ -218,8 +218,10 @@ static inlay_status order_elements(const inlay_compiled *compiled, const cpu_con
     }
     if (status != INLAY_OK || found != memory_desc_count(plain))
         status = inlay_fail(diag, INLAY_INTERNAL, "a packed layout is not a permutation of elements");
-    *out = laid;
-    laid = status == INLAY_OK ? NULL : laid;
+    if (status == INLAY_OK) {
+        *out = laid;
+        laid = NULL;
+    }
 done:
     free(numbers);
     free(laid);
