@@ -7,8 +7,8 @@
 #define GRAPH_HISTORY_H
 #include "graph/graph.h"
 
-/* Called while a pass runs (graph_model.pass is set); otherwise they do nothing. If memory is exhausted, nothing is
- * recorded, and rewrites that depend on it cannot be undone. */
+/* The next two functions record changes while a pass runs (graph_model.pass is set); otherwise they do nothing. If
+ * memory is exhausted, nothing is recorded, and rewrites that depend on the record cannot be undone. */
 void history_removed(struct graph *graph, graph_node *node); /* the pass removes node */
 /* Readers of `value` now read `instead`, which has the same contents. */
 void history_value_replaced(struct graph *graph, uint32_t value, uint32_t instead);

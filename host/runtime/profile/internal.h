@@ -43,7 +43,7 @@ struct profile {
 typedef struct profile_row {
     const profile_event *sample;      /* one of its events */
     const char *provider;             /* "host", or "copy" */
-    double ns;                        /* median over runs of its time per run */
+    double ns;                        /* time per run, median over runs */
     double calls;                     /* per run, on average */
     double flops, bytes;              /* per call, as its provider reports them */
     double integer_ops, half_flops;   /* the part of flops with 8-bit integers and with 16-bit floats */

@@ -14,9 +14,9 @@
 
 struct timeline {
     pthread_mutex_t mutex;
-    pthread_cond_t moved;
-    uint32_t generation; /* even: free, odd: in use */
-    inlay_status status; /* INLAY_OK, or why values above `reached` will never be reached */
+    pthread_cond_t moved; /* signalled when `reached` or `status` changes */
+    uint32_t generation;  /* even: free, odd: in use */
+    inlay_status status;  /* INLAY_OK, or why values above `reached` will never be reached */
     uint64_t reached;
     inlay_diag why;
     inlay_fence_notice *notices; /* pending notices, linked through host_use[0] */
