@@ -352,7 +352,8 @@ void output_drop(output_file *out)
     (void)close_output(out);
 }
 
-/* The owner and the mode that `from` gets: those of the temporary file; an executable stays executable. */
+/* Finds the owner and the mode that `from` gets: those of the temporary file. If `from` is executable, so is the
+ * result. */
 static bool wanted_owner_and_mode(int temporary, int from, struct stat *out)
 {
     struct stat st;

@@ -123,7 +123,8 @@ static bool is_implied(const inlay_attr_info *attribute, const op_attr *schema)
     return is_default(attribute, schema);
 }
 
-/* The same for the default of an attribute that the node does not have. */
+/* Does a version without the attribute compute the same as the attribute's default? For attributes that the node does
+ * not have. */
 static bool default_is_implied(const op_attr *schema)
 {
     for (size_t i = 0; i < sizeof implied / sizeof implied[0]; i++)

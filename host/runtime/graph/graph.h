@@ -318,7 +318,7 @@ typedef struct graph_operators {
  * bound, so it may be called again after passes have added nodes. */
 INLAY_NODISCARD inlay_status graph_bind(graph_model *model, const graph_operators *operators, inlay_diag *diag);
 
-/* The same for one node that a pass has created, which may not be in graph yet. Does not bind its bodies. */
+/* Binds one node that a pass has created, which may not be in graph yet. Does not bind its bodies. */
 INLAY_NODISCARD inlay_status graph_bind_node(struct graph *graph, graph_node *node, inlay_diag *diag);
 
 /* Replaces calls of model-local functions by their bodies, innermost calls last. Recursion is an error. */

@@ -46,7 +46,7 @@ uint64_t prescan_run(const uint8_t **at, const uint8_t *end, unsigned wire);
 
 /* Reads a varint at *at (before end). False if it is truncated or longer than ten bytes. */
 bool prescan_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_value);
-/* The same, without a call for varints of one or two bytes, the usual case. */
+/* As prescan_varint(), but without a function call in the usual case, varints of one or two bytes. */
 static inline bool prescan_short(const uint8_t **at, const uint8_t *end, uint64_t *out_value)
 {
     const uint8_t *byte = *at;
