@@ -1,6 +1,6 @@
 /* probe/process_snapshot.h - detects changes of process state that a plugin must not make (inlay/plugin.h). The probe
- * and plugin-check take a snapshot before a plugin's calls and compare it afterwards. Part of the two executables, not
- * of the library. */
+ * and plugin-check take a snapshot before a plugin's calls and compare it afterwards. This code is part of these two
+ * executables, not of the library. */
 #ifndef PROBE_PROCESS_SNAPSHOT_H
 #define PROBE_PROCESS_SNAPSHOT_H
 #include "base/float_state.h"
@@ -17,7 +17,7 @@ typedef struct process_snapshot {
     char locale[256];
     mode_t mask;
     off_t printed;  /* size of the file behind standard output and standard error */
-    unsigned files; /* bit i: descriptor i is open, 0 to 4 */
+    unsigned files; /* bit i, 0 to 4: descriptor i is open */
     float_state floats;
 } process_snapshot;
 

@@ -20,7 +20,7 @@ struct shape {
 struct trial_node {
     const char *op_type;
     struct shape inputs[MAX_INPUTS];
-    const char *ints; /* an attribute of integers, or NULL */
+    const char *ints; /* name of an attribute with a list of integers, or NULL */
     int64_t values[4];
     uint32_t value_count;
 };
@@ -125,8 +125,8 @@ static inlay_status ignore_refusal(void *ctx, const inlay_refusal *refusal)
     return INLAY_OK;
 }
 
-/* Providers with device memory only assess the graph. Running it would need copies of the operands, which only a
- * session can do. */
+/* Calls only the provider's assess(), for providers with device memory: running the node would need copies of the
+ * operands, which only a session can do. */
 static void assess_only(struct trial *trial, const struct graph *graph)
 {
     static const uint8_t candidate = 1;
@@ -138,7 +138,8 @@ static void assess_only(struct trial *trial, const struct graph *graph)
         (void)trial->provider.table->assess(trial->provider.state, &snapshot, &candidate, &sink, &diag);
 }
 
-/* Constant folding calls all functions of a plugin: assess, compile, specialize, execute, release. */
+/* Runs the node by constant folding, which calls all functions of a provider: assess, compile, specialize, execute,
+ * release. */
 static void run_model(struct trial *trial, graph_model *model, graph_node *node)
 {
     const graph_operators operators = { .find = find_operator,

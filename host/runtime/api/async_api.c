@@ -11,8 +11,8 @@ typedef struct async_runs {
     inlay_context *context;
     pthread_t thread;
     pthread_mutex_t mutex;
-    pthread_cond_t moved;
-    inlay_run_options options; /* of the run */
+    pthread_cond_t moved;      /* signalled when `busy` or `ends` changes */
+    inlay_run_options options; /* of the pending run */
     inlay_done_fn done;
     void *user;
     uint32_t forks;      /* fork_count of the process that owns the thread */

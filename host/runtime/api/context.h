@@ -24,13 +24,14 @@ struct inlay_context {
     struct timings *timings;     /* while steps are timed, otherwise NULL */
 };
 
-/* Finds the open provider of that name. */
+/* *out: the open provider of that name. INLAY_NOT_FOUND: the session has none. */
 INLAY_NODISCARD inlay_status session_device(const inlay_session *session, const char *name, const struct provider **out,
                                             inlay_diag *diag);
-/* Called before a run on the caller's thread: collects the fences that the bound values wait for. */
+/* Collects the fences of pending work on the bound values, which the run waits for. Called before a run, on the
+ * application's thread. */
 void context_find_ready(inlay_context *context);
 /* Imports an input (value `index` of the graph) into the domain of the device that reads it, if the device can access
- * its memory. Changes *in to the device's buffer, or adds it as an alias if the host reads the value, too. */
+ * the input's memory. Changes *in to the device's buffer, or adds it as an alias if the host reads the value, too. */
 void context_import_input(const inlay_context *context, uint32_t index, inlay_value *value, run_value *in);
 /* The part of inlay_context_run() after context_find_ready(). */
 inlay_status context_run_ready(inlay_context *context, const inlay_run_options *options, inlay_diag *diag);

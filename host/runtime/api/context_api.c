@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Creates the default of an input that is also an initializer (IR 4). It borrows from the file if the data is
- * aligned. */
+/* Creates the default of an input that is also an initializer (since IR 4). The value borrows the data of the file if
+ * they are aligned. */
 static inlay_status make_default(const graph_value *value, inlay_value **out_value, inlay_diag *diag)
 {
     const inlay_tensor_view *view = value->default_value;
@@ -132,7 +132,7 @@ static bool matches(const inlay_io_info *info, const inlay_value *value)
     if (info->dtype != INLAY_UNDEFINED && info->dtype != value->dtype)
         return false;
     if (info->kind != value->kind)
-        return info->kind == INLAY_KIND_OPTIONAL; /* a value may be passed for an optional with this value */
+        return info->kind == INLAY_KIND_OPTIONAL; /* an optional input also accepts its contents directly */
     if (value->kind != INLAY_KIND_TENSOR)
         return true;
     if (info->rank == INLAY_RANK_UNKNOWN)

@@ -10,7 +10,7 @@
 #include "inlay/check.h"
 #include <string.h>
 
-/* A device whose copy takes longer counts as hung. */
+/* If a copy takes longer, the device counts as hung. */
 static const uint64_t COPY_NS = UINT64_C(60000000000);
 
 const char *inlay_value_device(const inlay_value *value)
@@ -132,7 +132,7 @@ static inlay_status wait_for_copy(const struct provider *provider, inlay_fence f
     return inlay_fail(diag, INLAY_DEVICE_LOST, "provider %s did not finish a copy within a minute", provider->name);
 }
 
-/* The device copies, possibly asynchronously; waits for it. */
+/* Makes the device copy, possibly asynchronously, and waits until the copy is complete. */
 static inlay_status copy_by(const struct provider *provider, const inlay_value *from, inlay_value *to, inlay_diag *diag)
 {
     static const uint32_t never;

@@ -227,7 +227,7 @@ static void delete_versioned(struct DLManagedTensorVersioned *self)
     free(export);
 }
 
-/* Creates a view of value, to which it takes a reference. *out_tensor describes it. */
+/* Creates an export, which holds a reference to value. *out_tensor describes the memory of value. */
 static inlay_status export_value(inlay_value *value, dl_export **out, dl_tensor *out_tensor, inlay_diag *diag)
 {
     inlay_native_memory at = { .struct_size = sizeof at,

@@ -103,7 +103,8 @@ static inlay_status part_by_names(const struct extraction *extraction, graph_mod
                               output_count == 0 ? model->main->output_count : output_count, out, extraction->diag);
 }
 
-/* Extracts the part from the file's model. typed (may be NULL): a graph with the types of its values. */
+/* Extracts the part from the file's model. typed: the main graph after inference; NULL: the model cannot be prepared,
+ * for the reason `why`. */
 static inlay_status extract(const struct extraction *extraction, const struct graph *typed, const char *why)
 {
     const session_source source = { .path = extraction->path, .fd = -1 };
@@ -125,8 +126,8 @@ done:
     return status;
 }
 
-/* Called between inference and the first pass, when all values of the file have types. The rest of session_prepare() is
- * not needed, so it is cancelled. */
+/* Called between inference and the first pass, when all values of the file have types. Returns INLAY_CANCELLED, because
+ * the rest of session_prepare() is not needed. */
 static inlay_status at_start(void *ctx, const inlay_session *session, const char *pass)
 {
     struct extraction *extraction = ctx;

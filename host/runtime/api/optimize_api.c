@@ -67,7 +67,7 @@ static inlay_status after_pass(void *ctx, const inlay_session *session, const ch
 
     observer->nodes = session_count_nodes(session->model->main);
     if (observer->args->with_costs != 0) {
-        priced = *session; /* a copy, because assumed sizes depend on the present graph */
+        priced = *session; /* a copy, because session_costs_open() stores sizes of the present graph */
         priced.arena = (struct arena){ 0 };
         if (session_costs_open(&priced, observer->options, NULL) == INLAY_OK)
             observer->cost_ns = estimate_cost(observer, session->model->main, &priced.env);

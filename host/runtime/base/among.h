@@ -1,4 +1,4 @@
-/* base/among.h - membership in a short list of words. */
+/* base/among.h - tests whether a short list contains a word. */
 #ifndef BASE_AMONG_H
 #define BASE_AMONG_H
 #include <stdbool.h>

@@ -26,7 +26,7 @@ void arena_reset(struct arena *arena);
 
 /* Zeroed memory aligned to 16 bytes, NULL when out of memory. 0 bytes give a valid pointer. */
 void *arena_alloc(struct arena *arena, size_t bytes);
-/* As above, for count elements; NULL also when the product overflows. */
+/* As arena_alloc(), for count elements; NULL also if the product overflows. */
 void *arena_array(struct arena *arena, size_t count, size_t element_bytes);
 /* arena_alloc() as a callback: ctx is the arena. */
 void *arena_alloc_callback(void *ctx, size_t bytes);

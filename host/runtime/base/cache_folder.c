@@ -57,11 +57,11 @@ void cache_folder_touch(int fd)
 
 /* ------------------------------------------------------------------ limits */
 
-typedef struct kept_file {
+typedef struct cached_file {
     char *name;
     uint64_t bytes;
     struct timespec used;
-} kept_file;
+} cached_file;
 
 static bool ends_in(const char *name, const char *suffix)
 {
@@ -73,7 +73,7 @@ static bool ends_in(const char *name, const char *suffix)
 /* For qsort: most recently used files first. */
 static int compare_last_use(const void *a, const void *b)
 {
-    const struct timespec first = ((const kept_file *)a)->used, second = ((const kept_file *)b)->used;
+    const struct timespec first = ((const cached_file *)a)->used, second = ((const cached_file *)b)->used;
 
     if (first.tv_sec != second.tv_sec)
         return first.tv_sec > second.tv_sec ? -1 : 1;
@@ -81,9 +81,9 @@ static int compare_last_use(const void *a, const void *b)
 }
 
 /* Lists the files that end in suffix; the caller frees the list. Deletes old temporary files. */
-static kept_file *list_files(DIR *dir, const char *suffix, size_t *out_count)
+static cached_file *list_files(DIR *dir, const char *suffix, size_t *out_count)
 {
-    kept_file *list = NULL;
+    cached_file *list = NULL;
     size_t count = 0;
     const struct dirent *entry;
     time_t now = time(NULL);
@@ -101,7 +101,7 @@ static kept_file *list_files(DIR *dir, const char *suffix, size_t *out_count)
         }
         if (!LIST_GROW(list, count))
             break;
-        list[count] = (kept_file){ .name = strdup(entry->d_name), .bytes = (uint64_t)st.st_size, .used = st.st_mtim };
+        list[count] = (cached_file){ .name = strdup(entry->d_name), .bytes = (uint64_t)st.st_size, .used = st.st_mtim };
         if (list[count].name == NULL)
             break;
         count++;
@@ -113,7 +113,7 @@ static kept_file *list_files(DIR *dir, const char *suffix, size_t *out_count)
 void cache_folder_trim(const char *path, const char *suffix, uint64_t max_bytes, uint32_t max_files)
 {
     DIR *dir = opendir(path);
-    kept_file *list;
+    cached_file *list;
     size_t count = 0;
     uint64_t total = 0;
 

@@ -1,19 +1,21 @@
 /* base/cache_folder.h - files in a cache folder: written atomically, and limited in number and size.
  *
- * Only the user can access the folders (see config/dirs.h); files have mode 0600. A failure here never fails a session:
- * callers continue without the cache. */
-#ifndef BASE_KEPT_H
-#define BASE_KEPT_H
+ * Only the user can access the folders (see config/dirs.h); files have mode 0600. If a function fails, its callers
+ * continue without the cache; the session does not fail. */
+#ifndef BASE_CACHE_FOLDER_H
+#define BASE_CACHE_FOLDER_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Writes the parts, in order, to a temporary file and renames it to path, so that no reader sees a partial file. On
- * failure returns false, sets errno, and leaves path unchanged. Any thread. */
+/* A part of the contents of a file. */
 typedef struct cache_folder_part {
     const void *data;
     uint64_t bytes;
 } cache_folder_part;
+
+/* Writes the parts, in order, to a temporary file and renames it to path, so that no reader sees a partial file. On
+ * failure returns false, sets errno, and leaves path unchanged. Any thread. */
 bool cache_folder_write(const char *path, const cache_folder_part *parts, uint32_t part_count);
 
 /* Deletes the least recently used files of the folder that end in suffix until the others fit max_bytes and max_files.

@@ -244,7 +244,7 @@ uint16_t element_half(float value)
         half += rest > middle || (rest == middle && (half & 1));
     }
     if (exp >= -14)
-        half += (uint32_t)(exp + 14) << 10; /* the implicit bit, now at 0x400, adds the last step of the exponent */
+        half += (uint32_t)(exp + 14) << 10; /* `half` has the implicit bit, 0x400, which adds 1 to the exponent */
     return (uint16_t)(sign | half);
 }
 

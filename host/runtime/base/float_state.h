@@ -27,7 +27,7 @@ static inline void float_state_set(float_state state)
     uint32_t mxcsr = (uint32_t)state;
     uint16_t x87 = (uint16_t)(state >> 32);
 
-    /* A pending exception of the x87 unit would be raised by the load. */
+    /* fnclex clears pending exceptions of the x87 unit, which fldcw would raise. */
     __asm__ volatile("fnclex; fldcw %0" : : "m"(x87));
     __asm__ volatile("ldmxcsr %0" : : "m"(mxcsr));
 }

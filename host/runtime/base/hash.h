@@ -10,8 +10,8 @@
 /* The hash of the bytes; the same on every machine of the same byte order. seed chains several hashes into one. */
 uint64_t hash_bytes(const void *data, size_t bytes, uint64_t seed);
 
-/* The same for large data, in blocks that several threads can hash concurrently: see threads/hash_many.h. Data of at
- * most one block has the hash of hash_bytes(). */
+/* A hash for large data, which combines the hashes of blocks, so that several threads can compute it concurrently (see
+ * threads/hash_many.h). Data of at most one block has the hash of hash_bytes(). */
 #define HASH_BLOCK ((size_t)1 << 20)
 uint64_t hash_blocks(const void *data, size_t bytes, uint64_t seed);
 

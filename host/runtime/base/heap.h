@@ -1,4 +1,4 @@
-/* heap.h - bytes that the process has allocated with malloc. */
+/* base/heap.h - bytes that the process has allocated with malloc. */
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 #include <stddef.h>

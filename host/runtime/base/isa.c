@@ -19,7 +19,7 @@ uint32_t isa_of_cpu(uint32_t *out_extra)
     return cpu_level;
 }
 
-/* The highest level that the option value `name` permits. False for unknown names. */
+/* *out: the highest level that value `name` of option isa permits. False for unknown names. */
 static bool level_of_name(const char *name, uint32_t *out)
 {
     static const struct {

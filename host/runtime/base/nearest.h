@@ -7,6 +7,7 @@
 typedef const char *(*nearest_name_fn)(const void *ctx, uint32_t i);
 
 /* Returns the known name with the smallest edit distance from wanted (insert, delete, replace, swap of neighbours; '-'
- * equals '_', case is ignored), if the distance is at most a third of its length, rounded up; otherwise NULL. */
+ * equals '_', case is ignored), if the distance is at most a third of that name's length, rounded up; otherwise
+ * NULL. */
 const char *nearest_name(const char *wanted, nearest_name_fn name_at, const void *ctx, uint32_t count);
 #endif

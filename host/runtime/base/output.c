@@ -86,7 +86,8 @@ bool output_target(const char *path, char target[PATH_MAX])
 
 /* ------------------------------------------------------------------ opening */
 
-/* Do `bytes` more, at the position of fd, stay within RLIMIT_FSIZE? The limit applies to regular files only. */
+/* Does a write of `bytes` bytes at the position of fd stay within RLIMIT_FSIZE? The limit applies to regular files
+ * only. */
 static bool fits_size_limit(int fd, uint64_t bytes)
 {
     struct rlimit limit;
@@ -303,7 +304,7 @@ static bool publish(output_file *out)
         return overwrite(out);
     if (rename(out->temporary, out->target) == 0)
         out->temporary[0] = '\0';
-    else if (errno != EBUSY || !overwrite(out)) /* a mount point */
+    else if (errno != EBUSY || !overwrite(out)) /* EBUSY: a mount point */
         return false;
     return true;
 }
@@ -351,7 +352,8 @@ void output_drop(output_file *out)
     (void)close_output(out);
 }
 
-/* The owner and the mode that `from` gets: those of the temporary file; an executable stays executable. */
+/* Finds the owner and the mode that `from` gets: those of the temporary file. If `from` is executable, so is the
+ * result. */
 static bool wanted_owner_and_mode(int temporary, int from, struct stat *out)
 {
     struct stat st;
@@ -429,7 +431,7 @@ void output_guard_streams(const char *name)
     struct sigaction action;
 
     program = name;
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) /* the wrong direction, so that using it fails */
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) /* opened in the wrong direction, so that using it fails */
         if (fcntl(fd, F_GETFD) < 0)
             (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
     memset(&action, 0, sizeof action);

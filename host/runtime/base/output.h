@@ -51,9 +51,9 @@ bool output_target(const char *path, char target[PATH_MAX]);
 
 /* ------------------------------------------------------------------ the streams of a program */
 
-/* main() calls this first. Opens those of descriptors 0 to 2 that are closed, so that no file gets their numbers; makes
- * a write beyond RLIMIT_FSIZE an error instead of a signal; and closes standard output at exit. If printed text could
- * not be written, the exit code becomes 1, with a line on stderr that begins with `name`. A reader that closed the pipe
+/* main() calls this first. Opens closed descriptors among 0 to 2, so that no other file gets their numbers; makes a
+ * write beyond RLIMIT_FSIZE an error instead of a signal; and closes standard output at exit. If printed text could not
+ * be written, the exit code becomes 1, with a line on stderr that begins with `name`. A reader that closed the pipe
  * (EPIPE) is not a failure. */
 void output_guard_streams(const char *name);
 

@@ -1,4 +1,4 @@
-/* base/setting.h - a setting of a provider, as the user wrote it. */
+/* base/setting.h - a setting of a provider: the option and its value, as the user wrote them. */
 #ifndef BASE_SETTING_H
 #define BASE_SETTING_H
 

@@ -1,6 +1,6 @@
-/* base/sized_struct.h - copies structs that begin with struct_size between two builds with different versions of them. */
-#ifndef BASE_KNOWN_H
-#define BASE_KNOWN_H
+/* base/sized_struct.h - copies structs that begin with struct_size between builds with different versions of them. */
+#ifndef BASE_SIZED_STRUCT_H
+#define BASE_SIZED_STRUCT_H
 #include "inlay/check.h"
 #include <stdbool.h>
 #include <stdint.h>

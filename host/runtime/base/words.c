@@ -179,7 +179,7 @@ void json_number(json_out *json, const char *key, double number)
         return;
     }
     (void)snprintf(text, sizeof text, "%.10g", number);
-    text[strcspn(text, ",")] = text[strcspn(text, ",")] == ',' ? '.' : '\0'; /* the application's locale may have one */
+    text[strcspn(text, ",")] = text[strcspn(text, ",")] == ',' ? '.' : '\0'; /* the locale may have a decimal comma */
     say(json->sink, "%s", text);
 }
 

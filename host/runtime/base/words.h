@@ -16,14 +16,14 @@ INLAY_PRINTF(2, 3)
 void say(const explain_sink *sink, const char *format, ...);
 /* Writes a text from a model or a plugin. Control characters, which terminals interpret, become '?'. */
 void say_text(const explain_sink *sink, const char *text);
-/* The same, padded with blanks or truncated to `columns` characters. A truncated text keeps its end, because the ends
- * of node names differ, and begins with "...". */
+/* As say_text(), but padded with blanks or truncated to `columns` characters. A truncated text keeps its end, because
+ * the ends of node names differ, and begins with "...". */
 void say_column(const explain_sink *sink, const char *text, int columns);
 
 enum { FORMATTED_BYTES = 32 };
 /* "0 ns", "312 ns", "12.3 us", "1.21 ms", "2.50 s", "-12.3 us". Returns text. */
 const char *format_ns(double ns, char text[FORMATTED_BYTES]);
-/* The same, with a sign for positive numbers, too. */
+/* As format_ns(), with a sign for positive numbers, too. */
 const char *format_ns_change(double ns, char text[FORMATTED_BYTES]);
 /* "12 B", "12.0 KiB". */
 const char *format_bytes(uint64_t bytes, char text[FORMATTED_BYTES]);

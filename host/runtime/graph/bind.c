@@ -109,7 +109,7 @@ static inlay_status schema_for(struct binder *binder, const struct graph *graph,
 
 /* ------------------------------------------------------------------ operators */
 
-/* The imported version of a domain, 0 = none. Files older than opset imports use version 1. */
+/* The imported version of a domain, 0 = none. A file without any opset imports uses version 1 of ai.onnx. */
 static int64_t imported(const struct binder *binder, const char *domain)
 {
     for (uint32_t i = 0; i < binder->opset_count; i++)
@@ -130,8 +130,8 @@ static inlay_status import_newest(const struct binder *binder, const struct grap
                           node->info.op_type.data, domain);
 }
 
-/* Is the operator one that ONNX Runtime had in ai.onnx before ONNX did, or that only ONNX Runtime has there? Its tools
- * write such operators to models of any opset. */
+/* Does the node have an operator that ONNX Runtime defined in ai.onnx before ONNX did, or that only ONNX Runtime
+ * defines there? ONNX Runtime's tools write such operators to models of any opset. */
 static bool is_early_operator(const graph_node *node)
 {
     return strcmp(node->info.domain.data, "ai.onnx") == 0 &&
@@ -289,7 +289,7 @@ static const char *kind_name(uint32_t kind)
     return kind < sizeof names / sizeof names[0] ? names[kind] : "of an unknown kind";
 }
 
-/* The loader converts sparse tensors to dense ones. */
+/* An attribute of kind SPARSE_TENSOR may be a TENSOR, because the loader converts sparse tensors to dense ones. */
 static bool kind_fits(uint32_t wanted, uint32_t got)
 {
     return wanted == got || (wanted == OP_ATTR_SPARSE_TENSOR && got == INLAY_ATTR_TENSOR);
@@ -349,8 +349,8 @@ static bool has_attr(const graph_node *node, const char *name)
     return false;
 }
 
-/* Removes unknown attributes of ONNX Runtime's operators, each with a finding. These operators gain and lose attributes
- * with its versions, and for those in ai.onnx it ignores unknown attributes. */
+/* Removes unknown attributes of ONNX Runtime's operators, each with a finding. New versions of ONNX Runtime add and
+ * remove attributes of these operators, and it ignores unknown attributes of those in ai.onnx. */
 static inlay_status drop_unknown_attrs(const struct binder *binder, const struct graph *graph, graph_node *node)
 {
     inlay_attr_info *kept = NULL;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* State of one conversion. */
-struct refit {
+struct conversion {
     struct graph *graph;
     graph_node *node;
     const op_row *row;
@@ -14,7 +14,8 @@ struct refit {
     const char *why;
 };
 
-/* Attributes for which a version without them implies a value other than their default, or that have no default. */
+/* Attributes that some versions of an operator lack. A version without the attribute computes as if it had the value
+ * below, which is not the attribute's default in the other versions, or the attribute has no default there. */
 static const struct {
     const char *name;
     bool any;      /* no value of the attribute changes the result */
@@ -26,7 +27,7 @@ static const struct {
     { "output_sequence", true, 0 },
 };
 
-/* Attribute values that only some versions allow; schemas do not contain this. */
+/* Attribute values that only some versions allow; schemas do not contain this information. */
 static const struct {
     const char *op, *attr, *value;
     uint32_t first, last; /* versions; last 0: all later ones */
@@ -122,7 +123,8 @@ static bool is_implied(const inlay_attr_info *attribute, const op_attr *schema)
     return is_default(attribute, schema);
 }
 
-/* The same for the default of an attribute that the node does not have. */
+/* Does a version without the attribute compute the same as the attribute's default? For attributes that the node does
+ * not have. */
 static bool default_is_implied(const op_attr *schema)
 {
     for (size_t i = 0; i < sizeof implied / sizeof implied[0]; i++)
@@ -131,74 +133,75 @@ static bool default_is_implied(const op_attr *schema)
     return true;
 }
 
-static bool fail_missing_attr(struct refit *refit, const char *name)
+static bool fail_missing_attr(struct conversion *conversion, const char *name)
 {
-    refit->why = arena_format(&refit->graph->model->arena,
-                              "%.48s-%u has no attribute '%.60s', and the value here is not its default",
-                              refit->node->info.op_type.data, refit->row->since_version, name);
+    conversion->why = arena_format(&conversion->graph->model->arena,
+                                   "%.48s-%u has no attribute '%.60s', and the value here is not its default",
+                                   conversion->node->info.op_type.data, conversion->row->since_version, name);
     return false;
 }
 
-static bool value_is_allowed(struct refit *refit, const inlay_attr_info *attribute)
+static bool value_is_allowed(struct conversion *conversion, const inlay_attr_info *attribute)
 {
     for (size_t i = 0; attribute->kind == INLAY_ATTR_STRING && i < sizeof value_versions / sizeof value_versions[0];
          i++) {
         const uint32_t first = value_versions[i].first, last = value_versions[i].last;
 
-        if (strcmp(refit->node->info.op_type.data, value_versions[i].op) != 0 ||
+        if (strcmp(conversion->node->info.op_type.data, value_versions[i].op) != 0 ||
             strcmp(attribute->name.data, value_versions[i].attr) != 0 ||
             strcmp(attribute->s.data, value_versions[i].value) != 0 ||
-            (refit->row->since_version >= first && (last == 0 || refit->row->since_version <= last)))
+            (conversion->row->since_version >= first && (last == 0 || conversion->row->since_version <= last)))
             continue;
-        refit->why =
-            arena_format(&refit->graph->model->arena, "attribute '%s' of %.48s-%u cannot be '%s'", attribute->name.data,
-                         refit->node->info.op_type.data, refit->row->since_version, attribute->s.data);
+        conversion->why = arena_format(&conversion->graph->model->arena, "attribute '%s' of %.48s-%u cannot be '%s'",
+                                       attribute->name.data, conversion->node->info.op_type.data,
+                                       conversion->row->since_version, attribute->s.data);
         return false;
     }
     return true;
 }
 
-static bool keep_explicit(struct refit *refit)
+static bool keep_explicit(struct conversion *conversion)
 {
-    const graph_node *node = refit->node;
+    const graph_node *node = conversion->node;
 
     for (uint32_t i = 0; i < node->own_attr_count; i++) {
         const inlay_attr_info *attribute = &node->info.attrs[i];
-        const op_attr *target = find_attr(&refit->to, attribute->name.data),
+        const op_attr *target = find_attr(&conversion->to, attribute->name.data),
                       *source = find_attr(node->schema, attribute->name.data);
 
-        if (target == NULL && !refit->to.open_attrs) {
+        if (target == NULL && !conversion->to.open_attrs) {
             if (!is_implied(attribute, source))
-                return fail_missing_attr(refit, attribute->name.data);
+                return fail_missing_attr(conversion, attribute->name.data);
             continue;
         }
         if (target != NULL && target->kind != attribute->kind &&
             (target->kind != OP_ATTR_SPARSE_TENSOR || attribute->kind != INLAY_ATTR_TENSOR)) {
-            refit->why = arena_format(&refit->graph->model->arena,
-                                      "attribute '%.60s' has a different kind in that version", attribute->name.data);
+            conversion->why =
+                arena_format(&conversion->graph->model->arena, "attribute '%.60s' has a different kind in that version",
+                             attribute->name.data);
             return false;
         }
-        if (!value_is_allowed(refit, attribute))
+        if (!value_is_allowed(conversion, attribute))
             return false;
-        refit->kept[refit->kept_count++] = *attribute;
+        conversion->kept[conversion->kept_count++] = *attribute;
     }
     return true;
 }
 
 /* Handles attributes that the node does not have, whose default applies. */
-static bool keep_defaults(struct refit *refit)
+static bool keep_defaults(struct conversion *conversion)
 {
-    const graph_node *node = refit->node;
+    const graph_node *node = conversion->node;
 
     for (uint32_t i = 0; i < node->schema->attr_count; i++) {
-        const op_attr *source = &node->schema->attrs[i], *target = find_attr(&refit->to, source->name);
+        const op_attr *source = &node->schema->attrs[i], *target = find_attr(&conversion->to, source->name);
         inlay_attr_info attribute = { .name = { source->name, strlen(source->name) }, .kind = source->kind };
 
         if (explicit_attr(node, source->name) != NULL || !source->has_default)
             continue;
         if (target == NULL) {
             if (!default_is_implied(source))
-                return fail_missing_attr(refit, source->name);
+                return fail_missing_attr(conversion, source->name);
             continue;
         }
         if (source->kind == target->kind && same_default(source, target))
@@ -208,37 +211,38 @@ static bool keep_defaults(struct refit *refit)
         if (source->kind == INLAY_ATTR_STRING)
             attribute.s = (inlay_str){ source->s, strlen(source->s) };
         else if (source->kind != INLAY_ATTR_INT && source->kind != INLAY_ATTR_FLOAT)
-            attribute.kind = target->kind + 1; /* so far no default of a list has changed */
+            attribute.kind = target->kind + 1; /* fails below; so far no default of a list has changed */
         if (attribute.kind != target->kind) {
-            refit->why = arena_format(&refit->graph->model->arena,
-                                      "attribute '%.60s' has a different kind in that version", source->name);
+            conversion->why = arena_format(&conversion->graph->model->arena,
+                                           "attribute '%.60s' has a different kind in that version", source->name);
             return false;
         }
-        if (!value_is_allowed(refit, &attribute))
+        if (!value_is_allowed(conversion, &attribute))
             return false;
-        refit->kept[refit->kept_count++] = attribute;
+        conversion->kept[conversion->kept_count++] = attribute;
     }
     return true;
 }
 
-static bool is_kept(const struct refit *refit, const char *name)
+static bool is_kept(const struct conversion *conversion, const char *name)
 {
-    for (uint32_t i = 0; i < refit->kept_count; i++)
-        if (strcmp(refit->kept[i].name.data, name) == 0)
+    for (uint32_t i = 0; i < conversion->kept_count; i++)
+        if (strcmp(conversion->kept[i].name.data, name) == 0)
             return true;
     return false;
 }
 
-static bool has_required(struct refit *refit)
+static bool has_required(struct conversion *conversion)
 {
-    for (uint32_t i = 0; i < refit->to.attr_count; i++) {
-        const op_attr *attribute = &refit->to.attrs[i];
+    for (uint32_t i = 0; i < conversion->to.attr_count; i++) {
+        const op_attr *attribute = &conversion->to.attrs[i];
 
         if (!attribute->required || attribute->kind == OP_ATTR_GRAPH || attribute->kind == OP_ATTR_GRAPHS ||
-            attribute->kind == OP_ATTR_TYPE_PROTO || is_kept(refit, attribute->name))
+            attribute->kind == OP_ATTR_TYPE_PROTO || is_kept(conversion, attribute->name))
             continue;
-        refit->why = arena_format(&refit->graph->model->arena, "%.48s-%u requires attribute '%s'",
-                                  refit->node->info.op_type.data, refit->row->since_version, attribute->name);
+        conversion->why =
+            arena_format(&conversion->graph->model->arena, "%.48s-%u requires attribute '%s'",
+                         conversion->node->info.op_type.data, conversion->row->since_version, attribute->name);
         return false;
     }
     return true;
@@ -246,14 +250,15 @@ static bool has_required(struct refit *refit)
 
 /* ------------------------------------------------------------------ inputs and outputs */
 
-static bool value_fits(struct refit *refit, const op_formal *formal, uint32_t value_index, const char *what, uint32_t i)
+static bool value_fits(struct conversion *conversion, const op_formal *formal, uint32_t value_index, const char *what,
+                       uint32_t i)
 {
-    const graph_value *value = &refit->graph->values[value_index];
+    const graph_value *value = &conversion->graph->values[value_index];
     const op_value_type type = { value->info.kind, value->inner_kind, value->info.dtype, value->map_key };
-    inlay_dtype *first = formal == NULL ? NULL : &refit->dtypes[formal->type_param];
+    inlay_dtype *first = formal == NULL ? NULL : &conversion->dtypes[formal->type_param];
     char text[64];
 
-    if (formal != NULL && op_types_allow(&refit->to.types[formal->type_param].types, &type) &&
+    if (formal != NULL && op_types_allow(&conversion->to.types[formal->type_param].types, &type) &&
         (*first == INLAY_UNDEFINED || type.dtype == INLAY_UNDEFINED || *first == type.dtype ||
          formal->option == OP_VARIADIC_MIXED)) {
         if (*first == INLAY_UNDEFINED)
@@ -261,55 +266,56 @@ static bool value_fits(struct refit *refit, const op_formal *formal, uint32_t va
         return true;
     }
     op_value_type_text(&type, text, sizeof text);
-    refit->why = arena_format(&refit->graph->model->arena, "%s %u of %.48s-%u cannot be %s%s", what, i,
-                              refit->node->info.op_type.data, refit->row->since_version, text,
-                              first == NULL || *first == INLAY_UNDEFINED || *first == type.dtype
-                                  ? ""
-                                  : " while another value of that type parameter has a different type");
+    conversion->why = arena_format(&conversion->graph->model->arena, "%s %u of %.48s-%u cannot be %s%s", what, i,
+                                   conversion->node->info.op_type.data, conversion->row->since_version, text,
+                                   first == NULL || *first == INLAY_UNDEFINED || *first == type.dtype
+                                       ? ""
+                                       : " while another value of that type parameter has a different type");
     return false;
 }
 
-static bool values_fit(struct refit *refit)
+static bool values_fit(struct conversion *conversion)
 {
-    const inlay_node_info *info = &refit->node->info;
+    const inlay_node_info *info = &conversion->node->info;
     uint32_t inputs = info->input_count;
 
     while (inputs > 0 && info->inputs[inputs - 1] == INLAY_NONE)
         inputs--;
-    if (inputs < refit->to.min_inputs || inputs > refit->to.max_inputs || info->output_count < refit->to.min_outputs ||
-        info->output_count > refit->to.max_outputs) {
-        refit->why = arena_format(&refit->graph->model->arena, "%.48s-%u cannot have %u inputs and %u outputs",
-                                  info->op_type.data, refit->row->since_version, inputs, info->output_count);
+    if (inputs < conversion->to.min_inputs || inputs > conversion->to.max_inputs ||
+        info->output_count < conversion->to.min_outputs || info->output_count > conversion->to.max_outputs) {
+        conversion->why =
+            arena_format(&conversion->graph->model->arena, "%.48s-%u cannot have %u inputs and %u outputs",
+                         info->op_type.data, conversion->row->since_version, inputs, info->output_count);
         return false;
     }
     for (uint32_t i = 0; i < inputs; i++) {
-        const op_formal *formal = op_input_formal(&refit->to, i);
+        const op_formal *formal = op_input_formal(&conversion->to, i);
 
-        if (info->inputs[i] != INLAY_NONE ? !value_fits(refit, formal, info->inputs[i], "input", i)
+        if (info->inputs[i] != INLAY_NONE ? !value_fits(conversion, formal, info->inputs[i], "input", i)
                                           : formal == NULL || formal->option == OP_SINGLE) {
-            if (refit->why == NULL)
-                refit->why = arena_format(&refit->graph->model->arena, "%.48s-%u requires input %u", info->op_type.data,
-                                          refit->row->since_version, i);
+            if (conversion->why == NULL)
+                conversion->why = arena_format(&conversion->graph->model->arena, "%.48s-%u requires input %u",
+                                               info->op_type.data, conversion->row->since_version, i);
             return false;
         }
     }
     for (uint32_t i = 0; i < info->output_count; i++)
         if (info->outputs[i] != INLAY_NONE &&
-            !value_fits(refit, op_output_formal(&refit->to, i), info->outputs[i], "output", i))
+            !value_fits(conversion, op_output_formal(&conversion->to, i), info->outputs[i], "output", i))
             return false;
     return true;
 }
 
 /* ------------------------------------------------------------------ conversion */
 
-static bool has_same_semantics(struct refit *refit)
+static bool has_same_semantics(struct conversion *conversion)
 {
-    const graph_node *node = refit->node;
-    const uint32_t a = node->info.since_version, b = refit->row->since_version;
+    const graph_node *node = conversion->node;
+    const uint32_t a = node->info.since_version, b = conversion->row->since_version;
 
     for (size_t i = 0; i < sizeof changed / sizeof changed[0]; i++)
         if (strcmp(node->info.op_type.data, changed[i].op) == 0 && (a < changed[i].since) != (b < changed[i].since)) {
-            refit->why = "the semantics of the operator changed between the versions";
+            conversion->why = "the semantics of the operator changed between the versions";
             return false;
         }
     return true;
@@ -317,30 +323,32 @@ static bool has_same_semantics(struct refit *refit)
 
 bool graph_change_version(struct graph *graph, graph_node *node, const op_row *row, bool adapted, const char **out_why)
 {
-    struct refit refit = { .graph = graph, .node = node, .row = row };
+    struct conversion conversion = { .graph = graph, .node = node, .row = row };
     struct arena *arena = &graph->model->arena;
 
     *out_why = NULL;
     if (row == node->row)
         return true;
     INLAY_CHECK(node->schema != NULL && node->own_attr_count <= node->info.attr_count);
-    refit.kept = arena_array(arena, (size_t)node->own_attr_count + node->schema->attr_count + 1, sizeof *refit.kept);
-    if (refit.kept == NULL || op_schema_parse(row->signature, arena_alloc_callback, arena, &refit.to, NULL) != INLAY_OK)
+    conversion.kept =
+        arena_array(arena, (size_t)node->own_attr_count + node->schema->attr_count + 1, sizeof *conversion.kept);
+    if (conversion.kept == NULL ||
+        op_schema_parse(row->signature, arena_alloc_callback, arena, &conversion.to, NULL) != INLAY_OK)
         return false;
-    refit.dtypes = arena_array(arena, (size_t)refit.to.type_count + 1, sizeof *refit.dtypes);
-    if (refit.dtypes == NULL)
+    conversion.dtypes = arena_array(arena, (size_t)conversion.to.type_count + 1, sizeof *conversion.dtypes);
+    if (conversion.dtypes == NULL)
         return false;
-    memset(refit.dtypes, 0, (size_t)refit.to.type_count * sizeof *refit.dtypes);
-    if ((!adapted && !has_same_semantics(&refit)) || !keep_explicit(&refit) || !keep_defaults(&refit) ||
-        !has_required(&refit) || !values_fit(&refit)) {
-        *out_why = refit.why;
+    memset(conversion.dtypes, 0, (size_t)conversion.to.type_count * sizeof *conversion.dtypes);
+    if ((!adapted && !has_same_semantics(&conversion)) || !keep_explicit(&conversion) || !keep_defaults(&conversion) ||
+        !has_required(&conversion) || !values_fit(&conversion)) {
+        *out_why = conversion.why;
         return false;
     }
-    INLAY_CHECK(refit.kept_count <= node->own_attr_count + node->schema->attr_count);
+    INLAY_CHECK(conversion.kept_count <= node->own_attr_count + node->schema->attr_count);
     while (node->info.input_count > 0 && node->info.inputs[node->info.input_count - 1] == INLAY_NONE)
         node->info.input_count--;
-    node->info.attrs = refit.kept;
-    node->info.attr_stride = sizeof *refit.kept;
-    node->info.attr_count = node->own_attr_count = refit.kept_count;
+    node->info.attrs = conversion.kept;
+    node->info.attr_stride = sizeof *conversion.kept;
+    node->info.attr_count = node->own_attr_count = conversion.kept_count;
     return true;
 }

@@ -1,6 +1,6 @@
 /* graph/change_version.h - changes a node to another version of its operator. */
-#ifndef GRAPH_REFIT_H
-#define GRAPH_REFIT_H
+#ifndef GRAPH_CHANGE_VERSION_H
+#define GRAPH_CHANGE_VERSION_H
 #include "graph/graph.h"
 
 /* Changes a bound node to `row`, another version of its operator, if that preserves its results. An attribute that the

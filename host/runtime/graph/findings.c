@@ -112,7 +112,7 @@ static inlay_status add_finding(graph_model *model, inlay_status error, const ch
     if (model->finding_count == MAX_FINDINGS)
         return INLAY_OK;
     for (finding = model->findings; finding != NULL;
-         finding = finding->next) /* bodies of loops are inferred more than once */
+         finding = finding->next) /* bodies of loops are inferred repeatedly */
         if (strcmp(finding->text, text) == 0)
             return INLAY_OK;
     finding = arena_alloc(&model->arena, sizeof *finding);

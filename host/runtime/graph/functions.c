@@ -11,7 +11,7 @@
 
 enum {
     MAX_CALL_DEPTH = 128,       /* nested calls; protects the C stack */
-    MAX_INLINED_NODES = 1000000 /* f1 calls f2 twice, f2 calls f3 twice, ... */
+    MAX_INLINED_NODES = 1000000 /* limits exponential growth: f1 calls f2 twice, f2 calls f3 twice, ... */
 };
 static const size_t MAX_INLINED_BYTES = (size_t)1 << 30;
 static const uint32_t UNSET = INLAY_NONE - 1; /* not yet mapped to a value of the calling graph */
@@ -96,7 +96,7 @@ static inlay_status find_callee(struct inliner *in, const graph_node *node, cons
     return INLAY_OK;
 }
 
-/* Limits the memory of inlining: long names in a small file can multiply as nodes can. */
+/* Limits the memory of inlining: a small file with nested calls can create many copies of long names. */
 static inlay_status check_budget(const struct inliner *in, const struct graph *graph, const graph_function *fn)
 {
     if (in->model->arena.total_bytes <= in->arena_limit)

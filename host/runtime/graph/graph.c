@@ -245,7 +245,7 @@ static void *grown(graph_model *model, const void *items, uint32_t count, uint32
 
 #define GENERATED_NAME "inlay:" /* prefix of generated value names; a number follows */
 
-/* Avoids collisions of generated names with names of the file, which inlay may have written. */
+/* Prevents collisions of generated names with names of the file, which an earlier inlay run may have generated. */
 static void note_name(graph_model *model, const char *name)
 {
     const size_t prefix = sizeof GENERATED_NAME - 1;

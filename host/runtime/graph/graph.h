@@ -34,7 +34,7 @@ typedef struct graph_value {
     const inlay_tensor_view *default_value;
     inlay_dtype declared_dtype; /* UNDEFINED if the file has none */
     uint32_t declared_rank;
-    /* UNKNOWN where the file has -1 or nothing; info.dims of inputs have symbols for them. */
+    /* Dims are UNKNOWN where the file has -1 or nothing; info.dims of graph inputs have symbols instead. */
     const inlay_dim *declared_dims;
     inlay_str extra; /* see graph_node.extra */
 } graph_value;
@@ -251,8 +251,9 @@ uint64_t graph_blob_mapped(const graph_model *model);
  * released; a later read loads them from the file again. No effect on heap memory. Thread-safe. */
 void graph_blob_release_pages(const graph_model *model, const void *data, size_t bytes);
 
-/* Is a constant small enough to determine shapes? Such constants are shown to providers, and are copied if they are
- * misaligned in the file; weights are not. Integers have a higher limit because shapes are computed from them. */
+/* Is a constant small enough that shapes may depend on its elements? Such constants are shown to providers, and are
+ * copied if they are misaligned in the file; larger constants (weights) are not. Integers have a higher limit because
+ * shapes are computed from them. */
 static inline bool graph_constant_may_set_shapes(const inlay_value_info *info)
 {
     bool integers = info->dtype == INLAY_INT64 || info->dtype == INLAY_INT32;
@@ -262,8 +263,8 @@ static inline bool graph_constant_may_set_shapes(const inlay_value_info *info)
 
 /* Does the host execute this node, not a provider (control flow, sequences, optionals)? */
 bool graph_node_is_host(const struct graph *graph, const graph_node *node);
-/* The minor version of the plugin ABI since which passes may create such a node (made_ops.def). UINT32_MAX: it is not
- * listed. 0 also for nodes from the file. */
+/* The minor version of the plugin ABI since which passes may create nodes with this operator (made_ops.def).
+ * UINT32_MAX: the operator is not listed. 0 for nodes from the file. */
 uint32_t graph_op_since_minor(const graph_node *node);
 /* May two runs of a bound node give different results? Such a node is never folded. */
 bool graph_node_is_random(const graph_node *node);
@@ -317,14 +318,14 @@ typedef struct graph_operators {
  * bound, so it may be called again after passes have added nodes. */
 INLAY_NODISCARD inlay_status graph_bind(graph_model *model, const graph_operators *operators, inlay_diag *diag);
 
-/* The same for one node that a pass has created, which may not be in graph yet. Does not bind its bodies. */
+/* Binds one node that a pass has created, which may not be in graph yet. Does not bind its bodies. */
 INLAY_NODISCARD inlay_status graph_bind_node(struct graph *graph, graph_node *node, inlay_diag *diag);
 
 /* Replaces calls of model-local functions by their bodies, innermost calls last. Recursion is an error. */
 INLAY_NODISCARD inlay_status graph_inline_functions(graph_model *model, inlay_diag *diag);
 
-/* Shape and type inference for the main graph and for bodies, with the types at their node. Declared types and shapes
- * are used only where inference yields none: exporters often declare wrong output shapes. */
+/* Infers types and shapes of the main graph and of bodies, whose inputs get the types of the node's inputs. Declared
+ * types and shapes are used only where inference yields none: exporters often declare wrong output shapes. */
 INLAY_NODISCARD inlay_status graph_infer(graph_model *model, inlay_diag *diag);
 
 /* After inference: records a finding for each value of the main graph whose declared type or shape differs. */

@@ -5,7 +5,7 @@
 /* A node that was removed. */
 typedef struct removed_node {
     graph_node *node;
-    int64_t rewrite;   /* that removed it */
+    int64_t rewrite;   /* number of the rewrite that removed the node */
     uint32_t *earlier; /* [output_count] 1 + index of the removed node that produced the output before; 0 = none */
 } removed_node;
 
@@ -13,7 +13,7 @@ struct graph_history {
     removed_node *removed;
     uint32_t removed_count;
     uint32_t *last; /* [value_capacity] 1 + index of the last removed producer of the value; 0 = none */
-    uint32_t *same; /* [value_capacity] the value that is read instead; INLAY_NONE */
+    uint32_t *same; /* [value_capacity] the value that is read instead, or INLAY_NONE */
     uint32_t value_capacity;
 };
 
@@ -146,7 +146,7 @@ struct undo_state {
     graph_node **producer; /* [value_count] among remaining and restored nodes */
     bool *is_source;       /* [value_count] inputs, constants, captures */
     bool *requested;       /* [value_count] the value is in the queue */
-    uint32_t *instead;     /* [value_count] value that replaces a removed value; INLAY_NONE */
+    uint32_t *instead;     /* [value_count] value that replaces a removed value, or INLAY_NONE */
     uint32_t *queue;       /* [value_count] values that must be available */
     uint32_t queue_count;
     graph_node **nodes; /* remaining nodes, then restored nodes */

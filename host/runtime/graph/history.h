@@ -1,14 +1,14 @@
 /* graph/history.h - records the nodes that the optimiser removes from a graph, so that a rewrite can be undone.
  *
  * Undoing a rewrite removes the nodes that it created. For each value that then has no producer, it restores the
- * removed node that produced the value before; likewise for the inputs of restored nodes. Rewrites can be undone in any
- * order: a restored node may belong to an older rewrite, which can be undone next. */
+ * removed node that produced the value before. It does the same for the inputs of restored nodes. Rewrites can be
+ * undone in any order: a restored node may belong to an older rewrite, which can be undone next. */
 #ifndef GRAPH_HISTORY_H
 #define GRAPH_HISTORY_H
 #include "graph/graph.h"
 
-/* Called while a pass runs (graph_model.pass is set); otherwise they do nothing. If memory is exhausted, nothing is
- * recorded, and rewrites that depend on it cannot be undone. */
+/* The next two functions record changes while a pass runs (graph_model.pass is set); otherwise they do nothing. If
+ * memory is exhausted, nothing is recorded, and rewrites that depend on the record cannot be undone. */
 void history_removed(struct graph *graph, graph_node *node); /* the pass removes node */
 /* Readers of `value` now read `instead`, which has the same contents. */
 void history_value_replaced(struct graph *graph, uint32_t value, uint32_t instead);
@@ -27,8 +27,8 @@ typedef struct graph_saved {
 bool history_save(const struct graph *graph, struct arena *arena, graph_saved *out);
 void history_restore(struct graph *graph, const graph_saved *saved);
 
-/* Restores the nodes that the rewrite removed from graph, and removes those that it created. False: it cannot be
- * undone, or out of memory; graph is unchanged then. Otherwise the caller calls graph_finish() and graph_infer(), and
- * history_restore() if one of them fails. */
+/* Restores the nodes that the rewrite removed from graph, and removes the nodes that the rewrite created. False: the
+ * rewrite cannot be undone, or out of memory; graph is unchanged then. Otherwise the caller calls graph_finish() and
+ * graph_infer(), and history_restore() if one of them fails. */
 bool history_undo(struct graph *graph, int64_t rewrite);
 #endif

@@ -182,7 +182,8 @@ static inlay_status check_outputs(struct inference *inf, struct graph *graph, co
 
 /* ------------------------------------------------------------------ graphs */
 
-/* As graph_infer_detached_node(), but also for nodes with bodies, whose outputs get their types and shapes from the bodies. */
+/* Implements graph_infer_detached_node(), also for nodes with bodies, whose outputs get their types and shapes from the
+ * bodies. */
 static inlay_status infer_outputs(struct inference *inf, struct graph *graph, graph_node *node, graph_value *const *out,
                                   struct arena *scratch)
 {

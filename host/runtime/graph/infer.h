@@ -17,8 +17,8 @@ INLAY_NODISCARD inlay_status infer_graph(struct inference *inf, struct graph *gr
  * outputs. */
 INLAY_NODISCARD inlay_status infer_bodies(struct inference *inf, struct graph *graph, const graph_node *node);
 
-/* For planning: sets the output shapes of a node with bodies as far as the bodies' outputs are fixed. out as in
- * graph_infer_node(). */
+/* For planning: sets the output shapes of an If as far as the shapes of its branches' outputs are fixed. Leaves the
+ * outputs of other nodes with bodies unknown. out as in graph_infer_node(). */
 INLAY_NODISCARD inlay_status infer_body_outputs(const graph_node *node, inlay_value_info *const *out,
                                                 struct arena *scratch);
 
@@ -28,12 +28,13 @@ int64_t infer_loop_trip_count(const struct graph *graph, const graph_node *node)
 /* Infers a node whose operator a plugin defines. In infer_custom.c. */
 INLAY_NODISCARD inlay_status infer_custom(op_infer *infer, const inlay_operator *op);
 
+/* The functions below are in infer_types.c. */
 op_value_type infer_type_of(const graph_value *value);
 /* Sets output types that depend on the node's inputs and attributes and not on the schema alone: operators for
  * sequences, optionals and maps. */
 void infer_derive_type(const struct graph *graph, const graph_node *node, op_value_type *out);
 
-/* Copies type, rank and dims (not elements, data, name or flags). In infer_types.c, as are the others here. */
+/* Copies type, rank and dims (not elements, data, name or flags). */
 void infer_copy_type(graph_value *to, const graph_value *from);
 /* Resets the type and shape to a tensor of unknown type and rank. */
 void infer_forget(graph_value *value);

@@ -1,4 +1,4 @@
-/* model/convert_versions.c - converts operators of other versions than the model imports.
+/* model/convert_versions.c - converts nodes whose operator version is not the one that the model imports.
  *
  * Passes create nodes of the versions that they know, and inlined functions had separate imports, but a file imports
  * one version of each domain. Most versions of an operator differ only in the types that they support; such a node is
@@ -155,7 +155,7 @@ static bool outline_graph(graph_model *model, struct graph *graph)
 }
 
 /* Converts all nodes to another opset of ai.onnx; fails if the meaning of a node would change. */
-static inlay_status raise_opset(graph_model *model, struct graph *graph, int64_t opset, inlay_diag *diag)
+static inlay_status change_opset(graph_model *model, struct graph *graph, int64_t opset, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -165,7 +165,7 @@ static inlay_status raise_opset(graph_model *model, struct graph *graph, int64_t
         const char *why;
 
         for (uint32_t b = 0; b < node->body_count; b++)
-            INLAY_TRY(raise_opset(model, node->bodies[b].graph, opset, diag));
+            INLAY_TRY(change_opset(model, node->bodies[b].graph, opset, diag));
         if (node->row == NULL || strcmp(node->info.domain.data, "ai.onnx") != 0)
             continue;
         if (!convert_to_row(graph, node, row, &why))
@@ -182,7 +182,7 @@ inlay_status model_convert_versions(graph_model *model, int64_t opset, inlay_dia
     inlay_status status;
 
     if (opset != 0 && opset != graph_model_opset(model, "ai.onnx")) {
-        status = raise_opset(model, model->main, opset, diag);
+        status = change_opset(model, model->main, opset, diag);
         if (status != INLAY_OK)
             return status;
         for (uint32_t i = 0; i < model->opset_count; i++)

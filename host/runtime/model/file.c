@@ -111,8 +111,8 @@ inlay_status file_transfer(file_map *map, graph_model *model, inlay_diag *diag)
 /* ------------------------------------------------------------------ external data */
 
 /* Resolves all symbolic links of location. path (PATH_MAX bytes) receives the result relative to the folder, which is
- * opened as *out_dir. open_below() then opens this path without following links, so a file swapped meanwhile is
- * detected. */
+ * opened as *out_dir. open_below() then opens this path without following links, so that it fails if a link has
+ * replaced a file or folder meanwhile. */
 static inlay_status resolve(const external_files *files, const char *location, char *path, int *out_dir,
                             inlay_diag *diag)
 {

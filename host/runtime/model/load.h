@@ -14,7 +14,8 @@ typedef struct file_map {
     graph_file_id id; /* if mapped */
 } file_map;
 
-/* Maps a regular file, or reads another one (a pipe) to its end. Messages do not name the file; the caller adds it. */
+/* Maps a regular file, or reads another one (a pipe) to its end. Messages do not contain the name of the file; the
+ * caller adds it. */
 INLAY_NODISCARD inlay_status file_map_fd(int fd, file_map *out, inlay_diag *diag);
 INLAY_NODISCARD inlay_status file_map_path(const char *path, file_map *out, inlay_diag *diag);
 void file_unmap(file_map *map);
@@ -126,15 +127,16 @@ INLAY_NODISCARD inlay_status load_kept_sparse(struct loader *loader, struct scop
 /* Fills the scope's graph. */
 INLAY_NODISCARD inlay_status load_graph(struct loader *loader, struct scope *scope, const Onnx__Graph *proto);
 INLAY_NODISCARD inlay_status load_function(struct loader *loader, const Onnx__Function *proto, graph_function *out);
-/* Sets kind, types and declared_* of a value. as_fact (inputs of the main graph): also dtype, rank and dims of info,
- * with symbols for dims that the file does not specify. In load_type.c. */
+/* Sets kind, types and declared_* of a value. as_fact (for inputs of the main graph): also sets dtype, rank and dims of
+ * info, with symbols for dims that the file does not specify. In load_type.c. */
 INLAY_NODISCARD inlay_status load_type(struct loader *loader, const struct graph *graph, const Onnx__Type *proto,
                                        graph_value *value, bool as_fact);
 
 /* Adds a value of that name. In load_names.c, like the next four functions. */
 INLAY_NODISCARD inlay_status scope_add(struct loader *loader, struct scope *scope, const char *name,
                                        uint32_t *out_value);
-/* Reports a name of a subgraph that an enclosing graph has already. If that is tolerated, it means the inner value. */
+/* Reports a name of a subgraph that an enclosing graph has already. If that is tolerated, the name refers to the inner
+ * value. */
 INLAY_NODISCARD inlay_status scope_check_hidden(struct loader *loader, const struct scope *scope,
                                                 const graph_node *node, const char *what, const char *name);
 /* Adds a value of that name; an existing name is an error. */

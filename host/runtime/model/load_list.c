@@ -5,7 +5,7 @@
 #include "inlay/check.h"
 #include <string.h>
 
-/* Iterates over the elements in the places of one field. */
+/* Iterates over the elements in the places of one field (see prescan.h). */
 typedef struct list_cursor {
     const uint8_t *file, *at, *end;
     const uint64_t *place, *last;
@@ -41,7 +41,7 @@ static bool open_place(list_cursor *cursor)
 }
 
 /* Reads the next element: the bits of a number, or a text. The prescan has checked that it is complete. field: the
- * cursor's field, a constant when this is inlined. */
+ * cursor's field, a parameter so that compilers can specialise inlined calls. */
 static inline bool next(list_cursor *cursor, const uint64_t field, uint64_t *bits, inlay_str *text)
 {
     uint64_t ignored;
@@ -93,7 +93,7 @@ static uint64_t count_ends(const uint8_t *at, size_t bytes)
     return all - tops;
 }
 
-/* prescan_run(); wire is a constant when this is inlined. */
+/* Implements prescan_run(). Inlined with a constant for wire, so that each wire type gets a loop of its own. */
 static inline uint64_t run(const uint8_t **at, const uint8_t *end, const unsigned wire)
 {
     const uint8_t *next_tag = *at;

@@ -4,7 +4,7 @@
 #include "inlay/check.h"
 #include <string.h>
 
-enum { MIN_BYTES = 64 << 10, MAX_KEPT = 4096 /* each is compared with all others */ };
+enum { MIN_BYTES = 64 << 10, MAX_KEPT = 4096 /* the name of each is compared with all others */ };
 
 typedef struct kept_sparse {
     const Onnx__SparseTensor *proto;
@@ -75,7 +75,7 @@ static inlay_status add_sparse_node(struct loader *loader, struct graph *graph, 
     memcpy((uint32_t *)(uintptr_t)node->info.inputs, in, sizeof in);
     *(uint32_t *)(uintptr_t)node->info.outputs = value;
     graph_blob_release_pages(loader->model, indices->data,
-                             (size_t)indices->bytes); /* they were read only for validation */
+                             (size_t)indices->bytes); /* the indices were read only for validation */
     return INLAY_OK;
 }
 

@@ -1,4 +1,4 @@
-/* model/model.h - ONNX files to graphs and back. The only folder that sees protobuf-c.
+/* model/model.h - reads ONNX files into graphs, and writes graphs to ONNX files. Only this folder uses protobuf-c.
  *
  * The loader maps the file and scans its wire format once within limits (prescan.c). protobuf-c parses a rewritten
  * stream in which the payload of every tensor is replaced by its position in the file, so weights stay in the
@@ -24,9 +24,9 @@ typedef struct model_load_options {
     const char *external_dir; /* folder of external data; NULL = the model file's folder, for /dev/stdin the working
                                  directory */
     bool strict;              /* graph_model.strict */
-    bool collect;             /* graph_model.collect; a failing load returns the model, too, for its findings */
-    bool keep_sparse;    /* large sparse matrices of floats become SparseToDense nodes (ai.inlay), which the optimiser
-                                 folds unless a consumer reads sparse data; not for models that will be saved */
+    bool collect;     /* graph_model.collect; a load from a file that fails also returns the model, for its findings */
+    bool keep_sparse; /* large sparse matrices of floats become SparseToDense nodes (ai.inlay), which the optimiser
+                       * folds unless a consumer reads sparse data; not for models that will be saved */
     uint32_t *out_fault; /* receives graph_model.fault of a model that failed to load; may be NULL */
 } model_load_options;
 

@@ -36,8 +36,9 @@ static inlay_status start_part(graph_model *model, model_part *out, inlay_diag *
                                                                              : INLAY_OK;
 }
 
-/* Marks in wanted [value_count] the values on which the outputs depend. Goes from the last node to the first, because
- * nodes are in topological order. */
+/* Marks in out->nodes the nodes that compute the wanted values, and in wanted [value_count] the values that these nodes
+ * read. Does not continue beyond `ends` [value_count], the inputs of the part. Goes from the last node to the first,
+ * because nodes are in topological order. */
 static void mark_needed(const struct graph *graph, const bool *ends, bool *wanted, model_part *out)
 {
     for (uint32_t i = graph->node_count; i-- > 0;) {

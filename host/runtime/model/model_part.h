@@ -1,6 +1,6 @@
 /* model/model_part.h - extracts a part of a model as a separate model. */
-#ifndef MODEL_CUT_H
-#define MODEL_CUT_H
+#ifndef MODEL_MODEL_PART_H
+#define MODEL_MODEL_PART_H
 #include "model/model.h"
 
 /* A part of the main graph: its nodes, inputs and outputs. */

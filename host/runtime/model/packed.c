@@ -14,8 +14,8 @@ enum { HUGE = 2 << 20 };
 
 struct unpack_job {
     const uint8_t *file;
-    uint8_t *raw, *planes; /* planes: a buffer of chunk_bytes for each worker */
-    void **decompressors; /* [worker] created when first needed, because that takes as long as decoding a small plane */
+    uint8_t *raw, *planes;  /* planes: a buffer of chunk_bytes for each worker */
+    void **decompressors;   /* [worker] NULL before the first use: creation takes as long as decoding a small plane */
     const uint64_t *begins; /* [count] offsets of the chunks in the file */
     uint64_t raw_bytes;
     uint32_t chunk_bytes, count;

@@ -1,9 +1,9 @@
 /* model/prescan.h - checks a file's wire format within limits and separates the payloads of tensors.
  *
- * protobuf-c copies every payload, refuses fields above 2 GiB and recurses as deep as the file demands. So it never
- * reads the file directly. The prescan scans the file once, with an explicit stack, and writes a copy in which each
- * payload of a Tensor is replaced by a place: three numbers in the field `place`, which are the payload's field number,
- * its offset in the file and its length in bytes. The copy is small, well formed, and has a limited depth.
+ * protobuf-c copies every payload, refuses fields above 2 GiB and recurses as deep as the file demands. So protobuf-c
+ * never reads the file directly. The prescan scans the file once, with an explicit stack, and writes a copy in which
+ * each payload of a Tensor is replaced by a place: three numbers in the field `place`, which are the payload's field
+ * number, its offset in the file and its length in bytes. The copy is small, well formed, and has a limited depth.
  *
  * Lists of an attribute are replaced in the same way after their elements have been checked.
  *
@@ -40,13 +40,13 @@ INLAY_NODISCARD inlay_status prescan(const void *file, size_t bytes, prescan_roo
 /* Wire types. */
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
-/* Counts the elements from *at (< end) on that follow each other with the one-byte tag at *at, and moves *at after the
+/* Counts consecutive elements from *at (< end) on that have the same one-byte tag as the first, and moves *at after the
  * last complete one. In model/load_list.c, whose loops over lists are compiled for speed. */
 uint64_t prescan_run(const uint8_t **at, const uint8_t *end, unsigned wire);
 
 /* Reads a varint at *at (before end). False if it is truncated or longer than ten bytes. */
 bool prescan_varint(const uint8_t **at, const uint8_t *end, uint64_t *out_value);
-/* The same, without a call for varints of one or two bytes, the usual case. */
+/* As prescan_varint(), but without a function call in the usual case, varints of one or two bytes. */
 static inline bool prescan_short(const uint8_t **at, const uint8_t *end, uint64_t *out_value)
 {
     const uint8_t *byte = *at;

@@ -1,4 +1,4 @@
-/* model/tensor.c - reads the elements of a TensorProto from one of its eight fields or an external file. */
+/* model/tensor.c - reads the elements of a TensorProto from one of its seven data fields or an external file. */
 #include "base/checked.h"
 #include "model/load.h"
 #include "model/prescan.h"
@@ -136,7 +136,7 @@ static inlay_status find_payload(const tensor_source *source, const Onnx__Tensor
                               field_name(out->field), field_name(field));
         if (out->field == 0)
             out->first = source->file + place[1];
-        if (field == RAW_DATA) { /* an optional field: the last one is used */
+        if (field == RAW_DATA) { /* not repeated, so the last occurrence is used */
             out->first = source->file + place[1];
             out->bytes = 0;
             out->place_count = 0;
@@ -240,7 +240,8 @@ static inlay_status read_strings(const tensor_source *source, const Onnx__Tensor
     return INLAY_OK;
 }
 
-/* int32_data: the low bytes of an entry are the element; files contain signed and unsigned entries. */
+/* Is the value of an int32_data entry in the range of an element of entry_bytes bytes, signed or unsigned? The low
+ * bytes of an entry are the element, and files contain both signed and unsigned entries. */
 static bool fits(uint64_t value, unsigned entry_bytes)
 {
     int32_t entry = (int32_t)(uint32_t)value;

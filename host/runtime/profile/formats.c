@@ -176,8 +176,8 @@ void profile_trace(const profile_report *report, const explain_sink *sink)
 
 /* ------------------------------------------------------------------ folded stacks
  *
- * "graph;provider;operator;node nanoseconds", the input of flame graph scripts. Reported kernels of a region are in the
- * frame of the region, whose own time is the rest. */
+ * "graph;provider;operator;node nanoseconds", the input of flame graph scripts. If a provider reports the
+ * kernels of a region, their frames are within the frame of the region; the region's own time excludes them. */
 
 static void put_frame(const explain_sink *sink, const char *text, char end)
 {

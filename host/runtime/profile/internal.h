@@ -43,7 +43,7 @@ struct profile {
 typedef struct profile_row {
     const profile_event *sample;      /* one of its events */
     const char *provider;             /* "host", or "copy" */
-    double ns;                        /* median over runs of its time per run */
+    double ns;                        /* time per run, median over runs */
     double calls;                     /* per run, on average */
     double flops, bytes;              /* per call, as its provider reports them */
     double integer_ops, half_flops;   /* the part of flops with 8-bit integers and with 16-bit floats */
@@ -70,7 +70,8 @@ typedef struct profile_report {
 INLAY_NODISCARD inlay_status profile_report_make(const struct profile *profile, profile_report *out, inlay_diag *diag);
 void profile_report_deinit(profile_report *report);
 
-/* The name of the node, or "first .. last (N nodes)" for several nodes; likewise the operator. Returns text. */
+/* profile_name() writes the name of the event's node, or "first .. last (N nodes)" for several nodes; profile_op()
+ * writes the operators. Both return text. */
 enum { PROFILE_NAME = 256 };
 const char *profile_name(const profile_event *event, char text[PROFILE_NAME]);
 const char *profile_op(const profile_event *event, char text[PROFILE_NAME]);

@@ -21,7 +21,7 @@ void profile_destroy(struct profile *profile); /* NULL is a no-op */
 const watch_hook *profile_hook(const struct profile *profile);
 /* The list to which the run reports the times of workers. */
 run_spans *profile_spans(struct profile *profile);
-/* Begin and end of a run, which took ns. If it is not ok, its events are discarded. */
+/* Mark the begin and the end of a run, which took ns. If the run failed (not ok), its events are discarded. */
 void profile_begin(struct profile *profile);
 void profile_end(struct profile *profile, uint64_t ns, bool ok);
 

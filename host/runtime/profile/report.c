@@ -1,4 +1,4 @@
-/* profile/report.c - summarises events to rows: one for each step, with its median time over runs. */
+/* profile/report.c - summarises events as rows: one for each step, with its median time over runs. */
 #include "base/order.h"
 #include "profile/internal.h"
 #include "inlay/check.h"

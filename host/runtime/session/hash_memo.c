@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum { FORMAT = 1, MIN_BYTES = 65536, RECENT_SECONDS = 3, MAX_MEMOS = 16, MAX_ENTRIES = 1 << 20, MAX_FILES = 1024 };
-static const uint64_t batch_bytes = (uint64_t)64 << 20; /* hashed before pages are released */
+static const uint64_t batch_bytes = (uint64_t)64 << 20; /* bytes that are hashed before their pages are released */
 static const uint64_t folder_bytes = (uint64_t)64 << 20;
 static const char suffix[] = ".hashes";
 static const char magic[8] = { 'i', 'n', 'l', 'a', 'y', 'h', 's', 'h' };
@@ -40,6 +40,7 @@ struct memo {
     size_t count, known_count;
 };
 
+/* A constant that must be hashed. */
 struct pending {
     inlay_value_info *info;
     struct memo *memo; /* NULL: not in a mapped file */

@@ -1,8 +1,8 @@
 /* session/inherit.c - sessions in a child of fork().
  *
  * The child has a copy of the memory, including locks that other threads held. A session that no other thread was using
- * works in the child. A session that was in use may have an incomplete plan, so it is refused at once and never freed.
- * A device belongs to the process that opened it, so sessions with devices are refused, too. */
+ * works in the child. A session that was in use may have an incomplete plan, so it is refused and never freed. A device
+ * belongs to the process that opened it, so sessions with devices are refused, too. */
 #include "session/session.h"
 #include "threads/fork.h"
 #include "inlay/check.h"

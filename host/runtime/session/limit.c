@@ -61,7 +61,7 @@ uint64_t session_limit_room(void *ctx, uint64_t more, uint64_t coming, inlay_dia
 }
 
 /* The plan of a model whose inputs have fixed shapes. NULL: a shape is not fixed, or planning failed; a run will report
- * that. */
+ * the error. */
 static struct plan *only_plan(const inlay_session *session)
 {
     const struct graph *graph = session->model->main;

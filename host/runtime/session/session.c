@@ -75,7 +75,7 @@ static provider_setting *settings_of(inlay_session *session, const inlay_options
     size_t bytes = strlen(name);
 
     *out_count = *out_own = 0;
-    /* First, so that a setting of the provider overrides it. */
+    /* Settings of the session are first, so that settings of the provider override them. */
     for (uint32_t i = 0; list != NULL && i < sizeof shared / sizeof shared[0]; i++)
         if (strcmp(shared[i].value, shared[i].otherwise) != 0 &&
             takes_setting(session, name, shared[i].option, shared[i].value))
@@ -108,7 +108,7 @@ static bool add_skipped(inlay_session *session, const char *name, const char *re
     return skipped->name != NULL && skipped->reason != NULL;
 }
 
-/* Independent of the order of the settings; 0 without settings. */
+/* A hash that does not depend on the order of the settings; 0 without settings. */
 static uint64_t hash_settings(const provider_setting *settings, uint32_t count)
 {
     uint64_t sum = 0;
@@ -119,13 +119,13 @@ static uint64_t hash_settings(const provider_setting *settings, uint32_t count)
     return sum;
 }
 
-/* Is it a driver that emulates a device on the CPU? It is slower than any provider for the CPU. */
+/* Does the provider's driver emulate a device on the CPU? Such a provider is slower than any provider for the CPU. */
 static bool is_emulated(const struct provider *provider)
 {
     return provider->device->kind == INLAY_DEVICE_CPU && provider->table->device_kind != INLAY_DEVICE_CPU;
 }
 
-/* listed: the user named it; other providers may be missing. */
+/* listed: the user named the provider. optional: if it cannot be opened, it is skipped. */
 static inlay_status open_provider(inlay_session *session, const inlay_options *options, const char *name, bool listed,
                                   bool optional, inlay_diag *diag)
 {
@@ -341,7 +341,7 @@ inlay_status session_describe(inlay_session *session, inlay_diag *diag)
 /* ------------------------------------------------------------------ creation and destruction */
 
 /* The default limit is the physical memory. The system overcommits memory, and a process that uses too much is killed,
- * so a larger size is refused. */
+ * so a run that needs more is refused. */
 static uint64_t run_limit(const inlay_options *options)
 {
     int64_t wanted = options_int(options, OPTION_max_run_bytes);
@@ -526,7 +526,7 @@ done:
 }
 
 /* Time limit for a hung device: four times the device timeout, at most ten seconds. */
-enum { GRACE_PIECES = 4, GRACE_MS = 10000 };
+enum { GRACE_FACTOR = 4, GRACE_MS = 10000 };
 
 /* Quiesces the lost devices of an abandoned session, which is not freed. */
 static void abandon(const inlay_session *session)
@@ -536,7 +536,7 @@ static void abandon(const inlay_session *session)
     for (uint32_t i = 0; i < session->env.provider_count; i++)
         if (provider_is_lost(session->open[i]->state))
             provider_quiesce_lost(session->open[i],
-                                  limit == 0 || limit > max_ms / GRACE_PIECES ? max_ms : limit * GRACE_PIECES);
+                                  limit == 0 || limit > max_ms / GRACE_FACTOR ? max_ms : limit * GRACE_FACTOR);
 }
 
 void session_close(inlay_session *session)

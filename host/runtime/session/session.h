@@ -77,7 +77,7 @@ typedef struct session_source {
  * watch may be NULL. */
 INLAY_NODISCARD inlay_status session_prepare(const session_source *source, const inlay_options *options,
                                              const session_watch *watch, inlay_session **out_session, inlay_diag *diag);
-/* Creates the data that inlay_session_input() and inlay_session_output() return. session_open() includes it. */
+/* Creates the data that inlay_session_input() and inlay_session_output() return. session_open() calls this function. */
 INLAY_NODISCARD inlay_status session_describe(inlay_session *session, inlay_diag *diag);
 INLAY_NODISCARD inlay_status session_open(const session_source *source, const inlay_options *options,
                                           inlay_session **out_session, inlay_diag *diag);
@@ -85,9 +85,11 @@ INLAY_NODISCARD inlay_status session_open(const session_source *source, const in
 /* Implements inlay_session_destroy(). NULL is a no-op. */
 void session_close(inlay_session *session);
 
-/* Checks that this process may use the session. INLAY_UNSUPPORTED: it was created before fork() and cannot be used in
- * the child; the message is the reason. Any thread. In inherit.c, like the next three functions. */
+/* For session_check_process(): the session was created before fork(), and this process is the child. In inherit.c, like
+ * session_add_context() and session_remove_context(). */
 INLAY_NODISCARD inlay_status session_adopt_after_fork(const inlay_session *session, inlay_diag *diag);
+/* Checks that this process may use the session. INLAY_UNSUPPORTED: it was created before fork() and cannot be used in
+ * the child; the message is the reason. Any thread. */
 static inline inlay_status session_check_process(const inlay_session *session, inlay_diag *diag)
 {
     return __atomic_load_n(&session->forks, __ATOMIC_ACQUIRE) == fork_count ? INLAY_OK
@@ -132,7 +134,7 @@ inlay_status session_report(inlay_session *session, double fraction, const char 
 INLAY_NODISCARD inlay_status session_costs_open(inlay_session *session, const inlay_options *options, inlay_diag *diag);
 void session_costs_close(inlay_session *session);
 /* Splits the path of option profile into folder and name, which point into place[PATH_MAX]. Both NULL: the profile is
- * in the cache folder. folder NULL with a name: no profile. */
+ * in the cache folder. folder NULL and name "": no profile. */
 INLAY_NODISCARD inlay_status session_profile_place(const inlay_options *options, char *place, const char **out_folder,
                                                    const char **out_name, inlay_diag *diag);
 /* The folder for measurements, which is created if it is missing. The message of INLAY_IO_ERROR explains how to set

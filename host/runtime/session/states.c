@@ -51,7 +51,9 @@ static bool same_size(const inlay_dim *a, const inlay_dim *b)
                                                                   : false);
 }
 
-/* Can the output be the input of the next run? *out_axis: the axis along which it is longer. */
+/* Can the output be the input of the next run? *out_axis: the axis along which the output is longer; INLAY_NONE: none.
+ * Of several axes with different sizes: the last but one unless that is axis 0, otherwise the first one after axis 0,
+ * which is usually the batch. */
 static bool is_state_pair(const struct graph *graph, uint32_t input, uint32_t output, uint32_t *out_axis)
 {
     const graph_value *out = &graph->values[graph->outputs[output]];

@@ -14,9 +14,9 @@
 
 struct timeline {
     pthread_mutex_t mutex;
-    pthread_cond_t moved;
-    uint32_t generation; /* even: free, odd: in use */
-    inlay_status status; /* INLAY_OK, or why values above `reached` will never be reached */
+    pthread_cond_t moved; /* signalled when `reached` or `status` changes */
+    uint32_t generation;  /* even: free, odd: in use */
+    inlay_status status;  /* INLAY_OK, or why values above `reached` will never be reached */
     uint64_t reached;
     inlay_diag why;
     inlay_fence_notice *notices; /* pending notices, linked through host_use[0] */
@@ -110,8 +110,8 @@ static inlay_fence_notice *next_notice(const inlay_fence_notice *notice)
     return (inlay_fence_notice *)(uintptr_t)notice->host_use[0];
 }
 
-/* Removes the notices that are due, or all if the timeline ends, from the list and returns them. The timeline is
- * locked. */
+/* Removes from the timeline's list the notices that are due (all if the timeline ends), and returns them. The timeline
+ * is locked. */
 static inlay_fence_notice *take_due(struct timeline *timeline, bool ends)
 {
     inlay_fence_notice *due = NULL, *kept = NULL;

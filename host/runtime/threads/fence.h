@@ -7,9 +7,9 @@
 #include "inlay/plugin.h"
 #include <stdbool.h>
 
-/* Creates a timeline with value 0. */
+/* Creates a timeline with value 0. Its number is never 0. */
 INLAY_NODISCARD inlay_status timeline_create(uint64_t *out_timeline, inlay_diag *diag);
-/* No thread may be waiting for it. 0 is a no-op. */
+/* Destroys a timeline, for which no thread may be waiting. 0 is a no-op. */
 void timeline_destroy(uint64_t id);
 /* Replaces a timeline that a failure poisoned with a new one with value 0; *id becomes another number. Cannot fail. No
  * thread may be waiting for it, and no pending work may signal it. */
@@ -17,7 +17,8 @@ void timeline_renew(uint64_t *id);
 /* See inlay_host.fence_signal and fence_wait. */
 void fence_signal(inlay_fence fence, inlay_status status, const inlay_diag *why);
 INLAY_NODISCARD inlay_status fence_wait(inlay_fence fence, const inlay_run *run, inlay_diag *diag);
-/* The same, run may be NULL; INLAY_BUSY once until_ns (CLOCK_MONOTONIC, 0 = never) has passed. */
+/* As fence_wait(), but run may be NULL, and the result is INLAY_BUSY once until_ns (CLOCK_MONOTONIC, 0 = never) has
+ * passed. */
 INLAY_NODISCARD inlay_status fence_wait_until(inlay_fence fence, const inlay_run *run, uint64_t until_ns,
                                               inlay_diag *diag);
 /* Waits until the fence is reached or poisoned, even if the run is cancelled, because the device may still use the

@@ -5,11 +5,12 @@
  * of 100 loops takes half a second instead of 4 ms. With 5000 spins it takes 19 ms, and on an otherwise idle machine
  * nothing is lost, because the gaps between loops are shorter than that.
  *
- * Each thread that ever had a team keeps it, asleep. Once all of these threads outnumber the CPUs, libgomp spins only
- * 100 times, so that nearly every loop has to wake its workers. One thread that creates sessions and another that runs
- * them are enough for that: MobileNetV2 takes 2.6 ms with two threads instead of 1.6. This number cannot be set, but
- * with the wait policy "active" it is 1000 (10 to 30 us): longer than the imbalance of a loop, and short enough if
- * there really are more runs than CPUs.
+ * A thread that has executed a parallel loop keeps its team of workers, which sleep between loops. If the teams of all
+ * threads together have more threads than there are CPUs, libgomp spins only 100 times, so that nearly every loop has
+ * to wake its workers. One thread that creates sessions and another one that runs them are enough for that: MobileNetV2
+ * then takes 2.6 ms with two threads instead of 1.6 ms. The 100 cannot be configured, but with the wait policy "active"
+ * libgomp spins 1000 times (10 to 30 us) instead. That is longer than workers of a loop usually wait for each other,
+ * and short enough if there are in fact more concurrent runs than CPUs.
  *
  * libgomp reads these settings from the environment when it is loaded. So this file loads it before any plugin does,
  * when this library is loaded, and sets the variables only for that moment. If the user has set one of the variables,

@@ -4,7 +4,7 @@
 #include "inlay/check.h"
 #include <stdlib.h>
 
-enum { MIN_PARALLEL_BYTES = 4 << 20 }; /* takes half a millisecond, about as long as waking other threads */
+enum { MIN_PARALLEL_BYTES = 4 << 20 }; /* hashing them takes half a millisecond, about as long as waking threads */
 
 /* One block of one job. */
 struct block {

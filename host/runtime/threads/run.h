@@ -6,12 +6,13 @@
 #define THREADS_RUN_H
 #include "inlay/plugin.h"
 
-/* The time that a worker spent in a parallel loop. A profiler lends the list to a run. */
+/* The time that a worker spent in a parallel loop. */
 typedef struct run_span {
     uint64_t begin_ns, end_ns; /* on CLOCK_MONOTONIC */
     uint32_t worker;
     uint32_t reserved;
 } run_span;
+/* A list of spans. A profiler owns it; a run appends to it. */
 typedef struct run_spans {
     run_span *list; /* [capacity] */
     uint32_t capacity;

@@ -11,11 +11,12 @@ typedef struct crash_scene {
     const char *provider;               /* may be NULL */
     const char *node;                   /* may be NULL */
     const void *step;                   /* argument of describe */
-    /* If set, fills in the four members above when a report is written. */
+    /* If set, fills in module, call, provider and node when a report is written. */
     void (*describe)(const void *step, struct crash_scene *out);
     const struct crash_scene *borrowed; /* for a worker of a loop: the scene of the thread that started the loop */
 } crash_scene;
 
-/* The scene of this thread. Initial-exec, because a signal handler must not allocate it. */
+/* The scene of this thread. Its TLS model is initial-exec, because with other models the first access, which may be in
+ * a signal handler, may allocate memory. */
 extern _Thread_local crash_scene crash_here __attribute__((tls_model("initial-exec")));
 #endif

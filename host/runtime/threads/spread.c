@@ -29,7 +29,8 @@ static bool claim_cpu(struct cpu_claims *claims, int cpu)
     return cpu >= 0 && cpu < CPU_SETSIZE && !__atomic_exchange_n(&claims->claimed[cpu], true, __ATOMIC_RELAXED);
 }
 
-/* Moves to the next unclaimed CPU, if any: it probably shares caches, and it differs between processes. */
+/* Moves the calling thread to the next unclaimed CPU after `here`, if any. That CPU probably shares caches with `here`,
+ * and concurrent processes choose different CPUs. */
 static void move_to_free_cpu(struct cpu_claims *claims, int here)
 {
     cpu_set_t allowed, one;

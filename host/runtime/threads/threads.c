@@ -92,7 +92,7 @@ struct loop {
     int32_t status;           /* atomic: the first failure */
     uint64_t until;           /* time after which no range is started; 0 = no limit */
     const crash_scene *scene; /* of the thread that started the loop */
-    float_state floats;       /* likewise, so that all workers compute the same results */
+    float_state floats;       /* of that thread; all workers use it, so that they compute the same results */
     int cpu;                  /* CPU of the caller when the team started */
     bool shares_cpu;          /* atomic: a worker started on the caller's CPU */
     struct lane lanes[MAX_LANES];
@@ -287,7 +287,7 @@ static void team_entry(void *user)
     run_worker(loop, worker);
 }
 
-enum { RANGES_PER_WORKER = 4 }; /* enough to even out workers that are slower or start later */
+enum { RANGES_PER_WORKER = 4 }; /* enough to balance the load if some workers are slower or start later */
 
 /* ------------------------------------------------------------------ a sleeping team
  *
@@ -303,7 +303,7 @@ enum { RANGES_PER_WORKER = 4 }; /* enough to even out workers that are slower or
 static _Thread_local struct {
     uint64_t team_end; /* end of the last loop that the team ran */
     uint64_t loop_end; /* end of the last loop that the caller ran alone */
-    uint64_t alone_ns; /* time of such loops since the team fell asleep, or since the last long pause */
+    uint64_t alone_ns; /* time of loops that the caller ran alone since the last team loop or long pause */
     bool shares_cpu;   /* a worker of the last team started on the caller's CPU */
 } team_state;
 

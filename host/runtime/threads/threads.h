@@ -18,7 +18,7 @@ uint32_t threads_set_limit(uint32_t limit);
 inlay_status threads_parallel_for(const inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn, void *user);
 /* Notes that the calling thread's workers have ended; its next loop starts a new team. */
 void threads_dismissed(void);
-/* The same in a child of fork(), where no other thread can be in a loop. */
+/* Does the work of threads_dismissed() in a child of fork(), where no other thread can be in a loop. */
 void threads_forked(void);
 /* See inlay_ext_team.gather. */
 void threads_gather(const inlay_run *run);
