@@ -101,7 +101,7 @@ static bool find_connected(const struct regions *regions, uint32_t first, bool *
     return all;
 }
 
-/* If one of the offers requires connected regions, removes the parts not connected with the first. */
+/* If one of the offers requires connected regions, removes the parts that are not connected with the first part. */
 static void keep_connected(struct regions *regions)
 {
     uint32_t first = 0;
@@ -248,6 +248,7 @@ static bool describe(struct regions *regions, case_instance *built, harness_regi
     return true;
 }
 
+/* Writes the operators of the parts; those outside of the region are in parentheses. */
 static void name_nodes(const struct regions *regions, char *text, size_t bytes)
 {
     size_t used = 0;
