@@ -2,7 +2,7 @@
 #include "schema.h"
 #include "inlay/check.h"
 
-/* Propagates the elements of all inputs, if each is a vector with known elements. */
+/* Propagates the elements of the inputs, which are vectors, if all are known. */
 static inlay_status join_elements(op_infer *infer)
 {
     inlay_dim joined[INFER_MAX_ELEMENTS];

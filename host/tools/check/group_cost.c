@@ -161,7 +161,7 @@ static bool try_source(void *user, const case_source *source)
         if (!cost_check->check->args->quick || i != 1)
             generate_cases(source, &range, try_case, cost_check);
         if (cost_check->check->args->quick && cost_check->samples[0].measured <= 0)
-            return true; /* an operator refused at a small size is seldom offered at a large one, and large cases take long */
+            return true; /* an operator refused at a small size is seldom offered at a large one, which takes long */
     }
     report_result(cost_check);
     return true;

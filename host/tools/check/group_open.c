@@ -393,8 +393,8 @@ static void check_note(struct check *check, const loaded_plugin *plugin)
         (void)close(fd);
 }
 
-/* Checks that each symbol comes from a library that the plugin links to: a library that this host happens to load may be
- * missing in other hosts. */
+/* Checks that each symbol comes from a library that the plugin links to: a library that this host happens to load may
+ * be missing in other hosts. */
 static void check_borrowed_symbols(struct check *check, const loaded_plugin *plugin)
 {
     char missing[400];

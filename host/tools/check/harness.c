@@ -110,9 +110,9 @@ uint32_t harness_default_domain(const loaded_provider *provider)
                                                                  : provider->first_domain + domain - 1;
 }
 
-/* Chooses the first row-major placement that the offer names for the value, in host memory or in a domain of the provider.
- * If the offer names no placement for the value, chooses the provider's default domain. False: the offer names placements
- * for the value, but none of this kind. */
+/* Chooses the first row-major placement that the offer names for the value, in host memory or in a domain of the
+ * provider. If the offer names no placement for the value, chooses the provider's default domain. False: the offer
+ * names placements for the value, but none of this kind. */
 static bool negotiate(const struct harness *harness, uint32_t value, inlay_placement *out)
 {
     const loaded_provider *own = harness->provider;
