@@ -36,6 +36,7 @@ static struct {
 } slots[SLOT_COUNT];
 static pthread_once_t slots_once = PTHREAD_ONCE_INIT;
 
+/* The index into domains, where "" is ai.onnx; DOMAIN_COUNT for other domains. */
 static uint32_t domain_index(const char *domain)
 {
     if (domain[0] == '\0')

@@ -207,6 +207,7 @@ struct binding {
 
 enum { MAX_PARAMS = 3 * OP_MAX_FORMALS };
 
+/* Checks the type of input i against the set of its formal and against earlier inputs of the same type parameter. */
 static inlay_status check_input(const op_schema *schema, const inlay_node_info *node, uint32_t i,
                                 const op_value_type *type, struct binding *bound, inlay_diag *diag)
 {

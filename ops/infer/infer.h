@@ -45,7 +45,8 @@ inlay_dim infer_dim(const op_infer *infer, uint32_t i, uint32_t d);
 /* The elements of integer input i (any integer dtype, constant or propagated) as dimensions, at most
  * INFER_MAX_ELEMENTS; NULL if unknown. */
 const inlay_dim *infer_elements(op_infer *infer, uint32_t i, uint32_t *out_count);
-/* The same, if all elements are fixed and at most `max`: fills values and returns true. Otherwise returns false. */
+/* Writes the same elements to values and returns true if all are fixed and there are at most `max`; otherwise returns
+ * false. */
 bool infer_ints(op_infer *infer, uint32_t i, int64_t *values, uint32_t max, uint32_t *out_count);
 /* The elements of constant float, double, float16, bfloat16 or integer input i; otherwise as infer_ints(). */
 bool infer_floats(op_infer *infer, uint32_t i, double *values, uint32_t max, uint32_t *out_count);

@@ -21,6 +21,7 @@ static inlay_status join_elements(op_infer *infer)
     return infer_set_elements(infer, 0, total, joined);
 }
 
+/* The sizes along the axis are added; the other dimensions must agree. */
 static inlay_status infer_concat(op_infer *infer)
 {
     uint32_t rank = INLAY_RANK_UNKNOWN, axis;

@@ -87,6 +87,7 @@ static bool resize_scales(op_infer *infer, uint32_t input, double *scales, uint3
     return infer_floats(infer, input, scales, INLAY_MAX_RANK, out_count);
 }
 
+/* Replaces dims[axes[0 .. n-1]] by the sizes in input 3. */
 static inlay_status resize_by_sizes(op_infer *infer, const uint32_t *axes, uint32_t n, inlay_dim *dims)
 {
     const char *policy = infer_attr_string(infer, "keep_aspect_ratio_policy", "stretch");

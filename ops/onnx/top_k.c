@@ -1,6 +1,7 @@
 /* onnx/top_k.c - the largest or smallest elements along an axis. */
 #include "schema.h"
 
+/* The outputs have the shape of X with size K along the axis; K is an attribute before TopK-10. */
 static inlay_status infer_top_k(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);

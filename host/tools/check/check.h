@@ -53,7 +53,7 @@ typedef void (*check_line_fn)(void *user, const check_line *line);
 /* The child's progress, in memory shared with the parent: readable after the child died. */
 typedef struct check_progress {
     uint32_t ticks;    /* atomic: incremented at each sign of life */
-    uint32_t unit;     /* number of the current unit; CHECK_NO_UNIT: outside of all */
+    uint32_t unit;     /* number of the current unit; CHECK_NO_UNIT: outside of all units */
     int32_t signal;    /* caught by the handler, 0 = none */
     uint32_t open;     /* 1 while the plugin is being opened */
     uint32_t broken;   /* 1: the plugin cannot be opened or described, so the other groups are skipped */

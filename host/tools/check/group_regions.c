@@ -35,6 +35,7 @@ static inlay_status collect_refusal(void *ctx, const inlay_refusal *refusal)
     return INLAY_OK;
 }
 
+/* The part with this node index in the snapshot; NULL: none. */
 static struct part *part_at(struct regions *regions, uint32_t index)
 {
     for (uint32_t j = 0; j < regions->part_count; j++)
@@ -43,6 +44,7 @@ static struct part *part_at(struct regions *regions, uint32_t index)
     return NULL;
 }
 
+/* The offer that covers this part alone; NULL: none. */
 static struct region_offer *single_offer(struct regions *regions, const struct part *part)
 {
     for (uint32_t offer = 0; offer < regions->offer_count; offer++)
@@ -74,6 +76,7 @@ static void make_convex(struct regions *regions)
     }
 }
 
+/* Does part b read an output of part a? */
 static bool linked(const struct regions *regions, uint32_t a, uint32_t b)
 {
     for (uint32_t i = 0; i < regions->parts[b].entry.in_count; i++)

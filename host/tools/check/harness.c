@@ -85,6 +85,7 @@ struct constants {
     struct arena *arena;
 };
 
+/* Hook of compile: copies a constant to a multiple of alignment. NULL: not a constant, or no memory. */
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 {
     const struct constants *constants = ctx;

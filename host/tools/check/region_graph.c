@@ -13,6 +13,7 @@ uint32_t region_roll(struct regions *regions, uint32_t sides)
 
 /* ------------------------------------------------------------------ nodes that run alone */
 
+/* Runs a case by itself. False: it is invalid, refused, or fails; then *out needs no deinitialisation. */
 static bool run_alone(struct regions *regions, const op_case *entry, harness_result *out, uint32_t *out_flags)
 {
     const harness_options options = { 0 };
