@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Declared here and not in the header, so that a new file of operators does not recompile all others. */
+/* These declarations are not in the header, so that a new file of operators does not recompile all others. */
 #define TABLE(dir, stem) extern const op_table op_##dir##_##stem;
 #include "ops.def"
 #undef TABLE
@@ -15,8 +15,8 @@ static const op_table *const tables[] = {
 #undef TABLE
 };
 
-/* The domains, and the opset up to which their rows are complete. ONNX's own domains come first; they are complete. Other
- * domains have some operators only, and plug-ins may add more. */
+/* The domains, and the opset up to which their rows are complete. The first OWN_COUNT domains are ONNX's and complete.
+ * The rows of the other domains are a selection, to which plug-ins may add operators. */
 static const struct {
     const char *name;
     int64_t newest;
@@ -36,6 +36,7 @@ static struct {
 } slots[SLOT_COUNT];
 static pthread_once_t slots_once = PTHREAD_ONCE_INIT;
 
+/* The index into domains, where "" is ai.onnx; DOMAIN_COUNT for other domains. */
 static uint32_t domain_index(const char *domain)
 {
     if (domain[0] == '\0')

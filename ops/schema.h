@@ -4,9 +4,9 @@
  *
  *     { "Gemm", 13, 0, "A:T, B:T, C?:T -> Y:T; T=@math_ir4; alpha:f=1, beta:f=1, transA:i=0, transB:i=0", infer_gemm },
  *
- * Each operator or family has a file with its rows under ops/<dir>/, which ops/ops.def lists. A row is parsed when a model
- * first uses it; an unused operator costs only its text. Custom operators of plug-ins (inlay_operator in inlay/plugin.h)
- * use the same notation and the same parser:
+ * Each operator or family has a file with its rows under ops/<dir>/, which ops/ops.def lists. A row is parsed when a
+ * model first uses it; an unused operator costs only its text. Custom operators of plug-ins (inlay_operator in
+ * inlay/plugin.h) use the same notation and the same parser:
  *
  *     signature = [formals] "->" [formals] [";" [types] [";" [attrs]]]
  *     formals   = formal {"," formal}
@@ -17,14 +17,15 @@
  *     attrs     = attr {"," attr}
  *     attr      = name ":" kind ["!" | "=" default] | "..."
  *
- * "?" marks an optional formal. "*" marks the last formal as variadic with one type for all, "%" as variadic with types
- * that may differ; the number is the minimum count (default 1). Formals that share a named type have the same type in a
- * node. Element types are named as in ONNX and stand for tensors ("float" is tensor(float)). "-" removes the types on its
- * right from the set on its left. Map keys are int64 and string, map values float, double, int64 and string.
+ * A formal is a declared input or output. "?" marks an optional formal. "*" marks the last formal as variadic with one
+ * type for all, "%" as variadic with types that may differ; the number is the minimum count (default 1). Formals that
+ * share a named type have the same type in a node. Element types are named as in ONNX and stand for tensors ("float" is
+ * tensor(float)). "-" removes the types on its right from the set on its left. Map keys are int64 and string, map
+ * values float, double, int64 and string.
  *
  * Kinds of attributes: i int, f float, s string, t tensor, g graph; is, fs, ss, ts, gs are lists of these; sp sparse
- * tensor, tp type. "!" makes the attribute required. Defaults: 3, 0.5, 'text', [1,2], ['a','b']. "..." at the end allows
- * attributes of any other name and kind.
+ * tensor, tp type. "!" makes the attribute required. Defaults: 3, 0.5, 'text', [1,2], ['a','b']. "..." at the end
+ * allows attributes of any other name and kind.
  *
  * Aliases of sets of element types:
  *     @signed, @unsigned, @integer   int8 to int64, uint8 to uint64, both
@@ -62,9 +63,9 @@ typedef struct op_table {
     uint32_t count;
 } op_table;
 
-/* The row for an import of `domain` at `opset`: the newest since_version that is not above opset. domain "" is "ai.onnx".
- * NULL if there is no such operator, or if it is newer than opset; *out_lowest (may be NULL) is its lowest since_version,
- * or 0 if the operator is unknown. Thread-safe. */
+/* The row for an import of `domain` at `opset`: the newest since_version that is not above opset. domain "" is
+ * "ai.onnx". NULL if there is no such operator, or if it is newer than opset; *out_lowest (may be NULL) is its lowest
+ * since_version, or 0 if the operator is unknown. Thread-safe. */
 const op_row *op_find(const char *domain, const char *op_type, int64_t opset, uint32_t *out_lowest);
 
 /* True for the domains of ONNX itself. */
@@ -83,14 +84,14 @@ const op_table *const *op_tables(uint32_t *out_count);
 enum { OP_SINGLE = 0, OP_OPTIONAL = 1, OP_VARIADIC = 2, OP_VARIADIC_MIXED = 3 };
 
 /* A set of value types. Tensors are one bit each in a mask by dtype; so are seq(tensor(T)), optional(tensor(T)) and
- * optional(seq(tensor(T))); the few maps of ai.onnx.ml are bits of maps. */
+ * optional(seq(tensor(T))). Each map of ai.onnx.ml has the bit that op_map_bit() returns. */
 typedef struct op_types {
     uint32_t tensor;
     uint32_t sequence;
     uint32_t optional;
     uint32_t optional_sequence;
-    uint32_t sequence_map; /* seq(map(K,V)), by op_map_bit() */
-    uint32_t map;          /* map(K,V), by op_map_bit() */
+    uint32_t sequence_map; /* seq(map(K,V)) */
+    uint32_t map;          /* map(K,V) */
 } op_types;
 
 /* The bit of map(key,value): key INT64 or STRING; value FLOAT, DOUBLE, INT64 or STRING. 0 for others. */
@@ -99,8 +100,8 @@ uint32_t op_map_bit(inlay_dtype key, inlay_dtype value);
 typedef struct op_formal {
     const char *name;
     uint32_t option;    /* OP_SINGLE ... */
-    uint32_t min_arity; /* of variadic ones */
-    int32_t type_param; /* index into types of the letter; formals with the same index have the same type */
+    uint32_t min_arity; /* minimum count of a variadic formal */
+    int32_t type_param; /* index into op_schema.types; formals with the same index have the same type */
 } op_formal;
 
 typedef struct op_type_param {
@@ -156,11 +157,11 @@ INLAY_NODISCARD inlay_status op_schema_parse(const char *signature, op_alloc_fn 
 typedef struct op_value_type {
     uint32_t kind;       /* INLAY_VALUE_*; 0 = unknown or omitted */
     uint32_t inner_kind; /* SEQUENCE: TENSOR or MAP; OPTIONAL: TENSOR or SEQUENCE; otherwise 0 */
-    inlay_dtype dtype;   /* of the innermost tensor, of a map its value; UNDEFINED = unknown */
-    inlay_dtype map_key; /* MAP and sequences of it: INT64 or STRING */
+    inlay_dtype dtype;   /* of the innermost tensor, or of the values of a map; UNDEFINED = unknown */
+    inlay_dtype map_key; /* of a MAP or a sequence of maps: INT64 or STRING */
 } op_value_type;
 
-/* True if the type is in the set; for a type that is not fully known, if it may be. */
+/* True if the type is in the set, or may be in the set because it is not fully known. */
 bool op_types_allow(const op_types *types, const op_value_type *type);
 /* True if the set has exactly one type; *out is that type. */
 bool op_types_single(const op_types *types, op_value_type *out);
@@ -169,15 +170,15 @@ void op_types_text(const op_types *types, char *out, size_t bytes);
 /* Writes "float", "seq(float)", "optional(seq(int64))", "map(int64,float)". */
 void op_value_type_text(const op_value_type *type, char *out, size_t bytes);
 
-/* The formal of input (output) i of a node; for the rest of a variadic list the last formal. NULL if the schema has none.
- */
+/* The formal of input (output) i of a node; the last formal for all inputs of a variadic list. NULL if the schema has
+ * no formal for it. */
 const op_formal *op_input_formal(const op_schema *schema, uint32_t i);
 const op_formal *op_output_formal(const op_schema *schema, uint32_t i);
 
-/* Checks the known types of the inputs, and sets the types of the outputs that follow from the schema: from an input with
- * the same type parameter, or because only one type is possible. Other outputs are unchanged. `in` and `out` have the
- * counts of the node, which must be legal for the schema. A type that the schema does not allow is INLAY_INVALID_MODEL; the
- * message has the node, the input, its type and the allowed types. */
+/* Checks the known types of the inputs, and sets the types of the outputs that follow from the schema: from an input
+ * with the same type parameter, or because only one type is possible. Other outputs are unchanged. `in` and `out` have
+ * the counts of the node, which must be legal for the schema. A type that the schema does not allow is
+ * INLAY_INVALID_MODEL; the message has the node, the input, its type and the allowed types. */
 INLAY_NODISCARD inlay_status op_infer_types(const op_schema *schema, const inlay_node_info *node,
                                             const op_value_type *in, op_value_type *out, inlay_diag *diag);
 #endif

@@ -122,6 +122,7 @@ done:
     return status;
 }
 
+/* The least and the highest number of inputs (outputs) of a node. */
 static void count_formals(const op_formal *formals, uint32_t count, uint32_t *out_min, uint32_t *out_max)
 {
     *out_min = 0;

@@ -1,9 +1,10 @@
-/* ops/signature.h - shared by the files that parse signatures of operators. schema.h has the grammar. signature.c parses a
- * signature, signature_words.c has the tokenizer and the errors, signature_types.c parses sets of types,
+/* ops/signature.h - shared by the files that parse signatures of operators. schema.h has the grammar. signature.c
+ * parses a signature, signature_words.c has the tokenizer and the errors, signature_types.c parses sets of types,
  * signature_attrs.c attributes.
  *
- * The text may come from a plug-in, so nothing is trusted, and every error message has its position. All memory comes from
- * the caller's allocator, whose owner frees it at once; a failed parse frees nothing. */
+ * The text may come from a plug-in, so the parser trusts nothing, and each error message has the position of the
+ * error. All memory comes from the caller's allocator, and its owner frees all of it together; a failed parse frees
+ * nothing. */
 #ifndef OPS_SIGNATURE_H
 #define OPS_SIGNATURE_H
 #include "schema.h"

@@ -70,7 +70,7 @@ uint32_t op_map_bit(inlay_dtype key, inlay_dtype value)
     return 0;
 }
 
-/* The set of seq(in) or optional(in). */
+/* Sets *out to the types seq(T) or optional(T) for each type T of `in`. */
 static inlay_status nest(struct parser *parser, const char *place, bool sequence, const op_types *in, op_types *out)
 {
     if (sequence) {

@@ -48,7 +48,7 @@ inlay_status sig_expect(struct parser *parser, char sign, const char *what)
     return sig_take(parser, sign) ? INLAY_OK : sig_mistake(parser, parser->at, what);
 }
 
-static bool word_char(char c)
+static bool is_word_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
 }
@@ -57,7 +57,7 @@ inlay_status sig_read_word(struct parser *parser, const char *what, struct span 
 {
     sig_skip_space(parser);
     out->begin = parser->at;
-    while (word_char(*parser->at))
+    while (is_word_char(*parser->at))
         parser->at++;
     out->bytes = (size_t)(parser->at - out->begin);
     return out->bytes > 0 ? INLAY_OK : sig_mistake(parser, parser->at, what);

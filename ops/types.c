@@ -133,12 +133,11 @@ struct search {
 static bool match_type(void *ctx, const op_value_type *type)
 {
     struct search *search = ctx;
-    const op_value_type *value_type = search->wanted;
+    const op_value_type *wanted = search->wanted;
 
-    search->found = value_type->kind == type->kind &&
-                    (value_type->inner_kind == 0 || value_type->inner_kind == type->inner_kind) &&
-                    (value_type->dtype == INLAY_UNDEFINED || value_type->dtype == type->dtype) &&
-                    (value_type->map_key == INLAY_UNDEFINED || value_type->map_key == type->map_key);
+    search->found = wanted->kind == type->kind && (wanted->inner_kind == 0 || wanted->inner_kind == type->inner_kind) &&
+                    (wanted->dtype == INLAY_UNDEFINED || wanted->dtype == type->dtype) &&
+                    (wanted->map_key == INLAY_UNDEFINED || wanted->map_key == type->map_key);
     return !search->found;
 }
 
@@ -189,12 +188,12 @@ const op_formal *op_output_formal(const op_schema *schema, uint32_t i)
     return schema->max_outputs == UINT32_MAX ? &schema->outputs[schema->output_count - 1] : NULL;
 }
 
-static bool known(const op_value_type *type)
+static bool is_known(const op_value_type *type)
 {
     return type->kind != 0 && type->dtype != INLAY_UNDEFINED;
 }
 
-static bool same(const op_value_type *a, const op_value_type *b)
+static bool is_same(const op_value_type *a, const op_value_type *b)
 {
     return a->kind == b->kind && a->dtype == b->dtype && a->map_key == b->map_key &&
            (a->inner_kind == b->inner_kind || a->inner_kind == 0 || b->inner_kind == 0);
@@ -208,6 +207,7 @@ struct binding {
 
 enum { MAX_PARAMS = 3 * OP_MAX_FORMALS };
 
+/* Checks the type of input i against the set of its formal and against earlier inputs of the same type parameter. */
 static inlay_status check_input(const op_schema *schema, const inlay_node_info *node, uint32_t i,
                                 const op_value_type *type, struct binding *bound, inlay_diag *diag)
 {
@@ -215,7 +215,7 @@ static inlay_status check_input(const op_schema *schema, const inlay_node_info *
     char got[48], allowed[200];
     struct binding *binding;
 
-    if (formal == NULL || !known(type))
+    if (formal == NULL || !is_known(type))
         return INLAY_OK;
     INLAY_CHECK(formal->type_param >= 0 && (uint32_t)formal->type_param < schema->type_count);
     op_value_type_text(type, got, sizeof got);
@@ -231,7 +231,7 @@ static inlay_status check_input(const op_schema *schema, const inlay_node_info *
     if (binding->type.kind == 0) {
         binding->type = *type;
         binding->input = i;
-    } else if (!same(&binding->type, type)) {
+    } else if (!is_same(&binding->type, type)) {
         op_value_type_text(&binding->type, allowed, sizeof allowed);
         return inlay_fail(
             diag, INLAY_INVALID_MODEL,

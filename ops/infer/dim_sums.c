@@ -140,7 +140,7 @@ void text_append_sum(dim_text *text, const struct sum *sum)
 
 /* ------------------------------------------------------------------ reading */
 
-static bool name_char(char c, bool first)
+static bool is_name_char(char c, bool first)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
            (!first && ((c >= '0' && c <= '9') || c == '.'));
@@ -175,7 +175,7 @@ static const char *read_atom(const char *at, struct atom *out)
         } while (*at != '\0' && (open > 0 || at < out->text + call));
         at = open == 0 ? at : NULL;
     } else {
-        while (name_char(*at, at == out->text))
+        while (is_name_char(*at, at == out->text))
             at++;
     }
     if (at == NULL || at == out->text)

@@ -30,7 +30,7 @@ typedef struct dim_text {
     bool full;
 } dim_text;
 
-/* Adds a term in its place; false if there are too many terms or a factor overflows. */
+/* Adds a term at its sorted position; false if there are too many terms or a factor overflows. */
 bool sum_add(struct sum *sum, const struct term *term);
 /* a * b; false if the product has too many atoms or its factor overflows. out must be another term. */
 bool term_multiply(const struct term *a, const struct term *b, struct term *out);
@@ -42,14 +42,14 @@ void text_append_string(dim_text *text, const char *data);
 void text_append_sum(dim_text *text, const struct sum *sum);
 /* Parses a sum; its atoms point into the text. False if the text is not a sum. */
 bool sum_read(const char *at, struct sum *out);
-/* Parses a sum and replaces the names whose size size() returns; it returns a negative number for other names. False if
- * the text is not a sum, or if a number overflows. */
+/* Parses a sum and replaces names by their sizes. size() returns the size of a name, or a negative number if the name
+ * stays. False if the text is not a sum, or if a number overflows. */
 bool sum_read_with(const char *text, int64_t (*size)(void *ctx, const char *name, size_t bytes), void *ctx,
                    struct sum *out);
 /* The value of a sum without names; -1 if it has names or is negative. */
 int64_t sum_value(const struct sum *sum);
-/* The sum for a dimension; opaque names are written in brackets to scratch. False if the dimension is unknown or too long
- * for a sum. */
+/* The sum for a dimension; opaque names are written in brackets to scratch. False if the dimension is unknown or too
+ * long for a sum. */
 bool sum_from_dim(const op_infer *infer, inlay_dim dim, dim_text *scratch, struct sum *out);
 /* The dimension for a sum; unknown if its text would be too long. */
 inlay_dim dim_from_sum(op_infer *infer, const struct sum *sum);

@@ -1,16 +1,16 @@
 /* ops/infer/dims.c - arithmetic on dimensions.
  *
- * The text of its name identifies a symbolic size, so equal sizes must have equal texts. Every result has a normal form, a
- * sorted sum of products with integer factors:
+ * A symbolic size is identified by the text of its name, so equal sizes must have equal texts. Every result has a
+ * normal form: a sorted sum of products with integer factors:
  *
  *     2*batch*seq + floor((height + 1)/2) - 3
  *
- * Atoms are names; floor(A/B); min(A, B); broadcast(A, B), the size of A and B after broadcasting; and last(A, B), the size
- * of a slice of the last A elements of B, which is min(A, B), but B if A is 0.
+ * Atoms are names; floor(A/B); min(A, B); broadcast(A, B), the size of A and B after broadcasting; and last(A, B), the
+ * size of a slice of the last A elements of B, which is min(A, B), but B if A is 0.
  *
- * The text is parsed again when it becomes an operand. A name from a model that is not such an expression is an opaque
- * atom, and is written in brackets within longer expressions. Expressions beyond the limits of dim_sums.h become unknown,
- * which is always safe. */
+ * The text of a size is parsed again when the size becomes an operand. A name from a model that is not such an
+ * expression is an opaque atom, and is written in brackets within longer expressions. Expressions beyond the limits of
+ * dim_sums.h become unknown, which is always safe. */
 #include "dim_sums.h"
 #include "inlay/check.h"
 #include <string.h>
@@ -313,8 +313,9 @@ inlay_dim dim_last(op_infer *infer, inlay_dim a, inlay_dim b)
                                                                       : pair(infer, "last(", false, a, b);
 }
 
-/* True if broadcasting a with b has the size a, because b is min(n, a) with a number n >= 1, or because a is already the
- * result of broadcasting b. If a is 0 or 1, min(n, a) is a; otherwise it must be a or 1, or the run fails. */
+/* True if broadcasting a with b has the size a, because b is min(n, a) with a number n >= 1, or because a is already
+ * the result of broadcasting b. If a is 0 or 1, min(n, a) is a. Otherwise min(n, a) must be a or 1, or the sizes do not
+ * broadcast and the run fails. */
 static bool absorbs(const op_infer *infer, inlay_dim a, inlay_dim b)
 {
     const char *name = b.kind == INLAY_DIM_SYMBOLIC ? infer->symbol_name(infer->ctx, b.symbol) : NULL;

@@ -1,13 +1,13 @@
 /* ops/infer/infer.h - the interface of shape inference, and the functions that infer functions are written with.
  *
- * An op_infer_fn sets the shape of each output, and the element type unless the schema fixes it. Each dimension is as exact
- * as the inputs allow: a fixed size, a symbol, or unknown. The same function runs when a model is loaded (with symbols and
- * constants) and when a plan is created for concrete shapes (then all sizes that do not depend on data are fixed). It also
- * propagates the elements of small integer tensors that hold dimensions, so that the shape after Shape -> Gather ->
- * Concat -> Reshape is known.
+ * An op_infer_fn sets the shape of each output, and the element type unless the schema fixes it. Each dimension is as
+ * exact as the inputs allow: a fixed size, a symbol, or unknown. The same function runs when a model is loaded (with
+ * symbols and constants) and when a plan is created for concrete shapes (then all sizes that do not depend on data are
+ * fixed). An infer function also propagates the elements of small integer tensors that hold dimensions, so that the
+ * shape after Shape -> Gather -> Concat -> Reshape is known.
  *
- * For an invalid model it fails with INLAY_INVALID_MODEL or INLAY_SHAPE_MISMATCH by infer_fail(), and the message names
- * the input. Unknown facts are not errors. */
+ * For an invalid model, an infer function calls infer_fail() with INLAY_INVALID_MODEL or INLAY_SHAPE_MISMATCH and a
+ * message that names the input. A fact that is not known is not an error. */
 #ifndef OPS_INFER_H
 #define OPS_INFER_H
 #include "inlay/plugin.h"
@@ -42,14 +42,15 @@ bool infer_has_out(const op_infer *infer, uint32_t i);
 uint32_t infer_rank(const op_infer *infer, uint32_t i);
 /* Dimension d of input i; unknown if the rank is unknown or not above d. */
 inlay_dim infer_dim(const op_infer *infer, uint32_t i, uint32_t d);
-/* The elements of integer input i (any integer dtype, constant or propagated) as dimensions, at most INFER_MAX_ELEMENTS;
- * NULL if unknown. */
+/* The elements of integer input i (any integer dtype, constant or propagated) as dimensions, at most
+ * INFER_MAX_ELEMENTS; NULL if unknown. */
 const inlay_dim *infer_elements(op_infer *infer, uint32_t i, uint32_t *out_count);
-/* The same, if all elements are fixed and at most `max`: fills values and returns true. Otherwise returns false. */
+/* Writes the same elements to values and returns true if all are fixed and there are at most `max`; otherwise returns
+ * false. */
 bool infer_ints(op_infer *infer, uint32_t i, int64_t *values, uint32_t max, uint32_t *out_count);
 /* The elements of constant float, double, float16, bfloat16 or integer input i; otherwise as infer_ints(). */
 bool infer_floats(op_infer *infer, uint32_t i, double *values, uint32_t max, uint32_t *out_count);
-/* Attributes, from the node (complete with defaults). */
+/* Attributes of the node, which has all default values. `otherwise` is returned if the attribute is absent. */
 int64_t infer_attr_int(const op_infer *infer, const char *name, int64_t otherwise);
 double infer_attr_float(const op_infer *infer, const char *name, double otherwise);
 const char *infer_attr_string(const op_infer *infer, const char *name, const char *otherwise);
@@ -64,15 +65,16 @@ INLAY_NODISCARD inlay_status infer_axis(const op_infer *infer, int64_t axis, uin
 void infer_set_dtype(op_infer *infer, uint32_t o, inlay_dtype dtype);
 /* dims are copied; rank may be INLAY_RANK_UNKNOWN. */
 INLAY_NODISCARD inlay_status infer_set_shape(op_infer *infer, uint32_t o, uint32_t rank, const inlay_dim *dims);
-/* Propagates `count` elements in row-major order. An element that the output's type cannot hold becomes unknown, because
- * kernels would wrap it. */
+/* Propagates `count` elements in row-major order. An element that the output's type cannot hold becomes unknown,
+ * because kernels would wrap it. */
 INLAY_NODISCARD inlay_status infer_set_elements(op_infer *infer, uint32_t o, uint32_t count, const inlay_dim *elements);
 
 /* ------------------------------------------------------------------ dimensions
  *
  * Arithmetic on fixed dimensions is exact. On symbols it creates an expression symbol; equal expressions have the same
- * symbol. With an unknown operand the result is unknown. Division rounds down like Python's //; division by 0 is unknown.
- * Results beyond 64 bits are unknown as elements, because kernels wrap; as sizes infer_set_shape() refuses them. */
+ * symbol. With an unknown operand the result is unknown. Division rounds down like Python's //; division by 0 is
+ * unknown. Results beyond 64 bits are unknown as elements, because kernels wrap; as sizes infer_set_shape() refuses
+ * them. */
 
 static inline inlay_dim dim_fixed(int64_t value)
 {
@@ -113,21 +115,21 @@ INLAY_NODISCARD inlay_status dim_broadcast(op_infer *infer, inlay_dim a, inlay_d
 
 inlay_status infer_same_as_first(op_infer *infer); /* output 0: dtype by schema, shape of input 0 */
 inlay_status infer_broadcast_all(op_infer *infer); /* output 0: broadcast of all inputs */
-/* The broadcast shape of inputs first to end - 1; out_dims has room for INLAY_MAX_RANK. *out_rank is INLAY_RANK_UNKNOWN if
- * a rank is unknown. */
+/* The broadcast shape of inputs first to end - 1; out_dims has room for INLAY_MAX_RANK. *out_rank is INLAY_RANK_UNKNOWN
+ * if a rank is unknown. */
 INLAY_NODISCARD inlay_status infer_broadcast(op_infer *infer, uint32_t first, uint32_t end, uint32_t *out_rank,
                                              inlay_dim *out_dims);
 /* Unidirectional broadcasting: fails if input i cannot be broadcast to these dimensions, aligned at the end, because it
  * has a higher rank or a fixed size that is neither 1 nor equal. */
 INLAY_NODISCARD inlay_status infer_broadcasts_to(const op_infer *infer, uint32_t i, uint32_t rank,
                                                  const inlay_dim *dims);
-/* Fails if input i, which may be omitted, is known to have another number of elements. */
+/* Fails if input i, which may be omitted, is known not to have `count` elements. */
 INLAY_NODISCARD inlay_status infer_check_count(op_infer *infer, uint32_t i, inlay_dim count);
 inlay_status infer_scalar(op_infer *infer); /* output 0: rank 0 */
 /* Propagates the elements of input 0 to output 0, for operators that keep their order (Reshape, Identity). */
 inlay_status infer_same_elements(op_infer *infer);
-/* Propagates combine() of each pair of elements of inputs 0 and 1 to output 0, if both are scalars or vectors with known
- * elements. A single element is broadcast. */
+/* Propagates combine() of each pair of elements of inputs 0 and 1 to output 0, if both are scalars or vectors with
+ * known elements. A single element is broadcast. */
 INLAY_NODISCARD inlay_status infer_pairwise_elements(op_infer *infer,
                                                      inlay_dim (*combine)(op_infer *infer, inlay_dim a, inlay_dim b));
 /* The product of dims[0] ... dims[count - 1]; 1 if count is 0. */

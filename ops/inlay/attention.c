@@ -3,13 +3,14 @@
  *
  *     MatMul(Softmax(Where(hidden, 0, MatMul(Q, Transpose(K)) * scale) + bias), V)
  *
- * All floats have one type. Q, K and V are [batch, heads, length, size]; several heads of Q may share a head of K and V.
- * NaN and infinity give the same results as in these nodes: a row whose scores are all -infinity is NaN, where ONNX's
- * Attention has zeros; a hidden score is replaced even if it is NaN; elements of V with the weight 0 are multiplied, too.
- * bias [.., queries, keys] and hidden are broadcast to the scores.
+ * All floats have one type. Q, K and V are [batch, heads, length, size]; several heads of Q may share a head of K and
+ * V. NaN and infinity give the same results as in these nodes: a row whose scores are all -infinity is NaN, where
+ * ONNX's Attention has zeros; a hidden score is replaced even if it is NaN; elements of V with the weight 0 are
+ * multiplied, too. bias [.., queries, keys] and hidden are broadcast to the scores.
  *
  * guarded: Where(IsNaN(p), 0, p) follows Softmax. causal: bias is 0 up to the position of the query and at most -1e20
- * after it, so a kernel may skip the later keys while all other values have ordinary sizes. */
+ * after it, so a kernel may skip the later keys, provided that all other values are of ordinary
+ * magnitude. */
 #include "schema.h"
 #include "inlay/check.h"
 

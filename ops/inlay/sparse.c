@@ -19,7 +19,7 @@ static inlay_status infer_dense(op_infer *infer)
     return infer_set_shape(infer, 0, rank, dims);
 }
 
-/* values [n], and the index of each in the elements of dense: indices [n], ascending. All other elements are 0. */
+/* Element indices[k] of dense is values[k], with indices in ascending order; all other elements are 0. */
 static const op_row rows[] = {
     { "SparseToDense", 1, 0, "values:T, indices:I -> dense:T; T=float, I=int64; shape:is!", infer_dense },
 };

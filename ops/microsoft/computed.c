@@ -34,6 +34,7 @@ static inlay_status infer_tokens(op_infer *infer)
     return infer_set_shape(infer, 0, rank + 1, dims);
 }
 
+/* scores_out has the shape of scores, input 1. */
 static inlay_status infer_block(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 1);

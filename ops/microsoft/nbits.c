@@ -1,5 +1,5 @@
-/* microsoft/nbits.c - contributed operators of ONNX Runtime with packed weights of 2, 4 and 8 bits ("ContribOperators.md"
- * of that project): matrix multiplication, and gathering rows of a table. */
+/* microsoft/nbits.c - contributed operators of ONNX Runtime with packed weights of 2, 4 and 8 bits
+ * ("ContribOperators.md" of that project): matrix multiplication, and gathering rows of a table. */
 #include "schema.h"
 #include "inlay/check.h"
 
@@ -57,7 +57,7 @@ static inlay_status read_sizes(const op_infer *infer, int64_t *out_k, int64_t *o
     return INLAY_OK;
 }
 
-/* A's shape with its last dimension, K, replaced by N. */
+/* Sets output 0 to the shape of A with the last dimension, K, replaced by N. */
 static inlay_status set_product(op_infer *infer, int64_t k, int64_t n)
 {
     const uint32_t rank = infer_rank(infer, 0);
@@ -78,8 +78,8 @@ static inlay_status set_product(op_infer *infer, int64_t k, int64_t n)
     return infer_set_shape(infer, 0, rank, dims);
 }
 
-/* B is [N, blocks, bytes of a block]. Each block has a scale and a zero point; zero points are packed like B, in whole bytes
- * for each column, or have one element each. */
+/* B is [N, blocks, bytes of a block]. Each block has a scale and a zero point; zero points are packed like B, in whole
+ * bytes for each column, or have one element each. */
 static inlay_status infer_mat_mul_nbits(op_infer *infer)
 {
     const int64_t bits = infer_attr_int(infer, "bits", 4);
@@ -131,6 +131,7 @@ done:
     return status;
 }
 
+/* Reads and checks gather_axis and quantize_axis. per_byte: elements of the data in a byte. */
 static inlay_status gathered_axes(const op_infer *infer, uint32_t rank, int64_t per_byte, uint32_t *out_gather,
                                   uint32_t *out_quantize)
 {

@@ -1,10 +1,10 @@
-/* microsoft/search.c - operators of ONNX Runtime that generate text with a decoder in their body. The optimiser replaces
- * each by a Loop (host/runtime/passes/searches.c). */
+/* microsoft/search.c - operators of ONNX Runtime that generate text with a decoder in their body. The optimiser
+ * replaces each by a Loop (host/runtime/passes/searches.c). */
 #include "schema.h"
 #include <stdbool.h>
 #include <string.h>
 
-/* The element of a constant input, or `otherwise` without the input. */
+/* The element of input i as a size; `otherwise` if the node omits the input. */
 static inlay_dim size_of(op_infer *infer, uint32_t i, inlay_dim otherwise)
 {
     int64_t value;
@@ -15,8 +15,8 @@ static inlay_dim size_of(op_infer *infer, uint32_t i, inlay_dim otherwise)
     return infer_ints(infer, i, &value, 1, &count) && count == 1 && value >= 0 ? dim_fixed(value) : dim_unknown();
 }
 
-/* Sequences [batch, returned, length], their scores [batch, returned], scores of all words [steps, batch, beams, words].
- */
+/* Sequences [batch, returned, length], their scores [batch, returned], scores of all words [steps, batch, beams,
+ * words]. */
 static inlay_status infer_beams(op_infer *infer)
 {
     const inlay_dim one = dim_fixed(1), batch = infer_dim(infer, 0, 0), beams = size_of(infer, 3, one);

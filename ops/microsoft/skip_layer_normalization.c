@@ -2,7 +2,7 @@
  * normalization ("ContribOperators.md" of that project); the sum is an output, too. The optimiser writes them. */
 #include "schema.h"
 
-/* The outputs have the shape of the input; in mean and deviation the last axis is 1. */
+/* The outputs have the shape of the input; the last axis of mean and inv_std_var has size 1. */
 static inlay_status infer_skip(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);

@@ -1,7 +1,7 @@
 /* ml/array_feature_extractor.c - selection of features by index. */
 #include "schema.h"
 
-/* Z is X with only the features that Y lists along the last axis; for a single sample it is [1, n]. */
+/* Z is X with only the features that Y lists along the last axis; for a single sample Z is [1, n]. */
 static inlay_status infer_array_feature_extractor(op_infer *infer)
 {
     uint32_t rank = infer_rank(infer, 0), index_rank = infer_rank(infer, 1);

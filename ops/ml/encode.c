@@ -27,7 +27,7 @@ static inlay_status infer_label_encoder(op_infer *infer)
     return infer_same_as_first(infer);
 }
 
-/* One more axis: the categories. */
+/* The output has an additional axis, the categories. */
 static inlay_status infer_one_hot_encoder(op_infer *infer)
 {
     uint32_t rank = infer_rank(infer, 0), strings = ml_length(infer, "cats_strings");

@@ -27,7 +27,8 @@ static inline inlay_status ml_infer_columns(op_infer *infer, uint32_t o, inlay_d
     return infer_set_shape(infer, o, 2, dims);
 }
 
-/* The outputs of a classifier: labels [N], strings or integers as in the attributes, and scores [N, E]. */
+/* The outputs of a classifier: labels [N], strings or integers as in the attributes, and scores [N, columns].
+ * scores_per_class: the scores have a column for each class; otherwise the number of columns is unknown. */
 static inline inlay_status ml_infer_classifier(op_infer *infer, const char *integer_labels, bool scores_per_class)
 {
     uint32_t strings = ml_length(infer, "classlabels_strings"), integers = ml_length(infer, integer_labels);

@@ -33,11 +33,11 @@ static inlay_status read_heads(op_infer *infer, uint32_t i, const char *attribut
 }
 
 /* Reads the heads of Q, K and V. */
-static inlay_status read_all(op_infer *infer, struct heads *heads, struct heads *k, struct heads *v)
+static inlay_status read_all(op_infer *infer, struct heads *q, struct heads *k, struct heads *v)
 {
     inlay_status status;
 
-    INLAY_TRY(read_heads(infer, 0, "q_num_heads", heads));
+    INLAY_TRY(read_heads(infer, 0, "q_num_heads", q));
     INLAY_TRY(read_heads(infer, 1, "kv_num_heads", k));
     INLAY_TRY(read_heads(infer, 2, "kv_num_heads", v));
 done:
@@ -45,44 +45,43 @@ done:
 }
 
 /* Q, K and V must have the same batch, K and V the same length and heads, Q and K the same head size. */
-static inlay_status check_heads(op_infer *infer, const struct heads *heads, const struct heads *k,
-                                const struct heads *v)
+static inlay_status check_heads(op_infer *infer, const struct heads *q, const struct heads *k, const struct heads *v)
 {
     inlay_status status;
     inlay_dim dim;
 
-    INLAY_TRY(dim_merge(infer, heads->batch, k->batch, "batch of Q and K", &dim));
+    INLAY_TRY(dim_merge(infer, q->batch, k->batch, "batch of Q and K", &dim));
     INLAY_TRY(dim_merge(infer, k->batch, v->batch, "batch of K and V", &dim));
     INLAY_TRY(dim_merge(infer, k->heads, v->heads, "heads of K and V", &dim));
     INLAY_TRY(dim_merge(infer, k->rows, v->rows, "length of K and V", &dim));
-    INLAY_TRY(dim_merge(infer, heads->size, k->size, "head size of Q and K", &dim));
-    if (heads->heads.kind == INLAY_DIM_FIXED && k->heads.kind == INLAY_DIM_FIXED &&
-        heads->heads.value != k->heads.value && (k->heads.value == 0 || heads->heads.value % k->heads.value != 0))
+    INLAY_TRY(dim_merge(infer, q->size, k->size, "head size of Q and K", &dim));
+    if (q->heads.kind == INLAY_DIM_FIXED && k->heads.kind == INLAY_DIM_FIXED && q->heads.value != k->heads.value &&
+        (k->heads.value == 0 || q->heads.value % k->heads.value != 0))
         return infer_fail(infer, INLAY_SHAPE_MISMATCH, "Q has %lld heads, K %lld; it must be a multiple",
-                          (long long)heads->heads.value, (long long)k->heads.value);
+                          (long long)q->heads.value, (long long)k->heads.value);
 done:
     return status;
 }
 
-/* ONNX Attention-23: Y like Q with V's head size; present_key, present_value [batch, kv heads, past + new, size]; the
- * products of Q and K [batch, heads, queries, keys]. */
+/* ONNX Attention-23: Y has the shape of Q, with the head size of V; present_key and present_value are [batch, kv heads,
+ * past + new, size]; the products of Q and K are [batch, heads, queries, keys]. */
 static inlay_status infer_attention(op_infer *infer)
 {
-    struct heads heads, k, v;
+    struct heads q, k, v;
     inlay_dim total;
     inlay_status status;
 
-    INLAY_TRY(read_all(infer, &heads, &k, &v));
-    if (!heads.known || !k.known || !v.known)
+    INLAY_TRY(read_all(infer, &q, &k, &v));
+    if (!q.known || !k.known || !v.known)
         return INLAY_OK;
-    INLAY_TRY(check_heads(infer, &heads, &k, &v));
+    INLAY_TRY(check_heads(infer, &q, &k, &v));
     total = k.rows;
     if (infer_has_in(infer, 4))
         total = dim_add(infer, infer_dim(infer, 4, 2), k.rows);
-    const inlay_dim dim[] = { heads.batch, heads.heads, heads.rows, v.size };
-    const inlay_dim packed[] = { heads.batch, heads.rows, dim_mul(infer, heads.heads, v.size) };
-    const inlay_dim key[] = { heads.batch, k.heads, total, k.size }, value[] = { heads.batch, v.heads, total, v.size };
-    const inlay_dim products[] = { heads.batch, heads.heads, heads.rows, total };
+    const inlay_dim dim[] = { q.batch, q.heads, q.rows, v.size };
+    const inlay_dim packed[] = { q.batch, q.rows, dim_mul(infer, q.heads, v.size) };
+    const inlay_dim key[] = { q.batch, k.heads, total, k.size }, value[] = { q.batch, v.heads, total, v.size };
+    const inlay_dim products[] = { q.batch, q.heads, q.rows, total };
     if (infer_rank(infer, 0) == 3)
         INLAY_TRY(infer_set_shape(infer, 0, 3, packed));
     else
@@ -98,14 +97,14 @@ done:
  * size]. */
 static inlay_status infer_linear_attention(op_infer *infer)
 {
-    struct heads heads, k, v;
+    struct heads q, k, v;
     inlay_status status;
 
-    INLAY_TRY(read_all(infer, &heads, &k, &v));
-    if (!heads.known || !k.known || !v.known)
+    INLAY_TRY(read_all(infer, &q, &k, &v));
+    if (!q.known || !k.known || !v.known)
         return INLAY_OK;
-    const inlay_dim dim[] = { heads.batch, heads.rows, dim_mul(infer, heads.heads, v.size) };
-    const inlay_dim state[] = { heads.batch, k.heads, k.size, v.size };
+    const inlay_dim dim[] = { q.batch, q.rows, dim_mul(infer, q.heads, v.size) };
+    const inlay_dim state[] = { q.batch, k.heads, k.size, v.size };
     INLAY_TRY(infer_set_shape(infer, 0, 3, dim));
     if (infer_has_out(infer, 1)) {
         /* Without a past state, the state has the type of the activations. */

@@ -18,7 +18,7 @@ static inlay_status cast_elements(op_infer *infer, inlay_dtype to)
     return elements != NULL ? infer_set_elements(infer, 0, count, elements) : INLAY_OK;
 }
 
-/* The dtype in the attribute `to`: a number of TensorProto.DataType, in version 1 its name. */
+/* The dtype in the attribute `to`: a number of TensorProto.DataType, or in Cast-1 the name of the type. */
 static inlay_status target_dtype(op_infer *infer, inlay_dtype *out)
 {
     const char *name = infer_attr_string(infer, "to", NULL);

@@ -1,7 +1,7 @@
 /* onnx/center_crop_pad.c - cropping or padding around the centre. */
 #include "schema.h"
 
-/* CenterCropPad-18: the named axes, or all axes, have the sizes of the input shape. */
+/* CenterCropPad-18: the axes in `axes`, or all axes, get the sizes in input `shape`. */
 static inlay_status infer_center_crop_pad(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);

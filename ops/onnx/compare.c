@@ -15,7 +15,8 @@ static inlay_dim equal_dims(op_infer *infer, inlay_dim a, inlay_dim b)
     return dim_unknown();
 }
 
-/* Equal-7 and later. It propagates elements for Where, with which exporters replace the -1 of an Expand. */
+/* Equal-7 and later. Propagates elements, because exporters replace the -1 in the shape of an Expand by Equal and
+ * Where. */
 static inlay_status infer_equal(op_infer *infer)
 {
     inlay_status status = infer_broadcast_all(infer);

@@ -1,6 +1,7 @@
 /* onnx/compress.c - selection by a condition. */
 #include "schema.h"
 
+/* Compress-11: the number of selected elements, or of slices along axis, depends on the data. */
 static inlay_status infer_compress(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);

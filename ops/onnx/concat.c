@@ -2,7 +2,7 @@
 #include "schema.h"
 #include "inlay/check.h"
 
-/* Propagates the elements of all inputs, if each is a vector with known elements. */
+/* Propagates the elements of the inputs, which are vectors, if all are known. */
 static inlay_status join_elements(op_infer *infer)
 {
     inlay_dim joined[INFER_MAX_ELEMENTS];
@@ -21,6 +21,7 @@ static inlay_status join_elements(op_infer *infer)
     return infer_set_elements(infer, 0, total, joined);
 }
 
+/* The sizes along the axis are added; the other dimensions must agree. */
 static inlay_status infer_concat(op_infer *infer)
 {
     uint32_t rank = INLAY_RANK_UNKNOWN, axis;

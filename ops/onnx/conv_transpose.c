@@ -3,8 +3,8 @@
 #include "schema.h"
 #include <string.h>
 
-/* Size of the output along spatial axis d (ONNX ConvTranspose-11): stride * (in - 1) + output_padding + dilated kernel -
- * pads, unless output_shape or auto_pad determines it. */
+/* Size of the output along spatial axis d (ONNX ConvTranspose-11): stride * (in - 1) + output_padding - pads +
+ * dilated kernel, unless output_shape or auto_pad determines it. */
 static inlay_status infer_axis_of_transpose(op_infer *infer, uint32_t spatial, uint32_t d, inlay_dim in, inlay_dim *out)
 {
     const char *auto_pad = infer_attr_string(infer, "auto_pad", "NOTSET");
@@ -22,7 +22,7 @@ static inlay_status infer_axis_of_transpose(op_infer *infer, uint32_t spatial, u
     INLAY_TRY(infer_conv_attr(infer, "pads", 2 * spatial, d, INT32_MIN, 0, &begin));
     INLAY_TRY(infer_conv_attr(infer, "pads", 2 * spatial, d + spatial, INT32_MIN, 0, &end));
     if (shape != NULL) {
-        /* Some exporters write batch and channels too. */
+        /* Some exporters also list the sizes of the batch and channel axes. */
         if (shape_count != spatial && shape_count != spatial + 2)
             return infer_fail(infer, INLAY_INVALID_MODEL, "output_shape has %u values for %u spatial axes", shape_count,
                               spatial);

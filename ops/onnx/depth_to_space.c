@@ -1,6 +1,7 @@
 /* onnx/depth_to_space.c - moves between channels and spatial blocks. */
 #include "schema.h"
 
+/* [N, C, H, W]: DepthToSpace divides C by b * b and multiplies H and W by b; SpaceToDepth does the reverse. */
 static inlay_status infer_blocks(op_infer *infer, bool to_space)
 {
     const int64_t b = infer_attr_int(infer, "blocksize", 0);

@@ -12,26 +12,28 @@ struct labels {
     uint32_t ellipsis;     /* the largest number of dimensions of an ellipsis */
 };
 
-static uint32_t letter(char c)
+/* The index of a letter in struct labels; LETTERS for other characters. */
+static uint32_t letter_index(char c)
 {
     return c >= 'a' && c <= 'z' ? (uint32_t)(c - 'a') : c >= 'A' && c <= 'Z' ? (uint32_t)(c - 'A') + 26 : LETTERS;
 }
 
-/* Counts the letters of a term, which ends at ',', "->" or the end of the equation; *out_end is its end. */
+/* Counts the letters of a term. *out_end: the end of the term, which is a ',', "->" or the end of the equation.
+ * *out_ellipsis: the term has an ellipsis. */
 static uint32_t term_letters(const char *term, const char **out_end, bool *out_ellipsis)
 {
     uint32_t count = 0;
 
     *out_ellipsis = false;
     for (; *term != '\0' && *term != ',' && *term != '-'; term++) {
-        count += letter(*term) < LETTERS;
+        count += letter_index(*term) < LETTERS;
         *out_ellipsis |= *term == '.';
     }
     *out_end = term;
     return count;
 }
 
-/* Merges the dimensions of input i into the sizes of the labels of its term. */
+/* Merges the dimensions of input i into the sizes of the labels of its term, which has `named` letters. */
 static inlay_status read_term(op_infer *infer, uint32_t i, const char *term, const char *end, uint32_t named,
                               struct labels *labels)
 {
@@ -40,7 +42,7 @@ static inlay_status read_term(op_infer *infer, uint32_t i, const char *term, con
 
     INLAY_CHECK(named <= rank && e <= labels->ellipsis);
     for (const char *p = term; p < end; p++) {
-        uint32_t first = letter(*p), count = 1;
+        uint32_t first = letter_index(*p), count = 1;
         if (*p == '.') {
             p += 2;
             first = LETTERS + labels->ellipsis - e;
@@ -57,12 +59,13 @@ done:
     return status;
 }
 
+/* Sets the shape of the output. output: the term after "->", or NULL if the equation has none. */
 static inlay_status set_output(op_infer *infer, const char *output, const struct labels *labels)
 {
     inlay_dim dims[INLAY_MAX_RANK];
     uint32_t rank = 0;
 
-    if (output == NULL) { /* the labels that occur once, upper case first */
+    if (output == NULL) { /* no "->": the ellipsis, then the letters that occur once, upper case first */
         for (uint32_t j = 0; j < labels->ellipsis && rank < INLAY_MAX_RANK; j++)
             dims[rank++] = labels->size[LETTERS + j];
         for (uint32_t i = 0; i < LETTERS && rank < INLAY_MAX_RANK; i++)
@@ -71,7 +74,7 @@ static inlay_status set_output(op_infer *infer, const char *output, const struct
         return infer_set_shape(infer, 0, rank, dims);
     }
     for (const char *p = output; *p != '\0'; p++) {
-        uint32_t first = letter(*p), count = 1;
+        uint32_t first = letter_index(*p), count = 1;
         if (*p == ' ')
             continue;
         if (strncmp(p, "...", 3) == 0) {

@@ -25,6 +25,7 @@ static inlay_status gather_elements(op_infer *infer)
     return infer_set_elements(infer, 0, index_count, picked);
 }
 
+/* The axis is replaced by the axes of the indices. */
 static inlay_status infer_gather(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0), index_rank = infer_rank(infer, 1);
@@ -49,6 +50,7 @@ done:
     return status;
 }
 
+/* The output has the shape of the indices. */
 static inlay_status infer_gather_elements(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0), index_rank = infer_rank(infer, 1);

@@ -1,6 +1,7 @@
 /* onnx/layer_normalization.c - layer normalization. */
 #include "schema.h"
 
+/* Y has the shape of X; in Mean and InvStdDev all axes from attribute axis on have size 1. */
 static inlay_status infer_layer_normalization(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);

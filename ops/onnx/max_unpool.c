@@ -1,8 +1,8 @@
 /* onnx/max_unpool.c - MaxUnpool: the inverse of MaxPool by its indices. */
 #include "schema.h"
 
-/* MaxUnpool-11: output_shape if the node has it, otherwise the inverse of the pooling: (in - 1) * stride + kernel - pads.
- */
+/* MaxUnpool-11: output_shape if the node has it, otherwise the inverse of the pooling: (in - 1) * stride +
+ * kernel - pads. */
 static inlay_status infer_max_unpool(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);
@@ -29,17 +29,17 @@ static inlay_status infer_max_unpool(op_infer *infer)
         return infer_set_shape(infer, 0, rank, dims);
     }
     for (uint32_t i = 0; i < rank; i++) {
-        const uint32_t stride = i - 2;
+        const uint32_t spatial = i - 2;
 
         dims[i] = infer_dim(infer, 0, i);
         if (i < 2)
             continue;
         dims[i] =
-            dim_mul(infer, dim_sub(infer, dims[i], dim_fixed(1)), dim_fixed(strides != NULL ? strides[stride] : 1));
-        dims[i] = dim_add(infer, dims[i], dim_fixed(kernel[stride]));
+            dim_mul(infer, dim_sub(infer, dims[i], dim_fixed(1)), dim_fixed(strides != NULL ? strides[spatial] : 1));
+        dims[i] = dim_add(infer, dims[i], dim_fixed(kernel[spatial]));
         if (pads != NULL)
             dims[i] =
-                dim_sub(infer, dim_sub(infer, dims[i], dim_fixed(pads[stride])), dim_fixed(pads[stride + rank - 2]));
+                dim_sub(infer, dim_sub(infer, dims[i], dim_fixed(pads[spatial])), dim_fixed(pads[spatial + rank - 2]));
     }
     return infer_set_shape(infer, 0, rank, dims);
 }

@@ -1,6 +1,7 @@
 /* onnx/mel_weight_matrix.c - the matrix from spectrum to mel bins. */
 #include "schema.h"
 
+/* MelWeightMatrix-17: [dft_length / 2 + 1, num_mel_bins]. */
 static inlay_status infer_mel_weight_matrix(op_infer *infer)
 {
     inlay_dim dims[2] = { dim_unknown(), dim_unknown() };

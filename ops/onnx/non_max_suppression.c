@@ -1,7 +1,7 @@
 /* onnx/non_max_suppression.c - selection of boxes by score and overlap. */
 #include "schema.h"
 
-/* Rows of [batch, class, box]; their number depends on the data. */
+/* The output has rows of [batch, class, box]; the number of rows depends on the data. */
 static inlay_status infer_non_max_suppression(op_infer *infer)
 {
     const inlay_dim dims[2] = { dim_unknown(), dim_fixed(3) };

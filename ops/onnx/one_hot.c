@@ -1,7 +1,8 @@
 /* onnx/one_hot.c - one-hot vectors. */
 #include "schema.h"
 
-/* OneHot-11: the shape of the indices with an additional axis of size depth, which may have any numeric type. */
+/* OneHot-11: the shape of the indices with an additional axis. Input depth is the size of this axis and may have any
+ * numeric type. */
 static inlay_status infer_one_hot(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);

@@ -3,7 +3,7 @@
 #include "inlay/check.h"
 #include <string.h>
 
-/* The value of attribute `name` for spatial axis d, or `otherwise`. */
+/* Value d of a list attribute; `otherwise` if the list is shorter or absent. */
 static int64_t pool_attr(const op_infer *infer, const char *name, uint32_t d, int64_t otherwise)
 {
     uint32_t count;
@@ -12,8 +12,8 @@ static int64_t pool_attr(const op_infer *infer, const char *name, uint32_t d, in
     return d < count ? values[d] : otherwise;
 }
 
-/* The number of windows along one axis (AveragePool-22: output shape). With ceil_mode, a last window that would start in
- * the padding after the input is dropped. */
+/* The number of windows along one axis (AveragePool-22: output shape). With ceil_mode, a last window that would start
+ * in the padding after the input is dropped. */
 static inlay_dim pool_fixed(int64_t in, int64_t reach, int64_t stride, int64_t begin, int64_t end, bool ceil_mode)
 {
     int64_t room = in + begin + end - reach, out = room / stride + 1;

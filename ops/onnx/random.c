@@ -1,7 +1,7 @@
 /* onnx/random.c - random numbers. */
 #include "schema.h"
 
-/* The type is the attribute dtype, else that of input 0. */
+/* Sets the element type of output 0: attribute dtype, else the type of input 0. */
 static inlay_status random_dtype(op_infer *infer)
 {
     int64_t dtype = infer_attr_int(infer, "dtype", 0);

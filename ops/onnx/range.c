@@ -17,6 +17,7 @@ static inlay_dim count_floats(double start, double limit, double delta, inlay_dt
     return dim_fixed(n <= 0 ? 0 : (int64_t)n + ((double)(int64_t)n < n));
 }
 
+/* v: start, limit and delta. Sets the shape, and the elements of a short range. */
 static inlay_status range_integers(op_infer *infer, const int64_t *v, inlay_dim *out_count)
 {
     inlay_dim elements[INFER_MAX_ELEMENTS];
@@ -68,8 +69,8 @@ static inlay_status infer_range(op_infer *infer)
         const int64_t v[3] = { dim[0]->value, dim[1]->value, dim[2]->value };
         return range_integers(infer, v, &count);
     }
-    /* With start 0 and delta 1 the count is the limit if that is a size. Other differences may be negative, which gives no
-     * elements, unless they are sums of sizes. */
+    /* With start 0 and delta 1, the count is the limit, which is assumed to be a size. With another start, the count is
+     * the difference if it is a sum of sizes; a negative difference would give no elements. */
     if (dim_same(*dim[0], dim_fixed(0)) && dim_same(*dim[2], dim_fixed(1)))
         count = *dim[1];
     else if (dim_same(*dim[2], dim_fixed(1)) && dim_is_size(infer, dim_sub(infer, *dim[1], *dim[0])))

@@ -3,7 +3,8 @@
 #include "inlay/check.h"
 #include <string.h>
 
-/* The reduced axes: from the attribute, or from the constant or propagated input; none means all. False if not known. */
+/* Reads the axes from the attribute, or from the constant or propagated input. No axes: all axes are reduced, unless
+ * noop_with_empty_axes is set. False: the axes are not known. */
 static bool reduce_axes(op_infer *infer, int64_t *axes, uint32_t *out_count)
 {
     const int64_t *attribute = infer_attr_ints(infer, "axes", out_count);

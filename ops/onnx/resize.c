@@ -3,15 +3,15 @@
 #include <math.h>
 #include <string.h>
 
-/* True if the node has input i. Models of Resize-11 omit roi, scales or sizes with an empty tensor. */
+/* True if the node has input i. Models of Resize-11 pass an empty tensor to omit roi, scales or sizes. */
 static bool resize_given(const op_infer *infer, uint32_t i)
 {
     return infer_has_in(infer, i) && !(infer_rank(infer, i) == 1 && infer_dim(infer, i, 0).kind == INLAY_DIM_FIXED &&
                                        infer_dim(infer, i, 0).value == 0);
 }
 
-/* floor(in * scale), in float as in ONNX's own inference. Symbols are multiplied by integers, and divided by integers if
- * the inverse of the scale is one. */
+/* floor(in * scale), in float as in ONNX's own inference. A symbolic size has a result only if the scale or its
+ * inverse is an integer. */
 static inlay_dim resize_scaled(op_infer *infer, inlay_dim in, double scale)
 {
     const double inverse = 1 / scale;
@@ -87,6 +87,7 @@ static bool resize_scales(op_infer *infer, uint32_t input, double *scales, uint3
     return infer_floats(infer, input, scales, INLAY_MAX_RANK, out_count);
 }
 
+/* Replaces dims[axes[0 .. n-1]] by the sizes in input 3. */
 static inlay_status resize_by_sizes(op_infer *infer, const uint32_t *axes, uint32_t n, inlay_dim *dims)
 {
     const char *policy = infer_attr_string(infer, "keep_aspect_ratio_policy", "stretch");

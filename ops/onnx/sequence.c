@@ -63,8 +63,8 @@ static inlay_status infer_concat_sequence(op_infer *infer)
     return with_axis(infer, infer_attr_int(infer, "axis", 0), dim_unknown(), infer_attr_int(infer, "new_axis", 0) != 0);
 }
 
-/* Without `split` the pieces have size 1, and the axis is removed if keepdims is 0. A scalar is the size of all pieces; the
- * last piece may be smaller. */
+/* Without `split` the pieces have size 1, and the axis is removed if keepdims is 0. A scalar `split` is the size of all
+ * pieces; the last piece may be smaller. */
 static inlay_status infer_split_to_sequence(op_infer *infer)
 {
     int64_t axis = infer_attr_int(infer, "axis", 0), sizes[64], size = 0;

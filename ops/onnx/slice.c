@@ -4,7 +4,8 @@
 
 /* The slice of one axis. */
 struct cut {
-    bool named, known; /* the node slices this axis; start, end and step are known */
+    bool named; /* the node slices this axis */
+    bool known; /* start, end and step are known */
     int64_t start, end, step;
     bool counted; /* step 1 with symbolic bounds: `to` is a size, `from` is a size or the negative of one */
     inlay_dim from, to;
@@ -104,8 +105,9 @@ static inlay_status read_cuts(op_infer *infer, uint32_t rank, struct cut *cuts, 
     return INLAY_OK;
 }
 
-/* The number of elements of a slice of an axis of fixed size; *out_start is the first. Slice-10: negative values count
- * from the end, bounds are clamped, and a negative step ends at -1 exclusive. */
+/* The number of elements of a slice of an axis of fixed size; *out_start is the index of the first. Slice-10: negative
+ * values count from the end, and bounds are clamped; with a negative step, the least end is -1, before the first
+ * element. */
 static int64_t cut_fixed(int64_t dim, const struct cut *cut, int64_t *out_start)
 {
     const int64_t low = cut->step < 0 ? -1 : 0, high = cut->step < 0 ? dim - 1 : dim;
@@ -122,7 +124,8 @@ static int64_t cut_fixed(int64_t dim, const struct cut *cut, int64_t *out_start)
     return (int64_t)((span - 1) / stride + 1);
 }
 
-/* The size of a slice of an axis of symbolic size, if clamping cannot change it; otherwise unknown. */
+/* The size of a slice of an axis of symbolic size, on the assumption that the axis is long enough for the bounds not to
+ * be clamped; unknown for other bounds. */
 static inlay_dim cut_symbolic(op_infer *infer, inlay_dim dim, const struct cut *cut)
 {
     if (cut->step == -1 && (cut->start == -1 || cut->start >= INT32_MAX) && cut->end <= -INT32_MAX)
@@ -155,6 +158,7 @@ static inlay_dim cut_counted(op_infer *infer, inlay_dim dim, const struct cut *c
     return to_end || dim_is_size(infer, dim_sub(infer, cut->to, cut->from)) ? dim_sub(infer, to, from) : dim_unknown();
 }
 
+/* Propagates the elements of a slice of a vector. */
 static inlay_status slice_elements(op_infer *infer, const struct cut *cut)
 {
     inlay_dim kept[INFER_MAX_ELEMENTS];

@@ -24,8 +24,8 @@ static inlay_status even_part(op_infer *infer, inlay_dim whole, uint32_t o, inla
     return INLAY_OK;
 }
 
-/* The sizes of the parts from the input or attribute `split`. NULL if the node has neither, or if they are not known; then
- * *out_known is false. */
+/* The sizes of the parts from the input or attribute `split`. NULL if the node has neither, or if the sizes are not
+ * known; in the latter case *out_known is false. */
 static const inlay_dim *stated_parts(op_infer *infer, inlay_dim *room, uint32_t *out_count, bool *out_known)
 {
     const bool by_input = infer->node->since_version >= 13 || infer->node->since_version == 1;

@@ -1,7 +1,7 @@
 /* onnx/tile.c - repetition along axes. */
 #include "schema.h"
 
-/* Tile-6 has a repeat count for each axis. Tile-1 has `tiles` for one `axis`, both floats. */
+/* Tile-6 has a repeat count for each axis. Tile-1 has float inputs `tiles` and `axis`: it repeats one axis. */
 static inlay_status infer_tile(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);

@@ -1,10 +1,11 @@
 /* onnx/top_k.c - the largest or smallest elements along an axis. */
 #include "schema.h"
 
+/* The outputs have the shape of X with size K along the axis; K is an attribute before TopK-10. */
 static inlay_status infer_top_k(op_infer *infer)
 {
     const uint32_t rank = infer_rank(infer, 0);
-    inlay_dim dims[INLAY_MAX_RANK], dim = dim_fixed(infer_attr_int(infer, "k", 0));
+    inlay_dim dims[INLAY_MAX_RANK], k = dim_fixed(infer_attr_int(infer, "k", 0));
     inlay_status status = INLAY_OK;
     uint32_t axis, count;
 
@@ -14,15 +15,15 @@ static inlay_status infer_top_k(op_infer *infer)
     if (infer->node->since_version >= 10) {
         const inlay_dim *elements = infer_elements(infer, 1, &count);
 
-        dim = elements != NULL && count == 1 ? elements[0] : dim_unknown();
+        k = elements != NULL && count == 1 ? elements[0] : dim_unknown();
     }
     for (uint32_t i = 0; i < rank; i++)
         dims[i] = infer_dim(infer, 0, i);
-    if (dim.kind == INLAY_DIM_FIXED &&
-        (dim.value < 0 || (dims[axis].kind == INLAY_DIM_FIXED && dim.value > dims[axis].value)))
-        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "K is %lld of %lld elements", (long long)dim.value,
+    if (k.kind == INLAY_DIM_FIXED &&
+        (k.value < 0 || (dims[axis].kind == INLAY_DIM_FIXED && k.value > dims[axis].value)))
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "K is %lld of %lld elements", (long long)k.value,
                           (long long)dims[axis].value);
-    dims[axis] = dim;
+    dims[axis] = k;
     INLAY_TRY(infer_set_shape(infer, 0, rank, dims));
     status = infer_set_shape(infer, 1, rank, dims);
 done:

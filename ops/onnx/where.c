@@ -41,11 +41,11 @@ static inlay_status infer_where(op_infer *infer)
             return INLAY_OK;
     INLAY_CHECK(n > 0 && n <= INFER_MAX_ELEMENTS);
     for (uint32_t i = 0; i < n; i++) {
-        inlay_dim dim = in[0][count[0] == 1 ? 0 : i], x = in[1][count[1] == 1 ? 0 : i],
+        inlay_dim choice = in[0][count[0] == 1 ? 0 : i], x = in[1][count[1] == 1 ? 0 : i],
                   y = in[2][count[2] == 1 ? 0 : i];
 
-        if (dim.kind == INLAY_DIM_FIXED)
-            elements[i] = dim.value != 0 ? x : y;
+        if (choice.kind == INLAY_DIM_FIXED)
+            elements[i] = choice.value != 0 ? x : y;
         else
             elements[i] = dim_same(x, y) ? x : dim_unknown();
     }

@@ -1,6 +1,7 @@
 /* onnx/window.c - window functions of signal processing. */
 #include "schema.h"
 
+/* [size]; attribute output_datatype is the element type. */
 static inlay_status infer_window(op_infer *infer)
 {
     int64_t size;

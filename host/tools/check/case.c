@@ -262,6 +262,7 @@ inlay_status case_import(const op_case *entry, graph_model *model)
     return INLAY_OK;
 }
 
+/* Appends to a list in the arena, which is copied each time. */
 static bool append(struct arena *arena, uint32_t **list, uint32_t *count, uint32_t value)
 {
     uint32_t *more = arena_array(arena, *count + (size_t)1, sizeof *more);

@@ -3,8 +3,8 @@
  *     op_case k;
  *     case_init(&k, "ai.onnx", "Relu", 14);
  *     case_input(&k, INLAY_FLOAT, 2, dims, false);
- *     case_fill(&k, seed);                         elements
- *     case_graph(&k, operators, &one, &diag);      bound, inferred, as a snapshot */
+ *     case_fill(&k, seed);                                   elements
+ *     case_graph(&k, operators, CASE_SIZES, &one, &diag);    bound, inferred, as a snapshot */
 #ifndef CHECK_CASE_H
 #define CHECK_CASE_H
 #include "check/check.h"
@@ -20,7 +20,7 @@ typedef struct case_tensor {
     void *data;          /* [count] elements in the arena of the case, or the caller's; NULL until filled */
     const double *given; /* [given_count] fixed elements instead of random ones, or NULL */
     uint32_t given_count;
-    int64_t low, high; /* of random integers */
+    int64_t low, high; /* range of random integers */
     bool constant;
 } case_tensor;
 
@@ -48,7 +48,8 @@ char *case_text(const op_case *entry, char *text, size_t bytes);
 
 /* The next number of the pseudo-random sequence (splitmix64) that the caller keeps in *state. */
 uint64_t case_random(uint64_t *state);
-/* Random elements: floats in (-2, 2), integers in [low, high], words. */
+/* Writes random elements: floats in [-2, 2), integers in [low, high], bools, words, or bit patterns of the 8-bit floats
+ * and packed types. */
 void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t low, int64_t high, uint64_t *state,
                           struct arena *arena);
 
@@ -57,15 +58,16 @@ void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t 
 typedef struct case_instance {
     graph_model *model;
     inlay_graph snapshot;
-    inlay_value_state *states;    /* [snapshot.value_count] at the shapes of the case, as an execution plan has them */
-    uint32_t inputs[CASE_INPUTS]; /* graph inputs that are not constant ... */
+    inlay_value_state *states;      /* [snapshot.value_count] for the shapes of the case, as in an execution plan */
+    uint32_t inputs[CASE_INPUTS];   /* graph inputs that are not constant ... */
     uint32_t input_of[CASE_INPUTS]; /* ... and their indices in op_case.in */
     uint32_t outputs[CASE_OUTPUTS];
     uint32_t input_count, output_count;
     struct arena arena;
 } case_instance;
 
-/* How much the graph states of the shapes of inputs that are not constant. */
+/* What the graph tells about the shapes of non-constant inputs: the sizes, a symbol for each size, or not even the
+ * rank. */
 enum { CASE_SIZES = 0, CASE_SYMBOLS = 1, CASE_RANK_UNKNOWN = 2 };
 
 /* Builds a model of one node, bound and inferred. Fails with the host's own error if the host would refuse the node. */

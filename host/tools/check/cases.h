@@ -5,14 +5,14 @@
 #include "inlay/status.h"
 
 typedef struct test_case {
-    const char *name;        /* its folder, relative to the argument it was found below */
-    const char *model;       /* path of model.onnx */
+    const char *name;  /* folder of the case, relative to dir of cases_find(); the last component of dir if it is dir */
+    const char *model; /* path of model.onnx */
     const char *const *sets; /* [set_count] paths of the data sets, sorted */
     uint32_t set_count;
 } test_case;
 
 typedef struct case_list {
-    test_case *cases; /* [count] in order of their paths; the arena's */
+    test_case *cases; /* [count] sorted by path, in the arena */
     uint32_t count;
 } case_list;
 

@@ -53,11 +53,11 @@ typedef void (*check_line_fn)(void *user, const check_line *line);
 /* The child's progress, in memory shared with the parent: readable after the child died. */
 typedef struct check_progress {
     uint32_t ticks;    /* atomic: incremented at each sign of life */
-    uint32_t unit;     /* number of the current unit; CHECK_NO_UNIT: outside of all */
+    uint32_t unit;     /* number of the current unit; CHECK_NO_UNIT: outside of all units */
     int32_t signal;    /* caught by the handler, 0 = none */
     uint32_t open;     /* 1 while the plugin is being opened */
     uint32_t broken;   /* 1: the plugin cannot be opened or described, so the other groups are skipped */
-    uint32_t forked;   /* atomic: number of calls of fork */
+    uint32_t forked;   /* atomic: calls of fork since the child last checked for them */
     uint32_t closed;   /* 1: the plugin closed the checker's own descriptors */
     char phase[48];    /* "execute": the entry of the plugin that runs, or "the checker" */
     char subject[256]; /* "Relu-14 float[3,5]" */
@@ -96,7 +96,7 @@ int check_child(const check_args *args);
 void check_phase(struct check *check, const char *phase);
 INLAY_PRINTF(2, 3)
 void check_subject(struct check *check, const char *format, ...);
-/* A sign of life. */
+/* Shows the parent that the child makes progress. */
 void check_tick(struct check *check);
 /* Begins the next unit of the group; format names it. False: an earlier process checked it already, skip it. */
 INLAY_PRINTF(2, 3)

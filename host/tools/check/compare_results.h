@@ -4,8 +4,9 @@
 #include "check/harness.h"
 
 /* Types and shapes must be equal. Floats may differ by rtol * (|want| + the largest |want| of the tensor), where rtol
- * is result_rtol() of the type: sums in another order differ by cancellation. NaN equals NaN, and an infinity equals an
- * infinity of the same sign. Other types must be equal exactly. False: text names the place and the difference. */
+ * is result_rtol() of the type: a sum in another order may differ by cancellation. NaN equals NaN, and an infinity
+ * equals an infinity of the same sign. Other types must be equal exactly. False: text names the place and the
+ * difference. */
 bool compare_results(const harness_result *got, const harness_result *want, char *text, size_t bytes);
 double result_rtol(inlay_dtype dtype);
 /* Compares one tensor with the caller's tolerances. */

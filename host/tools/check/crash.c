@@ -15,8 +15,8 @@ struct range {
 };
 
 static check_progress *progress;
-static struct range
-    ranges[RANGES]; /* the handler reads them without the lock: its holder may be the thread that crashed */
+/* The handler reads the ranges without the lock, because the thread that crashed may hold it. */
+static struct range ranges[RANGES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char handler_stack[STACK_BYTES];
 

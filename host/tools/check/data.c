@@ -64,7 +64,7 @@ static bool add_input(op_case *entry, const struct graph *graph, uint32_t value,
     tensor = &entry->in[entry->in_count - 1];
     tensor->count = 1;
     for (uint32_t d = 0; d < tensor->rank; d++)
-        tensor->count *= tensor->dims[d]; /* the loader has checked it */
+        tensor->count *= tensor->dims[d]; /* no overflow: the loader has checked the number of elements */
     return true;
 }
 

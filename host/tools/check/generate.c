@@ -253,7 +253,7 @@ static bool grows(const char *inputs)
     return strchr(inputs, 'n') != NULL;
 }
 
-/* Generates all shapes in the current types; few: the first shapes only. */
+/* Generates cases of all shapes in the current element types; few: only of the first shapes. */
 static void generate_shapes(struct generator *generator, bool few)
 {
     const op_schema *schema = generator->source->schema;
@@ -288,8 +288,8 @@ static void generate_shapes(struct generator *generator, bool few)
 
 /* ------------------------------------------------------------------ examples at other sizes
  *
- * Equal sizes of an example stay equal, so that dependent shapes still match. Either all sizes change, or all those of
- * the same value. */
+ * Equal sizes of an example stay equal, so that dependent shapes still match. Either all sizes change, or only
+ * the sizes of one value. */
 
 struct resize {
     int64_t times, plus;
@@ -319,7 +319,7 @@ static void copy_range(const inlay_tensor_view *from, case_tensor *tensor)
     }
 }
 
-/* only: the size to change; -1: all sizes. */
+/* Generates a case from an example at other sizes. only: the size to change; -1: all sizes. */
 static void generate_resized(struct generator *generator, const inlay_op_example *example, int64_t only,
                              struct resize resize)
 {
@@ -347,7 +347,7 @@ static void generate_resized(struct generator *generator, const inlay_op_example
     case_deinit(&entry);
 }
 
-/* Is it the first dimension of that size? */
+/* Is this the first dimension of its size in the inputs of the example? */
 static bool is_first_of_size(const inlay_op_example *example, uint32_t input, uint32_t dim)
 {
     for (uint32_t i = 0; i <= input; i++)

@@ -16,12 +16,12 @@ typedef struct case_source {
 typedef struct case_range {
     uint64_t seed;
     uint32_t scale; /* value of n in recipes.def, at least 1 */
-    bool quick;     /* fewer types for each shape */
+    bool quick;     /* fewer general shapes, and only the first shapes in the other element types */
     bool scaled;    /* only shapes that grow with the scale, in one element type */
 } case_range;
 
-/* Calls fn with each case, its elements filled in; fn returns false to stop. fn may take the case over by resetting
- * entry->arena. A case may be illegal: case_graph() reports that. */
+/* Calls fn with each case, its elements filled in; fn returns false to stop. fn may keep the case: it copies
+ * *entry and sets entry->arena to zero. A case may be invalid; case_graph() then fails. */
 typedef bool (*case_fn)(void *user, op_case *entry);
 void generate_cases(const case_source *source, const case_range *range, case_fn fn, void *user);
 

@@ -60,7 +60,8 @@ static bool try_case(void *user, op_case *entry)
     return ms == 0 && search->best_ms < ENOUGH_MS;
 }
 
-static bool counted_offer(void *user, op_case *entry)
+/* Sets search->offers if the provider offers the case, and then stops the generator. */
+static bool note_offer(void *user, op_case *entry)
 {
     struct search *search = user;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -86,7 +87,8 @@ static bool try_source(void *user, const case_source *source)
     check_subject(search->check, "%s-%lld", source->op_type, (long long)source->opset);
     check_phase(search->check, "assess");
     search->offers = false;
-    generate_cases(source, &small, counted_offer, search); /* large tensors take long to generate */
+    /* Tries small cases first: large tensors take long to generate. */
+    generate_cases(source, &small, note_offer, search);
     check_phase(search->check, "the checker");
     if (search->offers)
         generate_cases(source, &range, try_case, search);
@@ -96,9 +98,9 @@ static bool try_source(void *user, const case_source *source)
 /* ------------------------------------------------------------------ cancelling */
 
 struct canceller {
-    uint32_t word;
-    double after_ms;
-    double at_ms; /* time at which the flag was set */
+    uint32_t word;   /* the flag that cancels the run */
+    double after_ms; /* delay before the flag is set */
+    double at_ms;    /* time at which the flag was set */
 };
 
 static void *cancel_later(void *user)

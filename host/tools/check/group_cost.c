@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { SIZES = 3, RUNS = 5, RELIABLE_NS = 20000 };
-/* A line is a failure or a warning if predicted and measured time differ by more than this factor. */
+/* If predicted and measured time differ by more than a factor, the line is a failure or a warning. */
 static const double failure_factor = 100, warning_factor = 3;
 
 /* Prediction and measurement of the last offered case of a scale. */
@@ -129,7 +129,7 @@ static void report_result(const struct cost_check *cost_check)
         return;
     }
     ratio = big->predicted / big->measured;
-    /* A guess that is too high attracts no work, so a device that was not requested may avoid work by it. */
+    /* A guess that is too high is no failure: a device that the user did not request may avoid work by it. */
     if ((ratio > failure_factor && !big->guessed) || big->predicted < big->least / failure_factor)
         check_fail(cost_check->check, "cost", big->text, "a prediction accurate enough for partitioning",
                    "compute ns from the operations and bytes of the given shapes (kit: set cost->flops)",
@@ -161,7 +161,7 @@ static bool try_source(void *user, const case_source *source)
         if (!cost_check->check->args->quick || i != 1)
             generate_cases(source, &range, try_case, cost_check);
         if (cost_check->check->args->quick && cost_check->samples[0].measured <= 0)
-            return true; /* an operator that is not offered when small is hardly offered when large, which takes long */
+            return true; /* an operator refused at a small size is seldom offered at a large one, which takes long */
     }
     report_result(cost_check);
     return true;

@@ -56,6 +56,7 @@ static inlay_status stop_at_first(void *user, const inlay_device_info *info)
     return INLAY_CANCELLED;
 }
 
+/* Checks enumerate(). */
 static void check_list(struct check *check, const inlay_provider *provider)
 {
     device_count count = { .check = check, .provider = provider };
@@ -260,6 +261,7 @@ static void check_failed_fence(struct device_test *test)
 
 /* ------------------------------------------------------------------ mapped and shared memory */
 
+/* Writes through a mapping of a buffer; the device must read the same bytes. */
 static void check_map(struct device_test *test)
 {
     const inlay_provider *table = test->link.provider->table;

@@ -3,6 +3,7 @@
 #include "inlay/check.h"
 #include <string.h>
 
+/* Do rank, dims, dtype and bytes of the view agree, and does it fit a case? */
 static bool view_fits(const inlay_tensor_view *view)
 {
     uint64_t count = 1;

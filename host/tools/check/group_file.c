@@ -69,18 +69,18 @@ static void check_symbols(const elf_file *file)
     bool opens = false;
 
     for (size_t i = 1; data != NULL && i < entries(&header); i++) {
-        GElf_Sym Sym;
+        GElf_Sym symbol;
         const char *name;
 
-        if (gelf_getsym(data, (int)i, &Sym) == NULL || GELF_ST_BIND(Sym.st_info) == STB_LOCAL ||
-            (name = elf_strptr(file->elf, header.sh_link, Sym.st_name)) == NULL)
+        if (gelf_getsym(data, (int)i, &symbol) == NULL || GELF_ST_BIND(symbol.st_info) == STB_LOCAL ||
+            (name = elf_strptr(file->elf, header.sh_link, symbol.st_name)) == NULL)
             continue;
-        if (Sym.st_shndx == SHN_UNDEF) {
+        if (symbol.st_shndx == SHN_UNDEF) {
             if (strncmp(name, "inlay_", 6) == 0)
                 list_add(wanted, sizeof wanted, name);
         } else if (strcmp(name, INLAY_PLUGIN_OPEN_SYMBOL) == 0) {
             opens = true;
-        } else if (Sym.st_shndx != SHN_ABS) { /* SHN_ABS: version names */
+        } else if (symbol.st_shndx != SHN_ABS) { /* SHN_ABS: version names */
             others++;
             list_add(exported, sizeof exported, name);
         }
@@ -135,25 +135,25 @@ static void check_dynamic(const elf_file *file)
         return;
     }
     for (size_t i = 0; i < entries(&header); i++) {
-        GElf_Dyn Dyn;
+        GElf_Dyn entry;
         const char *text;
 
-        if (gelf_getdyn(data, (int)i, &Dyn) == NULL || Dyn.d_tag == DT_NULL)
+        if (gelf_getdyn(data, (int)i, &entry) == NULL || entry.d_tag == DT_NULL)
             break;
-        if (Dyn.d_tag == DT_TEXTREL || (Dyn.d_tag == DT_FLAGS && (Dyn.d_un.d_val & DF_TEXTREL) != 0))
+        if (entry.d_tag == DT_TEXTREL || (entry.d_tag == DT_FLAGS && (entry.d_un.d_val & DF_TEXTREL) != 0))
             text_relocations = true;
-        text = Dyn.d_tag == DT_NEEDED || Dyn.d_tag == DT_RPATH || Dyn.d_tag == DT_RUNPATH
-                   ? elf_strptr(file->elf, header.sh_link, (size_t)Dyn.d_un.d_val)
+        text = entry.d_tag == DT_NEEDED || entry.d_tag == DT_RPATH || entry.d_tag == DT_RUNPATH
+                   ? elf_strptr(file->elf, header.sh_link, (size_t)entry.d_un.d_val)
                    : NULL;
         if (text == NULL)
             continue;
-        if (Dyn.d_tag == DT_NEEDED) {
+        if (entry.d_tag == DT_NEEDED) {
             list_add(needed, sizeof needed, text);
             if (strncmp(text, "libinlay", 8) == 0)
                 check_fail(file->check, "file", "needs", "a plugin that does not link to libinlay",
                            "link to inlay::kit (inlay-kit.pc), not to inlay::inlay", "it needs %s", text);
         } else {
-            check_path(file, Dyn.d_tag == DT_RPATH ? "rpath" : "runpath", text);
+            check_path(file, entry.d_tag == DT_RPATH ? "rpath" : "runpath", text);
         }
     }
     check_pass(file->check, "file", "needs", "%s", needed[0] != '\0' ? needed : "no library");
@@ -174,13 +174,13 @@ static void check_segments(const elf_file *file)
     if (elf_getphdrnum(file->elf, &count) != 0)
         count = 0;
     for (size_t i = 0; i < count; i++) {
-        GElf_Phdr Phdr;
+        GElf_Phdr segment;
 
-        if (gelf_getphdr(file->elf, (int)i, &Phdr) == NULL)
+        if (gelf_getphdr(file->elf, (int)i, &segment) == NULL)
             continue;
-        if (Phdr.p_type == PT_GNU_STACK) {
+        if (segment.p_type == PT_GNU_STACK) {
             stack = true;
-            executable = (Phdr.p_flags & PF_X) != 0;
+            executable = (segment.p_flags & PF_X) != 0;
         }
     }
     if (!stack || executable)

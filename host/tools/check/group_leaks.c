@@ -52,7 +52,8 @@ static bool select_source(void *user, const case_source *source)
     const case_range range = { .seed = selected->check->args->seed, .scale = 1, .quick = true };
     uint64_t dice = selected->check->args->seed + (uint64_t)source->op_type[0] * 31 + strlen(source->op_type);
 
-    /* Selects a quarter of the operators of a large provider; another seed selects others. */
+    /* After the first 9 cases, selects a quarter of the operators, so that the cases cover a large provider; another
+     * seed selects others. */
     if (selected->provider->table != NULL && selected->count > 8 && case_random(&dice) % 4 != 0)
         return true;
     check_subject(selected->check, "%s-%lld", source->op_type, (long long)source->opset);

@@ -83,6 +83,7 @@ static uint32_t mutate(op_case *entry, uint64_t *state)
     return dice == 3 ? CASE_RANK_UNKNOWN : dice == 4 || dice == 5 ? CASE_SYMBOLS : CASE_SIZES;
 }
 
+/* Does the host accept the case? */
 static bool is_legal(const struct pool *pool, const op_case *entry, uint32_t known)
 {
     inlay_diag diag = INLAY_DIAG_INIT;

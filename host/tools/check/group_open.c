@@ -333,8 +333,8 @@ static void check_create(struct check *check, const loaded_plugin *plugin, uint3
         loaded_destroy(&provider);
 }
 
-/* Opens the plugin with other hosts: a newer host of the same major version has a longer table; a host of another major
- * version must be refused. */
+/* Opens the plugin with other hosts. It must accept a newer host of the same major version, whose table is longer, and
+ * refuse a host of another major version. */
 static void check_hosts(struct check *check, const loaded_plugin *plugin)
 {
     struct {
@@ -393,7 +393,8 @@ static void check_note(struct check *check, const loaded_plugin *plugin)
         (void)close(fd);
 }
 
-/* Symbols that come from libraries loaded by the host may be missing in other hosts. */
+/* Checks that each symbol comes from a library that the plugin links to: a library that this host happens to load may
+ * be missing in other hosts. */
 static void check_borrowed_symbols(struct check *check, const loaded_plugin *plugin)
 {
     char missing[400];

@@ -35,6 +35,7 @@ static inlay_status collect_refusal(void *ctx, const inlay_refusal *refusal)
     return INLAY_OK;
 }
 
+/* The part with this node index in the snapshot; NULL: none. */
 static struct part *part_at(struct regions *regions, uint32_t index)
 {
     for (uint32_t j = 0; j < regions->part_count; j++)
@@ -43,6 +44,7 @@ static struct part *part_at(struct regions *regions, uint32_t index)
     return NULL;
 }
 
+/* The offer that covers this part alone; NULL: none. */
 static struct region_offer *single_offer(struct regions *regions, const struct part *part)
 {
     for (uint32_t offer = 0; offer < regions->offer_count; offer++)
@@ -74,6 +76,7 @@ static void make_convex(struct regions *regions)
     }
 }
 
+/* Does part b read an output of part a? */
 static bool linked(const struct regions *regions, uint32_t a, uint32_t b)
 {
     for (uint32_t i = 0; i < regions->parts[b].entry.in_count; i++)
@@ -101,7 +104,7 @@ static bool find_connected(const struct regions *regions, uint32_t first, bool *
     return all;
 }
 
-/* If one of the offers requires connected regions, removes the parts not connected with the first. */
+/* If one of the offers requires connected regions, removes the parts that are not connected with the first part. */
 static void keep_connected(struct regions *regions)
 {
     uint32_t first = 0;
@@ -248,6 +251,7 @@ static bool describe(struct regions *regions, case_instance *built, harness_regi
     return true;
 }
 
+/* Writes the operators of the parts; those outside of the region are in parentheses. */
 static void name_nodes(const struct regions *regions, char *text, size_t bytes)
 {
     size_t used = 0;

@@ -24,10 +24,10 @@ struct tally {
     uint32_t compared; /* of these, compared with another provider */
     uint32_t failures;
     uint32_t heap_cases; /* cases that called malloc in execute */
-    char heap_at[300];
-    uint32_t variants; /* further runs */
-    bool concurrent;   /* run_concurrently() was called for the operator */
-    bool large;        /* the current case is a large one */
+    char heap_at[300];   /* description of the first of them */
+    uint32_t variants;   /* further runs */
+    bool concurrent;     /* run_concurrently() was called for the operator */
+    bool large;          /* the current case is a large one */
     uint32_t large_cases;
     bool lost;             /* the device was lost, and check_loss() was called */
     bool threads_reported; /* a line about threads started by a run was written */
@@ -265,7 +265,8 @@ static void compare_workers(struct tally *tally, const op_case *entry, const cas
     harness_close(&harness);
 }
 
-/* Also runs more threads than CPUs: then the scheduler determines the order of the ranges. */
+/* Runs with several threads, also with more than there are CPUs, so that the scheduler determines the order of the
+ * ranges. */
 static void compare_threads(struct tally *tally, const op_case *entry, const case_instance *built,
                             const harness_result *want)
 {

@@ -10,11 +10,11 @@ struct guarded {
     size_t map_bytes;
     char *data;
     size_t bytes;
-    size_t slack; /* bytes of the pattern after data */
+    size_t slack; /* bytes of a pattern between the data and the guard page */
 };
 
-/* Allocates bytes at a multiple of alignment (a power of two), as near to the guard page after them as that allows, and
- * sets them to fill. description appears in the crash report if the page is touched. False: no memory. */
+/* Allocates `bytes` bytes and sets them to fill. Their address is the multiple of alignment (a power of two) nearest to
+ * the guard page that follows. description appears in the crash report if the page is accessed. False: no memory. */
 bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *description, struct guarded *out);
 /* Were the bytes before or after the data overwritten? */
 bool guarded_is_damaged(const struct guarded *guarded);

@@ -85,6 +85,7 @@ struct constants {
     struct arena *arena;
 };
 
+/* Hook of compile: copies a constant to a multiple of alignment. NULL: not a constant, or no memory. */
 static const void *align_constant(void *ctx, uint32_t value, uint32_t alignment)
 {
     const struct constants *constants = ctx;
@@ -105,13 +106,14 @@ uint32_t harness_default_domain(const loaded_provider *provider)
 {
     const uint32_t domain = provider->table->default_domain;
 
-    /* Group `open` reports a domain that does not exist. */
+    /* A default_domain that does not exist is reported by group `open`. */
     return domain == 0 || domain > provider->table->domain_count ? INLAY_DOMAIN_HOST
                                                                  : provider->first_domain + domain - 1;
 }
 
-/* Chooses the first row-major placement of the value that the offer names, in host memory or a domain of the provider;
- * without any, its default domain. False: the offer names placements for the value, but no such one. */
+/* Chooses the first row-major placement that the offer names for the value, in host memory or in a domain of the
+ * provider. If the offer names no placement for the value, chooses the provider's default domain. False: the offer
+ * names placements for the value, but none of this kind. */
 static bool negotiate(const struct harness *harness, uint32_t value, inlay_placement *out)
 {
     const loaded_provider *own = harness->provider;

@@ -31,9 +31,9 @@ typedef struct device_link {
 
 /* Advances the timeline by one point and returns it. */
 inlay_fence device_point(device_link *link);
-/* Waits if the provider is asynchronous; other providers do not signal fences. */
+/* Waits for the fence if the provider is asynchronous; other providers do not signal fences. */
 INLAY_NODISCARD inlay_status device_wait(const device_link *link, inlay_fence fence, inlay_diag *diag);
-/* Copies between host memory and a buffer, and waits. */
+/* Copies between host memory and a buffer, and waits until the copy is done. */
 INLAY_NODISCARD inlay_status device_copy(device_link *link, void *host, const inlay_buffer *device, uint64_t bytes,
                                          bool to_device, inlay_diag *diag);
 /* The caller frees out->whole with buffer_free if its handle is not 0, also after a failure. */
@@ -62,7 +62,7 @@ void harness_assess(const loaded_provider *provider, const case_instance *built,
 inlay_status harness_cost(const loaded_provider *provider, const case_instance *built, const harness_answer *answer,
                           uint32_t threads, inlay_cost *out);
 
-/* The domain of values without a placement. */
+/* The memory domain of values for which the offer names no placement. */
 uint32_t harness_default_domain(const loaded_provider *provider);
 
 /* ------------------------------------------------------------------ the harness */
@@ -90,7 +90,7 @@ struct harness {
     struct arena arena;
     uint64_t workspace_bytes, workspace_alignment;
     uint32_t threads;
-    const char *phase; /* that failed */
+    const char *phase; /* the current phase; after a failure, the one that failed */
 };
 
 /* Runs assess, compile and specialize. After a failure there is nothing to close, and harness->phase names the phase. A
@@ -98,15 +98,15 @@ struct harness {
 INLAY_NODISCARD inlay_status harness_open(struct check *check, const loaded_provider *provider,
                                           const case_instance *built, const op_case *entry, uint32_t threads,
                                           struct harness *harness, inlay_diag *diag);
-/* The same for a region: `built` holds its inputs and outputs, `entry` the elements of its inputs. placements: those
- * that its offers name. */
+/* The same for a region. `built` holds the inputs and outputs of the region, `entry` the elements of its inputs, and
+ * `placements` the placements that its offers name. */
 INLAY_NODISCARD inlay_status harness_open_region(struct check *check, const loaded_provider *provider,
                                                  const case_instance *built, const op_case *entry,
                                                  const harness_region *region, const inlay_placement *placements,
                                                  uint32_t placement_count, struct harness *harness, inlay_diag *diag);
 void harness_close(struct harness *harness);
 
-/* Options of a run. {0}: as the host runs it. */
+/* Options of a run. With {0} the harness runs the case as the host does. */
 typedef struct harness_options {
     bool tight;             /* inputs and outputs aligned to their elements only, as buffers of users may be */
     uint8_t fill;           /* initial bytes of workspace and outputs */

@@ -370,7 +370,7 @@ static inlay_status queue_inputs(struct run_state *run, struct gate *gate, inlay
     inlay_status status = INLAY_OK;
 
     *gate = (struct gate){ .run = run, .open.value = 1 };
-    /* Fill all inputs before the first copy is queued: a synchronous fill would wait behind it. */
+    /* Fill all inputs before the first copy is queued: a synchronous fill would wait behind that copy. */
     for (uint32_t i = 0; i < run->harness->built->input_count; i++)
         if (is_queued(run, i))
             INLAY_TRY(device_tensor_fill(&run->link, &run->device[i], NULL, GARBAGE, &run->result->arena, diag));
@@ -379,7 +379,7 @@ static inlay_status queue_inputs(struct run_state *run, struct gate *gate, inlay
         if (is_queued(run, i))
             INLAY_TRY(queue_input(run, gate, i, diag));
 done:
-    /* Also after a failure, because queued copies wait for the gate. */
+    /* Opens the gate also after a failure, because queued copies wait for it. */
     gate->is_running = gate->open.timeline != 0 && pthread_create(&gate->thread, NULL, open_gate, gate) == 0;
     if (!gate->is_running && gate->open.timeline != 0)
         (void)open_gate(gate);

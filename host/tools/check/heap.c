@@ -1,6 +1,6 @@
-/* Counts the allocations of a plugin. Its relocations name the imported functions; the slots of malloc and related
- * functions are set to the functions below. A hash table records the blocks, because the plugin may free blocks that it
- * did not allocate itself (strdup, getline). */
+/* Counts the allocations of a plugin. The plugin's relocations name the imported functions; the slots of malloc and
+ * related functions are set to the functions below. A hash table records the blocks, because the plugin may free blocks
+ * that it did not allocate itself (strdup, getline). */
 #include "check/process.h"
 #include "inlay/check.h"
 #include <elf.h>
@@ -185,7 +185,7 @@ static bool hook_list(const struct link_map *map, const ElfW(Rela) * list, size_
     for (size_t i = 0; list != NULL && i < bytes / sizeof *list; i++) {
         size_t symbol = ELF64_R_SYM(list[i].r_info);
 
-        /* Every relocation of a function symbol stores its address, for a call or for a pointer. */
+        /* A relocation of a function symbol stores the address of the function, for a call or for a pointer. */
         if (symbol == 0 || list[i].r_addend != 0)
             continue;
         for (size_t h = 0; h < sizeof hooks / sizeof hooks[0]; h++)
@@ -203,19 +203,19 @@ bool heap_watch(void *handle)
     const ElfW(Rela) *jumps = NULL, *others = NULL;
     size_t jump_bytes = 0, other_bytes = 0;
 
-    for (const ElfW(Dyn) *Elf64_Dyn = map->l_ld; Elf64_Dyn->d_tag != DT_NULL; Elf64_Dyn++) {
-        if (Elf64_Dyn->d_tag == DT_SYMTAB)
-            symbols = (const ElfW(Sym) *)Elf64_Dyn->d_un.d_ptr;
-        else if (Elf64_Dyn->d_tag == DT_STRTAB)
-            names = (const char *)Elf64_Dyn->d_un.d_ptr;
-        else if (Elf64_Dyn->d_tag == DT_JMPREL)
-            jumps = (const ElfW(Rela) *)Elf64_Dyn->d_un.d_ptr;
-        else if (Elf64_Dyn->d_tag == DT_PLTRELSZ)
-            jump_bytes = (size_t)Elf64_Dyn->d_un.d_val;
-        else if (Elf64_Dyn->d_tag == DT_RELA)
-            others = (const ElfW(Rela) *)Elf64_Dyn->d_un.d_ptr;
-        else if (Elf64_Dyn->d_tag == DT_RELASZ)
-            other_bytes = (size_t)Elf64_Dyn->d_un.d_val;
+    for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_SYMTAB)
+            symbols = (const ElfW(Sym) *)entry->d_un.d_ptr;
+        else if (entry->d_tag == DT_STRTAB)
+            names = (const char *)entry->d_un.d_ptr;
+        else if (entry->d_tag == DT_JMPREL)
+            jumps = (const ElfW(Rela) *)entry->d_un.d_ptr;
+        else if (entry->d_tag == DT_PLTRELSZ)
+            jump_bytes = (size_t)entry->d_un.d_val;
+        else if (entry->d_tag == DT_RELA)
+            others = (const ElfW(Rela) *)entry->d_un.d_ptr;
+        else if (entry->d_tag == DT_RELASZ)
+            other_bytes = (size_t)entry->d_un.d_val;
     }
     if (symbols == NULL || names == NULL)
         return false;

@@ -196,7 +196,7 @@ static bool same_file(const char *path, const char *other_path)
            first.st_ino == second.st_ino;
 }
 
-/* Adds a plugin to compare with. One that cannot be opened is skipped, with a line in the report. */
+/* Adds the providers of a plugin to compare with. If the plugin cannot be opened, writes a SKIP line. */
 static void add_peer(struct check *check, const char *name, struct fixture *fixture, const char *path)
 {
     inlay_diag diag = INLAY_DIAG_INIT;

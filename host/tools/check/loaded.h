@@ -4,7 +4,7 @@
 #define CHECK_LOADED_H
 #include "check/check.h"
 
-/* An open file. Zero it first. */
+/* An open plugin file. */
 typedef struct loaded_plugin {
     const char *path;
     void *handle;
@@ -13,13 +13,14 @@ typedef struct loaded_plugin {
     inlay_plugin table;        /* copy in the struct layout of this host, like the next two */
     inlay_provider *providers; /* [table.provider_count]; their options and domains keep the plugin's strides */
     inlay_operator *operators; /* [table.operator_count] */
-    uint32_t sanitizers;       /* INLAY_SANITIZER_*, by its file */
+    uint32_t sanitizers;       /* INLAY_SANITIZER_* flags from the note in the file */
     struct arena arena;
 } loaded_plugin;
 
-/* Calls dlopen and inlay_plugin_open and copies the description. INLAY_INVALID_ARGUMENT: its lists are inconsistent. */
+/* Calls dlopen and inlay_plugin_open and copies the description. INLAY_INVALID_ARGUMENT: the description is missing or
+ * inconsistent. */
 INLAY_NODISCARD inlay_status loaded_open(const char *path, loaded_plugin *out, inlay_diag *diag);
-/* Calls shutdown, and dlclose if the plugin allows it. Destroy its providers before. */
+/* Calls shutdown, and dlclose if the plugin allows it. The caller has destroyed the providers. */
 void loaded_close(loaded_plugin *plugin);
 
 /* A created provider. */
@@ -55,7 +56,7 @@ struct fixture {
  * provider if it is installed. False: the plugin cannot be opened; the report then has a SKIP line for check `name`. */
 bool fixture_open(struct check *check, const char *name, bool with_reference, struct fixture *fixture);
 void fixture_close(struct fixture *fixture);
-/* Lists the operators of its plugins, at most room of them; returns their number. */
+/* Lists the operators of the plugins of the fixture, at most `room` of them; returns their number. */
 uint32_t fixture_operators(const struct fixture *fixture, const inlay_operator **list, uint32_t room);
 /* Opens a fixture without the reference provider and calls fn for each provider under test. */
 typedef void (*fixture_fn)(struct check *check, const struct fixture *fixture, const loaded_provider *provider,

@@ -65,7 +65,7 @@ static int high_fd(int fd)
     return high;
 }
 
-static inlay_status start_actions(struct child *child, int report_end, const char *const argv[], inlay_diag *diag)
+static inlay_status spawn_child(struct child *child, int report_end, const char *const argv[], inlay_diag *diag)
 {
     const spawn_fd fds[] = { { child->progress_fd, CHECK_PROGRESS_FD },
                              { report_end, CHECK_REPORT_FD },
@@ -132,7 +132,7 @@ static inlay_status start(const struct supervisor *supervisor, const char *group
 #undef ADD
     INLAY_CHECK(argument_count < sizeof argv / sizeof argv[0]);
     argv[argument_count] = NULL;
-    status = start_actions(child, ends[1], argv, diag);
+    status = spawn_child(child, ends[1], argv, diag);
     (void)close(ends[1]);
     return status;
 }
@@ -208,7 +208,7 @@ static bool read_report(const struct supervisor *supervisor, struct child *child
 }
 
 /* Reads the report until the child closes it, or until the child has shown no progress for the time limit (*out_hung).
- * An iteration counts for a second at most: if this process or the machine was suspended, so was the child. */
+ * An iteration counts as one second at most, because the child makes no progress while the machine is suspended. */
 static inlay_status wait_until_closed(const struct supervisor *supervisor, struct child *child, bool *out_hung,
                                       inlay_diag *diag)
 {

@@ -62,6 +62,7 @@ static bool is_sanitizer(const char *name)
     return false;
 }
 
+/* Appends the undefined symbols that dlsym() does not find to names; returns their number. */
 static uint32_t look_up_all(Elf *elf, void *handle, char *names, size_t bytes)
 {
     Elf_Scn *section = NULL;
@@ -75,14 +76,14 @@ static uint32_t look_up_all(Elf *elf, void *handle, char *names, size_t bytes)
             continue;
         data = elf_getdata(section, NULL);
         for (size_t i = 1; data != NULL && i < header.sh_size / header.sh_entsize; i++) {
-            GElf_Sym Sym;
+            GElf_Sym symbol;
             const char *name;
             size_t used = strlen(names);
 
             /* Weak symbols may be undefined. dlsym() with a handle searches the file and its DT_NEEDED libraries. */
-            if (gelf_getsym(data, (int)i, &Sym) == NULL || Sym.st_shndx != SHN_UNDEF ||
-                GELF_ST_BIND(Sym.st_info) != STB_GLOBAL ||
-                (name = elf_strptr(elf, header.sh_link, Sym.st_name)) == NULL || name[0] == '\0' ||
+            if (gelf_getsym(data, (int)i, &symbol) == NULL || symbol.st_shndx != SHN_UNDEF ||
+                GELF_ST_BIND(symbol.st_info) != STB_GLOBAL ||
+                (name = elf_strptr(elf, header.sh_link, symbol.st_name)) == NULL || name[0] == '\0' ||
                 is_sanitizer(name) || dlsym(handle, name) != NULL)
                 continue;
             count++;

@@ -13,6 +13,7 @@ uint32_t region_roll(struct regions *regions, uint32_t sides)
 
 /* ------------------------------------------------------------------ nodes that run alone */
 
+/* Runs a case by itself. False: it is invalid, refused, or fails; then *out needs no deinitialisation. */
 static bool run_alone(struct regions *regions, const op_case *entry, harness_result *out, uint32_t *out_flags)
 {
     const harness_options options = { 0 };
@@ -70,7 +71,8 @@ bool region_take_source(void *user, const case_source *source)
 
 /* ------------------------------------------------------------------ connecting nodes */
 
-static bool is_free(const case_tensor *tensor)
+/* Can the input read any float value? Constants and inputs with fixed elements cannot. */
+static bool is_connectable(const case_tensor *tensor)
 {
     return !tensor->constant && tensor->given == NULL &&
            (tensor->dtype == INLAY_FLOAT || tensor->dtype == INLAY_DOUBLE || tensor->dtype == INLAY_FLOAT16 ||
@@ -83,7 +85,8 @@ static bool same_type(const case_tensor *tensor, inlay_dtype dtype, uint32_t ran
            (rank == 0 || memcmp(tensor->dims, dims, rank * sizeof *dims) == 0);
 }
 
-/* Connects input i of the part to an output of an earlier part. False: none of those tried has its type and shape. */
+/* Connects input i of the part to an output of an earlier part. False: none of the outputs tried has the type and
+ * shape of the input. */
 static bool link_to_output(struct regions *regions, struct part *part, uint32_t i)
 {
     uint32_t tries = 3 * regions->part_count;
@@ -139,7 +142,8 @@ static const op_case *pick_case(struct regions *regions)
         const op_case *candidate = &regions->pool[(start + k) % regions->count];
 
         for (uint32_t i = 0; i < candidate->in_count; i++)
-            if (is_free(&candidate->in[i]) && same_type(&candidate->in[i], output->dtype, output->rank, output->dims))
+            if (is_connectable(&candidate->in[i]) &&
+                same_type(&candidate->in[i], output->dtype, output->rank, output->dims))
                 return candidate;
     }
     return &regions->pool[start];
@@ -157,7 +161,7 @@ bool region_add_part(struct regions *regions)
         memset(part->shared, 0xff, sizeof part->shared);
         part->entry = *pick_case(regions);
         for (uint32_t i = 0; i < part->entry.in_count; i++) {
-            if (!is_free(&part->entry.in[i]))
+            if (!is_connectable(&part->entry.in[i]))
                 continue;
             if (regions->part_count == 0 || region_roll(regions, 5) == 0 || !link_to_output(regions, part, i))
                 if (region_roll(regions, 2) == 0)

@@ -25,21 +25,22 @@ struct region_offer {
     uint32_t nodes[MAX_PARTS], node_count, flags;
     inlay_placement placements[CASE_INPUTS + CASE_OUTPUTS];
     uint32_t placement_count;
-    bool used;
+    bool used; /* covers parts of the region */
 };
 
 struct regions {
     struct check *check;
     const struct fixture *fixture;
     const loaded_provider *provider;
-    op_case *pool; /* [count] */
-    uint32_t count, source_cases;
-    uint64_t state;
+    op_case *pool; /* [count] cases that run alone and whose offers may be merged */
+    uint32_t count;
+    uint32_t source_cases; /* cases taken from the current operator */
+    uint64_t state;        /* of the random numbers */
     struct part parts[MAX_PARTS];
     uint32_t part_count;
     struct region_offer offers[MAX_OFFERS];
     uint32_t offer_count;
-    uint32_t tried, declined, unconnected, failed;
+    uint32_t tried, declined, unconnected, failed; /* regions; failed: failures, also several of one region */
 };
 
 /* A random number below `sides`, from regions->state. */
@@ -56,7 +57,7 @@ void region_drop_parts(struct regions *regions);
 /* Builds a model of the parts, with shape inference and snapshot. False: the model is invalid, or no memory. Call
  * case_instance_deinit() in both cases. */
 bool region_make_model(struct regions *regions, case_instance *built);
-/* Sets the shapes of all values, as an execution plan has them. False: no memory. */
+/* Sets the shapes of all values, as in an execution plan. False: no memory. */
 bool region_make_states(case_instance *built);
 bool region_sizes_known(const inlay_value_info *value);
 
