@@ -53,7 +53,7 @@ static bool is_operand(const cpu_build *build, const cpu_group *group, const cpu
              (cpu_count(build, post->other) > 1 || build->compiled->values[post->other].constant != INLAY_NONE)));
 }
 
-static bool takes(const cpu_build *build, const cpu_group *group, const cpu_post *post)
+static bool supports_post(const cpu_build *build, const cpu_group *group, const cpu_post *post)
 {
     sgemm_post ignored;
     bool whole;
@@ -67,7 +67,7 @@ bool bytes_takes_posts(const cpu_build *build, const cpu_group *group)
     if (build->state->tiles == NULL || build->state->sgemm == NULL)
         return false;
     for (uint32_t post = scaling_posts(build, group); post < group->post_count; post++)
-        if (!takes(build, group, &group->posts[post]))
+        if (!supports_post(build, group, &group->posts[post]))
             return false;
     return true;
 }
@@ -151,7 +151,7 @@ inlay_status bytes_read_posts(cpu_build *build, bytes_case *layer)
     post = scaling_posts(build, group);
     INLAY_TRY(read_scales(build, layer, post));
     for (; floats->set != NULL && floats->kernel != NULL && post < group->post_count &&
-           takes(build, group, &group->posts[post]);
+           supports_post(build, group, &group->posts[post]);
          post++) {
         tile_post *tile = &floats->epilogue.posts[floats->epilogue.post_count++];
 

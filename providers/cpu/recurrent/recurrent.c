@@ -219,7 +219,7 @@ static kit_tensor tensor_of(const cpu_build *build, uint32_t value, int64_t *dim
     return tensor;
 }
 
-/* ------------------------------------------------------------------ narrow weights */
+/* ------------------------------------------------------------------ low-bit weights */
 
 enum { PACK_PANELS = 0x72630000 };
 enum { D_INPUT, D_LINEAR, D_DIRECTIONS, D_HIDDEN, D_DEPTH, D_CELL, D_COUNT };
@@ -270,7 +270,7 @@ static bool describe_panels(const cpu_build *build, const cpu_op *op, uint32_t i
     return true;
 }
 
-static bool is_narrow(const cpu_build *build, uint32_t value)
+static bool is_low_bit(const cpu_build *build, uint32_t value)
 {
     const uint32_t k = build->compiled->values[value].constant;
 
@@ -372,7 +372,7 @@ static inlay_status lower_recurrent(cpu_build *build, const cpu_group *group)
                              .out_count = op->out_count,
                              .workspace_arg = INLAY_NONE };
     layer->panelled =
-        is_narrow(build, op->in[IN_W]) && is_narrow(build, op->in[IN_R]) && describe_panels(build, op, IN_W, &md);
+        is_low_bit(build, op->in[IN_W]) && is_low_bit(build, op->in[IN_R]) && describe_panels(build, op, IN_W, &md);
     INLAY_TRY(find_codes(build, layer, IN_W, &layer->coded));
     if (layer->coded)
         INLAY_TRY(find_codes(build, layer, IN_R, &layer->coded));

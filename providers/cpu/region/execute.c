@@ -4,14 +4,14 @@
 #include "simd/clock.h"
 #include <stdio.h>
 
-/* Of libgomp, which libdnnl uses, too. */
+/* Functions of libgomp, which libdnnl uses, too. */
 extern void omp_set_num_threads(int threads);
 extern int omp_in_parallel(void);
 
 struct cpu_context {
     cpu_context *next;
     library_stream stream;    /* NULL: no step runs a primitive */
-    void **addresses;         /* [buffer_count] to which the memory objects point */
+    void **addresses;         /* [buffer_count] the addresses in the memory objects */
     library_memory *memories; /* [slot_count]; NULL: only native steps use the slot */
     library_arg *args;        /* [arg_count] arguments of primitives, referring to memories */
     void **native;            /* [max_args] arguments of the current native step */
@@ -191,10 +191,10 @@ static const inlay_ext_steps *step_observer(const cpu_state *state, const inlay_
     return steps != NULL && args->run != NULL && steps->wanted(state->host->ctx, args->run) != 0 ? steps : NULL;
 }
 
-/* Serialises runs of multi-threaded regions, so that together they never use more threads than one of them may:
- * oneDNN's kernels are prepared for a number of threads, and use all of them. Not serialised are regions of small
- * steps, regions inside a parallel loop, which have one thread, and runs with one thread. A few of their kernels may
- * still use more threads; waiting would cost more. */
+/* Serialises runs of multi-threaded regions: oneDNN's kernels use all threads for which they were prepared, so two runs
+ * at once would use more threads than the process may use. Regions of small steps, regions inside a parallel loop, which have one
+ * thread, and runs with one thread are not serialised: a few of their kernels may still use more threads, but waiting
+ * would cost more. */
 static pthread_mutex_t cpu_turn = PTHREAD_MUTEX_INITIALIZER;
 
 /* The mutex protects no data. In a child of fork() no other run exists, so the lock of the parent's run is dropped. */

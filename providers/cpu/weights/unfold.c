@@ -152,7 +152,7 @@ VEC_INLINE void add_step(const uint8_t *data, int64_t at, const float *const *x,
 }
 
 /* Computes `rows` rows; missing ones repeat the last row. */
-VEC_INLINE void some_rows(const struct slice *slice, int bits, int vectors, int rows, bool lone)
+VEC_INLINE void multiply_rows(const struct slice *slice, int bits, int vectors, int rows, bool lone)
 {
     const unfold_product *product = slice->product;
     const int64_t column = slice->block * UNFOLD_LANES, step = product->step, depth = product->depth;
@@ -202,10 +202,10 @@ VEC_INLINE void some_rows(const struct slice *slice, int bits, int vectors, int 
 VEC_INLINE void all_rows(struct slice *slice, int bits, int vectors)
 {
     if (slice->product->rows == 1 && slice->product->lone)
-        some_rows(slice, bits, vectors, 1, true);
+        multiply_rows(slice, bits, vectors, 1, true);
     else
         for (; slice->row < slice->product->rows; slice->row += MOST_ROWS)
-            some_rows(slice, bits, vectors, MOST_ROWS, false);
+            multiply_rows(slice, bits, vectors, MOST_ROWS, false);
     slice->row = 0;
 }
 
