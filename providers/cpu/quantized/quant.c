@@ -172,7 +172,7 @@ typedef struct dynamic_call {
     uint8_t *output;
     int64_t count, part;
     float scale, zero;
-    float ranges[MOST_RANGES][LINE]; /* low, high; a cache line each */
+    float ranges[MOST_RANGES][LINE]; /* low, high; a range has its own cache line */
 } dynamic_call;
 
 static inlay_status find_ranges(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -201,7 +201,7 @@ static inlay_status quantize_parts(void *user, int64_t begin, int64_t end, uint3
     return INLAY_OK;
 }
 
-/* Follows the operator's function body in ONNX; if all elements are 0, the scale is 1. */
+/* Computes as the operator's function body in ONNX does, but with scale 1 if all elements are 0. */
 static inlay_status run_dynamic(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {

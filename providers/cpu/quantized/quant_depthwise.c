@@ -75,9 +75,9 @@ static const uint8_t *const *find_row(const struct depthwise *depthwise, int64_t
     return table;
 }
 
-/* Channels are divided into blocks. If the last block is not full, it is a half block, or, if it is more than half full
- * or there are no half blocks, a whole one that overlaps the block before. Fewer channels than a block are half
- * blocks. */
+/* Channels are divided into blocks. A last block that is at most half full is a half block, if the kernels support
+ * them; otherwise it is a whole block that overlaps the block before. If all channels are fewer than a block, all
+ * blocks are half blocks. */
 static int64_t block_width(const byte_set *set, int64_t channels)
 {
     return channels < set->block ? set->block / 2 : set->block;

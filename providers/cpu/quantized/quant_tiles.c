@@ -179,7 +179,7 @@ static void multiply_by_rows(const direct_call *call, int64_t panel, int64_t pas
         multiply_panel(call, panel, &run, &(struct fetching){ panel_at(call, panel), 0, 0 });
 }
 
-/* The pixels of tiles [*io_first, last) that are in the first row; advances *io_first to the next row. */
+/* The pixels of tiles [*io_first, last) that are in the first of their rows; advances *io_first to the next row. */
 static pixel_run next_run(const direct_call *call, int64_t *io_first, int64_t last)
 {
     const struct direct *direct = call->direct;
@@ -416,6 +416,7 @@ static void find_taps(struct direct *direct, const kernel_conv_shape *window, in
     }
 }
 
+/* Divides the tiles and panels into units of work. */
 static void divide_work(struct direct *direct, uint32_t threads)
 {
     const int64_t depth = direct->tap_count * direct->quads;

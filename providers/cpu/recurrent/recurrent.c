@@ -205,7 +205,7 @@ static inlay_status run_layer(const cpu_native *native, const cpu_state *state, 
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Describes a value as a tensor without data, with its dims in `dims`. INLAY_NONE: an omitted one. */
+/* Describes a value as a tensor without data, with its dims in `dims`. value INLAY_NONE: the tensor is omitted. */
 static kit_tensor tensor_of(const cpu_build *build, uint32_t value, int64_t *dims)
 {
     kit_tensor tensor = { .dims = dims };
@@ -222,6 +222,7 @@ static kit_tensor tensor_of(const cpu_build *build, uint32_t value, int64_t *dim
 /* ------------------------------------------------------------------ low-bit weights */
 
 enum { PACK_PANELS = 0x72630000 };
+/* The dims of the layout of panels. */
 enum { D_INPUT, D_LINEAR, D_DIRECTIONS, D_HIDDEN, D_DEPTH, D_CELL, D_COUNT };
 
 bool recurrent_is_pack(const memory_desc *md)

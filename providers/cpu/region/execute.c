@@ -192,9 +192,9 @@ static const inlay_ext_steps *step_observer(const cpu_state *state, const inlay_
 }
 
 /* Serialises runs of multi-threaded regions: oneDNN's kernels use all threads for which they were prepared, so two runs
- * at once would use more threads than the process may use. Regions of small steps, regions inside a parallel loop, which have one
- * thread, and runs with one thread are not serialised: a few of their kernels may still use more threads, but waiting
- * would cost more. */
+ * at once would use more threads than the process may use. Regions of small steps, regions inside a parallel loop,
+ * which have one thread, and runs with one thread are not serialised: a few of their kernels may still use more
+ * threads, but waiting would cost more. */
 static pthread_mutex_t cpu_turn = PTHREAD_MUTEX_INITIALIZER;
 
 /* The mutex protects no data. In a child of fork() no other run exists, so the lock of the parent's run is dropped. */

@@ -44,8 +44,8 @@ static float *step_at(float *pack, int64_t depth, int64_t panel, int64_t k)
     return pack + (panel * steps_of(depth) + k / SPARSE24_STEP) * SPARSE24_FLOATS;
 }
 
-/* Stores element (k, j). The elements of a column come in the order of k. false: it is the third nonzero one of its
- * four. */
+/* Stores element (k, j). The elements of a column are stored in the order of k. false: it is the third nonzero
+ * element of its four. */
 static bool put_element(float *pack, int64_t depth, int64_t k, int64_t j, float x)
 {
     float *step = step_at(pack, depth, j / SPARSE_WIDTH, k);
@@ -132,7 +132,7 @@ static const sparse24_set *set_of_cpu(void)
 
 static const int64_t rows_of[SPARSE24_SIZES] = { 1, 4, 8 };
 
-/* The kernel for the remaining rows. */
+/* The index of the kernel for `rows` remaining rows. */
 static int size_of(int64_t rows)
 {
     int size = 0;

@@ -262,8 +262,8 @@ static inlay_status open_source(const inlay_compiled *compiled, const cpu_consta
                 to_floats(&compiled->constants[narrow->zero], narrow->dtype, narrow->scales, &source->zeros, diag));
         return INLAY_OK;
     }
-    for (uint32_t i = 0; pack == NULL && i < compiled->constant_count;
-         i++) /* the pack of another view of the same constant */
+    /* Otherwise the source is the pack of another view of the same constant. */
+    for (uint32_t i = 0; pack == NULL && i < compiled->constant_count; i++)
         if (compiled->constants[i].narrow != NULL && compiled->constants[i].narrow->maker == narrow->maker) {
             constant = &compiled->constants[i];
             pack = constant->packs;
@@ -351,10 +351,11 @@ static uint32_t find_vector(struct vectors *vectors, const float *lanes)
     return vectors->count - 1;
 }
 
+/* A constant that is being packed. */
 struct packing {
     struct vectors vectors;
-    uint32_t *ids; /* [count / LANES] */
-    int32_t *laid;
+    uint32_t *ids; /* [count / LANES] the vector of each group */
+    int32_t *laid; /* [count] element numbers in the order of the layout */
     struct source from;
     int64_t count;
 };
@@ -391,6 +392,7 @@ static inlay_status find_vectors(struct packing *packing, inlay_diag *diag)
     return INLAY_OK;
 }
 
+/* Reserves `more` bytes, rounded up to a multiple of 64; returns their offset. */
 static uint64_t reserve(uint64_t *bytes, uint64_t more)
 {
     const uint64_t at = *bytes;

@@ -115,7 +115,7 @@ VEC_INLINE void load_words(const int8_t *weights, vint x[BESIDE])
         x[v] = vint_hold(vint_load(weights + v * SIZE));
 }
 
-/* acc += the rows at a[r] + at by weights, for eight k. */
+/* Adds the products of eight k to acc: the rows at a[r] + at by weights. */
 VEC_INLINE void add_bytes(const int8_t *const *a, int64_t at, const int8_t *weights, vint acc[ROWS][BESIDE])
 {
     VEC_UNROLL
@@ -134,6 +134,7 @@ VEC_INLINE void add_bytes(const int8_t *const *a, int64_t at, const int8_t *weig
     }
 }
 
+/* The same with 16 bits. The first four k use one multiplication for two products, as described above. */
 VEC_INLINE void add_words(const int8_t *const *a, int64_t at, const int8_t *weights, vint acc[ROWS][BESIDE])
 {
     VEC_UNROLL
