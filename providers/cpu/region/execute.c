@@ -69,7 +69,8 @@ static library_status describe_operands(const cpu_state *state, const inlay_inst
     return code;
 }
 
-static void *take(cpu_scratch *pool, size_t count, size_t element)
+/* Zeroed memory from pool, or from calloc if pool is NULL. */
+static void *allocate(cpu_scratch *pool, size_t count, size_t element)
 {
     return pool != NULL ? cpu_scratch_take_zeroed(pool, count, element) : calloc(count, element);
 }
@@ -78,7 +79,7 @@ static void *take(cpu_scratch *pool, size_t count, size_t element)
 static inlay_status context_create(const cpu_state *state, const inlay_instance *instance, cpu_scratch *pool,
                                    cpu_context **out, inlay_diag *diag)
 {
-    cpu_context *context = take(pool, 1, sizeof *context);
+    cpu_context *context = allocate(pool, 1, sizeof *context);
     library_status code = LIBRARY_SUCCESS;
 
     *out = NULL;
@@ -86,10 +87,10 @@ static inlay_status context_create(const cpu_state *state, const inlay_instance 
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for another run of a region");
     context->pooled = pool != NULL;
     context->slot_count = instance->slot_count;
-    context->addresses = take(pool, instance->buffer_count + 1u, sizeof *context->addresses);
-    context->memories = take(pool, instance->slot_count + 1u, sizeof *context->memories);
-    context->args = take(pool, instance->arg_count + 1u, sizeof *context->args);
-    context->native = take(pool, instance->max_args + 1u, sizeof *context->native);
+    context->addresses = allocate(pool, instance->buffer_count + 1u, sizeof *context->addresses);
+    context->memories = allocate(pool, instance->slot_count + 1u, sizeof *context->memories);
+    context->args = allocate(pool, instance->arg_count + 1u, sizeof *context->args);
+    context->native = allocate(pool, instance->max_args + 1u, sizeof *context->native);
     if (context->addresses == NULL || context->memories == NULL || context->args == NULL || context->native == NULL)
         code = LIBRARY_OUT_OF_MEMORY;
     for (uint32_t step = 0; code == LIBRARY_SUCCESS && step < instance->step_count; step++)
@@ -136,7 +137,7 @@ static void context_give(inlay_instance *instance, cpu_context *context)
 }
 
 /* Points the memory objects to this run's buffers, if their addresses have changed. */
-static inlay_status bind(const inlay_instance *instance, cpu_context *context, const inlay_exec_args *args)
+static inlay_status bind_buffers(const inlay_instance *instance, cpu_context *context, const inlay_exec_args *args)
 {
     char *workspace = inlay_buffer_host(&args->workspace);
     bool moved = false;
@@ -243,7 +244,7 @@ inlay_status cpu_execute_timed(const cpu_state *state, inlay_compiled *compiled,
         state->team->gather(state->host->ctx, args->run);
     before = cpu_threads_set(instance->threads);
     INLAY_TRY(context_take(state, instance, &context, args->diag));
-    INLAY_TRY(bind(instance, context, args));
+    INLAY_TRY(bind_buffers(instance, context, args));
     for (uint32_t step_index = 0; step_index < instance->step_count; step_index++) {
         const cpu_step *step = &instance->steps[step_index];
         const uint64_t begin = timed ? clock_ns() : 0;
