@@ -130,7 +130,7 @@ static void fill(float *output, float value, int64_t count)
         output[i] = value;
 }
 
-/* Source indices of the padding before and after the innermost axis; the same in all rows. */
+/* Source indices of the padding before and after the data of the innermost axis; they are the same in all rows. */
 enum { ENDS = 256 };
 typedef struct pad_ends_map {
     int64_t from[2][ENDS];

@@ -25,7 +25,7 @@ static bool read_scales(const kit_node *node, uint32_t rank, cpu_op *op, kit_ref
     float list[CPU_MAX_RANK];
 
     if (!old && input_of(node, 3) != NULL)
-        return true; /* sizes: the output's shape suffices */
+        return true; /* with `sizes`, the output's shape suffices */
     if (upsample && node->info->since_version < 9) {
         if (given == NULL || given->kind != INLAY_ATTR_FLOATS || given->count != rank)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "scales do not fit the input");
@@ -135,8 +135,8 @@ static bool is_unchanged(const resize_axis *axis)
     return axis->in == axis->out && axis->exact;
 }
 
-/* Layouts of input and output in which only the spatial axes are resized, close to the input's present layout; false:
- * both are row-major. */
+/* Chooses layouts of input and output that are close to the input's present layout, and in which only the spatial axes
+ * are resized. false: both are row-major. */
 static bool image_layouts(const cpu_build *build, const memory_desc *input, memory_desc *out_x, memory_desc *out_y)
 {
     uint32_t from = build->op->in[0], to = build->op->out[0], rank = build->ranks[to];

@@ -17,7 +17,7 @@ typedef enum library_status {
     LIBRARY_OUT_OF_MEMORY,
     LIBRARY_INVALID_ARGUMENTS,
     LIBRARY_UNIMPLEMENTED
-} library_status; /* or a higher status number of the library */
+} library_status; /* other statuses of the library have higher numbers */
 
 enum { LIBRARY_MAX_NDIMS = 12 };
 typedef int64_t library_dims[LIBRARY_MAX_NDIMS];
@@ -184,7 +184,7 @@ typedef struct library_attr {
     library_post posts[LIBRARY_MAX_POSTS];
     uint32_t post_count;
     bool has_zero;         /* operand LIBRARY_ARG_ZERO: one int32, the zero point of x */
-    const float *scales;   /* of sums of integers, and operand LIBRARY_ARG_SCALES; NULL: none */
+    const float *scales;   /* factors of integer sums; oneDNN 3 reads operand LIBRARY_ARG_SCALES instead; NULL: none */
     memory_desc scales_md; /* [1, channels or 1, 1, ..] */
     int32_t y_zero;
 } library_attr;
@@ -197,7 +197,7 @@ struct cpu_state;
 typedef struct primitive_library {
     const char *title; /* for messages: "oneDNN" */
 
-    /* Speed of its kernels relative to the built-in ones (1: the same), for the cost model (compile/cost.c):
+    /* Speed of the library's kernels relative to the built-in ones (1: the same), for the cost model (compile/cost.c):
      * convolutions as plain sums, grouped convolutions with few channels per group, and matrix multiplications with
      * constant weights. */
     double convolution_speed, thin_speed, product_speed;
@@ -254,8 +254,7 @@ typedef struct primitive_library {
     /* Describes an opaque layout by at most `most` integers that stay valid across processes. Returns their count; 0:
      * not possible. */
     int (*opaque_words)(const memory_desc *md, int64_t *out, int most);
-    /* Packs weights of Winograd convolutions in an opaque layout of the library; false: this layout is not supported.
-     */
+    /* Packs weights of Winograd convolutions in an opaque layout of the library. false: the layout is not supported. */
     bool (*pack_winograd)(const struct cpu_state *state, const memory_desc *plain, const void *source,
                           const memory_desc *md, void *target);
 } primitive_library;

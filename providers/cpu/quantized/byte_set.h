@@ -1,5 +1,5 @@
 /* byte_set.h - int8 kernels over channels-last images: sums of products in int32, requantized while they are in
- * registers. All of it is exact: no sum saturates.
+ * registers. The sums are exact: none saturates.
  *
  * With AVX-512 VNNI or AVX-VNNI, a lane multiplies four bytes of the input by four of the weights: a quad. Elsewhere,
  * both are widened to 16 bits and multiplied in pairs: weights when they are loaded, the input once for all filters
@@ -73,8 +73,8 @@ typedef struct byte_window {
     byte_ending ending;
 } byte_window;
 
-/* y[i] = quantize(clip(f(a[i], b[i]), low, high)) of dequantized bytes, f their product or sum; all steps as in
- * ONNX. */
+/* y[i] = quantize(clip(f(a[i], b[i]), low, high)) of dequantized bytes, where f is the product or the sum; each
+ * step is computed as in ONNX. */
 typedef struct byte_pair {
     bool product;
     float scale[2], zero[2], y_scale, y_zero, low, high;

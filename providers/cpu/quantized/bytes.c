@@ -107,7 +107,7 @@ VEC_INLINE void multiply_tile(const int rows, const int lines, const bool flip, 
             sum[r][v] = first;
     }
     for (int64_t tap = 0; tap < product->tap_count; tap++) {
-        const uint8_t *base[(BYTE_ROWS + 2) / 3]; /* one per three rows: x86 addresses have strides of 1 and 2 */
+        const uint8_t *base[(BYTE_ROWS + 2) / 3]; /* one for three rows: an x86 address adds 0, 1 or 2 times x_pixel */
 
         VEC_UNROLL
         for (int i = 0; 3 * i < rows; i++)
@@ -249,8 +249,8 @@ VEC_INLINE vec quotient(vec x, vec scale, vec inverse)
     return vec_fma(vec_fnma(q, scale, x), inverse, q);
 }
 
-/* 4 * VEC_LANES elements, by ONNX's steps. NaN becomes the lower bound; quotients beyond `most` saturate with any zero
- * point. */
+/* Computes 4 * VEC_LANES elements by ONNX's steps. NaN becomes the lower bound; quotients beyond `most` saturate with
+ * any zero point. */
 VEC_INLINE void pair_block(const byte_pair *pair, uint8_t *output, const uint8_t *a, const uint8_t *b)
 {
     const vec scale = vec_set(pair->y_scale), inverse = vec_set(1 / pair->y_scale),
@@ -275,9 +275,10 @@ VEC_INLINE void pair_block(const byte_pair *pair, uint8_t *output, const uint8_t
                                            int_set_byte(pair->y_signed ? 0x80 : 0))));
 }
 
-/* A faster path for sums: a linear combination of the bytes with factors that are divided by the scale of y. It is as
- * accurate as ONNX's steps, but not equal to them. So there is a bound for the difference, and blocks with an element
- * near the middle between two integers, where rounding could differ, are computed by ONNX's steps (pair_block). */
+/* A faster path for sums computes a linear combination of the bytes, with factors that are divided by the scale of y.
+ * The result is as accurate as that of ONNX's steps, but not always equal; the difference has a known bound. A block
+ * with an element so near to the middle between two integers that rounding could differ is computed by ONNX's steps
+ * (pair_block). */
 
 /* x / y_scale, rounded as in ONNX, plus the zero point, as a byte. */
 static uint8_t bound_of(float x, const byte_pair *pair)

@@ -1,10 +1,10 @@
 /* bytes.h - int8 convolutions and GEMMs by built-in kernels (byte_set.h): tiled convolutions (quant_tiles.c), GEMMs
  * (quant_rows.c) and depthwise convolutions (quant_depthwise.c).
  *
- * Integer sums never saturate, so results are the same bits on every level of instructions, and QLinearConv equals ONNX
- * to the last bit. (vpmaddubsw, which other runtimes use without VNNI, saturates.) Where there is no built-in kernel,
- * oneDNN runs the op (quant_conv.c), but only with AVX-512 VNNI, since its sums saturate without; otherwise the node is
- * refused. */
+ * Integer sums never saturate, so results have the same bits with every instruction set, and QLinearConv equals ONNX to
+ * the last bit. (vpmaddubsw, which other runtimes use without VNNI, saturates.) Where there is no built-in kernel,
+ * oneDNN runs the op (quant_conv.c), but only with AVX-512 VNNI, since its sums saturate without it; otherwise the node
+ * is refused. */
 #ifndef CPU_BYTES_H
 #define CPU_BYTES_H
 #include "quantized/byte_set.h"
@@ -17,8 +17,8 @@ bool bytes_offers_conv(const kit_node *node, const cpu_op *op, kit_refusal *why)
 /* Lowers the QLinearConv or ConvInteger being lowered to built-in kernels. *out_done = false: there is no kernel for
  * it, and nothing was emitted. */
 inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *out_done);
-/* bytes_runs_conv: does a built-in kernel support the op? bytes_takes_posts: does its epilogue support all posts of the
- * group (quant_floats.c)? */
+/* bytes_runs_conv: does a built-in kernel support the op? bytes_takes_posts: does the kernel's epilogue support all
+ * posts of the group (quant_floats.c)? */
 bool bytes_runs_conv(const cpu_build *build, const cpu_op *op);
 bool bytes_takes_posts(const cpu_build *build, const cpu_group *group);
 
@@ -37,7 +37,7 @@ enum {
     BYTES_W,
     BYTES_Y,
     BYTES_OTHERS
-}; /* arguments of steps; operands of the epilogue from BYTES_OTHERS on */
+}; /* arguments of steps; from BYTES_OTHERS on: operands of the epilogue */
 
 /* The epilogue of sums that become floats. */
 typedef struct bytes_floats {

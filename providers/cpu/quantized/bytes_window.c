@@ -20,7 +20,7 @@ VEC_INLINE ivec dot(ivec sum, ivec x, ivec w)
     return int_dot(sum, x, w);
 }
 
-/* Pixel `at` of a row; in half blocks together with pixel at + shift. */
+/* Loads the channels of pixel `at` of a row; in half blocks, those of pixel at + shift, too. */
 VEC_INLINE ivec pixel(const byte_block kind, const uint8_t *const *row, int64_t at, int64_t shift, int64_t c,
                       channel_mask mask)
 {
@@ -222,7 +222,7 @@ VEC_INLINE void end_bytes(const byte_block kind, const int pixels, int64_t secon
     (void)kind;
     (void)second;
     VEC_UNROLL
-    for (int p = 0; p < pixels; p += 2) { /* two at a time */
+    for (int p = 0; p < pixels; p += 2) { /* two pixels at a time */
         uint8_t *output = window->output + p * window->y_pixel + c;
         ivec q[4], bytes;
 
@@ -255,8 +255,8 @@ VEC_INLINE ivec wide_pixel(const bool flip, const byte_window *window, int row, 
     return flip ? int_xor(x, int_set_short(0x80)) : x;
 }
 
-/* 3 x 3 windows: pairs of rows 0 and 1, and of neighbours in row 2, where the last pixel of a window is paired with a
- * zero weight. */
+/* 3 x 3 windows: multiplies pairs of pixels, one above the other in rows 0 and 1, side by side in row 2. There, the
+ * last pixel of a window is paired with a pixel whose weight is zero. */
 VEC_INLINE void three_by_three(const int pixels, const int stride, const bool flip, const byte_window *window)
 {
     enum { TAPS = 3, VECTOR = sizeof(ivec) };
@@ -281,7 +281,7 @@ VEC_INLINE void three_by_three(const int pixels, const int stride, const bool fl
             const ivec d[SUMS] = { int_zip_low(last, x), int_zip_high(last, x) };
 
             VEC_UNROLL
-            for (int p = 0; p < pixels; p++) { /* column i - 1 and this one */
+            for (int p = 0; p < pixels; p++) { /* d: columns i - 1 and i of row 2 */
                 VEC_UNROLL
                 for (int v = 0; v < SUMS; v++) {
                     if (i - 1 == p * stride)

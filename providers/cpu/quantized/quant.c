@@ -133,7 +133,7 @@ static inlay_status lower_quantize(cpu_build *build, const cpu_group *group)
 
 /* ------------------------------------------------------------------ Clip of bytes */
 
-static bool bound(const inlay_value_info *value, int32_t otherwise, float *out)
+static bool read_bound(const inlay_value_info *value, int32_t otherwise, float *out)
 {
     *out = (float)otherwise;
     if (value == NULL)
@@ -148,8 +148,8 @@ static bool parse_clip(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     bool is_signed = kit_input(node, 0)->dtype == INLAY_INT8;
 
-    if (!bound(kit_input(node, 1), is_signed ? -128 : 0, &op->alpha) ||
-        !bound(kit_input(node, 2), is_signed ? 127 : 255, &op->beta))
+    if (!read_bound(kit_input(node, 1), is_signed ? -128 : 0, &op->alpha) ||
+        !read_bound(kit_input(node, 2), is_signed ? 127 : 255, &op->beta))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "make min and max constants", "the bounds are not constant");
     if (op->alpha > op->beta) /* ONNX Clip-13: everything is max */
         op->alpha = op->beta;
@@ -172,7 +172,7 @@ typedef struct dynamic_call {
     uint8_t *output;
     int64_t count, part;
     float scale, zero;
-    float ranges[MOST_RANGES][LINE]; /* low, high; a cache line each */
+    float ranges[MOST_RANGES][LINE]; /* low, high; a range has its own cache line */
 } dynamic_call;
 
 static inlay_status find_ranges(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -201,7 +201,7 @@ static inlay_status quantize_parts(void *user, int64_t begin, int64_t end, uint3
     return INLAY_OK;
 }
 
-/* Follows the operator's function body in ONNX; if all elements are 0, the scale is 1. */
+/* Computes as the operator's function body in ONNX does, but with scale 1 if all elements are 0. */
 static inlay_status run_dynamic(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                                 uint32_t threads)
 {

@@ -33,7 +33,7 @@ static inline memory_desc q_typed(const memory_desc *md, library_type type)
     return typed;
 }
 inlay_status q_no_memory(const cpu_build *build);
-/* Makes packs of a constant of uint8 weights hold int8: minus 128. */
+/* From now on, packs of this constant of uint8 weights hold int8: each weight minus 128. */
 void q_shift(cpu_build *build, uint32_t value);
 
 /* Emits the chain of functions that ends in the group's QuantizeLinear (quant_chain.c); *out_done = false: not a

@@ -55,7 +55,7 @@ static uint32_t maker_of(const cpu_build *build, uint32_t value)
     return INLAY_NONE;
 }
 
-static bool known_function(const cpu_op *op)
+static bool is_supported_function(const cpu_op *op)
 {
     for (uint32_t f = 0; f < op->eltwise_count; f++) {
         library_alg alg = op->eltwise[f].alg;
@@ -74,7 +74,8 @@ static bool same_dims(const cpu_build *build, uint32_t x, uint32_t y)
            memcmp(build->dims[x], build->dims[y], build->ranks[x] * sizeof(int64_t)) == 0;
 }
 
-/* Adds a leaf: the value itself, or the input of the DequantizeLinear that computes it. false: it cannot be one. */
+/* Adds a leaf: the value itself, or the input of the DequantizeLinear that computes it. false: a chain cannot read
+ * it. */
 static bool add_leaf(const cpu_build *build, uint32_t value, uint32_t like, struct chain *chain, uint32_t *out_slot)
 {
     uint32_t maker = maker_of(build, value);
@@ -126,7 +127,7 @@ static bool collect(const cpu_build *build, uint32_t value, uint32_t like, struc
     uint32_t maker = maker_of(build, value), x, y;
     const cpu_op *op = maker == INLAY_NONE ? NULL : &build->compiled->ops[maker];
     bool binary = op != NULL && op->row->family == &cpu_binary && op->alg != CPU_PRELU;
-    bool single = op != NULL && op->row->family == &cpu_eltwise_family && known_function(op);
+    bool single = op != NULL && op->row->family == &cpu_eltwise_family && is_supported_function(op);
 
     if ((!binary && !single) || build->compiled->values[value].uses != 1 ||
         build->compiled->values[value].output != INLAY_NONE || *inner_count == MOST_STEPS ||
@@ -229,7 +230,7 @@ static bool find_pair(struct chain *chain)
     for (uint32_t i = 0; i < 2; i++) {
         const struct leaf *leaf = &chain->leaves[i == 0 ? step->a : step->b];
 
-        if (!leaf->bytes || leaf->scalar || !(leaf->scale < 1e15f)) /* the product of two scales must not overflow */
+        if (!leaf->bytes || leaf->scalar || !(leaf->scale < 1e15f)) /* the bound prevents overflow of scale * scale */
             return false;
         pair->scale[i] = leaf->scale;
         pair->zero[i] = leaf->zero;
@@ -321,7 +322,7 @@ inlay_status q_lower_chain(cpu_build *build, const cpu_group *group, bool *out_d
     *out_done = true;
     while (chain.leaves[first].scalar)
         first++;
-    INLAY_CHECK(first < chain.leaf_count); /* a dequantized leaf is no scalar */
+    INLAY_CHECK(first < chain.leaf_count); /* there is a dequantized leaf, and it is not a scalar */
     /* All leaves get the layout of the first one that is channels last or blocked, or else of the first one. */
     for (uint32_t l = 0; l < chain.leaf_count; l++) {
         INLAY_TRY(cpu_read(build, chain.leaves[l].value, &at[l]));

@@ -2,9 +2,9 @@
  * where there is no built-in kernel (quant_tiles.c).
  *
  * oneDNN computes round(sum * scale + zero), but ONNX defines round(sum * scale) + zero: with an odd zero point, ties
- * would round to the other side. So ROUNDER is added before, in whose range floats are integers, and subtracted from
- * the zero point. (oneDNN has a rounding function, but not in all kernels.) Results equal the reference's to the last
- * bit. */
+ * would round to the other side. So ROUNDER is added to sum * scale, which rounds it to an integer, since floats of
+ * this size have no fractional bits, and ROUNDER is subtracted from the zero point. (oneDNN has a rounding function,
+ * but not in all kernels.) Results equal the reference's to the last bit. */
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include "convolution/window.h"
@@ -122,7 +122,7 @@ static inlay_status make_scales(cpu_build *build, float **out, int64_t *out_coun
     return INLAY_OK;
 }
 
-/* Is the zero point an operand? That of ConvInteger may be. */
+/* Is the zero point of x an operand of the step? It may be one in ConvInteger only. */
 static bool has_zero_argument(const cpu_op *op)
 {
     return !is_linear(op) && op->in_count > X_ZERO && op->in[X_ZERO] != INLAY_NONE;

@@ -15,7 +15,7 @@
 #define WEIGHT_BYTES_PER_NS 60.0
 
 /* The time of products relative to AVX-512 VNNI. AVX-VNNI has vectors of half the length; AVX2 widens bytes first. */
-static double pace(void)
+static double relative_product_time(void)
 {
     return cpu_has_vnni() ? 1 : cpu_has_avx_vnni() ? 3 : 8;
 }
@@ -49,7 +49,7 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
         return;
     }
     if (family == &cpu_weights || family == &cpu_sparse ||
-        family == &cpu_halves) { /* part of the GEMM's cost, which reads the packed weights */
+        family == &cpu_halves) { /* the cost of the GEMM includes reading the packed weights */
         cost->ns += CALL_NS;
         if (family == &cpu_sparse) /* readers outside of the region get a dense matrix in each run */
             cost->leave_ns += 4 * y / SPARSE_BYTES_PER_NS;
@@ -69,11 +69,11 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
             per *= (double)op->window.kernel[i];
         weights = count_of(request, info->inputs, info->input_count, at);
         flops = 2 * y * per;
-        rate = BYTE_FLOPS_PER_NS / pace();
-        more = conv ? y * REQUANTIZE_NS * pace() : 0;
+        rate = BYTE_FLOPS_PER_NS / relative_product_time();
+        more = conv ? y * REQUANTIZE_NS * relative_product_time() : 0;
         if (conv && op->window.group > 1 && w->dims[1].value < 8) {
-            rate = 2 / THIN_TAP_NS / sqrt(pace());
-            more = y * THIN_NS * sqrt(pace());
+            rate = 2 / THIN_TAP_NS / sqrt(relative_product_time());
+            more = y * THIN_NS * sqrt(relative_product_time());
         }
     } else if (family == &cpu_view || family == &cpu_transpose || family == &cpu_int_cast) {
         flops = 0; /* fused into a GEMM, or no work */

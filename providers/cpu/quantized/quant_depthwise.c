@@ -75,9 +75,9 @@ static const uint8_t *const *find_row(const struct depthwise *depthwise, int64_t
     return table;
 }
 
-/* Channels are divided into blocks. If the last block is not full, it is a half block, or, if it is more than half full
- * or there are no half blocks, a whole one that overlaps the block before. Fewer channels than a block are half
- * blocks. */
+/* Channels are divided into blocks. A last block that is at most half full is a half block, if the kernels support
+ * them; otherwise it is a whole block that overlaps the block before. If all channels are fewer than a block, all
+ * blocks are half blocks. */
 static int64_t block_width(const byte_set *set, int64_t channels)
 {
     return channels < set->block ? set->block / 2 : set->block;
@@ -103,16 +103,16 @@ static int64_t block_channel(const byte_set *set, int64_t channels, int64_t bloc
 }
 
 /* Computes `pixels` pixels of a row from index `pixel` on, for the blocks of one kind from `block` on. */
-static void one_run(const depthwise_call *call, const uint8_t *const *const *rows, int64_t pixel, int64_t pixels,
-                    int64_t block, byte_window *window)
+static void compute_pixels(const depthwise_call *call, const uint8_t *const *const *rows, int64_t pixel, int64_t pixels,
+                           int64_t block, byte_window *window)
 {
     const struct depthwise *depthwise = call->depthwise;
     const int64_t most = window->kind == BYTE_HALF ? 2 * BYTE_PIXELS : BYTE_PIXELS;
-    const bool is_more = bytes_has_more(&depthwise->floats);
+    const bool has_epilogue = bytes_has_more(&depthwise->floats);
     float floats[BYTE_PIXELS * RUN_CHANNELS];
     uint8_t *output;
 
-    INLAY_CHECK(!is_more || window->channels <= (window->kind == BYTE_HALF ? RUN_CHANNELS / 2 : RUN_CHANNELS));
+    INLAY_CHECK(!has_epilogue || window->channels <= (window->kind == BYTE_HALF ? RUN_CHANNELS / 2 : RUN_CHANNELS));
     window->weights = (const int8_t *)call->args[BYTES_W] +
                       block * depthwise->set->tap_bytes * depthwise->quads * depthwise->window.kernel[1];
     window->ending = depthwise->ending;
@@ -121,7 +121,7 @@ static void one_run(const depthwise_call *call, const uint8_t *const *const *row
     window->ending.shift += block * depthwise->set->block;
     window->channel = block_channel(depthwise->set, depthwise->window.out, block);
     window->y_pixel =
-        is_more ? window->channels * (int64_t)sizeof floats[0] : depthwise->window.out * depthwise->y_bytes;
+        has_epilogue ? window->channels * (int64_t)sizeof floats[0] : depthwise->window.out * depthwise->y_bytes;
     output = (uint8_t *)call->args[BYTES_Y] + (pixel * depthwise->window.out + window->channel) * depthwise->y_bytes;
     for (int64_t x = 0; x < pixels; x += window->pixels) {
         const int64_t left = pixels - x;
@@ -129,9 +129,9 @@ static void one_run(const depthwise_call *call, const uint8_t *const *const *row
         window->pixels = (int32_t)(left <= most ? left : left < 2 * most ? (left + 1) / 2 : most);
         for (int64_t row = 0; row < 4 * depthwise->quads; row++)
             window->x[row] = rows[row] + x * depthwise->window.stride[1];
-        window->output = is_more ? (uint8_t *)floats : output;
+        window->output = has_epilogue ? (uint8_t *)floats : output;
         depthwise->set->window(window);
-        if (is_more)
+        if (has_epilogue)
             bytes_finish(&depthwise->floats, call->args, floats, pixel + x, window->pixels, window->channel,
                          window->channels, output, depthwise->window.out);
         output += window->pixels * depthwise->window.out * depthwise->y_bytes;
@@ -139,8 +139,8 @@ static void one_run(const depthwise_call *call, const uint8_t *const *const *row
 }
 
 /* Computes an output row for blocks [block, past) of channels; pixel: the index of the image's first pixel. */
-static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_t past, int64_t pixel,
-                    struct strip *strip)
+static void compute_row(const depthwise_call *call, int64_t y, int64_t block, int64_t past, int64_t pixel,
+                        struct strip *strip)
 {
     const struct depthwise *depthwise = call->depthwise;
     const kernel_conv_shape *window = &depthwise->window;
@@ -164,7 +164,7 @@ static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_
 
         b.kind = BYTE_WHOLE;
         b.channels = (next - block) * width;
-        one_run(call, rows, pixel, pixels, block, &b);
+        compute_pixels(call, rows, pixel, pixels, block, &b);
         block = next;
     }
     for (; block < past; block++) {
@@ -174,7 +174,7 @@ static void one_row(const depthwise_call *call, int64_t y, int64_t block, int64_
         b.kind = block_kind(depthwise->set, window->out, block);
         room = b.kind == BYTE_WHOLE ? width : width / 2;
         b.channels = left < room ? left : room;
-        one_run(call, rows, pixel, pixels, block, &b);
+        compute_pixels(call, rows, pixel, pixels, block, &b);
     }
 }
 
@@ -201,7 +201,7 @@ static inlay_status depthwise_units(void *user, int64_t begin, int64_t end, uint
             for (int64_t i = 0; i < depthwise->slots; i++)
                 strip.row[i] = INT64_MIN;
             for (int64_t h = top; h < bottom; h++)
-                one_row(call, h, block, past, image * window->out_height * window->out_width, &strip);
+                compute_row(call, h, block, past, image * window->out_height * window->out_width, &strip);
         }
     }
     return INLAY_OK;
@@ -222,7 +222,7 @@ static inlay_status run_depthwise(const cpu_native *native, const cpu_state *sta
 /* ------------------------------------------------------------------ weights */
 
 /* Bytes of a packed weight. */
-static int64_t element(const byte_set *set)
+static int64_t weight_bytes(const byte_set *set)
 {
     return set->tap_bytes / set->block / 4;
 }
@@ -231,7 +231,7 @@ static int64_t element(const byte_set *set)
  * seven axes, unlike all layouts of convolution weights; the fifth dim is the size of an element. */
 static bool depthwise_layout(const byte_set *set, const kernel_conv_shape *window, memory_desc *md)
 {
-    int64_t dims[] = { 1, 1, 1, 1, element(set), 0, block_count(set, window->out) * set->block };
+    int64_t dims[] = { 1, 1, 1, 1, weight_bytes(set), 0, block_count(set, window->out) * set->block };
 
     if (__builtin_mul_overflow((window->kernel[0] + 3) / 4 * 4, window->kernel[1], &dims[5]))
         return false;
@@ -261,7 +261,7 @@ static int32_t pack_window(const window_plan *plan, const int8_t *from, int chan
             const int8_t weight = from[h * plan->row + w * plan->pixel];
 
             sum += weight;
-            if (element(plan->set) == 1)
+            if (weight_bytes(plan->set) == 1)
                 ((int8_t *)tap)[at] = weight;
             else
                 ((int16_t *)(void *)tap)[at] = weight; /* NOLINT(bugprone-signed-char-misuse): with its sign */
@@ -297,7 +297,7 @@ bool bytes_pack_depthwise(const memory_desc *plain, const void *source, const me
             const int8_t *from = (const int8_t *)source + (first + c) * s[0];
 
             sums[first + c] = pack_window(&plan, from, c, (char *)target + b * block_bytes);
-            if (plan.kind == BYTE_HALF) /* the other pixel's */
+            if (plan.kind == BYTE_HALF) /* the weights of the other pixel of the vector */
                 (void)pack_window(&plan, from, c, (char *)target + b * block_bytes + set->block / 8 * 4);
         }
     }
@@ -308,7 +308,7 @@ bool bytes_pack_depthwise(const memory_desc *plain, const void *source, const me
 
 /* Chooses the strip so that its tables fit, and parts and blocks so that threads finish together and few tables are
  * built twice. */
-static void cut(struct depthwise *depthwise, uint32_t threads)
+static void divide_work(struct depthwise *depthwise, uint32_t threads)
 {
     const kernel_conv_shape *window = &depthwise->window;
     const int64_t span = (window->kernel[1] - 1) * window->dilation[1] + 1,
@@ -410,7 +410,7 @@ inlay_status bytes_lower_depthwise(cpu_build *build, const bytes_case *layer)
         free(depthwise);
         return status;
     }
-    cut(depthwise, build->instance->threads);
+    divide_work(depthwise, build->instance->threads);
     status = bytes_emit(build, layer, &weights, &output, &depthwise->native);
 done:
     return status;

@@ -42,7 +42,7 @@ void bytes_end_channel(const bytes_ends *ends, int64_t channel, int32_t sum, int
     *out_first = (int32_t)((uint32_t)bias - ends->x_zero * (uint32_t)sum);
 }
 
-static uint8_t within(uint8_t x, uint8_t low, uint8_t high)
+static uint8_t clamp_byte(uint8_t x, uint8_t low, uint8_t high)
 {
     const uint8_t least = x < low ? low : x;
 
@@ -65,8 +65,8 @@ void bytes_end(const cpu_build *build, const bytes_case *layer, byte_ending *out
         const uint8_t low = (uint8_t)(group->posts[i].eltwise.alpha + (float)shift);
         const uint8_t high = (uint8_t)(group->posts[i].eltwise.beta + (float)shift);
 
-        out->low = within(out->low, low, high);
-        out->high = within(out->high, low, high);
+        out->low = clamp_byte(out->low, low, high);
+        out->high = clamp_byte(out->high, low, high);
     }
 }
 

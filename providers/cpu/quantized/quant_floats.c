@@ -8,7 +8,7 @@
 /* ------------------------------------------------------------------ supported posts */
 
 /* Is it a float tensor with one element, or with one per channel? */
-static bool is_number(const cpu_build *build, const cpu_group *group, uint32_t other)
+static bool is_scalar_or_per_channel(const cpu_build *build, const cpu_group *group, uint32_t other)
 {
     const uint32_t rank = build->ranks[group->out], own = build->ranks[other];
     const int64_t channels = build->dims[group->out][1], count = cpu_count(build, other);
@@ -22,7 +22,8 @@ static bool is_number(const cpu_build *build, const cpu_group *group, uint32_t o
 static bool is_constant(const cpu_build *build, const cpu_group *group, const cpu_post *post, library_alg alg)
 {
     return post->kind == CPU_POST_BINARY && post->alg == alg &&
-           build->compiled->values[post->other].constant != INLAY_NONE && is_number(build, group, post->other);
+           build->compiled->values[post->other].constant != INLAY_NONE &&
+           is_scalar_or_per_channel(build, group, post->other);
 }
 
 static bool is_linear(const cpu_post *post)
@@ -49,11 +50,11 @@ static bool is_operand(const cpu_build *build, const cpu_group *group, const cpu
     return (post->alg == LIBRARY_BINARY_ADD || post->alg == LIBRARY_BINARY_MUL) &&
            cpu_type(build, post->other) == LIBRARY_F32 &&
            (*out_whole ||
-            (is_number(build, group, post->other) &&
+            (is_scalar_or_per_channel(build, group, post->other) &&
              (cpu_count(build, post->other) > 1 || build->compiled->values[post->other].constant != INLAY_NONE)));
 }
 
-static bool takes(const cpu_build *build, const cpu_group *group, const cpu_post *post)
+static bool supports_post(const cpu_build *build, const cpu_group *group, const cpu_post *post)
 {
     sgemm_post ignored;
     bool whole;
@@ -67,7 +68,7 @@ bool bytes_takes_posts(const cpu_build *build, const cpu_group *group)
     if (build->state->tiles == NULL || build->state->sgemm == NULL)
         return false;
     for (uint32_t post = scaling_posts(build, group); post < group->post_count; post++)
-        if (!takes(build, group, &group->posts[post]))
+        if (!supports_post(build, group, &group->posts[post]))
             return false;
     return true;
 }
@@ -85,6 +86,7 @@ static inlay_status number_at(cpu_build *build, uint32_t value, int64_t i, float
     return INLAY_OK;
 }
 
+/* Reads scale and shift of all channels from the first `count` posts. */
 static inlay_status read_scales(cpu_build *build, bytes_case *layer, uint32_t count)
 {
     const cpu_post *posts = layer->group->posts;
@@ -151,7 +153,7 @@ inlay_status bytes_read_posts(cpu_build *build, bytes_case *layer)
     post = scaling_posts(build, group);
     INLAY_TRY(read_scales(build, layer, post));
     for (; floats->set != NULL && floats->kernel != NULL && post < group->post_count &&
-           takes(build, group, &group->posts[post]);
+           supports_post(build, group, &group->posts[post]);
          post++) {
         tile_post *tile = &floats->epilogue.posts[floats->epilogue.post_count++];
 

@@ -102,7 +102,7 @@ typedef struct tail_call {
     int32_t a_zero;
 } tail_call;
 
-static void function(float *output, int64_t n, const cpu_eltwise *eltwise)
+static void apply_function(float *output, int64_t n, const cpu_eltwise *eltwise)
 {
     const byte_loops *const loops = KERNEL_BEST(byte_loops);
 
@@ -112,14 +112,14 @@ static void function(float *output, int64_t n, const cpu_eltwise *eltwise)
         loops->gelu(output, n);
 }
 
-static bool known_function(const cpu_eltwise *eltwise)
+static bool is_supported_function(const cpu_eltwise *eltwise)
 {
     return (eltwise->alg == LIBRARY_ELTWISE_RELU && eltwise->alpha == 0) || eltwise->alg == LIBRARY_ELTWISE_GELU_ERF;
 }
 
 enum { TILE = 1024 };
 
-static void one_tile(const tail_call *call, int64_t row, int64_t from, int64_t n, int32_t rest)
+static void finish_tile(const tail_call *call, int64_t row, int64_t from, int64_t n, int32_t rest)
 {
     const byte_loops *const loops = KERNEL_BEST(byte_loops);
     const struct tail *tail = call->tail;
@@ -149,7 +149,7 @@ static void one_tile(const tail_call *call, int64_t row, int64_t from, int64_t n
     if (call->bias != NULL)
         loops->add(output, call->bias + from, n);
     if (tail->eltwise.alg != LIBRARY_ALG_UNDEFINED)
-        function(output, n, &tail->eltwise);
+        apply_function(output, n, &tail->eltwise);
     if (call->added != NULL)
         loops->add(output, call->added + at, n);
 }
@@ -168,7 +168,7 @@ static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t wo
             rest = (int32_t)((uint32_t)loops->sum((const char *)call->rows + row * tail->k, tail->a_signed, tail->k) -
                              (uint32_t)tail->k * (uint32_t)call->a_zero);
         for (int64_t from = 0; from < tail->n; from += TILE)
-            one_tile(call, row, from, tail->n - from < TILE ? tail->n - from : TILE, rest);
+            finish_tile(call, row, from, tail->n - from < TILE ? tail->n - from : TILE, rest);
     }
     return INLAY_OK;
 }
@@ -322,7 +322,8 @@ static inlay_status take_posts(cpu_build *build, const cpu_group *group, struct 
         INLAY_TRY(read_operand(build, post[taken++].other, operands));
         tail->args |= BIAS_ARG;
     }
-    if (taken < group->post_count && post[taken].kind == CPU_POST_ELTWISE && known_function(&post[taken].eltwise))
+    if (taken < group->post_count && post[taken].kind == CPU_POST_ELTWISE &&
+        is_supported_function(&post[taken].eltwise))
         tail->eltwise = post[taken++].eltwise;
     if (taken < group->post_count && post[taken].kind == CPU_POST_BINARY && post[taken].alg == LIBRARY_BINARY_ADD &&
         cpu_type(build, post[taken].other) == LIBRARY_F32 &&

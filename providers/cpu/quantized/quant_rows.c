@@ -71,7 +71,7 @@ static const uint8_t *prepare_rows(const struct rows *rows, const uint8_t *input
     return bytes;
 }
 
-static void one_tile(const rows_call *call, int64_t tile, int64_t panel, int64_t past)
+static void multiply_tile(const rows_call *call, int64_t tile, int64_t panel, int64_t past)
 {
     static const int64_t start = 0;
     const struct rows *rows = call->rows;
@@ -112,7 +112,7 @@ static inlay_status rows_units(void *user, int64_t begin, int64_t end, uint32_t 
                       past = panel + rows->chunk < rows->panels ? panel + rows->chunk : rows->panels;
 
         for (int64_t t = first; t < last; t++)
-            one_tile(call, t, panel, past);
+            multiply_tile(call, t, panel, past);
     }
     return INLAY_OK;
 }

@@ -43,7 +43,7 @@ typedef struct direct_call {
 /* STRIP: elements of the widened windows of a few tiles; those of one tile may have up to STRIP_MOST. STRIP_END: room
  * for byte_set.widen, which writes past the end. */
 enum { TILE_PIXELS = 6, ALONE_FLOPS = 400000, STRIP = 8192, STRIP_MOST = 32768, STRIP_END = 16, MOST_WIDTH = 64 };
-enum { FETCHING_TILES = 32 };
+enum { FETCHING_TILES = 32 }; /* most tiles that prefetch a panel together */
 
 static int64_t lines_of(const byte_set *set, int64_t channels)
 {
@@ -78,7 +78,7 @@ static const int8_t *panel_at(const direct_call *call, int64_t panel)
     return (const int8_t *)call->args[BYTES_W] + panel * direct->tap_count * direct->quads * direct->set->width * 4;
 }
 
-static void one_panel(const direct_call *call, int64_t panel, const pixel_run *run, struct fetching *ahead)
+static void multiply_panel(const direct_call *call, int64_t panel, const pixel_run *run, struct fetching *ahead)
 {
     const struct direct *direct = call->direct;
     const byte_set *set = direct->set;
@@ -86,7 +86,7 @@ static void one_panel(const direct_call *call, int64_t panel, const pixel_run *r
     const int64_t lines = lines_of(set, left < set->width ? left : set->width), most = set->rows[lines - 1];
     const int64_t pixels = run->last - run->first, tiles = (pixels + most - 1) / most;
     const int64_t least = pixels / tiles, more = pixels % tiles; /* the first `more` tiles have one more pixel */
-    const bool is_more = bytes_has_more(&direct->floats);
+    const bool has_epilogue = bytes_has_more(&direct->floats);
     int64_t pixel = run->row * direct->row_pixels + run->first;
     uint8_t *output = (uint8_t *)call->args[BYTES_Y] + (pixel * direct->channels + column) * direct->y_bytes;
     float floats[BYTE_ROWS * MOST_WIDTH];
@@ -107,8 +107,8 @@ static void one_panel(const direct_call *call, int64_t panel, const pixel_run *r
     product.ending.first += column;
     product.ending.scale += column;
     product.ending.shift += direct->ending.kind == BYTE_FLOATS ? column : 0;
-    product.output = is_more ? (void *)floats : output;
-    product.y_pixel = is_more ? product.columns * (int64_t)sizeof floats[0] : direct->channels * direct->y_bytes;
+    product.output = has_epilogue ? (void *)floats : output;
+    product.y_pixel = has_epilogue ? product.columns * (int64_t)sizeof floats[0] : direct->channels * direct->y_bytes;
     for (int64_t t = 0; t < tiles; t++) {
         const int64_t rows = least + (t < more);
 
@@ -116,18 +116,18 @@ static void one_panel(const direct_call *call, int64_t panel, const pixel_run *r
         product.ahead = ahead->next;
         ahead->next += product.ahead_step * direct->tap_count * direct->quads;
         set->multiply(&product, (int)rows);
-        if (is_more)
+        if (has_epilogue)
             bytes_finish(&direct->floats, call->args, floats, pixel, rows, column, product.columns, output,
                          direct->channels);
         product.input += rows * product.x_pixel;
         pixel += rows;
         output += rows * direct->channels * direct->y_bytes;
-        product.output = is_more ? (void *)floats : output;
+        product.output = has_epilogue ? (void *)floats : output;
     }
 }
 
 /* Multiplies pixels by panels [panel, past). Their windows are widened into a strip, tap by tap. */
-static void by_windows(const direct_call *call, int64_t panel, int64_t past, const pixel_run *all)
+static void multiply_by_windows(const direct_call *call, int64_t panel, int64_t past, const pixel_run *all)
 {
     static const int64_t start = 0;
     const struct direct *direct = call->direct;
@@ -153,12 +153,12 @@ static void by_windows(const direct_call *call, int64_t panel, int64_t past, con
                 for (int64_t tap = 0; tap < direct->tap_count; tap++, wide += direct->quads * 4)
                     direct->set->widen(input + direct->taps[tap], direct->quads * 4, direct->flip, wide);
         for (int64_t k = panel; k < past; k++)
-            one_panel(call, k, &run, &(struct fetching){ panel_at(call, k), 0, 0 });
+            multiply_panel(call, k, &run, &(struct fetching){ panel_at(call, k), 0, 0 });
     }
 }
 
 /* Multiplies pixels by panels [panel, past). The input rows of all their windows are widened at once. */
-static void by_rows(const direct_call *call, int64_t panel, int64_t past, const pixel_run *all)
+static void multiply_by_rows(const direct_call *call, int64_t panel, int64_t past, const pixel_run *all)
 {
     const struct direct *direct = call->direct;
     const int64_t span = (all->last - all->first - 1) * direct->s_pixel + direct->window_span;
@@ -176,10 +176,10 @@ static void by_rows(const direct_call *call, int64_t panel, int64_t past, const 
     for (int64_t i = 0; i < direct->window_rows; i++)
         direct->set->widen(all->input + i * direct->window_row, span, direct->flip, strip + i * direct->wide_row);
     for (; panel < past; panel++)
-        one_panel(call, panel, &run, &(struct fetching){ panel_at(call, panel), 0, 0 });
+        multiply_panel(call, panel, &run, &(struct fetching){ panel_at(call, panel), 0, 0 });
 }
 
-/* The pixels of tiles [*io_first, last) that are in the first row; advances *io_first to the next row. */
+/* The pixels of tiles [*io_first, last) that are in the first of their rows; advances *io_first to the next row. */
 static pixel_run next_run(const direct_call *call, int64_t *io_first, int64_t last)
 {
     const struct direct *direct = call->direct;
@@ -202,7 +202,8 @@ static pixel_run next_run(const direct_call *call, int64_t *io_first, int64_t la
 }
 
 /* Units of work: blocks of tiles by chunks of panels. A panel is multiplied by the whole block before the next panel.
- * The first unit of a chunk prefetches that panel meanwhile. Inputs are widened once for all panels of a chunk. */
+ * Meanwhile, the first unit of each chunk prefetches the next panel. Inputs are widened once for all panels of a
+ * chunk. */
 static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const direct_call *call = user;
@@ -222,7 +223,7 @@ static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_
         for (int64_t t = first; t < last && (direct->wide_row > 0 || direct->strip > 0);) {
             const pixel_run run = next_run(call, &t, last);
 
-            (direct->wide_row > 0 ? by_rows : by_windows)(call, chunk, past, &run);
+            (direct->wide_row > 0 ? multiply_by_rows : multiply_by_windows)(call, chunk, past, &run);
         }
         for (int64_t k = chunk; k < past && direct->wide_row == 0 && direct->strip == 0; k++) {
             const bool more = u - begin < chunks && k + 1 < past;
@@ -231,7 +232,7 @@ static inlay_status direct_units(void *user, int64_t begin, int64_t end, uint32_
             for (int64_t t = first; t < last;) {
                 const pixel_run run = next_run(call, &t, last);
 
-                one_panel(call, k, &run, &ahead);
+                multiply_panel(call, k, &run, &ahead);
             }
         }
     }
@@ -334,7 +335,7 @@ static bool is_linear(const cpu_op *op)
 }
 
 /* Does a kernel support the convolution? */
-static bool loops_run(const byte_set *set, const kernel_conv_shape *window)
+static bool kernel_supports(const byte_set *set, const kernel_conv_shape *window)
 {
     return window->flat &&
            (window->group == 1 ? depth_fits(set, bytes_in_fours(window->in) * window->kernel[0] * window->kernel[1])
@@ -349,7 +350,7 @@ bool bytes_runs_conv(const cpu_build *build, const cpu_op *op)
     if (build->state->bytes == NULL || build->dims[op->in[linear ? W : 1]][0] < 1)
         return false;
     kernel_conv_shape_of(build, op, &window);
-    if (!loops_run(build->state->bytes, &window))
+    if (!kernel_supports(build->state->bytes, &window))
         return false;
     if (linear) {
         const cpu_constant *constant = &build->compiled->constants[build->compiled->values[op->in[W_SCALE]].constant];
@@ -377,7 +378,7 @@ bool bytes_offers_conv(const kit_node *node, const cpu_op *op, kit_refusal *why)
         window.kernel[2 - op->window.spatial + i] = op->window.kernel[i];
         window.dilation[2 - op->window.spatial + i] = op->window.dilations[i];
     }
-    if (set == NULL || !loops_run(set, &window))
+    if (set == NULL || !kernel_supports(set, &window))
         return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                           "without AVX-512 VNNI there is no exact int8 convolution for this group count and window");
     if (!linear)
@@ -415,7 +416,8 @@ static void find_taps(struct direct *direct, const kernel_conv_shape *window, in
     }
 }
 
-static void cut(struct direct *direct, uint32_t threads)
+/* Divides the tiles and panels into units of work. */
+static void divide_work(struct direct *direct, uint32_t threads)
 {
     const int64_t depth = direct->tap_count * direct->quads;
     const double flops = 2.0 * (double)(direct->rows * direct->row_pixels * direct->channels) * (double)depth * 4;
@@ -493,7 +495,7 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
         direct->row_pixels *= direct->rows;
         direct->rows = direct->height = 1;
     }
-    cut(direct, build->instance->threads);
+    divide_work(direct, build->instance->threads);
     status = bytes_emit(build, layer, &weights, &output, &direct->native);
 done:
     return status;

@@ -27,7 +27,7 @@ VEC_INLINE void quantize_four(uint8_t *output, const float *input, vec scale, ve
 
 void KERNEL(quantize)(uint8_t *output, const float *input, bool is_signed, int64_t count, float scale, float zero)
 {
-    /* larger quotients saturate with any zero point */
+    /* Larger quotients saturate with any zero point. */
     const vec low = vec_set(-8192 * scale), high = vec_set(8192 * scale), by = vec_set(scale),
               inverse = vec_set(1 / scale);
     const int16_t added = (int16_t)(zero + (is_signed ? 128 : 0));

@@ -205,7 +205,7 @@ static inlay_status run_layer(const cpu_native *native, const cpu_state *state, 
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Describes a value as a tensor without data, with its dims in `dims`. INLAY_NONE: an omitted one. */
+/* Describes a value as a tensor without data, with its dims in `dims`. value INLAY_NONE: the tensor is omitted. */
 static kit_tensor tensor_of(const cpu_build *build, uint32_t value, int64_t *dims)
 {
     kit_tensor tensor = { .dims = dims };
@@ -219,9 +219,10 @@ static kit_tensor tensor_of(const cpu_build *build, uint32_t value, int64_t *dim
     return tensor;
 }
 
-/* ------------------------------------------------------------------ narrow weights */
+/* ------------------------------------------------------------------ low-bit weights */
 
 enum { PACK_PANELS = 0x72630000 };
+/* The dims of the layout of panels. */
 enum { D_INPUT, D_LINEAR, D_DIRECTIONS, D_HIDDEN, D_DEPTH, D_CELL, D_COUNT };
 
 bool recurrent_is_pack(const memory_desc *md)
@@ -270,7 +271,7 @@ static bool describe_panels(const cpu_build *build, const cpu_op *op, uint32_t i
     return true;
 }
 
-static bool is_narrow(const cpu_build *build, uint32_t value)
+static bool is_low_bit(const cpu_build *build, uint32_t value)
 {
     const uint32_t k = build->compiled->values[value].constant;
 
@@ -372,7 +373,7 @@ static inlay_status lower_recurrent(cpu_build *build, const cpu_group *group)
                              .out_count = op->out_count,
                              .workspace_arg = INLAY_NONE };
     layer->panelled =
-        is_narrow(build, op->in[IN_W]) && is_narrow(build, op->in[IN_R]) && describe_panels(build, op, IN_W, &md);
+        is_low_bit(build, op->in[IN_W]) && is_low_bit(build, op->in[IN_R]) && describe_panels(build, op, IN_W, &md);
     INLAY_TRY(find_codes(build, layer, IN_W, &layer->coded));
     if (layer->coded)
         INLAY_TRY(find_codes(build, layer, IN_R, &layer->coded));

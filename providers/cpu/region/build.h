@@ -11,7 +11,7 @@
 /* An arena for a build or an instance (scratch.c). Closing it leaves the memory at *spare for the next one; it is not
  * cleared. Only one thread at a time may use an arena. */
 cpu_scratch *cpu_scratch_open(cpu_scratch **spare); /* NULL: out of memory */
-/* Memory for `count` elements, aligned to 64 bytes, valid until the arena is closed; NULL: out of memory. */
+/* Memory for `count` elements, aligned as by malloc, valid until the arena is closed; NULL: out of memory. */
 void *cpu_scratch_take(cpu_scratch *scratch, size_t count, size_t element);
 void *cpu_scratch_take_zeroed(cpu_scratch *scratch, size_t count, size_t element);
 void cpu_scratch_close(cpu_scratch **spare, cpu_scratch *scratch); /* NULL is a no-op */
@@ -92,7 +92,7 @@ struct inlay_instance {
     cpu_buffer *buffers;
     uint32_t step_count, arg_count, slot_count, md_count, buffer_count;
     uint32_t max_args;           /* of one step */
-    cpu_scratch *memory, **home; /* the arena of all this, this struct included; home: where closing leaves it */
+    cpu_scratch *memory, **home; /* the arena of this struct and its arrays; home: `spare` of cpu_scratch_close */
     kernel_choice *choices;      /* [choice_count] kernels of convolutions and products (kernels.h) */
     uint32_t choice_count;
     pthread_mutex_t lock;
@@ -279,7 +279,7 @@ inlay_status cpu_set_place(cpu_build *build, uint32_t value, const cpu_place *pl
 bool cpu_is_last_use(const cpu_build *build, uint32_t value);
 
 typedef struct cpu_operand {
-    int id; /* a library_operand */
+    int id; /* LIBRARY_ARG_* */
     const cpu_place *place;
 } cpu_operand;
 /* Adds a step that runs a primitive, with its scratchpad. The caller keeps the descriptor. */
@@ -308,11 +308,11 @@ typedef struct cpu_fused {
 
 /* Is it an optimised kernel, and not one of oneDNN's reference loops? */
 bool cpu_is_fast(library_const_description pd);
-/* Creates the descriptor of an operation with as many of the group's posts as a fast kernel can fuse. Its output may
- * have fewer axes than the value, as that of a GEMM has. */
+/* Creates the descriptor of an operation with as many of the group's posts as a fast kernel can fuse. The operation's
+ * output may have fewer axes than the group's: a GEMM views [.., N] as [M, N]. */
 inlay_status cpu_fuse_posts(cpu_build *build, const cpu_group *group, const library_op *op, cpu_fused *out);
-/* Emits it, and steps for the posts that were not fused; sets the place of the group's output. operands: those of the
- * op without dst. */
+/* Emits the operation, and steps for the posts that were not fused; sets the place of the group's output. operands: all
+ * operands of the operation but dst. */
 inlay_status cpu_emit_fused(cpu_build *build, const cpu_group *group, const cpu_fused *fused,
                             const cpu_operand *operands, uint32_t count);
 
@@ -333,9 +333,9 @@ void cpu_apply(const struct sgemm_kernel *kernel, const cpu_eltwise *eltwise, fl
 bool cpu_row_is_best(const cpu_state *state, const cpu_eltwise *eltwise, int64_t count);
 /* Does the function always run as the built-in loop, because oneDNN does not have it or is not accurate enough? */
 bool cpu_needs_builtin_loop(library_alg alg);
-/* Does oneDNN's kernel turn NaN into a number, or an infinity with a finite limit into NaN? Its minimum and maximum are
- * those of x86, which return the second operand if one is NaN; its exponential begins with one of each. Built-in loops
- * handle NaN and infinity as ONNX defines it. */
+/* Does oneDNN's kernel turn NaN into a number, or an infinity with a finite limit into NaN? Its minimum and maximum
+ * are instructions of x86, which return the second operand if one is NaN; its exponential clamps the operand by both.
+ * Built-in loops handle NaN and infinity as ONNX defines it. */
 bool cpu_loses_nan(const cpu_eltwise *eltwise);
 bool cpu_binary_loses_nan(library_alg alg);
 /* Adds the built-in loop as a step. Both places hold floats in the same layout without gaps; a blocked layout may have
@@ -382,8 +382,8 @@ typedef enum cpu_dense_way { CPU_DENSE_PLAIN, CPU_DENSE_PAIRS, CPU_DENSE_SPARSE 
 inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t bias, cpu_dense_way way);
 /* The same for computed matrices; C of Gemm is one of the group's posts. */
 inlay_status cpu_lower_batched(cpu_build *build, const cpu_group *group);
-/* A GEMM of either kind by oneDNN, in blocks whose sizes do not depend on threads (product_cut.c). bias: as above, with
- * a constant matrix only. */
+/* A GEMM by oneDNN, with a constant or a computed matrix, in blocks whose sizes do not depend on threads
+ * (product_cut.c). bias: as for cpu_lower_dense, with a constant matrix only. */
 inlay_status cpu_lower_cut(cpu_build *build, const cpu_group *group, uint32_t bias);
 /* output [batch][m, groups, n] = place [m, groups, k] * weights [batch][groups][k, n], all row-major. The caller has
  * allocated output. */
@@ -411,8 +411,9 @@ inlay_status cpu_lower_binary_chain(cpu_build *build, const cpu_group *group, co
 /* Concatenates row-major tensors along the op's axis into the group's output. */
 inlay_status cpu_concat_rows(cpu_build *build, const cpu_group *group, const cpu_place *places, uint32_t count);
 
-/* Concat into a state that is updated in place (append.c). cpu_read_capacities fills build->rooms from the capacities of the
- * region's inputs; cpu_lower_append writes the new rows only. */
+/* Concat into a state that is updated in place (append.c). cpu_read_capacities fills build->rooms from the capacities
+ * of the region's inputs; cpu_lower_append writes the new rows only; cpu_inplace_state_strides gives the strides of the
+ * state `value`. */
 void cpu_read_capacities(cpu_build *build, const uint64_t *rooms);
 inlay_status cpu_lower_append(cpu_build *build, const cpu_group *group);
 void cpu_inplace_state_strides(const cpu_build *build, uint32_t value, int64_t *strides);
@@ -421,7 +422,7 @@ void cpu_inplace_state_strides(const cpu_build *build, uint32_t value, int64_t *
 int64_t cpu_mask_columns(const cpu_build *build);
 /* Strides of a mask: elements from one batch, head, query and key to the next. */
 typedef struct cpu_mask {
-    bool there;
+    bool there; /* false: the mask is omitted */
     int64_t batch, head, query, step;
 } cpu_mask;
 static inline int64_t cpu_mask_at(const cpu_mask *mask, int64_t batch, int64_t head, int64_t query)
@@ -430,6 +431,7 @@ static inline int64_t cpu_mask_at(const cpu_mask *mask, int64_t batch, int64_t h
 }
 /* Reads input `input` of an Attention as a mask; mask->there = false: it is omitted. */
 inlay_status cpu_read_mask(cpu_build *build, uint32_t input, cpu_mask *mask, cpu_place *out);
+/* How the op treats queries that may attend to no key. */
 sgemm_blank cpu_masked_row_rule(const cpu_op *op);
 /* Attention by built-in kernels (attend.c). */
 struct sgemm_kernel;
@@ -445,7 +447,7 @@ void cpu_window_weights(const cpu_build *build, uint32_t value, memory_desc *out
 /* The share of a window's taps along one axis that are inside the image, over all outputs; 1 if there is no output.
  * With dilation, most taps may be in the padding. */
 double cpu_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_t begin, int64_t in, int64_t out);
-/* Does an output of the convolution see padding only? */
+/* Is the window of an output of the convolution in the padding only? */
 bool cpu_window_misses(const cpu_build *build, const cpu_op *op);
 /* Sets the offsets of all buffers, and instance->workspace_bytes. */
 inlay_status cpu_plan(cpu_build *build);
@@ -460,7 +462,8 @@ inlay_status cpu_reorder_now(const cpu_state *state, const memory_desc *from, co
  * and stored with the packs. *out_trust lives as long as the constant. Under compiled->lock. */
 inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
                                    int64_t points, const struct winograd_accuracy **out_trust, inlay_diag *diag);
-/* Can other layouts be made from one of the packs? Winograd's transformed weights do not allow it. */
+/* Can all later reads be served by the packs, without the original? Other layouts cannot be made from Winograd's
+ * transformed weights. n-bit weights have one layout only. */
 bool cpu_constant_is_packed(const cpu_constant *constant);
 void cpu_constant_deinit(cpu_constant *constant);
 /* Frees the packs that were made for the timing of kernels, whose instances are destroyed. Under compiled->lock. */

@@ -34,7 +34,7 @@ static bool is_family(const cpu_op *op, const cpu_family *family)
     return op->row->family == family;
 }
 
-/* The result of a pool that sees padding only. A global mean divides by zero elements. */
+/* The result of a pool whose window has padding only. A global mean divides by zero elements. */
 static float empty_pool_result(const cpu_op *op)
 {
     return op->alg == LIBRARY_POOLING_MAX ? -INFINITY : op->window.global ? NAN : 0;
@@ -87,7 +87,7 @@ inlay_status cpu_lower_empty_input(cpu_build *build, const cpu_group *group)
         fill.inner *= build->dims[y_value][d];
     fill.value = reduce ? cpu_reduce_empty(op) : pool ? empty_pool_result(op) : 0;
     fill.bytes = pool && md.data_type != LIBRARY_F32;
-    fill.byte = md.data_type == LIBRARY_S8 ? 0x80 : 0; /* the smallest value */
+    fill.byte = md.data_type == LIBRARY_S8 ? 0x80 : 0; /* -128, the least int8 */
     INLAY_TRY(cpu_emit_step(build, &fill.native, sizeof fill, places, fill.biased ? 2 : 1));
     if (gemm && third != INLAY_NONE)
         INLAY_TRY(cpu_binary_at(build, LIBRARY_BINARY_ADD, &output, true, third, y_value, INLAY_NONE, &output));

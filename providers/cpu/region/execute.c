@@ -4,14 +4,14 @@
 #include "simd/clock.h"
 #include <stdio.h>
 
-/* Of libgomp, which libdnnl uses, too. */
+/* Functions of libgomp, which libdnnl uses, too. */
 extern void omp_set_num_threads(int threads);
 extern int omp_in_parallel(void);
 
 struct cpu_context {
     cpu_context *next;
     library_stream stream;    /* NULL: no step runs a primitive */
-    void **addresses;         /* [buffer_count] to which the memory objects point */
+    void **addresses;         /* [buffer_count] the addresses in the memory objects */
     library_memory *memories; /* [slot_count]; NULL: only native steps use the slot */
     library_arg *args;        /* [arg_count] arguments of primitives, referring to memories */
     void **native;            /* [max_args] arguments of the current native step */
@@ -69,7 +69,8 @@ static library_status describe_operands(const cpu_state *state, const inlay_inst
     return code;
 }
 
-static void *take(cpu_scratch *pool, size_t count, size_t element)
+/* Zeroed memory from pool, or from calloc if pool is NULL. */
+static void *allocate(cpu_scratch *pool, size_t count, size_t element)
 {
     return pool != NULL ? cpu_scratch_take_zeroed(pool, count, element) : calloc(count, element);
 }
@@ -78,7 +79,7 @@ static void *take(cpu_scratch *pool, size_t count, size_t element)
 static inlay_status context_create(const cpu_state *state, const inlay_instance *instance, cpu_scratch *pool,
                                    cpu_context **out, inlay_diag *diag)
 {
-    cpu_context *context = take(pool, 1, sizeof *context);
+    cpu_context *context = allocate(pool, 1, sizeof *context);
     library_status code = LIBRARY_SUCCESS;
 
     *out = NULL;
@@ -86,10 +87,10 @@ static inlay_status context_create(const cpu_state *state, const inlay_instance 
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for another run of a region");
     context->pooled = pool != NULL;
     context->slot_count = instance->slot_count;
-    context->addresses = take(pool, instance->buffer_count + 1u, sizeof *context->addresses);
-    context->memories = take(pool, instance->slot_count + 1u, sizeof *context->memories);
-    context->args = take(pool, instance->arg_count + 1u, sizeof *context->args);
-    context->native = take(pool, instance->max_args + 1u, sizeof *context->native);
+    context->addresses = allocate(pool, instance->buffer_count + 1u, sizeof *context->addresses);
+    context->memories = allocate(pool, instance->slot_count + 1u, sizeof *context->memories);
+    context->args = allocate(pool, instance->arg_count + 1u, sizeof *context->args);
+    context->native = allocate(pool, instance->max_args + 1u, sizeof *context->native);
     if (context->addresses == NULL || context->memories == NULL || context->args == NULL || context->native == NULL)
         code = LIBRARY_OUT_OF_MEMORY;
     for (uint32_t step = 0; code == LIBRARY_SUCCESS && step < instance->step_count; step++)
@@ -136,7 +137,7 @@ static void context_give(inlay_instance *instance, cpu_context *context)
 }
 
 /* Points the memory objects to this run's buffers, if their addresses have changed. */
-static inlay_status bind(const inlay_instance *instance, cpu_context *context, const inlay_exec_args *args)
+static inlay_status bind_buffers(const inlay_instance *instance, cpu_context *context, const inlay_exec_args *args)
 {
     char *workspace = inlay_buffer_host(&args->workspace);
     bool moved = false;
@@ -191,10 +192,10 @@ static const inlay_ext_steps *step_observer(const cpu_state *state, const inlay_
     return steps != NULL && args->run != NULL && steps->wanted(state->host->ctx, args->run) != 0 ? steps : NULL;
 }
 
-/* Serialises runs of multi-threaded regions, so that together they never use more threads than one of them may:
- * oneDNN's kernels are prepared for a number of threads, and use all of them. Not serialised are regions of small
- * steps, regions inside a parallel loop, which have one thread, and runs with one thread. A few of their kernels may
- * still use more threads; waiting would cost more. */
+/* Serialises runs of multi-threaded regions: oneDNN's kernels use all threads for which they were prepared, so two runs
+ * at once would use more threads than the process may use. Regions of small steps, regions inside a parallel loop,
+ * which have one thread, and runs with one thread are not serialised: a few of their kernels may still use more
+ * threads, but waiting would cost more. */
 static pthread_mutex_t cpu_turn = PTHREAD_MUTEX_INITIALIZER;
 
 /* The mutex protects no data. In a child of fork() no other run exists, so the lock of the parent's run is dropped. */
@@ -243,7 +244,7 @@ inlay_status cpu_execute_timed(const cpu_state *state, inlay_compiled *compiled,
         state->team->gather(state->host->ctx, args->run);
     before = cpu_threads_set(instance->threads);
     INLAY_TRY(context_take(state, instance, &context, args->diag));
-    INLAY_TRY(bind(instance, context, args));
+    INLAY_TRY(bind_buffers(instance, context, args));
     for (uint32_t step_index = 0; step_index < instance->step_count; step_index++) {
         const cpu_step *step = &instance->steps[step_index];
         const uint64_t begin = timed ? clock_ns() : 0;

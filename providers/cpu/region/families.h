@@ -1,4 +1,4 @@
-/* families.h - sets of operator families by name, which `inlay bundle` links or leaves out (simd/optional.h). */
+/* families.h - names of operator families that `inlay bundle` links together or leaves out (simd/optional.h). */
 #ifndef CPU_FAMILIES_H
 #define CPU_FAMILIES_H
 

@@ -76,7 +76,7 @@ static uint32_t match_swish(const cpu_build *build, const struct readers *reader
     return readers->op[1];
 }
 
-/* Adds binary op `next`, which reads cur, as a post; false: it cannot be one. */
+/* Adds binary op `next`, which reads cur, as a post. false: the group cannot have such a post. */
 static bool take_binary(const cpu_build *build, cpu_group *group, const cpu_op *next, uint32_t cur)
 {
     bool first = next->in[0] == cur;
@@ -137,8 +137,8 @@ static bool takes_posts(const cpu_op *op)
            family == &cpu_nbits_product;
 }
 
-/* Adds the only reader of the group's output to its epilogue, repeatedly, as long as that is a function. taken:
- * [op_count], set for ops that are in a group. */
+/* While the only reader of the group's output is a function, adds this function to the epilogue. taken: [op_count], set
+ * for ops that are in a group. */
 static void extend(const cpu_build *build, const struct readers *readers_of, uint8_t *taken, cpu_group *group)
 {
     const cpu_op *op = &build->compiled->ops[group->op];
@@ -156,7 +156,7 @@ static void extend(const cpu_build *build, const struct readers *readers_of, uin
                 return;
             taken[readers_of[group->out].op[0]] = 1;
             /* NOLINTNEXTLINE(bugprone-branch-clone): the order of the conditions matters */
-        } else if (next == INLAY_NONE || taken[next]) { /* in the group that computes its other operand */
+        } else if (next == INLAY_NONE || taken[next]) { /* the reader is in the group that computes its other operand */
             return;
         } else if (is_family(build, next, &cpu_eltwise_family)) {
             const cpu_op *function = &build->compiled->ops[next];

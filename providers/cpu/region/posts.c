@@ -8,8 +8,8 @@ static bool same_dims(const cpu_build *build, uint32_t a, uint32_t b)
            memcmp(build->dims[a], build->dims[b], build->ranks[a] * sizeof(int64_t)) == 0;
 }
 
-/* Is it an image of one pixel? From its layout oneDNN 2.6 does not recognise operands with one element per channel, and
- * reads the wrong elements. */
+/* Is it an image of one pixel? For its layout, oneDNN 2.6 does not recognise an operand that has one element per
+ * channel, and reads the wrong elements. */
 static bool is_pixel(const memory_desc *dst)
 {
     int64_t pixels = 1;
@@ -79,7 +79,7 @@ static bool is_repeated(const cpu_group *group, uint32_t post)
 }
 
 /* As the epilogue of a convolution, oneDNN 2.6 for arm64 computes HardSwish without clamping. */
-static bool is_wrong(const cpu_eltwise *eltwise)
+static bool is_miscomputed(const cpu_eltwise *eltwise)
 {
 #if defined(__aarch64__)
     return eltwise->alg == LIBRARY_ELTWISE_HARDSWISH;
@@ -89,12 +89,12 @@ static bool is_wrong(const cpu_eltwise *eltwise)
 #endif
 }
 
-/* Must the post be a separate step? It must if only the built-in loop is right or accurate enough; except with bfloat16
- * also if oneDNN's kernel loses a NaN. */
+/* Must the post be a separate step? It must if only the built-in loop is right or accurate enough, or, unless operands
+ * are bfloat16, if oneDNN's kernel loses a NaN. */
 static bool needs_own_step(const cpu_build *build, const cpu_post *post)
 {
     if (post->kind == CPU_POST_ELTWISE)
-        return cpu_needs_builtin_loop(post->eltwise.alg) || is_wrong(&post->eltwise) ||
+        return cpu_needs_builtin_loop(post->eltwise.alg) || is_miscomputed(&post->eltwise) ||
                (build->state->strict && cpu_row_of(&post->eltwise) != NULL) ||
                (cpu_loses_nan(&post->eltwise) && !build->state->bf16);
     return cpu_binary_loses_nan(post->alg) && !build->state->bf16;

@@ -45,21 +45,21 @@ typedef struct cpu_state {
     const inlay_ext_timings *timings;     /* likewise */
     const inlay_ext_steps *steps;         /* likewise */
     const inlay_ext_team *team;           /* likewise */
-    uint32_t budget;                      /* threads of the process */
+    uint32_t budget;                      /* threads that the process may use */
     bool winograd;                        /* option winograd: convolutions may use Winograd's algorithm */
-    double pack_price;                    /* option pack_price: nanoseconds that a byte of its weights must save */
-    const struct sgemm_kernel *sgemm;     /* built-in GEMM with constant weights; NULL: use the library's */
-    const struct sgemm_kernel *attend;    /* built-in attention; NULL: use the library's */
-    bool bf16;                            /* GEMMs and convolutions with bfloat16 operands */
-    const struct tile_set *tiles;         /* tiled convolutions; NULL: none for this CPU */
-    const struct move_set *moves;         /* copies between layouts (moves.h); NULL: none for this CPU */
-    const struct byte_set *bytes;         /* int8 convolutions and GEMMs (bytes.h); NULL: none for this CPU */
-    bool pairs;                           /* GEMMs may use Winograd's inner product (pairs.h) */
-    bool pairs_are_faster;                /* this CPU gains by it, as measured when the provider was opened */
-    const struct nbits_kernel *nbits;     /* GEMMs by n-bit weights (nbits.h); NULL: weights are unpacked to floats */
-    uint32_t limbs;                       /* nbits_mode: the activations' precision in these GEMMs */
-    bool model_sets_limbs;                /* a model may lower that precision (accuracy_level of MatMulNBits) */
-    bool strict;                          /* precision strict */
+    double pack_price; /* option pack_price: nanoseconds that each byte of transformed weights must save */
+    const struct sgemm_kernel *sgemm;  /* built-in GEMM with constant weights; NULL: use the library's */
+    const struct sgemm_kernel *attend; /* built-in attention; NULL: use the library's */
+    bool bf16;                         /* GEMMs and convolutions with bfloat16 operands */
+    const struct tile_set *tiles;      /* tiled convolutions; NULL: none for this CPU */
+    const struct move_set *moves;      /* copies between layouts (moves.h); NULL: none for this CPU */
+    const struct byte_set *bytes;      /* int8 convolutions and GEMMs (bytes.h); NULL: none for this CPU */
+    bool pairs;                        /* GEMMs may use Winograd's inner product (pairs.h) */
+    bool pairs_are_faster;             /* measured when the provider is opened: on this CPU, that algorithm is faster */
+    const struct nbits_kernel *nbits;  /* GEMMs by n-bit weights (nbits.h); NULL: weights are unpacked to floats */
+    uint32_t limbs;                    /* nbits_mode: the activations' precision in these GEMMs */
+    bool model_sets_limbs;             /* a model may lower `limbs` (accuracy_level of MatMulNBits) */
+    bool strict;                       /* precision strict */
     bool reproducible;                /* option reproducible: the kernel and the order of sums do not depend on sizes */
     bool alone;                       /* no library: built-in kernels only */
     bool library_only;                /* no built-in kernels: the library's only */
@@ -124,6 +124,7 @@ typedef struct cpu_operator {
 
 enum { CPU_PAD_EXPLICIT = 0, CPU_PAD_SAME_UPPER = 1, CPU_PAD_SAME_LOWER = 2, CPU_PAD_VALID = 3 };
 
+/* The answer to a question; 0: not known yet. */
 enum { CPU_NO = 1, CPU_YES = 2 };
 
 /* Weights w(k, n) of 2, 4 or 8 bits, as DequantizeLinear or MatMulNBits stores them (nbits_weights.h). */
@@ -132,7 +133,7 @@ typedef struct cpu_nbits {
     uint8_t bits;
     bool is_signed;
     bool packed_zeros; /* zero points are packed; each column begins with a new byte */
-    float all;         /* unsigned, as in packed weights */
+    float all;         /* the zero point of all weights, unsigned as in packed weights; valid if zero is INLAY_NONE */
     int64_t k, n, block;
     int64_t q_steps[2], scale_steps[2], zero_steps[2]; /* elements from one k, or block of k, to the next; and for n */
 } cpu_nbits;
@@ -180,7 +181,7 @@ struct cpu_op {
     } quantized;
     struct {
         bool own;     /* domain ai.inlay, not ai.onnx */
-        bool guarded; /* see ops/inlay/attention.c */
+        bool guarded; /* NaN probabilities become 0 (ops/inlay/attention.c) */
         bool causal;
     } attention;
     struct {
@@ -235,7 +236,8 @@ bool cpu_known_ints(const inlay_value_info *value, int64_t *out, uint32_t max, u
 bool cpu_known_scalar(const inlay_value_info *value, float *out);
 /* Maps an axis in [-rank, rank) to [0, rank). */
 bool cpu_axis(int64_t axis, uint32_t rank, int64_t *out);
-/* Is the output large enough for a primitive? */
+/* Does the output have at least two axes, or is an input a scale of DynamicQuantizeLinear? If not, the host may compute
+ * the node ahead, as shape arithmetic (elementwise.c). */
 bool cpu_is_large(const kit_node *node, kit_refusal *why);
 /* Are both dims known to have the same size? */
 bool cpu_same_dim(const inlay_dim *a, const inlay_dim *b);
@@ -315,8 +317,8 @@ typedef struct cpu_value {
     uint32_t constant;      /* index in constants, INLAY_NONE */
     uint32_t uses;          /* reads by ops of the region */
     uint32_t weights;       /* the op (a DequantizeLinear) whose n-bit weights a GEMM reads here; INLAY_NONE */
-    bool turned;            /* transposed */
-    library_type type;      /* undefined: no type of oneDNN */
+    bool turned;            /* with `weights`: the GEMM reads them transposed */
+    library_type type;      /* LIBRARY_TYPE_UNDEFINED: the library has no such type */
     uint32_t rank;          /* of constants */
     int64_t dims[CPU_MAX_RANK];
 } cpu_value;
@@ -350,6 +352,7 @@ void cpu_release_instance(void *state, inlay_compiled *compiled, inlay_instance 
 inlay_status cpu_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args);
 /* See inlay_ext_branches.may. */
 uint32_t cpu_may_branch(void *state, inlay_compiled *compiled, inlay_instance *instance);
+/* See inlay_ext_states.appends and reads (append.c). */
 uint32_t cpu_state_appends(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output, uint32_t *out_axis);
 uint32_t cpu_state_reads(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis);
 inlay_status cpu_assess(void *state, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
@@ -360,7 +363,7 @@ inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost
 void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const inlay_node_info *info, inlay_cost *cost);
 
 /* Sets the number of OpenMP threads of parallel regions that the calling thread starts. libdnnl and the host share the
- * OpenMP pool. Returns the previous number for cpu_threads_restore; 0: nothing changed. */
+ * pool of OpenMP threads. Returns the previous number for cpu_threads_restore; 0: nothing changed. */
 int cpu_threads_set(uint32_t threads);
 void cpu_threads_restore(int before);
 /* May parallel regions of the calling thread have more than one thread? */

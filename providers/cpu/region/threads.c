@@ -1,7 +1,7 @@
-/* The number of OpenMP threads of parallel regions that the calling thread starts. */
+/* Sets the number of OpenMP threads of parallel regions that the calling thread starts. */
 #include "region/region.h"
 
-/* Of libgomp, which libdnnl uses, too. */
+/* Functions of libgomp, which libdnnl uses, too. */
 extern void omp_set_num_threads(int threads);
 extern int omp_get_max_threads(void);
 

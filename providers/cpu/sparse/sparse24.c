@@ -44,8 +44,8 @@ static float *step_at(float *pack, int64_t depth, int64_t panel, int64_t k)
     return pack + (panel * steps_of(depth) + k / SPARSE24_STEP) * SPARSE24_FLOATS;
 }
 
-/* Stores element (k, j). The elements of a column come in the order of k. false: it is the third nonzero one of its
- * four. */
+/* Stores element (k, j). The elements of a column are stored in the order of k. false: it is the third nonzero
+ * element of its four. */
 static bool put_element(float *pack, int64_t depth, int64_t k, int64_t j, float x)
 {
     float *step = step_at(pack, depth, j / SPARSE_WIDTH, k);
@@ -81,7 +81,7 @@ bool sparse24_pack(const sparse_packed_weights *weights, float *target)
 /* ------------------------------------------------------------------ matrices stored as values and indexes */
 
 /* The value of an entry, and its position in the matrix. */
-static float entry(const sparse_entries *entries, int64_t i, int64_t *out_k, int64_t *out_j)
+static float read_entry(const sparse_entries *entries, int64_t i, int64_t *out_k, int64_t *out_j)
 {
     int64_t at;
     float x;
@@ -101,7 +101,7 @@ bool sparse24_entries_are(const sparse_entries *entries)
     for (int64_t i = 0; are && i < entries->count; i++) {
         int64_t k, j;
 
-        if (entry(entries, i, &k, &j) != 0)
+        if (read_entry(entries, i, &k, &j) != 0)
             are = ++counts[k / SPARSE24_K * entries->n + j] <= 2;
     }
     free(counts);
@@ -115,7 +115,7 @@ bool sparse24_entries_pack(const sparse_entries *entries, float *target)
         return false;
     for (int64_t i = 0; i < entries->count; i++) {
         int64_t k, j;
-        const float x = entry(entries, i, &k, &j);
+        const float x = read_entry(entries, i, &k, &j);
 
         if (!put_element(target, entries->k, k, j, x))
             return false;
@@ -132,7 +132,7 @@ static const sparse24_set *set_of_cpu(void)
 
 static const int64_t rows_of[SPARSE24_SIZES] = { 1, 4, 8 };
 
-/* The kernel for the remaining rows. */
+/* The index of the kernel for `rows` remaining rows. */
 static int size_of(int64_t rows)
 {
     int size = 0;

@@ -1,13 +1,13 @@
-/* sparse24.h - GEMM with 2:4 sparse constant float matrices, for a few rows. In such a matrix, each four consecutive k of
- * a column have at most two nonzero elements.
+/* sparse24.h - GEMM with 2:4 sparse constant float matrices, for a few rows. In such a matrix, each four consecutive k
+ * of a column have at most two nonzero elements.
  *
  *     C[m, n] = posts(A[m, k] * B[k, n] + bias[n])
  *
  * The time of such a GEMM is that of reading B. So B is packed with two values of each four k of a column, and their
- * positions in two bits each: 0.53 of the bytes. A pack has panels of 16 columns, and a panel has steps of 32 k. A step
- * is a vector of positions (one word per column, with four bits for each four k from the lowest on), then two vectors
- * of values for each four k. If there are fewer than two nonzero elements, other positions with value 0 take their
- * place. One instruction selects, for each column, one of four elements of a row of A.
+ * positions in two bits each, which is 0.53 of its bytes. A pack has panels of 16 columns, and a panel has steps of 32
+ * k. A step is a vector of positions (one word per column, with four bits for each four k from the lowest on), then two
+ * vectors of values for each four k. If there are fewer than two nonzero elements, other positions with value 0 take
+ * their place. One instruction selects, for each column, one of four elements of a row of A.
  *
  * If a row has NaN or infinity, it is multiplied by the zeros, too: infinity times zero is NaN. */
 #ifndef CPU_FOURS_H

@@ -39,7 +39,7 @@ VEC_INLINE void multiply(const int rows, const sparse_tile *tile)
     }
     for (int64_t i = 0; i < tile->count; i++, blocks += SPARSE_WIDTH) {
         const float *a = tile->a + (int64_t)tile->index[i] * ROWS;
-        /* A prefetch, which accepts any address. The hardware cannot predict this one. */
+        /* To prefetch: the hardware cannot predict this address. A prefetch accepts any address. */
         const float *next = tile->a + (int64_t)tile->index[i + AHEAD] * ROWS;
         vec b[PARTS];
 

@@ -40,7 +40,7 @@ static void copy_rows(char *to, const char *from, int64_t rows, uint64_t stride,
         copy_bytes(to, from, rows, stride, bytes);
 }
 
-static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status copy_row_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const concat_call *call = user;
     const concat_rows *rows = call->rows;
@@ -55,8 +55,8 @@ static inlay_status run_some(void *user, int64_t begin, int64_t end, uint32_t wo
     return INLAY_OK;
 }
 
-/* Blocks [begin, end) of the bytes of the result: rows that are few and long. */
-static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t worker)
+/* Copies blocks [begin, end) of the result's bytes, for rows that are few and long. */
+static inlay_status copy_block_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const concat_call *call = user;
     const concat_rows *rows = call->rows;
@@ -90,10 +90,10 @@ static inlay_status run_rows(const cpu_native *native, const cpu_state *state, i
     if (threads > 1 && rows->row_bytes / rows->count >= BLOCK_BYTES)
         return state->host->parallel_for(
             state->host->ctx, run, (int64_t)(((uint64_t)rows->rows * rows->row_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES),
-            65536 / BLOCK_BYTES, run_blocks, &call);
+            65536 / BLOCK_BYTES, copy_block_range, &call);
     if (threads <= 1 || rows->rows <= grain)
-        return run_some(&call, 0, rows->rows, 0);
-    return state->host->parallel_for(state->host->ctx, run, rows->rows, grain, run_some, &call);
+        return copy_row_range(&call, 0, rows->rows, 0);
+    return state->host->parallel_for(state->host->ctx, run, rows->rows, grain, copy_row_range, &call);
 }
 
 inlay_status cpu_concat_rows(cpu_build *build, const cpu_group *group, const cpu_place *places, uint32_t count)

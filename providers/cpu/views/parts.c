@@ -14,7 +14,7 @@ static bool parse_split(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-/* Starts, axes and steps are attributes in version 1, inputs since 10. */
+/* Reads starts, axes or steps: attribute `name` in version 1, which has no steps, input `input` since version 10. */
 static bool read_list(const kit_node *node, const char *name, uint32_t input, int64_t *out, uint32_t *out_count,
                       bool *out_there)
 {

@@ -94,8 +94,8 @@ inlay_status halves_floats(const cpu_constant *constant, void **out, inlay_diag 
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)constant->bytes);
     }
     INLAY_CHECK(constant->halves != NULL);
-    for (int64_t at = 0, part_count; at < count;
-         at += part_count) { /* through an aligned buffer: files do not align elements */
+    /* The elements are converted from an aligned buffer, since files do not align them. */
+    for (int64_t at = 0, part_count; at < count; at += part_count) {
         uint16_t part[PART];
 
         part_count = count - at < PART ? count - at : PART;

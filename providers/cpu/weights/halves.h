@@ -1,7 +1,7 @@
 /* halves.h - constants of float16 and bfloat16 that are converted when they are packed: Cast of a constant to float.
  *
- * Readers see an ordinary float constant. Its floats are made in temporary memory for each pack, and freed with the end
- * of packing. So a session never holds the floats of all constants at once, and converts nothing if the packs are
+ * Readers see an ordinary float constant. Its floats are made in temporary memory for each pack, and freed
+ * after it. So a session never holds the floats of all constants at once, and converts nothing if the packs are
  * cached from an earlier session. */
 #ifndef CPU_HALVES_H
 #define CPU_HALVES_H

@@ -24,7 +24,7 @@ static bool is_constant(const inlay_value_info *value)
     return value != NULL && (value->flags & INLAY_VALUE_CONSTANT) != 0 && value->data != NULL;
 }
 
-static bool is_narrow_type(inlay_dtype dtype)
+static bool is_low_bit_type(inlay_dtype dtype)
 {
     return dtype == INLAY_INT8 || dtype == INLAY_UINT8 || dtype == INLAY_INT4 || dtype == INLAY_UINT4 ||
            dtype == INLAY_INT2 || dtype == INLAY_UINT2 || dtype == INLAY_INT16 || dtype == INLAY_UINT16 ||
@@ -65,7 +65,7 @@ static bool read_dequantize(const kit_node *node, struct low_bit_constant *narro
 {
     const inlay_value_info *input = kit_input(node, 0), *scale = kit_input(node, 1), *zero = kit_input(node, 2);
 
-    return is_constant(input) && is_constant(scale) && is_narrow_type(input->dtype) && input->rank <= CPU_MAX_RANK &&
+    return is_constant(input) && is_constant(scale) && is_low_bit_type(input->dtype) && input->rank <= CPU_MAX_RANK &&
            scale->dtype == INLAY_FLOAT && kit_output_dtype(node, 0) == INLAY_FLOAT &&
            (zero == NULL ||
             (is_constant(zero) && zero->dtype == input->dtype && cpu_known_count(zero) == cpu_known_count(scale))) &&
@@ -130,7 +130,7 @@ bool low_bit_is_constant(const inlay_graph *graph, uint32_t value, double *out_b
     return false;
 }
 
-static bool parse_narrow(const kit_node *node, cpu_op *op, kit_refusal *why)
+static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     (void)node, (void)op, (void)why;
     return true; /* cpu_takes_low_bit_constant has checked the node */
@@ -159,13 +159,13 @@ static bool make_constant(inlay_compiled *compiled, const inlay_graph *graph, ui
     return true;
 }
 
-/* Gives a convolution the family of computed weights if its weights are not a constant of this region: another region
- * computes them. */
+/* If the weights of a convolution are not a constant of this region, another region computes them: changes the
+ * convolution's row to that for computed weights. */
 static void use_computed_weights(inlay_compiled *compiled, cpu_op *op)
 {
-    const bool by_weights = op->row->family == &cpu_conv || op->row->family == &cpu_conv_transpose;
+    const bool is_conv = op->row->family == &cpu_conv || op->row->family == &cpu_conv_transpose;
 
-    if (by_weights && compiled->values[op->in[1]].constant == INLAY_NONE)
+    if (is_conv && compiled->values[op->in[1]].constant == INLAY_NONE)
         op->row = cpu_computed_row(op->row);
 }
 
@@ -228,7 +228,7 @@ void low_bit_mark_packed(inlay_compiled *compiled)
 
             packed |= narrow != NULL && narrow->maker == op_index && compiled->constants[i].packs != NULL;
         }
-        /* A constant that leaves the region may be read without a pack: it needs the originals. */
+        /* An output of the region may be read from a constant without a pack, so the originals must stay. */
         for (uint32_t value = 0; value < compiled->value_count; value++)
             read |= compiled->values[value].constant != INLAY_NONE &&
                     compiled->constants[compiled->values[value].constant].narrow != NULL &&
@@ -257,7 +257,8 @@ static inlay_status run_window(const cpu_native *native, const cpu_state *state,
     return pack_by_kernel(state, run, &step->plain, args[0], &step->md, args[1]) ? INLAY_OK : INLAY_INTERNAL;
 }
 
-/* Winograd's weights, which are transformed in each run, from a layout that needs no gather instructions. */
+/* Emits a step that transforms the weights for Winograd's algorithm in each run. It reads them in a layout that needs
+ * no gather instructions. */
 static inlay_status read_window(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
                                 cpu_place *out)
 {
@@ -316,7 +317,7 @@ done:
 }
 
 /* Lowers a DequantizeLinear whose output leaves the region. */
-static inlay_status lower_narrow(cpu_build *build, const cpu_group *group)
+static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
     cpu_place made;
     inlay_status status;
@@ -327,4 +328,4 @@ static inlay_status lower_narrow(cpu_build *build, const cpu_group *group)
     return status == INLAY_OK ? cpu_set_place(build, group->out, &made) : status;
 }
 
-const cpu_family cpu_narrow = { "low-bit constant", parse_narrow, lower_narrow };
+const cpu_family cpu_narrow = { "low-bit constant", parse, lower };

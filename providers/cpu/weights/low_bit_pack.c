@@ -73,7 +73,7 @@ static uint32_t flip_of(inlay_dtype dtype)
     return dtype == INLAY_INT4 ? 8 : dtype == INLAY_UINT8 ? 128 : 0;
 }
 
-/* The value that this adds to zero points. */
+/* The number to add to zero points after that conversion. */
 static float shift_of(inlay_dtype dtype)
 {
     return dtype == INLAY_UINT8 ? -128 : 0;
@@ -116,7 +116,7 @@ static int64_t id_of(const pack_head *head, int64_t vector)
 }
 
 /* Element i of the DequantizeLinear's input, with its scale and zero point. */
-static uint32_t element(const struct source *source, int64_t i, float *scale, float *zero)
+static uint32_t read_element(const struct source *source, int64_t i, float *scale, float *zero)
 {
     if (source->head != NULL) {
         const int64_t at = source->at[i], lane = id_of(source->head, at / LANES) * LANES + at % LANES;
@@ -264,7 +264,8 @@ static inlay_status open_source(const inlay_compiled *compiled, const cpu_consta
                 to_floats(&compiled->constants[narrow->zero], narrow->dtype, narrow->scales, &source->zeros, diag));
         return INLAY_OK;
     }
-    for (uint32_t i = 0; pack == NULL && i < compiled->constant_count; i++) /* of another view of the same constant */
+    /* Otherwise the source is the pack of another view of the same constant. */
+    for (uint32_t i = 0; pack == NULL && i < compiled->constant_count; i++)
         if (compiled->constants[i].narrow != NULL && compiled->constants[i].narrow->maker == narrow->maker) {
             constant = &compiled->constants[i];
             pack = constant->packs;
@@ -352,10 +353,11 @@ static uint32_t find_vector(struct vectors *vectors, const float *lanes)
     return vectors->count - 1;
 }
 
+/* A constant that is being packed. */
 struct packing {
     struct vectors vectors;
-    uint32_t *ids; /* [count / LANES] */
-    int32_t *laid;
+    uint32_t *ids; /* [count / LANES] the vector of each group */
+    int32_t *laid; /* [count] element numbers in the order of the layout */
     struct source from;
     int64_t count;
 };
@@ -382,7 +384,7 @@ static inlay_status find_vectors(struct packing *packing, inlay_diag *diag)
 
         for (int64_t i = g * LANES; i < (g + 1) * LANES && i < packing->count; i++)
             if (packing->laid[i] != PADDING)
-                (void)element(&packing->from, packing->laid[i] - 1, &lanes[i % LANES], &lanes[LANES + i % LANES]);
+                (void)read_element(&packing->from, packing->laid[i] - 1, &lanes[i % LANES], &lanes[LANES + i % LANES]);
         for (int l = 0; l < LANES; l++)
             packing->vectors.zeros |= lanes[LANES + l] != 0;
         packing->ids[g] = find_vector(&packing->vectors, lanes);
@@ -392,6 +394,7 @@ static inlay_status find_vectors(struct packing *packing, inlay_diag *diag)
     return INLAY_OK;
 }
 
+/* Reserves `more` bytes, rounded up to a multiple of 64; returns their offset. */
 static uint64_t reserve(uint64_t *bytes, uint64_t more)
 {
     const uint64_t at = *bytes;
@@ -412,7 +415,7 @@ static void fill_pack(const struct packing *packing, pack_head *head)
 
         if (packing->laid[i] != PADDING)
             set_bits(head + 1, head->coded && packing->from.bits == 4 ? unfold_place(i) : i, packing->from.bits,
-                     element(&packing->from, packing->laid[i] - 1, &scale, &zero) ^
+                     read_element(&packing->from, packing->laid[i] - 1, &scale, &zero) ^
                          (head->coded ? flip_of(head->dtype) : 0));
     }
     for (int64_t g = 0; head->ids != 0 && g < groups; g++)
@@ -480,7 +483,7 @@ inlay_status low_bit_floats(const inlay_compiled *compiled, const cpu_constant *
     }
     for (int64_t i = 0; i < count; i++) {
         float scale, zero, x;
-        uint32_t bits = element(&source, numbers[i] - 1, &scale, &zero);
+        uint32_t bits = read_element(&source, numbers[i] - 1, &scale, &zero);
 
         convert_to_f32(&x, constant->narrow->dtype, &bits, 0, 1);
         ((float *)*out)[i] = (x - zero) * scale;
@@ -552,7 +555,7 @@ struct unfolding {
     float *out;
 };
 
-static inlay_status some_chunks(void *user, int64_t begin, int64_t end, uint32_t worker)
+static inlay_status dequantize_chunks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct unfolding *unfolding = user;
 
@@ -571,8 +574,8 @@ inlay_status low_bit_run_dequantize(const cpu_native *native, const cpu_state *s
 
     (void)native;
     if (threads <= 1 || chunks < 2 * SHARE)
-        return some_chunks(&unfolding, 0, chunks, 0);
-    return state->host->parallel_for(state->host->ctx, run, chunks, SHARE, some_chunks, &unfolding);
+        return dequantize_chunks(&unfolding, 0, chunks, 0);
+    return state->host->parallel_for(state->host->ctx, run, chunks, SHARE, dequantize_chunks, &unfolding);
 }
 
 uint64_t low_bit_pack_bytes(const void *pack)

@@ -122,6 +122,7 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, int bits, int rows, bool zero
     store_tile(tile, total, sum, rows);
 }
 
+/* Calls `function` with the number of rows as a constant. */
 #define BY_ROWS(function, ...)                                                                                         \
     switch (tile->rows) {                                                                                              \
     case 1:                                                                                                            \
@@ -136,6 +137,7 @@ VEC_INLINE void exact_tile(const nbits_tile *tile, int bits, int rows, bool zero
     default:                                                                                                           \
         function(tile, __VA_ARGS__, 4, zeros);                                                                         \
     }
+/* Defines kernel `name`, which calls `function` with bits, rows and zeros as constants. */
 #define BY_BITS(name, function, BY_ROWS)                                                                               \
     static void name(const nbits_tile *tile)                                                                           \
     {                                                                                                                  \
@@ -164,7 +166,7 @@ VEC_INLINE void unfold_one(vint word, int e, int bits, const float *table, vec z
     vec_store(to, vec_mul(vec_sub(weight_of(word, e % 4 * 8 + e / 4 * bits, bits, table), zero), scale));
 }
 
-/* (q - zero) * scale, rounded after each operation, as DequantizeLinear does. */
+/* Dequantizes the panel: (q - zero) * scale, rounded after each operation, as DequantizeLinear does. */
 VEC_INLINE void unfold_bits(const nbits_tile *tile, int bits, float *out, int64_t out_row)
 {
     const nbits_shape *shape = tile->shape;
@@ -221,7 +223,7 @@ typedef int16_t words __attribute__((vector_size(VEC_LANES * 2)));
 typedef uint64_t quads __attribute__((vector_size(VEC_LANES * 2)));
 typedef int8_t bytes __attribute__((vector_size(VEC_LANES)));
 
-/* Stores 16-bit words in the order k, k + 2, k + 1, k + 3: each two meet two words of weights. */
+/* Stores 16-bit words in the order k, k + 2, k + 1, k + 3, in which weights are expanded to pairs of words. */
 VEC_INLINE void store_words(vint q, int8_t *out)
 {
     quads w = (quads) __builtin_convertvector(q, words);
@@ -285,7 +287,7 @@ static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const 
 {
     const int part = (int)shape->part;
     const int64_t parts = nbits_parts(shape);
-    const int32_t less = zero == NULL ? 0 : (int32_t)*zero, middle = 1 << (shape->bits - 1);
+    const int32_t zero_value = zero == NULL ? 0 : (int32_t)*zero, middle = 1 << (shape->bits - 1);
     const float most = mode == NBITS_FINE ? TOP_FINE : 127;
 
     INLAY_CHECK(part % VEC_LANES == 0);
@@ -315,9 +317,9 @@ static bool prepare_mode(const nbits_shape *shape, const nbits_mode mode, const 
         if (exact_sum != exact_sum)
             return false;
         sum = (int32_t)exact_sum;
-        row->sums[p] = blocks || zero == NULL ? sum : -less * sum;
+        row->sums[p] = blocks || zero == NULL ? sum : -zero_value * sum;
         if (blocks)
-            row->starts[p] = (int32_t)((uint32_t)((middle - less) * sum) - sum_of(pairs));
+            row->starts[p] = (int32_t)((uint32_t)((middle - zero_value) * sum) - sum_of(pairs));
     }
     return true;
 }
@@ -359,7 +361,7 @@ VEC_INLINE int32_t four(const int8_t *p)
     return x;
 }
 
-/* The dot product of one part, `groups` groups of four k, by one row. */
+/* The dot product of one part of a row with the expanded weights of all lanes. groups: groups of four k of the part. */
 VEC_INLINE vint dot_part(const vint *u, int groups, nbits_mode mode, const int8_t *limbs, int32_t first)
 {
 #ifdef INTS_BYTES
@@ -407,10 +409,11 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int
             VEC_UNROLL
             for (int v = 0; v < VECTORS; v++) {
                 const vec scale = vec_load(scales + v * VEC_LANES);
-                vint u[8 * DOTS], taken = { 0 };
+                vint u[8 * DOTS], zero_points = { 0 };
 
                 if (zeros)
-                    taken = __builtin_convertvector(vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES), vint);
+                    zero_points =
+                        __builtin_convertvector(vec_load(tile->zeros + b * NBITS_COLUMNS + v * VEC_LANES), vint);
                 VEC_UNROLL
                 for (int g = 0; g < groups; g++) {
                     const vint word = vint_load(weights + g / per * NBITS_COLUMNS * 4 + v * VEC_LANES * 4);
@@ -426,7 +429,7 @@ VEC_INLINE void limb_tile(const nbits_tile *tile, nbits_mode mode, int bits, int
                     vint dot = dot_part(u, groups, mode, limbs, zeros ? 0 : tile->sums[at]);
 
                     if (zeros)
-                        dot -= taken * vint_set(tile->sums[at]);
+                        dot -= zero_points * vint_set(tile->sums[at]);
                     sum[r][v] = vec_fma(vec_mul(vec_of(dot), vec_set(tile->factors[at])), scale, sum[r][v]);
                 }
             }

@@ -6,7 +6,7 @@
  * multiplication for two products (Winograd's inner product):
  *     (a0 + w1) (a1 + w0) = a0 w0 + a1 w1 + a0 a1 + w0 w1
  * where a0 a1 is one number for each part of a row, w0 w1 for each part of a column. Additions run in other execution
- * units than multiplications; if all groups were computed so, additions would be the bottleneck. Sums wrap around, but
+ * units than multiplications; if all groups used this formula, additions would be the bottleneck. Sums wrap around, but
  * the final result fits into 32 bits, so it is exact. */
 #include "weights/nbits_block.h"
 #include "inlay/check.h"
@@ -54,7 +54,7 @@ VEC_INLINE void spread_bits(const nbits_tile *tile, nbits_mode mode, int bits, i
     const int part = (int)shape->part, per = 8 / bits, part_bytes = part * NBITS_COLUMNS * bits / 8;
     const int64_t all = nbits_parts(shape), of_block = shape->padded / part;
     const int64_t panels =
-        first + parts < all ? 0 : BESIDE - 1; /* to skip: prefetch the next parts, or the next block */
+        first + parts < all ? 0 : BESIDE - 1; /* panels to skip: the next parts are prefetched, or the next block */
     const uint8_t *weights = tile->weights + first * part_bytes, *ahead = weights + (parts + panels * all) * part_bytes;
     const float *scales = tile->scales + (first + parts + panels * all) / of_block * NBITS_COLUMNS;
 
@@ -115,7 +115,7 @@ VEC_INLINE void load_words(const int8_t *weights, vint x[BESIDE])
         x[v] = vint_hold(vint_load(weights + v * SIZE));
 }
 
-/* acc += the rows at a[r] + at by weights, for eight k. */
+/* Adds the products of eight k to acc: the rows at a[r] + at by weights. */
 VEC_INLINE void add_bytes(const int8_t *const *a, int64_t at, const int8_t *weights, vint acc[ROWS][BESIDE])
 {
     VEC_UNROLL
@@ -134,6 +134,7 @@ VEC_INLINE void add_bytes(const int8_t *const *a, int64_t at, const int8_t *weig
     }
 }
 
+/* The same with 16 bits. The first four k use one multiplication for two products, as described above. */
 VEC_INLINE void add_words(const int8_t *const *a, int64_t at, const int8_t *weights, vint acc[ROWS][BESIDE])
 {
     VEC_UNROLL

@@ -108,7 +108,7 @@ static void pack_rows(uint32_t bits, const uint8_t *rows, int64_t step, bool fli
     line r[4], made[4];
 
     for (int i = 0; i < 4; i++) {
-        uint64_t x, y; /* rows k and k + 4; their low nibbles are the even columns */
+        uint64_t x, y; /* rows k + i and k + 4 + i; low nibbles are the even columns */
 
         if (bits == 8) {
             memcpy(&r[i], rows + i * step, sizeof r[i]);

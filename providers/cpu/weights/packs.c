@@ -33,7 +33,6 @@ const cpu_pack *pack_to_unpack(const cpu_constant *constant)
     return NULL;
 }
 
-/* n-bit weights have one layout only. */
 bool cpu_constant_is_packed(const cpu_constant *constant)
 {
     for (const cpu_pack *pack = constant->packs; pack != NULL; pack = pack->next)

@@ -8,18 +8,18 @@
  * threads may help, or NULL. */
 typedef bool (*cpu_packer)(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
                            const memory_desc *md, void *target);
-/* One for each kind of kernel, terminated by NULL (kernels/packers.c). */
+/* The packers, one for each kind of kernel, terminated by NULL (kernels/packers.c). */
 extern const cpu_packer cpu_packers[];
 /* Packs with the first packer that accepts the layout; false: none does. */
 bool pack_by_kernel(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
                     const memory_desc *md, void *target);
 
-/* NULL is a no-op. */
+/* Frees a pack. NULL is a no-op. */
 void pack_destroy(cpu_pack *pack);
 /* A pack from which the original can be restored, because its layout only moves elements; NULL: none. */
 const cpu_pack *pack_to_unpack(const cpu_constant *constant);
-/* Allocates pack->data: in the host's cache if possible, otherwise with malloc. *out_known: the cache had it already,
- * and it is filled. */
+/* Allocates pack->data: in the host's cache if possible, otherwise with malloc. *out_known: the cache had the
+ * pack already, so data is filled. */
 inlay_status pack_allocate(inlay_compiled *compiled, const cpu_constant *constant, cpu_pack *pack, uint64_t bytes,
                            bool *out_known, inlay_diag *diag);
 /* Like library_reorder, but on the host's threads if there is no library. */

@@ -216,8 +216,8 @@ const cpu_family cpu_sparse = { "sparse weights", parse, lower };
 
 /* ------------------------------------------------------------------ costs */
 
-/* A cache of shares. Taking a sample touches most pages of a matrix, so that costs after packing would bring all
- * originals back into memory. A word holds 48 bits of the content hash and 16 bits for the share, so that no lock is
+/* A cache of shares. A sample touches most pages of a matrix, so a cost that is computed after packing would bring the
+ * original back into memory. A word holds 48 bits of the content hash and 16 bits for the share, so that no lock is
  * needed. If two matrices have the same slot, they evict each other. */
 enum { SHARES = 4096, SHARE_ONE = 1 << 15, SHARE_FOURS, SHARE_MASK = 0xffff };
 static uint64_t shares[SHARES];

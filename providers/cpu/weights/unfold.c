@@ -133,7 +133,7 @@ struct slice {
     int64_t block, row;
 };
 
-/* Adds the products of one k, from group `at` on, to the sums of the rows. */
+/* Adds the products of one k to the sums of the rows. at: the group that holds the first column of this k. */
 VEC_INLINE void add_step(const uint8_t *data, int64_t at, const float *const *x, int64_t k, int bits, int vectors,
                          int rows, const float *table, const vec *scale, const vec *zero, vec (*sum)[VECTORS])
 {
@@ -151,8 +151,8 @@ VEC_INLINE void add_step(const uint8_t *data, int64_t at, const float *const *x,
     }
 }
 
-/* Computes `rows` rows; missing ones repeat the last row. */
-VEC_INLINE void some_rows(const struct slice *slice, int bits, int vectors, int rows, bool lone)
+/* Multiplies `rows` rows from slice->row on by `vectors` vectors of columns. Missing rows repeat the last row. */
+VEC_INLINE void multiply_rows(const struct slice *slice, int bits, int vectors, int rows, bool lone)
 {
     const unfold_product *product = slice->product;
     const int64_t column = slice->block * UNFOLD_LANES, step = product->step, depth = product->depth;
@@ -199,13 +199,13 @@ VEC_INLINE void some_rows(const struct slice *slice, int bits, int vectors, int 
     }
 }
 
-VEC_INLINE void all_rows(struct slice *slice, int bits, int vectors)
+VEC_INLINE void multiply_all_rows(struct slice *slice, int bits, int vectors)
 {
     if (slice->product->rows == 1 && slice->product->lone)
-        some_rows(slice, bits, vectors, 1, true);
+        multiply_rows(slice, bits, vectors, 1, true);
     else
         for (; slice->row < slice->product->rows; slice->row += MOST_ROWS)
-            some_rows(slice, bits, vectors, MOST_ROWS, false);
+            multiply_rows(slice, bits, vectors, MOST_ROWS, false);
     slice->row = 0;
 }
 
@@ -220,13 +220,13 @@ static void product(const unfold_product *call)
         const bool full = call->blocks - slice.block >= side && side == SIDE;
 
         if (call->codes->bits == 8 && full)
-            all_rows(&slice, 8, VECTORS);
+            multiply_all_rows(&slice, 8, VECTORS);
         else if (call->codes->bits == 8)
-            all_rows(&slice, 8, EACH);
+            multiply_all_rows(&slice, 8, EACH);
         else if (full)
-            all_rows(&slice, 4, VECTORS);
+            multiply_all_rows(&slice, 4, VECTORS);
         else
-            all_rows(&slice, 4, EACH);
+            multiply_all_rows(&slice, 4, EACH);
         slice.block += full ? SIDE : 1;
     }
 }

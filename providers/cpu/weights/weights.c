@@ -51,7 +51,7 @@ static inlay_status unpack(const inlay_compiled *compiled, const cpu_constant *c
 }
 
 /* Converts uint8 to int8, the type of oneDNN's weights, by subtracting 128. */
-static inlay_status shift(const cpu_constant *constant, void **out, inlay_diag *diag)
+static inlay_status shift_to_int8(const cpu_constant *constant, void **out, inlay_diag *diag)
 {
     const uint8_t *from = constant->data;
     uint8_t *to;
@@ -79,7 +79,8 @@ static void release_pages(const inlay_compiled *compiled, const cpu_constant *co
 }
 
 /* Reorders a large matrix in slices of rows of the file, and releases the pages of each slice before the next, so that
- * the original and the pack are never both in memory. false: these layouts do not allow it, and nothing has changed. */
+ * the original and the pack are never both in memory. false: these layouts do not allow it, or the
+ * library has failed; the caller reorders the whole matrix. */
 static bool reorder_slices(const inlay_compiled *compiled, const cpu_constant *constant, const cpu_pack *pack,
                            const void *source)
 {
@@ -107,7 +108,8 @@ static bool reorder_slices(const inlay_compiled *compiled, const cpu_constant *c
     return true;
 }
 
-/* The original's elements. If they need a copy, it is *out_copy, which the caller frees; otherwise that is NULL. */
+/* Sets *out_source to the original's elements. If they must be copied, *out_copy is the copy, which the caller frees;
+ * otherwise it is NULL. */
 static inlay_status read_source(const inlay_compiled *compiled, const cpu_constant *constant, const void **out_source,
                                 void **out_copy, inlay_diag *diag)
 {
@@ -124,7 +126,7 @@ static inlay_status read_source(const inlay_compiled *compiled, const cpu_consta
     } else if (constant->data == NULL) {
         status = unpack(compiled, constant, out_copy, diag);
     } else if (constant->shifted) {
-        status = shift(constant, out_copy, diag);
+        status = shift_to_int8(constant, out_copy, diag);
     } else if (MUST_ALIGN && (uintptr_t)constant->data % sizeof(float) != 0) {
         if (posix_memalign(out_copy, 64, constant->bytes) != 0) {
             *out_copy = NULL;
@@ -199,7 +201,7 @@ inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant,
     if (!known)
         INLAY_TRY(fill_pack(compiled, constant, pack, diag));
     else
-        release_pages(compiled, constant); /* hashing has read them */
+        release_pages(compiled, constant); /* the host has read the pages to hash them */
     pack->next = constant->packs;
     constant->packs = pack;
     *out_pack = pack;
