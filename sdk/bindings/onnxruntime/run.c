@@ -223,6 +223,9 @@ static OrtStatus *collect(OrtSession *session, inlay_context *context, const fet
         inlay_io_info info = ort_output_info(session, list->wanted[i]);
 
         INLAY_CHECK(list->wanted[i] < session->output_count);
+        if (list->values[i] != NULL && output == NULL)
+            return ort_fail(ORT_INVALID_ARGUMENT,
+                            "output '%s' is empty and cannot be put into the OrtValue provided for it", info.name);
         if (list->values[i] != NULL)
             ORT_TRY(fill_fetch(&info, output, list->values[i]));
         else if (output != NULL)

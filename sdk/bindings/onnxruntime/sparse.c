@@ -26,7 +26,7 @@ void ort_sparse_free(ort_sparse *sparse)
 {
     if (sparse == NULL)
         return;
-    if (sparse->owned && sparse->dtype == INLAY_STRING)
+    if (sparse->owned && sparse->values != NULL && sparse->dtype == INLAY_STRING)
         for (size_t i = 0; i < sparse->values_count; i++)
             free((char *)(uintptr_t)((inlay_str *)sparse->values)[i].data);
     if (sparse->owned)

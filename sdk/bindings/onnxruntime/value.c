@@ -123,7 +123,7 @@ static void free_held(struct DLManagedTensor *self)
 {
     held_memory *held = (held_memory *)(void *)self;
 
-    if (held->tensor.data != NULL)
+    if (held->tensor.data != NULL && held->allocator != NULL)
         held->allocator->Free(held->allocator, held->tensor.data);
     free(held);
 }
@@ -180,7 +180,11 @@ static OrtStatus *hold_memory(OrtAllocator *allocator, void *memory, const int64
         free(held);
         return ort_from(status, &diag);
     }
+    (void)inlay_value_ref(value);
     failed = ort_value_wrap(value, out);
+    if (failed != NULL)
+        held->allocator = NULL; /* the caller keeps the memory */
+    inlay_value_unref(value);
     if (failed == NULL && allocator->Info != NULL && allocator->Info(allocator) != NULL) {
         (*out)->info = *allocator->Info(allocator);
         (*out)->memory = &(*out)->info;
