@@ -44,7 +44,7 @@ bool model_add_merge(struct model *model, const char *left, size_t left_bytes, c
     int64_t made;
     struct merge *at;
 
-    INLAY_CHECK(rank != UINT32_MAX); /* that rank marks a free entry of the table */
+    INLAY_CHECK(rank != UINT32_MAX); /* UINT32_MAX marks a free entry of the table */
     buf_append(&whole, left, left_bytes);
     if (skip > 0 && right_bytes >= skip && memcmp(right, model->prefix, skip) == 0)
         buf_append(&whole, right + skip, right_bytes - skip);
@@ -73,7 +73,8 @@ struct symbol {
     int32_t before, after; /* -1: none */
 };
 
-/* Two neighbours that may be merged. It is stale if one of them has another id by now. */
+/* Two neighbours that may be merged. The pair is stale if one of the two symbols has changed its id since the pair was
+ * pushed. */
 struct pair {
     double rank; /* the lowest is merged first; of equal ranks the leftmost pair */
     int32_t left, right;

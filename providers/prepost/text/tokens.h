@@ -10,11 +10,11 @@ typedef struct token_state {
     int64_t max_length, pad_to, pad, begin, end;
     bool special;       /* adds the special tokens of the tokenizer's file; Detokenize: skips them */
     bool add_affix;     /* puts the token `begin` before each text and `end` after it */
-    bool bare_if_blank; /* except for texts of white space only */
+    bool bare_if_blank; /* add_affix does not apply to texts of white space only */
 } token_state;
 /* Creates a state of zeros. */
 inlay_status tokens_create_state(token_state **out, inlay_diag *diag);
-/* Creates a state, and opens the tokenizer from the file in that attribute. */
+/* Creates a state, and opens the tokenizer from the file whose content is the attribute `attr`. */
 inlay_status tokens_open(const kit_node *node, const char *attr, token_state **out, inlay_diag *diag);
 void tokens_release(void *state); /* NULL is a no-op */
 

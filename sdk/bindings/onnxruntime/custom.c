@@ -237,7 +237,7 @@ static OrtStatus *add_known(struct batch *batch, const char *domain, const char 
 }
 
 /* Removes the operators of a batch that was not registered. */
-static void forget(struct batch *batch)
+static void remove_batch(struct batch *batch)
 {
     for (uint32_t i = 0; i < batch->plugin.operator_count; i++) {
         known_op *op = known;
@@ -284,7 +284,7 @@ static OrtStatus *register_new(const ort_custom *custom)
     if (failed == NULL && batch->plugin.operator_count > 0 && batch_count == MOST_BATCHES)
         failed = ort_fail(ORT_FAIL, "more than %d sets of custom operators in one process", MOST_BATCHES);
     if (failed != NULL || batch->plugin.operator_count == 0) {
-        forget(batch);
+        remove_batch(batch);
         return failed;
     }
     INLAY_CHECK(batch_count < MOST_BATCHES);
@@ -293,13 +293,13 @@ static OrtStatus *register_new(const ort_custom *custom)
     if (failed == NULL)
         batch_count++;
     else
-        forget(batch);
+        remove_batch(batch);
     return failed;
 }
 
 /* ------------------------------------------------------------------ the operators of a session */
 
-static OrtStatus *gather(const OrtSessionOptions *options, ort_custom *custom)
+static OrtStatus *collect_operators(const OrtSessionOptions *options, ort_custom *custom)
 {
     size_t count = 0;
 
@@ -355,7 +355,7 @@ OrtStatus *ort_custom_begin(const OrtSessionOptions *options, inlay_options *to,
     custom = calloc(1, sizeof *custom);
     if (custom == NULL)
         return ort_no_memory();
-    failed = gather(options, custom);
+    failed = collect_operators(options, custom);
     (void)pthread_mutex_lock(&lock);
     if (failed == NULL)
         failed = register_new(custom);
