@@ -78,7 +78,7 @@ static void add_end(struct model *model, const json_t *id)
         model->ends[model->end_count++] = json_integer_value(id);
 }
 
-/* eos_token_id of generation_config.json or config.json: a number or several. */
+/* Reads eos_token_id, one number or a list, from generation_config.json; if it is missing there, from config.json. */
 static void find_ends(struct model *model, const char *path)
 {
     static const char *const names[] = { "generation_config.json", "config.json" };

@@ -35,7 +35,7 @@ bool tree_is_ints(const tree_field *field)
            (field->message == MSG_TENSOR && field->number == 7) || (field->message == MSG_SPARSE && field->number == 3);
 }
 
-/* ------------------------------------------------------------------ memory; a test may abort without it */
+/* ------------------------------------------------------------------ memory; the test aborts if there is none */
 
 static void *abort_if_null(void *memory)
 {
