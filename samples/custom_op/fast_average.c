@@ -1,8 +1,8 @@
 /* A second provider for an operator that another plugin defines: com.example.MovingAverage with two additions per
  * element instead of `window`, on several threads.
  *
- * This file refers to the operator only by name. For small windows the algorithm is slower than the plain loop. The cost
- * function takes this into account, so the host assigns such a node to the other provider. */
+ * This file refers to the operator only by name. For small windows the algorithm is slower than the plain loop. The
+ * cost function takes this into account, so the host assigns such a node to the other provider. */
 #include "inlay/kit.h"
 #include <stdlib.h>
 

@@ -257,8 +257,8 @@ static bool same_shape(const kit_tensor *tensor, const struct kit_chain *chain)
            (tensor->rank == 0 || memcmp(tensor->dims, chain->dims, tensor->rank * sizeof *tensor->dims) == 0);
 }
 
-/* Reserves a tile buffer for the result of a unit. A row function may work in place, so the
- * function first frees the buffers whose last reader is this unit. */
+/* Reserves a tile buffer for the result of a unit. Row functions may work in place, so the buffers whose last reader is
+ * this unit are released first. */
 static uint32_t reserve_tile(struct builder *builder, uint32_t unit)
 {
     uint32_t tile = 0;

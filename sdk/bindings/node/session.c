@@ -216,7 +216,8 @@ napi_value session_describe(napi_env env, napi_callback_info info)
     return out;
 }
 
-/* Releases the idle contexts at once, and the session when the last active run ends. */
+/* Releases the idle contexts at once, and each other context when its run ends. The session itself is released when
+ * JavaScript no longer refers to it. */
 napi_value session_release(napi_env env, napi_callback_info info)
 {
     napi_value args[1];

@@ -131,8 +131,8 @@ static OrtStatus *write_signature(const OrtCustomOp *op, text_out *out)
 
 /* ------------------------------------------------------------------ registered operators
  *
- * A registration lasts as long as the process. So an operator is registered with its signature only, and only once; each
- * session has its own kernels for the operator. */
+ * A registration lasts as long as the process. So an operator is registered with its signature only, and only once;
+ * each session has its own kernels for the operator. */
 
 typedef struct known_op {
     char *domain, *name, *signature;
