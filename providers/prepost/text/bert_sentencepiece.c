@@ -238,8 +238,8 @@ static inlay_status infer_pieces(void *ctx, inlay_infer *in, inlay_diag *diag)
     return status == INLAY_OK ? prepost_set(in, 0, 1, &one) : status;
 }
 
-/* fairseq's first ids are <s>, <pad>, </s>, <unk> where SentencePiece's are <unk>, <s>, </s>; fairseq's other ids are one
- * higher than SentencePiece's. */
+/* Converts an id of fairseq to one of SentencePiece. The first ids of fairseq are <s>, <pad>, </s>, <unk>, those of
+ * SentencePiece are <unk>, <s>, </s>; <pad> becomes <unk>. Other ids of fairseq are one higher. */
 static int64_t id_from_fairseq(int64_t id)
 {
     return id == 3 ? 0 : id == 0 ? 1 : id == 2 ? 2 : id - 1;

@@ -175,8 +175,8 @@ static void merge_all(struct merger *merger)
     }
 }
 
-/* The token of one character, with the model's prefix unless it is the first of the word and its suffix if it is the
- * last; -1 if there is none. */
+/* The token of one character of a word; -1 if there is none. The text of the token is the model's prefix, unless the
+ * character is the first, the character, and the model's suffix if the character is the last. */
 static int64_t first_id(const struct model *model, const char *text, size_t size, bool first, bool last,
                         text_buf *scratch)
 {

@@ -118,7 +118,7 @@ enum {
     SPLIT_PUNCTUATION,
     SPLIT_TEXT
 };
-/* What becomes of a delimiter. */
+/* Where a delimiter goes: the `behavior` of a pre-tokenizer in tokenizer.json. */
 enum {
     DELIMITER_NONE,
     DELIMITER_REMOVED,

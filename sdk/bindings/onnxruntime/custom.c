@@ -43,7 +43,7 @@ void ort_ReleaseCustomOpDomain(OrtCustomOpDomain *domain)
 
 typedef struct text_out {
     char text[2048];
-    size_t bytes; /* of the text; at least sizeof text if it was truncated */
+    size_t bytes; /* of the complete text; at least sizeof text if it was truncated */
 } text_out;
 
 INLAY_PRINTF(2, 3)
