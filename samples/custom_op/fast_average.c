@@ -1,8 +1,8 @@
 /* A second provider for an operator that another plugin defines: com.example.MovingAverage with two additions per
  * element instead of `window`, on several threads.
  *
- * It knows the operator only by its name. For small windows its algorithm is slower; it states this in its cost, and
- * the host assigns the node to the other provider. */
+ * This file refers to the operator only by name. For small windows the algorithm is slower than the plain loop. The
+ * cost function takes this into account, so the host assigns such a node to the other provider. */
 #include "inlay/kit.h"
 #include <stdlib.h>
 
@@ -61,7 +61,7 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     sizes->window = *(const int64_t *)state;
     if (sizes->window > sizes->length)
         sizes->window = sizes->length;
-    /* At most a row of doubles: no overflow, since the row itself exists. */
+    /* For each thread at most a row of doubles: no overflow, since the row itself exists. */
     plan->workspace_bytes = (uint64_t)plan->max_threads * (uint64_t)sizes->window * sizeof(double);
     plan->plan = sizes;
     return INLAY_OK;

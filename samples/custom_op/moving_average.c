@@ -1,7 +1,8 @@
 /* A custom operator: its schema, shape inference, a kernel, the kernel's cost, and examples that verify it.
  *
  * com.example.MovingAverage-1 replaces each element along the last axis by the mean of itself and the window - 1
- * elements before it; at the start of a row, of the elements so far. README.md builds, runs and explains it. */
+ * elements before it; at the start of a row, by the mean of the elements so far. README.md describes how to
+ * build and run it. */
 #include "inlay/kit.h"
 #include <stdlib.h>
 

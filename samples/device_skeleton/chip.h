@@ -3,7 +3,7 @@
  *
  * The chip has separate memory with device addresses that a CPU cannot access, and two queues that work concurrently:
  * one copies, one computes. A queue processes its jobs in order; jobs of different queues end in any order. The chip
- * also reads host memory, slowly: for scalars. */
+ * can also read host memory, but slowly, so only scalars are read from there. */
 #ifndef CHIP_H
 #define CHIP_H
 #include <stdbool.h>
@@ -23,7 +23,7 @@ void chip_close(struct chip *chip);
 uint64_t chip_alloc(struct chip *chip, uint64_t bytes);
 void chip_free(struct chip *chip, uint64_t address);
 
-/* Writes device memory that no job uses; for weights. */
+/* Copies data, such as weights, to device memory that no job is using. */
 void chip_write(struct chip *chip, uint64_t address, const void *data, uint64_t bytes);
 
 /* ------------------------------------------------------------------ jobs */

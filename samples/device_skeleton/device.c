@@ -95,8 +95,8 @@ static inlay_refusal find_reason(const inlay_graph *graph, const inlay_node_info
     return refusal;
 }
 
-/* Tensors are in the chip's memory, the default domain, and need no placement. The bounds of Clip are scalars that the
- * chip reads from host memory, with a placement for each. Constants have none: compile handles them. */
+/* Writes a placement for each value that is not in the default domain, the chip's memory. These are the bounds of Clip:
+ * scalars that the chip reads from host memory. A bound that is a constant needs no placement: compile handles it. */
 static uint32_t place_scalars(const inlay_graph *graph, const inlay_node_info *node, inlay_placement *out)
 {
     uint32_t count = 0;

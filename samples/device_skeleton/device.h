@@ -7,7 +7,7 @@
 
 enum { MOST_WAITS = 16, MOST_JOBS = 64, MOST_RANK = 8 };
 
-/* A job of the chip with the provider's data about it. */
+/* A job of the chip, and the provider's data for the job. */
 struct job {
     chip_job chip; /* first member: the chip passes its address to the callbacks */
     struct job *next_free;

@@ -29,7 +29,7 @@ struct settings {
     struct sampler sampler;
 };
 
-/* The model, and the indices of its inputs and outputs; INLAY_NONE: it does not have the input. */
+/* The model, and the indices of its inputs and outputs; INLAY_NONE: the model has no such input. */
 struct model {
     inlay_session *session;
     inlay_context *context;
@@ -78,7 +78,7 @@ static void add_end(struct model *model, const json_t *id)
         model->ends[model->end_count++] = json_integer_value(id);
 }
 
-/* eos_token_id of generation_config.json or config.json: a number or several. */
+/* Reads eos_token_id, one number or a list, from generation_config.json; if it is missing there, from config.json. */
 static void find_ends(struct model *model, const char *path)
 {
     static const char *const names[] = { "generation_config.json", "config.json" };
@@ -160,7 +160,7 @@ static bool model_open(const struct settings *settings, struct model *model)
     return check_inputs(model);
 }
 
-/* Sets an input of integers, [1, count]: first, first + step, ... or the given ones. */
+/* Sets an integer input of shape [1, count] to `given`, or, if that is NULL, to first, first + step, ... */
 static bool set_integers(struct model *model, uint32_t input, const int64_t *given, int64_t first, int64_t step,
                          int64_t count, inlay_diag *diag)
 {

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// The loop of generate.c on onnxruntime-node, to compare both: greedy, the outputs of a run are the past of the next.
+// The loop of generate.c on onnxruntime-node, to compare both: greedy sampling, with the present keys and values of a run
+// as the past of the next one.
 //   peer.cjs MODEL.onnx --ids 1,2,3 [--tokens N] [--threads N]
 // `generate --show-tokens` prints the ids of a prompt. NODE_PATH is the folder with onnxruntime-node.
 'use strict';

@@ -7,7 +7,7 @@ struct candidate {
     uint32_t token;
 };
 
-/* Descending probability; equal ones in ascending order of ids, so that a seed determines the result. */
+/* Orders by descending probability, and equal probabilities by ascending id, so that a seed determines the result. */
 static int by_probability(const void *a, const void *b)
 {
     const struct candidate *left = a, *right = b;

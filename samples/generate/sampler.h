@@ -21,7 +21,7 @@ struct sampler {
     }
 
 /* Returns the next token id, below `count`; overwrites logits. seen: [seen_count] tokens so far. -1: out of memory, or
- * NaN among the logits. */
+ * all logits are NaN; a single NaN is never selected. */
 int64_t sampler_next(struct sampler *s, float *logits, size_t count, const int64_t *seen, size_t seen_count);
 void sampler_deinit(struct sampler *s);
 #endif

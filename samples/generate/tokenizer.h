@@ -1,5 +1,5 @@
-/* tokenizer.h - the tokenizer of a model, for text that grows token by token. providers/prepost/text/text.h implements
- * it and lists the supported files. */
+/* tokenizer.h - the tokenizer of a model, for text that grows token by token. It is implemented with
+ * the library of providers/prepost/text, whose header text.h lists the supported files. */
 #ifndef GENERATE_TOKENIZER_H
 #define GENERATE_TOKENIZER_H
 #include <stdbool.h>

@@ -50,8 +50,8 @@ static bool model_open(const char *dir, const char *file, struct model *model)
     return false;
 }
 
-/* Runs the model on one picture, planes [1, 3, height, width]. The result belongs to the context. NULL after a message.
- */
+/* Runs the model on one picture, planes [1, 3, height, width]. The result belongs to the context. NULL: an error,
+ * which was printed. */
 static const inlay_value *model_run(struct model *model, float *planes, int width, int height, uint32_t want_rank)
 {
     int64_t dims[4] = { 1, 3, height, width };
@@ -111,7 +111,8 @@ static bool extract_patch(float *map, int width, int height, int x, int y, int *
     box.score = sum / (float)pixels;
     if (pixels < MIN_PIXELS || box.score < TEXT_BOX)
         return false;
-    /* The model marks the core of a line; DB's rule grows it by area * ratio / perimeter. */
+    /* The model marks the core of a line. Differentiable Binarization, its method, extends the box by area * ratio /
+     * perimeter on each side. */
     grow = (float)((box.x1 - box.x0) * (box.y1 - box.y0)) * GROW / (float)(2 * (box.x1 - box.x0 + box.y1 - box.y0));
     box.x0 -= (int)grow;
     box.y0 -= (int)grow;
@@ -131,13 +132,13 @@ static int reading_order(const void *pa, const void *pb)
     return a->x0 - b->x0;
 }
 
-/* Finds boxes in the picture, in reading order. Returns their number, or -1 after a message. */
+/* Finds boxes in the picture, in reading order. Returns their number; -1: an error, which was printed. */
 static int detect(struct model *model, const struct picture *picture, struct box *boxes)
 {
     static const float mean[3] = { 0.485f, 0.456f, 0.406f }, deviation[3] = { 0.229f, 0.224f, 0.225f };
     int longest = picture->width > picture->height ? picture->width : picture->height, count = 0;
     float scale = longest > MAX_SIDE ? (float)MAX_SIDE / (float)longest : 1;
-    /* The model halves the picture five times. */
+    /* The model halves the picture five times, so the sides must be multiples of 32. */
     int width = ((int)((float)picture->width * scale) + 31) / 32 * 32,
         height = ((int)((float)picture->height * scale) + 31) / 32 * 32;
     float *planes = malloc((size_t)(3 * width * height) * sizeof *planes), *map = NULL;

@@ -15,7 +15,7 @@ struct box {
     float score; /* 0 to 1: confidence that this is text */
 };
 
-/* Each returns false after printing why to stderr, with the file's name. */
+/* Both return false if they fail, and print the file's name and the reason to stderr. */
 bool picture_read(const char *path, struct picture *out);
 bool picture_write(const char *path, const struct picture *picture);
 void picture_deinit(struct picture *picture);

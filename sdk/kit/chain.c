@@ -108,7 +108,7 @@ inlay_status kit_offer_chains(const kit_state *state, const inlay_graph *graph, 
     if (consumer == NULL)
         return INLAY_OUT_OF_MEMORY;
     last = consumer + graph->value_count;
-    size = last + graph->node_count; /* nodes of the chain that ends there */
+    size = last + graph->node_count; /* size[node]: number of nodes of the chain that ends at the node */
     scratch = size + graph->node_count;
     find_only_consumers(graph, consumer);
     memset(size, 0, graph->node_count * sizeof *size);
@@ -257,8 +257,8 @@ static bool same_shape(const kit_tensor *tensor, const struct kit_chain *chain)
            (tensor->rank == 0 || memcmp(tensor->dims, chain->dims, tensor->rank * sizeof *tensor->dims) == 0);
 }
 
-/* Reserves a tile buffer for the result of a unit. Row functions may work in place, so that the buffers of operands
- * that the unit reads last are free. */
+/* Reserves a tile buffer for the result of a unit. Row functions may work in place, so the buffers whose last reader is
+ * this unit are released first. */
 static uint32_t reserve_tile(struct builder *builder, uint32_t unit)
 {
     uint32_t tile = 0;
@@ -326,7 +326,7 @@ static bool build_links(struct builder *builder)
     return true;
 }
 
-/* Stores the strides of the innermost dimension in the links. Call it after collapse(). */
+/* Stores the strides of the innermost dimension in the links. Must be called after collapse(), which changes them. */
 static void set_steps(struct kit_chain *chain)
 {
     for (uint32_t link_index = 0; link_index < chain->link_count; link_index++)

@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 /* Returns the index of a value in the list, or INLAY_NONE. */
-static uint32_t position(const uint32_t *list, uint32_t count, uint32_t value)
+static uint32_t index_in(const uint32_t *list, uint32_t count, uint32_t value)
 {
     for (uint32_t i = 0; i < count; i++)
         if (list[i] == value)
@@ -44,12 +44,12 @@ static inlay_status resolve_input(const inlay_compile_request *request, const in
         ref->kind = KIT_REF_FIXED; /* prepare_unit sets the address unless prepare drops the constant */
         return INLAY_OK;
     }
-    if ((ref->index = position(request->inputs, request->input_count, value)) != INLAY_NONE) {
+    if ((ref->index = index_in(request->inputs, request->input_count, value)) != INLAY_NONE) {
         ref->kind = KIT_REF_INPUT;
         return INLAY_OK;
     }
     /* A region output that is read again inside the region. */
-    if (unit_index > 0 && (ref->index = position(request->outputs, request->output_count, value)) != INLAY_NONE) {
+    if (unit_index > 0 && (ref->index = index_in(request->outputs, request->output_count, value)) != INLAY_NONE) {
         ref->kind = KIT_REF_OUTPUT;
         return INLAY_OK;
     }
@@ -70,7 +70,7 @@ static void resolve_output(const inlay_compile_request *request, inlay_compiled 
     if (info == NULL)
         return;
     ref->dtype = info->dtype;
-    ref->index = position(request->outputs, request->output_count, value);
+    ref->index = index_in(request->outputs, request->output_count, value);
     ref->kind = KIT_REF_OUTPUT;
     if (ref->index == INLAY_NONE) {
         ref->kind = KIT_REF_INNER;
@@ -79,14 +79,14 @@ static void resolve_output(const inlay_compile_request *request, inlay_compiled 
 }
 
 /* Is the node the last consumer of the value? Then the node may overwrite the value's buffer. */
-static bool dies_at(const inlay_graph *graph, uint32_t node, uint32_t value)
+static bool is_last_consumer(const inlay_graph *graph, uint32_t node, uint32_t value)
 {
     if ((inlay_graph_value(graph, value)->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
         return false;
     for (uint32_t later = node + 1; later < graph->node_count; later++) {
         const inlay_node_info *info = inlay_graph_node(graph, later);
 
-        if (position(info->inputs, info->input_count, value) != INLAY_NONE)
+        if (index_in(info->inputs, info->input_count, value) != INLAY_NONE)
             return false;
     }
     return true;
@@ -130,7 +130,7 @@ static void choose_alias(const inlay_compile_request *request, uint32_t node, ki
 
         if (ref->kind != KIT_REF_INPUT || ref->dtype != unit->refs[unit->in_count].dtype)
             continue;
-        /* The first candidate has certainly the output's shape, if any input has. */
+        /* If an input is known to have the output's shape, such an input becomes the first candidate. */
         if (count > 0 && same_type_and_dims(inlay_graph_value(request->graph, ref->value), output) &&
             !same_type_and_dims(inlay_graph_value(request->graph, unit->refs[candidates[0]].value), output)) {
             candidates[count++] = candidates[0];
@@ -145,7 +145,8 @@ static void choose_alias(const inlay_compile_request *request, uint32_t node, ki
     for (uint32_t i = 0; i < count && count > 1; i++) {
         const inlay_value_info *input = inlay_graph_value(request->graph, unit->refs[candidates[i]].value);
 
-        if (same_type_and_dims(input, output) && dies_at(request->graph, node, unit->refs[candidates[i]].value)) {
+        if (same_type_and_dims(input, output) &&
+            is_last_consumer(request->graph, node, unit->refs[candidates[i]].value)) {
             unit->alias = candidates[i];
             break;
         }

@@ -37,7 +37,7 @@ typedef struct kit_state {
     uint32_t *heads; /* [mask + 1] first row of each bucket */
     uint32_t row_count;
     uint32_t mask;
-    bool has_rows; /* some kernel can run in chains */
+    bool has_rows; /* a kernel of the provider has a row function, so chains are possible */
 } kit_state;
 
 /* Builds the hash table of the kernels of state->self; kit_rows_deinit frees it. */
@@ -95,7 +95,7 @@ void kit_release_compiled(void *state, inlay_compiled *compiled);
 
 /* ------------------------------------------------------------------ instances */
 
-/* An address that execute fills in: tensor `tensor` of the step gets it from the run's buffers. */
+/* An address that kit_execute stores in tensor `tensor` of the step: that of a buffer of the run. */
 typedef struct kit_patch {
     uint32_t tensor;
     uint32_t kind; /* KIT_REF_INPUT, OUTPUT or INNER */
@@ -143,7 +143,7 @@ inlay_status kit_describe(const inlay_value_state *values, uint32_t stride, uint
 /* ------------------------------------------------------------------ chains */
 
 enum { KIT_COOKIE_CHAIN = 1 };    /* of offers; those of single nodes have 0 */
-enum { KIT_CHAIN_GRAIN = 65536 }; /* elements times links below which a second thread does not pay */
+enum { KIT_CHAIN_GRAIN = 65536 }; /* elements times links of a thread: with less work, a second thread is slower */
 
 /* Offers the chains of the graph. kernels: [node_count] the kernel of each node, or NULL. */
 inlay_status kit_offer_chains(const kit_state *state, const inlay_graph *graph, const kit_kernel *const *kernels,

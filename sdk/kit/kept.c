@@ -1,4 +1,4 @@
-/* Data that persists between processes: files of a checksum and the data. */
+/* Data that persists between processes: each file holds a checksum, followed by the data. */
 #include "inlay/kit_region.h"
 #include <limits.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ static uint64_t add_to_checksum(uint64_t checksum, const uint8_t *data, size_t b
     return checksum;
 }
 
-/* The checksum of the identity and the data; the file begins with it. */
+/* The checksum at the start of a file: over the identity, which is not in the file, and the data. */
 static uint64_t file_checksum(const void *identity, size_t identity_bytes, const void *data, size_t bytes)
 {
     return add_to_checksum(add_to_checksum(14695981039346656037u ^ identity_bytes, identity, identity_bytes), data,

@@ -130,7 +130,8 @@ static bool version_fits(const kit_kernel *kernel, uint32_t since, kit_refusal *
                       kernel->since_max);
 }
 
-/* The test that a kernel failed. The reason of the kernel that passed most tests is reported. */
+/* The test that a kernel failed, in the order of the tests. The refusal has the reason of the kernel that passed most
+ * tests. */
 enum { AT_OPERATOR, AT_VERSION, AT_TYPES, AT_SUPPORTS };
 
 const kit_kernel *kit_match(const kit_state *state, const kit_node *node, kit_refusal *why)

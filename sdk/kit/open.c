@@ -120,7 +120,8 @@ done:
     return status;
 }
 
-/* Branches may run concurrently: kernels keep data between calls only in their node's state, which runs share anyway. */
+/* Branches may run concurrently: the only data that kernels keep between calls is the state of their node, and
+ * concurrent runs use that anyway. */
 static uint32_t may_branch(void *state, inlay_compiled *compiled, inlay_instance *instance)
 {
     (void)state, (void)compiled, (void)instance;

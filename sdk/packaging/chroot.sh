@@ -15,8 +15,8 @@ fail() {
     exit 1
 }
 
-# Everything runs in a separate mount namespace and process namespace, so that no mount and no process remains in any
-# case.
+# Everything runs in a separate mount namespace and process namespace, so that no mount and no process remains, even
+# if this script is killed.
 if [ "${INLAY_CHROOT_INSIDE:-}" != yes ]; then
     export INLAY_CHROOTS=${INLAY_CHROOTS:-${XDG_CACHE_HOME:-$HOME/.cache}/inlay/chroots}
     [[ $INLAY_CHROOTS == /?* ]] || fail "INLAY_CHROOTS is '$INLAY_CHROOTS', which is no absolute path"
@@ -73,7 +73,7 @@ make_base() {
     # Services must not start in a chroot.
     printf '#!/bin/sh\nexit 101\n' >"$base.new/usr/sbin/policy-rc.d"
     chmod 755 "$base.new/usr/sbin/policy-rc.d"
-    mv "$base.new" "$base" # only one that is whole is found again
+    mv "$base.new" "$base" # last, so that $base is always a complete system
 }
 
 [ -d "$base" ] || make_base

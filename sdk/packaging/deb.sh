@@ -58,7 +58,7 @@ if [ -n "$suite" ]; then
         # The first upload closes no bug.
         lintian --allow-root --pedantic --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs \
             ../*.changes" || lint=$?
-    # Findings of lintian are a failure, but the packages are copied nevertheless.
+    # Findings of lintian make this script fail, but only after the packages were copied.
     [ -e "$work/built" ] || exit 1
     rm "$work/built"
 else

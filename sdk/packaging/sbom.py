@@ -3,14 +3,15 @@
 
     sbom.py PACKAGES OUT
 
-PACKAGES is a folder of .deb files, OUT one to which are written
+PACKAGES is a folder of .deb files. The script writes two files into the folder OUT:
 
     inlay.cdx.json    a software bill of materials in CycloneDX's JSON, version 1.5
     LICENCES.md       a table of packages and licences, for people
 
-Both follow the Depends of the packages, and of what these name, through the packages of this system; so run it where
-the packages were built (deb.sh does). Licences are those that a package's own copyright file states in Debian's
-machine-readable form: they cover all of its source, also parts that are not in the binary package."""
+Both list the packages of PACKAGES and, recursively, the packages that their Depends name. Versions and licences of the
+latter are read from the system on which the script runs, so run it where the packages were built (deb.sh does).
+Licences are those that a package's copyright file states in Debian's machine-readable form: they cover all of its
+source, also parts that are not in the binary package."""
 import hashlib
 import json
 import os

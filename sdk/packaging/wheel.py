@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Creates the wheel of the Python package with Python's standard library only.
 
-    wheel.py OUT                 a wheel for every machine: it uses the libinlay.so.1 that the system has
-    wheel.py --bundle DIR OUT    with the library, its helper and its plugins inside; DIR is what bundle.sh made
+    wheel.py OUT                 a wheel for every machine, which uses the libinlay.so.1 of the system
+    wheel.py --bundle DIR OUT    a wheel with the library, the probe and the plugins; DIR is the output of bundle.sh
 
 OUT is a folder. The same tree gives the same bytes (SOURCE_DATE_EPOCH is the time stamp of its files)."""
 import argparse

@@ -20,7 +20,8 @@ typedef struct kernel_case {
     const char *op_type;
     uint32_t since_version;
     const void *provider; /* kit_node.provider; may be NULL */
-    uint32_t threads; /* thread count for planning, 0 = 1; loops run their ranges sequentially, the last one first */
+    uint32_t
+        threads; /* max_threads of the plan, 0 = 1; kit_parallel runs its ranges sequentially, the last one first */
     uint32_t in_count, out_count, attr_count;
     inlay_value_info values[2 * KERNEL_CASE_VALUES]; /* inputs, then outputs from KERNEL_CASE_VALUES on */
     inlay_dim dims[2 * KERNEL_CASE_VALUES][8];

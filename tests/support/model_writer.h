@@ -6,7 +6,7 @@
  *     mw_node(&w, "Relu", "x", "y");
  *     mw_value(&w, MW_OUTPUT, "y", 1, NULL);
  *     wire_end(&w, g);
- *     model_load_bytes(w.bytes, w.count, ...);   // the writer splices nothing that is below 256 bytes
+ *     model_load_bytes(w.bytes, w.count, ...);   // no payload has 256 bytes, so w.bytes is the complete file (wire.h)
  */
 #ifndef MODEL_WRITER_H
 #define MODEL_WRITER_H

@@ -14,7 +14,7 @@
 typedef struct onnx_bytes {
     unsigned char data[16384];
     size_t count;
-    int overflow; /* for the caller of onnx_file(); nothing is written past the end */
+    int overflow; /* data was too small: nothing was written past its end, and onnx_file() fails */
 } onnx_bytes;
 
 static inline void onnx_put(onnx_bytes *out, const void *data, size_t bytes)
@@ -93,7 +93,7 @@ static inline void onnx_node(onnx_bytes *bytes, const char *op_type, const char 
 {
     onnx_node_int(bytes, op_type, domain, inputs, outputs, NULL, 0);
 }
-/* dims[i] < 0: the symbol "n". */
+/* Writes a ValueInfoProto. dims[i] < 0: the dimension is the symbol "n". */
 static inline void onnx_value(onnx_bytes *bytes, uint32_t field, const char *name, inlay_dtype dtype, uint32_t rank,
                               const int64_t *dims)
 {

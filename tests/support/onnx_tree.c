@@ -35,9 +35,9 @@ bool tree_is_ints(const tree_field *field)
            (field->message == MSG_TENSOR && field->number == 7) || (field->message == MSG_SPARSE && field->number == 3);
 }
 
-/* ------------------------------------------------------------------ memory; a test may abort without it */
+/* ------------------------------------------------------------------ memory; the test aborts if there is none */
 
-static void *must(void *memory)
+static void *abort_if_null(void *memory)
 {
     if (memory == NULL)
         abort();
@@ -46,7 +46,7 @@ static void *must(void *memory)
 
 static void add(tree_field *parent, tree_field *child)
 {
-    parent->fields = must(realloc(parent->fields, (parent->field_count + 1) * sizeof(tree_field *)));
+    parent->fields = abort_if_null(realloc(parent->fields, (parent->field_count + 1) * sizeof(tree_field *)));
     parent->fields[parent->field_count++] = child;
 }
 
@@ -63,7 +63,7 @@ void tree_destroy(tree_field *field)
 
 tree_field *tree_copy(const tree_field *field)
 {
-    tree_field *copy = must(malloc(sizeof *copy));
+    tree_field *copy = abort_if_null(malloc(sizeof *copy));
 
     *copy = *field;
     copy->bytes = NULL;
@@ -77,7 +77,7 @@ tree_field *tree_copy(const tree_field *field)
 
 void tree_set_bytes(tree_field *field, const void *data, size_t bytes)
 {
-    uint8_t *copy = must(malloc(bytes + 1));
+    uint8_t *copy = abort_if_null(malloc(bytes + 1));
 
     if (bytes > 0)
         memcpy(copy, data, bytes);
@@ -147,7 +147,7 @@ static bool take_fixed(struct reader *reader, size_t bytes, uint64_t *out)
 static bool read_message(tree_field *into, struct reader reader, int depth)
 {
     while (reader.at < reader.end) {
-        tree_field *field = must(calloc(1, sizeof *field));
+        tree_field *field = abort_if_null(calloc(1, sizeof *field));
         uint64_t tag = 0, length = 0;
         bool ok = take_varint(&reader, &tag);
 
@@ -177,7 +177,7 @@ static bool read_message(tree_field *into, struct reader reader, int depth)
 
 tree_field *tree_read(const uint8_t *data, size_t bytes)
 {
-    tree_field *field = must(calloc(1, sizeof *field));
+    tree_field *field = abort_if_null(calloc(1, sizeof *field));
 
     field->wire = 2;
     field->holds = MSG_MODEL;
@@ -251,7 +251,7 @@ static uint8_t *put_body(uint8_t *to, const tree_field *field)
 uint8_t *tree_write(const tree_field *field, size_t *out_bytes)
 {
     size_t bytes = body_size(field);
-    uint8_t *data = must(malloc(bytes + 1));
+    uint8_t *data = abort_if_null(malloc(bytes + 1));
 
     (void)put_body(data, field);
     *out_bytes = bytes;

@@ -49,7 +49,8 @@ void tree_destroy(tree_field *field); /* NULL is a no-op */
 uint8_t *tree_write(const tree_field *field, size_t *out_bytes);
 /* Lists the fields below `field`, at most `room` of them, in file order, with their parents; returns their number. */
 size_t tree_list(tree_field *field, tree_field **fields, tree_field **parents, size_t room);
-/* Whether it is a list of numbers (ints of an attribute, dims), packed or packable. */
+/* True for the repeated integers that protobuf may pack: ints of an attribute, dims and int64_data of a tensor, dims
+ * of a sparse tensor. */
 bool tree_is_ints(const tree_field *field);
 /* Removes child from parent and destroys it. */
 void tree_remove(tree_field *parent, tree_field *child);

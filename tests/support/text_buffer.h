@@ -1,6 +1,6 @@
 /* text_buffer.h - a growing text buffer for functions with an inlay_write_fn. For one thread. */
-#ifndef TOLD_H
-#define TOLD_H
+#ifndef TEXT_BUFFER_H
+#define TEXT_BUFFER_H
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,23 +12,23 @@ struct text_buffer {
 /* Appends a piece; an inlay_write_fn whose user pointer is the struct. */
 static inline void text_buffer_append(void *user, const char *piece, size_t bytes)
 {
-    struct text_buffer *told = user;
+    struct text_buffer *buffer = user;
 
-    if (told->bytes + bytes + 1 > told->capacity) {
-        told->capacity = (told->bytes + bytes + 1) * 2;
-        told->data = realloc(told->data, told->capacity);
-        if (told->data == NULL)
+    if (buffer->bytes + bytes + 1 > buffer->capacity) {
+        buffer->capacity = (buffer->bytes + bytes + 1) * 2;
+        buffer->data = realloc(buffer->data, buffer->capacity);
+        if (buffer->data == NULL)
             abort();
     }
-    memcpy(told->data + told->bytes, piece, bytes);
-    told->bytes += bytes;
-    told->data[told->bytes] = '\0';
+    memcpy(buffer->data + buffer->bytes, piece, bytes);
+    buffer->bytes += bytes;
+    buffer->data[buffer->bytes] = '\0';
 }
 
 /* Frees the text; the buffer is then empty and may be reused. */
-static inline void text_buffer_free(struct text_buffer *told)
+static inline void text_buffer_free(struct text_buffer *buffer)
 {
-    free(told->data);
-    *told = (struct text_buffer){ 0 };
+    free(buffer->data);
+    *buffer = (struct text_buffer){ 0 };
 }
 #endif

@@ -140,7 +140,7 @@ static inlay_status prepare_spm(const kit_node *node, void **out_state, inlay_di
 }
 
 /* The value of an optional Boolean input; false without the input. */
-static bool truth(const kit_call *call, uint32_t i)
+static bool optional_bool(const kit_call *call, uint32_t i)
 {
     return kit_has_input(call, i) && call->in[i].count > 0 && *(const uint8_t *)call->in[i].data != 0;
 }
@@ -148,8 +148,8 @@ static bool truth(const kit_call *call, uint32_t i)
 static inlay_status run_spm(const kit_call *call)
 {
     const token_state *state = call->state;
-    const bool begin = truth(call, 3) && state->begin >= 0, end = truth(call, 4) && state->end >= 0,
-               reverse = truth(call, 5);
+    const bool begin = optional_bool(call, 3) && state->begin >= 0, end = optional_bool(call, 4) && state->end >= 0,
+               reverse = optional_bool(call, 5);
     token_lists lists = { .starts = NULL };
     int64_t total, starts_count, *starts;
     int32_t *to, at = 0;
@@ -238,9 +238,9 @@ static inlay_status infer_pieces(void *ctx, inlay_infer *in, inlay_diag *diag)
     return status == INLAY_OK ? prepost_set(in, 0, 1, &one) : status;
 }
 
-/* fairseq's first ids are <s>, <pad>, </s>, <unk> where SentencePiece's are <unk>, <s>, </s>; fairseq's other ids are one
- * higher than SentencePiece's. */
-static int64_t of_fairseq(int64_t id)
+/* Converts an id of fairseq to one of SentencePiece. The first ids of fairseq are <s>, <pad>, </s>, <unk>, those of
+ * SentencePiece are <unk>, <s>, </s>; <pad> becomes <unk>. Other ids of fairseq are one higher. */
+static int64_t id_from_fairseq(int64_t id)
 {
     return id == 3 ? 0 : id == 0 ? 1 : id == 2 ? 2 : id - 1;
 }
@@ -264,7 +264,8 @@ static inlay_status run_pieces(const kit_call *call)
         goto done;
     }
     for (int64_t i = 0; i < input->count; i++)
-        ids[i] = truth(call, 1) ? of_fairseq(((const int64_t *)input->data)[i]) : ((const int64_t *)input->data)[i];
+        ids[i] = optional_bool(call, 1) ? id_from_fairseq(((const int64_t *)input->data)[i])
+                                        : ((const int64_t *)input->data)[i];
     INLAY_TRY(text_decode(state->tokenizer, ids, (size_t)input->count, true, &text, &bytes, call->diag));
     status = prepost_put_string(call, call->out[0].data, text, bytes);
 done:

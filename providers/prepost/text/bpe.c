@@ -44,7 +44,7 @@ bool model_add_merge(struct model *model, const char *left, size_t left_bytes, c
     int64_t made;
     struct merge *at;
 
-    INLAY_CHECK(rank != UINT32_MAX); /* that rank marks a free entry of the table */
+    INLAY_CHECK(rank != UINT32_MAX); /* UINT32_MAX marks a free entry of the table */
     buf_append(&whole, left, left_bytes);
     if (skip > 0 && right_bytes >= skip && memcmp(right, model->prefix, skip) == 0)
         buf_append(&whole, right + skip, right_bytes - skip);
@@ -73,7 +73,8 @@ struct symbol {
     int32_t before, after; /* -1: none */
 };
 
-/* Two neighbours that may be merged. It is stale if one of them has another id by now. */
+/* Two neighbours that may be merged. The pair is stale if one of the two symbols has changed its id since the pair was
+ * pushed. */
 struct pair {
     double rank; /* the lowest is merged first; of equal ranks the leftmost pair */
     int32_t left, right;
@@ -174,8 +175,8 @@ static void merge_all(struct merger *merger)
     }
 }
 
-/* The token of one character, with the model's prefix unless it is the first of the word and its suffix if it is the
- * last; -1 if there is none. */
+/* The token of one character of a word; -1 if there is none. The text of the token is the model's prefix, unless the
+ * character is the first, the character, and the model's suffix if the character is the last. */
 static int64_t first_id(const struct model *model, const char *text, size_t size, bool first, bool last,
                         text_buf *scratch)
 {

@@ -167,17 +167,17 @@ bool is_other(uint32_t c)
 
 /* ------------------------------------------------------------------ bytes as characters */
 
-static bool prints(unsigned b)
+static bool stands_for_itself(unsigned b)
 {
     return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
 }
 
 uint32_t char_of_byte(unsigned char byte)
 {
-    const uint32_t c = prints(byte)  ? byte
-                       : byte <= 32  ? 256u + byte
-                       : byte <= 160 ? 256u + 33 + (byte - 127u)
-                                     : 256u + 67;
+    const uint32_t c = stands_for_itself(byte) ? byte
+                       : byte <= 32            ? 256u + byte
+                       : byte <= 160           ? 256u + 33 + (byte - 127u)
+                                               : 256u + 67;
 
     INLAY_CHECK(byte_of_char(c) == byte);
     return c;
@@ -186,7 +186,7 @@ uint32_t char_of_byte(unsigned char byte)
 int byte_of_char(uint32_t c)
 {
     if (c < 256)
-        return prints(c) ? (int)c : -1;
+        return stands_for_itself(c) ? (int)c : -1;
     c -= 256;
     return c <= 32 ? (int)c : c <= 66 ? (int)(c - 33 + 127) : c == 67 ? 173 : -1;
 }

@@ -15,7 +15,7 @@ typedef struct ctc_state {
     struct lines letters; /* last, see lines.h */
 } ctc_state;
 
-/* A prefix that was in the beam: the prefix with index `parent` followed by a letter. Prefix 0 is empty. */
+/* A prefix that was in the beam: the letters of the prefix with index `parent`, then `letter`. Prefix 0 is empty. */
 struct prefix {
     int32_t parent, letter;
 };
@@ -57,7 +57,8 @@ static double log_of(float score, int kind, double log_total)
 
 /* ------------------------------------------------------------------ text */
 
-/* The letter of a class. The alphabet has no line for the blank; classes after its last letter are the space. */
+/* The letter of a class. Classes follow the lines of the alphabet, which has no line for the blank. A class beyond the
+ * last line is a space. */
 static inlay_str letter_of(const ctc_state *state, int64_t class, int64_t blank)
 {
     const int64_t i = class - (class > blank ? 1 : 0);

@@ -32,7 +32,8 @@ static inlay_status fail_no_memory(inlay_diag *diag)
     return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a text");
 }
 
-/* The character at the start of s, and its size in bytes; a byte that is not valid UTF-8 is a character of one byte. */
+/* The character at the start of s, and its size in bytes. A continuation byte, and a character that is cut off at the
+ * end, count as characters of one byte; other errors of UTF-8 are not detected. */
 static uint32_t read_character(const char *s, size_t bytes, size_t *size)
 {
     const unsigned char c = (unsigned char)s[0];

@@ -177,7 +177,8 @@ static bool set_text(char **to, const char *text)
     return *to != NULL;
 }
 
-/* The score of unknown characters: 10 less than the lowest score of a token, as in SentencePiece. */
+/* The score of unknown characters: 10 less than the lowest score of a token (or than 0, if all scores are positive), as
+ * in SentencePiece. */
 static double unknown_score(const struct vocabulary *vocabulary)
 {
     double least = 0;

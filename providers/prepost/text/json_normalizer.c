@@ -41,7 +41,7 @@ static inlay_status read_charsmap(const struct source *source, struct normalizer
               : inlay_fail(source->diag, INLAY_INVALID_ARGUMENT, "tokenizer.json: precompiled_charsmap is damaged");
 }
 
-/* Replace: replaces a text, or one of the patterns that published files have. */
+/* Replace: its pattern is a fixed text, or one of the regular expressions that published files have. */
 static inlay_status read_replace(const struct source *source, struct normalizer *normalizer, const json_t *step)
 {
     const json_t *pattern = json_object_get(step, "pattern");

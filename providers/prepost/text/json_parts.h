@@ -4,7 +4,7 @@
 #include "tokenizer_parts.h"
 #include <jansson.h>
 
-/* The tokenizer that is read into, and where errors are reported. */
+/* The tokenizer that the functions fill, and the diag for their errors. */
 struct source {
     text_tokenizer *tokenizer;
     inlay_diag *diag;

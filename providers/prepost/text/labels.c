@@ -107,7 +107,7 @@ static inlay_status put_label(const kit_call *call, const struct lines *labels, 
 }
 
 /* Indices of the k largest elements of a row, in descending order. Equal elements keep their order; NaN is last. */
-static void top(const float *row, int64_t count, int64_t k, int64_t *at)
+static void find_top(const float *row, int64_t count, int64_t k, int64_t *at)
 {
     int64_t have = 0;
 
@@ -155,7 +155,7 @@ static inlay_status run(const kit_call *call)
     for (int64_t r = 0; r < rows; r++) {
         const float *row = (const float *)input->data + r * classes;
 
-        top(row, classes, k, at);
+        find_top(row, classes, k, at);
         for (int64_t i = 0; i < k; i++) {
             if (kit_has_output(call, 0))
                 INLAY_TRY(put_label(call, &state->labels, at[i], (inlay_str *)call->out[0].data + r * k + i));

@@ -131,8 +131,8 @@ static inlay_status infer_stft(void *ctx, inlay_infer *in, inlay_diag *diag)
     return status == INLAY_OK ? prepost_set(in, 0, strcmp(in->node->op_type.data, "STFT") == 0 ? 4 : 3, dims) : status;
 }
 
-/* The element of input i, which should have one; otherwise 0. */
-static int64_t number(const kit_call *call, uint32_t i)
+/* The only element of input i; 0 if the input does not have exactly one element. */
+static int64_t only_element(const kit_call *call, uint32_t i)
 {
     return call->in[i].count == 1 ? *(const int64_t *)call->in[i].data : 0;
 }
@@ -185,7 +185,8 @@ static inlay_status prepare_stft(const kit_node *node, void **out_state, inlay_d
 
 static inlay_status run_any_stft(const kit_call *call, bool squares)
 {
-    const int64_t n = number(call, 1), hop = number(call, 2), samples = call->in[0].rank == 2 ? call->in[0].dims[1] : 0;
+    const int64_t n = only_element(call, 1), hop = only_element(call, 2),
+                  samples = call->in[0].rank == 2 ? call->in[0].dims[1] : 0;
     int64_t dims[4] = { 1, 0, 0, 2 };
     double *tables = NULL, *data = NULL;
     inlay_status status;
@@ -193,7 +194,8 @@ static inlay_status run_any_stft(const kit_call *call, bool squares)
 
     if (call->in[0].rank != 2 || call->in[0].dims[0] != 1)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the samples must be [1, samples]");
-    if (n < 2 || n > MAX_FFT || hop < 1 || hop > n || number(call, 4) != n || call->in[3].count != n || samples < n)
+    if (n < 2 || n > MAX_FFT || hop < 1 || hop > n || only_element(call, 4) != n || call->in[3].count != n ||
+        samples < n)
         return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
                           "n_fft must be 2 to %d and at most the %lld samples, hop_length 1 to n_fft, and frame_length "
                           "and the length "

@@ -55,8 +55,8 @@ static size_t contraction(const struct reader *reader, bool capitals)
     return 0;
 }
 
-/* The bytes of white space here: all of it at the end of the text, otherwise all but the last character, which belongs
- * to the next word. */
+/* The bytes of the white space at the start of the rest. If it ends the text, these are all of its bytes; otherwise all
+ * but those of its last character, which belongs to the next word. */
 static size_t spaces(const struct reader *reader)
 {
     size_t at = 0, last = 0, size;
@@ -69,7 +69,7 @@ static size_t spaces(const struct reader *reader)
     return kind == END || last == 0 ? at : last;
 }
 
-/* Matches \s*[\r\n]+: returns the bytes up to the last end of line of the white space here, or 0. */
+/* Matches \s*[\r\n]+ at the start of the rest: returns the bytes of white space up to its last end of line, or 0. */
 static size_t line_ends(const struct reader *reader)
 {
     size_t at = 0, found = 0, size;
@@ -97,7 +97,7 @@ static size_t word_gpt2(const struct reader *reader)
     return spaces(reader);
 }
 
-/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
+/* (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}|
  * ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
  */
 static size_t word_cl100k(const struct reader *reader, uint32_t digits)
@@ -158,8 +158,8 @@ static int class_of(const struct pretokenizer *pretokenizer, uint32_t ch)
     }
 }
 
-static void by_class(const struct pretokenizer *pretokenizer, const char *text, size_t from, size_t bytes,
-                     text_spans *out)
+static void split_by_class(const struct pretokenizer *pretokenizer, const char *text, size_t from, size_t bytes,
+                           text_spans *out)
 {
     size_t start = from, size;
     int before = 0;
@@ -197,9 +197,9 @@ static void by_pattern(const struct pretokenizer *pretokenizer, const char *text
     }
 }
 
-/* Splits at each `mark`. `behaviour` says whether the mark is dropped, is a word by itself, or belongs to the previous or
- * the next word. */
-static void by_text(int behaviour, const char *mark, const char *text, size_t from, size_t bytes, text_spans *out)
+/* Splits at each `mark`. `behaviour` (DELIMITER_*): the mark is dropped, is a word by itself, or belongs to the previous
+ * or the next word. */
+static void split_at_text(int behaviour, const char *mark, const char *text, size_t from, size_t bytes, text_spans *out)
 {
     const size_t n = strlen(mark), end = from + bytes;
     size_t start = from;
@@ -247,7 +247,7 @@ static void spell_bytes(const struct pretokenizer *pretokenizer, const text_span
     }
 }
 
-/* Replaces each space by the mark (U+2581) and puts one before the text as `prepend` says. */
+/* Replaces each space by the mark (U+2581). `prepend` determines whether a mark is put before the text. */
 static void mark_spaces(const struct pretokenizer *pretokenizer, const text_spans *in, text_spans *out, bool first)
 {
     const size_t n = strlen(pretokenizer->pattern);
@@ -266,14 +266,14 @@ static void mark_spaces(const struct pretokenizer *pretokenizer, const text_span
         if (out->text.failed)
             return;
         if (pretokenizer->split_at_mark)
-            by_text(DELIMITER_NEXT, pretokenizer->pattern, out->text.data, start, out->text.count - start, out);
+            split_at_text(DELIMITER_NEXT, pretokenizer->pattern, out->text.data, start, out->text.count - start, out);
         else
             spans_add(out, start, out->text.count - start);
     }
 }
 
 /* GPT-2's add_prefix_space: puts a space before the text. */
-static void prefixed(const text_spans *in, text_spans *out)
+static void add_prefix_space(const text_spans *in, text_spans *out)
 {
     for (size_t i = 0; i < in->count; i++) {
         const char *text = in->text.data + in->list[i].at;
@@ -301,7 +301,7 @@ void pretokenize(const struct pretokenizer *pretokenizer, const text_spans *in, 
         text_spans with = { 0 };
         const struct pretokenizer plain = { .kind = SPLIT_GPT2 };
 
-        prefixed(in, &with);
+        add_prefix_space(in, &with);
         if (with.text.failed)
             out->text.failed = true;
         else
@@ -316,9 +316,9 @@ void pretokenize(const struct pretokenizer *pretokenizer, const text_spans *in, 
         if (pretokenizer->kind == SPLIT_GPT2 || pretokenizer->kind == SPLIT_CL100K || pretokenizer->kind == SPLIT_CLIP)
             by_pattern(pretokenizer, out->text.data, in->list[i].at, in->list[i].count, out);
         else if (pretokenizer->kind == SPLIT_TEXT)
-            by_text(pretokenizer->behaviour, pretokenizer->pattern, out->text.data, in->list[i].at, in->list[i].count,
-                    out);
+            split_at_text(pretokenizer->behaviour, pretokenizer->pattern, out->text.data, in->list[i].at,
+                          in->list[i].count, out);
         else
-            by_class(pretokenizer, out->text.data, in->list[i].at, in->list[i].count, out);
+            split_by_class(pretokenizer, out->text.data, in->list[i].at, in->list[i].count, out);
     }
 }

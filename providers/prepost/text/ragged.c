@@ -11,7 +11,7 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
     prepost_cost(cost, count >= 0, 4.0 * (count >= 0 ? (double)count : 64) + 500);
 }
 
-/* Checks the starts of the lists, of which the last one is the end of the last list: they must be ascending, from 0 on,
+/* Checks the starts of the lists, whose last element is the end of the last list. They must be ascending, at least 0
  * and at most `values`. */
 static inlay_status check_starts(const kit_call *call, const kit_tensor *starts, int64_t values, int64_t *out_longest)
 {

@@ -53,7 +53,7 @@ static inlay_status finder_open(const kit_call *call, inlay_str pattern, bool wh
     return finder->match != NULL ? INLAY_OK : inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a pattern");
 }
 
-/* Searches the next match from byte `from` on, with options of PCRE2. */
+/* Searches the next match from byte `from` on. `options` are those of pcre2_match(). */
 static inlay_status next_match(struct finder *finder, inlay_str text, uint64_t from, uint32_t options, bool *out_found)
 {
     const int count = finder->pcre->match(finder->code, (PCRE2_SPTR)(text.data != NULL ? text.data : ""), text.bytes,
@@ -191,7 +191,7 @@ static inlay_status replace(struct finder *finder, inlay_str text, inlay_str rew
             ended = UINT64_MAX;
             continue;
         }
-        good = append(buffer, text.data + written, begin > written ? begin - written : 0) && /* \\K moves begin */
+        good = append(buffer, text.data + written, begin > written ? begin - written : 0) && /* \K moves begin */
                (finder->ecma ? append_ecma : append_re2)(buffer, finder, text, rewrite);
         written = ended = end;
         empty = finder->ecma && begin == end;

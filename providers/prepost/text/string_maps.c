@@ -43,8 +43,8 @@ static inlay_str attribute(const inlay_node_info *node, const char *name)
     return a != NULL && a->kind == INLAY_ATTR_STRING ? a->s : (inlay_str){ "", 0 };
 }
 
-/* Removes the part before the first `end` from the text, together with `end`, and returns that part. Without `end` the
- * part is the whole text. */
+/* Returns the part of the text before the first `end`, and removes that part and `end` from the text. If the text has
+ * no `end`, the part is the whole text. */
 static inlay_str cut_off(inlay_str *text, char end)
 {
     const char *at = text->bytes > 0 ? memchr(text->data, end, text->bytes) : NULL;
@@ -55,8 +55,8 @@ static inlay_str cut_off(inlay_str *text, char end)
     return part;
 }
 
-/* Counts the integers in the text, and stores them in `to` unless it is NULL. -1 if the text has anything else. A NUL
- * must follow the text, at its end or later. */
+/* Counts the integers in the text, and stores them in `to` unless it is NULL. -1 if the text has anything else. The
+ * text must be part of a NUL-terminated string. */
 static int64_t read_numbers(inlay_str text, int64_t *to)
 {
     int64_t count = 0;

@@ -41,7 +41,7 @@ inlay_status text_encode(const text_tokenizer *tokenizer, const char *text, size
 inlay_status text_decode(const text_tokenizer *tokenizer, const int64_t *ids, size_t count, bool skip, char **out,
                          size_t *out_bytes, inlay_diag *diag);
 /* The text that a token appends to the text of earlier tokens; it may be a part of a character. The caller frees *out.
- * It is empty if there is no such token. *special: it is a special token, such as [SEP]. */
+ * If no token has the id, *out_bytes is 0 and *out is NULL. *special: the token is a special one, such as [SEP]. */
 inlay_status text_token_text(const text_tokenizer *tokenizer, int64_t id, char **out, size_t *out_bytes, bool *special,
                              inlay_diag *diag);
 /* The size of the vocabulary: all ids are below it. */

@@ -111,8 +111,9 @@ static bool encode_plain(struct encoder *encoder, const char *text, size_t bytes
 
 typedef bool (*piece_fn)(struct encoder *encoder, const char *text, size_t bytes, bool first);
 
-/* Appends the added tokens in the text, and passes the text between them to fn. */
-static bool at_added(struct encoder *encoder, bool normalized, const char *text, size_t bytes, bool first, piece_fn fn)
+/* Appends the ids of the added tokens in the text, and calls fn for each part of the text between them. */
+static bool split_at_added(struct encoder *encoder, bool normalized, const char *text, size_t bytes, bool first,
+                           piece_fn fn)
 {
     size_t from = 0, at = 0, size;
     bool ok = true;
@@ -155,7 +156,7 @@ static bool encode_normalized(struct encoder *encoder, const char *text, size_t 
     }
     if (now.failed && encoder->why == NULL)
         encoder->why = "no memory to normalize the text";
-    ok = encoder->why == NULL && at_added(encoder, true, now.data, now.count, first, encode_plain);
+    ok = encoder->why == NULL && split_at_added(encoder, true, now.data, now.count, first, encode_plain);
     free(now.data);
     return ok;
 }
@@ -171,7 +172,7 @@ inlay_status text_encode(const text_tokenizer *tokenizer, const char *text, size
     buf_append_valid(&clean, text, bytes);
     for (size_t i = 0; special && ok && i < tokenizer->prefix_count; i++)
         ok = ids_push(out, tokenizer->prefix_ids[i]);
-    ok = ok && !clean.failed && at_added(&encoder, false, clean.data, clean.count, true, encode_normalized);
+    ok = ok && !clean.failed && split_at_added(&encoder, false, clean.data, clean.count, true, encode_normalized);
     for (size_t i = 0; special && ok && i < tokenizer->suffix_count; i++)
         ok = ids_push(out, tokenizer->suffix_ids[i]);
     free(clean.data);

@@ -59,10 +59,10 @@ struct vocabulary {
     size_t longest; /* bytes of the longest token */
 };
 /* Adds a token, unless the id has one already. False if there is no memory, or if the id is negative or not below 2^24.
- * Of ids with the same text, the first is found by text. */
+ * If several ids have the same text, vocabulary_find() returns the one that was added first. */
 bool vocabulary_set(struct vocabulary *vocabulary, int64_t id, const char *text, size_t bytes, double score);
 int64_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, size_t bytes); /* -1: none */
-/* The same with a hash that the caller computed: FNV-1a over the bytes, from HASH_START. */
+/* FNV-1a over the bytes of a text: the caller of vocabulary_find_hashed() starts with HASH_START and adds each byte. */
 #define HASH_START UINT32_C(2166136261)
 static inline uint32_t hash_more(uint32_t hash, unsigned char byte)
 {
@@ -118,7 +118,7 @@ enum {
     SPLIT_PUNCTUATION,
     SPLIT_TEXT
 };
-/* What becomes of a delimiter. */
+/* Where a delimiter goes: the `behavior` of a pre-tokenizer in tokenizer.json. */
 enum {
     DELIMITER_NONE,
     DELIMITER_REMOVED,
@@ -153,8 +153,8 @@ struct model {
     bool byte_fallback, fuse_unknown, ignore_merges; /* ignore_merges: a word that is a token is not split */
     bool single_precision;                           /* UNIGRAM: adds scores in single precision */
     bool merge_by_score;   /* BPE of SentencePiece: the pair whose merged token has the best score is merged first */
-    char *prefix, *suffix; /* of tokens that continue a word, and of those that end one; or "" */
-    uint32_t max_chars;    /* WORDPIECE: characters of a word; a longer word is unknown */
+    char *prefix, *suffix; /* prefix: of tokens that continue a word; suffix: of tokens that end a word; "": none */
+    uint32_t max_chars;    /* WORDPIECE: a word with more characters is unknown */
     struct merge *merges;  /* [merge_mask + 1], hashed by left and right */
     size_t merge_mask;
     double unknown_score;  /* UNIGRAM: the score of an unknown character */
@@ -181,8 +181,9 @@ void model_free(struct model *model);
 
 enum { MAX_STEPS = 16, MAX_AFFIX = 8 };
 enum { DECODE_PLAIN, DECODE_BYTES, DECODE_WORDPIECE, DECODE_METASPACE };
-/* A token that is found in the text before the model runs. lstrip, rstrip: with the white space before or after it;
- * single_word: not inside a word; normalized: searched in the normalized text. */
+/* A token that is found in the text before the model runs. lstrip, rstrip: the match includes the white space before or
+ * after the token. single_word: the token does not match inside a word. normalized: the token is searched in the
+ * normalized text. */
 typedef struct added_token {
     const char *text; /* the vocabulary's */
     size_t bytes;

@@ -89,7 +89,7 @@ inlay_status token_lists_encode(const kit_call *call, const token_state *state, 
             INLAY_TRY(put_around(call, state->end, &lists->ids));
         INLAY_CHECK(lists->ids.count >= lists->starts[i]);
         n = lists->ids.count - lists->starts[i];
-        if (state->max_length > 0 && n > (size_t)state->max_length) { /* truncate, but keep the end token */
+        if (state->max_length > 0 && n > (size_t)state->max_length) { /* truncates the list, but keeps its end token */
             const int64_t last = lists->ids.list[lists->ids.count - 1];
 
             n = (size_t)state->max_length;

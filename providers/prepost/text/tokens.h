@@ -10,11 +10,11 @@ typedef struct token_state {
     int64_t max_length, pad_to, pad, begin, end;
     bool special;       /* adds the special tokens of the tokenizer's file; Detokenize: skips them */
     bool add_affix;     /* puts the token `begin` before each text and `end` after it */
-    bool bare_if_blank; /* except for texts of white space only */
+    bool bare_if_blank; /* add_affix does not apply to texts of white space only */
 } token_state;
 /* Creates a state of zeros. */
 inlay_status tokens_create_state(token_state **out, inlay_diag *diag);
-/* Creates a state, and opens the tokenizer from the file in that attribute. */
+/* Creates a state, and opens the tokenizer from the file whose content is the attribute `attr`. */
 inlay_status tokens_open(const kit_node *node, const char *attr, token_state **out, inlay_diag *diag);
 void tokens_release(void *state); /* NULL is a no-op */
 
@@ -31,8 +31,8 @@ typedef struct token_lists {
 void token_lists_free(token_lists *lists);
 /* Encodes the texts of input 0 into empty lists. */
 inlay_status token_lists_encode(const kit_call *call, const token_state *state, token_lists *lists);
-/* Writes rows of `width` elements to the outputs with these numbers, or -1 for none: the ids, padded; the mask, 1 for
- * tokens and 0 for padding; the types, all 0. */
+/* Writes rows of `width` elements to the outputs ids_at, mask_at and types_at (-1: no such output): the padded ids; the
+ * mask, 1 for tokens and 0 for padding; the types, all 0. */
 inlay_status token_lists_write_rows(const kit_call *call, const token_state *state, const token_lists *lists,
                                     size_t width, int ids_at, int mask_at, int types_at);
 

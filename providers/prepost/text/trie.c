@@ -209,7 +209,8 @@ static inlay_status prepare_trie(const kit_node *node, void **out_state, inlay_d
 
 /* ------------------------------------------------------------------ TrieTokenizer */
 
-/* The first of the entries [low, high), which share their first `depth` bytes, whose next byte is `byte` or more. */
+/* The entries [low, high) have the same first `depth` bytes. Returns the index of the first entry whose next byte is at
+ * least `byte`; `high` if there is none. */
 static size_t lower_bound(const struct trie *trie, size_t low, size_t high, size_t depth, int byte)
 {
     INLAY_CHECK(low <= high && high <= trie->count);

@@ -75,7 +75,7 @@ bool unigram_encode(const struct model *model, const char *text, size_t bytes, t
         } else {
             size_t end = next;
 
-            /* Adjacent unknown characters are one unknown token, or fall back to bytes together. */
+            /* Adjacent unknown characters become one unknown token, or their bytes become byte tokens. */
             while (nodes[end].from != SIZE_MAX && nodes[nodes[end].from].id < 0)
                 end = nodes[end].from;
             ok = append_unknown(model, text + at, end - at, out, &unknown);

@@ -34,7 +34,8 @@ static char *copy_of(const inlay_node_info *node, const char *attr)
     return copy;
 }
 
-/* The vocabulary is a JSON object, as in a tokenizer.json, so it is read as part of one. */
+/* Opens the vocabulary. It is the JSON object that a tokenizer.json has at model.vocab, so the function writes a
+ * tokenizer.json around it and opens that. */
 static inlay_status open_words(inlay_str vocab, text_tokenizer **out, inlay_diag *diag)
 {
     char *json = NULL;
@@ -114,8 +115,8 @@ static bool starts_character(char c)
     return ((unsigned char)c & 0xc0) != 0x80;
 }
 
-/* Splits a word into pieces, always the longest that matches, as BERT does. Where no piece matches, the unknown token
- * ends the word. `room` has space for the suffix indicator and the word. */
+/* Splits a word into pieces: at each position it takes the longest piece that matches, as BERT does. If no piece matches,
+ * the unknown token is appended and the rest of the word is dropped. `room` has space for the suffix indicator and the word. */
 static bool add_word(const piece_state *state, const char *word, size_t bytes, char *room, struct piece_list *out)
 {
     const size_t lead = strlen(state->suffix);

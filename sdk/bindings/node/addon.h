@@ -2,12 +2,15 @@
  *
  *     createSession(path | Uint8Array, [[name, value], ...]) -> Promise<session>
  *     describe(session)  -> { inputs: [...], outputs: [...] }
- *     run(session, [[index, kind, data, dims], ...], [output, ...], cancel) -> Promise<[[kind, data, dims], ...]>
+ *     run(session, [[index, kind, data, dims], ...], [output, ...], cancel, threads)
+ *         -> Promise<[[kind, data, dims], ...]>
  *     release(session)
  *     version()
  *
  * kind is the number of an element type in ONNX; data is a typed array, or an array of strings. Typed arrays are used
- * without a copy. Results are in memory of the runtime, freed when JavaScript no longer needs it. */
+ * without a copy. cancel is undefined or a Uint32Array whose first element stops the run when it is not 0.
+ * threads is the number of threads, 0 for that of the session. Results are in memory of the runtime, freed when
+ * JavaScript no longer needs it. */
 #ifndef INLAY_NODE_ADDON_H
 #define INLAY_NODE_ADDON_H
 #include "inlay/inlay.h"
@@ -53,7 +56,7 @@ struct feed {
     napi_ref memory; /* keeps the typed array until the run ends */
 };
 
-/* Reads [index, kind, data, dims]. The caller releases value and memory, also after a failure. */
+/* Reads a feed from [index, kind, data, dims]. The caller releases value and memory, also after a failure. */
 inlay_status feed_read(napi_env env, napi_value from, struct feed *feed, inlay_diag *diag);
 
 /* result.c: creates [kind, data, dims] of a tensor. */

@@ -34,7 +34,6 @@ static inlay_status read_texts(napi_env env, napi_value data, uint32_t rank, con
     return status;
 }
 
-/* [index, kind, data, dims] */
 inlay_status feed_read(napi_env env, napi_value from, struct feed *feed, inlay_diag *diag)
 {
     napi_value data = js_element(env, from, 2), list = js_element(env, from, 3), memory;

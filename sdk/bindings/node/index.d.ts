@@ -62,7 +62,7 @@ export class InferenceSession {
   /** Any number of runs may be active at once. */
   run(feeds: Feeds, options?: RunOptions): Promise<Results>;
   run(feeds: Feeds, fetches: Fetches, options?: RunOptions): Promise<Results>;
-  /** Frees the session when the last active run ends. */
+  /** Frees the memory of the runs, of an active run when it ends. The session itself is freed by garbage collection. */
   release(): Promise<void>;
   readonly inputNames: readonly string[];
   readonly outputNames: readonly string[];

@@ -14,7 +14,7 @@ const TYPES = [
 ];
 const BY_NAME = new Map(TYPES.map(([name, number, array]) => [name, { name, number, array }]));
 const BY_NUMBER = new Map(TYPES.map(([name, number, array]) => [number, { name, number, array }]));
-// The element type of data given without a type.
+// The element type of a typed array, for tensors created without a type.
 const BY_ARRAY = new Map(TYPES.filter(([name]) => !['bool', 'float16', 'bfloat16', 'uint4', 'int4', 'string'].includes(name))
   .map(([name, , array]) => [array, name]));
 const PACKED = new Set(['uint4', 'int4']);
@@ -193,7 +193,7 @@ class InferenceSession {
   endProfiling() {}
 }
 
-// Converts an AbortSignal to a word that the run polls.
+// Returns a word that the AbortSignal sets and the run polls, and a function that ends the subscription to the signal.
 function watch(signal) {
   const word = new Uint32Array(1);
   const stop = () => { word[0] = 1; };

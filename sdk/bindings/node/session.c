@@ -90,7 +90,7 @@ static void create_complete(napi_env env, napi_status cancelled, void *data)
     free(job);
 }
 
-/* Sets options from pairs of strings, after those of files and environment variables. */
+/* Reads the options of files and environment variables, then sets those of a list of pairs of strings. */
 static inlay_status read_options(napi_env env, napi_value list, create_job *job)
 {
     inlay_status status = inlay_options_create(&job->options, &job->diag);
@@ -216,7 +216,8 @@ napi_value session_describe(napi_env env, napi_callback_info info)
     return out;
 }
 
-/* Idle contexts are released at once, the session when the last active run ends. */
+/* Releases the idle contexts at once, and each other context when its run ends. The session itself is released when
+ * JavaScript no longer refers to it. */
 napi_value session_release(napi_env env, napi_callback_info info)
 {
     napi_value args[1];

@@ -248,7 +248,7 @@ OrtStatus *ort_ModelMetadataGetDescription(const OrtModelMetadata *model_metadat
     return give_metadata(model_metadata, "doc", allocator, value);
 }
 
-/* inlay stores no description of the graph apart from the model's. */
+/* Returns "": inlay stores the description of the model only, not that of the graph. */
 OrtStatus *ort_ModelMetadataGetGraphDescription(const OrtModelMetadata *model_metadata, OrtAllocator *allocator,
                                                 char **value)
 {

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A run on a separate thread. Names and arrays are copied; the program keeps the values until the callback is called. */
+/* A run on a separate thread. The names and the array of inputs are copied. The values, the array of outputs and the
+ * run options belong to the program, which keeps them until the callback is called. */
 typedef struct async_run {
     OrtSession *session;
     const OrtRunOptions *options;

@@ -43,7 +43,7 @@ void ort_ReleaseCustomOpDomain(OrtCustomOpDomain *domain)
 
 typedef struct text_out {
     char text[2048];
-    size_t bytes; /* of the text; at least sizeof text if it was truncated */
+    size_t bytes; /* of the complete text; at least sizeof text if it was truncated */
 } text_out;
 
 INLAY_PRINTF(2, 3)
@@ -65,7 +65,8 @@ static OrtCustomOpInputOutputCharacteristic characteristic(const OrtCustomOp *op
     return op->version >= 8 && get != NULL ? get(op, index) : ORT_REQUIRED;
 }
 
-/* Writes "?", "*2" or "%1" after the name of an input or output. */
+/* Writes the mark of an optional or variadic input or output in the notation of inlay/plugin.h: "?", or "*2" (at least
+ * two of one type), or "%1" (at least one, of any types). */
 static void put_option(text_out *out, const OrtCustomOp *op, bool output, size_t index)
 {
     int (*arity)(const OrtCustomOp *) = output ? op->GetVariadicOutputMinArity : op->GetVariadicInputMinArity;
@@ -130,8 +131,8 @@ static OrtStatus *write_signature(const OrtCustomOp *op, text_out *out)
 
 /* ------------------------------------------------------------------ registered operators
  *
- * A registration lasts as long as the process, so each operator is registered once with its signature. The session
- * determines which kernels run it. */
+ * A registration lasts as long as the process. So an operator is registered with its signature only, and only once;
+ * each session has its own kernels for the operator. */
 
 typedef struct known_op {
     char *domain, *name, *signature;
@@ -159,7 +160,7 @@ static inlay_status open_batch(uint32_t index, const inlay_plugin **out_plugin)
     return INLAY_OK;
 }
 
-/* The entry point of a plugin has no argument, so each batch of operators needs a separate function. */
+/* The entry point of a plugin has no parameter for user data, so each batch of operators needs a separate function. */
 #define OPEN(n)                                                                                                        \
     static inlay_status open_##n(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)            \
     {                                                                                                                  \
@@ -184,8 +185,8 @@ static uint32_t start_version(const OrtCustomOp *op)
 
 /* ------------------------------------------------------------------ registration of operators */
 
-/* *out is the operator if it is already registered. A different operator of that name is an error: the model is
- * ambiguous. */
+/* Sets *out to the operator if it is already registered. Fails if an operator with the same name but another signature
+ * is registered: the model would be ambiguous. */
 static OrtStatus *find_known(const char *domain, const char *name, uint32_t since, const char *signature,
                              const known_op **out)
 {
@@ -237,7 +238,7 @@ static OrtStatus *add_known(struct batch *batch, const char *domain, const char 
 }
 
 /* Removes the operators of a batch that was not registered. */
-static void forget(struct batch *batch)
+static void remove_batch(struct batch *batch)
 {
     for (uint32_t i = 0; i < batch->plugin.operator_count; i++) {
         known_op *op = known;
@@ -284,7 +285,7 @@ static OrtStatus *register_new(const ort_custom *custom)
     if (failed == NULL && batch->plugin.operator_count > 0 && batch_count == MOST_BATCHES)
         failed = ort_fail(ORT_FAIL, "more than %d sets of custom operators in one process", MOST_BATCHES);
     if (failed != NULL || batch->plugin.operator_count == 0) {
-        forget(batch);
+        remove_batch(batch);
         return failed;
     }
     INLAY_CHECK(batch_count < MOST_BATCHES);
@@ -293,13 +294,13 @@ static OrtStatus *register_new(const ort_custom *custom)
     if (failed == NULL)
         batch_count++;
     else
-        forget(batch);
+        remove_batch(batch);
     return failed;
 }
 
 /* ------------------------------------------------------------------ the operators of a session */
 
-static OrtStatus *gather(const OrtSessionOptions *options, ort_custom *custom)
+static OrtStatus *collect_operators(const OrtSessionOptions *options, ort_custom *custom)
 {
     size_t count = 0;
 
@@ -322,7 +323,7 @@ static OrtStatus *gather(const OrtSessionOptions *options, ort_custom *custom)
     return NULL;
 }
 
-/* Adds the provider of this library to the selected providers. */
+/* Adds the provider ort_custom to the selected providers, and passes the number of the session to it. */
 static OrtStatus *choose_provider(const ort_custom *custom, inlay_options *to)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -355,7 +356,7 @@ OrtStatus *ort_custom_begin(const OrtSessionOptions *options, inlay_options *to,
     custom = calloc(1, sizeof *custom);
     if (custom == NULL)
         return ort_no_memory();
-    failed = gather(options, custom);
+    failed = collect_operators(options, custom);
     (void)pthread_mutex_lock(&lock);
     if (failed == NULL)
         failed = register_new(custom);

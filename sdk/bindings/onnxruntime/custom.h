@@ -7,8 +7,8 @@
  *     operator.c    operators that kernels call
  *     provider.c    the provider that runs kernels
  *
- * A session's operators have a number that the session's options pass to the provider, so that sessions with operators
- * of the same name are independent. */
+ * The operators of a session (ort_custom) have a number. The options of the session pass this number to the provider,
+ * so that sessions with different operators of the same name do not affect each other. */
 #ifndef ORT_CUSTOM_H
 #define ORT_CUSTOM_H
 #include "inlay/plugin.h"

@@ -58,7 +58,7 @@ static OrtStatus *check_index(size_t index, size_t count)
     return NULL;
 }
 
-/* Replaces an element by a zeroed string of that size. */
+/* Replaces an element by a string of `bytes` zero bytes. */
 static OrtStatus *resize_text(OrtValue *value, size_t index, size_t bytes, char **out)
 {
     const inlay_str *texts;

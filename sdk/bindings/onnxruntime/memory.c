@@ -97,7 +97,7 @@ OrtStatus *ort_CreateAllocator(const OrtSession *session, const OrtMemoryInfo *m
 
 void ort_ReleaseAllocator(OrtAllocator *allocator)
 {
-    (void)allocator; /* all programs share one allocator */
+    (void)allocator; /* the process has one allocator, which is never released */
 }
 
 OrtStatus *ort_AllocatorAlloc(OrtAllocator *ort_allocator_, size_t size, void **out)

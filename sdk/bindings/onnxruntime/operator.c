@@ -85,7 +85,7 @@ static void put_text(struct writer *writer, uint32_t field, const char *text)
     put_blob(writer, field, text, strlen(text));
 }
 
-/* Appends part as a message and clears it. */
+/* Appends `part` as an embedded message, then frees and clears `part`. */
 static void put_message(struct writer *writer, uint32_t field, struct writer *part)
 {
     put_blob(writer, field, part->data, part->count);

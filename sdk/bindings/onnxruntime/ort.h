@@ -34,7 +34,8 @@ struct OrtStatus {
 };
 INLAY_PRINTF(2, 3) __attribute__((returns_nonnull)) OrtStatus *ort_fail(OrtErrorCode code, const char *format, ...);
 __attribute__((returns_nonnull)) OrtStatus *ort_no_memory(void);
-/* Makes room for one more item after the `count` items of a list from malloc, or NULL. false: no memory. */
+/* Makes room for one more item in a list of `count` items, which is NULL or was allocated with malloc. false: no
+ * memory. */
 bool ort_grow(void *list_address, size_t count, size_t item_bytes);
 #define ORT_GROW(list, count) ort_grow(&(list), count, sizeof *(list))
 /* Converts the result of a call of inlay.h; NULL for INLAY_OK. */

@@ -80,7 +80,7 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
 static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
 {
     (void)state, (void)request;
-    out->ns = 10000; /* no other provider supports it, so any cost will do */
+    out->ns = 10000; /* no other provider supports the node, so the cost has no effect */
     out->confidence = INLAY_CONFIDENCE_GUESS;
     return INLAY_OK;
 }

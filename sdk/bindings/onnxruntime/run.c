@@ -47,14 +47,14 @@ static const char *type_text(uint32_t kind, inlay_dtype dtype, char *text, size_
     return text;
 }
 
-/* ONNX Runtime accepts a tensor of any shape as a scalar; inlay accepts one element. */
+/* True if the tensor can be used for a scalar input. ONNX Runtime accepts any tensor; inlay requires one element. */
 static bool stands_for_scalar(const inlay_io_info *info, const inlay_value *value)
 {
     return value != NULL && info->kind == INLAY_KIND_TENSOR && info->rank == 0 &&
            inlay_value_kind(value) == INLAY_KIND_TENSOR && inlay_value_rank(value) > 0 && inlay_value_count(value) == 1;
 }
 
-/* Checks an input first, so that errors have the text that ONNX Runtime uses. */
+/* Checks an input before inlay does, so that errors have the text of ONNX Runtime. */
 static OrtStatus *check_feed(const inlay_io_info *info, const OrtValue *value)
 {
     char got[80], want[80], indexes[512] = "";
@@ -339,7 +339,7 @@ static OrtStatus *run_profiled(OrtSession *session, const OrtRunOptions *options
 {
     OrtStatus *failed;
 
-    (void)pthread_mutex_lock(&session->lock); /* one profile, one run at a time */
+    (void)pthread_mutex_lock(&session->lock); /* the profile records one run at a time */
     if (session->profiled == NULL) {
         (void)pthread_mutex_unlock(&session->lock);
         return ort_fail(ORT_FAIL, "profiling ended while the run began; run again");

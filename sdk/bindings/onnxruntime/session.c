@@ -333,7 +333,7 @@ OrtStatus *ort_CreateSessionWithPrepackedWeightsContainer(const OrtEnv *env, con
                                                           OrtPrepackedWeightsContainer *prepacked_weights_container,
                                                           OrtSession **out)
 {
-    (void)prepacked_weights_container; /* packed weights are shared by the cache folder */
+    (void)prepacked_weights_container; /* sessions share packed weights through the cache folder */
     return ort_CreateSession(env, model_path, options, out);
 }
 

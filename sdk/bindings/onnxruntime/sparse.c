@@ -206,7 +206,8 @@ static OrtStatus *set_csr(ort_sparse *sparse, const int64_t *inner, size_t inner
     return NULL;
 }
 
-/* The first dimensions of the values are those of a block, followed by the number of blocks. */
+/* Sets the indices of blocks: two for each block. The first two dimensions of the values are the size of a block, the
+ * product of the others is the number of blocks. */
 static OrtStatus *set_blocks(ort_sparse *sparse, const int64_t *shape, size_t rank, const int32_t *data, bool copy)
 {
     size_t count, blocks = 1;

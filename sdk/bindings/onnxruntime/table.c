@@ -5,7 +5,8 @@
 
 typedef void (*any_fn)(void);
 
-/* Callers pass arguments that these functions ignore, which every calling convention for C allows. */
+/* The functions below have no parameters, but callers pass arguments. Every calling convention for C that inlay
+ * supports allows this. */
 #define ENTRY_WORKS(name)
 #define ENTRY_KEPT(name)
 #define ENTRY_ACCEPTED(name)                                                                                           \

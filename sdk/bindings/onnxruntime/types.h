@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The newest version of the interface in this table: GetApi() accepts 1 to this. */
+/* The newest version of the interface that the table has: GetApi() accepts 1 to ORT_VERSION_MINOR. */
 #define ORT_VERSION_MINOR 30
 
 typedef int OrtErrorCode;
@@ -83,8 +83,9 @@ enum {
     ORT_OP_ATTR_TENSOR
 };
 
-typedef int GraphOptimizationLevel; /* 0 none, 1 basic, 2 extended, 3 layout, 99 all: the numbers of option level */
-typedef int ExecutionMode;          /* 0 sequential, 1 parallel */
+typedef int
+    GraphOptimizationLevel; /* 0 none, 1 basic, 2 extended, 3 layout, 99 all: the values of inlay's option `level` */
+typedef int ExecutionMode;  /* 0 sequential, 1 parallel */
 typedef int OrtLanguageProjection;
 typedef int OrtExecutionProviderDevicePolicy;
 typedef int OrtCompiledModelCompatibility;
@@ -125,8 +126,8 @@ struct OrtApiBase {
     const char *(*GetVersionString)(void);
 };
 
-/* Filled in by programs too; version says how far a program's reaches: Reserve from 18 on, GetStats from 23, the rest
- * from 24. */
+/* This library and programs create allocators. `version` is the version of the interface that its creator was compiled
+ * for: Reserve is present from 18 on, GetStats from 23, AllocOnStream and Shrink from 24. */
 struct OrtAllocator {
     uint32_t version;
     void *(*Alloc)(OrtAllocator *self, size_t bytes);
@@ -148,7 +149,8 @@ struct OrtEnvCreationOptions {
     const OrtKeyValuePairs *config_entries;
 };
 
-/* A custom operator, made by programs; version says how far it reaches. */
+/* A custom operator of a program. `version` is the version of the interface that the program was compiled for; a number
+ * after a member is the version that added this member and the next ones. */
 struct OrtCustomOp {
     uint32_t version;
     void *(*CreateKernel)(const OrtCustomOp *op, const OrtApi *api, const OrtKernelInfo *info);

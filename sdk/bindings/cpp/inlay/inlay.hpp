@@ -48,7 +48,7 @@ private:
     std::string node_, tensor_;
 };
 
-// An inlay_diag for one call, which throws its error.
+// An inlay_diag for one call. check() throws its error.
 class Diag {
 public:
     operator inlay_diag *() noexcept { return &diag_; }
@@ -150,7 +150,7 @@ public:
     {
         return borrow(data.data(), data.size(), shape);
     }
-    // The memory of a temporary would be freed before the run.
+    // Deleted, because the memory of a temporary would be freed before the run.
     template <class T> static Value borrow(std::vector<T> &&data, const Shape &shape) = delete;
 
     // A tensor with its own memory: zeroed, or a copy of data.

@@ -1,7 +1,8 @@
 """The declarations of inlay/inlay.h for ctypes, and nothing else.
 
-The library is, in this order: the file given by the variable INLAY_LIBRARY, ``lib/libinlay.so.1`` in this package, or
-the file that the dynamic loader finds under that name. ctypes releases the GIL during calls."""
+The library is the file given by the variable INLAY_LIBRARY if it is set, otherwise ``lib/libinlay.so.1`` in this
+package if it exists, otherwise the libinlay.so.1 that the dynamic loader finds. ctypes releases the GIL during
+calls."""
 import ctypes
 import os
 from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t,

@@ -209,8 +209,8 @@ def _execute(state, compiled, instance, args):
 
 
 def _infer(operator: _Operator):
-    """Converts operator.infer. Shapes are tuples, None for an omitted input. A size is an int, or an abi.Dim of the
-    host if it is not known yet."""
+    """Returns a shape inference function of the plugin interface, which calls operator.infer. Shapes are tuples, None
+    for an omitted input. A size is an int, or an abi.Dim of the host if it is not known yet."""
     def infer(ctx, pointer, diag):
         request = pointer.contents
         try:

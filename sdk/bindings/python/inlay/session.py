@@ -29,7 +29,8 @@ def _log(_, level, text):
 
 
 def _collect(call: Callable, *arguments) -> str:
-    """Collects the text that a function writes through inlay_write_fn, its last parameters before the diag."""
+    """Calls a function whose last parameters are an inlay_write_fn, its user pointer and a diag; returns the text that
+    the function writes."""
     pieces: List[bytes] = []
     write = WriteFn(lambda _, text, count: pieces.append(ctypes.string_at(text, count)))
     check(call, *arguments, write, None)
@@ -73,7 +74,8 @@ class Model(NamedTuple):
 
 
 class Device(NamedTuple):
-    """A device that a provider could use: with Session(**{setting: value}), unless unusable gives a reason."""
+    """A device that a provider could use. Session(**{setting: value}) selects it. unusable: the reason why it cannot be
+    used, or ""."""
     provider: str
     name: str
     setting: str
@@ -357,7 +359,7 @@ _sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
 
 
 def _renew_locks() -> None:
-    """In a child of os.fork(): a thread that held a lock does not exist there."""
+    """Called in a child of os.fork(): replaces the locks, since a thread that held one does not exist in the child."""
     for session in list(_sessions):
         session._lock = threading.Lock()
 

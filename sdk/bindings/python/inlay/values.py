@@ -285,7 +285,8 @@ class Value:
 
 
 class _View:
-    """The object from which numpy creates an array. The array keeps it alive, and it keeps the value alive."""
+    """The object from which numpy creates an array. The array keeps a reference to this object, which keeps one to the
+    value."""
 
     __slots__ = ("_value", "__array_interface__")
 
@@ -295,7 +296,8 @@ class _View:
 
 
 class _Kept:
-    """Values in memory of Python that have a DLPack view elsewhere. They are kept until its deleter is called."""
+    """Values whose memory belongs to Python and that have a DLPack view. A value is kept until the consumer of its view
+    calls the deleter."""
 
     def __init__(self):
         self._held = {}

@@ -20,7 +20,7 @@ import inlay
 from inlay.values import DTYPES, Value
 
 log = logging.getLogger("inlay")
-__version__ = "1.16.0+inlay"  # of the interface
+__version__ = "1.16.0+inlay"  # the version of ONNX Runtime whose interface this is
 
 # ---------------------------------------------------------------- exceptions, with ONNX Runtime's names
 Fail = inlay.InternalError
@@ -308,7 +308,7 @@ def set_default_logger_severity(level: int) -> None:
 
 
 def disable_telemetry_events() -> None:
-    """Nothing is sent."""
+    """Does nothing: inlay sends no telemetry."""
 
 
 def _texts(info: inlay.Info, data: Any) -> Any:
