@@ -1,4 +1,4 @@
-/* Helpers of lowering: dispatches, operands, places, strides. */
+/* Helpers of the lowering functions: dispatches, operands, places, strides. */
 #include "inlay/check.h"
 #include "region.h"
 #include <stdarg.h>
@@ -194,7 +194,7 @@ void vulkan_alias(vulkan_build *build, uint32_t value, uint32_t of, uint64_t off
 
 /* ------------------------------------------------------------------ dispatches */
 
-/* Shaders without a program: their own parameters start at word 0. */
+/* Whether the shader runs no elementwise program. Its own parameters then start at word 0. */
 static bool is_bare(gpu_shader shader)
 {
     return shader == SHADER_move;

@@ -1,4 +1,4 @@
-/* Convolutions: as a matrix multiplication over windows, depthwise, and transposed. */
+/* Convolutions (as a matrix multiplication over windows, or depthwise), and transposed convolutions. */
 #include "inlay/check.h"
 #include "region.h"
 
@@ -80,7 +80,7 @@ static inlay_status lower_conv(vulkan_build *build, const vulkan_op *op)
     return emit_conv(build, op, op->info.inputs[0], &window, &program);
 }
 
-/* Emits the input with stride - 1 zeros between neighbours. */
+/* Emits a copy of the input with stride - 1 zeros between neighbouring elements. Returns the new value. */
 static uint32_t spread(vulkan_build *build, const vulkan_op *op, const int64_t *stride)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0);

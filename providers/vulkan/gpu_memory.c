@@ -113,8 +113,8 @@ void gpu_buffer_destroy(gpu_device *device, gpu_buffer *buffer)
     *buffer = (gpu_buffer){ .bytes = 0 };
 }
 
-/* Copies that are recorded for one submission. Copies from and to the host use staging memory; results are copied
- * out of it after the wait. The staging lock is held. */
+/* Copies that are recorded for one submission. Copies from and to the host use staging memory; after the wait, data for
+ * the host is copied out of staging memory. The caller holds staging_lock. */
 struct batch {
     gpu_device *device;
     bool recording;
@@ -163,7 +163,7 @@ static inlay_status record(struct batch *batch, VkBuffer from, VkBuffer to, VkBu
     return INLAY_OK;
 }
 
-/* Copies through staging memory, in pieces of its free size. */
+/* Copies through staging memory, in pieces of at most its free size. */
 static inlay_status stage(struct batch *batch, const gpu_copy *copy, inlay_diag *diag)
 {
     gpu_device *device = batch->device;

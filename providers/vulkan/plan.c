@@ -42,7 +42,7 @@ static bool collide(const inlay_instance *in, const vulkan_operand *first, const
     return first_at < second_at + second->bytes && second_at < first_at + first->bytes;
 }
 
-/* A dispatch waits if it conflicts with a dispatch since the last barrier. */
+/* Sets a barrier before each dispatch that conflicts with a dispatch since the last barrier. */
 static void place_barriers(inlay_instance *in)
 {
     uint32_t since = 0;
@@ -59,7 +59,8 @@ static void place_barriers(inlay_instance *in)
     }
 }
 
-/* Limits the expected time of a submission, so that driver watchdogs do not fire and runs can be cancelled. */
+/* Limits the expected time of a submission, so that driver watchdogs do not fire and runs can be cancelled. If a test
+ * injects a fault, each dispatch is a submission of its own. */
 static inlay_status cut_segments(vulkan_build *build)
 {
     const double most_ns = build->device->fault != GPU_FAULT_NONE ? 0 : 2e8;

@@ -6,7 +6,7 @@
 // memory.
 layout(constant_id = ID_OWN) const uint ROWS = 4u;
 layout(constant_id = ID_OWN + 1) const uint SHARED = 4u; // ROWS * KEYS
-layout(constant_id = ID_OWN + 2) const uint BLANK = 0u;  // fully masked rows: 0 NaN, 1 zeros, 2 zeros except for NaN
+layout(constant_id = ID_OWN + 2) const uint BLANK = 0u;  // EMPTY_ROW_*: fully masked rows give 0 NaN, 1 zeros, 2 zeros or NaN
 layout(constant_id = ID_OWN + 3) const uint EIGHTS = 1u; // 1: DEPTH >= 8
 layout(constant_id = ID_OWN + 4) const uint REST = 1u;   // 1: DEPTH is not a multiple of 8
 #define QUERIES (WORD_OWN + 0u)
@@ -28,7 +28,7 @@ layout(constant_id = ID_OWN + 4) const uint REST = 1u;   // 1: DEPTH is not a mu
 shared float share[SHARED], part[4 * 64];
 float most[4], sum[4];
 
-// Over all lanes.
+// Combines the sums, or the maxima, of all lanes.
 void join(bool sums)
 {
     const uint lanes = gl_WorkGroupSize.x;
@@ -49,7 +49,7 @@ void join(bool sums)
 
 float score[4], acc[4];
 
-// Partial sums of the scores of key j, and of the weighted values.
+// see() adds `steps` terms of the scores of one key; take() adds `steps` weighted values.
 void see(uint q, uint k, uint d, const uint steps)
 {
     [[unroll]] for (uint s = 0u; s < steps; s++) {

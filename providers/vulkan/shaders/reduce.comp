@@ -2,8 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 #include "program.glsl"
 
-// Reductions over any axes, and running sums. LANES invocations of a workgroup share an output: one for short sums, all
-// for long ones.
+// Reductions over any axes, and running sums. LANES invocations of a workgroup share an output: LANES is 1 for short
+// sums and the size of the workgroup for long ones.
 layout(constant_id = ID_OWN) const uint KIND = RED_SUM;
 layout(constant_id = ID_OWN + 1) const uint LANES = 1u;
 layout(constant_id = ID_OWN + 2) const uint FLAGS = 0u; // ARG: 1 = last of equal; RUNNING: 1 = exclusive, 2 = reverse
@@ -46,7 +46,7 @@ T join(T a, T b) { return KIND == RED_PROD ? a * b : a + b; }
 #define LARGER larger
 #include "lanes.glsl"
 
-// Minimum: compares in reverse.
+// A minimum is computed as the maximum of the reversed elements.
 const bool is_least = KIND == RED_MIN || KIND == RED_ARG_MIN;
 T element(uint k)
 {
@@ -82,7 +82,7 @@ T ended(T x, T most)
 #endif
 }
 
-// The first or the last of the largest elements.
+// The index of the first or the last of the largest elements.
 uint where_is(T most, uint base, uint lane)
 {
     const bool last = FLAGS != 0u;

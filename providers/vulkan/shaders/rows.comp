@@ -9,7 +9,7 @@ layout(constant_id = ID_OWN + 2) const uint SCALE = 0u;
 layout(constant_id = ID_OWN + 3) const uint BIAS = 0u;
 layout(constant_id = ID_OWN + 4) const uint MEAN = 0u; // 1: stores the row's mean, and 1 / deviation
 layout(constant_id = ID_OWN + 5) const uint DEVIATION = 0u;
-layout(constant_id = ID_OWN + 6) const uint SKIP = 0u; // 1: elements are sums of two; 2: and of one bias per j
+layout(constant_id = ID_OWN + 6) const uint SKIP = 0u; // 1: elements are sums of two inputs; 2: plus a bias per j
 #define ROWS (WORD_OWN + 0u)
 #define LENGTH (WORD_OWN + 1u)
 #define INNER (WORD_OWN + 2u)
