@@ -1,8 +1,8 @@
 /* Opens libdnnl at the first call of one of its functions. Loading it (libstdc++ and about 35000 relocations) takes
  * longer than the rest of the start-up of a small model, and many models use only built-in kernels.
  *
- * The functions below have the library's names: the provider is written as if it were linked to the library, as the
- * tests are. The plugin's linker script hides them. */
+ * The functions below have the names of the library's functions, so the provider is written as if it were linked to the
+ * library, as the tests are. The plugin's linker script hides these names from other code. */
 #include "unloaded_library.h"
 #include "inlay/check.h"
 #include "simd/cpu.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char soname[] = ONEDNN_SONAME; /* of the library that CMake has found */
+static const char soname[] = ONEDNN_SONAME; /* the soname of the library that CMake has found */
 
 #define FUNCTION(result, name, parameters, arguments, otherwise) static result(*real_##name) parameters;
 #include "functions.def"
@@ -23,7 +23,7 @@ static const char soname[] = ONEDNN_SONAME; /* of the library that CMake has fou
 static dnnl_status_t (*real_engine_create)(dnnl_engine_t *, dnnl_engine_kind_t, size_t);
 static dnnl_cpu_isa_t (*real_isa)(void);
 static dnnl_status_t (*real_set_isa)(dnnl_cpu_isa_t);
-static dnnl_engine_t process_engine; /* shared by all sessions of the process; has no state of a session */
+static dnnl_engine_t process_engine; /* shared by all sessions of the process; contains no state of a session */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_open, has_failed;
@@ -141,7 +141,7 @@ dnnl_status_t dnnl_engine_destroy(dnnl_engine_t engine)
     return dnnl_success;
 }
 
-/* May the application or the environment have limited the library's instruction set? */
+/* Whether the application or the environment may have limited the library's instruction set. */
 static bool is_limited(void)
 {
     void *loaded = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD); /* by the application */

@@ -68,7 +68,7 @@ static void make_pattern(const memory_desc *md, struct tag_pattern *pattern)
     }
 }
 
-/* Does the name of a format tag denote the layout? */
+/* Whether the name of a format tag denotes the layout. */
 static bool matches_pattern(const struct tag_pattern *pattern, int rank, const char *name)
 {
     for (int i = 0; i < rank; i++) {
@@ -147,8 +147,8 @@ static dnnl_format_tag_t find_tag(const memory_desc *md)
 
 /* ------------------------------------------------------------------ descriptors of layouts */
 
-/* The stride of an axis of one element has no meaning, but the library rejects some values. Sets it to the value that
- * it would have if the axis had more elements. */
+/* Sets the strides of axes of one element. Such a stride has no meaning, but the library rejects some values, so it
+ * gets the value that it would have if the axis had more elements. */
 static void set_unused_strides(const memory_desc *md, dnnl_dims_t strides)
 {
     for (int d = md->ndims; d-- > 0;) {

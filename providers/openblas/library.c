@@ -25,11 +25,12 @@ const char *blas_core_of_cpu(void)
      * Every version that supports one of them supports SkylakeX. */
     if (cpu_has(CPU_AVX512))
         return "SkylakeX";
-    /* Zen has the kernels of Haswell with other block sizes, which were up to a fifth slower on a newer AMD CPU. */
+    /* Zen has the kernels of Haswell with other block sizes, with which they were up to a fifth slower on a newer AMD
+     * CPU. */
     if (cpu_has(CPU_AVX2))
         return "Haswell";
     if (cpu_is_capped())
-        return "Nehalem"; /* SSE4.2, which every CPU supports whose instruction set can be capped */
+        return "Nehalem"; /* kernels for SSE4.2, which every CPU has for which option isa can lower the level */
 #endif
     return NULL;
 }
@@ -62,7 +63,8 @@ struct load_attempt {
     char why[320]; /* the loader's message */
 };
 
-static struct load_attempt *attempts; /* newest first; keeps them reachable for leak checkers */
+static struct load_attempt
+    *attempts; /* all attempts, the newest first; leak checkers find their memory through this list */
 
 static bool is_variable(const char *entry, const char *name)
 {
@@ -71,7 +73,8 @@ static bool is_variable(const char *entry, const char *name)
     return strncmp(entry, name, n) == 0 && entry[n] == '=';
 }
 
-/* Installs the environment. core NULL: keeps the user's OPENBLAS_CORETYPE. Returns NULL: out of memory. */
+/* Replaces `environ` by a copy with the settings. core NULL: keeps the user's OPENBLAS_CORETYPE. Returns NULL if there
+ * is no memory. */
 static struct load_attempt *enter_environment(const char *core)
 {
     struct load_attempt *attempt = calloc(1, sizeof *attempt);
@@ -114,8 +117,8 @@ static void leave_environment(struct load_attempt *attempt)
 /* A library that this plugin uses. Entries are never removed, because libraries are never unloaded. */
 typedef struct held_library {
     void *handle;
-    uint32_t providers;   /* number of open providers on it */
-    int original_threads; /* its number of threads before the first of them was opened */
+    uint32_t providers;   /* number of open providers that use it */
+    int original_threads; /* the library's number of threads before the first provider was opened */
     bool loaded_here;     /* loaded by this plugin, with its settings */
 } held_library;
 
@@ -230,7 +233,7 @@ static inlay_status load(const char *name, const char *core, void **out_handle, 
             const char *why = dlerror();
 
             (void)snprintf(attempt->why, sizeof attempt->why, "%s", why != NULL ? why : name);
-            attempt->missing = strdup(name); /* out of memory: the next session searches again */
+            attempt->missing = strdup(name); /* if there is no memory, the next session searches again */
         }
         leave_environment(attempt);
     }
@@ -242,8 +245,8 @@ static inlay_status load(const char *name, const char *core, void **out_handle, 
     return INLAY_OK;
 }
 
-/* The core type to request; NULL: keep the environment's. The option has precedence over the environment, and that over
- * the choice for this CPU, unless the instruction set is capped. */
+/* The core type to request; NULL: the one in the environment. The option has precedence over the environment. The
+ * environment has precedence over the choice for this CPU, unless the instruction set is capped. */
 static const char *choose_core(const char *core)
 {
     const char *variable = getenv("OPENBLAS_CORETYPE");

@@ -6,7 +6,7 @@
 // memory.
 layout(constant_id = ID_OWN) const uint ROWS = 4u;
 layout(constant_id = ID_OWN + 1) const uint SHARED = 4u; // ROWS * KEYS
-layout(constant_id = ID_OWN + 2) const uint BLANK = 0u;  // EMPTY_ROW_*: fully masked rows give 0 NaN, 1 zeros, 2 zeros or NaN
+layout(constant_id = ID_OWN + 2) const uint BLANK = 0u;  // EMPTY_ROW_*; masked rows are 0: NaN, 1: zeros, 2: values * 0
 layout(constant_id = ID_OWN + 3) const uint EIGHTS = 1u; // 1: DEPTH >= 8
 layout(constant_id = ID_OWN + 4) const uint REST = 1u;   // 1: DEPTH is not a multiple of 8
 #define QUERIES (WORD_OWN + 0u)

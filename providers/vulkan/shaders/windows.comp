@@ -7,7 +7,7 @@
 // compute neighbouring pixels of one plane.
 layout(constant_id = ID_OWN) const uint KIND = POOL_MAX;
 layout(constant_id = ID_OWN + 1) const uint WITH_PAD = 0u; // AVERAGE: padding counts
-layout(constant_id = ID_OWN + 2) const uint LANES = 0u; // not 0: subgroups of this size load the pixels of a line one by one
+layout(constant_id = ID_OWN + 2) const uint LANES = 0u; // subgroups of this size load the pixels of a line one by one
 #define CHANNELS (WORD_OWN + 0u)
 #define EACH (WORD_OWN + 1u) // workgroups per plane
 #define WINDOW_WORDS (WORD_OWN + 2u)
