@@ -51,7 +51,7 @@ static void end_creating(bool begun)
 }
 
 /* dlsym's result as a function pointer, as POSIX allows and ISO C does not. */
-static bool find(void *library, const char *name, void *out_function)
+static bool find_function(void *library, const char *name, void *out_function)
 {
     void *symbol = dlsym(library, name);
 
@@ -78,12 +78,13 @@ static bool open_library(void)
     void *library = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     bool good = library != NULL;
 
-#define FUNCTION(result, name, parameters, arguments, otherwise) good = good && find(library, #name, &real_##name);
+#define FUNCTION(result, name, parameters, arguments, otherwise)                                                       \
+    good = good && find_function(library, #name, &real_##name);
 #include "functions.def"
 #undef FUNCTION
-    good = good && find(library, "dnnl_engine_create", &real_engine_create) &&
-           find(library, "dnnl_get_effective_cpu_isa", &real_isa) &&
-           find(library, "dnnl_set_max_cpu_isa", &real_set_isa);
+    good = good && find_function(library, "dnnl_engine_create", &real_engine_create) &&
+           find_function(library, "dnnl_get_effective_cpu_isa", &real_isa) &&
+           find_function(library, "dnnl_set_max_cpu_isa", &real_set_isa);
     if (good && cpu_is_capped()) /* has no effect if the application has already used the library */
         (void)real_set_isa(isa_of_cpu());
     return good && real_engine_create(&process_engine, dnnl_cpu, 0) == dnnl_success;

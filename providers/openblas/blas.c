@@ -31,8 +31,7 @@ enum {
     SMALL = 1000000,         /* limit of m * n * k of the library's small products: 100 cubed */
     SMALL_TRANSPOSED = 1200, /* limit of m * n if B is stored transposed; k must then be at least SMALL_TRANSPOSED_K */
     SMALL_TRANSPOSED_K = 32,
-    THIN_ROWS =
-        32, /* maximum rows of a thin product; more if B is stored transposed, because packing it is then slower */
+    THIN_ROWS = 32, /* maximum rows of a thin product; more if B is stored transposed: packing it is slower then */
     THIN_ROWS_TRANSPOSED = 384,
     PANEL_DEPTH = 480, /* k of a panel: PANEL_ROWS * 64 * PANEL_DEPTH is below SMALL */
     PANEL_ROWS = 32,
@@ -229,8 +228,7 @@ static bool fits_int(int64_t stride)
 static void multiply_whole(const gemm_kernel *kernel, const struct block *block, const blas_matrix *a,
                            const blas_matrix *b)
 {
-    const bool vectors =
-        kernel->chain == 0; /* not for precision strict: some kernels of gemv add all terms in one chain */
+    const bool vectors = kernel->chain == 0; /* not if sums are strict: some kernels of gemv add in one chain */
 
     if (vectors && block->m == 1 && fits_int(a->k_stride)) {
         call_vector(kernel, block->n, block->k, b, a, block->add, block->c, 1);

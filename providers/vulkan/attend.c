@@ -8,7 +8,7 @@
 enum { MAX_ATTENTION_ROWS = 4, MAX_ATTENTION_LANES = 64 };
 
 /* The number of rows of scores that fit into the shared memory of a workgroup; 0: none. */
-static uint32_t rows_each(const gpu_facts *facts, int64_t queries, int64_t keys)
+static uint32_t rows_per_workgroup(const gpu_facts *facts, int64_t queries, int64_t keys)
 {
     const uint64_t room =
         (facts->max_shared_bytes - MAX_ATTENTION_ROWS * MAX_ATTENTION_LANES * sizeof(float)) / sizeof(float);
@@ -28,7 +28,7 @@ static bool can_attend(const vulkan_build *build, const vulkan_fused_attention *
 {
     const int64_t keys = attend->scores.n, depth = attend->scores.k, lanes = lanes_of(&build->device->facts);
 
-    return depth > 0 && rows_each(&build->device->facts, attend->scores.line, keys) > 0 &&
+    return depth > 0 && rows_per_workgroup(&build->device->facts, attend->scores.line, keys) > 0 &&
            vulkan_rounds_fit(build, (keys / lanes + 1) * (2 + depth / 8 + depth % 8) +
                                         (attend->width / lanes + 1) * (1 + keys / 8 + keys % 8));
 }
@@ -38,7 +38,7 @@ static inlay_status emit_attend(vulkan_build *build, const vulkan_fused_attentio
 {
     const vulkan_product *product = &attend->scores;
     const gpu_facts *facts = &build->device->facts;
-    const uint32_t rows = rows_each(facts, product->line, product->n);
+    const uint32_t rows = rows_per_workgroup(facts, product->line, product->n);
     const int64_t batches = product->batch[0] * product->batch[1] * product->batch[2],
                   items = (product->line + rows - 1) / rows * batches;
     const int64_t *const lists[] = { product->batch, product->a_batch, product->b_batch, attend->v_batch,

@@ -30,7 +30,7 @@ static inlay_status place_buffers(vulkan_build *build)
 }
 
 /* Whether two operands overlap and one of them is written. An input or output of the region overlaps only itself. */
-static bool collide(const inlay_instance *in, const vulkan_operand *first, const vulkan_operand *second)
+static bool operands_conflict(const inlay_instance *in, const vulkan_operand *first, const vulkan_operand *second)
 {
     const vulkan_buffer *first_buffer = &in->buffers[first->buffer], *second_buffer = &in->buffers[second->buffer];
     const uint64_t first_at = (first_buffer->kind == VULKAN_WORK ? first_buffer->offset : 0) + first->offset;
@@ -53,7 +53,7 @@ static void place_barriers(inlay_instance *in)
         for (uint32_t j = since; j < i && !dispatch->barrier; j++)
             for (uint32_t x = 0; x < dispatch->operand_count && !dispatch->barrier; x++)
                 for (uint32_t y = 0; y < in->dispatches[j].operand_count && !dispatch->barrier; y++)
-                    dispatch->barrier = collide(in, &dispatch->operands[x], &in->dispatches[j].operands[y]);
+                    dispatch->barrier = operands_conflict(in, &dispatch->operands[x], &in->dispatches[j].operands[y]);
         if (dispatch->barrier)
             since = i;
     }

@@ -13,7 +13,7 @@ static bool shuffles(const vulkan_build *build)
 
 /* The number of rows per strip. The last strip of a line overlaps the strip before, so some rows are computed twice;
  * the overhead of each strip is worth about two rows. */
-static uint32_t rows_each(const vulkan_build *build, int64_t line)
+static uint32_t rows_per_strip(const vulkan_build *build, int64_t line)
 {
     const gpu_facts *facts = &build->device->facts;
     const uint32_t most = shuffles(build) ? facts->subgroup : facts->is_cpu ? MAX_TILE_ROWS : 8;
@@ -155,7 +155,7 @@ static inlay_status emit_product(vulkan_build *build, const vulkan_product *prod
     vulkan_dispatch *dispatch =
         vulkan_add_dispatch(build, shuffles(build) ? SHADER_product_shuffled : SHADER_product, 48);
 
-    VULKAN_SET_CONSTANTS(dispatch, rows_each(build, product->line), vulkan_panel_columns(facts),
+    VULKAN_SET_CONSTANTS(dispatch, rows_per_strip(build, product->line), vulkan_panel_columns(facts),
                          vulkan_panel_lanes(facts), product_flags(build, product, program, width),
                          vulkan_size_of(product->a.dtype), vulkan_size_of(product->b.dtype));
     vulkan_expect_flops(build, dispatch,

@@ -115,7 +115,7 @@ static inlay_status lower_global_pool(vulkan_build *build, const vulkan_op *op)
 /* ------------------------------------------------------------------ pools */
 
 /* The result of a window that covers padding only: the lowest value of the type, or 0. */
-static double padding_alone(const vulkan_build *build, const vulkan_op *op, uint32_t kind)
+static double result_of_padding(const vulkan_build *build, const vulkan_op *op, uint32_t kind)
 {
     const inlay_dtype dtype = vulkan_input(build, op, 0)->dtype;
 
@@ -152,7 +152,7 @@ inlay_status vulkan_emit_windows(vulkan_build *build, const vulkan_op *op, vulka
     VULKAN_SET_WORDS(build, dispatch, 0, input->dims[1], each);
     vulkan_set_window_words(build, dispatch, 2, window);
     VULKAN_SET_WORDS(build, dispatch, 20, planes, vulkan_bits((float)kit_attr_int(&op->info, "p", 2)), window->end[0],
-                     window->end[1], window->end[2], vulkan_bits((float)padding_alone(build, op, kind)));
+                     window->end[1], window->end[2], vulkan_bits((float)result_of_padding(build, op, kind)));
     vulkan_set_input(build, dispatch, 0, op->info.inputs[0]);
     vulkan_set_input(build, dispatch, 1, kind == POOL_WEIGHTED ? op->info.inputs[1] : INLAY_NONE);
     vulkan_finish(build, dispatch, program);
@@ -167,7 +167,7 @@ static inlay_status lower_pool(vulkan_build *build, const vulkan_op *op)
     if (!vulkan_window_read(build, op, NULL, false, &window))
         return build->status;
     if (vulkan_input(build, op, 0)->count == 0) {
-        vulkan_emit_fill(build, op->info.outputs[0], padding_alone(build, op, op->row->number));
+        vulkan_emit_fill(build, op->info.outputs[0], result_of_padding(build, op, op->row->number));
         return build->status;
     }
     vulkan_program_start(build, &program, op->info.outputs[0], vulkan_arithmetic_of(vulkan_input(build, op, 0)->dtype));

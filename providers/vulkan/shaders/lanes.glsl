@@ -5,7 +5,7 @@ uint shared_item() { return LANES == 1u ? invocation() : workgroup(); }
 uint own_lane() { return LANES == 1u ? 0u : gl_LocalInvocationID.x; }
 
 // Combines the values of all lanes of an item by JOIN, or by LARGER if `most`.
-T across(T x, bool most)
+T combine_lanes(T x, bool most)
 {
     const uint me = gl_LocalInvocationID.x;
 

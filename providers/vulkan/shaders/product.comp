@@ -46,7 +46,7 @@ layout(constant_id = ID_OWN + 5) const uint B_BYTES = 4u;
 #define POINTERS ROWS
 #endif
 
-float acc[16 * 4], made[16 * 4];
+float acc[16 * 4], results[16 * 4];
 uint64_t row_at[16]; // addresses
 bool inside[16];     // the row has an element at this tap
 uint column_at[4];
@@ -103,7 +103,7 @@ void multiply(uint k, uint64_t b, const uint steps)
 }
 
 // Sets the addresses of the rows of a strip at a tap of the window.
-void point(uint64_t a, uint line, uint first, uint tap)
+void set_row_addresses(uint64_t a, uint line, uint first, uint tap)
 {
     const uint oy = line % word(OUT_SIZE + 1u), oz = line / word(OUT_SIZE + 1u);
     const uint kx = tap % word(WINDOW + 2u), ky = tap / word(WINDOW + 2u) % word(WINDOW + 1u),
@@ -127,7 +127,7 @@ void point(uint64_t a, uint line, uint first, uint tap)
     }
 }
 
-float ended(uint i, uint column, float x)
+float run_epilogue(uint i, uint column, float x)
 {
     program_column = column;
     return program(i, x);
@@ -173,7 +173,7 @@ void main()
     do {
         uint k = 0u;
 
-        point(a_base, line, first, tap);
+        set_row_addresses(a_base, line, first, tap);
         if (word(K) >= STEPS)
             do {
                 multiply(k, b_base, STEPS);
@@ -188,23 +188,23 @@ void main()
         tap++;
     } while (tap < word(TAPS));
     [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
-        made[i] = acc[i] * fword(ALPHA);
+        results[i] = acc[i] * fword(ALPHA);
 #define ELEMENT(i, column) (out_at + (i) / COLUMNS * word(OUT_ROW) + (column) * word(OUT_COLUMN))
 #define COLUMN(i) (n + (i) % COLUMNS * LANES + lane)
     // Reads all inputs before any write, so that compilers need not reload them.
     [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
         if (!HAS(PRODUCT_LOOPED) && (!HAS(PRODUCT_TAIL) || COLUMN(i) < word(N)))
-            made[i] = ended(ELEMENT(i, COLUMN(i)), shift + COLUMN(i), made[i]);
+            results[i] = run_epilogue(ELEMENT(i, COLUMN(i)), shift + COLUMN(i), results[i]);
     [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
         if (!HAS(PRODUCT_TAIL) || COLUMN(i) < word(N)) {
             if (HAS(PRODUCT_LOOPED))
-                F32(at[out_push]).v[ELEMENT(i, COLUMN(i))] = made[i];
+                F32(at[out_push]).v[ELEMENT(i, COLUMN(i))] = results[i];
             else
-                store_out(at[out_push], ELEMENT(i, COLUMN(i)), made[i]);
+                store_out(at[out_push], ELEMENT(i, COLUMN(i)), results[i]);
         }
     if (HAS(PRODUCT_LOOPED)) // a long epilogue is compiled once for all elements, which are stored and loaded again
         [[dont_unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
             if (COLUMN(i) < word(N))
                 store_out(at[out_push], ELEMENT(i, COLUMN(i)),
-                          ended(ELEMENT(i, COLUMN(i)), shift + COLUMN(i), F32(at[out_push]).v[ELEMENT(i, COLUMN(i))]));
+                          run_epilogue(ELEMENT(i, COLUMN(i)), shift + COLUMN(i), F32(at[out_push]).v[ELEMENT(i, COLUMN(i))]));
 }

@@ -83,7 +83,7 @@ T ended(T x, T most)
 }
 
 // The index of the first or the last of the largest elements.
-uint where_is(T most, uint base, uint lane)
+uint index_of_largest(T most, uint base, uint lane)
 {
     const bool last = FLAGS != 0u;
     uint best = last ? 0u : 0xffffffffu;
@@ -107,7 +107,7 @@ uint where_is(T most, uint base, uint lane)
     return shared_index;
 }
 
-void sum_up(uint base)
+void store_running_sums(uint base)
 {
     const uint n = word(LENGTH);
     T sum = T(0);
@@ -132,16 +132,16 @@ void main()
         return; // uniform for all lanes
     base = offset_kept(i);
     if (KIND == RED_RUNNING) {
-        sum_up(base);
+        store_running_sums(base);
         return;
     }
     if (is_arg || is_most || KIND == RED_LOG_SUM_EXP) {
         for (uint k = lane; k < word(LENGTH); k += LANES)
             most = larger(most, element(base + offset_reduced(k)));
-        most = across(most, true);
+        most = combine_lanes(most, true);
     }
     if (is_arg) {
-        best = where_is(most, base, lane);
+        best = index_of_largest(most, base, lane);
         if (lane == 0u)
             I64(at[PUSH_OUT]).v[i] = int64_t(best);
         return;
@@ -154,7 +154,7 @@ void main()
 #endif
         for (uint k = lane; k < word(LENGTH); k += LANES)
             acc = join(acc, prepared(element(base + offset_reduced(k)), most));
-        acc = ended(across(acc, false), most);
+        acc = ended(combine_lanes(acc, false), most);
     }
     if (lane == 0u)
         finish(i, acc);

@@ -43,11 +43,11 @@ void main()
         shift = -inf();
         for (uint j = lane; j < n; j += LANES)
             shift = f_max(shift, element(base + j * inner, j));
-        shift = across(shift, true);
+        shift = combine_lanes(shift, true);
     } else if (KIND == ROW_NORM) {
         for (uint j = lane; j < n; j += LANES)
             sum += element(base + j * inner, j);
-        shift = across(sum, false) / float(n);
+        shift = combine_lanes(sum, false) / float(n);
     }
     sum = 0.0;
     if (KIND == ROW_HARDMAX) { // the first largest element
@@ -56,14 +56,14 @@ void main()
         for (uint j = lane; j < n; j += LANES)
             if (element(base + j * inner, j) == shift)
                 first = min(first, float(j));
-        factor = -across(-first, true);
+        factor = -combine_lanes(-first, true);
     } else {
         for (uint j = lane; j < n; j += LANES) {
             const float x = element(base + j * inner, j) - shift;
 
             sum += KIND == ROW_SOFTMAX || KIND == ROW_LOG_SOFTMAX ? f_exp(x) : KIND == ROW_L1 ? abs(x) : x * x;
         }
-        sum = across(sum, false);
+        sum = combine_lanes(sum, false);
     }
     switch (KIND) {
     case ROW_SOFTMAX: factor = 1.0 / sum; break;

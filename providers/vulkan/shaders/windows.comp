@@ -20,7 +20,7 @@ layout(constant_id = ID_OWN + 2) const uint LANES = 0u; // subgroups of this siz
 bool is_lane[16];
 
 // Combines acc with another element x of the window, whose weight is at w.
-T taken(T acc, T x, uint w, bool first)
+T combined(T acc, T x, uint w, bool first)
 {
 #ifdef INTEGERS
     return first || acc < x ? x : acc;
@@ -74,7 +74,7 @@ void main()
             there = is_lane[i] ? next : there;
         }
         const bool inside = in_line && uint(own) < uint(end);
-        const T with = taken(acc, there, filter_at + tap, met == 0u);
+        const T with = combined(acc, there, filter_at + tap, met == 0u);
 
         acc = inside ? with : acc;
         met += inside ? 1u : 0u;
