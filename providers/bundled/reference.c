@@ -9,7 +9,7 @@
 
 enum { MOST_TABLES = 256 };
 
-static const kit_table *in_use[MOST_TABLES]; /* the first table with a kernel for a node runs it */
+static const kit_table *in_use[MOST_TABLES]; /* a node is run by the first table that has a kernel for it */
 
 static uint32_t add_tables(uint32_t count, const kit_table *const *list)
 {

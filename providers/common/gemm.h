@@ -12,8 +12,9 @@
  *
  * A and B are symmetric: both are sets of *lines* along k (rows of A, columns of B). They are packed as panels of `width`
  * lines (mr for A, nr for B): panel, then k, then line; lines beyond the last are zero. k is divided into blocks of
- * gemm_depth(), and a packed matrix contains block after block. Constants are packed once (gemm_pack_constant). Other operands are
- * packed tile by tile, by a function that may read any layout (strides, half precision, the windows of a convolution).
+ * gemm_depth(), and a packed matrix contains block after block. Constants are packed once (gemm_pack_constant). Other
+ * operands are packed tile by tile, by a function that may read any layout (strides, half precision, the windows of a
+ * convolution).
  *
  * No function here allocates, except gemm_pack_constant(). gemm_plan() computes the workspace per thread. */
 #ifndef GEMM_H

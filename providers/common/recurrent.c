@@ -396,8 +396,8 @@ static double unit_ns(const recurrent_state *state, const recurrent_plan *plan, 
 {
     const recurrent_layout *layout = &plan->weights;
     const bool two = state->cell == CELL_GRU && !state->linear_before_reset;
-    const uint64_t again =
-        layout->r.bytes + (two ? layout->candidate.bytes : 0); /* bytes that are read again in each step */
+    /* Bytes that are read again in each step. */
+    const uint64_t again = layout->r.bytes + (two ? layout->candidate.bytes : 0);
     const uint64_t resident = plan->steps > 4 ? again : again + layout->panels.bytes;
     const double all = (double)plan->steps * (double)rows;
     double step =

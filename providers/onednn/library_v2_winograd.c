@@ -161,7 +161,7 @@ static inlay_status transform_all(const cpu_state *state, const memory_desc *pla
 /* ------------------------------------------------------------------ probing */
 
 /* Makes a descriptor in the format of md with few channels: two blocks of each kind. */
-static void small_like(const dnnl_memory_desc_t *md, memory_desc *plain, dnnl_memory_desc_t *out)
+static void describe_small_tensor(const dnnl_memory_desc_t *md, memory_desc *plain, dnnl_memory_desc_t *out)
 {
     enum { INPUTS = 2 };
     const dnnl_wino_desc_t *like = &md->format_desc.wino_desc;
@@ -219,7 +219,7 @@ static bool probe(const cpu_state *state, const dnnl_memory_desc_t *md, wino_pro
     float *source = NULL;
     bool usable = false;
 
-    small_like(md, &plain, &small);
+    describe_small_tensor(md, &plain, &small);
     if (!read_layout(&small, &layout) || !library_v2_read(&small, &small_md))
         return false;
     bytes = small.format_desc.wino_desc.size;

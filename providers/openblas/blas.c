@@ -62,8 +62,8 @@ typedef struct blas_matrix {
 } blas_matrix;
 
 /* Whether BLAS can read the operand in place. If so, sets *along and *ld. */
-static bool is_plain(const gemm_kernel *kernel, const gemm_operand *operand, int64_t lines, int64_t k, bool *along,
-                     int64_t *ld)
+static bool blas_can_read(const gemm_kernel *kernel, const gemm_operand *operand, int64_t lines, int64_t k, bool *along,
+                          int64_t *ld)
 {
     bool is_double = kernel->in_bytes == sizeof(double);
 
@@ -126,8 +126,8 @@ static struct strategy choose_strategy(const gemm_job *job)
     struct strategy strategy = { .method = METHOD_WHOLE };
     int64_t blocks;
 
-    strategy.a_plain = is_plain(kernel, &job->a, job->m, job->k, &strategy.a_along, &strategy.a_ld);
-    strategy.b_plain = is_plain(kernel, &job->b, job->n, job->k, &strategy.b_along, &strategy.b_ld);
+    strategy.a_plain = blas_can_read(kernel, &job->a, job->m, job->k, &strategy.a_along, &strategy.a_ld);
+    strategy.b_plain = blas_can_read(kernel, &job->b, job->n, job->k, &strategy.b_along, &strategy.b_ld);
     if (job->b.packed != NULL)
         /* NOLINTNEXTLINE(bugprone-branch-clone): the order of the conditions matters */
         strategy.method = METHOD_PANELS;

@@ -7,7 +7,7 @@
 
 /* The struct that kit_node.provider points to. */
 typedef struct blas_engine {
-    gemm_engine engine; /* must be first: the operators in providers/common cast to it */
+    gemm_engine engine; /* must be first: gemm_kernel_for() converts kit_node.provider to it */
     bool strict;        /* sums use short chains of additions */
     blas_library library;
     gemm_kernel kernels[2]; /* GEMM_F32, GEMM_F64 */

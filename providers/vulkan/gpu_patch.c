@@ -69,7 +69,7 @@ static uint32_t length_at(const struct module *module, uint32_t at)
 }
 
 /* The id of the function of that name, ignoring case; 0: none. */
-static uint32_t find(const struct module *module, const char *name)
+static uint32_t find_function(const struct module *module, const char *name)
 {
     const size_t length = strlen(name);
 
@@ -86,7 +86,7 @@ static uint32_t find(const struct module *module, const char *name)
 /* Replaces calls of function `from` by calls of `to`. false: the shader calls `from` but has no function `to`. */
 static bool redirect(struct module *module, const char *from, const char *to)
 {
-    const uint32_t placeholder = find(module, from), replacement = find(module, to);
+    const uint32_t placeholder = find_function(module, from), replacement = find_function(module, to);
 
     module->replacement_of[placeholder] = replacement;
     return placeholder == 0 || replacement != 0;
@@ -130,7 +130,7 @@ static void read_module(struct module *module)
  * number of words written. */
 static uint32_t change_calls(struct module *module, const gpu_pipeline_key *key, uint32_t *out)
 {
-    const uint32_t word = key->words != NULL ? find(module, "word") : 0;
+    const uint32_t word = key->words != NULL ? find_function(module, "word") : 0;
     uint32_t written = 0;
 
     for (uint32_t at = module->body, length; at < module->count; at += length) {

@@ -3,7 +3,7 @@
 #include "conv.h"
 
 /* Whether dim i would mostly contain padding, or gaps that no tap reads, if it were not staged as a list. */
-static bool is_wide(const conv_geometry *geometry, uint32_t i)
+static bool needs_list(const conv_geometry *geometry, uint32_t i)
 {
     int64_t plain, met;
 
@@ -22,7 +22,7 @@ bool conv_stage_init(conv_stage *stage, conv_geometry *geometry, inlay_dtype dty
         stage->stride[i] = geometry->stride[i];
         stage->dilation[i] = geometry->dilation[i];
         stage->begin[i] = geometry->begin[i];
-        stage->listed[i] = is_wide(geometry, i);
+        stage->listed[i] = needs_list(geometry, i);
         if (!stage->listed[i])
             continue;
         geometry->stride[i] = geometry->kernel[i];

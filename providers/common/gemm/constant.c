@@ -18,8 +18,8 @@ struct packing {
 };
 
 /* Copies lines [l0, l1) and k [k0, k1) of a matrix to the buffer, without gaps and in their order in memory. */
-static gemm_operand gather(const struct packing *packing, int64_t matrix, int64_t l0, int64_t l1, int64_t k0,
-                           int64_t k1)
+static gemm_operand copy_piece(const struct packing *packing, int64_t matrix, int64_t l0, int64_t l1, int64_t k0,
+                               int64_t k1)
 {
     const gemm_operand *operand = packing->source;
     const bool along = operand->k_stride == 1;
@@ -48,7 +48,7 @@ static gemm_operand gather(const struct packing *packing, int64_t matrix, int64_
 static void pack_piece(struct packing *packing, int64_t matrix, int64_t l0, int64_t l1, int64_t k0, int64_t k1,
                        char *out)
 {
-    const gemm_operand piece = gather(packing, matrix, l0, l1, k0, k1);
+    const gemm_operand piece = copy_piece(packing, matrix, l0, l1, k0, k1);
     const int64_t rows = gemm_round_up(k1 - k0, packing->kernel->k_step), bytes = packing->kernel->in_bytes;
     char *to = out + (k0 * gemm_round_up(packing->lines, packing->width) + l0 * rows) * bytes;
     char *end = to + gemm_round_up(l1 - l0, packing->width) * rows * bytes, behind[SLACK];

@@ -206,5 +206,6 @@ void main()
         [[dont_unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
             if (COLUMN(i) < word(N))
                 store_out(at[out_push], ELEMENT(i, COLUMN(i)),
-                          run_epilogue(ELEMENT(i, COLUMN(i)), shift + COLUMN(i), F32(at[out_push]).v[ELEMENT(i, COLUMN(i))]));
+                          run_epilogue(ELEMENT(i, COLUMN(i)), shift + COLUMN(i),
+                                       F32(at[out_push]).v[ELEMENT(i, COLUMN(i))]));
 }
