@@ -1,4 +1,4 @@
-/* bundled.h - the providers of programs of `inlay bundle`: linked statically, without a plugin interface. */
+/* bundled.h - the providers of programs of `inlay bundle`. They are linked statically and have no plugin interface. */
 #ifndef BUNDLED_H
 #define BUNDLED_H
 #include "inlay/kit.h"
@@ -12,11 +12,12 @@ typedef struct bundled_tables {
 const inlay_provider *bundled_reference(const inlay_host *host, const bundled_tables *tables);
 /* The provider cpu. */
 const inlay_provider *bundled_cpu(const inlay_host *host);
-/* A number for the instructions that kernels use on this CPU. Packed weights are cached under it. */
+/* A number that identifies the instructions that kernels use on this CPU. It is part of the key of cached packed
+ * weights. */
 uint32_t bundle_level(void);
 /* Limits the instruction level, for example to "avx2". Call before any kernel is chosen. */
 void bundle_limit_isa(const char *isa);
-/* Reduces the CPU to one of the three kinds that 8-bit kernels support: AVX-512 VNNI, AVX-VNNI, AVX2. A CPU with AVX-512
- * but without VNNI counts as AVX2. Call before any kernel is chosen. */
+/* Reduces the CPU to one of the three kinds that 8-bit kernels support: AVX-512 VNNI, AVX-VNNI, AVX2. A CPU with
+ * AVX-512 but without VNNI counts as AVX2. Call before any kernel is chosen. */
 void bundle_limit_byte_kernels(void);
 #endif

@@ -1,5 +1,5 @@
-/* The provider cpu in a bundled program. Nodes that need a library fail in compile() with INLAY_UNSUPPORTED and the name
- * of the node (cpu/region/no_library.c). */
+/* The provider cpu in a bundled program. Nodes that need a library fail in compile() with INLAY_UNSUPPORTED and the
+ * name of the node (cpu/region/no_library.c). */
 #include "bundled.h"
 #include "quantized/bytes.h"
 #include "simd/cpu.h"
@@ -37,7 +37,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     state->sgemm = state->attend = sgemm_kernel_best();
     state->nbits = state->sgemm != NULL ? nbits_kernel_best() : NULL;
     cpu_read_options(state, args, &reduced);
-    state->pairs = false; /* these are only used if a measurement favours them, and programs do not measure */
+    state->pairs = false; /* used only if a measurement shows that they are faster; bundled programs do not measure */
     state->alone = true;
     if (reduced)
         return inlay_fail(diag, INLAY_UNSUPPORTED,

@@ -1,8 +1,8 @@
 /* Prints the tables and families that a bundle may omit, for `inlay bundle`:
- *   table NAME OPERATOR      a table with a row for the operator: of the provider reference, or the same of the provider
- *                            cpu for an instruction level
+ *   table NAME OPERATOR      a table with a row for the operator: a table of the provider reference, or the variant of
+ *                            such a table that the provider cpu compiles for an instruction level
  *   family NAME OPERATOR     a family of the provider cpu that handles the operator
- * merge.sh in host/tools/bundle/runtime adds the parts that it finds in the object files. */
+ * merge.sh in host/tools/bundle/runtime adds further parts, which it finds in the object files. */
 #include "reference_tables.h"
 #include "simd/instances.h"
 #include <stdio.h>

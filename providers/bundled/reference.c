@@ -1,4 +1,5 @@
-/* The operators of a bundled program: those of the provider reference, and those of the provider cpu outside of regions. */
+/* The operators of a bundled program: those of the provider reference, and those of the provider cpu outside of
+ * regions. */
 #include "inlay/check.h"
 #include "bundled.h"
 #include "operator_settings.h"
@@ -8,7 +9,7 @@
 
 enum { MOST_TABLES = 256 };
 
-static const kit_table *in_use[MOST_TABLES]; /* the first table with a kernel for a node runs it */
+static const kit_table *in_use[MOST_TABLES]; /* a node is run by the first table that has a kernel for it */
 
 static uint32_t add_tables(uint32_t count, const kit_table *const *list)
 {
@@ -22,7 +23,8 @@ static inlay_provider provider;
 static inlay_status (*compile_operator)(void *state, const inlay_compile_request *request,
                                         inlay_compiled **out_compiled, inlay_diag *diag);
 
-/* The plan may contain offers that the provider cpu made; their cookies have an additional flag. */
+/* Compiles a node. The plan may contain offers of the provider cpu for nodes outside of regions; the cookies of such
+ * offers have the additional flag CPU_COOKIE_OPERATOR, which is removed. */
 static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                             inlay_diag *diag)
 {

@@ -4,7 +4,7 @@
 #include "inlay/kit.h"
 #include <stdlib.h>
 
-/* Makes an axis in [-rank, rank) non-negative. */
+/* Converts an axis in [-rank, rank) to [0, rank); fails for other values. `what` names the axis in the message. */
 INLAY_NODISCARD static inline inlay_status arg_axis(inlay_diag *diag, int64_t axis, uint32_t rank, const char *what,
                                                     uint32_t *out_axis)
 {
@@ -34,8 +34,8 @@ static inline const char *arg_dims_text(uint32_t rank, const int64_t *dims, char
     return text;
 }
 
-/* Checks that the output has the shape that the kernel writes. It fails only if shape inference and kernel disagree,
- * or if a caller passes other shapes than planned. Kernels therefore never write past a buffer. */
+/* Checks that the output has the shape that the kernel writes, so that kernels never write past a buffer. The check
+ * fails only if shape inference and kernel disagree, or if a caller passes other shapes than planned. */
 INLAY_NODISCARD static inline inlay_status arg_expect_dims(inlay_diag *diag, const kit_tensor *tensor, uint32_t rank,
                                                            const int64_t *dims)
 {
@@ -55,7 +55,8 @@ INLAY_NODISCARD static inline inlay_status arg_allocate_state(size_t bytes, void
     return *out_state != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for the state of a kernel");
 }
 
-/* Copies an INTS attribute into a state; more than max values fail. *out_count is -1 if the attribute is absent. */
+/* Copies an INTS attribute into a kernel's state; fails if it has more than max values. *out_count is -1 if the
+ * attribute is absent. */
 INLAY_NODISCARD static inline inlay_status arg_ints(const kit_node *node, const char *name, int64_t *values,
                                                     uint32_t max, int32_t *out_count, inlay_diag *diag)
 {

@@ -21,7 +21,7 @@ void product_conv_release(void *state)
     free(conv);
 }
 
-/* Depthwise kernels read the weights unpacked. */
+/* Whether the convolution is depthwise. Depthwise kernels read the weights unpacked. */
 static bool has_one_channel(const kit_node *node)
 {
     const inlay_value_info *weights = kit_input(node, 1);

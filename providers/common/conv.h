@@ -1,12 +1,12 @@
-/* conv.h - shared code of Conv, ConvInteger, QLinearConv, ConvTranspose and DeformConv: attributes, window geometry, and
- * convolution as a matrix multiplication.
+/* conv.h - shared code of Conv, ConvInteger, QLinearConv, ConvTranspose and DeformConv: attributes, window geometry,
+ * and convolution as a matrix multiplication.
  *
- * The multiplication of one image and group is Y[m, j] = sum over k of W[m, k] * X'[k, j], where m is an output channel,
- * j an output position (d, h, w), and k a channel and a tap of the window. X' is never stored as a whole. Instead the
- * input is *staged*: it is copied once into a buffer that includes the padding, with element types converted and each row
- * split into the `stride` interleaved sets of columns that taps step through. In this buffer, the elements that
- * consecutive outputs of a row read at one tap are adjacent, so packing a panel of X' copies short runs. A 1x1 window
- * with stride 1 reads the input directly. */
+ * The multiplication of one image and group is Y[m, j] = sum over k of W[m, k] * X'[k, j], where m is an output
+ * channel, j an output position (d, h, w), and k a channel and a tap of the window. X' is never stored as a whole.
+ * Instead the input is *staged*: it is copied once into a buffer that includes the padding, with element types
+ * converted and each row split into the `stride` interleaved sets of columns that taps step through. In this buffer,
+ * the elements that consecutive outputs of a row read at one tap are adjacent, so packing a panel of X' copies short
+ * runs. A 1x1 window with stride 1 reads the input directly. */
 #ifndef CONV_H
 #define CONV_H
 #include "gemm.h"
@@ -54,9 +54,9 @@ typedef struct conv_stage {
     int64_t padded[3]; /* planes and rows of a padded channel; [2] is the columns of one set */
     int64_t row;       /* elements per staged row: stride[2] sets of padded[2] */
     int64_t channel;   /* elements per staged channel */
-    /* Dims whose stride or padding is far larger than the taps need are staged as a list: for each output, the
-     * elements of its taps. The geometry then has stride `kernel` and dilation 1, and the original values are stored
-     * here. */
+    /* listed[i]: the stride or the padding of dim i is far larger than its taps need. The dim is then staged as a list:
+     * for each output, the elements of its taps. The geometry gets stride `kernel` and dilation 1, and the original
+     * values are stored here. */
     bool listed[3];
     int64_t stride[3], dilation[3], begin[3];
 } conv_stage;
@@ -76,18 +76,18 @@ typedef struct conv_plan {
     conv_stage stage;
     gemm_job job; /* its batch is `chunk` images of all groups */
     bool direct;  /* 1x1 window: the input is the matrix */
-    bool
-        depthwise; /* one input channel per group: windows slide over a staged channel, without a matrix multiplication */
+    /* One input channel per group: windows slide over a staged channel, without a matrix multiplication. */
+    bool depthwise;
     int64_t chunk;         /* images that are staged together */
     uint64_t stage_bytes;  /* workspace bytes before those of the job */
     uint64_t thread_bytes; /* depthwise: workspace per thread */
-    int64_t
-        *offset; /* [k] staged element that output 0 reads, relative to the group's first channel; in this allocation */
-    int64_t *which; /* [batch] group; in this allocation */
+    /* The two arrays are part of the allocation of the plan. */
+    int64_t *offset; /* [k] staged element that output 0 reads, relative to the group's first channel */
+    int64_t *which;  /* [batch] group */
 } conv_plan;
 
-/* Creates the plan. weights: the A operand, packed or strided. out_dtype selects how sums are stored, unless
- * in_workspace. */
+/* Creates the plan. weights: the A operand, packed or strided. in_workspace: sums stay in the workspace, and the caller
+ * stores them; otherwise they are stored as out_dtype. */
 INLAY_NODISCARD inlay_status conv_plan_create(const conv_geometry *geometry, const gemm_kernel *kernel,
                                               const gemm_operand *weights, inlay_dtype in_dtype, inlay_dtype out_dtype,
                                               bool in_workspace, uint32_t threads, conv_plan **out_plan,
@@ -98,8 +98,8 @@ INLAY_NODISCARD inlay_status conv_pack_weights(const kit_node *node, uint32_t in
                                                const gemm_kernel *kernel, gemm_operand *operand, kit_pack *out_pack,
                                                inlay_diag *diag);
 
-/* A run: the plan with the pointers of this run. Hooks get tiles whose batch is image * group + g, counted from
- * first_image. */
+/* A run: the plan with the pointers of this run. The batch of a tile that hooks get is image * group + g, where images
+ * count from first_image and g is the index of the group. */
 typedef struct conv_run {
     const kit_call *call;
     const conv_plan *plan;

@@ -1,8 +1,8 @@
 /* ConvTranspose: ONNX 1, 11, 22; float16, bfloat16, float and double.
  *
- * Computes a block of output channels at a time: the multiplication W' [channels x taps, C] by X [C, positions] gives the
- * contribution of each input position at each tap, and these columns are then added to the output planes. Blocks are
- * independent tasks. */
+ * Computes a block of output channels at a time: the multiplication W' [channels x taps, C] by X [C, positions] gives
+ * the contribution of each input position at each tap, and these columns are then added to the output planes. Blocks
+ * are independent tasks. */
 #include "inlay/check.h"
 #include "args.h"
 #include "conv.h"
@@ -80,10 +80,10 @@ done:
 /* ------------------------------------------------------------------ shapes */
 
 typedef struct transpose_plan {
-    conv_geometry geometry; /* in: X, out: Y; filters and begin as ConvTranspose means them */
+    conv_geometry geometry; /* in: X, out: Y; filters: channels of Y; begin: the padding that is removed from Y */
     gemm_job job;
     int64_t block;         /* output channels of a task */
-    uint64_t column_bytes; /* of a thread: the products */
+    uint64_t column_bytes; /* of a thread: the intermediate columns */
     uint64_t plane_bytes;  /* of a thread: an output channel in float, for half precision */
     uint64_t thread_bytes;
     int64_t which[]; /* [images * group] group */

@@ -43,7 +43,7 @@ static inlay_status parse_term(const char **text, struct term *term, inlay_diag 
 }
 
 /* Derives the output of an equation without "->". */
-static void imply_output(einsum_state *state)
+static void derive_output(einsum_state *state)
 {
     uint32_t seen[LETTERS] = { 0 };
     bool ellipsis = false;
@@ -84,7 +84,7 @@ inlay_status einsum_read(const kit_node *node, einsum_state *state, inlay_diag *
         return inlay_fail(diag, INLAY_INVALID_MODEL, "the equation has %u terms for %u inputs", state->term_count,
                           node->info->input_count);
     if (*text == '\0') {
-        imply_output(state);
+        derive_output(state);
         return INLAY_OK;
     }
     text += 2;

@@ -30,13 +30,14 @@ struct view {
     uint64_t at; /* byte offset in the workspace */
 };
 
-/* c[outer, inner] = sum over k of a * b, computed by loops. */
+/* c[outer, inner] = sum over k of a * b, computed by loops. dims: sizes of the outer dimensions; a, b: the strides of
+ * the operands over them. */
 struct loops {
     uint32_t rank; /* number of outer dimensions */
     int64_t dims[LABELS], a[LABELS], b[LABELS];
     int64_t outer, inner, a_inner, b_inner;
     int64_t sums;
-    int64_t *a_sum; /* [sums] */
+    int64_t *a_sum; /* [sums] offsets of the summed elements of a */
 };
 
 /* One step: contracts two terms, or reduces a single one. */
@@ -52,8 +53,8 @@ struct contraction {
 typedef struct einsum_plan {
     const gemm_kernel *kernel;
     uint32_t type;     /* GEMM_*, the type of the computation */
-    inlay_dtype dtype; /* element type of that */
-    bool widen;
+    inlay_dtype dtype; /* the element type of the computation */
+    bool widen;        /* inputs are converted to that type first */
     int64_t size[LABELS];
     uint64_t gemm_at;
     uint32_t step_count;

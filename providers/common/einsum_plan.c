@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The labels of a term with its ellipsis expanded; `ellipsis_rank` is the rank of that
- * ellipsis, `longest` that of the longest one.
- * Shorter ones get the trailing labels. Returns their number, at most INLAY_MAX_RANK. */
+/* Writes the labels of a term with its ellipsis expanded, and returns their number, at most INLAY_MAX_RANK.
+ * ellipsis_rank: the rank of this ellipsis; longest: the rank of the longest ellipsis, of whose labels shorter ones get
+ * the last. */
 static uint32_t expand_labels(const struct term *term, uint32_t ellipsis_rank, uint32_t longest, uint8_t *out)
 {
     uint32_t count = 0;
@@ -52,8 +52,8 @@ static inlay_status view_input(const einsum_state *state, const kit_plan *plan, 
     return INLAY_OK;
 }
 
-/* The offsets of all index combinations of the labels, the last one fastest. NULL in the first pass, which only
- * counts. */
+/* Writes the offsets of all index combinations of the labels to a table; the last label varies fastest. Returns NULL in
+ * the first pass, which only counts the elements of the tables. */
 static int64_t *tabulate(einsum_plan *plan, const uint8_t *labels, uint32_t count, const int64_t *stride, int64_t total)
 {
     int64_t *out = plan->tables == NULL ? NULL : plan->tables + plan->table_used;
@@ -70,7 +70,7 @@ static int64_t *tabulate(einsum_plan *plan, const uint8_t *labels, uint32_t coun
     return out;
 }
 
-/* The product of sizes; false: overflow. */
+/* Sets *out to the product of the sizes of the labels; false: overflow. */
 static bool count_of(const einsum_plan *plan, const uint8_t *labels, uint32_t count, int64_t *out)
 {
     *out = 1;
@@ -80,7 +80,7 @@ static bool count_of(const einsum_plan *plan, const uint8_t *labels, uint32_t co
     return *out <= INT64_C(1) << 40;
 }
 
-/* The constant step between neighbouring combinations of the labels; false: the step is not constant. */
+/* Sets *out to the constant step between neighbouring combinations of the labels; false: the step is not constant. */
 static bool is_even(const einsum_plan *plan, const uint8_t *labels, uint32_t count, const int64_t *stride, int64_t *out)
 {
     int64_t step = 0, block = 1;
@@ -98,7 +98,8 @@ static bool is_even(const einsum_plan *plan, const uint8_t *labels, uint32_t cou
     return true;
 }
 
-/* Packs a matrix that is described by tables only; user: the tables of lines and of k. */
+/* The tables of an operand that has no constant strides: offsets of lines and of steps of k. gemm_operand.user points
+ * to them. */
 struct table_pack {
     const int64_t *lines, *k;
 };

@@ -79,7 +79,7 @@ void fft_init(struct fft *fft, int64_t n, double *tables)
     fft->chirp = tables + fft->m;
     fft->filter = fft->chirp + 2 * n;
     memset(fft->filter, 0, (size_t)(2 * fft->m) * sizeof(double));
-    /* square is k^2 mod 2n, so that the angle stays small and exact */
+    /* square = k^2 mod 2n, so that the angle stays small and its numerator exact */
     for (int64_t k = 0, square = 0; k < n; square = (square + 2 * k + 1) % (2 * n), k++) {
         double angle = PI * (double)square / (double)n;
         double c = cos(angle), s = sin(angle);

@@ -10,7 +10,7 @@
 
 struct fft {
     int64_t n;
-    int64_t m;      /* length of the inner transforms, a power of two; n if n is one */
+    int64_t m;      /* length of the inner transforms, a power of two; equals n if n is a power of two */
     double *turns;  /* [m] cos and -sin of 2 pi k / m, k < m / 2 */
     double *chirp;  /* [2 n] cos and -sin of pi k^2 / n; NULL when m == n */
     double *filter; /* [2 m] transform of the conjugate chirp */
@@ -21,6 +21,6 @@ size_t fft_table_count(int64_t n);
 void fft_init(struct fft *fft, int64_t n, double *tables);
 /* Number of doubles of scratch memory for a run. */
 size_t fft_scratch_count(const struct fft *fft);
-/* Transforms n complex numbers in place; inverse divides by n. */
+/* Transforms n complex numbers in place. The inverse transform divides by n. */
 void fft_run(const struct fft *fft, bool inverse, double *data, double *scratch);
 #endif

@@ -10,7 +10,7 @@ typedef struct gemm_state {
     const gemm_kernel *kernel;
     bool trans_a, trans_b;
     double alpha, beta;
-    bool integer_scale; /* integers with alpha or beta: summed as integers, scaled as doubles */
+    bool integer_scale; /* integers with alpha or beta: the sums are integers, the scaling is done in double */
     gemm_operand a, b;
     kit_pack b_pack;
 } gemm_state;

@@ -1,4 +1,4 @@
-/* gemm.h - the blocked matrix multiplication of MatMul, Conv, LSTM, Attention and related operators.
+/* gemm.h - the blocked matrix multiplication of MatMul, Gemm, Conv, Attention and related operators.
  *
  *     C[m, n] = sum over k of A[m, k] * B[k, n]        for `batch` independent multiplications
  *
@@ -7,13 +7,14 @@
  * sources of A and B, the destination of C. A tile is a rectangle of C that one thread computes completely; tiles are
  * independent.
  *
- * An engine (gemm_engine) implements the multiplication: the microkernels of the reference provider, or a BLAS library.
- * The operators in products.def are written once, for any engine.
+ * An engine (gemm_engine) implements the multiplication: the microkernels of the providers reference and cpu
+ * (gemm/blocks.c), or a BLAS library. The operators in products.def are written once, for any engine.
  *
  * A and B are symmetric: both are sets of *lines* along k (rows of A, columns of B). They are packed as panels of `width`
- * lines (mr for A, nr for B): panel, then k, then line; lines beyond the last are zero. k is divided into blocks of kc,
- * and a packed matrix contains block after block. Constants are packed once (gemm_pack_constant). Other operands are
- * packed tile by tile, by a function that may read any layout (strides, half precision, the windows of a convolution).
+ * lines (mr for A, nr for B): panel, then k, then line; lines beyond the last are zero. k is divided into blocks of
+ * gemm_depth(), and a packed matrix contains block after block. Constants are packed once (gemm_pack_constant). Other
+ * operands are packed tile by tile, by a function that may read any layout (strides, half precision, the windows of a
+ * convolution).
  *
  * No function here allocates, except gemm_pack_constant(). gemm_plan() computes the workspace per thread. */
 #ifndef GEMM_H
@@ -34,18 +35,20 @@ enum {
 enum { GEMM_MAX_MR = 8, GEMM_MAX_NR = 48 }; /* maximum lines of a panel of microkernels */
 enum { GEMM_MAX_WIDTH = 512 };              /* maximum lines of a panel of any kernel */
 
-/* Adds (or writes, if !add) one tile of sums to c: rows x cols elements, rows at c_stride. a: packed panel. b:
- * packed panel, or rows of an unpacked matrix; b_stride elements from one k (k pair for S16) to the next. */
+/* Computes rows x cols sums over kc steps of k, and adds them to c (or writes them, if !add). c_stride: elements from
+ * one row of c to the next. a: packed panel. b: packed panel, or rows of an unpacked matrix; b_stride: elements from
+ * one k (for S16: from one pair of k) to the next. */
 typedef void (*gemm_tile_fn)(int64_t kc, const void *a, const void *b, int64_t b_stride, void *c, int64_t c_stride,
                              int64_t cols, bool add);
 
 typedef struct gemm_job gemm_job;
 typedef struct gemm_tile gemm_tile;
 
-/* Implements the multiplication of one type: the microkernels of an instruction set, or a library. */
 enum { GEMM_PACKS_A = 1, GEMM_PACKS_B = 2 };
 typedef struct gemm_kernel gemm_kernel;
 typedef struct product_size product_size;
+
+/* The implementation of the multiplication of one type: the microkernels of an instruction set, or a library. */
 struct gemm_kernel {
     const char *isa;    /* "avx512", "avx2", "neon", "c", or the library's name */
     uint32_t mr, nr;    /* lines of A's and B's panels; tiles are multiples of them. Microkernels: nr = 3 * lanes */
@@ -79,8 +82,8 @@ static inline int64_t gemm_chain(const gemm_kernel *kernel, int64_t k)
     return kernel->chain == 0 ? k : even > kernel->chain ? even : kernel->chain;
 }
 
-/* Source of kernels: the first member of the struct that kit_node.provider points to, so that the operators serve
- * any provider. kernel(): the best kernel of a type on this machine. */
+/* The source of kernels. kit_node.provider points to a struct whose first member is an engine, so that any provider can
+ * use the operators. kernel(): returns the best kernel of a type on this machine. */
 typedef struct gemm_engine gemm_engine;
 struct gemm_engine {
     const gemm_kernel *(*kernel)(const gemm_engine *self, uint32_t type);
@@ -110,8 +113,8 @@ struct gemm_operand {
     const void *packed;    /* whole matrices, block of k after block; batch b is at which(b) * packed_stride */
     int64_t packed_stride; /* bytes from one matrix to the next; 0 = the same for all */
     gemm_pack_fn pack;     /* gemm_strided_pack(), or the caller's function */
-    const void *data;      /* this and the fields below are for pack; batch b is at which(b) * matrix_stride */
-    int64_t line_stride;   /* elements between lines and between steps of k */
+    const void *data;    /* this field and the following ones are for pack(); batch b is at which(b) * matrix_stride */
+    int64_t line_stride; /* elements between lines and between steps of k */
     int64_t k_stride;
     int64_t matrix_stride; /* elements from one matrix to the next; 0 = the same for all */
     const int64_t *which;  /* [batch] the matrix index of each batch; NULL: the identity */
@@ -173,7 +176,7 @@ struct gemm_job {
     void *finish_user;
     /* Set by gemm_plan(). */
     int64_t tile_m, tile_n;
-    uint64_t pack_bytes;   /* first part of it, for the kernel's multiply() */
+    uint64_t pack_bytes;   /* the part of thread_bytes that the kernel's multiply() uses, which comes first */
     uint64_t thread_bytes; /* workspace of one thread, a multiple of 64 */
 };
 
@@ -198,8 +201,8 @@ INLAY_NODISCARD inlay_status gemm_pack_constant(const kit_node *node, uint32_t i
                                                 uint32_t width, gemm_operand *operand, int64_t matrices, int64_t lines,
                                                 int64_t k, kit_pack *out_pack, inlay_diag *diag);
 
-/* Chooses tiles for a thread count. Call in shape(), after everything except pointers to data is set. run() sets
- * those in a copy of the job. */
+/* Chooses tiles for a thread count. Call in shape(), after all fields except pointers to data are set. run() sets the
+ * pointers in a copy of the job. */
 void gemm_plan(gemm_job *job, uint32_t threads);
 /* As gemm_plan(), with given tile sizes: multiples of mr and nr. */
 void gemm_plan_tiles(gemm_job *job, int64_t tile_m, int64_t tile_n);

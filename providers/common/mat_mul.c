@@ -8,7 +8,8 @@
 
 /* ------------------------------------------------------------------ shapes */
 
-/* Splits the dims: the last two are a matrix, the leading ones count matrices. */
+/* Splits the dims of a tensor: the last two are those of a matrix, and the product of the others is the number of
+ * matrices. */
 static matmul_constant split_dims(const kit_tensor *tensor, bool is_a)
 {
     matmul_constant constant = { 1, 1, 1 };
@@ -26,7 +27,7 @@ static matmul_constant split_dims(const kit_tensor *tensor, bool is_a)
     return constant;
 }
 
-/* Broadcasts the leading dims of A and B; returns the rank of the result, or UINT32_MAX. */
+/* Broadcasts the leading dims of A and B. Returns the number of broadcast dims; UINT32_MAX: they do not broadcast. */
 static uint32_t broadcast_batch(const kit_tensor *a, const kit_tensor *b, int64_t dims[INLAY_MAX_RANK])
 {
     uint32_t a_rank = a->rank > 2 ? a->rank - 2 : 0, b_rank = b->rank > 2 ? b->rank - 2 : 0,
@@ -283,7 +284,7 @@ void product_mat_mul_cost(const kit_node *node, const kit_plan *shapes, inlay_co
                            .a_constant = kit_is_constant(node, 0),
                            .b_constant = kit_is_constant(node, 1) };
     size.batch = size.m > 0 && size.n > 0 ? (double)output->count / size.m / size.n : 0;
-    if (b_dims.matrices == 1) { /* rows of one multiplication */
+    if (b_dims.matrices == 1) { /* B is one matrix: the batches become rows of one multiplication */
         size.m *= size.batch;
         size.batch = size.m > 0;
     }

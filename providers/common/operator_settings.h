@@ -1,11 +1,11 @@
-/* operator_settings.h - the struct that operator tables find in kit_node.provider: the gemm engine, and options. The
- * providers reference and cpu open their tables with it. */
+/* operator_settings.h - the struct that kit_node.provider points to in the operators of the providers reference and
+ * cpu: the gemm engine, and options. */
 #ifndef OPERATOR_SETTINGS_H
 #define OPERATOR_SETTINGS_H
 #include "gemm.h"
 
 typedef struct operator_settings {
-    gemm_engine engine; /* must be first: common/conv.h and others cast the settings to it */
+    gemm_engine engine; /* must be first: gemm_kernel_for() converts kit_node.provider to it */
     gemm_kernel strict; /* the engine's float kernel for precision strict */
     bool preview;       /* offer operators of preview domains */
 } operator_settings;

@@ -55,7 +55,7 @@ static void pack_block(const struct panels *panels, const panels_source *from, i
                        int64_t step, char *to)
 {
     const int64_t lanes = lanes_of(panels), bytes = PANEL_BLOCK_BYTES / lanes;
-    double room[AT_ONCE]; /* some k of one line, of either type */
+    double room[AT_ONCE]; /* some k of one line, as floats or doubles */
 
     if (lines < lanes)
         for (int64_t k = 0; k < panels->depth; k++)
@@ -104,7 +104,7 @@ void panels_add_vector(const struct panels *panels, const void *data, inlay_dtyp
     for (int64_t b = 0; b < panels->blocks; b++) {
         const int64_t column = b / panels->gates * lanes, rest = panels->columns - column,
                       count = rest < lanes ? rest : lanes;
-        double room[PANEL_BLOCK_BYTES / sizeof(float)]; /* of either type */
+        double room[PANEL_BLOCK_BYTES / sizeof(float)]; /* floats or doubles */
         convert(panels->wide, &from, first + b % panels->gates * panels->columns + column, count, room);
         for (int64_t j = 0; j < count && panels->wide; j++)
             ((double *)to)[b * lanes + j] += room[j];
@@ -143,6 +143,7 @@ double panels_ns(const struct panels *panels, int64_t rows, uint64_t resident)
     double passes = (double)((rows + 5) / 6);
     double memory = (double)panels->bytes / (resident < (1u << 20) ? 190 : resident < (24u << 20) ? 135 : 40);
 
-    memory += (passes > 0 ? passes - 1 : 0) * (double)panels->bytes / 190; /* further rows find a panel in the cache */
+    memory += (passes > 0 ? passes - 1 : 0) * (double)panels->bytes /
+              190; /* further passes over the rows read the panel from the cache */
     return work > memory ? work : memory;
 }

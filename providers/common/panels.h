@@ -23,8 +23,9 @@ struct panels {
     int64_t columns; /* of one gate */
     uint32_t gates;
     bool wide; /* double instead of float */
-    bool
-        lone; /* all multiplications have one row, which is summed in two chains for instruction parallelism. Otherwise the sum of a row does not depend on the number of rows */
+    /* All multiplications have one row, which is summed in two chains for instruction parallelism. Otherwise the sum of
+     * a row does not depend on the number of rows. */
+    bool lone;
     /* Set by panels_describe(). */
     uint32_t width; /* blocks per panel; the last one may have fewer */
     int64_t blocks; /* number of blocks of all gates */
@@ -47,7 +48,8 @@ typedef struct panels_source {
 /* Packs panels [first, end) into `packed`, which has panels->bytes in all and is 64-byte aligned. */
 void panels_pack(const struct panels *panels, const panels_source *from, int64_t first, int64_t end, void *packed);
 
-/* Adds a vector with one element per column to `to`, in the layout of blocks: to[panels->stored], float or double. */
+/* Adds a vector with one element per column, starting at data[first], to `to`, which has the layout of blocks:
+ * to[panels->stored], float or double. */
 void panels_add_vector(const struct panels *panels, const void *data, inlay_dtype dtype, int64_t first, void *to);
 
 /* Multiplies by panels [first, end). x: [rows] pointers to depth elements. y: [rows] pointers to rows of

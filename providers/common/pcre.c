@@ -8,7 +8,7 @@
 
 #define SONAME "libpcre2-8.so.0"
 
-/* The step limit applies separately to each starting position of a match. */
+/* Limits of a match. The step limit applies separately to each starting position of the match. */
 enum { MAX_STEPS = 10000000, MAX_HEAP_KIB = 1024 * 1024 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

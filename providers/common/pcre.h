@@ -1,5 +1,5 @@
-/* pcre.h - PCRE2, opened by name when the first pattern is compiled. Without the library, a plugin loads and its
- * other operators run. Built only if CMake finds the library's headers. */
+/* pcre.h - PCRE2, opened by name when the first pattern is compiled. Without the library, a plugin still loads, and its
+ * operators without regular expressions run. Built only if CMake finds the library's headers. */
 #ifndef COMMON_PCRE_H
 #define COMMON_PCRE_H
 #include "inlay/plugin.h"
@@ -38,9 +38,9 @@ typedef struct pcre_library {
  * Thread-safe. */
 const pcre_library *pcre_open(inlay_diag *diag);
 
-/* Reports why a pattern was rejected, from compile's error code. `at` is the byte, SIZE_MAX = unknown. Returns
- * `otherwise` unless memory or a limit was the reason. */
+/* Writes to diag why a pattern was rejected. code: the error code of compile(). at: the byte of the pattern; SIZE_MAX:
+ * unknown. Returns `otherwise` unless memory or a limit was the reason. */
 inlay_status pcre_refused(inlay_str pattern, int code, size_t at, inlay_status otherwise, inlay_diag *diag);
-/* Reports why a match failed, from its code, which is negative and not PCRE2_ERROR_NOMATCH. */
+/* Writes to diag why a match failed. code: the result of the match, negative and not PCRE2_ERROR_NOMATCH. */
 inlay_status pcre_failed(int code, inlay_diag *diag);
 #endif

@@ -1,14 +1,14 @@
 /* product_cost.c - costs of matrix multiplications, see product_cost.h.
  *
- * The constants here and in the engines were measured on one core of a Zen 5 (AMD EPYC with AVX-512, 1 MB of L2 per core,
- * 32 MB of L3), alternating kernels of both engines. Elsewhere the machine profile scales them; the choice of a provider
- * depends on their ratio. */
+ * The constants here and in the engines were measured on one core of a Zen 5 (AMD EPYC with AVX-512, 1 MB of L2 per
+ * core, 32 MB of L3), alternating kernels of both engines. Elsewhere the machine profile scales them; the choice of a
+ * provider depends on their ratio. */
 #include "inlay/check.h"
 #include "product_cost.h"
 #include "weights.h"
 
 #define CALL_NS 30.0        /* per node */
-#define PARALLEL_NS 20000.0 /* shorter loops are not parallelized */
+#define PARALLEL_NS 20000.0 /* shorter multiplications run on one thread */
 #define CACHE_BYTES 24e6    /* of all cache levels */
 #define CACHE_BYTES_PER_NS 105.0
 #define MEMORY_BYTES_PER_NS 36.0
@@ -38,7 +38,7 @@ void product_cost_set(const kit_node *node, const kit_plan *shapes, uint32_t typ
     if (kernel == NULL)
         return;
     weights *= kernel->in_bytes;
-    if (weights > 0 && weights < CACHE_BYTES) /* larger ones are covered by product_memory_ns() */
+    if (weights > 0 && weights < CACHE_BYTES) /* product_memory_ns() covers larger weights */
         ns += weights_memory_ns(weights_of_graph(node->graph), weights);
     if (shapes->max_threads > 1 && ns > PARALLEL_NS)
         ns = PARALLEL_NS + (ns - PARALLEL_NS) / shapes->max_threads;

@@ -1,4 +1,4 @@
-/* product_cost.h - time estimates of matrix multiplications: the operator gives the sizes, its engine the speed. */
+/* product_cost.h - time estimates of matrix multiplications: the operator provides the sizes, the engine its speed. */
 #ifndef PRODUCT_COST_H
 #define PRODUCT_COST_H
 #include "gemm.h"

@@ -1,5 +1,5 @@
-/* products.h - the phases of the operators in products.def, for kit_kernel. Providers have their own kernel tables,
- * which choose types and costs. kit_node.provider must begin with a gemm_engine. */
+/* products.h - the phases of the operators in products.def, for kit_kernel. Each provider has its own kernel table,
+ * which chooses types and costs. kit_node.provider must begin with a gemm_engine. */
 #ifndef PRODUCTS_H
 #define PRODUCTS_H
 #include "conv.h"

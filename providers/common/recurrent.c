@@ -59,8 +59,8 @@ static inlay_status find_activation(inlay_str name, uint32_t *out, inlay_diag *d
                       name.data);
 }
 
-/* The next parameter of an activation: functions that take one consume the list in their order, as the operator's
- * documentation says and ONNX Runtime does. */
+/* Returns the next parameter of an activation, or its default. Only functions that have the parameter consume an
+ * element of the list, in the order of the functions, as the operator's documentation says and ONNX Runtime does. */
 static double parameter(const inlay_attr_info *list, bool takes, uint32_t *next, double otherwise)
 {
     return list != NULL && takes && *next < list->count ? (double)list->floats[(*next)++] : otherwise;
@@ -188,19 +188,19 @@ void recurrent_pack_matrix(const recurrent_state *state, const recurrent_layout 
                 (char *)to + (layout->candidate_at - layout->r_at));
 }
 
-void recurrent_pack_vectors(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *tensor,
+void recurrent_pack_vectors(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *b,
                             const kit_tensor *p, int64_t d, const recurrent_weights *to)
 {
     const int64_t hidden = layout->r.depth, rows = state->gates * hidden;
     const size_t element = state->wide ? sizeof(double) : sizeof(float);
 
-    /* B is Wb, then Rb. The part of Rb that is added to H * R' before the reset cannot be added to the input
-     * projection. */
+    /* B contains Wb, then Rb. With linear_before_reset, Rb is added to H * R' before the reset, so it cannot be part of
+     * the bias of the input projection. */
     memset(to->bias, 0, (size_t)layout->panels.stored * element);
     memset(to->bias_r, 0, (size_t)layout->r.stored * element);
-    if (tensor->data != NULL) {
-        panels_add_vector(&layout->panels, tensor->data, tensor->dtype, d * 2 * rows, to->bias);
-        panels_add_vector(&layout->panels, tensor->data, tensor->dtype, d * 2 * rows + rows,
+    if (b->data != NULL) {
+        panels_add_vector(&layout->panels, b->data, b->dtype, d * 2 * rows, to->bias);
+        panels_add_vector(&layout->panels, b->data, b->dtype, d * 2 * rows + rows,
                           state->cell == CELL_GRU && state->linear_before_reset ? to->bias_r : to->bias);
     }
     memset(to->peephole, 0, 3 * (size_t)layout->candidate.stored * element);
@@ -209,12 +209,12 @@ void recurrent_pack_vectors(const recurrent_state *state, const recurrent_layout
                           (char *)to->peephole + (size_t)(i * layout->candidate.stored) * element);
 }
 
-void recurrent_pack(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *weights,
-                    const kit_tensor *tensor, const kit_tensor *b, const kit_tensor *p, int64_t d,
+void recurrent_pack(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *w,
+                    const kit_tensor *r, const kit_tensor *b, const kit_tensor *p, int64_t d,
                     const recurrent_weights *to)
 {
-    recurrent_pack_matrix(state, layout, weights, IN_W, d, to->weights);
-    recurrent_pack_matrix(state, layout, tensor, IN_R, d, to->r);
+    recurrent_pack_matrix(state, layout, w, IN_W, d, to->weights);
+    recurrent_pack_matrix(state, layout, r, IN_R, d, to->r);
     recurrent_pack_vectors(state, layout, b, p, d, to);
 }
 
@@ -385,18 +385,19 @@ static inlay_status check_shapes(const recurrent_state *state, const kit_plan *p
 }
 
 /* Starting a spinning thread team and ending the loop takes 0.5 us on a core of a Zen 5 (libgomp), and fetching data
- * that the other core wrote takes as long; a sleeping team takes tens of microseconds. Threads are used only if they
+ * that another core wrote takes as long; a sleeping team takes tens of microseconds. Threads are used only if they
  * save several microseconds. */
 #define TEAM_NS 1000.0
 #define WORTH_NS 3000.0
 enum { CHUNK_ROWS = 96 }; /* rows of input that stay in the second-level cache while W is read */
 
-/* Estimated nanoseconds of a direction of `rows` samples on one thread. */
+/* The estimated nanoseconds of one direction of `rows` samples on one thread. */
 static double unit_ns(const recurrent_state *state, const recurrent_plan *plan, int64_t rows)
 {
     const recurrent_layout *layout = &plan->weights;
     const bool two = state->cell == CELL_GRU && !state->linear_before_reset;
-    const uint64_t again = layout->r.bytes + (two ? layout->candidate.bytes : 0); /* is read in each step */
+    /* Bytes that are read again in each step. */
+    const uint64_t again = layout->r.bytes + (two ? layout->candidate.bytes : 0);
     const uint64_t resident = plan->steps > 4 ? again : again + layout->panels.bytes;
     const double all = (double)plan->steps * (double)rows;
     double step =
@@ -423,7 +424,7 @@ static void partition_work(const recurrent_state *state, recurrent_plan *plan, u
     plan->rows = plan->batch;
     plan->ns = whole;
     most = most < 1 ? 1 : most < plan->batch ? most : plan->batch;
-    for (int64_t i = 0; i < 2 && threads > 1; i++) { /* directions only; then also samples */
+    for (int64_t i = 0; i < 2 && threads > 1; i++) { /* first divides by directions only, then also by samples */
         const int64_t rows = i == 0 || most == 0 ? plan->batch : plan->batch / most + (plan->batch % most != 0);
         const int64_t units = rows > 0 ? plan->batch / rows + (plan->batch % rows != 0) : 1,
                       all = units * plan->directions;

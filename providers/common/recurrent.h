@@ -1,10 +1,10 @@
 /* recurrent.h - LSTM, GRU and RNN: declarations for preparing, planning and running a layer.
  *
  * A layer is divided into *units*, each one direction of some samples. A unit processes its steps in chunks of steps
- * (`chunk_rows`): first the input projection X * W' + bias of all gates of the chunk, then step by step H * R' and the gate
- * functions. Both are multiplications of few rows by panels (panels.h), whose blocks interleave the gates of the same
- * hidden units. Rows are reached by pointers, so a step reads and writes the node's tensors directly where possible, and
- * samples that have ended are skipped. If threads are left over, they share the panels of each step. */
+ * (`chunk_rows`): first the input projection X * W' + bias of all gates of the chunk, then step by step H * R' and the
+ * gate functions. Both are multiplications of few rows by panels (panels.h), whose blocks interleave the gates of the
+ * same hidden units. Rows are reached by pointers, so a step reads and writes the node's tensors directly where
+ * possible, and samples that have ended are skipped. If threads are left over, they share the panels of each step. */
 #ifndef RECURRENT_H
 #define RECURRENT_H
 #include "inlay/kit.h"
@@ -35,22 +35,22 @@ struct activation {
 /* The packed weights of a direction, all float or all double. */
 typedef struct recurrent_weights {
     void *weights;   /* panels of W */
-    void *r;         /* panels of R; in a GRU without linear_before_reset, of gates z and r */
-    void *candidate; /* GRU without linear_before_reset: gate h of R */
-    void *bias;      /* bias in the layout of W's panels: Wb + Rb */
-    void *bias_r;    /* bias in the layout of R's panels: Rbh of a GRU with linear_before_reset, otherwise zeros */
+    void *r;         /* panels of R; in a GRU without linear_before_reset, only those of gates z and r */
+    void *candidate; /* GRU without linear_before_reset: panels of gate h of R */
+    void *bias;      /* bias in the layout of W's panels: Wb + Rb, without the part in bias_r */
+    void *bias_r;    /* bias in the layout of R's panels: Rb of a GRU with linear_before_reset, otherwise zeros */
     void *peephole;  /* gates i, o, f, one row of blocks each */
 } recurrent_weights;
 
 typedef struct recurrent_layout {
-    struct panels panels, r,
-        candidate; /* candidate: blocks of one gate, which is also the layout of a row of the hidden state */
-    uint64_t w_at, r_at, candidate_at, bias_at, bias_r_at, peephole_at,
-        bytes; /* offsets and size of the weights of a direction */
+    /* Of W, R, and the candidate matrix. A row of the hidden state has the layout of a row of `candidate`. */
+    struct panels panels, r, candidate;
+    /* Offsets and size of the weights of a direction. */
+    uint64_t w_at, r_at, candidate_at, bias_at, bias_r_at, peephole_at, bytes;
 } recurrent_layout;
 
 typedef struct recurrent_state {
-    uint32_t cell, functions;
+    uint32_t cell, functions; /* CELL_*; number of activations of a direction */
     uint32_t gates;
     uint32_t direction;              /* 0 forward, 1 reverse, 2 bidirectional */
     struct activation activation[6]; /* functions of the first direction, then of the second */
@@ -68,7 +68,7 @@ typedef struct recurrent_plan {
     int64_t steps, batch, inputs, hidden, directions;
     recurrent_layout weights;
     int64_t units, rows;      /* units per direction; samples per unit, the last may have fewer */
-    int64_t chunk_rows;       /* maximum rows of a projection, at least those of one step */
+    int64_t chunk_rows;       /* maximum rows of an input projection, at least the rows of one step */
     bool shared;              /* threads share the panels of each step; otherwise they run units concurrently */
     bool calling_thread_only; /* too little work for more than the calling thread */
     double ns;                /* estimated time of a run */
@@ -82,24 +82,25 @@ typedef struct recurrent_plan {
 bool recurrent_compute_layout(const recurrent_state *state, int64_t inputs, int64_t hidden, recurrent_layout *out);
 /* The weights of a direction in `room`, which has layout->bytes. */
 recurrent_weights recurrent_weights_at(const recurrent_layout *layout, void *room);
-/* Packs the weights of direction d. W, R, B and P are whole tensors; B and P may have data NULL. */
-void recurrent_pack(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *weights,
-                    const kit_tensor *tensor, const kit_tensor *b, const kit_tensor *p, int64_t d,
+/* Packs the weights of direction d. w, r, b and p are the tensors W, R, B and P of all directions; b and p may have
+ * data NULL. */
+void recurrent_pack(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *w,
+                    const kit_tensor *r, const kit_tensor *b, const kit_tensor *p, int64_t d,
                     const recurrent_weights *to);
 
-/* Parts of recurrent_pack(): one matrix in panels (input: IN_W; or IN_R, with the candidate matrix of a GRU after
- * it), and the vectors. */
+/* The two parts of recurrent_pack(). recurrent_pack_matrix() packs W (input IN_W) or R (IN_R; the candidate matrix of a
+ * GRU follows it) in panels. recurrent_pack_vectors() packs the biases and peepholes. */
 void recurrent_pack_matrix(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *tensor,
                            uint32_t input, int64_t d, void *to);
-void recurrent_pack_vectors(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *tensor,
+void recurrent_pack_vectors(const recurrent_state *state, const recurrent_layout *layout, const kit_tensor *b,
                             const kit_tensor *p, int64_t d, const recurrent_weights *to);
-/* Size of such a packed matrix. */
+/* The size in bytes of a matrix that recurrent_pack_matrix() packs. */
 uint64_t recurrent_panel_bytes(const recurrent_layout *layout, uint32_t input);
 /* Sets the fields that determine the packed layout of a float layer; false: op_type is not recurrent. */
 bool recurrent_read_cell(const char *op_type, bool linear_before_reset, recurrent_state *out);
 
-/* Weights in another format than float panels: their multiplication function and, for each direction, the data that
- * it gets: for W or R, and for a GRU's candidate. */
+/* Weights in another format than float panels: their multiplication function, and the data that this function gets for
+ * each direction: of W or R, and of the candidate matrix of a GRU. */
 typedef struct recurrent_matrix {
     panels_fn product;
     const void *packed[2], *candidate[2];

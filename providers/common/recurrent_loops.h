@@ -8,7 +8,7 @@
 /* limit: gates are clipped to [-limit, limit]; infinity: no clipping. */
 #define RECURRENT_LOOPS(name, T)                                                                                       \
     typedef struct name##_recurrent_loops {                                                                            \
-        /* the default functions */                                                                                    \
+        /* the default activations */                                                                                  \
         void (*plain_lstm)(T limit, int64_t n, int64_t first, int64_t end, const T *restrict x, const T *restrict g,   \
                            T *restrict c, T *restrict h);                                                              \
         void (*plain_gru)(T limit, int64_t n, int64_t first, int64_t end, const T *restrict x, const T *restrict g,    \

@@ -4,7 +4,7 @@
 #include "recurrent_loops.h"
 #include <math.h>
 
-/* Rows that the gate functions of one sample at one step read and write. All but h are in blocks. */
+/* The rows that the gate functions of one sample read and write at one step. All except old and h are in blocks. */
 typedef struct cell_row {
     const void *input; /* projected input */
     void *gates;       /* recurrent contribution */
@@ -46,8 +46,8 @@ struct unit {
     int64_t d, first, rows; /* direction, samples */
     bool backward;
     int64_t active;
-    int64_t *active_samples; /* their samples */
-    const void **x;          /* of a projection: the input rows */
+    int64_t *active_samples; /* [active] indexes of the samples that are active in the step */
+    const void **x;          /* the input rows of a projection */
     void **projected_rows;
     const void **old;
     void **new_rows, **gates_rows, **reset_rows, **candidate_rows;
@@ -83,7 +83,7 @@ static int64_t length_of(const recurrent_call *call, int64_t sample)
     return length < 0 ? 0 : length > call->plan->steps ? call->plan->steps : length;
 }
 
-/* Element index of a sample's row in X, in Y, and in the initial and final states. */
+/* These functions return the element index of a sample's row in X, in Y, and in the initial and final states. */
 static int64_t x_at(const recurrent_plan *plan, bool batch_first, int64_t t, int64_t sample)
 {
     return (batch_first ? sample * plan->steps + t : t * plan->batch + sample) * plan->inputs;
@@ -243,7 +243,7 @@ static void begin_step(struct unit *unit, int64_t step)
             unit->new_rows[unit->active] =
                 (char *)call->call->out[OUT_Y].data +
                 y_at(plan, call->state->layout != 0, time_of(unit, sample, step), unit->d, sample) * call->element;
-        else /* two alternating rows per sample: the initial state may be in the first */
+        else /* a sample has two rows, used alternately; the initial state may be in the first */
             unit->new_rows[unit->active] = unit->h + ((step + 1) % 2 * plan->rows + i) * unit->state_bytes;
         unit->active++;
     }

@@ -48,7 +48,8 @@ void resize_plan_axes(resize_plan *plan, const resize_rule *rule, const resize_a
     }
 }
 
-/* Bytes of a worker's rows: an input row, an output row, and cached ones. Decides which rows are cached. */
+/* Returns the bytes of a worker's rows: an input row, an output row, and cached rows. Also decides whether rows are
+ * cached. */
 static uint64_t resize_scratch(resize_plan *plan)
 {
     const resize_axis *last = &plan->axes[plan->rank - 1];
@@ -69,7 +70,7 @@ static uint64_t resize_scratch(resize_plan *plan)
 bool resize_plan_count(resize_plan *plan, const resize_rule *rule)
 {
     plan->table_bytes = plan->scratch_bytes = 0;
-    for (uint32_t d = 0; d < plan->rank; d++) { /* bounded: taps < 2^32, out < 2^31 */
+    for (uint32_t d = 0; d < plan->rank; d++) { /* the product cannot overflow: taps < 2^32, out < 2^31 */
         uint64_t entries = (uint64_t)plan->tables[d].taps * (uint64_t)plan->axes[d].out;
 
         if (entries > UINT64_MAX / 64 / INLAY_MAX_RANK)

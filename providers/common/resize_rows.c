@@ -164,7 +164,7 @@ static bool resize_next(const resize_plan *plan, resize_cursor *cursor)
 #define ACC float
 #include "resize.inc"
 
-/* Complex numbers are two floats along an additional inner axis. */
+/* A complex number counts as two floats along an additional inner axis. */
 static const resize_rows_fn resize_rows[INLAY_DTYPE_COUNT] = {
     [INLAY_FLOAT] = resize_rows_f32,     [INLAY_DOUBLE] = resize_rows_f64,    [INLAY_FLOAT16] = resize_rows_f16,
     [INLAY_BFLOAT16] = resize_rows_bf16, [INLAY_UINT8] = resize_rows_u8,      [INLAY_INT8] = resize_rows_i8,
@@ -185,7 +185,7 @@ bool resize_wide(inlay_dtype dtype)
     return (wide & INLAY_DTYPE_BIT(dtype)) != 0;
 }
 
-/* An output row with the same input row as its predecessor is a copy of that. */
+/* An output row that has the same input row as the output row before is copied from that output row. */
 void resize_copy_rows(const resize_plan *plan, uint32_t elem, const void *input, void *output, const void *fill,
                       int64_t begin, int64_t end)
 {

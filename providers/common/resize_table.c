@@ -72,9 +72,9 @@ bool resize_rule_read(const inlay_node_info *node, bool strings, resize_rule *ou
     return true;
 }
 
-/* Scales x to elements of the input. The nearest pixel may depend on the last bit of a scale, which is a float. The
- * division is therefore done in float, as in ONNX's definition and ONNX Runtime, as long as floats can represent
- * halves. */
+/* Converts coordinate x of the output to the input. The nearest pixel may depend on the last bit of the scale, which is
+ * a float. Therefore the division is done in float, as in ONNX's definition and ONNX Runtime, while x is so small that
+ * floats represent multiples of 0.5. */
 static double resize_shrunk(const resize_rule *rule, const resize_axis *axis, double x)
 {
     if (axis->exact)

@@ -40,9 +40,9 @@ typedef struct resize_axis {
     bool exact;
 } resize_axis;
 
-/* The taps of each output element o, tap k at [k * out + o]: index in [0, in) and weight. An element that
- * tf_crop_and_resize reads outside of the input has index -1 at its first tap. Without weights (nearest) there is
- * one tap. */
+/* The taps of an axis. Tap k of output element o is at [k * out + o]: the index of an input element in [0, in), and its
+ * weight. If tf_crop_and_resize places the output element outside of the input, its first tap has index -1. Without
+ * weights (nearest) there is one tap. */
 typedef struct resize_table {
     int64_t taps;
     int32_t *index;

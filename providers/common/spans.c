@@ -7,8 +7,8 @@ static bool is_before(const struct span *first, const struct span *second)
     return first->bytes != second->bytes ? first->bytes > second->bytes : first->id < second->id;
 }
 
-/* Sorts the largest first. qsort() is not used because it allocates, and instances for new shapes are created
- * between runs of others. */
+/* Sorts the spans, the largest first. qsort() is not used, because it may allocate, and instances for new shapes are
+ * created between the runs of other instances. */
 static void sort(struct span *list, uint32_t count)
 {
     static const uint32_t gaps[] = { 701, 301, 132, 57, 23, 10, 4, 1 };
@@ -24,7 +24,7 @@ static void sort(struct span *list, uint32_t count)
         }
 }
 
-/* The lowest offset at which nothing placed before, sorted by offset, is in the way. */
+/* The lowest offset at which the span overlaps no placed span of the same lifetime. placed: sorted by offset. */
 static uint64_t lowest_gap(const struct span *placed, uint32_t count, const struct span *span)
 {
     uint64_t at = 0;

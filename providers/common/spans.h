@@ -5,7 +5,7 @@
 
 struct span {
     uint64_t bytes;
-    uint32_t first, last; /* first and last step that uses it */
+    uint32_t first, last; /* first and last step that uses the buffer */
     uint32_t id;          /* for the caller */
     uint64_t offset;      /* out */
 };

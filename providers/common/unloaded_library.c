@@ -11,7 +11,7 @@
 
 static const char here; /* an address inside of the plugin that contains this code */
 
-/* The ELF header of the file that contains this code. */
+/* Copies the ELF header of the file that contains this code. */
 static bool own_head(ElfW(Ehdr) * out)
 {
     Dl_info info;

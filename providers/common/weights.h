@@ -1,11 +1,12 @@
-/* weights.h - cost model of reading weights: a node's weights were last read one run ago, and all other weights
- * since then, so large models read them from memory. */
+/* weights.h - cost model of reading weights. Between two reads of a node's weights, a run reads all other weights of
+ * the model. The caches therefore keep the weights of small models only; large models read them from memory. */
 #ifndef COMMON_WEIGHTS_H
 #define COMMON_WEIGHTS_H
 #include "inlay/plugin.h"
 
-#define CACHED_WEIGHT_BYTES                                                                                            \
-    32e6 /* bytes of weights that stay in the last-level cache: all of half this size, gradually less of more */
+/* Weights of the graph up to half of this size stay in the last-level cache. Above that, a growing share of all weights
+ * is read from memory: from this size on, all of them. */
+#define CACHED_WEIGHT_BYTES 32e6
 #define SMALL_NODE_WEIGHT_BYTES 65536 /* weights of a node below this size are read at twice the speed */
 #define FAR_WEIGHTS_PER_NS 60.0       /* bytes per nanosecond from memory, beyond the time from the last-level cache */
 

@@ -1,8 +1,8 @@
 /* Opens libdnnl at the first call of one of its functions. Loading it (libstdc++ and about 35000 relocations) takes
  * longer than the rest of the start-up of a small model, and many models use only built-in kernels.
  *
- * The functions below have the library's names: the provider is written as if it were linked to the library, as the
- * tests are. The plugin's linker script hides them. */
+ * The functions below have the names of the library's functions, so the provider is written as if it were linked to the
+ * library, as the tests are. The plugin's linker script hides these names from other code. */
 #include "unloaded_library.h"
 #include "inlay/check.h"
 #include "simd/cpu.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char soname[] = ONEDNN_SONAME; /* of the library that CMake has found */
+static const char soname[] = ONEDNN_SONAME; /* the soname of the library that CMake has found */
 
 #define FUNCTION(result, name, parameters, arguments, otherwise) static result(*real_##name) parameters;
 #include "functions.def"
@@ -23,7 +23,7 @@ static const char soname[] = ONEDNN_SONAME; /* of the library that CMake has fou
 static dnnl_status_t (*real_engine_create)(dnnl_engine_t *, dnnl_engine_kind_t, size_t);
 static dnnl_cpu_isa_t (*real_isa)(void);
 static dnnl_status_t (*real_set_isa)(dnnl_cpu_isa_t);
-static dnnl_engine_t process_engine; /* shared by all sessions of the process; has no state of a session */
+static dnnl_engine_t process_engine; /* shared by all sessions of the process; contains no state of a session */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool is_open, has_failed;
@@ -51,7 +51,7 @@ static void end_creating(bool begun)
 }
 
 /* dlsym's result as a function pointer, as POSIX allows and ISO C does not. */
-static bool find(void *library, const char *name, void *out_function)
+static bool find_function(void *library, const char *name, void *out_function)
 {
     void *symbol = dlsym(library, name);
 
@@ -78,12 +78,13 @@ static bool open_library(void)
     void *library = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     bool good = library != NULL;
 
-#define FUNCTION(result, name, parameters, arguments, otherwise) good = good && find(library, #name, &real_##name);
+#define FUNCTION(result, name, parameters, arguments, otherwise)                                                       \
+    good = good && find_function(library, #name, &real_##name);
 #include "functions.def"
 #undef FUNCTION
-    good = good && find(library, "dnnl_engine_create", &real_engine_create) &&
-           find(library, "dnnl_get_effective_cpu_isa", &real_isa) &&
-           find(library, "dnnl_set_max_cpu_isa", &real_set_isa);
+    good = good && find_function(library, "dnnl_engine_create", &real_engine_create) &&
+           find_function(library, "dnnl_get_effective_cpu_isa", &real_isa) &&
+           find_function(library, "dnnl_set_max_cpu_isa", &real_set_isa);
     if (good && cpu_is_capped()) /* has no effect if the application has already used the library */
         (void)real_set_isa(isa_of_cpu());
     return good && real_engine_create(&process_engine, dnnl_cpu, 0) == dnnl_success;
@@ -141,7 +142,7 @@ dnnl_status_t dnnl_engine_destroy(dnnl_engine_t engine)
     return dnnl_success;
 }
 
-/* May the application or the environment have limited the library's instruction set? */
+/* Whether the application or the environment may have limited the library's instruction set. */
 static bool is_limited(void)
 {
     void *loaded = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD); /* by the application */

@@ -1,4 +1,4 @@
-/* The functions of the table that are the same for all versions of oneDNN, and the table. */
+/* The table of functions for the region compiler, and those functions that are the same for all versions of oneDNN. */
 #include "library_versions.h"
 #include "inlay/check.h"
 #include <oneapi/dnnl/dnnl.h>

@@ -1,4 +1,5 @@
-/* The registry of opaque layouts. There are few of them: packed weights in special formats. */
+/* The registry of opaque layouts, which only oneDNN can read. It has few entries: layouts of packed weights in special
+ * formats. */
 #include "library_versions.h"
 #include "inlay/check.h"
 #include "simd/at_fork.h"
@@ -12,7 +13,7 @@ static __attribute__((constructor)) void guard_lock(void)
     lock_at_fork(&lock);
 }
 
-/* All guarded by lock. */
+/* `lock` guards all of these. */
 static void **layouts;
 static uint32_t count, capacity, engines;
 

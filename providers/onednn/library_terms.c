@@ -1,4 +1,4 @@
-/* Translation of the terms of library.h to oneDNN's. Assertions state which of them have the same numbers. */
+/* Translates the constants of library.h to those of oneDNN. Assertions state which of them have the same numbers. */
 #include "library_versions.h"
 #include "inlay/check.h"
 #include <oneapi/dnnl/dnnl.h>

@@ -1,9 +1,9 @@
-/* Packs weights for oneDNN's Winograd convolutions of 3x3 kernels: G w G^T of each kernel, in oneDNN's layouts.
+/* Packs weights for oneDNN's Winograd convolutions of 3x3 kernels: G w G^T of each kernel w, in oneDNN's layouts.
  *
- * oneDNN's own packing uses plain loops that take about twenty times as long as the memory transfer. Its matrices G
- * and its layouts are not documented, so they are probed once per process and format: oneDNN packs a small tensor
- * whose unit kernels give G, and whose result must equal the result of the code below. Otherwise oneDNN packs the
- * weights. */
+ * oneDNN's own packing uses plain loops that take about twenty times as long as the memory transfer. Its matrices G and
+ * its layouts are not documented, so they are probed once per process and format: oneDNN packs a small tensor that
+ * contains unit kernels, from whose transforms G is read. If the code below packs the tensor with the same result, it
+ * is used for this format; otherwise oneDNN packs the weights. */
 #include "region/build.h"
 #include "inlay/check.h"
 #include "library_v2.h"
@@ -30,8 +30,8 @@ static __attribute__((constructor)) void guard_probes(void)
 
 static wino_probe probes[FORMATS]; /* by dnnl_wino_memory_format_t; guarded by probe_lock */
 
-/* Channels are numbered in blocks of blocks: output channel (ob * oc2 + o2) * oc_block + o, and likewise for input.
- * Strides count elements. */
+/* Channels are numbered in two levels of blocks: (ob * oc2 + o2) * oc_block + o is an output channel, and likewise for
+ * input channels. Strides count elements. */
 typedef struct wino_layout {
     int alpha, oc_block, ic_block, oc2, ic2;
     int64_t oc, ic; /* rounded up to blocks */
@@ -160,8 +160,8 @@ static inlay_status transform_all(const cpu_state *state, const memory_desc *pla
 
 /* ------------------------------------------------------------------ probing */
 
-/* The format of md with few channels: two of each kind of block. */
-static void small_like(const dnnl_memory_desc_t *md, memory_desc *plain, dnnl_memory_desc_t *out)
+/* Makes a descriptor in the format of md with few channels: two blocks of each kind. */
+static void describe_small_tensor(const dnnl_memory_desc_t *md, memory_desc *plain, dnnl_memory_desc_t *out)
 {
     enum { INPUTS = 2 };
     const dnnl_wino_desc_t *like = &md->format_desc.wino_desc;
@@ -181,8 +181,8 @@ static void small_like(const dnnl_memory_desc_t *md, memory_desc *plain, dnnl_me
     desc_t->size = (size_t)desc_t->oc * (size_t)desc_t->ic * (size_t)(desc_t->alpha * desc_t->alpha) * sizeof(float);
 }
 
-/* Computes G from transformed unit kernels: the one with its 1 at (h, w) becomes G[a][h] G[b][w], at output channel
- * h * R + w. */
+/* Computes G from transformed unit kernels. The kernel with its 1 at (h, w) is output channel h * R + w; element (a, b)
+ * of its transform is G[a][h] * G[b][w]. */
 static bool read_matrix(const float *transformed, const wino_layout *layout, wino_matrix matrix)
 {
     float corner =
@@ -219,7 +219,7 @@ static bool probe(const cpu_state *state, const dnnl_memory_desc_t *md, wino_pro
     float *source = NULL;
     bool usable = false;
 
-    small_like(md, &plain, &small);
+    describe_small_tensor(md, &plain, &small);
     if (!read_layout(&small, &layout) || !library_v2_read(&small, &small_md))
         return false;
     bytes = small.format_desc.wino_desc.size;

@@ -68,7 +68,7 @@ static void make_pattern(const memory_desc *md, struct tag_pattern *pattern)
     }
 }
 
-/* Does the name of a format tag denote the layout? */
+/* Whether the name of a format tag denotes the layout. */
 static bool matches_pattern(const struct tag_pattern *pattern, int rank, const char *name)
 {
     for (int i = 0; i < rank; i++) {
@@ -147,8 +147,8 @@ static dnnl_format_tag_t find_tag(const memory_desc *md)
 
 /* ------------------------------------------------------------------ descriptors of layouts */
 
-/* The stride of an axis of one element has no meaning, but the library rejects some values. Sets it to the value that
- * it would have if the axis had more elements. */
+/* Sets the strides of axes of one element. Such a stride has no meaning, but the library rejects some values, so it
+ * gets the value that it would have if the axis had more elements. */
 static void set_unused_strides(const memory_desc *md, dnnl_dims_t strides)
 {
     for (int d = md->ndims; d-- > 0;) {
@@ -156,7 +156,8 @@ static void set_unused_strides(const memory_desc *md, dnnl_dims_t strides)
         if (md->dims[d] == 1)
             strides[d] = d + 1 < md->ndims ? strides[d + 1] * (md->dims[d + 1] > 0 ? md->dims[d + 1] : 1) : 1;
     }
-    for (int d = 0; d < md->ndims; d++) /* beyond the end of all axes with several elements, in any order */
+    for (int d = 0; d < md->ndims;
+         d++) /* the value is at least the extent of every axis with several elements, whatever their order */
         for (int e = 0; md->dims[d] == 1 && e < md->ndims; e++)
             if (md->dims[e] > 1 && md->strides[e] * md->dims[e] > strides[d])
                 strides[d] = md->strides[e] * md->dims[e];

@@ -7,8 +7,8 @@
 #include "library/library.h"
 #include <oneapi/dnnl/dnnl_types.h>
 
-/* The number of the stored descriptor that is equal to desc by `equal`; stores a copy made by `copy` if there is none.
- * 0: out of memory. */
+/* Returns the number of the stored descriptor that `equal` finds equal to desc. If there is none, stores a copy that
+ * `copy` makes. 0: out of memory. */
 uint32_t library_opaque_keep(const void *desc, int (*equal)(const void *a, const void *b),
                              void *(*copy)(const void *desc));
 /* The descriptor with this number; NULL: none. */
@@ -61,7 +61,7 @@ int onednn_opaque_words(const memory_desc *md, int64_t *out, int most);
 bool onednn_pack_winograd(const struct cpu_state *state, const memory_desc *plain, const void *source,
                           const memory_desc *md, void *target);
 
-/* Terms of library.h translated to oneDNN's (library_terms.c). */
+/* Translate constants of library.h to those of oneDNN (library_terms.c). */
 dnnl_alg_kind_t onednn_alg_of(library_alg alg);
 unsigned onednn_flags_of(uint32_t flags);
 dnnl_query_t onednn_query_of(library_operand which);

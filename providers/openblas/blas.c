@@ -4,9 +4,9 @@
  * a convolution, general Einsums) are packed by the job's function into panels, one block of k at a time; a panel is a
  * dense row-major matrix. A tile is computed by one of three methods:
  *
- *     whole    one call for each block of k; the library packs its operands again
- *     thin     few rows: calls small enough that the library does not pack, on operands in place
- *     panels   calls of the same small size on panels packed here, so that operands are packed only once
+ *     whole    one call for each block of k, in which the library packs the operands (again, if they are packed here)
+ *     thin     for few rows: calls that are so small that the library does not pack, on operands in place
+ *     panels   calls of the same small size on panels that this file packs, so that operands are packed only once
  *
  * The last two need the kernels for small products that the library has for AVX-512 since version 0.3.17. These take
  * unpacked operands, up to SMALL multiplications per call, and reach the speed of the machine when B is a panel of
@@ -29,18 +29,20 @@ enum {
     WHOLE_DEPTH = 384, /* k of a packed block: WHOLE_DEPTH * WHOLE_WIDTH floats stay in the second-level cache */
     WHOLE_WIDTH = GEMM_MAX_WIDTH,
     SMALL = 1000000,         /* limit of m * n * k of the library's small products: 100 cubed */
-    SMALL_TRANSPOSED = 1200, /* limit of m * n if B is stored transposed; k is then at least SMALL_TRANSPOSED_K */
+    SMALL_TRANSPOSED = 1200, /* limit of m * n if B is stored transposed; k must then be at least SMALL_TRANSPOSED_K */
     SMALL_TRANSPOSED_K = 32,
-    THIN_ROWS = 32, /* maximum rows of a thin product; larger if B is transposed, which makes packing it slower */
+    THIN_ROWS = 32, /* maximum rows of a thin product; more if B is stored transposed: packing it is slower then */
     THIN_ROWS_TRANSPOSED = 384,
     PANEL_DEPTH = 480, /* k of a panel: PANEL_ROWS * 64 * PANEL_DEPTH is below SMALL */
     PANEL_ROWS = 32,
     PANEL_TILE = 4,      /* panels of a tile, together half a megabyte */
     TRANSPOSED_LD = 256, /* a transposed A with a larger ld misses the caches, and is packed, too */
-    SLACK = 64,          /* elements after packed columns: see gemm_pack_fn */
+    SLACK = 64,          /* bytes after packed columns, see gemm_pack_fn */
     MAX_LINES = 1 << 20, /* lines of a tile: far below the limit of BLAS's int */
-    FEW_TILES = 8,       /* up to this number, tiles are divided down to MIN_TILE multiplications (about ten us), */
-    MAX_TILES = 128,     /* and up to this number down to LARGE_TILE */
+    /* Large tiles are divided: up to FEW_TILES tiles while each half has MIN_TILE multiplications (about ten us), up to
+     * MAX_TILES tiles while each half has LARGE_TILE. */
+    FEW_TILES = 8,
+    MAX_TILES = 128,
     MIN_TILE = 1 << 21,
     LARGE_TILE = 1 << 25
 };
@@ -56,12 +58,12 @@ typedef struct blas_matrix {
                          are ld apart */
     int64_t ld;       /* elements */
     int64_t k_stride; /* elements, for vectors */
-    double scale;     /* 1 if packing has applied it */
+    double scale;     /* factor of the elements; 1 if packing has applied it */
 } blas_matrix;
 
-/* Can BLAS read the operand in place? Then sets *along and *ld. */
-static bool is_plain(const gemm_kernel *kernel, const gemm_operand *operand, int64_t lines, int64_t k, bool *along,
-                     int64_t *ld)
+/* Whether BLAS can read the operand in place. If so, sets *along and *ld. */
+static bool blas_can_read(const gemm_kernel *kernel, const gemm_operand *operand, int64_t lines, int64_t k, bool *along,
+                          int64_t *ld)
 {
     bool is_double = kernel->in_bytes == sizeof(double);
 
@@ -84,7 +86,7 @@ static double scale_of(const gemm_operand *operand)
     return operand->scale == 0 ? 1 : operand->scale;
 }
 
-/* The part of a matrix from line `line` and depth k0 on. */
+/* The part of a matrix that starts at line `line` and depth k0. */
 static blas_matrix part_of(const gemm_kernel *kernel, const blas_matrix *matrix, int64_t line, int64_t k0)
 {
     blas_matrix part = *matrix;
@@ -104,7 +106,8 @@ static blas_matrix pack(const gemm_operand *operand, int64_t batch, int64_t line
 
 /* ------------------------------------------------------------------ the strategy of a job */
 
-/* Follows from the shapes and strides of a job. Cheap, so it is computed wherever it is needed. */
+/* How a job is computed. The strategy depends only on the shapes and strides of the job. It is cheap to compute, so it
+ * is computed wherever it is needed. */
 struct strategy {
     uint32_t method;       /* METHOD_* */
     bool a_plain, b_plain; /* BLAS can read the operand in place */
@@ -123,8 +126,8 @@ static struct strategy choose_strategy(const gemm_job *job)
     struct strategy strategy = { .method = METHOD_WHOLE };
     int64_t blocks;
 
-    strategy.a_plain = is_plain(kernel, &job->a, job->m, job->k, &strategy.a_along, &strategy.a_ld);
-    strategy.b_plain = is_plain(kernel, &job->b, job->n, job->k, &strategy.b_along, &strategy.b_ld);
+    strategy.a_plain = blas_can_read(kernel, &job->a, job->m, job->k, &strategy.a_along, &strategy.a_ld);
+    strategy.b_plain = blas_can_read(kernel, &job->b, job->n, job->k, &strategy.b_along, &strategy.b_ld);
     if (job->b.packed != NULL)
         /* NOLINTNEXTLINE(bugprone-branch-clone): the order of the conditions matters */
         strategy.method = METHOD_PANELS;
@@ -187,8 +190,8 @@ static void call_matrix(const gemm_kernel *kernel, int64_t m, int64_t n, int64_t
     }
 }
 
-/* output (+)= the `lines` lines of a matrix times x. Without `add` the output is cleared first, and the library always
- * adds: with beta 0, gemv of some versions multiplies the old contents, which may be NaN. */
+/* output (+)= the `lines` lines of a matrix times x. Without `add`, the output is cleared and the library called with
+ * beta 1: with beta 0, gemv of some versions multiplies the old contents by 0, which gives NaN if they are NaN. */
 static void call_vector(const gemm_kernel *kernel, int64_t lines, int64_t k, const blas_matrix *matrix,
                         const blas_matrix *x, bool add, void *output, int64_t y_stride)
 {
@@ -208,7 +211,7 @@ static void call_vector(const gemm_kernel *kernel, int64_t lines, int64_t k, con
                    (const void *)x->data, (int)x->k_stride, 1, output, (int)y_stride);
 }
 
-/* A block of C [m, n], with rows ldc apart, computed from depth k. */
+/* A multiplication of depth k whose result is a part of C, [m, n] with rows ldc apart. add: adds to the part. */
 struct block {
     int64_t m, n, k;
     bool add;
@@ -221,11 +224,11 @@ static bool fits_int(int64_t stride)
     return stride >= 1 && stride <= INT32_MAX;
 }
 
-/* Multiplies in one call: gemv for products with a vector, which are limited by memory, otherwise gemm. */
+/* Multiplies in one call: gemv for products with a vector, whose speed memory limits, otherwise gemm. */
 static void multiply_whole(const gemm_kernel *kernel, const struct block *block, const blas_matrix *a,
                            const blas_matrix *b)
 {
-    const bool vectors = kernel->chain == 0; /* some kernels of gemv add all terms in one chain */
+    const bool vectors = kernel->chain == 0; /* not if sums are strict: some kernels of gemv add in one chain */
 
     if (vectors && block->m == 1 && fits_int(a->k_stride)) {
         call_vector(kernel, block->n, block->k, b, a, block->add, block->c, 1);
@@ -249,7 +252,8 @@ static void multiply_strips(const gemm_kernel *kernel, const struct block *block
 {
     const int64_t vectors = PANEL_BYTES / kernel->in_bytes,
                   rows = gemm_ceil_div(block->m, gemm_ceil_div(block->m, THIN_ROWS));
-    int64_t columns = (b->along ? SMALL_TRANSPOSED : SMALL / 384) / rows, depth; /* k in pieces of a few hundred */
+    int64_t columns = (b->along ? SMALL_TRANSPOSED : SMALL / 384) / rows,
+            depth; /* leaves room for a depth of a few hundred */
 
     columns = columns > vectors ? columns / vectors * vectors : b->along ? columns : vectors;
     depth = SMALL / (rows * columns);
@@ -269,7 +273,8 @@ static void multiply_strips(const gemm_kernel *kernel, const struct block *block
 static void multiply_thin(const gemm_kernel *kernel, const struct block *block, const blas_matrix *a,
                           const blas_matrix *b)
 {
-    if (block->n == 1 && block->ldc == 1 && block->m > 1) { /* computed transposed: a row times the lines of A */
+    if (block->n == 1 && block->ldc == 1 &&
+        block->m > 1) { /* computes the transposed product: a row times the lines of A */
         const struct block transposed = {
             .m = 1, .n = block->m, .k = block->k, .add = block->add, .c = block->c, .ldc = block->m
         };
@@ -282,8 +287,8 @@ static void multiply_thin(const gemm_kernel *kernel, const struct block *block, 
     }
 }
 
-/* B is stored in consecutive panels of b_width columns. A is read in place, or packed in chunks of PANEL_ROWS rows of
- * `tile`. */
+/* Multiplies by a B that is stored in consecutive panels of b_width columns. A is read in place, or packed in chunks of
+ * PANEL_ROWS rows of the tile. */
 static void multiply_panels(const gemm_job *job, const struct strategy *strategy, const gemm_tile *tile,
                             const struct block *block, const blas_matrix *a, const blas_matrix *b, int64_t k0,
                             void *a_buffer)
@@ -321,7 +326,7 @@ static uint64_t buffer_of_lines(const gemm_job *job, const struct strategy *stra
     return gemm_align((uint64_t)(lines * strategy->depth) * job->kernel->in_bytes + SLACK);
 }
 
-/* Bytes of the packed A: a chunk of its lines, or all lines of the tile. */
+/* The bytes of the buffer of a packed A: a chunk of its lines, or all lines of the tile. */
 static uint64_t buffer_of_a(const gemm_job *job, const struct strategy *strategy)
 {
     return !strategy->a_packs
@@ -329,7 +334,7 @@ static uint64_t buffer_of_a(const gemm_job *job, const struct strategy *strategy
                : buffer_of_lines(job, strategy, strategy->method == METHOD_PANELS ? PANEL_ROWS : strategy->a_width);
 }
 
-/* The operand in place, from a line of a batch on. */
+/* The operand in place, starting at a line of a batch. */
 static blas_matrix matrix_at(const gemm_job *job, const gemm_operand *operand, int64_t batch, int64_t line, bool along,
                              int64_t ld)
 {
@@ -448,8 +453,8 @@ static void plan(const gemm_job *job, uint32_t threads, int64_t *out_tile_m, int
 
     (void)threads;
     largest_tile(job, &strategy, &tile_m, &tile_n);
-    /* Independent of the number of threads, because the library sums in another order at other sizes. Tiles have whole
-     * panels along n. */
+    /* Tiles do not depend on the number of threads, because the library sums in another order at other sizes. Along n,
+     * tiles consist of whole panels. */
     for (;;) {
         int64_t tiles = gemm_ceil_div(job->m, tile_m) * gemm_ceil_div(job->n, tile_n);
         if (job->batch > 0 && tiles > INT64_MAX / job->batch)
@@ -488,7 +493,7 @@ static double product_ns(const gemm_kernel *kernel, const product_size *size)
     if (!lib->small) {
         rate = 128;
         packing =
-            thin && size->m > 1 && size->n > 1 ? 0.25 * size->n * size->k : 0; /* packing by the library for few rows */
+            thin && size->m > 1 && size->n > 1 ? 0.25 * size->n * size->k : 0; /* the library packs B for few rows */
     } else if (ahead) {
         rate = 255;
     } else if (size->b_windows || (!thin && work >= SMALL / 2 && size->n > 56)) {

@@ -5,17 +5,17 @@
 #include "library.h"
 #include <pthread.h>
 
-/* The target of kit_node.provider. */
+/* The struct that kit_node.provider points to. */
 typedef struct blas_engine {
-    gemm_engine engine; /* must be first: the operators in providers/common cast to it */
+    gemm_engine engine; /* must be first: gemm_kernel_for() converts kit_node.provider to it */
     bool strict;        /* sums use short chains of additions */
     blas_library library;
     gemm_kernel kernels[2]; /* GEMM_F32, GEMM_F64 */
     char *pending_library;  /* name of the library until it is opened; owned; then NULL */
 } blas_engine;
 
-/* Opens the library (see blas_library_open for errors) and makes *out an engine on it, which must not be moved
- * afterwards. Undone by blas_library_close(&out->library). */
+/* Opens the library (see blas_library_open for errors) and makes *out an engine that uses it. The engine must not be
+ * moved afterwards. Close the library by blas_library_close(&out->library). */
 INLAY_NODISCARD inlay_status blas_engine_open(const inlay_host *host, const char *library, const char *core,
                                               blas_engine *out, inlay_diag *diag);
 
@@ -32,6 +32,6 @@ void blas_engine_set_strict(blas_engine *engine);
 INLAY_NODISCARD inlay_status blas_engine_ensure_open(const inlay_host *host, blas_engine *engine, inlay_diag *diag);
 void blas_engine_close(blas_engine *engine);
 
-/* kit_kernel.supports of all kernels: is the node a matrix multiplication that suits the library? */
+/* kit_kernel.supports of all kernels: whether the node is a matrix multiplication that suits the library. */
 bool blas_supports(const kit_node *node, kit_refusal *why);
 #endif

@@ -25,11 +25,12 @@ const char *blas_core_of_cpu(void)
      * Every version that supports one of them supports SkylakeX. */
     if (cpu_has(CPU_AVX512))
         return "SkylakeX";
-    /* Zen has the kernels of Haswell with other block sizes, which were up to a fifth slower on a newer AMD CPU. */
+    /* Zen has the kernels of Haswell with other block sizes, with which they were up to a fifth slower on a newer AMD
+     * CPU. */
     if (cpu_has(CPU_AVX2))
         return "Haswell";
     if (cpu_is_capped())
-        return "Nehalem"; /* SSE4.2, which every CPU supports whose instruction set can be capped */
+        return "Nehalem"; /* kernels for SSE4.2, which every CPU has for which option isa can lower the level */
 #endif
     return NULL;
 }
@@ -62,7 +63,8 @@ struct load_attempt {
     char why[320]; /* the loader's message */
 };
 
-static struct load_attempt *attempts; /* newest first; keeps them reachable for leak checkers */
+static struct load_attempt
+    *attempts; /* all attempts, the newest first; leak checkers find their memory through this list */
 
 static bool is_variable(const char *entry, const char *name)
 {
@@ -71,7 +73,8 @@ static bool is_variable(const char *entry, const char *name)
     return strncmp(entry, name, n) == 0 && entry[n] == '=';
 }
 
-/* Installs the environment. core NULL: keeps the user's OPENBLAS_CORETYPE. Returns NULL: out of memory. */
+/* Replaces `environ` by a copy with the settings. core NULL: keeps the user's OPENBLAS_CORETYPE. Returns NULL if there
+ * is no memory. */
 static struct load_attempt *enter_environment(const char *core)
 {
     struct load_attempt *attempt = calloc(1, sizeof *attempt);
@@ -114,8 +117,8 @@ static void leave_environment(struct load_attempt *attempt)
 /* A library that this plugin uses. Entries are never removed, because libraries are never unloaded. */
 typedef struct held_library {
     void *handle;
-    uint32_t providers;   /* number of open providers on it */
-    int original_threads; /* its number of threads before the first of them was opened */
+    uint32_t providers;   /* number of open providers that use it */
+    int original_threads; /* the library's number of threads before the first provider was opened */
     bool loaded_here;     /* loaded by this plugin, with its settings */
 } held_library;
 
@@ -141,7 +144,7 @@ static held_library *find_held(void *handle)
 }
 
 /* dlsym's result as a function pointer, as POSIX allows and ISO C does not. */
-static bool find(void *handle, const char *name, void *out_function)
+static bool find_function(void *handle, const char *name, void *out_function)
 {
     void *symbol = dlsym(handle, name);
 
@@ -161,18 +164,19 @@ static inlay_status bind_functions(const char *name, blas_library *out, inlay_di
     char *(*get_config)(void) = NULL, *(*get_corename)(void) = NULL;
     int (*get_parallel)(void) = NULL;
 
-    if (!find(out->handle, "openblas_get_config", &get_config) ||
-        !find(out->handle, "openblas_get_corename", &get_corename) ||
-        !find(out->handle, "openblas_get_parallel", &get_parallel))
+    if (!find_function(out->handle, "openblas_get_config", &get_config) ||
+        !find_function(out->handle, "openblas_get_corename", &get_corename) ||
+        !find_function(out->handle, "openblas_get_parallel", &get_parallel))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "'%s' is not OpenBLAS; set openblas.library to an OpenBLAS", name);
-    if (strstr(get_config(), "USE64BITINT") != NULL || !find(out->handle, "cblas_sgemm", &out->sgemm) ||
-        !find(out->handle, "cblas_dgemm", &out->dgemm) || !find(out->handle, "cblas_sgemv", &out->sgemv) ||
-        !find(out->handle, "cblas_dgemv", &out->dgemv))
+    if (strstr(get_config(), "USE64BITINT") != NULL || !find_function(out->handle, "cblas_sgemm", &out->sgemm) ||
+        !find_function(out->handle, "cblas_dgemm", &out->dgemm) ||
+        !find_function(out->handle, "cblas_sgemv", &out->sgemv) ||
+        !find_function(out->handle, "cblas_dgemv", &out->dgemv))
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "'%s' has no CBLAS with 32-bit integers; set openblas.library to a build with it", name);
     out->flavour = get_parallel();
-    if (out->flavour == BLAS_OPENMP && (!find(out->handle, "omp_get_max_threads", &out->omp_get_max_threads) ||
-                                        !find(out->handle, "omp_set_num_threads", &out->omp_set_num_threads)))
+    if (out->flavour == BLAS_OPENMP && (!find_function(out->handle, "omp_get_max_threads", &out->omp_get_max_threads) ||
+                                        !find_function(out->handle, "omp_set_num_threads", &out->omp_set_num_threads)))
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the OpenMP runtime of '%s' cannot be found", name);
     (void)snprintf(out->core, sizeof out->core, "%s", get_corename());
     out->small = blas_core_is_avx512(out->core);
@@ -186,7 +190,7 @@ static void set_threads(const blas_library *library, int threads)
     void (*set)(int) = NULL;
     int omp = library->flavour == BLAS_OPENMP ? library->omp_get_max_threads() : 0;
 
-    if (library->flavour == BLAS_SERIAL || !find(library->handle, "openblas_set_num_threads", &set))
+    if (library->flavour == BLAS_SERIAL || !find_function(library->handle, "openblas_set_num_threads", &set))
         return;
     set(threads);
     if (omp > 0)
@@ -200,7 +204,7 @@ static void limit_threads(const inlay_host *host, const blas_library *library, h
     int (*get_threads)(void) = NULL;
     char text[160];
 
-    if (entry->providers++ > 0 || !find(library->handle, "openblas_get_num_threads", &get_threads))
+    if (entry->providers++ > 0 || !find_function(library->handle, "openblas_get_num_threads", &get_threads))
         return;
     entry->original_threads = get_threads();
     if (entry->original_threads <= 1)
@@ -215,7 +219,7 @@ static void limit_threads(const inlay_host *host, const blas_library *library, h
     }
 }
 
-static inlay_status load(const char *name, const char *core, void **out_handle, inlay_diag *diag)
+static inlay_status load_library(const char *name, const char *core, void **out_handle, inlay_diag *diag)
 {
     struct load_attempt *attempt = attempts;
 
@@ -230,7 +234,7 @@ static inlay_status load(const char *name, const char *core, void **out_handle, 
             const char *why = dlerror();
 
             (void)snprintf(attempt->why, sizeof attempt->why, "%s", why != NULL ? why : name);
-            attempt->missing = strdup(name); /* out of memory: the next session searches again */
+            attempt->missing = strdup(name); /* if there is no memory, the next session searches again */
         }
         leave_environment(attempt);
     }
@@ -242,8 +246,8 @@ static inlay_status load(const char *name, const char *core, void **out_handle, 
     return INLAY_OK;
 }
 
-/* The core type to request; NULL: keep the environment's. The option has precedence over the environment, and that over
- * the choice for this CPU, unless the instruction set is capped. */
+/* The core type to request; NULL: the one in the environment. The option has precedence over the environment. The
+ * environment has precedence over the choice for this CPU, unless the instruction set is capped. */
 static const char *choose_core(const char *core)
 {
     const char *variable = getenv("OPENBLAS_CORETYPE");
@@ -298,7 +302,7 @@ inlay_status blas_library_open(const inlay_host *host, const char *name, const c
     (void)pthread_mutex_lock(&lock);
     out->handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     if (out->handle == NULL) {
-        INLAY_TRY(load(name, choose_core(core), &out->handle, diag));
+        INLAY_TRY(load_library(name, choose_core(core), &out->handle, diag));
         loaded = true;
     }
     INLAY_TRY(bind_functions(name, out, diag));

@@ -37,8 +37,8 @@ typedef struct blas_library {
     int (*omp_get_max_threads)(void);
     void (*omp_set_num_threads)(int threads);
     int flavour;   /* BLAS_* */
-    bool small;    /* has kernels for small products without packing (those for AVX-512) */
-    char core[32]; /* the library's name of the CPU of its kernels */
+    bool small;    /* the library has kernels that multiply small matrices without packing them (for AVX-512 only) */
+    char core[32]; /* the core type of the kernels in use, as the library names it */
 } blas_library;
 
 /* Opens the library `name` (a soname or an absolute path) with kernels for `core` ("auto": chosen for this CPU), or
@@ -56,6 +56,6 @@ void blas_library_move(blas_library *to, const blas_library *from);
 const char *blas_core_of_cpu(void);
 /* The core type whose kernels the library will use when it is loaded; NULL: not known. */
 const char *blas_core_expected(const char *core);
-/* Does the core type have kernels for AVX-512? core may be NULL. */
+/* Whether the core type has kernels for AVX-512. core may be NULL. */
 bool blas_core_is_avx512(const char *core);
 #endif

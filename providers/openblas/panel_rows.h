@@ -6,8 +6,8 @@
 
 enum { PANEL_BYTES = 256 }; /* bytes of a row of a panel: 64 floats */
 
-/* Copies `rows` rows of `bytes`, `row` bytes apart, into panels with rows of PANEL_BYTES. All panels are filled row by
- * row, so that each row and its page are read once. panel: bytes from one panel to the next. */
+/* Copies `rows` rows of `bytes` bytes, which are `row` bytes apart, into panels with rows of PANEL_BYTES. Fills all
+ * panels row by row, so that each row and its page are read once. panel: bytes from one panel to the next. */
 typedef void panel_rows_fn(const char *from, int64_t row, int64_t rows, int64_t bytes, int64_t panel, char *to);
 panel_rows_fn panel_rows_avx512, panel_rows_avx2, panel_rows_neon, panel_rows_c;
 #endif

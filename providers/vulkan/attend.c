@@ -1,4 +1,4 @@
-/* Attention, as one node or as the sequence MatMul, Softmax, MatMul, and normalisations of a residual sum. */
+/* Attention (one node, or the sequence MatMul, Softmax, MatMul), and normalisations of a residual sum. */
 #include "inlay/check.h"
 #include "region.h"
 #include <math.h>
@@ -8,7 +8,7 @@
 enum { MAX_ATTENTION_ROWS = 4, MAX_ATTENTION_LANES = 64 };
 
 /* The number of rows of scores that fit into the shared memory of a workgroup; 0: none. */
-static uint32_t rows_each(const gpu_facts *facts, int64_t queries, int64_t keys)
+static uint32_t rows_per_workgroup(const gpu_facts *facts, int64_t queries, int64_t keys)
 {
     const uint64_t room =
         (facts->max_shared_bytes - MAX_ATTENTION_ROWS * MAX_ATTENTION_LANES * sizeof(float)) / sizeof(float);
@@ -28,17 +28,17 @@ static bool can_attend(const vulkan_build *build, const vulkan_fused_attention *
 {
     const int64_t keys = attend->scores.n, depth = attend->scores.k, lanes = lanes_of(&build->device->facts);
 
-    return depth > 0 && rows_each(&build->device->facts, attend->scores.line, keys) > 0 &&
+    return depth > 0 && rows_per_workgroup(&build->device->facts, attend->scores.line, keys) > 0 &&
            vulkan_rounds_fit(build, (keys / lanes + 1) * (2 + depth / 8 + depth % 8) +
                                         (attend->width / lanes + 1) * (1 + keys / 8 + keys % 8));
 }
 
-/* program computes the scores. */
+/* Emits the dispatch. program: the elementwise operations on the scores before the softmax. */
 static inlay_status emit_attend(vulkan_build *build, const vulkan_fused_attention *attend, vulkan_program *program)
 {
     const vulkan_product *product = &attend->scores;
     const gpu_facts *facts = &build->device->facts;
-    const uint32_t rows = rows_each(facts, product->line, product->n);
+    const uint32_t rows = rows_per_workgroup(facts, product->line, product->n);
     const int64_t batches = product->batch[0] * product->batch[1] * product->batch[2],
                   items = (product->line + rows - 1) / rows * batches;
     const int64_t *const lists[] = { product->batch, product->a_batch, product->b_batch, attend->v_batch,
@@ -146,8 +146,8 @@ static bool is_inlay_attention(const vulkan_operator *row)
     return row->number == ATTENTION_INLAY;
 }
 
-/* Batch strides of a tensor [batch, heads, rows, columns]: one head per query head, or heads that several query
- * heads share. */
+/* Sets the batch strides of a tensor [batch, heads, rows, columns]. shared: several query heads share one of its heads;
+ * otherwise it has one head per query head. */
 static void set_strides(const vulkan_fused_attention *attend, int64_t *out, const int64_t *strides, bool shared)
 {
     out[0] = strides[0];
@@ -248,7 +248,7 @@ static bool has_floats(const vulkan_build *build, uint32_t value, int64_t count)
     return build->tensors[value].count == count && build->tensors[value].dtype == INLAY_FLOAT;
 }
 
-/* The sum is computed only if another node reads it. Otherwise the row shader adds its two inputs. */
+/* A separate dispatch computes the sum only if another node reads it. Otherwise the row shader adds the two inputs. */
 static inlay_status lower_skip_norm(vulkan_build *build, const vulkan_op *op)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0);

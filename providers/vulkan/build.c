@@ -1,4 +1,4 @@
-/* Helpers of lowering: dispatches, operands, places, strides. */
+/* Helpers of the lowering functions: dispatches, operands, places, strides. */
 #include "inlay/check.h"
 #include "region.h"
 #include <stdarg.h>
@@ -194,8 +194,8 @@ void vulkan_alias(vulkan_build *build, uint32_t value, uint32_t of, uint64_t off
 
 /* ------------------------------------------------------------------ dispatches */
 
-/* Shaders without a program: their own parameters start at word 0. */
-static bool is_bare(gpu_shader shader)
+/* Whether the shader runs no elementwise program. Its own parameters then start at word 0. */
+static bool has_no_program(gpu_shader shader)
 {
     return shader == SHADER_move;
 }
@@ -203,7 +203,7 @@ static bool is_bare(gpu_shader shader)
 vulkan_dispatch *vulkan_add_dispatch(vulkan_build *build, gpu_shader shader, uint32_t own_words)
 {
     inlay_instance *in = build->instance;
-    const uint32_t words = (is_bare(shader) ? 0 : WORD_OWN) + own_words;
+    const uint32_t words = (has_no_program(shader) ? 0 : WORD_OWN) + own_words;
     vulkan_dispatch *dispatch = &build->overflow_dispatch;
 
     if (grow(build, &in->dispatches, in->dispatch_count + 1, &in->dispatch_capacity, sizeof *in->dispatches) &&
@@ -225,7 +225,8 @@ void vulkan_set_constants(vulkan_dispatch *dispatch, size_t count, const uint32_
 void vulkan_set_words(const vulkan_build *build, const vulkan_dispatch *dispatch, uint32_t first, size_t count,
                       const int64_t *list)
 {
-    uint32_t *words = build->instance->words + dispatch->words + (is_bare(dispatch->shader) ? 0 : WORD_OWN) + first;
+    uint32_t *words =
+        build->instance->words + dispatch->words + (has_no_program(dispatch->shader) ? 0 : WORD_OWN) + first;
 
     INLAY_CHECK(build->status != INLAY_OK ||
                 words + count <= build->instance->words + dispatch->words + dispatch->word_count);

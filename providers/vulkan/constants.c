@@ -101,7 +101,7 @@ void vulkan_list_constants(inlay_compiled *compiled, const inlay_graph *graph, u
     *out_bytes = at;
 }
 
-/* Columns after the last one stay 0. */
+/* Packs a constant. The columns of the last panel beyond the matrix stay 0. */
 static void pack(uint8_t *to, const uint8_t *from, const vulkan_panels *panels, int64_t width, size_t size)
 {
     for (int64_t group = 0; group < panels->groups; group++)

@@ -1,4 +1,4 @@
-/* Convolutions: as a matrix multiplication over windows, depthwise, and transposed. */
+/* Convolutions (as a matrix multiplication over windows, or depthwise), and transposed convolutions. */
 #include "inlay/check.h"
 #include "region.h"
 
@@ -80,8 +80,8 @@ static inlay_status lower_conv(vulkan_build *build, const vulkan_op *op)
     return emit_conv(build, op, op->info.inputs[0], &window, &program);
 }
 
-/* Emits the input with stride - 1 zeros between neighbours. */
-static uint32_t spread(vulkan_build *build, const vulkan_op *op, const int64_t *stride)
+/* Emits a copy of the input with stride - 1 zeros between neighbouring elements. Returns the new value. */
+static uint32_t insert_zeros(vulkan_build *build, const vulkan_op *op, const int64_t *stride)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0);
     int64_t dims[VULKAN_RANK];
@@ -114,7 +114,7 @@ static inlay_status lower_conv_transpose(vulkan_build *build, const vulkan_op *o
     if (groups < 1 || weights->dims[0] != input->dims[1] || weights->dims[0] % groups != 0)
         return vulkan_decline(build, op, "%lld groups of %lld channels", (long long)groups, (long long)input->dims[1]);
     if (window.stride[0] * window.stride[1] * window.stride[2] > 1)
-        image = spread(build, op, window.stride);
+        image = insert_zeros(build, op, window.stride);
     for (uint32_t d = 0; d < 3; d++) {
         window.in[d] = (window.in[d] - 1) * window.stride[d] + 1;
         window.stride[d] = 1;

@@ -1,4 +1,5 @@
-/* Cost of an op: operations and memory traffic at the speed of the device. A machine profile corrects it. */
+/* The cost of an op: its operations and memory traffic at the assumed speed of the device. The host's machine profile
+ * corrects it. */
 #include "inlay/check.h"
 #include "region.h"
 
@@ -34,7 +35,8 @@ static double bytes_of(const inlay_cost_request *request, const uint32_t *values
     return bytes;
 }
 
-/* Operations: of a matrix multiplication or convolution; otherwise one per element. */
+/* The number of floating-point operations of a matrix multiplication or convolution; of other ops, one per element of
+ * the result. */
 static double flops_of(const inlay_cost_request *request, const inlay_node_info *node)
 {
     const double output_count = count_of(state_of(request, node->outputs[0]));
@@ -62,7 +64,7 @@ inlay_status vulkan_cost(void *state, const inlay_cost_request *request, inlay_c
     out->flops = flops_of(request, node);
     out->bytes_read = (uint64_t)read;
     out->bytes_written = (uint64_t)written;
-    /* An op is assumed to need its own dispatch half of the time; otherwise it is fused. */
+    /* An op counts as a quarter of a launch, because many ops are fused into the dispatch of another one. */
     out->ns = provider->unrequested_ns + provider->launch_ns / 4 + out->flops / provider->flops_per_ns +
               (read + written) / provider->bytes_per_ns;
     out->enter_ns = provider->launch_ns;

@@ -96,7 +96,8 @@ static inlay_status record(inlay_compiled *compiled, inlay_instance *in, vulkan_
 
 /* ------------------------------------------------------------------ bindings of contexts
  *
- * A binding has two recordings, for callers that alternate between two sets of buffers. */
+ * A binding belongs to an execution context. It has two recordings, for callers that alternate between two sets of
+ * buffers. */
 
 struct inlay_binding {
     vulkan_recording recordings[2];
@@ -132,7 +133,8 @@ void vulkan_release_binding(void *state, inlay_compiled *compiled, inlay_instanc
     free(binding);
 }
 
-/* The recording for the addresses of a run. If there is none, the least recently used one, to be recorded again. */
+/* Returns the recording for the addresses of a run. If there is none, returns the least recently used one with
+ * `recorded` false, so that the caller records it again. */
 static vulkan_recording *find_recording(const inlay_compiled *compiled, inlay_binding *binding,
                                         const inlay_exec_args *args)
 {

@@ -1,4 +1,4 @@
-/* gpu.h - the Vulkan device of this provider: opening, memory, pipelines, submissions and waits. It knows nothing of
+/* gpu.h - the Vulkan device of this provider: opening, memory, pipelines, submissions and waits. It is independent of
  * graphs.
  *
  * libvulkan is opened by name at run time, so the plugin also loads on a machine without it and reports the reason.
@@ -18,7 +18,7 @@
 
 enum { GPU_ALIGNMENT = 256, GPU_NAME_BYTES = 256, GPU_MAX_DEVICES = 16 };
 
-/* Element types as shaders load and store them: load_f32, store_f32. */
+/* Element types, by the suffix of the shader functions that load and store them: load_f32, store_f32. */
 /* clang-format off */
 #define GPU_ELEMENTS(X)                                                                                                \
     X(F32, f32) X(F16, f16) X(BF16, bf16) X(I8, i8) X(U8, u8) X(I16, i16) X(U16, u16) X(I32, i32) X(U32, u32)          \
@@ -135,7 +135,7 @@ typedef struct gpu_device {
     uint32_t queue_family;
     uint32_t timeout_ms;
     gpu_fault fault;
-    uint32_t fault_countdown; /* submissions or allocations before the fault */
+    uint32_t fault_countdown; /* submissions or allocations left before the fault */
     uint32_t lost;            /* 1: permanently; read atomically */
     pthread_mutex_t queue_lock, pipeline_lock, staging_lock;
     VkSemaphore timeline;
@@ -167,7 +167,8 @@ void gpu_close(gpu_device *device); /* NULL: a no-op */
 /* Writes one line that describes a device. */
 void gpu_describe(const gpu_facts *facts, char *out, size_t bytes);
 
-/* Converts the result of a Vulkan call. `what` names the action for the message. Marks a lost device. */
+/* Converts the result of a Vulkan call to a status. `what` names the action for the message. A result that reports a
+ * lost device marks the device as lost. */
 inlay_status gpu_check(gpu_device *device, VkResult result, const char *what, inlay_diag *diag);
 /* Counts down to an injected fault; true when it is due. */
 bool gpu_fault_due(gpu_device *device, gpu_fault fault);
@@ -179,12 +180,13 @@ void gpu_buffer_destroy(gpu_device *device, gpu_buffer *buffer); /* {0}: a no-op
 /* Wraps a VkBuffer of this device that the caller owns. It needs storage and device-address usage, and must outlive
  * *out. */
 void gpu_buffer_wrap(const gpu_device *device, VkBuffer buffer, uint64_t bytes, gpu_buffer *out);
-/* Copies between the host and buffers that no work in flight uses. If memory is not shared, the list is one submission,
- * as far as 16 MiB of staging memory suffice. No copy may read what another one of the list writes. */
+/* Copies between the host and buffers that no work in flight uses. If the host does not see the memory, the list is one
+ * submission if 16 MiB of staging memory suffice, otherwise several. No copy of the list may read bytes that another
+ * copy of the list writes. */
 typedef struct gpu_copy {
     const gpu_buffer *from, *to; /* NULL: host */
-    uint64_t from_at, to_at;     /* byte offsets in those */
-    void *host;
+    uint64_t from_at, to_at;     /* byte offsets in the two buffers */
+    void *host;                  /* host memory, if one side is the host */
     uint64_t bytes;
 } gpu_copy;
 inlay_status gpu_copy_list(gpu_device *device, const gpu_copy *list, uint32_t count, inlay_diag *diag);

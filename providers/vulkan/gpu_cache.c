@@ -1,5 +1,5 @@
-/* The driver's pipeline cache in a file. Files of other devices or driver versions are ignored, since drivers may
- * crash on them. */
+/* Stores the driver's pipeline cache in a file. Files of other devices or driver versions are ignored, since drivers
+ * may crash on them. */
 #include "inlay/check.h"
 #include "gpu.h"
 #include "inlay/kit_region.h"
@@ -41,7 +41,7 @@ inlay_status gpu_cache_open(gpu_device *device, inlay_diag *diag)
     info.initialDataSize = device->loaded_cache_bytes;
     if (data != NULL)
         result = device->vk.CreatePipelineCache(device->device, &info, NULL, &device->pipeline_cache);
-    if (result != VK_SUCCESS) { /* without a file, or the driver rejects it */
+    if (result != VK_SUCCESS) { /* there is no file, or the driver rejects its data: create an empty cache */
         info.pInitialData = NULL;
         info.initialDataSize = device->loaded_cache_bytes = 0;
         result = device->vk.CreatePipelineCache(device->device, &info, NULL, &device->pipeline_cache);

@@ -41,8 +41,8 @@ bool gpu_may_exist(void)
     return found;
 }
 
-/* Whether drivers may be installed: they are listed by files in these folders or by environment variables. Only the
- * loader knows for certain. */
+/* Whether drivers may be installed. Files in these folders or environment variables list them; only the Vulkan loader
+ * determines them exactly. */
 static bool has_driver(void)
 {
     static const char *const places[] = { "/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d",

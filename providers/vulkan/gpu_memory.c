@@ -31,7 +31,7 @@ static uint32_t choose_memory_type(const gpu_device *device, uint32_t allowed, b
     return type;
 }
 
-static inlay_status make(gpu_device *device, uint64_t bytes, bool staging, gpu_buffer *out, inlay_diag *diag)
+static inlay_status create_buffer(gpu_device *device, uint64_t bytes, bool staging, gpu_buffer *out, inlay_diag *diag)
 {
     const VkBufferCreateInfo info = { .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
                                       .size = bytes > 0 ? bytes : GPU_ALIGNMENT,
@@ -90,7 +90,7 @@ inlay_status gpu_buffer_create(gpu_device *device, uint64_t bytes, gpu_buffer *o
     inlay_status status = gpu_check_alive(device, diag);
 
     *out = (gpu_buffer){ .bytes = 0 };
-    return status == INLAY_OK ? make(device, bytes, false, out, diag) : status;
+    return status == INLAY_OK ? create_buffer(device, bytes, false, out, diag) : status;
 }
 
 void gpu_buffer_wrap(const gpu_device *device, VkBuffer buffer, uint64_t bytes, gpu_buffer *out)
@@ -113,8 +113,8 @@ void gpu_buffer_destroy(gpu_device *device, gpu_buffer *buffer)
     *buffer = (gpu_buffer){ .bytes = 0 };
 }
 
-/* Copies that are recorded for one submission. Copies from and to the host use staging memory; results are copied
- * out of it after the wait. The staging lock is held. */
+/* Copies that are recorded for one submission. Copies from and to the host use staging memory; after the wait, data for
+ * the host is copied out of staging memory. The caller holds staging_lock. */
 struct batch {
     gpu_device *device;
     bool recording;
@@ -163,15 +163,15 @@ static inlay_status record(struct batch *batch, VkBuffer from, VkBuffer to, VkBu
     return INLAY_OK;
 }
 
-/* Copies through staging memory, in pieces of its free size. */
-static inlay_status stage(struct batch *batch, const gpu_copy *copy, inlay_diag *diag)
+/* Copies through staging memory, in pieces of at most its free size. */
+static inlay_status copy_through_staging(struct batch *batch, const gpu_copy *copy, inlay_diag *diag)
 {
     gpu_device *device = batch->device;
     inlay_status status = INLAY_OK;
 
     INLAY_CHECK((copy->from == NULL) != (copy->to == NULL));
     if (device->staging.mapped == NULL)
-        status = make(device, STAGING_BYTES, true, &device->staging, diag);
+        status = create_buffer(device, STAGING_BYTES, true, &device->staging, diag);
     for (uint64_t at = 0, n; at < copy->bytes && status == INLAY_OK; at += n) {
         n = copy->bytes - at < STAGING_BYTES - batch->used ? copy->bytes - at : STAGING_BYTES - batch->used;
         if (n == 0 || batch->read_count == MAX_READS) {
@@ -217,7 +217,7 @@ inlay_status gpu_copy_list(gpu_device *device, const gpu_copy *list, uint32_t co
             status = record(&batch, copy->from->buffer, copy->to->buffer,
                             (VkBufferCopy){ copy->from_at, copy->to_at, copy->bytes }, diag);
         else
-            status = stage(&batch, copy, diag);
+            status = copy_through_staging(&batch, copy, diag);
     }
     ended = submit(&batch, diag);
     (void)pthread_mutex_unlock(&device->staging_lock);

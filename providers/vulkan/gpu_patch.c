@@ -1,8 +1,9 @@
-/* Links shaders. A module contains every operation and element type as a function, and calls of placeholders
- * (slot_3, input_0, store_out). The constants of a pipeline select the function of each placeholder, and its calls
- * are redirected. Drivers skip functions that are never called, so they compile a few hundred instructions; a switch
- * over specialization constants took them seconds. If words are given, a call of word() with a literal becomes a
- * constant, so sizes and strides are compile-time constants. That matters on CPUs with slow integer division. */
+/* Links shaders. A module contains every operation and element type as a function, and calls of placeholder functions
+ * (slot_3, input_0, store_out). The constants of a pipeline select the function of each placeholder; the calls of the
+ * placeholder are redirected to that function. Drivers skip functions that are never called, so they compile only a few
+ * hundred instructions; compiling a switch over specialization constants took seconds instead. If the pipeline key has
+ * words, each call of word() with a literal is replaced by a constant. Sizes and strides are then compile-time
+ * constants, which avoids the slow integer divisions of CPUs. */
 #include "inlay/check.h"
 #include "gpu.h"
 #include "gpu_shaders.inc" /* generated: one array per shader */
@@ -68,7 +69,7 @@ static uint32_t length_at(const struct module *module, uint32_t at)
 }
 
 /* The id of the function of that name, ignoring case; 0: none. */
-static uint32_t find(const struct module *module, const char *name)
+static uint32_t find_function(const struct module *module, const char *name)
 {
     const size_t length = strlen(name);
 
@@ -82,10 +83,10 @@ static uint32_t find(const struct module *module, const char *name)
     return 0;
 }
 
-/* false: the shader calls `from` but has no `to`. */
+/* Replaces calls of function `from` by calls of `to`. false: the shader calls `from` but has no function `to`. */
 static bool redirect(struct module *module, const char *from, const char *to)
 {
-    const uint32_t placeholder = find(module, from), replacement = find(module, to);
+    const uint32_t placeholder = find_function(module, from), replacement = find_function(module, to);
 
     module->replacement_of[placeholder] = replacement;
     return placeholder == 0 || replacement != 0;
@@ -129,7 +130,7 @@ static void read_module(struct module *module)
  * number of words written. */
 static uint32_t change_calls(struct module *module, const gpu_pipeline_key *key, uint32_t *out)
 {
-    const uint32_t word = key->words != NULL ? find(module, "word") : 0;
+    const uint32_t word = key->words != NULL ? find_function(module, "word") : 0;
     uint32_t written = 0;
 
     for (uint32_t at = module->body, length; at < module->count; at += length) {
@@ -147,7 +148,7 @@ static uint32_t change_calls(struct module *module, const gpu_pipeline_key *key,
         if (module->known[call[4]] == 0) {
             const uint32_t index = module->words[literal + 3];
 
-            module->known[call[4]] = module->words[3]++; /* the bound */
+            module->known[call[4]] = module->words[3]++; /* words[3] is the bound: one more than the largest id */
             out[written++] = 4u << 16 | SPV_CONSTANT;
             out[written++] = call[1];
             out[written++] = module->known[call[4]];

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRACE_MS = 5000 }; /* wait for a device that is already lost */
+enum { GRACE_MS = 5000 }; /* maximum wait for a device that is already lost */
 
 /* ------------------------------------------------------------------ errors */
 

@@ -3,8 +3,9 @@
 
 /* ------------------------------------------------------------------ Gather and Scatter */
 
-/* Indexes select elements of op's first input. The result consists of those; if box->scatters, it is a copy of the
- * input in which updates replace them. `box` is given in the form of a Gather. */
+/* Emits a Gather: the result consists of the elements of op's first input that the indexes select. If box->scatters,
+ * emits a Scatter: the result is a copy of the input in which updates replace these elements. In both cases the caller
+ * fills `box` as for a Gather. */
 static inlay_status emit_indexed_move(vulkan_build *build, const vulkan_op *op, vulkan_box *box)
 {
     const uint32_t *inputs = op->info.inputs, to = op->info.outputs[0];
@@ -21,7 +22,7 @@ static inlay_status emit_indexed_move(vulkan_build *build, const vulkan_op *op, 
     return vulkan_emit_move(build, box, inputs[2], to);
 }
 
-/* number: 1 = Scatter. One index per element, along one axis. */
+/* GatherElements; number 1: ScatterElements and Scatter. Each element has one index along one axis. */
 static inlay_status lower_elements(vulkan_build *build, const vulkan_op *op)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0);
@@ -107,7 +108,7 @@ static void generate_range(const vulkan_build *build, const vulkan_op *op, vulka
     (void)vulkan_add_slot(program, OP_ADD, start, steps, 0);
 }
 
-/* EyeLike, Trilu: matrices in the last two dimensions. */
+/* EyeLike and Trilu: the last two dimensions are matrices. */
 static void generate_matrix(const vulkan_build *build, const vulkan_op *op, vulkan_program *program)
 {
     int64_t k = kit_attr_int(&op->info, "k", 0), strides[VULKAN_RANK] = { 0 };
@@ -157,7 +158,7 @@ static void generate_one_hot(const vulkan_build *build, const vulkan_op *op, vul
                           vulkan_load_at(build, program, op->info.inputs[2], NULL, 0));
 }
 
-/* number: GENERATE_*. */
+/* Lowers the operator GENERATE_* that the row's number gives. */
 static inlay_status lower_generated(vulkan_build *build, const vulkan_op *op)
 {
     static void (*const generators[])(const vulkan_build *, const vulkan_op *,
@@ -183,7 +184,7 @@ static bool generated_supports(const kit_node *node, const vulkan_operator *row,
            kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "the input is not a matrix");
 }
 
-/* All elements equal an attribute. */
+/* ConstantOfShape: all elements equal attribute `value`. */
 static inlay_status lower_constant(vulkan_build *build, const vulkan_op *op)
 {
     const inlay_attr_info *value = kit_attr(&op->info, "value");

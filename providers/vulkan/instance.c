@@ -3,7 +3,7 @@
 #include "region.h"
 #include <stdlib.h>
 
-enum { MAX_FIXED_WORDS = 256 }; /* longer parameters are tables, which are not worth compiling in */
+enum { MAX_FIXED_WORDS = 256 }; /* longer parameters are tables, which are always read from memory */
 
 static bool read_tensor(const inlay_specialize_request *request, const vulkan_value *value, vulkan_tensor *tensor)
 {
@@ -69,7 +69,7 @@ static inlay_status lower_all(vulkan_build *build)
         build->done[index] = true;
         if (output == NULL || output->count > 0 || op->row->family == &vulkan_split)
             (void)op->row->family->lower(build, op);
-        else /* empty results need a place only */
+        else /* an empty result needs a place, but no dispatch */
             for (uint32_t i = 0; i < op->info.output_count; i++)
                 if (op->info.outputs[i] != INLAY_NONE)
                     vulkan_allocate_value(build, op->info.outputs[i]);

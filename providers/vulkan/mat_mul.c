@@ -69,7 +69,7 @@ static bool is_same_form(const vulkan_build *build, const vulkan_program *progra
 }
 
 /* Multiplications with the same A, such as queries, keys and values, become batches of one dispatch if their fused
- * epilogues match. programs: room for the epilogues. */
+ * epilogues match. programs: an array for their epilogues. */
 static void find_siblings(vulkan_build *build, const vulkan_op *op, vulkan_product *product,
                           const vulkan_program *program, vulkan_program *programs)
 {

@@ -1,4 +1,4 @@
-/* Operators that only move elements. A reshape is an alias. */
+/* Operators that only move elements. A reshape is an alias of its input. */
 #include "inlay/check.h"
 #include "region.h"
 
@@ -73,7 +73,8 @@ static inlay_status lower_view(vulkan_build *build, const vulkan_op *op)
     if (training != NULL && (training->data == NULL || *(const uint8_t *)training->data != 0))
         return vulkan_decline(build, op, "training_mode is not known to be false");
     if (vulkan_output(build, op, 1) != NULL)
-        vulkan_emit_fill(build, op->info.outputs[1], 1); /* the mask of inference */
+        vulkan_emit_fill(build, op->info.outputs[1],
+                         1); /* the mask of Dropout, which keeps all elements at inference */
     if (vulkan_is_output(build, output))
         return vulkan_emit_copy(build, input, output);
     vulkan_alias(build, output, input, 0);

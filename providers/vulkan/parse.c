@@ -37,7 +37,8 @@ bool vulkan_is_known(const kit_node *node, uint32_t input, kit_refusal *why)
            kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant", "input %u must be known before the run", input);
 }
 
-/* Sizes may be unknown here: they are known before the run, or when the region is reached. */
+/* Whether the tensor is supported. Sizes may still be unknown; they become known before the run or when the run reaches
+ * the region. */
 static bool tensor_fits(const inlay_value_info *value, const char *what, uint32_t i, bool ranked, kit_refusal *why)
 {
     if (value->kind != INLAY_VALUE_TENSOR)

@@ -30,7 +30,7 @@ static inlay_status place_buffers(vulkan_build *build)
 }
 
 /* Whether two operands overlap and one of them is written. An input or output of the region overlaps only itself. */
-static bool collide(const inlay_instance *in, const vulkan_operand *first, const vulkan_operand *second)
+static bool operands_conflict(const inlay_instance *in, const vulkan_operand *first, const vulkan_operand *second)
 {
     const vulkan_buffer *first_buffer = &in->buffers[first->buffer], *second_buffer = &in->buffers[second->buffer];
     const uint64_t first_at = (first_buffer->kind == VULKAN_WORK ? first_buffer->offset : 0) + first->offset;
@@ -42,7 +42,7 @@ static bool collide(const inlay_instance *in, const vulkan_operand *first, const
     return first_at < second_at + second->bytes && second_at < first_at + first->bytes;
 }
 
-/* A dispatch waits if it conflicts with a dispatch since the last barrier. */
+/* Sets a barrier before each dispatch that conflicts with a dispatch since the last barrier. */
 static void place_barriers(inlay_instance *in)
 {
     uint32_t since = 0;
@@ -53,13 +53,14 @@ static void place_barriers(inlay_instance *in)
         for (uint32_t j = since; j < i && !dispatch->barrier; j++)
             for (uint32_t x = 0; x < dispatch->operand_count && !dispatch->barrier; x++)
                 for (uint32_t y = 0; y < in->dispatches[j].operand_count && !dispatch->barrier; y++)
-                    dispatch->barrier = collide(in, &dispatch->operands[x], &in->dispatches[j].operands[y]);
+                    dispatch->barrier = operands_conflict(in, &dispatch->operands[x], &in->dispatches[j].operands[y]);
         if (dispatch->barrier)
             since = i;
     }
 }
 
-/* Limits the expected time of a submission, so that driver watchdogs do not fire and runs can be cancelled. */
+/* Limits the expected time of a submission, so that driver watchdogs do not fire and runs can be cancelled. If a test
+ * injects a fault, each dispatch is a submission of its own. */
 static inlay_status cut_segments(vulkan_build *build)
 {
     const double most_ns = build->device->fault != GPU_FAULT_NONE ? 0 : 2e8;

@@ -81,7 +81,8 @@ inlay_status vulkan_open(vulkan_state *vulkan, gpu_device **out, inlay_diag *dia
             (void)snprintf(vulkan->open_error, sizeof vulkan->open_error, "%s", why.text);
         if (status != INLAY_OK && diag != NULL)
             *diag = why;
-        if (why.text[0] != '\0' && (status == INLAY_OK || vulkan->open_deferred)) /* otherwise create() returns it */
+        if (why.text[0] != '\0' &&
+            (status == INLAY_OK || vulkan->open_deferred)) /* otherwise create() returns the message */
             vulkan->host->log(vulkan->host->ctx, INLAY_LOG_WARNING, why.text);
         if (status == INLAY_OK) {
             guess_speed(vulkan, vulkan->gpu->facts.type);
@@ -126,8 +127,8 @@ static inlay_status read_fault(const char *text, gpu_options *open_options, inla
                             "option fault is '%s'; it takes lost:N, memory:N or hang:N, apart:0, or wrong:N", text);
 }
 
-/* Opening a driver takes about 50 ms. If no GPU can exist and no option names a device, the first region opens it.
- * The provider gets such a region only if it is requested by name. */
+/* Opens the device, which takes about 50 ms. If no GPU can exist and no option names a device, the first region opens
+ * it instead; in that case the host assigns regions to the provider only if the user requests it by name. */
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
@@ -297,7 +298,7 @@ static inlay_status buffer_copies(void *state, const inlay_copy_request *request
     for (uint32_t i = 0; i < request->wait_count && status == INLAY_OK; i++)
         status = vulkan->host->fence_wait(vulkan->host->ctx, request->run, request->waits[i], diag);
     for (uint32_t i = 0; i < request->copy_count && status == INLAY_OK;
-         i++) { /* complete on return; the host signals the fence */
+         i++) { /* the copies are complete when this function returns; the host signals the fence */
         const inlay_copy *copy = INLAY_AT(inlay_copy, request->copies, request->copy_stride, i);
         const bool up = copy->source.domain == INLAY_DOMAIN_HOST, down = copy->target.domain == INLAY_DOMAIN_HOST;
 

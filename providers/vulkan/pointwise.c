@@ -3,7 +3,7 @@
 
 /* ------------------------------------------------------------------ unary, binary and ternary functions */
 
-/* Attributes that become registers b and c, with their defaults. */
+/* Operations whose attributes are passed in operands b and c: names and defaults of the attributes. */
 static const struct {
     uint32_t op;
     const char *b, *c;
@@ -68,7 +68,7 @@ static uint32_t function_slots(const vulkan_build *build, vulkan_program *progra
     return vulkan_add_slot(program, code, registers[0], registers[1], registers[2]);
 }
 
-/* Whether an element is 0, or the elements are unknown. */
+/* Whether an element is 0 or the elements are unknown. */
 static bool may_be_zero(const inlay_value_info *value)
 {
     const uint32_t size = vulkan_size_of(value->dtype);
@@ -200,7 +200,7 @@ static uint32_t dequantize_slots(const vulkan_build *build, vulkan_program *prog
 static bool quantize_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
     const uint32_t bytes = KIT_BIT(INT8) | KIT_BIT(UINT8) | KIT_BIT(INT16) | KIT_BIT(UINT16);
-    const bool down = row->number != 0; /* quantizes */
+    const bool down = row->number != 0; /* QuantizeLinear instead of DequantizeLinear */
     const inlay_value_info *scale = kit_input(node, 1), *input = kit_input(node, 0);
     uint32_t axis;
 
@@ -219,7 +219,7 @@ static bool quantize_supports(const kit_node *node, const vulkan_operator *row, 
     return true;
 }
 
-/* ------------------------------------------------------------------ unfused */
+/* ------------------------------------------------------------------ lowering without an operation to fuse into */
 
 static inlay_status lower(vulkan_build *build, const vulkan_op *op)
 {

@@ -11,9 +11,9 @@ static bool shuffles(const vulkan_build *build)
     return build->device->facts.shuffles && !vulkan_scalar_loads(build);
 }
 
-/* Rows per strip. The last strip of a line overlaps the one before, which is wasted work; the overhead of a strip
- * equals about two rows. */
-static uint32_t rows_each(const vulkan_build *build, int64_t line)
+/* The number of rows per strip. The last strip of a line overlaps the strip before, so some rows are computed twice;
+ * the overhead of each strip is worth about two rows. */
+static uint32_t rows_per_strip(const vulkan_build *build, int64_t line)
 {
     const gpu_facts *facts = &build->device->facts;
     const uint32_t most = shuffles(build) ? facts->subgroup : facts->is_cpu ? MAX_TILE_ROWS : 8;
@@ -81,7 +81,7 @@ bool vulkan_merge_batches(uint32_t rank, const int64_t *dims, uint32_t tensors, 
     return true;
 }
 
-/* B is a packed constant. */
+/* Sets operand B to a packed constant. */
 static void use_panels(vulkan_build *build, vulkan_product *product, const vulkan_constant *constant)
 {
     const int64_t width = vulkan_panel_width(&build->device->facts),
@@ -113,7 +113,7 @@ static uint32_t product_flags(const vulkan_build *build, const vulkan_product *p
            (program->slot_count > 4 && build->tensors[program->result].dtype == INLAY_FLOAT ? PRODUCT_LOOPED : 0);
 }
 
-/* panels: of columns; items: workgroups. */
+/* panels: number of panels of columns; items: number of workgroups. */
 static void set_product_words(const vulkan_build *build, const vulkan_dispatch *dispatch, const vulkan_product *product,
                               uint64_t panels, uint64_t items)
 {
@@ -155,7 +155,7 @@ static inlay_status emit_product(vulkan_build *build, const vulkan_product *prod
     vulkan_dispatch *dispatch =
         vulkan_add_dispatch(build, shuffles(build) ? SHADER_product_shuffled : SHADER_product, 48);
 
-    VULKAN_SET_CONSTANTS(dispatch, rows_each(build, product->line), vulkan_panel_columns(facts),
+    VULKAN_SET_CONSTANTS(dispatch, rows_per_strip(build, product->line), vulkan_panel_columns(facts),
                          vulkan_panel_lanes(facts), product_flags(build, product, program, width),
                          vulkan_size_of(product->a.dtype), vulkan_size_of(product->b.dtype));
     vulkan_expect_flops(build, dispatch,
@@ -176,7 +176,8 @@ static inlay_status emit_product(vulkan_build *build, const vulkan_product *prod
     return set_grid(build, dispatch, product, width);
 }
 
-/* A single column: neighbouring invocations hold neighbouring columns, so A and B are swapped. */
+/* Swaps A and B if the result has a single column: neighbouring invocations compute neighbouring columns, so the rows
+ * must become columns. */
 static void swap_operands(vulkan_product *product, vulkan_program *program)
 {
     vulkan_product swapped = *product;

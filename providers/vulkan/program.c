@@ -71,7 +71,7 @@ uint32_t vulkan_load_value(const vulkan_build *build, vulkan_program *program, u
     vulkan_load load = { .value = value };
     int64_t strides[VULKAN_RANK];
 
-    if (tensor->rank > program->rank) { /* more dimensions than the result */
+    if (tensor->rank > program->rank) { /* the tensor has more dimensions than the result */
         program->overflow = true;
         return 0;
     }
@@ -119,7 +119,7 @@ uint32_t vulkan_load_at(const vulkan_build *build, vulkan_program *program, uint
 
     if (strides != NULL)
         memcpy(load.strides, strides, sizeof load.strides);
-    for (uint32_t d = 0; d < program->rank; d++) /* positions are exact in a float up to 2^24 */
+    for (uint32_t d = 0; d < program->rank; d++) /* floats represent positions exactly up to 2^24 */
         program->overflow |= value == INLAY_NONE && load.strides[d] != 0 && program->arithmetic == VULKAN_SINGLE &&
                              program->dims[d] >= 1 << 24;
     program->overflow |= value != INLAY_NONE && first >= build->tensors[value].count;

@@ -3,7 +3,8 @@
 #include "region.h"
 #include <math.h>
 
-/* Invocations per result: a workgroup shares long sums if there are few results. */
+/* The number of invocations per result: a workgroup shares each long sum, on a CPU driver only if there are few
+ * results. */
 static uint32_t lanes_for(const vulkan_build *build, int64_t length, int64_t results)
 {
     return length >= 128 && (results < 4096 || build->device->facts.type != VK_PHYSICAL_DEVICE_TYPE_CPU)
@@ -20,8 +21,8 @@ static inlay_status finish_sums(vulkan_build *build, vulkan_dispatch *dispatch, 
 
 /* ------------------------------------------------------------------ reductions */
 
-/* Writes the reduced dimensions of input, or the others, as the shader walks through them: at most four,
- * right-aligned. false: there are more. */
+/* Writes the sizes and strides of the reduced dimensions of input, or of the kept ones, in the order in which the
+ * shader iterates over them: at most four, right-aligned. false: there are more. */
 static bool set_walk_words(const vulkan_build *build, const vulkan_dispatch *dispatch, uint32_t first,
                            const vulkan_tensor *input, const bool *axes, bool reduced)
 {
@@ -62,7 +63,7 @@ static inlay_status emit_reduce(vulkan_build *build, const vulkan_op *op, const 
     results = kind == RED_RUNNING ? input->count / length : vulkan_output(build, op, 0)->count;
     lanes = kind == RED_RUNNING ? 1 : lanes_for(build, length, results);
     vulkan_program_start(build, &program, info->outputs[0], in);
-    /* indexes are stored directly, without a program */
+    /* the results of ArgMax and ArgMin are stored directly, without a program */
     dispatch =
         is_arg ? vulkan_add_dispatch(build, shader, 20) : vulkan_add_fused_dispatch(build, op, &program, shader, 20);
     VULKAN_SET_CONSTANTS(dispatch, kind, lanes, flags | (kit_attr_int(info, "reverse", 0) != 0) << 1);
@@ -114,7 +115,7 @@ static inlay_status lower_global_pool(vulkan_build *build, const vulkan_op *op)
 /* ------------------------------------------------------------------ pools */
 
 /* The result of a window that covers padding only: the lowest value of the type, or 0. */
-static double padding_alone(const vulkan_build *build, const vulkan_op *op, uint32_t kind)
+static double result_of_padding(const vulkan_build *build, const vulkan_op *op, uint32_t kind)
 {
     const inlay_dtype dtype = vulkan_input(build, op, 0)->dtype;
 
@@ -134,7 +135,7 @@ inlay_status vulkan_emit_windows(vulkan_build *build, const vulkan_op *op, vulka
     int64_t each;
 
     INLAY_CHECK(window->pixels > 0);
-    if (lanes > 0) { /* strips of lines, eight per workgroup */
+    if (lanes > 0) { /* a workgroup computes up to eight strips of lines */
         const int64_t strips = (window->out[2] + lanes - 1) / lanes * window->out[0] * window->out[1];
 
         dispatch->constants[ID_LOCAL] = lanes * (strips < 8 ? (uint32_t)strips : 8);
@@ -145,12 +146,13 @@ inlay_status vulkan_emit_windows(vulkan_build *build, const vulkan_op *op, vulka
         each = (window->pixels + dispatch->constants[ID_LOCAL] - 1) / dispatch->constants[ID_LOCAL];
     }
     VULKAN_SET_CONSTANTS(dispatch, kind, with_pad, lanes);
-    vulkan_require_rounds(build, op, window->taps * (kind == POOL_LP ? 8 : 1)); /* pow() contains a loop, too */
+    vulkan_require_rounds(build, op,
+                          window->taps * (kind == POOL_LP ? 8 : 1)); /* f_pow() of LpPool contains a loop, too */
     vulkan_expect_bytes(build, dispatch, 2.0 * (double)(planes * window->pixels), 4.0 * (double)window->taps);
     VULKAN_SET_WORDS(build, dispatch, 0, input->dims[1], each);
     vulkan_set_window_words(build, dispatch, 2, window);
     VULKAN_SET_WORDS(build, dispatch, 20, planes, vulkan_bits((float)kit_attr_int(&op->info, "p", 2)), window->end[0],
-                     window->end[1], window->end[2], vulkan_bits((float)padding_alone(build, op, kind)));
+                     window->end[1], window->end[2], vulkan_bits((float)result_of_padding(build, op, kind)));
     vulkan_set_input(build, dispatch, 0, op->info.inputs[0]);
     vulkan_set_input(build, dispatch, 1, kind == POOL_WEIGHTED ? op->info.inputs[1] : INLAY_NONE);
     vulkan_finish(build, dispatch, program);
@@ -165,14 +167,15 @@ static inlay_status lower_pool(vulkan_build *build, const vulkan_op *op)
     if (!vulkan_window_read(build, op, NULL, false, &window))
         return build->status;
     if (vulkan_input(build, op, 0)->count == 0) {
-        vulkan_emit_fill(build, op->info.outputs[0], padding_alone(build, op, op->row->number));
+        vulkan_emit_fill(build, op->info.outputs[0], result_of_padding(build, op, op->row->number));
         return build->status;
     }
     vulkan_program_start(build, &program, op->info.outputs[0], vulkan_arithmetic_of(vulkan_input(build, op, 0)->dtype));
     return vulkan_emit_windows(build, op, &program, op->row->number, &window);
 }
 
-/* x / (bias + alpha / size * squares of neighbouring channels)^beta: a pool over channels with an epilogue. */
+/* LRN: x / (bias + alpha / size * sum of squares of neighbouring channels)^beta, as a pool over channels with an
+ * epilogue. */
 static inlay_status lower_lrn(vulkan_build *build, const vulkan_op *op)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0);
@@ -257,7 +260,8 @@ static inlay_status lower_rows(vulkan_build *build, const vulkan_op *op)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0);
     const bool is_lp = op->row->family == &vulkan_lp_norm;
-    const bool old = !is_lp && op->info.since_version < 13; /* all dimensions from the axis on are one row */
+    const bool old =
+        !is_lp && op->info.since_version < 13; /* early versions: all dimensions from the axis on are one row */
     const uint32_t kind = !is_lp ? op->row->number : kit_attr_int(&op->info, "p", 2) == 1 ? ROW_L1 : ROW_L2;
     vulkan_rows rows;
     uint32_t axis;

@@ -1,12 +1,13 @@
-/* region.h - compiles a region of the host's graph to dispatches. README.md lists the files. Tensors are dense and
- * row-major unless vulkan_tensor.transposed is set. */
+/* region.h - compiles a region of the host's graph to dispatches of shaders. README.md lists the files. Tensors are
+ * dense and row-major unless vulkan_tensor.transposed is set. */
 #ifndef VULKAN_REGION_H
 #define VULKAN_REGION_H
 #include "gpu.h"
 #include "inlay/kit_region.h"
 
-/* VULKAN_MAX_LOOP_ROUNDS: Mesa's CPU driver leaves the loops of an invocation silently after 65,535 rounds in all. The
- * limit leaves room for the loops inside of functions. */
+/* VULKAN_MAX_LOOP_ROUNDS: Mesa's CPU driver silently ends the loops of an invocation after 65,535 rounds in all. The
+ * limit is lower, because the loops inside of functions count, too. VULKAN_SMALL_BYTES: the maximum size of a constant
+ * of which the region keeps a copy on the host. */
 enum {
     VULKAN_MAX_LOOP_ROUNDS = 60000,
     VULKAN_RANK = MOST_RANK,
@@ -27,7 +28,7 @@ typedef enum vulkan_arithmetic { VULKAN_SINGLE, VULKAN_INTEGER, VULKAN_DOUBLE } 
 
 typedef struct vulkan_state {
     const inlay_host *host;
-    uint32_t domain; /* the host's number of the device's memory */
+    uint32_t domain; /* the number that the host assigned to the memory domain of the device */
     gpu_options options;
     char cache_dir[4096];
     char device_name[GPU_NAME_BYTES];
@@ -43,8 +44,8 @@ typedef struct vulkan_state {
 
 /* Opens and tests the device on the first call. */
 inlay_status vulkan_open(vulkan_state *state, gpu_device **out, inlay_diag *diag);
-/* Compares results of the device with expected ones. INLAY_UNSUPPORTED names the failing check. The result is cached for
- * the device and its driver version. */
+/* Compares results of the device with expected ones. INLAY_UNSUPPORTED names the failing check. The result is cached
+ * for the device and its driver version. */
 inlay_status vulkan_self_test(vulkan_state *state, gpu_device *device, inlay_diag *diag);
 
 typedef struct vulkan_build vulkan_build;
@@ -53,7 +54,7 @@ typedef struct vulkan_operator vulkan_operator;
 
 typedef struct vulkan_program vulkan_program;
 
-/* Code and constraints that operators of one kind share. */
+/* The code and constraints that the operators of a family share. */
 typedef struct vulkan_family {
     bool (*supports)(const kit_node *node, const vulkan_operator *row,
                      kit_refusal *why); /* NULL: the row states all constraints */
@@ -129,7 +130,7 @@ struct inlay_compiled {
 uint32_t vulkan_panel_columns(const gpu_facts *facts);
 uint32_t vulkan_panel_lanes(const gpu_facts *facts);
 uint32_t vulkan_panel_width(const gpu_facts *facts);
-/* Whether a constant input of these dimensions is packed in panels for op. */
+/* Whether a constant input of these dimensions is packed in panels for op. *out is set for any second input. */
 bool vulkan_wants_panels(const vulkan_op *op, uint32_t input, uint32_t rank, const int64_t *dims, vulkan_panels *out);
 /* Lists the constants that the device reads, with their layouts; *out_bytes is their total size. */
 void vulkan_list_constants(inlay_compiled *compiled, const inlay_graph *graph, uint64_t *out_bytes);
@@ -145,9 +146,9 @@ const vulkan_constant *vulkan_find_constant(const inlay_compiled *compiled, uint
 typedef enum vulkan_kind { VULKAN_INPUT, VULKAN_OUTPUT, VULKAN_CONSTANT, VULKAN_WORK } vulkan_kind;
 typedef struct vulkan_buffer {
     vulkan_kind kind;
-    uint32_t index; /* INPUT, OUTPUT: index in the region */
+    uint32_t index; /* INPUT, OUTPUT: index among the inputs or outputs of the region */
     uint64_t bytes;
-    uint64_t offset;      /* CONSTANT: in the region's memory; WORK: in the workspace */
+    uint64_t offset;      /* CONSTANT: in the region's buffer of constants; WORK: in the workspace */
     uint32_t first, last; /* first and last dispatch that use it; first INLAY_NONE: unused */
 } vulkan_buffer;
 
@@ -166,7 +167,7 @@ typedef struct vulkan_dispatch {
     vulkan_operand operands[VULKAN_MAX_OPERANDS];
     uint32_t operand_count;
     uint32_t words, word_count; /* index of its parameters in inlay_instance.words, and their count */
-    double ns;                  /* expected */
+    double ns;                  /* expected time */
     bool barrier;               /* waits for all earlier dispatches */
 } vulkan_dispatch;
 
@@ -209,8 +210,8 @@ typedef struct vulkan_tensor {
     const void *data; /* elements that are known before the run; or NULL */
     uint64_t data_bytes;
     vulkan_place place;
-    /* A Transpose that was not executed: the value shares the place of the Transpose's input. Only ops that read by
-     * strides get such a value. */
+    /* The value is the result of a Transpose that is not executed: it shares the place of the Transpose's input and has
+     * these strides. Only ops that read by strides get such a value. */
     bool transposed;
     int64_t strides[VULKAN_RANK];
 } vulkan_tensor;
@@ -253,13 +254,13 @@ struct vulkan_program {
     uint32_t rank;
     /* Values that are in registers, and the register of each. */
     uint32_t register_values[VULKAN_MAX_REGISTER_VALUES], registers[VULKAN_MAX_REGISTER_VALUES], register_count;
-    uint32_t result;  /* value that it computes */
-    bool has_columns; /* the shader supplies the index along column_dim */
+    uint32_t result;  /* the value that the program computes */
+    bool has_columns; /* the shader gives the program the index along column_dim, see AT_COLUMN */
     uint32_t column_dim;
     bool overflow; /* a limit was exceeded, or sizes do not match */
 };
 
-/* These return a register, which is meaningless once program->overflow is set. */
+/* The following functions return the number of a register, which is meaningless once program->overflow is set. */
 uint32_t vulkan_add_slot(vulkan_program *program, uint32_t op, uint32_t a, uint32_t b, uint32_t c);
 uint32_t vulkan_literal(vulkan_program *program, double x);
 /* A literal by its bits in the program's arithmetic. */
@@ -301,8 +302,8 @@ static inline uint32_t vulkan_number_of(const vulkan_build *build, const vulkan_
 {
     return (uint32_t)(op - build->compiled->ops);
 }
-/* Fuses a Transpose that is the only reader of the program's result. strides: of the elements of the new result, over
- * the dimensions that the program had before. */
+/* Fuses a Transpose if it is the only reader of the program's result. strides: those of the new result, over the
+ * dimensions that the program had before. */
 void vulkan_follow_transpose(vulkan_build *build, vulkan_program *program, int64_t *strides);
 /* The permutation of a Transpose; false: `perm` is invalid. */
 bool vulkan_permutation(const vulkan_op *op, uint32_t rank, uint32_t *out);
@@ -317,8 +318,8 @@ inlay_status vulkan_emit_elements(vulkan_build *build, const vulkan_program *pro
 inlay_status vulkan_emit_program(vulkan_build *build, const vulkan_op *op, vulkan_program *program);
 void vulkan_emit_fill(vulkan_build *build, uint32_t value, double x); /* sets all elements to x */
 
-/* Set the shader's own constants (ID_OWN), and its parameters from word `first` on, which are integers or
- * vulkan_bits(). */
+/* Set the shader's own constants (from ID_OWN on), and its own parameters from word `first` on. Parameters are integers
+ * or floats converted by vulkan_bits(). */
 #define VULKAN_LIST(type, ...)                                                                                         \
     sizeof((type[]){ __VA_ARGS__ }) / sizeof(type), (type[])                                                           \
     {                                                                                                                  \
@@ -337,8 +338,8 @@ static inline int64_t vulkan_bits(float x)
     return bits;
 }
 
-/* Operands. vulkan_add_operand(): at push constant `push`. vulkan_set_input(): operand k of the shader itself, which
- * load_a, load_b or load_c reads; an omitted value is ignored. */
+/* Operands. vulkan_add_operand() passes the address of an operand in push constant `push`. vulkan_set_input() sets
+ * operand k of the shader itself, which load_a, load_b or load_c reads (k: 0 to 2); it ignores an omitted value. */
 typedef struct vulkan_source {
     vulkan_place place;
     uint64_t bytes;
@@ -352,8 +353,8 @@ void vulkan_add_value_operand(vulkan_build *build, vulkan_dispatch *dispatch, ui
 void vulkan_set_input(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t k, uint32_t value);
 void vulkan_set_input_source(vulkan_build *build, vulkan_dispatch *dispatch, uint32_t k, const vulkan_source *source);
 
-/* Whether loads that are uniform in a subgroup are executed once. Loops whose bounds the compiler does not know may then
- * load beyond their end. */
+/* Whether the driver executes a load that is uniform in a subgroup only once. Such a driver may execute the loads of a
+ * loop beyond its last round if the compiler does not know the loop's bounds. */
 bool vulkan_scalar_loads(const vulkan_build *build);
 /* Whether a loop of this many rounds is possible, see VULKAN_MAX_LOOP_ROUNDS. vulkan_require_rounds() declines op
  * otherwise. */
@@ -382,16 +383,18 @@ vulkan_place vulkan_buffer_place(vulkan_build *build, vulkan_buffer buffer);
 vulkan_place vulkan_constant_place(vulkan_build *build, const vulkan_constant *constant);
 bool vulkan_is_output(const vulkan_build *build, uint32_t value);
 
-/* A copy of a box of elements of any type. Strides are in elements. */
+/* A copy of a box of elements of any type. `from` and `to` are the strides of the source and of the target over `dims`,
+ * in elements. */
 typedef struct vulkan_box {
     uint32_t rank;
     int64_t dims[2 * VULKAN_RANK], from[2 * VULKAN_RANK], to[2 * VULKAN_RANK];
     int64_t from_base, to_base;
-    uint32_t pad; /* PAD_ */
+    uint32_t pad; /* PAD_*: the next two lists are the padding before each axis, and the size of the source */
     int64_t begin[2 * VULKAN_RANK], extent[2 * VULKAN_RANK];
     uint32_t fill; /* value of elements outside of the source, or INLAY_NONE */
-    /* Indexes that are added to the source position, or to the target position if `scatters`; or INLAY_NONE. Each
-     * element has index_count of them, consecutively, for axes of these sizes and strides. */
+    /* The tensor of indexes, which are added to the source position, or to the target position if `scatters`; or
+     * INLAY_NONE. Each element has index_count consecutive indexes, one for each axis of axis_size and axis_stride.
+     * index: the strides of the tensor over dims. */
     uint32_t indexes, index_count;
     bool scatters;
     int64_t index[2 * VULKAN_RANK], axis_size[VULKAN_RANK], axis_stride[VULKAN_RANK];
@@ -444,7 +447,7 @@ bool vulkan_window_read(vulkan_build *build, const vulkan_op *op, const vulkan_t
                         vulkan_window *out);
 void vulkan_set_window_words(const vulkan_build *build, const vulkan_dispatch *dispatch, uint32_t first,
                              const vulkan_window *window);
-/* kind: POOL_*, the function of each window of one plane of op's first input (reduce.c). */
+/* Emits the function `kind` (POOL_*) of the windows of each plane of op's first input (reduce.c). */
 inlay_status vulkan_emit_windows(vulkan_build *build, const vulkan_op *op, vulkan_program *program, uint32_t kind,
                                  const vulkan_window *window);
 
@@ -455,7 +458,7 @@ typedef struct vulkan_product {
     int64_t batch[3], a_batch[3], b_batch[3], out_batch[3];
     vulkan_source a, b;
     float alpha;
-    int64_t group; /* columns per group if the last batch dimension is groups of columns; or 0 */
+    int64_t group; /* number of columns of a group if the last batch dimension counts groups of columns; otherwise 0 */
     bool windows, padded, packed;
     vulkan_window window;
     /* Multiplications of the same A and sizes, each with its own B and result, become the first batch dimension. */

@@ -6,7 +6,7 @@
 
 enum { MAX_AXES = 6, FIRST_TABLE = 26 };
 
-/* The floats of an input; NULL: not known, or another count. */
+/* The elements of a float input; NULL: they are not known, or their number is not `count`. */
 static const float *floats_of(const vulkan_build *build, const vulkan_op *op, uint32_t input, uint32_t count)
 {
     const vulkan_tensor *tensor = vulkan_input(build, op, input);
@@ -14,8 +14,8 @@ static const float *floats_of(const vulkan_build *build, const vulkan_op *op, ui
     return tensor != NULL && tensor->dtype == INLAY_FLOAT && tensor->count == count ? tensor->data : NULL;
 }
 
-/* Upsample-9 and Resize-10 have scales at input 1; later versions have roi, scales and sizes; Upsample-7 has an
- * attribute. false: a required input is not known. */
+/* Reads the sizes and scales of all axes. Upsample-9 and Resize-10 have scales at input 1; later versions have inputs
+ * roi, scales and sizes; Upsample-7 has an attribute. false: a required input is not known. */
 static bool read_resize(const vulkan_build *build, const vulkan_op *op, const resize_rule *rule, resize_axis *axes)
 {
     const vulkan_tensor *input = vulkan_input(build, op, 0), *output = vulkan_output(build, op, 0);
@@ -38,7 +38,7 @@ static bool read_resize(const vulkan_build *build, const vulkan_op *op, const re
             (resize_axis){ .in = input->dims[d], .out = output->dims[d], .scale = 1, .exact = true, .roi_end = 1 };
     for (uint32_t i = 0; i < count; i++) {
         uint32_t axis = i;
-        float part[3] = { 0, 0, 1 }; /* constants may be unaligned */
+        float part[3] = { 0, 0, 1 }; /* copied by memcpy(), because constants may be unaligned */
 
         if (list != NULL && !vulkan_axis(list[i], input->rank, &axis))
             return false;

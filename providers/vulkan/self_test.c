@@ -1,6 +1,6 @@
-/* Tests a device before it is used, since drivers compile some shaders wrongly. One small region with every shader
- * runs as in a session, and its results are compared. The verdict is cached per driver version, in the process and
- * in the cache folder. */
+/* Tests a device before it is used, since drivers compile some shaders wrongly. One small region with every shader runs
+ * as in a session, and its results are compared with the expected ones. The verdict (which check failed, if any) is
+ * cached per driver version, in the process and in the cache folder. */
 #include "inlay/check.h"
 #include "region.h"
 #include <stdlib.h>
@@ -300,8 +300,8 @@ static int64_t find_wrong_element(const struct check *check, const uint8_t *got,
     return -1;
 }
 
-/* *out_failed: the index of the first failing check; CHECKS: all passed. A status other than INLAY_OK: the device
- * did not run them. */
+/* Runs all checks. *out_failed: the index of the first failing check; CHECKS: all passed. A status other than INLAY_OK:
+ * the device did not run the checks. */
 static inlay_status run_checks(vulkan_state *state, gpu_device *device, uint32_t *out_failed, inlay_diag *diag)
 {
     struct self_test *test = calloc(1, sizeof *test);

@@ -1,4 +1,4 @@
-/* Filter windows of convolutions and pools, from attributes and shapes. */
+/* Reads the filter windows of convolutions and pools from attributes and shapes. */
 #include "inlay/check.h"
 #include "region.h"
 
@@ -24,7 +24,8 @@ static bool read_sizes(const inlay_node_info *node, const vulkan_tensor *input, 
     return window->size[d] >= 1 && window->stride[d] >= 1 && window->dilation[d] >= 1;
 }
 
-/* Splits the padding of auto_pad into halves. `more`: an odd total gives the larger half to the front. */
+/* Splits the total padding of auto_pad or output_shape into halves. more: the larger half of an odd total is at the
+ * front. */
 static void split_padding(vulkan_window *window, uint32_t d, int64_t total, bool more)
 {
     total = total > 0 ? total : 0;

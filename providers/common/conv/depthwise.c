@@ -86,5 +86,5 @@ inlay_status conv_execute_depthwise(conv_run *run, const void *weights)
                         run_channels, &task);
 }
 
-/* Programs of `inlay bundle` may omit it. */
+/* Programs of `inlay bundle` may omit this function. */
 OPTIONAL_IF_CALLED(conv_execute_depthwise);

@@ -37,7 +37,7 @@ bool conv_supports(const kit_node *node, kit_refusal *why)
     return true;
 }
 
-/* Computes the padding before the first element, and the outputs, along one dim. */
+/* Computes the padding before the first element and the number of outputs along one dim. */
 static inlay_status resolve_dim(const conv_attrs *attrs, uint32_t spatial, uint32_t d, int64_t in, int64_t kernel,
                                 int64_t stride, int64_t dilation, int64_t *out_begin, int64_t *out_count,
                                 inlay_diag *diag)

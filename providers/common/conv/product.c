@@ -13,9 +13,10 @@ enum {
 
 /* ------------------------------------------------------------------ packing a panel
  *
- * The columns of a panel are output positions. Consecutive positions of an output row are a run; at one tap its elements
- * are adjacent in the staged input. Runs are copied in whole vectors: the excess is overwritten by the next run or the
- * next k, and the buffer has slack at its end. */
+ * The columns of a panel are output positions. Consecutive positions of an output row are a run; the elements that they
+ * read at one tap are adjacent in the staged input. Runs are copied in whole vectors. The elements that are copied
+ * beyond the end of a run are overwritten by the next run or the next k; at the end of the buffer they are in its
+ * slack. */
 
 static uint32_t find_runs(const conv_plan *plan, int64_t position, int64_t end, position_run *runs)
 {
@@ -77,7 +78,7 @@ static bool is_direct(const conv_geometry *geometry)
     return true;
 }
 
-/* Sets the number of images staged together, and their bytes. */
+/* Sets the number of images that are staged together, and the size of the stage in bytes. */
 static bool stage_size(conv_plan *plan)
 {
     uint64_t image;

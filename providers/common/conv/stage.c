@@ -2,8 +2,8 @@
 #include "simd/convert.h"
 #include "conv.h"
 
-/* Whether a plainly staged dim would mostly contain padding, or gaps that no tap reads. */
-static bool is_wide(const conv_geometry *geometry, uint32_t i)
+/* Whether dim i would mostly contain padding, or gaps that no tap reads, if it were not staged as a list. */
+static bool needs_list(const conv_geometry *geometry, uint32_t i)
 {
     int64_t plain, met;
 
@@ -22,7 +22,7 @@ bool conv_stage_init(conv_stage *stage, conv_geometry *geometry, inlay_dtype dty
         stage->stride[i] = geometry->stride[i];
         stage->dilation[i] = geometry->dilation[i];
         stage->begin[i] = geometry->begin[i];
-        stage->listed[i] = is_wide(geometry, i);
+        stage->listed[i] = needs_list(geometry, i);
         if (!stage->listed[i])
             continue;
         geometry->stride[i] = geometry->kernel[i];
@@ -51,7 +51,7 @@ int64_t conv_tap_offset(const conv_stage *stage, const conv_geometry *geometry, 
 /* Whether any output reads index i of a padded dim, or the i-th set of columns. */
 static bool is_read(int64_t i, int64_t kernel, int64_t stride, int64_t dilation)
 {
-    if (kernel >= stride) /* the common case; otherwise rows that are never read are skipped */
+    if (kernel >= stride) /* the common case: every index is read */
         return true;
     for (int64_t k = 0; k < kernel; k++)
         if ((i - k * dilation) % stride == 0)
@@ -106,7 +106,7 @@ static void copy_row(const conv_stage *stage, const char *from, int64_t step, in
     }
 }
 
-/* Stages one row of the input, or of padding (from NULL), into its sets of columns. */
+/* Stages one row of the input into its sets of columns. from NULL: a row of padding. */
 static void stage_row(const conv_stage *stage, const conv_geometry *geometry, const char *from, size_t width, char *to)
 {
     int64_t stride = geometry->stride[2], columns = stage->padded[2];

@@ -8,12 +8,12 @@
 enum {
     TILE_A_BYTES = 512 * 1024, /* packed rows of a tile, per block of k: half of the second-level cache */
     TILE_B_BYTES = 384 * 1024, /* packed columns of a tile, per block of k */
-    SLACK = 64                 /* after packed columns, see gemm_pack_fn */
+    SLACK = 64                 /* bytes after packed columns, see gemm_pack_fn */
 };
 
 /* ------------------------------------------------------------------ kernels */
 
-/* A program of `inlay bundle` may lack unused sets, so only the requested one is read. */
+/* A program of `inlay bundle` may lack the sets that it does not use, so only the i-th set is read. */
 const gemm_kernel *gemm_kernel_at(uint32_t type, uint32_t i)
 {
     gemm_set *found[CPU_LEVEL_COUNT];
@@ -99,9 +99,10 @@ uint64_t gemm_blocks_pack_bytes(const gemm_job *job)
 }
 
 /* Measured as described in product_cost.c. Microkernels do 15 operations per nanosecond and lane (16 lanes: 240
- * GFLOP/s), a third of that without fused multiply-add; fewer than four rows wait for their own sums. Packing a
- * non-constant operand costs 0.4 ns per element if it is transposed, otherwise 0.1, once per stripe of tiles.
- * Unpacked B is read by rows, which is slower for memory. */
+ * GFLOP/s), a third of that without fused multiply-add. Fewer than four rows take as long as four, because each
+ * addition waits for the previous one. Packing a non-constant operand costs 0.4 ns per element if its lines are
+ * contiguous (packing then transposes them), otherwise 0.1 ns, once per stripe of tiles. Unpacked B is read by rows,
+ * which takes 1.7 times as long if it comes from memory. */
 double gemm_blocks_ns(const gemm_kernel *kernel, const product_size *size)
 {
     double lanes = kernel->lanes, line = kernel->in_bytes * (double)gemm_depth(kernel, 1 << 20);
@@ -124,8 +125,9 @@ double gemm_blocks_ns(const gemm_kernel *kernel, const product_size *size)
 
 /* One block of k of one tile, with its panels. */
 typedef struct k_block {
-    const char *a;       /* first panel of the tile's rows */
-    const char *b;       /* first panel of the tile's columns; if in_place, of the last, partial one */
+    const char *a; /* first panel of the tile's rows */
+    const char
+        *b; /* first panel of the tile's columns; if B is read in place: the packed copy of the last, partial panel */
     const char *b_plain; /* in place: row k0, first column of the tile; otherwise NULL */
     int64_t b_plain_stride;
     int64_t packed_depth; /* depth of the block, rounded up to k_step */
@@ -157,8 +159,8 @@ static void multiply_panel(const gemm_job *job, const k_block *block, const gemm
             block->add || k > 0);
 }
 
-/* The side with more panels is in the inner loop and is read repeatedly from a farther cache; a panel of the outer
- * loop stays in the first-level cache. */
+/* Multiplies all panels of a block. The operand with more panels is in the inner loop and is read repeatedly from the
+ * second-level cache; a panel of the outer loop stays in the first-level cache. */
 static void multiply_block(const gemm_job *job, const k_block *block, const gemm_tile *tile)
 {
     int64_t m = tile->i1 - tile->i0, n = tile->j1 - tile->j0, mr = job->kernel->mr, nr = job->kernel->nr;

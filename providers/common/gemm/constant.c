@@ -1,5 +1,5 @@
-/* constant.c - packs constant matrices. They are read in file order in pieces that fit into the second-level cache,
- * and pages that were read are released, so original and packed data are never both resident in full. */
+/* constant.c - packs constant matrices. They are read in file order, in pieces that fit into the second-level cache.
+ * Pages that were read are released, so the original and the packed data are never both resident in full. */
 #include "inlay/check.h"
 #include "gemm.h"
 #include <stdlib.h>
@@ -17,9 +17,9 @@ struct packing {
     uint64_t unread; /* bytes read since pages were last released */
 };
 
-/* Copies lines [l0, l1) and k [k0, k1) of a matrix densely to the buffer, in their order. */
-static gemm_operand gather(const struct packing *packing, int64_t matrix, int64_t l0, int64_t l1, int64_t k0,
-                           int64_t k1)
+/* Copies lines [l0, l1) and k [k0, k1) of a matrix to the buffer, without gaps and in their order in memory. */
+static gemm_operand copy_piece(const struct packing *packing, int64_t matrix, int64_t l0, int64_t l1, int64_t k0,
+                               int64_t k1)
 {
     const gemm_operand *operand = packing->source;
     const bool along = operand->k_stride == 1;
@@ -48,7 +48,7 @@ static gemm_operand gather(const struct packing *packing, int64_t matrix, int64_
 static void pack_piece(struct packing *packing, int64_t matrix, int64_t l0, int64_t l1, int64_t k0, int64_t k1,
                        char *out)
 {
-    const gemm_operand piece = gather(packing, matrix, l0, l1, k0, k1);
+    const gemm_operand piece = copy_piece(packing, matrix, l0, l1, k0, k1);
     const int64_t rows = gemm_round_up(k1 - k0, packing->kernel->k_step), bytes = packing->kernel->in_bytes;
     char *to = out + (k0 * gemm_round_up(packing->lines, packing->width) + l0 * rows) * bytes;
     char *end = to + gemm_round_up(l1 - l0, packing->width) * rows * bytes, behind[SLACK];
@@ -88,7 +88,7 @@ static inlay_status pack_matrices(struct packing *packing, int64_t matrices, uin
     return INLAY_OK;
 }
 
-/* A hash of the zero points, which are few; FNV-1a. */
+/* The FNV-1a hash of the zero points. There are few of them, so a slow hash suffices. */
 static uint64_t hash_zeros(const gemm_operand *operand, int64_t matrices, int64_t lines, size_t element)
 {
     uint64_t count =

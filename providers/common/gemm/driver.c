@@ -1,4 +1,5 @@
-/* driver.c - the engine-independent part of a multiplication: tiles, their order, and stores of half precision. */
+/* driver.c - the engine-independent part of a multiplication: tiles, their order, and storing results in half
+ * precision. */
 #include "inlay/check.h"
 #include "simd/convert.h"
 #include "gemm.h"

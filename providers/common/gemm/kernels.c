@@ -15,7 +15,7 @@
 #elif defined(__x86_64__)
 #include <emmintrin.h>
 #define VBYTES 16
-#define MR 4 /* 16 registers */
+#define MR 4 /* 12 sums, as with AVX2 */
 #define MADD(pair, line) ((s16_vec)_mm_madd_epi16((__m128i)(pair), (__m128i)(line)))
 #else
 #define VBYTES 16
@@ -29,7 +29,7 @@ typedef int32_t lanes __attribute__((vector_size(VBYTES)));
 
 enum { DEPTH_BYTES = 1024 }; /* bytes of one line in a block: a panel of B then fits into the first-level cache */
 
-/* A tile function, which only the table calls. */
+/* GEMM_PART() marks a tile function as optional in programs of `inlay bundle`. Only the table refers to it. */
 #define GEMM_PART_NAME(name) KERNEL_PART_OF(name)
 #define GEMM_PART_OF(name) GEMM_PART_NAME(name)
 #define GEMM_PART(name, ...) KERNEL_PART(void, NAME(name), __VA_ARGS__)

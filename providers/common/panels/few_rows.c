@@ -10,11 +10,11 @@
 #define MR 3 /* 12 sums, a vector of W and one of X in 16 registers */
 #else
 #define VBYTES 16
-#define MR 3 /* as with 16 registers */
+#define MR 3 /* as with AVX2 */
 #endif
 
 enum {
-    VECTORS = 4, /* vectors summed together: a slice of a panel */
+    VECTORS = 4, /* number of vectors that are summed together: a slice of a panel */
     BLOCK_VECTORS = PANEL_BLOCK_BYTES / VBYTES,
     SLICE_BLOCKS = VECTORS / BLOCK_VECTORS
 };

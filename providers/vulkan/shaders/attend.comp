@@ -6,7 +6,7 @@
 // memory.
 layout(constant_id = ID_OWN) const uint ROWS = 4u;
 layout(constant_id = ID_OWN + 1) const uint SHARED = 4u; // ROWS * KEYS
-layout(constant_id = ID_OWN + 2) const uint BLANK = 0u;  // fully masked rows: 0 NaN, 1 zeros, 2 zeros except for NaN
+layout(constant_id = ID_OWN + 2) const uint BLANK = 0u;  // EMPTY_ROW_*; masked rows are 0: NaN, 1: zeros, 2: values * 0
 layout(constant_id = ID_OWN + 3) const uint EIGHTS = 1u; // 1: DEPTH >= 8
 layout(constant_id = ID_OWN + 4) const uint REST = 1u;   // 1: DEPTH is not a multiple of 8
 #define QUERIES (WORD_OWN + 0u)
@@ -28,8 +28,8 @@ layout(constant_id = ID_OWN + 4) const uint REST = 1u;   // 1: DEPTH is not a mu
 shared float share[SHARED], part[4 * 64];
 float most[4], sum[4];
 
-// Over all lanes.
-void join(bool sums)
+// Combines the sums, or the maxima, of all lanes.
+void combine_lanes(bool sums)
 {
     const uint lanes = gl_WorkGroupSize.x;
 
@@ -49,8 +49,8 @@ void join(bool sums)
 
 float score[4], acc[4];
 
-// Partial sums of the scores of key j, and of the weighted values.
-void see(uint q, uint k, uint d, const uint steps)
+// add_score_terms() adds `steps` terms of the scores of one key; add_weighted_values() adds `steps` weighted values.
+void add_score_terms(uint q, uint k, uint d, const uint steps)
 {
     [[unroll]] for (uint s = 0u; s < steps; s++) {
         const float x = load_b(at[PUSH_OWN + 1], k + (d + s) * word(K_STEP));
@@ -60,7 +60,7 @@ void see(uint q, uint k, uint d, const uint steps)
     }
 }
 
-void take(uint v, uint j, const uint steps)
+void add_weighted_values(uint v, uint j, const uint steps)
 {
     [[unroll]] for (uint s = 0u; s < steps; s++) {
         const float x = load_c(at[PUSH_OWN + 2], v + (j + s) * word(V_ROW));
@@ -86,8 +86,8 @@ void take(uint v, uint j, const uint steps)
                 at_++;                                \
             } while (at_ < count);                    \
     }
-#define SEE(d, steps) see(q, k + j * word(K_COLUMN), d, steps)
-#define TAKE(j, steps) take(v + c * word(V_COLUMN), j, steps)
+#define ADD_SCORE_TERMS(d, steps) add_score_terms(q, k + j * word(K_COLUMN), d, steps)
+#define ADD_WEIGHTED_VALUES(j, steps) add_weighted_values(v + c * word(V_COLUMN), j, steps)
 
 void main()
 {
@@ -104,7 +104,7 @@ void main()
     for (uint j = lane; j < word(KEYS); j += gl_WorkGroupSize.x) {
         [[unroll]] for (uint r = 0u; r < ROWS; r++)
             score[r] = 0.0;
-        IN_EIGHTS(word(DEPTH), EIGHTS != 0u, REST != 0u, SEE)
+        IN_EIGHTS(word(DEPTH), EIGHTS != 0u, REST != 0u, ADD_SCORE_TERMS)
         [[unroll]] for (uint r = 0u; r < ROWS; r++) {
             const float x = program((z * word(QUERIES) + first + r) * word(KEYS) + j, score[r] * fword(ALPHA));
 
@@ -112,7 +112,7 @@ void main()
             most[r] = f_max(most[r], x);
         }
     }
-    join(false);
+    combine_lanes(false);
     for (uint j = lane; j < word(KEYS); j += gl_WorkGroupSize.x)
         [[unroll]] for (uint r = 0u; r < ROWS; r++) {
             const float e = f_exp(share[r * word(KEYS) + j] - most[r]);
@@ -120,7 +120,7 @@ void main()
             share[r * word(KEYS) + j] = e;
             sum[r] += e;
         }
-    join(true);
+    combine_lanes(true);
     if (BLANK == 2u) {
         for (uint j = lane; j < word(KEYS); j += gl_WorkGroupSize.x)
             [[unroll]] for (uint r = 0u; r < ROWS; r++)
@@ -132,7 +132,7 @@ void main()
     for (uint c = lane; c < word(WIDTH); c += gl_WorkGroupSize.x) {
         [[unroll]] for (uint r = 0u; r < ROWS; r++)
             acc[r] = 0.0;
-        IN_EIGHTS(word(KEYS), word(KEYS) >= 8u, word(KEYS) % 8u != 0u, TAKE)
+        IN_EIGHTS(word(KEYS), word(KEYS) >= 8u, word(KEYS) % 8u != 0u, ADD_WEIGHTED_VALUES)
         [[unroll]] for (uint r = 0u; r < ROWS; r++)
             store_out(at[PUSH_OUT], out_at + r * word(OUT_ROW) + c * word(OUT_COLUMN),
                       BLANK == 1u && sum[r] == 0.0 ? 0.0 : acc[r] / sum[r]);

@@ -19,8 +19,8 @@ ADDRESSED(F32, float, 4) ADDRESSED(F16, float16_t, 2) ADDRESSED(I8, int8_t, 1) A
 ADDRESSED(I16, int16_t, 2) ADDRESSED(U16, uint16_t, 2) ADDRESSED(I32, int, 4) ADDRESSED(U32, uint, 4)
 ADDRESSED(U32x2, uvec2, 8) ADDRESSED(I64, int64_t, 8)
 
-// Written by hand, since Mesa 22.3's CPU driver compares values that it extended to 64 bits as unsigned. All
-// conversions from int to int64_t use this function.
+// Extends x to 64 bits. The built-in conversion is not used, since Mesa 22.3's CPU driver compares its results as
+// unsigned numbers. All conversions from int to int64_t use this function.
 int64_t wide(int x) { return packInt2x32(ivec2(x, x >> 31)); }
 
 // A word of the dispatch's parameters. gpu_patch.c may replace a call with a literal by the word itself. Loops over

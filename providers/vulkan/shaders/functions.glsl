@@ -104,7 +104,7 @@ float f_pow(float x, float y)
         return a == 1.0 ? 1.0 : (a > 1.0) == (y > 0.0) ? inf() : 0.0;
     if (x < 0.0 && !whole && !is_inf(x))
         return nan();
-    if (whole && abs(y) <= 64.0) { // exact if the result is
+    if (whole && abs(y) <= 64.0) { // exact if the result is a float
         float power = x;
 
         r = 1.0;
@@ -126,7 +126,7 @@ float f_pow(float x, float y)
     return odd && (floatBitsToUint(x) >> 31) != 0u ? -r : r;
 }
 
-// sin and cos by multiples of pi / 4. Beyond 8192 digits are lost, as documented.
+// sin and cos: x is reduced by multiples of pi / 4. For |x| > 8192 the results lose digits (README.md).
 float sine(float x, bool cosine)
 {
     const float a = abs(x);
@@ -177,7 +177,7 @@ float f_atan(float x)
     return with_sign(y, x);
 }
 
-// Uses angles whose tangent is exact to a few ulp. Beyond 1 the root is NaN.
+// The arguments of f_atan() are accurate to a few ulp. For |x| > 1 the root would be NaN.
 float f_asin(float x) { return abs(x) > 1.0 ? nan() : 2.0 * f_atan(x / (1.0 + sqrt((1.0 - x) * (1.0 + x)))); }
 float f_acos(float x) { return abs(x) > 1.0 ? nan() : 2.0 * f_atan(sqrt((1.0 - x) / (1.0 + x))); }
 

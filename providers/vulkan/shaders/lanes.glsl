@@ -1,11 +1,11 @@
-// LANES invocations of a workgroup share an item: one, or all of them.
+// LANES invocations of a workgroup share an item. LANES is 1 or the size of the workgroup.
 shared T shared_value[256];
 
 uint shared_item() { return LANES == 1u ? invocation() : workgroup(); }
 uint own_lane() { return LANES == 1u ? 0u : gl_LocalInvocationID.x; }
 
-// Combines the values of all lanes of an item by JOIN, or takes the largest.
-T across(T x, bool most)
+// Combines the values of all lanes of an item by JOIN, or by LARGER if `most`.
+T combine_lanes(T x, bool most)
 {
     const uint me = gl_LocalInvocationID.x;
 

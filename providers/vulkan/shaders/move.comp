@@ -47,7 +47,7 @@ void clear_element(uint to)
     }
 }
 
-// Maps coordinate c of a padded axis; outside stays outside.
+// Maps coordinate c of a padded axis to the source. In modes without such a mapping, c stays outside.
 int inside(int c, int extent)
 {
     if (PAD == PAD_EDGE)

@@ -2,7 +2,7 @@
 #ifndef VULKAN_OPCODES_H
 #define VULKAN_OPCODES_H
 
-/* How a program finds the element of an input for element i of the result. */
+/* Which element of an input a program loads for element i of the result. */
 #define AT_NONE 0u
 #define AT_LINEAR 1u
 #define AT_SCALAR 2u
@@ -10,8 +10,8 @@
 #define AT_COLUMN 4u   /* one per column, whose index the shader supplies */
 #define AT_POSITION 5u /* the position itself */
 
-/* Specialization constants. Drivers do not see operations and types as constants: gpu_patch.c replaces the
- * placeholders by the functions that they select. */
+/* Specialization constants. Those of operations and types are not passed to the driver: gpu_patch.c replaces the
+ * placeholder functions by the functions that they select. */
 #define ID_LOCAL 0
 #define ID_RANK 1
 #define ID_SLOTS 2
@@ -22,7 +22,7 @@
 #define ID_OWN 31   /* constants of the shader itself, 9 of them */
 #define ID_COUNT 40
 
-/* Registers of a program. */
+/* Registers of a program: results of slots, inputs, literals, and the value that the shader computed. */
 #define REG_SLOT 0u
 #define REG_INPUT 16u
 #define REG_NUMBER 24u
@@ -80,11 +80,11 @@
 /* Matrix multiplications and convolutions. */
 #define PRODUCT_WINDOWS 1u
 #define PRODUCT_PADDED 2u
-#define PRODUCT_PACKED 4u       /* B in panels as wide as the columns of LANES neighbours */
-#define PRODUCT_LANE_BY_LANE 8u /* B by loads that are uniform in a subgroup */
+#define PRODUCT_PACKED 4u       /* B is packed in panels as wide as the columns of LANES neighbours */
+#define PRODUCT_LANE_BY_LANE 8u /* B is read by loads that are uniform in a subgroup */
 #define PRODUCT_SUBGROUPS 16u   /* LANES is the size of subgroups */
 #define PRODUCT_TAIL 32u        /* the last panel has columns beyond the result */
-#define PRODUCT_LOOPED 64u
+#define PRODUCT_LOOPED 64u      /* the epilogue is long and runs in a loop over the elements of a tile */
 #define PRODUCT_STRIPS_LAST 256u /* all columns of a strip before the next strip */
 #define PRODUCT_SIBLINGS 128u    /* each of the first batches has its own B, inputs and result */
 

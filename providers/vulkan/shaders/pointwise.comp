@@ -2,7 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "program.glsl"
 
-// Elementwise. Word WORD_OWN: number of elements.
+// Elementwise operators: runs the program for each element. Word WORD_OWN is the number of elements.
 void main()
 {
     const uint i = invocation();

@@ -46,12 +46,12 @@ layout(constant_id = ID_OWN + 5) const uint B_BYTES = 4u;
 #define POINTERS ROWS
 #endif
 
-float acc[16 * 4], made[16 * 4];
+float acc[16 * 4], results[16 * 4];
 uint64_t row_at[16]; // addresses
 bool inside[16];     // the row has an element at this tap
 uint column_at[4];
 uint lane, out_push = PUSH_OUT;
-bool is_lane[16]; // computed once, where compilers see that they are constants
+bool is_lane[16]; // lane == i; set once before the loops, so that compilers see that the elements are constant
 
 float a_at(uint r, uint64_t ahead, uint s)
 {
@@ -60,7 +60,9 @@ float a_at(uint r, uint64_t ahead, uint s)
     return HAS(PRODUCT_PADDED) && !inside[r] ? 0.0 : x;
 }
 
-// For drivers on which loads of one address are cheap and neighbouring loads are combined: element by element.
+// Element s of column t of B. PRODUCT_LANE_BY_LANE is for drivers on which loads of one address are cheap and
+// neighbouring loads are combined: all lanes load the elements of all lanes one after the other, and each selects its
+// own.
 float b_at(uint64_t b, uint s, uint t)
 {
     float x;
@@ -100,8 +102,8 @@ void multiply(uint k, uint64_t b, const uint steps)
     }
 }
 
-// Addresses of the rows of a strip at a tap of the window.
-void point(uint64_t a, uint line, uint first, uint tap)
+// Sets the addresses of the rows of a strip at a tap of the window.
+void set_row_addresses(uint64_t a, uint line, uint first, uint tap)
 {
     const uint oy = line % word(OUT_SIZE + 1u), oz = line / word(OUT_SIZE + 1u);
     const uint kx = tap % word(WINDOW + 2u), ky = tap / word(WINDOW + 2u) % word(WINDOW + 1u),
@@ -125,7 +127,7 @@ void point(uint64_t a, uint line, uint first, uint tap)
     }
 }
 
-float ended(uint i, uint column, float x)
+float run_epilogue(uint i, uint column, float x)
 {
     program_column = column;
     return program(i, x);
@@ -142,7 +144,7 @@ void main()
                                                                                    : item % blocks;
     const uint panel = HAS(PRODUCT_STRIPS_LAST) ? item % word(PANELS) : item / blocks % word(PANELS);
     const uint strip = min(block * together + part, strips - 1u), line = strip / per_line;
-    // The rest of a line overlaps the strip before.
+    // The last strip of a line overlaps the strip before.
     const uint first = min(strip % per_line * ROWS, word(LINE) - ROWS);
     const uint width = LANES * COLUMNS;
     const uint n = HAS(PRODUCT_LANE_BY_LANE) && !HAS(PRODUCT_PACKED) ? min(panel * width, word(N) - width)
@@ -171,7 +173,7 @@ void main()
     do {
         uint k = 0u;
 
-        point(a_base, line, first, tap);
+        set_row_addresses(a_base, line, first, tap);
         if (word(K) >= STEPS)
             do {
                 multiply(k, b_base, STEPS);
@@ -186,23 +188,24 @@ void main()
         tap++;
     } while (tap < word(TAPS));
     [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
-        made[i] = acc[i] * fword(ALPHA);
+        results[i] = acc[i] * fword(ALPHA);
 #define ELEMENT(i, column) (out_at + (i) / COLUMNS * word(OUT_ROW) + (column) * word(OUT_COLUMN))
 #define COLUMN(i) (n + (i) % COLUMNS * LANES + lane)
     // Reads all inputs before any write, so that compilers need not reload them.
     [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
         if (!HAS(PRODUCT_LOOPED) && (!HAS(PRODUCT_TAIL) || COLUMN(i) < word(N)))
-            made[i] = ended(ELEMENT(i, COLUMN(i)), shift + COLUMN(i), made[i]);
+            results[i] = run_epilogue(ELEMENT(i, COLUMN(i)), shift + COLUMN(i), results[i]);
     [[unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
         if (!HAS(PRODUCT_TAIL) || COLUMN(i) < word(N)) {
             if (HAS(PRODUCT_LOOPED))
-                F32(at[out_push]).v[ELEMENT(i, COLUMN(i))] = made[i];
+                F32(at[out_push]).v[ELEMENT(i, COLUMN(i))] = results[i];
             else
-                store_out(at[out_push], ELEMENT(i, COLUMN(i)), made[i]);
+                store_out(at[out_push], ELEMENT(i, COLUMN(i)), results[i]);
         }
-    if (HAS(PRODUCT_LOOPED)) // a long epilogue is instantiated once for all elements, by way of the result
+    if (HAS(PRODUCT_LOOPED)) // a long epilogue is compiled once for all elements, which are stored and loaded again
         [[dont_unroll]] for (uint i = 0u; i < ROWS * COLUMNS; i++)
             if (COLUMN(i) < word(N))
                 store_out(at[out_push], ELEMENT(i, COLUMN(i)),
-                          ended(ELEMENT(i, COLUMN(i)), shift + COLUMN(i), F32(at[out_push]).v[ELEMENT(i, COLUMN(i))]));
+                          run_epilogue(ELEMENT(i, COLUMN(i)), shift + COLUMN(i),
+                                       F32(at[out_push]).v[ELEMENT(i, COLUMN(i))]));
 }

@@ -46,8 +46,8 @@ LOAD(f64, F64(base).v[i])
 int64_t whole(T x) { return x; }
 int64_t whole32(T x) { return x; }
 #else
-// As in all providers: NaN becomes 0, other values are clamped to 64 bits, or to 32 bits for INT32 and all types of at
-// most 16 bits, whose lowest bits are stored.
+// Converts to integers as all providers do: NaN becomes 0. Other values are clamped to 64 bits; for INT32 and for types
+// of at most 16 bits they are clamped to 32 bits, of which the lowest bits are stored.
 int64_t whole(T x)
 {
     const T end = T(9.2233720368547758e18);
@@ -135,7 +135,8 @@ OP(selu, a > 0.0 ? c * a : c * b * expm1_of(a))
 OP(celu, a < 0.0 ? b * expm1_of(a / b) : a)
 OP(hard_sigmoid, f_max(0.0, f_min(1.0, fma(a, b, c))))
 OP(hard_swish, a * f_max(0.0, f_min(1.0, fma(a, 1.0 / 6.0, 0.5))))
-// Infinity times 0 at one end of x, and infinity at the other.
+// Activations x * gate(x). For infinite a the gate is 1 if x > 0, so the result is a; otherwise it is 0, and the result
+// is NaN (infinity times 0).
 #define GATED(name, x, gate) OP(name, is_inf(a) ? (x > 0.0 ? a : nan()) : gate)
 GATED(gelu, a, 0.5 * a * (1.0 + f_erf(a * 0.70710678)))
 GATED(gelu_tanh, a, 0.5 * a * (1.0 + f_tanh(0.797884561 * fma(0.044715 * a * a, a, a))))
@@ -155,7 +156,7 @@ EACH_INPUT(INPUT)
 #define SLOT(n) T slot_##n(T a, T b, T c) { return a; }
 EACH_SLOT(SLOT)
 
-uint input_shift = 0u; // distance to the inputs of a sibling
+uint input_shift = 0u; // distance from the inputs of the program to those of the sibling in use
 uint program_column = 0u;
 
 // Applies the program to element i of the result, for which the shader has computed acc.

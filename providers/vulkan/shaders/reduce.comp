@@ -2,8 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 #include "program.glsl"
 
-// Reductions over any axes, and running sums. LANES invocations of a workgroup share an output: one for short sums, all
-// for long ones.
+// Reductions over any axes, and running sums. LANES invocations of a workgroup share an output: LANES is 1 for short
+// sums and the size of the workgroup for long ones.
 layout(constant_id = ID_OWN) const uint KIND = RED_SUM;
 layout(constant_id = ID_OWN + 1) const uint LANES = 1u;
 layout(constant_id = ID_OWN + 2) const uint FLAGS = 0u; // ARG: 1 = last of equal; RUNNING: 1 = exclusive, 2 = reverse
@@ -46,7 +46,7 @@ T join(T a, T b) { return KIND == RED_PROD ? a * b : a + b; }
 #define LARGER larger
 #include "lanes.glsl"
 
-// Minimum: compares in reverse.
+// A minimum is computed as the maximum of the reversed elements.
 const bool is_least = KIND == RED_MIN || KIND == RED_ARG_MIN;
 T element(uint k)
 {
@@ -82,8 +82,8 @@ T ended(T x, T most)
 #endif
 }
 
-// The first or the last of the largest elements.
-uint where_is(T most, uint base, uint lane)
+// The index of the first or the last of the largest elements.
+uint index_of_largest(T most, uint base, uint lane)
 {
     const bool last = FLAGS != 0u;
     uint best = last ? 0u : 0xffffffffu;
@@ -107,7 +107,7 @@ uint where_is(T most, uint base, uint lane)
     return shared_index;
 }
 
-void sum_up(uint base)
+void store_running_sums(uint base)
 {
     const uint n = word(LENGTH);
     T sum = T(0);
@@ -132,16 +132,16 @@ void main()
         return; // uniform for all lanes
     base = offset_kept(i);
     if (KIND == RED_RUNNING) {
-        sum_up(base);
+        store_running_sums(base);
         return;
     }
     if (is_arg || is_most || KIND == RED_LOG_SUM_EXP) {
         for (uint k = lane; k < word(LENGTH); k += LANES)
             most = larger(most, element(base + offset_reduced(k)));
-        most = across(most, true);
+        most = combine_lanes(most, true);
     }
     if (is_arg) {
-        best = where_is(most, base, lane);
+        best = index_of_largest(most, base, lane);
         if (lane == 0u)
             I64(at[PUSH_OUT]).v[i] = int64_t(best);
         return;
@@ -154,7 +154,7 @@ void main()
 #endif
         for (uint k = lane; k < word(LENGTH); k += LANES)
             acc = join(acc, prepared(element(base + offset_reduced(k)), most));
-        acc = ended(across(acc, false), most);
+        acc = ended(combine_lanes(acc, false), most);
     }
     if (lane == 0u)
         finish(i, acc);

@@ -9,7 +9,7 @@ layout(constant_id = ID_OWN + 2) const uint SCALE = 0u;
 layout(constant_id = ID_OWN + 3) const uint BIAS = 0u;
 layout(constant_id = ID_OWN + 4) const uint MEAN = 0u; // 1: stores the row's mean, and 1 / deviation
 layout(constant_id = ID_OWN + 5) const uint DEVIATION = 0u;
-layout(constant_id = ID_OWN + 6) const uint SKIP = 0u; // 1: elements are sums of two; 2: and of one bias per j
+layout(constant_id = ID_OWN + 6) const uint SKIP = 0u; // 1: elements are sums of two inputs; 2: plus a bias per j
 #define ROWS (WORD_OWN + 0u)
 #define LENGTH (WORD_OWN + 1u)
 #define INNER (WORD_OWN + 2u)
@@ -43,11 +43,11 @@ void main()
         shift = -inf();
         for (uint j = lane; j < n; j += LANES)
             shift = f_max(shift, element(base + j * inner, j));
-        shift = across(shift, true);
+        shift = combine_lanes(shift, true);
     } else if (KIND == ROW_NORM) {
         for (uint j = lane; j < n; j += LANES)
             sum += element(base + j * inner, j);
-        shift = across(sum, false) / float(n);
+        shift = combine_lanes(sum, false) / float(n);
     }
     sum = 0.0;
     if (KIND == ROW_HARDMAX) { // the first largest element
@@ -56,14 +56,14 @@ void main()
         for (uint j = lane; j < n; j += LANES)
             if (element(base + j * inner, j) == shift)
                 first = min(first, float(j));
-        factor = -across(-first, true);
+        factor = -combine_lanes(-first, true);
     } else {
         for (uint j = lane; j < n; j += LANES) {
             const float x = element(base + j * inner, j) - shift;
 
             sum += KIND == ROW_SOFTMAX || KIND == ROW_LOG_SOFTMAX ? f_exp(x) : KIND == ROW_L1 ? abs(x) : x * x;
         }
-        sum = across(sum, false);
+        sum = combine_lanes(sum, false);
     }
     switch (KIND) {
     case ROW_SOFTMAX: factor = 1.0 / sum; break;

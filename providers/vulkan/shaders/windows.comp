@@ -3,11 +3,11 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #include "program.glsl"
 
-// The function of a window of one plane: pools, and depthwise convolutions. Neighbouring invocations have neighbouring
-// pixels of one plane.
+// Pools and depthwise convolutions: each result is a function of a window of one plane. Neighbouring invocations
+// compute neighbouring pixels of one plane.
 layout(constant_id = ID_OWN) const uint KIND = POOL_MAX;
 layout(constant_id = ID_OWN + 1) const uint WITH_PAD = 0u; // AVERAGE: padding counts
-layout(constant_id = ID_OWN + 2) const uint LANES = 0u; // size of subgroups that load pixels of one line one by one
+layout(constant_id = ID_OWN + 2) const uint LANES = 0u; // subgroups of this size load the pixels of a line one by one
 #define CHANNELS (WORD_OWN + 0u)
 #define EACH (WORD_OWN + 1u) // workgroups per plane
 #define WINDOW_WORDS (WORD_OWN + 2u)
@@ -20,7 +20,7 @@ layout(constant_id = ID_OWN + 2) const uint LANES = 0u; // size of subgroups tha
 bool is_lane[16];
 
 // Combines acc with another element x of the window, whose weight is at w.
-T taken(T acc, T x, uint w, bool first)
+T combined(T acc, T x, uint w, bool first)
 {
 #ifdef INTEGERS
     return first || acc < x ? x : acc;
@@ -63,7 +63,7 @@ void main()
                   y = oy + int(tap / word(WINDOW + 2u) % word(WINDOW + 1u) * word(DILATION + 1u)),
                   z = oz + int(tap / word(WINDOW + 2u) / word(WINDOW + 1u) * word(DILATION));
         const int end = iword(IN_SIZE + 2u), last = max(end, 1) - 1, own = x + int(lane * word(STRIDE + 2u));
-        // Compared as unsigned numbers, negative ones are large.
+        // As unsigned numbers, negative coordinates are larger than any size.
         const bool in_line = uint(y) < word(IN_SIZE + 1u) && uint(z) < word(IN_SIZE);
         const uint row = base + (in_line ? uint(z * iword(IN_SIZE + 1u) + y) * uint(end) : 0u);
         T there = load_a(at[PUSH_OWN], row + uint(clamp(x, 0, last)));
@@ -74,7 +74,7 @@ void main()
             there = is_lane[i] ? next : there;
         }
         const bool inside = in_line && uint(own) < uint(end);
-        const T with = taken(acc, there, filter_at + tap, met == 0u);
+        const T with = combined(acc, there, filter_at + tap, met == 0u);
 
         acc = inside ? with : acc;
         met += inside ? 1u : 0u;
