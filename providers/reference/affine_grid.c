@@ -27,7 +27,8 @@ typedef struct affine_job {
     int64_t rows; /* of one batch */
 } affine_job;
 
-/* Position `index` of `count` in [-1, 1]: the centers of pixels, or with `corners` from -1 to 1 inclusive. */
+/* Returns the coordinate, in [-1, 1], of pixel `index` of `count`. With `corners` the centers of the first and the last
+ * pixel are at -1 and 1; otherwise the outer edges of these pixels are. */
 static double position(int64_t index, int64_t count, bool corners)
 {
     if (corners)
@@ -35,7 +36,7 @@ static double position(int64_t index, int64_t count, bool corners)
     return (2 * (double)index + 1) / (double)count - 1;
 }
 
-/* Rows [begin, end) of the grid: all axes but the last. */
+/* Computes rows [begin, end) of the grid; the rows are along its last spatial axis. */
 static inlay_status affine_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const affine_job *job = user;

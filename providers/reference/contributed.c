@@ -116,7 +116,7 @@ static inlay_status shape_block(const void *state, kit_plan *plan, inlay_diag *d
     return INLAY_OK;
 }
 
-/* Excludes every word that would complete an n-gram that already occurs. */
+/* NGramRepeatBlock: sets the score of every word that would complete an n-gram of the row again to -infinity. */
 static inlay_status run_block(const kit_call *call)
 {
     const int64_t size = *(const int64_t *)call->state, length = call->in[0].dims[1], words = call->in[1].dims[1];
@@ -228,7 +228,8 @@ static inlay_status shape_crop(const void *state, kit_plan *plan, inlay_diag *di
     return INLAY_OK;
 }
 
-/* The coordinate of row (or column) `index` of `count` in an image of `size`, for a box from `low` to `high`. */
+/* Returns the coordinate, in an image of `size` rows (or columns), of row (or column) `index` of the `count` into which
+ * the box from `low` to `high` is divided. */
 static float place_of(float low, float high, int64_t size, int64_t index, int64_t count)
 {
     if (count == 1)
@@ -332,7 +333,8 @@ static inlay_status shape_embedding(const void *state, kit_plan *plan, inlay_dia
     return INLAY_OK;
 }
 
-/* Number of letters of a word: those above 0; a word whose first letter is not above 0 is empty. */
+/* Returns the number of letters of a word. Only codes above 0 are letters; a word whose first code is not a letter is
+ * empty. */
 static int64_t letters_of(const int32_t *word, int64_t most)
 {
     int64_t count = 0;
@@ -342,7 +344,7 @@ static int64_t letters_of(const int32_t *word, int64_t most)
     return count;
 }
 
-/* The maximum of each filter over all positions of the word; 0 for an empty word. */
+/* Computes, for words [begin, end), the maximum of each filter over all positions of the word; 0 for an empty word. */
 static inlay_status run_words(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;

@@ -8,7 +8,7 @@
 typedef struct dropout_state {
     twister_source source;
     double ratio;  /* attribute of versions below 12, default for the others */
-    bool training; /* same */
+    bool training; /* likewise */
 } dropout_state;
 
 static inlay_status prepare_dropout(const kit_node *node, void **out_state, inlay_diag *diag)

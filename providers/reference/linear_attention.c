@@ -1,5 +1,6 @@
 /* LinearAttention: ONNX 27. There is one state matrix [key size, value size] for each batch and key-value head. At
- * every step it is decayed, corrected, updated and read. Heads are independent. Computed in float. */
+ * every step the matrix is decayed, corrected, updated and read. Heads are independent. All computations are in
+ * float. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "args.h"

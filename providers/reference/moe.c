@@ -23,7 +23,7 @@ typedef struct moe_state {
     struct layer first, second, gate; /* gate: a layer parallel to the first, whose results are multiplied with it */
     int64_t k, bits, block;
     uint32_t activation;
-    int64_t fusion; /* swiglu: 1 gates and values alternate in the first layer's rows, 2 all gates precede the values */
+    int64_t fusion; /* SwiGLU: 1: gates and values alternate in the rows of the first layer; 2: all gates come first */
     float alpha, beta, limit;
     bool normalizes;
 } moe_state;
@@ -127,7 +127,8 @@ static inlay_status read_sizes(const moe_state *state, const kit_tensor *in, uin
                             "scales and biases, and k do not match");
 }
 
-/* Offsets in the workspace: pairs by row and by expert, the results of both layers, and a row of weights per worker. */
+/* Offsets in the workspace: pairs by row and by expert, the input as floats, the results of the first, the gate and the
+ * second layer, and a row of weights per worker. */
 typedef struct moe_room {
     uint64_t chosen, pairs, input, inner, gate, out, rows, bytes;
 } moe_room;
@@ -174,7 +175,7 @@ static inlay_status shape_moe(const void *state, kit_plan *plan, inlay_diag *dia
 
 /* ------------------------------------------------------------------ routing */
 
-/* Selects the k most probable experts of a row, the first of equal ones. */
+/* Selects the k most probable experts of a row; of equally probable experts, the first. */
 static void choose(const moe_state *state, const kit_tensor *probabilities, int64_t row, int64_t experts,
                    moe_pair *pairs)
 {
@@ -234,7 +235,7 @@ static void unpack_row(const uint8_t *packed, int64_t count, int64_t bits, float
         }
 }
 
-/* Row `row` of the rows of all experts, as floats. */
+/* Returns row `row` of the weights as floats; the rows of all experts are numbered in sequence. */
 static const float *weight_row(const layer_job *job, int64_t row, float *unpacked)
 {
     const moe_state *state = job->state;
@@ -341,8 +342,8 @@ static float activate(uint32_t kind, float value)
     }
 }
 
-/* Applies the activation to the first layer's results of a pair, in place: [first_rows] to [inner]. gate: the results
- * of the gate layer, or NULL. */
+/* Applies the activation to the first layer's results for a pair: replaces values [first_rows] by [inner]. gate: the
+ * results of the gate layer, or NULL. */
 static void apply(const moe_state *state, const moe_sizes *sizes, float *values, const float *gate)
 {
     const int64_t count = sizes->inner;
