@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Converts a root or logarithm to an integer, truncating and clamping; NaN gives `least`. */
+/* Converts a root or logarithm to an integer: truncates and clamps it. NaN gives `least`. */
 static inline int64_t whole(double value, double least, double most)
 {
     return value >= most ? (int64_t)most : value > least ? (int64_t)value : (int64_t)least;

@@ -9,8 +9,8 @@
 /* Scratch memory: PCRE2's match object, then the states of the automaton, three integers each, for the current position
  * of the text and the next. */
 enum { OBJECT_BYTES = 1024, STATE_INTS = 2 * 3 * REGEX_WAYS + 64 };
-/* In texts and patterns for PCRE2, bytes that are not valid UTF-8 are replaced by the last characters of private
- * use. */
+/* PCRE2 requires UTF-8. In its copies of texts and patterns, an invalid byte is replaced by the character CODE_OF_BYTE
+ * + byte, one of the last characters for private use. */
 enum { CODE_OF_BYTE = 0x10ff00 };
 
 struct regex {
@@ -18,7 +18,7 @@ struct regex {
     pcre2_code *code;
 };
 
-/* Decodes the code point at text; CODE_OF_BYTE + byte if the byte is not part of one. */
+/* Decodes the code point at text. Returns CODE_OF_BYTE + byte if the byte there does not begin a valid code point. */
 static uint32_t decode(const char *text, const char *end, uint32_t *out_bytes, bool *out_valid)
 {
     static const uint32_t min_code[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -53,8 +53,8 @@ bool regex_is_utf8(const char *text, size_t bytes)
     return valid;
 }
 
-/* Copies a text that is not UTF-8, with replacement characters for invalid bytes. The caller frees it; NULL without
- * memory. */
+/* Copies a text that is not UTF-8, with replacement characters for invalid bytes. The caller frees the copy. Returns
+ * NULL if out of memory. */
 static char *mend(const char *text, size_t bytes, size_t *out_bytes)
 {
     const char *end = text + bytes;
@@ -82,7 +82,7 @@ static char *mend(const char *text, size_t bytes, size_t *out_bytes)
 
 inlay_status regex_create(const char *pattern, size_t bytes, struct regex **out_regex, inlay_diag *diag)
 {
-    /* With (?m), a line begins after each \n, also at the end of the text. */
+    /* PCRE2_ALT_CIRCUMFLEX: with (?m), a line begins after each \n, also after one at the end of the text. */
     const uint32_t options = PCRE2_UTF | PCRE2_ALT_CIRCUMFLEX;
     const pcre_library *pcre;
     struct regex *regex = NULL;
@@ -170,7 +170,7 @@ static inlay_status run(const struct regex *regex, const char *text, size_t byte
         return pcre_failed(PCRE2_ERROR_NOMEMORY, diag);
     result = regex->pcre->dfa_match(regex->code, (PCRE2_SPTR)text, bytes, from, options | PCRE2_NO_UTF_CHECK, match,
                                     regex->pcre->limits, (int *)(void *)((char *)scratch + OBJECT_BYTES), STATE_INTS);
-    *out_found = result >= 0; /* 0: there are shorter matches as well */
+    *out_found = result >= 0; /* 0: a match, of which shorter ones are not reported */
     if (result < 0)
         return result == PCRE2_ERROR_NOMATCH ? INLAY_OK : pcre_failed(result, diag);
     out_span[0] = regex->pcre->get_ovector_pointer(match)[0];
@@ -217,7 +217,7 @@ inlay_status regex_full_match(const struct regex *regex, const char *text, size_
     const inlay_status status = (regex_is_utf8(text, bytes) ? run : run_mended)(regex, text, bytes, 0, PCRE2_ANCHORED,
                                                                                 scratch, out_matches, span, diag);
 
-    *out_matches = status == INLAY_OK && *out_matches && span[1] == bytes; /* the longest match is the first */
+    *out_matches = status == INLAY_OK && *out_matches && span[1] == bytes; /* PCRE2 reports the longest match first */
     return status;
 }
 

@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A word that may come next. Candidates are sorted by score; of equal ones the first one found is first. */
+/* A word that may come next. Candidates are sorted by score; those with equal scores are in the order in which they
+ * were found. */
 struct candidate {
     float score;
     int32_t row, word;
@@ -18,8 +19,8 @@ struct step {
     struct search old;    /* the input state */
     struct search search; /* the output state */
     int32_t words;
-    float *scores;   /* [words] of the current row */
-    int32_t *sorted; /* [words] sorted for Sampling; also scratch */
+    float *scores;   /* [words]: scores of the current row */
+    int32_t *sorted; /* [words]: the words in the order of Sampling; also scratch memory */
 };
 
 /* ------------------------------------------------------------------ scores of one row */
@@ -29,7 +30,7 @@ static const int32_t *row_words(const struct search *search, int64_t row)
     return search->sequence + row * search->head.max_length;
 }
 
-/* Penalizes every word of the row once, even if it occurs several times; `sorted` marks the penalized ones. */
+/* Penalizes every word of the row once, even if it occurs several times; step->sorted marks the penalized words. */
 static inlay_status penalize_repetition(const struct step *step, int64_t row)
 {
     const int32_t *words = row_words(&step->old, row);
@@ -52,7 +53,7 @@ static inlay_status penalize_repetition(const struct step *step, int64_t row)
     return INLAY_OK;
 }
 
-/* Excludes words that would complete an n-gram that already occurs. */
+/* Excludes words that would complete an n-gram that already occurs in the row. */
 static void forbid_repeats(const struct step *step, int64_t row)
 {
     const int32_t *words = row_words(&step->old, row), size = step->search.head.ngram,
@@ -112,8 +113,8 @@ static void log_softmax(float *scores, int32_t count)
         scores[i] -= maximum;
 }
 
-/* Computes the scores of a row from its last logits. There are logits per row, or per prompt while its rows are
- * equal. */
+/* Computes the scores of a row from its last logits. There are logits for each row, or for each prompt as long as the
+ * rows of a prompt are equal. */
 static inlay_status score(const struct step *step, int64_t row)
 {
     const kit_tensor *input = &step->call->in[0];
@@ -284,8 +285,9 @@ static void sort_words(const struct step *step)
     }
 }
 
-/* Filters the words whose probabilities add up to at most 1 - top_p (custom: the words after those that reach
- * top_p). */
+/* Sets the scores of improbable words to filter_value. By default these are the least probable words, whose
+ * probabilities add up to at most 1 - top_p; with `custom`, the words after the most probable ones that add up to more
+ * than top_p. */
 static void filter(const struct step *step)
 {
     const search_head *head = &step->search.head;
@@ -418,7 +420,7 @@ done:
 /* Writes the next inputs of the decoder. */
 static void write_feeds(const kit_call *call, const struct step *step)
 {
-    const search_head *head = &step->search.head; /* with the new word */
+    const search_head *head = &step->search.head; /* the length includes the new word */
     const int64_t width = (int64_t)head->mask_width + head->length - head->prompt;
     int32_t *ids = call->out[2].data, *mask = kit_has_output(call, 5) ? call->out[5].data : NULL;
 

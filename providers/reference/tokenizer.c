@@ -13,9 +13,9 @@ typedef struct token_state {
     bool marks;
     int64_t least; /* minimum characters of a token */
     uint32_t count;
-    struct regex **expressions; /* [count]: separators, or the expression of tokens */
+    struct regex **expressions; /* [count]: the separators, or the expression that tokens match */
     inlay_str pad;
-    char text[]; /* bytes of pad */
+    char text[]; /* the bytes of the padding token */
 } token_state;
 
 static void release_tokens(void *state)
@@ -98,7 +98,7 @@ typedef struct token_row {
     bool is_utf8;
 } token_row;
 
-/* Bytes of the character at `at`; a byte that is not part of one counts as a character. */
+/* Returns the bytes of the character at `at`. A byte that is not part of a UTF-8 character counts as a character. */
 static size_t character(const char *at, const char *end)
 {
     INLAY_CHECK(at < end);
@@ -111,7 +111,7 @@ static size_t character(const char *at, const char *end)
     return bytes == expected ? bytes : 1;
 }
 
-/* Adds the token unless it is too short; returns whether it was long enough. */
+/* Adds the token if it is long enough; returns whether it is. */
 static bool put_token(token_row *row, const char *begin, const char *end)
 {
     int64_t characters = 0;
@@ -216,7 +216,7 @@ static inlay_status run_tokens(const kit_call *call)
         INLAY_TRY(tokens_of(call, texts[i], NULL, &filled));
         max_tokens = filled > max_tokens ? filled : max_tokens;
     }
-    max_tokens += state->marks && max_tokens > 0 ? 2 : 0; /* no marks if there is no token */
+    max_tokens += state->marks && max_tokens > 0 ? 2 : 0; /* start and end marks, unless there is no token */
     memcpy(dims, input->dims, input->rank * sizeof *dims);
     dims[input->rank] = max_tokens;
     INLAY_TRY(kit_alloc_output(call, 0, input->rank + 1, dims));

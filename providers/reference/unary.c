@@ -119,7 +119,8 @@ KERNEL_LOOP(exp)
 KERNEL_LOOP(erf)
 KERNEL_LOOP(tanh)
 
-/* The fast trigonometric functions are for moderate angles; a block with other angles uses the C library. */
+/* Returns whether the fast trigonometric functions can be used, which are for moderate angles only. A block with other
+ * angles uses the C library. */
 static bool all_near(const float *angles, int64_t count)
 {
     int far = 0;
