@@ -371,8 +371,8 @@ static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t 
 
 /* Concatenates the rows of input `past` and the new rows of input `input` to [batch, heads, keys, size]. heads_in_row:
  * number of heads in a row of a 3-D input; 0 for a 4-D input. */
-static void join(const kit_call *call, const attention_plan *plan, uint32_t input, uint32_t past, int64_t heads_in_row,
-                 int64_t size, char *to)
+static void append_to_past(const kit_call *call, const attention_plan *plan, uint32_t input, uint32_t past,
+                           int64_t heads_in_row, int64_t size, char *to)
 {
     const kit_tensor *tensor = &call->in[input];
     size_t row_bytes = (size_t)kit_bytes(tensor->dtype, size), past_bytes = (size_t)plan->past * row_bytes;
@@ -405,12 +405,12 @@ static inlay_status run(const kit_call *call)
 
     if (plan->k_copied) {
         char *to = kit_has_output(call, 1) ? call->out[1].data : (char *)call->workspace + plan->k_at;
-        join(call, plan, 1, 4, call->in[1].rank == 3 ? plan->kv_heads : 0, plan->size, to);
+        append_to_past(call, plan, 1, 4, call->in[1].rank == 3 ? plan->kv_heads : 0, plan->size, to);
         attention.k = to;
     }
     if (plan->v_copied) {
         char *to = kit_has_output(call, 2) ? call->out[2].data : (char *)call->workspace + plan->v_at;
-        join(call, plan, 2, 5, call->in[2].rank == 3 ? plan->kv_heads : 0, plan->v_size, to);
+        append_to_past(call, plan, 2, 5, call->in[2].rank == 3 ? plan->kv_heads : 0, plan->v_size, to);
         attention.v = to;
     }
     return kit_parallel(call, plan->batch * plan->q_heads * blocks, 1, run_blocks, &attention);

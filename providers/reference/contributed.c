@@ -230,7 +230,7 @@ static inlay_status shape_crop(const void *state, kit_plan *plan, inlay_diag *di
 
 /* Returns the coordinate, in an image of `size` rows (or columns), of row (or column) `index` of the `count` into which
  * the box from `low` to `high` is divided. */
-static float place_of(float low, float high, int64_t size, int64_t index, int64_t count)
+static float crop_coordinate(float low, float high, int64_t size, int64_t index, int64_t count)
 {
     if (count == 1)
         return 0.5f * (low + high) * (float)(size - 1);
@@ -274,10 +274,10 @@ static inlay_status run_boxes(void *user, int64_t begin, int64_t end, uint32_t w
         float *to = (float *)output->data + unit * rows * columns;
 
         for (int64_t i = 0; i < rows; i++) {
-            const float y = place_of(box[0], box[2], height, i, rows);
+            const float y = crop_coordinate(box[0], box[2], height, i, rows);
 
             for (int64_t j = 0; j < columns; j++)
-                *to++ = sample(from, height, width, y, place_of(box[1], box[3], width, j, columns), call->state);
+                *to++ = sample(from, height, width, y, crop_coordinate(box[1], box[3], width, j, columns), call->state);
         }
     }
     return INLAY_OK;

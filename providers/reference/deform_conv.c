@@ -191,7 +191,8 @@ static double element(const kit_tensor *input, const conv_geometry *geometry, in
 
 /* The position in the image of tap `tap` of an offset group for output position `position`; returns false if it is
  * outside. at: index of (image, offset group, tap). */
-static bool place(const deform_run *run, int64_t at, int64_t tap, int64_t position, double *out_y, double *out_x)
+static bool find_position(const deform_run *run, int64_t at, int64_t tap, int64_t position, double *out_y,
+                          double *out_x)
 {
     const conv_geometry *geometry = run->geometry;
     const kit_tensor *offset = &run->call->in[2];
@@ -219,7 +220,7 @@ static double sample(const deform_run *run, int64_t image, int64_t channel, int6
     double value, fy, fx, y, x;
     int64_t plane = image * geometry->channels + channel, y0, x0;
 
-    if (!place(run, at, tap, position, &y, &x))
+    if (!find_position(run, at, tap, position, &y, &x))
         return 0;
     y0 = (int64_t)floor(y);
     x0 = (int64_t)floor(x);

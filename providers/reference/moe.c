@@ -176,8 +176,8 @@ static inlay_status shape_moe(const void *state, kit_plan *plan, inlay_diag *dia
 /* ------------------------------------------------------------------ routing */
 
 /* Selects the k most probable experts of a row; of equally probable experts, the first. */
-static void choose(const moe_state *state, const kit_tensor *probabilities, int64_t row, int64_t experts,
-                   moe_pair *pairs)
+static void select_experts(const moe_state *state, const kit_tensor *probabilities, int64_t row, int64_t experts,
+                           moe_pair *pairs)
 {
     double sum = 0, kept = 0, top = -INFINITY;
 
@@ -344,7 +344,7 @@ static float activate(uint32_t kind, float value)
 
 /* Applies the activation to the first layer's results for a pair: replaces values [first_rows] by [inner]. gate: the
  * results of the gate layer, or NULL. */
-static void apply(const moe_state *state, const moe_sizes *sizes, float *values, const float *gate)
+static void apply_activation(const moe_state *state, const moe_sizes *sizes, float *values, const float *gate)
 {
     const int64_t count = sizes->inner;
 
@@ -395,7 +395,7 @@ static inlay_status run_moe(const kit_call *call)
                       .widest = sizes.hidden > sizes.inner ? sizes.hidden : sizes.inner };
     convert_to_f32(input, call->in[0].dtype, call->in[0].data, 0, sizes.rows * sizes.hidden);
     for (int64_t row = 0; row < sizes.rows; row++)
-        choose(state, &call->in[1], row, sizes.experts, chosen + row * state->k);
+        select_experts(state, &call->in[1], row, sizes.experts, chosen + row * state->k);
     int64_t placed = 0;
     for (int64_t expert = 0; expert < sizes.experts; expert++)
         for (int64_t pair = 0; pair < sizes.pairs; pair++)
@@ -406,7 +406,7 @@ static inlay_status run_moe(const kit_call *call)
     if (gated)
         INLAY_TRY(run_layer(&job, &state->gate, input, true, sizes.first_rows, sizes.hidden, gate));
     for (int64_t pair = 0; pair < sizes.pairs; pair++) {
-        apply(state, &sizes, inner + pair * sizes.first_rows, gated ? gate + pair * sizes.first_rows : NULL);
+        apply_activation(state, &sizes, inner + pair * sizes.first_rows, gated ? gate + pair * sizes.first_rows : NULL);
         memmove(inner + pair * sizes.inner, inner + pair * sizes.first_rows, (size_t)sizes.inner * sizeof *inner);
     }
     INLAY_TRY(run_layer(&job, &state->second, inner, false, sizes.hidden, sizes.inner, out));

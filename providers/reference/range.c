@@ -69,10 +69,8 @@ static void fill_floats(const kit_tensor *in, const kit_tensor *output)
     uint16_t *y16 = output->data;
 
     const int64_t count = output->count;
-    const int32_t narrow =
-        (int32_t)(count < INT32_MAX
-                      ? count
-                      : INT32_MAX); /* unlike that of int64, the conversion of int32 to float vectorizes */
+    /* Conversions of int32 to float are vectorized; those of int64 are not. */
+    const int32_t narrow = (int32_t)(count < INT32_MAX ? count : INT32_MAX);
 
     if (output->dtype == INLAY_DOUBLE) {
         for (int64_t i = 0; i < count; i++)

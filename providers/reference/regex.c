@@ -55,7 +55,7 @@ bool regex_is_utf8(const char *text, size_t bytes)
 
 /* Copies a text that is not UTF-8, with replacement characters for invalid bytes. The caller frees the copy. Returns
  * NULL if out of memory. */
-static char *mend(const char *text, size_t bytes, size_t *out_bytes)
+static char *replace_invalid(const char *text, size_t bytes, size_t *out_bytes)
 {
     const char *end = text + bytes;
     char *copy = malloc(bytes * 4 + 1), *to = copy;
@@ -93,7 +93,7 @@ inlay_status regex_create(const char *pattern, size_t bytes, struct regex **out_
     inlay_status status;
 
     *out_regex = NULL;
-    if (!regex_is_utf8(pattern, bytes) && (mended = mend(pattern, bytes, &text_bytes)) == NULL)
+    if (!regex_is_utf8(pattern, bytes) && (mended = replace_invalid(pattern, bytes, &text_bytes)) == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a pattern");
     INLAY_TRY(regex_translate(mended != NULL ? mended : pattern, text_bytes, &text, &text_bytes, diag));
     pcre = pcre_open(diag);
@@ -156,8 +156,8 @@ static void leave_object(void *object, void *user)
 }
 
 /* Runs one match on valid UTF-8. */
-static inlay_status run(const struct regex *regex, const char *text, size_t bytes, size_t from, uint32_t options,
-                        void *scratch, bool *out_found, size_t *out_span, inlay_diag *diag)
+static inlay_status run_on_utf8(const struct regex *regex, const char *text, size_t bytes, size_t from,
+                                uint32_t options, void *scratch, bool *out_found, size_t *out_span, inlay_diag *diag)
 {
     const uintptr_t skip = (16 - (uintptr_t)scratch % 16) % 16;
     struct objects objects = { (char *)scratch + skip, (char *)scratch + OBJECT_BYTES };
@@ -178,8 +178,8 @@ static inlay_status run(const struct regex *regex, const char *text, size_t byte
     return INLAY_OK;
 }
 
-/* Converts a position in a text to one in its copy by mend(), or back. */
-static size_t mended_place(const char *text, size_t bytes, size_t place, bool to_text)
+/* Converts a position in a text to one in its copy by replace_invalid(), or back. */
+static size_t place_in_copy(const char *text, size_t bytes, size_t place, bool to_text)
 {
     size_t original = 0, mended = 0;
 
@@ -194,18 +194,18 @@ static size_t mended_place(const char *text, size_t bytes, size_t place, bool to
     return to_text ? original : mended;
 }
 
-static inlay_status run_mended(const struct regex *regex, const char *text, size_t bytes, size_t from, uint32_t options,
-                               void *scratch, bool *out_found, size_t *out_span, inlay_diag *diag)
+static inlay_status run_on_copy(const struct regex *regex, const char *text, size_t bytes, size_t from,
+                                uint32_t options, void *scratch, bool *out_found, size_t *out_span, inlay_diag *diag)
 {
     size_t count = 0;
-    char *copy = mend(text, bytes, &count);
+    char *copy = replace_invalid(text, bytes, &count);
     inlay_status status = copy == NULL ? pcre_failed(PCRE2_ERROR_NOMEMORY, diag)
-                                       : run(regex, copy, count, mended_place(text, bytes, from, false), options,
-                                             scratch, out_found, out_span, diag);
+                                       : run_on_utf8(regex, copy, count, place_in_copy(text, bytes, from, false),
+                                                     options, scratch, out_found, out_span, diag);
 
     if (status == INLAY_OK && *out_found)
         for (int i = 0; i < 2; i++)
-            out_span[i] = mended_place(text, bytes, out_span[i], true);
+            out_span[i] = place_in_copy(text, bytes, out_span[i], true);
     free(copy);
     return status;
 }
@@ -214,8 +214,8 @@ inlay_status regex_full_match(const struct regex *regex, const char *text, size_
                               bool *out_matches, inlay_diag *diag)
 {
     size_t span[2] = { 0 };
-    const inlay_status status = (regex_is_utf8(text, bytes) ? run : run_mended)(regex, text, bytes, 0, PCRE2_ANCHORED,
-                                                                                scratch, out_matches, span, diag);
+    const inlay_status status = (regex_is_utf8(text, bytes) ? run_on_utf8 : run_on_copy)(
+        regex, text, bytes, 0, PCRE2_ANCHORED, scratch, out_matches, span, diag);
 
     *out_matches = status == INLAY_OK && *out_matches && span[1] == bytes; /* PCRE2 reports the longest match first */
     return status;
@@ -226,7 +226,7 @@ inlay_status regex_search(const struct regex *regex, const char *text, size_t by
 {
     size_t span[2] = { 0 };
     const inlay_status status =
-        (is_utf8 ? run : run_mended)(regex, text, bytes, from, 0, scratch, out_found, span, diag);
+        (is_utf8 ? run_on_utf8 : run_on_copy)(regex, text, bytes, from, 0, scratch, out_found, span, diag);
 
     if (status == INLAY_OK && *out_found) {
         *out_begin = span[0];

@@ -244,7 +244,7 @@ static inline __attribute__((always_inline)) void write_row(const elements_job *
 }
 
 /* Processes the row with a specialized loop; returns false if there is no such loop. */
-static bool written(const elements_job *job, int64_t first, int64_t row_at)
+static bool write_specialized(const elements_job *job, int64_t first, int64_t row_at)
 {
     if (job->reduce != NULL || job->indices->dtype != INLAY_INT64 || (job->element != 4 && job->element != 8))
         return false;
@@ -266,7 +266,8 @@ static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint3
     strided_walk_init(&walk, job->row_rank, job->indices->dims, job->steps, NULL);
     strided_walk_seek(&walk, begin * job->rows_per_unit);
     for (int64_t row = begin * job->rows_per_unit; row < end * job->rows_per_unit; row++, strided_walk_next(&walk)) {
-        for (int64_t j = written(job, row * job->columns, walk.offset[0]) ? job->columns : 0; j < job->columns; j++) {
+        for (int64_t j = write_specialized(job, row * job->columns, walk.offset[0]) ? job->columns : 0;
+             j < job->columns; j++) {
             const int64_t from = row * job->columns + j, index = arg_index(job->indices, from);
             char *to = job->out +
                        (walk.offset[0] + j * job->row_step + (index < 0 ? index + job->dim : index) * job->axis_step) *

@@ -24,7 +24,7 @@ static bool head_is_sane(const search_head *head)
 }
 
 /* Adds the size of a list of rows x width elements to the offset *at; returns false if the state would be too large. */
-static bool take(int64_t *at, int64_t rows, int64_t width)
+static bool add_list_size(int64_t *at, int64_t rows, int64_t width)
 {
     return !__builtin_mul_overflow(rows, width, &rows) && !__builtin_add_overflow(*at, rows, at) &&
            *at <= SEARCH_MAX_WORDS;
@@ -50,7 +50,7 @@ inlay_status search_lay(const search_head *head, int32_t *data, struct search *o
         };
 
         at[i + 1] = at[i];
-        fits = fits && take(&at[i + 1], counts[i][0], counts[i][1]);
+        fits = fits && add_list_size(&at[i + 1], counts[i][0], counts[i][1]);
     }
     if (!fits)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%d prompts of %d beams and %d words exceed the size of a search",
