@@ -315,7 +315,7 @@ static void svm_two_scores(const svm_state *state, double *scores)
     }
 }
 
-/* Computes the scores of a sample from its kernel values, and returns its class. */
+/* Computes the scores of a sample from its kernel values, and returns its class. Scratch memory follows the scores. */
 static int64_t svm_classify(const svm_state *state, const double *kernels, double *scores)
 {
     double *votes = scores + state->pairs + state->classes + 2, *pairwise = votes + state->classes,
