@@ -228,8 +228,8 @@ static inlay_status shape_crop(const void *state, kit_plan *plan, inlay_diag *di
     return INLAY_OK;
 }
 
-/* Returns the coordinate, in an image of `size` rows (or columns), of sample `index` of `count`, which are evenly spaced
- * from `low` to `high` (relative to the image). */
+/* Returns the coordinate, in an image of `size` rows (or columns), of sample `index` of `count`, which are evenly
+ * spaced from `low` to `high` (relative to the image). */
 static float crop_coordinate(float low, float high, int64_t size, int64_t index, int64_t count)
 {
     if (count == 1)

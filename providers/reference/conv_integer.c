@@ -10,7 +10,7 @@
 #include "requantize.h"
 #include <stdlib.h>
 
-/* Indices of the inputs; 0: the operator does not have it. */
+/* Indices of the inputs; 0: the operator does not have the input. */
 struct layout {
     uint32_t x_zero, w, w_zero, x_scale, w_scale, y_scale, y_zero, bias;
 };

@@ -106,8 +106,8 @@ typedef struct elements_job {
     int64_t row_step;  /* elements of data between columns of a row; 0 if the axis is the last one */
     int64_t columns;
     void (*row)(const struct elements_job *job, int64_t row_at, int64_t first);
-    uint32_t row_rank;                /* axes of the rows */
-    bool outside;                     /* an index is out of range; those rows were not read */
+    uint32_t row_rank;                /* number of axes whose indices select a row: all but the last */
+    bool outside;                     /* an index is out of range; rows with such an index were not read */
     int64_t in_steps[INLAY_MAX_RANK]; /* strides of data in elements; 0 for the axis */
 } elements_job;
 

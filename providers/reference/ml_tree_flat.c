@@ -331,7 +331,7 @@ tree_flat *tree_flat_create(const tree_state *state, inlay_dtype dtype)
     flat->features = state->features;
     build.places = malloc((size_t)state->node_count * sizeof *build.places);
     build.firsts = malloc((size_t)(state->root_count + 1) * sizeof *build.firsts);
-    /* A line has at least a root or two children. */
+    /* A line contains at least a root or a pair of children. */
     build.used = malloc((size_t)(state->node_count / 2 + state->root_count + 1));
     flat->starts = calloc((size_t)state->root_count, 3 * sizeof *flat->starts);
     if (build.places == NULL || build.firsts == NULL || build.used == NULL || flat->starts == NULL)

@@ -10,7 +10,7 @@
 #include "reference.h"
 #include <math.h>
 
-enum { TOGETHER = 4, CHUNK = 32 }; /* pairs that share a row of weights; rows of weights per task */
+enum { TOGETHER = 4, CHUNK = 32 }; /* TOGETHER: pairs that share a row of weights; CHUNK: rows of weights per task */
 enum { ACT_RELU, ACT_GELU, ACT_SILU, ACT_IDENTITY, ACT_SWIGLU };
 enum { NONE = -1 };
 
@@ -29,7 +29,8 @@ typedef struct moe_state {
 } moe_state;
 
 typedef struct moe_sizes {
-    int64_t rows, hidden, experts, inner, first_rows, pairs; /* inner: columns of the second layer */
+    /* first_rows: rows of the first layer's weights; inner: columns of the second layer's weights */
+    int64_t rows, hidden, experts, inner, first_rows, pairs;
 } moe_sizes;
 
 typedef struct moe_pair {

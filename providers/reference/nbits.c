@@ -270,14 +270,14 @@ static void cost_product(const kit_node *node, const kit_plan *shapes, inlay_cos
 typedef struct gather_state {
     int64_t block, gather_axis, quantize_axis;
     uint32_t bits;
-    inlay_dtype packed; /* UNDEFINED: the type of data */
+    inlay_dtype packed; /* type of the packed elements; UNDEFINED: the type of data */
 } gather_state;
 
 typedef struct gather_job {
     const kit_call *call;
     inlay_dtype dtype;
     int64_t dim;                                           /* size of the gathered axis */
-    int64_t inner;                                         /* elements after it */
+    int64_t inner;                                         /* elements after the gathered axis */
     int64_t quantize_dim, quantize_inner, quantize_blocks; /* sizes for the axis that is divided into blocks */
     int64_t last, last_blocks;                             /* sizes of the last axis of data, and of the zero points */
     float zero;

@@ -9,8 +9,8 @@
 /* Scratch memory: PCRE2's match object, then the states of the automaton, three integers each, for the current position
  * of the text and the next. */
 enum { OBJECT_BYTES = 1024, STATE_INTS = 2 * 3 * REGEX_WAYS + 64 };
-/* PCRE2 requires UTF-8. In its copies of texts and patterns, an invalid byte is replaced by a character for
- * private use: CODE_OF_BYTE plus the byte. */
+/* PCRE2 requires UTF-8. In its copies of texts and patterns, an invalid byte is replaced by a character for private
+ * use: CODE_OF_BYTE plus the byte. */
 enum { CODE_OF_BYTE = 0x10ff00 };
 
 struct regex {
