@@ -128,8 +128,8 @@ static void relu_i64(void *out, const void *in, int64_t count, const double *arg
 typedef struct activation_row {
     const char *op_type;
     elementwise_unary_fn f32, f64;
-    int64_t grain;        /* ELEMENTWISE_GRAIN ..., for float */
-    const char *attrs[2]; /* the values of A and B */
+    int64_t grain;        /* an ELEMENTWISE_GRAIN constant, for float */
+    const char *attrs[2]; /* names of the attributes that give A and B */
 } activation_row;
 
 static const activation_row rows[] = {

@@ -27,15 +27,16 @@ typedef struct affine_job {
     int64_t rows; /* of one batch */
 } affine_job;
 
-/* Position `index` of `count` in [-1, 1]: the centers of pixels, or with `corners` from -1 to 1 inclusive. */
-static double position(int64_t index, int64_t count, bool corners)
+/* Returns the coordinate, in [-1, 1], of pixel `index` of `count`. With `corners` the centers of the first and the last
+ * pixel are at -1 and 1; otherwise the outer edges of these pixels are. */
+static double grid_coordinate(int64_t index, int64_t count, bool corners)
 {
     if (corners)
         return count > 1 ? -1 + 2 * (double)index / (double)(count - 1) : 0;
     return (2 * (double)index + 1) / (double)count - 1;
 }
 
-/* Rows [begin, end) of the grid: all axes but the last. */
+/* Computes rows [begin, end) of the grid; the rows are along its last spatial axis. */
 static inlay_status affine_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const affine_job *job = user;
@@ -52,14 +53,14 @@ static inlay_status affine_range(void *user, int64_t begin, int64_t end, uint32_
         convert_to_f64(theta, job->theta->dtype, job->theta->data, batch * spatial * (spatial + 1),
                        spatial * (spatial + 1));
         for (uint32_t d = spatial - 1; d-- > 0;) {
-            point[spatial - 1 - d] = position(remaining % job->dims[d], job->dims[d], job->corners);
+            point[spatial - 1 - d] = grid_coordinate(remaining % job->dims[d], job->dims[d], job->corners);
             remaining /= job->dims[d];
         }
         point[spatial] = 1;
         for (int64_t column = 0; column < width; column++) {
             double out[3] = { 0 };
 
-            point[0] = position(column, width, job->corners);
+            point[0] = grid_coordinate(column, width, job->corners);
             for (uint32_t coordinate = 0; coordinate < spatial; coordinate++)
                 for (uint32_t term = 0; term <= spatial; term++)
                     out[coordinate] += theta[coordinate * (spatial + 1) + term] * point[term];

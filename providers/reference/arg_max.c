@@ -121,8 +121,8 @@ typedef struct arg_job {
     uint32_t how;
 } arg_job;
 
-/* The index of the first element that equals `best`, or of the first NaN; one exists. Blocks without one are
- * skipped. */
+/* Returns the index of the first element that equals `best` or is NaN; there must be one. Blocks without such an
+ * element are skipped. */
 static int64_t first_of(const float *input, int64_t count, float best)
 {
     enum { BLOCK = 64 };
@@ -142,7 +142,7 @@ static int64_t first_of(const float *input, int64_t count, float best)
     return at;
 }
 
-/* Rows [begin, end) of floats, by the SIMD kernel that finds the best value of a row. */
+/* Processes rows [begin, end) of floats with the SIMD kernel that finds the best value of a row. */
 static inlay_status arg_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const arg_job *job = user;

@@ -127,7 +127,7 @@ static inline double mod_double(double a, double b)
 
 /* ------------------------------------------------------------------ powers */
 
-/* A constant exponent is usually 2, 3, 1/2, -1 or 1. Returns false for any other one. */
+/* Computes powers with exponent 2, 3, 1/2, -1 or 1, the usual constants. Returns false for any other exponent. */
 static bool pow_by_constant(float *output, const float *input, float exponent, int64_t count)
 {
     if (exponent == 2.0f) {
@@ -138,7 +138,7 @@ static bool pow_by_constant(float *output, const float *input, float exponent, i
         VECTOR_LOOP
         for (int64_t i = 0; i < count; i++)
             output[i] = input[i] * input[i] * input[i];
-    } else if (exponent == 0.5f) { /* unlike the root, -0 gives 0 and -infinity gives infinity */
+    } else if (exponent == 0.5f) { /* pow(-0, 0.5) is 0 and pow(-infinity, 0.5) is infinity, unlike sqrt */
         VECTOR_LOOP
         for (int64_t i = 0; i < count; i++)
             output[i] = input[i] < -3.40282347e38f ? -input[i] : sqrtf(input[i]) + 0.0f;
@@ -163,7 +163,7 @@ static void pow_f32(void *output, const void *base, int64_t base_step, const voi
         pow_any_f32(output, base, base_step, exponent, exponent_step, count);
 }
 
-/* a^b modulo 2^64. For negative exponents 1 / a^-b, truncated; 0 for a = 0. */
+/* Returns a^b modulo 2^64. If b is negative, the result is 1 / a^-b, truncated, or 0 if a is 0. */
 static int64_t pow_int(int64_t a, int64_t b)
 {
     uint64_t base = (uint64_t)a, result = 1;

@@ -14,23 +14,24 @@
 
 enum { SCORE_BYTES = 256 * 1024, MAX_BLOCK = 64 };
 
+/* The results for a query whose keys are all hidden: 0, NaN, or guarded. */
 typedef enum blank_rows { BLANK_ZERO, BLANK_NAN, BLANK_GUARDED /* 0, also where a score is NaN */ } blank_rows;
 
 typedef struct attention_state {
-    bool own; /* domain ai.inlay: inputs 3 and 4 are bias and hidden */
+    bool own; /* the operator of domain ai.inlay, whose inputs 3 and 4 are bias and hidden */
     blank_rows blank;
     bool causal;
     int64_t q_heads, kv_heads, output_mode, left, right;
     double scale, softcap; /* scale 0: 1 / sqrt(head size) */
 } attention_state;
 
-/* Elements from one batch, head or row to the next. */
+/* Distances in elements from one batch, head or row to the next. */
 struct strides {
     int64_t batch, head, row;
 };
 
 typedef struct mask_plan {
-    int64_t stride[3], keys; /* strides of batch, head, query; elements of a row */
+    int64_t stride[3], keys; /* strides of batch, head and query; number of elements in a row */
 } mask_plan;
 
 typedef struct attention_plan {
@@ -40,10 +41,11 @@ typedef struct attention_plan {
     gemm_job qk, pv;
     int64_t block; /* query rows per task */
     uint64_t scores_at, result_at, mask_at, thread_bytes;
-    uint64_t k_at,
-        v_at; /* in the workspace, before the scratch of threads: keys and values with the past, if no outputs */
+    /* Offsets in the workspace of keys and values including the past, used if these are not outputs. They precede the
+     * scratch memory of the threads. */
+    uint64_t k_at, v_at;
     uint64_t shared_bytes;
-    bool k_copied, v_copied; /* into an output or the workspace */
+    bool k_copied, v_copied; /* copied into an output or the workspace, together with the past */
 } attention_plan;
 
 typedef struct attention_call {
@@ -88,7 +90,8 @@ static bool supports(const kit_node *node, kit_refusal *why)
 
 /* ------------------------------------------------------------------ shapes */
 
-/* Heads and head size of Q, K or V: [batch, heads, rows, size] or [batch, rows, heads * size]. */
+/* Reads the number of heads and rows, the head size and the strides of Q, K or V: [batch, heads, rows, size] or [batch,
+ * rows, heads * size]. */
 static inlay_status split_heads(const kit_tensor *tensor, int64_t heads_attr, const char *name, int64_t *heads,
                                 int64_t *rows, int64_t *size, struct strides *out, inlay_diag *diag)
 {
@@ -116,7 +119,7 @@ static bool given(const kit_plan *plan, uint32_t input)
     return input < plan->in_count && plan->in[input].dtype != INLAY_UNDEFINED;
 }
 
-/* Plans the strides of a mask. min_columns: minimum columns of the mask, unless it has one. */
+/* Plans the strides of a mask. The mask must have at least min_columns columns, or a single one. */
 static inlay_status place_mask(const kit_tensor *tensor, const attention_plan *plan, int64_t min_columns,
                                mask_plan *out, inlay_diag *diag)
 {
@@ -299,7 +302,8 @@ done:
 
 /* ------------------------------------------------------------------ run */
 
-/* The keys visible to a query because of its position. */
+/* The range of keys that a query may use: limited by causality, the window and the number of valid keys of the
+ * batch. */
 typedef struct key_range {
     int64_t first, end;
 } key_range;
@@ -365,9 +369,10 @@ static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t 
     return INLAY_OK;
 }
 
-/* Concatenates past and new rows: [batch, heads, keys, size]. */
-static void join(const kit_call *call, const attention_plan *plan, uint32_t input, uint32_t past, int64_t heads_in_row,
-                 int64_t size, char *to)
+/* Concatenates the rows of input `past` and the new rows of input `input` to [batch, heads, keys, size]. heads_in_row:
+ * number of heads in a row of a 3-D input; 0 for a 4-D input. */
+static void append_to_past(const kit_call *call, const attention_plan *plan, uint32_t input, uint32_t past,
+                           int64_t heads_in_row, int64_t size, char *to)
 {
     const kit_tensor *tensor = &call->in[input];
     size_t row_bytes = (size_t)kit_bytes(tensor->dtype, size), past_bytes = (size_t)plan->past * row_bytes;
@@ -400,12 +405,12 @@ static inlay_status run(const kit_call *call)
 
     if (plan->k_copied) {
         char *to = kit_has_output(call, 1) ? call->out[1].data : (char *)call->workspace + plan->k_at;
-        join(call, plan, 1, 4, call->in[1].rank == 3 ? plan->kv_heads : 0, plan->size, to);
+        append_to_past(call, plan, 1, 4, call->in[1].rank == 3 ? plan->kv_heads : 0, plan->size, to);
         attention.k = to;
     }
     if (plan->v_copied) {
         char *to = kit_has_output(call, 2) ? call->out[2].data : (char *)call->workspace + plan->v_at;
-        join(call, plan, 2, 5, call->in[2].rank == 3 ? plan->kv_heads : 0, plan->v_size, to);
+        append_to_past(call, plan, 2, 5, call->in[2].rank == 3 ? plan->kv_heads : 0, plan->v_size, to);
         attention.v = to;
     }
     return kit_parallel(call, plan->batch * plan->q_heads * blocks, 1, run_blocks, &attention);
@@ -421,7 +426,8 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
     for (uint32_t i = 0; i < 3; i++)
         if (shapes->in[i].count < 0)
             return;
-    /* Assumed sizes, such as those of a mask, may not match each other. The sizes read until then are sufficient. */
+    /* Sizes that are only assumed, such as those of a mask, may contradict each other. read_shapes() then fails, but
+     * the sizes that it has read before are sufficient for the estimate. */
     if (read_shapes(&state, shapes, &plan, NULL) != INLAY_OK && plan.keys == 0)
         return;
     out->flops = 2.0 * (double)plan.batch * (double)plan.q_heads * (double)plan.queries * (double)plan.keys *

@@ -34,7 +34,7 @@ typedef struct bcast_cursor {
     int64_t count;         /* elements of the piece */
     int64_t next;          /* first output element of the next piece */
     int64_t index[INLAY_MAX_RANK];
-    int64_t base[BCAST_MAX]; /* of the current row */
+    int64_t base[BCAST_MAX]; /* first element of the current row in each input */
     int64_t in_row;          /* position in the row where the next piece starts */
 } bcast_cursor;
 
@@ -102,7 +102,7 @@ static inline bool bcast_init(struct bcast *bcast, uint32_t inputs, const bcast_
     return true;
 }
 
-/* bcast_init() from the tensors of a plan or a call: inputs 0 to inputs - 1 and output 0. */
+/* Calls bcast_init() with the shapes of tensors of a plan or a call: inputs 0 to inputs - 1, and output 0. */
 static inline bool bcast_init_tensors(struct bcast *bcast, uint32_t inputs, const kit_tensor *in, const kit_tensor *out)
 {
     bcast_shape shapes[BCAST_MAX];

@@ -9,9 +9,9 @@
  * ONNX does not define the result for a float that the integer type cannot represent. Here, on every path and CPU, the
  * fraction is truncated and NaN becomes 0. The value is then clamped to the range of a wider integer type: int32 for
  * INT32 and all types of at most 16 bits, int64 for UINT32 and INT64, and for UINT64 int64 or uint64, depending on its
- * sign. The result is the low bits of that. So 300 is 44 as UINT8 and -1 is 255, as in ONNX Runtime and numpy on x86;
- * 1e20 and infinity are 255 as UINT8, -1 as INT8, and the largest value of INT32, INT64 and UINT64. BOOL is false only
- * for 0. Strings that are not written as integers ("3e9") are converted as double. */
+ * sign. The result is the low bits of the clamped value. So 300 is 44 as UINT8 and -1 is 255, as in ONNX Runtime and
+ * numpy on x86; 1e20 and infinity are 255 as UINT8, -1 as INT8, and the largest value of INT32, INT64 and UINT64. BOOL
+ * is false only for 0. Strings that are not written as integers ("3e9") are converted as double. */
 #define _GNU_SOURCE /* strtod_l */
 #include "instance.h"
 #include "inlay/check.h"
@@ -28,7 +28,7 @@ enum {
 
 typedef struct cast_state {
     uint32_t how;    /* flags for convert_from_*() */
-    locale_t c_only; /* if strings are read, otherwise 0 */
+    locale_t c_only; /* the C locale, if strings are read; otherwise 0 */
 } cast_state;
 
 static void release_cast(void *state)
@@ -123,8 +123,9 @@ static bool digits_suffice(char *text, size_t capacity, int precision, double va
     return single ? (float)back == (float)value : back == value;
 }
 
-/* Writes a finite value with the fewest digits that read back the same, in the form of "%.8g", or of "%.Ng" for N > 8
- * digits: positional from 1e-4 to 1e8, otherwise d.ddde-dd. Returns the length; text has room for 40 bytes. */
+/* Writes a finite value with the fewest digits that read back as the same value. The form is that of printf's "%.8g",
+ * or of "%.Ng" if N > 8 digits are needed: positional from 1e-4 to 1e8, otherwise d.ddde-dd. Returns the length; text
+ * has room for 40 bytes. */
 static size_t write_float(char *text, double value, bool single)
 {
     char scientific[48], digits[20] = "";
@@ -203,8 +204,8 @@ static inlay_status numbers_to_strings(const kit_call *call)
     return INLAY_OK;
 }
 
-/* Parses the number in the string; returns false if it is not a number. *out_exact: it is written as an integer, whose
- * 64 bits are in *integer. */
+/* Parses the number in the string; returns false if it is not a number. *out_exact: the number is written as an
+ * integer, and *integer contains its 64 bits. */
 static bool read_number(inlay_str string, locale_t c_only, double *value, uint64_t *integer, bool *out_exact)
 {
     char text[512], *end = text, *end_integer = text;

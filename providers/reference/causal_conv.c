@@ -29,7 +29,8 @@ static inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *
     return INLAY_OK;
 }
 
-/* Scratch bytes of a thread: kernel taps, the channel with its past, a row of results. */
+/* Returns the scratch bytes of a thread, for the taps of the kernel, the channel with its past, and a row of
+ * results. */
 static uint64_t thread_bytes(int64_t taps, int64_t length)
 {
     return ((uint64_t)(2 * taps + 2 * length) * sizeof(float) + 63) & ~UINT64_C(63);

@@ -30,7 +30,7 @@ typedef union clip_bound {
 typedef struct clip_state {
     clip_fn fn;
     inlay_dtype compute;
-    bool has[2]; /* bounds from attributes: low, high */
+    bool has[2]; /* whether the low and the high bound are given by attributes */
     clip_bound bound[2];
 } clip_state;
 

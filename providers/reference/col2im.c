@@ -19,7 +19,8 @@ typedef struct col2im_job {
     void (*plane)(const struct col2im_job *job, const void *columns, void *accumulator, void *image);
 } col2im_job;
 
-/* The range [*out_first, *out_end) of positions along an axis at which the element is inside the image. */
+/* Finds the range [*out_first, *out_end) of block positions along an axis for which an element of the block, at
+ * `offset` in the block at position 0, is inside the image. */
 static void col2im_inside(int64_t offset, int64_t stride, int64_t count, int64_t image, int64_t *out_first,
                           int64_t *out_end)
 {

@@ -1,5 +1,6 @@
 /* Concat: ONNX 1, 4, 11, 13. Split: ONNX 1, 2, 11, 13, 18. Both copy matrices: the axes before the concatenated one
- * form the rows, the others the columns. A part is dense, and a range of columns of the whole. */
+ * form the rows, the others the columns. A part is a dense matrix, and corresponds to a range of columns of the
+ * whole. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "args.h"

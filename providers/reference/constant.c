@@ -156,7 +156,7 @@ static inlay_status run_constant_of_shape(const kit_call *call)
         return status;
     memcpy(element, state->data, (size_t)state->bytes);
     INLAY_CHECK(state->bytes <= sizeof element);
-    if (strided_is_packed(output->dtype)) { /* fill a byte with copies of the element */
+    if (strided_is_packed(output->dtype)) { /* several elements share a byte: fill a byte with copies of the element */
         const uint32_t bits = inlay_dtype_bits(output->dtype), value = (uint8_t)element[0] & ((1u << bits) - 1);
         const int64_t per_byte = 8 / (int64_t)bits;
 

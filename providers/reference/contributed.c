@@ -116,7 +116,7 @@ static inlay_status shape_block(const void *state, kit_plan *plan, inlay_diag *d
     return INLAY_OK;
 }
 
-/* Excludes every word that would complete an n-gram that already occurs. */
+/* NGramRepeatBlock: sets the score of every word that would complete an n-gram of the row again to -infinity. */
 static inlay_status run_block(const kit_call *call)
 {
     const int64_t size = *(const int64_t *)call->state, length = call->in[0].dims[1], words = call->in[1].dims[1];
@@ -228,8 +228,9 @@ static inlay_status shape_crop(const void *state, kit_plan *plan, inlay_diag *di
     return INLAY_OK;
 }
 
-/* The coordinate of row (or column) `index` of `count` in an image of `size`, for a box from `low` to `high`. */
-static float place_of(float low, float high, int64_t size, int64_t index, int64_t count)
+/* Returns the coordinate, in an image of `size` rows (or columns), of sample `index` of `count`, which are evenly
+ * spaced from `low` to `high` (relative to the image). */
+static float crop_coordinate(float low, float high, int64_t size, int64_t index, int64_t count)
 {
     if (count == 1)
         return 0.5f * (low + high) * (float)(size - 1);
@@ -273,10 +274,10 @@ static inlay_status run_boxes(void *user, int64_t begin, int64_t end, uint32_t w
         float *to = (float *)output->data + unit * rows * columns;
 
         for (int64_t i = 0; i < rows; i++) {
-            const float y = place_of(box[0], box[2], height, i, rows);
+            const float y = crop_coordinate(box[0], box[2], height, i, rows);
 
             for (int64_t j = 0; j < columns; j++)
-                *to++ = sample(from, height, width, y, place_of(box[1], box[3], width, j, columns), call->state);
+                *to++ = sample(from, height, width, y, crop_coordinate(box[1], box[3], width, j, columns), call->state);
         }
     }
     return INLAY_OK;
@@ -332,7 +333,8 @@ static inlay_status shape_embedding(const void *state, kit_plan *plan, inlay_dia
     return INLAY_OK;
 }
 
-/* Number of letters of a word: those above 0; a word whose first letter is not above 0 is empty. */
+/* Returns the number of letters of a word. Only codes above 0 are letters; a word whose first code is not a letter is
+ * empty. */
 static int64_t letters_of(const int32_t *word, int64_t most)
 {
     int64_t count = 0;
@@ -342,7 +344,7 @@ static int64_t letters_of(const int32_t *word, int64_t most)
     return count;
 }
 
-/* The maximum of each filter over all positions of the word; 0 for an empty word. */
+/* Computes, for words [begin, end), the maximum of each filter over all positions of the word; 0 for an empty word. */
 static inlay_status run_words(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const kit_call *call = user;

@@ -10,7 +10,7 @@
 #include "requantize.h"
 #include <stdlib.h>
 
-/* Indices of the inputs; 0: the operator does not have it. */
+/* Indices of the inputs; 0: the operator does not have the input. */
 struct layout {
     uint32_t x_zero, w, w_zero, x_scale, w_scale, y_scale, y_zero, bias;
 };
@@ -36,7 +36,7 @@ static void release(void *state)
     free(quantized);
 }
 
-/* Sets the zero points of the weights: one for all, or one per filter. */
+/* Sets the zero points of the weights: one for all filters, or one per filter. */
 static inlay_status set_weight_zeros(gemm_operand *weights, const void *zeros, int64_t count, int64_t filters,
                                      int64_t group, inlay_diag *diag)
 {
@@ -133,7 +133,7 @@ static void store_tile(void *user, const gemm_tile *tile)
     }
 }
 
-/* Checks a parameter that must be a single number. */
+/* Fails unless input `input` has a single element; `what` names it in the message. */
 static inlay_status expect_one(const kit_call *call, uint32_t input, const char *what)
 {
     if (call->in[input].count == 1)

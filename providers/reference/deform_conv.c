@@ -1,5 +1,5 @@
-/* DeformConv: ONNX 19, 22. The GEMM of Conv, but each column of windows is interpolated between the input's elements at
- * the positions given by the offsets. */
+/* DeformConv: ONNX 19, 22. Like Conv, it multiplies the weights by a matrix of windows (GEMM), but the elements of the
+ * windows are interpolated from the input at the positions given by the offsets. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "args.h"
@@ -23,10 +23,10 @@ typedef struct deform_state {
 typedef struct deform_plan {
     conv_geometry geometry;
     gemm_job job;
-    bool has_points; /* float: positions are computed once; otherwise for each element */
+    bool has_points; /* the points are computed once, for float only; otherwise each element computes its own */
     uint64_t points; /* offset in the workspace of the points */
     uint64_t turned; /* offset in the workspace of the images with channels last, used for many channels; or 0 */
-    int64_t which[]; /* [images * group] group */
+    int64_t which[]; /* [images * group]: the group, which is the index of the weights in the GEMM */
 } deform_plan;
 
 static void release(void *state)
@@ -83,7 +83,7 @@ static int64_t point_bytes(const conv_geometry *geometry)
     return (geometry->positions * CORNERS * (int64_t)(sizeof(int32_t) + sizeof(float)) + 63) / 64 * 64;
 }
 
-/* Reserves workspace for the images with channels last, if it pays. */
+/* Reserves workspace for the images with channels last, if that makes sampling faster. */
 static void plan_turned(deform_plan *plan, uint64_t *workspace)
 {
     const uint64_t at = gemm_align(*workspace);
@@ -176,7 +176,7 @@ typedef struct deform_run {
     const kit_call *call;
     const conv_geometry *geometry;
     int64_t offset_group;
-    char *points; /* float only */
+    char *points; /* computed for float only */
     float *turned;
 } deform_run;
 
@@ -191,7 +191,8 @@ static double element(const kit_tensor *input, const conv_geometry *geometry, in
 
 /* The position in the image of tap `tap` of an offset group for output position `position`; returns false if it is
  * outside. at: index of (image, offset group, tap). */
-static bool place(const deform_run *run, int64_t at, int64_t tap, int64_t position, double *out_y, double *out_x)
+static bool find_position(const deform_run *run, int64_t at, int64_t tap, int64_t position, double *out_y,
+                          double *out_x)
 {
     const conv_geometry *geometry = run->geometry;
     const kit_tensor *offset = &run->call->in[2];
@@ -219,7 +220,7 @@ static double sample(const deform_run *run, int64_t image, int64_t channel, int6
     double value, fy, fx, y, x;
     int64_t plane = image * geometry->channels + channel, y0, x0;
 
-    if (!place(run, at, tap, position, &y, &x))
+    if (!find_position(run, at, tap, position, &y, &x))
         return 0;
     y0 = (int64_t)floor(y);
     x0 = (int64_t)floor(x);
@@ -234,7 +235,7 @@ static double sample(const deform_run *run, int64_t image, int64_t channel, int6
     return value;
 }
 
-/* The four corners of the point at (y, x), stored `step` apart. */
+/* Computes the indices and weights of the four corners of the point at (y, x); they are stored `step` apart. */
 static inline void find_corners(const conv_geometry *geometry, double y, double x, double mask, int64_t step,
                                 int32_t *index, float *weight)
 {

@@ -26,8 +26,8 @@ static inlay_status prepare_block(const kit_node *node, void **out_state, inlay_
     return status;
 }
 
-/* The side with fewer channels is viewed as [N, C, H, b, W, b]. The other side is [N, b, b, C, H, W] (or
- * [N, C, b, b, H, W]); its axes are permuted to the order of the first view. */
+/* The tensor with fewer channels is viewed as [N, C, H, b, W, b]. The other one is viewed as [N, b, b, C, H, W] or,
+ * unless depth_first, as [N, C, b, b, H, W]; its axes are permuted to the order of the first view. */
 static inlay_status shape_block(const block_state *state, bool to_space, kit_plan *plan, inlay_diag *diag)
 {
     const int64_t size = state->size, element = strided_element_bytes(plan->in[0].dtype);

@@ -19,7 +19,7 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* matrix: size x size, overwritten. */
+/* Returns the determinant of matrix [size, size], which is overwritten. */
 static double determinant(double *matrix, int64_t size)
 {
     double det = 1;

@@ -33,7 +33,7 @@ typedef struct dft_plan {
     struct fft fft;
     int64_t lines;               /* number of transforms */
     int64_t in_count;            /* input elements that a transform reads; the rest is zero */
-    int64_t out_count;           /* output elements that it writes */
+    int64_t out_count;           /* output elements that a transform writes */
     int64_t in_parts, out_parts; /* 1: real, 2: complex */
     int64_t inner;               /* DFT: distance of the elements of a line, in complex numbers */
     int64_t in_axis, out_axis, frames, step, signal;
@@ -171,7 +171,8 @@ static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
     return dft->short_time ? shape_stft(dft, plan, diag) : shape_dft(dft, plan, diag);
 }
 
-/* Completes the spectrum of a real signal: the second half is the complex conjugate of the first. */
+/* Completes the spectrum of a real signal from its first `known` elements: element count - i is the complex conjugate
+ * of element i. */
 static void mirror(double *line, int64_t count, int64_t known)
 {
     INLAY_CHECK(known >= 0 && known <= count);

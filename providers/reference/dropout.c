@@ -8,7 +8,7 @@
 typedef struct dropout_state {
     twister_source source;
     double ratio;  /* attribute of versions below 12, default for the others */
-    bool training; /* same */
+    bool training; /* likewise */
 } dropout_state;
 
 static inlay_status prepare_dropout(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -25,7 +25,7 @@ static inlay_status prepare_dropout(const kit_node *node, void **out_state, inla
 }
 
 /* Keeps each element with probability 1 - ratio and scales it by 1 / (1 - ratio). */
-static void drop(const kit_call *call, struct twister *twister, double ratio)
+static void drop_elements(const kit_call *call, struct twister *twister, double ratio)
 {
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
     bool masked = kit_has_output(call, 1);
@@ -64,7 +64,7 @@ static inlay_status run_dropout(const kit_call *call)
             return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "Dropout: the ratio is %g; it must be in [0, 1)",
                               ratio);
         twister_start(&twister, &state->source);
-        drop(call, &twister, ratio);
+        drop_elements(call, &twister, ratio);
         return INLAY_OK;
     }
     if (output->data != input->data)

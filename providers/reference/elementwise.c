@@ -91,9 +91,9 @@ void elementwise_unary_row(const void *state, float *out, const float *const *in
 
 typedef struct binary_plan {
     struct bcast bcast;
-    bool converts;    /* some tensor is not of the loop's type */
-    bool direct;      /* one row without conversions: one call of the loop */
-    bool gathers;     /* many short rows */
+    bool converts;    /* some tensor does not have the loop's type */
+    bool direct;      /* a single row without conversions, computed by one call of the loop */
+    bool gathers;     /* many short rows, computed by binary_gather() */
     bool whole[2];    /* the input has as many elements as the output */
     bool one[2];      /* the input is a single element */
     bool periodic[2]; /* the input is the same for every row */
@@ -188,10 +188,10 @@ static void binary_block(const binary_job *job, int64_t out, const int64_t *at, 
     elementwise_store(binary->result, job->out->dtype, job->out->data, out, count, result);
 }
 
-/* The position of an output element in an input that is viewed as planes: all rows of the second to last dimension, of
- * `row` elements each, `stride` apart. */
+/* The position of an output element in a broadcast input. A plane consists of the elements along the last two merged
+ * dimensions. */
 struct plane {
-    int64_t base;    /* offset of the plane */
+    int64_t base;    /* offset of the plane in the input, in elements */
     int64_t row, at; /* the row in the plane, and the element in the row */
     int64_t left;    /* output elements up to the end of the plane */
 };
@@ -199,7 +199,7 @@ struct plane {
 static struct plane find_plane(const struct bcast *bcast, int input, int64_t first)
 {
     INLAY_CHECK(bcast->rank >= 2);
-    uint32_t outer_rank = bcast->rank - 2; /* dimensions outside */
+    uint32_t outer_rank = bcast->rank - 2; /* dimensions before the last two */
     int64_t elements = bcast->row * bcast->dims[outer_rank], remaining = first / elements, in_plane = first % elements;
     struct plane plane = { .row = in_plane / bcast->row, .at = in_plane % bcast->row, .left = elements - in_plane };
 
@@ -208,8 +208,8 @@ static struct plane find_plane(const struct bcast *bcast, int input, int64_t fir
     return plane;
 }
 
-/* Expands elements [first, first + n) of a broadcast input, one for each element of the output. Requires at least two
- * rows. */
+/* Expands a broadcast input: writes one element for each of the output elements [first, first + count). The broadcast
+ * has at least two merged dimensions. */
 #define SPREAD(T)                                                                                                      \
     static void spread_##T(T *to, const T *from, const struct bcast *bcast, int input, int64_t first, int64_t count)   \
     {                                                                                                                  \
@@ -220,11 +220,11 @@ static struct plane find_plane(const struct bcast *bcast, int input, int64_t fir
             const T *at = from + plane.base + plane.row * stride;                                                      \
             first += in_plane;                                                                                         \
             count -= in_plane;                                                                                         \
-            if (bcast->step[input] != 0 && stride == row) { /* no repetition in a plane */                             \
+            if (bcast->step[input] != 0 && stride == row) { /* nothing is repeated in a plane */                       \
                 memcpy(to, at + plane.at, (size_t)in_plane * sizeof *to);                                              \
                 done = in_plane;                                                                                       \
             }                                                                                                          \
-            if (bcast->step[input] != 0 && stride == 0 && plane.at == 0 && in_plane > row) { /* one row repeated */    \
+            if (bcast->step[input] != 0 && stride == 0 && plane.at == 0 && in_plane > row) { /* one row is repeated */ \
                 memcpy(to, at, (size_t)row * sizeof *to);                                                              \
                 for (done = row; done < in_plane;) {                                                                   \
                     int64_t more = done < in_plane - done ? done : in_plane - done;                                    \
@@ -278,7 +278,7 @@ static void binary_gather(const binary_job *job, int64_t begin, int64_t end)
     for (int64_t first = begin; first < end; first += count) {
         int64_t at[2] = { first, first }, step[2] = { 1, 1 };
 
-        count = whole_rows - first % plan->bcast.row; /* to the end of a row */
+        count = whole_rows - first % plan->bcast.row; /* end at the end of a row */
         count = count < end - first ? count : end - first;
         for (int input = 0; input < 2; input++) {
             if (plan->whole[input])

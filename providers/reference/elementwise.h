@@ -42,14 +42,14 @@ typedef struct elementwise_unary {
     elementwise_unary_fn fn; /* NULL: copy */
     inlay_dtype compute;     /* input type of fn */
     inlay_dtype result;      /* output type of fn */
-    int64_t grain;           /* ELEMENTWISE_GRAIN ... */
+    int64_t grain;           /* an ELEMENTWISE_GRAIN constant */
     double args[ELEMENTWISE_ARGS];
 } elementwise_unary;
 
 /* Computes out[0] = f(in[0]); the kernel's state is an elementwise_unary. */
 inlay_status elementwise_unary_run(const kit_call *call);
 
-/* kit_kernel.row of such a kernel; it replaces `run` where input and output are float. */
+/* The member `row` of the kit_kernel of such a kernel; it replaces `run` where input and output are float. */
 void elementwise_unary_row(const void *state, float *out, const float *const *in, const int64_t *step, int64_t count);
 
 /* ------------------------------------------------------------------ two inputs */
@@ -70,8 +70,8 @@ typedef struct elementwise_binary {
     elementwise_binary_fn fn;
     inlay_dtype compute; /* input type of fn */
     inlay_dtype result;  /* output type of fn */
-    int64_t grain;       /* ELEMENTWISE_GRAIN ...; 0 = ELEMENTWISE_GRAIN */
-    uint32_t broadcast;  /* ELEMENTWISE_NUMPY ... */
+    int64_t grain;       /* an ELEMENTWISE_GRAIN constant; 0 = ELEMENTWISE_GRAIN */
+    uint32_t broadcast;  /* ELEMENTWISE_NUMPY, _LEGACY or _CHANNEL */
     int64_t
         axis; /* ELEMENTWISE_LEGACY: dimension of input 0 aligned with the first one of input 1; -1: the last ones */
 } elementwise_binary;
@@ -79,15 +79,15 @@ typedef struct elementwise_binary {
 /* Reads the broadcast and axis attributes of opsets 1 to 6 (`since` below 7) into binary. */
 void elementwise_binary_legacy(const kit_node *node, elementwise_binary *binary);
 
-/* shape and run of a binary kernel whose state is an elementwise_binary. */
+/* The members `shape` and `run` of the kit_kernel of a binary kernel, whose state is an elementwise_binary. */
 inlay_status elementwise_binary_shape(const void *state, kit_plan *plan, inlay_diag *diag);
 inlay_status elementwise_binary_run(const kit_call *call);
-/* kit_kernel.row and row_fits: broadcasting of opset 7 and later. */
+/* The members `row` and `row_fits` of the kit_kernel of such a kernel, for the broadcasting of opset 7 and later. */
 void elementwise_binary_row(const void *state, float *out, const float *const *in, const int64_t *step, int64_t count);
 bool elementwise_binary_row_fits(const kit_node *node);
 
-/* Writes input `index` of the broadcast, expanded for elements [first, first + count) of the output: for loops that
- * need long rows where rows are short. bytes: size of an element. bcast has at least two dimensions. */
+/* Expands input `index` of the broadcast: writes one element for each of the output elements [first, first + count).
+ * Where rows are short, this gives loops long rows. bytes: size of an element. bcast has at least two dimensions. */
 void elementwise_spread(void *to, const void *from, int64_t bytes, const struct bcast *bcast, int index, int64_t first,
                         int64_t count);
 
@@ -99,8 +99,8 @@ static inline int64_t elementwise_bytes(inlay_dtype dtype)
     return (int64_t)inlay_dtype_bits(dtype) / 8;
 }
 
-/* Elements [first, first + count) of a tensor as type `compute` (FLOAT, DOUBLE, INT64). Returns a pointer into the
- * tensor if it has that type, otherwise `buffer` with the converted elements. */
+/* Reads elements [first, first + count) of a tensor as type `compute` (FLOAT, DOUBLE, INT64). Returns a pointer into
+ * the tensor if the tensor has that type; otherwise converts the elements to `buffer` and returns it. */
 const void *elementwise_load(inlay_dtype compute, inlay_dtype dtype, const void *data, int64_t first, int64_t count,
                              void *buffer);
 

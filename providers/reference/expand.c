@@ -7,7 +7,8 @@
 #include "reference.h"
 #include "strided.h"
 
-/* Numpy broadcasting to the shape input. Where that is 1, the size of the input is kept. */
+/* Broadcasts the data to the shape given by input 1, by numpy's rules. Where the shape has a 1, the size of the data is
+ * kept. */
 static inlay_status run_expand(const kit_call *call)
 {
     const kit_tensor *input = &call->in[0], *output = &call->out[0];
@@ -84,8 +85,8 @@ typedef struct tile_job {
     int64_t out_steps[INLAY_MAX_RANK]; /* strides of the output in bytes */
 } tile_job;
 
-/* Fills `repeats` copies of the first piece. Each step copies all that is written already, limited to the cache
- * size. */
+/* Appends copies of the first piece, until there are `repeats`. Each step copies all that is already written, limited
+ * to the cache size. */
 static void repeat_piece(char *to, int64_t piece, int64_t repeats)
 {
     enum { MAX_CHUNK = 16 << 10 };

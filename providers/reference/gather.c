@@ -1,4 +1,5 @@
-/* Gather (ONNX 1, 11, 13), GatherElements (11, 13), GatherND (11, 12, 13). Elements are copied independent of type. */
+/* Gather (ONNX 1, 11, 13), GatherElements (11, 13), GatherND (11, 12, 13). Elements are copied by size, independent of
+ * their type. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "args.h"
@@ -33,7 +34,8 @@ typedef struct gather_job {
     int64_t block; /* bytes of one row */
 } gather_job;
 
-/* Rows [begin, end) of outer * indices.count. */
+/* Copies rows [begin, end). There is one row for each index of the axes before the gathered one and each element of
+ * indices. */
 static inlay_status gather_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const gather_job *job = user;
@@ -101,12 +103,12 @@ typedef struct elements_job {
     const kit_tensor *indices;
     int64_t dim;       /* size of the axis in data */
     int64_t axis_step; /* elements from one index of the axis to the next */
-    int64_t row_step;  /* elements between columns of a row; 0 if the axis is the last one */
+    int64_t row_step;  /* elements of data between columns of a row; 0 if the axis is the last one */
     int64_t columns;
     void (*row)(const struct elements_job *job, int64_t row_at, int64_t first);
-    uint32_t row_rank;                /* axes of the rows */
-    bool outside;                     /* an index is out of range; those rows were not read */
-    int64_t in_steps[INLAY_MAX_RANK]; /* elements; 0 on the axis */
+    uint32_t row_rank;                /* number of axes whose indices select a row: all but the last */
+    bool outside;                     /* an index is out of range; rows with such an index were not read */
+    int64_t in_steps[INLAY_MAX_RANK]; /* strides of data in elements; 0 for the axis */
 } elements_job;
 
 struct element16 {
@@ -280,7 +282,7 @@ done:
     return status;
 }
 
-/* Only the selected elements of the data are read. */
+/* The cost of reading the selected elements only. */
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     const kit_tensor *indices = &shapes->in[1], *output = &shapes->out[0];

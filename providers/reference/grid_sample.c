@@ -25,7 +25,7 @@ typedef struct sample_job sample_job;
 typedef void (*sample_fn)(const sample_job *job, const sample_taps *taps, const void *in, void *out);
 struct sample_job {
     const kit_tensor *input, *grid, *output;
-    sample_fn sample; /* NULL: nearest, which copies elements */
+    sample_fn sample; /* NULL: mode nearest, which copies elements */
     uint32_t mode, padding, spatial, element;
     bool corners;
     int64_t channels, pixels, points; /* pixels and points per channel */
@@ -206,7 +206,7 @@ static float locate(const sample_job *job, float value, int64_t pixels)
     const float size = (float)pixels, low = job->corners ? 0.0f : -0.5f, high = job->corners ? size - 1 : size - 0.5f;
     float position = job->corners ? (value + 1) / 2 * (size - 1) : ((value + 1) * size - 1) / 2;
 
-    if (!(position > -1e9f)) /* NaN too */
+    if (!(position > -1e9f)) /* also true for NaN */
         position = -1e9f;
     if (position > 1e9f)
         position = 1e9f;
@@ -220,7 +220,7 @@ static float locate(const sample_job *job, float value, int64_t pixels)
     return job->padding == PAD_REFLECTION ? reflect(position, low, high) : position;
 }
 
-/* The pixel used for position `index` of an axis, or -1 if the value is zero. */
+/* Returns the pixel that is read for position `index` of an axis, or -1 if the value is 0 (padding). */
 static int64_t find_pixel(const sample_job *job, int64_t index, int64_t pixels)
 {
     INLAY_CHECK(pixels > 0);
@@ -265,7 +265,8 @@ static uint32_t axis_taps(const sample_job *job, float position, int64_t size, i
     }
 }
 
-/* All combinations of the taps of the axes with a pixel. The grid holds the coordinate of the last axis (x) first. */
+/* Computes the taps of a point: all combinations of the taps of the axes, except those in the padding. The grid
+ * contains the coordinate of the last axis (x) first. */
 static void point_taps(const sample_job *job, int64_t point, sample_taps *taps)
 {
     float coordinates[INLAY_MAX_RANK];
@@ -305,7 +306,7 @@ static void point_taps(const sample_job *job, int64_t point, sample_taps *taps)
 
 enum { BLOCK = 64 };
 
-/* The pixels of up to BLOCK points, -1 for a zero: 1, 4 or 16 each, row by row. */
+/* The pixels of up to BLOCK points: 1, 4 or 16 for each point, row by row. -1: the value is 0. */
 typedef struct sample_block {
     int32_t offset[16][BLOCK];
     float weight[16][BLOCK];
@@ -374,8 +375,8 @@ static void sample_blocks(const sample_job *job, int64_t begin, int64_t end, con
     }
 }
 
-/* The same for a transposed image: blocks of points by channels are computed in a buffer that fits in the cache, and
- * transposed back. */
+/* Like sample_blocks, for a transposed image: computes blocks [points, channels] in a buffer that fits in the cache,
+ * and transposes them back. */
 static void sample_turned(const sample_job *job, int64_t begin, int64_t end, float *out)
 {
     enum { BUFFER_FLOATS = 4096 };
@@ -469,7 +470,8 @@ static inlay_status sample_range(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK;
 }
 
-/* Floats of a transposed image; 0 if the image has too few channels or points for it to pay. */
+/* Returns the number of floats of a transposed image; 0 if the image has too few channels or points to be
+ * transposed. */
 static int64_t turned_floats(const sample_state *state, const kit_tensor *input, const kit_tensor *grid)
 {
     const int64_t channels = input->rank == 4 ? input->dims[1] : 0;
@@ -550,7 +552,7 @@ static inlay_status run_sample(const kit_call *call)
                         is_plain(&job) ? block_range : sample_range, &job);
 }
 
-/* An output element reads two or four pixels along each axis, or one pixel for mode nearest. */
+/* An output element needs two or four pixels along each axis, or one pixel for mode nearest. */
 static void cost_sample(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const kit_tensor *output = &shapes->out[0];

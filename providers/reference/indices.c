@@ -2,7 +2,7 @@
 #include "inlay/check.h"
 #include "args.h"
 
-/* Without branches, so that it vectorizes. */
+/* The loop has no branches, so the compiler vectorizes it. */
 bool indices_inside(const kit_tensor *indices, int64_t first, int64_t count, int64_t dim)
 {
     const int64_t *wide = (const int64_t *)indices->data + first;

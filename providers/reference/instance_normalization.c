@@ -1,8 +1,8 @@
 /* InstanceNormalization (ONNX 1, 6, 22) and GroupNormalization (18, 21).
  *
  * Both normalize groups of channels of each sample; InstanceNormalization has as many groups as channels. Scale and
- * bias have one element per channel, but one per group in GroupNormalization-18. Statistics are computed in float, for
- * double in double, which is at least the precision that stash_type requires. */
+ * bias have one element per channel, but one per group in GroupNormalization-18. Statistics are computed in double for
+ * double, otherwise in float. This is at least the precision that stash_type requires. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "reference.h"

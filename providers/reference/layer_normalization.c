@@ -1,9 +1,9 @@
 /* LayerNormalization (ONNX 17) and RMSNormalization (ONNX 23) normalize each row, which consists of the axes from
- * `axis` on. Contributed operators of com.microsoft add a residual first.
+ * `axis` on. SkipLayerNormalization and SkipSimplifiedLayerNormalization of com.microsoft add a residual first.
  *
- * stash_type is the minimum precision of the statistics. They are computed in float, for double in double, which is
- * never less. Scale and bias broadcast to X. Usually all rows share one row of them, sometimes one element. In the rare
- * case that they differ between rows, they are gathered for each row. */
+ * stash_type is the minimum precision of the statistics. They are computed in double for double, otherwise in float,
+ * which is always sufficient. Scale and bias broadcast to X. Usually all rows share one row of scale and bias,
+ * sometimes one element. In the rare case that scale or bias differ between rows, they are gathered for each row. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "reference.h"
@@ -36,10 +36,10 @@ typedef struct layer_state {
 /* How scale or bias is read. */
 typedef struct layer_operand {
     bool present;
-    bool direct;                     /* already a row of ACC */
+    bool direct;                     /* the tensor already is a row of ACC, and is read in place */
     bool per_row;                    /* differs between rows: gathered for each row */
     int64_t strides[INLAY_MAX_RANK]; /* along the axes of X, 0 where it is broadcast */
-    uint64_t offset;                 /* of its row in the workspace: one for all rows, or one per worker */
+    uint64_t offset; /* offset in the workspace of the converted row: one for all rows, or one per worker */
 } layer_operand;
 
 typedef struct layer_plan {
@@ -70,7 +70,7 @@ static inlay_status layer_operand_plan(const kit_tensor *input, const kit_tensor
                                        layer_operand *operand, inlay_diag *diag)
 {
     int64_t stride = 1;
-    bool whole = true; /* it has all elements of a row */
+    bool whole = true; /* the parameter has all elements of a row */
 
     INLAY_CHECK(plan->axis < input->rank);
     operand->present = true;
@@ -282,7 +282,7 @@ static inlay_status shape_skip(const void *state, kit_plan *plan, inlay_diag *di
     layer->skip_rows = input->count > 0 ? skip->count / layer->row_length : 1;
     layer->wide = input->dtype == INLAY_FLOAT || input->dtype == INLAY_DOUBLE;
     layer->row_bytes = ((uint64_t)layer->row_length * (input->dtype == INLAY_DOUBLE ? 8 : 4) + 63) / 64 * 64;
-    /* gamma, beta and bias in ACC; for each worker the sum, and two rows to compute it. */
+    /* Rows of ACC: gamma, beta and bias; for each worker the sum, and two rows to compute the sum. */
     plan->workspace_bytes = layer->row_bytes * ((layer->wide ? 0 : 3) + (layer->wide ? 1u : 3u) * plan->max_threads);
     return INLAY_OK;
 }
@@ -308,7 +308,7 @@ typedef struct skip_job {
     char *workers;                   /* workspace of the workers */
 } skip_job;
 
-/* The sum of float16 or bfloat16 rows, rounded after each addition like separate Add nodes. */
+/* Computes the sum of float16 or bfloat16 rows, rounded after each addition like separate Add nodes. */
 static void sum_narrow(const skip_job *job, const kit_tensor *input, const char *from, const char *skip, float *sum,
                        float *addend, void *out)
 {
@@ -360,7 +360,7 @@ static inlay_status skip_rows(void *user, int64_t begin, int64_t end, uint32_t w
     return INLAY_OK;
 }
 
-/* Input `index` as [row_length] of ACC, converted to workspace slot `slot` if necessary; NULL if the input is
+/* Returns input `index` as [row_length] of ACC, converted to workspace slot `slot` if necessary; NULL if the input is
  * missing. */
 static const void *skip_vector(const kit_call *call, const skip_plan *plan, uint32_t index, uint32_t slot)
 {

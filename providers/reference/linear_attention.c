@@ -1,5 +1,6 @@
 /* LinearAttention: ONNX 27. There is one state matrix [key size, value size] for each batch and key-value head. At
- * every step it is decayed, corrected, updated and read. Heads are independent. Computed in float. */
+ * every step the matrix is decayed, corrected, updated and read. Heads are independent. All computations are in
+ * float. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "args.h"
@@ -108,8 +109,8 @@ static void load(const kit_call *call, uint32_t input, int64_t at, int64_t count
 }
 
 /* Multiplies the state by exp(decay); there is one decay per head, or one per row of the state. */
-static void decay(const kit_call *call, const linear_state *state, const linear_plan *plan, int64_t row, int64_t head,
-                  head_room room)
+static void decay_state(const kit_call *call, const linear_state *state, const linear_plan *plan, int64_t row,
+                        int64_t head, head_room room)
 {
     bool by_row = call->in[4].count != plan->batch * plan->steps * state->kv_heads;
 
@@ -140,7 +141,7 @@ static void run_step(const kit_call *call, const linear_state *state, const line
     load(call, 1, (row * state->kv_heads + head) * plan->key, plan->key, room.k);
     load(call, 2, (row * state->kv_heads + head) * plan->value, plan->value, room.v);
     if (state->gated)
-        decay(call, state, plan, row, head, room);
+        decay_state(call, state, plan, row, head, room);
     if (state->delta) {
         float beta;
         bool one = call->in[5].count == plan->batch * plan->steps;

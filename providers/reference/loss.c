@@ -76,7 +76,7 @@ typedef struct loss_job {
     const kit_call *call;
     loss_task task;
     int64_t tiles;
-    double *losses, *totals; /* [N * stride] */
+    double *losses, *totals; /* [N * stride]; totals: the weights of the positions */
 } loss_job;
 
 static inlay_status loss_items(void *user, int64_t begin, int64_t end, uint32_t worker)

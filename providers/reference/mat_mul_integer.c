@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Indices of the inputs. */
+/* Indices of the inputs; 0, except for a: the operator does not have the input. */
 struct layout {
     uint32_t a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero;
 };
@@ -20,7 +20,7 @@ static const struct layout linear_inputs = { 0, 1, 2, 3, 4, 5, 6, 7 };
 
 typedef struct quantized_state {
     const struct layout *at;
-    const gemm_kernel *kernel; /* NULL: float, converted by pack_float8 */
+    const gemm_kernel *kernel; /* NULL: the float kernel; pack_float8() converts the operands */
     bool linear;
     gemm_operand operand; /* packed if B and its zero point are constant */
     kit_pack b_pack;
@@ -42,8 +42,8 @@ static bool is_float8(inlay_dtype dtype)
 
 /* ------------------------------------------------------------------ zero points and scales
  *
- * A quantization parameter of A has one element, one per row, or one per row of every matrix; for B, columns
- * instead. */
+ * A quantization parameter of A has one element, one per row, or one per row of every matrix. A parameter of B has
+ * one per column instead of one per row. */
 
 struct parameter {
     int64_t line_stride, matrix_stride;
@@ -157,7 +157,8 @@ static void pack_float8(const gemm_operand *self, int64_t batch, int64_t line, i
             }
 }
 
-/* Returns whether every parameter of rows has one element. Then the batches of A can be rows of one GEMM. */
+/* Returns whether each parameter that applies to rows has a single element. Then the batches of A can be rows of one
+ * GEMM. */
 static bool rows_are_alike(const quantized_state *state, const kit_plan *plan)
 {
     const uint32_t inputs[] = { state->at->a_zero, state->at->a_scale, state->at->y_scale, state->at->y_zero };

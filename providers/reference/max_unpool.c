@@ -54,8 +54,8 @@ static inlay_status pooled_shape(const kit_call *call, int64_t *dims)
     return INLAY_OK;
 }
 
-/* Copies elements whose indices refer to the output, of `output_count` elements. Returns the position of the first
- * index out of range, or `count`. */
+/* Copies `count` elements of input to the positions in the output, of output_count elements, that indices gives.
+ * Returns the position of the first index out of range, or `count` if there is none. */
 static int64_t unpool_some(const void *input, const int64_t *indices, int64_t count, void *output,
                            uint64_t output_count, int64_t element)
 {
@@ -95,7 +95,8 @@ static bool all_within(const int64_t *indices, int64_t count, int64_t from, int6
     return outside == 0;
 }
 
-/* MaxPool writes indices inside their plane: each plane is zeroed and filled while it is in the cache. */
+/* Processes planes [begin, end). The indices of MaxPool refer to elements of the same plane, so each plane is zeroed
+ * and filled while it is in the cache. */
 static inlay_status unpool_planes(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     unpool_job *job = user;

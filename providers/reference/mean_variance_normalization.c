@@ -8,7 +8,8 @@
 
 enum { MVN_GRAIN = 1 << 14 };
 
-/* The axes that are normalized over: `rows` rows, one per index of dims [rank], of row_length elements. */
+/* The elements that are normalized together: `rows` rows of row_length elements, one row for each index of dims
+ * [rank]. */
 typedef struct mvn_run {
     int64_t dims[INLAY_MAX_RANK], strides[INLAY_MAX_RANK];
     uint32_t rank;

@@ -11,7 +11,7 @@ static double to_mel(double hertz)
     return 2595 * log10(1 + hertz / 700);
 }
 
-/* The bin of the spectrum for band edge `index` of bands + 2. */
+/* Returns the bin of the spectrum at edge `index` of the bands + 2 edges of bands. */
 static int64_t edge_bin(int64_t index, int64_t bands, int64_t length, double rate, double low, double high)
 {
     double mel = low + (double)index * (high - low) / (double)(bands + 2);

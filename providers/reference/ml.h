@@ -1,4 +1,4 @@
-/* ml.h - shared by the kernels of ai.onnx.ml: copies of attributes, labels, score transforms, [N, C] inputs. */
+/* ml.h - functions for the kernels of ai.onnx.ml: copies of attributes, labels, score transforms, [N, C] inputs. */
 #ifndef ML_H
 #define ML_H
 #include "instance.h"
@@ -19,7 +19,8 @@ typedef struct ml_pool {
     bool failed; /* an allocation failed: check once, after all allocations */
 } ml_pool;
 
-/* Zeroed memory that ml_pool_deinit frees; NULL after any failure. A count of 0 allocates one element. */
+/* Allocates zeroed memory that ml_pool_deinit() frees. Returns NULL if this or an earlier allocation failed. A count of
+ * 0 allocates one element. */
 static inline void *ml_alloc(ml_pool *pool, uint64_t count, size_t bytes)
 {
     void *memory = pool->failed || pool->count == ML_POOL_MAX ? NULL : calloc(count > 0 ? (size_t)count : 1, bytes);
@@ -48,8 +49,8 @@ static inline void ml_free(ml_pool *pool, void *item)
     }
 }
 
-/* The numbers of attribute `name`, or of the tensor attribute `tensor_name` (may be NULL), as doubles; NULL and 0 when
- * the node has neither. */
+/* Copies the numbers of attribute `name`, or of the tensor attribute `tensor_name` (may be NULL), as doubles. Returns
+ * NULL and sets *out_count to 0 if the node has neither. */
 static inline double *ml_doubles(ml_pool *pool, const kit_node *node, const char *name, const char *tensor_name,
                                  uint32_t *out_count)
 {
@@ -110,7 +111,7 @@ static inline inlay_str *ml_strings(ml_pool *pool, const inlay_str *values, uint
 
 /* ------------------------------------------------------------------ inputs and outputs */
 
-/* A single sample [C], or samples [N, C]; any other rank is an error. */
+/* Reads the size of an input: a single sample [C], or samples [N, C]. Any other rank is an error. */
 static inline inlay_status ml_matrix(const kit_tensor *input, int64_t *out_rows, int64_t *out_columns, inlay_diag *diag)
 {
     if (input->rank != 1 && input->rank != 2)
@@ -146,7 +147,7 @@ static inline inlay_status ml_outputs(const kit_call *call, bool classifies, con
     return status == INLAY_OK && call->out_count > (classifies ? 1u : 0u) ? ml_output(call, classifies, 2, dims)
                                                                           : status;
 }
-/* For the shape function: outputs of unknown size are allocated by the run. */
+/* To be called by a shape function: declares that the run allocates the outputs whose size is unknown. */
 static inline void ml_allocates(kit_plan *plan)
 {
     for (uint32_t index = 0; index < plan->out_count; index++)
@@ -170,7 +171,7 @@ static inline inlay_status ml_put_string(const kit_call *call, inlay_str text, i
 
 /* ------------------------------------------------------------------ tables of coefficients */
 
-/* Floats of an attribute; NULL and 0 if there are none. Borrowed. */
+/* Returns the floats of an attribute, which belong to the node; NULL and *out_count = 0 if it has none. */
 static inline const float *ml_floats(const kit_node *node, const char *name, uint32_t *out_count)
 {
     const inlay_attr_info *attribute = kit_attr(node->info, name);
@@ -186,7 +187,7 @@ typedef struct ml_table {
     int64_t columns, width, features;
 } ml_table;
 
-/* Packs the coefficients into memory of the pool. NULL values: out of memory. */
+/* Packs the coefficients into memory of the pool. Out of memory: the member `values` of the result is NULL. */
 ml_table ml_table_of(ml_pool *pool, const float *values, int64_t outputs, int64_t features);
 /* Number of doubles in the scratch memory that the next two functions need for `rows` rows. */
 int64_t ml_table_room(const ml_table *table, int64_t rows);

@@ -85,7 +85,7 @@ static inlay_dtype encode_kind(inlay_dtype dtype)
 
 /* ------------------------------------------------------------------ hash table of keys */
 
-/* All NaN are equal, and -0 equals 0. */
+/* Returns the key of a number: all NaN have the same key, and -0 that of 0. */
 static inline uint64_t word_of_real(double value)
 {
     uint64_t word;
@@ -103,7 +103,8 @@ static inline uint64_t word_of_text(inlay_str text)
     return word;
 }
 
-/* The slot of a key, or the free slot where it would be inserted. text: the key if keys are strings, else NULL. */
+/* Returns the slot of a key, or the free slot where the key would be inserted. text: the key if keys are strings, else
+ * NULL. */
 static inline encode_slot *find_slot(const encode_state *state, uint64_t word, const inlay_str *text)
 {
     const uint64_t mixed = word * UINT64_C(0x9e3779b97f4a7c15);
@@ -126,7 +127,8 @@ static inline encode_slot *find_slot(const encode_state *state, uint64_t word, c
     }
 }
 
-/* Tries to build a direct table with an entry for each integer between the smallest and the largest key. */
+/* Builds a direct table, which has an entry for each integer between the smallest and the largest key. Returns false if
+ * this is not possible. */
 static bool index_directly(encode_state *state, encode_list keys)
 {
     int64_t least = INT64_MAX, largest = INT64_MIN;
@@ -179,7 +181,7 @@ static void encode_keys(encode_state *state, encode_list keys)
     }
 }
 
-/* Stores the value for unknown keys after the others. */
+/* Stores the value for unknown keys at index `at`, after the values of the keys. */
 static void encode_default(const kit_node *node, encode_state *state, int64_t at, void *values)
 {
     const inlay_attr_info *attribute = kit_attr(node->info, "default_tensor");
@@ -200,7 +202,8 @@ static void encode_default(const kit_node *node, encode_state *state, int64_t at
     }
 }
 
-/* Copies the values from the list, or positions if its data is NULL. The default comes last. */
+/* Copies the values from the list; if its data is NULL, the values are the positions of the keys. The default comes
+ * last. */
 static void encode_values(const kit_node *node, encode_state *state, encode_list values)
 {
     size_t element_bytes = inlay_dtype_bits(state->to) / 8;
@@ -311,8 +314,8 @@ static inline int32_t place_of(const encode_state *state, uint64_t word, const i
     return slot->place != NOWHERE ? slot->place : (int32_t)state->listed;
 }
 
-/* Looks up `count` elements of input starting at `first`. places: indices in the list of keys; the number of keys for
- * an unknown element. */
+/* Looks up `count` elements of input starting at `first`. places receives their indices in the list of keys; for an
+ * unknown element, the number of keys. */
 static void find_places(const encode_state *state, const kit_tensor *input, int64_t first, int64_t count,
                         int32_t *places)
 {

@@ -76,7 +76,7 @@ static inlay_status prepare_feature(const kit_node *node, void **out_state, inla
     return status;
 }
 
-/* Processes elements [begin, end) of the whole tensor, with `columns` features per row. */
+/* The arguments of a parallel loop over the elements of the whole tensor, with `columns` features per row. */
 typedef struct feature_job {
     const kit_call *call;
     const feature_state *state;
@@ -88,7 +88,8 @@ static int64_t feature_columns(const kit_tensor *input)
     return input->rank > 0 && input->dims[input->rank - 1] > 0 ? input->dims[input->rank - 1] : 1;
 }
 
-/* The numbers for element `index` and the following ones; *out_count: how many of them are valid, at most `most`. */
+/* Returns the numbers for element `index` and the following elements. *out_count receives how many of them are valid,
+ * at most `most`. */
 static const double *feature_at(const feature_list *list, int64_t index, int64_t most, int64_t *out_count)
 {
     const int64_t at = index % list->length, remaining = list->length - at;
@@ -154,7 +155,7 @@ static inlay_status scaler_range(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK;
 }
 
-/* Adds the contribution of `values` to a norm, or returns the larger of both for NORM_MAX. */
+/* Returns `norm` plus the contribution of `values`, or for NORM_MAX the larger of both. */
 static double norm_run(uint32_t kind, const double *values, int64_t count, double norm)
 {
     double sum = 0;
@@ -232,7 +233,7 @@ static inlay_status imputer_range(void *user, int64_t begin, int64_t end, uint32
     return INLAY_OK;
 }
 
-/* The same for integers. */
+/* Imputer for integers: processes elements [begin, end). */
 static inlay_status imputer_integers(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const feature_job *job = user;

@@ -72,7 +72,7 @@ static inlay_status prepare_linear(const kit_node *node, void **out_state, inlay
     return INLAY_OK;
 }
 
-/* Doubles of scratch memory per worker: that of ml_table_rows(), and the scores of LINEAR_ROWS rows. */
+/* Returns the doubles of scratch memory per worker: for ml_table_rows(), and for the scores of LINEAR_ROWS rows. */
 static int64_t linear_scratch(const linear_state *state)
 {
     return ml_table_room(&state->table, LINEAR_ROWS) + LINEAR_ROWS * state->table.columns;

@@ -28,7 +28,7 @@ ml_table ml_table_of(ml_pool *pool, const float *values, int64_t outputs, int64_
     return table;
 }
 
-/* The start of columns [column, column + WIDE). */
+/* Returns the coefficients of columns [column, column + WIDE). */
 static const float *columns_at(const ml_table *table, int64_t column)
 {
     INLAY_CHECK(column >= 0 && column + WIDE <= table->columns);
@@ -105,7 +105,7 @@ static void squares_rows(const ml_table *table, const float *input, int64_t rows
             squares_block(input, 1, table, columns_at(table, column), out + column, table->columns);
 }
 
-/* The same, or dot products, for one row of doubles. */
+/* Computes squared distances or dot products for one row of doubles. */
 static void doubles_row(const ml_table *table, const double *input, bool squares, double *out)
 {
     for (int64_t column = 0; column < table->columns; column += WIDE) {
@@ -144,7 +144,7 @@ void ml_table_rows(const ml_table *table, const kit_tensor *input, int64_t first
     }
 }
 
-/* power is a constant after inlining. */
+/* Implements ml_sum_of_powers(); power is a constant after inlining. */
 static inline __attribute__((always_inline)) double sum_of(const float *values, const double *weight, int64_t count,
                                                            double factor, double term, const int power)
 {

@@ -22,8 +22,8 @@ typedef struct svm_state {
     uint32_t kernel, transform;
     double gamma, coef0, degree;
     double *coefficients, *rho, *prob_a, *prob_b;
-    ml_table table;            /* of the vectors; if folded, a row per pair; without vectors, the coefficients */
-    bool folded;               /* a row per pair: the dot products are the decision values */
+    ml_table table; /* the support vectors; if folded, one sum of vectors per pair; without vectors, the coefficients */
+    bool folded;    /* the table has one row per pair, so that the dot products are the decision values */
     int64_t *starts;           /* [classes + 1] first vector of each class */
     int64_t vector_count;      /* 0: linear, a row of coefficients per class */
     int64_t features, classes; /* classes: 1 for a regressor */
@@ -49,7 +49,7 @@ static void fold_some(const svm_state *state, const float *vectors, const double
             sum[i] += coefficients[vector] * (double)vectors[vector * state->features + i];
 }
 
-/* Returns [pairs, features]: for each decision value the sum of its vectors. NULL: no memory. */
+/* Returns [pairs, features]: for each decision value the weighted sum of its vectors. Returns NULL if out of memory. */
 static float *fold_vectors(svm_state *state, const float *vectors)
 {
     float *folded = ml_alloc(&state->pool, (uint64_t)state->pairs * (uint64_t)state->features, sizeof *folded);
@@ -74,7 +74,7 @@ static float *fold_vectors(svm_state *state, const float *vectors)
     return sum != NULL ? folded : NULL;
 }
 
-/* Packs the table that samples are multiplied by. */
+/* Packs the table by which samples are multiplied. */
 static bool make_table(svm_state *state, const float *vectors, const float *coefficients)
 {
     const float *rows = state->vector_count > 0 ? vectors : coefficients;
@@ -227,8 +227,8 @@ static void svm_pairs(const svm_state *state, const double *kernels, double *val
     }
 }
 
-/* Computes probabilities p [classes] from pairwise ones r [classes, classes], by fixed-point iteration on the quadratic
- * form. q is scratch for [classes, classes + 1]. */
+/* Computes the probabilities p [n] of n classes from their pairwise probabilities r [n, n]: minimizes a quadratic form
+ * by fixed-point iteration. q is scratch memory for [n, n + 1]. */
 static void svm_couple(int64_t n, const double *r, double *q, double *p)
 {
     double *qp = q + n * n;
@@ -268,13 +268,13 @@ static void svm_couple(int64_t n, const double *r, double *q, double *p)
     }
 }
 
-/* Number of rows that a worker processes at once; rows: -1 if unknown. */
+/* Returns the number of rows that a worker processes at once. rows: total number of rows, -1 if unknown. */
 static int64_t svm_together(int64_t rows)
 {
     return rows < 0 || rows > SVM_ROWS ? SVM_ROWS : rows;
 }
-/* Doubles of scratch per worker for `together` rows: the table's scratch, kernel values, scores, votes, and
- * coupling. */
+/* Returns the doubles of scratch memory of a worker for `together` rows: the scratch of the table, kernel values,
+ * decision values, scores, votes, and coupling. */
 static int64_t svm_scratch(const svm_state *state, int64_t together)
 {
     return ml_table_room(&state->table, together) + together * state->table.columns + state->pairs +
@@ -315,7 +315,7 @@ static void svm_two_scores(const svm_state *state, double *scores)
     }
 }
 
-/* Computes the scores of a sample from its kernel values, using the scratch after them; returns its class. */
+/* Computes the scores of a sample from its kernel values, and returns its class. Scratch memory follows the scores. */
 static int64_t svm_classify(const svm_state *state, const double *kernels, double *scores)
 {
     double *votes = scores + state->pairs + state->classes + 2, *pairwise = votes + state->classes,
@@ -373,7 +373,8 @@ static double svm_regress(const svm_state *state, const double *kernels)
                                  (direct ? kernels[0] : ml_dot(state->coefficients, kernels, state->vector_count)));
 }
 
-/* Processes float rows; the powers of the dot products are summed directly. */
+/* Processes float rows of a polynomial kernel of whole degree: sums the powers of the dot products without storing
+ * them. */
 static void svm_powers(const svm_state *state, const kit_call *call, int64_t first, int64_t rows, float *products)
 {
     INLAY_CHECK(has_whole_degree(state));
@@ -447,7 +448,7 @@ static inlay_status run_svm(const kit_call *call)
         svm_rows, &job);
 }
 
-/* Dot products or distances, a kernel value per vector, and their sums. */
+/* The cost of dot products or distances, of a kernel value per vector, and of the sums of kernel values. */
 static void cost_svm(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const bool functions = strcmp(kit_attr_string(node->info, "kernel_type", "LINEAR"), "LINEAR") != 0;

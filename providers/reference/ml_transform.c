@@ -15,8 +15,8 @@ bool ml_transform_find(const char *name, uint32_t *out)
     return false;
 }
 
-/* The quantile of the standard normal distribution: Newton's method on its distribution function, starting at the
- * quantile of a logistic distribution. */
+/* Returns the quantile of the standard normal distribution, by Newton's method on its distribution function. The start
+ * is the quantile of a logistic distribution. */
 static double probit(double probability)
 {
     double quantile;

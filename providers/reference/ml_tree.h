@@ -1,7 +1,9 @@
-/* ml_tree.h - shared by the files of the tree ensembles: the nodes as read from the model, and the flat form that runs.
+/* ml_tree.h - declarations for the files of the tree ensembles: nodes as read from the model, and the flat form, which
+ * is faster.
  *
  * ml_tree_ensemble.c and ml_tree_named.c read all three operators into `tree_state`. Where possible, ml_tree_flat.c
- * converts it to arrays that several rows or trees traverse concurrently without branches. */
+ * converts it to arrays. On these, several rows, or several trees for one row, are evaluated at once without
+ * branches. */
 #ifndef ML_TREE_H
 #define ML_TREE_H
 #include "instance.h"
@@ -17,7 +19,7 @@ typedef struct tree_node {
     uint8_t mode;
     bool missing_goes_true;
     uint32_t yes, no;    /* children */
-    uint32_t first, end; /* LEAF: its weights; MEMBER: the set is sets[first] to sets[end - 1] */
+    uint32_t first, end; /* LEAF: range of its weights; MEMBER: the set is sets[first] to sets[end - 1] */
 } tree_node;
 
 typedef struct tree_weight {
@@ -50,11 +52,11 @@ typedef struct tree_state {
 
 /* Reports an invalid model. */
 inlay_status tree_broken(inlay_diag *diag, const char *what);
-/* Reads the nodes and weights of versions 1 and 3. Temporary memory stays in state->reading. If the pool has failed,
- * memory ran out. */
+/* Reads the nodes and weights of versions 1 and 3. Temporary memory stays in state->reading. The caller checks the
+ * pools for failed allocations. */
 inlay_status tree_read_named(const kit_node *node, tree_state *state, inlay_diag *diag);
 
-/* Sets the children and the feature of a branch; returns false if one of them is out of range. */
+/* Sets the children and the feature of a branch; returns false if a child or the feature is out of range. */
 static inline bool tree_branch(tree_node *node, int64_t yes, int64_t no, int64_t feature)
 {
     if (yes < 0 || no < 0 || feature < 0 || feature > INT32_MAX)
@@ -65,25 +67,26 @@ static inline bool tree_branch(tree_node *node, int64_t yes, int64_t no, int64_t
     return true;
 }
 
-/* The flat form for inputs of `dtype`. NULL if the nodes have none (a comparison for equality, a split between two
- * adjacent floats, a cycle), or without memory: then `nodes` is traversed. */
+/* Creates the flat form for inputs of `dtype`. Returns NULL if the nodes have none (because of a comparison for
+ * equality, a split between two adjacent floats, or a cycle) or if out of memory; then `nodes` is traversed. */
 tree_flat *tree_flat_create(const tree_state *state, inlay_dtype dtype);
 void tree_flat_destroy(tree_flat *flat);
 /* Returns whether the flat form contains all weights. Otherwise scores are summed from state->weights. */
 bool tree_flat_is_direct(const tree_flat *flat);
 
-/* Rows of `scores`, each with 2 * targets: sums, and the number of weights per target (not counted for sums). */
+/* A block of rows to evaluate. A row of scores has 2 * targets elements: for each target the sum of the weights, and
+ * for each target their number (unless the aggregate is a sum). */
 typedef struct tree_block {
     const void *input; /* [rows, columns] of dtype; the whole tensor */
     inlay_dtype dtype;
     int64_t columns, row; /* row: the first row of this block */
-    int64_t rows;         /* of this block, at most tree_flat_rows() */
+    int64_t rows;         /* number of rows of this block, at most tree_flat_rows() */
     double *scores;       /* zeroed */
     void *room;           /* tree_flat_room() bytes */
 } tree_block;
 
 int64_t tree_flat_rows(const tree_flat *flat);
-/* Scratch bytes for blocks of at most `rows` rows. */
+/* Returns the scratch bytes for blocks of at most `rows` rows. */
 uint64_t tree_flat_room(const tree_flat *flat, int64_t rows);
 void tree_flat_run(const tree_flat *flat, const tree_state *state, const tree_block *block);
 

@@ -29,7 +29,7 @@ static void release_tree(void *state)
 
 /* ------------------------------------------------------------------ TreeEnsemble-5: nodes and leaves by index */
 
-/* The index of a child: a node, or a leaf; leaves follow all nodes. -1: out of range. */
+/* Returns the index of a child, which is a node or a leaf; leaves follow all nodes. -1: out of range. */
 static int64_t tree_child(const tree_state *state, int64_t nodes, int64_t at, int64_t is_leaf)
 {
     int64_t leaves = state->node_count - nodes;
@@ -121,7 +121,7 @@ static inlay_status tree_numbers(const kit_node *node, tree_state *state, bool i
 
     if (indexed) {
         state->aggregate = (uint32_t)kit_attr_int(node->info, "aggregate_function", TREE_SUM);
-        /* The numbers here are NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT, as in ml.h. */
+        /* TreeEnsemble-5 numbers the transforms like ml.h: NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT. */
         state->transform = (uint32_t)kit_attr_int(node->info, "post_transform", ML_NONE);
     } else {
         for (state->aggregate = 0; state->aggregate < 4 && strcmp(name, aggregates[state->aggregate]) != 0;)
@@ -160,14 +160,14 @@ static void tree_survey(tree_state *state)
         }
     }
     state->side = state->one_sided && only > 0;
-    /* All weights go to the first score; state->side is the class. */
+    /* All weights are added to the first score; state->side is the class that they belong to. */
     for (int64_t i = 0; i < state->node_count && state->one_sided; i++)
         for (uint32_t weight = state->nodes[i].first; state->nodes[i].mode == TREE_LEAF && weight < state->nodes[i].end;
              weight++)
             state->weights[weight].target = 0;
 }
 
-/* With several targets, a target without leaves is 0 even if it has a base value, as in ONNX Runtime. */
+/* Clears the base values of targets without weights: with several targets, ONNX Runtime's result for these is 0. */
 static inlay_status tree_drop_bases(tree_state *state, inlay_diag *diag)
 {
     bool *written;
@@ -187,7 +187,7 @@ static inlay_status tree_drop_bases(tree_state *state, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* Converts the trees to the flat form and frees what that does not need. */
+/* Converts the trees to the flat form and frees the nodes and weights that this form does not need. */
 static void tree_flatten(tree_state *state, inlay_dtype dtype)
 {
     state->flat = tree_flat_create(state, dtype);
@@ -234,13 +234,14 @@ done:
 
 /* ------------------------------------------------------------------ run */
 
-/* Maximum rows that a worker processes at once. */
+/* Returns the maximum number of rows that a worker processes at once. */
 static int64_t tree_block_rows(const tree_state *state, int64_t rows)
 {
     const int64_t most = state->flat != NULL ? tree_flat_rows(state->flat) : 1;
     return rows < most ? rows : most;
 }
-/* Scratch bytes of a worker: the scores of a block, then its keys, or one row in double. */
+/* Returns the scratch bytes of a worker: the scores of a block, then the keys of the block (flat form) or one row of
+ * doubles. */
 static uint64_t tree_scratch(const tree_state *state, int64_t rows)
 {
     const int64_t block = tree_block_rows(state, rows);
@@ -312,9 +313,9 @@ static bool tree_walk(const tree_state *state, const double *input, double *scor
 /* The class of a model with two classes and weights for one of them, which are in scores[0]. The specification defines
  * little of this; the results are those of ONNX Runtime 1.30, including its inconsistencies:
  *  - Weights of class 0, as converters write them, are the score of class 1. Class 1 wins if the score is above 0, or
- *    above one half if no weight is negative. Only LOGISTIC transforms the score, and it ignores the threshold of one
- *    half: a positive score below it gives class 0, but a higher probability to class 1, which is not what xgboost
- *    means. PROBIT: ONNX Runtime 1.30 does not write the second score.
+ *    above one half if no weight is negative. Only LOGISTIC transforms the score. It ignores the threshold of one
+ *    half: a positive score below one half gives class 0, although class 1 gets the higher probability, unlike in
+ *    xgboost. PROBIT: ONNX Runtime 1.30 does not write the second score.
  *  - With two base values, that of class 0 is added, and class 1 has none; the sum still decides the class.
  *  - Weights of class 1 are its score, and class 0 has none. A single base value is not added; of two, that of class 1
  *    replaces the weights.
@@ -440,7 +441,7 @@ static inlay_status run_tree(const kit_call *call)
                         tree_rows, &job);
 }
 
-/* The number of steps is estimated as the depth of balanced trees. */
+/* Estimates the number of steps as the depth of balanced trees. */
 static void cost_tree(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const double step_ns = 1.0, feature_ns = 1.5, row_ns = 60;

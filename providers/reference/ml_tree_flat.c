@@ -2,11 +2,11 @@
  *
  * Numbers are compared as integers: the bits of floats, with those of negative numbers inverted, have the order of the
  * floats. All comparisons become `key of x <= key of split`, by exchanging children and by using the float next to a
- * split. The direction of a missing number (NaN) is encoded by two copies of x, in which NaN is the largest or the
- * smallest number. The children of a node are adjacent, so that a step is an addition without a branch. The child of a
- * leaf is the leaf itself: it reads a key that is less than all others, so its own key can store its weight. Sixteen
- * rows (or sixteen trees for a single row) advance together as many steps as the deepest of them needs, and their
- * comparisons are independent of each other.
+ * split. There are two copies of x, in which NaN (a missing number) is the largest or the smallest number: a node reads
+ * the copy that leads NaN to the correct child. The children of a node are adjacent, so that a step is an addition
+ * without a branch. The child of a leaf is the leaf itself. The comparison of a leaf reads a key of x that is less than
+ * all others, so that the key of the leaf can store its weight. Sixteen rows (or sixteen trees for a single row)
+ * advance together as many steps as the deepest of them needs, and their comparisons are independent of each other.
  *
  * Children are placed in the cache line of their parent while it has room, so that a line serves two or three
  * levels. */
@@ -21,7 +21,8 @@ enum {
     BLOCK_ROWS = 256
 };
 
-/* The copy of x that a node reads: one bit is the direction of NaN, the other one how doubles are rounded to float. */
+/* The copy of x that a node reads. One bit selects the direction of NaN, the other one selects how doubles are rounded
+ * to float. */
 enum { COPY_MISSING_TRUE = 1, COPY_DOWN = 2, COPIES = 4 };
 
 typedef struct narrow_node {
@@ -44,7 +45,7 @@ struct tree_flat {
     void *nodes;                         /* narrow_node, or wide_node if wide */
     uint32_t *starts, *depths, *targets; /* [trees]; targets: the target of all leaves of the tree, if direct */
     flat_leaf *leaves;                   /* indexed by a leaf's key; NULL if direct: the key is the weight */
-    int64_t trees, features, keys;       /* keys: numbers of a row; leaves read the first one */
+    int64_t trees, features, keys;       /* keys: number of keys of a row; leaves read the first key */
     int64_t copy_at[COPIES];             /* first key of a copy of x; 0 = no node reads it */
     bool wide;
 };
@@ -66,7 +67,7 @@ bool tree_flat_is_direct(const tree_flat *flat)
 
 /* ------------------------------------------------------------------ keys */
 
-/* The key of a number; -0 equals 0. */
+/* Returns the key of a number; -0 has the key of 0. */
 static inline int32_t key_of(float value)
 {
     int32_t bits = (int32_t)f32_bits(value + 0.0f);
@@ -74,7 +75,8 @@ static inline int32_t key_of(float value)
     return bits ^ (int32_t)((uint32_t)(bits >> 31) >> 1);
 }
 
-/* The key of the nearest float above or below a double that is not a float. */
+/* key_above() and key_below() return the key of a double; if it is not a float, that of the nearest float above or
+ * below. */
 static inline int32_t key_above(double value)
 {
     float rounded = (float)value;
@@ -91,8 +93,8 @@ static bool exact_inputs(inlay_dtype dtype)
     return dtype == INLAY_FLOAT || dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16;
 }
 
-/* Converts a node: its key, the copy of x that it reads, and whether its children are exchanged. Returns false if it
- * has no flat form. */
+/* Converts the comparison of a node to a key, the copy of x that the node reads, and whether its children are
+ * exchanged. Returns false if the comparison has no flat form. */
 static bool flat_compare(const tree_node *node, bool exact, int32_t *out_key, uint32_t *out_copy, bool *out_swap)
 {
     const bool less = node->mode == TREE_LT || node->mode == TREE_GTE; /* compares with < instead of <= */
@@ -108,7 +110,7 @@ static bool flat_compare(const tree_node *node, bool exact, int32_t *out_key, ui
 
 /* ------------------------------------------------------------------ building */
 
-/* A queued node: its index in tree_state, its depth, and its index in the flat array. */
+/* A queued node: its index in tree_state, its depth in the tree, and its index in the flat array. */
 typedef struct flat_place {
     uint32_t node, depth, at;
 } flat_place;
@@ -116,8 +118,8 @@ typedef struct flat_place {
 typedef struct flat_build {
     const tree_state *state;
     tree_flat *flat;
-    flat_place
-        *places;      /* all nodes of all trees, each tree ordered by depth: children have the order of their parents */
+    /* All nodes of all trees. Each tree is ordered by depth, and children have the order of their parents. */
+    flat_place *places;
     uint32_t *firsts; /* [trees + 1]: first place of each tree */
     uint8_t *used;    /* number of nodes in each line of the flat array */
     int64_t count, lines, leaf_count;
@@ -129,7 +131,7 @@ static bool is_leaf(const flat_build *build, uint32_t node)
     return build->state->nodes[node].mode == TREE_LEAF;
 }
 
-/* Starts a new line; returns the index of its first node in the flat array. */
+/* Starts a new cache line; returns the index of its first node in the flat array. */
 static uint32_t open_line(flat_build *build)
 {
     build->used[build->lines] = 0;
@@ -137,7 +139,7 @@ static uint32_t open_line(flat_build *build)
 }
 
 /* Finds room for two children: in the line of their parent, or else in a new one. Pairs of leaves, which have no
- * children, share separate lines: *io_leaves is the current one. */
+ * children, share separate lines: *io_leaves is the current line of leaves. */
 static uint32_t place_pair(flat_build *build, uint32_t parent_at, bool leaves, uint32_t *io_leaves)
 {
     uint32_t line = parent_at / LINE * LINE, at;
@@ -272,8 +274,8 @@ static void flat_fill(flat_build *build)
     }
 }
 
-/* Returns whether a distance to a child or a feature does not fit a narrow node. Children follow their parent, except
- * leaves in an older line. */
+/* Returns whether the distance to a child, or a feature, does not fit in a narrow node. Distances may be negative,
+ * because a pair of leaves may be in a line before that of its parent. */
 static bool flat_is_wide(const flat_build *build)
 {
     for (int64_t root = 0; root < build->state->root_count; root++) {
@@ -329,7 +331,7 @@ tree_flat *tree_flat_create(const tree_state *state, inlay_dtype dtype)
     flat->features = state->features;
     build.places = malloc((size_t)state->node_count * sizeof *build.places);
     build.firsts = malloc((size_t)(state->root_count + 1) * sizeof *build.firsts);
-    /* A line has at least a root or two children. */
+    /* A line contains at least a root or a pair of children. */
     build.used = malloc((size_t)(state->node_count / 2 + state->root_count + 1));
     flat->starts = calloc((size_t)state->root_count, 3 * sizeof *flat->starts);
     if (build.places == NULL || build.firsts == NULL || build.used == NULL || flat->starts == NULL)
@@ -363,7 +365,7 @@ uint64_t tree_flat_room(const tree_flat *flat, int64_t rows)
     return (uint64_t)lanes * (uint64_t)flat->keys * sizeof(int32_t);
 }
 
-/* Computes the keys of one row, `step` apart, after the key that leaves read. */
+/* Computes the keys of one row, `step` apart. The first key is the one that leaves read. */
 static void keys_of_row(const tree_flat *flat, const tree_block *block, int64_t row, int32_t *keys, int64_t step)
 {
     const int64_t at = row * block->columns;
@@ -388,8 +390,8 @@ static void keys_of_row(const tree_flat *flat, const tree_block *block, int64_t 
     }
 }
 
-/* Moves from a node to its child; the child of a leaf is the leaf. keys: of one row, `step` apart. Inlined once per
- * kind of node. */
+/* Moves from a node to its child; the child of a leaf is the leaf. keys: the keys of one row, `step` apart. The
+ * function is inlined once per kind of node. */
 static inline const void *flat_step(const void *node, bool wide, const int32_t *keys, int64_t step)
 {
     if (wide) {
@@ -405,9 +407,9 @@ static inline bool flat_at_leaf(const void *node, bool wide)
     return wide ? ((const wide_node *)node)->child == 0 : ((const narrow_node *)node)->child == 0;
 }
 
-/* Descends `depth` levels from the roots, or until all have reached a leaf; that is tested only every LEVELS levels,
- * because a single branch may be deep. lane: distance between the keys of adjacent lanes, 0 if one row descends several
- * trees. */
+/* Descends `depth` levels from the roots, or until all lanes have reached a leaf, because a single branch may be deep.
+ * This is tested only every LEVELS levels. lane: distance between the keys of adjacent lanes, 0 if one row descends
+ * several trees. */
 static inline void flat_walk(const void *const *roots, bool wide, uint32_t depth, const int32_t *keys, int64_t lane,
                              int64_t step, int32_t *leaves)
 {

@@ -1,11 +1,11 @@
-/* ml_tree_named.c - the trees of versions 1 and 3, whose nodes are identified by tree and number. It contains no
- * kernels.
+/* ml_tree_named.c - the trees of versions 1 and 3, whose nodes are identified by a name: tree and number. It contains
+ * no kernels.
  *
- * Files have millions of nodes, nearly always sorted by these names: then nothing is sorted or copied. */
+ * Models have up to millions of nodes, which are nearly always sorted by name. Then nothing is sorted or copied. */
 #include "ml_tree.h"
 #include "inlay/check.h"
 
-/* A node's name, and its index in the lists. */
+/* The name of a node, and the index of the node in the lists of the model. */
 typedef struct tree_name {
     int64_t tree, number, at;
 } tree_name;
@@ -19,7 +19,8 @@ static int tree_name_compare(const void *first_entry, const void *second_entry)
     return (first->number > second->number) - (first->number < second->number);
 }
 
-/* All names, sorted. guess: the first node of a tree; most files number the nodes of a tree from 0 without gaps. */
+/* All names, sorted. guess: index of the first node of a tree. Most models number the nodes of a tree from 0 without
+ * gaps, so a node is looked up at guess + number first. */
 typedef struct tree_index {
     const int64_t *trees, *numbers; /* the lists of the model; sorted if names is NULL */
     tree_name *names;
@@ -33,7 +34,7 @@ static tree_name tree_named(const tree_index *index, int64_t position)
                                 : (tree_name){ index->trees[position], index->numbers[position], position };
 }
 
-/* The position of the first name that is not less than (tree, number). */
+/* Returns the position of the first name that is not less than (tree, number). */
 static int64_t tree_lower(const tree_index *index, int64_t tree, int64_t number)
 {
     const tree_name key = { tree, number, 0 };
@@ -114,7 +115,7 @@ static bool tree_mode_find(inlay_str text, uint8_t *out)
     return false;
 }
 
-/* Numbers of a list attribute, borrowed, or of a tensor. */
+/* The numbers of a list attribute, which belong to the node, or of a tensor attribute. */
 typedef struct tree_reals {
     const float *list;
     const double *tensor;

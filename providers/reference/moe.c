@@ -10,7 +10,7 @@
 #include "reference.h"
 #include <math.h>
 
-enum { TOGETHER = 4, CHUNK = 32 }; /* pairs that share a row of weights; rows of weights per task */
+enum { TOGETHER = 4, CHUNK = 32 }; /* TOGETHER: pairs that share a row of weights; CHUNK: rows of weights per task */
 enum { ACT_RELU, ACT_GELU, ACT_SILU, ACT_IDENTITY, ACT_SWIGLU };
 enum { NONE = -1 };
 
@@ -23,13 +23,14 @@ typedef struct moe_state {
     struct layer first, second, gate; /* gate: a layer parallel to the first, whose results are multiplied with it */
     int64_t k, bits, block;
     uint32_t activation;
-    int64_t fusion; /* swiglu: 1 gates and values alternate in the first layer's rows, 2 all gates precede the values */
+    int64_t fusion; /* SwiGLU: 1: gates and values alternate in the rows of the first layer; 2: all gates come first */
     float alpha, beta, limit;
     bool normalizes;
 } moe_state;
 
 typedef struct moe_sizes {
-    int64_t rows, hidden, experts, inner, first_rows, pairs; /* inner: columns of the second layer */
+    /* first_rows: rows of the first layer's weights; inner: columns of the second layer's weights */
+    int64_t rows, hidden, experts, inner, first_rows, pairs;
 } moe_sizes;
 
 typedef struct moe_pair {
@@ -127,7 +128,8 @@ static inlay_status read_sizes(const moe_state *state, const kit_tensor *in, uin
                             "scales and biases, and k do not match");
 }
 
-/* Offsets in the workspace: pairs by row and by expert, the results of both layers, and a row of weights per worker. */
+/* Offsets in the workspace: pairs by row and by expert, the input as floats, the results of the first, the gate and the
+ * second layer, and a row of weights per worker. */
 typedef struct moe_room {
     uint64_t chosen, pairs, input, inner, gate, out, rows, bytes;
 } moe_room;
@@ -174,9 +176,9 @@ static inlay_status shape_moe(const void *state, kit_plan *plan, inlay_diag *dia
 
 /* ------------------------------------------------------------------ routing */
 
-/* Selects the k most probable experts of a row, the first of equal ones. */
-static void choose(const moe_state *state, const kit_tensor *probabilities, int64_t row, int64_t experts,
-                   moe_pair *pairs)
+/* Selects the k most probable experts of a row; of equally probable experts, the first. */
+static void select_experts(const moe_state *state, const kit_tensor *probabilities, int64_t row, int64_t experts,
+                           moe_pair *pairs)
 {
     double sum = 0, kept = 0, top = -INFINITY;
 
@@ -234,7 +236,7 @@ static void unpack_row(const uint8_t *packed, int64_t count, int64_t bits, float
         }
 }
 
-/* Row `row` of the rows of all experts, as floats. */
+/* Returns row `row` of the weights as floats; the rows of all experts are numbered in sequence. */
 static const float *weight_row(const layer_job *job, int64_t row, float *unpacked)
 {
     const moe_state *state = job->state;
@@ -341,9 +343,9 @@ static float activate(uint32_t kind, float value)
     }
 }
 
-/* Applies the activation to the first layer's results of a pair, in place: [first_rows] to [inner]. gate: the results
- * of the gate layer, or NULL. */
-static void apply(const moe_state *state, const moe_sizes *sizes, float *values, const float *gate)
+/* Applies the activation to the first layer's results for a pair: replaces values [first_rows] by [inner]. gate: the
+ * results of the gate layer, or NULL. */
+static void apply_activation(const moe_state *state, const moe_sizes *sizes, float *values, const float *gate)
 {
     const int64_t count = sizes->inner;
 
@@ -394,7 +396,7 @@ static inlay_status run_moe(const kit_call *call)
                       .widest = sizes.hidden > sizes.inner ? sizes.hidden : sizes.inner };
     convert_to_f32(input, call->in[0].dtype, call->in[0].data, 0, sizes.rows * sizes.hidden);
     for (int64_t row = 0; row < sizes.rows; row++)
-        choose(state, &call->in[1], row, sizes.experts, chosen + row * state->k);
+        select_experts(state, &call->in[1], row, sizes.experts, chosen + row * state->k);
     int64_t placed = 0;
     for (int64_t expert = 0; expert < sizes.experts; expert++)
         for (int64_t pair = 0; pair < sizes.pairs; pair++)
@@ -405,7 +407,7 @@ static inlay_status run_moe(const kit_call *call)
     if (gated)
         INLAY_TRY(run_layer(&job, &state->gate, input, true, sizes.first_rows, sizes.hidden, gate));
     for (int64_t pair = 0; pair < sizes.pairs; pair++) {
-        apply(state, &sizes, inner + pair * sizes.first_rows, gated ? gate + pair * sizes.first_rows : NULL);
+        apply_activation(state, &sizes, inner + pair * sizes.first_rows, gated ? gate + pair * sizes.first_rows : NULL);
         memmove(inner + pair * sizes.inner, inner + pair * sizes.first_rows, (size_t)sizes.inner * sizeof *inner);
     }
     INLAY_TRY(run_layer(&job, &state->second, inner, false, sizes.hidden, sizes.inner, out));

@@ -12,7 +12,8 @@ enum {
     WORK_GRAIN = 65536 /* minimum multiplications per thread */
 };
 
-/* The values of the 4-bit codes of bitsandbytes: its 4-bit float, and quantiles of a normal distribution. */
+/* The values of the 4-bit codes of the library bitsandbytes: FP4, its 4-bit float, and NF4, quantiles of a normal
+ * distribution. */
 static const float fp4[16] = {
     0.0f,  5.208333333e-03f,  0.66666667f,  1.0f,  0.33333333f,  0.5f,  0.16666667f,  0.25f,
     -0.0f, -5.208333333e-03f, -0.66666667f, -1.0f, -0.33333333f, -0.5f, -0.16666667f, -0.25f
@@ -46,7 +47,7 @@ typedef struct nbits_state {
 
 typedef struct nbits_plan {
     int64_t rows;
-    bool converts;         /* A is copied as float */
+    bool converts;         /* A is converted to float first */
     uint64_t worker_bytes; /* bytes of a column of floats */
 } nbits_plan;
 
@@ -123,7 +124,7 @@ done:
 
 /* ------------------------------------------------------------------ a column */
 
-/* The zero point of a block of a column. */
+/* Returns the zero point of a block of a column. */
 static float zero_of(const kit_call *call, const nbits_state *state, int64_t column, int64_t block)
 {
     const kit_tensor *zeros = &call->in[IN_ZEROS];
@@ -166,7 +167,7 @@ static void unpack_column(const kit_call *call, const nbits_state *state, int64_
     }
 }
 
-/* Two elements share a byte; the first one is in the high half. */
+/* MatMulBnb4: converts a column of B to floats. Two elements share a byte; the first one is in the high half. */
 static void look_up_column(const kit_call *call, const nbits_state *state, int64_t column, float *weights)
 {
     const uint8_t *packed = call->in[IN_B].data;
@@ -269,15 +270,15 @@ static void cost_product(const kit_node *node, const kit_plan *shapes, inlay_cos
 typedef struct gather_state {
     int64_t block, gather_axis, quantize_axis;
     uint32_t bits;
-    inlay_dtype packed; /* UNDEFINED: the type of data */
+    inlay_dtype packed; /* type of the packed elements; UNDEFINED: the type of data */
 } gather_state;
 
 typedef struct gather_job {
     const kit_call *call;
     inlay_dtype dtype;
     int64_t dim;                                           /* size of the gathered axis */
-    int64_t inner;                                         /* elements after it */
-    int64_t quantize_dim, quantize_inner, quantize_blocks; /* the axis with blocks */
+    int64_t inner;                                         /* elements after the gathered axis */
+    int64_t quantize_dim, quantize_inner, quantize_blocks; /* sizes for the axis that is divided into blocks */
     int64_t last, last_blocks;                             /* sizes of the last axis of data, and of the zero points */
     float zero;
 } gather_job;
@@ -303,7 +304,8 @@ static inlay_status prepare_gathered(const kit_node *node, void **out_state, inl
     return INLAY_OK;
 }
 
-/* The zero point of block `index`. Those of uint8 data are packed along the last axis; each row starts at a byte. */
+/* Returns the zero point of block `index`. The zero points of uint8 data are packed along the last axis; each row
+ * starts at a byte. */
 static float gathered_zero(const gather_job *job, int64_t index)
 {
     float zero = job->zero;
@@ -421,7 +423,7 @@ static inlay_status run_gathered(const kit_call *call)
     return status != INLAY_OK ? status : kit_parallel(call, pieces, 4096 / job.inner + 1, gather_pieces, &job);
 }
 
-/* Only the selected elements of the table are read. */
+/* The cost of reading the selected elements of the table only. */
 static void cost_gathered(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     (void)node;

@@ -28,15 +28,16 @@ static inlay_status prepare_nms(const kit_node *node, void **out_state, inlay_di
     return status;
 }
 
-/* Offsets in bytes in the workspace: a heap per worker, a list of kept boxes and its length per batch and class, and
- * the boxes as corners. */
+/* Offsets in bytes in the workspace. Entries for sorting come first, for each worker, at offset 0. They are followed by
+ * the kept boxes of each worker, a list of the kept boxes' indices for each batch and class, the lengths of these
+ * lists, and the boxes as corners. */
 typedef struct nms_plan {
     int64_t batches, classes, boxes;
     int64_t room; /* capacity of a list */
     uint64_t kept, lists, counts, corners, bytes;
 } nms_plan;
 
-/* Kept boxes as arrays, so that a box is compared with TOGETHER of them at once. */
+/* TOGETHER kept boxes, stored as arrays, so that a box is compared with all of them at once. */
 enum { TOGETHER = 16 };
 typedef struct nms_kept {
     float y1[TOGETHER], x1[TOGETHER], y2[TOGETHER], x2[TOGETHER], area[TOGETHER];
@@ -47,7 +48,7 @@ static int64_t nms_kept_room(const nms_plan *plan)
     return plan->room / TOGETHER + 1;
 }
 
-/* max_output_boxes_per_class, 0 if it is omitted, limited to the number of boxes. */
+/* Returns max_output_boxes_per_class, limited to the number of boxes; 0 if the input is omitted. */
 static int64_t most_boxes(const kit_tensor *in, uint32_t in_count, int64_t boxes)
 {
     int64_t limit = 0;
@@ -103,7 +104,7 @@ typedef struct nms_job {
     const nms_plan *plan;
     const nms_box *boxes; /* [batches, boxes] */
     const float *scores;  /* [batches, classes, boxes] */
-    rank_entry *sorting;  /* twice the boxes per worker */
+    rank_entry *sorting;  /* [workers][2 * boxes] */
     nms_kept *kept;
     int64_t *lists, *counts;
     int64_t most;
@@ -249,9 +250,9 @@ done:
     return status;
 }
 
-/* Each list is sorted by score; then a box is compared with the kept ones until one overlaps. Kept boxes are compared
- * with all, the others with about half. After a list is full, no more boxes are compared. The number of boxes that
- * exceed the score threshold depends on data; the estimate assumes all. */
+/* Each list is sorted by score; then a box is compared with the kept boxes until one overlaps. A box that is kept
+ * itself is compared with all kept boxes, any other box with about half of them. After a list is full, no more boxes
+ * are compared. The number of boxes that exceed the score threshold depends on data; the estimate assumes all boxes. */
 static void cost_nms(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const kit_tensor *scores = &shapes->in[1], *output = &shapes->out[0];

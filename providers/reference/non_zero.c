@@ -128,7 +128,8 @@ static inlay_status prepare_compress(const kit_node *node, void **out_state, inl
     return status;
 }
 
-/* Keeps the slices whose condition is true; a condition shorter than the axis drops the rest. */
+/* Copies the slices whose condition is true. If the condition is shorter than the axis, the remaining slices are
+ * dropped. */
 static inlay_status run_compress(const kit_call *call)
 {
     const compress_state *state = call->state;

@@ -1,4 +1,4 @@
-/* OneHot: ONNX 9, 11. Fills with the off value and sets one element per index. */
+/* OneHot: ONNX 9, 11. Fills the output with the off value, and sets one element per index to the on value. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "args.h"
@@ -40,7 +40,7 @@ static inlay_status one_hot_range(void *user, int64_t begin, int64_t end, uint32
         int64_t index = convert_get_i64(job->indices->dtype, job->indices->data, i);
 
         index = index < 0 ? index + job->depth : index;
-        if (index >= 0 && index < job->depth) /* OneHot-11: for an index out of range all are off */
+        if (index >= 0 && index < job->depth) /* OneHot-11: for an index out of range, all elements are off */
             memcpy(job->out + (i / job->inner * plane + index * job->inner + i % job->inner) * job->element,
                    job->values + job->element, job->element);
     }

@@ -1,8 +1,8 @@
 /* Pad: ONNX 1, 2 (attributes), 11, 13, 18, 19, 21, 23, 24, 25 (inputs; axes from 18, mode wrap from 19).
  *
  * The axes after the last padded one are moved as one block. Each axis gets a table that maps an index of the output to
- * one of the input (-1: the constant). So every mode is the same loop over rows, with a memcpy of the part that the
- * input covers. Negative pads crop the input first. */
+ * an index of the input (-1: the constant). So all modes use the same loop over rows, which copies the part of a row
+ * that the input covers by memcpy. Negative pads crop the input first. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "args.h"
@@ -11,7 +11,7 @@
 #include "strided.h"
 
 enum { MODE_CONSTANT, MODE_REFLECT, MODE_EDGE, MODE_WRAP };
-enum { BRIEF = 64 }; /* bytes of a margin that are written at once */
+enum { BRIEF = 64 }; /* a brief margin has at most BRIEF bytes, and is written as BRIEF bytes at once */
 
 typedef struct pad_state {
     int64_t pads[2 * INLAY_MAX_RANK];
@@ -98,7 +98,8 @@ static inlay_status read_pads(const kit_call *call, int64_t *before, int64_t *af
     return arg_expect_dims(call->diag, &call->out[0], input->rank, dims);
 }
 
-/* The index of the input for an index relative to the padding; `kept` is the size after cropping. -1: the constant. */
+/* Returns the index in the input for index `index` of the output minus the padding before the input. kept: size of the
+ * input after cropping. -1: the constant. */
 static int64_t map_index(uint32_t mode, int64_t index, int64_t kept)
 {
     int64_t period;
@@ -150,25 +151,26 @@ typedef struct pad_job {
     uint32_t element;
     int64_t block; /* bytes per position of a row */
     int64_t first, length;
-    bool brief; /* constant margins of at most BRIEF bytes, with at least BRIEF bytes of input between them */
+    bool brief; /* constant margins of at most BRIEF bytes, and at least BRIEF bytes of input between the margins */
     _Alignas(double) char value[BRIEF]; /* the constant; repeated if brief */
 } pad_job;
 
-/* Copies positions [begin, end) of a row as mapped; all of them are in the input. Inlined once for each usual size. */
+/* Copies positions [begin, end) of a row as mapped; all of them are in the input. The function is inlined once for each
+ * usual size. */
 static inline void pad_from(const int64_t *map, const char *row, char *out, int64_t begin, int64_t end, int64_t block)
 {
     for (int64_t i = begin; i < end; i++)
         memcpy(out + i * block, row + map[i] * block, (size_t)block);
 }
 
-/* Writes positions [begin, end) of the row at `out`, which are not a plain copy of the input. */
+/* Writes positions [begin, end) of the row at `out`, which are margins: not a plain copy of the input. */
 static void pad_columns(const pad_job *job, const char *row, char *out, int64_t begin, int64_t end)
 {
     const int64_t *map = job->maps[job->rank - 1];
 
     if (begin >= end)
         return;
-    if (map[begin] < 0 && job->block == 1) { /* the constant: then all positions are */
+    if (map[begin] < 0 && job->block == 1) { /* if one position is the constant, all positions are */
         memset(out + begin, job->value[0], (size_t)(end - begin));
         return;
     }
@@ -303,7 +305,8 @@ static inlay_status run_pad(const kit_call *call)
     if (packed) {
         uint8_t *bytes = (uint8_t *)map;
 
-        /* map points after the tables of the padded axes; the rest of that area is unused. */
+        /* `map` now points after the tables of the padded axes. The tables of the other axes are unused, so the
+         * unpacked elements may overwrite them. */
         strided_unpack(input->dtype, input->data, input->count, bytes);
         job.in = (const char *)bytes;
         job.out = (char *)bytes + input->count;

@@ -10,8 +10,8 @@ static const kit_table *const tables[] = {
 #undef TABLE
 };
 
-/* The definitions of ONNX's preview domains may change at any time: Adam's first test data contradict its schema.
- * Therefore they are supported only with an option. */
+/* Operators of ONNX's preview domains are supported only with an option, because their definitions may change at any
+ * time. For example, the first test data of Adam contradict its schema. */
 static const inlay_option options[] = {
     { .name = "preview",
       .kind = INLAY_OPTION_BOOL,

@@ -37,7 +37,7 @@ inlay_status points_transpose(const kit_call *call, const float *input, int64_t 
     return kit_parallel(call, pixels, 65536 / (channels + 1) + 64, turn_range, &job);
 }
 
-/* The weighted sum of four corners; added to output if `accumulates`. */
+/* Computes the weighted sum of four corners; adds it to output if `accumulates`, otherwise stores it. */
 static inline __attribute__((always_inline)) void interpolate_four(const float *const row[4], const float weight[4],
                                                                    int64_t count, float *restrict output,
                                                                    const bool accumulates)

@@ -8,7 +8,8 @@
 
 enum { POINTS_FEW = 8 /* with fewer channels, transposing takes longer than gathering */ };
 
-/* Floats of a transposed image, including the row of zeros after the last pixel. -1: too many. */
+/* Returns the number of floats of a transposed image, including the row of zeros after the last pixel; -1 if there are
+ * too many. */
 int64_t points_floats(int64_t channels, int64_t pixels);
 /* Transposes input [channels, pixels] to out [pixels + 1, channels], on the thread pool. */
 inlay_status points_transpose(const kit_call *call, const float *input, int64_t channels, int64_t pixels, float *out);
@@ -21,6 +22,7 @@ struct points {
     int64_t step, corners; /* 4 or 16 corners */
 };
 
-/* output[i][c] = sum over the corners of point i of pixel times weight, in channel first + c: [point_count, count]. */
+/* Computes output [point_count, count]: output[i][c] is the sum, over the corners of point i, of the corner's weight
+ * times channel first + c of its pixel. */
 void points_interpolate(const struct points *points, int64_t first, int64_t count, int64_t point_count, float *output);
 #endif

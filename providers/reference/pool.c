@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { POOL_GRAIN = 1 << 14, POOL_SOME = 128 /* windows that are processed together */ };
+enum { POOL_GRAIN = 1 << 14, POOL_SOME = 128 /* POOL_SOME: maximum number of windows that are processed together */ };
 enum { POOL_MAX, POOL_MEAN, POOL_MAGNITUDE, POOL_EUCLID, POOL_POWER, POOL_KINDS };
 
 #define BODY "pool.inc"
@@ -75,7 +75,8 @@ typedef struct pool_state {
     int64_t pads[2 * INLAY_MAX_RANK]; /* all begins, then all ends */
 } pool_state;
 
-/* Reads an attribute with `count` entries, all at least `least`; `otherwise` if the node does not have it. */
+/* Reads an attribute with `count` entries, which must be at least `least`. If the node does not have the attribute, all
+ * entries are `otherwise`. */
 static inlay_status pool_ints(const kit_node *node, const char *name, uint32_t count, int64_t least, int64_t otherwise,
                               int64_t *out, inlay_diag *diag)
 {
@@ -177,7 +178,7 @@ static void pool_axis_size(const pool_state *state, pool_axis *axis)
         axis->out++;
 }
 
-/* Scratch bytes of a worker: the combined row, and a row of results. */
+/* Returns the scratch bytes of a worker, for the combined row and a row of results. */
 static uint64_t scratch_bytes(const pool_plan *plan, uint32_t acc_bytes)
 {
     return ((uint64_t)(plan->width + plan->axes[plan->rank - 1].out) * acc_bytes + 63) / 64 * 64;
@@ -230,7 +231,7 @@ static inlay_status shape_pool(const void *state, kit_plan *plan, inlay_diag *di
         pool->counts[position] = (float)pool_count(pool, axis, position);
     pool->width = (axis->out - 1) * axis->stride + (axis->kernel - 1) * axis->dilation + 1;
     pool->sparse = pool->width / 8 > axis->in + POOL_GRAIN || axis->kernel / 8 > axis->in;
-    if (pool->sparse) { /* memory and time depend on the image, not on huge attributes */
+    if (pool->sparse) { /* memory and time then depend on the image only, even if attributes are huge */
         pool->width = pool->used = axis->in;
         plan->workspace_bytes = scratch_bytes(pool, acc_bytes) * plan->max_threads;
         return INLAY_OK;
@@ -282,7 +283,7 @@ static inlay_status run_pool(const kit_call *call)
     return kit_parallel(call, plan->planes * plan->rows, POOL_GRAIN / (per_row + 1) + 1, pool_items, &job);
 }
 
-/* A tap inside the image takes about a third of a nanosecond; with indices, several nanoseconds. */
+/* A tap inside the image takes about a third of a nanosecond; if indices are computed, several nanoseconds. */
 static void cost_pool(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const double tap_ns = shapes->out_count > 1 && shapes->out[1].dtype != INLAY_UNDEFINED ? 3 : 0.35;

@@ -10,36 +10,37 @@ typedef struct pool_axis {
     int64_t pad_begin, pad_end;
 } pool_axis;
 
-/* Pooling at concrete shapes. counts is allocated behind the struct. */
+/* Pooling for known shapes. The array `counts` is allocated behind the struct. */
 typedef struct pool_plan {
     pool_axis axes[INLAY_MAX_RANK]; /* [rank] spatial axes */
     int64_t steps[INLAY_MAX_RANK];  /* distance in elements between neighbors along an axis of the input */
     uint32_t rank;                  /* at least 1 */
     bool include_pad;               /* padding counts in AveragePool's divisor */
-    bool column_major;              /* indices */
-    double p;                       /* LpPool */
+    bool column_major;              /* MaxPool's indices are column-major: storage_order = 1 */
+    double p;                       /* exponent of LpPool */
     int64_t in_plane;               /* elements of a plane of the input */
     int64_t rows;                   /* output rows of a plane: product of the output sizes but the last */
     int64_t planes;                 /* N * C */
-    /* The combined row has `width` elements; `used` of them, starting at `first`, correspond to the start of the
-     * input's row, the others are padding. If most of it would be padding (`sparse`), there is no combined row, and
-     * each window reads its taps inside the input. */
+    /* The combined row (see pool_fold.inc) has `width` elements; `used` of them, starting at `first`, correspond to the
+     * start of the input's row, the others are padding. If most of it would be padding (`sparse`), there is no combined
+     * row, and each window reads its taps inside the input. */
     int64_t width, first, used;
     bool sparse;
-    float *counts; /* [out of the last axis] positions that count, at least 1 */
+    float *counts; /* [out of the last axis]: kernel positions that count in an average, at least 1 */
 } pool_plan;
 
 /* The input rows that contribute to one output row. */
 typedef struct pool_window {
     int64_t taps;   /* number of calls of pool_window_next() */
-    int64_t count;  /* counted positions along these axes, at least 1 */
-    int64_t offset; /* of the first row, in elements of the input */
+    int64_t count;  /* kernel positions that count in an average, along all axes but the last; at least 1 */
+    int64_t offset; /* offset of the first row, in elements of the input */
     int64_t moved;  /* distance of the next row from `offset` */
     int64_t index[INLAY_MAX_RANK];
     int64_t spans[INLAY_MAX_RANK]; /* taps inside the input, by axis */
 } pool_window;
 
-/* The number of kernel positions of window `position` in [low, limit); *out_first is the first of them. */
+/* Returns how many kernel positions of window `position` are in [low, limit) of the input; *out_first receives the
+ * first of them. */
 static inline int64_t pool_span(const pool_axis *axis, int64_t position, int64_t low, int64_t limit, int64_t *out_first)
 {
     INLAY_CHECK(axis->dilation > 0 && low <= limit);
@@ -53,7 +54,7 @@ static inline int64_t pool_span(const pool_axis *axis, int64_t position, int64_t
     return end > first ? end - first : 0;
 }
 
-/* The number of positions of window `position` that count in an average. */
+/* Returns how many kernel positions of window `position` count in an average. */
 static inline int64_t pool_count(const pool_plan *plan, const pool_axis *axis, int64_t position)
 {
     int64_t first, count;
@@ -85,7 +86,7 @@ static inline void pool_window_at(const pool_plan *plan, int64_t row, pool_windo
     }
 }
 
-/* The offset of the next input row; to be called `taps` times. */
+/* Returns the offset of the next input row; to be called `taps` times. */
 static inline int64_t pool_window_next(const pool_plan *plan, pool_window *window)
 {
     int64_t offset = window->offset + window->moved;
@@ -101,7 +102,7 @@ static inline int64_t pool_window_next(const pool_plan *plan, pool_window *windo
     return offset;
 }
 
-/* The index that MaxPool returns for the element at offset `at` of the input. */
+/* Returns MaxPool's index for the element at offset `at` of the input. */
 static inline int64_t pool_index(const pool_plan *plan, int64_t at)
 {
     int64_t plane, rest, index = 0, scale = 1;

@@ -30,7 +30,7 @@
 #undef RESULT
 #define T uint64_t
 #define RESULT uint64_t
-#define LOOP prelu_u64 /* unsigned values are never below 0 */
+#define LOOP prelu_u64 /* unsigned values are never negative, so the slope is not used */
 #define OP(a, b) ((void)(b), (a))
 #include "binary.inc"
 #undef OP

@@ -1,8 +1,8 @@
-/* QuantizeLinear (ONNX 10, 13, 19, 21, 23, 24, 25), DequantizeLinear (the same), DynamicQuantizeLinear (11).
+/* QuantizeLinear and DequantizeLinear (ONNX 10, 13, 19, 21, 23, 24, 25), DynamicQuantizeLinear (11).
  *
- * A scale applies to the whole tensor, to an index of one axis, or (version 21) to a block of an axis. Viewed as
- * [outer, axis, inner], a tensor consists of runs along which the scale is constant or advances with the elements. A
- * loop processes a run in float; other types are converted in blocks on the stack. */
+ * A scale applies to the whole tensor, to one index of an axis, or (since version 21) to a block of an axis. A tensor
+ * viewed as [outer, axis, inner] consists of runs of elements: within a run the scale is constant, or there is one
+ * scale per element. A loop processes a run in float; other types are converted in blocks on the stack. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "elementwise.h"
@@ -23,7 +23,7 @@ typedef struct quant_state {
 enum { SCALE_TENSOR = 0, SCALE_AXIS = 1, SCALE_BLOCK = 2 };
 
 typedef struct quant_plan {
-    uint32_t mode;         /* SCALE_* */
+    uint32_t mode;         /* a SCALE_* constant */
     int64_t axis;          /* elements of the axis */
     int64_t inner;         /* elements of all later dimensions */
     int64_t block, blocks; /* SCALE_BLOCK: elements of a block, blocks of the axis */
@@ -56,7 +56,7 @@ static inlay_status prepare_quant(const kit_node *node, void **out_state, inlay_
     return INLAY_OK;
 }
 
-/* Returns whether the scale has the dimensions of the input, with one entry per block of the axis. */
+/* Returns whether the scale has the dimensions of the input, except that the axis has one entry per block. */
 static bool blocked_shape(const kit_tensor *input, const kit_tensor *scale, uint32_t axis, int64_t blocks)
 {
     if (scale->rank != input->rank)
@@ -113,7 +113,8 @@ static inlay_status shape_quant(const void *state, kit_plan *plan, inlay_diag *d
     return INLAY_OK;
 }
 
-/* The length of the run that starts at element `at`, its first scale, and whether the scale advances. */
+/* Returns the length of the run that starts at element `at`, at most up to `limit`. *out_scale receives the index of
+ * its first scale, *out_step 1 if each element has its own scale, else 0. */
 static int64_t find_run(const quant_plan *plan, int64_t at, int64_t limit, int64_t *out_scale, int64_t *out_step)
 {
     int64_t axis_index = at / plan->inner % plan->axis, inner_index = at % plan->inner,
@@ -139,7 +140,7 @@ static int64_t find_run(const quant_plan *plan, int64_t at, int64_t limit, int64
 
 /* ------------------------------------------------------------------ loops */
 
-/* The range of an integer type of at most 16 bits; returns false for any other type. */
+/* Finds the range of an integer type of at most 16 bits; returns false for any other type. */
 static bool integer_range(inlay_dtype dtype, float *low, float *high)
 {
     uint32_t bits = inlay_dtype_bits(dtype);
@@ -167,7 +168,8 @@ static void divide(float *output, const float *input, int64_t count, const float
     }
 }
 
-/* Rounds to even, adds the zero point, clamps. Quotients beyond 2^18 saturate to 16 bits with any zero point. */
+/* Rounds quotients to the nearest integer, ties to even, adds the zero point and clamps. Quotients beyond 2^18 give a
+ * bound of the range for any 16-bit zero point. */
 static void finish_integer(float *output, int64_t count, const float *zero, int64_t step, float low, float high)
 {
     INLAY_CHECK(low <= high);
@@ -244,7 +246,7 @@ static inlay_status quantize_range(void *user, int64_t begin, int64_t end, uint3
     return INLAY_OK;
 }
 
-/* int32 minus its zero point needs more bits than float has, so it is computed in double. */
+/* Dequantizes int32 in double, because an int32 minus its zero point needs more bits than float has. */
 static void dequantize_wide(const quant_job *job, int64_t first, int64_t count)
 {
     const quant_plan *plan = job->call->plan;

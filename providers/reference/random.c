@@ -77,7 +77,7 @@ static inlay_status run_random(const kit_call *call)
     return INLAY_OK;
 }
 
-/* 1 with the probability given by the element. */
+/* Bernoulli: each element becomes 1 with the probability that the input element gives, otherwise 0. */
 static inlay_status run_bernoulli(const kit_call *call)
 {
     random_state *state = call->state;
@@ -108,7 +108,7 @@ static inlay_status shape_multinomial(const void *state, kit_plan *plan, inlay_d
     return INLAY_OK;
 }
 
-/* The first class whose cumulative weight exceeds target. */
+/* Returns the first class whose cumulative weight exceeds target. */
 static int64_t find_class(const double *cumulative, int64_t classes, double target)
 {
     int64_t low = 0, high = classes - 1;
@@ -124,7 +124,7 @@ static int64_t find_class(const double *cumulative, int64_t classes, double targ
     return low;
 }
 
-/* Rows contain unnormalized log probabilities: class c is drawn with probability e^x[c] / sum e^x. */
+/* Multinomial: rows contain unnormalized log probabilities x; class c is drawn with probability e^x[c] / sum e^x. */
 static inlay_status run_multinomial(const kit_call *call)
 {
     random_state *state = call->state;

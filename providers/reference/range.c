@@ -5,7 +5,7 @@
 #include "simd/convert.h"
 #include "reference.h"
 
-/* max(ceil((limit - start) / delta), 0); -1 if that is not a valid number of elements. */
+/* Returns max(ceil((limit - start) / delta), 0), or -1 if that is not a valid number of elements. */
 static int64_t count_elements(const kit_call *call)
 {
     const kit_tensor *in = call->in;
@@ -36,7 +36,8 @@ static int64_t count_elements(const kit_call *call)
     }
 }
 
-/* Integers wrap, as with repeated addition of delta; no overflow occurs before the last element. */
+/* Fills the output with integers, by unsigned arithmetic: the elements do not overflow, but the sum after the last
+ * element may. */
 static void fill_integers(const kit_tensor *in, const kit_tensor *output)
 {
     const uint64_t start = (uint64_t)convert_get_i64(output->dtype, in[0].data, 0);
@@ -68,7 +69,8 @@ static void fill_floats(const kit_tensor *in, const kit_tensor *output)
     uint16_t *y16 = output->data;
 
     const int64_t count = output->count;
-    const int32_t narrow = (int32_t)(count < INT32_MAX ? count : INT32_MAX); /* int32 to float conversion vectorizes */
+    /* Conversions of int32 to float are vectorized; those of int64 are not. */
+    const int32_t narrow = (int32_t)(count < INT32_MAX ? count : INT32_MAX);
 
     if (output->dtype == INLAY_DOUBLE) {
         for (int64_t i = 0; i < count; i++)

@@ -1,11 +1,11 @@
-/* rank.c - selection and sorting by the digits of keys, see rank.h. It contains no kernels. */
+/* rank.c - selection and sorting by the digits (bytes) of keys, see rank.h. It contains no kernels. */
 #include "rank.h"
 #include "inlay/check.h"
 #include <string.h>
 
 enum { DIGITS = 256, FEW = 24 };
 
-/* The bits in which keys differ. */
+/* Returns the bits in which the keys differ. */
 static uint64_t rank_differences(const rank_entry *entry, int64_t count)
 {
     uint64_t any = 0, all = UINT64_MAX;
@@ -17,7 +17,8 @@ static uint64_t rank_differences(const rank_entry *entry, int64_t count)
     return any ^ all;
 }
 
-/* The k-th largest key, found one digit (byte) at a time, starting at the highest. */
+/* Returns the key at `position`, counted from 1 for the largest. The key is found one digit at a time, starting at the
+ * highest. */
 static uint64_t rank_kth(const rank_entry *entry, int64_t count, int64_t position)
 {
     const uint64_t differences = rank_differences(entry, count);

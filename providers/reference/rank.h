@@ -1,8 +1,8 @@
 /* rank.h - selecting and sorting the best of many elements without allocating memory (TopK, NonMaxSuppression).
  *
  * Elements are ranked by an unsigned key with the same order as their values. Among equal keys the lower index comes
- * first. For a small k, a heap keeps the best so far with the worst of them on top. For a large k, a radix selection
- * and sort is used. */
+ * first. For a small k, a heap keeps the best elements found so far, with the worst of them on top. For a large k,
+ * elements are selected and sorted by the digits of their keys (radix sort). */
 #ifndef RANK_H
 #define RANK_H
 #include "instance.h"
@@ -15,7 +15,7 @@ typedef struct rank_entry {
     int64_t index;
 } rank_entry;
 
-/* Keys with the order of the values: -0 equals 0, NaN is the largest. */
+/* The rank_key functions return keys with the order of the values: -0 equals 0, and NaN is the largest. */
 static inline uint64_t rank_key_f32(float value)
 {
     const uint32_t bits = value == 0 ? 0 : f32_bits(value);
@@ -33,8 +33,8 @@ static inline uint64_t rank_key_i64(int64_t value)
     return (uint64_t)value ^ UINT64_C(1) << 63;
 }
 
-/* Selects the best `kept` of `count` entries, which are sorted by index, and moves them to the front in that order.
- * Returns the key of the worst of them. 0 < kept <= count. */
+/* Selects the best `kept` of `count` entries and moves them to the front. The entries are sorted by index before and
+ * after. Returns the key of the worst selected entry. 0 < kept <= count. */
 uint64_t rank_keep(rank_entry *entries, int64_t count, int64_t kept);
 /* Sorts by key, largest first. The sort is stable. other: scratch for `count` entries. */
 void rank_order(rank_entry *entries, int64_t count, rank_entry *other);
@@ -73,7 +73,7 @@ static inline void rank_build(rank_entry *heap, int64_t count)
         rank_sink(heap, count, i);
 }
 
-/* Sorts a heap, best first. */
+/* Sorts a heap, the best entry first. */
 static inline void rank_sort(rank_entry *heap, int64_t count)
 {
     for (int64_t last = count - 1; last > 0; last--) {

@@ -1,4 +1,4 @@
-/* LSTM, GRU and RNN, shared by several providers (recurrent.h). */
+/* LSTM, GRU and RNN. The implementation is shared by several providers (recurrent.h). */
 #include "instance.h"
 #include "recurrent.h"
 #include "reference.h"

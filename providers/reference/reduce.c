@@ -1,8 +1,8 @@
 /* ReduceSum, Mean, Max, Min, Prod, L1, L2, LogSum, LogSumExp, SumSquare: ONNX 1, 11, 13, 18, 20.
  *
  * Each operator is a fold (how elements are combined) and a finish (the final operation on the result). Adjacent axes
- * of the same kind are merged first, so that kept and reduced axes alternate. Then one of two loops does the work: rows
- * (the innermost axes are reduced: contiguous sums) or tiles (they are kept: several columns at once). */
+ * of the same kind are merged first, so that kept and reduced axes alternate. Then there are two kinds of loops. If the
+ * innermost axes are reduced, rows of contiguous elements are folded; if they are kept, tiles of several columns. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "reduce_types.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 enum {
-    REDUCE_SPLITS = 16, /* maximum, independent of the number of threads: splitting changes the rounding */
+    REDUCE_SPLITS = 16, /* maximum; does not depend on the number of threads, because splitting changes the rounding */
     REDUCE_SPLIT_MIN = 1 << 16,
     REDUCE_GRAIN = 1 << 15,
     REDUCE_SHORT = 32
@@ -72,8 +72,8 @@ static inlay_status prepare_reduce(const kit_node *node, void **out_state, inlay
 
 /* ------------------------------------------------------------------ merged axes */
 
-/* A reduction as nested loops: kept axes outside, reduced axes inside them, and the innermost group `inner` of either
- * kind. Strides are in elements. The last reduced axis is stored separately as `rows`. */
+/* A reduction as nested loops: over the kept axes, then over the reduced axes, then over the innermost group of axes,
+ * `inner`, which is kept or reduced. Strides are in elements. The last reduced axis is stored separately, as `rows`. */
 typedef struct reduce_layout {
     int64_t kept_dims[INLAY_MAX_RANK], kept_strides[INLAY_MAX_RANK];
     int64_t reduced_dims[INLAY_MAX_RANK], reduced_strides[INLAY_MAX_RANK];
@@ -81,12 +81,12 @@ typedef struct reduce_layout {
     int64_t rows, row_stride;
     int64_t inner;
     bool inner_reduced;
-    bool is_short;   /* only contiguous rows, too short for one loop each: `tiles` of REDUCE_TILE rows */
+    bool is_short;   /* there are only contiguous rows, too short for a loop each: a tile has REDUCE_TILE rows */
     int64_t kept;    /* product of kept_dims */
     int64_t outputs; /* kept * inner if inner is kept */
     int64_t reduced; /* elements per output */
-    int64_t tiles;   /* per kept index: 1 for rows */
-    int64_t splits;  /* parts of the reduced elements of an output, for more threads */
+    int64_t tiles;   /* tiles per kept index; 1 if rows are folded */
+    int64_t splits;  /* parts into which the reduced elements of an output are split, for more threads */
 } reduce_layout;
 
 static inlay_status reduce_axes(const reduce_state *state, const kit_tensor *input, const kit_tensor *input_axes,
@@ -186,7 +186,7 @@ static inlay_status shape_reduce(const void *state, kit_plan *plan, inlay_diag *
     if (layout == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a reduction's plan");
     if (input->count == 0) {
-        /* The product of the other dims may be huge: only actual outputs get the neutral element. */
+        /* If a dim is 0, the product of the others may be huge; only elements of the output get the neutral element. */
         int64_t outputs = plan->out[0].count > 0 ? plan->out[0].count : 0;
         *layout =
             (reduce_layout){ .inner_reduced = true, .kept = outputs, .outputs = outputs, .tiles = 1, .splits = 1 };
@@ -249,7 +249,7 @@ static void reduce_fold_item(const reduce_job *job, reduce_fold fold, const char
     }
 }
 
-/* The shifts of folds without shifts. */
+/* Zeros, passed as `shifts` to folds that need none. */
 alignas(64) static const char no_shifts[REDUCE_TILE * sizeof(double)];
 
 /* Processes tiles of short rows, see reduce_layout.is_short. */
@@ -297,7 +297,7 @@ static inlay_status reduce_items(void *user, int64_t begin, int64_t end, uint32_
         const int64_t row = layout->tiles == 1 ? item : item / layout->tiles,
                       split = layout->splits == 1 ? 0 : row / layout->kept;
         int64_t tile = item - row * layout->tiles,
-                kept = row - split * layout->kept; /* division-free if possible: it would take as long as a short row */
+                kept = row - split * layout->kept; /* divisions are avoided: one takes as long as a short row */
         int64_t first = tile * REDUCE_TILE;        /* column */
         int64_t columns = layout->inner_reduced                 ? layout->inner
                           : layout->inner - first < REDUCE_TILE ? layout->inner - first

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Converts a root or logarithm to an integer, truncating and clamping; NaN gives `least`. */
-static inline int64_t whole(double value, double least, double most)
+/* Converts a root or logarithm to an integer: truncates and clamps it. NaN gives `least`. */
+static inline int64_t truncate_to_integer(double value, double least, double most)
 {
     return value >= most ? (int64_t)most : value > least ? (int64_t)value : (int64_t)least;
 }
@@ -136,7 +136,7 @@ static inline int64_t whole(double value, double least, double most)
 #define SUFFIX i32_real
 #define T int32_t
 #define LOAD(x) (x)
-#define STORE(v) ((int32_t)whole(v, INT32_MIN, INT32_MAX))
+#define STORE(v) ((int32_t)truncate_to_integer(v, INT32_MIN, INT32_MAX))
 #define ACC double
 #define ACC_IS_FLOAT 1
 #define EXP(v) exp(v)
@@ -147,7 +147,7 @@ static inline int64_t whole(double value, double least, double most)
 #define SUFFIX i64_real
 #define T int64_t
 #define LOAD(x) (x)
-#define STORE(v) whole(v, -9223372036854775808.0, 9223372036854774784.0)
+#define STORE(v) truncate_to_integer(v, -9223372036854775808.0, 9223372036854774784.0)
 #define ACC double
 #define ACC_IS_FLOAT 1
 #define EXP(v) exp(v)
@@ -158,7 +158,7 @@ static inline int64_t whole(double value, double least, double most)
 #define SUFFIX u32_real
 #define T uint32_t
 #define LOAD(x) (x)
-#define STORE(v) ((uint32_t)whole(v, 0, UINT32_MAX))
+#define STORE(v) ((uint32_t)truncate_to_integer(v, 0, UINT32_MAX))
 #define ACC double
 #define ACC_IS_FLOAT 1
 #define EXP(v) exp(v)
@@ -169,7 +169,7 @@ static inline int64_t whole(double value, double least, double most)
 #define SUFFIX u64_real
 #define T uint64_t
 #define LOAD(x) (x)
-#define STORE(v) ((uint64_t)whole(v, 0, 9223372036854774784.0))
+#define STORE(v) ((uint64_t)truncate_to_integer(v, 0, 9223372036854774784.0))
 #define ACC double
 #define ACC_IS_FLOAT 1
 #define EXP(v) exp(v)

@@ -27,8 +27,8 @@ typedef struct reduce_type {
     void (*tame)(void *shifts, int64_t count); /* replaces infinite shifts; only where FOLD_EXPONENTIALS exists */
 } reduce_type;
 
-/* By element type: loops that compute in that type; and loops for a final root or logarithm, which fold integers as
- * doubles. NULL: the type is not supported. */
+/* Both arrays are indexed by the element type. reduce_types: loops that compute in the type. reduce_real_types: loops
+ * for operators with a final root or logarithm, which fold integers as doubles. NULL: the type is not supported. */
 extern const reduce_type *const reduce_types[INLAY_DTYPE_COUNT];
 extern const reduce_type *const reduce_real_types[INLAY_DTYPE_COUNT];
 #endif

@@ -9,8 +9,8 @@
 /* Scratch memory: PCRE2's match object, then the states of the automaton, three integers each, for the current position
  * of the text and the next. */
 enum { OBJECT_BYTES = 1024, STATE_INTS = 2 * 3 * REGEX_WAYS + 64 };
-/* In texts and patterns for PCRE2, bytes that are not valid UTF-8 are replaced by the last characters of private
- * use. */
+/* PCRE2 requires UTF-8. In its copies of texts and patterns, an invalid byte is replaced by a character for private
+ * use: CODE_OF_BYTE plus the byte. */
 enum { CODE_OF_BYTE = 0x10ff00 };
 
 struct regex {
@@ -18,7 +18,7 @@ struct regex {
     pcre2_code *code;
 };
 
-/* Decodes the code point at text; CODE_OF_BYTE + byte if the byte is not part of one. */
+/* Decodes the code point at text. Returns CODE_OF_BYTE + byte if the byte there does not begin a valid code point. */
 static uint32_t decode(const char *text, const char *end, uint32_t *out_bytes, bool *out_valid)
 {
     static const uint32_t min_code[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -53,9 +53,9 @@ bool regex_is_utf8(const char *text, size_t bytes)
     return valid;
 }
 
-/* Copies a text that is not UTF-8, with replacement characters for invalid bytes. The caller frees it; NULL without
- * memory. */
-static char *mend(const char *text, size_t bytes, size_t *out_bytes)
+/* Copies a text that is not UTF-8, with replacement characters for invalid bytes. The caller frees the copy. Returns
+ * NULL if out of memory. */
+static char *replace_invalid(const char *text, size_t bytes, size_t *out_bytes)
 {
     const char *end = text + bytes;
     char *copy = malloc(bytes * 4 + 1), *to = copy;
@@ -82,7 +82,7 @@ static char *mend(const char *text, size_t bytes, size_t *out_bytes)
 
 inlay_status regex_create(const char *pattern, size_t bytes, struct regex **out_regex, inlay_diag *diag)
 {
-    /* With (?m), a line begins after each \n, also at the end of the text. */
+    /* PCRE2_ALT_CIRCUMFLEX: with (?m), a line begins after each \n, also after one at the end of the text. */
     const uint32_t options = PCRE2_UTF | PCRE2_ALT_CIRCUMFLEX;
     const pcre_library *pcre;
     struct regex *regex = NULL;
@@ -93,7 +93,7 @@ inlay_status regex_create(const char *pattern, size_t bytes, struct regex **out_
     inlay_status status;
 
     *out_regex = NULL;
-    if (!regex_is_utf8(pattern, bytes) && (mended = mend(pattern, bytes, &text_bytes)) == NULL)
+    if (!regex_is_utf8(pattern, bytes) && (mended = replace_invalid(pattern, bytes, &text_bytes)) == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a pattern");
     INLAY_TRY(regex_translate(mended != NULL ? mended : pattern, text_bytes, &text, &text_bytes, diag));
     pcre = pcre_open(diag);
@@ -156,8 +156,8 @@ static void leave_object(void *object, void *user)
 }
 
 /* Runs one match on valid UTF-8. */
-static inlay_status run(const struct regex *regex, const char *text, size_t bytes, size_t from, uint32_t options,
-                        void *scratch, bool *out_found, size_t *out_span, inlay_diag *diag)
+static inlay_status run_on_utf8(const struct regex *regex, const char *text, size_t bytes, size_t from,
+                                uint32_t options, void *scratch, bool *out_found, size_t *out_span, inlay_diag *diag)
 {
     const uintptr_t skip = (16 - (uintptr_t)scratch % 16) % 16;
     struct objects objects = { (char *)scratch + skip, (char *)scratch + OBJECT_BYTES };
@@ -170,7 +170,7 @@ static inlay_status run(const struct regex *regex, const char *text, size_t byte
         return pcre_failed(PCRE2_ERROR_NOMEMORY, diag);
     result = regex->pcre->dfa_match(regex->code, (PCRE2_SPTR)text, bytes, from, options | PCRE2_NO_UTF_CHECK, match,
                                     regex->pcre->limits, (int *)(void *)((char *)scratch + OBJECT_BYTES), STATE_INTS);
-    *out_found = result >= 0; /* 0: there are shorter matches as well */
+    *out_found = result >= 0; /* 0: a match, of which shorter ones are not reported */
     if (result < 0)
         return result == PCRE2_ERROR_NOMATCH ? INLAY_OK : pcre_failed(result, diag);
     out_span[0] = regex->pcre->get_ovector_pointer(match)[0];
@@ -178,8 +178,8 @@ static inlay_status run(const struct regex *regex, const char *text, size_t byte
     return INLAY_OK;
 }
 
-/* Converts a position in a text to one in its copy by mend(), or back. */
-static size_t mended_place(const char *text, size_t bytes, size_t place, bool to_text)
+/* Converts a position in a text to one in its copy by replace_invalid(), or back. */
+static size_t place_in_copy(const char *text, size_t bytes, size_t place, bool to_text)
 {
     size_t original = 0, mended = 0;
 
@@ -194,18 +194,18 @@ static size_t mended_place(const char *text, size_t bytes, size_t place, bool to
     return to_text ? original : mended;
 }
 
-static inlay_status run_mended(const struct regex *regex, const char *text, size_t bytes, size_t from, uint32_t options,
-                               void *scratch, bool *out_found, size_t *out_span, inlay_diag *diag)
+static inlay_status run_on_copy(const struct regex *regex, const char *text, size_t bytes, size_t from,
+                                uint32_t options, void *scratch, bool *out_found, size_t *out_span, inlay_diag *diag)
 {
     size_t count = 0;
-    char *copy = mend(text, bytes, &count);
+    char *copy = replace_invalid(text, bytes, &count);
     inlay_status status = copy == NULL ? pcre_failed(PCRE2_ERROR_NOMEMORY, diag)
-                                       : run(regex, copy, count, mended_place(text, bytes, from, false), options,
-                                             scratch, out_found, out_span, diag);
+                                       : run_on_utf8(regex, copy, count, place_in_copy(text, bytes, from, false),
+                                                     options, scratch, out_found, out_span, diag);
 
     if (status == INLAY_OK && *out_found)
         for (int i = 0; i < 2; i++)
-            out_span[i] = mended_place(text, bytes, out_span[i], true);
+            out_span[i] = place_in_copy(text, bytes, out_span[i], true);
     free(copy);
     return status;
 }
@@ -214,10 +214,10 @@ inlay_status regex_full_match(const struct regex *regex, const char *text, size_
                               bool *out_matches, inlay_diag *diag)
 {
     size_t span[2] = { 0 };
-    const inlay_status status = (regex_is_utf8(text, bytes) ? run : run_mended)(regex, text, bytes, 0, PCRE2_ANCHORED,
-                                                                                scratch, out_matches, span, diag);
+    const inlay_status status = (regex_is_utf8(text, bytes) ? run_on_utf8 : run_on_copy)(
+        regex, text, bytes, 0, PCRE2_ANCHORED, scratch, out_matches, span, diag);
 
-    *out_matches = status == INLAY_OK && *out_matches && span[1] == bytes; /* the longest match is the first */
+    *out_matches = status == INLAY_OK && *out_matches && span[1] == bytes; /* PCRE2 reports the longest match first */
     return status;
 }
 
@@ -226,7 +226,7 @@ inlay_status regex_search(const struct regex *regex, const char *text, size_t by
 {
     size_t span[2] = { 0 };
     const inlay_status status =
-        (is_utf8 ? run : run_mended)(regex, text, bytes, from, 0, scratch, out_found, span, diag);
+        (is_utf8 ? run_on_utf8 : run_on_copy)(regex, text, bytes, from, 0, scratch, out_found, span, diag);
 
     if (status == INLAY_OK && *out_found) {
         *out_begin = span[0];

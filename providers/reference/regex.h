@@ -4,7 +4,7 @@
  * exponential in the length of the text. Matching allocates no memory, except for text that is not UTF-8. A pattern
  * with more than about REGEX_WAYS alternatives at one position of the text fails with INLAY_LIMIT_EXCEEDED.
  *
- * Supported: literals, ., [classes] with ranges and [:posix:], \d \w \s \D \W \S (of ASCII), \pN \p{Name} \P{Name},
+ * Supported: literals, ., [classes] with ranges and [:posix:], \d \w \s \D \W \S (ASCII only), \pN \p{Name} \P{Name},
  * \b \B ^ $ \A \z, groups (plain, (?:...), (?P<name>...), (?<name>...)), flags (?i) (?m) (?s) (?U), | * + ? {n} {n,}
  * {n,m} and their lazy forms, \n \t \r \f \v \a, \123, \xHH, \x{H}, \Q...\E. Rejected, as by RE2: look-around and
  * back-references, a repetition of a repetition (a**, a*+), other escapes, counts above 1000. Also rejected: \C. Text
@@ -20,8 +20,8 @@ enum { REGEX_WAYS = 1000 };
 struct regex;
 
 /* Compiles the pattern. A syntax error is INLAY_INVALID_MODEL with its position; unsupported syntax is
- * INLAY_UNSUPPORTED, as is every pattern if PCRE2 is not installed. The caller frees *out_regex with regex_destroy; it
- * is NULL after a failure. */
+ * INLAY_UNSUPPORTED, as is every pattern if PCRE2 is not installed. The caller frees *out_regex with regex_destroy();
+ * after a failure *out_regex is NULL. */
 INLAY_NODISCARD inlay_status regex_create(const char *pattern, size_t bytes, struct regex **out_regex,
                                           inlay_diag *diag);
 void regex_destroy(struct regex *regex); /* NULL is a no-op */

@@ -1,6 +1,7 @@
-/* regex_re2.c - translates RE2's syntax to PCRE2's. Most of a pattern is copied. What the two interpret differently is
- * rewritten (\s, \v, {,2}, repeated assertions, hyphens after classes). What RE2 does not support is rejected with a
- * message. PCRE2 checks the names of classes and properties, and the order of ranges and counts. */
+/* regex_re2.c - translates RE2's syntax to PCRE2's. Most of a pattern is copied. Parts that RE2 and PCRE2 interpret
+ * differently are rewritten (\s, \v, {,2}, repeated assertions, hyphens after classes). Syntax that RE2 does not
+ * support is rejected with a message. PCRE2 checks the names of classes and properties, and the order of ranges and
+ * counts. */
 #include "regex_re2.h"
 #include "inlay/check.h"
 #include <stdbool.h>
@@ -11,7 +12,7 @@
 /* BYTES_EACH: maximum output bytes per byte of a pattern; the longest output is that of \S within brackets. */
 enum { MAX_DEPTH = 200, MAX_BYTES = 100000, MAX_REPEAT = 1000, BYTES_EACH = 32 };
 
-/* What precedes the current position: determines whether a repetition is allowed. */
+/* The element before the current position. It determines whether a repetition is allowed here. */
 enum { NOTHING, ITEM, REPETITION };
 
 struct translation {
@@ -19,7 +20,7 @@ struct translation {
     char *out;
     size_t count, item; /* bytes written, and the start of the last item */
     uint32_t before, depth;
-    bool lines[MAX_DEPTH + 1]; /* by depth: whether flag m is set */
+    bool lines[MAX_DEPTH + 1]; /* for each depth of groups, whether flag m is set */
     inlay_diag *diag;
     inlay_status status; /* the first failure; it ends the translation */
 };
@@ -48,7 +49,7 @@ static void copy(struct translation *translation, const char *end)
         translation->out[translation->count++] = *translation->at++;
 }
 
-/* Copies the pattern up to and including the next `close`. */
+/* Copies the pattern up to and including the next `close`; without one, fails with the message `otherwise`. */
 static void copy_to(struct translation *translation, const char *close, const char *otherwise)
 {
     const size_t bytes = strlen(close);
@@ -92,7 +93,7 @@ static bool is_word(char character)
 }
 
 /* Translates an escape that is a character or a class, inside or outside brackets; translation->at is at the backslash.
- * Returns whether it is a class. RE2's \s does not contain \v, PCRE2's does. */
+ * Returns whether the escape is a class. \s is rewritten, because PCRE2's \s contains \v and RE2's does not. */
 static bool put_escape(struct translation *translation, bool in_brackets)
 {
     static const char octal[] = "01234567";
@@ -229,8 +230,8 @@ static int32_t take_number(const char **at, const char *end)
 }
 
 /* Translates *, +, ?, {n}, {n,}, {n,m}. Returns false for other braces, which are text. PCRE2's automaton counts the
- * repetitions of a character or class with a +, which multiplies its states; it does not for a group, so such an item
- * is enclosed in one. */
+ * repetitions of a character or class with a +, which multiplies its states, but not those of a group. So such an item
+ * is enclosed in a group. */
 static bool put_repetition(struct translation *translation)
 {
     const char *at = translation->at + 1;
@@ -262,7 +263,7 @@ static bool put_repetition(struct translation *translation)
         put(translation, ")");
     }
     copy(translation, translation->status == INLAY_OK ? at : translation->end);
-    translation->at += next_is(translation, "?"); /* lazy: no difference for the longest match */
+    translation->at += next_is(translation, "?"); /* a lazy form has the same longest match, so its ? is dropped */
     translation->before = REPETITION;
     return true;
 }

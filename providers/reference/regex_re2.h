@@ -5,7 +5,7 @@
 #include "inlay/status.h"
 #include <stddef.h>
 
-/* pattern is UTF-8. The caller frees *out_text; it is NULL after a failure. */
+/* Translates a pattern, which must be UTF-8. The caller frees *out_text, which is NULL after a failure. */
 INLAY_NODISCARD inlay_status regex_translate(const char *pattern, size_t bytes, char **out_text, size_t *out_bytes,
                                              inlay_diag *diag);
 #endif

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* One row of `count` sums; the scale of element j is row_scale * column_scale[j * column_stride]. out: int8 or
+/* Converts one row of `count` sums; the scale of element j is row_scale * column_scale[j * column_stride]. out: int8 or
  * uint8. */
 static inline void requantize_row(const int32_t *sums, int64_t count, float row_scale, const float *column_scale,
                                   int64_t column_stride, int32_t zero, bool is_signed, void *out)
@@ -15,7 +15,7 @@ static inline void requantize_row(const int32_t *sums, int64_t count, float row_
 
     for (int64_t j = 0; j < count; j++) {
         float value = nearbyintf((float)sums[j] * (row_scale * column_scale[j * column_stride])) + (float)zero;
-        value = value > low ? value : low; /* NaN gives the bound */
+        value = value > low ? value : low; /* NaN becomes `low` */
         value = value < high ? value : high;
         ((uint8_t *)out)[j] = (uint8_t)(int32_t)value;
     }

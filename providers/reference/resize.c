@@ -13,13 +13,13 @@ enum { RESIZE_GRAIN = 1 << 14 };
 
 typedef struct resize_state {
     resize_rule rule;
-    uint32_t scales_input, sizes_input; /* INLAY_NONE: the operator does not have it */
+    uint32_t scales_input, sizes_input; /* input indices; INLAY_NONE: the operator does not have the input */
     bool has_roi;
     double extrapolation;
     uint32_t axis_count;
     bool has_axes;
     int64_t axes[INLAY_MAX_RANK];
-    uint32_t scale_count; /* scales as attributes: Upsample-1, 7 */
+    uint32_t scale_count; /* number of scales given by attributes: Upsample-1, 7 */
     double scales[INLAY_MAX_RANK];
 } resize_state;
 
@@ -116,7 +116,7 @@ static inlay_status resize_scales(const resize_state *state, const kit_plan *pla
     return INLAY_OK;
 }
 
-/* tf_crop_and_resize: reads the region, relative to the input. */
+/* tf_crop_and_resize: reads the region of the input that is resized, in coordinates relative to the input's size. */
 static inlay_status resize_roi(const kit_tensor *roi, const uint32_t *which, uint32_t axis_count, resize_axis *axes,
                                inlay_diag *diag)
 {
@@ -129,7 +129,7 @@ static inlay_status resize_roi(const kit_tensor *roi, const uint32_t *which, uin
     return INLAY_OK;
 }
 
-/* The axes listed by the attribute axes, or all axes. */
+/* Lists the axes of the attribute axes, or all axes if it is missing. */
 static inlay_status resize_which(const resize_state *state, uint32_t rank, uint32_t *which, uint32_t *out_count,
                                  inlay_diag *diag)
 {
@@ -146,7 +146,7 @@ static inlay_status resize_which(const resize_state *state, uint32_t rank, uint3
     return INLAY_OK;
 }
 
-/* Numbers of an element that are resized independently but stored together. */
+/* Returns how many numbers an element consists of; each of them is resized independently. */
 static int64_t resize_inner(inlay_dtype dtype)
 {
     return dtype == INLAY_COMPLEX64 || dtype == INLAY_COMPLEX128 ? 2 : 1;
@@ -179,7 +179,7 @@ static inlay_status shape_resize(const void *state, kit_plan *plan, inlay_diag *
         if (attributes->has_roi && roi != NULL && roi->data == NULL) {
             resize.tables_at_run = true;
             for (uint32_t axis = 0; axis < input->rank; axis++)
-                axes[axis].roi_begin = NAN; /* no axis is skipped */
+                axes[axis].roi_begin = NAN; /* the region is unknown, so no axis can be skipped */
         } else if (attributes->has_roi) {
             INLAY_TRY(resize_roi(roi, which, axis_count, axes, diag));
         }
@@ -226,7 +226,8 @@ static inlay_status resize_items(void *user, int64_t begin, int64_t end, uint32_
     return INLAY_OK;
 }
 
-/* Computes the tables for this run's roi in the workspace. The axes of X are those of the plan starting at `kept`. */
+/* Computes the tables for the region (roi) of this run, in the workspace. The axes of X are those of the plan starting
+ * at `kept`. */
 static inlay_status resize_at_run(const kit_call *call, const resize_state *state, const resize_plan **plan,
                                   char **scratch)
 {
@@ -267,7 +268,7 @@ static inlay_status run_resize(const kit_call *call)
         return INLAY_OK;
     if (input->count == 0)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "X is empty, but the output is not");
-    if (plan->rank == 0) { /* also correct for strings, which are references */
+    if (plan->rank == 0) { /* also correct for strings: an inlay_str is a reference */
         memcpy(output->data, input->data, kit_bytes(input->dtype, input->count));
         return INLAY_OK;
     }

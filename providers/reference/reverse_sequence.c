@@ -27,7 +27,7 @@ typedef struct reverse_job {
     const char *in;
     char *out;
     const int64_t *lengths;
-    int64_t batches, times, block, batch_step, time_step; /* bytes */
+    int64_t batches, times, block, batch_step, time_step; /* block and steps in bytes */
 } reverse_job;
 
 /* A unit of work is a (time, batch) pair. */

@@ -124,14 +124,14 @@ static inlay_status prepare_max(const kit_node *node, void **out_state, inlay_di
 
 typedef struct roi_job {
     const roi_state *state;
-    const kit_tensor *input, *rois, *batches; /* batches: NULL if it is the first value of each region */
+    const kit_tensor *input, *rois, *batches; /* batches: NULL if the batch is the first value of each region */
     char *out;
     roi_kernels kernels;
     uint32_t element;
     align_tap *taps; /* [workers * TAPS] */
 } roi_job;
 
-/* Checks [N, C, H, W], [R, values] -> [R, C, height, width]. */
+/* Checks the shapes: X [N, C, H, W] and regions [R, values] give an output [R, C, height, width]. */
 static inlay_status check_regions(const kit_call *call, int64_t values)
 {
     const roi_state *state = call->state;
@@ -148,7 +148,8 @@ static inlay_status check_regions(const kit_call *call, int64_t values)
 
 /* ------------------------------------------------------------------ RoiAlign */
 
-/* The taps of point (y, x). A point that is outside by more than a pixel is 0; one at the border uses the border. */
+/* Returns the tap of point (y, x). A point that is outside by more than a pixel has the value 0; other points outside
+ * get the value at the border. */
 static align_tap make_tap(double y, double x, int64_t height, int64_t width)
 {
     align_tap tap = { { 0 }, { 0 }, { 0 } };
@@ -211,7 +212,7 @@ static align_region read_region(const roi_job *job, int64_t index)
     return region;
 }
 
-/* Sampling point `point` of bin `bin`. */
+/* Returns the tap of sampling point `point` of bin `bin`. */
 static align_tap region_tap(const roi_job *job, const align_region *region, int64_t bin, int64_t point)
 {
     INLAY_CHECK(region->grid_h > 0 && region->grid_w > 0);
@@ -223,7 +224,7 @@ static align_tap region_tap(const roi_job *job, const align_region *region, int6
                     job->input->dims[2], job->input->dims[3]);
 }
 
-/* The range [*first, *end) of a bin's points along one axis that may be inside the image. */
+/* Finds the range [*first, *end) of a bin's points along one axis that may be inside the image. */
 static void points_inside(double begin, double bin, int64_t grid, int64_t size, int64_t *first, int64_t *end)
 {
     INLAY_CHECK(grid > 0);
@@ -233,8 +234,8 @@ static void points_inside(double begin, double bin, int64_t grid, int64_t size, 
     *end = high < (double)grid ? high > (double)*first ? (int64_t)high : *first : grid;
 }
 
-/* Computes one bin with more than TAPS points in several steps. Points outside the image are 0 and only counted: a
- * region may be far larger than the image. */
+/* Computes one bin with more than TAPS points in several steps. Points outside the image have the value 0, and are
+ * counted without being visited, since a region may be far larger than the image. */
 static void align_large_bin(const roi_job *job, const align_region *region, int64_t bin, const char *planes, char *out,
                             align_tap *taps)
 {

@@ -34,7 +34,7 @@ typedef struct rotary_task {
 enum { BLOCK = 256 };
 
 /* Rotates one head at one position. */
-static void turn(const rotary_task *task, int64_t at, int64_t angles)
+static void rotate_head(const rotary_task *task, int64_t at, int64_t angles)
 {
     const kit_tensor *input = &task->call->in[0], *output = &task->call->out[0], *cosines = &task->call->in[1],
                      *sines = &task->call->in[2];
@@ -88,7 +88,7 @@ static inlay_status run_positions(void *user, int64_t begin, int64_t end, uint32
         for (int64_t head = 0; head < task->heads; head++) {
             int64_t at = task->packed ? (index * task->heads + head) * task->size
                                       : ((batch * task->heads + head) * task->length + step) * task->size;
-            turn(task, at, angles);
+            rotate_head(task, at, angles);
             if (2 * task->half < task->size)
                 memcpy((char *)call->out[0].data + (at + 2 * task->half) * element_bytes,
                        (const char *)call->in[0].data + (at + 2 * task->half) * element_bytes,

@@ -1,5 +1,6 @@
-/* Scatter (ONNX 9, 11), ScatterElements (11, 13, 16, 18), ScatterND (11, 13, 16, 18): copy the data and write, add or
- * multiply the updates, or keep the larger or smaller value. Updates with equal indices are applied in order. */
+/* Scatter (ONNX 9, 11), ScatterElements (11, 13, 16, 18), ScatterND (11, 13, 16, 18): the data are copied, then each
+ * update replaces an element, or is combined with it (add, mul, max, min). Updates with equal indices are applied in
+ * order. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "args.h"
@@ -200,7 +201,7 @@ static inlay_status prepare_scatter(const kit_node *node, void **out_state, inla
     return status;
 }
 
-/* Finds the reduction; NULL: plain writing. */
+/* Finds the reduction of the node and element type; NULL: updates replace elements. */
 static inlay_status reduction_of(const kit_call *call, reduce_fn *out)
 {
     const uint32_t reduction = ((const scatter_state *)call->state)->reduction;
@@ -229,7 +230,7 @@ typedef struct elements_job {
     int64_t steps[INLAY_MAX_RANK]; /* strides of data in elements; 0 for the axis */
 } elements_job;
 
-/* Writes a row without reduction by 64-bit indices; element is a constant after inlining. */
+/* Replaces elements at the 64-bit indices of a row by the updates; element is a constant after inlining. */
 static inline __attribute__((always_inline)) void write_row(const elements_job *job, int64_t first, int64_t row_at,
                                                             const uint32_t element)
 {
@@ -242,8 +243,8 @@ static inline __attribute__((always_inline)) void write_row(const elements_job *
         memcpy(out + (j * row_step + (at[j] + (at[j] < 0 ? dim : 0)) * step) * element, from + j * element, element);
 }
 
-/* Writes the row with a specialized loop; returns false if there is none for it. */
-static bool written(const elements_job *job, int64_t first, int64_t row_at)
+/* Processes the row with a specialized loop; returns false if there is no such loop. */
+static bool write_specialized(const elements_job *job, int64_t first, int64_t row_at)
 {
     if (job->reduce != NULL || job->indices->dtype != INLAY_INT64 || (job->element != 4 && job->element != 8))
         return false;
@@ -254,7 +255,7 @@ static bool written(const elements_job *job, int64_t first, int64_t row_at)
     return true;
 }
 
-/* A unit of work is an index of axis 0. Units write to different positions unless that is the scattered axis. */
+/* A unit of work is an index of axis 0. Units write to different positions unless axis 0 is the scattered axis. */
 static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const elements_job *job = user;
@@ -265,7 +266,8 @@ static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint3
     strided_walk_init(&walk, job->row_rank, job->indices->dims, job->steps, NULL);
     strided_walk_seek(&walk, begin * job->rows_per_unit);
     for (int64_t row = begin * job->rows_per_unit; row < end * job->rows_per_unit; row++, strided_walk_next(&walk)) {
-        for (int64_t j = written(job, row * job->columns, walk.offset[0]) ? job->columns : 0; j < job->columns; j++) {
+        for (int64_t j = write_specialized(job, row * job->columns, walk.offset[0]) ? job->columns : 0;
+             j < job->columns; j++) {
             const int64_t from = row * job->columns + j, index = arg_index(job->indices, from);
             char *to = job->out +
                        (walk.offset[0] + j * job->row_step + (index < 0 ? index + job->dim : index) * job->axis_step) *
@@ -386,7 +388,8 @@ done:
     return status;
 }
 
-/* A copy of the data, unless updated in place, and a random access for each element or slice of the updates. */
+/* The cost of a copy of the data, unless they are updated in place, and of a random access for each element or slice of
+ * the updates. */
 static void cost_scatter(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const kit_tensor *indices = &shapes->in[1];

@@ -23,8 +23,8 @@ static bool head_is_sane(const search_head *head)
            head->least >= 0 && head->random > 0;
 }
 
-/* Adds a list of rows x width elements to the offset; returns false if the state would be too large. */
-static bool take(int64_t *at, int64_t rows, int64_t width)
+/* Adds the size of a list of rows x width elements to the offset *at; returns false if the state would be too large. */
+static bool add_list_size(int64_t *at, int64_t rows, int64_t width)
 {
     return !__builtin_mul_overflow(rows, width, &rows) && !__builtin_add_overflow(*at, rows, at) &&
            *at <= SEARCH_MAX_WORDS;
@@ -50,7 +50,7 @@ inlay_status search_lay(const search_head *head, int32_t *data, struct search *o
         };
 
         at[i + 1] = at[i];
-        fits = fits && take(&at[i + 1], counts[i][0], counts[i][1]);
+        fits = fits && add_list_size(&at[i + 1], counts[i][0], counts[i][1]);
     }
     if (!fits)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%d prompts of %d beams and %d words exceed the size of a search",
@@ -177,7 +177,7 @@ static inlay_status prepare_start(const kit_node *node, void **out_state, inlay_
                             "no_repeat_ngram_size and min_tokens_to_keep must not be negative");
 }
 
-/* Reads an input with a single integer in [low, high]; a missing input leaves *value unchanged. */
+/* Reads an input with a single integer in [low, high]; if the input is missing, *value is unchanged. */
 static inlay_status whole_number(const kit_call *call, uint32_t input, const char *what, int64_t low, int64_t high,
                                  int32_t *value)
 {
@@ -235,7 +235,7 @@ static inlay_status read_settings(const kit_call *call, search_head *head)
                             (double)head->repetition_penalty);
     if (state->encoder && state->start < 0)
         status = inlay_fail(call->diag, INLAY_INVALID_MODEL, "decoder_start_token_id is missing");
-    head->random = (uint32_t)seed % 2147483647u; /* the seeding of std::minstd_rand0 */
+    head->random = (uint32_t)seed % 2147483647u; /* seeded like std::minstd_rand0 */
     head->random = head->random == 0 ? 1 : head->random;
 done:
     return status;
@@ -289,8 +289,8 @@ static void write_bits(const kit_call *call, struct search *search)
     }
 }
 
-/* Writes the mask of the prompts' tokens: the attention mask, or else all tokens but padding. For an encoder only
- * leading padding is masked, since the end token may have the same id. */
+/* Writes the mask of the prompts' tokens: a copy of the attention mask, if there is one; otherwise padding is masked.
+ * For an encoder only leading padding is masked, since the end token may have the id of padding. */
 static void write_mask(const kit_call *call, struct search *search, int32_t *mask)
 {
     const start_state *state = call->state;
@@ -322,7 +322,8 @@ static void write_rows(const kit_call *call, struct search *search)
         const int64_t prompt = row / head->beams;
         int32_t position = 0;
 
-        search->score[row] = row % head->beams == 0 ? 0 : -1e9f; /* otherwise all rows of a prompt would be equal */
+        /* At first only the first row of a prompt counts. Otherwise all rows of the prompt would stay equal. */
+        search->score[row] = row % head->beams == 0 ? 0 : -1e9f;
         if (state->encoder) {
             search->sequence[row * head->max_length] = state->start;
             continue;
@@ -477,7 +478,7 @@ static inlay_status shape_end(const void *state, kit_plan *plan, inlay_diag *dia
 
 static inlay_status run_end(const kit_call *call)
 {
-    kit_tensor state_copy = call->in[0]; /* a copy, which finishing the search modifies */
+    kit_tensor state_copy = call->in[0]; /* a copy, because finishing the search modifies the state */
     inlay_status status;
     struct search search;
 

@@ -1,7 +1,7 @@
 /* search.h - the state of a text generation search: SearchStart creates it, SearchStep advances it.
  *
- * It is one int32 tensor, the head followed by the lists below, so a Loop carries one value and other code need not
- * know its layout. A model may pass any tensor instead, so search_open() validates all of it. */
+ * The state is one int32 tensor: the head, followed by the lists below. So a Loop carries one value, and other code
+ * need not know the layout. A model may pass any tensor instead, so search_open() validates all of it. */
 #ifndef SEARCH_H
 #define SEARCH_H
 #include "inlay/kit.h"
@@ -16,11 +16,11 @@ typedef struct search_head {
     int32_t min_length, max_length;
     int32_t prompt; /* tokens at the start of every row */
     int32_t length; /* tokens in every row so far */
-    int32_t words;  /* size of the vocabulary; 0: the number of logits */
+    int32_t words;  /* size of the vocabulary; 0: the number of logits per row */
     int32_t eos, pad;
-    int32_t ngram; /* size of n-grams that must not repeat; 0 = any may */
+    int32_t ngram; /* size of the n-grams that must not occur twice; 0: no limit */
     int32_t early_stopping;
-    int32_t whole;         /* the decoder reads all tokens each time */
+    int32_t whole;         /* the decoder reads the whole sequence in each step */
     int32_t custom, least; /* Sampling: sort in descending order; keep at least `least` tokens */
     int32_t masks;         /* bits: 1 vocabulary mask, 2 prefix vocabulary mask, 4 presence mask */
     int32_t mask_words;    /* vocabulary size of the masks */
@@ -46,8 +46,8 @@ struct search {
     int64_t count;         /* 32-bit words of the whole tensor */
 };
 
-/* Sets the pointers to the lists after a head; data may be NULL, to compute the count. Invalid values in the head are
- * an error. */
+/* Sets the pointers of `out` to the lists that follow the head in data. If data is NULL, only the count is computed.
+ * Invalid values in the head are an error. */
 INLAY_NODISCARD inlay_status search_lay(const search_head *head, int32_t *data, struct search *out, inlay_diag *diag);
 /* Validates and opens the state in a tensor. */
 INLAY_NODISCARD inlay_status search_open(const kit_tensor *state, struct search *out, inlay_diag *diag);
@@ -61,7 +61,7 @@ static inline int64_t search_mask_row(const search_head *head)
     return ((int64_t)head->mask_words + 31) / 32;
 }
 
-/* Adds a finished sequence of a prompt, if it is among the best. */
+/* Adds a finished sequence of a prompt to the prompt's list, if the sequence is among the best. */
 void search_add_found(struct search *search, int32_t prompt, const int32_t *words, int32_t length, float sum);
 
 /* SearchStep, in search_step.c. */

@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A word that may come next. Candidates are sorted by score; of equal ones the first one found is first. */
+/* A word that may come next. Candidates are sorted by score; those with equal scores are in the order in which they
+ * were found. */
 struct candidate {
     float score;
     int32_t row, word;
@@ -18,8 +19,8 @@ struct step {
     struct search old;    /* the input state */
     struct search search; /* the output state */
     int32_t words;
-    float *scores;   /* [words] of the current row */
-    int32_t *sorted; /* [words] sorted for Sampling; also scratch */
+    float *scores;   /* [words]: scores of the current row */
+    int32_t *sorted; /* [words]: the words in the order of Sampling; also scratch memory */
 };
 
 /* ------------------------------------------------------------------ scores of one row */
@@ -29,7 +30,7 @@ static const int32_t *row_words(const struct search *search, int64_t row)
     return search->sequence + row * search->head.max_length;
 }
 
-/* Penalizes every word of the row once, even if it occurs several times; `sorted` marks the penalized ones. */
+/* Penalizes every word of the row once, even if it occurs several times; step->sorted marks the penalized words. */
 static inlay_status penalize_repetition(const struct step *step, int64_t row)
 {
     const int32_t *words = row_words(&step->old, row);
@@ -52,7 +53,7 @@ static inlay_status penalize_repetition(const struct step *step, int64_t row)
     return INLAY_OK;
 }
 
-/* Excludes words that would complete an n-gram that already occurs. */
+/* Excludes words that would complete an n-gram that already occurs in the row. */
 static void forbid_repeats(const struct step *step, int64_t row)
 {
     const int32_t *words = row_words(&step->old, row), size = step->search.head.ngram,
@@ -112,9 +113,9 @@ static void log_softmax(float *scores, int32_t count)
         scores[i] -= maximum;
 }
 
-/* Computes the scores of a row from its last logits. There are logits per row, or per prompt while its rows are
- * equal. */
-static inlay_status score(const struct step *step, int64_t row)
+/* Computes the scores of a row from its last logits. There are logits for each row, or for each prompt as long as the
+ * rows of a prompt are equal. */
+static inlay_status score_row(const struct step *step, int64_t row)
 {
     const kit_tensor *input = &step->call->in[0];
     const int32_t beams = step->search.head.beams;
@@ -164,7 +165,7 @@ static inlay_status find_candidates(const struct step *step, int32_t prompt, str
     for (int32_t beam = 0; beam < beams; beam++) {
         const int32_t row = prompt * beams + beam;
         const float before = step->old.score[row];
-        inlay_status status = score(step, row);
+        inlay_status status = score_row(step, row);
         float *out = scores_out(step, row);
 
         if (status != INLAY_OK)
@@ -247,7 +248,7 @@ static double next_random(uint32_t *state)
 }
 
 /* Returns whether word a precedes word b in the order of Sampling. */
-static bool before(const struct step *step, int32_t a, int32_t b)
+static bool sorts_before(const struct step *step, int32_t a, int32_t b)
 {
     const float score_a = step->scores[a], score_b = step->scores[b];
 
@@ -261,8 +262,8 @@ static void sift(const struct step *step, int32_t at, int32_t count)
     for (int32_t child; (child = 2 * at + 1) < count; at = child) {
         const int32_t moved = heap[at];
 
-        child += child + 1 < count && before(step, heap[child], heap[child + 1]);
-        if (!before(step, moved, heap[child]))
+        child += child + 1 < count && sorts_before(step, heap[child], heap[child + 1]);
+        if (!sorts_before(step, moved, heap[child]))
             return;
         heap[at] = heap[child];
         heap[child] = moved;
@@ -284,9 +285,10 @@ static void sort_words(const struct step *step)
     }
 }
 
-/* Filters the words whose probabilities add up to at most 1 - top_p (custom: the words after those that reach
- * top_p). */
-static void filter(const struct step *step)
+/* Sets the scores of improbable words to filter_value. By default these are the least probable words, whose
+ * probabilities add up to at most 1 - top_p; with `custom`, the words after the most probable ones that add up to more
+ * than top_p. */
+static void filter_words(const struct step *step)
 {
     const search_head *head = &step->search.head;
     const float maximum = step->scores[head->custom != 0 ? step->sorted[0] : step->sorted[step->words - 1]];
@@ -310,7 +312,7 @@ static void filter(const struct step *step)
     }
 }
 
-static int32_t draw(const struct step *step, uint32_t *random)
+static int32_t draw_word(const struct step *step, uint32_t *random)
 {
     double maximum = -FLT_MAX, sum = 0, target;
 
@@ -342,7 +344,7 @@ static int32_t best_word(const struct step *step)
 static inlay_status step_word(struct step *step, int32_t prompt)
 {
     search_head *head = &step->search.head;
-    inlay_status status = score(step, prompt);
+    inlay_status status = score_row(step, prompt);
     float *out = scores_out(step, prompt);
     int32_t word;
 
@@ -350,11 +352,11 @@ static inlay_status step_word(struct step *step, int32_t prompt)
         return status;
     if (head->search == SEARCH_SAMPLE) {
         sort_words(step);
-        filter(step);
+        filter_words(step);
     }
     if (out != NULL)
         memcpy(out, step->scores, (size_t)step->words * sizeof *out);
-    word = head->search == SEARCH_SAMPLE ? draw(step, &head->random) : best_word(step);
+    word = head->search == SEARCH_SAMPLE ? draw_word(step, &head->random) : best_word(step);
     step->search.done[prompt] |= word == head->eos;
     extend_row(step, prompt, (struct candidate){ 0, prompt, step->search.done[prompt] != 0 ? head->pad : word });
     return INLAY_OK;
@@ -418,7 +420,7 @@ done:
 /* Writes the next inputs of the decoder. */
 static void write_feeds(const kit_call *call, const struct step *step)
 {
-    const search_head *head = &step->search.head; /* with the new word */
+    const search_head *head = &step->search.head; /* the length includes the new word */
     const int64_t width = (int64_t)head->mask_width + head->length - head->prompt;
     int32_t *ids = call->out[2].data, *mask = kit_has_output(call, 5) ? call->out[5].data : NULL;
 

@@ -1,5 +1,5 @@
-/* Shape (ONNX 1, 13, 15, 19, 21, 23, 24, 25) and Size (1, 13, 19, 21, 23, 24, 25): dims as data. The host folds most of
- * them when it plans. */
+/* Shape (ONNX 1, 13, 15, 19, 21, 23, 24, 25) and Size (1, 13, 19, 21, 23, 24, 25): the dims, or their product, as a
+ * tensor. The host computes most of these nodes when it plans. */
 #include "instance.h"
 #include "args.h"
 #include "reference.h"

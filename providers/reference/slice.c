@@ -7,7 +7,7 @@
 
 typedef struct slice_state {
     int64_t starts[INLAY_MAX_RANK], ends[INLAY_MAX_RANK], axes[INLAY_MAX_RANK];
-    int32_t start_count, end_count, axis_count; /* Slice-1; -1 = absent */
+    int32_t start_count, end_count, axis_count; /* number of entries of the attributes of Slice-1; -1: absent */
     bool by_attributes;
 } slice_state;
 

@@ -14,7 +14,7 @@ enum {
     SOFTMAX_GRAIN = 1 << 13,
     SOFTMAX_NARROW = 4096,
     SOFTMAX_FEW = 16,
-    SOFTMAX_ROOM = 1 << 16 /* maximum floats of a tile of float16 or bfloat16 */
+    SOFTMAX_ROOM = 1 << 16 /* maximum number of floats in a tile of float16 or bfloat16 elements */
 };
 
 #define NAME(what) what##_f64
@@ -33,7 +33,7 @@ enum {
 typedef void (*softmax_fn)(const void *input, void *output, int64_t count, int64_t stride, int64_t columns,
                            uint32_t kind);
 
-/* One row of float, computed by SIMD kernels. */
+/* Processes one row of floats with SIMD kernels. */
 static void rows_f32(const void *input, void *output, int64_t count, int64_t stride, int64_t columns, uint32_t kind)
 {
     if (kind == HARDMAX)
@@ -97,7 +97,7 @@ static inlay_status cut(const softmax_state *state, const kit_tensor *input, sof
     return INLAY_OK;
 }
 
-/* float16 and bfloat16 are converted to float, one tile per worker. */
+/* Reserves a tile of floats for each worker, to which float16 and bfloat16 are converted. */
 static inlay_status shape_softmax(const void *state, kit_plan *plan, inlay_diag *diag)
 {
     const kit_tensor *input = &plan->in[0];

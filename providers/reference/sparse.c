@@ -1,5 +1,5 @@
-/* SparseToDense of ai.inlay: used if no provider supports a sparse matrix directly
- * (host/runtime/passes/sparse_constants.c), or if placement rules exclude those that do. */
+/* SparseToDense of ai.inlay: converts a sparse matrix to a dense tensor. It is used if no provider supports the sparse
+ * matrix directly (host/runtime/passes/sparse_constants.c), or if placement rules exclude the providers that do. */
 #include "instance.h"
 #include "reference.h"
 #include <string.h>

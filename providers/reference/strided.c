@@ -51,7 +51,7 @@ struct __attribute__((packed, may_alias)) element16 {
 
 typedef void (*kernel_fn)(const char *in, char *out, const strided_axis *major, const strided_axis *minor);
 
-/* Copies rows that are contiguous on both sides; minor.count is their length in elements. */
+/* Copies rows that are contiguous in source and target; minor->count is their length in elements. */
 static void rows(const char *in, char *out, const strided_axis *major, const strided_axis *minor)
 {
     const size_t bytes = (size_t)(minor->count * minor->out);
@@ -60,7 +60,7 @@ static void rows(const char *in, char *out, const strided_axis *major, const str
         memcpy(out + i * major->out, in + i * major->in, bytes);
 }
 
-/* log2 of 1, 2, 4, 8 or 16. */
+/* Returns the logarithm to base 2 of 1, 2, 4, 8 or 16. */
 static uint32_t size_class(uint32_t element_bytes)
 {
     INLAY_CHECK(element_bytes > 0 && element_bytes <= 16 && (element_bytes & (element_bytes - 1)) == 0);
@@ -82,7 +82,8 @@ static kernel_fn find_kernel(uint32_t kind, uint32_t element)
 
 /* ------------------------------------------------------------------ planning */
 
-/* Copies the axes with more than one index, the target's outermost first, since sequential writes use caches best. */
+/* Collects the axes with more than one index, the outermost of the target first, since sequential writes use caches
+ * best. */
 static uint32_t sort_axes(strided_axis *axes, uint32_t rank, const int64_t *dims, const int64_t *in_steps,
                           const int64_t *out_steps)
 {
@@ -102,7 +103,7 @@ static uint32_t sort_axes(strided_axis *axes, uint32_t rank, const int64_t *dims
     return count;
 }
 
-/* Merges adjacent axes that have a common step on both sides. */
+/* Merges adjacent axes whose indices can be combined to one index with a single step in source and target. */
 static uint32_t merge_axes(strided_axis *axes, uint32_t rank)
 {
     uint32_t merged = 0;
@@ -190,7 +191,7 @@ void strided_plan_init(strided_plan *plan, uint32_t element_bytes, uint32_t rank
     plan->rank = count > 2 ? count - 2 : 0;
     for (uint32_t i = 0; i < plan->rank; i++)
         plan->outer *= axes[i].count;
-    /* Chunks of whole tiles, large enough for a thread. */
+    /* A chunk consists of whole tiles, and has enough work for a thread. */
     plan->chunk = GRAIN_BYTES / 2 / (plan->minor.count * plan->element) + 1;
     plan->chunk = (plan->chunk + 63) / 64 * 64;
     if (plan->kind != KIND_TRANSPOSE && plan->minor.count * plan->element >= GRAIN_BYTES / 64)

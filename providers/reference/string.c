@@ -104,7 +104,8 @@ static bool is_space(char character)
     return character == ' ' || (character >= '\t' && character <= '\r');
 }
 
-/* Splits the text as Python's split() does; parts (may be NULL) receives the pieces, which point into the text. */
+/* Splits the text like Python's split(), and returns the number of pieces. parts (may be NULL) receives the pieces,
+ * which point into the text. */
 static int64_t split_text(const split_state *state, inlay_str text, inlay_str *parts)
 {
     const char *at = text.data, *end = text.bytes > 0 ? text.data + text.bytes : text.data;
@@ -328,7 +329,7 @@ typedef struct regex_job {
     bool *out;
     char *scratch;
     inlay_diag *diag;
-    bool reported; /* the first thread that fails sets it and reports the error */
+    bool reported; /* set by the first thread that fails, which reports the error */
 } regex_job;
 
 static inlay_status regex_range(void *user, int64_t begin, int64_t end, uint32_t worker)

@@ -1,4 +1,4 @@
-/* TensorScatter: ONNX 24. Writes the rows of a step to a cache, each batch at its own index. */
+/* TensorScatter: ONNX 24. Writes the rows of `update` to a cache; each batch has its own position in the cache. */
 #include "instance.h"
 #include "inlay/check.h"
 #include "args.h"

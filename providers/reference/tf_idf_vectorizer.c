@@ -16,7 +16,7 @@ struct gram {
     float weight;
 };
 
-/* The grams of one length, sorted by their words. */
+/* The n-grams of one length, sorted by their words. */
 typedef struct gram_list {
     struct gram *grams;
     int64_t count;
@@ -25,11 +25,12 @@ typedef struct gram_list {
 typedef struct tfidf_state {
     uint32_t mode;
     bool strings;
-    int64_t shortest, longest, skips; /* words of a gram, maximum skips between its words */
+    int64_t shortest, longest; /* minimum and maximum words of an n-gram */
+    int64_t skips;             /* maximum number of words that are skipped between two words of an n-gram */
     int64_t columns;
     inlay_str *vocabulary; /* [vocabulary_count], sorted; strings only */
     int64_t vocabulary_count;
-    gram_list *lists; /* [longest]: grams of 1, 2, ... words */
+    gram_list *lists; /* [longest]: n-grams of 1, 2, ... words */
     int64_t list_count;
     int64_t *words;
     char *text;
@@ -59,7 +60,7 @@ static int order_texts(const void *first_word, const void *second_word)
     return order != 0 ? order : (first->bytes > second->bytes) - (first->bytes < second->bytes);
 }
 
-/* The number of a word, -1 if no gram contains it. */
+/* Returns the number of a word, or -1 if no n-gram contains the word. */
 static int64_t find_word(const tfidf_state *state, const inlay_str *word)
 {
     const inlay_str *found =
@@ -76,7 +77,8 @@ static int order_words(const int64_t *first, const int64_t *second, int64_t leng
     return 0;
 }
 
-/* Heap sort, because qsort's comparison function cannot get the length of the grams. */
+/* One step of a heap sort. qsort() is not used, because its comparison function cannot get the length of the
+ * n-grams. */
 static void sink_gram(struct gram *grams, int64_t count, int64_t at, int64_t length)
 {
     const struct gram moving = grams[at];
@@ -106,7 +108,8 @@ static void sort_grams(gram_list *list, int64_t length)
 
 /* ------------------------------------------------------------------ prepare */
 
-/* Copies the pool's strings, sorts the distinct ones to the vocabulary and writes the numbers of all to words. */
+/* Copies the strings of the pool, sorts the distinct strings to the vocabulary, and writes the number of each string of
+ * the pool to the words of the state. */
 static inlay_status number_strings(tfidf_state *state, const inlay_attr_info *pool, inlay_diag *diag)
 {
     size_t bytes = 0;
@@ -134,7 +137,7 @@ static inlay_status number_strings(tfidf_state *state, const inlay_attr_info *po
     return INLAY_OK;
 }
 
-/* Splits the pool into grams: ngram_counts[i] is the start of those with i + 1 words. */
+/* Splits the pool into n-grams: ngram_counts[i] is the start of the n-grams with i + 1 words. */
 static inlay_status list_grams(tfidf_state *state, const kit_node *node, int64_t pool_count, inlay_diag *diag)
 {
     uint32_t starts_count, index_count;
@@ -228,7 +231,7 @@ done:
 
 /* ------------------------------------------------------------------ run */
 
-/* The workspace has the numbers of all words, and the words of the current gram for each worker. */
+/* The workspace has the numbers of all words, and the words of the current n-gram for each worker. */
 static inlay_status shape_tfidf(const void *opaque, kit_plan *plan, inlay_diag *diag)
 {
     const tfidf_state *state = opaque;

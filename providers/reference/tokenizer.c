@@ -13,9 +13,9 @@ typedef struct token_state {
     bool marks;
     int64_t least; /* minimum characters of a token */
     uint32_t count;
-    struct regex **expressions; /* [count]: separators, or the expression of tokens */
+    struct regex **expressions; /* [count]: the separators, or the expression that tokens match */
     inlay_str pad;
-    char text[]; /* bytes of pad */
+    char text[]; /* the bytes of the padding token */
 } token_state;
 
 static void release_tokens(void *state)
@@ -98,8 +98,8 @@ typedef struct token_row {
     bool is_utf8;
 } token_row;
 
-/* Bytes of the character at `at`; a byte that is not part of one counts as a character. */
-static size_t character(const char *at, const char *end)
+/* Returns the bytes of the character at `at`. A byte that is not part of a UTF-8 character counts as a character. */
+static size_t character_bytes(const char *at, const char *end)
 {
     INLAY_CHECK(at < end);
     const uint8_t lead = (uint8_t)*at;
@@ -111,13 +111,13 @@ static size_t character(const char *at, const char *end)
     return bytes == expected ? bytes : 1;
 }
 
-/* Adds the token unless it is too short; returns whether it was long enough. */
+/* Adds the token if it is long enough; returns whether it is. */
 static bool put_token(token_row *row, const char *begin, const char *end)
 {
     int64_t characters = 0;
 
     INLAY_CHECK(begin <= end);
-    for (const char *at = begin; at < end && characters < row->state->least; at += character(at, end))
+    for (const char *at = begin; at < end && characters < row->state->least; at += character_bytes(at, end))
         characters++;
     if (characters < row->state->least)
         return false;
@@ -128,8 +128,8 @@ static bool put_token(token_row *row, const char *begin, const char *end)
 }
 
 /* Finds a match of expression `which` that begins at or after byte `from`. */
-static inlay_status find(const token_row *row, uint32_t which, const char *text, size_t bytes, size_t from,
-                         bool *out_found, size_t *out_begin, size_t *out_end)
+static inlay_status find_match(const token_row *row, uint32_t which, const char *text, size_t bytes, size_t from,
+                               bool *out_found, size_t *out_begin, size_t *out_end)
 {
     INLAY_CHECK(which < row->state->count && from <= bytes);
     return regex_search(row->state->expressions[which], text, bytes, row->is_utf8, from, row->call->workspace,
@@ -149,11 +149,11 @@ static inlay_status split_at(token_row *row, uint32_t which, const char *text, s
         return INLAY_OK;
     }
     while (from < bytes) {
-        INLAY_TRY(find(row, which, text, bytes, from, &found, &begin, &end));
+        INLAY_TRY(find_match(row, which, text, bytes, from, &found, &begin, &end));
         if (!found)
             break;
         INLAY_TRY(split_at(row, which + 1, text + from, begin - from));
-        from = end > begin ? end : begin < bytes ? begin + character(text + begin, text + bytes) : bytes;
+        from = end > begin ? end : begin < bytes ? begin + character_bytes(text + begin, text + bytes) : bytes;
     }
     status = split_at(row, which + 1, text + from, bytes - from);
 done:
@@ -167,13 +167,13 @@ static inlay_status match(token_row *row, const char *text, size_t bytes)
     bool found = true;
 
     while (from < bytes) {
-        INLAY_TRY(find(row, 0, text, bytes, from, &found, &begin, &end));
+        INLAY_TRY(find_match(row, 0, text, bytes, from, &found, &begin, &end));
         if (!found)
             break;
         if (end > begin && put_token(row, text + begin, text + end))
             from = end;
         else
-            from = begin < bytes ? begin + character(text + begin, text + bytes) : bytes;
+            from = begin < bytes ? begin + character_bytes(text + begin, text + bytes) : bytes;
     }
 done:
     return status;
@@ -192,7 +192,7 @@ static inlay_status tokens_of(const kit_call *call, inlay_str text, inlay_str *o
         status = split_at(&row, 0, at, (size_t)text.bytes);
     else
         for (size_t length; status == INLAY_OK && at < end; at += length) {
-            length = character(at, end);
+            length = character_bytes(at, end);
             (void)put_token(&row, at, at + length);
         }
     *out_count = row.count;
@@ -216,7 +216,7 @@ static inlay_status run_tokens(const kit_call *call)
         INLAY_TRY(tokens_of(call, texts[i], NULL, &filled));
         max_tokens = filled > max_tokens ? filled : max_tokens;
     }
-    max_tokens += state->marks && max_tokens > 0 ? 2 : 0; /* no marks if there is no token */
+    max_tokens += state->marks && max_tokens > 0 ? 2 : 0; /* start and end marks, unless there is no token */
     memcpy(dims, input->dims, input->rank * sizeof *dims);
     dims[input->rank] = max_tokens;
     INLAY_TRY(kit_alloc_output(call, 0, input->rank + 1, dims));

@@ -13,13 +13,15 @@
  * counting. */
 enum { BLOCK = 64, FEW = 16, SHORT = 192 };
 
-/* Elements per part, if the maxima of parts give a bound for the best k of a row; 0: they are not used. */
+/* Returns the number of elements of a part, if the maxima of parts are used as a bound for the best k of a row; 0 if
+ * they are not. */
 static int64_t part_of(int64_t count, int64_t k)
 {
     return k <= FEW || count < 16 * BLOCK ? 0 : count / BLOCK >= 2 * k ? BLOCK : count / 16 >= k + k / 2 ? 16 : 0;
 }
 
-/* Entries collected for the best k: at least k + BLOCK for a large k; also room for the parts and their maxima. */
+/* Returns the number of entries in which the best k are collected. For a large k it is at least k + BLOCK, and there is
+ * room for the maxima of the parts. */
 static int64_t select_room(int64_t count, int64_t k)
 {
     const int64_t part = part_of(count, k), room = 2 * k + 2 * BLOCK;
@@ -27,20 +29,21 @@ static int64_t select_room(int64_t count, int64_t k)
 
     return k <= FEW ? k : parts > room ? parts : room;
 }
-/* Entries of a worker: those, and scratch for sorting k. */
+/* Returns the number of entries of a worker: select_room(), and scratch memory for sorting k entries. */
 static int64_t worker_room(int64_t count, int64_t k)
 {
     return select_room(count, k) + (k <= FEW ? 0 : k);
 }
 
-/* For short rows: each element is compared with all others; the number of better ones is its position. */
+/* Selects the best k of a short row: compares each element with all others; the number of better elements is its
+ * position. Returns false if the row is not suitable. */
 static bool select_short(const float *input, int64_t count, int64_t k, bool smallest, rank_entry *best)
 {
     const row_set *set = KERNEL_BEST(rows);
     INLAY_CHECK(k <= count);
     const float limit = (float)k;
     float negated[SHORT], better[SHORT];
-    uint8_t equal[SHORT] = { 0 }; /* previous elements with the same number of better ones */
+    uint8_t equal[SHORT] = { 0 }; /* for each number of better elements, how many elements had it so far */
 
     if (count > SHORT || !set->finite(input, count))
         return false;
@@ -158,7 +161,7 @@ static const select_fn by_dtype[INLAY_DTYPE_COUNT] = {
 
 typedef struct top_k_state {
     int64_t axis;
-    int64_t k; /* TopK-1's attribute, -1 if K is an input */
+    int64_t k; /* the attribute of TopK-1; -1 if K is an input */
     bool largest;
 } top_k_state;
 
@@ -278,7 +281,8 @@ done:
 }
 
 /* Every element is read. For a small k, about k * (1 + ln(n / k)) of n elements in random order enter the heap, and k
- * are removed in order. For a large k, candidates are collected and read once per digit. */
+ * are removed from it in order. For a large k, candidates are collected, and are then read once per digit of their
+ * keys. */
 static void cost_top_k(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
 {
     const kit_tensor *input = &shapes->in[0], *output = any_output(shapes->out, shapes->out_count);

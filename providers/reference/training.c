@@ -11,7 +11,7 @@
 
 enum { TRAINING_GRAIN = 1 << 14, TRAINING_GROUPS = 4 };
 
-/* The step of one tensor: in and out are indexed by group. */
+/* The optimization step of one tensor; in and out are indexed by group. */
 typedef struct training_step {
     const void *in[TRAINING_GROUPS];
     void *out[TRAINING_GROUPS];
@@ -31,7 +31,8 @@ enum { ADAGRAD, ADAM, MOMENTUM };
 static const training_fn training_fns[][2] = { { adagrad_f32, adagrad_f64 },
                                                { adam_f32, adam_f64 },
                                                { momentum_f32, momentum_f64 } };
-/* Groups of inputs. There is one group of outputs less, since gradients are no outputs. */
+/* The number of groups of inputs, for each operator. The outputs have one group less, since gradients are not
+ * outputs. */
 static const uint32_t training_groups[] = { 3, 4, 3 };
 
 typedef struct training_state {

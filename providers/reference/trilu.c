@@ -67,7 +67,7 @@ static inlay_status run_trilu(const kit_call *call)
     job.columns = input->dims[input->rank - 1];
     job.element = strided_element_bytes(input->dtype);
     job.diagonal = kit_has_input(call, 1) ? *(const int64_t *)call->in[1].data : 0;
-    /* Larger values have the same effect as the corners. */
+    /* A diagonal outside the matrix has the same effect as one at its corner. */
     job.diagonal = job.diagonal < -job.rows ? -job.rows : job.diagonal > job.columns ? job.columns : job.diagonal;
     return kit_parallel(call, input->count / job.columns, 65536 / (job.columns * job.element) + 1, trilu_range, &job);
 }

@@ -1,7 +1,7 @@
-/* twister.h - random numbers of the random operators: Mersenne Twister (MT19937, Matsumoto and Nishimura 1998).
+/* twister.h - random numbers for the random operators: Mersenne Twister (MT19937, Matsumoto and Nishimura 1998).
  *
  * Seeded with an integer it produces the sequence of numpy.random.RandomState, which generated ONNX's examples. Every
- * call of an operator restarts from its seed, so runs with a seed are equal and need no shared state. */
+ * run of a node restarts from the seed of the node, so runs with a seed give equal results and share no state. */
 #ifndef TWISTER_H
 #define TWISTER_H
 #include "inlay/kit.h"
@@ -13,7 +13,7 @@ enum { TWISTER_WORDS = 624, TWISTER_SHIFT = 397 };
 struct twister {
     uint32_t word[TWISTER_WORDS];
     uint32_t next;   /* index of the next word; TWISTER_WORDS: generate new ones */
-    bool has_normal; /* normal numbers are generated in pairs */
+    bool has_normal; /* normal numbers are generated in pairs; the second one is stored */
     double normal;
 };
 
@@ -51,14 +51,14 @@ static inline uint32_t twister_u32(struct twister *twister)
     return word ^ word >> 18;
 }
 
-/* Uniform in [0, 1), 53 bits. */
+/* Returns a uniformly distributed number in [0, 1) with 53 random bits. */
 static inline double twister_uniform(struct twister *twister)
 {
     uint32_t high = twister_u32(twister) >> 5, low = twister_u32(twister) >> 6;
     return ((double)high * 67108864.0 + (double)low) / 9007199254740992.0;
 }
 
-/* Standard normal, by Marsaglia's polar method. */
+/* Returns a number of the standard normal distribution, by Marsaglia's polar method. */
 static inline double twister_normal(struct twister *twister)
 {
     double first, second, square;
@@ -82,7 +82,7 @@ static inline double twister_normal(struct twister *twister)
 typedef struct twister_source {
     bool fixed;
     uint32_t seed;
-    uint32_t calls; /* not fixed: number of calls, atomic */
+    uint32_t calls; /* atomic number of calls, used if the seed is not fixed */
 } twister_source;
 
 /* Reads the attribute `seed` of any numeric kind. */

@@ -119,7 +119,8 @@ KERNEL_LOOP(exp)
 KERNEL_LOOP(erf)
 KERNEL_LOOP(tanh)
 
-/* The fast trigonometric functions are for moderate angles; a block with other angles uses the C library. */
+/* Returns whether the fast trigonometric functions can be used, which are for moderate angles only. A block with other
+ * angles uses the C library. */
 static bool all_near(const float *angles, int64_t count)
 {
     int far = 0;
@@ -187,8 +188,8 @@ static void not_bool(void *out, const void *in, int64_t count, const double *arg
 typedef struct unary_row {
     const char *op_type;
     elementwise_unary_fn f32, f64;
-    elementwise_unary_fn i64, u64; /* NULL: no integers, or (Erf) through double */
-    int64_t grain;                 /* ELEMENTWISE_GRAIN ..., for float */
+    elementwise_unary_fn i64, u64; /* NULL: integers are unsupported, or (Erf) computed in double */
+    int64_t grain;                 /* an ELEMENTWISE_GRAIN constant, for float */
 } unary_row;
 
 #define FLOATS(name) name##_f32, name##_f64, NULL, NULL

@@ -45,7 +45,7 @@ static inline uint32_t case_map(uint32_t code, bool upper)
     return code;
 }
 
-/* Converts bytes of UTF-8 from text to out, which has the same length. */
+/* Converts UTF-8 text of `bytes` bytes to upper or lower case. The result in out has the same length. */
 static inline void case_convert(const char *text, size_t bytes, bool upper, char *out)
 {
     for (size_t i = 0; i < bytes;) {

@@ -93,7 +93,7 @@ static int order_elements(const kit_tensor *input, int64_t a, int64_t b)
 struct slices {
     const kit_tensor *input;
     int64_t count;        /* slices */
-    int64_t outer, inner; /* a slice has `outer` runs of `inner` elements, count * inner apart */
+    int64_t outer, inner; /* a slice consists of `outer` runs of `inner` elements, which are count * inner apart */
 };
 
 static int order_slices(const struct slices *slices, int64_t a, int64_t b)
@@ -110,7 +110,8 @@ static int order_slices(const struct slices *slices, int64_t a, int64_t b)
     return 0;
 }
 
-/* Bottom-up merge sort of 0 ... count - 1; *out_order is the array with the result, one of the two. */
+/* Sorts the slices 0 ... count - 1 by bottom-up merge sort. *out_order receives the array with the result: order or
+ * other. */
 static void sort_slices(const struct slices *slices, int64_t *order, int64_t *other, int64_t **out_order)
 {
     for (int64_t i = 0; i < slices->count; i++)
@@ -145,7 +146,7 @@ static bool has_keys(const struct slices *slices)
            dtype != INLAY_COMPLEX128;
 }
 
-/* A key with the order of order_elements(). */
+/* Returns a key of an element; keys have the order of order_elements(). */
 static uint64_t key_of_element(const kit_tensor *input, int64_t index)
 {
     INLAY_CHECK(index >= 0 && index < input->count);
@@ -169,7 +170,8 @@ static uint64_t key_of_element(const kit_tensor *input, int64_t index)
     }
 }
 
-/* Sorts 0 ... count - 1 into order. entries: scratch for 2 * count; the first half receives the inverted keys. */
+/* Writes the slices 0 ... count - 1, sorted by key, to order. entries: scratch memory for 2 * count entries; the first
+ * half receives the sorted, inverted keys. */
 static void sort_keys(const struct slices *slices, rank_entry *entries, int64_t *order)
 {
     INLAY_CHECK(has_keys(slices));
@@ -183,7 +185,7 @@ static void sort_keys(const struct slices *slices, rank_entry *entries, int64_t 
 /* ------------------------------------------------------------------ running */
 
 /* Arrays with one index per slice: two for sorting, the group of each slice, and the first slice of each group. */
-enum { ARRAYS = 4, KEY_ARRAYS = 4 /* two arrays of entries after those */ };
+enum { ARRAYS = 4, KEY_ARRAYS = 4 /* integers per slice of two arrays of rank_entry, which follow */ };
 
 static int64_t slice_count(const unique_state *state, const kit_tensor *input, uint32_t axis)
 {
@@ -222,7 +224,7 @@ static int64_t number_groups(const struct slices *slices, const int64_t *sorted,
         groups += !same;
     }
     if (by_value) {
-        /* Replace the first occurrence by the number: groups are runs in sorted order. */
+        /* Replace the first occurrence by the number of the group: a group is a run in sorted order. */
         int64_t number = -1;
 
         for (int64_t i = 0; i < slices->count; i++) {
@@ -236,7 +238,7 @@ static int64_t number_groups(const struct slices *slices, const int64_t *sorted,
                 first[groups] = i;
                 group[i] = groups++;
             } else {
-                group[i] = group[group[i]]; /* the first occurrence precedes and already has its number */
+                group[i] = group[group[i]]; /* the first occurrence precedes slice i, and already has its number */
             }
         }
     }
@@ -305,7 +307,7 @@ done:
     return status;
 }
 
-/* A stable sort of all units: about 15 ns per comparison, or 2 ns per digit of a number. */
+/* The cost of a stable sort of all slices: about 15 ns per comparison, or 2 ns per digit of a key. */
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
     const kit_tensor *input = &shapes->in[0];

@@ -66,9 +66,9 @@ static const elementwise_binary_fn max_by_dtype[INLAY_DTYPE_COUNT] = { NUMBERS(m
 static const elementwise_binary_fn min_by_dtype[INLAY_DTYPE_COUNT] = { NUMBERS(min) };
 
 typedef struct variadic_state {
-    elementwise_binary pair; /* first: with two inputs this is the state of a binary kernel */
+    elementwise_binary pair; /* the first member, because with two inputs this struct is the state of a binary kernel */
     uint32_t inputs;
-    elementwise_binary_fn divide; /* Mean: divides the sum by the divisor, in the type of the loop */
+    elementwise_binary_fn divide; /* Mean: divides the sum by the divisor in the type of the loop */
     union {
         float f32;
         double f64;

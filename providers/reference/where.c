@@ -49,7 +49,7 @@ static inlay_status shape_where(const void *state, kit_plan *plan, inlay_diag *d
     return INLAY_OK;
 }
 
-/* Short rows: broadcast inputs are expanded to a block, so that the loop gets long rows. */
+/* For short rows: expands broadcast inputs to blocks, so that the loop gets long rows. */
 static void where_blocks(const kit_call *call, int64_t begin, int64_t end)
 {
     const where_plan *plan = call->plan;

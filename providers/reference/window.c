@@ -46,8 +46,8 @@ static inlay_status run(const kit_call *call)
     for (int64_t i = 0; i < output->count; i += BLOCK) {
         int64_t count = output->count - i < BLOCK ? output->count - i : BLOCK;
         for (int64_t j = 0; j < count; j++) {
-            double angle =
-                period > 0 ? two_pi * (double)(i + j) / (double)period : two_pi / 2; /* a single sample is the center */
+            /* A window of one sample consists of the center of a window. */
+            double angle = period > 0 ? two_pi * (double)(i + j) / (double)period : two_pi / 2;
             block[j] =
                 state->coefficient[0] + state->coefficient[1] * cos(angle) + state->coefficient[2] * cos(2 * angle);
         }

@@ -1,11 +1,13 @@
-/* work.h - cost estimates of kernels whose work is not proportional to elements: searches, sorts, transforms. */
+/* work.h - cost estimates for kernels whose work is not proportional to the number of elements: searches, sorts,
+ * transforms. */
 #ifndef WORK_H
 #define WORK_H
 #include "inlay/kit.h"
 #include <math.h>
 
 /* Sets *cost for `steps` operations (comparisons, look-ups, samples) of step_ns nanoseconds each, in addition to the
- * bytes read and written that it already contains. parts: maximum number of threads that can share them; 1 = none. */
+ * bytes read and written that it already contains. parts: maximum number of threads that can share the operations; 1:
+ * they run on one thread. */
 static inline void work_cost(const kit_plan *plan, double steps, double step_ns, double parts, inlay_cost *cost)
 {
     const double alone_ns = 20000, bytes_per_ns = 8; /* alone_ns: shorter loops run on one thread */
@@ -17,13 +19,13 @@ static inline void work_cost(const kit_plan *plan, double steps, double step_ns,
     cost->ns = 60 + ns + (double)(cost->bytes_read + cost->bytes_written) / bytes_per_ns;
 }
 
-/* Comparisons of a sort of n elements. */
+/* Returns the number of comparisons of a sort of n elements. */
 static inline double work_sort(double n)
 {
     return n > 1 ? n * log2(n) : 0;
 }
 
-/* Elements of a tensor, 0 if unknown. */
+/* Returns the number of elements of a tensor; 0 if unknown. */
 static inline double work_count(const kit_tensor *input)
 {
     return input->count > 0 ? (double)input->count : 0;
