@@ -81,11 +81,12 @@ void rank_order(rank_entry *entry, int64_t count, rank_entry *other)
     rank_entry *from = entry, *to = other;
     uint64_t differences;
 
-    INLAY_CHECK(count >= 0 && entry != other);
+    INLAY_CHECK(count >= 0);
     if (count <= FEW) {
         rank_insert(entry, count);
         return;
     }
+    INLAY_CHECK(entry != other);
     differences = rank_differences(entry, count);
     for (uint32_t shift = 0; shift < 64; shift += 8) {
         int64_t starts[DIGITS] = { 0 }, sum = 0;

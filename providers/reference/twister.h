@@ -41,10 +41,11 @@ static inline void twister_refill(struct twister *twister)
 
 static inline uint32_t twister_u32(struct twister *twister)
 {
+    uint32_t word;
+
     if (twister->next >= TWISTER_WORDS)
         twister_refill(twister);
-    uint32_t word = twister->word[twister->next++];
-    INLAY_CHECK(twister->next < TWISTER_WORDS);
+    word = twister->word[twister->next++];
     word ^= word >> 11;
     word ^= word << 7 & 0x9d2c5680u;
     word ^= word << 15 & 0xefc60000u;

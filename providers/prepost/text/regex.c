@@ -53,7 +53,7 @@ static inlay_status finder_open(const kit_call *call, inlay_str pattern, bool wh
     return finder->match != NULL ? INLAY_OK : inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a pattern");
 }
 
-/* Searches the next match from byte `from` on. `options` are those of pcre2_match(). */
+/* Searches the next match from byte `from` on. `options` are those of the match function of PCRE2. */
 static inlay_status next_match(struct finder *finder, inlay_str text, uint64_t from, uint32_t options, bool *out_found)
 {
     const int count = finder->pcre->match(finder->code, (PCRE2_SPTR)(text.data != NULL ? text.data : ""), text.bytes,
