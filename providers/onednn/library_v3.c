@@ -157,7 +157,7 @@ static void set_unused_strides(const memory_desc *md, dnnl_dims_t strides)
             strides[d] = d + 1 < md->ndims ? strides[d + 1] * (md->dims[d + 1] > 0 ? md->dims[d + 1] : 1) : 1;
     }
     for (int d = 0; d < md->ndims;
-         d++) /* the value is at least the extent of every axis with several elements, whatever their order */
+         d++) /* the value is at least the extent of every axis with several elements, in any order */
         for (int e = 0; md->dims[d] == 1 && e < md->ndims; e++)
             if (md->dims[e] > 1 && md->strides[e] * md->dims[e] > strides[d])
                 strides[d] = md->strides[e] * md->dims[e];

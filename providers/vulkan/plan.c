@@ -60,7 +60,7 @@ static void place_barriers(inlay_instance *in)
 }
 
 /* Limits the expected time of a submission, so that driver watchdogs do not fire and runs can be cancelled. If a test
- * injects a fault, each dispatch is a submission of its own. */
+ * injects a fault, each dispatch is a separate submission. */
 static inlay_status cut_segments(vulkan_build *build)
 {
     const double most_ns = build->device->fault != GPU_FAULT_NONE ? 0 : 2e8;

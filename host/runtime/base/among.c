@@ -13,3 +13,18 @@ bool is_among(const char *word, const char *words)
             return true;
     return false;
 }
+
+bool is_choice(const char *text, const char *choices)
+{
+    const size_t bytes = strlen(text);
+
+    for (const char *choice = choices; choice != NULL && *choice != '\0';) {
+        const size_t choice_bytes = strcspn(choice, "|");
+
+        if (bytes > 0 && choice_bytes == bytes && memcmp(choice, text, bytes) == 0)
+            return true;
+        choice += choice_bytes;
+        choice += *choice == '|';
+    }
+    return false;
+}

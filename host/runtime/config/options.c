@@ -1,4 +1,5 @@
 #include "config/options.h"
+#include "base/among.h"
 #include "base/sized_struct.h"
 #include "base/nearest.h"
 #include "base/memory.h"
@@ -177,15 +178,11 @@ static inlay_status check_pair(uint32_t option, const char *text, inlay_diag *di
 static inlay_status check_choice(uint32_t option, const char *text, inlay_diag *diag)
 {
     const char *choices = table[option].choices;
-    const size_t bytes = strlen(text);
     char list[128];
     size_t used = 0;
 
-    for (const char *at = choices; at != NULL; at = strchr(at, '|')) {
-        at += *at == '|';
-        if (bytes > 0 && strncmp(at, text, bytes) == 0 && (at[bytes] == '|' || at[bytes] == '\0'))
-            return INLAY_OK;
-    }
+    if (is_choice(text, choices))
+        return INLAY_OK;
     for (const char *at = choices; *at != '\0' && used + 2 < sizeof list; at++) {
         list[used++] = *at == '|' ? ',' : *at;
         if (*at == '|')

@@ -93,7 +93,7 @@ static uint64_t count_ends(const uint8_t *at, size_t bytes)
     return all - tops;
 }
 
-/* Implements prescan_run(). Inlined with a constant for wire, so that each wire type gets a loop of its own. */
+/* Implements prescan_run(). Inlined with a constant for wire, so that each wire type has a separate loop. */
 static inline uint64_t run(const uint8_t **at, const uint8_t *end, const unsigned wire)
 {
     const uint8_t *next_tag = *at;

@@ -17,7 +17,7 @@ typedef struct expression_table {
         graph_node *node;  /* NULL: the entry is a constant */
         uint32_t constant; /* value of the constant */
     } * entries;
-    uint32_t bucket_count, count, capacity;
+    uint32_t bucket_count, count;
 } expression_table;
 
 static bool init_table(struct rewrite *rewrite, expression_table *table)
@@ -26,7 +26,6 @@ static bool init_table(struct rewrite *rewrite, expression_table *table)
 
     for (table->bucket_count = 64; table->bucket_count < most; table->bucket_count *= 2)
         ;
-    table->capacity = most;
     table->heads = arena_array(&rewrite->arena, table->bucket_count, sizeof *table->heads);
     table->entries = arena_array(&rewrite->arena, most, sizeof *table->entries);
     if (table->heads == NULL || table->entries == NULL)
@@ -39,7 +38,7 @@ static void add_entry(expression_table *table, uint64_t hash, graph_node *node, 
 {
     uint32_t bucket = (uint32_t)hash & (table->bucket_count - 1);
 
-    INLAY_CHECK(table->count < table->capacity);
+    INLAY_CHECK(table->count < table->bucket_count);
     table->entries[table->count] = (struct entry){ hash, table->heads[bucket], node, constant };
     table->heads[bucket] = table->count++;
 }

@@ -1,4 +1,5 @@
 /* Settings of a provider: text -> typed values, checked against the provider's schema. */
+#include "base/among.h"
 #include "base/nearest.h"
 #include "inlay/check.h"
 #include "plugin/plugin.h"
@@ -33,21 +34,6 @@ static bool parse_bool(const char *text, int64_t *out)
             *out = i & 1;
             return true;
         }
-    }
-    return false;
-}
-
-bool provider_option_is_choice(const inlay_option *option, const char *text)
-{
-    size_t bytes = strlen(text);
-
-    for (const char *choice = option->choices; choice != NULL && *choice != '\0';) {
-        size_t choice_bytes = strcspn(choice, "|");
-
-        if (choice_bytes == bytes && memcmp(choice, text, choice_bytes) == 0)
-            return true;
-        choice += choice_bytes;
-        choice += *choice == '|';
     }
     return false;
 }
@@ -93,7 +79,7 @@ static inlay_status parse_value(const char *who, const inlay_option *option, con
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is not a number", who, option->name, text);
         return INLAY_OK;
     case INLAY_OPTION_ENUM:
-        if (!provider_option_is_choice(option, text))
+        if (!is_choice(text, option->choices))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is not one of %s", who, option->name, text,
                               option->choices);
         value->s = text;

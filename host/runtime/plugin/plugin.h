@@ -172,9 +172,6 @@ bool provider_is_lost(const void *state);
 /* The open provider that owns the domain; NULL for the host's domain and for unknown ones. */
 const struct provider *provider_of_domain(uint32_t domain, const inlay_domain_info **out_info);
 
-/* Is text one of the option's choices? */
-bool provider_option_is_choice(const inlay_option *option, const char *text);
-
 /* Parses the settings of a provider against its schema into values (one per option, in the order of the schema;
  * strings borrow from settings and schema). provider_name is used in messages. */
 INLAY_NODISCARD inlay_status provider_parse_options(const char *provider_name, const inlay_option *options,

@@ -1,4 +1,5 @@
 #include "session/session.h"
+#include "base/among.h"
 #include "base/hash.h"
 #include "base/heap.h"
 #include "base/memory.h"
@@ -55,7 +56,7 @@ static bool takes_setting(const inlay_session *session, const char *name, const 
 {
     const inlay_option *found = find_option(session, name, option);
 
-    return found != NULL && (strcmp(option, "precision") != 0 || provider_option_is_choice(found, value));
+    return found != NULL && (strcmp(option, "precision") != 0 || is_choice(value, found->choices));
 }
 
 /* The settings of one provider: applicable settings of the session, then "NAME.option" settings without the prefix.

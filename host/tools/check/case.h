@@ -66,7 +66,7 @@ typedef struct case_instance {
     struct arena arena;
 } case_instance;
 
-/* What the graph tells about the shapes of non-constant inputs: the sizes, a symbol for each size, or not even the
+/* What the graph states about the shapes of non-constant inputs: the sizes, a symbol for each size, or not even the
  * rank. */
 enum { CASE_SIZES = 0, CASE_SYMBOLS = 1, CASE_RANK_UNKNOWN = 2 };
 

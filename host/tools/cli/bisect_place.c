@@ -389,7 +389,7 @@ static inlay_status narrow_within_unit(struct assignment *assignment, uint32_t u
         *diag = ignored;
         goto done;
     }
-    /* The nodes have no offers of their own, or the result is right with these. */
+    /* No offer consists of these nodes alone, or the result is right with these. */
     if (status != INLAY_OK || !difference.found) {
         struct unit *parts = assignment->units;
 

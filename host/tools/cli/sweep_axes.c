@@ -70,7 +70,7 @@ static void read_values(struct argp_state *state, sweep_axis *axis, const char *
     axis->dense = step > 0 || (axis->role != SWEEP_DIM && last <= DENSE_THREADS);
     if (axis->dense && step == 0)
         step = 1;
-    for (int64_t value = first; last > value; value = step > 0 ? value + step : value * 2)
+    for (int64_t value = first; value<last; value = step> 0 ? value + step : value * 2)
         add_value(state, axis, value);
     add_value(state, axis, last);
 }

@@ -255,7 +255,7 @@ VEC_INLINE ivec wide_pixel(const bool flip, const byte_window *window, int row, 
     return flip ? int_xor(x, int_set_short(0x80)) : x;
 }
 
-/* 3 x 3 windows: multiplies pairs of pixels, one above the other in rows 0 and 1, side by side in row 2. There, the
+/* 3 x 3 windows: multiplies pairs of pixels, vertical neighbours in rows 0 and 1, horizontal ones in row 2. There, the
  * last pixel of a window is paired with a pixel whose weight is zero. */
 VEC_INLINE void three_by_three(const int pixels, const int stride, const bool flip, const byte_window *window)
 {

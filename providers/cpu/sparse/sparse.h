@@ -5,7 +5,7 @@
  * A block is one row of B by 16 columns (1x16; a larger block, such as 1x64, is several of them). Zero blocks are
  * neither stored nor multiplied: each panel of 16 columns has a list of the k whose block is not zero, and these
  * blocks. Zeros within a block save nothing, since a vector holds 16 columns.
- * Matrices that are 2:4 sparse have kernels of their own (sparse24.h).
+ * Matrices that are 2:4 sparse have separate kernels (sparse24.h).
  *
  * Rows of A are transposed to [k][rows] first, so that a block is multiplied by as many rows as there are registers. If
  * a row has NaN or infinity, it is multiplied by the zero blocks, too: infinity times zero is NaN. */

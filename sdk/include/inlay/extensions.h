@@ -66,7 +66,7 @@ typedef struct inlay_ext_timings {
     const void *(*open)(void *ctx, void *compile);
     /* Returns the time stored under the key in nanoseconds; negative: none. key identifies the kernel and everything
      * that determines its time, including sizes and thread count. The host adds to the key the provider, the build of
-     * its plugin, its options and the CPU, so that a time is never used for anything but what was measured. */
+     * its plugin, its options and the CPU, so that a time is used only for the kernel that was measured. */
     double (*find)(void *ctx, const void *timings, const void *key, uint64_t key_bytes);
 } inlay_ext_timings;
 
@@ -181,8 +181,8 @@ typedef struct inlay_ext_states {
  *
  * The host runs such a node itself, with bodies that are assigned and compiled as separate graphs, if no provider
  * offers it, if rules exclude the offers, or if compile or specialize declines. Otherwise it takes an offer without
- * comparing costs, because the cost of its own execution is unknown until the bodies are compiled. Only nodes whose
- * inputs and outputs are all tensors are candidates. */
+ * comparing costs, because the cost of running the node itself is unknown until the bodies are compiled. Only nodes
+ * whose inputs and outputs are all tensors are candidates. */
 #define INLAY_EXT_BODIES "inlay.bodies/1"
 enum { INLAY_BODIES_IF = 1u << 0, INLAY_BODIES_LOOP = 1u << 1, INLAY_BODIES_SCAN = 1u << 2 };
 typedef struct inlay_ext_bodies {

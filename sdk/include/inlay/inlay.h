@@ -65,7 +65,7 @@ INLAY_API const char *inlay_version(void);
  * by the caller, the environment, the program itself. Options come from files and from the
  * environment only in inlay_options_load() and inlay_options_load_environment(). (Apart from options, the library reads
  * HOME, XDG_CACHE_HOME, XDG_CONFIG_HOME and TMPDIR for the paths of folders; kernels read INLAY_ISA as an upper limit
- * when the first one is chosen; libraries that providers open read variables of their own.)
+ * when the first one is chosen; libraries that providers open read other variables.)
  *
  * An inlay_options object may be used by one thread at a time. Sessions copy what they need, so it may be changed or
  * destroyed after a session has been created with it. */
@@ -372,7 +372,7 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_bytes(const voi
                                                                        const inlay_options *options,
                                                                        inlay_session **out_session, inlay_diag *diag);
 /* Like inlay_session_create(), from an open file descriptor, which the caller may close afterwards. A regular file is
- * read from its start, whatever the position of fd; a pipe is read to its end. */
+ * read from its start, not from the position of fd; a pipe is read to its end. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_fd(int fd, const inlay_options *options,
                                                                     inlay_session **out_session, inlay_diag *diag);
 /* Destroys a session. All of its contexts must have been destroyed; values may outlive it. NULL is a no-op. If a device

@@ -112,9 +112,10 @@ void kit_release_constant(const kit_node *node, uint32_t i);
  *
  * The kernel's release function calls kit_pack_free(&state->pack). */
 typedef struct kit_pack {
-    void *data;  /* aligned to 64 bytes; prepare fills it before it returns; read-only afterwards; NULL: no memory */
-    bool filled; /* true: data already holds what was kept under the key, perhaps by an earlier process; read-only */
-    bool own;    /* internal */
+    void *data; /* aligned to 64 bytes; prepare fills it before it returns; read-only afterwards; NULL: no memory */
+    /* true: data already holds the contents stored under the key, perhaps by an earlier process; read-only */
+    bool filled;
+    bool own; /* internal */
 } kit_pack;
 /* Gets memory of `bytes` bytes. key identifies everything that determines the contents: content_hash of the constants,
  * layout, sizes; the host adds the provider, its build and options, and the CPU. key NULL and key_bytes 0: the memory
@@ -232,8 +233,8 @@ static inline uint64_t kit_bytes(inlay_dtype dtype, int64_t count)
 enum {
     KIT_IN_PLACE = 1u << 0,      /* output 0 may share the buffer of an input with the same dtype and dims */
     KIT_SHAPES_AT_RUN = 1u << 1, /* run allocates every output: shapes depend on data */
-    /* Output 0 may share the buffer of input 0, and of no other input, if dtype and number of elements agree, whatever
-     * the dims: for Reshape, which then does nothing, and ScatterND, which starts from a copy of input 0. */
+    /* Output 0 may share the buffer of input 0, and of no other input, if dtype and number of elements agree; the
+     * dims may differ: for Reshape, which then does nothing, and ScatterND, which starts from a copy of input 0. */
     KIT_IN_PLACE_FIRST = 1u << 2
 };
 
@@ -309,7 +310,7 @@ typedef struct kit_table {
     uint32_t count;
 } kit_table;
 
-/* A provider made of tables of kernels. */
+/* A provider that consists of tables of kernels. */
 typedef struct kit_provider {
     const char *name;               /* [a-z0-9_] */
     const char *description;        /* one line */

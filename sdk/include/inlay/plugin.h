@@ -659,7 +659,7 @@ enum {
     INLAY_DOMAIN_COHERENT = 1u << 1,     /* writes through a mapping are visible without buffer_unmap */
     INLAY_DOMAIN_IMPORTS_HOST = 1u << 2  /* import_host shares host memory without a copy */
 };
-/* A memory domain of a provider: a kind of memory with handles of its own, such as the memory of a device. */
+/* A memory domain of a provider: a kind of memory with separate handles, such as the memory of a device. */
 typedef struct inlay_domain_info {
     const char *name;      /* "vulkan0.device" */
     uint64_t alignment;    /* alignment of buffers and of offsets in bytes: a power of two */

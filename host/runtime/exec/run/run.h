@@ -93,8 +93,8 @@ struct bound_step {
     bool async;        /* signals the fence when done */
     inlay_fence fence; /* on its own timeline; the value counts runs */
     const plan_step *plan;
-    /* [wait_step_count] asynchronous steps whose results this step reads or whose bytes it overwrites; steps of its own
-     * provider first */
+    /* [wait_step_count] asynchronous steps whose results this step reads or whose bytes it overwrites; steps of the
+     * same provider first */
     uint32_t *wait_steps;
     uint32_t wait_step_count;
     uint32_t own_wait_count; /* number of wait_steps that belong to its own provider */

@@ -125,7 +125,7 @@ struct problem {
 /* The origin of a value: it is in the domain where the offer of `node` computes the value `made`. `made` is the value
  * itself, or for a carried input of a body the output that becomes this input in the next iteration. */
 typedef struct partition_source {
-    uint32_t node, made; /* node INLAY_NONE: the value is in `domain`, whatever is chosen */
+    uint32_t node, made; /* node INLAY_NONE: the value is in `domain` for every assignment */
     uint32_t domain;     /* INLAY_NONE: not known yet */
 } partition_source;
 

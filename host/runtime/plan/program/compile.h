@@ -8,7 +8,7 @@
 typedef struct program_declined {
     struct program *program; /* owner of the offers; NULL: nothing was declined */
     const uint8_t *offers;   /* [offer_count] 1 = declined */
-    const char *call;        /* what was declined: "compile", or "specialize at these shapes" */
+    const char *call;        /* the declined call: "compile", or "specialize at these shapes" */
     const char *text;        /* the provider's reason */
 } program_declined;
 
