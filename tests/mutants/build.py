@@ -74,8 +74,9 @@ class Build:
                 shutil.copymode(source, target)
 
     def configure(self):
-        """Creates an optimised build without warnings, because compilers warn about half of the faults."""
-        options = ["-DCMAKE_BUILD_TYPE=Release", "-DINLAY_TESTS=ON", "-DCMAKE_C_FLAGS=-w -Wno-error"]
+        """Creates an optimised build with INLAY_CHECK(), and without warnings, because compilers warn about half of the
+        faults."""
+        options = ["-DCMAKE_BUILD_TYPE=Release", "-DINLAY_TESTS=ON", "-DINLAY_CHECKS=ON", "-DCMAKE_C_FLAGS=-w -Wno-error"]
         if shutil.which("ccache"):
             options.append("-DCMAKE_C_COMPILER_LAUNCHER=ccache")
         code, output = run(["cmake", "-S", self.tree, "-B", self.build, "-G", "Ninja", *options], BUILD_LIMIT, self.env)
