@@ -294,6 +294,24 @@ def convolution(g, x, shape):
     return g.add(g.pick(["Relu", "Sigmoid", "LeakyRelu"]), y) if g.chance(.5) else y
 
 
+@family(1, 4)
+def atrous(g, x, shape):
+    """Dilations as wide as the image (atrous spatial pyramid pooling): most taps read padding."""
+    ways = []
+    for _ in range(g.pick([1, 2, 3])):
+        d, to = g.pick([2, 3, 6, 12, 18]), g.pick([4, 16, 20])
+        ways.append(g.add("Conv", x, weights(g, to, shape[1], 3, 3), dilations=[d, d], pads=[d, d, d, d]))
+    return g.add("Relu", g.add("Concat", *ways, axis=1) if len(ways) > 1 else ways[0])
+
+
+@family(1, 3, 4)
+def stacked(g, x, shape):
+    """Outputs of two convolutions, concatenated along any axis."""
+    def layer():
+        return g.add("Conv", x, weights(g, 16, shape[1], *[1] * (len(shape) - 2)))
+    return g.add("Concat", layer(), g.add("Relu", layer()), axis=g.axis(shape))
+
+
 @family(1, 3, 4)
 def transposed_convolution(g, x, shape):
     more, (groups, to) = windows(g, shape[2:]), groups_of(g, shape[1])

@@ -20,6 +20,7 @@ stored with its inputs, and its folder printed. --passes fails if a pass of the 
 reason."""
 import argparse
 import json
+import logging
 import os
 import random
 import re
@@ -271,11 +272,26 @@ def differs(got, want, steps, exact=None, moved=None):
 REFERENCE = {"providers": ["reference"], "policy": "priority", "level": 0}
 
 
+class Declines(logging.Handler):
+    """Collects what providers decline when sizes are known: such regions run on slower providers."""
+    def __init__(self):
+        super().__init__(logging.INFO)
+        self.texts = []
+
+    def emit(self, record):
+        text = record.getMessage()
+        if "is assigned again for some shapes" in text:
+            self.texts.append(text)
+
+
 class Judge:
     def __init__(self, args):
         np.seterr(all="ignore")
         import inlay  # after the fork: each child loads the library
         self.inlay, self.args = inlay, args
+        self.declines = Declines()
+        logging.getLogger("inlay").addHandler(self.declines)
+        logging.getLogger("inlay").setLevel(logging.INFO)
         self.env = dict(os.environ, INLAY_CACHE_DIR="", INLAY_PROBE="never")
         flags = dict(zip((f[2:].replace("-", "_") for f in args.flags[::2]), args.flags[1::2]))
         self.shared = {name: flags.pop(name) for name in list(flags) if name == "isa"}
@@ -437,6 +453,8 @@ class Judge:
                 got = session.run(feeds)
             except self.inlay.InlayError as e:
                 return f"{e}; {where}"
+            if self.declines.texts:
+                return f"{self.declines.texts.pop()}; {where}"
             wrong = self.compare(graph, model, feeds, got, want, steps)
             if wrong:
                 return f"{wrong}; {where}"

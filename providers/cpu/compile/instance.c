@@ -110,7 +110,9 @@ static inlay_status lower(cpu_build *build)
                                                    : build->op->row->family->lower(build, group));
         count_reads(build, group);
     }
-done:
+done: /* the host takes only the named node away from this provider */
+    if (status != INLAY_OK && build->diag != NULL && build->diag->node[0] == '\0')
+        (void)snprintf(build->diag->node, sizeof build->diag->node, "%s", build->op->name);
     return status;
 }
 

@@ -181,7 +181,8 @@ inlay_status cpu_eltwise_at(cpu_build *build, const cpu_place *place, bool overw
 
     copy = *place;
     whole = floats && is_contiguous(&input->md, eltwise);
-    if (!whole && (cpu_needs_builtin_loop(eltwise->alg) || (floats && cpu_loses_nan(eltwise)))) {
+    if (!whole &&
+        (cpu_needs_builtin_loop(eltwise->alg) || (floats && (build->state->alone || cpu_loses_nan(eltwise))))) {
         whole = true;
         memory_desc_plain(&plain, (uint32_t)input->md.ndims, input->md.dims);
         INLAY_TRY(cpu_reorder(build, place, &plain, input));

@@ -30,7 +30,7 @@ static bool tiles_run(cpu_build *build, const cpu_group *group, const kernel_lay
 {
     (void)group, (void)out_why;
     return kernel_has_tiles(build, layer) &&
-           (build->state->reproducible || build->state->strict || is_wide(build, layer) ||
+           (build->state->alone || build->state->reproducible || build->state->strict || is_wide(build, layer) ||
             layer->window.share >= (build->avoids_library ? LEAST_SPARING : LEAST_INSIDE));
 }
 
@@ -43,11 +43,12 @@ static inlay_status tiles_direct(cpu_build *build, const cpu_group *group, const
 /* A GEMM of pixels by channels; receptive fields are unfolded (im2col) first. */
 static bool gemm_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
+    const bool any_share = build->state->alone || !cpu_has(CPU_AVX512);
     int64_t first;
 
     (void)group, (void)out_why;
     return kernel_has_tiles(build, layer) &&
-           kernel_trim_conv(&layer->window, &first).share >= (cpu_has(CPU_AVX512) ? LEAST_INSIDE : 0) &&
+           kernel_trim_conv(&layer->window, &first).share >= (any_share ? 0 : LEAST_INSIDE) &&
            build->scales[build->op->in[0]] == INLAY_NONE;
 }
 

@@ -1,5 +1,5 @@
 /* BatchNormalization of row-major or channels-last images in one pass, limited by memory bandwidth. oneDNN 2.6 is
- * several times slower on these layouts; it runs blocked images. */
+ * several times slower on these layouts; it runs blocked images. Without the library other layouts become row-major. */
 #include "normalization/row_loops.h"
 #include "region/build.h"
 #include "inlay/check.h"
@@ -90,8 +90,12 @@ inlay_status cpu_lower_batch_rows(cpu_build *build, const cpu_group *group, bool
     if (rank >= 3)
         memory_desc_channels_last(&image, rank, dims);
     last = rank == 2 ? memory_desc_is_plain(&input.md) : memory_desc_equal(&input.md, &image);
-    if (!last && !memory_desc_is_plain(&input.md))
-        return INLAY_OK;
+    if (!last && !memory_desc_is_plain(&input.md)) {
+        if (!build->state->alone)
+            return INLAY_OK;
+        INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
+        overwrite = false;
+    }
     if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         output = input;
     else

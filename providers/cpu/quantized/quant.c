@@ -1,4 +1,5 @@
-/* QuantizeLinear-10..25, DequantizeLinear-10..25, DynamicQuantizeLinear-11, and Clip-12..13 of bytes. */
+/* QuantizeLinear-10..25, DequantizeLinear-10..25, DynamicQuantizeLinear-11, Clip-12..13 of bytes, and
+ * Cast-6..25 of the sums of MatMulInteger and ConvInteger. */
 #include "quantized/quant.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -66,6 +67,16 @@ static void clip_range(const struct linear *linear, void *output, const void *in
                linear->high);
 }
 
+static void convert_range(const struct linear *linear, void *output, const void *input, int64_t begin, int64_t count)
+{
+    const int32_t *from = (const int32_t *)input + begin;
+    float *to = (float *)output + begin;
+
+    (void)linear;
+    for (int64_t i = 0; i < count; i++)
+        to[i] = (float)from[i];
+}
+
 static inlay_status run_range(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const linear_call *call = user;
@@ -108,6 +119,8 @@ static inlay_status lower_linear(cpu_build *build, const cpu_group *group)
     if (op->row->family == &cpu_quantize) {
         linear.is_signed = md.data_type == LIBRARY_S8;
         linear.run = quantize_range;
+    } else if (op->row->family == &cpu_int_cast) {
+        linear.run = convert_range;
     } else {
         linear.is_signed = input.md.data_type == LIBRARY_S8;
         linear.run = op->row->family == &cpu_dequantize ? dequantize_range : clip_range;
@@ -157,6 +170,16 @@ static bool parse_clip(const kit_node *node, cpu_op *op, kit_refusal *why)
 }
 
 const cpu_family cpu_byte_clip = { "bounds", parse_clip, lower_linear };
+
+/* ------------------------------------------------------------------ Cast of integer sums */
+
+static bool parse_cast(const kit_node *node, cpu_op *op, kit_refusal *why)
+{
+    (void)op;
+    return cpu_known_rank(kit_input(node, 0), 1, 6, "input 0", why);
+}
+
+const cpu_family cpu_int_cast = { "conversion", parse_cast, lower_linear };
 
 /* ------------------------------------------------------------------ DynamicQuantizeLinear */
 

@@ -449,36 +449,6 @@ done:
 
 const cpu_family cpu_int8_product = { "int8 GEMM", parse, lower };
 
-/* ------------------------------------------------------------------ Cast of its result */
-
-static bool parse_cast(const kit_node *node, cpu_op *op, kit_refusal *why)
-{
-    (void)op;
-    return cpu_known_rank(kit_input(node, 0), 1, 6, "input 0", why);
-}
-
-static inlay_status lower_cast(cpu_build *build, const cpu_group *group)
-{
-    cpu_place input, output;
-    inlay_status status;
-    library_description pd = NULL;
-    memory_desc md;
-
-    INLAY_TRY(cpu_read_plain(build, build->op->in[0], &input));
-    memory_desc_plain(&md, build->ranks[group->out], build->dims[group->out]);
-    INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
-    INLAY_TRY(cpu_check(library_describe_reorder(build->state->engine, &input.md, &md, &pd), build->diag,
-                        "convert integers", build->op->name));
-    INLAY_TRY(
-        cpu_emit(build, pd, (const cpu_operand[]){ { LIBRARY_ARG_FROM, &input }, { LIBRARY_ARG_TO, &output } }, 2));
-    status = cpu_set_place(build, group->out, &output);
-done:
-    library_destroy(pd);
-    return status;
-}
-
-const cpu_family cpu_int_cast = { "conversion", parse_cast, lower_cast };
-
 static bool is_linear_conv(const cpu_op *op)
 {
     return strcmp(op->row->op_type, "QLinearConv") == 0;

@@ -347,8 +347,6 @@ static inlay_status plan_layer(const cpu_build *build, struct layer *layer, uint
 
     layer->plan = plan.plan;
     *out_workspace = plan.workspace_bytes;
-    if (status != INLAY_OK && build->diag != NULL && build->diag->node[0] == '\0')
-        (void)snprintf(build->diag->node, sizeof build->diag->node, "%s", build->op->name);
     return status;
 }
 

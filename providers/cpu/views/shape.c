@@ -118,20 +118,23 @@ static bool parse_concat(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-/* Concatenates channels-last images along the channels: copies each input into its part of the output. */
+/* Concatenates channels-last images: copies each input into its part of the output. */
 static inlay_status concat_images(cpu_build *build, const cpu_group *group, const cpu_place *places, uint32_t count)
 {
+    const int64_t axis = build->op->axis;
     cpu_place out, part;
     inlay_status status;
     memory_desc md;
 
     memory_desc_channels_last(&md, build->ranks[group->out], build->dims[group->out]);
+    md.data_type = cpu_type(build, group->out);
     INLAY_TRY(cpu_new_place(build, &md, &out));
     part = out;
     for (uint32_t i = 0; i < count; i++) {
         memory_desc_strides(&part.md, build->ranks[group->out], places[i].md.dims, md.strides);
+        part.md.data_type = md.data_type;
         INLAY_TRY(cpu_emit_copy(build, &places[i], &part));
-        part.offset += (uint64_t)places[i].md.dims[1] * sizeof(float);
+        part.offset += (uint64_t)(places[i].md.dims[axis] * md.strides[axis]) * cpu_type_bytes(md.data_type);
     }
     status = cpu_set_place(build, group->out, &out);
 done:
@@ -146,7 +149,7 @@ static inlay_status lower_concat(cpu_build *build, const cpu_group *group)
     memory_desc *mds = cpu_scratch_take(build->scratch, op->in_count + 1u, sizeof *mds);
     library_description pd = NULL;
     uint32_t count = 0, images = 0, blocked = 0, rank = build->ranks[op->out[0]];
-    bool in_place;
+    bool in_place, by_copies;
     memory_desc md;
     inlay_status status = INLAY_OK;
 
@@ -169,6 +172,10 @@ static inlay_status lower_concat(cpu_build *build, const cpu_group *group)
         blocked += memory_desc_is_blocked(&places[count].md);
         count++;
     }
+    by_copies = build->state->moves != NULL && blocked < count &&
+                (build->state->alone || (op->axis == 1 && cpu_type(build, group->out) == LIBRARY_F32));
+    if (build->state->alone && !by_copies)
+        images = 0;
     for (uint32_t i = 0, n = 0; i < op->in_count; i++) {
         if (cpu_count(build, op->in[i]) == 0)
             continue;
@@ -186,7 +193,7 @@ static inlay_status lower_concat(cpu_build *build, const cpu_group *group)
         status = cpu_concat_rows(build, group, places, count);
         goto done;
     }
-    if (blocked < count && op->axis == 1 && build->state->moves != NULL && cpu_type(build, group->out) == LIBRARY_F32) {
+    if (by_copies) {
         status = concat_images(build, group, places, count);
         goto done;
     }
