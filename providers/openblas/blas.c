@@ -487,10 +487,10 @@ static double product_ns(const gemm_kernel *kernel, const product_size *size)
     double memory = product_memory_ns((size->m * size->k + size->n * size->k + size->m * size->n) * kernel->in_bytes),
            ns;
     bool thin = size->m <= (size->b_along ? THIN_ROWS_TRANSPOSED : THIN_ROWS), ahead;
+    const bool small = __atomic_load_n(&lib->small, __ATOMIC_RELAXED); /* another thread may be opening the library */
 
-    ahead = (kernel->packs & GEMM_PACKS_B) != 0 && size->b_constant && size->m >= kernel->pack_rows &&
-            size->n >= kernel->pack_columns;
-    if (!lib->small) {
+    ahead = small && size->b_constant && size->m >= kernel->pack_rows && size->n >= kernel->pack_columns;
+    if (!small) {
         rate = 128;
         packing =
             thin && size->m > 1 && size->n > 1 ? 0.25 * size->n * size->k : 0; /* the library packs B for few rows */
@@ -502,9 +502,9 @@ static double product_ns(const gemm_kernel *kernel, const product_size *size)
     } else if (thin && work >= SMALL / 2) {
         rate = 235;
     }
-    if (size->b_windows && !lib->small)
+    if (size->b_windows && !small)
         packing += size->n * size->k * 0.1;
-    if (lib->small && size->a_across && size->m > TRANSPOSED_LD)
+    if (small && size->a_across && size->m > TRANSPOSED_LD)
         packing += size->m * size->k * 0.1 * (double)(int64_t)(1 + size->n / (PANEL_TILE * PANEL_BYTES / 4.0));
     ns = (size->b_along && size->k < SMALL_TRANSPOSED_K ? 95 : 45) + 2 * size->m * columns * size->k / (rate * floats) +
          packing;
@@ -518,10 +518,18 @@ static const gemm_kernel *kernel_of(const gemm_engine *self, uint32_t type)
     return type == GEMM_F32 || type == GEMM_F64 ? &engine->kernels[type] : NULL;
 }
 
-/* Sets the kernels of an engine. small: the library has kernels for small products. */
-static void set_kernels(blas_engine *engine, bool small)
+/* Sets whether the library has kernels for small products. Other threads may be computing costs, so only these fields
+ * change: product_ns() reads `small`, and `packs` is read only after blas_engine_ensure_open(). */
+static void set_small(blas_engine *engine, bool small)
 {
-    engine->library.small = small;
+    __atomic_store_n(&engine->library.small, small, __ATOMIC_RELAXED);
+    for (uint32_t type = GEMM_F32; type <= GEMM_F64; type++)
+        engine->kernels[type].packs = small ? GEMM_PACKS_B : 0;
+}
+
+/* Sets the kernels of an engine for a library without kernels for small products. */
+static void set_kernels(blas_engine *engine)
+{
     for (uint32_t type = GEMM_F32; type <= GEMM_F64; type++) {
         uint32_t bytes = type == GEMM_F32 ? sizeof(float) : sizeof(double);
         engine->kernels[type] = (gemm_kernel){ .isa = "openblas",
@@ -533,8 +541,6 @@ static void set_kernels(blas_engine *engine, bool small)
                                                .depth = PANEL_DEPTH,
                                                .pack_rows = 2,
                                                .pack_columns = PANEL_BYTES / bytes - PANEL_BYTES / bytes / 8,
-                                               .chain = engine->strict && type == GEMM_F32 ? GEMM_STRICT_CHAIN : 0,
-                                               .packs = small ? GEMM_PACKS_B : 0,
                                                .plan = plan,
                                                .pack_bytes = pack_bytes,
                                                .multiply = multiply,
@@ -545,14 +551,13 @@ static void set_kernels(blas_engine *engine, bool small)
 
 void blas_engine_set_strict(blas_engine *engine)
 {
-    engine->strict = true;
     engine->kernels[GEMM_F32].chain = GEMM_STRICT_CHAIN;
 }
 
 static void engine_init(blas_engine *out)
 {
     *out = (blas_engine){ .engine = { kernel_of } };
-    set_kernels(out, false);
+    set_kernels(out);
 }
 
 inlay_status blas_engine_open(const inlay_host *host, const char *library, const char *core, blas_engine *out,
@@ -562,7 +567,7 @@ inlay_status blas_engine_open(const inlay_host *host, const char *library, const
 
     engine_init(out);
     status = blas_library_open(host, library, core, &out->library, diag);
-    set_kernels(out, out->library.small);
+    set_small(out, out->library.small);
     return status;
 }
 
@@ -576,7 +581,7 @@ inlay_status blas_engine_open_lazily(const inlay_host *host, const char *library
     out->pending_library = strdup(library);
     if (out->pending_library == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider openblas");
-    set_kernels(out, blas_core_is_avx512(blas_core_expected(core)));
+    set_small(out, blas_core_is_avx512(blas_core_expected(core)));
     return INLAY_OK;
 }
 
@@ -595,8 +600,7 @@ inlay_status blas_engine_ensure_open(const inlay_host *host, blas_engine *engine
     (void)pthread_mutex_lock(&opening);
     if (engine->pending_library != NULL) {
         INLAY_TRY(blas_library_open(host, engine->pending_library, BLAS_DEFAULT_CORE, &opened, diag));
-        if (opened.small != engine->library.small) /* concurrent cost queries may see either value */
-            set_kernels(engine, opened.small);
+        set_small(engine, opened.small);
         blas_library_move(&engine->library, &opened);
         free(engine->pending_library);
         engine->pending_library = NULL;

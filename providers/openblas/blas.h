@@ -8,7 +8,6 @@
 /* The struct that kit_node.provider points to. */
 typedef struct blas_engine {
     gemm_engine engine; /* must be first: gemm_kernel_for() converts kit_node.provider to it */
-    bool strict;        /* sums use short chains of additions */
     blas_library library;
     gemm_kernel kernels[2]; /* GEMM_F32, GEMM_F64 */
     char *pending_library;  /* name of the library until it is opened; owned; then NULL */

@@ -125,12 +125,12 @@ static inlay_status run_block(const kit_call *call)
     if (call->in[1].count > 0 && scores != call->in[1].data)
         memcpy(scores, call->in[1].data, (size_t)call->in[1].count * sizeof *scores);
     for (int64_t batch = 0; batch < call->in[0].dims[0]; batch++, scores += words) {
-        const int64_t *ids = (const int64_t *)call->in[0].data + batch * length, *last = ids + length - (size - 1);
+        const int64_t *ids = (const int64_t *)call->in[0].data + batch * length;
 
         for (int64_t i = 0; i + size <= length; i++) {
             const int64_t next = ids[i + size - 1];
 
-            if (memcmp(ids + i, last, (size_t)(size - 1) * sizeof *ids) != 0)
+            if (memcmp(ids + i, ids + length - (size - 1), (size_t)(size - 1) * sizeof *ids) != 0)
                 continue;
             if (next < 0 || next >= words)
                 return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "input_ids has %lld, outside [0, %lld)",

@@ -68,8 +68,8 @@ static int64_t tree_find(tree_index *index, int64_t tree, int64_t number)
     }
     if (index->guess >= index->count || tree_named(index, index->guess).tree != tree)
         index->guess = tree_lower(index, tree, INT64_MIN);
-    position = index->guess + number;
-    if (number < 0 || number >= index->count - index->guess || !tree_is(index, position, tree, number))
+    position = number >= 0 && number < index->count - index->guess ? index->guess + number : index->count;
+    if (position == index->count || !tree_is(index, position, tree, number))
         position = tree_lower(index, tree, number);
     return position < index->count && tree_is(index, position, tree, number) ? tree_named(index, position).at : -1;
 }

@@ -169,7 +169,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define SUFFIX u64_real
 #define T uint64_t
 #define LOAD(x) (x)
-#define STORE(v) ((uint64_t)truncate_to_integer(v, 0, 9223372036854774784.0))
+#define STORE(v) ((v) > 0 ? f64_to_u64(v) : 0)
 #define ACC double
 #define ACC_IS_FLOAT 1
 #define EXP(v) exp(v)

@@ -49,8 +49,9 @@ static double flops_of(const inlay_cost_request *request, const inlay_node_info 
 
         return 2 * (transposed ? count_of(input) : output_count) * count_of(weights) / size_at(weights, 0);
     }
-    return strcmp(type, "MatMul") == 0 || strcmp(type, "Gemm") == 0 ? 2 * output_count * size_at(input, input->rank - 1)
-                                                                    : output_count;
+    if (strcmp(type, "MatMul") == 0 || strcmp(type, "Gemm") == 0)
+        return 2 * output_count * size_at(input, input->rank - (kit_attr_int(node, "transA", 0) != 0 ? 2 : 1));
+    return output_count;
 }
 
 inlay_status vulkan_cost(void *state, const inlay_cost_request *request, inlay_cost *out)

@@ -134,13 +134,14 @@ inlay_status gpu_submit(gpu_device *device, VkCommandBuffer commands, uint64_t *
     return gpu_check(device, result, "submitting work", diag);
 }
 
-inlay_status gpu_wait(gpu_device *device, uint64_t value, gpu_poll_fn poll, void *user, inlay_diag *diag)
+static inlay_status wait_at_most(gpu_device *device, uint64_t value, uint32_t limit_ms, gpu_poll_fn poll, void *user,
+                                 inlay_diag *diag)
 {
     const VkSemaphoreWaitInfo info = { .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
                                        .semaphoreCount = 1,
                                        .pSemaphores = &device->timeline,
                                        .pValues = &value };
-    const uint64_t slice_ns = 5000000, end = clock_ns() / 1000000 + device->timeout_ms;
+    const uint64_t slice_ns = 5000000, end = clock_ns() / 1000000 + limit_ms;
     inlay_status status = INLAY_OK;
 
     for (;;) {
@@ -155,11 +156,16 @@ inlay_status gpu_wait(gpu_device *device, uint64_t value, gpu_poll_fn poll, void
             return inlay_fail(diag, INLAY_DEVICE_LOST,
                               "%s did not end its work in %u ms (option timeout_ms); close the "
                               "session and open it again",
-                              device->facts.name, device->timeout_ms);
+                              device->facts.name, limit_ms);
         }
         if (status == INLAY_OK && poll != NULL)
             status = poll(user);
     }
+}
+
+inlay_status gpu_wait(gpu_device *device, uint64_t value, gpu_poll_fn poll, void *user, inlay_diag *diag)
+{
+    return wait_at_most(device, value, device->timeout_ms, poll, user, diag);
 }
 
 void gpu_wait_idle(gpu_device *device)
@@ -172,8 +178,7 @@ void gpu_wait_idle(gpu_device *device)
     INLAY_CHECK(device->last_sent <= device->last_submitted);
     value = device->last_sent;
     (void)pthread_mutex_unlock(&device->queue_lock);
-    device->timeout_ms = lost ? GRACE_MS : device->timeout_ms;
-    (void)gpu_wait(device, value, NULL, NULL, &ignored);
+    (void)wait_at_most(device, value, lost ? GRACE_MS : device->timeout_ms, NULL, NULL, &ignored);
 }
 
 /* ------------------------------------------------------------------ pipelines */

@@ -45,8 +45,8 @@ static bool tensor_fits(const inlay_value_info *value, const char *what, uint32_
         return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "%s %u is not a tensor", what, i);
     if ((ranked || value->rank != INLAY_RANK_UNKNOWN) &&
         (value->rank == INLAY_RANK_UNKNOWN || value->rank > VULKAN_RANK))
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape", "the rank of %s %u is not known, or above %d",
-                          what, i, VULKAN_RANK);
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, value->rank == INLAY_RANK_UNKNOWN ? "declare the shape" : NULL,
+                          "the rank of %s %u is not known, or above %d", what, i, VULKAN_RANK);
     return true;
 }
 

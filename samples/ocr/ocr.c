@@ -139,8 +139,8 @@ static int detect(struct model *model, const struct picture *picture, struct box
     int longest = picture->width > picture->height ? picture->width : picture->height, count = 0;
     float scale = longest > MAX_SIDE ? (float)MAX_SIDE / (float)longest : 1;
     /* The model halves the picture five times, so the sides must be multiples of 32. */
-    int width = ((int)((float)picture->width * scale) + 31) / 32 * 32,
-        height = ((int)((float)picture->height * scale) + 31) / 32 * 32;
+    int width = ((int)fmaxf((float)picture->width * scale, 1) + 31) / 32 * 32,
+        height = ((int)fmaxf((float)picture->height * scale, 1) + 31) / 32 * 32;
     float *planes = malloc((size_t)(3 * width * height) * sizeof *planes), *map = NULL;
     int *stack = malloc((size_t)(width * height) * sizeof *stack);
     const inlay_value *output = NULL;
@@ -169,6 +169,9 @@ static int detect(struct model *model, const struct picture *picture, struct box
             box.x1 = box.x1 * picture->width / width;
             box.y0 = box.y0 * picture->height / height;
             box.y1 = box.y1 * picture->height / height;
+            /* In a picture smaller than the map, a box may round to nothing. */
+            box.x1 = box.x1 > box.x0 ? box.x1 : box.x0 + 1;
+            box.y1 = box.y1 > box.y0 ? box.y1 : box.y0 + 1;
             boxes[count++] = box;
         }
     }

@@ -1,11 +1,14 @@
 /* Data that persists between processes: each file holds a checksum, followed by the data. */
 #include "inlay/kit_region.h"
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { MAX_FILE_BYTES = 1 << 28, CHECKSUM_BYTES = 8 };
+enum { MAX_FILE_BYTES = 1 << 28, CHECKSUM_BYTES = 8, UNFINISHED_SECONDS = 3600 };
 
 /* Continues an FNV-1a checksum. */
 static uint64_t add_to_checksum(uint64_t checksum, const uint8_t *data, size_t bytes)
@@ -59,6 +62,19 @@ static bool within_file_limit(size_t bytes)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur);
 }
 
+/* Creates the temporary file; NULL: it exists, because another thread is writing it. Replaces one that is older than an
+ * hour: its writer, a process with the same number, has died. */
+static FILE *create_temporary(const char *path)
+{
+    FILE *file = fopen(path, "wxe");
+    struct stat found;
+
+    if (file == NULL && errno == EEXIST && lstat(path, &found) == 0 &&
+        found.st_mtime < time(NULL) - UNFINISHED_SECONDS && unlink(path) == 0)
+        file = fopen(path, "wxe");
+    return file;
+}
+
 void kit_kept_save(const char *dir, const char *name, const void *identity, size_t identity_bytes, const void *data,
                    size_t bytes)
 {
@@ -70,7 +86,7 @@ void kit_kept_save(const char *dir, const char *name, const void *identity, size
     /* The file is written under a temporary name and then renamed, so that readers see complete files only. */
     if (bytes < MAX_FILE_BYTES && join_path(dir, name, path) &&
         snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid()) < (int)sizeof temporary)
-        file = within_file_limit(sizeof checksum + bytes) ? fopen(temporary, "wxe") : NULL;
+        file = within_file_limit(sizeof checksum + bytes) ? create_temporary(temporary) : NULL;
     if (file == NULL)
         return;
     complete = fwrite(&checksum, sizeof checksum, 1, file) == 1 && fwrite(data, 1, bytes, file) == bytes;

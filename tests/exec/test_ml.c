@@ -82,6 +82,11 @@ static const struct row rows[] = {
       "nodes_truenodeids=I:-3,0,0,1,0,0;nodes_falsenodeids=I:8,0,0,0,0,0;target_treeids=I:4,9,4,9;"
       "target_nodeids=I:0,8,1,-3;target_ids=I:0,0,0,0;target_weights=F:5,20,1,10;n_targets=i:1;base_values=F:0.25",
       "f[2,2]=0.5,2,0.6,1", "f[2,1]=15.25,21.25", NULL },
+    { "TreeEnsembleRegressor", 1, /* a child whose number is the largest integer */
+      "nodes_treeids=I:0,0,0,1,1,1;nodes_nodeids=I:0,1,2,0,1,2;nodes_featureids=I:0,0,0,1,0,0;"
+      "nodes_modes=S:BRANCH_LEQ,LEAF,LEAF,BRANCH_LT,LEAF,LEAF;nodes_values=F:0.5,0,0,2,0,0;"
+      "nodes_truenodeids=I:1,0,0,1,0,0;nodes_falsenodeids=I:2,0,0,9223372036854775807,0,0;" TWO_TARGETS,
+      "f[2,2]=0.5,2,0.6,1", "f[2,1]", "unknown child" },
     { "TreeEnsembleRegressor", 1, TWO_TREES TWO_TARGETS "aggregate_function=s:AVERAGE", "f[2,2]=0.5,2,0.6,1",
       "f[2,1]=7.5,10.5", NULL },
     { "TreeEnsembleRegressor", 1, TWO_TREES TWO_TARGETS "aggregate_function=s:MIN", "f[2,2]=0.5,2,0.6,1", "f[2,1]=5,1",

@@ -216,6 +216,27 @@ static void extrema_of_nan(void **state)
     }
 }
 
+/* Roots of uint64 beyond the range of int64, and beyond that of uint64. */
+static void large_roots(void **state)
+{
+    static const uint64_t x[][2] = { { UINT64_C(13000000000000000000), 0 }, { UINT64_MAX, UINT64_MAX } },
+                          want[] = { UINT64_C(13000000000000000000), UINT64_MAX };
+
+    (void)state;
+    for (uint32_t i = 0; i < KIT_COUNT(want); i++) {
+        uint64_t y = 0;
+        static kernel_case c;
+        c = (kernel_case){ .op_type = "ReduceL2", .since_version = 13 };
+        kernel_case_input(&c, INLAY_UINT64, 1, &(int64_t){ 2 }, x[i], false);
+        kernel_case_output(&c, INLAY_UINT64, 0, NULL, &y);
+        kernel_case_int(&c, "keepdims", 0);
+        assert_int_equal(kernel_case_prepare(&c, &reference_reduce), INLAY_OK);
+        assert_int_equal(kernel_case_run(&c), INLAY_OK);
+        assert_true(y == want[i]);
+        kernel_case_deinit(&c);
+    }
+}
+
 static void wrong_axes(void **state)
 {
     static const int64_t wrong[] = { 2, -3, INT64_MAX, INT64_MIN };
@@ -292,10 +313,8 @@ static void random_softmax(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_reductions),
-        cmocka_unit_test(extrema_of_nan),
-        cmocka_unit_test(wrong_axes),
-        cmocka_unit_test(random_softmax),
+        cmocka_unit_test(random_reductions), cmocka_unit_test(extrema_of_nan), cmocka_unit_test(large_roots),
+        cmocka_unit_test(wrong_axes),        cmocka_unit_test(random_softmax),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,8 @@
 #include "plugin/plugin.h"
 #include "threads/run.h"
 #include <stdlib.h>
+#include <unistd.h>
+#include <utime.h>
 
 /* ------------------------------------------------------------------ kernels */
 
@@ -691,7 +693,7 @@ static void regions_are_kept(void **unused)
 
 static void files_are_kept(void **unused)
 {
-    char dir[] = "/tmp/inlay-kept-XXXXXX", path[64];
+    char dir[] = "/tmp/inlay-kept-XXXXXX", path[64], left[64];
     char data[1000], *found;
     size_t bytes = 77;
     FILE *file;
@@ -721,6 +723,16 @@ static void files_are_kept(void **unused)
         assert_int_equal(fclose(file), 0);
         assert_null(kit_kept_load(dir, "a", "me", 2, &bytes));
     }
+    /* The temporary file of a process that died and had the same number does not prevent saving. */
+    (void)snprintf(left, sizeof left, "%s/a.%ld", dir, (long)getpid());
+    file = fopen(left, "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(utime(left, &(struct utimbuf){ 0 }), 0);
+    kit_kept_save(dir, "a", "me", 2, data, sizeof data);
+    found = kit_kept_load(dir, "a", "me", 2, &bytes);
+    assert_non_null(found);
+    free(found);
     assert_int_equal(remove(path), 0);
     assert_int_equal(remove(dir), 0);
 }

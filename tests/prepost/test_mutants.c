@@ -227,6 +227,27 @@ static void long_words_are_fine(void **state)
     text_close(tokenizer);
 }
 
+/* lstrip and rstrip drop all white space of Unicode, up to the end of the previous token. */
+static void added_tokens_strip_spaces(void **state)
+{
+    static const char file[] = "{\"added_tokens\":[{\"id\":3,\"content\":\"<m>\",\"special\":true,\"lstrip\":true,"
+                               "\"rstrip\":true}],\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\","
+                               "\"vocab\":{\"a\":0,\"b\":1,\"?\":2},\"merges\":[]}}";
+    static const char text[] = "a\xc2\xa0 \xe3\x80\x80<m>\xe2\x80\x83<m>b"; /* U+00A0, U+3000, U+2003 */
+    static const int64_t want[] = { 0, 3, 3, 1 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    text_tokenizer *tokenizer = NULL;
+    text_ids ids = { .list = NULL };
+
+    (void)state;
+    assert_int_equal(text_open(file, sizeof file - 1, &tokenizer, &diag), INLAY_OK);
+    assert_int_equal(text_encode(tokenizer, text, sizeof text - 1, false, &ids, &diag), INLAY_OK);
+    assert_int_equal(ids.count, sizeof want / sizeof want[0]);
+    assert_memory_equal(ids.list, want, sizeof want);
+    free(ids.list);
+    text_close(tokenizer);
+}
+
 /* Tokens that are a part of a UTF-8 character do not match within one. */
 static void partial_characters_do_not_match(void **state)
 {
@@ -253,12 +274,10 @@ static void partial_characters_do_not_match(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pictures_come_back),
-        cmocka_unit_test(sounds_come_back),
+        cmocka_unit_test(pictures_come_back),        cmocka_unit_test(sounds_come_back),
 #ifdef PREPOST_TEXT
-        cmocka_unit_test(damaged_tokenizers_stand),
-        cmocka_unit_test(long_words_are_fine),
-        cmocka_unit_test(partial_characters_do_not_match),
+        cmocka_unit_test(damaged_tokenizers_stand),  cmocka_unit_test(long_words_are_fine),
+        cmocka_unit_test(added_tokens_strip_spaces), cmocka_unit_test(partial_characters_do_not_match),
 #endif
     };
 

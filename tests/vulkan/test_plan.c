@@ -185,10 +185,46 @@ static void submissions_are_short(void **state)
     }
 }
 
+/* The FLOPs of Gemm: A is [2, 64], or with transA [64, 2]. */
+static void gemm_has_flops(void **state)
+{
+    static const uint32_t inputs[] = { 0, 1 }, outputs[] = { 2 }, offered[] = { 0 };
+    vulkan_state provider = { .flops_per_ns = 1, .bytes_per_ns = 1 };
+
+    (void)state;
+    for (int64_t transposed = 0; transposed < 2; transposed++) {
+        const int64_t a[2] = { transposed ? 64 : 2, transposed ? 2 : 64 }, b[2] = { 64, 3 }, y[2] = { 2, 3 };
+        const inlay_value_state values[] = { { .dims = a, .rank = 2, .dtype = INLAY_FLOAT },
+                                             { .dims = b, .rank = 2, .dtype = INLAY_FLOAT },
+                                             { .dims = y, .rank = 2, .dtype = INLAY_FLOAT } };
+        const inlay_attr_info attribute = { .name = { "transA", 6 }, .kind = INLAY_ATTR_INT, .i = transposed };
+        const inlay_node_info node = { .op_type = { "Gemm", 4 },
+                                       .inputs = inputs,
+                                       .outputs = outputs,
+                                       .input_count = 2,
+                                       .output_count = 1,
+                                       .attrs = &attribute,
+                                       .attr_count = 1,
+                                       .attr_stride = sizeof attribute };
+        const inlay_graph graph = { .nodes = &node, .node_count = 1, .node_stride = sizeof node };
+        const inlay_offer offer = { .struct_size = sizeof offer, .nodes = offered, .node_count = 1 };
+        const inlay_cost_request request = { .struct_size = sizeof request,
+                                             .graph = &graph,
+                                             .offer = &offer,
+                                             .values = values,
+                                             .value_count = 3,
+                                             .value_stride = sizeof *values };
+        inlay_cost cost = { .struct_size = sizeof cost };
+
+        assert_int_equal(vulkan_cost(&provider, &request, &cost), INLAY_OK);
+        assert_true(cost.flops == 2.0 * 2 * 64 * 3);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(regions_are_ordered),
-                                        cmocka_unit_test(submissions_are_short) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(regions_are_ordered), cmocka_unit_test(submissions_are_short),
+                                        cmocka_unit_test(gemm_has_flops) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,9 +30,10 @@ inlay_status cpu_read_mask(cpu_build *build, uint32_t input, cpu_mask *mask, cpu
     {
         const int64_t *dims = build->dims[value];
         uint32_t rank = build->ranks[value];
-        int64_t stride = dims[rank - 1], *const steps[] = { &mask->query, &mask->head, &mask->batch };
+        int64_t stride, *const steps[] = { &mask->query, &mask->head, &mask->batch };
 
         INLAY_CHECK(rank > 0 && rank <= 4);
+        stride = dims[rank - 1];
         mask->step = stride == 1 ? 0 : 1;
         for (uint32_t d = 2; d <= rank && d <= 4; d++) {
             *steps[d - 2] = dims[rank - d] == 1 ? 0 : stride;

@@ -562,6 +562,7 @@ bool tiles_winograd_weights(const cpu_state *state, inlay_run *run, const memory
         return false;
     call.points = md->dims[0] == 16 ? 4 : 6;
     call.panels = (call.dims[0] + TILE_WIDTH - 1) / TILE_WIDTH;
+    /* The loop fails only if the run is cancelled; then cpu_execute() ends before the step that reads the weights. */
     (void)state->host->parallel_for(state->host->ctx, run, call.panels, 1, transform_panels, &call);
     return true;
 }

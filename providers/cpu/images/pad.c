@@ -186,14 +186,14 @@ static inlay_status pad_range(void *user, int64_t begin, int64_t end, uint32_t w
         index[d] = rest % step->dims[d];
     for (int64_t r = begin; r < end; r++) {
         float *output = call->output + r * row;
-        const float *input = call->input;
+        int64_t offset = 0; /* of the row in the input; without meaning if `constant` */
         bool constant = false;
 
         for (uint32_t d = 0; d < last; d++) {
             int64_t at = source_of(step->mode, index[d], step->begins[d], step->sizes[d]);
 
             constant = constant || at < 0;
-            input += at * step->from[d];
+            offset += at * step->from[d];
         }
         for (uint32_t d = last; d-- > 0 && ++index[d] == step->dims[d];)
             index[d] = 0;
@@ -201,9 +201,9 @@ static inlay_status pad_range(void *user, int64_t begin, int64_t end, uint32_t w
             fill(output, step->value, row);
             continue;
         }
-        pad_ends(step, &map, input, output, 0, first);
-        copy_elements(step, input, output + first * step->block, size * step->block);
-        pad_ends(step, &map, input, output, first + size, step->dims[last]);
+        pad_ends(step, &map, call->input + offset, output, 0, first);
+        copy_elements(step, call->input + offset, output + first * step->block, size * step->block);
+        pad_ends(step, &map, call->input + offset, output, first + size, step->dims[last]);
     }
     return INLAY_OK;
 }

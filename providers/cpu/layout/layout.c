@@ -79,8 +79,8 @@ bool memory_desc_blocks(memory_desc *md, uint32_t rank, const int64_t *dims, con
     for (uint32_t i = rank; i-- > 0;) {
         uint32_t d = (uint32_t)((tag[i] | 0x20) - 'a');
 
-        md->padded_dims[d] = (dims[d] + blocks[d] - 1) / blocks[d] * blocks[d];
         INLAY_CHECK(d < rank);
+        md->padded_dims[d] = (dims[d] + blocks[d] - 1) / blocks[d] * blocks[d];
         md->strides[d] = stride;
         stride *= md->padded_dims[d] > 0 ? md->padded_dims[d] / blocks[d] : 1;
     }
@@ -112,9 +112,10 @@ size_t cpu_type_bytes(library_type type)
 void memory_desc_channels_last(memory_desc *md, uint32_t rank, const int64_t *dims)
 {
     library_dims strides;
-    int64_t stride = dims[1];
+    int64_t stride;
 
     INLAY_CHECK(rank >= 2 && rank <= LIBRARY_MAX_NDIMS);
+    stride = dims[1];
     for (uint32_t d = rank; d-- > 2; stride *= dims[d])
         strides[d] = stride;
     strides[1] = 1;

@@ -4,7 +4,8 @@
  * oneDNN computes round(sum * scale + zero), but ONNX defines round(sum * scale) + zero: with an odd zero point, ties
  * would round to the other side. So ROUNDER is added to sum * scale, which rounds it to an integer, since floats of
  * this size have no fractional bits, and ROUNDER is subtracted from the zero point. (oneDNN has a rounding function,
- * but not in all kernels.) Results equal the reference's to the last bit. */
+ * but not in all kernels.) Results equal the reference's to the last bit
+ * as long as sums and biases are below 2^24, because oneDNN converts both to float before it adds them. */
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include "convolution/window.h"
@@ -343,12 +344,15 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     status = lower_by_library(build, group);
     return status != INLAY_OK
                ? status
-               : kernel_remember(build, &(kernel_choice){ .op = group->op,
-                                                          .count = 1,
-                                                          .source = KERNEL_ONLY,
-                                                          .kernel = { KERNEL_BYTES_LIBRARY },
-                                                          .why = "8-bit activations as in the model: sums are exact, a "
-                                                                 "result may be off by one step of its scale" });
+               : kernel_remember(
+                     build, &(kernel_choice){ .op = group->op,
+                                              .count = 1,
+                                              .source = KERNEL_ONLY,
+                                              .kernel = { KERNEL_BYTES_LIBRARY },
+                                              .why = is_linear(build->op)
+                                                         ? "8-bit activations as in the model: sums are exact, results "
+                                                           "equal ONNX's to the last bit if they are below 2^24"
+                                                         : "8-bit activations as in the model: sums are exact" });
 }
 
 const cpu_family cpu_int8_conv = { "int8 convolution", parse, lower };

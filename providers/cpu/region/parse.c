@@ -102,8 +102,8 @@ static bool tensor_fits(const inlay_value_info *value, const char *what, uint32_
         return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast to float", "%s %u is %s; this provider takes float",
                           what, i, inlay_dtype_name(value->dtype));
     if (value->rank == INLAY_RANK_UNKNOWN || value->rank > CPU_MAX_RANK)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape", "the rank of %s %u is not known, or above %d",
-                          what, i, CPU_MAX_RANK);
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, value->rank == INLAY_RANK_UNKNOWN ? "declare the shape" : NULL,
+                          "the rank of %s %u is not known, or above %d", what, i, CPU_MAX_RANK);
     for (uint32_t d = 0; d < value->rank; d++) {
         if (value->dims[d].kind == INLAY_DIM_FIXED && value->dims[d].value == 0)
             return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s %u has no elements", what, i);
@@ -161,7 +161,7 @@ static bool tensors_fit(const kit_node *node, const cpu_operator *row, uint32_t 
             if (!tensor_fits(kit_output(node, i), "output", i, true, why))
                 return false;
         } else if (kit_output(node, i) != NULL)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave output 1 away", "%s gives one output here",
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "omit all outputs but the first", "%s gives one output here",
                               library_in_use->title);
     return tensor_fits(kit_output(node, 0), "output", 0, true, why);
 }
@@ -175,7 +175,7 @@ static bool shapes_fit(const kit_node *node, const cpu_operator *row, kit_refusa
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input or output 0 is omitted");
     for (uint32_t i = 1; i < node->info->output_count; i++)
         if (kit_output(node, i) != NULL && row->family != &cpu_dynamic)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "leave output 1 away", "%s gives one output here",
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "omit all outputs but the first", "%s gives one output here",
                               library_in_use->title);
     if (!cpu_known_rank(input, 0, CPU_MAX_RANK, "input 0", why) ||
         !cpu_known_rank(output, 0, CPU_MAX_RANK, "output 0", why))
@@ -186,7 +186,7 @@ static bool shapes_fit(const kit_node *node, const cpu_operator *row, kit_refusa
         if (value == NULL)
             continue;
         if (value->kind != INLAY_VALUE_TENSOR || value->rank == INLAY_RANK_UNKNOWN || value->rank > CPU_MAX_RANK)
-            return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape",
+            return kit_refuse(why, INLAY_REFUSE_SHAPE, value->rank == INLAY_RANK_UNKNOWN ? "declare the shape" : NULL,
                               "the rank of input %u is not known, or above %d", i, CPU_MAX_RANK);
         for (uint32_t d = 0; d < value->rank; d++)
             if (value->dims[d].kind == INLAY_DIM_FIXED && value->dims[d].value == 0)

@@ -3,7 +3,8 @@
 #include "region/build.h"
 #include <stdlib.h>
 
-enum { ALIGN = 64, KEPT_BYTES = 8 << 20 };
+/* Sizes are multiples of CACHE_LINE. Addresses are aligned as those of malloc. */
+enum { CACHE_LINE = 64, KEPT_BYTES = 8 << 20 };
 
 /* Header of an allocation that did not fit into the arena. */
 typedef struct overflow_block {
@@ -33,19 +34,19 @@ void *cpu_scratch_take(cpu_scratch *scratch, size_t count, size_t element)
     INLAY_CHECK(scratch->used <= scratch->bytes);
     if (__builtin_mul_overflow(count, element, &bytes) || bytes > SIZE_MAX / 2)
         return NULL;
-    bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    bytes = (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
     if (bytes <= scratch->bytes - scratch->used) {
         taken = scratch->memory + scratch->used;
         scratch->used += bytes;
         return taken;
     }
-    extra = malloc(ALIGN + bytes);
+    extra = malloc(CACHE_LINE + bytes);
     if (extra == NULL)
         return NULL;
     extra->next = scratch->extras;
     scratch->extras = extra;
     scratch->extra_bytes += bytes;
-    return (char *)extra + ALIGN;
+    return (char *)extra + CACHE_LINE;
 }
 
 void *cpu_scratch_take_zeroed(cpu_scratch *scratch, size_t count, size_t element)

@@ -58,7 +58,7 @@ void nbits_pack(const cpu_state *state, const void *source, const memory_desc *m
     const bool valid = nbits_shape_init(&call.shape, (uint32_t)d[D_BITS], d[D_K], d[D_N], d[D_BLOCK]);
 
     INLAY_CHECK(valid && nbits_is_pack(md) && md->ndims == D_COUNT);
-    if (md->opaque == NBITS_WEIGHTS)
+    if (md->opaque == NBITS_WEIGHTS) /* the loop cannot fail: no run can be cancelled, and pack_panels succeeds */
         (void)state->host->parallel_for(state->host->ctx, NULL, call.shape.panels, 8, pack_panels, &call);
     else if (md->opaque == NBITS_SCALES)
         nbits_pack_floats(&call.shape, &call.source, out);

@@ -46,6 +46,7 @@ bool pairs_pack_weights(const cpu_state *state, const memory_desc *plain, const 
     }
     if (weights.n <= 0 || weights.k <= 0 || md->dims[0] != pairs_pack_floats(weights.k, weights.n))
         return false;
+    /* The loop cannot fail: there is no run that could be cancelled, and pack_units succeeds. */
     (void)state->host->parallel_for(state->host->ctx, NULL, pairs_pack_units(&weights), 1, pack_units, &call);
     return true;
 }

@@ -63,6 +63,13 @@ static void set_errors(struct errors *errors)
     errors->base.output_message = on_output;
 }
 
+/* Reports libjpeg's error; otherwise: the status unless memory is missing. */
+static inlay_status fail_with(const struct errors *errors, inlay_status otherwise, inlay_diag *diag)
+{
+    return inlay_fail(diag, errors->base.msg_code == JERR_OUT_OF_MEMORY ? INLAY_OUT_OF_MEMORY : otherwise,
+                      "JPEG: %.200s", errors->why);
+}
+
 /* Converts CMYK as Pillow does; Adobe's files store it inverted. */
 static void cmyk_to_rgb(const uint8_t *from, int64_t count, bool inverted, uint8_t *to)
 {
@@ -100,7 +107,7 @@ static inlay_status read_all(struct jpeg_decompress_struct *decoder, struct erro
     inlay_status status;
 
     if (setjmp(errors->out) != 0)
-        return inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "JPEG: %.200s", errors->why);
+        return fail_with(errors, INLAY_INVALID_ARGUMENT, sink->diag);
     jpeg_create_decompress(decoder);
     decoder->progress = &progress;
     decoder->mem->max_memory_to_use = 1L << 30;
@@ -148,7 +155,7 @@ static inlay_status write_all(struct jpeg_compress_struct *encoder, struct error
                               int64_t height, int64_t width, int quality, struct jpeg_file *file, inlay_diag *diag)
 {
     if (setjmp(errors->out) != 0)
-        return inlay_fail(diag, INLAY_INTERNAL, "JPEG: %.200s", errors->why);
+        return fail_with(errors, INLAY_INTERNAL, diag);
     jpeg_create_compress(encoder);
     jpeg_mem_dest(encoder, &file->data, &file->bytes);
     encoder->image_width = (JDIMENSION)width;

@@ -134,13 +134,15 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
 struct writer {
     picture_file *out;
     inlay_diag *diag;
+    inlay_status status; /* of picture_append() */
 };
 
 static void on_write(png_structp png, png_bytep bytes, size_t count)
 {
-    const struct writer *writer = png_get_io_ptr(png);
+    struct writer *writer = png_get_io_ptr(png);
 
-    if (picture_append(writer->out, bytes, count, writer->diag) != INLAY_OK)
+    writer->status = picture_append(writer->out, bytes, count, writer->diag);
+    if (writer->status != INLAY_OK)
         png_error(png, "no memory");
 }
 
@@ -149,32 +151,40 @@ static void on_flush(png_structp png)
     (void)png;
 }
 
-static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, int quality, picture_file *out,
-                           inlay_diag *diag)
+/* Variables that change between setjmp and longjmp belong to the caller. */
+static inlay_status write_all(png_structp png, png_infop info, const struct reader *errors, struct writer *writer,
+                              const uint8_t *rgb, int64_t height, int64_t width)
 {
-    struct reader errors = { .bytes = NULL };
-    struct writer writer = { out, diag };
-    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &errors, on_error, on_warning);
-    png_infop info = png != NULL ? png_create_info_struct(png) : NULL;
-
-    (void)quality;
-    if (info == NULL) {
-        png_destroy_write_struct(&png, NULL);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "PNG: no memory");
-    }
-    if (setjmp(png_jmpbuf(png)) != 0) {
-        png_destroy_write_struct(&png, &info);
-        return inlay_fail(diag, INLAY_INTERNAL, "PNG: %s", errors.why);
-    }
-    png_set_write_fn(png, &writer, on_write, on_flush);
+    if (setjmp(png_jmpbuf(png)) != 0)
+        return writer->status != INLAY_OK ? writer->status
+                                          : inlay_fail(writer->diag, INLAY_INTERNAL, "PNG: %s", errors->why);
+    png_set_write_fn(png, writer, on_write, on_flush);
     png_set_IHDR(png, info, (png_uint_32)width, (png_uint_32)height, 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_write_info(png, info);
     for (int64_t y = 0; y < height; y++)
         png_write_row(png, rgb + y * width * 3);
     png_write_end(png, NULL);
-    png_destroy_write_struct(&png, &info);
     return INLAY_OK;
+}
+
+static inlay_status encode(const uint8_t *rgb, int64_t height, int64_t width, int quality, picture_file *out,
+                           inlay_diag *diag)
+{
+    struct reader errors = { .bytes = NULL };
+    struct writer writer = { out, diag, INLAY_OK };
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &errors, on_error, on_warning);
+    png_infop info = png != NULL ? png_create_info_struct(png) : NULL;
+    inlay_status status;
+
+    (void)quality;
+    if (info == NULL) {
+        png_destroy_write_struct(&png, NULL);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "PNG: no memory");
+    }
+    status = write_all(png, info, &errors, &writer, rgb, height, width);
+    png_destroy_write_struct(&png, &info);
+    return status;
 }
 
 const struct codec codec_png = {

@@ -15,6 +15,7 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
     WebPDecoderConfig config;
     WebPBitstreamFeatures features;
     inlay_status status;
+    VP8StatusCode code;
     uint8_t *rgb = NULL;
 
     if (!WebPInitDecoderConfig(&config) || WebPGetFeatures(bytes, count, &features) != VP8_STATUS_OK)
@@ -36,7 +37,10 @@ static inlay_status decode(const uint8_t *bytes, size_t count, picture_sink *sin
     config.output.u.RGBA.rgba = rgb != NULL ? rgb : sink->pixels;
     config.output.u.RGBA.stride = (int)sink->width * 3;
     config.output.u.RGBA.size = (size_t)sink->width * (size_t)sink->height * 3;
-    if (WebPDecode(bytes, count, &config) != VP8_STATUS_OK)
+    code = WebPDecode(bytes, count, &config);
+    if (code == VP8_STATUS_OUT_OF_MEMORY)
+        status = inlay_fail(sink->diag, INLAY_OUT_OF_MEMORY, "WebP: no memory to decode the image");
+    else if (code != VP8_STATUS_OK)
         status = inlay_fail(sink->diag, INLAY_INVALID_ARGUMENT, "WebP: the file is cut off or damaged");
     for (int64_t y = 0; status == INLAY_OK && rgb != NULL && y < sink->height; y++)
         picture_row(sink, y, rgb + y * sink->width * 3);

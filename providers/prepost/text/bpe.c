@@ -50,8 +50,10 @@ bool model_add_merge(struct model *model, const char *left, size_t left_bytes, c
         buf_append(&whole, right + skip, right_bytes - skip);
     else
         buf_append(&whole, right, right_bytes);
-    if (whole.failed)
+    if (whole.failed) {
+        free(whole.data);
         return false;
+    }
     made = vocabulary_find(&model->vocabulary, whole.data, whole.count);
     free(whole.data);
     *out_known = a >= 0 && b >= 0 && made >= 0;

@@ -95,7 +95,7 @@ static struct pair weak_hash_32(const unsigned char *s, uint64_t a, uint64_t b)
 static uint64_t fingerprint(const unsigned char *s, uint64_t n)
 {
     uint64_t x = 81, y = 81 * k1 + 113, z = shift_mix(y * k2 + 113) * k2, mul = k1, left = (n - 1) / 64;
-    const unsigned char *last = s + n - 64;
+    const unsigned char *last;
     struct pair pair = { 0, 0 }, w = { 0, 0 };
 
     if (n <= 16)
@@ -104,8 +104,9 @@ static uint64_t fingerprint(const unsigned char *s, uint64_t n)
         return hash_len_17_to_32(s, n);
     if (n <= 64)
         return hash_len_33_to_64(s, n);
+    last = s + n - 64;
     x = x * k2 + read64(s);
-    for (bool end = false;; s += 64, left--) { /* blocks of 64 bytes, then the last 64 bytes */
+    for (bool end = false;; left--) { /* blocks of 64 bytes, then the last 64 bytes */
         uint64_t swap;
 
         x = rotate(x + y + pair.a + read64(s + 8), 37) * mul;
@@ -126,7 +127,9 @@ static uint64_t fingerprint(const unsigned char *s, uint64_t n)
             w.a += (n - 1) & 63;
             pair.a += w.a;
             w.a += pair.a;
-            s = last - 64;
+            s = last;
+        } else {
+            s += 64;
         }
     }
     INLAY_CHECK(s == last && left == 0);

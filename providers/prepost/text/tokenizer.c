@@ -30,17 +30,24 @@ void sort_added_tokens(text_tokenizer *tokenizer)
         qsort(tokenizer->added, tokenizer->added_count, sizeof *tokenizer->added, by_length);
 }
 
+/* The start of the last character of text[from, at), which is not empty. */
+static size_t char_before(const char *text, size_t from, size_t at)
+{
+    INLAY_CHECK(from < at);
+    while (--at > from && ((unsigned char)text[at] & 0xc0) == 0x80)
+        ;
+    return at;
+}
+
 /* True if the `n` bytes at `at` are part of a longer word. */
 static bool within_word(const char *text, size_t bytes, size_t at, size_t n)
 {
-    size_t before = at, size;
+    size_t size;
 
     INLAY_CHECK(at <= bytes && n <= bytes - at);
     if (at + n < bytes && is_word(char_at(text + at + n, &size)))
         return true;
-    while (before > 0 && ((unsigned char)text[--before] & 0xc0) == 0x80)
-        ;
-    return at > 0 && is_word(char_at(text + before, &size));
+    return at > 0 && is_word(char_at(text + char_before(text, 0, at), &size));
 }
 
 static bool at_character(const char *text, size_t bytes, size_t at)
@@ -127,9 +134,8 @@ static bool split_at_added(struct encoder *encoder, bool normalized, const char 
             at += size;
             continue;
         }
-        while (added->lstrip && end > from && (unsigned char)text[end - 1] <= ' ' &&
-               is_space((unsigned char)text[end - 1]))
-            end--;
+        while (added->lstrip && end > from && is_space(char_at(text + char_before(text, from, end), &size)))
+            end = char_before(text, from, end);
         INLAY_CHECK(from <= end && end <= at && at + added->bytes <= bytes);
         ok = (end == from || fn(encoder, text + from, end - from, first && from == 0)) &&
              ids_push(encoder->out, added->id);
