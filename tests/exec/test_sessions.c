@@ -146,7 +146,7 @@ static void sums_of_dims(void **state)
         int64_t size;
     } rows[] = {
         { NULL, NULL, "past + new", -1 }, { NULL, "new=1", "past + 1", -1 }, { "past=4", NULL, "new + 4", -1 },
-        { "past=4", "new=1", "", 5 },     { "past=0", "new=0", "", 0 },
+        { "past=4", "new=1", "", 5 },     { "past=0", "new=0", "", 0 },      { "past?=4", "new=1", "", 5 },
     };
 
     (void)state;

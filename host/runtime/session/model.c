@@ -98,7 +98,7 @@ static int64_t fixed_size(void *options, const char *name, size_t bytes)
     option_pair fix;
 
     for (uint32_t i = 0; options_pair(options, OPTION_dim, i, &fix); i++)
-        if (fix.key_bytes == bytes && memcmp(fix.key, name, bytes) == 0)
+        if (fix.key_bytes - (fix.key[fix.key_bytes - 1] == '?') == bytes && memcmp(fix.key, name, bytes) == 0)
             return strtoll(fix.value, NULL, 10);
     return -1;
 }
