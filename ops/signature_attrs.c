@@ -49,7 +49,7 @@ static inlay_status read_float(struct parser *parser, double *out)
             continue;
         }
         if (digits >= UINT64_C(100000000000000000))
-            return sig_mistake(parser, place, "a number with more than 17 digits");
+            return sig_mistake(parser, place, "a number with more than 18 digits");
         digits = digits * 10 + (uint64_t)(*parser->at - '0');
         exponent -= point;
     }

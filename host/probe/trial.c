@@ -96,8 +96,13 @@ static graph_node *start_model(const char *op_type, const char *domain, int64_t 
     model->opsets[0] = (graph_opset){ "ai.onnx", OPSET };
     model->opsets[1] = (graph_opset){ domain, version };
     model->opset_count = strcmp(domain, "ai.onnx") == 0 ? 1 : 2;
-    for (uint32_t i = 0; i < outputs; i++)
-        ((uint32_t *)(uintptr_t)node->info.outputs)[i] = graph_add_value(model->main, NULL, 0);
+    for (uint32_t i = 0; i < outputs; i++) {
+        const uint32_t value = graph_add_value(model->main, NULL, 0);
+
+        if (value == INLAY_NONE)
+            return NULL;
+        ((uint32_t *)(uintptr_t)node->info.outputs)[i] = value;
+    }
     return node;
 }
 

@@ -335,24 +335,33 @@ uint32_t repository_load_all(struct repository *repository)
     return ready;
 }
 
+/* Finds the lowest version above `after` that is no longer in the folder; model NULL: no version is there. */
+static bool next_missing(struct repository *repository, const char *name, const found_model *model, uint64_t after,
+                         uint64_t *out_version)
+{
+    bool found = false;
+
+    (void)pthread_mutex_lock(&repository->lock);
+    for (uint32_t i = 0; !found && i < repository->count; i++) {
+        const struct entry *entry = &repository->entries[i];
+
+        found = entry->version > after && strcmp(entry->name, name) == 0;
+        for (uint32_t k = 0; found && model != NULL && k < model->version_count; k++)
+            found = model->versions[k] != entry->version;
+        if (found)
+            *out_version = entry->version;
+    }
+    (void)pthread_mutex_unlock(&repository->lock);
+    return found;
+}
+
 /* Unloads the versions that are no longer in the folder; model NULL: all versions. */
 static void drop_missing(struct repository *repository, const char *name, const found_model *model)
 {
-    uint64_t gone[CONFIG_MAX_VERSIONS];
-    uint32_t gone_count = 0;
+    uint64_t version = 0;
 
-    (void)pthread_mutex_lock(&repository->lock);
-    for (uint32_t i = 0; i < repository->count; i++) {
-        bool present = strcmp(repository->entries[i].name, name) != 0;
-
-        for (uint32_t k = 0; !present && model != NULL && k < model->version_count; k++)
-            present = model->versions[k] == repository->entries[i].version;
-        if (!present && gone_count < CONFIG_MAX_VERSIONS)
-            gone[gone_count++] = repository->entries[i].version;
-    }
-    (void)pthread_mutex_unlock(&repository->lock);
-    for (uint32_t i = 0; i < gone_count; i++)
-        set_entry(repository, name, gone[i], STATE_UNAVAILABLE, NULL, false, "unloaded");
+    while (next_missing(repository, name, model, version, &version))
+        set_entry(repository, name, version, STATE_UNAVAILABLE, NULL, false, "unloaded");
 }
 
 /* The deferred version that a request for `version` (0 = the latest) needs; 0: it is loaded. */

@@ -234,6 +234,18 @@ double infer_attr_float(const op_infer *infer, const char *name, double otherwis
     return attr != NULL && attr->kind == INLAY_ATTR_FLOAT ? attr->f : otherwise;
 }
 
+inlay_status infer_attr_dtype(const op_infer *infer, const char *name, inlay_dtype otherwise, inlay_dtype *out)
+{
+    const int64_t number = infer_attr_int(infer, name, otherwise);
+
+    *out = INLAY_UNDEFINED;
+    if (number < 0 || number >= INLAY_DTYPE_COUNT)
+        return infer_fail(infer, INLAY_INVALID_MODEL, "%s is %lld, which is not an element type", name,
+                          (long long)number);
+    *out = (inlay_dtype)number;
+    return INLAY_OK;
+}
+
 const char *infer_attr_string(const op_infer *infer, const char *name, const char *otherwise)
 {
     const inlay_attr_info *attr = infer_attr(infer, name);

@@ -56,6 +56,10 @@ double infer_attr_float(const op_infer *infer, const char *name, double otherwis
 const char *infer_attr_string(const op_infer *infer, const char *name, const char *otherwise);
 const int64_t *infer_attr_ints(const op_infer *infer, const char *name, uint32_t *out_count); /* NULL if absent */
 const inlay_attr_info *infer_attr(const op_infer *infer, const char *name);                   /* NULL if absent */
+/* The element type whose number is in the attribute; `otherwise` if it is absent, INLAY_UNDEFINED if it is 0. Fails for
+ * other numbers. */
+INLAY_NODISCARD inlay_status infer_attr_dtype(const op_infer *infer, const char *name, inlay_dtype otherwise,
+                                              inlay_dtype *out);
 /* Converts an axis in [-rank, rank) to [0, rank); fails with a message that names `what`. */
 INLAY_NODISCARD inlay_status infer_axis(const op_infer *infer, int64_t axis, uint32_t rank, const char *what,
                                         uint32_t *out_axis);

@@ -41,7 +41,7 @@ static inlay_status check_count(const op_infer *infer, uint32_t i, int64_t wante
                       why, (long long)wanted);
 }
 
-/* Reads K, N and block_size; K * N must fit an index of weights. */
+/* Reads K, N and block_size. N times K in whole blocks must fit an index of weights. */
 static inlay_status read_sizes(const op_infer *infer, int64_t *out_k, int64_t *out_n, int64_t *out_block)
 {
     int64_t count;
@@ -49,11 +49,15 @@ static inlay_status read_sizes(const op_infer *infer, int64_t *out_k, int64_t *o
     *out_k = infer_attr_int(infer, "K", 0);
     *out_n = infer_attr_int(infer, "N", 0);
     *out_block = infer_attr_int(infer, "block_size", 0);
-    if (*out_k < 1 || *out_n < 1 || __builtin_mul_overflow(*out_k, *out_n, &count) || count > INT64_MAX / 64)
+    if (*out_k < 1 || *out_n < 1)
         return infer_fail(infer, INLAY_INVALID_MODEL, "K is %lld and N %lld; both must be positive", (long long)*out_k,
                           (long long)*out_n);
     if (*out_block < 1 || *out_block > INT32_MAX)
-        return infer_fail(infer, INLAY_INVALID_MODEL, "block_size is %lld; it must be positive", (long long)*out_block);
+        return infer_fail(infer, INLAY_INVALID_MODEL, "block_size is %lld, outside [1, 2^31)", (long long)*out_block);
+    if (__builtin_add_overflow(*out_k, *out_block - 1, &count) || __builtin_mul_overflow(count, *out_n, &count) ||
+        count > INT64_MAX / 64)
+        return infer_fail(infer, INLAY_INVALID_MODEL, "%lld x %lld weights in blocks of %lld are too many",
+                          (long long)*out_n, (long long)*out_k, (long long)*out_block);
     return INLAY_OK;
 }
 

@@ -42,9 +42,11 @@ static inlay_status infer_axis_of_transpose(op_infer *infer, uint32_t spatial, u
         return INLAY_OK;
     if (strcmp(auto_pad, "VALID") == 0)
         begin = end = 0;
-    if (kernel.value < 1 || kernel.value > INT32_MAX || (in.kind == INLAY_DIM_FIXED && in.value > INT32_MAX))
+    if (kernel.value < 1 || kernel.value > INT32_MAX)
         return infer_fail(infer, INLAY_SHAPE_MISMATCH, "the kernel size along spatial axis %u is %lld", d,
                           (long long)kernel.value);
+    if (in.kind == INLAY_DIM_FIXED && in.value > INT32_MAX)
+        return infer_fail(infer, INLAY_LIMIT_EXCEEDED, "spatial axis %u of the input is too large", d);
     size = extra + (kernel.value - 1) * dilation + 1 - begin - end - stride;
     *out = dim_add(infer, dim_mul(infer, in, dim_fixed(stride)), dim_fixed(size));
     if (out->kind == INLAY_DIM_FIXED && out->value < 0) {

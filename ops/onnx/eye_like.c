@@ -3,15 +3,17 @@
 
 static inlay_status infer_eye_like(op_infer *infer)
 {
-    int64_t dtype = infer_attr_int(infer, "dtype", infer_has_in(infer, 0) ? infer->in[0]->dtype : 0);
+    inlay_dtype dtype;
+    inlay_status status =
+        infer_attr_dtype(infer, "dtype", infer_has_in(infer, 0) ? infer->in[0]->dtype : INLAY_UNDEFINED, &dtype);
 
-    if (dtype < 0 || dtype >= INLAY_DTYPE_COUNT)
-        return infer_fail(infer, INLAY_INVALID_MODEL, "dtype is %lld, which is not an element type", (long long)dtype);
+    if (status != INLAY_OK)
+        return status;
     if (infer_rank(infer, 0) != INLAY_RANK_UNKNOWN && infer_rank(infer, 0) != 2)
         return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input 0 must be a matrix, it has rank %u",
                           infer_rank(infer, 0));
-    if (dtype != 0)
-        infer_set_dtype(infer, 0, (inlay_dtype)dtype);
+    if (dtype != INLAY_UNDEFINED)
+        infer_set_dtype(infer, 0, dtype);
     return infer_same_as_first(infer);
 }
 

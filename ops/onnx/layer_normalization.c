@@ -7,11 +7,13 @@ static inlay_status infer_layer_normalization(op_infer *infer)
     const uint32_t rank = infer_rank(infer, 0);
     inlay_dim dims[INLAY_MAX_RANK];
     inlay_status status = INLAY_OK;
+    inlay_dtype stash;
     uint32_t axis;
 
     INLAY_TRY(infer_same_as_first(infer));
+    INLAY_TRY(infer_attr_dtype(infer, "stash_type", INLAY_FLOAT, &stash));
     for (uint32_t o = 1; o <= 2; o++) /* no input has the type U; stash_type determines it */
-        infer_set_dtype(infer, o, (inlay_dtype)infer_attr_int(infer, "stash_type", INLAY_FLOAT));
+        infer_set_dtype(infer, o, stash);
     if (rank == INLAY_RANK_UNKNOWN || rank > INLAY_MAX_RANK)
         goto done;
     for (uint32_t i = 1; i <= 2; i++)

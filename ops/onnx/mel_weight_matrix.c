@@ -7,8 +7,12 @@ static inlay_status infer_mel_weight_matrix(op_infer *infer)
     inlay_dim dims[2] = { dim_unknown(), dim_unknown() };
     int64_t value;
     uint32_t count;
+    inlay_dtype dtype;
+    inlay_status status = infer_attr_dtype(infer, "output_datatype", INLAY_FLOAT, &dtype);
 
-    infer_set_dtype(infer, 0, (inlay_dtype)infer_attr_int(infer, "output_datatype", INLAY_FLOAT));
+    if (status != INLAY_OK)
+        return status;
+    infer_set_dtype(infer, 0, dtype);
     if (infer_ints(infer, 1, &value, 1, &count) && count == 1 && value >= 0)
         dims[0] = dim_fixed(value / 2 + 1);
     if (infer_ints(infer, 0, &value, 1, &count) && count == 1 && value >= 0)

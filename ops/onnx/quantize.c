@@ -4,17 +4,16 @@
 /* The output has the type of the zero point, else output_dtype (version 21), else uint8. */
 static inlay_status infer_quantize(op_infer *infer)
 {
-    int64_t requested = infer_attr_int(infer, "output_dtype", 0);
-    inlay_dtype zero_point = infer_has_in(infer, 2) ? infer->in[2]->dtype : INLAY_UNDEFINED;
+    inlay_dtype requested, zero_point = infer_has_in(infer, 2) ? infer->in[2]->dtype : INLAY_UNDEFINED;
+    inlay_status status = infer_attr_dtype(infer, "output_dtype", INLAY_UNDEFINED, &requested);
 
-    if (requested < 0 || requested >= INLAY_DTYPE_COUNT)
-        return infer_fail(infer, INLAY_INVALID_MODEL, "output_dtype is %lld, which is not an element type",
-                          (long long)requested);
-    if (requested != 0 && zero_point != INLAY_UNDEFINED && zero_point != requested)
+    if (status != INLAY_OK)
+        return status;
+    if (requested != INLAY_UNDEFINED && zero_point != INLAY_UNDEFINED && zero_point != requested)
         return infer_fail(infer, INLAY_INVALID_MODEL, "output_dtype is %s, but the zero point is %s",
-                          inlay_dtype_name((inlay_dtype)requested), inlay_dtype_name(zero_point));
+                          inlay_dtype_name(requested), inlay_dtype_name(zero_point));
     if (zero_point == INLAY_UNDEFINED && !infer_has_in(infer, 2))
-        zero_point = requested != 0 ? (inlay_dtype)requested : INLAY_UINT8;
+        zero_point = requested != INLAY_UNDEFINED ? requested : INLAY_UINT8;
     if (zero_point != INLAY_UNDEFINED)
         infer_set_dtype(infer, 0, zero_point);
     return infer_same_as_first(infer);
@@ -23,14 +22,13 @@ static inlay_status infer_quantize(op_infer *infer)
 /* The output has the type output_dtype (version 23), else that of the scale. */
 static inlay_status infer_dequantize(op_infer *infer)
 {
-    int64_t requested = infer_attr_int(infer, "output_dtype", 0);
-    inlay_dtype scale = infer_has_in(infer, 1) ? infer->in[1]->dtype : INLAY_UNDEFINED;
+    inlay_dtype requested, scale = infer_has_in(infer, 1) ? infer->in[1]->dtype : INLAY_UNDEFINED;
+    inlay_status status = infer_attr_dtype(infer, "output_dtype", INLAY_UNDEFINED, &requested);
 
-    if (requested < 0 || requested >= INLAY_DTYPE_COUNT)
-        return infer_fail(infer, INLAY_INVALID_MODEL, "output_dtype is %lld, which is not an element type",
-                          (long long)requested);
-    if (requested != 0)
-        scale = (inlay_dtype)requested;
+    if (status != INLAY_OK)
+        return status;
+    if (requested != INLAY_UNDEFINED)
+        scale = requested;
     else if (scale == INLAY_FLOAT8E8M0)
         scale = INLAY_FLOAT; /* the output cannot have the scale's type */
     if (scale != INLAY_UNDEFINED)

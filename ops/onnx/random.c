@@ -4,15 +4,14 @@
 /* Sets the element type of output 0: attribute dtype, else the type of input 0. */
 static inlay_status random_dtype(op_infer *infer)
 {
-    int64_t dtype = infer_attr_int(infer, "dtype", 0);
+    inlay_dtype dtype;
+    inlay_status status = infer_attr_dtype(infer, "dtype", INLAY_UNDEFINED, &dtype);
 
-    if (dtype == 0 && infer_has_in(infer, 0))
+    if (dtype == INLAY_UNDEFINED && infer_has_in(infer, 0))
         dtype = infer->in[0]->dtype;
-    if (dtype < 0 || dtype >= INLAY_DTYPE_COUNT)
-        return infer_fail(infer, INLAY_INVALID_MODEL, "dtype is %lld, which is not an element type", (long long)dtype);
-    if (dtype != 0)
-        infer_set_dtype(infer, 0, (inlay_dtype)dtype);
-    return INLAY_OK;
+    if (status == INLAY_OK && dtype != INLAY_UNDEFINED)
+        infer_set_dtype(infer, 0, dtype);
+    return status;
 }
 
 static inlay_status infer_random_like(op_infer *infer)

@@ -8,8 +8,12 @@ static inlay_status infer_window(op_infer *infer)
     uint32_t count;
     inlay_dim dim = dim_unknown();
     const inlay_dim *elements = infer_elements(infer, 0, &count);
+    inlay_dtype dtype;
+    inlay_status status = infer_attr_dtype(infer, "output_datatype", INLAY_FLOAT, &dtype);
 
-    infer_set_dtype(infer, 0, (inlay_dtype)infer_attr_int(infer, "output_datatype", INLAY_FLOAT));
+    if (status != INLAY_OK)
+        return status;
+    infer_set_dtype(infer, 0, dtype);
     if (elements != NULL && count == 1)
         dim = elements[0];
     if (infer_ints(infer, 0, &size, 1, &count) && count == 1 && size < 0)

@@ -6,7 +6,11 @@
 static inlay_status infer_flex_attention(op_infer *infer)
 {
     inlay_dim dims[4];
+    inlay_dtype precision;
+    inlay_status status = infer_attr_dtype(infer, "softmax_precision", INLAY_UNDEFINED, &precision);
 
+    if (status != INLAY_OK)
+        return status;
     for (uint32_t i = 0; i < 3; i++)
         if (infer_rank(infer, i) != INLAY_RANK_UNKNOWN && infer_rank(infer, i) != 4)
             return infer_fail(infer, INLAY_SHAPE_MISMATCH, "input %u has rank %u; it must have 4", i,

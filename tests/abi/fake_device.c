@@ -237,6 +237,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     device->narrow = args->options[12].i != 0;
     device->imports = args->options[14].i != 0;
     device->in_place = args->options[15].i != 0;
+    device->no_domain = args->options[16].i != 0;
     (void)pthread_mutex_init(&device->mutex, NULL);
     (void)pthread_cond_init(&device->changed, NULL);
     if (pthread_create(&device->thread, NULL, work, device) != 0) {
@@ -417,6 +418,10 @@ static const inlay_option options[] = {
       .kind = INLAY_OPTION_BOOL },
     { .name = "in_place",
       .doc = "single nodes write into the buffer of their first input",
+      .default_value = "false",
+      .kind = INLAY_OPTION_BOOL },
+    { .name = "no_domain",
+      .doc = "leaves the domain of imported native memory to the host",
       .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
 };

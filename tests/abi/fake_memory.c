@@ -155,7 +155,9 @@ inlay_status import_native(void *state, uint32_t domain, const inlay_native_memo
     status = take_foreign(device, (char *)(uintptr_t)memory->handle, memory->offset + memory->bytes, &i, diag);
     if (status != INLAY_OK)
         return status;
-    *out =
-        (inlay_buffer){ .handle = HANDLE_BASE + i, .offset = memory->offset, .bytes = memory->bytes, .domain = domain };
+    *out = (inlay_buffer){ .handle = HANDLE_BASE + i,
+                           .offset = memory->offset,
+                           .bytes = memory->bytes,
+                           .domain = device->no_domain ? 0 : domain };
     return INLAY_OK;
 }

@@ -27,6 +27,7 @@ struct device {
     bool unified;       /* it shares the memory of the host */
     bool in_place;      /* a region of one node may write into the buffer of its first input */
     bool imports;       /* it reads imported host memory in place, at multiples of 64 */
+    bool no_domain;     /* import_native() leaves the buffer's domain 0 */
     bool unordered;     /* ready jobs run before jobs that wait, the latest first */
     bool narrow;        /* regions exchange bfloat16 */
     pthread_mutex_t mutex;

@@ -1,5 +1,6 @@
 /* Maps, sequences of maps and sparse tensors as inputs and outputs of inlay.h. */
 #include "../exec/rig.h"
+#include <math.h>
 
 /* A value named `name` of type map(key, value), or a sequence of such. */
 static void map_value(struct wire *wire, uint32_t field, const char *name, int key, int value, bool sequence)
@@ -171,6 +172,7 @@ static void expect_texts(const struct rig *rig, uint32_t count, const char *cons
 static void maps_are_cast(void **state)
 {
     static const float numbers[] = { 1.5f, -2, 7 };
+    static const float large[] = { 1e30f, -1e30f, NAN }; /* of the keys 5, 0, 3 */
     static const inlay_str words[] = { { "1.25", 4 }, { "-8", 2 }, { "x", 1 } };
     inlay_diag diag = INLAY_DIAG_INIT;
     struct rig rig;
@@ -188,6 +190,11 @@ static void maps_are_cast(void **state)
     rig_run(&rig);
     assert_int_equal(((const int64_t *)inlay_value_data(inlay_context_output(rig.context, 0)))[5], 1);
     rig_close(&rig);
+    cast_of("TO_INT64", "DENSE", 1, INLAY_FLOAT, large, sizeof large, &rig);
+    rig_run(&rig);
+    assert_memory_equal(inlay_value_data(inlay_context_output(rig.context, 0)),
+                        ((const int64_t[]){ INT64_MIN, 0, INT64_MAX }), 3 * sizeof(int64_t));
+    rig_close(&rig);
     cast_of("TO_STRING", "SPARSE", 6, INLAY_STRING, words, 0, &rig);
     rig_run(&rig);
     expect_texts(&rig, 6, (const char *const[]){ "-8", "", "", "x", "", "1.25" });
@@ -199,6 +206,10 @@ static void maps_are_cast(void **state)
     cast_of("TO_FLOAT", "SPARSE", 5, INLAY_FLOAT, numbers, sizeof numbers, &rig);
     assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "key 5"));
+    rig_close(&rig);
+    cast_of("TO_STRING", "SPARSE", -5, INLAY_STRING, words, 0, &rig);
+    assert_int_equal(inlay_context_run(rig.context, NULL, &diag), INLAY_INVALID_MODEL);
+    assert_non_null(strstr(diag.text, "max_map is negative"));
     rig_close(&rig);
 }
 

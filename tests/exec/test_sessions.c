@@ -146,7 +146,7 @@ static void sums_of_dims(void **state)
         int64_t size;
     } rows[] = {
         { NULL, NULL, "past + new", -1 }, { NULL, "new=1", "past + 1", -1 }, { "past=4", NULL, "new + 4", -1 },
-        { "past=4", "new=1", "", 5 },     { "past=0", "new=0", "", 0 },
+        { "past=4", "new=1", "", 5 },     { "past=0", "new=0", "", 0 },      { "past?=4", "new=1", "", 5 },
     };
 
     (void)state;
@@ -178,10 +178,33 @@ static void sums_of_dims(void **state)
     }
 }
 
+/* A difference that would be negative is no size, so it keeps its name. */
+static void negative_sums_of_dims(void **state)
+{
+    static const char *const options[] = { "dim", "n=2", NULL };
+    inlay_io_info info = { .struct_size = sizeof info };
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    struct rig rig;
+
+    (void)state;
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "n - 3");
+    mw_value(&wire, MW_INPUT, "full", RIG_FLOAT, "n");
+    rig_node_int(&wire, "Concat", "x,full", "y", "axis", 0);
+    mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, options);
+    assert_int_equal(inlay_session_input(rig.session, 0, &info), INLAY_OK);
+    assert_int_equal(info.dims[0], -1);
+    assert_string_equal(info.dim_names[0], "n - 3");
+    rig_close(&rig);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(sessions_in_threads), cmocka_unit_test(caller_lists),
-                                        cmocka_unit_test(invalid_options), cmocka_unit_test(sums_of_dims) };
+                                        cmocka_unit_test(invalid_options), cmocka_unit_test(sums_of_dims),
+                                        cmocka_unit_test(negative_sums_of_dims) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,6 +135,7 @@ static void test_mistakes(void **state)
         { "X:float -> Y:float;; a:f=0e-61", "exponent between" },
         { "X:float -> Y:float;; a:f=1e39", "no float holds" },
         { "X:float -> Y:float;; a:f=.", "expected a number" },
+        { "X:float -> Y:float;; a:f=0.1234567890123456789", "more than 18 digits" },
         { "X:float -> Y:float;; a:s='x", "a string without its end" },
         { "X:float -> Y:float;; a:is=[1,]", "expected an integer" },
         { "X:float -> Y:float;; a:is=[1 2]", "expected ',' or ']'" },

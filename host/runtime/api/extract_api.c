@@ -23,31 +23,30 @@ static const char *nth_value(const void *ctx, uint32_t i)
     return ((const struct graph *)ctx)->values[i].info.name.data;
 }
 
-/* Finds the values of the main graph with these names, each once; *count becomes smaller if names repeat. NULL: a name
- * is unknown, or out of memory. */
-static const uint32_t *find_values(graph_model *model, const char *const *names, uint32_t *count, const char *what,
-                                   inlay_diag *diag)
+/* Finds the values of the main graph with these names, each once; *count becomes smaller if names repeat. */
+static inlay_status find_values(graph_model *model, const char *const *names, uint32_t *count, const char *what,
+                                const uint32_t **out, inlay_diag *diag)
 {
     uint32_t *list = arena_array(&model->arena, (size_t)*count + 1, sizeof *list), found = 0;
 
     if (list == NULL)
-        (void)no_memory(diag, "for %u names", *count);
-    for (uint32_t i = 0; list != NULL && i < *count; i++) {
+        return no_memory(diag, "for %u names", *count);
+    for (uint32_t i = 0; i < *count; i++) {
         const uint32_t value = graph_find_value(model->main, names[i]);
 
         if (value == INLAY_NONE) {
             const char *near = nearest_name(names[i], nth_value, model->main, model->main->value_count);
 
-            (void)inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: the main graph has no value '%.200s'%s%.200s%s", what,
-                             names[i], near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
-                             near != NULL ? "'?" : "");
-            return NULL;
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: the main graph has no value '%.200s'%s%.200s%s", what,
+                              names[i], near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
+                              near != NULL ? "'?" : "");
         }
         if (!is_listed(list, found, value))
             list[found++] = value;
     }
     *count = found;
-    return list;
+    *out = list;
+    return INLAY_OK;
 }
 
 static inlay_status part_by_patterns(const struct extraction *extraction, graph_model *model, model_part *out)
@@ -92,15 +91,17 @@ static inlay_status part_by_names(const struct extraction *extraction, graph_mod
 {
     const inlay_extract_args *args = extraction->args;
     uint32_t input_count = args->input_count, output_count = args->output_count;
-    const uint32_t *inputs = find_values(model, args->inputs, &input_count, "inputs", extraction->diag);
-    const uint32_t *outputs = output_count == 0
-                                  ? model->main->outputs
-                                  : find_values(model, args->outputs, &output_count, "outputs", extraction->diag);
+    const uint32_t *inputs, *outputs = model->main->outputs;
+    inlay_status status;
 
-    if (inputs == NULL || outputs == NULL)
-        return INLAY_INVALID_ARGUMENT;
-    return model_part_between(model, inputs, input_count, outputs,
-                              output_count == 0 ? model->main->output_count : output_count, out, extraction->diag);
+    INLAY_TRY(find_values(model, args->inputs, &input_count, "inputs", &inputs, extraction->diag));
+    if (output_count > 0)
+        INLAY_TRY(find_values(model, args->outputs, &output_count, "outputs", &outputs, extraction->diag));
+    else
+        output_count = model->main->output_count;
+    status = model_part_between(model, inputs, input_count, outputs, output_count, out, extraction->diag);
+done:
+    return status;
 }
 
 /* Extracts the part from the file's model. typed: the main graph after inference; NULL: the model cannot be prepared,

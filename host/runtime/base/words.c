@@ -1,4 +1,5 @@
 #include "base/words.h"
+#include "base/c_locale.h"
 #include "base/json_string.h"
 #include "inlay/check.h"
 #include <inttypes.h>
@@ -172,14 +173,16 @@ void json_whole(json_out *json, const char *key, uint64_t number)
 void json_number(json_out *json, const char *key, double number)
 {
     char text[64];
+    locale_t before;
 
     begin_item(json, key);
     if (!isfinite(number)) {
         say(json->sink, "null");
         return;
     }
+    before = c_locale_begin();
     (void)snprintf(text, sizeof text, "%.10g", number);
-    text[strcspn(text, ",")] = text[strcspn(text, ",")] == ',' ? '.' : '\0'; /* the locale may have a decimal comma */
+    c_locale_end(before);
     say(json->sink, "%s", text);
 }
 

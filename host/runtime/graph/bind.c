@@ -380,7 +380,7 @@ static inlay_status drop_unknown_attrs(const struct binder *binder, const struct
     }
     if (kept != NULL) {
         node->info.attrs = kept;
-        node->info.attr_count = count;
+        node->info.attr_count = node->own_attr_count = count;
     }
 done:
     return status;

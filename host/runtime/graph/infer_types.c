@@ -73,9 +73,11 @@ void infer_derive_type(const struct graph *graph, const graph_node *node, op_val
             out[0] = (op_value_type){ INLAY_VALUE_OPTIONAL, type.kind, type.dtype, type.map_key };
         } else if (strcmp(op, "SequenceEmpty") == 0) {
             const inlay_attr_info *dtype = graph_attr(node, "dtype");
-            inlay_dtype number = dtype != NULL ? (inlay_dtype)dtype->i : INLAY_FLOAT;
+            const int64_t number = dtype != NULL ? dtype->i : INLAY_FLOAT;
+            const inlay_dtype of = number >= 0 && number < INLAY_DTYPE_COUNT ? (inlay_dtype)number : INLAY_DTYPE_COUNT;
 
-            out[0] = (op_value_type){ INLAY_VALUE_SEQUENCE, INLAY_VALUE_TENSOR, number, INLAY_UNDEFINED };
+            /* The schema has no INLAY_DTYPE_COUNT, so the check of the outputs refuses it. */
+            out[0] = (op_value_type){ INLAY_VALUE_SEQUENCE, INLAY_VALUE_TENSOR, of, INLAY_UNDEFINED };
         }
         return;
     }

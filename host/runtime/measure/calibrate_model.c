@@ -1,5 +1,6 @@
 /* calibrate_model.c - builds the models that are timed: a node in its forms. */
 #include "measure/calibrate.h"
+#include "base/c_locale.h"
 #include "inlay/check.h"
 #include "partition/cost/cost.h"
 #include <stdlib.h>
@@ -160,7 +161,7 @@ static inlay_status make_input(struct model_builder *model_builder, const char *
     if (word[0] == '=')
         return make_vector(model_builder, value, word + 1);
     if (word[0] == '~')
-        return make_constant(model_builder, value, model_builder->dtype, 0, NULL, strtod(word + 1, NULL));
+        return make_constant(model_builder, value, model_builder->dtype, 0, NULL, c_locale_number(word + 1, NULL));
     if (word[0] == '_')
         return make_constant(model_builder, value, word[1] != '\0' ? prefix_type(word[1]) : model_builder->dtype, 0,
                              NULL, 0);
@@ -184,7 +185,7 @@ static inlay_status set_attr(struct graph *graph, graph_node *node, char *word)
     if (kind == ':')
         return graph_set_attr_int(graph, node, word, strtoll(mark + 1, NULL, 10));
     if (kind == '@')
-        return graph_set_attr_float(graph, node, word, strtod(mark + 1, NULL));
+        return graph_set_attr_float(graph, node, word, c_locale_number(mark + 1, NULL));
     if (kind == '\'')
         return graph_set_attr_string(graph, node, word, mark + 1);
     return graph_set_attr_ints(graph, node, word, list, read_dims(mark + 1, list));

@@ -171,12 +171,14 @@ void program_destroy(struct program *program);
 /* Releases the compiled region of a step, unless it belongs to another program. */
 void program_release_step(const program_env *env, program_step *step);
 
-/* Prepends the failed node to the message, and sets diag->node. Returns the status; diag may be NULL. */
 /* Checks the workspace that a provider requested in specialize: INLAY_LIMIT_EXCEEDED if it is too large,
  * INLAY_INTERNAL if its alignment is not a power of two. diag names the node. */
 INLAY_NODISCARD inlay_status program_check_workspace(const program_step *step, const inlay_specialize_request *request,
                                                      inlay_diag *diag);
+/* The same status without a message. */
+inlay_status program_workspace_status(const inlay_specialize_request *request);
 
+/* Prepends the failed node to the message, and sets diag->node. Returns the status; diag may be NULL. */
 inlay_status program_step_failed(const struct graph *graph, const program_step *step, inlay_status status,
                                  inlay_diag *diag);
 

@@ -158,6 +158,15 @@ static uint32_t guard_cache_verdict(void *state, const void *blob, uint64_t byte
     return answer;
 }
 
+/* The host tells by the domain whether a handle is an address, so it does not rely on the plugin to set it. */
+static inlay_status forward_buffer(const struct guard *guard, inlay_status status, uint32_t domain, inlay_buffer *out,
+                                   inlay_diag *own, inlay_diag *diag)
+{
+    if (status == INLAY_OK)
+        out->domain = domain;
+    return forward_error(guard, status, own, diag);
+}
+
 static inlay_status guard_buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_buffer *out,
                                        inlay_diag *diag)
 {
@@ -166,7 +175,7 @@ static inlay_status guard_buffer_alloc(void *state, uint32_t domain, uint64_t by
     inlay_status status;
 
     GUARDED(guard, "buffer_alloc", NULL, status = guard->real->buffer_alloc(guard->state, domain, bytes, out, &own));
-    return forward_error(guard, status, &own, diag);
+    return forward_buffer(guard, status, domain, out, &own, diag);
 }
 
 static void guard_buffer_free(void *state, const inlay_buffer *buffer)
@@ -224,7 +233,7 @@ static inlay_status guard_import_native(void *state, uint32_t domain, const inla
     inlay_status status;
 
     GUARDED(guard, "import_native", NULL, status = guard->real->import_native(guard->state, domain, memory, out, &own));
-    return forward_error(guard, status, &own, diag);
+    return forward_buffer(guard, status, domain, out, &own, diag);
 }
 
 static inlay_status guard_export_native(void *state, const inlay_buffer *buffer, inlay_native_memory *out,
@@ -263,7 +272,7 @@ static inlay_status guard_import_host(void *state, uint32_t domain, void *addres
 
     GUARDED(guard, "import_host", NULL,
             status = guard->real->import_host(guard->state, domain, address, bytes, out, &own));
-    return forward_error(guard, status, &own, diag);
+    return forward_buffer(guard, status, domain, out, &own, diag);
 }
 
 static inlay_status guard_list_kernels(void *state, inlay_compiled *compiled, inlay_instance *instance,

@@ -1,5 +1,6 @@
 /* Settings of a provider: text -> typed values, checked against the provider's schema. */
 #include "base/among.h"
+#include "base/c_locale.h"
 #include "base/nearest.h"
 #include "inlay/check.h"
 #include "plugin/plugin.h"
@@ -74,7 +75,7 @@ static inlay_status parse_value(const char *who, const inlay_option *option, con
     case INLAY_OPTION_INT:
         return parse_int(who, option, text, &value->i, diag);
     case INLAY_OPTION_FLOAT:
-        value->f = strtod(text, &end);
+        value->f = c_locale_number(text, &end);
         if (!parsed_fully(text, end) || isnan(value->f))
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s.%s: '%s' is not a number", who, option->name, text);
         return INLAY_OK;

@@ -82,7 +82,17 @@ void profile_json(const profile_report *report, const explain_sink *sink)
  * One process with a track for each provider, one for copies, one for each worker of parallel loops, and a counter of
  * the memory in use. Times are in microseconds. */
 
-enum { TRACK_STEPS = 1, TRACK_COPIES = 90, TRACK_WORKERS = 100 };
+enum { TRACK_STEPS = 1, TRACK_PROVIDERS = 2 }; /* the tracks of copies and workers follow those of the providers */
+
+static uint32_t copies_track(const struct profile *profile)
+{
+    return TRACK_PROVIDERS + profile->session->env.provider_count;
+}
+
+static uint32_t worker_track(const struct profile *profile, uint32_t worker)
+{
+    return copies_track(profile) + 1 + worker;
+}
 
 static void name_track(json_out *json, uint32_t track, const char *name)
 {
@@ -100,10 +110,10 @@ static void name_track(json_out *json, uint32_t track, const char *name)
 static uint32_t track_of(const struct profile *profile, const profile_event *event)
 {
     if (event->step->kind == PLAN_COPY)
-        return TRACK_COPIES;
+        return copies_track(profile);
     if (event->step->step->provider == NULL)
         return TRACK_STEPS;
-    return TRACK_STEPS + 1 + (uint32_t)(event->step->step->provider - profile->session->providers);
+    return TRACK_PROVIDERS + (uint32_t)(event->step->step->provider - profile->session->providers);
 }
 
 static void open_event(json_out *json, const char *phase, uint32_t track, double ns)
@@ -153,18 +163,18 @@ void profile_trace(const profile_report *report, const explain_sink *sink)
     json_open(&json, "traceEvents", '[', false);
     name_track(&json, TRACK_STEPS, "host");
     for (uint32_t i = 0; i < profile->session->env.provider_count; i++)
-        name_track(&json, TRACK_STEPS + 1 + i, profile->session->providers[i].name);
-    name_track(&json, TRACK_COPIES, "copies");
+        name_track(&json, TRACK_PROVIDERS + i, profile->session->providers[i].name);
+    name_track(&json, copies_track(profile), "copies");
     for (uint32_t i = 0; i < profile->session->env.max_threads; i++) {
         (void)snprintf(text, sizeof text, "thread %u", i);
-        name_track(&json, TRACK_WORKERS + i, text);
+        name_track(&json, worker_track(profile, i), text);
     }
     for (uint32_t i = 0; i < profile->event_count; i++)
         put_step(&json, report, &profile->events[i], zero);
     for (uint32_t i = 0; i < spans; i++) {
         const run_span *span = &profile->spans.list[i];
 
-        open_event(&json, "X", TRACK_WORKERS + span->worker, (double)(span->begin_ns - zero));
+        open_event(&json, "X", worker_track(profile, span->worker), (double)(span->begin_ns - zero));
         json_number(&json, "dur", (double)(span->end_ns - span->begin_ns) / 1e3);
         json_text(&json, "name", "loop");
         json_close(&json);

@@ -98,7 +98,7 @@ static int64_t fixed_size(void *options, const char *name, size_t bytes)
     option_pair fix;
 
     for (uint32_t i = 0; options_pair(options, OPTION_dim, i, &fix); i++)
-        if (fix.key_bytes == bytes && memcmp(fix.key, name, bytes) == 0)
+        if (fix.key_bytes - (fix.key[fix.key_bytes - 1] == '?') == bytes && memcmp(fix.key, name, bytes) == 0)
             return strtoll(fix.value, NULL, 10);
     return -1;
 }
@@ -114,6 +114,8 @@ static inlay_status fix_sum(graph_model *model, uint32_t symbol, const inlay_opt
 
     if (!sum_read_with(model->symbols[symbol].name.data, fixed_size, (void *)(uintptr_t)options, &sum))
         return INLAY_OK;
+    if (sum.count == 1 && sum.terms[0].count == 0 && sum.terms[0].factor < 0)
+        return INLAY_OK; /* no size: exporters declare n - 3 for a slice that is empty if n is less than 3 */
     to.value = sum_value(&sum);
     if (to.value < 0) {
         text_append_sum(&name, &sum);

@@ -217,9 +217,12 @@ static void print_host_rows(const types_table *table)
             char types[2048] = "";
             int32_t set = -1;
 
-            if ((row->flags & OP_HOST) == 0 ||
-                op_schema_parse(row->signature, from_arena, &arena, &schema, NULL) != INLAY_OK)
+            if ((row->flags & OP_HOST) == 0)
                 continue;
+            if (op_schema_parse(row->signature, from_arena, &arena, &schema, NULL) != INLAY_OK) {
+                arena_deinit(&arena);
+                continue;
+            }
             if (schema.input_count > 0)
                 set = schema.inputs[0].type_param;
             else if (schema.output_count > 0)

@@ -2,6 +2,7 @@
  * values. The host runs these operators, because they only move rows and look up keys; providers never receive a
  * map. */
 #include "exec/control/host_node.h"
+#include "base/c_locale.h"
 #include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,6 +129,14 @@ static inlay_status row_end(host_call *call, inlay_status status, struct row *ro
     return set_output(call, status, row->numbers);
 }
 
+/* As Cast of the reference provider: truncated and clamped; NaN becomes 0. */
+static int64_t to_int64(float number)
+{
+    if (number >= 0x1p63f)
+        return INT64_MAX;
+    return number >= -0x1p63f ? (int64_t)number : number < 0 ? INT64_MIN : 0;
+}
+
 /* Sets element `at` of the row to element `from` of the values, converted to the row's type. */
 static void row_put(struct row *row, int64_t at, const inlay_value *values, int64_t from)
 {
@@ -144,18 +153,22 @@ static void row_put(struct row *row, int64_t at, const inlay_value *values, int6
         row->texts[at] = *text;
     } else if (row->dtype == INLAY_STRING) {
         char *room = row->room + at * NUMBER_BYTES;
+        const locale_t before = c_locale_begin();
         const int length = snprintf(room, NUMBER_BYTES, "%f", (double)((const float *)data)[from]);
 
+        c_locale_end(before);
         row->texts[at] = (inlay_str){ room, (uint64_t)(length < NUMBER_BYTES ? length : NUMBER_BYTES - 1) };
     } else {
         char copy[NUMBER_BYTES] = "";
+        const locale_t before = c_locale_begin();
 
         if (text != NULL)
             memcpy(copy, text->data, text->bytes < NUMBER_BYTES ? (size_t)text->bytes : NUMBER_BYTES - 1);
         if (row->dtype == INLAY_FLOAT)
-            ((float *)to)[at] = strtof(copy, NULL); /* depends on the locale of the process */
+            ((float *)to)[at] = strtof(copy, NULL);
         else
-            ((int64_t *)to)[at] = text != NULL ? strtoll(copy, NULL, 10) : (int64_t)((const float *)data)[from];
+            ((int64_t *)to)[at] = text != NULL ? strtoll(copy, NULL, 10) : to_int64(((const float *)data)[from]);
+        c_locale_end(before);
     }
 }
 
@@ -198,6 +211,8 @@ static inlay_status run_cast(host_call *call)
         return status;
     if (keys->dtype != INLAY_INT64 || (values->dtype != INLAY_FLOAT && values->dtype != INLAY_STRING))
         return fail(call, INLAY_INVALID_ARGUMENT, "the map must have int64 keys and float or string values");
+    if (sparse && most != NULL && most->i < 0)
+        return fail(call, INLAY_INVALID_MODEL, "max_map is negative");
     key = value_data(keys);
     order = calloc((size_t)keys->count + 1, sizeof *order);
     status = row_begin(call, dtype, sparse && most != NULL ? most->i : sparse ? 1 : keys->count, &row);
@@ -211,9 +226,9 @@ static inlay_status run_cast(host_call *call)
         const int64_t at = sparse ? key[order[i]] : i;
 
         if (at < 0 || at >= row.count)
-            status =
-                inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "CastMap node '%s': key %lld is not below max_map %lld",
-                           call->node->info.name.data, (long long)at, (long long)row.count);
+            status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                                "CastMap node '%s': key %lld is outside [0, %lld), the range of max_map",
+                                call->node->info.name.data, (long long)at, (long long)row.count);
         else
             row_put(&row, at, values, order[i]);
     }

@@ -11,14 +11,14 @@
 
 /* ------------------------------------------------------------------ device values of one run */
 
-typedef struct device_owner {
+typedef struct resident_owner {
     const program_env *env;
     uint32_t provider, reserved;
-} device_owner;
+} resident_owner;
 
 static void free_on_device(void *owner, inlay_value *value)
 {
-    device_owner *device = owner;
+    resident_owner *device = owner;
     inlay_buffer whole = value->buffer;
 
     whole.bytes = value->capacity;
@@ -34,7 +34,7 @@ static inlay_status create_with(take_fn take, struct runner *runner, uint32_t do
                                 const int64_t *dims, inlay_value **out, inlay_diag *diag)
 {
     const uint32_t provider = plan_owner_of(runner->prog->env, domain);
-    device_owner *owner = malloc(sizeof *owner);
+    resident_owner *owner = malloc(sizeof *owner);
     inlay_value *value = NULL;
     inlay_buffer buffer;
     inlay_status status;
@@ -54,7 +54,7 @@ static inlay_status create_with(take_fn take, struct runner *runner, uint32_t do
         free(owner);
         return status;
     }
-    *owner = (device_owner){ .env = runner->prog->env, .provider = provider };
+    *owner = (resident_owner){ .env = runner->prog->env, .provider = provider };
     buffer.bytes = value->buffer.bytes;
     value->buffer = buffer;
     value->owner = owner;

@@ -36,20 +36,26 @@ inlay_status program_step_failed(const struct graph *graph, const program_step *
     return status;
 }
 
+inlay_status program_workspace_status(const inlay_specialize_request *request)
+{
+    const uint64_t alignment = request->workspace_alignment;
+
+    if ((alignment & (alignment - 1)) != 0)
+        return INLAY_INTERNAL;
+    return request->workspace_bytes > WORKSPACE_MAX_BYTES || alignment > WORKSPACE_MAX_ALIGNMENT ? INLAY_LIMIT_EXCEEDED
+                                                                                                 : INLAY_OK;
+}
+
 inlay_status program_check_workspace(const program_step *step, const inlay_specialize_request *request,
                                      inlay_diag *diag)
 {
-    const uint64_t bytes = request->workspace_bytes, alignment = request->workspace_alignment;
-    inlay_status status;
+    const inlay_status status = program_workspace_status(request);
 
-    if ((alignment & (alignment - 1)) != 0)
-        status = INLAY_INTERNAL;
-    else if (bytes > WORKSPACE_MAX_BYTES || alignment > WORKSPACE_MAX_ALIGNMENT)
-        status = INLAY_LIMIT_EXCEEDED;
-    else
-        return INLAY_OK;
+    if (status == INLAY_OK)
+        return status;
     return inlay_fail(diag, status, "provider %s requests %llu bytes of workspace, aligned to %llu%s, for %s node '%s'",
-                      step->provider->name, (unsigned long long)bytes, (unsigned long long)alignment,
+                      step->provider->name, (unsigned long long)request->workspace_bytes,
+                      (unsigned long long)request->workspace_alignment,
                       status == INLAY_INTERNAL ? ", which is not a power of two" : "", step->node->info.op_type.data,
                       step->node->info.name.data);
 }

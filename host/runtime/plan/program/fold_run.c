@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FOLD_ALIGN = 64, FOLD_MAX_ALIGN = 1 << 21 };
+enum { FOLD_ALIGN = 64 };
 
 /* A run in progress, with the bytes that outputs may still use. */
 typedef struct fold_state {
@@ -141,8 +141,7 @@ inlay_status program_fold_region(const fold_run *fold, inlay_diag *diag)
     if (request.workspace_bytes > 0) {
         uint64_t alignment = request.workspace_alignment > FOLD_ALIGN ? request.workspace_alignment : FOLD_ALIGN;
         void *room = NULL;
-        if (request.workspace_bytes <= fold->max_bytes + (1u << 20) && alignment <= FOLD_MAX_ALIGN &&
-            (alignment & (alignment - 1)) == 0)
+        if (request.workspace_bytes <= fold->max_bytes + (1u << 20) && program_workspace_status(&request) == INLAY_OK)
             room = aligned_alloc_from(fold->arena, request.workspace_bytes, alignment);
         if (room == NULL) {
             status = INLAY_LIMIT_EXCEEDED;
