@@ -155,6 +155,8 @@ static inlay_status find_values(struct pass *pass, const calibrate_value *values
         pass->calibration->ranges[k] = (tensor_range){
             .name = arena_string(arena, values[k].name), .low = INFINITY, .high = -INFINITY, .axis = values[k].axis
         };
+        if (pass->calibration->ranges[k].name == NULL)
+            return no_memory(pass->diag, "for %u ranges", count);
         pass->outputs[k] = inlay_session_find_output(pass->subject.session, values[k].name);
         pass->inputs[k] = inlay_session_find_input(pass->set->of, values[k].name);
         if (pass->outputs[k] == INLAY_NONE && pass->inputs[k] == INLAY_NONE)
