@@ -335,24 +335,29 @@ uint32_t repository_load_all(struct repository *repository)
     return ready;
 }
 
-/* Unloads the versions that are no longer in the folder; model NULL: all versions. */
+/* Unloads the versions that are no longer in the folder; model NULL: all versions. The caller holds `loading`, so no
+ * entries are added. */
 static void drop_missing(struct repository *repository, const char *name, const found_model *model)
 {
-    uint64_t gone[CONFIG_MAX_VERSIONS];
-    uint32_t gone_count = 0;
+    for (uint32_t i = 0;; i++) {
+        bool present = true;
+        uint64_t version = 0;
 
-    (void)pthread_mutex_lock(&repository->lock);
-    for (uint32_t i = 0; i < repository->count; i++) {
-        bool present = strcmp(repository->entries[i].name, name) != 0;
-
+        (void)pthread_mutex_lock(&repository->lock);
+        if (i >= repository->count) {
+            (void)pthread_mutex_unlock(&repository->lock);
+            return;
+        }
+        if (strcmp(repository->entries[i].name, name) == 0) {
+            version = repository->entries[i].version;
+            present = false;
+        }
+        (void)pthread_mutex_unlock(&repository->lock);
         for (uint32_t k = 0; !present && model != NULL && k < model->version_count; k++)
-            present = model->versions[k] == repository->entries[i].version;
-        if (!present && gone_count < CONFIG_MAX_VERSIONS)
-            gone[gone_count++] = repository->entries[i].version;
+            present = model->versions[k] == version;
+        if (!present)
+            set_entry(repository, name, version, STATE_UNAVAILABLE, NULL, false, "unloaded");
     }
-    (void)pthread_mutex_unlock(&repository->lock);
-    for (uint32_t i = 0; i < gone_count; i++)
-        set_entry(repository, name, gone[i], STATE_UNAVAILABLE, NULL, false, "unloaded");
 }
 
 /* The deferred version that a request for `version` (0 = the latest) needs; 0: it is loaded. */
