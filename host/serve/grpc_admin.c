@@ -254,11 +254,16 @@ static bool change_log(struct call *call, const Inference__LogSettings *request)
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t count = 0;
 
-    for (size_t i = 0; i < request->n_settings && count < LOG_SETTINGS; i++) {
+    for (size_t i = 0; i < request->n_settings; i++) {
         const Inference__LogEntry *entry = request->settings[i];
 
         if (entry->value == NULL || entry->value->choice_case == INFERENCE__LOG_VALUE__CHOICE__NOT_SET)
             continue;
+        if (count == LOG_SETTINGS) {
+            (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "too many settings");
+            call_fail_diag(call, &diag);
+            return false;
+        }
         changes[count] = (log_setting){ .key = entry->key, .kind = LOG_TEXT, .text = "" };
         if (entry->value->choice_case == INFERENCE__LOG_VALUE__CHOICE_STRING_VALUE) {
             changes[count].text = entry->value->string_value;

@@ -335,33 +335,29 @@ uint32_t repository_load_all(struct repository *repository)
     return ready;
 }
 
-/* Finds the lowest version above `after` that is no longer in the folder; model NULL: no version is there. */
-static bool next_missing(struct repository *repository, const char *name, const found_model *model, uint64_t after,
-                         uint64_t *out_version)
-{
-    bool found = false;
-
-    (void)pthread_mutex_lock(&repository->lock);
-    for (uint32_t i = 0; !found && i < repository->count; i++) {
-        const struct entry *entry = &repository->entries[i];
-
-        found = entry->version > after && strcmp(entry->name, name) == 0;
-        for (uint32_t k = 0; found && model != NULL && k < model->version_count; k++)
-            found = model->versions[k] != entry->version;
-        if (found)
-            *out_version = entry->version;
-    }
-    (void)pthread_mutex_unlock(&repository->lock);
-    return found;
-}
-
-/* Unloads the versions that are no longer in the folder; model NULL: all versions. */
+/* Unloads the versions that are no longer in the folder; model NULL: all versions. The caller holds `loading`, so no
+ * entries are added. */
 static void drop_missing(struct repository *repository, const char *name, const found_model *model)
 {
-    uint64_t version = 0;
+    for (uint32_t i = 0;; i++) {
+        bool present = true;
+        uint64_t version = 0;
 
-    while (next_missing(repository, name, model, version, &version))
-        set_entry(repository, name, version, STATE_UNAVAILABLE, NULL, false, "unloaded");
+        (void)pthread_mutex_lock(&repository->lock);
+        if (i >= repository->count) {
+            (void)pthread_mutex_unlock(&repository->lock);
+            return;
+        }
+        if (strcmp(repository->entries[i].name, name) == 0) {
+            version = repository->entries[i].version;
+            present = false;
+        }
+        (void)pthread_mutex_unlock(&repository->lock);
+        for (uint32_t k = 0; !present && model != NULL && k < model->version_count; k++)
+            present = model->versions[k] == version;
+        if (!present)
+            set_entry(repository, name, version, STATE_UNAVAILABLE, NULL, false, "unloaded");
+    }
 }
 
 /* The deferred version that a request for `version` (0 = the latest) needs; 0: it is loaded. */

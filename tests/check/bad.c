@@ -570,6 +570,9 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
 #elif defined(BAD_flags)
     exports.provider.flags = 1u << 7;
     exports.plugin.build_id = "";
+#elif defined(BAD_nameless)
+    exports.plugin.name = NULL;
+    exports.provider.name = NULL;
 #elif defined(BAD_thread)
     pthread_t thread;
 

@@ -103,6 +103,13 @@ once() {
 once hang_assess '[a-z]+ .*: no progress in assess'
 once refuses 'open: not on this machine'
 
+# A plugin without names: the groups that compare names do not crash.
+checks=$((checks + 1))
+"$inlay" plugin-check "$dir/nameless.so" --quick --no-timing --op Relu >"$work/out" 2>/dev/null </dev/null
+[ "$(grep -c '^FAIL' "$work/out")" -eq 2 ] && grep -qE "^FAIL  description plugin: name ''" "$work/out" &&
+    grep -qE "^FAIL  description: provider 0 is ''" "$work/out" ||
+    complain 'nameless: not the two lines about names' "$(grep '^FAIL' "$work/out" | head -n 5)"
+
 # Warnings and passes.
 checks=$((checks + 1))
 "$inlay" plugin-check "$dir/heap.so" --quick --group results --op Relu >"$work/out" || complain 'heap: it failed'

@@ -188,6 +188,35 @@ static void calls_cost_what_their_class_does(void **state)
     arena_deinit(&arena);
 }
 
+/* The factor of the borders is the median of the points that were timed in a chain, without those whose chain failed. */
+static void borders_need_a_timed_chain(void **state)
+{
+    calibrate_point points[5];
+    profile_provider out = { .name = "fake" };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct arena arena = { 0 };
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        points[i] = (calibrate_point){ .class = { "Relu", COST_PLAIN, INLAY_FLOAT },
+                                       .threads = 1,
+                                       .kind = COST_STREAM,
+                                       .nodes_more = CALIBRATE_CHAIN - 1,
+                                       .model_ns = 1e3,
+                                       .border_ns = 1e4 };
+        fit_terms(0, 1e3 * (i + 1), 0, 0, points[i].point.x);
+        points[i].point.ns = 6e3;
+        if (i < 2) { /* 1e3 for each additional node, so 5e3 for borders */
+            points[i].with_ns = 6e3 + 1e3 * (CALIBRATE_CHAIN - 1);
+            points[i].without_ns = 6e3;
+        }
+    }
+    assert_int_equal(calibrate_fit(points, 5, &arena, &out, &diag), INLAY_OK);
+    assert_int_equal(out.factor_count, 1);
+    assert_float_equal(out.factors[0].border, 0.5, 1e-6);
+    arena_deinit(&arena);
+}
+
 static void fits_refuse_junk(void **state)
 {
     fit_point good = { .x = { 1, 10, 10, 0 }, .ns = 5 }, bad;
@@ -563,6 +592,7 @@ int main(void)
         cmocka_unit_test(disturbed_runs_do_not_count),
         cmocka_unit_test(cold_weights_cost_more),
         cmocka_unit_test(calls_cost_what_their_class_does),
+        cmocka_unit_test(borders_need_a_timed_chain),
         cmocka_unit_test(fits_refuse_junk),
         IN_FOLDER(measurements_come_back),
         cmocka_unit_test(figures_have_hysteresis),

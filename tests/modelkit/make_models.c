@@ -53,6 +53,18 @@ static void write_function(const char *folder)
     write_model(folder, "function", &wire);
 }
 
+/* A symbolic dimension whose name is as long as an axis of bench --sweep may be. */
+static void write_long_name(const char *folder)
+{
+    static const char dims[] = "a_dimension_whose_name_has_63_bytes_xxxxxxxxxxxxxxxxxxxxxxxxxxx,16";
+    struct wire wire = { 0 };
+    const wire_mark mark = plant_begin(&wire, dims, 17);
+
+    mw_node(&wire, "Relu", "x", "y");
+    plant_end(&wire, mark, dims);
+    write_model(folder, "long_name", &wire);
+}
+
 int main(int argc, char **argv)
 {
     char stem[32];
@@ -61,6 +73,7 @@ int main(int argc, char **argv)
     if (argc != 2)
         return 2;
     write_function(argv[1]);
+    write_long_name(argv[1]);
     plant_two(&other, -0.05F);
     write_model(argv[1], "twice_other", &other);
     /* The provider `planted` runs all but Exp. */

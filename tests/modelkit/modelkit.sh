@@ -253,6 +253,10 @@ does 0 '[.points[] | [.batch, .threads]] as $p | ($p | any(. == [4,1])) and ($p 
     complain 's.csv'
 [ "$(grep -c ',1$' s.csv)" -ge 1 ] || complain 's.csv has a best line'
 grep -q '<polyline' s.html && grep -q '^</html>$' s.html || complain 's.html'
+# Two curves in each of the two pictures, although their names differ only in the last byte.
+does 0 '.points | length == 4' bench long_name.onnx \
+    --sweep threads=1/2,a_dimension_whose_name_has_63_bytes_xxxxxxxxxxxxxxxxxxxxxxxxxxx=1/2 --html s.html "${fast[@]}"
+[ "$(grep -o '<polyline' s.html | wc -l)" = 4 ] || complain 's.html has four curves'
 does 1 '.best == null and (.points | all(.fits | not))' bench model.onnx --sweep N=1/2 --latency-ms 0.0000001 "${fast[@]}"
 does 0 '.points | map(.threads) | .[0] == 1 and . == unique' bench model.onnx --sweep threads=1..N "${fast[@]}"
 does 0 '.points | length == 1' bench model.onnx --sweep callers=2 "${fast[@]}"

@@ -170,6 +170,64 @@ static void test_diff(void **state)
     (void)compare(NULL, NULL);
 }
 
+/* An If in each branch of an If, both without a name. Their bodies have one node each, `ops`. */
+static graph_model *load_nested(struct wire *wire, const char *const ops[4])
+{
+    wire_mark mark, node;
+
+    *wire = (struct wire){ 0 };
+    mark = plant_begin(wire, "4", 17);
+    rig_scalar(wire, "c", INLAY_BOOL, 1);
+    node = mw_node_begin(wire, "If", "c", "y");
+    for (int outer = 0; outer < 2; outer++) {
+        const mw_body body = mw_body_begin(wire, outer == 0 ? "then_branch" : "else_branch", "outer");
+        const char *out = outer == 0 ? "t" : "e";
+        const wire_mark inner_node = mw_node_begin(wire, "If", "c", out);
+
+        for (int i = 0; i < 2; i++) {
+            const mw_body inner = mw_body_begin(wire, i == 0 ? "then_branch" : "else_branch", "inner");
+            char name[8];
+
+            (void)snprintf(name, sizeof name, "%s%d", out, i);
+            mw_node(wire, ops[2 * outer + i], "x", name);
+            mw_value(wire, MW_OUTPUT, name, INLAY_FLOAT, "4");
+            mw_body_end(wire, inner);
+        }
+        wire_end(wire, inner_node);
+        mw_value(wire, MW_OUTPUT, out, INLAY_FLOAT, "4");
+        mw_body_end(wire, body);
+    }
+    wire_end(wire, node);
+    plant_end(wire, mark, "4");
+    return load(wire);
+}
+
+/* Bodies of nodes with the same name in different graphs are compared with each other in their order. */
+static void test_diff_of_nested_bodies(void **state)
+{
+    static const char *const ops[][4] = { { "Neg", "Abs", "Relu", "Exp" }, { "Neg", "Abs", "Relu", "Tanh" } };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    graph_model *models[3];
+    struct wire wires[3];
+    struct diff diff;
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        models[i] = load_nested(&wires[i], ops[i / 2]);
+    assert_int_equal(diff_models(models[0], models[1], &diff, &diag), INLAY_OK);
+    assert_int_equal(diff.changed, 0);
+    diff_deinit(&diff);
+    assert_int_equal(diff_models(models[0], models[2], &diff, &diag), INLAY_OK);
+    assert_int_equal(count_side(&diff, DIFF_A, "Exp("), 1);
+    assert_int_equal(count_side(&diff, DIFF_B, "Tanh("), 1);
+    assert_int_equal(diff.changed, 2);
+    diff_deinit(&diff);
+    for (int i = 0; i < 3; i++) {
+        graph_model_destroy(models[i]);
+        wire_deinit(&wires[i]);
+    }
+}
+
 /* The lines of each side, in order, are the complete model. */
 static void test_diff_is_whole(void **state)
 {
@@ -311,9 +369,10 @@ static void test_sparsity(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_metadata), cmocka_unit_test(test_names),         cmocka_unit_test(test_dims),
-        cmocka_unit_test(test_diff),     cmocka_unit_test(test_diff_is_whole), cmocka_unit_test(test_reduce),
-        cmocka_unit_test(test_sparsity),
+        cmocka_unit_test(test_metadata),      cmocka_unit_test(test_names),
+        cmocka_unit_test(test_dims),          cmocka_unit_test(test_diff),
+        cmocka_unit_test(test_diff_is_whole), cmocka_unit_test(test_reduce),
+        cmocka_unit_test(test_sparsity),      cmocka_unit_test(test_diff_of_nested_bodies),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -222,6 +222,10 @@ does 0 '.' check out.onnx
 does 0 '.outputs[0].score > 0.98' compare net.onnx out.onnx --data images.npz --metric cosine
 does 0 '.samples == 1' quantize net.onnx -o out.onnx --data one.npz --metric cosine --method minmax --mode static --weights 8
 does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data images.npz --metric cosine
+LC_ALL=C sed 's/r1/,1/g' net.onnx >comma.onnx # a value with a comma in its name
+does 0 '[.layers[] | select(.integers)] | length == 4' quantize comma.onnx -o out.onnx --data images.npz --metric cosine \
+    --mode static --weights 8
+rm comma.onnx
 does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data zeros.npz --metric cosine --mode static --weights 8 --method percentile
 does 0 '.bytes_after > 0' quantize net.onnx -o out.onnx --data nan.npz --metric cosine --mode static --weights 8 --method mse
 rm -f out.onnx

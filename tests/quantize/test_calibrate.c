@@ -53,6 +53,25 @@ static void zero_is_always_inside(void **state)
     assert_true(low == 0 && high > 3);
 }
 
+/* The width of the range is infinite in float, or tiny compared with the distance to zero. */
+static void extreme_ranges(void **state)
+{
+    tensor_range range = bell_curve(-3e38F, 3e38F, 0.02);
+    float low[3], high[3];
+
+    (void)state;
+    calibrate_percentile(&range, 0.9999, &low[0], &high[0]);
+    calibrate_mse(&range, &low[1], &high[1]);
+    calibrate_entropy(&range, &low[2], &high[2]);
+    for (int i = 0; i < 3; i++) {
+        assert_true(low[i] < -1e37F && low[i] > -1.6e38F);
+        assert_true(high[i] > 1e37F && high[i] < 1.6e38F);
+    }
+    range = bell_curve(1e6F, 1000000.0625F, 0.1);
+    calibrate_entropy(&range, &low[0], &high[0]);
+    assert_true(low[0] == 0 && high[0] > 1e6F - 1 && high[0] < 1e6F + 1);
+}
+
 static void constant_and_empty_values(void **state)
 {
     tensor_range one = { .name = "x", .low = 2, .high = 2, .bins = bins, .count = 5 };
@@ -77,7 +96,7 @@ static void constant_and_empty_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(outliers_are_cut), cmocka_unit_test(zero_is_always_inside),
-                                        cmocka_unit_test(constant_and_empty_values) };
+                                        cmocka_unit_test(extreme_ranges), cmocka_unit_test(constant_and_empty_values) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

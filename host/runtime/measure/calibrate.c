@@ -74,8 +74,13 @@ static inlay_status add_point(struct calibration *calibration, uint32_t provider
 
     if (earlier != NULL) {
         earlier->point.ns = fmin(earlier->point.ns, point->point.ns);
-        earlier->with_ns = fmin(earlier->with_ns, point->with_ns);
-        earlier->without_ns = fmin(earlier->without_ns, point->without_ns);
+        if (earlier->with_ns == 0) { /* the regions were not timed */
+            earlier->with_ns = point->with_ns;
+            earlier->without_ns = point->without_ns;
+        } else if (point->with_ns > 0) {
+            earlier->with_ns = fmin(earlier->with_ns, point->with_ns);
+            earlier->without_ns = fmin(earlier->without_ns, point->without_ns);
+        }
         return INLAY_OK;
     }
     calibration->result.kernel_count++;
@@ -262,6 +267,8 @@ static inlay_status time_point(struct calibration *calibration, case_models *mod
         point.nodes_more = 1;
         point.leave_ns = behind->leave_ns - before->leave_ns;
     }
+    if (point.with_ns == 0 || point.without_ns == 0)
+        point.with_ns = point.without_ns = 0; /* a region failed, so there is no difference */
     point.class = cost_class_of(view, node, typical == alone ? alone->job.found : typical->parts.profile);
     point.class.op = models->row->op;
     fit_terms(cost->flops, (double)cost->bytes_read + (double)cost->bytes_written, cost->ns,

@@ -41,7 +41,7 @@ typedef struct calibrate_point {
     uint64_t weight_bytes;      /* of the model that contained it */
     uint32_t threads, kind;     /* kind: COST_DENSE or COST_STREAM */
     fit_point point;            /* ns: the node alone */
-    double with_ns, without_ns; /* regions with the node and without it; 0 = not timed */
+    double with_ns, without_ns; /* regions with the node and without it; both 0 = not timed */
     uint32_t nodes_more;        /* number of additional nodes in the region with the node */
     double model_ns;            /* the provider's estimate */
     double border_ns;           /* its estimate for values that enter and leave, where the node is alone */

@@ -117,7 +117,8 @@ static double find_border(const struct fitting *fitting, uint32_t threads, doubl
 
     for (uint32_t i = 0; i < fitting->count; i++) {
         const calibrate_point *point = &fitting->points[i];
-        if (point->threads == threads && point->nodes_more == CALIBRATE_CHAIN - 1 && point->border_ns >= MIN_BORDER_NS)
+        if (point->threads == threads && point->with_ns > 0 && point->nodes_more == CALIBRATE_CHAIN - 1 &&
+            point->border_ns >= MIN_BORDER_NS)
             ratios[selected_count++] = (point->point.ns - share_of_region(point, 0)) / point->border_ns;
     }
     if (selected_count == 0)

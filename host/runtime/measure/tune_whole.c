@@ -256,7 +256,13 @@ static inlay_status reassign(struct tuning *tuning, const program_env *env, stru
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
 }
 
-/* One attempt. *out_done: the measurements in the list are to be kept. */
+static void drop_measurements(struct tuning *tuning)
+{
+    tuning->list.count = 0;
+    tuning->result.dropped = 1;
+}
+
+/* One attempt. *out_done: no further one is needed. */
 static inlay_status attempt(struct tuning *tuning, const char *folder, inlay_value **inputs, bool *out_done)
 {
     program_env env = tuning->session->env;
@@ -285,11 +291,13 @@ static inlay_status attempt(struct tuning *tuning, const char *folder, inlay_val
     if (after == NULL)
         goto done;
     status = time_variants(tuning, tuning->session->main, after, inputs, &before_ns, &after_ns);
-    if (status != INLAY_OK) {
-        *out_done = false; /* a variant that does not run is no improvement */
-        status = status == INLAY_UNSUPPORTED ? INLAY_OK : status;
+    if (status == INLAY_UNSUPPORTED) { /* a variant that does not run is no improvement, and would not run again */
+        drop_measurements(tuning);
+        status = INLAY_OK;
         goto done;
     }
+    if (status != INLAY_OK)
+        goto done;
     tuning->result.run_before_ns = before_ns;
     tuning->result.run_after_ns = after_ns;
     *out_done = after_ns <= before_ns * (equal_regions(tuning->session->main, after) ? NOISE_FACTOR : 1);
@@ -322,10 +330,8 @@ inlay_status tune_whole(struct tuning *tuning, const char *folder)
         done = true;
     for (int i = 0; status == INLAY_OK && !done && i < ATTEMPTS; i++)
         status = attempt(tuning, folder, inputs, &done);
-    if (status == INLAY_OK && !done) {
-        tuning->list.count = 0;
-        tuning->result.dropped = 1;
-    }
+    if (status == INLAY_OK && !done)
+        drop_measurements(tuning);
     for (uint32_t i = 0; i < count; i++)
         value_unref(inputs[i]);
     return status;

@@ -25,9 +25,12 @@ static bool is_text(const char *text)
 
 static bool has_option(const inlay_provider *provider, const char *name)
 {
-    for (uint32_t i = 0; i < provider->option_count; i++)
-        if (strcmp(INLAY_AT(inlay_option, provider->options, provider->option_stride, i)->name, name) == 0)
+    for (uint32_t i = 0; i < provider->option_count; i++) {
+        const inlay_option *option = INLAY_AT(inlay_option, provider->options, provider->option_stride, i);
+
+        if (option->name != NULL && strcmp(option->name, name) == 0)
             return true;
+    }
     return false;
 }
 
@@ -240,8 +243,10 @@ static void check_failed_fence(struct device_test *test)
 
     if (status == INLAY_OK)
         status = timeline_create(&done.timeline, &diag);
-    if (status != INLAY_OK)
+    if (status != INLAY_OK) {
+        timeline_destroy(gate.timeline);
         return;
+    }
     check_phase(test->check, "buffer_copies");
     status = copy_all(test, true, &gate, done, &diag);
     (void)inlay_fail(&reason, INLAY_IO_ERROR, "the work that it waited for failed");
@@ -249,10 +254,11 @@ static void check_failed_fence(struct device_test *test)
     if (status == INLAY_OK && !wait_reached(done, &ended))
         ended = INLAY_BUSY;
     check_phase(test->check, "the checker");
-    if (status == INLAY_OK && ended != INLAY_IO_ERROR)
+    if (status != INLAY_OK || ended != INLAY_IO_ERROR)
         check_fail(test->check, "device.failures", test->link.provider->name,
                    "a signal with the status of the fence that failed",
-                   "pass on the status from fence_wait or the notification", "%s", inlay_status_text(ended));
+                   "pass on the status from fence_wait or the notification", "%s",
+                   status != INLAY_OK ? diag.text : inlay_status_text(ended));
     else
         check_pass(test->check, "device.failures", test->link.provider->name, "a failed fence is passed on");
     timeline_destroy(done.timeline);

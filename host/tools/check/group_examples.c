@@ -140,7 +140,8 @@ void check_group_examples(struct check *check)
     for (uint32_t i = 0; i < fixture.plugins[0].table.operator_count; i++) {
         const inlay_operator *op = &fixture.plugins[0].operators[i];
 
-        for (uint32_t k = 0; k < op->example_count && op->example_stride >= sizeof(inlay_op_example); k++)
+        for (uint32_t k = 0;
+             loaded_is_whole(op) && k < op->example_count && op->example_stride >= sizeof(inlay_op_example); k++)
             try_example(check, &fixture, op, INLAY_AT(inlay_op_example, op->examples, op->example_stride, k));
     }
     fixture_close(&fixture);

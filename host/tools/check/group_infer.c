@@ -102,7 +102,7 @@ void check_group_infer(struct check *check)
     if (!fixture_open(check, "infer", false, &fixture))
         return;
     for (uint32_t i = 0; i < fixture.plugins[0].table.operator_count; i++)
-        if (fixture.plugins[0].operators[i].signature != NULL && fixture.plugins[0].operators[i].op_type != NULL)
+        if (loaded_is_whole(&fixture.plugins[0].operators[i]))
             try_operator(check, &fixture, &fixture.plugins[0].operators[i]);
     fixture_close(&fixture);
 }

@@ -423,8 +423,8 @@ static void try_provider(struct check *check, const struct fixture *fixture, con
     generate_sources(custom, custom_count, NULL, check->args->quick, take_source, &all);
     if (all.offered == 0)
         check_warn(check, "offers", provider->name, "at least one operator",
-                   "see what assess refuses: inlay explain MODEL", "none of %u operators is offered in a common shape",
-                   all.count);
+                   "see what assess refuses: inlay explain MODEL",
+                   "none of %u cases of operators in common shapes is offered", all.count);
     for (uint32_t i = 0; i < graphs && !test.failed; i++) {
         uint64_t seed = check->args->seed * 1000 + i;
         uint32_t count = i == 0 ? 0 : i == 1 ? 1 : i == 2 ? MANY_NODES : 1 + (uint32_t)(seed * 7 % FEW_NODES);

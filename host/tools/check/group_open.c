@@ -27,6 +27,12 @@ static bool is_empty(const char *text)
     return text == NULL || *text == '\0';
 }
 
+/* NULL equals NULL. */
+static bool same_text(const char *left, const char *right)
+{
+    return left == NULL || right == NULL ? left == right : strcmp(left, right) == 0;
+}
+
 static void check_flags(struct check *check, const char *subject, uint32_t flags, uint32_t known)
 {
     uint32_t low = flags & KNOWN_HALF & ~known, high = flags & ~KNOWN_HALF & ~known;
@@ -288,7 +294,7 @@ static void check_twice(struct check *check, const loaded_plugin *plugin)
     if (plugin->open(host_table(), &again, &diag) != INLAY_OK || again == NULL)
         check_fail(check, "open", "twice", "the same answer", "let inlay_plugin_open only fill in its description",
                    "the second call failed: %s", diag.text);
-    else if (strcmp(again->name, plugin->table.name) != 0 || again->provider_count != plugin->table.provider_count ||
+    else if (!same_text(again->name, plugin->table.name) || again->provider_count != plugin->table.provider_count ||
              again->operator_count != plugin->table.operator_count)
         check_fail(check, "open", "twice", "the same answer", "let inlay_plugin_open only fill in its description",
                    "the second call described another plugin");
@@ -373,6 +379,18 @@ static const char *provider_name(const void *ctx, uint32_t i)
     return ((const inlay_provider *)ctx)[i].name;
 }
 
+/* Does the description have the names that a note is compared with? */
+static bool has_names(const loaded_plugin *plugin)
+{
+    bool all = plugin->table.name != NULL;
+
+    for (uint32_t i = 0; i < plugin->table.provider_count; i++)
+        all &= plugin->providers[i].name != NULL;
+    for (uint32_t i = 0; i < plugin->table.operator_count; i++)
+        all &= plugin->operators[i].domain != NULL;
+    return all;
+}
+
 /* Hosts refuse a file whose note contradicts its description. */
 static void check_note(struct check *check, const loaded_plugin *plugin)
 {
@@ -381,8 +399,8 @@ static void check_note(struct check *check, const loaded_plugin *plugin)
     note_facts facts;
     struct stat st;
 
-    if (fd >= 0 && fstat(fd, &st) == 0 && note_read(fd, (uint64_t)st.st_size, &facts, &diag) == INLAY_OK &&
-        facts.present) {
+    if (has_names(plugin) && fd >= 0 && fstat(fd, &st) == 0 &&
+        note_read(fd, (uint64_t)st.st_size, &facts, &diag) == INLAY_OK && facts.present) {
         if (note_agrees(&facts, &plugin->table, provider_name, plugin->providers, plugin->operators, &diag) != INLAY_OK)
             check_fail(check, "open", "note", "a note that matches the description of inlay_plugin_open",
                        "correct the texts of KIT_PLUGIN_NAMED or INLAY_PLUGIN_NOTE", "%s", diag.text);

@@ -69,6 +69,15 @@ static inlay_status place_buffer(struct run_state *run, uint32_t index, uint32_t
     return status;
 }
 
+static void free_tensor(struct run_state *run, size_t index)
+{
+    const loaded_provider *provider = run->harness->provider;
+
+    if (run->device[index].whole.handle != 0)
+        provider->table->buffer_free(provider->state, &run->device[index].whole);
+    run->device[index] = (device_tensor){ .margin = 0 };
+}
+
 /* ------------------------------------------------------------------ hooks of the run */
 
 static inlay_status allocate_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
@@ -87,6 +96,7 @@ static inlay_status allocate_output(void *ctx, uint32_t output, uint32_t rank, c
         fault(run->result, "compute the shape from the inputs", "it requested an output of an impossible shape");
         return INLAY_SHAPE_MISMATCH;
     }
+    free_tensor(run, CASE_INPUTS + output); /* of an earlier call for the same output */
     guarded_free(&run->out[output]);
     if (!guarded_alloc(bytes, ALIGN, run->options->fill, "past the end of an output that it allocated",
                        &run->out[output]))
@@ -287,11 +297,8 @@ static void check_host_memory(struct run_state *run)
 
 static void release(struct run_state *run)
 {
-    const loaded_provider *provider = run->harness->provider;
-
     for (size_t i = 0; i < sizeof run->device / sizeof run->device[0]; i++)
-        if (run->device[i].whole.handle != 0)
-            provider->table->buffer_free(provider->state, &run->device[i].whole);
+        free_tensor(run, i);
     for (uint32_t i = 0; i < CASE_INPUTS; i++)
         guarded_free(&run->in[i]);
     for (uint32_t o = 0; o < CASE_OUTPUTS; o++)

@@ -66,10 +66,12 @@ static void remember(void *memory, size_t bytes, void *caller)
     (void)pthread_mutex_unlock(&lock);
 }
 
-static void forget(const void *memory)
+/* Removes the block. *out_old: the block, for restore(); its address is NULL if it is unknown. */
+static void forget(const void *memory, struct block *out_old)
 {
     uint32_t *link = bucket_of(memory);
 
+    *out_old = (struct block){ .address = NULL };
     if (memory == NULL)
         return;
     (void)pthread_mutex_lock(&lock);
@@ -78,6 +80,7 @@ static void forget(const void *memory)
     if (*link != 0) {
         uint32_t index = *link;
 
+        *out_old = blocks[index];
         if (blocks[index].number > mark) {
             INLAY_CHECK(counts.live_blocks > 0 && counts.live_bytes >= blocks[index].bytes);
             counts.live_blocks--;
@@ -91,10 +94,34 @@ static void forget(const void *memory)
     (void)pthread_mutex_unlock(&lock);
 }
 
-/* Is this the call chosen by heap_fail_at()? */
+/* Undoes forget(), after a realloc() that failed. */
+static void restore(const struct block *old)
+{
+    uint32_t *bucket = bucket_of(old->address), index;
+
+    (void)pthread_mutex_lock(&lock);
+    index = old->address != NULL ? take_block() : 0;
+    if (index != 0) {
+        blocks[index] = *old;
+        blocks[index].next = *bucket;
+        *bucket = index;
+        if (old->number > mark) {
+            counts.live_blocks++;
+            counts.live_bytes += old->bytes;
+        }
+    }
+    (void)pthread_mutex_unlock(&lock);
+}
+
+/* Is this the call chosen by heap_fail_at()? Several threads may call it. */
 static bool must_fail(void)
 {
-    return fail_at != 0 && __atomic_sub_fetch(&fail_at, 1, __ATOMIC_RELAXED) == 0;
+    uint64_t left = __atomic_load_n(&fail_at, __ATOMIC_RELAXED);
+
+    while (left != 0)
+        if (__atomic_compare_exchange_n(&fail_at, &left, left - 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            return left == 1;
+    return false;
 }
 
 #define CALLER __builtin_return_address(0)
@@ -113,12 +140,15 @@ static void *counted_calloc(size_t count, size_t bytes)
 }
 static void *counted_realloc(void *old, size_t bytes)
 {
+    const bool fails = must_fail();
+    struct block before = { .address = NULL };
     void *memory;
 
-    if (must_fail())
-        return NULL;
-    forget(old);
-    memory = realloc(old, bytes);
+    if (!fails)
+        forget(old, &before); /* first, because another thread may be given the address as soon as it is free */
+    memory = fails ? NULL : realloc(old, bytes);
+    if (memory == NULL && bytes > 0)
+        restore(&before);
     remember(memory, bytes, CALLER);
     return memory;
 }
@@ -147,7 +177,9 @@ static int counted_pthread_create(pthread_t *out, const pthread_attr_t *attribut
 }
 static void counted_free(void *memory)
 {
-    forget(memory);
+    struct block old;
+
+    forget(memory, &old);
     free(memory);
 }
 

@@ -171,6 +171,11 @@ void loaded_destroy(loaded_provider *provider)
 
 /* ------------------------------------------------------------------ fixtures */
 
+bool loaded_is_whole(const inlay_operator *op)
+{
+    return op->op_type != NULL && op->domain != NULL && op->signature != NULL;
+}
+
 static const inlay_operator *find_operator(void *ctx, const char *domain, const char *op_type, int64_t opset)
 {
     const struct fixture *fixture = ctx;
@@ -181,7 +186,7 @@ static const inlay_operator *find_operator(void *ctx, const char *domain, const 
             const inlay_operator *op = &fixture->plugins[plugin].operators[i];
 
             if ((int64_t)op->since_version <= opset && (best == NULL || op->since_version > best->since_version) &&
-                strcmp(op->op_type, op_type) == 0 && strcmp(op->domain, domain) == 0)
+                loaded_is_whole(op) && strcmp(op->op_type, op_type) == 0 && strcmp(op->domain, domain) == 0)
                 best = op;
         }
     }
@@ -209,7 +214,8 @@ static void add_peer(struct check *check, const char *name, struct fixture *fixt
     }
     fixture->plugin_count++;
     for (uint32_t i = 0; i < plugin->table.provider_count && fixture->peer_count < FIXTURE_PROVIDERS; i++)
-        if (loaded_create(plugin, i, NULL, &fixture->peers[fixture->peer_count], &diag) == INLAY_OK)
+        if (plugin->providers[i].name != NULL &&
+            loaded_create(plugin, i, NULL, &fixture->peers[fixture->peer_count], &diag) == INLAY_OK)
             fixture->peer_count++;
 }
 
@@ -234,7 +240,8 @@ bool fixture_open(struct check *check, const char *name, bool with_reference, st
     fixture->operators = (graph_operators){ .find = find_operator, .ctx = fixture };
     check_phase(check, "create");
     for (uint32_t i = 0; i < plugin->table.provider_count && fixture->own_count < FIXTURE_PROVIDERS; i++) {
-        if (check->args->provider != NULL && strcmp(check->args->provider, plugin->providers[i].name) != 0)
+        if (plugin->providers[i].name == NULL || /* the group `open` reports it */
+            (check->args->provider != NULL && strcmp(check->args->provider, plugin->providers[i].name) != 0))
             continue;
         if (loaded_create(plugin, i, check->args, &fixture->own[fixture->own_count], &diag) == INLAY_OK)
             fixture->own_count++;
@@ -259,7 +266,8 @@ uint32_t fixture_operators(const struct fixture *fixture, const inlay_operator *
 
     for (uint32_t plugin = 0; plugin < fixture->plugin_count; plugin++)
         for (uint32_t i = 0; i < fixture->plugins[plugin].table.operator_count && count < room; i++)
-            list[count++] = &fixture->plugins[plugin].operators[i];
+            if (loaded_is_whole(&fixture->plugins[plugin].operators[i]))
+                list[count++] = &fixture->plugins[plugin].operators[i];
     return count;
 }
 

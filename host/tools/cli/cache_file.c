@@ -214,6 +214,7 @@ static inlay_status read_head(FILE *from, const char *path, json_t **out_head, i
     int version = 0;
     size_t got;
     char *text;
+    json_error_t error = { .line = 0 };
     struct sha256 sha256;
 
     if (fread(line, 1, FIRST_LINE, from) != FIRST_LINE || sscanf(line, MAGIC " %d", &version) != 1)
@@ -231,10 +232,13 @@ static inlay_status read_head(FILE *from, const char *path, json_t **out_head, i
         return inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: damaged: wrong checksum; copy the file again", path);
     text = malloc(head_bytes + 1);
     *out_head = NULL;
-    if (text != NULL && fseek(from, FIRST_LINE, SEEK_SET) == 0 &&
-        fread(text, 1, head_bytes + 1, from) == head_bytes + 1)
-        *out_head = json_loadb(text, head_bytes, 0, NULL);
+    if (text == NULL)
+        return no_memory(diag, "for the head of %.300s", path);
+    if (fseek(from, FIRST_LINE, SEEK_SET) == 0 && fread(text, 1, head_bytes + 1, from) == head_bytes + 1)
+        *out_head = json_loadb(text, head_bytes, 0, &error);
     free(text);
+    if (*out_head == NULL && json_error_code(&error) == json_error_out_of_memory)
+        return no_memory(diag, "for the head of %.300s", path);
     return *out_head != NULL ? INLAY_OK
                              : inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: the head is not valid JSON", path);
 }
@@ -356,9 +360,13 @@ inlay_status cache_file_import(const cli_common *common, const char *path, bool 
         }
         free(data);
         data = malloc(bytes + 1);
-        if (data == NULL || fread(data, 1, bytes, from) != bytes) {
-            status = inlay_fail(diag, data == NULL ? INLAY_OUT_OF_MEMORY : INLAY_INVALID_MODEL,
-                                "%.300s: '%.100s' cannot be read", path, text_at(file, "name"));
+        if (data == NULL) {
+            status = no_memory(diag, "to import '%.100s' of %zu bytes", text_at(file, "name"), bytes);
+            goto done;
+        }
+        if (fread(data, 1, bytes, from) != bytes) {
+            status =
+                inlay_fail(diag, INLAY_INVALID_MODEL, "%.300s: '%.100s' cannot be read", path, text_at(file, "name"));
             goto done;
         }
         INLAY_TRY(take_file(common->options, text_at(file, "name"), data, bytes, replace, out, diag));

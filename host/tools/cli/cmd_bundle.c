@@ -1,5 +1,6 @@
 /* inlay bundle: compiles a model into a self-contained program or library. */
 #include "cli/bundle_check.h"
+#include "config/options.h"
 #include "model/model.h"
 #include "data/scratch.h"
 #include "modelkit/change.h"
@@ -46,7 +47,6 @@ typedef struct bundle_args {
     struct pairs dims, sets;
     char moved[MOST_MOVED][128]; /* nodes that cpu cannot run, or op:NAME */
     char moved_op[MOST_MOVED][80];
-    char forbidden[MOST_MOVED * 144];
     uint32_t moved_count;
     bundle_check check;
     bool keep;
@@ -243,11 +243,25 @@ static inlay_status set_price(const bundle_args *args, cli_common *common, inlay
     return inlay_options_set(common->options, "cpu.pack_price", text, diag);
 }
 
+/* Writes NAME=cpu for option forbid, with characters of patterns escaped. */
+static void write_rule(const char *name, char *rule)
+{
+    if (strncmp(name, "op:", 3) == 0)
+        *rule++ = '\\';
+    for (; *name != '\0'; name++) {
+        if (strchr("*?[\\", *name) != NULL)
+            *rule++ = '\\';
+        *rule++ = *name;
+    }
+    memcpy(rule, "=cpu", sizeof "=cpu");
+}
+
 /* Forbids cpu for a node that it cannot run, so that reference runs the node. The second node of an operator forbids
  * cpu for all nodes of the operator. */
 static inlay_status move_node(bundle_args *args, cli_common *common, const inlay_diag *why, inlay_diag *diag)
 {
     char *text = args->moved[args->moved_count < MOST_MOVED ? args->moved_count : 0];
+    char rule[2 * sizeof args->moved[0] + sizeof "\\=cpu"];
     bool again = false;
 
     if (args->moved_count == MOST_MOVED || args->job.node[0] == '\0')
@@ -255,20 +269,17 @@ static inlay_status move_node(bundle_args *args, cli_common *common, const inlay
     for (uint32_t i = 0; i < args->moved_count; i++)
         again |= strcmp(args->moved_op[i], args->job.op) == 0;
     (void)snprintf(args->moved_op[args->moved_count], sizeof args->moved_op[0], "%s", args->job.op);
-    if (again)
+    if (again) {
         (void)snprintf(text, sizeof args->moved[0], "op:%s", args->job.op);
-    else
+        (void)snprintf(rule, sizeof rule, "%s=cpu", text);
+    } else {
         (void)snprintf(text, sizeof args->moved[0], "%s", args->job.node);
-    args->moved_count++;
-    args->forbidden[0] = '\0';
-    INLAY_CHECK(args->moved_count <= MOST_MOVED);
-    for (uint32_t i = 0; i < args->moved_count; i++) {
-        const size_t used = strlen(args->forbidden);
-
-        (void)snprintf(args->forbidden + used, sizeof args->forbidden - used, "%s%s=cpu", i > 0 ? "," : "",
-                       args->moved[i]);
+        write_rule(text, rule);
     }
-    return inlay_options_set(common->options, "forbid", args->forbidden, diag);
+    args->moved_count++;
+    INLAY_CHECK(args->moved_count <= MOST_MOVED);
+    /* In addition to the earlier ones. inlay_options_set() would split a name with a comma. */
+    return options_set_as(common->options, "forbid", rule, INLAY_SOURCE_PROGRAM, "set by inlay bundle", diag);
 }
 
 static inlay_status bundle(bundle_args *args, cli_common *common, inlay_diag *diag)

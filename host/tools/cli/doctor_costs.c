@@ -38,11 +38,13 @@ static double chosen_ns(const json_t *node)
     return 0;
 }
 
-/* Adds the time of each node of the graph to `times`, keyed by name. The time of a region is divided among its nodes in
- * proportion to their predicted times. */
+/* Adds the time of each node of the graph and its bodies to `times`, keyed by the path of the graph and then by name,
+ * which is unique only within a graph. The time of a region is divided among its nodes in proportion to their predicted
+ * times. */
 static void collect_times(const json_t *graph, json_t *times)
 {
     const json_t *nodes = json_object_get(graph, "nodes"), *region, *index, *body;
+    json_t *own = json_object();
     size_t i, k;
 
     json_array_foreach(json_object_get(graph, "regions"), i, region) {
@@ -57,18 +59,25 @@ static void collect_times(const json_t *graph, json_t *times)
             const json_t *node = json_array_get(nodes, (size_t)json_integer_value(index));
             const double share = sum > 0 ? chosen_ns(node) / sum : 1.0 / (double)json_array_size(list);
 
-            (void)json_object_set_new(times, text_of(node, "name"), json_real(whole * share));
+            (void)json_object_set_new(own, text_of(node, "name"), json_real(whole * share));
         }
         json_object_foreach((json_t *)(uintptr_t)json_object_get(region, "bodies"), key, body)
             collect_times(body, times);
     }
+    (void)json_object_set_new(times, text_of(graph, "path"), own);
 }
 
-static void assign_times(struct doctor *doctor, const json_t *times, bool measured)
+/* Assigns times to the findings in the graph and its bodies. path: as in the explanation; NULL: out of memory. */
+static void assign_times(struct doctor *doctor, const struct graph *graph, const char *path, const json_t *times,
+                         bool measured)
 {
+    const json_t *own = path != NULL ? json_object_get(times, path) : NULL;
+
+    if (own == NULL)
+        return;
     for (doctor_finding *finding = doctor->first; finding != NULL; finding = finding->next) {
-        for (uint32_t i = 0; i < finding->node_count; i++) {
-            const json_t *ns = json_object_get(times, finding->nodes[i]->info.name.data);
+        for (uint32_t i = 0; finding->graph == graph && i < finding->node_count; i++) {
+            const json_t *ns = json_object_get(own, finding->nodes[i]->info.name.data);
 
             if (!json_is_number(ns))
                 continue;
@@ -76,6 +85,12 @@ static void assign_times(struct doctor *doctor, const json_t *times, bool measur
             finding->measured = measured;
         }
     }
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
+            assign_times(doctor, graph->nodes[i]->bodies[b].graph,
+                         arena_format(&doctor->model->arena, "%s/%s.%s", path, graph->nodes[i]->info.name.data,
+                                      graph->nodes[i]->bodies[b].attr),
+                         times, measured);
 }
 
 /* ------------------------------------------------------------------ the opset */
@@ -235,7 +250,7 @@ inlay_status doctor_costs_find(struct doctor *doctor, const char *path, const st
     *out = (doctor_costs){ .run_ms = run_ns < 0 ? -1 : run_ns * 1e-6, .measured = seconds > 0 };
     main_graph = json_object_get(explanation, "main");
     collect_times(main_graph, times);
-    assign_times(doctor, times, out->measured);
+    assign_times(doctor, doctor->model->main, "main", times, out->measured);
     check_opset(doctor, json_object_get(main_graph, "nodes"));
     for (size_t i = 1; i + 1 < json_array_size(json_object_get(main_graph, "regions")); i++)
         check_split(doctor, main_graph, i, run_ns * LEAST_SHARE, strcmp(text_of(explanation, "policy"), "cost") == 0,

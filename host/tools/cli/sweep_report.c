@@ -123,6 +123,15 @@ static inlay_status write_csv(const struct sweep *sweep, inlay_diag *diag)
 
 /* ------------------------------------------------------------------ the page */
 
+/* Do the points belong to the same curve: are they equal on all axes except the first? */
+static bool same_curve(const struct sweep *sweep, const sweep_point *left, const sweep_point *right)
+{
+    for (uint32_t i = 1; i < sweep->args->axis_count; i++)
+        if (left->at[i] != right->at[i])
+            return false;
+    return true;
+}
+
 /* The name of the curve that a point belongs to: its values on all axes except the first. */
 static void curve_name(const struct sweep *sweep, const sweep_point *point, char *text, size_t bytes)
 {
@@ -144,21 +153,18 @@ static void put_curves(FILE *to, const struct sweep *sweep, int value)
     uint32_t count = 0, used = 0;
 
     for (uint32_t first = 0; first < sweep->count; first++) {
-        char name[64], other[64];
         bool seen = false;
 
-        curve_name(sweep, &sweep->points[first], name, sizeof name);
-        for (uint32_t curve = 0; curve < count; curve++)
-            seen = seen || strcmp(curves[curve].name, name) == 0;
+        for (uint32_t k = 0; k < first; k++)
+            seen = seen || same_curve(sweep, &sweep->points[k], &sweep->points[first]);
         if (seen)
             continue;
         curves[count] = (page_curve){ .points = points + used };
-        (void)snprintf(curves[count].name, sizeof curves[count].name, "%s", name);
+        curve_name(sweep, &sweep->points[first], curves[count].name, sizeof curves[count].name);
         for (uint32_t k = first; k < sweep->count; k++) {
             const sweep_point *point = &sweep->points[k];
 
-            curve_name(sweep, point, other, sizeof other);
-            if (point->skipped || strcmp(other, name) != 0)
+            if (point->skipped || !same_curve(sweep, point, &sweep->points[first]))
                 continue;
             points[used++] = value == 0 ? (page_point){ (double)point->at[0], point->rate, point->low, point->high,
                                                         k == sweep->best }

@@ -1,6 +1,7 @@
 #include "cli/watched.h"
 #include "base/nearest.h"
 #include "cli/load_model.h"
+#include "config/options.h"
 #include "data/value.h"
 #include <errno.h>
 #include <fnmatch.h>
@@ -41,14 +42,13 @@ static const char *nth_name(const void *ctx, uint32_t i)
     return ((const struct graph *)ctx)->nodes[i]->info.name.data;
 }
 
-/* Adds a value that a node produces to the outputs. Names with a comma are skipped: the option would split them. */
+/* Adds a value that a node produces to the outputs. inlay_options_set() would split a name with a comma. */
 static inlay_status tap(const struct graph *graph, uint32_t value, cli_common *common, inlay_diag *diag)
 {
-    const char *name = value != INLAY_NONE ? graph->values[value].info.name.data : "";
-
-    if (value == INLAY_NONE || graph->values[value].info.producer == INLAY_NONE || strchr(name, ',') != NULL)
+    if (value == INLAY_NONE || graph->values[value].info.producer == INLAY_NONE)
         return INLAY_OK;
-    return inlay_options_set(common->options, "tap", name, diag);
+    return options_set_as(common->options, "tap", graph->values[value].info.name.data, INLAY_SOURCE_PROGRAM,
+                          "set by the program", diag);
 }
 
 inlay_status watched_tap(struct watched *watched, cli_common *common, const char *path, inlay_diag *diag)

@@ -155,10 +155,16 @@ static void compare_range(struct comparison *comparison, struct range range)
         emit(comparison, DIFF_BOTH, comparison->left[range.a_end + i]);
 }
 
-static const lines_part *find_part(const struct lines *lines, const char *title)
+/* The part of `lines` with the title of part `index` of `other`. Nodes of different graphs may have the same name, and
+ * hence their bodies the same title: the n-th part with a title corresponds to the n-th one of the other model. */
+static const lines_part *find_part(const struct lines *lines, const struct lines *other, uint32_t index)
 {
+    uint32_t before = 0;
+
+    for (uint32_t i = 0; i < index; i++)
+        before += strcmp(other->parts[i].title, other->parts[index].title) == 0;
     for (uint32_t i = 0; i < lines->count; i++)
-        if (strcmp(lines->parts[i].title, title) == 0)
+        if (strcmp(lines->parts[i].title, other->parts[index].title) == 0 && before-- == 0)
             return &lines->parts[i];
     return NULL;
 }
@@ -257,9 +263,9 @@ inlay_status diff_models(graph_model *a, graph_model *b, struct diff *out, inlay
     out->parts = arena_array(&out->arena, (size_t)out->text[0].count + out->text[1].count + 1, sizeof *out->parts);
     ok = !out->text[0].failed && !out->text[1].failed && out->parts != NULL;
     for (uint32_t i = 0; ok && i < out->text[0].count; i++)
-        ok = compare_parts(out, &out->text[0].parts[i], find_part(&out->text[1], out->text[0].parts[i].title));
+        ok = compare_parts(out, &out->text[0].parts[i], find_part(&out->text[1], &out->text[0], i));
     for (uint32_t i = 0; ok && i < out->text[1].count; i++)
-        if (find_part(&out->text[0], out->text[1].parts[i].title) == NULL)
+        if (find_part(&out->text[0], &out->text[1], i) == NULL)
             ok = compare_parts(out, NULL, &out->text[1].parts[i]);
     ok = ok && compare_weights(out, a->main, b->main);
     return ok ? INLAY_OK : no_memory(diag, "to compare the models");

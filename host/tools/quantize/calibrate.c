@@ -36,16 +36,17 @@ static void add_bounds(tensor_range *range, const float *input, int64_t count)
 
 static void add_bins(tensor_range *range, const float *input, int64_t count)
 {
-    const float scale = range->high > range->low ? (float)CALIBRATE_BINS / (range->high - range->low) : 0;
+    const double low = range->low; /* in float, the width may be infinite, or its reciprocal */
+    const double scale = range->high > range->low ? CALIBRATE_BINS / (range->high - low) : 0;
 
     INLAY_CHECK(range->bins != NULL);
     for (int64_t i = 0; i < count; i++) {
-        int bin;
+        double bin;
 
         if (!isfinite(input[i]))
             continue;
-        bin = (int)((input[i] - range->low) * scale);
-        range->bins[bin < 0 ? 0 : bin >= CALIBRATE_BINS ? CALIBRATE_BINS - 1 : bin]++;
+        bin = (input[i] - low) * scale;
+        range->bins[bin < 0 ? 0 : bin >= CALIBRATE_BINS ? CALIBRATE_BINS - 1 : (int)bin]++;
         range->count++;
     }
 }
@@ -154,6 +155,8 @@ static inlay_status find_values(struct pass *pass, const calibrate_value *values
         pass->calibration->ranges[k] = (tensor_range){
             .name = arena_string(arena, values[k].name), .low = INFINITY, .high = -INFINITY, .axis = values[k].axis
         };
+        if (pass->calibration->ranges[k].name == NULL)
+            return no_memory(pass->diag, "for %u ranges", count);
         pass->outputs[k] = inlay_session_find_output(pass->subject.session, values[k].name);
         pass->inputs[k] = inlay_session_find_input(pass->set->of, values[k].name);
         if (pass->outputs[k] == INLAY_NONE && pass->inputs[k] == INLAY_NONE)
@@ -171,7 +174,7 @@ static inlay_status tap_options(const inlay_options *options, const struct sampl
     for (uint32_t k = 0; k < count && status == INLAY_OK; k++)
         if (inlay_session_find_input(set->of, values[k].name) == INLAY_NONE &&
             inlay_session_find_output(set->of, values[k].name) == INLAY_NONE)
-            status = inlay_options_set(*out, "tap", values[k].name, diag);
+            status = evaluate_tap(*out, values[k].name, diag);
     return status;
 }
 
@@ -217,7 +220,7 @@ void calibration_end(struct calibration *calibration)
 
 static float bin_edge(const tensor_range *range, int bin)
 {
-    return range->low + (range->high - range->low) * (float)bin / (float)CALIBRATE_BINS;
+    return (float)(range->low + ((double)range->high - range->low) * bin / CALIBRATE_BINS);
 }
 
 static void with_zero(float *low, float *high)
@@ -255,7 +258,7 @@ void calibrate_percentile(const tensor_range *range, double percentile, float *l
 /* The sum of squared errors if all elements are clipped to low .. high and rounded to `levels` steps. */
 static double square_error(const tensor_range *range, float low, float high, int levels)
 {
-    const double step = (double)(high - low) / levels;
+    const double step = ((double)high - low) / levels;
     double sum = 0;
 
     for (int i = 0; i < CALIBRATE_BINS; i++) {
@@ -333,8 +336,9 @@ static int within(int value, int low, int high)
 void calibrate_entropy(const tensor_range *range, float *low, float *high)
 {
     enum { LEAST = 256, STEP = 16 };
-    const int zero =
-        range->low < range->high ? (int)((0 - range->low) / (range->high - range->low) * CALIBRATE_BINS) : 0;
+    const double place =
+        range->low < range->high ? -range->low / ((double)range->high - range->low) * CALIBRATE_BINS : 0;
+    const int zero = (int)fmin(fmax(place, -CALIBRATE_BINS), 2 * CALIBRATE_BINS); /* may be far outside of the bins */
     double least = INFINITY;
     int best[2] = { 0, CALIBRATE_BINS };
 

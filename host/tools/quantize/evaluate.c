@@ -1,4 +1,5 @@
 #include "quantize/evaluate.h"
+#include "config/options.h"
 #include "inlay/check.h"
 #include "session/session.h"
 #include <fcntl.h>
@@ -60,6 +61,11 @@ inlay_status evaluate_options_without(const inlay_options *given, const char *co
 done:
     inlay_options_destroy(copy);
     return status;
+}
+
+inlay_status evaluate_tap(inlay_options *options, const char *name, inlay_diag *diag)
+{
+    return options_set_as(options, "tap", name, INLAY_SOURCE_PROGRAM, "set by the program", diag);
 }
 
 inlay_status evaluate_options(const inlay_options *given, const char *name, const char *value,

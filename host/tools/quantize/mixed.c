@@ -112,9 +112,12 @@ static inlay_status build(const struct choice *choice, const uint8_t *bits_of, c
     INLAY_TRY(session_load_model(&raw, &source, how->args->options, choice->diag));
     INLAY_TRY(layers_find(raw.model, how->args->skip, how->args->skip_count, &arena, &list, choice->diag));
     forms = arena_array(&arena, (size_t)list.count + 1, sizeof *forms);
-    if (forms == NULL || list.count != choice->list->count) {
-        status = inlay_fail(choice->diag, forms == NULL ? INLAY_OUT_OF_MEMORY : INLAY_INTERNAL,
-                            "the layers of the reloaded model differ");
+    if (forms == NULL) {
+        status = no_memory(choice->diag, "for %u layers", list.count);
+        goto done;
+    }
+    if (list.count != choice->list->count) {
+        status = inlay_fail(choice->diag, INLAY_INTERNAL, "the layers of the reloaded model differ");
         goto done;
     }
     INLAY_TRY(low_bit_model(raw.model, &list, &narrow, forms, choice->diag));

@@ -114,9 +114,11 @@ static inlay_status note_layers(const struct job *job, const layer_list *list, c
     return report->layers != NULL ? INLAY_OK : no_memory(job->diag, "for the report");
 }
 
-/* Discards the result: the original model is written unchanged, with `why` as the reason. */
-static void keep_original(struct job *job, const char *why)
+/* Discards the result: the original model is written unchanged, with `why` as the reason; NULL: out of memory. */
+static inlay_status keep_original(struct job *job, const char *why)
 {
+    if (why == NULL)
+        return no_memory(job->diag, "for the report");
     job->report->handed = why;
     job->path[0] = '\0';
     for (uint32_t i = 0; i < job->report->layer_count; i++) {
@@ -124,6 +126,7 @@ static void keep_original(struct job *job, const char *why)
         job->report->layers[i].integers = false;
         job->report->layers[i].bytes_after = job->report->layers[i].bytes_before;
     }
+    return INLAY_OK;
 }
 
 /* ------------------------------------------------------------------ only the weights */
@@ -237,12 +240,17 @@ static inlay_status reduce_weights(struct job *job)
                          : low_bit_model(base->model, &list, &how, forms, job->diag));
     INLAY_TRY(note_layers(job, &list, forms, NULL, NULL));
     job->report->what = describe_done(args, forms, list.count, &job->report->arena);
+    if (job->report->what == NULL) {
+        status = no_memory(job->diag, "for the report");
+        goto done;
+    }
     for (uint32_t i = 0; i < list.count; i++)
         changed += forms[i].bits < 32;
     if (changed == 0)
-        keep_original(job, list.count == 0 ? "the model has no layers with constant float weights"
-                           : is_dynamic    ? "no layer is a MatMul or Gemm that --mode dynamic can convert to integers"
-                                           : "no layer can be stored in fewer bits");
+        status =
+            keep_original(job, list.count == 0 ? "the model has no layers with constant float weights"
+                               : is_dynamic ? "no layer is a MatMul or Gemm that --mode dynamic can convert to integers"
+                                            : "no layer can be stored in fewer bits");
     else
         status = scratch_save(&job->scratch, "narrow", base->model, false, job->path, job->diag);
 done:
@@ -282,6 +290,10 @@ static inlay_status prune_weights(struct job *job)
     INLAY_TRY(note_layers(job, &list, forms, NULL, NULL));
     job->report->what = arena_format(&job->report->arena, "%.3g %% of blocks of 1x%d are zeros, %llu channels removed",
                                      100 * args->prune, PRUNE_WIDTH, (unsigned long long)channels);
+    if (job->report->what == NULL) {
+        status = no_memory(job->diag, "for the report");
+        goto done;
+    }
     status = scratch_save(&job->scratch, "pruned", base->model, false, job->path, job->diag);
 done:
     moments_end(&known);
@@ -305,14 +317,16 @@ static inlay_status run_static_search(struct job *job)
     report->ms_after = found.ms_after;
     status = note_layers(job, &found.list, found.forms, found.names, found.ops);
     report->points = arena_array(&report->arena, (size_t)found.point_count + 1, sizeof *report->points);
-    for (uint32_t i = 0; report->points != NULL && i < found.point_count; i++)
+    if (status == INLAY_OK && report->points == NULL)
+        status = no_memory(job->diag, "for the report");
+    if (status != INLAY_OK)
+        return status;
+    for (uint32_t i = 0; i < found.point_count; i++)
         report->points[report->point_count++] =
             (quantize_point){ found.points[i].what, found.points[i].ms, found.points[i].agreement.score.value,
                               found.points[i].chosen };
     memcpy(job->path, found.path, sizeof job->path);
-    if (found.failed != NULL)
-        keep_original(job, found.failed);
-    return status;
+    return found.failed != NULL ? keep_original(job, found.failed) : INLAY_OK;
 }
 
 /* Times the result and the original, each in a separate session. The two are interleaved, and the order alternates
@@ -340,7 +354,7 @@ static inlay_status compare_speed(struct job *job)
     }
     pace_times(&pace, &report->ms_before, &report->ms_after);
     if (!pace_holds(&pace, most))
-        keep_original(
+        status = keep_original(
             job, arena_format(&report->arena,
                               "with %s it takes %.3g ms instead of %.3g ms: %.2f times, %.2f to %.2f in %u rounds",
                               report->what, report->ms_after, report->ms_before, report->ms_after / report->ms_before,
@@ -365,14 +379,14 @@ static inlay_status evaluate_result(struct job *job)
     if (status != INLAY_OK && args->made_up && status != INLAY_CANCELLED && status != INLAY_OUT_OF_MEMORY) {
         report->unmeasured = arena_string(&report->arena, job->diag->text); /* many models refuse random contents */
         report->agreement = (struct verdict){ 0 };
-        status = INLAY_OK;
+        status = report->unmeasured != NULL ? INLAY_OK : no_memory(job->diag, "for the report");
         goto done;
     }
     if (status != INLAY_OK)
         goto done;
     subject_close(&after);
     if (!args->must && !verdict_holds(&report->agreement, args->goal, args->sure))
-        keep_original(job, verdict_describe(&report->agreement, report->what, &report->arena));
+        status = keep_original(job, verdict_describe(&report->agreement, report->what, &report->arena));
     else
         status = compare_speed(job);
 done:

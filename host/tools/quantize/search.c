@@ -90,6 +90,8 @@ static inlay_status evaluate_final(struct search *search, const struct candidate
     inlay_status status;
 
     result->what = search_describe(search, candidate);
+    if (result->what == NULL)
+        return no_memory(search->diag, "to search");
     INLAY_TRY(search_build(search, candidate, true, result->path));
     INLAY_TRY(subject_open(result->path, search->plain, &after, search->diag));
     INLAY_TRY(evaluate_agreement(search->args->data, 0, search->args->metric, search->before, &after,
@@ -105,11 +107,12 @@ static inlay_status evaluate_final(struct search *search, const struct candidate
                                       result->ms_after, result->ms_before);
     else
         result->failed = NULL;
-    if (!search_note_point(search, result->what, &result->agreement, result->ms_after)) {
+    if ((!*out_good && result->failed == NULL) ||
+        !search_note_point(search, result->what, &result->agreement, result->ms_after)) {
         status = no_memory(search->diag, "to search");
         goto done;
     }
-    if (search->args->note != NULL && result->what != NULL) {
+    if (search->args->note != NULL) {
         const char *line =
             arena_format(search->arena, "on all samples, %s: %.5g (%s), %.4g ms instead of %.4g ms", result->what,
                          result->agreement.score.value, agree_metric_name(result->agreement.metric), result->ms_after,
@@ -314,9 +317,12 @@ static inlay_status run_search(struct search *search)
         INLAY_TRY(search_points(search, &candidate, &ranking));
     if (search->out->failed == NULL && count > 0)
         INLAY_TRY(search_tables(search));
-    if (count == 0)
+    if (count == 0) {
         search->out->failed = arena_format(search->arena, "with integers a run takes %.3g ms instead of %.3g ms",
                                            search->out->ms_after, search->out->ms_before);
+        if (search->out->failed == NULL)
+            status = no_memory(search->diag, "to search");
+    }
 done:
     return status;
 }

@@ -36,7 +36,7 @@ typedef struct page_point {
     bool marked;
 } page_point;
 typedef struct page_curve {
-    char name[64];
+    char name[192];     /* the names of two axes of inlay bench --sweep, with values */
     page_point *points; /* [count] sorted by x */
     uint32_t count;
 } page_curve;
