@@ -539,12 +539,12 @@ typedef struct inlay_compile_request {
     /* the blob that was passed to store_cache for the same region (content hash of the graph, nodes, cookies,
      * placements, max_threads) and fingerprint, borrowed for the call; or NULL */
     const void *cache_blob;
-    uint64_t cache_bytes;   /* size of cache_blob */
-    void *ctx;              /* first argument of the three functions below; each may be NULL */
+    uint64_t cache_bytes; /* size of cache_blob */
+    void *ctx;            /* first argument of the three functions below; each may be NULL */
     /* Writes the blob to the cache folder, where it replaces an earlier one. A failure need not end compile. */
     inlay_status (*store_cache)(void *ctx, const void *blob, uint64_t bytes);
-    void (*progress)(void *ctx, double fraction, const char *what);           /* fraction of this region: 0 to 1 */
-    inlay_status (*poll)(void *ctx); /* INLAY_CANCELLED: the user cancelled; return it */
+    void (*progress)(void *ctx, double fraction, const char *what); /* fraction of this region: 0 to 1 */
+    inlay_status (*poll)(void *ctx);                                /* INLAY_CANCELLED: the user cancelled; return it */
 
     /* A hint: shapes that runs are expected to have, for choosing kernels. NULL = none. */
     const inlay_value_state *profile; /* [graph->value_count] */
@@ -615,7 +615,7 @@ typedef struct inlay_binding inlay_binding;
  * signal is a fence that is always reached. */
 typedef struct inlay_exec_args {
     uint64_t struct_size;
-    inlay_run *run;
+    inlay_run *run;            /* never NULL */
     inlay_tensor_arg *inputs;  /* [input_count] in the order of the compile request */
     inlay_tensor_arg *outputs; /* [output_count] likewise */
     uint32_t input_count;
@@ -748,7 +748,7 @@ typedef struct inlay_provider {
     uint32_t default_domain; /* domain of inputs, outputs and workspace: 0 = host, k = domains[k - 1] */
     /* A cancelled run ends within this number of milliseconds; 0 = not cancellable. See also "Failed devices". */
     uint32_t poll_ms;
-    void *ctx;               /* first argument of create and enumerate */
+    void *ctx; /* first argument of create and enumerate */
 
     /* Opens the device. *out_state is the first argument of all functions below. INLAY_UNSUPPORTED, with the reason in
      * diag: the device is not available. */
@@ -762,9 +762,8 @@ typedef struct inlay_provider {
     void (*quiesce)(void *state);
 
     /* Reports offers and refusals for nodes of graph. candidates[i] != 0 marks the nodes that may be offered; other
-     * nodes are not for this provider. Called several times for a session: while the optimiser tests whether providers
-     * support a node or a rewrite, for each graph, and for a part of it again. A failure is not a refusal: it ends the
-     * creation of the session. */
+     * nodes are not for this provider. Called several times for a session, also with graphs of a single node. A failure
+     * is not a refusal: it ends the creation of the session. */
     inlay_status (*assess)(void *state, const inlay_graph *graph, const uint8_t *candidates,
                            const inlay_assess_sink *sink, inlay_diag *diag);
     /* Estimates the cost of an offer at given shapes. A failure: the offer has no cost, see inlay_cost. */
@@ -784,8 +783,8 @@ typedef struct inlay_provider {
     inlay_status (*specialize)(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
                                inlay_instance **out_instance, inlay_diag *diag);
     void (*release_instance)(void *state, inlay_compiled *compiled, inlay_instance *instance);
-    /* Runs the region, or submits it to the device and returns (INLAY_PROVIDER_ASYNC). If it fails, no work of this call
-     * may be in flight; the host then signals args->signal with the failure. The same applies to buffer_copy and
+    /* Runs the region, or submits it to the device and returns (INLAY_PROVIDER_ASYNC). If it fails, no work of this
+     * call may be in flight; the host then signals args->signal with the failure. The same applies to buffer_copy and
      * buffer_copies. */
     inlay_status (*execute)(void *state, inlay_compiled *compiled, inlay_instance *instance,
                             const inlay_exec_args *args);
