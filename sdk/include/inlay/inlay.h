@@ -561,8 +561,9 @@ typedef struct inlay_optimize_args {
     }
 
 /* Runs the passes that options select (level, pass, no_pass) on the model at path and writes the result. A written file
- * contains no operator of a later opset than it imports, and keeps the operators of ONNX Runtime's domain, so that it
- * is valid for every runtime. options may be NULL. Statuses as of inlay_session_create(). INLAY_INVALID_ARGUMENT:
+ * contains no operator of a later opset than it imports, and keeps the operators of com.microsoft. Pass skip_layer_norm
+ * adds such operators, which ONNX Runtime supports; without it (option no_pass) every runtime that can load the model
+ * can load the file. options may be NULL. Statuses as of inlay_session_create(). INLAY_INVALID_ARGUMENT:
  * args->struct_size is not set. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_optimize(const char *path, const inlay_options *options,
                                                       inlay_optimize_args *args, inlay_diag *diag);
@@ -611,9 +612,9 @@ INLAY_API void inlay_context_destroy(inlay_context *context);
  *
  * A device with unified memory (inlay_device.unified) reads the value in place if its provider can import host memory
  * and the value starts at the alignment that the device requires; 4096 bytes suffice for every device. Otherwise each
- * graph that reads the value on the device (the main graph or a body) copies it once. Values of
- * inlay_session_value_create_on() and results of runs are not copied to the device. A device tensor that the host also
- * reads is copied once.
+ * graph that reads the value on the device (the main graph or a body) copies it once. Values that are already in the
+ * device's memory (inlay_session_value_create_on(), results of runs that were kept there) are not copied to the device.
+ * A device tensor that the host also reads is copied once.
  *     INLAY_INVALID_ARGUMENT  index is past the last input, or value is on a device that the session does not use
  *     INLAY_SHAPE_MISMATCH    value has another kind, type or shape than the model declares (an optional input also
  *                             accepts its contents directly) */

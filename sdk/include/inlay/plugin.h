@@ -294,10 +294,10 @@ typedef struct inlay_host {
     uint32_t (*thread_count)(void *ctx, inlay_run *run);
 
     /* Allocates the output of a running region whose shape was not known before (INLAY_OUTPUT_ALLOCATED). Only until
-     * execute returns. output is its index in the request's outputs. Fills *out with memory in the provider's default
-     * domain (the host may call buffer_alloc within this call); the host keeps it as long as the output is needed. dims
-     * are copied. A second call for the same output replaces the first. INLAY_INVALID_ARGUMENT: output is not such an
-     * output, or rank is above INLAY_MAX_RANK. */
+     * execute returns, and for one run by one thread at a time. output is its index in the request's outputs. Fills
+     * *out with memory in the provider's default domain (the host may call buffer_alloc within this call); the host
+     * keeps it as long as the output is needed. dims are copied. A second call for the same output replaces the first.
+     * INLAY_INVALID_ARGUMENT: output is not such an output, or rank is above INLAY_MAX_RANK. */
     inlay_status (*output_alloc)(void *ctx, inlay_run *run, uint32_t output, uint32_t rank, const int64_t *dims,
                                  inlay_buffer *out);
     /* Allocates the bytes of string elements of an output; they live as long as the outputs of the run. NULL: out of
@@ -381,8 +381,8 @@ typedef struct inlay_option_value {
  * the same one, the value is not an output of the graph, and its shape does not depend on data. Otherwise it ignores
  * the placement, so the provider must also accept the value with the model's type: by another placement without dtype,
  * or by default.
- * inlay_compile_request.placements holds the result, and inlay_tensor_arg.dtype of a run has that type; shapes and
- * states keep the model's. */
+ * inlay_compile_request.placements holds the result, and inlay_tensor_arg.dtype of a run has that type. The dims of the
+ * value, and dtype of inlay_value_info and inlay_value_state, remain those of the model. */
 typedef struct inlay_placement {
     uint32_t value;  /* index of the value in the graph */
     uint32_t domain; /* INLAY_DOMAIN_HOST, or a domain id of this provider */
@@ -540,11 +540,13 @@ typedef struct inlay_compile_request {
      * placements, max_threads) and fingerprint, borrowed for the call; or NULL */
     const void *cache_blob;
     uint64_t cache_bytes; /* size of cache_blob */
-    void *ctx;            /* first argument of the three functions below; each may be NULL */
+    void *ctx; /* first argument of the three functions below; each may be NULL; call them from one thread at a time */
     /* Writes the blob to the cache folder, where it replaces an earlier one. A failure need not end compile. */
     inlay_status (*store_cache)(void *ctx, const void *blob, uint64_t bytes);
     void (*progress)(void *ctx, double fraction, const char *what); /* fraction of this region: 0 to 1 */
-    inlay_status (*poll)(void *ctx);                                /* INLAY_CANCELLED: the user cancelled; return it */
+    /* Any status but INLAY_OK: return it. INLAY_CANCELLED: the user cancelled. INLAY_LIMIT_EXCEEDED: the session would
+     * exceed its memory limit. */
+    inlay_status (*poll)(void *ctx);
 
     /* A hint: shapes that runs are expected to have, for choosing kernels. NULL = none. */
     const inlay_value_state *profile; /* [graph->value_count] */
@@ -592,8 +594,8 @@ typedef struct inlay_specialize_request {
     uint32_t output_count;
     uint32_t output_stride; /* size of an element of outputs in bytes */
     /* [input_count of the region], or NULL. An entry other than 0: the input is an in-place state (INLAY_EXT_STATES in
-     * extensions.h); its buffer, and that of the output that is appended to it, has capacity for this number of
-     * elements along its axis. */
+     * extensions.h), and its buffer has capacity for this number of elements along the state's axis; the output that
+     * extends the state has the same buffer. */
     const uint64_t *rooms;
 } inlay_specialize_request;
 
