@@ -628,7 +628,8 @@ typedef struct inlay_exec_args {
     const uint32_t *cancel; /* other than 0: the run has to stop; read it atomically, or call inlay_host.poll */
     uint64_t deadline_ns;   /* time limit of the run, on CLOCK_MONOTONIC; 0 = none */
     /* [wait_count] work that must finish first: writers of the inputs, and users of the memory that is written. Some
-     * fences may have been reached already */
+     * fences may have been reached already. If one has failed, the work is not executed, and signal fails with the same
+     * status */
     const inlay_fence *waits;
     /* asynchronous providers signal it when the outputs are complete, or have failed; not if execute itself fails */
     inlay_fence signal;
