@@ -787,8 +787,8 @@ typedef struct inlay_provider {
                                inlay_instance **out_instance, inlay_diag *diag);
     void (*release_instance)(void *state, inlay_compiled *compiled, inlay_instance *instance);
     /* Runs the region, or submits it to the device and returns (INLAY_PROVIDER_ASYNC). If it fails, no work of this
-     * call may be in flight; the host then signals args->signal with the failure. The same applies to buffer_copy and
-     * buffer_copies. */
+     * call may be in flight, and the provider does not signal: the host treats args->signal as failed. The same applies
+     * to buffer_copy and buffer_copies. */
     inlay_status (*execute)(void *state, inlay_compiled *compiled, inlay_instance *instance,
                             const inlay_exec_args *args);
 
