@@ -34,8 +34,8 @@
  * comment permits it. Arguments are read during the call unless the comment says otherwise. Objects of *_create
  * functions belong to the caller, who passes them to the matching *_destroy function or to inlay_value_unref(). A
  * struct that starts with struct_size: set it to sizeof the struct before the call; the library reads and writes only
- * the fields that it reaches. A call that fills a struct returns INLAY_INVALID_ARGUMENT if its struct_size is not set.
- * Set `reserved` fields to 0. */
+ * the fields that it reaches. A call that only fills a struct returns INLAY_INVALID_ARGUMENT if its struct_size is not
+ * set. Set `reserved` fields to 0. */
 #ifndef INLAY_INLAY_H
 #define INLAY_INLAY_H
 #include "inlay/status.h"
@@ -500,7 +500,7 @@ typedef struct inlay_explain_options {
     uint64_t struct_size;
     const char *format; /* "text" (NULL) or "json" (`inlay explain --from FILE --html PAGE` converts it to a page) */
     uint32_t flags;     /* INLAY_EXPLAIN_* */
-    uint32_t columns;   /* text: line width in characters; 0 = 100 */
+    uint32_t columns;   /* text: line width in characters, at most 400; 0 = 100 */
     /* details of the nodes whose name matches this glob, or whose operator does ("op:GLOB"): the answer of each
      * provider, and why it was not chosen; NULL = the whole session */
     const char *node;
@@ -798,7 +798,7 @@ typedef struct inlay_calibrate_options {
         sizeof(inlay_calibrate_options), NULL, 0, 0, 0                                                                 \
     }
 
-/* Result of inlay_calibrate(). */
+/* Result of inlay_calibrate(). Set struct_size; otherwise it is left unchanged. */
 typedef struct inlay_calibrate_result {
     uint64_t struct_size;
     uint32_t provider_count;
@@ -848,7 +848,8 @@ typedef struct inlay_tune_options {
         sizeof(inlay_tune_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL                                              \
     }
 
-/* Result of inlay_tune(). Costs are those of one run of the model, without the bodies of loops and branches. */
+/* Result of inlay_tune(). Set struct_size; otherwise it is left unchanged. Costs are those of one run of the model,
+ * without the bodies of loops and branches. */
 typedef struct inlay_tune_result {
     uint64_t struct_size;
     uint32_t offer_count;    /* offers of providers in all graphs of the model */

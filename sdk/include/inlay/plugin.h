@@ -380,9 +380,8 @@ typedef struct inlay_option_value {
  * provider, in one of that provider's domains, if the region that writes the value and all regions that read it list
  * the same one, the value is not an output of the graph, and its shape does not depend on data. Otherwise it ignores
  * the placement, so the provider must also accept the value with the model's type: by another placement without dtype,
- * or by default.
- * inlay_compile_request.placements holds the result, and inlay_tensor_arg.dtype of a run has that type. The dims of the
- * value, and dtype of inlay_value_info and inlay_value_state, remain those of the model. */
+ * or by default. inlay_compile_request.placements holds the result, and inlay_tensor_arg.dtype of a run has that type.
+ * The dims of the value, and dtype of inlay_value_info and inlay_value_state, remain those of the model. */
 typedef struct inlay_placement {
     uint32_t value;  /* index of the value in the graph */
     uint32_t domain; /* INLAY_DOMAIN_HOST, or a domain id of this provider */
