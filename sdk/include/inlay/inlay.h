@@ -176,9 +176,10 @@ typedef void (*inlay_log_fn)(void *user, uint32_t level, const char *text);
 /* Sets the log function; NULL (the default): no log. log and user must stay valid until all sessions that were created
  * with these options are destroyed. */
 INLAY_API void inlay_options_set_log(inlay_options *options, inlay_log_fn log, void *user);
-/* Receives the progress of a call that takes long, such as inlay_session_create(). `what` is a phrase ("compiling
- * region 3 of 7"), borrowed for the call; fraction runs from 0 to 1. A return value other than 0 cancels: the call
- * fails with INLAY_CANCELLED. */
+/* Receives the progress of a call that takes long, such as inlay_session_create(). `what` is a phrase ("optimising",
+ * "compiling"), borrowed for the call; fraction runs from 0 to 1. A return value other than 0 cancels: the call fails
+ * with INLAY_CANCELLED. Called by one thread at a time, which need not be the thread of the call: a plugin that
+ * compiles may report from its own. */
 typedef int (*inlay_progress_fn)(void *user, double fraction, const char *what);
 /* Sets the progress function; NULL (the default): none. It is called only within the calls that get these options. */
 INLAY_API void inlay_options_set_progress(inlay_options *options, inlay_progress_fn progress, void *user);
