@@ -371,17 +371,19 @@ typedef struct inlay_option_value {
 
 /* Memory domain and layout of a value at the boundary of an offer. Values without a placement use the provider's
  * default: inlay_provider.default_domain, row-major. The domain ids of a provider are those that
- * inlay_create_args.first_domain states. Several placements of one value are alternatives, best first.
+ * inlay_create_args.first_domain states. Several placements of one value are alternatives, best first. Place STRING
+ * values in INLAY_DOMAIN_HOST, because their elements are pointers into host memory.
  *
  * Layouts other than INLAY_LAYOUT_ROW_MAJOR are for later versions: this version of the host ignores a placement that
  * requests one, and every boundary is row-major.
  *
- * dtype requests another element type than the model's. The host uses such a placement only between regions of one
- * provider, in one of that provider's domains, if the region that writes the value and all regions that read it list
- * the same one, the value is not an output of the graph, and its shape does not depend on data. Otherwise it ignores
- * the placement, so the provider must also accept the value with the model's type: by another placement without dtype,
- * or by default. inlay_compile_request.placements holds the result, and inlay_tensor_arg.dtype of a run has that type.
- * The dims of the value, and dtype of inlay_value_info and inlay_value_state, remain those of the model. */
+ * dtype requests another element type than the model's, of at least 8 bits and not STRING. The host uses such a
+ * placement only between regions of one provider, in one of that provider's domains, if the region that writes the
+ * value and all regions that read it list the same one, the value is not an output of the graph, and its shape does not
+ * depend on data. Otherwise it ignores the placement, so the provider must also accept the value with the model's type:
+ * by another placement without dtype, or by default. inlay_compile_request.placements holds the result, and
+ * inlay_tensor_arg.dtype of a run has that type. The dims of the value, and dtype of inlay_value_info and
+ * inlay_value_state, remain those of the model. */
 typedef struct inlay_placement {
     uint32_t value;  /* index of the value in the graph */
     uint32_t domain; /* INLAY_DOMAIN_HOST, or a domain id of this provider */
