@@ -8,10 +8,11 @@
 
 static const char doc[] =
     "Runs the optimiser's passes on MODEL and writes the result.\v"
-    "Without -o nothing is written, which is useful with --explain. The result contains only operators of the model's "
-    "opset, so every runtime that can load MODEL can load it. --opset first converts MODEL to an earlier or later "
-    "opset from 7 to 28: inputs become attributes or vice versa, and operators that the opset lacks are expanded into "
-    "several others. A node that cannot be converted is an error. --level 0 only converts.\n\n"
+    "Without -o nothing is written, which is useful with --explain. The result contains no operator of a later opset "
+    "than MODEL imports. Pass skip_layer_norm adds operators of com.microsoft, which ONNX Runtime supports; with "
+    "--no-pass skip_layer_norm every runtime that can load MODEL can load the result. --opset first converts MODEL to "
+    "an earlier or later opset from 7 to 28: inputs become attributes or vice versa, and operators that the opset "
+    "lacks are expanded into several others. A node that cannot be converted is an error. --level 0 only converts.\n\n"
     "Examples:\n"
     "  inlay optimize model.onnx -o small.onnx\n"
     "  inlay optimize model.onnx -o small.onnx --level 1 --no-pass conv_scale\n"

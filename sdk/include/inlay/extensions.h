@@ -42,11 +42,11 @@ typedef struct inlay_ext_constants {
 #define INLAY_EXT_PACKS "inlay.packs/1"
 typedef struct inlay_ext_packs {
     uint64_t struct_size;
-    /* Returns memory of the given size, aligned to 64 bytes, valid until release_compiled returns. *out_known = 1: it
-     * is read-only and holds the data that was kept under this key and size, perhaps by an earlier process. *out_known
-     * = 0: the provider fills it before compile returns; afterwards it is read-only. key identifies everything that
-     * determines the contents: content_hash of the constants, the layout, relevant properties of the CPU. The host adds
-     * the provider, the build of its plugin, its options and the CPU. compile is the current
+    /* Returns memory of the given size, aligned to 64 bytes, valid until release_compiled returns. If *out_known is 1,
+     * it is read-only and holds the data that was kept under this key and size, perhaps by an earlier process. If
+     * *out_known is 0, the provider fills it before compile returns; afterwards it is read-only. key identifies
+     * everything that determines the contents: content_hash of the constants, the layout, relevant properties of the
+     * CPU. The host adds the provider, the build of its plugin, its options and the CPU. compile is the current
      * inlay_compile_request.handle; valid only during that call, but on any thread. INLAY_UNSUPPORTED: the cache is off
      * or the size is too large; after this and any other failure the provider has to allocate the memory itself. */
     inlay_status (*take)(void *ctx, void *compile, const void *key, uint64_t key_bytes, uint64_t bytes, void **out_data,
@@ -132,7 +132,7 @@ typedef struct inlay_kernel_source {
     const char *instances; /* names separated by '|', best first: "avx512|avx2|c" */
     const char *chosen;    /* the instance that runs on this CPU, within option isa; NULL: none */
 } inlay_kernel_source;
-/* Does not change. */
+/* The table and its texts do not change. */
 typedef struct inlay_ext_sources {
     uint64_t struct_size;
     const inlay_kernel_source *sources; /* [source_count], source_stride bytes each */

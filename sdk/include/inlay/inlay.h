@@ -12,8 +12,9 @@
  *     inlay_value *y = inlay_context_output(context, 0);                 // borrowed until the next run
  *
  * Threads. A session is immutable once created and may be used by any number of threads. A context may be used by one
- * thread at a time. Values are reference-counted, have a fixed type and shape, and may be shared between threads; their
- * elements are not protected against concurrent access.
+ * thread at a time. Values are reference-counted and may be shared between threads; their elements are not protected
+ * against concurrent access. The element type and the shape of a value are fixed, with one exception: a run that writes
+ * its result into a value of inlay_context_set_output() gives the value the shape of the result.
  *
  * fork(). A child process may call every function, from any number of threads. It may also continue to use its copies
  * of the parent's sessions, contexts and values, with two exceptions: a session that runs on a device, and a session in
@@ -33,7 +34,8 @@
  * comment permits it. Arguments are read during the call unless the comment says otherwise. Objects of *_create
  * functions belong to the caller, who passes them to the matching *_destroy function or to inlay_value_unref(). A
  * struct that starts with struct_size: set it to sizeof the struct before the call; the library reads and writes only
- * the fields that it reaches. Set `reserved` fields to 0. */
+ * the fields that it reaches. A call that only fills a struct returns INLAY_INVALID_ARGUMENT if its struct_size is not
+ * set. Set `reserved` fields to 0. */
 #ifndef INLAY_INLAY_H
 #define INLAY_INLAY_H
 #include "inlay/status.h"
@@ -62,10 +64,10 @@ INLAY_API const char *inlay_version(void);
  *
  * Every value has a source. A value from a later source replaces one from an earlier source, independently of the order
  * of the calls. The sources are, in this order: the default, /etc/inlay/inlay.yaml, the user's inlay.yaml, a file named
- * by the caller, the environment, the program itself. Options come from files and from the
- * environment only in inlay_options_load() and inlay_options_load_environment(). (Apart from options, the library reads
- * HOME, XDG_CACHE_HOME, XDG_CONFIG_HOME and TMPDIR for the paths of folders; kernels read INLAY_ISA as an upper limit
- * when the first one is chosen; libraries that providers open read other variables.)
+ * by the caller, the environment, the program itself. Options come from files and from the environment only in
+ * inlay_options_load() and inlay_options_load_environment(). (Apart from options, the library reads HOME,
+ * XDG_CACHE_HOME, XDG_CONFIG_HOME and TMPDIR for the paths of folders; kernels read INLAY_ISA as an upper limit when
+ * the first one is chosen; libraries that providers open read other variables.)
  *
  * An inlay_options object may be used by one thread at a time. Sessions copy what they need, so it may be changed or
  * destroyed after a session has been created with it. */
@@ -78,7 +80,8 @@ INLAY_API void inlay_options_destroy(inlay_options *options);
 /* Sets an option. Examples: ("providers", "openblas,reference"), ("intra_threads", "2"), ("dim", "batch=4"),
  * ("plugin_dirs", "/opt/p"), ("reference.option", "value"). A second value replaces the first one, except for lists
  * (INLAY_SETTING_LIST, INLAY_SETTING_PAIRS), to which it is appended; a pair replaces the one of the same name. The
- * text of a list may hold several items, separated by commas; an empty text clears the list.
+ * text of a list may hold several items, separated by commas; an empty text clears the list. In pairs and in option
+ * pin, a comma before the `=` is part of the name.
  *     INLAY_NOT_FOUND         the name is unknown
  *     INLAY_INVALID_ARGUMENT  the value is invalid
  *     INLAY_LIMIT_EXCEEDED    the list has too many items */
@@ -173,9 +176,10 @@ typedef void (*inlay_log_fn)(void *user, uint32_t level, const char *text);
 /* Sets the log function; NULL (the default): no log. log and user must stay valid until all sessions that were created
  * with these options are destroyed. */
 INLAY_API void inlay_options_set_log(inlay_options *options, inlay_log_fn log, void *user);
-/* Receives the progress of a call that takes long, such as inlay_session_create(). `what` is a phrase ("compiling
- * region 3 of 7"), borrowed for the call; fraction runs from 0 to 1. A return value other than 0 cancels: the call
- * fails with INLAY_CANCELLED. */
+/* Receives the progress of a call that takes long, such as inlay_session_create(). `what` is a phrase ("optimising",
+ * "compiling"), borrowed for the call; fraction runs from 0 to 1. A return value other than 0 cancels: the call fails
+ * with INLAY_CANCELLED. Called by one thread at a time, which need not be the thread of the call: a plugin that
+ * compiles may report from its own. */
 typedef int (*inlay_progress_fn)(void *user, double fraction, const char *what);
 /* Sets the progress function; NULL (the default): none. It is called only within the calls that get these options. */
 INLAY_API void inlay_options_set_progress(inlay_options *options, inlay_progress_fn progress, void *user);
@@ -209,9 +213,9 @@ enum { INLAY_KIND_TENSOR = 1, INLAY_KIND_SEQUENCE = 2, INLAY_KIND_OPTIONAL = 3, 
 
 /* Creates a tensor over the caller's memory. The memory must stay valid until the last reference to the value is
  * released and no run uses it. bytes must be at least the size that dims require, and data aligned to the element size
- * (STRING elements are inlay_str); data may be NULL if there are no elements. dims ([rank], in elements) is copied;
- * NULL if rank is 0. INLAY_INVALID_ARGUMENT: an argument violates this, dtype is unknown, a dim is negative, or rank is
- * above INLAY_MAX_RANK. */
+ * (8 bytes always suffice; COMPLEX64: 4). STRING elements are inlay_str. data may be NULL if there are no elements.
+ * dims ([rank], in elements) is copied; NULL if rank is 0. INLAY_INVALID_ARGUMENT: an argument violates this, dtype is
+ * unknown, a dim is negative, or rank is above INLAY_MAX_RANK. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_borrow(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                                           void *data, uint64_t bytes, inlay_value **out_value,
                                                           inlay_diag *diag);
@@ -247,7 +251,8 @@ INLAY_API inlay_value *inlay_value_ref(inlay_value *value);
 /* Releases a reference; the last one destroys the value. NULL is a no-op. Any thread. */
 INLAY_API void inlay_value_unref(inlay_value *value);
 
-/* Properties of a value. Pointers are borrowed from it. The dtype of a list is that of its items. */
+/* Properties of a value. Pointers are borrowed from it. The dtype of a list is that of its items (of a map: that of its
+ * values), its rank and its size in bytes are 0. */
 INLAY_API uint32_t inlay_value_kind(const inlay_value *value); /* INLAY_KIND_* */
 INLAY_API inlay_dtype inlay_value_dtype(const inlay_value *value);
 INLAY_API uint32_t inlay_value_rank(const inlay_value *value);
@@ -265,12 +270,14 @@ INLAY_API const char *inlay_value_device(const inlay_value *value);
  * in device memory. No run may use either during the call.
  *     INLAY_INVALID_ARGUMENT  different types or sizes, or tensors of strings
  *     INLAY_UNSUPPORTED       the tensors are on two devices; copy through host memory
- *     INLAY_DEVICE_LOST       the device did not finish the copy within a minute */
+ *     INLAY_DEVICE_LOST       the device failed, or did not finish the copy within a minute */
 INLAY_API inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_diag *diag);
 
-/* Maps a tensor in unified device memory (inlay_device.unified), so that the host can read and write its elements at
- * *out_data. No run may use the tensor until the matching inlay_value_unmap(). For a tensor in host memory this is
- * inlay_value_data(). INLAY_UNSUPPORTED: the device has separate memory; use inlay_value_copy(). */
+/* Maps a tensor in device memory that the host can access (on a device with unified memory, inlay_device.unified), so
+ * that the host can read and write its elements at *out_data. The call waits for nothing: the work of streams passed to
+ * inlay_value_wait_stream() must be done, and no run may use the tensor until the matching inlay_value_unmap(). For a
+ * tensor in host memory this is inlay_value_data(). INLAY_UNSUPPORTED: the host cannot access the memory; use
+ * inlay_value_copy(). */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *diag);
 INLAY_API void inlay_value_unmap(inlay_value *value);
 /* Fills *out_memory (set struct_size) with the identity of a device tensor's memory for other libraries; valid as long
@@ -283,8 +290,8 @@ INLAY_API inlay_status inlay_value_native(const inlay_value *value, inlay_native
  *  - wait_stream: runs that use the value from now on wait until the work submitted to stream so far is done. No run
  *    may use the value during the call. If that work fails, these runs fail. Several calls accumulate.
  *  - signal_stream: work submitted to stream from now on waits for the asynchronous run in progress
- *    (inlay_context_run_async) that has the value as an output. Without such a run the value is ready, and the call
- *    does nothing.
+ *    (inlay_context_run_async) that has the value as a bound output, and for the work of an earlier wait_stream.
+ *    Without either the value is ready, and the call does nothing.
  *
  * INLAY_UNSUPPORTED: the value is in host memory, the device's provider does not support streams (inlay.streams/1 of
  * inlay/extensions.h), or it does not accept this stream. Wait for the stream, or for the run, instead. */
@@ -318,9 +325,10 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_dlpack_versioned(inlay_val
  *
  * A plugin need not be a shared object. inlay_plugin_register() registers a plugin that is linked into the program
  * (tests, static linking, hosts in other languages) by its entry point, inlay_plugin_open of inlay/plugin.h, and calls
- * the entry point.
- * Sessions created afterwards search it before the plugins in directories. It stays registered until the process ends.
- * Registering the same entry point again has no effect. Any thread. */
+ * the entry point. Sessions created afterwards search it before the plugins in directories. It stays registered until
+ * the process ends. Registering the same entry point again has no effect. Any thread. If the entry point fails, its
+ * status is returned. INLAY_UNSUPPORTED: the plugin was built for another ABI. INLAY_INVALID_ARGUMENT: open is NULL, or
+ * the plugin's description is invalid. */
 struct inlay_host;
 struct inlay_plugin;
 INLAY_API inlay_status inlay_plugin_register(inlay_status (*open)(const struct inlay_host *host,
@@ -347,7 +355,9 @@ typedef struct inlay_device {
 typedef void (*inlay_device_fn)(void *user, const inlay_device *device);
 /* Calls `device`, on the calling thread, for each device of each provider that sessions with these options would find.
  * Opens no device. *device and its texts are borrowed for the callback. A provider that cannot list its devices reports
- * one device; a provider without any device reports one that is unusable. options may be NULL. */
+ * one device, named after the provider's description. A provider whose listing fails, for instance because there is no
+ * driver, reports one that is unusable, with the reason. options may be NULL. INLAY_NOT_FOUND: a folder of option
+ * plugin_dirs does not exist. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_device_list(const inlay_options *options, inlay_device_fn device,
                                                          void *user, inlay_diag *diag);
 
@@ -376,8 +386,9 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_bytes(const voi
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_fd(int fd, const inlay_options *options,
                                                                     inlay_session **out_session, inlay_diag *diag);
 /* Destroys a session. All of its contexts must have been destroyed; values may outlive it. NULL is a no-op. If a device
- * hung (option device_timeout_ms), the call waits four times that limit, at most ten seconds, for the device to end its
- * work, so that the driver is idle when the process exits. */
+ * hung (option device_timeout_ms), the memory of the session is never freed, because the device may still access it.
+ * The call then waits four times that limit, at most ten seconds, for the device to end its work, so that the driver is
+ * idle when the process exits. */
 INLAY_API void inlay_session_destroy(inlay_session *session);
 
 /* An input or output of the model. dims[i] is the size in elements, or -1 if it is not fixed; dim_names[i] is then the
@@ -426,7 +437,7 @@ INLAY_API inlay_status inlay_session_metadata(const inlay_session *session, uint
 typedef struct inlay_session_provider_info {
     uint64_t struct_size;
     const char *name;
-    const char *plugin_path;    /* path of its plugin; "" = built in or unknown */
+    const char *plugin_path;    /* path of its plugin; "(within the program)": inlay_plugin_register(); "" = unknown */
     const char *plugin_version; /* "" = unknown */
     const char *skipped;        /* one line: why the session does not use it; NULL: it is in use */
 } inlay_session_provider_info;
@@ -466,7 +477,7 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_create_on(inlay_sessi
  * device address. The memory must stay valid until the last reference to the value is released and no run uses it.
  *     INLAY_NOT_FOUND         the session has no provider of this name
  *     INLAY_INVALID_ARGUMENT  memory->bytes is below the size that dims require
- *     INLAY_UNSUPPORTED       the provider cannot import memory of this kind */
+ *     INLAY_UNSUPPORTED       dtype is STRING, or the provider uses host memory or cannot import this memory */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_wrap(inlay_session *session, const char *provider,
                                                                 const inlay_native_memory *memory, inlay_dtype dtype,
                                                                 uint32_t rank, const int64_t *dims,
@@ -490,7 +501,7 @@ typedef struct inlay_explain_options {
     uint64_t struct_size;
     const char *format; /* "text" (NULL) or "json" (`inlay explain --from FILE --html PAGE` converts it to a page) */
     uint32_t flags;     /* INLAY_EXPLAIN_* */
-    uint32_t columns;   /* text: line width in characters; 0 = 100 */
+    uint32_t columns;   /* text: line width in characters, at most 400; 0 = 100 */
     /* details of the nodes whose name matches this glob, or whose operator does ("op:GLOB"): the answer of each
      * provider, and why it was not chosen; NULL = the whole session */
     const char *node;
@@ -551,8 +562,9 @@ typedef struct inlay_optimize_args {
     }
 
 /* Runs the passes that options select (level, pass, no_pass) on the model at path and writes the result. A written file
- * contains no operator of a later opset than it imports, and keeps the operators of ONNX Runtime's domain, so that it
- * is valid for every runtime. options may be NULL. Statuses as of inlay_session_create(). INLAY_INVALID_ARGUMENT:
+ * contains no operator of a later opset than it imports, and keeps the operators of com.microsoft. Pass skip_layer_norm
+ * adds such operators, which ONNX Runtime supports; without it (option no_pass) every runtime that can load the model
+ * can load the file. options may be NULL. Statuses as of inlay_session_create(). INLAY_INVALID_ARGUMENT:
  * args->struct_size is not set. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_optimize(const char *path, const inlay_options *options,
                                                       inlay_optimize_args *args, inlay_diag *diag);
@@ -601,20 +613,23 @@ INLAY_API void inlay_context_destroy(inlay_context *context);
  *
  * A device with unified memory (inlay_device.unified) reads the value in place if its provider can import host memory
  * and the value starts at the alignment that the device requires; 4096 bytes suffice for every device. Otherwise each
- * graph that reads the value on the device (the main graph or a body) copies it once. Values of
- * inlay_session_value_create_on() and results of runs are not copied to the device. A device tensor that the host also
- * reads is copied once.
+ * graph that reads the value on the device (the main graph or a body) copies it once. Values that are already in the
+ * device's memory (inlay_session_value_create_on(), results of runs that were kept there) are not copied to the device.
+ * A device tensor that the host also reads is copied once.
  *     INLAY_INVALID_ARGUMENT  index is past the last input, or value is on a device that the session does not use
- *     INLAY_SHAPE_MISMATCH    value has another kind, type or shape than the model declares */
+ *     INLAY_SHAPE_MISMATCH    value has another kind, type or shape than the model declares (an optional input also
+ *                             accepts its contents directly) */
 INLAY_API inlay_status inlay_context_set_input(inlay_context *context, uint32_t index, inlay_value *value,
                                                inlay_diag *diag);
 /* Binds a value to output `index`, until another value is bound, so that runs write into it; the context takes a
- * reference. It must be a tensor of the output's element type. If its memory is smaller than the result, a run leaves
- * it unchanged and allocates memory. A run writes into it without a copy if the plan permits and the memory is not also
- * an input. A device with unified memory writes into it in place under the condition stated at
- * inlay_context_set_input(); otherwise the result is copied once. After the run, inlay_context_output() returns this
- * value if it was used; with INLAY_RUN_OUTPUTS_BOUND a run fails if it cannot use the value. NULL: the library
- * allocates the memory. Statuses as of inlay_context_set_input(); INLAY_SHAPE_MISMATCH also for a list or for strings.
+ * reference. It must be a tensor of the output's element type. Only the size of its memory matters, not its shape: a
+ * run gives it the shape of the result. If the memory of a host tensor is smaller than the result, a run leaves the
+ * value unchanged and allocates memory. A device tensor that is too small, or that is also an input, fails the run with
+ * INLAY_SHAPE_MISMATCH. A run writes into the value without a copy if the plan permits and the memory is not also an
+ * input; a device with unified memory does so in a host tensor under the condition stated at inlay_context_set_input().
+ * Otherwise the result is copied once. After the run, inlay_context_output() returns this value if it was used; with
+ * INLAY_RUN_OUTPUTS_BOUND a run fails if it cannot use the value. NULL: the library allocates the memory. Statuses as
+ * of inlay_context_set_input(); INLAY_SHAPE_MISMATCH also for a list or for strings.
  */
 INLAY_API inlay_status inlay_context_set_output(inlay_context *context, uint32_t index, inlay_value *value,
                                                 inlay_diag *diag);
@@ -648,13 +663,13 @@ enum {
  *     INLAY_SHAPE_MISMATCH     input shapes that the model cannot process; see also INLAY_RUN_OUTPUTS_BOUND
  *     INLAY_CANCELLED, INLAY_DEADLINE_EXCEEDED   options->cancel, options->timeout_ns
  *     INLAY_LIMIT_EXCEEDED     over option memory_budget, memory_limit or max_run_bytes
- *     INLAY_DEVICE_LOST        the device failed; create the session again */
+ *     INLAY_DEVICE_LOST        the device failed; create the session again (see also option device_failure) */
 INLAY_API inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *options, inlay_diag *diag);
 
 /* on = 1: times the following runs of the context step by step, for inlay_explain_options.measured and
- * inlay_context_record(). The latest 64 runs count. Such runs are slightly slower because they wait for devices after
- * each step. on = 0: stops measuring. Both discard an earlier measurement and an earlier profile, so use the times
- * first. */
+ * inlay_context_record(). Only the latest 64 runs are kept. Such runs are slightly slower because they wait for devices
+ * after each step. on = 0: stops measuring. Both discard an earlier measurement and an earlier profile, so use the
+ * times first. */
 INLAY_API inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_diag *diag);
 
 /* Receives the end of an asynchronous run, on the thread that ran it. The function must not call functions of the
@@ -662,9 +677,9 @@ INLAY_API inlay_status inlay_context_measure(inlay_context *context, uint32_t on
 typedef void (*inlay_done_fn)(void *user, inlay_status status);
 /* Starts a run and returns. The run executes on a thread of the context, which the first such call creates. When it
  * ends, that thread calls done (may be NULL) with the status that inlay_context_run() would have returned. *options is
- * copied. Until inlay_context_wait() has returned the run's status, no other function of the context may be called,
- * except inlay_context_destroy(), and the variable that options->cancel points to must stay valid. INLAY_BUSY: a run is
- * in progress. */
+ * copied. Until inlay_context_wait() has returned the run's status, the variable that options->cancel points to must
+ * stay valid, and only three functions of the context may be called: inlay_context_wait(), inlay_context_destroy(), and
+ * this one, which returns INLAY_BUSY while the run is in progress. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_run_async(inlay_context *context, const inlay_run_options *options,
                                                                inlay_done_fn done, void *user, inlay_diag *diag);
 /* Waits for the asynchronous run for at most timeout_ns (UINT64_MAX: without limit; 0: does not wait), and returns its
@@ -698,8 +713,9 @@ typedef struct inlay_peaks {
 INLAY_API inlay_status inlay_context_profile_peaks(inlay_context *context, const inlay_peaks *peaks, inlay_diag *diag);
 
 /* Returns output `index` of the last run, borrowed until the next run or until the context is destroyed; NULL: there is
- * no such output, no run has succeeded, or the output is a state that is kept in place (see "states"). To keep it
- * longer, take a reference (inlay_value_ref); the next run then uses other memory. */
+ * no such output, there was no run or the last one failed, or the output is a state that is kept in place (see
+ * "states"). To keep it longer, take a reference (inlay_value_ref); the next run then uses other memory, except for a
+ * value of inlay_context_set_output(). */
 INLAY_API inlay_value *inlay_context_output(inlay_context *context, uint32_t index);
 
 /* Properties of the context's current plan. */
@@ -740,14 +756,14 @@ INLAY_API uint32_t inlay_session_state_count(const inlay_session *session);
 /* Fills *out_info (set struct_size). INLAY_NOT_FOUND: index is past the last state. */
 INLAY_API inlay_status inlay_session_state(const inlay_session *session, uint32_t index, inlay_state_info *out_info);
 
-/* Makes the context keep all states, which are empty at first; states kept before are dropped. rows is the initial
- * capacity along axes that grow; it doubles when more is needed. An input that is bound nevertheless is read instead of
- * its state, which stays unchanged. INLAY_NOT_FOUND: the model has no states. INLAY_LIMIT_EXCEEDED: rows is above 2^31
- * - 1. The other functions below return INLAY_INVALID_ARGUMENT if the context keeps no states, or if index is past the
- * last state. */
+/* Makes the context keep all states. At first, a state that grows has no rows, and every other state is all zeros.
+ * States kept before are dropped. rows is the initial capacity along axes that grow; it doubles when more is needed. An
+ * input that is bound nevertheless is read instead of its state, which stays unchanged. INLAY_NOT_FOUND: the model has
+ * no states. INLAY_LIMIT_EXCEEDED: rows is above INT32_MAX. The other functions below that return a status return
+ * INLAY_INVALID_ARGUMENT if the context keeps no states, or if index is past the last state. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_keep_states(inlay_context *context, uint64_t rows,
                                                                  inlay_diag *diag);
-/* Returns the number of rows of the longest state that grows; 0 before the first run. */
+/* Returns the number of rows of the longest state that grows; 0 before the first run, and if no states are kept. */
 INLAY_API int64_t inlay_context_state_length(const inlay_context *context);
 /* Drops all rows after the first `length`; 0: all rows. INLAY_INVALID_ARGUMENT: length is negative or above
  * inlay_context_state_length(). INLAY_UNSUPPORTED: length is not 0, and a state does not grow. */
@@ -756,7 +772,7 @@ INLAY_API inlay_status inlay_context_state_rewind(inlay_context *context, int64_
  * states. */
 INLAY_API inlay_status inlay_context_state_fork(inlay_context *context, const inlay_context *from, inlay_diag *diag);
 /* Returns a copy of the state at position index, a new value, dense row-major in host memory. INLAY_NOT_FOUND: the
- * state is empty. */
+ * state has no value, because no run has used it since it was created or reset. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_context_state_get(const inlay_context *context, uint32_t index,
                                                                inlay_value **out_value, inlay_diag *diag);
 /* Sets the state at position index to a copy of value. INLAY_SHAPE_MISMATCH: value has another type or shape than the
@@ -783,14 +799,14 @@ typedef struct inlay_calibrate_options {
         sizeof(inlay_calibrate_options), NULL, 0, 0, 0                                                                 \
     }
 
-/* Result of inlay_calibrate(). */
+/* Result of inlay_calibrate(). Set struct_size; otherwise it is left unchanged. */
 typedef struct inlay_calibrate_result {
     uint64_t struct_size;
     uint32_t provider_count;
     uint32_t kernel_count; /* measured kernels, over all providers and thread counts */
     uint32_t line_count;   /* kernel classes with a fitted time model */
     uint32_t link_count;   /* measured copy links to and from device memory */
-    double median_error;   /* median over kernel classes of the class's median error factor, for instance 1.08 */
+    double median_error;   /* error of the models as a factor, for instance 1.08: the median of the classes' medians */
     double seconds;        /* duration of the call */
     char path[1024];       /* path of the written file */
 } inlay_calibrate_result;
@@ -833,7 +849,8 @@ typedef struct inlay_tune_options {
         sizeof(inlay_tune_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL                                              \
     }
 
-/* Result of inlay_tune(). Costs are those of one run of the model, without the bodies of loops and branches. */
+/* Result of inlay_tune(). Set struct_size; otherwise it is left unchanged. Costs are those of one run of the model,
+ * without the bodies of loops and branches. */
 typedef struct inlay_tune_result {
     uint64_t struct_size;
     uint32_t offer_count;    /* offers of providers in all graphs of the model */
@@ -848,8 +865,8 @@ typedef struct inlay_tune_result {
     double measured_ns;      /* predicted time of the same assignment with the new costs */
     double after_ns;         /* predicted time of the best assignment with the new costs */
     double seconds;          /* duration of the call */
-    /* measured time of the model with the old and the new assignment, if the new costs change assignment or kernels; 0
-     * = not run. The measurements are kept only if the new assignment is not slower */
+    /* measured time of the model with the old and the new assignment, if the new costs change assignment or kernels;
+     * 0: not run. The measurements are kept only if the new assignment is not slower */
     double run_before_ns;
     double run_after_ns;
     uint32_t dropped; /* 1: the measurements were discarded because every new assignment was slower than the old one */

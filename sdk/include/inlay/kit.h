@@ -23,7 +23,8 @@
  *     run        computes, in every run; no heap, no lock, any number of threads at once
  *
  * Tensors are dense row-major in host memory. They are aligned to 64 bytes, except buffers of the user, which are
- * aligned to the element size. Use int64_t for offsets within a tensor. Sub-byte types are packed, low bits first. */
+ * aligned to the element size, but to no more than 8 bytes (COMPLEX64: 4). Use int64_t for offsets within a tensor.
+ * Sub-byte types are packed, low bits first. */
 #ifndef INLAY_KIT_H
 #define INLAY_KIT_H
 #include "inlay/plugin.h"

@@ -47,11 +47,11 @@ INLAY_NODISCARD inlay_status kit_region_keep(const inlay_compile_request *reques
 void *kit_region_take(kit_region *region, uint64_t bytes);
 void kit_region_free(kit_region *region); /* a no-op for {0} */
 
-/* Returns true if the provider can run the node, whose index in the graph is n; it may add to *offer, which holds the
- * node alone. Otherwise fills *why with kit_refuse(). */
+/* Returns true if the provider can run the node, whose index in the graph is n. *offer is an offer of this node alone,
+ * to which the function may add flags, placements and estimates. Otherwise fills *why with kit_refuse(). */
 typedef bool (*kit_fits_fn)(void *ctx, const kit_node *node, uint32_t n, inlay_offer *offer, kit_refusal *why);
-/* Implements assess for offers of one node each: calls fits for each candidate and reports the result to the host. The
- * nodes that fits gets have the members of *like, except graph and info. candidates NULL: all nodes are candidates. */
+/* Implements assess for offers of one node each: calls fits for each candidate and reports the result to the host. fits
+ * gets copies of *like, in which graph and info are set to the node. candidates NULL: all nodes are candidates. */
 inlay_status kit_assess_each(const kit_node *like, const inlay_graph *graph, const uint8_t *candidates,
                              const inlay_assess_sink *sink, kit_fits_fn fits, void *ctx);
 

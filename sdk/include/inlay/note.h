@@ -40,7 +40,7 @@ enum {
 enum {
     INLAY_THREADING_HOST = 0,   /* the calling thread, and inlay_host.parallel_for */
     INLAY_THREADING_OPENMP = 1, /* OpenMP, with the host's runtime (libgomp) */
-    INLAY_THREADING_OWN = 2     /* threads that the plugin starts, after create */
+    INLAY_THREADING_OWN = 2     /* threads that the plugin starts, in create or later */
 };
 
 /* The instruction-set level that every part of the plugin may use: the one for which the source file with the note was

@@ -18,14 +18,14 @@
  *     inlay::optional<const T>  an optional input: converts to false if the node omits it
  *     int64_t                   an attribute: an integer
  *     float, double             an attribute: a float
- *     const char *              an attribute: a string
+ *     const char *              an attribute: a string, truncated to 127 bytes
  *     inlay::call               the run, for parallel loops and polling; it has no name in the text
  *     inlay::tensor<T>          an output
  *
  * The text of op<> names the parameters in the same order; `name=value` states the default of an attribute, and an
- * attribute without a default is required. Several functions in op<> implement the same operator for different element
- * types. An output has the
- * shape of the first input unless a shape function is given:
+ * attribute without a default is required. T is float, double, bool or an integer type. Several functions in op<>
+ * implement the same operator for different element types. An output has the shape of the first input unless a shape
+ * function is given:
  *
  *     inlay::op<sums>("Sums", "x -> y").with_shape([](inlay::shapes &s) { s.set(0, s.in[0].dims[0]); })
  *

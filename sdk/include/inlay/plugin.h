@@ -16,7 +16,7 @@
  *     provider.execute      run it, or enqueue it; no heap use, any number of times, from any thread
  *     provider.release_*    undo bind, specialize, compile
  *     provider.quiesce      finish the work in flight; the host submits no more
- *     provider.destroy      close the device
+ *     provider.destroy      close the device, after quiesce has returned
  *     plugin.shutdown       the last call: the host may then dlclose the plugin if INLAY_PLUGIN_DLCLOSE permits it; a
  *                           plugin that stays loaded may be opened again
  *
@@ -45,10 +45,20 @@
  *    only after INLAY_OK. The comment of a field states any other initial value.
  *  - Context. The first argument of a callback is the member `ctx` of its struct; for most functions of inlay_provider
  *    it is the state that create returned.
- *  - Threads. open, create and destroy are called by one thread at a time. assess, cost, compile and specialize may be
- *    called by several threads at once for different graphs; execute by any number of threads for different runs.
- *    Sessions whose options for a provider are the same share one open provider. The other functions of inlay_provider
- *    may be called by several threads at once for different objects (regions, instances, bindings, buffers).
+ *  - Threads. open, create, describe, quiesce, destroy and shutdown are called by one thread of the process at a time
+ *    (exception: quiesce of a device that hangs, see "Failed devices"). assess, cost, compile and specialize may be
+ *    called by several threads at once for different graphs; execute by any number of threads for different runs. The
+ *    other functions of inlay_provider may be called by several threads at once for different objects (regions,
+ *    instances, bindings, buffers). Sessions whose options for a provider are the same share one open provider;
+ *    sessions with other options open it once more.
+ *  - Failed devices. If a device no longer works, calls return INLAY_DEVICE_LOST, and work in flight signals its fence
+ *    with this status. The host then closes the provider as usual, so the functions that release something, quiesce and
+ *    destroy must work for a lost device, too. Later sessions open the provider again (create), possibly while the
+ *    state of the lost device still exists. A device hangs if it does not signal a fence within option
+ *    device_timeout_ms, or, after the run was cancelled or has failed, within eight times poll_ms, at least two seconds
+ *    (poll_ms 0: device_timeout_ms). The host treats it as lost. It never frees the memory and never releases the
+ *    objects of a session whose work hangs, and never calls destroy. When such a session is destroyed, the host calls
+ *    quiesce on a separate thread, and waits for it for at most ten seconds.
  *  - Optional functions are marked as such; NULL selects the behaviour stated in the comment. All others must be set.
  *
  * Process state. A plugin runs in the application's process. When a call returns, the following must be unchanged:
@@ -241,10 +251,10 @@ typedef struct inlay_run inlay_run; /* one execution in progress; opaque */
 
 enum { INLAY_LOG_ERROR = 0, INLAY_LOG_WARNING = 1, INLAY_LOG_INFO = 2, INLAY_LOG_DEBUG = 3 };
 
-/* Body of a parallel loop: processes the iterations [begin, end). worker is less than thread_count(run) of the run that
- * the loop belongs to, and differs between concurrent calls of one loop. Size per-worker scratch memory for
- * inlay_specialize_request.max_threads, which thread_count(run) never exceeds. A status other than INLAY_OK stops the
- * distribution of further ranges; the loop returns it. */
+/* Body of a parallel loop: processes the iterations [begin, end). worker identifies one of the loop's threads: calls
+ * that run at the same time have different numbers, below thread_count(run), where run is the run that the loop belongs
+ * to. thread_count(run) never exceeds inlay_specialize_request.max_threads: allocate scratch memory for so many
+ * workers. A status other than INLAY_OK stops the distribution of further ranges; the loop returns it. */
 typedef inlay_status (*inlay_parallel_fn)(void *user, int64_t begin, int64_t end, uint32_t worker);
 
 /* A callback for a fence. The struct is the provider's memory and must stay at its address until `reached` is called or
@@ -283,10 +293,11 @@ typedef struct inlay_host {
      * that is compiling on this thread. */
     uint32_t (*thread_count)(void *ctx, inlay_run *run);
 
-    /* Allocates the output of a running region whose shape was not known before (INLAY_OUTPUT_ALLOCATED). output is its
-     * index in the request's outputs. Fills *out with memory in the provider's default domain (the host may call
-     * buffer_alloc within this call); the host keeps it as long as the output is needed. dims are copied. A second call
-     * for the same output replaces the first. */
+    /* Allocates the output of a running region whose shape was not known before (INLAY_OUTPUT_ALLOCATED). Only until
+     * execute returns, and for one run by one thread at a time. output is its index in the request's outputs. Fills
+     * *out with memory in the provider's default domain (the host may call buffer_alloc within this call); the host
+     * keeps it as long as the output is needed. dims are copied. A second call for the same output replaces the first.
+     * INLAY_INVALID_ARGUMENT: output is not such an output, or rank is above INLAY_MAX_RANK. */
     inlay_status (*output_alloc)(void *ctx, inlay_run *run, uint32_t output, uint32_t rank, const int64_t *dims,
                                  inlay_buffer *out);
     /* Allocates the bytes of string elements of an output; they live as long as the outputs of the run. NULL: out of
@@ -360,18 +371,19 @@ typedef struct inlay_option_value {
 
 /* Memory domain and layout of a value at the boundary of an offer. Values without a placement use the provider's
  * default: inlay_provider.default_domain, row-major. The domain ids of a provider are those that
- * inlay_create_args.first_domain states. Several placements of one value are alternatives, best first.
+ * inlay_create_args.first_domain states. Several placements of one value are alternatives, best first. Place STRING
+ * values in INLAY_DOMAIN_HOST, because their elements are pointers into host memory.
  *
  * Layouts other than INLAY_LAYOUT_ROW_MAJOR are for later versions: this version of the host ignores a placement that
  * requests one, and every boundary is row-major.
  *
- * dtype requests another element type than the model's. The host uses such a placement only between regions of one
- * provider, in one of that provider's domains, if the region that writes the value and all regions that read it list
- * the same one, the value is not an output of the graph, and its shape does not depend on data. Otherwise it ignores
- * the placement, so the provider must also accept the value with the model's type: by another placement without dtype,
- * or by default.
- * inlay_compile_request.placements holds the result, and inlay_tensor_arg.dtype of a run has that type; shapes and
- * states keep the model's. */
+ * dtype requests another element type than the model's, of at least 8 bits and not STRING. The host uses such a
+ * placement only between regions of one provider, in one of that provider's domains, if the region that writes the
+ * value and all regions that read it list the same one, the value is not an output of the graph, and its shape does not
+ * depend on data. Otherwise it ignores the placement, so the provider must also accept the value with the model's type:
+ * by another placement without dtype, or by default. inlay_compile_request.placements holds the result, and
+ * inlay_tensor_arg.dtype of a run has that type. The dims of the value, and dtype of inlay_value_info and
+ * inlay_value_state, remain those of the model. */
 typedef struct inlay_placement {
     uint32_t value;  /* index of the value in the graph */
     uint32_t domain; /* INLAY_DOMAIN_HOST, or a domain id of this provider */
@@ -525,12 +537,17 @@ typedef struct inlay_compile_request {
     /* out: [graph->value_count] INLAY_CONST_* for each constant that the region reads; initially BORROWED */
     uint8_t *constants;
 
-    const void *cache_blob; /* the blob passed to store_cache for the same content hash and fingerprint, or NULL */
-    uint64_t cache_bytes;   /* size of cache_blob */
-    void *ctx;              /* first argument of the three functions below; each may be NULL */
-    inlay_status (*store_cache)(void *ctx, const void *blob, uint64_t bytes); /* writes the blob to the cache folder */
-    void (*progress)(void *ctx, double fraction, const char *what);           /* fraction of this region: 0 to 1 */
-    inlay_status (*poll)(void *ctx); /* INLAY_CANCELLED: the user cancelled; return it */
+    /* the blob that was passed to store_cache for the same region (content hash of the graph, nodes, cookies,
+     * placements, max_threads) and fingerprint, borrowed for the call; or NULL */
+    const void *cache_blob;
+    uint64_t cache_bytes; /* size of cache_blob */
+    void *ctx; /* first argument of the three functions below; each may be NULL; call them from one thread at a time */
+    /* Writes the blob to the cache folder, where it replaces an earlier one. A failure need not end compile. */
+    inlay_status (*store_cache)(void *ctx, const void *blob, uint64_t bytes);
+    void (*progress)(void *ctx, double fraction, const char *what); /* fraction of this region: 0 to 1 */
+    /* Any status but INLAY_OK: return it. INLAY_CANCELLED: the user cancelled. INLAY_LIMIT_EXCEEDED: the session would
+     * exceed its memory limit. */
+    inlay_status (*poll)(void *ctx);
 
     /* A hint: shapes that runs are expected to have, for choosing kernels. NULL = none. */
     const inlay_value_state *profile; /* [graph->value_count] */
@@ -573,18 +590,19 @@ typedef struct inlay_specialize_request {
     uint32_t max_threads; /* workers that a run may use */
     uint32_t reserved;
     uint64_t workspace_bytes;     /* out: workspace in the provider's default domain, in bytes; initially 0 */
-    uint64_t workspace_alignment; /* out: in bytes, a power of two; initially 64 */
+    uint64_t workspace_alignment; /* out: in bytes, a power of two up to 2 MiB; initially 64 */
     inlay_output_plan *outputs;   /* out: [output_count], initially KNOWN without alias */
     uint32_t output_count;
     uint32_t output_stride; /* size of an element of outputs in bytes */
     /* [input_count of the region], or NULL. An entry other than 0: the input is an in-place state (INLAY_EXT_STATES in
-     * extensions.h); its buffer, and that of the output that is appended to it, has capacity for this number of
-     * elements along its axis. */
+     * extensions.h), and its buffer has capacity for this number of elements along the state's axis; the output that
+     * extends the state has the same buffer. */
     const uint64_t *rooms;
 } inlay_specialize_request;
 
-/* A tensor of a run. In host memory it is aligned to 64 bytes if the host allocated it, and to the element size if the
- * user did. Tensors without elements also have a handle other than 0. */
+/* A tensor of a run. In host memory it is aligned to 64 bytes if the host allocated it. If the user did, it is aligned
+ * to the element size, but to no more than 8 bytes (COMPLEX64: 4). Tensors without elements also have a handle other
+ * than 0, except outputs of kind ALLOCATED. */
 typedef struct inlay_tensor_arg {
     inlay_buffer buffer; /* handle 0 for an output of kind ALLOCATED */
     int64_t *dims;       /* [rank]; execute writes those of BOUNDED outputs; otherwise read-only */
@@ -595,10 +613,12 @@ typedef struct inlay_tensor_arg {
 /* The provider's objects for one context, see inlay_provider.bind; the provider defines the type. */
 typedef struct inlay_binding inlay_binding;
 
-/* Arguments of execute. Borrowed for the call, except run and cancel, which stay valid until signal is reached. */
+/* Arguments of execute. Borrowed for the call, except run, cancel and binding, which stay valid until signal is
+ * reached. For a provider without INLAY_PROVIDER_ASYNC the host waits itself before the call: wait_count is 0, and
+ * signal is a fence that is always reached. */
 typedef struct inlay_exec_args {
     uint64_t struct_size;
-    inlay_run *run;
+    inlay_run *run;            /* never NULL */
     inlay_tensor_arg *inputs;  /* [input_count] in the order of the compile request */
     inlay_tensor_arg *outputs; /* [output_count] likewise */
     uint32_t input_count;
@@ -609,9 +629,11 @@ typedef struct inlay_exec_args {
     const uint32_t *cancel; /* other than 0: the run has to stop; read it atomically, or call inlay_host.poll */
     uint64_t deadline_ns;   /* time limit of the run, on CLOCK_MONOTONIC; 0 = none */
     /* [wait_count] work that must finish first: writers of the inputs, and users of the memory that is written. Some
-     * fences may have been reached already */
+     * fences may have been reached already. If one has failed, the work is not executed, and signal fails with the same
+     * status */
     const inlay_fence *waits;
-    inlay_fence signal;     /* asynchronous providers signal it when the outputs are complete, or have failed */
+    /* asynchronous providers signal it when the outputs are complete, or have failed; not if execute itself fails */
+    inlay_fence signal;
     inlay_diag *diag;       /* valid only during the call */
     inlay_binding *binding; /* the result of bind for this context, or NULL */
     /* the first own_wait_count waits are fences that this provider signals: a device with one in-order queue need not
@@ -638,7 +660,8 @@ typedef struct inlay_copy {
     inlay_buffer source;
     inlay_buffer target;
 } inlay_copy;
-/* Copies submitted together. No copy reads or writes memory that another one writes. */
+/* Copies submitted together. No copy reads or writes memory that another one writes. waits, own_wait_count and signal
+ * are as in inlay_exec_args. */
 typedef struct inlay_copy_request {
     uint64_t struct_size;
     inlay_run *run;
@@ -648,7 +671,7 @@ typedef struct inlay_copy_request {
     uint32_t copy_count;
     uint32_t copy_stride;
     uint32_t wait_count;
-    uint32_t own_wait_count; /* as in inlay_exec_args */
+    uint32_t own_wait_count;
 } inlay_copy_request;
 
 /* ------------------------------------------------------------------ domains */
@@ -690,10 +713,10 @@ typedef struct inlay_device_info {
 /* Flags of providers. */
 enum {
     INLAY_PROVIDER_ASYNC = 1u << 0, /* execute and copy may return before the work is done; they signal their fence */
-    /* Estimated costs refer to a reference core, independently of this CPU: one that performs 320, 160 or 80 float
-     * operations per nanosecond with AVX-512, with AVX2, and with neither. The host compares these costs unchanged, so
-     * that assignments are the same on every CPU of one instruction-set level. When it reports a time, it scales it to
-     * the speed of this CPU. */
+    /* Estimated costs refer to a reference core, independently of this CPU. It performs 320 float operations per
+     * nanosecond if the instruction-set level is AVX-512, 160 if it is AVX2, otherwise 80. The host compares these
+     * costs unchanged, so that assignments are the same on every CPU of one level. When it reports a time, it scales it
+     * to the speed of this CPU. */
     INLAY_PROVIDER_REFERENCE_CORE = 1u << 16
 };
 /* Verdicts on a cached blob. The host passes an OPTIMAL blob to compile. For both other verdicts it logs the reason,
@@ -727,18 +750,24 @@ typedef struct inlay_provider {
     uint32_t domain_count;
     uint32_t domain_stride;
     uint32_t default_domain; /* domain of inputs, outputs and workspace: 0 = host, k = domains[k - 1] */
-    uint32_t poll_ms;        /* a cancelled run ends within this number of milliseconds; 0 = not cancellable */
-    void *ctx;               /* first argument of create and enumerate */
+    /* A cancelled run ends within this number of milliseconds; 0 = not cancellable. See also "Failed devices". */
+    uint32_t poll_ms;
+    void *ctx; /* first argument of create and enumerate */
 
     /* Opens the device. *out_state is the first argument of all functions below. INLAY_UNSUPPORTED, with the reason in
      * diag: the device is not available. */
     inlay_status (*create)(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag);
-    void (*destroy)(void *state); /* closes the device; the host has released everything else before */
-    void (*quiesce)(void *state); /* optional: returns when no work is in flight; NULL: there never is any */
+    /* Closes the device. The host has released everything else before. Never called before quiesce has returned. */
+    void (*destroy)(void *state);
+    /* Optional: returns when no work is in flight, or when the device is lost. NULL: there never is any work in flight.
+     * Called before destroy, without a time limit. If the device hangs, it is called for each session whose work hangs,
+     * and may still be running when the process exits; see "Failed devices". */
+    void (*quiesce)(void *state);
 
-    /* Reports offers and refusals for nodes of graph. candidates[i] != 0 marks the nodes that may be offered; the host
-     * runs the others. */
+    /* Reports offers and refusals for nodes of graph. candidates[i] != 0 marks the nodes that may be offered; other
+     * nodes are not for this provider. Called several times for a session, also with graphs of a single node. A failure
+     * is not a refusal: it ends the creation of the session. */
     inlay_status (*assess)(void *state, const inlay_graph *graph, const uint8_t *candidates,
                            const inlay_assess_sink *sink, inlay_diag *diag);
     /* Estimates the cost of an offer at given shapes. A failure: the offer has no cost, see inlay_cost. */
@@ -746,34 +775,43 @@ typedef struct inlay_provider {
 
     /* Prepares a region. INLAY_UNSUPPORTED declines it: the host withdraws its offers and assigns the graph again. If
      * diag->node names a node of the region, only the offers of that node are withdrawn. Any other failure ends the
-     * creation of the session. */
+     * creation of the session. assess, cost and compile are also called during a run if the host has to assign the
+     * graph again, because specialize declined or a device failed; a failure then ends that run. */
     inlay_status (*compile)(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                             inlay_diag *diag);
     void (*release_compiled)(void *state, inlay_compiled *compiled);
     /* Prepares a region for concrete shapes. *out_instance may be the compiled region, cast, if it does not depend on
-     * shapes. INLAY_UNSUPPORTED declines as in compile, for these shapes of the graph's inputs only: the host remembers
-     * them, and other shapes are not affected. */
+     * shapes. Called in the first run at new shapes, or in every run if shapes depend on data; it may be called again
+     * for shapes that it has prepared before. INLAY_UNSUPPORTED declines as in compile, for these shapes of the graph's
+     * inputs only: the host remembers them, and other shapes are not affected. Any other failure ends the run. */
     inlay_status (*specialize)(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
                                inlay_instance **out_instance, inlay_diag *diag);
     void (*release_instance)(void *state, inlay_compiled *compiled, inlay_instance *instance);
-    /* Runs the region, or submits it to the device and returns (INLAY_PROVIDER_ASYNC). */
+    /* Runs the region, or submits it to the device and returns (INLAY_PROVIDER_ASYNC). If it fails, no work of this
+     * call may be in flight, and the provider does not signal: the host treats args->signal as failed. The same applies
+     * to buffer_copy and buffer_copies. */
     inlay_status (*execute)(void *state, inlay_compiled *compiled, inlay_instance *instance,
                             const inlay_exec_args *args);
 
     /* Cache of compiled regions; optional, both or neither. fingerprint writes at most 64 bytes that identify device,
-     * driver and build; the host passes a blob to compile only if the fingerprint is the same. */
+     * driver and build; the host passes a blob to compile only if the fingerprint is the same. The fingerprint is also
+     * part of the keys of measured times. */
     inlay_status (*fingerprint)(void *state, char out[64], uint32_t *out_bytes);
     uint32_t (*cache_verdict)(void *state, const void *blob, uint64_t bytes, inlay_diag *why); /* INLAY_CACHE_* */
 
-    /* Memory of domains; all three are required if domain_count > 0. Buffers are aligned at least as the domain states.
-     * INLAY_OUT_OF_MEMORY: the domain is full. */
+    /* Memory of domains; all three are required if domain_count > 0. buffer_alloc sets handle (not 0), offset and
+     * domain of *out; the host sets bytes. Buffers are aligned at least as the domain states, and not cleared.
+     * buffer_free gets the same buffer; no work in flight uses it. INLAY_OUT_OF_MEMORY: the domain is full; the host
+     * may free memory and try again. */
     inlay_status (*buffer_alloc)(void *state, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag);
     void (*buffer_free)(void *state, const inlay_buffer *buffer);
     /* Copies min(source->bytes, target->bytes) bytes between the host's domain and one of this provider's, or within
      * this provider's domains. Asynchronous providers wait for the fences, copy, and signal. */
     inlay_status (*buffer_copy)(void *state, inlay_run *run, const inlay_buffer *source, const inlay_buffer *target,
                                 const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag);
-    /* Map a buffer into host memory, and end that. Required if a domain is HOST_VISIBLE, otherwise optional. */
+    /* Map a buffer into host memory, and end that. Required if a domain is HOST_VISIBLE, otherwise optional. Buffers of
+     * a domain that is HOST_VISIBLE and COHERENT may stay mapped while the device uses them; fences order the
+     * accesses. */
     inlay_status (*buffer_map)(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag);
     void (*buffer_unmap)(void *state, const inlay_buffer *buffer);
     /* Optional, for IMPORTS_HOST domains: makes host memory (input tensors of the user) a buffer that the device reads
@@ -804,8 +842,9 @@ typedef struct inlay_provider {
 
     /* Optional, both or neither: creates the objects of one context for an instance. A context executes one run at a
      * time, so at most one execute uses a binding at a time (until its signal is reached). Called when the context
-     * first runs these shapes, and again when addresses change permanently. Released before the instance.
-     * INLAY_UNSUPPORTED: no binding for this instance. */
+     * first runs these shapes, and again, after release_binding, when addresses change permanently. Released before the
+     * instance. INLAY_UNSUPPORTED: no binding for this instance; execute then gets NULL. Any other failure ends the
+     * run. */
     inlay_status (*bind)(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_bind_args *args,
                          inlay_binding **out_binding, inlay_diag *diag);
     void (*release_binding)(void *state, inlay_compiled *compiled, inlay_instance *instance, inlay_binding *binding);

@@ -146,7 +146,8 @@ typedef struct inlay_native_memory {
 } inlay_native_memory;
 
 /* A point on a timeline. The host owns the timelines; their counters start at 0 and only increase. A fence is reached
- * when the counter of its timeline is at least value. A fence whose timeline is 0 is always reached. */
+ * when the counter of its timeline is at least value. A fence whose timeline is 0 is always reached. If the host has
+ * destroyed a timeline, its fences count as reached, and signals to it are ignored. */
 typedef struct inlay_fence {
     uint64_t timeline;
     uint64_t value;
