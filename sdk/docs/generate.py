@@ -15,7 +15,6 @@ READMES = {
     "guide-cpp": "sdk/bindings/cpp/README.md",
     "guide-node": "sdk/bindings/node/README.md",
     "guide-onnxruntime": "sdk/bindings/onnxruntime/README.md",
-    "guide-serve": "host/serve/README.md",
     "guide-provider": "samples/provider_skeleton/README.md",
     "guide-device": "samples/device_skeleton/README.md",
     "guide-operator": "samples/custom_op/README.md",

@@ -47,6 +47,8 @@ static void test_values()
     CHECK(has(error_of([&] { inlay::Value::copy(std::vector<int>{ 1 }, { 2 }); }).what(), "has 2 elements"));
     CHECK(has(error_of([] { inlay::Value().dtype(); }).what(), "there is no value"));
 
+    CHECK(has(error_of([&] { inlay::Value::copy(std::vector<std::string>{}, { INT64_MAX, 4 }); }).what(),
+              "more elements than memory"));
     inlay::Value texts = inlay::Value::copy({ std::string("a"), std::string("bc") }, { 2 });
     CHECK(texts.strings() == (std::vector<std::string>{ "a", "bc" }));
     inlay::Value list = inlay::Value::sequence({ v, moved });

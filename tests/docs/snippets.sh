@@ -1,6 +1,6 @@
 #!/bin/bash
-# The first example of each binding's README, and of the server's, works on a model with the names and shapes that it
-# uses.
+# The first example of each binding's README, and of the server's page, works on a model with the names and shapes that
+# it uses.
 #   snippets.sh BUILD SOURCE_DIR CXX [NODE]
 set -uo pipefail
 build=$1 source=$2 cxx=$3 node=${4:-}
@@ -105,7 +105,7 @@ served() { # COMMAND
         curl -sf "http://127.0.0.1:$port/v2/health/ready" && ready=0 && break
         sleep 0.1
     done
-    [ $ready -eq 0 ] && sh -c "$(block host/serve/README.md | sed -n '/^curl/,$p' | sed -e "s/:8000/:$port/")" |
+    [ $ready -eq 0 ] && sh -c "$(block sdk/docs/pages/server.md | sed -n '/^curl/,$p' | sed -e "s/:8000/:$port/")" |
         jq -e '.outputs[0].data == [2]'
     ready=$?
     kill $pid
@@ -124,6 +124,6 @@ for path in ("model.onnx", "models/model.onnx"):
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)'
     while IFS= read -r line; do
         does "$line" served "${line%%#*}"
-    done < <(block host/serve/README.md | grep '^inlay serve')
+    done < <(block sdk/docs/pages/server.md | grep '^inlay serve')
 fi
 [ $wrong -eq 0 ]

@@ -1,7 +1,7 @@
 /* Any bytes as a model file: it loads, or fails with a message. Covers the prescan, the loader, inlining, binding,
  * shape inference and the dump.
  *
- * Built with Clang and -DINLAY_FUZZ=ON this is a libFuzzer program (tests/README.md); linked with replay.c it is an
+ * Built with Clang and -DINLAY_FUZZ=ON this is a libFuzzer program (README.md); linked with replay.c it is an
  * ordinary test that processes corpus/model. */
 #include "model/model.h"
 

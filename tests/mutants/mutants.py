@@ -1,4 +1,4 @@
-"""Plants faults and runs the tests that should notice them; started by tests/mutants.sh, see tests/README.md."""
+"""Plants faults and runs the tests that should notice them; started by tests/mutants.sh, see tests/mutants/README.md."""
 import argparse
 import json
 import math

@@ -165,6 +165,7 @@ const tests = {
     await assert.rejects(session.run({ x, y: short }), (e) => e.code === 'wrong shape' && /'y'/.test(e.message));
     await assert.rejects(session.run({ x, y: new Tensor('int64', Array(60).fill(1), [3, 4, 5]) }), /int64/);
     await assert.rejects(session.run({ x, y: 5 }), /not a tensor/);
+    await assert.rejects(session.run({ x, y: { type: 'string', data: [], dims: [2 ** 32, 2 ** 32] } }), /more strings than memory/);
     await assert.rejects(session.run({ x, y: x }, ['nope']), /no output 'nope'/);
     await assert.rejects(session.run(null), /feeds/);
     const stop = new AbortController();

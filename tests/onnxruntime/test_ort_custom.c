@@ -461,6 +461,103 @@ static void test_failing_kernel_and_inferred_shape(void **state)
     free(wire.bytes);
 }
 
+/* ------------------------------------------------------------------ a session that a callback creates */
+
+/* Also creates another session, as operators that wrap a model do. */
+static OrtStatus *infer_with_a_session(const OrtCustomOp *op, OrtShapeInferContext *context)
+{
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+
+    mw_value(&wire, MW_INPUT, "x", FLOAT, "2");
+    mw_node(&wire, "Neg", "x", "y");
+    mw_value(&wire, MW_OUTPUT, "y", FLOAT, "2");
+    wire_end(&wire, mark);
+    api->ReleaseSession(session_of(&wire, NULL));
+    free(wire.bytes);
+    return infer_double(op, context);
+}
+
+static void test_session_created_by_shape_inference(void **state)
+{
+    test_op wrap = { .name = "Wrap", .inputs = { FLOAT, -1 }, .outputs = { FLOAT, -1 }, .run = run_fail };
+    const OrtTensorTypeAndShapeInfo *shape;
+    OrtCustomOpDomain *domain;
+    OrtSessionOptions *options = options_with(&wrap, "test.wrap", &domain);
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    OrtTypeInfo *type;
+    int64_t got[1] = { 0 };
+    OrtSession *session;
+
+    (void)state;
+    wrap.op.InferOutputShapeFn = infer_with_a_session;
+    mw_value(&wire, MW_INPUT, "x", FLOAT, "2");
+    wire_end(&wire, custom_begin(&wire, "test.wrap", "Wrap", "x", "m"));
+    wire_end(&wire, custom_begin(&wire, "test.wrap", "Wrap", "m", "y"));
+    mw_value(&wire, MW_OUTPUT, "y", FLOAT, NULL);
+    wire_end(&wire, mark);
+    mw_opset(&wire, 8, "test.wrap", 1);
+    session = session_of(&wire, options);
+    ok(api->SessionGetOutputTypeInfo(session, 0, &type));
+    ok(api->CastTypeInfoToTensorInfo(type, &shape));
+    ok(api->GetDimensions(shape, got, 1));
+    assert_int_equal(got[0], 8);
+    api->ReleaseTypeInfo(type);
+    api->ReleaseSession(session);
+    api->ReleaseSessionOptions(options);
+    api->ReleaseCustomOpDomain(domain);
+    free(wire.bytes);
+}
+
+/* ------------------------------------------------------------------ many inputs */
+
+static int variadic(const OrtCustomOp *op, size_t i)
+{
+    (void)op, (void)i;
+    return ORT_VARIADIC;
+}
+static int twelve(const OrtCustomOp *op)
+{
+    (void)op;
+    return 12;
+}
+
+static OrtStatus *open_many(const OrtSessionOptions *options, const char *inputs, OrtSession **out)
+{
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    OrtStatus *failed;
+
+    mw_value(&wire, MW_INPUT, "x", FLOAT, "2");
+    wire_end(&wire, custom_begin(&wire, "test.many", "Many", inputs, "y"));
+    mw_value(&wire, MW_OUTPUT, "y", FLOAT, NULL);
+    wire_end(&wire, mark);
+    mw_opset(&wire, 8, "test.many", 1);
+    failed = api->CreateSessionFromArray(env, wire.bytes, wire.count, options, out);
+    free(wire.bytes);
+    return failed;
+}
+
+/* The signature of an operator cannot state a least number above 9. */
+static void test_more_than_nine_inputs(void **state)
+{
+    test_op many = { .name = "Many", .inputs = { FLOAT, -1 }, .outputs = { FLOAT, -1 }, .run = run_fail };
+    OrtCustomOpDomain *domain;
+    OrtSessionOptions *options = options_with(&many, "test.many", &domain);
+    OrtSession *session = NULL;
+
+    (void)state;
+    many.op.GetInputCharacteristic = variadic;
+    many.op.GetVariadicInputMinArity = twelve;
+    if (ours())
+        fails(open_many(options, "x,x,x,x,x,x,x,x,x,x,x", &session), ORT_INVALID_ARGUMENT, "at least 12");
+    ok(open_many(options, "x,x,x,x,x,x,x,x,x,x,x,x", &session));
+    api->ReleaseSession(session);
+    api->ReleaseSessionOptions(options);
+    api->ReleaseCustomOpDomain(domain);
+}
+
 /* ------------------------------------------------------------------ operators that a kernel calls */
 
 static OrtOp *softmax, *clip, *unknown;
@@ -484,6 +581,8 @@ static OrtStatus *make_calls(const OrtKernelInfo *info)
         fails(api->CreateOp(info, "Add", "", 14, NULL, NULL, 0, NULL, 0, 2, 0, &nothing), ORT_INVALID_ARGUMENT,
               "at least one output");
         assert_null(nothing);
+        fails(api->CreateOp(info, "Max", "", 13, NULL, NULL, 0, NULL, 0, INT32_MAX, 1, &nothing), ORT_INVALID_ARGUMENT,
+              "at most 64 inputs and outputs");
     }
     return NULL;
 }
@@ -609,6 +708,8 @@ int main(void)
         cmocka_unit_test(test_operator_of_the_program),
         cmocka_unit_test(test_texts_and_new_shapes),
         cmocka_unit_test(test_failing_kernel_and_inferred_shape),
+        cmocka_unit_test(test_session_created_by_shape_inference),
+        cmocka_unit_test(test_more_than_nine_inputs),
         cmocka_unit_test(test_operators_called_by_a_kernel),
         cmocka_unit_test(test_library),
     };

@@ -185,6 +185,43 @@ static void test_outputs_in_any_order_and_given(void **state)
     api->ReleaseSession(session);
 }
 
+/* A failed run returns none of the outputs that it created, however many there are. */
+static void test_many_outputs_of_a_failed_run(void **state)
+{
+    enum { COUNT = 70 };
+    static const int64_t dims[] = { 2 };
+    const char *x_name = "x", *outputs[COUNT];
+    char names[COUNT][8];
+    float x[2] = { 1, 2 };
+    OrtValue *in = tensor(FLOAT, dims, 1, x, sizeof x), *results[COUNT] = { NULL };
+    const OrtValue *fed = in;
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    OrtSession *session;
+    OrtStatus *failed;
+
+    (void)state;
+    mw_value(&wire, MW_INPUT, "x", FLOAT, "2");
+    for (size_t i = 0; i < COUNT; i++) {
+        (void)snprintf(names[i], sizeof names[i], "y%zu", i);
+        outputs[i] = names[i];
+        mw_node(&wire, "Neg", "x", names[i]);
+        mw_value(&wire, MW_OUTPUT, names[i], FLOAT, "2");
+    }
+    wire_end(&wire, mark);
+    session = session_of(&wire, NULL);
+    ok(api->CreateTensorAsOrtValue(allocator, dims, 1, STRING, &results[COUNT - 1])); /* the output is a float */
+    failed = api->Run(session, NULL, &x_name, &fed, 1, outputs, COUNT, results);
+    assert_non_null(failed);
+    api->ReleaseStatus(failed);
+    for (size_t i = 0; i < COUNT - 1; i++)
+        assert_null(results[i]);
+    api->ReleaseValue(results[COUNT - 1]);
+    api->ReleaseValue(in);
+    api->ReleaseSession(session);
+    free(wire.bytes);
+}
+
 /* Later runs do not change the results of earlier ones. */
 static void test_results_are_kept(void **state)
 {
@@ -438,6 +475,8 @@ static void test_session_options(void **state)
 /* Entries with the names of inlay's options set these; wrong values are rejected with inlay's messages. */
 static void test_options_of_inlay(void **state)
 {
+    char name[600] = "";
+    const char *key = name;
     OrtSession *session = NULL;
     OrtSessionOptions *options;
     struct wire wire = { 0 };
@@ -463,6 +502,14 @@ static void test_options_of_inlay(void **state)
     ok(api->SessionOptionsAppendExecutionProvider(options, "no_such_provider", NULL, NULL, 0));
     fails(api->CreateSessionFromArray(env, wire.bytes, wire.count, options, &session), ORT_INVALID_ARGUMENT,
           "no_such_provider");
+    api->ReleaseSessionOptions(options);
+    memset(name, 'n', sizeof name - 1); /* names are used whole, or refused */
+    ok(api->CreateSessionOptions(&options));
+    fails(api->SessionOptionsAppendExecutionProvider(options, "reference", &key, &key, 1), ORT_INVALID_ARGUMENT,
+          "fewer than");
+    ok(api->AddFreeDimensionOverrideByName(options, name, 2));
+    fails(api->CreateSessionFromArray(env, wire.bytes, wire.count, options, &session), ORT_INVALID_ARGUMENT,
+          "rename the dimension");
     api->ReleaseSessionOptions(options);
     free(wire.bytes);
 }
@@ -652,7 +699,7 @@ static void when_done(void *user, OrtValue **outputs, size_t count, OrtStatus *s
 static void test_run_async(void **state)
 {
     static const int64_t dims[] = { 1, 2 };
-    const char *x_name = "x", *y_name = "y";
+    const char *x_name = "x", *y_name = "y", *no_name = NULL;
     float data[2] = { 0 };
     OrtValue *value = tensor(FLOAT, dims, 2, data, sizeof data), *y = NULL;
     const OrtValue *in = value;
@@ -663,6 +710,14 @@ static void test_run_async(void **state)
     ok(api->CreateSessionOptions(&options));
     ok(api->SetIntraOpNumThreads(options, 2)); /* ONNX Runtime requires a thread besides the caller's */
     session = open_add(options);
+    if (ours()) {
+        fails(api->RunAsync(session, NULL, &no_name, &in, 1, &y_name, 1, &y, when_done, &called), ORT_INVALID_ARGUMENT,
+              "is NULL");
+        fails(api->RunAsync(session, NULL, &x_name, &in, 1, &no_name, 1, &y, when_done, &called), ORT_INVALID_ARGUMENT,
+              "is NULL");
+        fails(api->RunAsync(session, NULL, &x_name, NULL, 1, &y_name, 1, &y, when_done, &called), ORT_INVALID_ARGUMENT,
+              "input is NULL");
+    }
     called = 0;
     ok(api->RunAsync(session, NULL, &x_name, &in, 1, &y_name, 1, &y, when_done, &called));
     (void)pthread_mutex_lock(&called_lock);
@@ -834,6 +889,7 @@ int main(void)
         cmocka_unit_test(test_metadata),
         cmocka_unit_test(test_run),
         cmocka_unit_test(test_outputs_in_any_order_and_given),
+        cmocka_unit_test(test_many_outputs_of_a_failed_run),
         cmocka_unit_test(test_results_are_kept),
         cmocka_unit_test(test_wrong_inputs),
         cmocka_unit_test(test_one_element_for_a_scalar),

@@ -238,6 +238,11 @@ static void test_strings(void **state)
     memcpy(room, "four", 4);
     ok(api->GetStringTensorElement(value, 4, 0, all));
     assert_memory_equal(all, "four", 4);
+    if (ours()) {
+        fails(api->GetResizedStringTensorElementBuffer(value, 0, SIZE_MAX, &room), ORT_FAIL, "out of memory");
+        fails(api->GetStringTensorContent(value, all, sizeof all, NULL, 3), ORT_INVALID_ARGUMENT, "offsets is NULL");
+        fails(api->FillStringTensor(value, NULL, 3), ORT_INVALID_ARGUMENT, "s is NULL");
+    }
     fails(api->FillStringTensor(value, texts, 2), ORT_INVALID_ARGUMENT, "input array doesn't equal tensor size");
     fails(api->GetStringTensorElementLength(value, 3, &count), ORT_INVALID_ARGUMENT, "index is out of bounds");
     fails(api->FillStringTensorElement(value, "x", 3), ORT_INVALID_ARGUMENT, "index is out of bounds");
@@ -363,6 +368,14 @@ static void test_sparse(void **state)
     ok(api->GetSparseTensorValues(value, &elements));
     assert_ptr_equal(elements, values);
     api->ReleaseValue(value);
+
+    if (!ours())
+        return;
+    ok(api->CreateSparseTensorAsOrtValue(allocator, dims, 2, FLOAT, &value));
+    fails(api->FillSparseTensorCsr(value, cpu(), values_dims, 1, values, inner, 2, NULL, 4), ORT_INVALID_ARGUMENT,
+          "is NULL");
+    ok(api->UseCsrIndices(value, (int64_t *)(uintptr_t)inner, 2, (int64_t *)(uintptr_t)outer, 4));
+    api->ReleaseValue(value); /* and the inner indices that the failed call copied */
 }
 
 /* ------------------------------------------------------------------ types created by programs; key-value lists */

@@ -10,12 +10,15 @@ static inlay_status read_texts(napi_env env, napi_value data, uint32_t rank, con
     inlay_str *texts = calloc((size_t)count + 1, sizeof *texts);
     inlay_status status = INLAY_OK;
     int64_t element_count = 1;
+    bool fits = true;
 
     for (uint32_t d = 0; d < rank; d++)
-        element_count *= dims[d];
+        fits = !__builtin_mul_overflow(element_count, dims[d], &element_count) && fits;
     if (texts == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u strings", count);
-    if (element_count != (int64_t)count)
+    if (!fits)
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "dims state more strings than memory can hold");
+    else if (element_count != (int64_t)count)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%u strings for a tensor of %lld elements", count,
                             (long long)element_count);
     for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {

@@ -153,10 +153,11 @@ napi_value session_create(napi_env env, napi_callback_info info)
             inlay_fail(&job->diag, INLAY_INVALID_ARGUMENT, "a model must be a path, an ArrayBuffer or a Uint8Array");
     if (job->status == INLAY_OK)
         job->status = read_options(env, args[1], job);
-    if (job->status != INLAY_OK)
-        create_complete(env, napi_cancelled, job);
-    else
-        (void)napi_queue_async_work(env, job->work);
+    if (job->status == INLAY_OK && job->work != NULL && napi_queue_async_work(env, job->work) == napi_ok)
+        return promise;
+    if (job->status == INLAY_OK)
+        job->status = inlay_fail(&job->diag, INLAY_INTERNAL, "the creation of the session cannot be queued");
+    create_complete(env, napi_cancelled, job);
     return promise;
 }
 

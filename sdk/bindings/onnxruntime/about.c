@@ -138,6 +138,8 @@ OrtStatus *ort_SessionGetMemoryInfoForInputs(const OrtSession *session, const Or
 {
     ORT_NEED(session);
     ORT_TRY(check_capacity(num_inputs, session->input_count, "inputs"));
+    if (session->input_count > 0)
+        ORT_NEED(inputs_memory_info);
     for (uint32_t i = 0; i < session->input_count; i++)
         inputs_memory_info[i] = &ort_cpu_memory;
     return NULL;
@@ -148,6 +150,8 @@ OrtStatus *ort_SessionGetMemoryInfoForOutputs(const OrtSession *session, const O
 {
     ORT_NEED(session);
     ORT_TRY(check_capacity(num_outputs, session->output_count, "outputs"));
+    if (session->output_count > 0)
+        ORT_NEED(outputs_memory_info);
     for (uint32_t i = 0; i < session->output_count; i++)
         outputs_memory_info[i] = &ort_cpu_memory;
     return NULL;
@@ -158,6 +162,8 @@ OrtStatus *ort_SessionGetEpDeviceForInputs(const OrtSession *session, const OrtE
 {
     ORT_NEED(session);
     ORT_TRY(check_capacity(num_inputs, session->input_count, "inputs"));
+    if (session->input_count > 0)
+        ORT_NEED(inputs_ep_devices);
     for (uint32_t i = 0; i < session->input_count; i++)
         inputs_ep_devices[i] = ort_cpu_device();
     return NULL;
@@ -168,6 +174,8 @@ OrtStatus *ort_SessionGetEpDeviceForOutputs(const OrtSession *session, const Ort
 {
     ORT_NEED(session);
     ORT_TRY(check_capacity(num_outputs, session->output_count, "outputs"));
+    if (session->output_count > 0)
+        ORT_NEED(outputs_ep_devices);
     for (uint32_t i = 0; i < session->output_count; i++)
         outputs_ep_devices[i] = ort_cpu_device();
     return NULL;

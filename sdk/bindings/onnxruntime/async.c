@@ -54,6 +54,16 @@ OrtStatus *ort_RunAsync(OrtSession *session, const OrtRunOptions *run_options, c
     ORT_NEED(session);
     ORT_NEED(run_async_callback);
     ORT_NEED(output);
+    if (input_len > 0) {
+        ORT_NEED(input_names);
+        ORT_NEED(input);
+    }
+    if (output_names_len > 0)
+        ORT_NEED(output_names);
+    for (size_t i = 0; i < input_len; i++)
+        ORT_NEED(input_names[i]);
+    for (size_t i = 0; i < output_names_len; i++)
+        ORT_NEED(output_names[i]);
     run = calloc(1, sizeof *run);
     if (run == NULL)
         return ort_no_memory();

@@ -140,6 +140,8 @@ OrtStatus *ort_CreateOpAttr(const char *name, const void *data, int len, OrtOpAt
         return ort_fail(ORT_INVALID_ARGUMENT, "attribute %s has a length of %d", name, len);
     if (len > 0)
         ORT_NEED(data);
+    for (int i = 0; type == ORT_OP_ATTR_STRINGS && i < len; i++)
+        ORT_NEED(((const char *const *)data)[i]);
     attribute = new_attr(name, strlen(name), type, single ? 1 : (size_t)len);
     if (attribute == NULL)
         return ort_no_memory();

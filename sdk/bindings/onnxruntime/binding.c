@@ -135,7 +135,10 @@ OrtStatus *ort_GetBoundOutputNames(const OrtIoBinding *binding_ptr, OrtAllocator
     if (*buffer == NULL || *lengths == NULL) {
         if (*buffer != NULL)
             allocator->Free(allocator, *buffer);
+        if (*lengths != NULL)
+            allocator->Free(allocator, *lengths);
         *buffer = NULL;
+        *lengths = NULL;
         return ort_no_memory();
     }
     for (size_t i = 0; i < binding_ptr->output_count; i++) {

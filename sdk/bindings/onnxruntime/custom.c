@@ -41,6 +41,8 @@ void ort_ReleaseCustomOpDomain(OrtCustomOpDomain *domain)
 
 /* ------------------------------------------------------------------ signatures */
 
+enum { MOST_STATED = 9 }; /* the largest least number that inlay's notation states */
+
 typedef struct text_out {
     char text[2048];
     size_t bytes; /* of the complete text; at least sizeof text if it was truncated */
@@ -65,13 +67,29 @@ static OrtCustomOpInputOutputCharacteristic characteristic(const OrtCustomOp *op
     return op->version >= 8 && get != NULL ? get(op, index) : ORT_REQUIRED;
 }
 
+/* The least number of values of a variadic input or output. */
+static size_t variadic_least(const OrtCustomOp *op, bool output)
+{
+    int (*arity)(const OrtCustomOp *) = output ? op->GetVariadicOutputMinArity : op->GetVariadicInputMinArity;
+    int least = op->version >= 14 && arity != NULL ? arity(op) : 1;
+
+    return least > 0 ? (size_t)least : 0;
+}
+
+size_t ort_custom_least(const OrtCustomOp *op, bool output)
+{
+    size_t count = output ? op->GetOutputTypeCount(op) : op->GetInputTypeCount(op);
+    bool variadic = count > 0 && characteristic(op, output, count - 1) == ORT_VARIADIC;
+
+    return variadic && variadic_least(op, output) > MOST_STATED ? count - 1 + variadic_least(op, output) : 0;
+}
+
 /* Writes the mark of an optional or variadic input or output in the notation of inlay/plugin.h: "?", or "*2" (at least
  * two of one type), or "%1" (at least one, of any types). */
 static void put_option(text_out *out, const OrtCustomOp *op, bool output, size_t index)
 {
-    int (*arity)(const OrtCustomOp *) = output ? op->GetVariadicOutputMinArity : op->GetVariadicInputMinArity;
     int (*same)(const OrtCustomOp *) = output ? op->GetVariadicOutputHomogeneity : op->GetVariadicInputHomogeneity;
-    int least = op->version >= 14 && arity != NULL ? arity(op) : 1;
+    size_t least = variadic_least(op, output);
     bool mixed = op->version >= 14 && same != NULL && same(op) == 0;
 
     switch (characteristic(op, output, index)) {
@@ -79,7 +97,7 @@ static void put_option(text_out *out, const OrtCustomOp *op, bool output, size_t
         put(out, "?");
         break;
     case ORT_VARIADIC:
-        put(out, "%c%d", mixed ? '%' : '*', least < 0 ? 0 : least > 9 ? 9 : least);
+        put(out, "%c%zu", mixed ? '%' : '*', least < MOST_STATED ? least : (size_t)MOST_STATED);
         break;
     default:
         break;
@@ -370,7 +388,7 @@ OrtStatus *ort_custom_begin(const OrtSessionOptions *options, inlay_options *to,
         ort_custom_end(custom);
         return failed;
     }
-    ort_custom_creating(custom);
+    (void)ort_custom_creating(custom);
     *out = custom;
     return NULL;
 }

@@ -39,8 +39,11 @@ struct ort_custom {
 /* Prepares the custom operators of options: registers them with inlay and adds to `to` the setting by which the
  * provider finds them. *out is NULL if options have none. */
 OrtStatus *ort_custom_begin(const OrtSessionOptions *options, inlay_options *to, ort_custom **out);
-/* Sets the operators used for shape inference on this thread while a session is being created; NULL: none. */
-void ort_custom_creating(const ort_custom *custom);
+/* Sets the operators used for shape inference on this thread while a session is being created; NULL: none. Returns the
+ * operators set before, those of the session whose creation made a callback create this one. */
+const ort_custom *ort_custom_creating(const ort_custom *custom);
+/* The least number of inputs, or of outputs, of the operator's nodes if its signature cannot state it; otherwise 0. */
+size_t ort_custom_least(const OrtCustomOp *op, bool output);
 bool ort_custom_infers(const OrtCustomOp *op);
 inlay_status ort_custom_infer(void *ctx, inlay_infer *infer, inlay_diag *diag);
 /* Called after the session is released. */

@@ -6,9 +6,12 @@
 /* The operators of the session that this thread is creating; NULL: none. */
 static _Thread_local const ort_custom *being_created;
 
-void ort_custom_creating(const ort_custom *custom)
+const ort_custom *ort_custom_creating(const ort_custom *custom)
 {
+    const ort_custom *previous = being_created;
+
     being_created = custom;
+    return previous;
 }
 
 bool ort_custom_infers(const OrtCustomOp *op)

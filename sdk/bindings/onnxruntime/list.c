@@ -70,7 +70,7 @@ static OrtStatus *resize_text(OrtValue *value, size_t index, size_t bytes, char 
     INLAY_CHECK(value->strings == NULL || value->strings == texts);
     if (value->strings == NULL)
         return ort_fail(ORT_INVALID_ARGUMENT, "strings of an output of a run cannot be changed");
-    text = calloc(1, bytes + 1);
+    text = bytes < SIZE_MAX ? calloc(1, bytes + 1) : NULL;
     if (text == NULL)
         return ort_no_memory();
     free((char *)(uintptr_t)value->strings[index].data);
@@ -98,6 +98,8 @@ OrtStatus *ort_FillStringTensor(OrtValue *value, const char *const *s, size_t s_
     if (s_len != count)
         return ort_fail(ORT_INVALID_ARGUMENT, "input array doesn't equal tensor size: %zu texts for %zu elements",
                         s_len, count);
+    if (count > 0)
+        ORT_NEED(s);
     for (size_t i = 0; i < count; i++) {
         ORT_NEED(s[i]);
         ORT_TRY(ort_strings_set(value, i, s[i], strlen(s[i])));
@@ -141,6 +143,10 @@ OrtStatus *ort_GetStringTensorContent(const OrtValue *value, void *s, size_t s_l
         return ort_fail(ORT_FAIL, "offsets buffer is too small: %zu for %zu texts", offsets_len, count);
     if (s_len < total)
         return ort_fail(ORT_FAIL, "output buffer is too small: %zu bytes for %zu", s_len, total);
+    if (count > 0)
+        ORT_NEED(offsets);
+    if (total > 0)
+        ORT_NEED(s);
     for (size_t i = 0; i < count; i++) {
         offsets[i] = at;
         if (texts[i].bytes > 0)
@@ -173,8 +179,10 @@ OrtStatus *ort_GetStringTensorElement(const OrtValue *value, size_t s_len, size_
     if (s_len < texts[index].bytes)
         return ort_fail(ORT_FAIL, "buffer size is too small for string element: %zu bytes for %llu", s_len,
                         (unsigned long long)texts[index].bytes);
-    if (texts[index].bytes > 0)
+    if (texts[index].bytes > 0) {
+        ORT_NEED(s);
         memcpy(s, texts[index].data, (size_t)texts[index].bytes);
+    }
     return NULL;
 }
 

@@ -316,9 +316,14 @@ OrtStatus *ort_CreateArenaCfgV2(const char *const *arena_config_keys, const size
 
     ORT_NEED(out);
     *out = NULL;
+    if (num_keys > 0) {
+        ORT_NEED(arena_config_keys);
+        ORT_NEED(arena_config_values);
+    }
     for (size_t i = 0; i < num_keys; i++) {
         bool is_known = false;
 
+        ORT_NEED(arena_config_keys[i]);
         for (size_t j = 0; j < sizeof known / sizeof known[0]; j++)
             is_known = is_known || strcmp(arena_config_keys[i], known[j]) == 0;
         if (!is_known)

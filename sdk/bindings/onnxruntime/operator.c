@@ -244,7 +244,8 @@ OrtStatus *ort_CreateOp(const OrtKernelInfo *info, const char *op_name, const ch
     *ort_op = NULL;
     if (attr_count > 0)
         ORT_NEED(attr_values);
-    if (attr_count < 0 || input_count < 0 || output_count < 1 || input_count + output_count > MOST_PORTS)
+    if (attr_count < 0 || input_count < 0 || output_count < 1 || input_count > MOST_PORTS ||
+        output_count > MOST_PORTS - input_count)
         return ort_fail(ORT_INVALID_ARGUMENT,
                         "operator %s: %d attributes, %d inputs, %d outputs; at least one output is "
                         "required, and at most %d inputs and outputs are allowed",

@@ -268,10 +268,19 @@ OrtStatus *ort_SessionOptionsAppendExecutionProvider(OrtSessionOptions *options,
                             "Unknown provider name '%s'. Currently supported values are 'CPU' and "
                             "the names of inlay's providers, such as 'cpu'",
                             provider_name);
+    if (num_keys > 0) {
+        ORT_NEED(provider_options_keys);
+        ORT_NEED(provider_options_values);
+    }
     for (size_t i = 0; i < num_keys; i++) {
         ORT_NEED(provider_options_keys[i]);
         ORT_NEED(provider_options_values[i]);
-        (void)snprintf(key, sizeof key, "%s.%s", provider_name, provider_options_keys[i]);
+        if ((size_t)snprintf(key, sizeof key, "%s.%s", provider_name, provider_options_keys[i]) >= sizeof key)
+            return ort_fail(
+                ORT_INVALID_ARGUMENT,
+                "the option %.40s... of provider %.40s: the two names together must have fewer than %zu bytes; "
+                "shorten them",
+                provider_options_keys[i], provider_name, sizeof key - 1);
         if (!ort_pairs_set(&options->settings, key, provider_options_values[i]))
             return ort_no_memory();
     }

@@ -165,6 +165,18 @@ static inlay_status make_kernel(custom_kernel *kernel, inlay_diag *diag)
     return failed == NULL ? INLAY_OK : report_failure(diag, "creating its kernel failed", kernel->info, failed);
 }
 
+/* Checks what the signature of the operator could not state. */
+static inlay_status check_counts(const OrtCustomOp *op, const inlay_node_info *node, inlay_diag *diag)
+{
+    size_t inputs = ort_custom_least(op, false), outputs = ort_custom_least(op, true);
+
+    if (node->input_count < inputs || node->output_count < outputs)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the node has %u inputs and %u outputs, but its operator requires at least %zu and %zu",
+                          node->input_count, node->output_count, inputs, outputs);
+    return INLAY_OK;
+}
+
 static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                             inlay_diag *diag)
 {
@@ -195,6 +207,7 @@ static inlay_status compile(void *state, const inlay_compile_request *request, i
             value == NULL ? INLAY_NONE : find(request->outputs, request->output_count, node->outputs[i]);
         kernel->output_types[i] = value == NULL ? INLAY_UNDEFINED : value->dtype;
     }
+    INLAY_TRY(check_counts(kernel->op, node, diag));
     INLAY_TRY(hold_constants(provider, request, node, kernel, diag));
     INLAY_TRY(make_kernel(kernel, diag));
     *out_compiled = (inlay_compiled *)(void *)kernel;

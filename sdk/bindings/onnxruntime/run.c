@@ -256,7 +256,9 @@ static OrtStatus *write_profile(inlay_context *context, const char *prefix, char
 
     if (localtime_r(&now, &parts) == NULL || strftime(when, sizeof when, "%Y-%m-%d_%H-%M-%S", &parts) == 0)
         when[0] = '\0';
-    (void)snprintf(path, bytes, "%s_%s.json", prefix, when);
+    if ((size_t)snprintf(path, bytes, "%s_%s.json", prefix, when) >= bytes)
+        return ort_fail(ORT_INVALID_ARGUMENT, "the prefix of the profile's file name has %zu bytes; shorten it to %zu",
+                        strlen(prefix), bytes - sizeof when);
     file = fopen(path, "we");
     if (file == NULL)
         return ort_fail(ORT_FAIL, "profile %s cannot be written", path);
@@ -385,23 +387,26 @@ OrtStatus *ort_run(OrtSession *session, const OrtRunOptions *options, const ort_
                    const uint32_t *wanted, OrtValue **fetches, size_t fetch_count)
 {
     fetch_list list = { .wanted = wanted, .values = fetches, .count = fetch_count };
-    uint64_t created = 0; /* bit i: output i is created by the run and released if it fails */
+    bool *created; /* [fetch_count] the run creates this output, which is released if the run fails */
     OrtStatus *failed;
 
     if (options != NULL && __atomic_load_n(&options->terminate, __ATOMIC_ACQUIRE) != 0)
         return ort_fail(ORT_FAIL, "Exiting due to terminate flag being set to true.");
-    for (size_t i = 0; i < fetch_count && i < 64; i++)
-        if (fetches[i] == NULL)
-            created |= UINT64_C(1) << i;
+    created = calloc(fetch_count + 1, sizeof *created);
+    if (created == NULL)
+        return ort_no_memory();
+    for (size_t i = 0; i < fetch_count; i++)
+        created[i] = fetches[i] == NULL;
     failed = __atomic_load_n(&session->profiled, __ATOMIC_ACQUIRE) != NULL
                  ? run_profiled(session, options, feeds, feed_count, &list)
                  : run_free(session, options, feeds, feed_count, &list);
-    for (size_t i = 0; failed != NULL && i < fetch_count && i < 64; i++) {
-        if ((created >> i & 1) == 0)
+    for (size_t i = 0; failed != NULL && i < fetch_count; i++) {
+        if (!created[i])
             continue;
         ort_ReleaseValue(fetches[i]);
         fetches[i] = NULL;
     }
+    free(created);
     return failed;
 }
 

@@ -110,9 +110,14 @@ static OrtStatus *apply_options(struct creation *creation)
         ORT_TRY(set_number(creation, "level", options->level));
     if (options->reproducible)
         ORT_TRY(set_number(creation, "reproducible", 1));
-    for (size_t i = 0; i < options->dims.count; i++) {
-        (void)snprintf(pair, sizeof pair, "%s?=%s", options->dims.keys[i],
-                       options->dims.values[i]); /* "?": the model may lack this dimension */
+    for (size_t i = 0; i < options->dims.count; i++) { /* "?": the model may lack this dimension */
+        int bytes = snprintf(pair, sizeof pair, "%s?=%s", options->dims.keys[i], options->dims.values[i]);
+
+        if ((size_t)bytes >= sizeof pair)
+            return ort_fail(ORT_INVALID_ARGUMENT,
+                            "AddFreeDimensionOverrideByName: the name %.40s... has %zu bytes; rename the dimension, "
+                            "inlay takes fewer than %zu",
+                            options->dims.keys[i], strlen(options->dims.keys[i]), sizeof pair - 32);
         ORT_TRY(set_text(creation, "dim", pair));
     }
     ORT_TRY(set_providers(creation));
@@ -288,6 +293,7 @@ static OrtStatus *create(const OrtSessionOptions *options, const char *path, con
                          OrtSession **out)
 {
     struct creation creation = { .options = options };
+    const ort_custom *outer; /* operators of the session whose creation called the program; NULL: none */
     OrtStatus *failed;
 
     ORT_NEED(out);
@@ -296,8 +302,9 @@ static OrtStatus *create(const OrtSessionOptions *options, const char *path, con
     if (creation.session == NULL)
         return ort_no_memory();
     (void)pthread_mutex_init(&creation.session->lock, NULL);
+    outer = ort_custom_creating(NULL);
     failed = make_session(&creation, path, data, bytes);
-    ort_custom_creating(NULL);
+    (void)ort_custom_creating(outer);
     inlay_options_destroy(creation.to);
     if (failed != NULL)
         ort_ReleaseSession(creation.session);

@@ -159,6 +159,8 @@ static OrtStatus *set_indices(struct indices *indices, const void *data, size_t 
                               int64_t first, int64_t second, size_t count, bool copy)
 {
     INLAY_CHECK(rank <= 2);
+    if (indices->owned) /* of an attempt that failed */
+        free(indices->data);
     *indices = (struct indices){ .rank = rank, .count = count, .dims = { first, second }, .owned = copy };
     if (count > 0)
         ORT_NEED(data);

@@ -178,6 +178,8 @@ OrtStatus *ort_GetSymbolicDimensions(const OrtTensorTypeAndShapeInfo *info, cons
                                      size_t dim_params_length)
 {
     ORT_NEED(info);
+    if (dim_params_length > 0 && info->rank > 0)
+        ORT_NEED(dim_params);
     for (size_t i = 0; i < dim_params_length && i < info->rank; i++)
         dim_params[i] = info->names[i];
     return NULL;

@@ -362,6 +362,8 @@ OrtStatus *ort_TensorAt(OrtValue *value, const int64_t *location_values, size_t 
     if (bits % 8 != 0)
         return ort_fail(ORT_INVALID_ARGUMENT, "elements of %s have no addresses, because they share bytes",
                         ort_type_text(inlay_value_dtype(tensor)));
+    if (location_values_count > 0)
+        ORT_NEED(location_values);
     for (size_t i = 0; i < location_values_count; i++) {
         int64_t size = inlay_value_dims(tensor)[i];
 
@@ -468,6 +470,10 @@ OrtStatus *ort_CopyTensors(const OrtEnv *env, const OrtValue *const *src_tensors
 {
     (void)stream;
     ORT_NEED(env);
+    if (num_tensors > 0) {
+        ORT_NEED(src_tensors);
+        ORT_NEED(dst_tensors);
+    }
     for (size_t i = 0; i < num_tensors; i++) {
         inlay_value *from, *to;
 

@@ -182,7 +182,8 @@ public:
         Diag diag;
 
         for (std::int64_t size : shape)
-            count *= size;
+            if (__builtin_mul_overflow(count, size, &count))
+                fail(INLAY_INVALID_ARGUMENT, "the shape has more elements than memory can hold");
         if (count != static_cast<std::int64_t>(texts.size()))
             fail(INLAY_INVALID_ARGUMENT, "the shape has " + std::to_string(count) + " elements, the data " +
                                              std::to_string(texts.size()));
