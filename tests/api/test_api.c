@@ -103,7 +103,7 @@ static void test_from_bytes_and_fd(void **state)
 static void test_describes_io(void **state)
 {
     inlay_session *session = open_session(CASE("node/test_add"));
-    inlay_io_info info = { .struct_size = sizeof info }, before = { .struct_size = 16 };
+    inlay_io_info info = { .struct_size = sizeof info }, older_info = { .struct_size = 16 };
 
     (void)state;
     assert_int_equal(inlay_session_input_count(session), 2);
@@ -117,9 +117,9 @@ static void test_describes_io(void **state)
     assert_int_equal(inlay_session_find_input(session, "x"), 0);
     assert_int_equal(inlay_session_find_output(session, "missing"), INLAY_NONE);
     /* A caller compiled with a shorter struct gets the members that it knows. */
-    assert_int_equal(inlay_session_input(session, 0, &before), INLAY_OK);
-    assert_string_equal(before.name, "x");
-    assert_int_equal(before.dtype, 0);
+    assert_int_equal(inlay_session_input(session, 0, &older_info), INLAY_OK);
+    assert_string_equal(older_info.name, "x");
+    assert_int_equal(older_info.dtype, 0);
     inlay_session_destroy(session);
 }
 
@@ -161,7 +161,7 @@ static void test_model_info(void **state)
     assert_string_equal(value, "2");
     assert_int_equal(inlay_session_metadata(session, 2, &key, &value), INLAY_NOT_FOUND);
     assert_null(key);
-    assert_int_equal(inlay_session_model(session, &short_info), INLAY_OK); /* of an older caller */
+    assert_int_equal(inlay_session_model(session, &short_info), INLAY_OK); /* an older caller's struct */
     assert_string_equal(short_info.producer_name, "maker");
     assert_null(short_info.producer_version);
     assert_int_equal(inlay_session_provider(session, 0, &provider_info), INLAY_OK);
@@ -404,7 +404,7 @@ typedef struct foreign_tensor {
     void (*deleter)(struct DLManagedTensor *self);
 } foreign_tensor;
 
-/* Tensors that are not contiguous are refused. */
+/* Tensors whose elements are not dense in row-major order are refused. */
 static void test_dlpack_strides(void **state)
 {
     static const struct {
@@ -535,7 +535,7 @@ static void test_cancel_and_deadline(void **state)
     inlay_session_destroy(session);
 }
 
-/* ------------------------------------------------------------------ shapes that change, plan numbers */
+/* ------------------------------------------------------------------ numbers of a plan */
 
 static void test_plan_numbers(void **state)
 {

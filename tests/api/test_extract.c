@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static char whole[64], part[64];
+static char whole_path[64], part_path[64];
 
-static void named(struct wire *wire, const char *op, const char *domain, const char *inputs, const char *outputs,
-                  const char *name)
+static void named_node(struct wire *wire, const char *op, const char *domain, const char *inputs, const char *outputs,
+                       const char *name)
 {
     wire_mark mark = mw_node_begin(wire, op, inputs, outputs);
 
@@ -22,33 +22,33 @@ static void named(struct wire *wire, const char *op, const char *domain, const c
 static void write_model(void)
 {
     struct wire wire = { 0 };
-    wire_mark mark = mw_begin(&wire, 8, 17), branch, f;
+    wire_mark mark = mw_begin(&wire, 8, 17), branch, function;
     mw_body arm;
     FILE *file;
 
     mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "N,2");
     mw_value(&wire, MW_INPUT, "up", INLAY_BOOL, "");
     rig_scalar(&wire, "three", INLAY_FLOAT, 3);
-    named(&wire, "Add", NULL, "x,three", "s", "add");
+    named_node(&wire, "Add", NULL, "x,three", "s", "add");
     branch = mw_node_begin(&wire, "If", "up", "b");
     wire_text(&wire, 3, "branch");
     arm = mw_body_begin(&wire, "then_branch", "t");
-    named(&wire, "Add", NULL, "s,s", "bt", "double");
+    named_node(&wire, "Add", NULL, "s,s", "bt", "double");
     mw_value(&wire, MW_OUTPUT, "bt", 0, NULL);
     mw_body_end(&wire, arm);
     arm = mw_body_begin(&wire, "else_branch", "e");
-    named(&wire, "Neg", NULL, "s", "be", "negate");
+    named_node(&wire, "Neg", NULL, "s", "be", "negate");
     mw_value(&wire, MW_OUTPUT, "be", 0, NULL);
     mw_body_end(&wire, arm);
     wire_end(&wire, branch);
-    named(&wire, "Relu", NULL, "b", "r", "relu");
-    named(&wire, "Mul", NULL, "r,three", "d", "mul");
-    named(&wire, "twice", "my", "d", "y", "call");
+    named_node(&wire, "Relu", NULL, "b", "r", "relu");
+    named_node(&wire, "Mul", NULL, "r,three", "d", "mul");
+    named_node(&wire, "twice", "my", "d", "y", "call");
     mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "N,2");
     mw_value(&wire, MW_OUTPUT, "r", INLAY_FLOAT, "N,2");
     wire_end(&wire, mark);
     mw_opset(&wire, 8, "my", 1);
-    f = wire_begin(&wire, 25);
+    function = wire_begin(&wire, 25);
     wire_text(&wire, 1, "twice");
     wire_text(&wire, 4, "p");
     wire_text(&wire, 5, "q");
@@ -59,8 +59,8 @@ static void write_model(void)
     wire_end(&wire, mark);
     mw_opset(&wire, 9, "", 17);
     wire_text(&wire, 10, "my");
-    wire_end(&wire, f);
-    file = fopen(whole, "wb");
+    wire_end(&wire, function);
+    file = fopen(whole_path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(wire.bytes, 1, wire.count, file), wire.count);
     assert_int_equal(fclose(file), 0);
@@ -149,7 +149,7 @@ static inlay_extract_args args_for(uint32_t parts, uint32_t k)
 {
     inlay_extract_args args = INLAY_EXTRACT_ARGS_INIT;
 
-    args.out_path = part;
+    args.out_path = part_path;
     args.part_count = parts;
     args.part = k;
     return args;
@@ -159,7 +159,7 @@ static void extract(inlay_extract_args *args)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (inlay_extract(whole, NULL, args, &diag) != INLAY_OK)
+    if (inlay_extract(whole_path, NULL, args, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
 }
 
@@ -177,11 +177,11 @@ static void test_stages(void **state)
                 extract(&args);
                 kept += args.nodes_kept;
                 assert_int_equal(args.nodes_all, 5);
-                run_file(part, &store);
+                run_file(part_path, &store);
             }
             assert_int_equal(kept, 5);
             if (up != 0)
-                expect(&store, "y", 48, 0, 60, 0); /* store is 4, -2, 5, -0.5 */
+                expect(&store, "y", 48, 0, 60, 0); /* s is 4, -2, 5, -0.5 */
             else
                 expect(&store, "y", 0, 12, 0, 3);
             finish(&store);
@@ -197,20 +197,20 @@ static void test_names(void **state)
     inlay_io_info info = { .struct_size = sizeof info };
 
     (void)state;
-    args.out_path = part;
+    args.out_path = part_path;
     args.inputs = from;
     args.outputs = to;
     args.input_count = args.output_count = 1;
     extract(&args);
     assert_int_equal(args.nodes_kept, 2); /* Relu, Mul */
-    assert_int_equal(inlay_session_create(part, NULL, &session, NULL), INLAY_OK);
+    assert_int_equal(inlay_session_create(part_path, NULL, &session, NULL), INLAY_OK);
     assert_int_equal(inlay_session_input_count(session), 1);
     assert_int_equal(inlay_session_input(session, 0, &info), INLAY_OK);
     assert_string_equal(info.name, "b");
     assert_int_equal(info.dtype, INLAY_FLOAT); /* the file does not declare it */
     inlay_session_destroy(session);
     put(&store, "b", inlay_value_ref(get(&full, "x"))); /* arbitrary values */
-    run_file(part, &store);
+    run_file(part_path, &store);
     expect(&store, "d", 3, 0, 6, 0);
     finish(&store);
     finish(&full);
@@ -225,15 +225,15 @@ static void test_outputs(void **state)
     struct store store = start(true);
 
     (void)state;
-    args.out_path = part;
+    args.out_path = part_path;
     args.outputs = to;
     args.output_count = 1;
     extract(&args);
     assert_int_equal(args.nodes_kept, 1);
-    assert_int_equal(inlay_session_create(part, NULL, &session, NULL), INLAY_OK);
+    assert_int_equal(inlay_session_create(part_path, NULL, &session, NULL), INLAY_OK);
     assert_int_equal(inlay_session_input_count(session), 1); /* not `up` */
     inlay_session_destroy(session);
-    run_file(part, &store);
+    run_file(part_path, &store);
     expect(&store, "s", 4, -2, 5, -0.5f);
     finish(&store);
 }
@@ -254,13 +254,13 @@ static void test_patterns(void **state)
         inlay_extract_args args = INLAY_EXTRACT_ARGS_INIT;
         inlay_session *session;
 
-        args.out_path = part;
+        args.out_path = part_path;
         args.nodes = &cases[i].pattern;
         args.node_count = 1;
         args.depth = cases[i].depth;
         extract(&args);
         assert_int_equal(args.nodes_kept, cases[i].kept);
-        assert_int_equal(inlay_session_create(part, NULL, &session, NULL), INLAY_OK);
+        assert_int_equal(inlay_session_create(part_path, NULL, &session, NULL), INLAY_OK);
         assert_int_equal(inlay_session_input_count(session), cases[i].inputs);
         assert_int_equal(inlay_session_output_count(session), cases[i].outputs);
         inlay_session_destroy(session);
@@ -271,8 +271,8 @@ static void refuse(inlay_extract_args args, const char *text)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    args.out_path = part;
-    assert_int_equal(inlay_extract(whole, NULL, &args, &diag), INLAY_INVALID_ARGUMENT);
+    args.out_path = part_path;
+    assert_int_equal(inlay_extract(whole_path, NULL, &args, &diag), INLAY_INVALID_ARGUMENT);
     if (strstr(diag.text, text) == NULL)
         fail_msg("'%s' instead of '%s'", diag.text, text);
 }
@@ -310,11 +310,11 @@ int main(void)
     };
     int failed;
 
-    (void)snprintf(whole, sizeof whole, "/tmp/inlay-extract-%ld.onnx", (long)getpid());
-    (void)snprintf(part, sizeof part, "/tmp/inlay-extract-%ld.part.onnx", (long)getpid());
+    (void)snprintf(whole_path, sizeof whole_path, "/tmp/inlay-extract-%ld.onnx", (long)getpid());
+    (void)snprintf(part_path, sizeof part_path, "/tmp/inlay-extract-%ld.part.onnx", (long)getpid());
     write_model();
     failed = cmocka_run_group_tests(tests, NULL, NULL);
-    (void)remove(whole);
-    (void)remove(part);
+    (void)remove(whole_path);
+    (void)remove(part_path);
     return failed;
 }

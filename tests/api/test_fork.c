@@ -131,7 +131,7 @@ static uint64_t run_new_session(const char *providers, int threads, inlay_status
     return digest;
 }
 
-/* The code of a child; false: it failed and has printed why. */
+/* The code of a child process. Returns false on failure; most failures also print the reason. */
 typedef bool (*child_fn)(void *user);
 
 static void await(pid_t pid)
@@ -242,7 +242,7 @@ static void test_before_and_after(void **state)
 
             (void)be_parent(&family);
             assert_int_equal(pthread_create(&thread, NULL, be_parent, &family),
-                             0); /* fork from a thread other than the first */
+                             0); /* fork from a thread other than the main thread */
             assert_int_equal(pthread_join(thread, NULL), 0);
         }
     }
@@ -260,7 +260,7 @@ static bool be_without_device(void *user)
         return expect("a session on a device", digest, 0, status, &diag);
     if (inlay_context_run_async(family->context, NULL, NULL, NULL, &diag) != INLAY_UNSUPPORTED)
         return false;
-    inlay_context_destroy(family->context); /* both do nothing */
+    inlay_context_destroy(family->context); /* both destroy functions do nothing here */
     inlay_session_destroy(family->session);
     digest = run_new_session(family->providers, family->threads, &status, &diag);
     return expect("the child's own device", digest, family->digest, status, &diag);
@@ -309,7 +309,7 @@ struct worker {
     bool failed;
 };
 
-static bool ends; /* atomic */
+static bool stop_workers; /* atomic */
 
 static void *work(void *user)
 {
@@ -320,7 +320,7 @@ static void *work(void *user)
 
     if (worker->session != NULL && inlay_context_create(worker->session, &context, &diag) != INLAY_OK)
         return NULL;
-    while (!__atomic_load_n(&ends, __ATOMIC_RELAXED)) {
+    while (!__atomic_load_n(&stop_workers, __ATOMIC_RELAXED)) {
         uint64_t digest = context != NULL ? run_once(worker->session, context, &status, &diag)
                                           : run_new_session(worker->providers, 2, &status, &diag);
 
@@ -370,7 +370,7 @@ static void test_others_at_work(void **state)
             continue;
         assert_int_equal(make_session(provider_sets[p], 2, &busy.running.session, &diag), INLAY_OK);
         busy.running.digest = busy.making.digest = run_once(busy.idle, NULL, &status, &diag);
-        __atomic_store_n(&ends, false, __ATOMIC_RELAXED);
+        __atomic_store_n(&stop_workers, false, __ATOMIC_RELAXED);
         assert_int_equal(pthread_create(&threads[0], NULL, work, &busy.running), 0);
         assert_int_equal(pthread_create(&threads[1], NULL, work, &busy.making), 0);
         for (int i = 0; i < 12; i++) {
@@ -381,7 +381,7 @@ static void test_others_at_work(void **state)
             (void)run_once(busy.idle, NULL, &status, &diag); /* so that this thread has workers */
             in_child(be_child_of_busy, &busy);
         }
-        __atomic_store_n(&ends, true, __ATOMIC_RELAXED);
+        __atomic_store_n(&stop_workers, true, __ATOMIC_RELAXED);
         for (int i = 0; i < 2; i++)
             assert_int_equal(pthread_join(threads[i], NULL), 0);
         assert_false(busy.running.failed || busy.making.failed);

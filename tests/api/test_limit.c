@@ -30,7 +30,7 @@ static void write_model(struct wire *wire, const char *shape)
     wire_end(wire, mark);
 }
 
-/* Peak of the malloc heap while a session was created. */
+/* The largest size of the malloc heap during the creation of a session. */
 static uint64_t peak_bytes;
 static int record_peak(void *user, double fraction, const char *what)
 {
@@ -125,7 +125,7 @@ static void a_model_is_refused(void **state)
     wire_deinit(&wire);
 }
 
-/* Shapes that are known in a run: the run fails, other runs succeed. */
+/* Shapes known only at run time: a run that exceeds the limit fails, and other runs succeed. */
 static void a_run_is_refused(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -166,7 +166,7 @@ static void a_run_is_refused(void **state)
 }
 
 /* Packed weights of providers are counted; the host limit is separate from limits of providers. */
-static void weights_count(void **state)
+static void weights_are_counted(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_options *options = NULL;
@@ -210,7 +210,7 @@ static void write_layers(struct wire *wire, int layers)
         (void)snprintf(name, sizeof name, "w%d", i);
         mw_tensor_head(wire, name, INLAY_FLOAT, 2, dims);
         wire_raw(wire, (const uint8_t[]){ 9 << 3 | 2, 0x80, 0x80, 0x10 },
-                 4); /* raw_data of 262144 bytes, not spliced */
+                 4); /* tag and length of raw_data, 262144 bytes: wire_bytes() would splice them */
         wire_raw(wire, weights, WEIGHT_BYTES);
         wire_end(wire, t);
         (void)snprintf(both, sizeof both, "%s,%s", in, name);
@@ -224,7 +224,7 @@ static void write_layers(struct wire *wire, int layers)
 }
 
 /* Session creation stays within the limit all the time: it stops before weights that do not fit are packed. */
-static void making_is_bounded(void **state)
+static void creation_is_bounded(void **state)
 {
     enum { LAYERS = 32, LIMIT = 8 * WEIGHT_BYTES, SLACK = 4 * WEIGHT_BYTES };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -258,8 +258,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_is_refused),
         cmocka_unit_test(a_run_is_refused),
-        cmocka_unit_test(weights_count),
-        cmocka_unit_test(making_is_bounded),
+        cmocka_unit_test(weights_are_counted),
+        cmocka_unit_test(creation_is_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -121,8 +121,8 @@ static void all_memory_comes_from_the_caller(void **state)
     assert_int_equal(info.peak_bytes, meter.peak);
     assert_int_equal(info.allocations, meter.calls);
     assert_int_equal(info.budget_bytes, 0);
-    /* Steady state: runs at the same shapes allocate nothing after the second run, which still needed memory in
-     * addition to the first result. */
+    /* The second run still allocates, because the first result exists. Further runs at the same shapes allocate
+     * nothing. */
     assert_int_equal(run_rows(context, 100, &diag), INLAY_OK);
     calls = meter.calls;
     for (int i = 0; i < 5; i++)
@@ -164,7 +164,7 @@ static void a_budget_is_kept(void **state)
         assert_int_equal(diag.error_class, INLAY_CLASS_MEMORY);
         assert_non_null(strstr(diag.text, "memory_budget"));
         assert_null(inlay_context_output(a, 0));
-        assert_int_equal(run_rows(a, 90, &diag), INLAY_OK); /* it can run again */
+        assert_int_equal(run_rows(a, 90, &diag), INLAY_OK); /* the context can run again */
         assert_int_equal(run_rows(b, 100, &diag), INLAY_OK);
         assert_int_equal(run_rows(b, 400, &diag), INLAY_LIMIT_EXCEEDED); /* a still holds memory */
         inlay_context_destroy(a);

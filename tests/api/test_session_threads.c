@@ -1,5 +1,5 @@
-/* One session used by several threads, each with a separate context: results are correct, and ThreadSanitizer reports
- * nothing. The models cover static plans, control flow and data-dependent shapes. */
+/* One session used by several threads, each with a separate context: all threads compute the same results, and
+ * ThreadSanitizer reports nothing. The models cover static plans, control flow and data-dependent shapes. */
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
 #include <pthread.h>

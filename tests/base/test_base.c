@@ -1,4 +1,4 @@
-/* base/among.h, base/memory.h, base/arena.h, base/output.h, base/strbuf.h, base/utf8.h, base/spawn.h. */
+/* Tests of base/: among.h, memory.h, arena.h, output.h, strbuf.h, utf8.h, spawn.h. */
 #include "base/among.h"
 #include "base/arena.h"
 #include "base/memory.h"

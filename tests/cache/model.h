@@ -55,7 +55,7 @@ static inline struct wire model_make(float from)
 }
 
 /* Returns the offset of the weights of w1 in the file. */
-static inline long model_place(const struct wire *wire, float from)
+static inline long model_first_weight(const struct wire *wire, float from)
 {
     const float first[] = { from, from + (float)(7919 % 1009) / 1009 };
 

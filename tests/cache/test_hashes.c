@@ -11,9 +11,9 @@ struct hashes {
     uint32_t read;
 };
 
-/* Hashes as seen by a session that opens the file `later` seconds after its last change, independent of the test's
- * duration. */
-static struct hashes read_hashes(const char *path, const char *memos, int later)
+/* Returns the hashes that a session would use if it opened the file `later` seconds after the last change of the file.
+ * They do not depend on the duration of the test. */
+static struct hashes read_hashes(const char *path, const char *hash_dir, int later)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     struct hashes hashes = { .read = 0 };
@@ -24,7 +24,7 @@ static struct hashes read_hashes(const char *path, const char *memos, int later)
     assert_int_equal(stat(path, &st), 0);
     if (model_load_path(path, NULL, &model, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    hashes.read = hash_constants(model->main, memos, (int64_t)st.st_ctime + later);
+    hashes.read = hash_constants(model->main, hash_dir, (int64_t)st.st_ctime + later);
     for (uint32_t value = 0; value < model->main->value_count; value++) {
         inlay_value_info *info = &model->main->values[value].info;
         uint64_t was = info->content_hash;
@@ -44,9 +44,9 @@ static struct hashes read_hashes(const char *path, const char *memos, int later)
 static void hashes_are_cached(void **state)
 {
     struct folder folder = folder_make();
-    char path[512], memo[512];
+    char path[512], hash_file[512];
     struct wire wire = model_make(0.25f);
-    long place = model_place(&wire, 0.25f);
+    long place = model_first_weight(&wire, 0.25f);
     struct hashes first, hashes;
 
     (void)state;
@@ -57,7 +57,7 @@ static void hashes_are_cached(void **state)
     assert_int_equal(folder_count(&folder, "", ".hashes", NULL), 0);
     assert_int_equal(read_hashes(path, NULL, AGE).read, CONSTANTS);
     assert_int_equal(read_hashes(path, folder.path, AGE).read, CONSTANTS);
-    assert_int_equal(folder_count(&folder, "", ".hashes", memo), 1);
+    assert_int_equal(folder_count(&folder, "", ".hashes", hash_file), 1);
     hashes = read_hashes(path, folder.path, 0);
     assert_int_equal(hashes.read, 0);
     assert_memory_equal(hashes.of, first.of, sizeof hashes.of);
@@ -87,7 +87,7 @@ static void hashes_are_cached(void **state)
 static void damaged(void **state)
 {
     struct folder folder = folder_make();
-    char path[512], memo[512];
+    char path[512], hash_file[512];
     struct wire wire = model_make(0.25f);
     struct stat st;
 
@@ -95,19 +95,19 @@ static void damaged(void **state)
     (void)snprintf(path, sizeof path, "%s/m.onnx", folder.path);
     model_write_to(&wire, path);
     assert_int_equal(read_hashes(path, folder.path, AGE).read, CONSTANTS);
-    assert_int_equal(folder_count(&folder, "", ".hashes", memo), 1);
-    assert_int_equal(stat(memo, &st), 0);
+    assert_int_equal(folder_count(&folder, "", ".hashes", hash_file), 1);
+    assert_int_equal(stat(hash_file, &st), 0);
     for (long at = 0; at < st.st_size; at++) {
-        folder_flip(memo, at, true);
+        folder_flip(hash_file, at, true);
         assert_int_equal(read_hashes(path, folder.path, at % 16 == 0 ? AGE : 0).read, CONSTANTS);
         if (at % 16 == 0)
             assert_int_equal(read_hashes(path, folder.path, 0).read, 0); /* the file was written again */
         else
-            folder_flip(memo, at, true);
+            folder_flip(hash_file, at, true);
     }
-    assert_int_equal(truncate(memo, st.st_size - 1), 0);
+    assert_int_equal(truncate(hash_file, st.st_size - 1), 0);
     assert_int_equal(read_hashes(path, folder.path, 0).read, CONSTANTS);
-    assert_int_equal(truncate(memo, 0), 0);
+    assert_int_equal(truncate(hash_file, 0), 0);
     assert_int_equal(read_hashes(path, folder.path, 0).read, CONSTANTS);
     assert_int_equal(chmod(folder.path, 0500), 0);
     assert_int_equal(read_hashes(path, folder.path, AGE).read, CONSTANTS);

@@ -13,8 +13,8 @@ struct result {
     packs_count count;
 };
 
-/* Two matrix multiplications (B along k, and along n), a recurrent layer, and convolutions of both kinds, one with
- * groups. `lead` shifts the following data in the file. */
+/* Two matrix multiplications (B along k, and along n), a recurrent layer, a transposed convolution, and a convolution
+ * with groups. The length of the name `lead` shifts the data that follows in the file. */
 static struct wire make(const char *lead)
 {
     static const int64_t t_dims[] = { 97, 61 }, m_dims[] = { 97, 203 }, w_dims[] = { 1, 4 * 29, 37 },
@@ -56,8 +56,8 @@ static struct wire make(const char *lead)
     return wire;
 }
 
-/* Copies of large constants to aligned memory are packed weights, too: the data must have the same alignment in all
- * sessions. */
+/* Writes the model to page-aligned memory. Copies of large constants to aligned memory count as packed weights, so that
+ * the data must have the same alignment in all sessions. */
 static struct wire made_at_page(const char *lead)
 {
     struct wire wire = make(lead);
@@ -125,7 +125,7 @@ static void second_start(void **state)
     }
 }
 
-/* Weights that are read in several pieces, which are released between reads: along k and along n. */
+/* Weights that are packed in several pieces, whose file pages are released in between: pieces along k and along n. */
 static void many_pieces(void **state)
 {
     static const int64_t dims[2][2] = { { 2989, 1523 }, { 1523, 2989 } };

@@ -201,7 +201,7 @@ static void foreign(void **state)
     folder_remove(&folder);
 }
 
-/* A read-only folder, and a limit on the file size: sessions work, nothing is cached. */
+/* A limit of the cache, a limit on file sizes, a read-only folder: sessions work, and nothing new is cached. */
 static void no_room(void **state)
 {
     struct folder folder = folder_make();

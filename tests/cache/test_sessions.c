@@ -109,7 +109,7 @@ static void never_stale(void **state)
                                               { "precision", "strict" }, { "cpu.kernel", "gemm" } };
     struct stage stage = stage_make();
     struct wire wire = model_make(start);
-    long place = model_place(&wire, start);
+    long place = model_first_weight(&wire, start);
     struct result want, got, before = run(stage.path, stage.cache, NULL, NULL);
 
     (void)state;
@@ -210,8 +210,8 @@ static void large_matrices(void **state)
     }
 }
 
-/* A past, a present and a mask for both: the sizes that are guessed for each contradict each other. Nevertheless
- * weights are packed when the session is created, and cached. */
+/* The sizes that are guessed for the past, the present and the mask of both contradict each other. Weights are
+ * nevertheless packed and cached when the session is created. */
 static void guesses_that_conflict(void **state)
 {
     static const int64_t dims[] = { 96, 160 };

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Tests that inlay plugin-check finds and names each defect of the plugins built from bad.c.
 #   check.sh INLAY DIR DATA REFERENCE [PROVIDER...]
-#                   the executable; the folder with those plugins; that of ONNX's test data; our providers
+#                   the executable; the folder with those plugins; ONNX's test data; the providers of inlay
 set -u
 inlay=$1 dir=$2 data=$3 reference=$4
 shift 3
@@ -145,7 +145,7 @@ grep -q '^PASS  open pure: no additional thread or file descriptor' "$work/out" 
 passes unload '^PASS  unload: it is unmapped after dlclose'
 passes pinned '^WARN  unload: it is still mapped after dlclose'
 
-# Cases are generated for nearly all operators: the others would silently stay unchecked.
+# Cases must be generated for nearly all operators, because operators without cases are not checked.
 checks=$((checks + 1))
 "$inlay" plugin-check "$reference" --quick --group results >"$work/out"
 operators=$(grep -c '^PASS  results ' "$work/out")

@@ -18,7 +18,7 @@ for name in $("$inlay" config --no-config --json | jq -r '.settings[].name' | so
         failed=1
     }
 done
-# The defaults in it are the library's defaults.
+# The values in the sample are the library's defaults.
 "$inlay" config --no-config --config "$work/all.yaml" --json | jq -r '.settings[] | select(.source == "file") |
     [.name, .value] | @tsv' >"$work/set"
 "$inlay" config --no-config --json | jq -r '.settings[] | [.name, .value] | @tsv' >"$work/defaults"

@@ -29,7 +29,7 @@ static void has(const inlay_options *options, const char *name, const char *want
     assert_string_equal(text, wanted);
 }
 
-/* Every source against every other, set in both orders. */
+/* Sets an option from each pair of sources, in both orders: the source of higher precedence decides. */
 static void sources(void **state)
 {
     static const char *const values[] = { "", "1", "2", "3", "4", "5" };

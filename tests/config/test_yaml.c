@@ -268,8 +268,8 @@ static void refused(void **state)
     inlay_options_destroy(options);
 }
 
-/* The most expensive structures that a file may contain. None takes long or much memory; otherwise the test would
- * exceed its time limit. */
+/* The most expensive structures that a file may contain. If reading one took long or much memory, the test would exceed
+ * its time limit. */
 static void large(void **state)
 {
     static const char *const parts[] = { "[",        "{",       "- ",    "a: ",        "a: b\n",     "? ",
@@ -395,7 +395,7 @@ static const char *variable(const char *name)
     return strcmp(name, "INLAY_INTRA_THREADS") == 0 ? variable_value : NULL;
 }
 
-/* Each source overrides all sources before it; each subset of the sources. */
+/* Tests each subset of the sources: each source overrides all sources before it. */
 static void layers(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;

@@ -9,7 +9,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 checks=0 wrong=0
 
-# What `inlay help exit-codes` promises for each code.
+# Prints the exit code that `inlay help exit-codes` documents for a code in JSON.
 exit_code() {
     case $1 in
     'invalid argument') echo 2 ;;
@@ -21,8 +21,8 @@ exit_code() {
     esac
 }
 
-# Reads $code from the JSON output of the last command. That the output is JSON and this its .error.code is checked for
-# all outputs together at the end, because jq takes longer to start than inlay.
+# Reads $code from the output of the last command. At the end, one call of jq checks for all outputs that they are JSON
+# with this .error.code, because jq takes longer to start than inlay.
 read_code() {
     local text
     text=$(<"$work/out")

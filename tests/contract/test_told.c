@@ -1,4 +1,4 @@
-/* Rarely used information of the two headers: a plugin linked into the program records the arguments of its calls, and
+/* Rarely used fields of inlay.h and plugin.h: a plugin linked into the program records the arguments of its calls, and
  * the program queries sessions, devices and steps of the optimiser. */
 #include "inlay/plugin.h"
 #include "../exec/rig.h"
@@ -388,7 +388,7 @@ static void on_optimizer_event(void *user, const inlay_optimize_event *event)
     steps->has_identity |= strstr(event->text, "Identity") != NULL || strstr(event->node, "Identity") != NULL;
 }
 
-/* Whether the file imports that version of ai.onnx: field 8 of ModelProto, with an empty domain or none. */
+/* Does the file import this version of ai.onnx (field 8 of ModelProto, with an empty domain or none)? */
 static bool imports_opset(const char *path, unsigned char opset)
 {
     const unsigned char bare[] = { 0x42, 2, 0x10, opset }, empty[] = { 0x42, 4, 0x0a, 0, 0x10, opset };

@@ -229,7 +229,7 @@ static void append(void *user, const char *piece, size_t bytes)
     text->bytes[text->count] = '\0';
 }
 
-/* Number of offers of provider `whole` in the session's plan. */
+/* Returns the number of offers of provider `whole` in the session's plan. */
 static uint32_t count_offers(const struct rig *rig)
 {
     inlay_diag diag = INLAY_DIAG_INIT;

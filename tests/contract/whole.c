@@ -72,9 +72,9 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
     return INLAY_OK;
 }
 
-/* A region: the nodes to compile, in order. */
+/* A compiled region. */
 struct region {
-    whole_graph *graph; /* a graph of these nodes, with the inputs and outputs of the region */
+    whole_graph *graph; /* its nodes, inputs and outputs */
 };
 
 static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,

@@ -1,4 +1,4 @@
-/* The interpreter. */
+/* Interprets a whole_graph (whole.h). */
 #include "whole_run.h"
 #include <math.h>
 #include <stdlib.h>
@@ -121,7 +121,7 @@ static inlay_dtype result_type(const whole_node *node, const whole_value *value)
     return node->op == WHOLE_Less || node->op == WHOLE_Greater || node->op == WHOLE_Equal ? INLAY_BOOL : value->dtype;
 }
 
-/* Index of the element of a broadcast tensor that corresponds to element i of the output. */
+/* Returns the index of the element of a broadcast operand that belongs to element i of the output. */
 static int64_t broadcast_index(const whole_value *value, const whole_value *output, int64_t i)
 {
     int64_t place = 0, stride = 1;
@@ -208,7 +208,7 @@ static void append_slice(whole_value *stack, whole_value *one)
     one->elements = NULL;
 }
 
-/* Loop and Scan: out[0 .. carried) are the carried values, followed by the stacked outputs. */
+/* Runs a Loop or Scan. out[0 .. carried) are the carried values, followed by the stacked outputs. */
 static inlay_status iterate(const struct run_environment *run_environment, const whole_node *node,
                             const whole_value *values, whole_value *out)
 {

@@ -1,14 +1,14 @@
-/* rig.h - small models written in the test, opened as sessions and run: what the tests of this folder share.
+/* rig.h - helpers of tests that write a small model, open it as a session and run it.
  *
- *     wire w = { 0 };
- *     wire_mark g = mw_begin(&w, 8, 17);
- *     ... mw_value, mw_node, rig_ints ...
- *     wire_end(&w, g);
- *     rig r = rig_open(&w, NULL);               frees the wire
- *     rig_floats(&r, 0, "2,3", (float[]){ ... });
- *     rig_run(&r);
- *     rig_expect_floats(&r, 0, "2,3", (float[]){ ... });
- *     rig_close(&r); */
+ *     struct wire wire = { 0 };
+ *     wire_mark graph = mw_begin(&wire, 8, 17);
+ *     ... mw_value(), mw_node(), rig_ints() ...
+ *     wire_end(&wire, graph);
+ *     struct rig rig = rig_open(&wire, NULL);   takes the bytes of the wire
+ *     rig_floats(&rig, 0, "2,3", (float[]){ ... });
+ *     rig_run(&rig);
+ *     rig_expect_floats(&rig, 0, "2,3", (float[]){ ... });
+ *     rig_close(&rig); */
 #ifndef EXEC_RIG_H
 #define EXEC_RIG_H
 #include "cmocka_all.h"
@@ -99,9 +99,9 @@ static inline void rig_list_value(struct wire *wire, uint32_t field, const char 
 
 /* ------------------------------------------------------------------ sessions */
 
-/* Creates session options from pairs of name and value, ended by NULL; options may be NULL. Unless an option sets a
- * cache folder, all tests share one that stores little, because each session that packs weights reads every file
- * there. */
+/* Creates session options from pairs of name and value, ended by NULL; options may be NULL. Unless an option of the
+ * cache is set, all tests share the default cache folder. Its size is limited to 1 MiB, because each session that packs
+ * weights reads every file in it. */
 static inline inlay_options *rig_options(const char *const *options, inlay_diag *diag)
 {
     inlay_options *made = NULL;
@@ -117,7 +117,7 @@ static inline inlay_options *rig_options(const char *const *options, inlay_diag 
         assert_int_equal(inlay_options_set(made, "cache_max_bytes", "1048576", diag), INLAY_OK);
     return made;
 }
-/* Returns the status of creating a session, on the reference unless options say otherwise. */
+/* Returns the status of creating a session, on provider reference unless the options name providers. */
 static inline inlay_status rig_try_open(struct wire *wire, const char *const *options, struct rig *out,
                                         inlay_diag *diag)
 {

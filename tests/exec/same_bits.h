@@ -22,7 +22,7 @@ struct variant {
     const char *const options[10];
 };
 
-/* more: options in addition to the variant's, in the same form; NULL = none. */
+/* Runs the script on `threads` threads. more: options in addition to the variant's, in the same form; NULL = none. */
 static inline struct rig same_bits_run(const char *script, int64_t opset, const struct variant *variant,
                                        const char *threads, const char *const *more)
 {
@@ -42,7 +42,7 @@ static inline struct rig same_bits_run(const char *script, int64_t opset, const 
     return rig;
 }
 
-/* other: describes the second run for the message. */
+/* Compares the outputs of two runs. other: describes the second run in the message. */
 static inline void same_bits_compare(const struct rig *one, const struct rig *many, const struct variant *variant,
                                      const char *other, const char *script)
 {

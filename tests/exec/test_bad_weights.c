@@ -29,7 +29,7 @@ static void floats(struct wire *wire, const char *name, const char *shape, size_
     tensor(wire, name, INLAY_FLOAT, shape, values, count * sizeof values[0]);
 }
 
-/* Expects that creating the session or the run fails with a message that contains both texts. */
+/* Expects that the creation or the run of the session fails with a message that contains both texts. */
 static void expect_error(struct wire *wire, const char *provider, const char *who, const char *what)
 {
     inlay_diag diag = INLAY_DIAG_INIT;

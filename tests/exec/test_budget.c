@@ -7,8 +7,8 @@
  * caller continues alone if all workers are leased.
  *
  * A count is not a snapshot, since threads are read sequentially, and a worker that has finished counts as runnable
- * until it sleeps, for milliseconds on a busy machine. A count above the limit is therefore a failure only if a
- * quarter of all counts exceed it; those of a second pool do nearly always. */
+ * until it sleeps, for milliseconds on a busy machine. A count above the limit is therefore a failure only if a quarter
+ * of all counts exceed it. If the process had a second thread pool, nearly all counts would exceed it. */
 #include "cmocka_all.h"
 #include "model_writer.h"
 #include "session/session.h"
@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_CALLERS = 4, MAX_SEEN = 64, SAMPLES = 600, BELIEVED = 4, SIZE = 192, FAILED = 1, SKIPPED = 77 };
+enum { MAX_CALLERS = 4, MAX_SEEN = 64, SAMPLES = 600, EXCESS_SHARE = 4, SIZE = 192, FAILED = 1, SKIPPED = 77 };
 
 /* ------------------------------------------------------------------ the model: work for every provider */
 
@@ -119,7 +119,7 @@ static bool all_are_active(void)
 
 static uint32_t stop, failed, running;
 
-/* Runs every session, one after another, in separate contexts, until it must stop. */
+/* Runs every session, one after another, in separate contexts, until `stop` is set. */
 static void *call(void *user)
 {
     const int64_t dims[] = { SIZE, SIZE };
@@ -150,8 +150,8 @@ struct counts {
     uint32_t threads, runnable;
 };
 
-/* Returns the state of a thread from /proc; it follows the name, which may contain any character. 0: the thread has
- * ended. */
+/* Returns the state of a thread from /proc/self/task/TID/stat, where it follows the thread's name in parentheses; the
+ * name may contain any character. 0: the thread has ended. */
 static char state_of(const char *tid)
 {
     char path[64], line[512], *end;
@@ -217,15 +217,15 @@ static bool limit_cpus(int cpus)
     return taken == cpus && sched_setaffinity(0, sizeof want, &want) == 0;
 }
 
-static uint32_t others;                /* threads that existed before: those of a sanitizer */
-static uint32_t largest, most_threads; /* maximum counts that are believed */
+static uint32_t others;                /* threads that existed at the start: those of a sanitizer */
+static uint32_t largest, most_threads; /* maximum counts; rare ones are ignored in `largest` */
 
 static void *sample(void *user)
 {
-    const budget_case *c = user;
+    const budget_case *budget = user;
     uint32_t seen[MAX_SEEN] = { 0 }, above = 0;
 
-    while (__atomic_load_n(&running, __ATOMIC_ACQUIRE) < (uint32_t)c->callers)
+    while (__atomic_load_n(&running, __ATOMIC_ACQUIRE) < (uint32_t)budget->callers)
         (void)sched_yield();
     for (int i = 0; i < SAMPLES; i++) {
         struct counts now = count_threads();
@@ -237,7 +237,7 @@ static void *sample(void *user)
     }
     for (uint32_t n = MAX_SEEN; n-- > 1 && largest == 0;) {
         above += seen[n];
-        if (above * BELIEVED >= SAMPLES || (n <= c->limit && seen[n] > 0))
+        if (above * EXCESS_SHARE >= SAMPLES || (n <= budget->limit && seen[n] > 0))
             largest = n;
     }
     return NULL;
@@ -293,7 +293,7 @@ static void threads_stay_within_the_budget(void **state)
         if (child == 0) {
             if (!limit_cpus(cases[i].cpus))
                 _exit(SKIPPED);
-            /* A new program instead of only a fork, because libgomp counts the CPUs when it is loaded. */
+            /* The child executes the program again, because libgomp counts the CPUs when it is loaded. */
             (void)snprintf(number, sizeof number, "%d", i);
             (void)execl("/proc/self/exe", "test_exec_budget", number, (char *)NULL);
             _exit(FAILED);

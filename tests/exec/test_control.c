@@ -301,7 +301,7 @@ static void loops_carry_sequences(void **state)
     rig_close(&rig);
 }
 
-/* Strings that were split outlive their tensor and the run. */
+/* The elements of a split string tensor outlive the tensor and the run. */
 static void strings_in_sequences(void **state)
 {
     struct wire wire = { 0 };
@@ -329,7 +329,8 @@ static void strings_in_sequences(void **state)
     rig_close(&rig);
 }
 
-/* Branches of different shapes, one empty, one a captured input; errors inside are named, and the next run works. */
+/* Branches whose results differ in shape: an empty result, and a captured input. The message of a failing branch names
+ * its operator, and the next run succeeds. */
 static void branches_differ(void **state)
 {
     struct wire wire = { 0 };
@@ -403,7 +404,8 @@ static void absent_optionals(void **state)
     rig_close(&rig);
 }
 
-/* Lists of another element type than the model's are rejected, because kernels were chosen for that type. */
+/* A sequence whose element type differs from the declared one is rejected, because kernels were chosen for the declared
+ * type. */
 static void sequences_of_another_type(void **state)
 {
     struct wire wire = { 0 };

@@ -59,7 +59,7 @@ static void chain_after_nonzero(void **state)
     rig_close(&rig);
 }
 
-/* A step whose shape is computed during the run may have an output of known shape, and a view of that may be an
+/* A step whose shape is computed during the run may have an output of known shape, and a view of that output may be an
  * output of the graph. */
 static void known_shape_after_dynamic_step(void **state)
 {
@@ -87,8 +87,8 @@ static void known_shape_after_dynamic_step(void **state)
     rig_close(&rig);
 }
 
-/* Unique allocates all of its outputs during the run, also an output whose shape inference may know; a planned step
- * reads that output. */
+/* Unique allocates all of its outputs during the run, even `inverse`, whose shape inference may know. A planned step
+ * reads `inverse`. */
 static void allocated_although_known(void **state)
 {
     struct wire wire = { 0 };
@@ -164,7 +164,7 @@ static void shapes_from_data(void **state)
     rig_close(&rig);
 }
 
-/* A step that fails during the run; the next run works. */
+/* A step fails during the run, and the next run succeeds. */
 static void wrong_shapes_are_reported(void **state)
 {
     struct wire wire = { 0 };

@@ -31,12 +31,11 @@ static const struct script scripts[] = {
     { "a branch",
       "x : N,64\nz = [] 100\ns = ReduceSum(x) keepdims=0\nt = Greater(z, s)\ny = If(t) then:Neg(x) else:Relu(x)\n"
       "u = Exp(y)\n-> u" },
-    { "sizes that data decides",
-      "x : N,8\nw = [8,8]\na = Relu(x)\nm = ReduceMax(a) axes=1, keepdims=0\nn = NonZero(m)\n"
-      "o = i[1] 0\ni = Squeeze(n, o)\ng = Gather(a, i) axis=0\ny = MatMul(g, w)\n-> y" },
+    { "data-dependent sizes", "x : N,8\nw = [8,8]\na = Relu(x)\nm = ReduceMax(a) axes=1, keepdims=0\nn = NonZero(m)\n"
+                              "o = i[1] 0\ni = Squeeze(n, o)\ng = Gather(a, i) axis=0\ny = MatMul(g, w)\n-> y" },
 };
 
-static const char *const plugins[] = { "reference", "cpu,reference" };
+static const char *const provider_lists[] = { "reference", "cpu,reference" };
 
 struct answer {
     uint32_t count;
@@ -81,7 +80,8 @@ static struct answer fresh_answer(const struct script *script, const char *provi
     return answer;
 }
 
-/* Returns NULL, or the difference. Kernels may be chosen by the first observed shapes, so rounding may differ. */
+/* Returns NULL, or a description of the difference. Small errors are allowed, because the first observed shapes may
+ * select other kernels, which round differently. */
 static const char *compare(inlay_context *context, const struct answer *want)
 {
     for (uint32_t i = 0; i < want->count; i++) {
@@ -122,7 +122,7 @@ static void *run_job(void *user)
     return NULL;
 }
 
-static void check(const struct script *script, const char *providers)
+static void check_script(const struct script *script, const char *providers)
 {
     struct answer answers[SIZES + 1] = { { 0 } };
     pthread_t threads[THREADS];
@@ -157,14 +157,14 @@ static void check(const struct script *script, const char *providers)
 static void equal_to_fresh_sessions(void **state)
 {
     (void)state;
-    for (size_t plugin = 0; plugin < sizeof plugins / sizeof plugins[0]; plugin++)
+    for (size_t plugin = 0; plugin < sizeof provider_lists / sizeof provider_lists[0]; plugin++)
         for (size_t i = 0; i < sizeof scripts / sizeof scripts[0]; i++)
-            check(&scripts[i], plugins[plugin]);
+            check_script(&scripts[i], provider_lists[plugin]);
 }
 
-/* If sizes never repeat, few plans are kept. When a size repeats whose plan was removed, the limit grows to the
- * number of alternating sizes, which then need no new plans. If there are too many sizes, the least recently used
- * plans are removed. */
+/* If sizes never repeat, few plans are kept. When a size whose plan was removed occurs again, the limit grows to the
+ * number of alternating sizes, which then need no new plans. If there are too many sizes, the least recently used plans
+ * are removed. */
 static void plans_are_kept(void **state)
 {
     struct rig rig;

@@ -432,7 +432,7 @@ typedef struct size_row {
     const char *op, *inputs; /* "v" is the tensor of sizes, "x" is float [2, 3] */
     inlay_dtype dtype;       /* of v */
     uint32_t rank, count;    /* of v */
-    double values[4];        /* of v; BIG is 2^62, HUGE 2^63 - 1 */
+    double values[4];        /* of v; BIG is 2^62, HUGEST becomes 2^63 - 1 */
     inlay_status status;
 } size_row;
 

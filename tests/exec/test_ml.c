@@ -4,8 +4,8 @@
 
 enum { ROOM = 32, TENSORS = 3 };
 
-/* Tensors: type, dims, values, as in "f[2,2]=1,2,3,4"; f float, i int64, S strings. Attributes: "name=kind:values"
- * with kinds i, f, s and I, F, S for lists, separated by ';'. An output without values may have any. */
+/* Tensors: type, dims, values, as in "f[2,2]=1,2,3,4"; f float, i int64, S strings. Attributes: "name=kind:values" with
+ * kinds i, f, s and I, F, S for lists, separated by ';'. An output without values may have any values. */
 struct row {
     const char *op;
     int64_t version; /* of the domain */
@@ -102,7 +102,8 @@ static const struct row rows[] = {
     { "TreeEnsembleRegressor", 1, ONE_TREE("BRANCH_EQ"), "f[3,1]=1,2,3", "f[3,1]=-1,1,-1", NULL },
     { "TreeEnsembleRegressor", 1, ONE_TREE("BRANCH_NEQ"), "f[3,1]=1,2,3", "f[3,1]=1,-1,1", NULL },
     { "TreeEnsembleRegressor", 1,
-      TWO_TREES THREE_TARGETS "base_values=F:0.25,0.5,-2", /* 1 has no leaf: no base value */
+      TWO_TREES THREE_TARGETS
+      "base_values=F:0.25,0.5,-2", /* target 1 has no leaf, so that its base value is not added */
       "f[2,2]=0.5,2,0.6,1", "f[2,3]=15.25,0,-2,20.25,0,-1", NULL },
     { "TreeEnsembleClassifier", 1,
       TWO_TREES
@@ -229,7 +230,7 @@ static void expect(const struct row *at, struct rig *rig, uint32_t output, const
     assert_int_equal(inlay_value_rank(value), rig_dims(want->dims, dims));
     for (uint32_t d = 0; d < inlay_value_rank(value); d++)
         assert_int_equal(inlay_value_dims(value)[d], dims[d]);
-    if (want->count == 0) /* of any elements */
+    if (want->count == 0) /* any elements are accepted */
         return;
     assert_int_equal(inlay_value_count(value), want->count);
     if (want->dtype == INLAY_STRING)
@@ -294,8 +295,7 @@ static void contributed(void **state)
         run_row(&microsoft[i], "com.microsoft");
 }
 
-/* ------------------------------------------------------------------ binary tree classifiers with weights of one
- * class */
+/* ------------------------------------------ binary tree classifiers with weights of one class */
 
 #include "tree_grid.inc"
 

@@ -29,7 +29,7 @@ static void write_model(struct wire *wire)
     wire_end(wire, mark);
 }
 
-static void define(const float *input, float *output)
+static void compute_expected(const float *input, float *output)
 {
     for (int r = 0; r < ROWS; r++) {
         double now[SIZE], next[SIZE];
@@ -115,7 +115,7 @@ static void run_on(const char *first)
     rig_run(&rig);
     assert_ptr_equal(inlay_value_data(inlay_context_output(rig.context, 0)), y);
     check_plan(rig.session);
-    define(x, want);
+    compute_expected(x, want);
     for (int i = 0; i < ROWS * SIZE; i++)
         if (!(fabsf(y[i] - want[i]) <= 1e-5f))
             fail_msg("%s: element %d is %g instead of %g", first, i, (double)y[i], (double)want[i]);

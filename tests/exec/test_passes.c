@@ -67,7 +67,7 @@ static void constants_fold(void **state)
         mw_node(&wire, "Neg", "ones", "minus");
         mw_node(&wire, "Add", "minus,two", "one"); /* 1 */
         mw_node(&wire, "Mul", "x,one", "y");
-        mw_node(&wire, "ConstantOfShape", "many", "large"); /* would turn eight bytes into four megabytes: not folded */
+        mw_node(&wire, "ConstantOfShape", "many", "large"); /* not folded: 8 bytes would become 4 MB */
         mw_node(&wire, "Add", "large,two", "z");
         mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
         mw_value(&wire, MW_OUTPUT, "z", RIG_FLOAT, NULL);

@@ -188,7 +188,7 @@ static void tensors_without_elements(void **state)
     rig_close(&rig);
 }
 
-/* More shapes than the limit of plans, alternating, twice, in one context. */
+/* Three rounds over more shapes than the number of plans that are kept, in one context. */
 static void alternating_shapes(void **state)
 {
     struct wire wire = { 0 };

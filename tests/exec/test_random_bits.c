@@ -2,10 +2,10 @@
  * on each provider, on one to four threads, without a cache, with an empty and with a filled one.
  *
  * A random generator divides the loops over the pool: into ranges of any length from the grain on, in any order, on any
- * worker. Providers may rely on no more than that, and this covers far more than two runs on one machine. Thread teams
- * of libraries with their own loops have the size that the session states.
+ * worker. Providers may not rely on anything else, and random divisions cover far more cases than two ordinary runs.
+ * Thread teams of libraries with their own loops have the size that the session states.
  *
- *     test_exec_random_bits [SEED [CASES]]       each family CASES times, for a search by hand */
+ *     test_exec_random_bits [SEED [CASES]]       runs CASES cases of each family, for a search by hand */
 #include "cmocka_all.h"
 #include "inlay/plugin.h"
 #include "same_bits.h"
@@ -66,8 +66,7 @@ static void add(const char *format, ...)
     va_end(list);
 }
 
-/* ------------------------------------------------------------------ families: each writes a script, returns its
- * opset */
+/* ------------------------------------------ families: each writes a script and returns its opset */
 
 static int products(void)
 {
@@ -85,12 +84,12 @@ static int products(void)
 static int computed_products(void)
 {
     const int batch = size(12), m = size(200), k = size(700), n = size(1 + 1000000 / (m * k));
-    const bool turned = random_bool();
+    const bool transposed = random_bool();
 
-    add("a : %d,%d,%d\nb : %d,%d,%d\n", batch, m, k, batch, turned ? n : k, turned ? k : n);
-    if (turned)
+    add("a : %d,%d,%d\nb : %d,%d,%d\n", batch, m, k, batch, transposed ? n : k, transposed ? k : n);
+    if (transposed)
         add("t = Transpose(b) perm=0,2,1\n");
-    add("y = MatMul(a, %s)\n-> y", turned ? "t" : "b");
+    add("y = MatMul(a, %s)\n-> y", transposed ? "t" : "b");
     return 13;
 }
 
@@ -400,7 +399,7 @@ static const struct family {
     { "attentions", attentions },
     { "recurrences", recurrences },
     { "bytes", bytes },
-    { "rest", other_operators },
+    { "other operators", other_operators },
     { "layers", layers },
 };
 enum { FAMILIES = sizeof families / sizeof *families };
@@ -410,7 +409,7 @@ enum { FAMILIES = sizeof families / sizeof *families };
 static uint32_t workers; /* workers of loops; 0: loops are not changed */
 static bool in_loop;
 static uint32_t this_worker;
-static bool was_cut;
+static bool was_divided;
 
 inlay_status __real_threads_parallel_for(const inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn,
                                          void *user);
@@ -439,7 +438,7 @@ inlay_status __wrap_threads_parallel_for(const inlay_run *run, int64_t count, in
         ends[ranges + 1] = ends[ranges] + length;
         ranges++;
     }
-    was_cut |= ranges > 1;
+    was_divided |= ranges > 1;
     in_loop = true;
     for (uint32_t left = ranges; left > 0 && status == INLAY_OK; left--) {
         const uint32_t at = (uint32_t)below(left), range = order[at];
@@ -469,7 +468,8 @@ static const struct variant variants[] = {
 };
 enum { VARIANTS = sizeof variants / sizeof *variants };
 #ifdef HAVE_VULKAN
-/* One case of each family if there is a device, because drivers compile longer than all other cases run. */
+/* If there is a device, it runs one case of each family, because the driver's compilation takes longer than all other
+ * cases. */
 static const struct variant on_device = {
     "vulkan", { "providers", "vulkan,reference", "policy", "priority", "vulkan.device", "auto", NULL }
 };
@@ -511,7 +511,7 @@ static void check(const struct variant *variant, int opset)
 {
     static const struct {
         const char *threads, *what;
-        bool cut, cache;
+        bool divided, cache;
     } rows[] = {
         { "1", "with an empty cache", false, true },
         { "2", "2 threads and a warm cache", true, true },
@@ -526,7 +526,7 @@ static void check(const struct variant *variant, int opset)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct rig other;
 
-        workers = rows[i].cut ? (uint32_t)strtoul(rows[i].threads, NULL, 10) : 0;
+        workers = rows[i].divided ? (uint32_t)strtoul(rows[i].threads, NULL, 10) : 0;
         other = same_bits_run(script, opset, variant, rows[i].threads,
                               rows[i].cache ? (const char *const[]){ "cache_dir", folder, NULL } : NULL);
         workers = 0;
@@ -558,10 +558,10 @@ static void the_same_bits(void **state)
 }
 
 /* Checks that loops were divided at all. */
-static void loops_were_cut(void **state)
+static void loops_were_divided(void **state)
 {
     (void)state;
-    assert_true(was_cut);
+    assert_true(was_divided);
 }
 
 int main(int argc, char **argv)
@@ -578,7 +578,7 @@ int main(int argc, char **argv)
         tests[family] = (struct CMUnitTest){ .name = families[family].name,
                                              .test_func = the_same_bits,
                                              .initial_state = (void *)(uintptr_t)&families[family] };
-    tests[FAMILIES] = (struct CMUnitTest)cmocka_unit_test(loops_were_cut);
+    tests[FAMILIES] = (struct CMUnitTest)cmocka_unit_test(loops_were_divided);
     status = cmocka_run_group_tests(tests, NULL, NULL);
     drop_cache();
     return status;

@@ -20,7 +20,7 @@ void __wrap_gomp_team(void (*fn)(void *data), void *data, uint32_t threads)
     __real_gomp_team(fn, data, threads);
 }
 
-/* Runs a session for four threads with fewer. */
+/* Runs a session of four threads on one and on three threads. */
 static void expect_same_of_fewer(const struct rig *one, const struct rig *many, const struct variant *variant,
                                  const char *script)
 {
@@ -160,12 +160,12 @@ static void computed_products(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        for (int turned = 0; turned < 2; turned++) {
+        for (int transposed = 0; transposed < 2; transposed++) {
             const int *size = sizes[i];
 
             (void)snprintf(script, sizeof script, "a : %d,%d,%d\nb : %d,%d,%d\n%sy = MatMul(a, %s)\n-> y", size[0],
-                           size[1], size[2], size[0], turned ? size[3] : size[2], turned ? size[2] : size[3],
-                           turned ? "t = Transpose(b) perm=0,2,1\n" : "", turned ? "t" : "b");
+                           size[1], size[2], size[0], transposed ? size[3] : size[2], transposed ? size[2] : size[3],
+                           transposed ? "t = Transpose(b) perm=0,2,1\n" : "", transposed ? "t" : "b");
             by_providers(script, 13);
             by_kernels(script, 13, kernels, sizeof kernels / sizeof *kernels);
         }
@@ -371,7 +371,7 @@ static void elements(void **state)
 
 /* ------------------------------------------------------------------ reproducible */
 
-/* Compares one row alone with the same row as the first of several; all other inputs are constant. */
+/* Compares the result of one row with that of the same row as the first of several rows. */
 static void rows_alone(void **state)
 {
     static const char *const rows[] = {
@@ -420,7 +420,7 @@ static void rows_alone(void **state)
     }
 }
 
-/* Measurements have no effect, and providers are chosen by their order. */
+/* With option reproducible, measurements have no effect, and providers are chosen by their order. */
 static void ignores_measurements(void **state)
 {
     struct wire wire = { 0 };

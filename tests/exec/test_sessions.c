@@ -17,7 +17,7 @@ static void write_model(struct wire *wire, bool bad)
     wire_end(wire, mark);
 }
 
-/* cmocka's assertions work on one thread only: the result is the number of the last step. */
+/* Returns 0, or the number of the step that failed, because cmocka's assertions work on the main thread only. */
 static int open_run_close(bool bad, float seed)
 {
     static const int64_t dims = 3;

@@ -5,24 +5,24 @@
 #include "graph_script.h"
 #include <float.h>
 
-static const char *const plain[] = { "providers", "reference", "level", "0", NULL };
-static const char *const reference[] = { "providers", "reference", NULL };
-static const char *const best[] = { "policy", "priority", "providers", "cpu,reference", NULL };
-static const char *const library[] = { "policy", "priority", "providers", "onednn?,reference", NULL };
-static const char *const device[] = { "policy", "priority", "providers", "vulkan,reference", NULL };
+static const char *const level_0_options[] = { "providers", "reference", "level", "0", NULL };
+static const char *const reference_options[] = { "providers", "reference", NULL };
+static const char *const cpu_options[] = { "policy", "priority", "providers", "cpu,reference", NULL };
+static const char *const onednn_options[] = { "policy", "priority", "providers", "onednn?,reference", NULL };
+static const char *const vulkan_options[] = { "policy", "priority", "providers", "vulkan,reference", NULL };
 static const struct {
     const char *name;
     const char *const *options;
     bool optional; /* the provider may be missing */
 } settings[] = {
-    { "reference", reference, false },
-    { "cpu", best, true },
-    { "onednn", library, true },
-    { "vulkan", device, true },
+    { "reference", reference_options, false },
+    { "cpu", cpu_options, true },
+    { "onednn", onednn_options, true },
+    { "vulkan", vulkan_options, true },
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 static struct rig held[SETTINGS]; /* keeps the plugins loaded between the sessions of the tests */
-static bool there[SETTINGS];
+static bool available[SETTINGS];
 
 static bool try_open(const char *script, const char *const *options, struct rig *out)
 {
@@ -40,8 +40,8 @@ static int find_providers(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SETTINGS; i++) {
-        there[i] = try_open("x : 3\ny = Relu(x)\n-> y", settings[i].options, &held[i]);
-        if (!there[i] && !settings[i].optional)
+        available[i] = try_open("x : 3\ny = Relu(x)\n-> y", settings[i].options, &held[i]);
+        if (!available[i] && !settings[i].optional)
             return 1;
     }
     return 0;
@@ -55,7 +55,7 @@ static int release_providers(void **state)
     return 0;
 }
 
-/* Sets one element of an input. */
+/* The value of one element of an input. */
 struct element_setting {
     const char *input;
     int64_t at;
@@ -127,7 +127,7 @@ static const struct rig *sessions_run(struct sessions *sessions, size_t setting,
     struct rig *rig = &sessions->each[setting];
 
     if (rig->session == NULL &&
-        !try_open(sessions->script, setting == LEVEL_0 ? plain : settings[setting].options, rig))
+        !try_open(sessions->script, setting == LEVEL_0 ? level_0_options : settings[setting].options, rig))
         fail_msg("%s does not open\n%s", setting == LEVEL_0 ? "level 0" : settings[setting].name, sessions->script);
     feeder(rig, fed);
     rig_run(rig);
@@ -221,7 +221,7 @@ static void attention(void **state)
                     const struct rig *want = sessions_run(&sessions, LEVEL_0, feed, &attended[k]);
 
                     for (size_t p = 0; p < SETTINGS; p++)
-                        if (there[p] && (settings[p].options != device || (i + l + guard + k) % 8 == 0))
+                        if (available[p] && (settings[p].options != vulkan_options || (i + l + guard + k) % 8 == 0))
                             compare(sessions_run(&sessions, p, feed, &attended[k]), want, settings[p].name,
                                     attended[k].what, script);
                 }
@@ -251,7 +251,7 @@ static void attention_on_each_provider(void **state)
         options[n] = "pin";
         options[n + 1] = pin;
         (void)snprintf(pin, sizeof pin, "op:Relu=%s", names[i]);
-        if (!there[i] || !try_open("x : 3\ny = Relu(x)\n-> y", options, &rig)) /* an optional provider is missing */
+        if (!available[i] || !try_open("x : 3\ny = Relu(x)\n-> y", options, &rig)) /* an optional provider is missing */
             continue;
         rig_close(&rig);
         (void)snprintf(pin, sizeof pin, "op:Attention=%s", names[i]);
@@ -302,7 +302,7 @@ static void texts(void **state)
             struct rig rig;
 
             (void)snprintf(script, sizeof script, "x : 1\n%s\n-> y", rows[i].script);
-            assert_true(try_open(script, k == 0 ? plain : reference, &rig));
+            assert_true(try_open(script, k == 0 ? level_0_options : reference_options, &rig));
             feed(&rig, &(struct planted){ .plants = { { "x", 0, rows[i].value } }, .count = 1 });
             rig_run(&rig);
             string = inlay_value_data(inlay_context_output(rig.context, 0));
@@ -352,13 +352,13 @@ static void no_elements(void **state)
                        "x : 1,4,N\np = i[6] 0,0,1,0,0,1\nc = [] -inf\nw = [3,4,2]\nu = [4,3,2]\nv = [4,3,1]\nlast = "
                        "i[1] 2\n%s\n-> y",
                        nodes[i]);
-        assert_true(try_open(script, plain, &want));
+        assert_true(try_open(script, level_0_options, &want));
         rig_floats(&want, 0, "1,4,0", (float[]){ 0 });
         rig_run(&want);
         for (size_t k = 0; k < SETTINGS; k++) {
             struct rig got;
 
-            if (!there[k] || settings[k].options == device)
+            if (!available[k] || settings[k].options == vulkan_options)
                 continue;
             assert_true(try_open(script, settings[k].options, &got));
             rig_floats(&got, 0, "1,4,0", (float[]){ 0 });
@@ -394,7 +394,7 @@ static void expect_void(const char *script, const char *dims, const char *filler
 {
     struct rig want;
 
-    if (!try_open(script, plain, &want))
+    if (!try_open(script, level_0_options, &want))
         fail_msg("does not open:\n%s", script);
     rig_floats(&want, 0, dims, (float[]){ 0 });
     rig_run(&want);
@@ -404,7 +404,7 @@ static void expect_void(const char *script, const char *dims, const char *filler
     for (size_t k = 0; k < SETTINGS; k++) {
         struct rig got;
 
-        if (!there[k])
+        if (!available[k])
             continue;
         if (!try_open(script, settings[k].options, &got))
             fail_msg("%s does not open\n%s", settings[k].name, script);
@@ -523,7 +523,8 @@ static const char *const ranged[] = {
 
 enum { OVERFLOWING = 2, ODD_SETS, LARGEST = ODD_SETS + 3, SETS = LARGEST + 2 };
 
-/* Fills rows of 7: values of similar magnitude, whose squares overflow or are 0, and with one special value. */
+/* Fills one row of 7 values. Sets 0 to 2: values of similar magnitude, whose squares overflow or underflow in some
+ * rows. Other sets: values of set 0 and one special value. */
 static void fill_range(float *input, int row, size_t set)
 {
     static const float sizes[3][8] = { { 1e-17f, 1e-12f, 1e-8f, 1e-3f, 1, 20, 90, 1e4f },
@@ -535,7 +536,7 @@ static void fill_range(float *input, int row, size_t set)
 
         input[i] = size * (i % 3 == 1 ? -1 : 1) * (0.4f + 0.1f * (float)((i * 5 + row) % 7));
     }
-    if (set >= ODD_SETS) /* the same with one special value, and a row of it */
+    if (set >= ODD_SETS) /* one special value in each row; row 3 consists of it */
         input[row % 7] = odd[set - ODD_SETS];
     for (int i = 0; set >= ODD_SETS && row == 3 && i < 7; i++)
         input[i] = odd[set - ODD_SETS];
@@ -554,8 +555,8 @@ static void feed_range(struct rig *rig, const void *fed)
     rig_bind(rig, 0, value);
 }
 
-/* Compares within a factor of 1e-3, subnormal numbers within their precision; the largest number and infinity are
- * equal. */
+/* Compares within a factor of 1e-3, subnormal numbers within their precision; the largest number and infinity count as
+ * equal. Differences up to `least` are ignored. */
 static bool is_close(float got, float want, float least)
 {
     if (isnan(got) || isnan(want))
@@ -610,7 +611,7 @@ static void whole_range(void **state)
 
         write_range(script, sizeof script, op, false);
         write_range(wide, sizeof wide, op, true);
-        has_exact = try_open(wide, plain, &exact); /* Celu accepts float only */
+        has_exact = try_open(wide, level_0_options, &exact); /* Celu accepts float only */
         for (size_t set = 0; set < SETS; set++) {
             const struct rig *level_0 = sessions_run(&sessions, LEVEL_0, feed_range, &set);
 
@@ -620,7 +621,8 @@ static void whole_range(void **state)
                 compare_range(level_0, &exact, op, "level 0 compared with double", set);
             }
             for (size_t k = 0; k < SETTINGS; k++)
-                if (there[k] && (settings[k].options != device || (set + i) % 4 == 2 || (*op == '~' && set < ODD_SETS)))
+                if (available[k] &&
+                    (settings[k].options != vulkan_options || (set + i) % 4 == 2 || (*op == '~' && set < ODD_SETS)))
                     compare_range(sessions_run(&sessions, k, feed_range, &set), level_0, op, settings[k].name, set);
         }
         rig_close(&exact);
@@ -629,7 +631,7 @@ static void whole_range(void **state)
     expect_none_wrong();
 }
 
-/* The cells of recurrent operators have separate functions. */
+/* The activations in the cells of recurrent operators are separate functions. */
 static void tiny_cell(void **state)
 {
     struct rig rig;
@@ -637,7 +639,7 @@ static void tiny_cell(void **state)
     (void)state;
     assert_true(
         try_open("x : 1,1,1\nw = [1,1,1] 1\nr = [1,1,1] 0\ny = RNN(x, w, r) hidden_size=1 activations='Elu\n-> y",
-                 reference, &rig));
+                 reference_options, &rig));
     feed(&rig, &(struct planted){ .plants = { { "x", 0, -1e-20f } }, .count = 1 });
     rig_run(&rig);
     assert_true(is_close(*(const float *)inlay_value_data(inlay_context_output(rig.context, 0)), -1e-20f, 0));

@@ -257,8 +257,9 @@ static void saved_and_restored(void **state)
     }
 }
 
-/* GroupQueryAttention as exporters write it: a mask states how many keys of each sequence are valid, and the number
- * of rows. Sequences of a batch may begin with fewer tokens than others, and continue at their ends. */
+/* GroupQueryAttention as exporters write it: the row sums of a mask are the numbers of valid keys of the sequences, its
+ * width is the number of positions. Sequences of a batch may have shorter prompts than others; new tokens follow the
+ * last token of each sequence. */
 static const char query_groups[] =
     "q : B,S,64\nk : B,S,32\nv : B,S,32\npast_0 : B,2,P,16\npast_1 : B,2,P,16\nmask : B,T\naxis = i[1] 1\n"
     "one = [] 1.0\nsum = ReduceSum(mask, axis) keepdims=0\nless = Sub(sum, one)\nl = Cast(less) to=6\n"
@@ -268,9 +269,9 @@ static const char query_groups[] =
 
 enum { GQA_MOST = 3, GQA_MASK = 5 };
 
-/* Runs `rows` positions after `at` positions. Sequence b has lead[b] tokens where the longest prompt has the
- * maximum. */
-static inlay_value *run_groups(struct rig *rig, bool kept, int64_t batch, const int64_t *lead, int64_t at, int64_t rows)
+/* Runs `rows` positions after `at` positions. Sequence b has fewer_tokens[b] tokens fewer than the longest sequence. */
+static inlay_value *run_groups(struct rig *rig, bool kept, int64_t batch, const int64_t *fewer_tokens, int64_t at,
+                               int64_t rows)
 {
     inlay_value *mask = NULL;
 
@@ -299,7 +300,7 @@ static inlay_value *run_groups(struct rig *rig, bool kept, int64_t batch, const 
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 2, (const int64_t[]){ batch, at + rows }, &mask, NULL), INLAY_OK);
     for (int64_t b = 0; b < batch; b++)
         for (int64_t t = 0; t < at + rows; t++)
-            ((float *)inlay_value_data(mask))[b * (at + rows) + t] = t < at + rows - lead[b] ? 1 : 0;
+            ((float *)inlay_value_data(mask))[b * (at + rows) + t] = t < at + rows - fewer_tokens[b] ? 1 : 0;
     rig_bind(rig, GQA_MASK, mask);
     rig_run(rig);
     return inlay_value_ref(inlay_context_output(rig->context, 0));
@@ -311,7 +312,8 @@ static void group_query_attention(void **state)
 
     (void)state;
     for (uint32_t p = 0; p < 3 * PROVIDERS; p++) {
-        const int64_t batch = p / PROVIDERS < 2 ? 1 + 2 * (p / PROVIDERS) : 3, *lead = p < 2 * PROVIDERS ? none : some;
+        const int64_t batch = p / PROVIDERS < 2 ? 1 + 2 * (p / PROVIDERS) : 3,
+                      *fewer_tokens = p < 2 * PROVIDERS ? none : some;
         inlay_state_info info = { .struct_size = sizeof info };
         inlay_value *middle = NULL;
         struct rig kept, other;
@@ -324,10 +326,10 @@ static void group_query_attention(void **state)
         assert_int_equal(inlay_session_state(kept.session, 1, &info), INLAY_OK);
         assert_true(info.in_place == 1 || p % PROVIDERS != 0 || level_is_low());
         for (int64_t rows = 6; at < 90; at += rows, rows = 1) {
-            inlay_value *value = run_groups(&kept, true, batch, lead, at, rows);
+            inlay_value *value = run_groups(&kept, true, batch, fewer_tokens, at, rows);
 
             middle = at == 40 ? inlay_value_ref(value) : middle;
-            same_bits(value, run_groups(&other, false, batch, lead, at, rows));
+            same_bits(value, run_groups(&other, false, batch, fewer_tokens, at, rows));
             for (uint32_t k = 0; k < 2; k++) {
                 inlay_value *now = NULL;
 
@@ -336,7 +338,7 @@ static void group_query_attention(void **state)
             }
         }
         assert_int_equal(inlay_context_state_rewind(kept.context, 40, NULL), INLAY_OK);
-        same_bits(run_groups(&kept, true, batch, lead, 40, 1), inlay_value_ref(middle));
+        same_bits(run_groups(&kept, true, batch, fewer_tokens, 40, 1), inlay_value_ref(middle));
         inlay_value_unref(middle);
         rig_close(&kept);
         rig_close(&other);
@@ -346,7 +348,7 @@ static void group_query_attention(void **state)
 /* The attention kernel gives the results of the plain operators for sequences of different lengths. */
 static void group_query_attention_is_right(void **state)
 {
-    static const int64_t lead[GQA_MOST] = { 2, 0, 4 };
+    static const int64_t fewer_tokens[GQA_MOST] = { 2, 0, 4 };
     struct rig fast, plain;
     int64_t at = 0;
 
@@ -357,7 +359,8 @@ static void group_query_attention_is_right(void **state)
     keep(&fast, 0);
     keep(&plain, 0);
     for (int64_t rows = 6; at < 20; at += rows, rows = 1) {
-        inlay_value *a = run_groups(&fast, true, 3, lead, at, rows), *b = run_groups(&plain, true, 3, lead, at, rows);
+        inlay_value *a = run_groups(&fast, true, 3, fewer_tokens, at, rows),
+                    *b = run_groups(&plain, true, 3, fewer_tokens, at, rows);
 
         for (int64_t k = 0; k < inlay_value_count(b); k++)
             assert_float_equal(((float *)inlay_value_data(a))[k], ((float *)inlay_value_data(b))[k], 1e-5f);

@@ -45,11 +45,11 @@ static bool lists_openblas(const char *const *options)
     return false;
 }
 
-/* The script has one input [N, 64]; runs of 3 and of 5 rows alternate. cpu: its number of threads, 0 = not used.
- * oneDNN's primitives allocate a map of their arguments in each run (built-in kernels, which CPUs with AVX-512 use,
- * allocate nothing), and regions for several threads take a lock. Without AVX2 its matrix multiplications take locks
- * as well. OpenBLAS allocates a buffer under a lock for each matrix multiplication with some kernels, depending on
- * the CPU and OPENBLAS_CORETYPE. */
+/* The script has one input [N, 64]; runs of 3 and of 5 rows alternate. cpu: number of threads of provider cpu, 0 = cpu
+ * is not used. oneDNN's primitives allocate a map of their arguments in each run (built-in kernels, which CPUs with
+ * AVX-512 use, allocate nothing), and regions for several threads take a lock. Without AVX2 its matrix multiplications
+ * take locks as well. OpenBLAS allocates a buffer under a lock for each matrix multiplication with some kernels,
+ * depending on the CPU and OPENBLAS_CORETYPE. */
 static void check(const char *what, const char *script, const char *const *options, uint32_t least_steps, int cpu)
 {
     struct wire wire = { 0 };
@@ -142,8 +142,8 @@ static void bind_floats(struct rig *rig, uint32_t input, uint32_t rank, const in
     "shape = Shape(mask)\nat = i[] 1\nlong = Gather(shape, at)\nt = Cast(long) to=6\n"                                 \
     "y, present_0, present_1 = ms.GroupQueryAttention(" q ", k, v, past_0, past_1, l, t) num_heads=4 kv_num_heads=2\n"
 
-/* Attention with a past, and GroupQueryAttention with the arithmetic that regions of the reference contain; with
- * queries from a dynamically quantized matrix multiplication, and with a matrix multiplication whose sizes grow. */
+/* Attention with a past, and GroupQueryAttention whose lengths the reference computes from a mask; with queries from a
+ * dynamically quantized matrix multiplication, and with a matrix multiplication whose sizes grow. */
 static const char *const decoders[] = {
     "q : B,4,S,16\nn : B,2,S,16\nu : B,2,S,16\npast_0 : B,2,P,16\npast_1 : B,2,P,16\nm : S,T\n"
     "present_0 = Concat(past_0, n) axis=2\npresent_1 = Concat(past_1, u) axis=2\n"
@@ -201,7 +201,7 @@ static void tokens(void **state)
             read_token(&rig, k == 0, t);
         assert_int_equal(inlay_context_state_length(rig.context), WARM + TOKENS);
         /* Memory for growing values is allocated rarely, for a quarter more than needed. Below AVX2 the provider cpu
-         * declines int8 matrix multiplications when it knows their sizes, and each refusal is stored. */
+         * declines int8 matrix multiplications once their sizes are known, and the host stores each refusal. */
         if (info.in_place == 1 && !is_below_avx2() &&
             atomic_load(&allocations) > (options[6] == NULL ? 0 : TOKENS / 10))
             fail_msg("decoder %zu: %u allocations in %d tokens", k, atomic_load(&allocations), TOKENS);

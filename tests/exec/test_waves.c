@@ -44,7 +44,7 @@ static uint32_t branches_of(const struct rig *rig)
     return most;
 }
 
-/* Does plan step j write the place, or read it? */
+/* Does the step write the place, or read it if `writing` is false? */
 static bool uses(const plan_step *step, uint32_t place, bool writing)
 {
     const uint32_t count = writing ? step->step->region->output_count : step->step->region->input_count;
@@ -153,7 +153,7 @@ static void same_bits(void **state)
                 const struct plan *plan;
 
                 script_feed(&many, 3);
-                for (int run = 0; run < 20; run++) { /* the run measures both ways */
+                for (int run = 0; run < 20; run++) { /* runs measure concurrent and sequential execution */
                     rig_run(&many);
                     expect_same(&one, &many, models[m].script);
                 }
@@ -227,7 +227,7 @@ static void svm_floats(struct wire *wire, const char *name, const float *values,
     wire_end(wire, mark);
 }
 
-/* Support vector machines with one input row: their memory is that of a row, so that they run concurrently. */
+/* Support vector machines with one input row: each needs memory for one row only, so that they run concurrently. */
 static void support_vector_machines(void **state)
 {
     enum { SUPPORTS = 3000, MACHINES = 4 };

@@ -11,26 +11,26 @@
 static struct text_buffer explain(const inlay_session *session, inlay_explain_options options)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct text_buffer told = { 0 };
+    struct text_buffer output = { 0 };
 
     options.struct_size = sizeof options;
-    if (inlay_session_explain(session, &options, text_buffer_append, &told, &diag) != INLAY_OK)
+    if (inlay_session_explain(session, &options, text_buffer_append, &output, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
-    return told;
+    return output;
 }
 
 static json_t *explain_json(const inlay_session *session, inlay_explain_options options)
 {
     json_error_t error;
     json_t *value;
-    struct text_buffer told;
+    struct text_buffer output;
 
     options.format = "json";
-    told = explain(session, options);
-    value = json_loadb(told.data, told.bytes, 0, &error);
+    output = explain(session, options);
+    value = json_loadb(output.data, output.bytes, 0, &error);
     if (value == NULL)
         fail_msg("line %d: %s", error.line, error.text);
-    text_buffer_free(&told);
+    text_buffer_free(&output);
     return value;
 }
 
@@ -81,21 +81,21 @@ static double sum_runs(const json_t *g, const char *name)
 
 static void check_agreement(const inlay_session *session)
 {
-    struct text_buffer told = explain(session, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
+    struct text_buffer output = explain(session, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
     json_t *json = explain_json(session, (inlay_explain_options){ .flags = INLAY_EXPLAIN_ALL });
     char a[FORMATTED_BYTES], line[64];
 
     check_sums(json_object_get(json, "main"));
     (void)snprintf(line, sizeof line, "predicted %s", format_ns(number(json, "cost_ns"), a));
-    if (strstr(told.data, line) == NULL)
-        fail_msg("no '%s' in\n%s", line, told.data);
+    if (strstr(output.data, line) == NULL)
+        fail_msg("no '%s' in\n%s", line, output.data);
     assert_float_equal(number(json, "cost_ns"), number(json_object_get(json, "main"), "cost_ns"), 1e-9);
     assert_float_equal(number(json, "flops"), sum_runs(json_object_get(json, "main"), "flops"),
                        1e-6 * number(json, "flops"));
     assert_float_equal(number(json, "bytes_moved"), sum_runs(json_object_get(json, "main"), "bytes_moved"),
                        1e-6 * number(json, "bytes_moved"));
     json_decref(json);
-    text_buffer_free(&told);
+    text_buffer_free(&output);
 }
 
 static void named_node(struct wire *wire, const char *op, const char *inputs, const char *outputs, const char *name)
@@ -138,14 +138,14 @@ static void test_sizes(void **state)
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         struct rig rig = chain(counts[i], NULL);
         json_t *json = explain_json(rig.session, (inlay_explain_options){ 0 });
-        struct text_buffer told;
+        struct text_buffer output;
 
         assert_int_equal((int)number(json, "nodes"), counts[i]);
         json_decref(json);
         check_agreement(rig.session);
-        told = explain(rig.session, (inlay_explain_options){ .columns = 80 });
-        assert_true(told.bytes < 4000); /* repeated entries are folded */
-        text_buffer_free(&told);
+        output = explain(rig.session, (inlay_explain_options){ .columns = 80 });
+        assert_true(output.bytes < 4000); /* repeated entries are folded */
+        text_buffer_free(&output);
         rig_close(&rig);
     }
 }
@@ -239,7 +239,7 @@ static void test_bodies(void **state)
     json_t *json = explain_json(rig.session, (inlay_explain_options){ 0 });
     const json_t *main = json_object_get(json, "main"), *loop = body_of(main, 0, "body"), *then, *other;
     size_t at = 0;
-    struct text_buffer told;
+    struct text_buffer output;
 
     (void)state;
     check_agreement(rig.session);
@@ -257,13 +257,13 @@ static void test_bodies(void **state)
     assert_true((number(then, "cost_ns") > number(other, "cost_ns")) == (number(then, "times") == 1));
     json_decref(json);
     /* The report states the branch that counts, and the number of runs of a body. */
-    told = explain(rig.session, (inlay_explain_options){ .format = "text" });
-    assert_non_null(strstr(told.data, "body of loop, "));
-    assert_non_null(strstr(told.data, ", predicted 5 times:\n"));
-    assert_non_null(strstr(told.data, ", not taken:\n"));
-    assert_null(strstr(told.data, "predicted 1 times"));
-    assert_null(strstr(told.data, "count depends on data"));
-    text_buffer_free(&told);
+    output = explain(rig.session, (inlay_explain_options){ .format = "text" });
+    assert_non_null(strstr(output.data, "body of loop, "));
+    assert_non_null(strstr(output.data, ", predicted 5 times:\n"));
+    assert_non_null(strstr(output.data, ", not taken:\n"));
+    assert_null(strstr(output.data, "predicted 1 times"));
+    assert_null(strstr(output.data, "count depends on data"));
+    text_buffer_free(&output);
     rig_close(&rig);
 }
 
@@ -335,7 +335,7 @@ static void test_hostile_names(void **state)
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
     struct rig rig;
-    struct text_buffer told;
+    struct text_buffer output;
     json_t *json;
 
     (void)state;
@@ -344,14 +344,14 @@ static void test_hostile_names(void **state)
     mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, "2,3");
     wire_end(&wire, mark);
     rig = rig_open(&wire, NULL);
-    told =
+    output =
         explain(rig.session, (inlay_explain_options){ .format = "text", .columns = 200, .flags = INLAY_EXPLAIN_ALL });
-    assert_non_null(strstr(told.data, "onerror"));
-    assert_null(strchr(told.data, 0x1b));
-    text_buffer_free(&told);
-    told = explain(rig.session, (inlay_explain_options){ .format = "json" });
-    assert_null(strpbrk(told.data, "<>&\x1b"));
-    text_buffer_free(&told);
+    assert_non_null(strstr(output.data, "onerror"));
+    assert_null(strchr(output.data, 0x1b));
+    text_buffer_free(&output);
+    output = explain(rig.session, (inlay_explain_options){ .format = "json" });
+    assert_null(strpbrk(output.data, "<>&\x1b"));
+    text_buffer_free(&output);
     json = explain_json(rig.session, (inlay_explain_options){ 0 });
     assert_string_equal(json_string_value(json_object_get(
                             json_array_get(json_object_get(json_object_get(json, "main"), "nodes"), 0), "name")),
@@ -368,7 +368,7 @@ static void test_refusals_are_folded(void **state)
     wire_mark mark = mw_begin(&wire, 8, 17);
     const json_t *refusal;
     struct rig rig;
-    struct text_buffer told;
+    struct text_buffer output;
     json_t *json;
 
     (void)state;
@@ -391,14 +391,14 @@ static void test_refusals_are_folded(void **state)
     assert_int_equal((int)number(refusal, "count"), 20);
     assert_string_equal(json_string_value(json_object_get(refusal, "provider")), "fake");
     json_decref(json);
-    told = explain(rig.session, (inlay_explain_options){ .columns = 100 });
-    assert_non_null(strstr(told.data, "fake, 20 nodes: the fake device has five operators"));
-    assert_non_null(strstr(told.data, "Exp exp_0, Exp exp_1, Exp exp_2, ..."));
-    text_buffer_free(&told);
+    output = explain(rig.session, (inlay_explain_options){ .columns = 100 });
+    assert_non_null(strstr(output.data, "fake, 20 nodes: the fake device has five operators"));
+    assert_non_null(strstr(output.data, "Exp exp_0, Exp exp_1, Exp exp_2, ..."));
+    text_buffer_free(&output);
     rig_close(&rig);
 }
 
-/* The gain over the runner-up equals the cost difference after forbidding the winner. */
+/* The runner-up of a partition: its provider, the number of its nodes, and that its cost is exact. */
 static void test_runner_up(void **state)
 {
     static const char *const options[] = { "plugin_dirs", FAKE_DIR,   "providers", "reference,fake",
@@ -420,12 +420,12 @@ static void test_runner_up(void **state)
 static void refuses(const inlay_session *session, inlay_explain_options options, const char *why)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    struct text_buffer told = { 0 };
+    struct text_buffer output = { 0 };
 
     options.struct_size = sizeof options;
-    assert_int_equal(inlay_session_explain(session, &options, text_buffer_append, &told, &diag),
+    assert_int_equal(inlay_session_explain(session, &options, text_buffer_append, &output, &diag),
                      INLAY_INVALID_ARGUMENT);
-    assert_int_equal(told.bytes, 0);
+    assert_int_equal(output.bytes, 0);
     if (strstr(diag.text, why) == NULL)
         fail_msg("'%s', not '%s'", diag.text, why);
 }
@@ -455,7 +455,7 @@ static void test_what_if(void **state)
 }
 
 /* The same for pins and forbids, on a device that needs copies. */
-static void test_what_if_is_true(void **state)
+static void test_what_if_matches_a_session(void **state)
 {
     static const struct {
         const char *rules[2];
@@ -475,16 +475,16 @@ static void test_what_if_is_true(void **state)
         struct rig base = chain(9, options), changed;
         json_t *a =
             explain_json(base.session, (inlay_explain_options){ .what_ifs = rows[i].rules, .what_if_count = count });
-        const json_t *told_of = json_object_get(a, "what_if");
+        const json_t *answer = json_object_get(a, "what_if");
         json_t *b;
 
         for (uint32_t k = 0; k < 4 && rows[i].options[k] != NULL; k++)
             options[4 + k] = rows[i].options[k];
         changed = chain(9, options);
         b = explain_json(changed.session, (inlay_explain_options){ 0 });
-        assert_true(json_is_true(json_object_get(told_of, "possible")));
-        assert_float_equal(number(told_of, "cost_ns"), number(b, "cost_ns"), 1e-6);
-        assert_float_equal(number(told_of, "copies_ns"), number(b, "copies_ns"), 1e-6);
+        assert_true(json_is_true(json_object_get(answer, "possible")));
+        assert_float_equal(number(answer, "cost_ns"), number(b, "cost_ns"), 1e-6);
+        assert_float_equal(number(answer, "copies_ns"), number(b, "copies_ns"), 1e-6);
         check_agreement(changed.session);
         json_decref(a);
         json_decref(b);
@@ -493,25 +493,25 @@ static void test_what_if_is_true(void **state)
     }
 }
 
-/* Rules that cannot be met are an answer, not an error. */
+/* Rules that cannot be met give a report, not an error. */
 static void test_impossible_what_if(void **state)
 {
     const char *const rules[] = { "-reference" };
     struct rig rig = chain(3, NULL);
     json_t *json = explain_json(rig.session, (inlay_explain_options){ .what_ifs = rules, .what_if_count = 1 });
-    struct text_buffer told = explain(rig.session, (inlay_explain_options){ .what_ifs = rules, .what_if_count = 1 });
+    struct text_buffer output = explain(rig.session, (inlay_explain_options){ .what_ifs = rules, .what_if_count = 1 });
 
     (void)state;
     assert_true(json_is_false(json_object_get(json_object_get(json, "what_if"), "possible")));
-    assert_non_null(strstr(told.data, "what if -reference: not possible"));
-    assert_non_null(strstr(told.data, "forbid keeps it out"));
-    text_buffer_free(&told);
+    assert_non_null(strstr(output.data, "what if -reference: not possible"));
+    assert_non_null(strstr(output.data, "forbid keeps it out"));
+    text_buffer_free(&output);
     json_decref(json);
     rig_close(&rig);
 }
 
 /* The runner-up of a partition has the cost of a session in which the winner is forbidden there. */
-static void test_rival_is_true(void **state)
+static void test_runner_up_matches_a_session(void **state)
 {
     static const char *const other[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", NULL };
     struct rig rig = chain(40, other), without;
@@ -572,7 +572,7 @@ static void test_nodes(void **state)
     struct rig rig = chain(40, options);
     json_t *json = explain_json(rig.session, (inlay_explain_options){ .node = "node_1*" });
     const json_t *nodes = json_object_get(json, "nodes"), *node = json_array_get(nodes, 0), *answers;
-    struct text_buffer told;
+    struct text_buffer output;
 
     (void)state;
     assert_int_equal(json_array_size(nodes), 11);
@@ -584,24 +584,24 @@ static void test_nodes(void **state)
     assert_true(json_is_false(json_object_get(json_array_get(answers, 1), "chosen")));
     assert_non_null(json_object_get(json_array_get(answers, 1), "extra_ns"));
     json_decref(json);
-    told = explain(rig.session, (inlay_explain_options){ .node = "op:Neg" });
-    assert_non_null(strstr(told.data, "Neg node_1  (Neg-13 of ai.onnx, region"));
-    assert_non_null(strstr(told.data, "from Relu node_0 (reference)"));
-    assert_non_null(strstr(told.data, "to Relu node_2 (reference)"));
-    assert_non_null(strstr(told.data, "and 8 other nodes"));
-    text_buffer_free(&told);
+    output = explain(rig.session, (inlay_explain_options){ .node = "op:Neg" });
+    assert_non_null(strstr(output.data, "Neg node_1  (Neg-13 of ai.onnx, region"));
+    assert_non_null(strstr(output.data, "from Relu node_0 (reference)"));
+    assert_non_null(strstr(output.data, "to Relu node_2 (reference)"));
+    assert_non_null(strstr(output.data, "and 8 other nodes"));
+    text_buffer_free(&output);
     rig_close(&rig);
 }
 
-/* The operators of a partition of regions: each once, with its number, without a trailing separator. */
+/* The report lists the operators of a partition: each once, with its number, without a trailing separator. */
 static void test_content(void **state)
 {
     struct rig rig = chain(40, (const char *const[]){ "providers", "reference", NULL });
-    struct text_buffer told = explain(rig.session, (inlay_explain_options){ .columns = 120 });
+    struct text_buffer output = explain(rig.session, (inlay_explain_options){ .columns = 120 });
 
     (void)state;
-    assert_non_null(strstr(told.data, " 40 20 Relu, 20 Neg  "));
-    text_buffer_free(&told);
+    assert_non_null(strstr(output.data, " 40 20 Relu, 20 Neg  "));
+    text_buffer_free(&output);
     rig_close(&rig);
 }
 
@@ -610,13 +610,13 @@ static void test_absent_providers(void **state)
     static const char *const options[] = { "providers", "nosuch?,reference", NULL };
     struct rig rig = chain(1, options);
     json_t *json = explain_json(rig.session, (inlay_explain_options){ 0 });
-    struct text_buffer told = explain(rig.session, (inlay_explain_options){ 0 });
+    struct text_buffer output = explain(rig.session, (inlay_explain_options){ 0 });
 
     (void)state;
     assert_int_equal(json_array_size(json_object_get(json, "not_used")), 1);
-    assert_non_null(strstr(told.data, "not used    nosuch: "));
+    assert_non_null(strstr(output.data, "not used    nosuch: "));
     json_decref(json);
-    text_buffer_free(&told);
+    text_buffer_free(&output);
     rig_close(&rig);
 }
 
@@ -625,27 +625,28 @@ static void test_wrong_questions(void **state)
     struct rig rig = chain(1, NULL), other = chain(1, NULL);
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_explain_options options = { .struct_size = sizeof options, .format = "xml" };
-    struct text_buffer told = { 0 };
+    struct text_buffer output = { 0 };
 
     (void)state;
-    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &told, &diag),
+    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &output, &diag),
                      INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "text or json"));
     options.format = "html"; /* the command line writes pages */
-    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &told, &diag), INLAY_UNSUPPORTED);
+    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &output, &diag),
+                     INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "inlay explain --from"));
     options.format = NULL;
     options.flags = 1u << 9;
-    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &told, &diag),
+    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &output, &diag),
                      INLAY_INVALID_ARGUMENT);
     options.flags = 0;
     options.measured = other.context;
-    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &told, &diag),
+    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &output, &diag),
                      INLAY_INVALID_ARGUMENT);
     options.struct_size = 4;
-    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &told, &diag),
+    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &output, &diag),
                      INLAY_INVALID_ARGUMENT);
-    assert_int_equal(told.bytes, 0);
+    assert_int_equal(output.bytes, 0);
     rig_close(&rig);
     rig_close(&other);
 }
@@ -653,14 +654,22 @@ static void test_wrong_questions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),           cmocka_unit_test(test_measures),
-        cmocka_unit_test(test_bodies),          cmocka_unit_test(test_measured_bodies),
-        cmocka_unit_test(test_hostile_names),   cmocka_unit_test(test_refusals_are_folded),
-        cmocka_unit_test(test_runner_up),       cmocka_unit_test(test_absent_providers),
-        cmocka_unit_test(test_wrong_questions), cmocka_unit_test(test_what_if),
-        cmocka_unit_test(test_wrong_what_ifs),  cmocka_unit_test(test_nodes),
-        cmocka_unit_test(test_what_if_is_true), cmocka_unit_test(test_impossible_what_if),
-        cmocka_unit_test(test_rival_is_true),   cmocka_unit_test(test_content),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_measures),
+        cmocka_unit_test(test_bodies),
+        cmocka_unit_test(test_measured_bodies),
+        cmocka_unit_test(test_hostile_names),
+        cmocka_unit_test(test_refusals_are_folded),
+        cmocka_unit_test(test_runner_up),
+        cmocka_unit_test(test_absent_providers),
+        cmocka_unit_test(test_wrong_questions),
+        cmocka_unit_test(test_what_if),
+        cmocka_unit_test(test_wrong_what_ifs),
+        cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_what_if_matches_a_session),
+        cmocka_unit_test(test_impossible_what_if),
+        cmocka_unit_test(test_runner_up_matches_a_session),
+        cmocka_unit_test(test_content),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,12 +68,12 @@ static void test_columns(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct text_buffer told = { 0 };
-        explain_sink sink = { text_buffer_append, &told };
+        struct text_buffer output = { 0 };
+        explain_sink sink = { text_buffer_append, &output };
 
         say_column(&sink, rows[i].name, rows[i].columns);
-        assert_string_equal(told.data, rows[i].shown);
-        text_buffer_free(&told);
+        assert_string_equal(output.data, rows[i].shown);
+        text_buffer_free(&output);
     }
 }
 
@@ -96,8 +96,8 @@ static void test_json_of_any_bytes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        struct text_buffer told = { 0 };
-        explain_sink sink = { text_buffer_append, &told };
+        struct text_buffer output = { 0 };
+        explain_sink sink = { text_buffer_append, &output };
         json_out json = { .sink = &sink };
         json_t *value;
 
@@ -105,21 +105,21 @@ static void test_json_of_any_bytes(void **state)
         json_text(&json, "name", rows[i]);
         json_text(&json, "none", NULL);
         json_close(&json);
-        assert_null(strpbrk(told.data, "<>&"));
-        value = json_loadb(told.data, told.bytes, 0, NULL);
+        assert_null(strpbrk(output.data, "<>&"));
+        value = json_loadb(output.data, output.bytes, 0, NULL);
         assert_non_null(value);
         if (i < 3 || i == 8)
             assert_string_equal(json_string_value(json_object_get(value, "name")), rows[i]);
         assert_true(json_is_null(json_object_get(value, "none")));
         json_decref(value);
-        text_buffer_free(&told);
+        text_buffer_free(&output);
     }
 }
 
 static void test_json_shapes(void **state)
 {
-    struct text_buffer told = { 0 };
-    explain_sink sink = { text_buffer_append, &told };
+    struct text_buffer output = { 0 };
+    explain_sink sink = { text_buffer_append, &output };
     json_out json = { .sink = &sink };
 
     (void)state;
@@ -135,9 +135,9 @@ static void test_json_shapes(void **state)
     json_close(&json);
     json_close(&json);
     json_close(&json);
-    assert_string_equal(told.data, "{\n  \"empty\": [],\n"
-                                   "  \"flat\": {\"x\": 1.5, \"list\": [18446744073709551615, true, null]}\n}");
-    text_buffer_free(&told);
+    assert_string_equal(output.data, "{\n  \"empty\": [],\n"
+                                     "  \"flat\": {\"x\": 1.5, \"list\": [18446744073709551615, true, null]}\n}");
+    text_buffer_free(&output);
 }
 
 int main(void)

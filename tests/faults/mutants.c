@@ -17,7 +17,7 @@ struct model_set {
     size_t count;
     tree_field *operators[MAX_NAMES]; /* op_type fields of all trees, borrowed */
     size_t operator_count;
-    tree_field *attributes[MAX_NAMES]; /* attributes without graphs, likewise */
+    tree_field *attributes[MAX_NAMES]; /* attributes without graphs, borrowed */
     size_t attribute_count;
 };
 
@@ -335,7 +335,7 @@ static void change(const struct model_set *model_set, tree_field *tree, struct r
     } else if (field->holds == MSG_NONE) {
         change_bytes(field, rng);
     } else if (field->holds == MSG_TENSOR || field->holds == MSG_SHAPE || field->holds == MSG_DIM) {
-        /* Numbers that are not packed (as dims of tensors often are), or a dimension. */
+        /* Adds a number that is not packed (dims of tensors often are not), or a dimension. */
         tree_field extra = { .number = 1, .message = field->holds, .value = (uint64_t)rng_extreme(rng) };
         tree_field dim = { .number = 1, .wire = 2, .message = MSG_SHAPE, .holds = MSG_DIM };
 

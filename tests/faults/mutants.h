@@ -11,7 +11,7 @@ struct rng {
 uint64_t rng_next(struct rng *rng);
 /* A number below limit, 0 if limit is 0. */
 uint64_t rng_below(struct rng *rng, uint64_t limit);
-/* A number that often breaks arithmetic: 0, -1, limits of integer types, powers of two, small ones. */
+/* Returns a number for which arithmetic often fails: 0, -1, limits of integer types, powers of two, small ones. */
 int64_t rng_extreme(struct rng *rng);
 
 struct model_set; /* models to mutate */
@@ -19,7 +19,8 @@ struct model_set; /* models to mutate */
 struct model_set *model_set_create(const char *const *paths, size_t count);
 void model_set_destroy(struct model_set *model_set);
 size_t model_set_count(const struct model_set *model_set);
-/* Mutates one of the models at random, into a new block that the caller frees; out_name is the path of its model. */
+/* Returns a mutation of a random model of the set, in a new block that the caller frees. *out_name: the path of that
+ * model. */
 uint8_t *model_set_mutate(const struct model_set *model_set, struct rng *rng, size_t *out_bytes, const char **out_name);
 
 /* Aborts the process with a message once `seconds` of CPU time, or MUTANT_WAIT_TIMES as many seconds of wall-clock

@@ -39,11 +39,11 @@ static int note_exempt(struct dl_phdr_info *info, size_t bytes, void *unused)
     if (strstr(info->dlpi_name, "libdnnl") == NULL && strstr(info->dlpi_name, "libstdc++") == NULL)
         return 0;
     for (unsigned i = 0; i < info->dlpi_phnum && exempt_count < sizeof exempt / sizeof exempt[0]; i++) {
-        const ElfW(Phdr) *Elf64_Phdr = &info->dlpi_phdr[i];
-        uintptr_t begin = info->dlpi_addr + Elf64_Phdr->p_vaddr;
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        uintptr_t begin = info->dlpi_addr + segment->p_vaddr;
 
-        if (Elf64_Phdr->p_type == PT_LOAD && (Elf64_Phdr->p_flags & PF_X) != 0)
-            exempt[exempt_count++] = (struct range){ begin, begin + Elf64_Phdr->p_memsz };
+        if (segment->p_type == PT_LOAD && (segment->p_flags & PF_X) != 0)
+            exempt[exempt_count++] = (struct range){ begin, begin + segment->p_memsz };
     }
     return 0;
 }
@@ -165,7 +165,7 @@ static inlay_status attempt(const char *path, inlay_diag *diag)
     return attempt_on(path, NULL, diag);
 }
 
-/* With a provider that compiles regions of several nodes, if it is installed. */
+/* An attempt on provider cpu, which compiles regions of several nodes, if it is installed. */
 static inlay_status attempt_regions(const char *path, inlay_diag *diag)
 {
     return attempt_on(path, "cpu,reference", diag);
@@ -177,7 +177,7 @@ static void count_bytes(void *user, const char *text, size_t bytes)
     *(size_t *)user += bytes;
 }
 
-/* All queries of a session after a measured run. */
+/* An attempt that queries all reports of a session after a measured run. */
 static inlay_status attempt_explanations(const char *path, inlay_diag *diag)
 {
     const char *const rules[] = { "op:*=reference", "threads=1" };

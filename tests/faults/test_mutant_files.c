@@ -194,7 +194,7 @@ static inlay_options *make_options(bool settings, bool planned, inlay_diag *diag
     return NULL;
 }
 
-/* Opens a session with its files and runs it once; output[OUT]. */
+/* Opens a session with its files and runs it once. output[OUT] receives its first result. */
 static inlay_status open_and_run(bool settings, bool planned, inlay_session **out, inlay_context **out_context,
                                  float *output, inlay_diag *diag)
 {

@@ -1,5 +1,5 @@
 /* Any bytes as the output of a gRPC client, from the HTTP/2 preface on: every call must end. The first byte is the
- * number of bytes that arrive at once. */
+ * number of bytes that arrive at once, 0 for 65536. */
 #include "grpc_fake.h"
 #include <stdlib.h>
 #include <string.h>

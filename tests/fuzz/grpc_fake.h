@@ -11,7 +11,7 @@ typedef struct fake_link {
 } fake_link;
 
 bool fake_open(fake_link *link);
-/* Processes bytes from the client. False: the connection has ended. */
+/* Processes bytes from the client. Returns false if the connection has ended. */
 bool fake_receive(fake_link *link, const uint8_t *data, size_t bytes);
 /* Passes all pending output of the server to take, which may be NULL. */
 void fake_send(fake_link *link, void (*take)(void *user, const uint8_t *data, size_t bytes), void *user);

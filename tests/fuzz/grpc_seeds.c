@@ -24,16 +24,16 @@ static void begin(struct strbuf *strbuf, uint8_t which, uint8_t step)
     strbuf_add(strbuf, &step, 1);
 }
 
-static void add(struct strbuf *strbuf, const ProtobufCMessage *m)
+static void add(struct strbuf *strbuf, const ProtobufCMessage *message)
 {
-    size_t bytes = protobuf_c_message_get_packed_size(m);
+    size_t bytes = protobuf_c_message_get_packed_size(message);
     uint8_t prefix[5] = { 0, 0, 0, (uint8_t)(bytes >> 8), (uint8_t)bytes };
     uint8_t *packed = malloc(bytes + 1);
 
     if (packed == NULL)
         exit(1);
     strbuf_add(strbuf, prefix, sizeof prefix);
-    strbuf_add(strbuf, packed, protobuf_c_message_pack(m, packed));
+    strbuf_add(strbuf, packed, protobuf_c_message_pack(message, packed));
     free(packed);
 }
 
@@ -58,12 +58,12 @@ static void write_connection(const char *corpus, const char *name, const struct 
 /* A request with input x [2] of FP32 or BYTES, in a field or raw, and parameters of every type. */
 static void make_request(struct strbuf *strbuf, bool raw, bool texts)
 {
-    Inference__InferRequest InferRequest = INFERENCE__INFER_REQUEST__INIT;
-    Inference__Tensor Tensor = INFERENCE__TENSOR__INIT, *tensors = &Tensor;
-    Inference__Contents Contents = INFERENCE__CONTENTS__INIT;
-    Inference__WantedTensor WantedTensor = INFERENCE__WANTED_TENSOR__INIT, *wanted = &WantedTensor;
-    Inference__Parameter Parameter[4], *parameters[4];
-    Inference__ParameterValue ParameterValue[4];
+    Inference__InferRequest request = INFERENCE__INFER_REQUEST__INIT;
+    Inference__Tensor tensor = INFERENCE__TENSOR__INIT, *tensors = &tensor;
+    Inference__Contents contents = INFERENCE__CONTENTS__INIT;
+    Inference__WantedTensor wanted_tensor = INFERENCE__WANTED_TENSOR__INIT, *wanted = &wanted_tensor;
+    Inference__Parameter parameter[4], *parameters[4];
+    Inference__ParameterValue parameter_values[4];
     static const char *const keys[] = { "timeout", "sequence_id", "sequence_start", "priority" };
     int64_t shape[1] = { 2 };
     float floats[2] = { 1, 2 };
@@ -72,44 +72,44 @@ static void make_request(struct strbuf *strbuf, bool raw, bool texts)
                         parts[2] = { { 1, lengths + 4 }, { 2, lengths + 9 } };
 
     for (int i = 0; i < 4; i++) {
-        inference__parameter__init(&Parameter[i]);
-        inference__parameter_value__init(&ParameterValue[i]);
-        Parameter[i].key = TEXT(keys[i]);
-        Parameter[i].value = &ParameterValue[i];
-        parameters[i] = &Parameter[i];
+        inference__parameter__init(&parameter[i]);
+        inference__parameter_value__init(&parameter_values[i]);
+        parameter[i].key = TEXT(keys[i]);
+        parameter[i].value = &parameter_values[i];
+        parameters[i] = &parameter[i];
     }
-    ParameterValue[0].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE;
-    ParameterValue[0].int64_value = 1000;
-    ParameterValue[1].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_STRING_VALUE;
-    ParameterValue[1].string_value = TEXT("one");
-    ParameterValue[2].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_BOOL_VALUE;
-    ParameterValue[2].bool_value = true;
-    ParameterValue[3].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_UINT64_VALUE;
-    ParameterValue[3].uint64_value = 1;
-    Tensor.name = TEXT("x");
-    Tensor.datatype = TEXT(texts ? "BYTES" : "FP32");
-    Tensor.shape = shape;
-    Tensor.n_shape = 1;
-    WantedTensor.name = TEXT("y");
+    parameter_values[0].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE;
+    parameter_values[0].int64_value = 1000;
+    parameter_values[1].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_STRING_VALUE;
+    parameter_values[1].string_value = TEXT("one");
+    parameter_values[2].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_BOOL_VALUE;
+    parameter_values[2].bool_value = true;
+    parameter_values[3].choice_case = INFERENCE__PARAMETER_VALUE__CHOICE_UINT64_VALUE;
+    parameter_values[3].uint64_value = 1;
+    tensor.name = TEXT("x");
+    tensor.datatype = TEXT(texts ? "BYTES" : "FP32");
+    tensor.shape = shape;
+    tensor.n_shape = 1;
+    wanted_tensor.name = TEXT("y");
     if (!raw) {
-        Tensor.contents = &Contents;
-        Contents.n_fp32_contents = texts ? 0 : 2;
-        Contents.fp32_contents = floats;
-        Contents.n_bytes_contents = texts ? 2 : 0;
-        Contents.bytes_contents = parts;
+        tensor.contents = &contents;
+        contents.n_fp32_contents = texts ? 0 : 2;
+        contents.fp32_contents = floats;
+        contents.n_bytes_contents = texts ? 2 : 0;
+        contents.bytes_contents = parts;
     }
-    InferRequest.model_name = TEXT("m");
-    InferRequest.model_version = TEXT("1");
-    InferRequest.id = TEXT("id");
-    InferRequest.parameters = parameters;
-    InferRequest.n_parameters = 4;
-    InferRequest.inputs = &tensors;
-    InferRequest.n_inputs = 1;
-    InferRequest.outputs = &wanted;
-    InferRequest.n_outputs = 1;
-    InferRequest.raw_input_contents = &data;
-    InferRequest.n_raw_input_contents = raw;
-    add(strbuf, &InferRequest.base);
+    request.model_name = TEXT("m");
+    request.model_version = TEXT("1");
+    request.id = TEXT("id");
+    request.parameters = parameters;
+    request.n_parameters = 4;
+    request.inputs = &tensors;
+    request.n_inputs = 1;
+    request.outputs = &wanted;
+    request.n_outputs = 1;
+    request.raw_input_contents = &data;
+    request.n_raw_input_contents = raw;
+    add(strbuf, &request.base);
 }
 
 static void write_requests(const char *calls, const char *connections, struct strbuf *strbuf)
@@ -133,35 +133,35 @@ static void write_requests(const char *calls, const char *connections, struct st
 
 static void write_others(const char *calls, const char *connections, struct strbuf *strbuf)
 {
-    Inference__ModelName ModelName = INFERENCE__MODEL_NAME__INIT;
-    Inference__RepositoryRequest RepositoryRequest = INFERENCE__REPOSITORY_REQUEST__INIT;
-    Inference__TraceValue tv = INFERENCE__TRACE_VALUE__INIT;
-    Inference__TraceEntry te = INFERENCE__TRACE_ENTRY__INIT, *entries = &te;
-    Inference__TraceSettings ts = INFERENCE__TRACE_SETTINGS__INIT;
+    Inference__ModelName model_name = INFERENCE__MODEL_NAME__INIT;
+    Inference__RepositoryRequest repository_request = INFERENCE__REPOSITORY_REQUEST__INIT;
+    Inference__TraceValue trace_value = INFERENCE__TRACE_VALUE__INIT;
+    Inference__TraceEntry trace_entry = INFERENCE__TRACE_ENTRY__INIT, *entries = &trace_entry;
+    Inference__TraceSettings trace_settings = INFERENCE__TRACE_SETTINGS__INIT;
     char *levels[] = { TEXT("TIMESTAMPS") };
 
     begin(strbuf, 4, 0);
-    ModelName.name = TEXT("m");
-    ModelName.version = TEXT("2");
-    add(strbuf, &ModelName.base);
+    model_name.name = TEXT("m");
+    model_name.version = TEXT("2");
+    add(strbuf, &model_name.base);
     write_file(calls, "ready", strbuf);
     write_connection(connections, "ready", strbuf, 1);
     begin(strbuf, 8, 3);
-    RepositoryRequest.model_name = TEXT("m");
-    add(strbuf, &RepositoryRequest.base);
+    repository_request.model_name = TEXT("m");
+    add(strbuf, &repository_request.base);
     write_file(calls, "load", strbuf);
     begin(strbuf, 11, 0);
-    tv.value = levels;
-    tv.n_value = 1;
-    te.key = TEXT("trace_level");
-    te.value = &tv;
-    ts.settings = &entries;
-    ts.n_settings = 1;
-    add(strbuf, &ts.base);
+    trace_value.value = levels;
+    trace_value.n_value = 1;
+    trace_entry.key = TEXT("trace_level");
+    trace_entry.value = &trace_value;
+    trace_settings.settings = &entries;
+    trace_settings.n_settings = 1;
+    add(strbuf, &trace_settings.base);
     write_file(calls, "trace", strbuf);
     begin(strbuf, 2, 0);
-    add(strbuf, &ModelName.base);
-    add(strbuf, &ModelName.base); /* one message too many */
+    add(strbuf, &model_name.base);
+    add(strbuf, &model_name.base); /* one message too many */
     write_file(calls, "two_messages", strbuf);
     begin(strbuf, 14, 0);
     write_file(calls, "no_such_method", strbuf);

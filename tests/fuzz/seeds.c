@@ -1,5 +1,5 @@
 /* Writes the corpus of fuzz_model into the folder given: one small model for each construct of the file format. Run it
- * again when the format grows. The repository contains these files and those that fuzzing found. */
+ * again when the format grows. The corpus in the repository also contains files that fuzzing found. */
 #include "inlay/types.h"
 #include "model_writer.h"
 #include <fcntl.h>

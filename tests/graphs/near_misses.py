@@ -17,11 +17,11 @@ from families import F, above, family, there_and_back, weights
 from onnx import TensorProto as T, helper
 
 PASSES_LEFT = {
-    "gradient": "takes models of training, which tests/passes/test_gradient.c has",
+    "gradient": "applies to training models (tests/passes/test_gradient.c)",
     "sparse_constants": "sparse constants are in tests/kernels and tests/model",
-    "searches": "generates text with a decoder (tests/generate)",
+    "searches": "expands operators that generate text with a decoder (tests/generate)",
     "flex_attention": "an operator of a preview that onnx's package does not have (tests/passes)",
-    "float_activations": "changes results, by an option (tests/passes)",
+    "float_activations": "changes results if an option requests it (tests/passes)",
 }
 PASSES_NEARED = {}  # pass: names of families
 

@@ -4,18 +4,19 @@
   random_graphs.py INLAY [--first SEED] [--count N] [--against ORT_BENCH,LIBONNXRUNTIME] [-- FLAG...]
   random_graphs.py --passes passes.def
 
-Seeds are graphs: 2 to 14 steps of the families in families.py and near_misses.py, which nearly match each pattern of
-the optimiser, from opset 13 to 17, in float, double or float16, with fixed or symbolic sizes, and inner tensors among
-the outputs. Inputs are ordinary numbers, or contain NaN, infinities and denormal numbers, or are huge or tiny. A
-session runs at several sizes, including empty ones, then at the first size again, which must give the same bits.
+Each seed gives a graph: 2 to 14 steps of the families in families.py and near_misses.py, which nearly match each
+pattern of the optimiser, from opset 13 to 17, in float, double or float16, with fixed or symbolic sizes, and inner
+tensors among the outputs. Inputs are ordinary numbers, or contain NaN, infinities and denormal numbers, or are huge or
+tiny. A session runs at several sizes, including empty ones, then at the first size again, which must give the same
+bits.
 
-The largest error relative to the same graph in double may be four times that of level 0, or the change of the result
-if inputs change by a rounding error. If the graph has no double form, or rounds to steps, both results are compared
-directly, and a few elements may be on another step, or as many as change with the inputs. For some graphs the files
-written by `inlay optimize -o`, `--opset`, `extract` and `bundle` are checked as well.
+The largest error relative to the same graph in double may be four times that of level 0, or the change of the result if
+inputs change by a rounding error. If the graph cannot be converted to double, or rounds to steps, both results are
+compared directly, and a few elements may be on another step, or as many as change with the inputs. For some graphs the
+files written by `inlay optimize -o`, `--opset`, `extract` and `bundle` are checked as well.
 
 FLAGs (--isa avx2) apply to the tested run. --against compares with ONNX Runtime instead, through the program that
-times it; known differences: Resize with align_corners and scales that leave a fraction. A graph that differs is
+times it; known difference: Resize with align_corners and scales that leave a fraction. A graph that differs is
 stored with its inputs, and its folder printed. --passes fails if a pass of the optimiser has neither a family nor a
 reason."""
 import argparse
@@ -557,7 +558,7 @@ def main():
         if said:
             wrong += 1
             print(f"seed {seed}: {said}", flush=True)
-    print(f"{compared} graphs alike, {wrong} not")
+    print(f"{compared} graphs agree, {wrong} differ")
     return wrong > 0 or compared < args.count // 2
 
 

@@ -89,7 +89,8 @@ static void in_execute(void **state)
     assert_int_equal(cli("providers"), 0);
     expect_text(out, "/execute_boom.so: quarantined: it crashed (SIGSEGV) in execute of node 'boom'");
     expect_text(out, "--retry");
-    /* A provider that is named in the options: an error that quotes the reason. An optional one: skipped. */
+    /* A quarantined provider that is named in the options gives an error with the reason. An optional one is
+     * skipped. */
     assert_int_not_equal(cli("run model.onnx --input x=random --providers execute_boom,reference"), 0);
     expect_text(err, "no provider 'execute_boom'");
     expect_text(err, "crashed (SIGSEGV) in execute of node 'boom'");
@@ -113,7 +114,7 @@ static void in_assess_and_compile(void **state)
     (void)state;
     for (size_t row = 0; row < 2; row++) {
         begin(rows[row].evil, "boom");
-        /* A provider that is not named: the command succeeds without it. */
+        /* If the provider is not named, the command succeeds without it. */
         assert_int_equal(cli("run model.onnx --input x=random"), 0);
         expect_text(err, rows[row].words);
         expect_text(err, "restarting without the plugin");
@@ -124,7 +125,7 @@ static void in_assess_and_compile(void **state)
         expect_text(out, "\"quarantined\"");
         (void)snprintf(command, sizeof command, "providers --retry %s", rows[row].evil);
         assert_int_equal(cli(command), 0);
-        /* A provider that is named: its crash ends in an error that names it. */
+        /* If the provider is named, its crash gives an error that names it. */
         (void)snprintf(command, sizeof command, "run model.onnx --input x=random --providers %s,reference",
                        rows[row].evil);
         assert_int_not_equal(cli(command), 0);

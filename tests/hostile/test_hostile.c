@@ -18,7 +18,7 @@ static void bad_plugins_are_classified(void **state)
         const char *evil;
         plugin_outcome outcome;
         const char *words;
-        uint32_t probe_ms; /* 0 = enough */
+        uint32_t probe_ms; /* 0 = the default */
     } rows[] = {
         { "segv_constructor", PLUGIN_CRASHED, "crashed (SIGSEGV) in its constructors", 0 },
         { "abort_constructor", PLUGIN_CRASHED, "crashed (SIGABRT) in its constructors", 0 },
@@ -80,18 +80,20 @@ static void collect_warnings(void *user, uint32_t level, const char *text)
 /* A plugin that changes process state runs, and the log lists the changes each time. */
 static void process_state_changes_are_reported(void **state)
 {
-    static const char *const words[] = { "changes process state that it must not touch",
-                                         "rounding, flushing",
+    static const char *const words[] = {
+        "changes process state that it must not touch",
+        "rounding, flushing",
 #if defined(__SANITIZE_THREAD__)
-                                         "threads are left", /* ThreadSanitizer starts one, too */
+        "threads are left", /* ThreadSanitizer starts one, too */
 #else
-                                         "1 thread is left",
+        "1 thread is left",
 #endif
-                                         "working directory was changed",
-                                         "the locale was",
-                                         "the umask was",
-                                         "handler of signal 10",
-                                         "something was printed" };
+        "working directory was changed",
+        "the locale was",
+        "the umask was",
+        "handler of signal 10",
+        "something was printed"
+    };
     struct folder folder;
 
     (void)state;
@@ -195,7 +197,7 @@ static void interrupts_are_no_crashes(void **state)
     run_interrupted(helper, plugin, text, sizeof text);
     assert_non_null(strstr(text, "\nok\n"));
     assert_non_null(strstr(text, "\ndone\n"));
-    /* The helper starts with these signals blocked: this helper reports its signal mask. */
+    /* The helper starts with these signals blocked: a script in its place reports its signal mask. */
     (void)snprintf(helper, sizeof helper, "%s/helper", folder.root);
     file_write(helper, script, sizeof script - 1);
     assert_int_equal(chmod(helper, 0700), 0);
@@ -206,7 +208,7 @@ static void interrupts_are_no_crashes(void **state)
     folder_remove(&folder);
 }
 
-/* The helper answers in lines: a file name with line breaks must not be read as several lines. */
+/* The helper writes its answer in lines: a line break in a file name must not begin a new line. */
 static void names_with_lines(void **state)
 {
     plugin_set *set;

@@ -109,7 +109,7 @@ static void files(void **state)
         assert_int_equal(chmod(path, 0644), 0);
     }
 
-    /* A link out of the directory: its target is checked. */
+    /* If a link leads out of the directory, its target is checked. */
     (void)snprintf(away, sizeof away, "%s/away", folder.root);
     assert_int_equal(mkdir(away, 0777), 0);
     assert_int_equal(chmod(away, 0777), 0);

@@ -27,7 +27,7 @@ static void write_file(const char *name, const void *data, size_t bytes)
     assert_int_equal(fclose(file), 0);
 }
 
-/* A model with a tensor float w[4] at location; NULL omits an entry. */
+/* Writes a model with an initializer float w[4], whose elements are in file `location`. NULL omits an entry. */
 static void write_model(const char *location, const char *offset, const char *length, struct wire *wire)
 {
     wire_mark g = mw_begin(wire, 8, 17), mark = wire_begin(wire, MW_INITIALIZER);
@@ -161,7 +161,7 @@ static void saved_and_loaded_again(void **state)
         assert_int_equal(
             model_load_path(in_top(i == 0 ? "model2/model.onnx" : "model2/inline.onnx"), NULL, &again, &diag),
             INLAY_OK);
-        if (i == 0) /* overwrites the files that it is mapped from */
+        if (i == 0) /* overwrites the files that `again` maps */
             assert_int_equal(model_save(again, in_top("model2/model.onnx"), &options, &diag), INLAY_OK);
         assert_int_equal(unlink(in_top("model2/data.bin")), i == 0 ? 0 : -1);
         assert_memory_equal(again->main->values[0].info.data, (&(float[]){ 4, 5, 6, 7 }), 16);
@@ -201,7 +201,7 @@ static void tensors_above_2_gib(void **state)
     size_t inner_bytes = 0, outer_bytes = 0;
 
     (void)state;
-    /* Inside: writes the lengths of graph and tensor manually, without the payload. */
+    /* In the model file: writes the lengths of graph and tensor by hand, without the payload. */
     mw_tensor_head(&head, "w", INLAY_UINT8, 1, &bytes);
     wire_raw(&head, "\x4a", 1); /* raw_data */
     for (uint64_t n = (uint64_t)bytes; n > 0; n >>= 7)

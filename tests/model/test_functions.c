@@ -289,7 +289,8 @@ static void recursion_is_refused(void **state)
     wire_deinit(&wire);
 }
 
-/* f0 calls f1 twice, f1 calls f2 twice ...: would expand to 2^24 nodes. And 200 nested calls. */
+/* f0 calls f1 twice, f1 calls f2 twice, and so on: the model would have 2^24 nodes. In the second model, calls are
+ * nested 200 deep. */
 static void explosions_are_refused(void **state)
 {
     static const struct {

@@ -50,7 +50,7 @@ static void long_chains_backwards(void **state)
     assert_int_equal(graph->values[first].info.flags, INLAY_VALUE_GRAPH_INPUT);
     assert_int_equal(graph->values[first + CHAIN].info.flags, INLAY_VALUE_GRAPH_OUTPUT);
 
-    /* Closing the chain makes a cycle of all of them. */
+    /* The first node now reads the last value, so that all nodes form a cycle. */
     ((uint32_t *)(uintptr_t)graph->nodes[0]->info.inputs)[0] = first + CHAIN;
     assert_int_equal(graph_finish(graph, &diag), INLAY_INVALID_MODEL);
     assert_non_null(strstr(diag.text, "cycle of 100000"));
@@ -189,7 +189,7 @@ static void symbols_are_interned(void **state)
     graph_model_destroy(model);
 }
 
-/* The hash of x -> op -> y with a constant. It must depend on everything except names. */
+/* Returns the hash of a graph x -> op -> y with a constant. It must depend on everything except names. */
 static uint64_t hash_of(const char *prefix, const char *op, inlay_dtype dtype, float constant, int64_t attr)
 {
     graph_model *model = graph_model_create();
@@ -239,7 +239,8 @@ static void hashes_distinguish_graphs(void **state)
     assert_true(base != hash_of("a", "Relu", INLAY_FLOAT, 1, 1));
 }
 
-/* [a, b] of a graph with two symbols. */
+/* Returns the hash of a graph whose input has two symbolic dimensions. a_symbol, b_symbol: 0 selects symbol n, 1 symbol
+ * m. */
 static uint64_t hash_of_dims(uint32_t a_symbol, uint32_t b_symbol)
 {
     graph_model *model = graph_model_create();

@@ -41,8 +41,8 @@ static void subgraphs_33(struct wire *wire)
     wire_end(wire, mark);
 }
 
-/* seq(seq(...)): 400 nested Type messages. */
-static void types_500(struct wire *wire)
+/* seq(seq(...)): 400 nested sequence types. */
+static void types_400(struct wire *wire)
 {
     wire_mark mark = mw_begin(wire, 8, 17), v = wire_begin(wire, MW_INPUT), marks[1000];
     int open = 0;
@@ -333,7 +333,7 @@ static const struct {
 } rows[] = {
     { "3000 subgraphs", subgraphs_3000, INLAY_LIMIT_EXCEEDED, "exceeds max_subgraph_depth (32)" },
     { "33 subgraphs", subgraphs_33, INLAY_LIMIT_EXCEEDED, "exceeds max_subgraph_depth (32)" },
-    { "deep types", types_500, INLAY_LIMIT_EXCEEDED, "exceeds max_depth (100)" },
+    { "deep types", types_400, INLAY_LIMIT_EXCEEDED, "exceeds max_depth (100)" },
     { "seq of seq of seq", types_3, INLAY_UNSUPPORTED, "value 'x' has a type of more than two levels" },
     { "cycle", cycle, INLAY_INVALID_MODEL, "graph 'g': nodes form a cycle of 3: " },
     { "self", self_cycle, INLAY_INVALID_MODEL, "nodes form a cycle of 1: 'Relu#0' -> " },

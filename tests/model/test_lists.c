@@ -1,5 +1,5 @@
-/* Lists of attributes in all formats of a file: packed, separate elements with tags of one or two bytes, and mixtures
- * of these. */
+/* Attributes that are lists, in all encodings: packed, as separate elements with tags of one or two bytes, and
+ * mixed. */
 #include "cmocka_all.h"
 #include "model/model.h"
 #include "model_writer.h"
@@ -46,7 +46,7 @@ static void put_element(struct wire *wire, uint32_t field, uint32_t i)
     }
 }
 
-/* Element i after its tag, which a file may encode longer than necessary. */
+/* Writes element i after its tag, which a file may encode in more bytes than necessary. */
 static void put_tagged(struct wire *wire, uint32_t field, uint32_t i, bool longer)
 {
     const uint8_t tag = (uint8_t)(field << 3 | (field == FLOATS ? 5u : field == INTS ? 0u : 2u));

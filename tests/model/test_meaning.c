@@ -163,8 +163,8 @@ static void types_beyond_tensors(void **state)
     }
 }
 
-/* main: x, s; If { then { uses x; If { then { uses x, s and shadows t } } } } where t is computed by a node after the
- * If. */
+/* main: c, x, t, u; If { then { returns x; If { then { reads x and t, shadows u } } } }, where a node after the outer
+ * If computes t. */
 static void scopes(void **state)
 {
     struct wire wire = { 0 };
@@ -244,7 +244,7 @@ static void sparse_constants_become_dense(void **state)
     wire_deinit(&wire);
 }
 
-/* A model with every kind of content once. A saved and loaded copy must be equal. */
+/* Writes a model with every kind of content once. A saved and loaded copy must be equal. */
 static void write_rich(struct wire *wire)
 {
     wire_mark g, n, a, v;
@@ -400,7 +400,7 @@ static void models_survive_saving(void **state)
     (void)fclose(fdopen(fd, "rb"));
 }
 
-/* The hash of an If whose branches apply Relu to the outer value `captured`. */
+/* Returns the hash of a graph with an If whose branches apply Relu to the outer value `captured`. */
 static uint64_t hash_of_capture(const char *captured)
 {
     struct wire wire = { 0 };

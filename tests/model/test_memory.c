@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A model with many features: a body with captures, functions, strings, external names, sparse data, unknown
- * fields, nodes in the wrong order. */
+/* Writes a model with many features: a body with captures, calls of a function with an attribute, strings, a default
+ * value of an input, metadata of the model and of a node, nodes in the wrong order. */
 static void write_model(struct wire *wire)
 {
     wire_mark mark, n, t, f;

@@ -6,7 +6,7 @@
 
 enum { COUNT = 12 }; /* whole bytes for every sub-byte type */
 
-/* The field of the elements without raw_data, and the number of tensor bytes per entry. */
+/* For each type, the field that contains the elements without raw_data, and the number of tensor bytes per entry. */
 static const struct {
     inlay_dtype dtype;
     uint32_t field;
@@ -53,7 +53,7 @@ static void put_entry(struct wire *wire, uint32_t row, const uint8_t *entry, boo
     wire_raw(wire, &(uint8_t){ (uint8_t)value }, 1);
 }
 
-/* Entries [from, to) as one packed field. */
+/* Writes entries [from, to) as one packed field. */
 static void put_packed(struct wire *wire, uint32_t row, const uint8_t *bytes, size_t from, size_t to, bool sign_extend)
 {
     wire_mark mark = wire_begin(wire, rows[row].field);
@@ -91,7 +91,8 @@ static void put_elements(struct wire *wire, uint32_t row, int form, const uint8_
     }
 }
 
-/* All elements are listed, in reverse order when the indices are linear. */
+/* Writes a SparseTensorProto that lists all elements, with linear indices (SPARSE) or one index per axis
+ * (SPARSE_2D). */
 static void put_sparse(struct wire *wire, uint32_t row, int form, const uint8_t *bytes, size_t count)
 {
     wire_mark sparse = wire_begin(wire, MW_SPARSE), part;

@@ -102,7 +102,7 @@ class Documented(unittest.TestCase):
         self.assertEqual(made["B1"].tolist(), (x["A0"] - x["A1"]).tolist())
 
     def test_polygraphy_isolates(self):
-        """y = x0 + (a * x1 + b), of which a * x1 + b; types and shapes are found."""
+        """Extracts a * x1 + b from y = x0 + (a * x1 + b); types and shapes are inferred."""
         save("model.onnx", [NODE("Mul", ["a", "x1"], ["mul_out"]), NODE("Add", ["mul_out", "b"], ["add_out"]),
                             NODE("Add", ["x0", "add_out"], ["Y"])],
              [VALUE("x0", FLOAT, [1, 3, 8, 8]), VALUE("x1", FLOAT, [1, 3, 8, 8])], [VALUE("Y", FLOAT, [1, 3, 8, 8])],
@@ -252,8 +252,8 @@ def write_control(path):
 
 class Stages(unittest.TestCase):
     def test_split(self):
-        """Four stages, each with the inputs of the model and the outputs of earlier stages, compute the same bits as long as no
-        rewrite fuses nodes of two stages."""
+        """Four stages read the inputs of the model and the outputs of earlier stages. They compute the same bits as the model
+        if no rewrite fuses nodes of two stages."""
         for write in (write_mlp, write_residual, write_attention, write_recurrent, write_control):
             given = write("model.onnx")
             whole = run("model.onnx", given, "--level=0")

@@ -15,7 +15,7 @@ static void write_file(const char *folder, const char *name, const void *data, s
     }
 }
 
-/* Fails if a model did not fit the writer's buffer of payloads. */
+/* Fails if the writer has not copied all payloads into wire->bytes. */
 static void write_model(const char *folder, const char *stem, struct wire *wire)
 {
     char name[64];
@@ -76,10 +76,10 @@ int main(int argc, char **argv)
     write_long_name(argv[1]);
     plant_two(&other, -0.05F);
     write_model(argv[1], "twice_other", &other);
-    /* The provider `planted` runs all but Exp. */
+    /* Provider `planted` runs all nodes except Exp. */
     script_model(&split, "x : 64,64\n a = Add(x, x)\n e = Exp(a)\n y = Relu(e)\n -> y", 13);
     write_model(argv[1], "split", &split);
-    /* A cast that --fix removes, and random outputs. */
+    /* A Cast that --fix removes, in a model with random outputs. */
     script_model(&noise, "x : 2,8\n r = RandomNormalLike(x)\n a = Cast(x) to=1\n y = Add(a, r)\n -> y", 17);
     write_model(argv[1], "noise", &noise);
     for (int i = 0; i < PLANTED_COUNT; i++) {

@@ -45,7 +45,7 @@ fails() {
     fi
 }
 
-# ---- doctor: every planted fault has its code, and --fix changes nothing
+# ---- doctor: reports the code of every planted fault; a model written by --fix computes the same
 quick=(--seconds 0 --quiet)
 while read -r file code severity fixable; do
     exit_code=$([ "$severity" = note ] && echo 0 || echo 1)
@@ -220,7 +220,7 @@ does 0 'length == 1 and .[0].nodes == 3 and .[0].provider == "reference"' \
 
 does 0 'map(.provider) == ["planted", "reference", "planted"] and map(.nodes) == [1, 1, 1]' \
     extract split.onnx --partition -o stage.onnx "${two[@]}" --quiet
-# Stages run in sequence compute the same as the model: first three stages, then one of the host with a branch.
+# chain MODEL STAGE...   checks that the stages, run in sequence, compute the same as the model.
 chain() {
     "$inlay" run "$1" "${common[@]}" --quiet --outputs whole >/dev/null
     rm -rf flow && mkdir flow

@@ -4,7 +4,7 @@
 #include "../passes/graph_script.h"
 #include <math.h>
 
-/* An initializer with these bytes as raw_data. */
+/* Writes a TensorProto with these bytes as raw_data into `field` of the current message. */
 static inline void plant_raw(struct wire *wire, uint32_t field, const char *name, int dtype, const char *dims,
                              const void *data, size_t bytes)
 {
@@ -17,7 +17,7 @@ static inline void plant_raw(struct wire *wire, uint32_t field, const char *name
     wire_end(wire, mark);
 }
 
-/* Floats with different channels: (i % 13 - 6.5) * scale. */
+/* Writes an initializer whose element i is (i % 13 - 6.5) * scale, so that its channels differ. */
 static inline void plant_floats(struct wire *wire, const char *name, const char *dims, float scale)
 {
     static float data[1 << 16];
@@ -241,7 +241,7 @@ static inline void plant_dead(struct wire *wire)
 
 /* ------------------------------------------------------------------ quantized weights */
 
-/* y = x * dequantized q [16, 16]; code(i) returns its elements. */
+/* y = MatMul(x, w), where w [16, 16] is the dequantized q; code(i) returns element i of q. */
 static inline void plant_quantized(struct wire *wire, float scale, int (*code)(int i))
 {
     const wire_mark mark = plant_begin(wire, "2,16", 13);

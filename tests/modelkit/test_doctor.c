@@ -1,11 +1,11 @@
-/* test_doctor.c - `inlay doctor`: each planted fault is the only finding; clean models have no findings; a fix removes the
- * finding, and the fixed model is valid. */
+/* test_doctor.c - `inlay doctor`: each planted fault is the only finding; clean models have no findings; a fix
+ * removes the finding, and the fixed model is valid. */
 #include "planted.h"
 #include "model/model.h"
 #include "modelkit/doctor.h"
 #include <unistd.h>
 
-/* Loads a model, binds it and infers its shapes, as the doctor needs. bytes must outlive the model. */
+/* Loads a model, binds it and infers its shapes, as the doctor needs. The wire must outlive the model. */
 static graph_model *load(const struct wire *wire)
 {
     inlay_diag diag = INLAY_DIAG_INIT;

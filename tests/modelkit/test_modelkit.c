@@ -120,7 +120,7 @@ static struct diff compare(const char *left, const char *right)
     static graph_model *models[2];
     struct diff diff;
 
-    for (int i = 0; i < 2; i++) { /* the differences do not point into the models, and are valid until the next call */
+    for (int i = 0; i < 2; i++) { /* the models of a call exist until the next call, which destroys them */
         graph_model_destroy(models[i]);
         wire_deinit(&wires[i]);
         models[i] = left == NULL ? NULL : load_script(&wires[i], i == 0 ? left : right);
@@ -228,7 +228,7 @@ static void test_diff_of_nested_bodies(void **state)
     }
 }
 
-/* The lines of each side, in order, are the complete model. */
+/* The lines of each side of the differences, in order, are the complete model of that side. */
 static void test_diff_is_whole(void **state)
 {
     struct diff diff = compare(mlp, loops);
@@ -258,7 +258,8 @@ static void test_diff_is_whole(void **state)
 
 /* ------------------------------------------------------------------ reductions */
 
-/* The check fails for parts with all nodes of `needed`. A part with only one of the nodes `together` is not a model. */
+/* The checked fault occurs in parts with all nodes of `needed`. A part with only one of the two nodes `together` is not
+ * a valid model. */
 struct oracle {
     uint32_t needed[4], need_count;
     uint32_t together[2];
@@ -344,7 +345,7 @@ static void test_sparsity(void **state)
     graph_model *model;
 
     (void)state;
-    for (int i = 0; i < 8 * 16; i++) /* rows 4 to 7 of zeros; above, every second element and the last column */
+    for (int i = 0; i < 8 * 16; i++) /* rows 4 to 7 are zeros; in the other rows, every second element is */
         data[i] = i / 16 >= 4 || i % 2 == 1 ? 0 : 1 + (float)(i % 5);
     plant_raw(&wire, MW_INITIALIZER, "w", INLAY_FLOAT, "8,16", data, sizeof data);
     plant_floats(&wire, "few", "4,4", 1);

@@ -1,5 +1,5 @@
-/* test_sweep.c - the parts of `inlay bench --sweep` that need no clock: confidence intervals, and energy counters, which a
- * folder simulates. */
+/* test_sweep.c - parts of `inlay bench --sweep` that need no clock: confidence intervals, and energy counters in a
+ * simulated /sys. */
 #include "timing/energy.h"
 #include "cli/sweep.h"
 #include "cmocka_all.h"
@@ -139,7 +139,7 @@ static void test_interval(void **state)
     assert_in_range(held, 1860, 1940);
 }
 
-/* Six slices that are equal by chance: another process may still differ. */
+/* Six slices that are equal by chance: the rate in another process may still differ. */
 static void test_interval_is_never_a_point(void **state)
 {
     sweep_point point = { .slices = 6, .rates = { 100, 100, 100, 100, 100, 100 } };

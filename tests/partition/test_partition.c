@@ -17,7 +17,7 @@ static void partition_and_check(struct world *world)
     world_check(world, &world->out);
 }
 
-/* Each pair is convex, but each depends on the other: only one of them can be chosen. */
+/* Each pair is convex, but the pairs depend on each other: only one of them can be chosen. */
 static void groups_that_form_a_cycle_together(void **state)
 {
     /* a1 -> b1, b2 -> a2; {a1, a2} = {0, 3}, {b1, b2} = {1, 2} */
@@ -36,7 +36,7 @@ static void groups_that_form_a_cycle_together(void **state)
     world_deinit(&world);
 }
 
-/* Neighbours that would be merged without the group between them: 0 -> 2, 1 -> 3 with the group {0, 3}. */
+/* Neighbours (0 -> 2, 1 -> 3) that would be merged without the group {0, 3} between them. */
 static void group_between_neighbours(void **state)
 {
     static const uint32_t reads[] = { READS_NOTHING, READS_NOTHING, READS(0), READS(1) };
@@ -76,14 +76,14 @@ static void groups_pay_for_copies(void **state)
     struct world world;
 
     (void)state;
-    for (int dear = 0; dear < 2; dear++) {
+    for (int expensive = 0; expensive < 2; expensive++) {
         world_init(&world, 2, reads, NULL, 2);
         world_device(&world, 1);
-        add_single(&world, 0, dear ? 1000 : 100000, 0, 0);
-        add_single(&world, 0, dear ? 1000 : 100000, 0, 1);
+        add_single(&world, 0, expensive ? 1000 : 100000, 0, 0);
+        add_single(&world, 0, expensive ? 1000 : 100000, 0, 1);
         (void)world_offer(&world, 1, 10, 0, 2, (uint32_t[]){ 0, 1 });
         partition_and_check(&world);
-        assert_int_equal(world.out.regions[0].provider, dear ? 0 : 1);
+        assert_int_equal(world.out.regions[0].provider, expensive ? 0 : 1);
         world_deinit(&world);
     }
 }

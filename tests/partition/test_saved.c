@@ -44,16 +44,16 @@ static void save_and_load(void **state)
         struct partition chosen, again;
         uint32_t calls;
         partition_job job;
-        struct text_buffer told = { 0 };
+        struct text_buffer plan_text = { 0 };
         struct world world;
 
         world_random(&world, &mix);
         job = job_of(&world);
         assert_int_equal(partition_all(&job, 1, NULL), INLAY_OK);
         chosen = world.out;
-        assert_int_equal(partition_plan_save(&job, 1, text_buffer_append, &told, NULL), INLAY_OK);
-        write_file(told.data);
-        text_buffer_free(&told);
+        assert_int_equal(partition_plan_save(&job, 1, text_buffer_append, &plan_text, NULL), INLAY_OK);
+        write_file(plan_text.data);
+        text_buffer_free(&plan_text);
         calls = cost_calls(&world);
         world.rules.saved_plan = path;
         world.rules.by_priority = true; /* the plan takes precedence */

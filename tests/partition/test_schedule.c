@@ -62,7 +62,7 @@ static void copies_and_memory(void **state)
         uint64_t model_seed = ++seed;
         char pins[NODES][80];
         plan_input input = { .dtype = INLAY_FLOAT, .rank = 2, .dims = dims };
-        uint64_t planned[2] = { 0 }, promised[2] = { 0 };
+        uint64_t planned[2] = { 0 }, predicted[2] = { 0 };
         inlay_diag diag = INLAY_DIAG_INIT;
         uint32_t at = 6, count[2] = { 0 }, fake;
         const struct partition *parts;
@@ -89,7 +89,7 @@ static void copies_and_memory(void **state)
         for (uint32_t i = 0; i < parts->copy_count; i++) {
             uint32_t down = parts->copies[i].from_domain == INLAY_DOMAIN_HOST;
             count[down]++;
-            promised[down] += parts->copies[i].bytes;
+            predicted[down] += parts->copies[i].bytes;
             assert_true(parts->copies[i].ns > 0);
         }
         moved += parts->copy_count;
@@ -99,7 +99,7 @@ static void copies_and_memory(void **state)
             uint32_t moves =
                 count_moves(plan, down ? INLAY_DOMAIN_HOST : device, down ? device : INLAY_DOMAIN_HOST, &planned[down]);
             assert_int_equal(moves, count[down]);
-            assert_int_equal(planned[down], promised[down]);
+            assert_int_equal(planned[down], predicted[down]);
         }
         /* Rows of 256 bytes: the slab has no gaps except for alignment. Results may reuse the memory of operands,
          * which the estimate ignores: two instead of three values for an addition. */

@@ -217,21 +217,21 @@ static void borders_hold_regions_together(void **state)
 
     (void)state;
     set_launches(false);
-    for (uint32_t dear = 0; dear < 2; dear++) {
+    for (uint32_t expensive = 0; expensive < 2; expensive++) {
         struct world world;
 
         world_init(&world, 3, reads, lengths, 2);
         for (uint32_t n = 0; n < 3; n++) {
             fake_offer *offer = world_offer(&world, 1, n == 1 ? 900 : 1000, INLAY_OFFER_MERGE, 1, &n);
 
-            offer->enter_ns = offer->leave_ns = dear ? 30000 : 3000;
+            offer->enter_ns = offer->leave_ns = expensive ? 30000 : 3000;
             (void)world_offer(&world, 0, n == 1 ? 100 : 10000, 0, 1, &n);
         }
         world_partition(&world);
         world_check(&world, &world.out);
-        assert_int_equal(world.out.region_count, dear ? 3 : 1);
-        assert_int_equal(world.out.regions[0].provider, dear ? 0 : 1);
-        if (!dear)
+        assert_int_equal(world.out.region_count, expensive ? 3 : 1);
+        assert_int_equal(world.out.regions[0].provider, expensive ? 0 : 1);
+        if (!expensive)
             assert_float_equal(world.out.regions[0].border_ns, 6000, 1e-6);
         world_deinit(&world);
     }

@@ -10,9 +10,9 @@ uint32_t random_below(uint32_t limit)
     return (uint32_t)((seed >> 33) % limit);
 }
 
-void seed_random(uint64_t s)
+void seed_random(uint64_t new_seed)
 {
-    seed = s;
+    seed = new_seed;
 }
 
 /* ------------------------------------------------------------------ a provider with offers set by the test */

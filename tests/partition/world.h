@@ -1,5 +1,5 @@
-/* world.h - graphs and providers for the tests of this folder. A provider makes the offers that the test sets, at
- * the price that the test sets; a random world uses every feature of the partitioner. */
+/* world.h - graphs and providers for the tests of this folder. A provider makes the offers that the test sets, at the
+ * costs that the test sets; a random world uses every feature of the partitioner. */
 #ifndef TESTS_WORLD_H
 #define TESTS_WORLD_H
 #include "cmocka_all.h"
@@ -11,13 +11,13 @@ typedef struct fake_offer {
     uint32_t *nodes, node_count, flags;
     double ns, enter_ns, leave_ns;
     uint64_t workspace, resident;
-    inlay_placement placement; /* value NONE: none */
+    inlay_placement placement; /* value INLAY_NONE: no placement */
 } fake_offer;
 
 struct fake {
     fake_offer *offers;
     uint32_t offer_count, offer_capacity;
-    uint32_t refused;      /* node, NONE */
+    uint32_t refused;      /* index of the refused node; INLAY_NONE: none */
     uint32_t refused_code; /* 0: INLAY_REFUSE_DTYPE */
     uint32_t cost_calls;
     uint32_t confidence;
@@ -47,9 +47,9 @@ void seed_random(uint64_t seed);
  * = no more), or the graph's input. Values without a consumer are outputs of the graph. */
 void world_init(struct world *world, uint32_t nodes, const uint32_t *reads, const int64_t *lengths, uint32_t providers);
 void world_deinit(struct world *world);
-/* Turns provider p into a device with a separate domain. */
-void world_device(struct world *world, uint32_t p);
-fake_offer *world_offer(struct world *world, uint32_t p, double ns, uint32_t flags, uint32_t count,
+/* Turns the provider into a device with a separate domain. */
+void world_device(struct world *world, uint32_t provider);
+fake_offer *world_offer(struct world *world, uint32_t provider, double ns, uint32_t flags, uint32_t count,
                         const uint32_t *nodes);
 /* Partitions the world; fails the test on an error. */
 void world_partition(struct world *world);
@@ -57,12 +57,13 @@ void world_partition(struct world *world);
  * MERGE, copies where and only where needed, a total that is the sum of its parts. */
 void world_check(const struct world *world, const struct partition *partition);
 
-/* Features of a random world. */
+/* Features of a random world. devices: providers with a memory domain; groups: offers of several nodes; merge: offers
+ * with INLAY_OFFER_MERGE; sizes: values of different sizes; odd: placements other than the default; gaps: nodes that
+ * some providers refuse; borders: costs of merged offers for values that enter and leave. */
 typedef struct world_mix {
     uint32_t nodes, providers;
-    bool devices, groups, merge, sizes, odd, gaps; /* domains; offers of several nodes; MERGE; different sizes; other
-                                                    * placements; nodes that some providers refuse */
-    bool borders;                                  /* costs of merged offers for values that enter and leave */
+    bool devices, groups, merge, sizes, odd, gaps;
+    bool borders;
 } world_mix;
 void world_random(struct world *world, const world_mix *mix);
 #endif

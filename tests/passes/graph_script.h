@@ -3,7 +3,7 @@
  *     x : 2,3,8                           a float input; "x : 2,N" has a named dimension, "x : -" is a scalar
  *     x : uint8 2,3                       an input of another type
  *     c = [8]                             a float constant with random elements in [0.5, 1.5]
- *     c = [8] @3 nan                      the same but for element 3
+ *     c = [8] @3 nan                      the same, with another element 3
  *     h = [] 0.5      p = i[4] 0,0,1,1    constants with elements; i = int64
  *     q = uint8[2] 3,4   t = string[2] a,b   constants of other types, with elements
  *     y = Mul(x, c)   z = Transpose(y) perm=0,2,1    w, v = Split(z) axis=1
@@ -12,8 +12,8 @@
  *     -> w, v                             outputs; "=> w, v" declares no type for them
  *
  * Attributes are integers, floats (with a point), lists of either (with a comma, "axes=1," is a list of one), words,
- * lists of words ("xs='a,b"), or numbers as a tensor ("value=#2.5" float, "value=#2" int64). "_" is an omitted input.
- */
+ * lists of words ("xs='a,b"), or numbers as a tensor ("value=#2.5" float, "value=#2" int64). "_" is an omitted
+ * input. */
 #ifndef GRAPH_SCRIPT_H
 #define GRAPH_SCRIPT_H
 #include "rig.h"

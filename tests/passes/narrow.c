@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inlay_provider good, narrow;
+static inlay_provider original, narrow;
 static inlay_plugin self;
 
 static bool is_listed(const inlay_node_info *node, const char *variable)
@@ -40,14 +40,14 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
             status = sink->refuse(sink->ctx, &refusal);
     }
     if (status == INLAY_OK)
-        status = good.assess(state, graph, left, sink, diag);
+        status = original.assess(state, graph, left, sink, diag);
     free(left);
     return status;
 }
 
 static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
 {
-    inlay_status status = good.cost(state, request, out);
+    inlay_status status = original.cost(state, request, out);
 
     if (getenv("LOW_BIT_NS") != NULL) {
         out->ns = strtod(getenv("LOW_BIT_NS"), NULL);
@@ -64,7 +64,7 @@ static inlay_status compile(void *state, const inlay_compile_request *request, i
         if (is_listed(inlay_graph_node(request->graph, request->nodes[i]), "NARROW_LATE"))
             return inlay_fail(diag, INLAY_UNSUPPORTED, "the compiler has no %s after all",
                               inlay_graph_node(request->graph, request->nodes[i])->op_type.data);
-    return good.compile(state, request, out_compiled, diag);
+    return original.compile(state, request, out_compiled, diag);
 }
 
 INLAY_PLUGIN_NOTE("narrow_plugin", "narrow", "")
@@ -81,7 +81,7 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
     status = open(host, &reference, diag);
     if (status != INLAY_OK)
         return status;
-    good = narrow = *reference->providers;
+    original = narrow = *reference->providers;
     narrow.name = "narrow";
     narrow.assess = assess;
     narrow.cost = cost;

@@ -130,7 +130,8 @@ static inline void check_made(const struct row *row, const struct graph *graph, 
     }
 }
 
-/* Runs the row on a provider that has only the operators of the file, at every level, regardless of the rewrites. */
+/* Runs the row on a provider that supports only the operators of the file: nodes created by passes must be replaced by
+ * the original ones. */
 static inline void check_narrow(const struct row *row, struct rig *plain, const struct rig *best,
                                 const char *const *options)
 {
@@ -164,9 +165,9 @@ static inline void check_narrow(const struct row *row, struct rig *plain, const 
 #endif
 }
 
-/* Runs the passes alone, first with the first allocation failing, then with the second, and so on; each returns a
- * status. Skipped for long scripts, which would take a minute. ROWS_STARVE: the step; above 1 with sanitizers, which
- * are slow. */
+/* Runs the passes repeatedly, first with the first allocation failing, then with the second, and so on: each run
+ * returns a status. Skipped for long scripts, which would take a minute. ROWS_STARVE: the distance between allocations
+ * that fail; above 1 with sanitizers, which are slow. */
 static inline void check_starved(const struct row *row)
 {
 #if defined(ROWS_STARVE)
@@ -197,7 +198,7 @@ static inline void check_starved(const struct row *row)
 #endif
 }
 
-/* options: of the optimised session. */
+/* options: those of the optimised session. */
 static inline void check_row_with(const struct row *row, const char *const *options)
 {
     struct rig plain = open_row(row, (const char *const[]){ "level", "0", NULL }), best = open_row(row, options);

@@ -61,7 +61,7 @@ static void rows(void **state)
     expect_same("x : N,4\nc = [4]\na = Exp(x)\ny = Add(a, c)\n-> y", 1);
     expect_same("x : 2,8\nl = [] 0\nh = [] 2\na = Clip(x, l, h)\nb = Mul(a, a)\ny = Clip(b, l)\n-> y", 1);
     expect_same("x : 2,8\ns = [8]\na = PRelu(x, s)\ny = Neg(a)\n-> y", 1);
-    /* Two consumers, a consumer outside, another shape: no chain. */
+    /* A value with two consumers in the chain does not end it. An output, another shape and Softmax do. */
     expect_same("x : 2,8\na = Exp(x)\nb = Neg(a)\nc = Abs(a)\ny = Add(b, c)\n-> y", 1);
     expect_same("x : 2,8\na = Exp(x)\ny = Neg(a)\n-> y, a", 0);
     expect_same("x : 1,8\nz : 4,8\na = Exp(x)\ny = Add(a, z)\n-> y", 0);

@@ -198,7 +198,7 @@ static void faulty_passes(void **state)
         char ops[128];
 
         mistake = &all[i];
-        ctx.model->trusts_file = true; /* it may be the file's mistake: checks do not end the process */
+        ctx.model->trusts_file = true; /* wrong types may come from the file, so that checks do not abort */
         assert_int_equal(rewrite_each_graph(&ctx, replace_wrongly, &changed), INLAY_OK);
         assert_false(changed);
         list_ops(ctx.model->main, ops, sizeof ops);
@@ -469,7 +469,7 @@ static void quantized_later(void **state)
     CHECK_ROWS(rows);
 }
 
-/* Compares all graphs before a dynamic quantization at every level: the results are bitwise equal. */
+/* Graphs before a dynamic quantization give bitwise equal results at every level. */
 static void levels_have_the_same_bits(void **state)
 {
     static const struct row rows[] = {
@@ -511,7 +511,8 @@ static void levels_have_the_same_bits(void **state)
     }
 }
 
-/* Must be last: every pass of level 2 has a row; einsum, gemm and merge_products are in test_rewrites.c. */
+/* Must be last: every pass of level 2 has a row. Rows of einsum, gemm and merge_products are in test_rewrites.c, those
+ * of widen_halves in test_integers.c. */
 static void every_pass_has_rows(void **state)
 {
     (void)state;

@@ -11,7 +11,7 @@ struct row {
     int64_t opset;      /* 0 = 17 */
 };
 
-/* Inputs are floats in [low, low + 1); rows that need others shift them. */
+/* Inputs are floats in [0.5, 1.5); rows that need other values shift them. */
 static const struct row rows[] = {
     { "Abs", "a : 2,N\nb : 2,N\nm = Sub(a, b)\nt = Abs(m)\nY = Mul(t, a)", 0 },
     { "Acos, Asin, Atan",
@@ -51,9 +51,9 @@ static const struct row rows[] = {
     { "MatMul by a vector", "a : 2,3,4\nb : 4\nt = MatMul(a, b)\nY = Mul(t, t)", 0 },
     { "MatMul of vectors", "a : 4\nb : 4\nt = MatMul(a, b)\nY = Mul(t, t)", 0 },
     { "Gemm", "a : 3,4\nb : 4,5\nc : 5\nt = Gemm(a, b, c) alpha=0.5 beta=2.0\nY = Mul(t, t)", 0 },
-    { "Gemm, A turned", "a : 4,3\nb : 4,5\nc : 3,1\nt = Gemm(a, b, c) transA=1 alpha=0.5\nY = Mul(t, t)", 0 },
-    { "Gemm, B turned", "a : 3,4\nb : 5,4\nt = Gemm(a, b) transB=1\nY = Mul(t, t)", 0 },
-    { "Gemm, both turned", "a : 4,3\nb : 5,4\nt = Gemm(a, b) transA=1 transB=1 alpha=2.0\nY = Mul(t, t)", 0 },
+    { "Gemm, A transposed", "a : 4,3\nb : 4,5\nc : 3,1\nt = Gemm(a, b, c) transA=1 alpha=0.5\nY = Mul(t, t)", 0 },
+    { "Gemm, B transposed", "a : 3,4\nb : 5,4\nt = Gemm(a, b) transB=1\nY = Mul(t, t)", 0 },
+    { "Gemm, both transposed", "a : 4,3\nb : 5,4\nt = Gemm(a, b) transA=1 transB=1 alpha=2.0\nY = Mul(t, t)", 0 },
     { "ReduceSum", "a : 2,N,4\nx = i[2] 0,-1\nt = ReduceSum(a, x) keepdims=0\nY = Mul(t, t)", 0 },
     { "ReduceSum of all", "a : 2,3\nt = ReduceSum(a)\nu = ReduceSum(a) keepdims=0\nY = Mul(t, u)", 0 },
     { "ReduceSum, attribute", "a : 2,3\nt = ReduceSum(a) axes=1, keepdims=0\nY = Mul(t, t)", 11 },
@@ -73,7 +73,7 @@ static const struct row rows[] = {
     { "Transpose, reversed", "a : 2,N,4\nb : 4,N,2\nt = Transpose(a)\nY = Mul(t, b)", 0 },
     { "Expand", "a : 3,1\ns = i[3] 2,3,4\nt = Expand(a, s)\nY = Mul(t, t)", 0 },
     { "Softmax", "a : 2,N,4\nb : 2,N,4\nt = Softmax(a) axis=1\nY = Mul(t, b)", 0 },
-    { "Softmax of old", "a : 2,3,4\nb : 2,3,4\nt = Softmax(a) axis=1\nY = Mul(t, b)", 11 },
+    { "Softmax-11", "a : 2,3,4\nb : 2,3,4\nt = Softmax(a) axis=1\nY = Mul(t, b)", 11 },
     { "LogSoftmax", "a : 2,3\nb : 2,3\nt = LogSoftmax(a)\nY = Mul(t, b)", 0 },
     { "Concat", "a : 2,N\nb : 2,1\nt = Concat(a, b, a) axis=1\nY = Exp(t)", 0 },
     { "layer norm, loss",
@@ -206,7 +206,7 @@ static void finite_differences(void **state)
     }
 }
 
-/* Expects a gradient for one element of x, at all levels. */
+/* Expects the value of a scalar output for scalar inputs a and b, at the first and the last level. */
 static void expect_one(const char *script, float a, float b, float want)
 {
     static const char *const levels[] = { "0", "99" };
@@ -227,7 +227,8 @@ static void expect_one(const char *script, float a, float b, float want)
     }
 }
 
-/* Derivatives of derivatives; gradients of unnamed values; given values; unused inputs. */
+/* Second derivatives; an input of Gradient that replaces x or an intermediate value; constants (zs); omitted
+ * outputs. */
 static void derivative_semantics(void **state)
 {
     (void)state;

@@ -106,7 +106,8 @@ static void float_results(void **state)
 
 #define HALF "x : 3,4\nh = Cast(x) to=10\nf = [4,5]\nw = Cast(f) to=10\n"
 
-/* Matrix multiplications in float16 and the following functions become float32 if a provider is faster at those. */
+/* Matrix multiplications in float16 and the pointwise operators after them become float32 if a provider is faster in
+ * float32. */
 static void float16_multiplications(void **state)
 {
     static const char *const beside[] = { "plugin_dirs", INTEGERS_DIR, "providers", "integers,reference", NULL };
@@ -119,8 +120,8 @@ static void float16_multiplications(void **state)
     expect_ops(two, beside, "Cast Cast MatMul Relu Add Cast Cast");
     expect_ops(two, alone, "Cast MatMul Relu Add Cast");
     expect_ops(two, never, "Cast MatMul Relu Add Cast");
-    /* values with two consumers or outputs are converted back; functions without a matrix multiplication before them
-     * do not change */
+    /* values with two consumers and outputs are converted back; pointwise operators that do not follow a matrix
+     * multiplication do not change */
     expect_ops(HALF "m = MatMul(h, w)\nr = Relu(m)\ny = Cast(m) to=1\nz = Cast(r) to=1\n-> y, z", beside,
                "Cast Cast MatMul Cast Relu Cast Cast Cast");
     expect_ops("x : 3,4\nh = Cast(x) to=10\nr = Relu(h)\ny = Cast(r) to=1\n-> y", beside, "Cast Relu Cast");

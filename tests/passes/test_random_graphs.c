@@ -426,7 +426,7 @@ static void convolution(struct builder *builder, const struct shaped *shaped)
 static void fusible_pattern(struct builder *builder, const struct shaped *shaped)
 {
     int k = builder->constants++, n = shaped->rank == 0 ? 0 : shaped->dims[shaped->rank - 1], which = pick(builder, 4),
-        turned[MOST_AXES];
+        dims[MOST_AXES];
 
     if (n == 0 || elements(shaped) == 0)
         return;
@@ -446,12 +446,12 @@ static void fusible_pattern(struct builder *builder, const struct shaped *shaped
             k, k, k, k, shaped->name, k, k, k, k, k, k, k, shaped->name, k);
         put(builder, "%s = Mul(d%d, h%d)\n", new_value(builder, shaped->rank, shaped->dims)->name, k, k);
     } else if (shaped->rank >= 3) {
-        memcpy(turned, shaped->dims, sizeof turned);
+        memcpy(dims, shaped->dims, sizeof dims);
         put(builder,
             "r%d = [] 0.5\nt%d = Transpose(%s) perm=%s\nq%d = Mul(%s, r%d)\ns%d = MatMul(q%d, t%d)\n"
             "p%d = Softmax(s%d) axis=-1\n",
             k, k, shaped->name, shaped->rank == 3 ? "0,2,1" : "0,1,3,2", k, shaped->name, k, k, k, k, k, k);
-        put(builder, "%s = MatMul(p%d, %s)\n", new_value(builder, shaped->rank, turned)->name, k, shaped->name);
+        put(builder, "%s = MatMul(p%d, %s)\n", new_value(builder, shaped->rank, dims)->name, k, shaped->name);
     }
 }
 

@@ -150,8 +150,8 @@ static void branch(struct wire *wire, const char *attr, const char *op, const ch
     mw_body_end(wire, body);
 }
 
-/* Two If nodes with one condition, with these operators in their branches; the operators that remain, and the sum of
- * both results. */
+/* Builds two If nodes with the same condition and these operators in their branches. Checks the operators that remain
+ * and, if both then-branches are Neg, the sum of both results. */
 static void expect_branches(const char *const ops[4], const char *reads, const char *left)
 {
     struct wire wire = { 0 };
@@ -238,7 +238,8 @@ static void merged(void **state)
         { "concats along others", "x : 2,2\nz : 2,2\na = Concat(x, z) axis=1\ny = Concat(a, a) axis=0\n-> y",
           "Concat Concat", 0 },
         { "casts", "x : 2,3\na = Cast(x) to=11\nb = Cast(a) to=1\ny = Neg(b)\n-> y", "Neg", 0 },
-        { "casts that lose", "x : 2,3\na = Cast(x) to=6\nb = Cast(a) to=1\ny = Neg(b)\n-> y", "Cast Cast Neg", 0 },
+        { "casts that lose precision", "x : 2,3\na = Cast(x) to=6\nb = Cast(a) to=1\ny = Neg(b)\n-> y", "Cast Cast Neg",
+          0 },
         { "reductions", "x : 2,3,4\na = ReduceMax(x) axes=1, keepdims=1\ny = ReduceMax(a) axes=2, keepdims=1\n-> y",
           "ReduceMax", 0 },
         { "reductions, one keeps its axis",
@@ -455,11 +456,11 @@ static void einsums(void **state)
 {
     static const struct row rows[] = {
         { "a product", "x : 2,3,4\nz : 2,4,5\ny = Einsum(x, z) equation=bij,bjk->bik\n-> y", "MatMul", 0 },
-        { "turned", "x : 2,3,4\nz : 2,5,4\ny = Einsum(x, z) equation=bij,bkj->bik\n-> y", "Transpose MatMul", 0 },
+        { "transposed", "x : 2,3,4\nz : 2,5,4\ny = Einsum(x, z) equation=bij,bkj->bik\n-> y", "Transpose MatMul", 0 },
         { "the other way round", "x : 2,3,4\nz : 2,4,5\ny = Einsum(x, z) equation=bij,bjk->bki\n-> y",
           "Transpose Transpose MatMul", 0 },
-        { "axes of 12", "x : 2,3\nz : 2,3,5\ny = Einsum(x, z) equation=bj,bjk->bk\n-> y", "Unsqueeze MatMul Squeeze",
-          12 },
+        { "axes as attributes", "x : 2,3\nz : 2,3,5\ny = Einsum(x, z) equation=bj,bjk->bk\n-> y",
+          "Unsqueeze MatMul Squeeze", 12 },
         { "matrices and vectors", "x : 2,3,4\nz : 4,2\ny = Einsum(x, z) equation=bij,jb->bi\n-> y",
           "Transpose Unsqueeze MatMul Squeeze", 0 },
         { "heads", "x : N,S,6\nw = [6,2,3]\ny = Einsum(x, w) equation=abc,cde->abde\n-> y", "MatMul Reshape", 0 },
@@ -469,7 +470,7 @@ static void einsums(void **state)
           "Reshape MatMul", 0 },
         { "scores", "x : N,S,2,4\nz : N,S,2,4\ny = Einsum(x, z) equation=aecd,abcd->acbe\n-> y",
           "Transpose Transpose MatMul", 0 },
-        { "what they weigh", "x : N,2,S,S\nz : N,S,2,4\ny = Einsum(x, z) equation=acbe,aecd->abcd\n-> y",
+        { "weighted values", "x : N,2,S,S\nz : N,S,2,4\ny = Einsum(x, z) equation=acbe,aecd->abcd\n-> y",
           "Transpose MatMul Transpose", 0 },
         { "rows of a batch", "x : 2,3,5,4\nz : 2,4,6\ny = Einsum(x, z) equation=bijk,bkl->bijl\n-> y",
           "Reshape MatMul Reshape", 0 },

@@ -132,8 +132,7 @@ static void every_level(void **state)
     }
 }
 
-/* Neither form is supported: the error names the node of the file. If only a node created by a pass remains, the
- * error says so. */
+/* Neither form is supported: the error names the node of the file. */
 static void refusals(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -170,7 +169,7 @@ static void rules(void **state)
     }
 }
 
-/* Inside and outside of bodies. */
+/* Nodes inside and outside of bodies are restored. */
 static void bodies(void **state)
 {
     static const char script[] = "c : 1\nx : 4,4\nh = [1] 0.5\nk = Greater(c, h)\na = Sigmoid(x)\nb = Mul(x, a)\n"

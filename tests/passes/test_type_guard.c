@@ -165,7 +165,7 @@ static void wrong_edits_are_not_propagated(void **state)
  * other branch. The file is wrong, and the If is replaced by its branch. */
 static void wrong_declaration(void **state)
 {
-    static const inlay_dim one = { .kind = INLAY_DIM_FIXED, .value = 3 };
+    static const inlay_dim three = { .kind = INLAY_DIM_FIXED, .value = 3 };
     graph_model *model =
         load_script("x : 2,3\nz : 3\nc = bool[] 1\na = If(c) then:Neg(x) else:Neg(z)\ny = Abs(a)\n=> y");
     graph_value *branch_value = &model->main->values[value(model->main, "a")];
@@ -176,7 +176,7 @@ static void wrong_declaration(void **state)
     branch_value->declared = true;
     branch_value->declared_dtype = INLAY_FLOAT;
     branch_value->declared_rank = 1;
-    branch_value->declared_dims = &one;
+    branch_value->declared_dims = &three;
     assert_int_equal(graph_infer(model, NULL), INLAY_OK);
     assert_true(model->trusts_file);
     assert_int_equal(branch_value->info.rank, 1);
@@ -318,14 +318,14 @@ static mistake planted;
 
 static inlay_status edit(struct rewrite *rewrite, graph_node *node)
 {
-    const uint32_t other = value(rewrite->graph, "k"), one = value(rewrite->graph, "c");
+    const uint32_t other = value(rewrite->graph, "k"), constant = value(rewrite->graph, "c");
     graph_node *fresh;
     bool done;
 
     if (!pass_is_op(node, "Flatten"))
         return INLAY_OK;
     if (planted == FORWARDS_CONSTANT)
-        return rewrite_forward(rewrite, one, other, &done);
+        return rewrite_forward(rewrite, constant, other, &done);
     if (planted == EDITS_IN_PLACE) {
         rewrite_set_input(rewrite, node, 0, other);
         return INLAY_OK;

@@ -31,8 +31,8 @@ static bool has_op(const struct rig *rig, const char *op)
     return false;
 }
 
-/* A tensor that grows, one that is constant, two that are swapped, a captured constant; as scan outputs a value that
- * changes and the iteration number. */
+/* Opens a model with a Loop. It carries a tensor that grows, one that is constant, two that are swapped, and a captured
+ * constant. Its scan outputs are a value that changes and the iteration number. */
 static struct rig open_loop(const loop_row *row, const char *level)
 {
     static const char *const carried[] = { "grown", "through", "first", "second", "same" };
@@ -70,11 +70,11 @@ static struct rig open_loop(const loop_row *row, const char *level)
     mw_body_end(&wire, body);
     wire_end(&wire, loop);
     for (size_t i = 0; i < sizeof carried / sizeof carried[0]; i++) {
-        char twice[32];
+        char negated[32];
 
-        (void)snprintf(twice, sizeof twice, "%s_neg", carried[i]);
-        mw_node(&wire, "Neg", carried[i], twice);
-        mw_value(&wire, MW_OUTPUT, i % 2 == 0 ? twice : carried[i], RIG_FLOAT, NULL);
+        (void)snprintf(negated, sizeof negated, "%s_neg", carried[i]);
+        mw_node(&wire, "Neg", carried[i], negated);
+        mw_value(&wire, MW_OUTPUT, i % 2 == 0 ? negated : carried[i], RIG_FLOAT, NULL);
     }
     mw_value(&wire, MW_OUTPUT, "scan_first", RIG_FLOAT, NULL);
     rig_node_int(&wire, "Cast", "scan_i", "scan_f", "to", RIG_FLOAT);

@@ -72,7 +72,7 @@ static void compare(const inlay_op_example *example, const inlay_tensor_view *wa
     }
 }
 
-/* Runs an example on a provider. Returns whether the provider supports the node; if so, the results are right. */
+/* Runs an example on a provider. Returns whether the provider supports the node; if so, checks the results. */
 static bool run_example(const inlay_operator *op, const inlay_op_example *example, const char *runs_on)
 {
     static onnx_bytes file;

@@ -239,7 +239,7 @@ static int close_provider_under_test(void **unused)
     return 0;
 }
 
-static void hosts_of_other_ages(void **unused)
+static void hosts_of_other_versions(void **unused)
 {
     static kit_exports exports;
     const inlay_plugin *plugin;
@@ -402,7 +402,7 @@ static void costs_of_a_chain(void **unused)
 
 /* ------------------------------------------------------------------ compile, specialize, execute */
 
-/* Does the host's part of one region. */
+/* The host's data of one region. */
 struct region {
     struct built *built;
     inlay_compiled *compiled;
@@ -678,12 +678,12 @@ static void regions_are_kept(void **unused)
     value = &kept.values[kept.nodes[1].inputs[1]];
     assert_true(value->constant && value->data_bytes == sizeof weights && value->data != weights);
     assert_memory_equal(value->data, weights, sizeof weights);
-    for (uint32_t i = 0; i < 2; i++) /* values of the provider */
+    for (uint32_t i = 0; i < 2; i++) /* the additional values of the provider */
         assert_int_equal(kept.values[kept.value_count + i].snapshot, INLAY_NONE);
     assert_non_null(kit_region_take(&kept, 100));
     kit_region_free(&kept);
     assert_int_equal(kit_region_keep(&request, sizeof weights - 1, 0, &kept, &diag), INLAY_OK);
-    assert_null(kept.values[kept.nodes[1].inputs[1]].data); /* larger than small */
+    assert_null(kept.values[kept.nodes[1].inputs[1]].data); /* larger than the limit, so not copied */
     kit_region_free(&kept);
     kit_region_free(&kept);
     free(built);
@@ -770,7 +770,7 @@ int main(void)
         cmocka_unit_test(instructions_of_the_cpu),
         cmocka_unit_test(files_are_kept),
         cmocka_unit_test(regions_are_kept),
-        cmocka_unit_test(hosts_of_other_ages),
+        cmocka_unit_test(hosts_of_other_versions),
         cmocka_unit_test(reasons_of_the_best_match),
         cmocka_unit_test(costs),
         cmocka_unit_test(costs_of_a_chain),

@@ -80,7 +80,7 @@ static void messages_name_alternatives(void **state)
         const char *domain, *op_type;
         int64_t version;
         const char *words[4]; /* required parts of the message */
-        const char * not ;    /* must not occur, or NULL */
+        const char *absent;   /* must not occur, or NULL */
     } rows[] = {
         { "org.example.lake",
           "Late",
@@ -107,8 +107,8 @@ static void messages_name_alternatives(void **state)
         for (size_t word = 0; word < 4 && rows[row].words[word] != NULL; word++)
             if (strstr(diag.text, rows[row].words[word]) == NULL)
                 fail_msg("row %zu: '%s' does not contain '%s'", row, diag.text, rows[row].words[word]);
-        if (rows[row].not != NULL && strstr(diag.text, rows[row].not ) != NULL)
-            fail_msg("row %zu: '%s' contains '%s'", row, diag.text, rows[row].not );
+        if (rows[row].absent != NULL && strstr(diag.text, rows[row].absent) != NULL)
+            fail_msg("row %zu: '%s' contains '%s'", row, diag.text, rows[row].absent);
         if (strstr(diag.text, "Not loaded") != NULL)
             fail_msg("row %zu: '%s' names files that do not exist", row, diag.text);
     }

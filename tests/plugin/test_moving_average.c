@@ -75,7 +75,7 @@ done:
 }
 
 /* Computes the definition in the widest type. */
-static void define(int64_t count, int64_t length, int64_t window, inlay_dtype dtype)
+static void compute_expected(int64_t count, int64_t length, int64_t window, inlay_dtype dtype)
 {
     for (int64_t i = 0; i < count; i++) {
         int64_t in_row = i % length, terms = in_row + 1 < window ? in_row + 1 : window;
@@ -98,7 +98,7 @@ static void check(inlay_dtype dtype, uint32_t rank, const int64_t *dims, int64_t
     assert_in_range(count, 0, MAX_COUNT);
     model_of(&file, dtype, rank, dims, window);
     if (count > 0)
-        define(count, dims[rank - 1], window, dtype);
+        compute_expected(count, dims[rank - 1], window, dtype);
     for (int provider = 0; provider < PROVIDERS; provider++)
         run_one(providers[provider], &file, dtype, rank, dims, got[provider]);
     for (int64_t i = 0; i < count; i++) {

@@ -1,4 +1,4 @@
-/* "Did you mean". */
+/* nearest_name(): the suggestion in messages with "did you mean". */
 #include "base/nearest.h"
 #include "cmocka_all.h"
 

@@ -228,34 +228,34 @@ static void opening_and_sharing(void **state)
     static const provider_setting device1[] = { { "device", "1" } }, also1[] = { { "device", "0x1" } },
                                   device13[] = { { "device", "13" } };
     plugin_set *set = load("good"), *second = load("good");
-    const struct provider *first, *b, *provider, *d;
+    const struct provider *first, *shared, *provider, *other;
     inlay_diag diag = INLAY_DIAG_INIT;
 
     (void)state;
     assert_int_equal(provider_open(set, "variant", NULL, 0, &first, &diag), INLAY_OK);
     assert_non_null(strstr(log_text, "created"));
-    assert_int_equal(provider_open(second, "variant", NULL, 0, &b, &diag), INLAY_OK);
-    assert_ptr_equal(first, b);
+    assert_int_equal(provider_open(second, "variant", NULL, 0, &shared, &diag), INLAY_OK);
+    assert_ptr_equal(first, shared);
     assert_int_equal(provider_open(set, "variant", device1, 1, &provider, &diag), INLAY_OK);
-    assert_int_equal(provider_open(set, "variant", also1, 1, &d, &diag), INLAY_OK);
+    assert_int_equal(provider_open(set, "variant", also1, 1, &other, &diag), INLAY_OK);
     assert_ptr_not_equal(first, provider);
-    assert_ptr_equal(provider, d);
+    assert_ptr_equal(provider, other);
     assert_string_equal(first->name, "variant");
-    assert_int_equal(provider_open(set, "variant", device13, 1, &d, &diag), INLAY_UNSUPPORTED);
+    assert_int_equal(provider_open(set, "variant", device13, 1, &other, &diag), INLAY_UNSUPPORTED);
     assert_string_equal(diag.text, "there is no device 13");
-    assert_null(d);
+    assert_null(other);
 
     provider_lost(provider->state);
-    assert_int_equal(provider_open(set, "variant", device1, 1, &d, &diag), INLAY_OK);
-    assert_ptr_not_equal(provider, d);
+    assert_int_equal(provider_open(set, "variant", device1, 1, &other, &diag), INLAY_OK);
+    assert_ptr_not_equal(provider, other);
     /* Open providers outlive the sets. */
     plugin_set_destroy(set);
     plugin_set_destroy(second);
     provider_close(first);
-    provider_close(b);
+    provider_close(shared);
     provider_close(provider);
     provider_close(provider);
-    provider_close(d);
+    provider_close(other);
     provider_close(NULL);
 }
 

@@ -244,7 +244,7 @@ static void the_pool_uses_libgomp(void **state)
         assert_int_equal(getenv(names[i]) != NULL, set_at_start(names[i]));
 }
 
-/* The kernel may move threads; but the allowed CPUs must not change. */
+/* The operating system may move threads between CPUs, but the sets of allowed CPUs must not change. */
 static void note_cpus(void *data)
 {
     cpu_set_t *sets = data;

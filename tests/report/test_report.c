@@ -22,7 +22,7 @@ static graph_model *load_script(struct wire *wire, const char *script)
 
 /* ------------------------------------------------------------------ drawings */
 
-/* Rows increase along every edge, boxes of a row do not overlap. */
+/* The row number increases along every edge, and boxes of a row do not overlap. */
 static void test_layout(void **state)
 {
     struct wire wire;
@@ -127,7 +127,7 @@ static char *read_all(const char *path)
     return text;
 }
 
-/* From the library, in pieces. */
+/* The page of a session, whose JSON the library writes in pieces. */
 static void test_page_of_session(void **state)
 {
     const inlay_explain_options options = { .struct_size = sizeof options, .format = "json" };
@@ -161,7 +161,7 @@ static void test_page_of_session(void **state)
     rig_close(&rig);
 }
 
-/* From a file by another program, which does not escape '<'. */
+/* The page of a JSON file by another program, which does not escape '<'. */
 static void test_page_of_file(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;

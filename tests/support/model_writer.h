@@ -1,12 +1,12 @@
 /* model_writer.h - writes ONNX files for tests field by field, valid or deliberately invalid.
  *
- *     wire w = { 0 };
- *     wire_mark g = mw_begin(&w, 8, 17);         // ModelProto, opset, GraphProto "g"
- *     mw_value(&w, MW_INPUT, "x", 1, "N,3");
- *     mw_node(&w, "Relu", "x", "y");
- *     mw_value(&w, MW_OUTPUT, "y", 1, NULL);
- *     wire_end(&w, g);
- *     model_load_bytes(w.bytes, w.count, ...);   // no payload has 256 bytes, so w.bytes is the complete file (wire.h)
+ *     struct wire wire = { 0 };
+ *     wire_mark graph = mw_begin(&wire, 8, 17);      // ModelProto, opset, GraphProto "g"
+ *     mw_value(&wire, MW_INPUT, "x", 1, "N,3");
+ *     mw_node(&wire, "Relu", "x", "y");
+ *     mw_value(&wire, MW_OUTPUT, "y", 1, NULL);
+ *     wire_end(&wire, graph);
+ *     model_load_bytes(wire.bytes, wire.count, ...); // payloads below 256 bytes are copied to wire.bytes (wire.h)
  */
 #ifndef MODEL_WRITER_H
 #define MODEL_WRITER_H
@@ -37,7 +37,7 @@ static inline wire_mark mw_begin(struct wire *wire, int64_t ir_version, int64_t 
     return mark;
 }
 
-/* The fields of TypeProto.Tensor. dims: "2,N,?" with ? for a Dimension without value; NULL: no shape. */
+/* Writes the fields of TypeProto.Tensor. dims: "2,N,?" with ? for a Dimension without value; NULL: no shape. */
 static inline void mw_tensor_type(struct wire *wire, int dtype, const char *dims)
 {
     char part[64];
@@ -62,7 +62,7 @@ static inline void mw_tensor_type(struct wire *wire, int dtype, const char *dims
     wire_end(wire, shape);
 }
 
-/* A ValueInfoProto of tensor type; dtype 0 omits the type. */
+/* Writes a ValueInfoProto of tensor type; dtype 0 omits the type. */
 static inline void mw_value(struct wire *wire, uint32_t field, const char *name, int dtype, const char *dims)
 {
     wire_mark value = wire_begin(wire, field), type, tensor;
@@ -103,7 +103,7 @@ static inline void mw_node(struct wire *wire, const char *op, const char *inputs
     wire_end(wire, mw_node_begin(wire, op, inputs, outputs));
 }
 
-/* Opens an AttributeProto with a graph, inside of the GraphProto; close it with mw_body_end(). */
+/* Opens an AttributeProto and the GraphProto in it, whose fields follow; mw_body_end() closes both. */
 typedef struct mw_body {
     wire_mark attr, graph;
 } mw_body;
@@ -133,7 +133,7 @@ static inline void mw_tensor_head(struct wire *wire, const char *name, int dtype
         wire_text(wire, 8, name);
 }
 
-/* A float initializer [count] of ones. */
+/* Writes a float initializer [count] of ones. */
 static inline void mw_ones(struct wire *wire, const char *name, int64_t count)
 {
     wire_mark mark = wire_begin(wire, MW_INITIALIZER);

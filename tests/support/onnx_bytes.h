@@ -125,7 +125,7 @@ static inline void onnx_output(onnx_bytes *bytes, const char *name, inlay_dtype 
 {
     onnx_value(bytes, 12, name, dtype, rank, dims);
 }
-/* A TensorProto. The data of INLAY_STRING is an array of inlay_str. */
+/* Writes the fields of a TensorProto. The data of INLAY_STRING is an array of inlay_str. */
 static inline void onnx_tensor(onnx_bytes *tensor, const char *name, inlay_dtype dtype, uint32_t rank,
                                const int64_t *dims, const void *data, size_t bytes)
 {
@@ -146,7 +146,8 @@ static inline void onnx_constant(onnx_bytes *graph, const char *name, inlay_dtyp
     onnx_tensor(&tensor, name, dtype, rank, dims, data, bytes);
     onnx_message(graph, 5, &tensor);
 }
-/* domain: a second opset import at version 1, or NULL. Returns 0 if everything fitted. */
+/* Writes a model file with this graph. domain: a second opset import at version 1, or NULL. Returns 0 if data was large
+ * enough. */
 static inline int onnx_file(onnx_bytes *file, onnx_bytes *bytes, int64_t opset, const char *domain)
 {
     onnx_bytes import = { .count = 0 };

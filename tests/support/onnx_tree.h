@@ -31,16 +31,16 @@ enum {
 typedef struct tree_field {
     uint32_t number;
     uint32_t wire;    /* 0 varint, 1 eight bytes, 2 length-delimited, 5 four bytes */
-    uint32_t message; /* MSG_*: the message that it is a field of */
+    uint32_t message; /* MSG_*: the message that contains the field */
     uint32_t holds;   /* MSG_*: the message inside, for wire 2; MSG_NONE: plain bytes */
     uint64_t value;   /* for wires 0, 1, 5 */
-    uint8_t *bytes;   /* for plain bytes: owned memory, byte_count of it */
+    uint8_t *bytes;   /* plain bytes: [byte_count], owned */
     size_t byte_count;
     struct tree_field **fields; /* for messages: [field_count] */
     uint32_t field_count;
 } tree_field;
 
-/* Reads a file as one field that contains MSG_MODEL; NULL if it is not well-formed (or memory is exhausted). */
+/* Reads a file as one field that contains MSG_MODEL; NULL if it is not well-formed. Aborts if memory is exhausted. */
 tree_field *tree_read(const uint8_t *data, size_t bytes);
 /* A deep copy. */
 tree_field *tree_copy(const tree_field *field);
