@@ -1,5 +1,5 @@
-/* Cases that random tests found: shapes for which a library or a layout is ambiguous, empty tensors, operands of
- * mismatched shapes. */
+/* Cases that random tests found: shapes whose layout is ambiguous, or that a library treats differently, empty tensors,
+ * operands of mismatched shapes. */
 #define COMPARE_TOLERANCE 4e-6f
 #include "region_provider.h"
 #include "compare.h"

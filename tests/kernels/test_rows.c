@@ -29,7 +29,7 @@ static double sigmoid(double input)
     return 1 / (1 + exp(-input));
 }
 
-/* The error of y in units in the last place of the exact result, which must be normal. */
+/* Returns the error in units in the last place of the exact result, which must be a normal number. */
 static double ulps(float output, double exact)
 {
     const double step = ldexp(1, ilogb(exact) - 23);

@@ -1,5 +1,5 @@
-/* gemm.c - the blocked GEMM, compared with the three loops of its definition: every small size, every type, every kernel of
- * an engine (the microkernels, or a library), packed and not packed. All operands end at a guard page. */
+/* gemm.c - the blocked GEMM, compared with the three loops of its definition: every small size, every type, every
+ * kernel of an engine (the microkernels, or a library), packed and not packed. All operands end at a guard page. */
 #include "gemm_under_test.h"
 #include "gemm_whole.h"
 #include "guard.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-/* Element i of a matrix of that type; small integers, so that float sums are exact. */
+/* Returns element i of a matrix of that type: a small integer, so that float sums are exact. */
 static double value(inlay_dtype dtype, uint64_t i)
 {
     return (double)((i * 2654435761u >> 7) % 11) - (dtype == INLAY_UINT8 ? 0 : 5);

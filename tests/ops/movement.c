@@ -1,5 +1,6 @@
-/* movement.c - operators that move data, in cases that ONNX's own tests lack: rank 0, empty axes, indices and sizes out of
- * range, extreme numbers. A row has inputs, attributes and the output, with its values or a part of the error message. */
+/* movement.c - operators that move data, in cases that ONNX's own tests lack: rank 0, empty axes, indices and sizes out
+ * of range, extreme numbers. A row has inputs, attributes and the output, with its values or a part of the error
+ * message. */
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
@@ -10,8 +11,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-/* Tensors: a letter for the type, dimensions, and after "=" the values (0 without "="). f float, i int64, j int32, b uint8,
- * n int4. "-" is an omitted tensor. */
+/* Tensors: a letter for the type, dimensions, and after "=" the values (0 without "="). f float, i int64, j int32, b
+ * uint8, n int4. "-" is an omitted tensor. */
 struct row {
     const char *op_type;
     uint32_t since_version;
@@ -211,7 +212,7 @@ static bool is_ahead(const float *input, int64_t a, int64_t b, bool largest)
     return largest ? more || (!less && a < b) : less || (!more && a < b);
 }
 
-/* Rows for each algorithm: comparing all elements, a heap, the best of parts, and collecting. */
+/* Sizes and k for each algorithm of TopK: comparing all elements, a heap, the best of parts, and collecting. */
 static void test_top_k_rows(void **unused)
 {
     static const int64_t sizes[] = { 17, 64, 130, 192, 193, 1500, 6000 }, ks[] = { 1, 5, 16, 17, 60, 400 };
