@@ -663,7 +663,7 @@ int main(void)
         cmocka_unit_test(two_of_one_kind),
         cmocka_unit_test(other_providers_take_over),
         cmocka_unit_test(tuning_a_device_that_hangs),
-        cmocka_unit_test(late_work_ends_before_the_session), /* last: they abandon devices */
+        cmocka_unit_test(late_work_ends_before_the_session), /* last, because they abandon devices */
         cmocka_unit_test(a_device_that_hangs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@ struct row {
     int64_t out, in, side;
 };
 
-/* The layout of weights that oneDNN uses for a convolution; false: no Winograd convolution on this CPU. */
+/* Gets the layout of weights that oneDNN uses for a convolution; false: oneDNN has no Winograd convolution here. */
 static bool wanted(const cpu_state *state, const struct row *row, memory_desc *out)
 {
     const int64_t x_dims[] = { 1, row->in, row->side, row->side }, y_dims[] = { 1, row->out, row->side, row->side };
@@ -99,7 +99,7 @@ static void layouts(void **unused)
         skip(); /* oneDNN has no Winograd convolutions for this CPU */
 }
 
-/* Unsupported layouts are refused, and oneDNN packs them. */
+/* The provider refuses unsupported layouts, for which oneDNN packs the weights. */
 static void others(void **unused)
 {
     const int64_t dims[] = { 64, 64, 3, 3 };

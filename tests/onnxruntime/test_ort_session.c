@@ -435,7 +435,7 @@ static void test_session_options(void **state)
     api->ReleaseSessionOptions(copy);
 }
 
-/* Entries with the names of inlay's options set these; wrong values are rejected with inlay's messages. */
+/* Config entries with the names of inlay's options set these options; invalid values give inlay's messages. */
 static void test_options_of_inlay(void **state)
 {
     OrtSession *session = NULL;
@@ -552,7 +552,7 @@ static void test_run_options(void **state)
     api->ReleaseSession(session);
 }
 
-/* A loop of a billion iterations, which only ends by termination. */
+/* A loop of a billion iterations, which in practice ends only if the run is terminated. */
 static void write_endless(struct wire *wire)
 {
     static const int64_t rounds = INT64_C(1) << 40;

@@ -1,10 +1,10 @@
-/* infer.c - shape inference, one row per case: an operator at an opset, its inputs and attributes, and the expected outputs.
+/* infer.c - shape inference, one row per case: operator, opset, inputs, attributes, and the expected outputs.
  *
  * Inputs are separated by spaces: "float[N,3,224,224]", "int64[2]=3,4" (a constant), "int64[2]=N,4" (not constant, but
  * its elements are known), "float" (rank unknown), "float[?,3]" (a size unknown), "seq(float)[N]", "-" (omitted).
- * Attributes: "axis=1 alpha=0.5 mode='x' pads=[1,1]". Outputs have the same notation; "!1 text" is a failure of a node with
- * one output, whose message contains the text. A row with opset 0 uses the newest opset. "ml:Scaler" is an operator of
- * ai.onnx.ml. */
+ * Attributes: "axis=1 alpha=0.5 mode='x' pads=[1,1]". Outputs have the same notation; "!1 text" is
+ * a failure of a node with one output, whose message contains the text. A row with opset 0 uses the newest opset.
+ * "ml:Scaler" is an operator of ai.onnx.ml. */
 #include "graph/graph.h"
 #include <ctype.h>
 #include <setjmp.h>

@@ -67,7 +67,7 @@ static inline struct rig vulkan_case_open(const char *script, int64_t opset, con
     return rig;
 }
 
-/* Both must be NaN at the same elements. Integers and booleans must be equal. */
+/* Compares the outputs. NaN must be at the same elements; integers and booleans must be equal. */
 static inline void vulkan_case_compare(const struct rig *vulkan, const struct rig *reference, const char *script)
 {
     for (uint32_t i = 0; i < inlay_session_output_count(vulkan->session); i++) {
@@ -93,8 +93,8 @@ static inline void vulkan_case_compare(const struct rig *vulkan, const struct ri
     }
 }
 
-/* share: fraction of special inputs such as NaN and infinity. The second run replays the recorded commands and must give
- * identical bits. */
+/* Runs the script on both and compares. share: fraction of special inputs such as NaN and infinity. The second run
+ * replays the recorded commands and must give identical bits. */
 static inline void vulkan_case_expect(const char *script, int64_t opset, const char *op, float share)
 {
     struct rig vulkan, reference;
