@@ -4,5 +4,5 @@
 #   tests/mutants.sh [--seed N] [--count N] [--room FOLDER] [--quick] [--json FILE] [--again FILE]
 #
 # The last line is 'N planted, N noticed, N lived, N did not build'; the exit code is 0 if none lived. See
-# tests/README.md.
+# tests/mutants/README.md.
 PYTHONDONTWRITEBYTECODE=1 exec nice -n 10 python3 "$(dirname "$0")/mutants/mutants.py" "$@"

@@ -61,7 +61,7 @@ def sweep(args, model, what):
     return json.loads(done.stdout)
 
 
-def behind_of(args, model, one, other):
+def loss_of(args, model, one, other):
     """Returns the loss of rate of batch `one` compared with the other, by interleaved measurements."""
     if one == other:
         return 0.0
@@ -90,7 +90,7 @@ def main():
                 noisy += best["noisy"]
                 widths.append((best["high"] - best["low"]) / 2 / best["items_per_s"])
                 chosen.append(best["batch"])
-            behind = [behind_of(args, model, statistics.mode(chosen), top["batch"]) for _ in range(5)]
+            behind = [loss_of(args, model, statistics.mode(chosen), top["batch"]) for _ in range(5)]
             print(f"{os.path.basename(model):16} {statistics.mode(chosen):5} {top['batch']:6} "
                   f"{100 * statistics.median(behind):7.1f}% {held:3}/{args.repeats:<3} {noisy:5} "
                   f"{100 * statistics.median(widths):6.1f}%", flush=True)
