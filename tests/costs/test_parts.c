@@ -162,7 +162,7 @@ static void cold_weights_cost_more(void **state)
 
 /* The cost of a call is fitted for each class separately, so that a class of cheap kernels is not charged the calls of
  * an expensive one. */
-static void calls_cost_what_their_class_does(void **state)
+static void call_cost_is_fitted_by_class(void **state)
 {
     calibrate_point points[6];
     profile_provider out = { .name = "fake" };
@@ -562,7 +562,7 @@ int main(void)
         cmocka_unit_test(fits_are_in_the_middle),
         cmocka_unit_test(disturbed_runs_do_not_count),
         cmocka_unit_test(cold_weights_cost_more),
-        cmocka_unit_test(calls_cost_what_their_class_does),
+        cmocka_unit_test(call_cost_is_fitted_by_class),
         cmocka_unit_test(fits_reject_invalid_points),
         IN_FOLDER(measurements_come_back),
         cmocka_unit_test(figures_have_hysteresis),

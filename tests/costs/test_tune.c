@@ -146,7 +146,7 @@ static int cancel_after(void *user, double fraction, const char *what)
     return *left == 0 || --*left == 0;
 }
 
-static void cancelled_tuning_keeps_what_it_has(void **state)
+static void cancelled_tuning_keeps_results(void **state)
 {
     uint32_t left = 1;
     inlay_tune_options how = { .struct_size = sizeof how, .runs = 2, .progress = cancel_after, .progress_user = &left };
@@ -377,7 +377,7 @@ int main(void)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, drop_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(measuring_changes_the_choice),
-        IN_FOLDER(cancelled_tuning_keeps_what_it_has),
+        IN_FOLDER(cancelled_tuning_keeps_results),
         IN_FOLDER(runs_are_recorded),
         IN_FOLDER(predictions_follow_the_data),
         IN_FOLDER(ranks_follow_the_data),

@@ -244,7 +244,7 @@ static bool may_lose_nan(const char *op)
     return strncmp(op, "Hardmax", 7) == 0 || strstr(op, "largest=0") != NULL;
 }
 
-static struct rig run_alone(const char *op, bool reference, const char *precision, const char *loops, float value)
+static struct rig run_operator(const char *op, bool reference, const char *precision, const char *loops, float value)
 {
     char script[800];
     struct wire wire = { 0 };
@@ -266,9 +266,9 @@ static struct rig run_alone(const char *op, bool reference, const char *precisio
     return rig;
 }
 
-static void expect_alone(const char *op, float value)
+static void expect_operator(const char *op, float value)
 {
-    struct rig want = run_alone(op, true, "f32", NULL, value);
+    struct rig want = run_operator(op, true, "f32", NULL, value);
     const inlay_value *b = inlay_context_output(want.context, 0);
     const float *output = inlay_value_data(b);
     bool found = false;
@@ -278,7 +278,7 @@ static void expect_alone(const char *op, float value)
     if (isnan(value) && !found && !may_lose_nan(op))
         print_error("the reference loses NaN in %s\n", op), wrong_outputs++;
     for (int k = 0; k < 4; k++) {
-        struct rig got = run_alone(op, false, k % 2 == 0 ? "f32" : "strict", k / 2 == 0 ? "1" : "0", value);
+        struct rig got = run_operator(op, false, k % 2 == 0 ? "f32" : "strict", k / 2 == 0 ? "1" : "0", value);
         const float *input = inlay_value_data(inlay_context_output(got.context, 0));
 
         for (int64_t n = 0; n < inlay_value_count(b); n++)
@@ -294,7 +294,7 @@ static void expect_alone(const char *op, float value)
     rig_close(&want);
 }
 
-static void operators_alone(void **state)
+static void single_operators(void **state)
 {
     const float values[] = { NAN, INFINITY, -INFINITY, 3.4e38f };
 
@@ -302,7 +302,7 @@ static void operators_alone(void **state)
     wrong_outputs = 0;
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
         for (size_t k = 0; k < sizeof values / sizeof *values; k++)
-            expect_alone(operators[i], values[k]);
+            expect_operator(operators[i], values[k]);
     if (wrong_outputs > 0)
         fail_msg("%d results differ from the reference", wrong_outputs);
 }
@@ -411,7 +411,7 @@ int main(void)
         cmocka_unit_test(nans),
         cmocka_unit_test(infinities),
         cmocka_unit_test(negative_infinities),
-        cmocka_unit_test(operators_alone),
+        cmocka_unit_test(single_operators),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,7 +94,7 @@ static void expect_plain(const char *script, const char *kernel, bool ours, int 
     rig_close(&rig);
 }
 
-static void plain_sums_alone(void **state)
+static void only_plain_sums(void **state)
 {
     const size_t count = sizeof layers / sizeof *layers;
 
@@ -212,7 +212,7 @@ static void short_chains(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(plain_sums_alone), cmocka_unit_test(short_chains) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(only_plain_sums), cmocka_unit_test(short_chains) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@ struct row {
 };
 
 /* Gets the layout of weights that oneDNN uses for a convolution; false: oneDNN has no Winograd convolution here. */
-static bool wanted(const cpu_state *state, const struct row *row, memory_desc *out)
+static bool find_winograd_layout(const cpu_state *state, const struct row *row, memory_desc *out)
 {
     const int64_t x_dims[] = { 1, row->in, row->side, row->side }, y_dims[] = { 1, row->out, row->side, row->side };
     const int64_t w_dims[] = { row->out, row->in, 3, 3 };
@@ -87,7 +87,7 @@ static void layouts(void **unused)
     library_in_use = &onednn_table;
     assert_int_equal(library_engine_create(&state.engine), LIBRARY_SUCCESS);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (!wanted(&state, &rows[i], &md))
+        if (!find_winograd_layout(&state, &rows[i], &md))
             continue;
         compare(&state, &rows[i], &md);
         library_v2_describe(&md, &desc);

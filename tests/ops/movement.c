@@ -204,7 +204,7 @@ static void test_top_k_ties(void **unused)
 }
 
 /* True if input[a] comes before input[b]. NaN is the largest; of equal elements the lower index comes first. */
-static bool is_ahead(const float *input, int64_t a, int64_t b, bool largest)
+static bool comes_before(const float *input, int64_t a, int64_t b, bool largest)
 {
     const bool more = isnan(input[a]) ? !isnan(input[b]) : input[a] > input[b],
                less = isnan(input[b]) ? !isnan(input[a]) : input[a] < input[b];
@@ -248,7 +248,7 @@ static void test_top_k_rows(void **unused)
                     int64_t ahead = 0;
 
                     for (int64_t j = 0; j < count; j++)
-                        ahead += is_ahead(x, j, indices[i], largest);
+                        ahead += comes_before(x, j, indices[i], largest);
                     assert_int_equal(ahead, i);
                     assert_memory_equal(&values[i], &x[indices[i]], sizeof *x);
                 }

@@ -50,7 +50,7 @@ static uint8_t *mutate(const uint8_t *from, size_t bytes, uint64_t *seed, size_t
     return made;
 }
 
-static uint8_t *take(void *user, int64_t height, int64_t width, int64_t channels)
+static uint8_t *allocate_pixels(void *user, int64_t height, int64_t width, int64_t channels)
 {
     uint8_t **pixels = user;
 
@@ -61,7 +61,9 @@ static uint8_t *take(void *user, int64_t height, int64_t width, int64_t channels
 
 static inlay_status decode(const uint8_t *bytes, size_t count, picture_order order, uint8_t **pixels, inlay_diag *diag)
 {
-    picture_sink sink = { .order = order, .max_pixels = 1 << 20, .alloc = take, .user = pixels, .diag = diag };
+    picture_sink sink = {
+        .order = order, .max_pixels = 1 << 20, .alloc = allocate_pixels, .user = pixels, .diag = diag
+    };
 
     return picture_decode(bytes, count, &sink);
 }

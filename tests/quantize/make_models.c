@@ -229,7 +229,7 @@ static void write_rows(const char *folder)
 }
 
 /* Samples of `mlp` with equal rows, with NaN, and without rows. */
-static void write_odd_rows(const char *folder)
+static void write_unusual_rows(const char *folder)
 {
     enum { COUNT = 6, ROW = 64 };
     static const struct {
@@ -284,7 +284,7 @@ int main(int argc, char **argv)
     write_archive(argv[1], "other.npz", "other.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, false);
     write_archive(argv[1], "rows.npz", "x.npy", "12, 64", x, SAMPLES * ROW, true);
     write_rows(argv[1]);
-    write_odd_rows(argv[1]);
+    write_unusual_rows(argv[1]);
     for (size_t k = 0; k < sizeof sparse_kinds / sizeof sparse_kinds[0]; k++)
         for (int is_sparse = 0; is_sparse < 2; is_sparse++)
             write_sparse(argv[1], &sparse_kinds[k], is_sparse == 1);

@@ -314,7 +314,7 @@ static void memory_ends(void **state)
 }
 
 /* The size of the weights replaces the estimate once; the memory limit leaves the remainder to runs. */
-static void weights_are_told(void **state)
+static void weight_bytes_are_reported(void **state)
 {
     const char *script = "x : N,64\nw = [64,512]\nm = MatMul(x, w)\ny = Softmax(m)\nz = ReduceMax(y) keepdims=0\n-> z";
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -525,7 +525,7 @@ int main(void)
         cmocka_unit_test(many_threads),
         cmocka_unit_test(many_sessions),
         cmocka_unit_test(memory_ends),
-        cmocka_unit_test(weights_are_told),
+        cmocka_unit_test(weight_bytes_are_reported),
         cmocka_unit_test(pipelines_are_kept),
 #ifndef __SANITIZE_ADDRESS__
         cmocka_unit_test(work_hangs),
