@@ -23,7 +23,7 @@ struct rig {
 enum { MAX_LEFT_MODELS = 256 };
 static char log_text[2048];
 static const char *cache_dir;              /* for the next sessions, or NULL */
-static const char *const *session_options; /* likewise: pairs of name and value, ended by NULL */
+static const char *const *session_options; /* for the next sessions: pairs of name and value, ended by NULL; or NULL */
 
 static inline void keep_log(void *user, uint32_t level, const char *text)
 {

@@ -621,7 +621,7 @@ static void *release_later(void *device)
     return NULL;
 }
 
-/* If the host has given up a device that is only late, destroying the session waits for its work. */
+/* If a device exceeds the timeout but is still working, destroying the session waits for its work. */
 static void late_work_ends_before_the_session(void **state)
 {
     onnx_bytes bytes = { .count = 0 };

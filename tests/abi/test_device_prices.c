@@ -404,8 +404,8 @@ static void unified_memory(void **state)
         onnx_input(&bytes, "a", INLAY_FLOAT, 1, length);
         onnx_input(&bytes, "take", INLAY_BOOL, 1, length);
         onnx_node(&bytes, "Neg", "", "a", "n");
-        onnx_node(&bytes, "Abs", "", "a", "h");   /* the host's */
-        onnx_node(&bytes, "Ceil", "", "n", "m");  /* likewise */
+        onnx_node(&bytes, "Abs", "", "a", "h");   /* on the host */
+        onnx_node(&bytes, "Ceil", "", "n", "m");  /* on the host */
         onnx_node(&bytes, "Add", "", "m,h", "s"); /* reads results of the host, one of which is also an output */
         onnx_node(&bytes, "Compress", "", "s,take", "c");
         onnx_node(&bytes, "Neg", "", "c", "d");

@@ -159,7 +159,7 @@ static void test_rows(void **state)
     }
 }
 
-/* Softmax of many rows in place gives the same as of each row alone. */
+/* Softmax of many rows in place equals the softmax of each single row. */
 static void test_many_rows(void **state)
 {
     enum { ROWS = 37, MOST = 140 };

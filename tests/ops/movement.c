@@ -167,7 +167,7 @@ static void test_rows(void **state)
         run_row(&rows[i]);
 }
 
-/* Of equal elements the lower index comes first: in every type, for largest and smallest, sorted or not. */
+/* TopK orders equal elements by index, in every type, for largest and smallest, sorted or not. */
 static void test_top_k_ties(void **unused)
 {
     static const double x[9] = { 1, 3, 3, 0, 3, 2, 3, 1, 0 };

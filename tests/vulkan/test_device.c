@@ -279,7 +279,7 @@ static void memory_is_apart(void **state)
     rig_close(&b);
 }
 
-/* Sessions open and close; each opens the device again. */
+/* Sessions open and close repeatedly, while another session keeps the device open. */
 static void many_sessions(void **state)
 {
     (void)state;

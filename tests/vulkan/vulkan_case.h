@@ -30,7 +30,7 @@ static inline inlay_status vulkan_case_try(const char *script, int64_t opset, co
 static struct rig vulkan_case_session;
 static int vulkan_case_device = -1; /* 1: there is a device; -1: not tested yet */
 
-/* Closes that session: at exit, and before tests of the first session of a process. */
+/* Closes vulkan_case_session: at exit, and before tests that need the device closed. */
 static inline void vulkan_case_release_device(void)
 {
     if (vulkan_case_device == 1)
