@@ -21,7 +21,7 @@ if ! dpkg --print-foreign-architectures | grep -qx arm64; then
     "${as_root[@]}" dpkg --add-architecture arm64 || exit 1
 fi
 sh tests/install.sh cross || exit 1
-# Use the headers of oneDNN of this machine: their package can be installed for one architecture only.
+# oneDNN's headers are those of this machine, because their package can be installed for one architecture only.
 dnnl=$(dpkg-query -W -f='${Depends}' libdnnl-dev | grep -oE '^libdnnl[0-9.]+'):arm64
 if ! dpkg-query -W -f='${db:Status-Status}' "$dnnl" 2>/dev/null | grep -qx installed; then
     echo "installing: $dnnl"

@@ -49,7 +49,7 @@ for file in providers/common/*.c providers/common/*/*.c host/*/*.c host/*/*/*.c 
     others=$((others + 1))
     if ! compile "$file"; then
         blocked=$((blocked + 1))
-        echo "stands in the way: $file: $(grep -m 1 -o 'error: .*' "$room/log")"
+        echo "does not compile: $file: $(grep -m 1 -o 'error: .*' "$room/log")"
     fi
 done
 echo "host and common parts: $((others - blocked)) of $others files compile with musl"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs the Debian packages in clean systems and uses them: the autopkgtests (sdk/packaging/debian/tests) run the
-# main tasks and programs in C, C++, Python and Node. It upgrades an older build, and finally purges everything and
-# checks that the system is as before.
+# main tasks and programs in C, C++, Python and Node. Everything is then purged, after which the system must be as
+# before. Finally an older build is upgraded.
 #   tests/packages_install.sh PACKAGES [SUITE]...
 # PACKAGES is a folder with one folder of packages per suite, as created by
 #   sdk/packaging/deb.sh --suite bookworm PACKAGES/bookworm

@@ -37,7 +37,7 @@ static inlay_status refuse(const inlay_assess_sink *sink, uint32_t node, uint32_
     return sink->refuse(sink->ctx, &refusal);
 }
 
-/* Adds alternative placements: bfloat16 between two regions. */
+/* Adds alternative placements in bfloat16 for values between two regions. Returns their number. */
 static uint32_t add_narrow_placements(const struct device *device, const inlay_node_info *node, inlay_placement out[3])
 {
     uint32_t n = 0;
@@ -133,7 +133,7 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
     return status;
 }
 
-/* Number of output elements of a node at the given shapes, 0 if they are unknown. */
+/* Returns the number of output elements of a node at the given shapes, 0 if they are unknown. */
 static double elements_of(const inlay_cost_request *request, uint32_t node)
 {
     const inlay_node_info *info = inlay_graph_node(request->graph, node);
@@ -146,7 +146,8 @@ static double elements_of(const inlay_cost_request *request, uint32_t node)
     return state->rank != INLAY_RANK_UNKNOWN ? elements : 0;
 }
 
-/* With option element_ps: time of the elements plus the queue. Otherwise so low that the device is always chosen. */
+/* With option element_ps the cost is the time of the elements plus the queue; otherwise it is so low that the device is
+ * always chosen. */
 static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
 {
     const struct device *device = state;

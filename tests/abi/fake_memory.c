@@ -52,7 +52,7 @@ void buffer_free(void *state, const inlay_buffer *buffer)
     (void)pthread_mutex_unlock(&device->mutex);
 }
 
-/* The address of a valid buffer that holds `bytes`; otherwise NULL, and counts misuse. */
+/* Returns the address of a valid buffer that holds `bytes`; otherwise counts misuse and returns NULL. */
 char *address(struct device *device, const inlay_buffer *buffer, uint64_t bytes)
 {
     uint64_t i = buffer->handle - HANDLE_BASE;

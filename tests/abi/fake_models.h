@@ -16,7 +16,7 @@ static inline void add_body(onnx_bytes *node, const char *name, const onnx_bytes
     onnx_message(node, 5, &attr);
 }
 
-/* Adds an If: -x in the then branch, other_op(other_from) in the else branch. */
+/* Adds an If with -x in the then branch and other_op(other_from) in the else branch. */
 static inline void add_if(onnx_bytes *bytes, const char *cond, const char *x, const char *other_op,
                           const char *other_from, const char *to)
 {
@@ -50,7 +50,7 @@ static inline void set_one(struct rig *rig, uint32_t index, inlay_dtype dtype, v
     inlay_value_unref(value);
 }
 
-/* The body of a loop x = x + b, which also stacks -x. */
+/* Writes the body of a loop x = x + b, which also stacks -x. */
 static inline void loop_body(onnx_bytes *body, const int64_t *shape)
 {
     onnx_input(body, "i", INLAY_INT64, 0, &scalar);

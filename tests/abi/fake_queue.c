@@ -80,7 +80,7 @@ static bool is_narrow(const struct job *job, const struct operand *operand)
            (operand->from == FROM_OUTPUT && job->narrow_out[operand->index]);
 }
 
-/* As operand_data(); if the operand is bfloat16, *out_wide is a copy of n floats, which the caller frees. */
+/* Like operand_data(), but an operand in bfloat16 is copied to *out_wide, n floats, which the caller frees. */
 static float *widen(struct device *device, const struct job *job, const struct operand *operand, int64_t n,
                     float **out_wide)
 {
@@ -212,7 +212,7 @@ static bool is_held(struct device *device, inlay_run *run, inlay_status *out_sta
     return hold == FAKE_DEAF || (hold != FAKE_FREE && status == INLAY_OK);
 }
 
-/* Takes the configured time, but polls for cancellation. */
+/* Waits for the configured time, and polls for cancellation. */
 static inlay_status simulate_work(struct device *device, inlay_run *run)
 {
     const struct timespec pause = { 0, 100000 };
@@ -225,7 +225,7 @@ static inlay_status simulate_work(struct device *device, inlay_run *run)
     return status;
 }
 
-/* Counts a job, or a step on the caller's thread. The device may be lost at it, and remains lost. */
+/* Counts a job, or a step on the caller's thread. The device is lost from the configured job on. */
 static inlay_status count_job(struct device *device, inlay_diag *diag)
 {
     bool lost;
@@ -259,7 +259,7 @@ static void do_job(struct device *device, struct job *job)
     for (uint32_t w = 0; w < job->own_count && status == INLAY_OK; w++) {
         if (device->host->fence_query(device->host->ctx, job->own[w], &status) == 0)
             count(&device->counters.misuse,
-                  1); /* the host declared it a fence of this device, but no job before this one signalled it */
+                  1); /* the host declared this fence as one of the device, but no earlier job signalled it */
         if (status != INLAY_OK)
             (void)inlay_fail(&why, status, "fake: the previous job failed");
     }
@@ -276,7 +276,7 @@ static void do_job(struct device *device, struct job *job)
     free(job);
 }
 
-/* Is a job of the same run queued before it? */
+/* Is another job of the same run queued before this one? */
 static bool is_behind(const struct device *device, const struct job *job)
 {
     const struct job *other = device->first;
@@ -333,7 +333,7 @@ void *work(void *arg)
     return NULL;
 }
 
-/* Notification from the host, on any thread. */
+/* Called by the host, on any thread, when a fence is reached. */
 static void reached(void *user, inlay_status status, const inlay_diag *why)
 {
     struct pending_wait *pending_wait = user;

@@ -23,7 +23,7 @@ struct rig {
 enum { MAX_LEFT_MODELS = 256 };
 static char log_text[2048];
 static const char *cache_dir;              /* for the next sessions, or NULL */
-static const char *const *session_options; /* likewise: pairs of name and value, ended by NULL */
+static const char *const *session_options; /* for the next sessions: pairs of name and value, ended by NULL; or NULL */
 
 static inline void keep_log(void *user, uint32_t level, const char *text)
 {
@@ -55,7 +55,7 @@ static inline void await(const uint32_t *counter, uint32_t least)
         (void)usleep(100);
 }
 
-/* settings: pairs of name and value of the provider's options, ended by NULL. */
+/* Opens a session. settings: pairs of name and value of the provider's options, ended by NULL. */
 static inline struct rig open_rig(onnx_bytes *model, const char *const *settings)
 {
     const char *dirs[] = { FAKE_DIR };
@@ -71,7 +71,7 @@ static inline struct rig open_rig(onnx_bytes *model, const char *const *settings
     assert_int_equal(inlay_options_create(&options, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "plugin_dirs", FAKE_DIR, &diag), INLAY_OK);
     assert_int_equal(inlay_options_set(options, "providers", "fake,reference", &diag), INLAY_OK);
-    /* Ignore the cost of copies: tensors that small would stay on the host. */
+    /* By cost, tensors this small would stay on the host, because of the copies. */
     assert_int_equal(inlay_options_set(options, "policy", "priority", &diag), INLAY_OK);
     if (cache_dir != NULL)
         assert_int_equal(inlay_options_set(options, "cache_dir", cache_dir, &diag), INLAY_OK);

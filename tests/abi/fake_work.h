@@ -18,7 +18,7 @@ struct device {
     int64_t hang_at;    /* jobs until one never ends, 0 = never */
     int64_t memory_kib; /* of the device, 0 = no limit */
     uint32_t hold;      /* FAKE_FREE ... */
-    bool host_input;    /* NonZero wants its input in host memory */
+    bool host_input;    /* NonZero reads its input from host memory */
     int64_t link_us;    /* minimum time of a copy, by busy waiting */
     int64_t link_mb_s;  /* bandwidth of copies in MB/s, 0 = no limit */
     int64_t element_ps; /* predicted cost of an element, 0 = every node is nearly free */
@@ -49,8 +49,8 @@ static inline void count(uint32_t *counter, int32_t by)
 }
 
 enum { OP_NEG, OP_RELU, OP_ADD, OP_MUL, OP_NONZERO, OP_COUNT };
-int op_of(const inlay_node_info *node); /* -1: none of them */
-/* The index of value in a list, INLAY_NONE if it is missing. */
+int op_of(const inlay_node_info *node); /* -1: another operator */
+/* Returns the index of a value in a list, INLAY_NONE if it is missing. */
 uint32_t find(const uint32_t *list, uint32_t n, uint32_t value);
 
 enum { FROM_INPUT, FROM_OUTPUT, FROM_INNER, FROM_CONSTANT };
@@ -82,10 +82,10 @@ struct inlay_instance {
 /* Checks that the addresses are those of the binding; counts misuse otherwise. */
 void check_binding(struct device *device, const inlay_exec_args *args);
 
-/* The device's thread. */
+/* The function of the device's thread. */
 void *work(void *arg);
 
-/* The address of a valid buffer that holds `bytes`; otherwise NULL, and counts misuse. */
+/* Returns the address of a valid buffer that holds `bytes`; otherwise counts misuse and returns NULL. */
 char *address(struct device *device, const inlay_buffer *buffer, uint64_t bytes);
 
 /* Entries of inlay_provider. */

@@ -18,7 +18,7 @@ check() { # COMPILER STANDARD LANGUAGE FILE
 }
 
 cat >"$tmp/use.c" <<'EOF'
-/* What the macros expand to has to please every compiler too. */
+/* The expansions of the macros must compile without warnings, too. */
 #include "inlay/kit.h"
 #include "inlay/inlay.h"
 static inlay_status run(const kit_call *call)

@@ -1,5 +1,5 @@
-/* Checks the layout of the public structs: by the compiler against layout.def, and for holes when run. A hole, or
- * padding at the end, may differ between compilers or versions. */
+/* Checks the layout of the public structs. The compiler compares them with layout.def; the program finds holes. A hole,
+ * or padding at the end, may differ between compilers or versions. */
 #include "inlay/extensions.h"
 #include "inlay/inlay.h"
 #include "inlay/plugin.h"

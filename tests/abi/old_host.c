@@ -1,6 +1,6 @@
 /* A minimal host of a released ABI: built with the recorded headers, it opens a current plugin and runs one Relu. Every
  * struct that it passes ends at a guard page, so a plugin that reads a field that this host does not have crashes.
- * old_host PLUGIN... each must bring a provider that offers Relu of floats */
+ * old_host PLUGIN... each plugin must have a provider that offers Relu of floats */
 #include "guard.h"
 #include "inlay/plugin.h"
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-/* A provider of LeakyRelu on the recorded headers and kit of a released ABI minor. */
+/* A provider of LeakyRelu, built with the recorded headers and kit of a released ABI minor version. */
 #include "inlay/kit.h"
 
 static inlay_status run(const kit_call *call)

@@ -1,5 +1,5 @@
 /* A shared object that references all public functions and extensions, so that its debug information describes the ABI,
- * which abidw records and abidiff compares. All types that they reach are part of it. */
+ * which abidw records and abidiff compares. All types that these functions use are part of it. */
 #include "inlay/extensions.h"
 #include "inlay/inlay.h"
 #include "inlay/plugin.h"
@@ -9,7 +9,7 @@
     __typeof__(name) *const surface_##name = NULL;
 #include "surface.def"
 
-/* Extensions are looked up by name at run time: no function references their structs. */
+/* Extensions are looked up by name at run time, so that no function references their structs. */
 #define EXTENSION(type)                                                                                                \
     __attribute__((visibility("default"))) extern const type *const surface_of_##type;                                 \
     const type *const surface_of_##type = NULL;

@@ -33,7 +33,7 @@ static void devices_are_listed_without_opening(void **state)
     assert_int_equal(plugin_devices(provider, note_device, text, &diag), INLAY_OK);
     assert_string_equal(text, "Fake 1000|device=0|usable|1073741824|speed=none; colour=grey;"
                               "Fake 2000|device=1|the second device was removed|0|;");
-    /* Opening it fails with the reason of the list. */
+    /* Opening the removed device fails with the reason that the list gives. */
     assert_int_equal(provider_open(set, "fake", &second, 1, &open, &diag), INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "the second device was removed"));
     /* The properties of a device are known once it is open. */
@@ -272,7 +272,8 @@ static void a_context_keeps_a_binding(void **state)
 
 /* ------------------------------------------------------------------ element types between regions */
 
-/* Neg | Mul, Add: two regions. The value between them is bfloat16 if both request it; inputs and outputs are not. */
+/* Neg is one region, Mul and Add another. The value between them is bfloat16 if both regions request it; inputs and
+ * outputs are not. */
 static void borders_in_other_elements(void **state)
 {
     static const char *const narrow[] = { "narrow", "true", NULL };
@@ -351,7 +352,7 @@ static void append(void *user, const char *text, size_t bytes)
     }
 }
 
-/* Kernels of a device are in the profile with the times of the device's clock: a millisecond each. */
+/* The profile contains the kernels of a device with times of the device's clock: a millisecond each. */
 static void kernels_by_the_devices_clock(void **state)
 {
     char *text = calloc(1, 65536);

@@ -508,7 +508,7 @@ static void streams_come_after_runs(void **state)
         assert_true(fence_reached(consumer.gates[i - 1], NULL));
         expect_floats(rig[1].context, 0, want, 6);
     }
-    /* The output of a failed run is invalid until it is overwritten. */
+    /* The output of a failed run stays invalid until a later run overwrites it. */
     hold(rig[0].device, FAKE_HELD);
     assert_int_equal(inlay_context_run_async(rig[0].context, &stop, NULL, NULL, &diag), INLAY_OK);
     __atomic_store_n(&cancel, 1, __ATOMIC_RELAXED);

@@ -75,8 +75,8 @@ static void expect_faults(const struct rig *rig)
     expect_floats(rig->context, 0, want, 32);
 }
 
-/* The device is lost, or out of memory, at each of its jobs: the run names the device, or with fallback other providers
- * complete the run. No memory is leaked. */
+/* The device is lost, or out of memory, at each of its jobs: the error of the run names the device, or with fallback
+ * other providers complete the run. No memory is leaked. */
 static void faults_while_values_stay(void **state)
 {
     static const char *const other[] = { "device_failure", "other", NULL };
@@ -133,8 +133,9 @@ static void faults_while_values_stay(void **state)
     }
 }
 
-/* The device hangs at each of its jobs, also within branches and loops: the run names it, the context is unusable, and
- * the next session has a working device; or with fallback other providers complete this run and the next. */
+/* The device hangs at each of its jobs, also within branches and loops. The error of the run names the device, the
+ * context is unusable, and the next session has a working device; or with fallback other providers complete this run
+ * and the next. */
 static void hanging_while_values_stay(void **state)
 {
     static const char *const other[] = { "device_failure", "other", NULL };
@@ -191,7 +192,7 @@ static void hanging_while_values_stay(void **state)
 }
 
 /* Memory that a hung device may still write is deliberately never freed: LeakSanitizer must ignore it. */
-static int leaves_behind(void **state)
+static int disable_leak_check(void **state)
 {
     (void)state;
 #ifdef __SANITIZE_ADDRESS__
@@ -200,7 +201,7 @@ static int leaves_behind(void **state)
     return 0;
 }
 
-static int leaves_no_more(void **state)
+static int enable_leak_check(void **state)
 {
     (void)state;
 #ifdef __SANITIZE_ADDRESS__
@@ -213,7 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(faults_while_values_stay),
-        cmocka_unit_test_setup_teardown(hanging_while_values_stay, leaves_behind, leaves_no_more),
+        cmocka_unit_test_setup_teardown(hanging_while_values_stay, disable_leak_check, enable_leak_check),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

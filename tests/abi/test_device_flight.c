@@ -621,7 +621,7 @@ static void *release_later(void *device)
     return NULL;
 }
 
-/* If the host has given up a device that is only late, destroying the session waits for its work. */
+/* If a device exceeds the timeout but is still working, destroying the session waits for its work. */
 static void late_work_ends_before_the_session(void **state)
 {
     onnx_bytes bytes = { .count = 0 };
@@ -663,7 +663,7 @@ int main(void)
         cmocka_unit_test(two_of_one_kind),
         cmocka_unit_test(other_providers_take_over),
         cmocka_unit_test(tuning_a_device_that_hangs),
-        cmocka_unit_test(late_work_ends_before_the_session), /* last: they abandon devices */
+        cmocka_unit_test(late_work_ends_before_the_session), /* last, because they abandon devices */
         cmocka_unit_test(a_device_that_hangs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

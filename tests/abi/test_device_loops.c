@@ -51,8 +51,8 @@ static void loops_upload_once(void **state)
     close_rig(&rig);
 }
 
-/* A loop of 100 iterations that a condition ends: only the input of the condition is downloaded. The captured value was
- * computed on the device and is read there. */
+/* A loop that a condition ends after 100 iterations: only the input of the condition is downloaded. The captured value
+ * is computed on the device and read there. */
 static void a_loop_moves_its_condition_only(void **state)
 {
     static const int64_t one[] = { 1 };

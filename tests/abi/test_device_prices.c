@@ -12,7 +12,8 @@ struct copy_counts {
     uint32_t in, out;
 };
 
-/* Counts the copies of a program that runs `runs` times and is entered `entries` times; then: the branch of each If. */
+/* Counts the copies of a program that is entered `entries` times and runs `runs` times. then: every If takes its then
+ * branch. */
 static void count_copies(const struct program *program, uint32_t runs, uint32_t entries, bool then,
                          struct copy_counts *copy_counts)
 {
@@ -41,7 +42,7 @@ static void count_copies(const struct program *program, uint32_t runs, uint32_t 
     }
 }
 
-/* Runs the model with both values of "which", its last input, and compares the copies with the prediction. */
+/* Runs the model with both values of its last input, "which", and compares the copies with the prediction. */
 static void expect_as_priced(struct rig *rig, uint32_t which, uint8_t *choice, const char *what)
 {
     set_one(rig, which, INLAY_BOOL, choice, 1);
@@ -54,7 +55,7 @@ static void expect_as_priced(struct rig *rig, uint32_t which, uint8_t *choice, c
         count_copies(rig->session->main, 1, 1, *choice, &copy_counts);
         if (counted(&rig->counters->copied_in) - in != copy_counts.in ||
             counted(&rig->counters->copied_out) - out != copy_counts.out)
-            fail_msg("%s, which=%u: %u in and %u out are predicted, but %u and %u were made", what, *choice,
+            fail_msg("%s, which=%u: %u copies in and %u out are predicted, but %u and %u were made", what, *choice,
                      copy_counts.in, copy_counts.out, counted(&rig->counters->copied_in) - in,
                      counted(&rig->counters->copied_out) - out);
     }
@@ -139,7 +140,8 @@ static void add_inputs(onnx_bytes *bytes)
 
 static const char *const unified[] = { "unified", "true", "imports", "true", NULL };
 
-/* Saves the results of the device with separate memory, and compares those of the device with unified memory. */
+/* Stores the results of a device with separate memory (first), or compares them with those of a device with unified
+ * memory. */
 static void compare_results(struct rig *rig, float *kept, bool first)
 {
     for (uint32_t k = 0; k < inlay_session_output_count(rig->session); k++) {
@@ -224,7 +226,8 @@ static void branches(void **state)
     }
 }
 
-/* The same for loops: providers of carried, stacked, captured and initial values, and of the consumer. */
+/* Loops on the device or on the host, with all combinations of providers of carried, stacked, captured and initial
+ * values, and of the consumer. */
 static void loops(void **state)
 {
     static const char *const ops[] = { "Add", "Max" }, *const stack_ops[] = { NULL, "Neg", "Ceil" };
@@ -401,8 +404,8 @@ static void unified_memory(void **state)
         onnx_input(&bytes, "a", INLAY_FLOAT, 1, length);
         onnx_input(&bytes, "take", INLAY_BOOL, 1, length);
         onnx_node(&bytes, "Neg", "", "a", "n");
-        onnx_node(&bytes, "Abs", "", "a", "h");   /* the host's */
-        onnx_node(&bytes, "Ceil", "", "n", "m");  /* likewise */
+        onnx_node(&bytes, "Abs", "", "a", "h");   /* on the host */
+        onnx_node(&bytes, "Ceil", "", "n", "m");  /* on the host */
         onnx_node(&bytes, "Add", "", "m,h", "s"); /* reads results of the host, one of which is also an output */
         onnx_node(&bytes, "Compress", "", "s,take", "c");
         onnx_node(&bytes, "Neg", "", "c", "d");

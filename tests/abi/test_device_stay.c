@@ -396,7 +396,7 @@ static void results_of_unknown_size(void **state)
     assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, shape, take, sizeof take, &value, &diag), INLAY_OK);
     assert_int_equal(inlay_context_set_input(rig.context, 1, value, &diag), INLAY_OK);
     inlay_value_unref(value);
-    for (uint32_t o = 0; o < 2; o++) { /* one computed on the device, one on the host */
+    for (uint32_t o = 0; o < 2; o++) { /* one output is computed on the device, one on the host */
         const uint32_t out = counted(&rig.counters->copied_out);
 
         assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 1, room, &there, &diag),
@@ -405,7 +405,7 @@ static void results_of_unknown_size(void **state)
         run(&rig);
         assert_ptr_equal(inlay_context_output(rig.context, o), there);
         assert_int_equal(inlay_value_count(there), 3);
-        assert_int_equal(counted(&rig.counters->copied_out), out + o); /* the other one, if the device computes it */
+        assert_int_equal(counted(&rig.counters->copied_out), out + o); /* the other output, if the device computes it */
         assert_int_equal(inlay_value_borrow(INLAY_FLOAT, 1, (const int64_t[]){ 3 }, got, sizeof got, &home, &diag),
                          INLAY_OK);
         assert_int_equal(inlay_value_copy(there, home, &diag), INLAY_OK);

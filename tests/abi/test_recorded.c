@@ -1,6 +1,6 @@
 /* Plugins built with the headers of every released ABI minor version, and with the current ones, load in the current
- * host, and a model runs on all of them. RECORDED_DIR/<minor>/ holds those of one minor version, RECORDED_MINORS lists
- * them. */
+ * host, and a model runs on all of them. RECORDED_DIR/<minor>/ contains the plugins of one minor version;
+ * RECORDED_MINORS lists the versions. */
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"

@@ -41,7 +41,7 @@ def make(count, seed, side):
     return numpy.stack(pages), places
 
 
-def parts(mask):
+def connected_boxes(mask):
     """Boxes of the connected components of a mask, from the runs of its rows."""
     boxes, above = [], []
     for y, row in enumerate(mask):
@@ -63,8 +63,8 @@ def parts(mask):
     return [tuple(b) for b in boxes if (b[2] - b[0]) * (b[3] - b[1]) >= 40]
 
 
-def union(a, b):
-    """Intersection over union."""
+def intersection_over_union(a, b):
+    """IoU of two boxes (left, top, right, bottom)."""
     wide, high = min(a[2], b[2]) - max(a[0], b[0]), min(a[3], b[3]) - max(a[1], b[1])
     both = max(wide, 0) * max(high, 0)
     return both / ((a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - both)
@@ -72,13 +72,13 @@ def union(a, b):
 
 def best(boxes, others):
     """For each box the largest intersection over union with one of the others."""
-    return [max((union(a, b) for b in others), default=0) for a in boxes]
+    return [max((intersection_over_union(a, b) for b in others), default=0) for a in boxes]
 
 
 def find(name, pages):
     model = models.open_model(name)
     key = models.Inlay(name.removeprefix("ort:"), 1).inputs[0]
-    return [parts(model.run({key: page[None]})[0][0, 0] > 0.3) for page in pages], model.ms()
+    return [connected_boxes(model.run({key: page[None]})[0][0, 0] > 0.3) for page in pages], model.ms()
 
 
 def main():
@@ -93,7 +93,7 @@ def main():
         numpy.savez_compressed(args.models[0], x=pages[:, None])
         return
     first = None
-    print("| model | MiB | lines found | the same boxes | mean union | ms a page |\n|---|---|---|---|---|---|")
+    print("| model | MiB | lines found | the same boxes | mean IoU | ms a page |\n|---|---|---|---|---|---|")
     for name in args.models:
         found, ms = find(name, pages)
         first = found if first is None else first

@@ -8,7 +8,7 @@ largest error relative to the largest result; the root mean square of errors rel
 error of an element relative to the sum of the magnitudes of its terms, |A| |B|, in units of eps = 2^-24; and the same
 in units of eps * sqrt(K). `plain` is a float sum in chains of 256. Requirements for every element:
 
-  default  |error| <= max(8 * eps * sqrt(K) * (|A| |B|), 4 times the plain sum's); integers that float holds are exact
+  default  |error| <= max(8 * eps * sqrt(K) * (|A| |B|), 4 times the plain sum's); integers exact in float are exact
   strict   the same, and the third figure is at most twice ONNX Runtime's (at least 1)
   fast     none
 
@@ -51,7 +51,7 @@ def checked(ap):
     """Parses the arguments and installs ONNX Runtime if it is missing."""
     args = ap.parse_args()
     if not os.path.exists(args.inlay):
-        sys.exit(f"{args.inlay} is not there: build first, or name it with --inlay")
+        sys.exit(f"{args.inlay} does not exist: build it first, or name it with --inlay")
     if not args.no_peer and not os.path.exists(os.path.join(args.dir, "peer", "ort_bench")):
         subprocess.run(["bash", os.path.join(ROOT, "tests", "models", "peer", "setup.sh"),
                         os.path.join(args.dir, "peer")], check=True, stdout=sys.stderr)

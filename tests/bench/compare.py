@@ -59,7 +59,7 @@ def arguments():
         if p not in PEERS:
             sys.exit(f"compare.sh: --peer {p}: peers are {', '.join(PEERS)}")
     if not args.rows and not os.path.exists(args.inlay):
-        sys.exit(f"{args.inlay} is not there: build first, or name it with --inlay")
+        sys.exit(f"{args.inlay} does not exist: build it first, or name it with --inlay")
     args.grow = [x for g in args.grow.split(",") if g for x in ("--grow", g)]
     if args.grow and args.peer != ["ort"]:
         sys.exit("compare.sh: --grow is for ONNX Runtime alone")

@@ -3,7 +3,7 @@
  *
  * Prints for runs that were stopped the median and the maximum of the wall-clock time, and the median of the CPU time of
  * all threads, which depends less on other load. Prints for complete runs the minimum CPU time without a deadline and
- * with a deadline that is never reached, interleaved. */
+ * with a deadline that is never reached, alternately. */
 #include "base/clock.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"

@@ -43,7 +43,7 @@ def count(path):
 
 
 def last_line(ran):
-    return ((ran.stderr or ran.stdout).strip().splitlines() or ["it says nothing"])[-1]
+    return ((ran.stderr or ran.stdout).strip().splitlines() or ["no output"])[-1]
 
 
 def after_inlay(args, model, level, work):

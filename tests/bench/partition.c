@@ -1,5 +1,5 @@
 /* bench_partition - CPU time of the partitioner on random graphs: medians of the choice (from collected offers) and of
- * the whole. */
+ * all steps. */
 #include "../partition/world.h"
 #include <stdlib.h>
 #include <time.h>

@@ -61,8 +61,8 @@ def sweep(args, model, what):
     return json.loads(done.stdout)
 
 
-def behind_of(args, model, one, other):
-    """Returns the loss of rate of batch `one` compared with the other, by interleaved measurements."""
+def loss_of(args, model, one, other):
+    """Returns the relative loss of throughput with batch `one` compared with the other, measured interleaved."""
     if one == other:
         return 0.0
     rates = {p["batch"]: p["items_per_s"] for p in sweep(args, model, f"batch={one}/{other}")["points"]}
@@ -78,21 +78,21 @@ def main():
     parser.add_argument("--seconds", type=float, default=0.5)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        print(f"{'model':16} {'best':>5} {'of all':>6} {'behind':>8} {'held':>7} {'noisy':>5} {'width':>7}")
+        print(f"{'model':16} {'best':>5} {'of all':>6} {'loss':>8} {'contained':>9} {'noisy':>5} {'width':>7}")
         for model in args.models or made(folder):
             every = {p["batch"]: p for p in sweep(args, model, f"batch=1..{args.most}+1")["points"] if not p["skipped"]}
             top = max(every.values(), key=lambda p: p["items_per_s"])
-            held, noisy, widths, chosen = 0, 0, [], []
+            contained, noisy, widths, chosen = 0, 0, [], []
             for _ in range(args.repeats):
                 best = sweep(args, model, f"batch=1..{args.most}")["best"]
                 again = sweep(args, model, f"batch={best['batch']}")["best"]
-                held += best["low"] <= again["items_per_s"] <= best["high"]
+                contained += best["low"] <= again["items_per_s"] <= best["high"]
                 noisy += best["noisy"]
                 widths.append((best["high"] - best["low"]) / 2 / best["items_per_s"])
                 chosen.append(best["batch"])
-            behind = [behind_of(args, model, statistics.mode(chosen), top["batch"]) for _ in range(5)]
+            losses = [loss_of(args, model, statistics.mode(chosen), top["batch"]) for _ in range(5)]
             print(f"{os.path.basename(model):16} {statistics.mode(chosen):5} {top['batch']:6} "
-                  f"{100 * statistics.median(behind):7.1f}% {held:3}/{args.repeats:<3} {noisy:5} "
+                  f"{100 * statistics.median(losses):7.1f}% {contained:5}/{args.repeats:<3} {noisy:5} "
                   f"{100 * statistics.median(widths):6.1f}%", flush=True)
 
 

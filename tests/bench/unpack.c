@@ -1,7 +1,8 @@
 /* bench_unpack FILE [MiB] [CHUNK KiB] - measures how fast packed tensors (host/runtime/model/packed.h) are unpacked.
  *
- * Packs the last MiB of the file, unpacks them repeatedly, and prints bytes per second of one core, including the first
- * touch of the memory. The value is that of the fastest run by CPU time, so that several threads count as one core. */
+ * Packs the last MiB of the file, unpacks them repeatedly, and prints bytes per second of one core. The time includes
+ * the first access to the memory of the result. The value is that of the fastest run by CPU time, so that several
+ * threads count as one core. */
 #include "model/packed.h"
 #include "quantize/pack.h"
 #include "threads/threads.h"

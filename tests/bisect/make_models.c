@@ -11,7 +11,7 @@ static const char several[] = "x : N,8\n"
                               "n = MatMul(g, w)\n"
                               "h = Abs(n)\n"
                               "-> f, h";
-/* Branches of one node; the sign of the sum selects one. */
+/* An If with branches of one node; the sign of the sum selects the branch. */
 static const char branches[] = "x : 5,8\n"
                                "zero = [] 0.0\n"
                                "s = ReduceSum(x) keepdims=0\n q = Mul(s, s)\n t = Greater(zero, q)\n"
@@ -27,7 +27,7 @@ static const char rewrites[] = "x : 4,8\n"
                                "v = Sigmoid(u)\n y = Mul(u, v)\n"
                                "-> y";
 
-/* Two nodes that are in one region after the node between them is removed. */
+/* Two nodes that form one region once a pass has removed the node between them. */
 static const char identity[] = "x : 5,8\n"
                                "a = Add(x, x)\n i = Identity(a)\n b = Abs(i)\n"
                                "-> b";

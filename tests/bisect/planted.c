@@ -2,8 +2,8 @@
  *
  *     --option planted.fault=KIND --option planted.at=VALUE     in the node that computes VALUE
  *
- * element: the last element is 1 too large; nan: it is NaN; shape: like element, if the tensor has 40 elements;
- * fused: like element, if the node runs in a chain with others. */
+ * KIND element: the last element is 1 too large; nan: the last element is NaN; shape: as element, but only if the
+ * tensor has 40 elements; fused: as element, but only if the node runs in a chain with others. */
 #include "inlay/kit.h"
 #include <math.h>
 #include <stdlib.h>
@@ -47,7 +47,8 @@ static inlay_status prepare(const kit_node *node, void **out, inlay_diag *diag)
     return INLAY_OK;
 }
 
-static void spoil(float *out, int64_t n, char fault)
+/* Makes the last element wrong. */
+static void plant_fault(float *out, int64_t n, char fault)
 {
     if (n > 0 && (fault == 'e' || (fault == 's' && n == 40)))
         out[n - 1] += 1;
@@ -63,7 +64,7 @@ static inlay_status run(const kit_call *call)
 
     for (int64_t i = 0; i < call->out[0].count; i++)
         out[i] = apply(state->op, a[i], b != NULL ? b[i] : 0);
-    spoil(out, call->out[0].count, state->fault);
+    plant_fault(out, call->out[0].count, state->fault);
     return INLAY_OK;
 }
 
@@ -74,7 +75,7 @@ static void row(const void *of, float *out, const float *const *in, const int64_
 
     for (int64_t i = 0; i < n; i++)
         out[i] = apply(state->op, in[0][i * step[0]], state->op == '+' || state->op == '*' ? in[1][i * step[1]] : 0);
-    spoil(out, n, state->fault == 'f' ? 'e' : state->fault);
+    plant_fault(out, n, state->fault == 'f' ? 'e' : state->fault);
 }
 
 static bool of_one_shape(const kit_node *node, kit_refusal *why)

@@ -1,4 +1,4 @@
-/* A program that uses a bundle as a library: starts it in its own buffer, runs it, and counts allocations.
+/* A program that uses a bundle as a library: starts the model in its own buffer, runs it, and counts allocations.
  *
  *     app BYTES    size of the buffer */
 #include "mlp.h"

@@ -154,11 +154,11 @@ done
 wraps=("-Wl,--wrap=malloc,--wrap=calloc")
 mv libmlp.h mlp.h
 holds "a user compiles" cc -std=c11 -Wall -Wextra -Werror -I. "$app" libmlp.a "${wraps[@]}" -lm -o app
-holds "it runs in a buffer without allocations" sh -c './app >first 2>asked && grep -qx "asked 0" asked'
+holds "the library runs in a buffer without allocations" sh -c './app >first 2>asked && grep -qx "asked 0" asked'
 holds "a buffer that is too small is an error" sh -c '! ./app 8192 2>small && grep -q "no memory\|too small" small'
 does '.same' mlp.onnx -o mlp.o --object
 holds "an object links" cc -std=c11 -I. "$app" mlp.o "${wraps[@]}" -lm -o app_o
-holds "and gives the same results" sh -c './app_o >second 2>asked && cmp first second'
+holds "the object gives the same results" sh -c './app_o >second 2>asked && cmp first second'
 if command -v musl-gcc >/dev/null; then
     does '.same' mlp.onnx -o mlp_musl --cc musl-gcc
     holds "the MLP with musl is below 300 KB" sh -c '[ "$(stat -c %s mlp_musl)" -lt 300000 ]'

@@ -78,7 +78,7 @@ static void write_if(const char *folder)
     write_model(folder, "branches", &wire);
 }
 
-/* The number of elements that are not zero depends on data. */
+/* NonZero, whose number of elements depends on data. */
 static void write_dynamic(const char *folder)
 {
     struct wire wire = { 0 };
@@ -90,7 +90,7 @@ static void write_dynamic(const char *folder)
     write_model(folder, "dynamic", &wire);
 }
 
-/* n iterations of a, b = b, a + b from x = 0 and exp(x) = 1; the result y is a. */
+/* n iterations of a, b = b, a + b from a = x = 0 and b = exp(x) = 1; the result is a. */
 static void write_fibonacci(const char *folder)
 {
     struct wire wire = { 0 };
@@ -211,7 +211,7 @@ static void write_families(const char *folder)
     }
 }
 
-/* A view whose offset in the shape is an input. */
+/* A view at an offset that is an input. */
 static void write_open_view(const char *folder)
 {
     struct wire wire = { 0 };

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Every flag that names an output file, with every kind of file: special files are written through, a regular file
-completely or not at all; and output arrives on stdout, or the exit code is 1.
+"""Tests every flag that names an output file with every kind of file: special files are written in place, a regular
+file completely or not at all. Output arrives on stdout, or the exit code is 1.
 
   files.py INLAY VERBS_DEF     the executable; host/tools/cli/verbs.def
 
@@ -29,7 +29,7 @@ VERBS = [name.replace("_", "-") for name in re.findall(r"^VERB\((\w+),", pathlib
 ROOT = os.geteuid() == 0
 NOBODY = 65534
 
-# verb, flag -> the rest of the line; the name of the file follows the flag. "": it is an argument.
+# verb, flag -> the rest of the line; the name of the file follows the flag. Flag "": the file is an argument.
 WRITERS = {
     ("optimize", "-o"): "m.onnx",
     ("quantize", "-o"): "m.onnx",

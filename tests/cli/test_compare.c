@@ -1,4 +1,5 @@
-/* Equality of outputs and the messages for differences. Also: random inputs depend on the seed only. */
+/* Equality of outputs and the messages for differences; random inputs, which depend on the seed only; interleaved
+ * timing. */
 #include "data/compare.h"
 #include "data/feed.h"
 #include "data/value.h"
@@ -138,7 +139,7 @@ static void random_inputs(void **state)
         feed_random(dtype, c, 64, 2);
         assert_memory_equal(first, b, sizeof first);
         assert_true(memcmp(first, c, sizeof first) != 0);
-        /* No NaN, and sizes that first model accepts. */
+        /* No NaN, and sizes that the first model accepts. */
         assert_int_equal(value_from_view(&view, &value, NULL), INLAY_OK);
         json = value_json("x", value, 64);
         assert_null(json_object_get(json, "nan"));
@@ -177,7 +178,7 @@ struct racer {
     char letter;
 };
 
-/* Runs of 'b' take 2 ms, but every second one is not counted; the sixth run of all fails, if there is one. */
+/* Runs of 'b' take 2 ms, and every second one is not counted. The sixth run of all subjects fails. */
 static inlay_status timed_run(void *subject, double *out_ms, inlay_diag *diag)
 {
     struct racer *racer = subject;

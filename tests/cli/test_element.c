@@ -80,7 +80,7 @@ static void wide(void **state)
     assert_false(element_number(INLAY_STRING, d, 0, &re, &im));
 }
 
-/* Every finite float16 converts to itself, and the middle between two of them to the even one. */
+/* Every finite float16 converts to itself, and the middle between two of them to the one whose last bit is 0. */
 static void float16_values(void **state)
 {
     (void)state;
@@ -105,7 +105,7 @@ static void float16_values(void **state)
     assert_int_equal(element_half(0x1.8p-25f), 1);
 }
 
-/* A stored element reads back, and its neighbours do not change. */
+/* A stored element can be read again, and its neighbours do not change. */
 static void whole_numbers(void **state)
 {
     static const inlay_dtype signed_ones[] = { INLAY_INT8,  INLAY_INT16,   INLAY_INT32,    INLAY_INT64,

@@ -28,7 +28,7 @@ static quant_report inspect_quantization(struct wire *wire, wire_mark mark)
     if (model_load_bytes(wire->bytes, wire->count, NULL, &model, &diag) != INLAY_OK)
         fail_msg("%s", diag.text);
     assert_true(quant_inspect(model, &report));
-    for (int k = 0; k < QUANT_KINDS; k++) /* names belong to the model */
+    for (int k = 0; k < QUANT_KINDS; k++) /* the names are freed with the model */
         report.found[k].first = report.found[k].first != NULL ? "" : NULL;
     (void)snprintf(reason, sizeof reason, "%s", report.unused_count > 0 ? report.unused[0].reason : "");
     assert_int_equal(report.unused_count, report.found[QUANT_UNUSED].count);
@@ -75,7 +75,8 @@ static void dynamic_and_dead(void **state)
         report.found[QUANT_UNUSED].count + report.found[QUANT_SCALE].count + report.found[QUANT_HALVES].count, 0);
 }
 
-/* A pair with its consumer, and the reason why it does not run on integers; NULL: it does. */
+/* A pair of QuantizeLinear and DequantizeLinear with its consumer, and the reason why the consumer does not run on
+ * integers; NULL: it does. */
 static void unused_pairs(void **state)
 {
     static const struct {

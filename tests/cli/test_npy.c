@@ -1,4 +1,4 @@
-/* .npy files: files by numpy are read, written files read back, and invalid files are rejected with a message. */
+/* .npy files: files of numpy are read, written files can be read again, invalid files are rejected with a message. */
 #include "data/npy.h"
 #include <setjmp.h>
 #include <signal.h>
@@ -115,7 +115,7 @@ static void strings(void **state)
     arena_deinit(&arena);
 }
 
-/* Every type, at several ranks, reads back if it is requested. */
+/* Every type can be written and read again at several ranks, if the caller requests the type. */
 static void round_trip(void **state)
 {
     static const int64_t dims[] = { 3, 1, 5 };
@@ -245,7 +245,7 @@ static void no_file(void **state)
     arena_deinit(&arena);
 }
 
-/* The write fails instead of the open, as on a full disk. */
+/* Opening succeeds and writing fails, as on a full disk. */
 static void full_disk(void **state)
 {
     const inlay_tensor_view view = { .data = six, .bytes = sizeof six, .dtype = INLAY_INT16 };

@@ -118,7 +118,7 @@ def check_sparse():
     want = np.zeros((3, 4), np.float32)
     want[0, 1], want[2, 0], want[2, 3] = 1, 4, 9
     line = "= " + " ".join(f"{x:g}" for x in want.ravel())
-    expect("float[3, 4]" in run(), "a made-up sparse input")
+    expect("float[3, 4]" in run(), "a generated sparse input")
     data = np.array([1, 2, 3], np.float32)
     kinds = {
         "csr": dict(data=data, indices=np.array([1, 0, 3], np.int32), indptr=np.array([0, 1, 1, 3], np.int32),
@@ -148,9 +148,9 @@ def check_sparse():
     np.savez(path("y.npz"), values=np.array([1, 4, 8], np.float32), indices=np.array([1, 8, 11]), shape=np.array([3, 4]))
     run("--input", "s=" + path("csr.npz"), "--expect", FOLDER.name, code=1)
     np.savez(path("bad.npz"), values=data, indices=np.array([1, 8, 12]), shape=np.array([3, 4]))
-    expect("index 2 of a sparse tensor is out of range" in run("--input", "s=" + path("bad.npz"), code=2), "a place outside")
+    expect("index 2 of a sparse tensor is out of range" in run("--input", "s=" + path("bad.npz"), code=2), "an index out of range")
     np.savez(path("bad.npz"), a=data, b=data)
-    expect("expected data, indices" in run("--input", "s=" + path("bad.npz"), code=2), "an archive of something else")
+    expect("expected data, indices" in run("--input", "s=" + path("bad.npz"), code=2), "an archive of other arrays")
 
     # The writer of models keeps the type.
     subprocess.run([INLAY, "optimize", path("m.onnx"), "-o", path("o.onnx")], capture_output=True, check=True)

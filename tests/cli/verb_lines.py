@@ -1,6 +1,6 @@
 """Arguments of each verb for the tests of all verbs (table.py, files.py): a new verb needs a row of PLAIN."""
 
-# Arguments of a plain run, and of a run slow enough to be interrupted (None: no run is).
+# Arguments of a plain run, and of a run slow enough to be interrupted (None: every run is too fast).
 PLAIN = {
     "run": "model.onnx", "test": "onnx/test_one", "bench": "model.onnx --runs 2", "serve": None,
     "inspect": "model.onnx", "check": "model.onnx", "doctor": "model.onnx --seconds 0", "optimize": "model.onnx -o out.onnx",

@@ -30,7 +30,7 @@ expect() {
     fi
 }
 
-# The same, and stderr must be one line of at most 600 characters that begins with 'inlay', stdout empty.
+# refuses CODE PATTERN ARGUMENT...   like expect; stderr must be one line that begins with 'inlay', and stdout empty.
 refuses() {
     expect "$@"
     if [ "$(wc -l <"$work/err")" -ne 1 ] || ! grep -qE '^inlay' "$work/err" || [ -s "$work/out" ]; then
@@ -45,7 +45,7 @@ json() {
     shift 2
     expect "$code" '' "$@"
     if ! jq -e "$filter" "$work/out" >/dev/null 2>&1; then
-        complain "inlay $*" "jq '$filter' says no" "$(head -c 600 "$work/out")"
+        complain "inlay $*" "jq '$filter' is not true" "$(head -c 600 "$work/out")"
     fi
 }
 
@@ -173,7 +173,7 @@ json 0 '[.settings[] | select(.name == "dim") | [.value, .source, .item]] ==
 "$inlay" config --config "$work/more.yaml" --dim c=3 --providers 'a?,b' --plugin-dirs "$PWD/x:/y" |
     grep -v default | sed 's/  *[^ ]*$//' >"$work/b.txt"
 check 'inlay config --yaml can be read back' diff "$work/a.txt" "$work/b.txt"
-check 'and is not empty' test -s "$work/a.txt"
+check 'the output of inlay config is not empty' test -s "$work/a.txt"
 expect 0 '^sum: float' run "$add" --no-config
 expect 0 'sum' run "$add" --no-config --dim 'none?=3'
 refuses 2 "no dimension named 'none'" run "$add" --no-config --dim none=3

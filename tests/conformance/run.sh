@@ -13,7 +13,7 @@ folders=()
 for folder in node simple pytorch-converted pytorch-operator; do
     folders+=("$data/$folder")
     if [ ! -d "$data/$folder" ]; then
-        echo "$data/$folder is not there: install libonnx-testdata"
+        echo "$data/$folder does not exist: install libonnx-testdata"
         exit 1
     fi
 done
@@ -36,7 +36,7 @@ if [ -n "$new" ]; then
     exit 1
 fi
 if [ "$passed" -lt "$least" ]; then
-    echo "passed.txt asks for $least; these are skipped:"
+    echo "passed.txt requires $least passed cases, but only $passed passed; skipped:"
     grep '^skip' <<<"$output"
     exit 1
 fi

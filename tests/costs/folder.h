@@ -64,7 +64,7 @@ static inline void write_file(const char *name, const void *data, size_t bytes)
     assert_int_equal(chmod(in_folder(name), 0600), 0);
 }
 
-/* The number of warnings, and the last line, that the code under test has logged. */
+/* The number of warnings and the last line that the tested code has logged. */
 static uint32_t warnings;
 static char last_line[700];
 static inline void keep_log(void *ctx, uint32_t level, const char *text)

@@ -43,7 +43,7 @@ static void fits_find_the_rates(void **state)
 }
 
 /* Noise changes a fit only a little, and never gives a negative rate; the line reports its error. */
-static void fits_bear_noise(void **state)
+static void fits_tolerate_noise(void **state)
 {
     static const double noise[] = { 1.1, 0.9, 1.25, 0.95, 1.02, 0.85, 1.4, 1 };
     fit_point points[8];
@@ -62,9 +62,9 @@ static void fits_bear_noise(void **state)
     assert_true(line.error > 1 && line.error < 1.4);
 }
 
-/* If a provider's model is right up to a factor, the fit follows it also for sizes that were not measured, although
- * flops and bytes do not explain them. With few points, the reported error is that of predictions, not of the
- * residuals. */
+/* If the predictions of a provider's model are right up to a factor, the fit follows them, also for sizes that were not
+ * measured, although flops and bytes do not explain the times. With few points, the reported error is that of
+ * predictions, not of the residuals. */
 static void fits_follow_the_model(void **state)
 {
     static const double model[] = { 200, 30000, 1200, 90000 }, noise[] = { 1.04, 0.97, 1, 1.02 };
@@ -140,7 +140,7 @@ static void disturbed_runs_do_not_count(void **state)
     assert_true(!got.calm && got.samples == MEASURE_RETRY_FACTOR * 4);
 }
 
-/* Weights in main memory cost time for each byte; weights of a model that stays in the near cache do not. */
+/* Weights read from main memory cost time for each byte; those of a model that fits into the near cache do not. */
 static void cold_weights_cost_more(void **state)
 {
     fit_point points[8];
@@ -162,7 +162,7 @@ static void cold_weights_cost_more(void **state)
 
 /* The cost of a call is fitted for each class separately, so that a class of cheap kernels is not charged the calls of
  * an expensive one. */
-static void calls_cost_what_their_class_does(void **state)
+static void call_cost_is_fitted_by_class(void **state)
 {
     calibrate_point points[6];
     profile_provider out = { .name = "fake" };
@@ -217,7 +217,7 @@ static void borders_need_a_timed_chain(void **state)
     arena_deinit(&arena);
 }
 
-static void fits_refuse_junk(void **state)
+static void fits_reject_invalid_points(void **state)
 {
     fit_point good = { .x = { 1, 10, 10, 0 }, .ns = 5 }, bad;
     static const double junk[] = { NAN, INFINITY, -1, 0 };
@@ -280,7 +280,7 @@ static void measurements_come_back(void **state)
     assert_int_equal(cost_store_merge("/nowhere/at/all", some, 3, NULL, &diag), INLAY_IO_ERROR);
 }
 
-/* A measurement is replaced only if the new one differs by more than the noise of both. */
+/* A new measurement replaces the stored one only if the two differ by more than the noise of both. */
 static void figures_have_hysteresis(void **state)
 {
     static const struct {
@@ -311,7 +311,7 @@ static void figures_have_hysteresis(void **state)
 }
 
 /* A file with any changed byte is ignored with one warning; nothing fails. */
-static void bent_measurements_are_ignored(void **state)
+static void corrupt_measurements_are_ignored(void **state)
 {
     cost_record some[] = { record(1, 100, 0, 1), record(2, 200, 0, 1), record(3, 300, 0, 1) };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -366,7 +366,7 @@ static void planted_files_are_ignored(void **state)
 }
 
 /* The size of the file is limited; the oldest measurements are dropped. */
-static void old_measurements_go(void **state)
+static void old_measurements_are_dropped(void **state)
 {
     uint32_t count = COST_STORE_MAX_RECORDS + 1000;
     cost_record *many = calloc(count, sizeof *many);
@@ -481,7 +481,7 @@ static void impossible_profiles_are_ignored(void **state)
 }
 
 /* A changed byte may give another number, but never an invalid time and never a failure. */
-static void bent_profiles_do_no_harm(void **state)
+static void corrupt_profiles_are_harmless(void **state)
 {
     static const char letters[] = { '"', '}', '9', '-', 'e', '\0', (char)0xff, ',' };
     cost_profile profile = { .provider_count = 0 }, back;
@@ -586,22 +586,22 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modelled_times_are_scaled),
         cmocka_unit_test(fits_find_the_rates),
-        cmocka_unit_test(fits_bear_noise),
+        cmocka_unit_test(fits_tolerate_noise),
         cmocka_unit_test(fits_follow_the_model),
         cmocka_unit_test(fits_are_in_the_middle),
         cmocka_unit_test(disturbed_runs_do_not_count),
         cmocka_unit_test(cold_weights_cost_more),
-        cmocka_unit_test(calls_cost_what_their_class_does),
+        cmocka_unit_test(call_cost_is_fitted_by_class),
         cmocka_unit_test(borders_need_a_timed_chain),
-        cmocka_unit_test(fits_refuse_junk),
+        cmocka_unit_test(fits_reject_invalid_points),
         IN_FOLDER(measurements_come_back),
         cmocka_unit_test(figures_have_hysteresis),
-        IN_FOLDER(bent_measurements_are_ignored),
+        IN_FOLDER(corrupt_measurements_are_ignored),
         IN_FOLDER(planted_files_are_ignored),
-        IN_FOLDER(old_measurements_go),
+        IN_FOLDER(old_measurements_are_dropped),
         IN_FOLDER(profiles_come_back),
         IN_FOLDER(impossible_profiles_are_ignored),
-        IN_FOLDER(bent_profiles_do_no_harm),
+        IN_FOLDER(corrupt_profiles_are_harmless),
         IN_FOLDER(memory_may_run_out),
     };
 

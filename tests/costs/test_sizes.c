@@ -151,7 +151,7 @@ static void write_integer(struct wire *wire, const char *name, int64_t value)
 
 /* A size that depends on data is estimated as a share of its upper bound. A size observed in a run replaces the
  * estimate, also for the values computed from it. */
-static void what_depends_on_data_is_bounded(void **state)
+static void data_dependent_sizes_are_bounded(void **state)
 {
     static const int64_t found[] = { 7, 3 };
     cost_input observed[32];
@@ -204,7 +204,7 @@ static void what_depends_on_data_is_bounded(void **state)
 }
 
 /* Contradicting sizes are no error: shapes that cannot be inferred are estimated. */
-static void odd_sizes_do_no_harm(void **state)
+static void contradicting_sizes_are_harmless(void **state)
 {
     static const cost_assumption assumed[] = { { "N", 1, 3 }, { "M", 1, INT64_MAX } };
     cost_sizes sizes = { .assumed = assumed, .assumed_count = 2 };
@@ -355,9 +355,12 @@ static void classes_have_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_have_defaults),      cmocka_unit_test(sizes_are_assumed),
-        cmocka_unit_test(odd_sizes_do_no_harm),     cmocka_unit_test(what_depends_on_data_is_bounded),
-        cmocka_unit_test(equal_layers_share_a_key), cmocka_unit_test(identities_differ),
+        cmocka_unit_test(sizes_have_defaults),
+        cmocka_unit_test(sizes_are_assumed),
+        cmocka_unit_test(contradicting_sizes_are_harmless),
+        cmocka_unit_test(data_dependent_sizes_are_bounded),
+        cmocka_unit_test(equal_layers_share_a_key),
+        cmocka_unit_test(identities_differ),
         cmocka_unit_test(classes_have_names),
     };
 

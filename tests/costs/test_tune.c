@@ -23,7 +23,7 @@ static inlay_options *make_options(const char *providers, const char *delay_us)
     return options;
 }
 
-/* Many small steps on a large tensor: worth two copies to a device whose model reports no cost. */
+/* Many small steps on a large tensor. They are worth two copies to a device whose model reports no cost. */
 static void chain(onnx_bytes *bytes)
 {
     static const int64_t dims[] = { 1 << 10, 1 << 10 };
@@ -137,7 +137,7 @@ static void measuring_changes_the_choice(void **state)
     inlay_session_destroy(session);
 }
 
-static int give_up(void *user, double fraction, const char *what)
+static int cancel_after(void *user, double fraction, const char *what)
 {
     uint32_t *left = user;
 
@@ -146,10 +146,10 @@ static int give_up(void *user, double fraction, const char *what)
     return *left == 0 || --*left == 0;
 }
 
-static void cancelled_tuning_keeps_what_it_has(void **state)
+static void cancelled_tuning_keeps_results(void **state)
 {
     uint32_t left = 1;
-    inlay_tune_options how = { .struct_size = sizeof how, .runs = 2, .progress = give_up, .progress_user = &left };
+    inlay_tune_options how = { .struct_size = sizeof how, .runs = 2, .progress = cancel_after, .progress_user = &left };
     inlay_tune_result result = { .struct_size = sizeof result };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_session *session = open_chain("1");
@@ -335,7 +335,7 @@ static void calibrate_measures_a_device(void **state)
     profile_deinit(&profile);
     /* A cancelled calibration does not change the file. */
     data = read_file("costs/machine.json", &bytes);
-    inlay_options_set_progress(options, give_up, &left);
+    inlay_options_set_progress(options, cancel_after, &left);
     assert_int_equal(inlay_calibrate(options, &what, &result, &diag), INLAY_CANCELLED);
     later = read_file("costs/machine.json", &again);
     assert_int_equal(bytes, again);
@@ -354,7 +354,7 @@ static void calibrate_measures_a_device(void **state)
     inlay_options_destroy(options);
 }
 
-static void calibrate_refuses_nonsense(void **state)
+static void calibrate_rejects_invalid_options(void **state)
 {
     static const uint32_t many = 100000;
     inlay_calibrate_options what = { .struct_size = sizeof what, .threads = &many, .thread_count = 1 };
@@ -377,12 +377,12 @@ int main(void)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, drop_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(measuring_changes_the_choice),
-        IN_FOLDER(cancelled_tuning_keeps_what_it_has),
+        IN_FOLDER(cancelled_tuning_keeps_results),
         IN_FOLDER(runs_are_recorded),
         IN_FOLDER(predictions_follow_the_data),
         IN_FOLDER(ranks_follow_the_data),
         IN_FOLDER(calibrate_measures_a_device),
-        IN_FOLDER(calibrate_refuses_nonsense),
+        IN_FOLDER(calibrate_rejects_invalid_options),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is this an x86-64 below AVX2, as far as the process may use it? */
+/* Is this process limited to x86-64 instruction sets below AVX2, by the CPU or by the cap of option isa? */
 static inline bool is_below_avx2(void)
 {
     const char *isa = getenv("INLAY_ISA");

@@ -225,8 +225,8 @@ static inline uint32_t model_image_step(region_model *model, uint32_t x, int64_t
     }
 }
 
-/* A model from [N, channels, H, W] to an image. Three of four models have an inner tensor as a second output; all: all
- * inner tensors are outputs after these. */
+/* A model from [N, channels, H, W] to an image. Three of four models have an inner tensor as a second output. With
+ * `all`, all inner tensors follow these outputs. */
 static inline void write_image_model_of(region_model *model, uint64_t seed, uint32_t steps, int64_t *out_channels,
                                         bool all)
 {

@@ -14,7 +14,7 @@
 #define REGION_LOOPS /* options of a session, in front of others */
 #endif
 
-/* Does option `kernel` of the provider know it? */
+/* Is this a value of the provider's option `kernel`? */
 static inline bool region_has_kernel(const char *kernel)
 {
     static const char *const library[] = { "library",       "library_blocked", "library_winograd",

@@ -51,7 +51,7 @@ static double peak_of(const inlay_value *value, double least)
     return least;
 }
 
-/* The largest error relative to the largest value of the result or of the values before it (peak). */
+/* Returns the largest error relative to the largest value of the result, or to `peak`, the largest value before it. */
 static double distance(const inlay_value *got, const inlay_value *want, double peak)
 {
     const float *a = inlay_value_data(got), *b = inlay_value_data(want);

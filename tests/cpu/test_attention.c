@@ -8,7 +8,7 @@ struct attention {
     int batch, heads, key_heads, queries, keys, size, value_size;
     const char *mask; /* its dims, as letters of B H T S, s for S - 3, and 1; NULL = no mask */
     bool causal;
-    bool turned; /* [batch, length, heads, size] outside */
+    bool turned; /* the model's tensors are [batch, length, heads, size], with Transposes around the operator */
     const char *scale;
 };
 
@@ -54,8 +54,9 @@ static void write_script(const struct attention *attention, char *script, size_t
                    attention->turned ? "y = Transpose(y0) perm=0,2,1,3\n" : "");
 }
 
-/* Sets a third of the mask and its whole first row to -infinity, and the last element to NaN if `nan`. */
-static void darken(struct rig *rig, const struct attention *attention, bool nan)
+/* Binds a mask with -infinity in a third of its elements and in its first row, and with NaN in its last element on
+ * request. */
+static void bind_mask(struct rig *rig, const struct attention *attention, bool nan)
 {
     inlay_io_info info = { .struct_size = sizeof info };
     int64_t dims[INLAY_MAX_RANK];
@@ -74,7 +75,8 @@ static void darken(struct rig *rig, const struct attention *attention, bool nan)
     rig_bind(rig, 3, value);
 }
 
-static void expect_same(const struct attention *attention, const char *threads, const char *loops, int dark)
+/* mask_kind: 0 is a random mask, 1 has -infinity, 2 has NaN as well. */
+static void expect_same(const struct attention *attention, const char *threads, const char *loops, int mask_kind)
 {
     static const char *const theirs[] = { "providers", "reference", NULL };
     const char *const ours[] = { "providers",
@@ -96,8 +98,8 @@ static void expect_same(const struct attention *attention, const char *threads, 
         script_model(&wire, script, 23);
         rig[i] = rig_open(&wire, i == 0 ? ours : theirs);
         script_feed(&rig[i], 5);
-        if (attention->mask != NULL && dark > 0)
-            darken(&rig[i], attention, dark > 1);
+        if (attention->mask != NULL && mask_kind > 0)
+            bind_mask(&rig[i], attention, mask_kind > 1);
         rig_run(&rig[i]);
     }
     {
@@ -108,7 +110,7 @@ static void expect_same(const struct attention *attention, const char *threads, 
         for (int64_t i = 0; i < inlay_value_count(got); i++)
             if (!(isnan(input[i]) && isnan(output[i])) && !(fabsf(input[i] - output[i]) <= 1e-5f))
                 fail_msg("element %lld is %g, not %g, with %s threads, own_loops %s, mask %d, in\n%s", (long long)i,
-                         (double)input[i], (double)output[i], threads, loops, dark, script);
+                         (double)input[i], (double)output[i], threads, loops, mask_kind, script);
     }
     rig_close(&rig[0]);
     rig_close(&rig[1]);
@@ -152,8 +154,8 @@ static void shared_keys(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (int dark = 0; dark < 3; dark++)
-            expect_same(&cases[i], dark % 2 ? "2" : "1", "1", dark);
+        for (int mask_kind = 0; mask_kind < 3; mask_kind++)
+            expect_same(&cases[i], mask_kind % 2 ? "2" : "1", "1", mask_kind);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* Cases that random tests found: shapes for which a library or a layout is ambiguous, empty tensors, operands of
- * mismatched shapes. */
+/* Cases that random tests found: shapes whose layout is ambiguous, or that a library treats differently, empty tensors,
+ * operands of mismatched shapes. */
 #define COMPARE_TOLERANCE 4e-6f
 #include "region_provider.h"
 #include "compare.h"
@@ -91,7 +91,7 @@ static void shared_copy(void **state)
     EXPECT_ALL(scripts, 13, NULL);
 }
 
-static void feed_nothing(struct rig *rig)
+static void feed_empty(struct rig *rig)
 {
     script_feed_sized(rig, 0, 1, 0);
 }
@@ -114,7 +114,7 @@ static void empty_tensors(void **state)
     };
 
     (void)state;
-    EXPECT_ALL(scripts, 13, feed_nothing);
+    EXPECT_ALL(scripts, 13, feed_empty);
 }
 
 /* Scale has one element for all channels. */
@@ -173,7 +173,7 @@ static void estimated_sizes(void **state)
     }
 }
 
-static void feed_odd(struct rig *rig)
+static void feed_nonfinite(struct rig *rig)
 {
     script_feed_odd(rig, 11, 0.01f);
 }
@@ -196,16 +196,16 @@ static void nan_and_infinity(void **state)
     if (!__builtin_cpu_supports("avx512f")) /* the built-in kernels require AVX-512 */
         skip();
 #endif
-    EXPECT_ALL(scripts, 17, feed_odd);
+    EXPECT_ALL(scripts, 17, feed_nonfinite);
 }
 
-static void feed_many_odd(struct rig *rig)
+static void feed_many_nonfinite(struct rig *rig)
 {
     script_feed_odd(rig, 5, 0.05f);
 }
 
-/* -inf in one row, and then numbers. */
-static void feed_lows(struct rig *rig)
+/* Feeds rows that begin with -infinity, followed by numbers. */
+static void feed_negative_infinity(struct rig *rig)
 {
     for (uint32_t i = 0; i < inlay_session_input_count(rig->session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
@@ -247,8 +247,8 @@ static void nan_and_infinity_any_cpu(void **state)
     };
 
     (void)state;
-    EXPECT_ALL(scripts, 17, feed_many_odd);
-    EXPECT_ALL(scripts, 17, feed_lows);
+    EXPECT_ALL(scripts, 17, feed_many_nonfinite);
+    EXPECT_ALL(scripts, 17, feed_negative_infinity);
 }
 
 /* Windows with one, two and three axes and different sides, and with kernel_shape given or derived. */

@@ -275,7 +275,7 @@ static void zeros_in_blocks(void **state)
     struct text_buffer told = { 0 };
 
     (void)state;
-    for (int way = 0; way < 4; way++) { /* with zeros, with zeros and transposed, and without zeros */
+    for (int way = 0; way < 4; way++) { /* bit 0: transposed; bit 1: without zeros */
         for (size_t m = 0; m < 3; m++) {
             const bool turned = way % 2 != 0;
             char script[512];
@@ -312,7 +312,7 @@ static void sparse_2_4(void **state)
     struct text_buffer told = { 0 };
 
     (void)state;
-    for (int way = 0; way < 4; way++) { /* with zeros, with zeros and transposed, and both with one more element */
+    for (int way = 0; way < 4; way++) { /* bit 0: transposed; bit 1: three nonzero elements of four */
         for (size_t m = 0; m < sizeof rows / sizeof *rows; m++) {
             const bool turned = way % 2 != 0, third = way > 1;
             const char *values = turned ? third ? "150,1,512,3" : "150,1,512,2" : third ? "512,3,150,1" : "512,2,150,1";

@@ -236,15 +236,15 @@ static struct rig open_as(const char *script, const char *kernel, const char *pr
                                            REGION_HAS_LIBRARY ? REGION ".own_loops" : NULL, loops, NULL });
 }
 
-static int wrong; /* outputs */
+static int wrong_outputs;
 
 /* May the result have no NaN even if an input has one? Hardmax marks the largest element, which is the NaN. */
-static bool may_lose(const char *op)
+static bool may_lose_nan(const char *op)
 {
     return strncmp(op, "Hardmax", 7) == 0 || strstr(op, "largest=0") != NULL;
 }
 
-static struct rig run_alone(const char *op, bool reference, const char *precision, const char *loops, float value)
+static struct rig run_operator(const char *op, bool reference, const char *precision, const char *loops, float value)
 {
     char script[800];
     struct wire wire = { 0 };
@@ -266,19 +266,19 @@ static struct rig run_alone(const char *op, bool reference, const char *precisio
     return rig;
 }
 
-static void expect_alone(const char *op, float value)
+static void expect_operator(const char *op, float value)
 {
-    struct rig want = run_alone(op, true, "f32", NULL, value);
+    struct rig want = run_operator(op, true, "f32", NULL, value);
     const inlay_value *b = inlay_context_output(want.context, 0);
     const float *output = inlay_value_data(b);
     bool found = false;
 
     for (int64_t n = 0; n < inlay_value_count(b); n++)
         found = found || isnan(output[n]);
-    if (isnan(value) && !found && !may_lose(op))
-        print_error("the reference loses NaN in %s\n", op), wrong++;
+    if (isnan(value) && !found && !may_lose_nan(op))
+        print_error("the reference loses NaN in %s\n", op), wrong_outputs++;
     for (int k = 0; k < 4; k++) {
-        struct rig got = run_alone(op, false, k % 2 == 0 ? "f32" : "strict", k / 2 == 0 ? "1" : "0", value);
+        struct rig got = run_operator(op, false, k % 2 == 0 ? "f32" : "strict", k / 2 == 0 ? "1" : "0", value);
         const float *input = inlay_value_data(inlay_context_output(got.context, 0));
 
         for (int64_t n = 0; n < inlay_value_count(b); n++)
@@ -286,7 +286,7 @@ static void expect_alone(const char *op, float value)
                   (isnan(input[n]) && isnan(output[n])))) {
                 print_error("%s with %g: element %lld is %g, not %g\n", op, (double)value, (long long)n,
                             (double)input[n], (double)output[n]);
-                wrong++;
+                wrong_outputs++;
                 break;
             }
         rig_close(&got);
@@ -294,17 +294,17 @@ static void expect_alone(const char *op, float value)
     rig_close(&want);
 }
 
-static void operators_alone(void **state)
+static void single_operators(void **state)
 {
     const float values[] = { NAN, INFINITY, -INFINITY, 3.4e38f };
 
     (void)state;
-    wrong = 0;
+    wrong_outputs = 0;
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
         for (size_t k = 0; k < sizeof values / sizeof *values; k++)
-            expect_alone(operators[i], values[k]);
-    if (wrong > 0)
-        fail_msg("%d results differ from the reference", wrong);
+            expect_operator(operators[i], values[k]);
+    if (wrong_outputs > 0)
+        fail_msg("%d results differ from the reference", wrong_outputs);
 }
 
 static const char *ending_of(uint32_t i, uint32_t count)
@@ -344,7 +344,7 @@ static void expect_same(const struct rig *got, const struct rig *want, const str
                 continue;
             print_error("%s by %s with %s: element %lld is %g, not %g, in %s\n", layer->what, kernel, value,
                         (long long)n, (double)input[n], (double)output[n], ending_of(i, count));
-            wrong++;
+            wrong_outputs++;
             break;
         }
     }
@@ -355,7 +355,7 @@ static void expect_planted(const char *text, float value)
     char *script = malloc(ROOM);
 
     assert_non_null(script);
-    wrong = 0;
+    wrong_outputs = 0;
     for (size_t n = 0; n < sizeof layers / sizeof *layers; n++) {
         const struct layer *layer = &layers[n];
         struct rig want;
@@ -383,8 +383,8 @@ static void expect_planted(const char *text, float value)
         rig_close(&want);
     }
     free(script);
-    if (wrong > 0)
-        fail_msg("%d results differ from the reference", wrong);
+    if (wrong_outputs > 0)
+        fail_msg("%d results differ from the reference", wrong_outputs);
 }
 
 static void nans(void **state)
@@ -411,7 +411,7 @@ int main(void)
         cmocka_unit_test(nans),
         cmocka_unit_test(infinities),
         cmocka_unit_test(negative_infinities),
-        cmocka_unit_test(operators_alone),
+        cmocka_unit_test(single_operators),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

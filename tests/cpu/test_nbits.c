@@ -91,8 +91,8 @@ static void expect(struct wire *wire, const char *const *options, const float *i
     rig_close(&rig);
 }
 
-/* want = input * weights + bias, and the error bound: of float sums, and with step > 0 also of activations, half a step
- * of the largest of 32 elements each. */
+/* Computes want = input * weights + bias in double, and the error bound: that of float sums plus, if activations are
+ * quantized, `step` times the largest activation of the row for each term. */
 static void expected(const float *input, int64_t rows, const double *weights, const float *bias, double step,
                      double *want, double *bound)
 {
@@ -145,7 +145,7 @@ enum { FORM_MATMUL, FORM_GEMM, FORM_TURNED, FORM_ADDED, FORMS };
 
 struct linear {
     int type, form;
-    int64_t block; /* 0: one scale per column, -1: one for all */
+    int64_t block; /* elements per scale; 0: one scale per column, -1: one scale for all */
     bool zeros;
     double weights[K * N]; /* [K, N] */
     float bias[N];
@@ -531,7 +531,7 @@ static void gathered(void **state)
         }
 }
 
-/* ------------------------------------------------------------------ what contradicts itself */
+/* ------------------------------------------------------------------ inconsistent files */
 
 static void contradictions(void **state)
 {

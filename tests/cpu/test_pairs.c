@@ -69,7 +69,7 @@ static void teardown(struct product *product)
 enum { PLAIN, BIAS, ONTO, ONTO_AND_BIAS, RESIDUAL, CLAMPED, GATED, MODES };
 
 /* Sets the epilogue of mode `mode`; posts: [4]. */
-static void behind(const struct product *product, int mode, sgemm_job *job, sgemm_post *posts)
+static void set_epilogue(const struct product *product, int mode, sgemm_job *job, sgemm_post *posts)
 {
     job->posts = posts;
     job->bias = mode == BIAS || mode >= RESIDUAL ? product->bias : NULL;
@@ -120,7 +120,7 @@ static float *run(const struct product *product, int mode)
     float *scratch = malloc((size_t)(2 * pairs_scratch_floats(&job)) * sizeof *scratch);
     int turn = 0;
 
-    behind(product, mode, &job, posts);
+    set_epilogue(product, mode, &job, posts);
     job.c = malloc(bytes);
     assert_non_null(job.c);
     assert_non_null(scratch);
@@ -201,18 +201,18 @@ static void windows(void **state)
     teardown(&product);
 }
 
-/* ------------------------------------------------------------------ what numbers do */
+/* ------------------------------------------------------------------ numerical accuracy */
 
-/* 2^n, n in [-most, most]. */
+/* Returns 2^n for a random n in [-most, most]. */
 static float power(uint64_t *seed, int most)
 {
     return ldexpf(1, (int)(noise(seed) * (float)most));
 }
 
-/* Values for which a plain sum of (a + b)(c + d) loses all digits: rows of other magnitudes than columns, rows far from
- * zero, magnitudes that differ between rows and between columns, a few elements that are larger than all others
- * together. */
-static void spoil(struct product *product, int kind)
+/* Fills a product with values for which a plain sum of (a + b)(c + d) loses all digits: rows of other magnitudes than
+ * columns, rows far from zero, magnitudes that differ between rows and between columns, a few elements that are larger
+ * than all others together. */
+static void fill_ill_conditioned(struct product *product, int kind)
 {
     uint64_t seed = (uint64_t)kind + 77;
 
@@ -250,7 +250,7 @@ static void exact(void **state)
         float *c;
 
         setup(&product);
-        spoil(&product, kind);
+        fill_ill_conditioned(&product, kind);
         c = run(&product, PLAIN);
         for (int64_t i = 0; i < product.m; i++)
             for (int64_t j = 0; j < product.n; j++) {

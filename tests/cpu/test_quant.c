@@ -177,7 +177,7 @@ static void against_reference(region_model *model, uint64_t seed, int dtype, uin
 
 /* ------------------------------------------------------------------ convolutions */
 
-/* middle 0: 1/32. */
+/* Adds scales around `middle`; 0: scales of exactly 1/32. */
 static void put_scale_of_conv(region_model *model, struct list *list, uint32_t rank, int64_t count, float middle)
 {
     if (middle > 0)

@@ -77,12 +77,12 @@ static void inside_networks(void **state)
     run(rows, sizeof rows / sizeof *rows);
 }
 
-/* Without steps, the last state is the first one. Without samples, the outputs are empty. */
-static void feed_nothing(struct rig *rig)
+static void feed_empty(struct rig *rig)
 {
     script_feed_sized(rig, 0, 5, 0);
 }
 
+/* Without steps, the last state is the initial one. Without samples, the outputs are empty. */
 static void empty_tensors(void **state)
 {
     static const compare_case rows[] = {
@@ -93,7 +93,7 @@ static void empty_tensors(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        compare_expect(&rows[i], 14, feed_nothing);
+        compare_expect(&rows[i], 14, feed_empty);
 }
 
 int main(void)

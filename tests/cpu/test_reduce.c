@@ -29,17 +29,17 @@ static void after_transpose(void **state)
     expect_equal("x : N,7,5\na = Neg(x)\nt = Transpose(a) perm=0,2,1\ny = ReduceMax(t) axes=-1,\n-> y");
 }
 
-/* Every reduction over every set of axes: rows, columns, separate axes; with NaN and infinity, and of empty tensors. */
-static void feed_odd(struct rig *rig)
+static void feed_nonfinite(struct rig *rig)
 {
     script_feed_odd(rig, 11, 0.05f);
 }
 
-static void feed_nothing(struct rig *rig)
+static void feed_empty(struct rig *rig)
 {
     script_feed_sized(rig, 0, 11, 0);
 }
 
+/* Every reduction over every set of axes: rows, columns, separate axes; with NaN and infinity. */
 static void all_axes(void **state)
 {
     static const char *const ops[] = { "Mean", "Sum", "Max", "Min", "Prod", "L1", "L2", "SumSquare", "LogSumExp" };
@@ -54,13 +54,13 @@ static void all_axes(void **state)
             (void)snprintf(script, sizeof script, "x : 2,6,5,3\n%sy = %s(%s) axes=%s keepdims=%d\n-> y", first[a % 3],
                            op, a % 3 == 0 ? "x" : "t", axes[a], (int)(a % 2));
             compare_expect(&(compare_case){ strcmp(ops[o], "Sum") == 0 ? NULL : op, script }, 12,
-                           a % 3 == 2 || strcmp(ops[o], "Prod") == 0 ? NULL : feed_odd);
+                           a % 3 == 2 || strcmp(ops[o], "Prod") == 0 ? NULL : feed_nonfinite);
         }
     compare_expect(&(compare_case){ "ReduceLogSum", "x : 3,N,70\na = Abs(x)\ny = ReduceLogSum(a) axes=1,\n-> y" }, 13,
                    NULL);
     compare_expect(&(compare_case){ "ReduceMax", "x : 3,90\ny = ReduceMax(x) axes=1,\nz = ReduceMin(x) keepdims=0\n"
                                                  "-> y, z" },
-                   13, feed_odd);
+                   13, feed_nonfinite);
 }
 
 static void empty_tensors(void **state)
@@ -71,7 +71,7 @@ static void empty_tensors(void **state)
     (void)state;
     for (size_t o = 0; o < sizeof ops / sizeof *ops; o++) {
         (void)snprintf(script, sizeof script, "x : 3,N,2\ny = Reduce%s(x) axes=1,\nz = Neg(y)\n-> z", ops[o]);
-        compare_expect(&(compare_case){ NULL, script }, 12, feed_nothing);
+        compare_expect(&(compare_case){ NULL, script }, 12, feed_empty);
     }
 }
 

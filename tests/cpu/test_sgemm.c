@@ -13,7 +13,7 @@ struct product {
     float *a, *weights, *b, *bias, *c, *other;
 };
 
-/* b: w packed in panels; the padding after the last column is NaN, to detect reads of it. */
+/* Packs w into the panels b; the padding after the last column is NaN, to detect reads of it. */
 static void setup(struct product *product)
 {
     int64_t panels = (product->n + 63) / 64;

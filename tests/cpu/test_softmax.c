@@ -3,7 +3,7 @@
 #include "region_provider.h"
 #include "compare.h"
 
-static void feed_odd(struct rig *rig)
+static void feed_nonfinite(struct rig *rig)
 {
     script_feed_odd(rig, 3, 0.02f);
 }
@@ -16,7 +16,7 @@ static void run(const char *tail, int64_t opset, bool odd)
         char script[256];
 
         (void)snprintf(script, sizeof script, tail, ops[o]);
-        compare_expect(&(compare_case){ ops[o], script }, opset, odd ? feed_odd : NULL);
+        compare_expect(&(compare_case){ ops[o], script }, opset, odd ? feed_nonfinite : NULL);
     }
 }
 
@@ -53,7 +53,6 @@ static void shapes(void **state)
     run("x : 2,1000,130\ny = %s(x) axis=1\n-> y", 13, false);
 }
 
-/* For a probability of 1 the logarithm is 0; for one near 1 it is small, without the rounding error of 1. */
 static void feed_certain(struct rig *rig)
 {
     inlay_value *value = NULL;
@@ -63,6 +62,7 @@ static void feed_certain(struct rig *rig)
     rig_bind(rig, 0, value);
 }
 
+/* For a probability of 1 the logarithm is 0; for one near 1 it is small, without the rounding error of 1. */
 static void exact_log_softmax(void **state)
 {
     struct rig rig =

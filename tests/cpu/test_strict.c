@@ -38,8 +38,9 @@ static const char *const options[] = { "auto",   "tiles",   "winograd_4x4", "win
                                        "gemm",   "pairs",   "packed",       "packed_pairs",    "inner_product",
                                        "plain",  "batched", "matmul" };
 /* Kernels with plain sums: built-in ones, with the short chains of strict, and the library's. */
-static const char *const own[] = { "tiles", "depthwise", "planes", "rows", "groups", "gemm", "packed", "batched" };
-static const char *const library[] = { "library", "library_blocked", "inner_product", "plain", "matmul" };
+static const char *const builtin_kernels[] = { "tiles",  "depthwise", "planes", "rows",
+                                               "groups", "gemm",      "packed", "batched" };
+static const char *const library_kernels[] = { "library", "library_blocked", "inner_product", "plain", "matmul" };
 
 /* Does this process have built-in kernels for this CPU? */
 static bool has_loops(void)
@@ -85,15 +86,15 @@ static void expect_plain(const char *script, const char *kernel, bool ours, int 
 
         at += sizeof mark - 1;
         n = strcspn(at, "\"");
-        if (!is_one_of(at, n, own, sizeof own / sizeof *own) &&
-            (ours || !is_one_of(at, n, library, sizeof library / sizeof *library)))
+        if (!is_one_of(at, n, builtin_kernels, sizeof builtin_kernels / sizeof *builtin_kernels) &&
+            (ours || !is_one_of(at, n, library_kernels, sizeof library_kernels / sizeof *library_kernels)))
             fail_msg("with kernel %s, '%.*s' runs with precision strict in\n%s", kernel, (int)n, at, script);
     }
     text_buffer_free(&told);
     rig_close(&rig);
 }
 
-static void plain_sums_alone(void **state)
+static void only_plain_sums(void **state)
 {
     const size_t count = sizeof layers / sizeof *layers;
 
@@ -211,7 +212,7 @@ static void short_chains(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(plain_sums_alone), cmocka_unit_test(short_chains) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(only_plain_sums), cmocka_unit_test(short_chains) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

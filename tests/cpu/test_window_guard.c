@@ -273,7 +273,7 @@ static void guarded(void **unused)
     }
 }
 
-/* Without the guard, some images fail: so they are hard. */
+/* Without the guard some images exceed the bound, which shows that they are hard. */
 static void unguarded(void **unused)
 {
     const double share = 8 * FLT_EPSILON * sqrt(IN * TAPS);

@@ -113,8 +113,9 @@ static struct {
     int taken, kept;
 } store;
 
-static inlay_status take(void *ctx, void *compile, const void *key, uint64_t key_bytes, uint64_t bytes, void **out_data,
-                         uint32_t *out_known)
+/* A pack is found if the same key was kept before. */
+static inlay_status take_pack(void *ctx, void *compile, const void *key, uint64_t key_bytes, uint64_t bytes,
+                              void **out_data, uint32_t *out_known)
 {
     (void)ctx, (void)compile;
     assert_true(bytes <= sizeof store.data);
@@ -127,7 +128,7 @@ static inlay_status take(void *ctx, void *compile, const void *key, uint64_t key
     return INLAY_OK;
 }
 
-static void keep(void *ctx, void *compile, const void *data)
+static void keep_pack(void *ctx, void *compile, const void *data)
 {
     (void)ctx, (void)compile;
     assert_ptr_equal(data, store.data);
@@ -137,7 +138,7 @@ static void keep(void *ctx, void *compile, const void *data)
 static void cached_accuracy(void **unused)
 {
     const int64_t dims[] = { 16, 16, 3, 3 };
-    const inlay_ext_packs packs = { .struct_size = sizeof packs, .take = take, .keep = keep };
+    const inlay_ext_packs packs = { .struct_size = sizeof packs, .take = take_pack, .keep = keep_pack };
     const inlay_host host = { .struct_size = sizeof host };
     const cpu_state state = { .winograd = true, .packs = &packs, .host = &host };
     inlay_compiled compiled = { .state = &state, .compiling = &store };

@@ -39,16 +39,16 @@ for name in $(grep -oE '\binlay_[a-z0-9_]+\(' "$source/sdk/include/inlay/inlay.h
     grep -qw "$name" "$work/api" || complain "api: $name is missing"
 done
 ! grep -rlE "$source|/tmp/tmp|/root/|/home/" "$work/site" --include='*.html' >"$work/log" ||
-    complain "pages name a place of this machine: $(tr '\n' ' ' <"$work/log")"
+    complain "pages contain paths of this machine: $(tr '\n' ' ' <"$work/log")"
 for page in tutorial models choosing programs guide-python abi kit changes; do
     [ -s "$work/site/$page.html" ] || complain "$page.html is missing"
-    grep -q 'name="viewport"' "$work/site/$page.html" || complain "$page.html says nothing of narrow screens"
+    grep -q 'name="viewport"' "$work/site/$page.html" || complain "$page.html has no viewport for narrow screens"
 done
 # Each page with commands is tested.
 for page in "$source"/sdk/docs/pages/*.md; do
     name=$(basename "$page" .md)
     ! grep -q '^    \$ ' "$page" || grep -q "$name.md" "$source/tests/docs/CMakeLists.txt" ||
-        complain "the commands of $name.md are run by no test"
+        complain "no test runs the commands of $name.md"
 done
 echo "$(find "$work/site" -name '*.html' | wc -l) pages, $(du -sk "$work/site" | cut -f1) KiB, $wrong wrong"
 [ $wrong -eq 0 ]

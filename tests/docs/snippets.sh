@@ -32,14 +32,14 @@ graph = helper.make_graph(
     [helper.make_tensor_value_info("output", TensorProto.FLOAT, [1, 3])])
 save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "model.onnx")
 END
-does "the model is made" /usr/bin/python3 make_model.py
+does "the model is written" /usr/bin/python3 make_model.py
 
 {
     echo "import numpy; array = numpy.full((1, 3, 224, 224), 2, numpy.float32)"
     snippet python
     echo "assert result.tolist() == [[2, 2, 2]], result"
 } >"$work/example.py"
-does "Python's" /usr/bin/python3 example.py
+does "Python's example" /usr/bin/python3 example.py
 
 {
     snippet cpp | grep '^#include'
@@ -48,9 +48,9 @@ does "Python's" /usr/bin/python3 example.py
     snippet cpp | grep -v '^#include'
     echo 'return result[0].shape() == inlay::Shape{ 1, 3 } ? 0 : 1; }'
 } >"$work/example.cpp"
-does "C++'s compiles" "$cxx" -std=c++17 -Wall -Wextra -Werror -I"$source/sdk/include" -I"$source/sdk/bindings/cpp" example.cpp \
+does "C++'s example compiles" "$cxx" -std=c++17 -Wall -Wextra -Werror -I"$source/sdk/include" -I"$source/sdk/bindings/cpp" example.cpp \
     -L"$build/lib" -linlay -Wl,-rpath,"$build/lib" -o example
-does "C++'s" ./example
+does "C++'s example" ./example
 
 if [ -n "$node" ]; then
     mkdir "$work/node_modules"
@@ -63,7 +63,7 @@ if [ -n "$node" ]; then
         snippet node | grep -v 'require('
         echo 'if (String(output.data) !== "2,2,2") throw new Error(String(output.data)); })();'
     } >"$work/example.js"
-    does "Node's" "$node" example.js
+    does "Node's example" "$node" example.js
 fi
 
 # ONNX Runtime's library: both ways to install it, with the folder of this build as the installed one.
@@ -92,7 +92,7 @@ END
             -e "s|^\(LD_LIBRARY_PATH=[^ ]*\)|\1:$build/lib|"
         echo "program node_modules/onnxruntime-node/bin/napi-v6/linux/x64/libonnxruntime.so.1"
     } >"$work/commands.sh"
-    does "ONNX Runtime's" sh commands.sh
+    does "ONNX Runtime's example" sh commands.sh
 fi
 
 # The server: after both ways to start it, it answers the following request, on a free port.
@@ -115,7 +115,7 @@ served() { # COMMAND
 if [ -x "$build/bin/inlay-serve" ]; then
     PATH=$build/bin:$PATH
     mkdir "$work/models"
-    does "the served model is made" /usr/bin/python3 -c '
+    does "the served model is written" /usr/bin/python3 -c '
 from onnx import TensorProto, helper, save
 graph = helper.make_graph([helper.make_node("ReduceMean", ["x"], ["y"], axes=[1], keepdims=0)], "mean",
     [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])],

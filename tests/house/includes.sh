@@ -51,9 +51,8 @@ awk -v folders="$folders" -v inner="$inner" '
         for (i = 1; i <= n; i++) if (!(f[i] in listed)) print FILENAME ": the folder " f[i] " of host is not listed"
     }' "$edges" >"$wrong"
 
-# The picture: the first fenced block of host/README.md, top layer first. A word after three spaces at the end of a
-# line that is no folder is a remark. Sub-folders are at the beginnings of the lines of a table, as `a/b/`, in the
-# order of the list.
+# The picture: the first fenced block of host/README.md, top layer first. Other words in the block are remarks. Each
+# line of the table of sub-folders begins with a sub-folder, as `a/b/`, in the order of the list.
 awk -v folders="$folders" '
     FNR == 1 { files++ }
     files == 1 && /^```/ { fence++; next }

@@ -30,7 +30,8 @@ static int8_t weight(void)
     return (int8_t)(kind == 0 ? -128 : kind == 1 ? 127 : (int)roll(256) - 128);
 }
 
-static uint8_t ended(int32_t sum, const byte_ending *ending, int64_t channel)
+/* Requantizes a sum to a byte, as the tested loops do. */
+static uint8_t requantize(int32_t sum, const byte_ending *ending, int64_t channel)
 {
     double y = nearbyint((double)((float)sum * ending->scale[channel])) + ending->zero;
 
@@ -39,8 +40,8 @@ static uint8_t ended(int32_t sum, const byte_ending *ending, int64_t channel)
     return (uint8_t)y ^ ending->flip;
 }
 
-/* The bits of the float result, computed with the same roundings. */
-static int32_t as_float(int32_t sum, const byte_ending *ending, int64_t channel)
+/* Returns the bits of the float result, computed with the same roundings as the tested loops. */
+static int32_t float_bits(int32_t sum, const byte_ending *ending, int64_t channel)
 {
     const volatile float product = (float)sum * ending->scale[channel];
     const float y = product + ending->shift[channel];
@@ -68,7 +69,7 @@ static void fill_ending(byte_ending *ending, int32_t *first, float *scale, float
 
 /* ------------------------------------------------------------------ tiles */
 
-static void one_tile(const byte_set *set, int lines, int rows, int64_t columns, bool flip, byte_kind kind)
+static void check_tile(const byte_set *set, int lines, int rows, int64_t columns, bool flip, byte_kind kind)
 {
     static uint8_t x[BYTE_ROWS * DEPTH], y[BYTE_ROWS * WIDTH];
     static int16_t wide[BYTE_ROWS * DEPTH + 16];
@@ -123,18 +124,18 @@ static void one_tile(const byte_set *set, int lines, int rows, int64_t columns, 
                 sum += (uint8_t)(x[r * depth + k] ^ (flip ? 0x80 : 0)) * plain[o][k];
             if (kind != BYTE_BYTES)
                 assert_int_equal(whole[r][o], o >= columns          ? 0x4d4d4d4d
-                                              : kind == BYTE_FLOATS ? as_float(sum, &product.ending, o)
+                                              : kind == BYTE_FLOATS ? float_bits(sum, &product.ending, o)
                                                                     : sum);
             else
-                assert_int_equal(y[r * WIDTH + o], o < columns ? ended(sum, &product.ending, o) : 77);
+                assert_int_equal(y[r * WIDTH + o], o < columns ? requantize(sum, &product.ending, o) : 77);
         }
     }
 }
 
 /* ------------------------------------------------------------------ depthwise convolutions */
 
-static void one_window(const byte_set *set, int height, int width, int stride, int dilation, int pixels,
-                       byte_block kind, byte_kind makes)
+static void check_window(const byte_set *set, int height, int width, int stride, int dilation, int pixels,
+                         byte_block kind, byte_kind makes)
 {
     enum { MOST = 128, CHANNELS = 2 * ROOM };
     static uint8_t x[8][MOST][CHANNELS], y[2 * BYTE_PIXELS][CHANNELS];
@@ -214,10 +215,10 @@ static void one_window(const byte_set *set, int height, int width, int stride, i
                 for (int k = 0; k < width && p < pixels; k++)
                     sum += (uint8_t)(x[h][p * stride + k * dilation][c] ^ (window.flip ? 0x80 : 0)) * taps[c][h][k];
             if (makes == BYTE_BYTES)
-                assert_int_equal(y[p][c], p < pixels && c < channels ? ended(sum, &window.ending, c) : 77);
+                assert_int_equal(y[p][c], p < pixels && c < channels ? requantize(sum, &window.ending, c) : 77);
             else
                 assert_int_equal(whole[p][c], p >= pixels || c >= channels ? 0x4d4d4d4d
-                                              : makes == BYTE_FLOATS       ? as_float(sum, &window.ending, c)
+                                              : makes == BYTE_FLOATS       ? float_bits(sum, &window.ending, c)
                                                                            : sum);
         }
     }
@@ -228,8 +229,8 @@ static void check(const byte_set *set)
     for (int lines = 1; lines * set->lanes <= set->width; lines++)
         for (int rows = 1; rows <= set->rows[lines - 1]; rows++)
             for (int flags = 0; flags < 6; flags++)
-                one_tile(set, lines, rows, (lines - 1) * set->lanes + 1 + (int64_t)roll((uint32_t)set->lanes),
-                         (flags & 1) != 0, (byte_kind)(flags / 2));
+                check_tile(set, lines, rows, (lines - 1) * set->lanes + 1 + (int64_t)roll((uint32_t)set->lanes),
+                           (flags & 1) != 0, (byte_kind)(flags / 2));
     for (int height = 1; height <= 5; height++)
         for (int width = 1; width <= 5; width++)
             for (int stride = 1; stride <= 3; stride++)
@@ -237,13 +238,13 @@ static void check(const byte_set *set)
                     const byte_kind makes = (byte_kind)(i % 3);
                     const int pixels = 1 + i / 3;
 
-                    one_window(set, height, width, stride, 1 + (int)roll(2), pixels, BYTE_WHOLE, makes);
+                    check_window(set, height, width, stride, 1 + (int)roll(2), pixels, BYTE_WHOLE, makes);
                     if (set->halves)
-                        one_window(set, height, width, stride, 1, 2 * pixels - (int)roll(2), BYTE_HALF, makes);
+                        check_window(set, height, width, stride, 1, 2 * pixels - (int)roll(2), BYTE_HALF, makes);
                 }
 }
 
-static void sets(void **state)
+static void every_set(void **state)
 {
     (void)state;
 #if defined(__x86_64__)
@@ -262,8 +263,8 @@ static void sets(void **state)
 #endif
 }
 
-/* The steps of ONNX operators: dequantize both operands, add or multiply, clip, quantize. */
-static uint8_t pair_of(const byte_pair *pair, uint8_t a, uint8_t b)
+/* Computes the steps of the ONNX operators: dequantize both operands, add or multiply, clip, quantize. */
+static uint8_t combine(const byte_pair *pair, uint8_t a, uint8_t b)
 {
     const float x0 = pair->is_signed[0] ? (float)(int8_t)a : (float)a,
                 x1 = pair->is_signed[1] ? (float)(int8_t)b : (float)b;
@@ -279,7 +280,7 @@ static uint8_t pair_of(const byte_pair *pair, uint8_t a, uint8_t b)
 
 /* Sums and products of two images, for every pair of bytes. Some scales give quotients halfway between two integers, or
  * so close to it that the rounding of the steps matters. */
-static void pairs_of(const byte_set *set)
+static void check_pairs(const byte_set *set)
 {
     static const float scales[][3] = {
         { 0.02f, 0.013f, 0.03f },  { 0.02f, 0.02f, 0.04f }, { 0.02f, 0.01f, 0.04f }, { 0.3f, 0.1f, 0.2f }, { 1, 2, 4 },
@@ -304,7 +305,7 @@ static void pairs_of(const byte_set *set)
                                  .high = (kind & 2) != 0 ? 2 : INFINITY };
 
         for (int i = 0; i < 65539; i++)
-            want[i] = pair_of(&pair, a[i], b[i]);
+            want[i] = combine(&pair, a[i], b[i]);
         set->pair(&pair, y, a, b, 65539);
         assert_memory_equal(y, want, sizeof y);
         memcpy(y, a, sizeof y); /* in place */
@@ -318,19 +319,19 @@ static void pairs(void **state)
     (void)state;
 #if defined(__x86_64__)
     if (cpu_has_vnni())
-        pairs_of(&byte_set_avx512_vnni);
+        check_pairs(&byte_set_avx512_vnni);
     if (cpu_has(CPU_AVX2))
-        pairs_of(&byte_set_avx2);
+        check_pairs(&byte_set_avx2);
 #else
     if (byte_set_of_cpu() == NULL)
         skip();
-    pairs_of(byte_set_of_cpu());
+    check_pairs(byte_set_of_cpu());
 #endif
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(sets), cmocka_unit_test(pairs) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(every_set), cmocka_unit_test(pairs) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* With a cap, no loop uses a higher instruction set: neither by the selected instances, nor by their results. */
+/* With a cap, no loop uses a higher instruction set. The tests check the selected instances and the results. */
 #include "attention/score_loops.h"
 #include "convolution/sum_loops.h"
 #include "elementwise/element_loops.h"

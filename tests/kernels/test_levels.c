@@ -68,7 +68,7 @@ static void expect(const struct level *level, const char *what, double got, doub
 
 /* ------------------------------------------------------------------ tiles */
 
-static void one_tile(const struct level *level, int rows, int64_t columns, int64_t depth, bool all)
+static void check_tile(const struct level *level, int rows, int64_t columns, int64_t depth, bool all)
 {
     const int64_t taps[] = { 3, 0 }, terms = 2 * depth, a_row = depth + 5;
     float *a = filled(TILE_ROWS * a_row + depth + 8), *b = filled((terms + 32) * TILE_WIDTH), *bias = filled(columns),
@@ -123,11 +123,11 @@ static void tiles(void **state)
             for (int64_t columns = 1; columns <= TILE_WIDTH; columns += columns < 5 ? 1 : 3)
                 for (size_t d = 0; d < sizeof depths / sizeof depths[0]; d++)
                     if (depths[d] < 100 || columns > 26)
-                        one_tile(level, rows, columns, depths[d], (rows + columns) % 2 == 0);
+                        check_tile(level, rows, columns, depths[d], (rows + columns) % 2 == 0);
 }
 
 /* Winograd transforms of one tile: input, weights and output transforms together are a convolution with 3x3 weights. */
-static void one_window(const struct level *level, int64_t points, int64_t channels)
+static void check_window(const struct level *level, int64_t points, int64_t channels)
 {
     const int64_t lines = 48, squared = points * points, size = points - 2;
     float *input = filled(squared * channels), *weights = filled(channels * 9 * channels), *v = filled(squared * lines),
@@ -182,8 +182,8 @@ static void windows(void **state)
     (void)state;
     EACH_LEVEL(level)
         for (int64_t channels = 1; channels <= TILE_WIDTH; channels += 3) {
-            one_window(level, 4, channels);
-            one_window(level, 6, channels);
+            check_window(level, 4, channels);
+            check_window(level, 6, channels);
         }
 }
 
@@ -228,7 +228,7 @@ static void functions(void **state)
 
 /* ------------------------------------------------------------------ products */
 
-static void product(const struct level *level, int64_t m, int64_t n, int64_t k)
+static void check_product(const struct level *level, int64_t m, int64_t n, int64_t k)
 {
     const int64_t panels = (n + SGEMM_WIDTH - 1) / SGEMM_WIDTH, c_row = n + 3;
     float *a = filled(m * (k + 2)), *b = filled(panels * k * SGEMM_WIDTH + 4096), *bias = filled(n),
@@ -277,9 +277,9 @@ static void products(void **state)
     EACH_LEVEL(level) {
         for (int64_t m = 1; m <= 14; m++)
             for (int64_t n = 1; n <= 70; n += n < 4 ? 1 : 7)
-                product(level, m, n, 1 + (m * 5 + n) % 23);
-        product(level, 7, 70, 1700);
-        product(level, 1, 64, 900);
+                check_product(level, m, n, 1 + (m * 5 + n) % 23);
+        check_product(level, 7, 70, 1700);
+        check_product(level, 1, 64, 900);
     }
 }
 
@@ -336,8 +336,8 @@ static void scores(void **state)
 
 /* ------------------------------------------------------------------ depthwise convolutions */
 
-/* A row with three taps, by a table of pixels and by strides. */
-static void one_depthwise(const struct level *level, int64_t channels, int32_t pixels, int64_t stride, bool reused)
+/* Checks a row with three taps, addressed by a table of pixels and by strides. */
+static void check_depthwise(const struct level *level, int64_t channels, int32_t pixels, int64_t stride, bool reused)
 {
     const int64_t blocks = (channels + 15) / 16, row = channels + 2, count = (pixels - 1) * stride + 3;
     const int64_t taps[] = { 0, row, 2 * row };
@@ -400,8 +400,8 @@ static float element(int64_t p, int64_t stride, int64_t r, int64_t dilation, con
     return input[(p * stride + r * dilation) * x_row + at];
 }
 
-static void one_plane(const struct level *level, int64_t side, int64_t stride, int64_t dilation, int32_t rows,
-                      int64_t n)
+static void check_plane(const struct level *level, int64_t side, int64_t stride, int64_t dilation, int32_t rows,
+                        int64_t n)
 {
     enum { ROW = 128, MOST = 60 };
     int64_t at[9];
@@ -462,7 +462,7 @@ static void planes(void **state)
             for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
                 for (int64_t stride = 1; stride <= 3; stride++)
                     for (int32_t rows = 1; rows <= PLANES_ROWS; rows++)
-                        one_plane(level, sides[side], stride, n % 3 == 0 ? 2 : 1, rows, lengths[n]);
+                        check_plane(level, sides[side], stride, n % 3 == 0 ? 2 : 1, rows, lengths[n]);
 }
 
 /* De-interleaving (every), interleaving (join), filling and adding rows. */
@@ -520,6 +520,7 @@ static void panels(void **state)
             }
 }
 
+/* For each element, the number of elements that are greater. */
 static void greater(void **state)
 {
     (void)state;
@@ -554,8 +555,8 @@ static void depthwise(void **state)
         for (int64_t channels = 1; channels <= 40; channels += channels < 6 ? 1 : 5)
             for (size_t pixel = 0; pixel < sizeof pixels / sizeof pixels[0]; pixel++)
                 for (int64_t stride = 1; stride <= 2; stride++) {
-                    one_depthwise(level, channels, pixels[pixel], stride, false);
-                    one_depthwise(level, channels, pixels[pixel], stride, true);
+                    check_depthwise(level, channels, pixels[pixel], stride, false);
+                    check_depthwise(level, channels, pixels[pixel], stride, true);
                 }
 }
 

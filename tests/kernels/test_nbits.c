@@ -82,7 +82,7 @@ static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int6
     free(file_zeros);
 }
 
-static void drop_weights(struct weights *weights)
+static void free_weights(struct weights *weights)
 {
     free(weights->file);
     free(weights->weights);
@@ -107,7 +107,7 @@ static float *spread_rows(const nbits_shape *shape, const float *a, int64_t rows
 
 enum { GUARD = 8 };
 
-/* Multiplies several panels together, NBITS_PARTS parts at a time. */
+/* Multiplies a block of several panels, NBITS_PARTS parts at a time. */
 static void multiply_block(const struct level *level, const nbits_tile *tile, nbits_mode mode, const int32_t *starts)
 {
     const nbits_shape *shape = tile->shape;
@@ -307,7 +307,7 @@ static void products(void **state)
                     for (int mode = NBITS_BYTE; level->kernel->many > 0 && mode <= NBITS_FINE; mode++)
                         check_rows(level, &weights, (nbits_mode)mode);
                 }
-                drop_weights(&weights);
+                free_weights(&weights);
             }
 }
 

@@ -29,7 +29,7 @@ static double sigmoid(double input)
     return 1 / (1 + exp(-input));
 }
 
-/* The error of y in units in the last place of the exact result, which must be normal. */
+/* Returns the error in units in the last place of the exact result, which must be a normal number. */
 static double ulps(float output, double exact)
 {
     const double step = ldexp(1, ilogb(exact) - 23);
@@ -159,7 +159,7 @@ static void test_rows(void **state)
     }
 }
 
-/* Softmax of many rows in place gives the same as of each row alone. */
+/* Softmax of many rows in place equals the softmax of each single row. */
 static void test_many_rows(void **state)
 {
     enum { ROWS = 37, MOST = 140 };

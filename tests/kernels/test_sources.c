@@ -63,7 +63,7 @@ static uint32_t check_folder(const char *name)
         (void)snprintf(stem, sizeof stem, "%.*s", (int)(bytes - 2), entry->d_name);
         source = source_of(stem);
         if (source == NULL)
-            fail_msg("%s is not in the list: %s", path, "is it in kernel_instances()?");
+            fail_msg("%s is not in the list: %s", path, "add it to kernel_instances() of CMake");
         else
             assert_string_equal(source->file, file);
         found++;

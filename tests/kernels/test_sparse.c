@@ -62,7 +62,7 @@ static float *pack_of(sparse_form form, const sparse_packed_weights *weights, sg
     return pack;
 }
 
-/* special: an element of the last row of A, and of the matrix where the first row of A has 0. */
+/* special: the value of an element in the last row of A, and of a weight that the first row of A multiplies by 0. */
 static void multiply_and_compare(sparse_form form, int64_t m, int64_t n, int64_t k, bool transposed, float special)
 {
     float *plain = form == FOURS ? matrix_of_fours(k, n) : matrix(k, n, SPARSE_WIDTH, 7),
@@ -188,7 +188,7 @@ static void packs_of_entries_are_those_of_matrices(void **state)
     }
 }
 
-static void entries_out_of_order_or_place_are_refused(void **state)
+static void unordered_and_outside_entries_are_refused(void **state)
 {
     enum { K = 64, N = 256 };
     float *weights = matrix(K, N, SPARSE_WIDTH, 5), *target = malloc(4 * K * N * sizeof *target);
@@ -230,7 +230,7 @@ static void products_of_every_size(void **state)
         }
 }
 
-static void what_is_not_finite_meets_zeros(void **state)
+static void nonfinite_values_times_zeros(void **state)
 {
     (void)state;
     for (sparse_form form = sparse_of_cpu() != NULL ? BLOCKS : FOURS; form <= FOURS; form++) {
@@ -312,9 +312,9 @@ static void zeros_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(products_of_every_size),
-                                        cmocka_unit_test(what_is_not_finite_meets_zeros),
+                                        cmocka_unit_test(nonfinite_values_times_zeros),
                                         cmocka_unit_test(packs_of_entries_are_those_of_matrices),
-                                        cmocka_unit_test(entries_out_of_order_or_place_are_refused),
+                                        cmocka_unit_test(unordered_and_outside_entries_are_refused),
                                         cmocka_unit_test(zeros_are_found),
                                         cmocka_unit_test(two_of_four_are_found) };
 

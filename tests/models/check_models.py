@@ -53,7 +53,7 @@ def distance(got, want, tolerance):
         return 0.0 if same else f"differs in {int((got != want).sum())} of {got.size} elements"
     got, want = got.astype(np.float64), want.astype(np.float64)
     if not np.array_equal(np.isnan(got), np.isnan(want)):
-        return "has NaN in other places"
+        return "has NaN at other elements"
     rtol, atol = tolerance if tolerance[0] != "peak" else (0, tolerance[1] * float(np.nanmax(np.abs(want))))
     error = np.abs(got - want)
     error[got == want] = 0

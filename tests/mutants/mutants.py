@@ -1,4 +1,4 @@
-"""Plants faults and runs the tests that should notice them; started by tests/mutants.sh, see tests/mutants/README.md."""
+"""Plants faults and runs the tests that should notice them; started by tests/mutants.sh, see README.md."""
 import argparse
 import json
 import math
@@ -38,7 +38,7 @@ def matches(patterns, name):
     return any(re.fullmatch(p, name) for p in patterns)
 
 
-class Garden:
+class FaultTester:
     """The build with its baseline, and the planted fault."""
 
     def __init__(self, work, fresh, hurry):
@@ -143,19 +143,19 @@ class Garden:
                 "seconds": round(time.monotonic() - start, 1)}
 
 
-def choices(garden, rooms, seed):
+def choices(tester, rooms, seed):
     """Yields faults without end: a folder by the root of its size, a file by its size, then the kind and the place."""
     chance = random.Random(seed)
     weights = {}
     for room in rooms:
-        sizes = {f: garden.build.read(f).count("\n") for f in garden.files(room)}
+        sizes = {f: tester.build.read(f).count("\n") for f in tester.files(room)}
         if sizes:
             weights[room] = sizes
     used = set()
     while True:
         room = chance.choices(list(weights), [math.sqrt(sum(s.values())) for s in weights.values()])[0]
         name = chance.choices(list(weights[room]), list(weights[room].values()))[0]
-        text = garden.build.read(name)
+        text = tester.build.read(name)
         found = planting.sites(text)
         if not found:
             continue
@@ -166,12 +166,12 @@ def choices(garden, rooms, seed):
             yield room, name, text, site
 
 
-def again(garden, path):
+def again(tester, path):
     """Yields the living faults of an earlier run; finds lines that have moved."""
     for old in json.load(open(path, encoding="utf-8"))["faults"]:
         if old["outcome"] != "lived":
             continue
-        text = garden.build.read(old["file"])
+        text = tester.build.read(old["file"])
         found = [s for s in planting.sites(text)
                  if s.kind == old["kind"] and text.split("\n")[s.line].strip() == old["before"]
                  and planting.plant(text, s).split("\n")[s.line].strip() == old["after"]]
@@ -187,15 +187,15 @@ def say(text):
 
 def arguments():
     p = argparse.ArgumentParser(prog="tests/mutants.sh", description="Plants faults and reports those that no test notices.")
-    p.add_argument("--seed", type=int, default=1, help="which faults (1)")
-    p.add_argument("--count", type=int, default=40, help="how many that change the code and build (40)")
+    p.add_argument("--seed", type=int, default=1, help="selects the faults (1)")
+    p.add_argument("--count", type=int, default=40, help="number of faults that change the machine code and compile (40)")
     p.add_argument("--room", action="append", default=[], help="only this folder of rooms.txt; may be repeated")
     p.add_argument("--quick", action="store_true",
-                   help="only the first tests of a room, %d seconds of them; plant what lives --again" % QUICK)
-    p.add_argument("--json", metavar="FILE", help="write every fault and what became of it there, after each one")
-    p.add_argument("--again", metavar="FILE", help="plant what lived in this earlier --json again")
+                   help="only the first tests of a folder, for %d seconds; repeat living faults with --again" % QUICK)
+    p.add_argument("--json", metavar="FILE", help="write every fault with its result to FILE, after each fault")
+    p.add_argument("--again", metavar="FILE", help="plant the living faults of an earlier --json FILE again")
     p.add_argument("--work", metavar="DIR", default=os.path.join(SOURCE, "build", "mutants"),
-                   help="the copy (build/mutants)")
+                   help="folder of the copy (build/mutants)")
     p.add_argument("--fresh", action="store_true", help="time every test without faults again")
     return p.parse_args()
 
@@ -208,14 +208,14 @@ def main():
     if unknown:
         raise SystemExit("mutants: no room '%s' in tests/mutants/rooms.txt; there are: %s" %
                          (unknown[0], " ".join(known)))
-    garden = Garden(os.path.abspath(args.work), args.fresh, args.quick)
+    tester = FaultTester(os.path.abspath(args.work), args.fresh, args.quick)
     faults = []
     counts = {"noticed": 0, "lived": 0, "did not build": 0, "same code": 0}
-    source = again(garden, args.again) if args.again else choices(garden, args.room or list(known), args.seed)
+    source = again(tester, args.again) if args.again else choices(tester, args.room or list(known), args.seed)
     for room, name, text, site in source:
         if not args.again and counts["noticed"] + counts["lived"] >= args.count:
             break
-        fault = garden.plant(room, name, text, site)
+        fault = tester.plant(room, name, text, site)
         faults.append(fault)
         counts[fault["outcome"]] += 1
         say("%s  %s:%d  %s  ->  %s  (%s%.0f s)" % (fault["outcome"].upper() if fault["outcome"] == "lived"

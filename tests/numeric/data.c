@@ -1,7 +1,7 @@
 #include "data.h"
 #include <math.h>
 
-/* In [0, 1). */
+/* Returns a number in [0, 1) that depends on the arguments only. */
 static double draw(uint64_t seed, int64_t a, int64_t b, int64_t c)
 {
     uint64_t hash = seed;
@@ -19,13 +19,13 @@ double nm_noise(nm_place position)
     return 2 * draw(position.seed, position.outer, position.channel, position.inner) - 1;
 }
 
-/* In [0, 1), independent of the noise of that element. */
+/* Returns a number in [0, 1), independent of the noise of that element. */
 static double second_noise(nm_place position)
 {
     return draw(position.seed + 1000, position.outer, position.channel, position.inner);
 }
 
-/* Between 10^low and 10^high, by channel: equal for inputs and weights. */
+/* Returns a factor of the channel between 10^low and 10^high, equal for inputs and weights. */
 static double scale_of_channel(nm_place position, double low, double high)
 {
     return pow(10, low + (high - low) * draw(1, position.channel, 0, 0));
@@ -88,6 +88,7 @@ static double one_quiet(nm_place position)
     return nm_noise(position) * (position.channel % 61 == 5 ? 1e-4 : 1);
 }
 
+/* Is it a dead channel, whose weights are zero? */
 static bool is_dead(nm_place position)
 {
     return draw(2, position.channel, 0, 0) < 0.3;
@@ -103,6 +104,7 @@ static double nothing_if_dead(nm_place position)
     return is_dead(position) ? 0 : nm_noise(position);
 }
 
+/* Non-negative inputs, as after Relu, with a different gain for each channel. */
 static double gains(nm_place position)
 {
     return fmax(nm_noise(position), 0) * scale_of_channel(position, -2, 2);

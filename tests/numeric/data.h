@@ -24,6 +24,6 @@ typedef struct nm_kind {
 extern const nm_kind nm_kinds[];
 extern const uint32_t nm_kind_count;
 
-/* In [-1, 1). */
+/* Returns noise in [-1, 1). */
 double nm_noise(nm_place position);
 #endif

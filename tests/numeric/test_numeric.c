@@ -107,7 +107,7 @@ static bool depends_on_weights(uint32_t kernel)
     return kernel_table[kernel].points > 0;
 }
 
-/* Is it an alternative for a layer? tests/cpu/test_nbits.c tests the kernels for low-bit weights. */
+/* Can a float layer choose the kernel? Kernels for low-bit weights are tested in tests/cpu/test_nbits.c. */
 static bool is_choice(uint32_t kernel)
 {
     return kernel_table[kernel].lower != NULL && region_has_kernel(kernel_table[kernel].name);
@@ -141,7 +141,7 @@ static void every_kernel(void **state)
             fail_msg("no layer ran on %s", kernel_table[k].name);
 }
 
-/* Kernels without an error bound for stressing data are correct for noise. */
+/* Kernels without an error bound for difficult data are correct for noise. */
 static void fast(void **state)
 {
     bool ran[KERNEL_COUNT + 1] = { false };

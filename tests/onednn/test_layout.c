@@ -1,4 +1,4 @@
-/* Layouts that the provider builds, compares and measures without oneDNN agree with oneDNN's descriptors. */
+/* Layouts that the provider computes, compares and measures without oneDNN agree with oneDNN's descriptors. */
 #include "library_versions.h"
 #include "region/build.h"
 #include "expected_layout.h"
@@ -24,7 +24,7 @@ static const struct {
     { dnnl_acdb, "acdb", 4 },         { dnnl_ba, "ba", 2 },
 };
 
-/* Random sizes of all kinds: one, a part of a block, whole blocks, zero. */
+/* Draws a size of any kind: one, a part of a block, whole blocks, zero. */
 static int64_t draw(uint32_t *seed)
 {
     static const int64_t sizes[] = { 1, 2, 3, 8, 16, 17, 32, 33, 64, 65, 1, 5, 1, 0 };

@@ -49,8 +49,8 @@ static double price(const struct convolution *convolution, const char *providers
     return plan.predicted_ns;
 }
 
-/* oneDNN's direct convolutions do not use Winograd's algorithm and need channels last, but its grouped convolutions
- * with few channels per group are faster. */
+/* Provider cpu is cheaper for ordinary convolutions, because oneDNN's direct convolutions do not use Winograd's
+ * algorithm and need channels last. Provider onednn is cheaper for groups of few channels. */
 static void costs_differ(void **state)
 {
     static const struct convolution winograd = { 64, 3, 56, 1 }, depthwise = { 96, 3, 56, 96 },

@@ -12,8 +12,8 @@ struct row {
     int64_t out, in, side;
 };
 
-/* The layout of weights that oneDNN uses for a convolution; false: no Winograd convolution on this CPU. */
-static bool wanted(const cpu_state *state, const struct row *row, memory_desc *out)
+/* Gets the layout of weights that oneDNN uses for a convolution; false: oneDNN has no Winograd convolution here. */
+static bool find_winograd_layout(const cpu_state *state, const struct row *row, memory_desc *out)
 {
     const int64_t x_dims[] = { 1, row->in, row->side, row->side }, y_dims[] = { 1, row->out, row->side, row->side };
     const int64_t w_dims[] = { row->out, row->in, 3, 3 };
@@ -87,7 +87,7 @@ static void layouts(void **unused)
     library_in_use = &onednn_table;
     assert_int_equal(library_engine_create(&state.engine), LIBRARY_SUCCESS);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        if (!wanted(&state, &rows[i], &md))
+        if (!find_winograd_layout(&state, &rows[i], &md))
             continue;
         compare(&state, &rows[i], &md);
         library_v2_describe(&md, &desc);
@@ -99,7 +99,7 @@ static void layouts(void **unused)
         skip(); /* oneDNN has no Winograd convolutions for this CPU */
 }
 
-/* Unsupported layouts are refused, and oneDNN packs them. */
+/* The provider refuses unsupported layouts, for which oneDNN packs the weights. */
 static void others(void **unused)
 {
     const int64_t dims[] = { 64, 64, 3, 3 };

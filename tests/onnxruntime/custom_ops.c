@@ -108,7 +108,7 @@ OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base)
     OrtStatus *status = NULL;
 
     api = base->GetApi(16);
-    if (domain == NULL) { /* one for all sessions, owned by the library */
+    if (domain == NULL) { /* the library owns one domain for all sessions */
         status = api->CreateCustomOpDomain("test.library", &domain);
         if (status == NULL)
             status = api->CustomOpDomain_Add(domain, &scale);

@@ -12,7 +12,7 @@ typedef struct test_op {
     const char *name;
     int inputs[4], outputs[4]; /* element types; -1 ends them */
     OrtStatus *(*run)(OrtKernelContext *context);
-    OrtStatus *(*look)(const OrtKernelInfo *info); /* called when a kernel is created; may be NULL */
+    OrtStatus *(*query)(const OrtKernelInfo *info); /* called when a kernel is created; may be NULL */
 } test_op;
 
 static const test_op *of(const OrtCustomOp *op)
@@ -78,7 +78,7 @@ static OrtStatus *create(const OrtCustomOp *op, const OrtApi *table, const OrtKe
     assert_non_null(table);
     *out = (void *)(uintptr_t)op;
     kernels++;
-    return of(op)->look != NULL ? of(op)->look(info) : NULL;
+    return of(op)->query != NULL ? of(op)->query(info) : NULL;
 }
 static OrtStatus *compute(void *kernel, OrtKernelContext *context)
 {
@@ -189,7 +189,7 @@ static OrtStatus *run_sum(OrtKernelContext *context)
     return NULL;
 }
 
-static OrtStatus *look_sum(const OrtKernelInfo *info)
+static OrtStatus *query_sum(const OrtKernelInfo *info)
 {
     const OrtValue *constant;
     OrtTypeInfo *type;
@@ -292,7 +292,7 @@ static void write_sum(struct wire *wire)
 static void test_operator_of_the_program(void **state)
 {
     test_op sum = {
-        .name = "Sum2", .inputs = { FLOAT, FLOAT, -1 }, .outputs = { FLOAT, -1 }, .run = run_sum, .look = look_sum
+        .name = "Sum2", .inputs = { FLOAT, FLOAT, -1 }, .outputs = { FLOAT, -1 }, .run = run_sum, .query = query_sum
     };
     static const int64_t dims[] = { 3 };
     float x[3] = { 1, 2, 3 }, *data;
@@ -338,7 +338,7 @@ static void test_operator_of_the_program(void **state)
     free(wire.bytes);
 }
 
-/* ------------------------------------------------------------------ strings; sizes determined by the run */
+/* ------------------------------------------------------------------ strings; sizes known only during the run */
 
 static OrtStatus *run_repeat(OrtKernelContext *context)
 {
@@ -619,7 +619,7 @@ static OrtStatus *run_calls(OrtKernelContext *context)
 static void test_operators_called_by_a_kernel(void **state)
 {
     test_op caller = {
-        .name = "Calls", .inputs = { FLOAT, -1 }, .outputs = { FLOAT, -1 }, .run = run_calls, .look = make_calls
+        .name = "Calls", .inputs = { FLOAT, -1 }, .outputs = { FLOAT, -1 }, .run = run_calls, .query = make_calls
     };
     static const int64_t dims[] = { 2 };
     float x[2] = { 1, 4 }, *data;

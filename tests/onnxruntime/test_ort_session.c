@@ -472,7 +472,7 @@ static void test_session_options(void **state)
     api->ReleaseSessionOptions(copy);
 }
 
-/* Entries with the names of inlay's options set these; wrong values are rejected with inlay's messages. */
+/* Config entries with the names of inlay's options set these options; invalid values give inlay's messages. */
 static void test_options_of_inlay(void **state)
 {
     char name[600] = "";
@@ -532,14 +532,14 @@ static void test_creation_is_cancelled(void **state)
     free(wire.bytes);
 }
 
-static int lines;
-static void hear(void *param, OrtLoggingLevel severity, const char *category, const char *logid, const char *location,
-                 const char *message)
+static int logged_lines;
+static void count_log_line(void *param, OrtLoggingLevel severity, const char *category, const char *logid,
+                           const char *location, const char *message)
 {
     (void)severity, (void)category, (void)location, (void)message;
-    assert_ptr_equal(param, &lines);
+    assert_ptr_equal(param, &logged_lines);
     assert_string_equal(logid, "heard");
-    lines++;
+    logged_lines++;
 }
 
 static void test_log_of_a_session(void **state)
@@ -548,14 +548,14 @@ static void test_log_of_a_session(void **state)
     OrtSession *session;
 
     (void)state;
-    lines = 0;
+    logged_lines = 0;
     ok(api->CreateSessionOptions(&options));
     ok(api->SetSessionLogId(options, "heard"));
     ok(api->SetSessionLogSeverityLevel(options, ORT_LOGGING_LEVEL_VERBOSE));
-    ok(api->SetUserLoggingFunction(options, hear, &lines));
+    ok(api->SetUserLoggingFunction(options, count_log_line, &logged_lines));
     ok(api->AddSessionConfigEntry(options, "some.unknown.entry", "1"));
     session = open_add(options);
-    assert_true(lines > 0);
+    assert_true(logged_lines > 0);
     api->ReleaseSession(session);
     api->ReleaseSessionOptions(options);
 }
@@ -599,7 +599,7 @@ static void test_run_options(void **state)
     api->ReleaseSession(session);
 }
 
-/* A loop of a billion iterations, which only ends by termination. */
+/* A loop of a billion iterations, which in practice ends only if the run is terminated. */
 static void write_endless(struct wire *wire)
 {
     static const int64_t rounds = INT64_C(1) << 40;

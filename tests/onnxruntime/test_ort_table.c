@@ -30,7 +30,7 @@ static size_t place_of(const char *name)
     return 0;
 }
 
-/* The last entries of the interface's versions, as its headers assert them. */
+/* The index of the last entry of each version, as the headers of ONNX Runtime assert it. */
 static void test_order(void **state)
 {
     static const struct {
@@ -90,7 +90,7 @@ static void test_no_entry_is_null(void **state)
 }
 
 /* Only for inlay: ONNX Runtime would use the arguments. */
-static void test_absent_entries_say_so(void **state)
+static void test_absent_entries_return_not_implemented(void **state)
 {
     size_t absent = 0;
 
@@ -122,7 +122,7 @@ static void test_accepted_entries_succeed(void **state)
     }
 }
 
-/* The further tables have no NULL entries, either. */
+/* The tables that the main table returns have no NULL entries either. */
 static void test_inner_tables(void **state)
 {
     const void *tables[] = { api->GetModelEditorApi(), api->GetCompileApi(), api->GetInteropApi(), api->GetEpApi() };
@@ -137,7 +137,7 @@ static void test_inner_tables(void **state)
         }
 }
 
-/* Programs require the symbol version of the release that they were linked to. */
+/* A program requires the symbol version of the release that it was linked with. */
 static void test_symbol_versions(void **state)
 {
     static const char *const versions[] = {
@@ -191,7 +191,7 @@ int main(void)
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_versions),
         cmocka_unit_test(test_no_entry_is_null),
-        cmocka_unit_test(test_absent_entries_say_so),
+        cmocka_unit_test(test_absent_entries_return_not_implemented),
         cmocka_unit_test(test_accepted_entries_succeed),
         cmocka_unit_test(test_inner_tables),
         cmocka_unit_test(test_symbol_versions),

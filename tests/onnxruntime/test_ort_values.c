@@ -72,7 +72,7 @@ static void test_tensor_over_the_programs_memory(void **state)
     api->ReleaseValue(NULL);
 }
 
-static void test_tensors_that_cannot_be(void **state)
+static void test_invalid_tensors(void **state)
 {
     static const int64_t dims[] = { 2, 3 }, negative[] = { 2, -3 }, huge[] = { INT64_MAX / 2, 8 };
     float data[6];
@@ -483,7 +483,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_status),
         cmocka_unit_test(test_tensor_over_the_programs_memory),
-        cmocka_unit_test(test_tensors_that_cannot_be),
+        cmocka_unit_test(test_invalid_tensors),
         cmocka_unit_test(test_element_types),
         cmocka_unit_test(test_allocator_of_the_program),
         cmocka_unit_test(test_default_allocator),

@@ -1,4 +1,4 @@
-/* How provider openblas opens its library: which one, with which settings, and its effects on the process. */
+/* How provider openblas opens its library: the choice of library, its settings, and the effects on the process. */
 #include "unloaded_library.h"
 #include "blas.h"
 #include <dirent.h>

@@ -19,7 +19,7 @@ static graph_model *new_model(void)
     return model;
 }
 
-/* Adds a value with up to three sizes: a name is a symbol, "?" is unknown, "" ends the list. */
+/* Adds a value of this rank, at most 2; rank -1: unknown. The sizes a and b: a number, a symbol, or "?" (unknown). */
 static uint32_t value(struct graph *graph, const char *name, inlay_dtype dtype, int rank, const char *a, const char *b)
 {
     const char *const sizes[] = { a, b };
@@ -42,7 +42,8 @@ static uint32_t value(struct graph *graph, const char *name, inlay_dtype dtype, 
     return value_index;
 }
 
-static uint32_t plain(struct graph *graph, const char *name)
+/* Adds a value without a type. */
+static uint32_t untyped_value(struct graph *graph, const char *name)
 {
     return value(graph, name, INLAY_UNDEFINED, -1, "", "");
 }
@@ -117,7 +118,8 @@ static void attach(graph_node *node, const char *attr, struct graph *body, const
     node->body_count++;
 }
 
-static void check(graph_model *model, const char *fails)
+/* Binds the model and infers its shapes. message: a part of the expected error message; NULL: success. */
+static void check(graph_model *model, const char *message)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = graph_finish(model->main, &diag);
@@ -126,10 +128,11 @@ static void check(graph_model *model, const char *fails)
         status = graph_bind(model, NULL, &diag);
     if (status == INLAY_OK)
         status = graph_infer(model, &diag);
-    if (fails == NULL ? status != INLAY_OK : status == INLAY_OK || strstr(diag.text, fails) == NULL)
+    if (message == NULL ? status != INLAY_OK : status == INLAY_OK || strstr(diag.text, message) == NULL)
         fail_msg("%d %s", (int)status, diag.text);
 }
 
+/* wanted: type and sizes of the value, separated by spaces. */
 static void expect(const struct graph *graph, uint32_t value, const char *wanted)
 {
     const inlay_value_info *info = &graph->values[value].info;
@@ -154,7 +157,7 @@ static void expect(const struct graph *graph, uint32_t value, const char *wanted
 static void branch(struct graph *graph, graph_node *n, const char *attr, uint32_t outer, const char *op_type)
 {
     struct graph *body = graph_create(graph->model, graph, attr);
-    uint32_t x = plain(body, "captured"), y = plain(body, "result");
+    uint32_t x = untyped_value(body, "captured"), y = untyped_value(body, "result");
 
     node(body, op_type, LIST(x), LIST(y));
     formals(body, NOTHING, LIST(y));
@@ -177,7 +180,7 @@ static void test_if(void **state)
         graph_model *model = new_model();
         struct graph *graph = model->main;
         uint32_t c = value(graph, "c", INLAY_BOOL, 0, "", ""), x = value(graph, "x", INLAY_FLOAT, 2, "N", "4"),
-                 y = plain(graph, "y");
+                 y = untyped_value(graph, "y");
         graph_node *n = node(graph, "If", LIST(c), LIST(y));
 
         branch(graph, n, "then_branch", x, rows[i].then_op);
@@ -196,9 +199,10 @@ static void test_if(void **state)
 static struct graph *loop_body(struct graph *graph)
 {
     struct graph *body = graph_create(graph->model, graph, "body");
-    uint32_t i = plain(body, "i"), go = plain(body, "go"), a = plain(body, "a"), b = plain(body, "b");
-    uint32_t go_on = plain(body, "go_on"), longer = plain(body, "longer"), same = plain(body, "same"),
-             row = plain(body, "row");
+    uint32_t i = untyped_value(body, "i"), go = untyped_value(body, "go"), a = untyped_value(body, "a"),
+             b = untyped_value(body, "b");
+    uint32_t go_on = untyped_value(body, "go_on"), longer = untyped_value(body, "longer"),
+             same = untyped_value(body, "same"), row = untyped_value(body, "row");
 
     node(body, "Identity", LIST(go), LIST(go_on));
     assert_int_equal(graph_set_attr_int(body, node(body, "Concat", LIST(a, b), LIST(longer)), "axis", 0), INLAY_OK);
@@ -214,7 +218,8 @@ static void test_loop(void **state)
     struct graph *graph = model->main;
     uint32_t m = constant(graph, "m", 3), c = value(graph, "c", INLAY_BOOL, 0, "", "");
     uint32_t a = value(graph, "a", INLAY_FLOAT, 2, "2", "N"), b = value(graph, "b", INLAY_FLOAT, 2, "1", "N");
-    uint32_t out[] = { plain(graph, "grown"), plain(graph, "kept"), plain(graph, "rows"), INLAY_NONE };
+    uint32_t out[] = { untyped_value(graph, "grown"), untyped_value(graph, "kept"), untyped_value(graph, "rows"),
+                       INLAY_NONE };
     graph_node *n = node(graph, "Loop", LIST(m, c, a, b), out);
 
     (void)state;
@@ -233,15 +238,15 @@ static void test_nested_loops(void **state)
     graph_model *model = new_model();
     struct graph *graph = model->main;
     uint32_t m = constant(graph, "m", 3), c = value(graph, "c", INLAY_BOOL, 0, "", "");
-    uint32_t a = value(graph, "a", INLAY_FLOAT, 1, "N", ""), y = plain(graph, "y");
+    uint32_t a = value(graph, "a", INLAY_FLOAT, 1, "N", ""), y = untyped_value(graph, "y");
     graph_node *n = node(graph, "Loop", LIST(m, c, a), LIST(y));
 
     (void)state;
     formals(graph, LIST(c, a), LIST(y));
     for (int depth = 0; depth < 24; depth++) {
         struct graph *body = graph_create(model, graph, "body");
-        uint32_t i = plain(body, "i"), go = plain(body, "go"), x = plain(body, "x"), z = plain(body, "z"),
-                 w = plain(body, "w");
+        uint32_t i = untyped_value(body, "i"), go = untyped_value(body, "go"), x = untyped_value(body, "x"),
+                 z = untyped_value(body, "z"), w = untyped_value(body, "w");
         uint32_t three = constant(body, "three", 3);
 
         assert_int_equal(graph_set_attr_int(body, node(body, "Concat", LIST(x, x), LIST(z)), "axis", 0), INLAY_OK);
@@ -260,7 +265,7 @@ static void test_loop_counts(void **state)
     graph_model *model = new_model();
     struct graph *graph = model->main;
     uint32_t m = constant(graph, "m", 3), c = value(graph, "c", INLAY_BOOL, 0, "", "");
-    uint32_t a = value(graph, "a", INLAY_FLOAT, 2, "2", "N"), y = plain(graph, "y");
+    uint32_t a = value(graph, "a", INLAY_FLOAT, 2, "2", "N"), y = untyped_value(graph, "y");
     graph_node *n = node(graph, "Loop", LIST(m, c, a), LIST(y));
 
     (void)state;
@@ -287,7 +292,7 @@ static void test_scan(void **state)
         graph_model *model = new_model();
         struct graph *graph = model->main, *body;
         bool batched = rows[row].opset == 8;
-        uint32_t s, input, sum = plain(graph, "sum"), steps = plain(graph, "steps"), a, b, next, out;
+        uint32_t s, input, sum = untyped_value(graph, "sum"), steps = untyped_value(graph, "steps"), a, b, next, out;
         graph_node *n;
 
         model->opsets[0].version = rows[row].opset;
@@ -309,10 +314,10 @@ static void test_scan(void **state)
         if (!batched)
             assert_int_equal(graph_set_attr_ints(graph, n, "scan_input_axes", &rows[row].axis, 1), INLAY_OK);
         body = graph_create(model, graph, "body");
-        a = plain(body, "a");
-        b = plain(body, "b");
-        next = plain(body, "next");
-        out = plain(body, "out");
+        a = untyped_value(body, "a");
+        b = untyped_value(body, "b");
+        next = untyped_value(body, "next");
+        out = untyped_value(body, "out");
         node(body, "Add", LIST(a, b), LIST(next));
         node(body, "Identity", LIST(next), LIST(out));
         formals(body, LIST(a, b), LIST(next, out));
@@ -329,8 +334,8 @@ static void test_sequence_map(void **state)
 {
     graph_model *model = new_model();
     struct graph *graph = model->main, *body = graph_create(model, graph, "body");
-    uint32_t s = value(graph, "s", INLAY_FLOAT, 2, "?", "3"), y = plain(graph, "y"), e = plain(body, "e"),
-             f = plain(body, "f");
+    uint32_t s = value(graph, "s", INLAY_FLOAT, 2, "?", "3"), y = untyped_value(graph, "y"),
+             e = untyped_value(body, "e"), f = untyped_value(body, "f");
     graph_node *n = node(graph, "SequenceMap", LIST(s), LIST(y));
 
     (void)state;
@@ -350,9 +355,9 @@ static void test_declared(void **state)
 {
     graph_model *model = new_model();
     struct graph *graph = model->main;
-    uint32_t x = value(graph, "x", INLAY_FLOAT, 2, "N", "3"), y = plain(graph, "y"), s = plain(graph, "s"),
-             z = plain(graph, "z");
-    uint32_t last = plain(graph, "last");
+    uint32_t x = value(graph, "x", INLAY_FLOAT, 2, "N", "3"), y = untyped_value(graph, "y"),
+             s = untyped_value(graph, "s"), z = untyped_value(graph, "z");
+    uint32_t last = untyped_value(graph, "last");
     inlay_dim wrong[] = { dim_fixed(1), dim_fixed(2), dim_fixed(3) };
 
     (void)state;
@@ -377,13 +382,14 @@ static void test_declared(void **state)
 
 /* ------------------------------------------------------------------ operators of plug-ins */
 
+/* The output that the infer function of the custom operator sets, or its error. */
 struct wanted {
     uint32_t output;
     inlay_dtype dtype;
     uint32_t rank;
     inlay_dim dims[2];
-    const char *symbol; /* makes the first dim this symbol */
-    const char *says;   /* fails with this */
+    const char *symbol;  /* the first dim; NULL: dims[0] */
+    const char *message; /* the error of the infer function; NULL: none */
 };
 
 static inlay_status custom_infer(void *ctx, inlay_infer *infer, inlay_diag *diag)
@@ -393,8 +399,8 @@ static inlay_status custom_infer(void *ctx, inlay_infer *infer, inlay_diag *diag
 
     assert_int_equal(infer->input_count, 1);
     assert_non_null(infer->inputs[0]);
-    if (wanted->says != NULL)
-        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s", wanted->says);
+    if (wanted->message != NULL)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s", wanted->message);
     if (wanted->symbol != NULL)
         dims[0] = (inlay_dim){ -1, INLAY_DIM_SYMBOLIC, infer->symbol(infer->ctx, wanted->symbol) };
     return infer->set_output(infer->ctx, wanted->output, wanted->dtype, wanted->rank, dims);
@@ -406,7 +412,8 @@ static const inlay_operator *find_custom(void *ctx, const char *domain, const ch
     return strcmp(domain, "com.example") == 0 && strcmp(op_type, "Blur") == 0 ? ctx : NULL;
 }
 
-static void missing(void *ctx, const char *domain, const char *op_type, int64_t opset, char *text, size_t bytes)
+static void describe_missing(void *ctx, const char *domain, const char *op_type, int64_t opset, char *text,
+                             size_t bytes)
 {
     (void)ctx;
     (void)snprintf(text, bytes, "there is no %s.%s-%lld", domain, op_type, (long long)opset);
@@ -422,11 +429,11 @@ static inlay_status run_custom(const char *op_type, const char *domain, const ch
                           .since_version = 1,
                           .ctx = wanted,
                           .infer = custom_infer };
-    graph_operators operators = { find_custom, missing, &op, "/opt/plugins" };
+    graph_operators operators = { find_custom, describe_missing, &op, "/opt/plugins" };
     graph_model *model = new_model();
     graph_opset both[] = { opset_17, { "com.example", 2 } };
     struct graph *graph = model->main;
-    uint32_t x = value(graph, "x", INLAY_FLOAT, 1, "N", ""), output = plain(graph, "y");
+    uint32_t x = value(graph, "x", INLAY_FLOAT, 1, "N", ""), output = untyped_value(graph, "y");
     graph_node *n;
     inlay_status status;
 
@@ -462,7 +469,7 @@ static void test_custom(void **state)
     static struct {
         const char *op_type, *domain, *signature;
         struct wanted wanted;
-        const char *gives, *fails;
+        const char *gives, *message;
     } rows[] = {
 #define SIGNATURE "X:T -> Y:T; T=float|double; radius:i=3"
         { "Blur", "com.example", SIGNATURE, { .rank = 1, .symbol = "N*2" }, "float 1 N*2", NULL },
@@ -487,7 +494,7 @@ static void test_custom(void **state)
         { "Blur", "com.example", SIGNATURE, { .rank = 0, .dtype = 99 }, NULL, "type number 99" },
         { "Blur", "com.example", SIGNATURE, { .rank = 0, .dtype = INLAY_INT8 }, NULL, "output 0 (Y) would be int8" },
         { "Blur", "com.example", SIGNATURE, { .output = 4 }, NULL, "sets output 4 of 1" },
-        { "Blur", "com.example", SIGNATURE, { .says = "radius\nof 3" }, NULL, "radius?of 3" },
+        { "Blur", "com.example", SIGNATURE, { .message = "radius\nof 3" }, NULL, "radius?of 3" },
         { "Blur", "com.example", "X:T -> Y", { .rank = 0 }, NULL, "the operator's signature" },
         { "Blurr", "com.example", SIGNATURE, { .rank = 0 }, NULL, "there is no com.example.Blurr-2" },
         { "Blur", "com.other", SIGNATURE, { .rank = 0 }, NULL, "there is no com.other.Blur-1" },
@@ -500,8 +507,8 @@ static void test_custom(void **state)
         inlay_status status =
             run_custom(rows[i].op_type, rows[i].domain, rows[i].signature, &rows[i].wanted, got, &diag);
 
-        if (rows[i].fails != NULL ? status == INLAY_OK || strstr(diag.text, rows[i].fails) == NULL
-                                  : status != INLAY_OK || strcmp(got, rows[i].gives) != 0)
+        if (rows[i].message != NULL ? status == INLAY_OK || strstr(diag.text, rows[i].message) == NULL
+                                    : status != INLAY_OK || strcmp(got, rows[i].gives) != 0)
             fail_msg("row %zu: %d %s %s", i, (int)status, got, diag.text);
     }
 }

@@ -1,5 +1,5 @@
-/* conv.c - convolution, compared with its definition: random kernel sizes, strides, dilations, pads, groups and types. All
- * tensors and the workspace end at a guard page. */
+/* conv.c - convolution, compared with its definition: random kernel sizes, strides, dilations, pads, groups and types.
+ * All tensors and the workspace end at a guard page. */
 #include "simd/convert.h"
 #include "gemm/set.h"
 #include "kernel_case.h"
@@ -18,8 +18,8 @@ static int64_t pick(int64_t low, int64_t high)
     return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
 }
 
-/* Fills with small integers, exact in every type. */
-static struct guard make(inlay_dtype dtype, int64_t count)
+/* Allocates a tensor of small integers, which are exact in every type. */
+static struct guard make_tensor(inlay_dtype dtype, int64_t count)
 {
     struct guard guard = guard_alloc(((size_t)kit_bytes(dtype, count) + 63) & ~(size_t)63);
     for (int64_t i = 0; i < count; i++) {
@@ -60,7 +60,7 @@ static double expected(const struct window *window, inlay_dtype dtype, const voi
     return sum;
 }
 
-static void one(uint32_t spatial, inlay_dtype dtype, bool constant)
+static void check_random_window(uint32_t spatial, inlay_dtype dtype, bool constant)
 {
     uint32_t skip = 3 - spatial;
     struct window window = { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0 }, { 1, 1, 1 } };
@@ -85,7 +85,7 @@ static void one(uint32_t spatial, inlay_dtype dtype, bool constant)
         attrs_pads[i - skip] = window.pads[i];
         attrs_pads[i - skip + spatial] = window.pads[i + 3];
     }
-    if (pick(0, 3) == 0) /* the direct path */
+    if (pick(0, 3) == 0) /* 1x1 without padding: the kernel reads the input directly */
         for (uint32_t i = skip; i < 3; i++) {
             window.kernel[i] = window.stride[i] = 1;
             window.pads[i] = window.pads[i + 3] = attrs_pads[i - skip] = attrs_pads[i - skip + spatial] = 0;
@@ -105,7 +105,7 @@ static void one(uint32_t spatial, inlay_dtype dtype, bool constant)
     }
     x_count = images * channels * window.in[0] * window.in[1] * window.in[2];
     y_count = images * filters * window.out[0] * window.out[1] * window.out[2];
-    struct guard guard = make(dtype, x_count), k = make(dtype, w_count), b = make(dtype, filters);
+    struct guard guard = make_tensor(dtype, x_count), k = make_tensor(dtype, w_count), b = make_tensor(dtype, filters);
     struct guard y = guard_alloc((size_t)kit_bytes(dtype, y_count)),
                  exact_x = guard_alloc((size_t)kit_bytes(dtype, x_count));
     memcpy(exact_x.data, guard.data, (size_t)kit_bytes(dtype, x_count));
@@ -150,7 +150,7 @@ static void random_windows(void **state)
 
     (void)state;
     for (int i = 0; i < 600; i++)
-        one(1 + (uint32_t)i % 3, types[i / 3 % 4], i / 12 % 2 == 0);
+        check_random_window(1 + (uint32_t)i % 3, types[i / 3 % 4], i / 12 % 2 == 0);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* deform_conv.c - DeformConv of floats, which computes the sampling points once and transposes images of many channels,
- * compared with the path for doubles, which samples each element: groups, offset groups, strides, dilations, offsets far
- * outside the image, and NaN. */
+ * compared with the path for doubles, which samples each element: groups, offset groups, strides, dilations, offsets
+ * far outside the image, and NaN. */
 #include "guard.h"
 #include "kernel_case.h"
 #include "reference.h"
@@ -53,7 +53,7 @@ static void convolve(const deform_case *d, inlay_dtype dtype, const struct guard
     kernel_case_deinit(&c);
 }
 
-static deform_case some_case(void)
+static deform_case random_case(void)
 {
     const int64_t offset_group = pick(1, 3), group = pick(1, 2), channels = 6 * pick(1, 12), kh = pick(1, 3),
                   kw = pick(1, 3);
@@ -77,9 +77,9 @@ static deform_case some_case(void)
     return d;
 }
 
-static void one(void)
+static void check_random_case(void)
 {
-    const deform_case d = some_case();
+    const deform_case d = random_case();
     const int64_t outputs = count_of(d.y_dims, 4);
     struct guard floats[INPUTS], doubles[INPUTS];
     struct guard guard = guard_alloc((size_t)outputs * sizeof(float)),
@@ -119,7 +119,7 @@ static void floats_as_doubles(void **state)
 {
     (void)state;
     for (int i = 0; i < 120; i++)
-        one();
+        check_random_case();
 }
 
 int main(void)

@@ -229,7 +229,7 @@ static struct number any(void)
     return (struct number){ dim_fixed(i), i };
 }
 
-/* A random expression, and its value. */
+/* Returns a random expression and its value. */
 static struct number expression(uint32_t depth)
 {
     struct number a, b;
@@ -286,7 +286,7 @@ static void test_sizes(void **state)
     }
 }
 
-/* Numbers beyond 64 bits are unknown. They keep their sign in arithmetic with numbers. */
+/* A size that overflows 64 bits is unknown, but keeps its sign in further arithmetic with numbers. */
 static void test_beyond(void **state)
 {
     const inlay_dim most = dim_fixed(INT64_MAX), least = dim_fixed(INT64_MIN), one = dim_fixed(1),
@@ -354,7 +354,7 @@ static void test_laws(void **state)
                 char left[256];
 
                 snprintf(left, sizeof left, "%s", text_of(laws[k].left));
-                /* a name of the model that is not in normal form is kept until it is an operand */
+                /* the symbol "past + 1" of the model is parsed as a sum only once it is an operand */
                 if (k != 5 || strstr(text_of(laws[k].right), "past + 1") == NULL)
                     fail_msg("law %zu: '%s' and '%s'", k, left, text_of(laws[k].right));
             }

@@ -1,5 +1,6 @@
-/* elementwise.c - elementwise kernels of the reference provider in cases that ONNX's own tests lack: every element type,
- * every kind of broadcasting, rank 0, dimensions of 0, integer limits, old opsets, and memory that ends at a guard page. */
+/* elementwise.c - elementwise kernels of the reference provider in cases that ONNX's own tests lack: every element
+ * type, every kind of broadcasting, rank 0, dimensions of 0, integer limits, old opsets, and memory that ends at a
+ * guard page. */
 #include "broadcast.h"
 #include "cmocka_all.h"
 #include "simd/convert.h"
@@ -226,7 +227,7 @@ static const struct shapes {
     { { 3, 1 }, { { 2, 0, 4 }, { 4 } } },
 };
 
-/* The broadcast shape of both. */
+/* Computes the broadcast shape of both inputs; returns its rank. */
 static uint32_t joint_shape(const struct shapes *s, int64_t *dims)
 {
     uint32_t rank = s->rank[0] > s->rank[1] ? s->rank[0] : s->rank[1];
@@ -242,7 +243,7 @@ static uint32_t joint_shape(const struct shapes *s, int64_t *dims)
     return rank;
 }
 
-/* The index in input k of element i of the broadcast shape. */
+/* Returns the index in input k of element i of the broadcast shape. */
 static int64_t source(const struct shapes *s, int k, uint32_t rank, const int64_t *dims, int64_t i)
 {
     int64_t at = 0, step = 1;

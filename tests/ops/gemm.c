@@ -1,5 +1,5 @@
-/* gemm.c - the blocked GEMM, compared with the three loops of its definition: every small size, every type, every kernel of
- * an engine (the microkernels, or a library), packed and not packed. All operands end at a guard page. */
+/* gemm.c - the blocked GEMM, compared with the three loops of its definition: every small size, every type, every
+ * kernel of an engine (the microkernels, or a library), packed and not packed. All operands end at a guard page. */
 #include "gemm_under_test.h"
 #include "gemm_whole.h"
 #include "guard.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-/* Element i of a matrix of that type; small integers, so that float sums are exact. */
+/* Returns element i of a matrix of that type: a small integer, so that float sums are exact. */
 static double value(inlay_dtype dtype, uint64_t i)
 {
     return (double)((i * 2654435761u >> 7) % 11) - (dtype == INLAY_UINT8 ? 0 : 5);
@@ -136,8 +136,7 @@ static gemm_operand operand(const struct row *row, const void *data, int64_t lin
                            .k_stride = as_rows ? 1 : lines };
 }
 
-static struct guard pack_ahead(const gemm_kernel *kernel, uint32_t panel, gemm_operand *operand, int64_t lines,
-                               int64_t k)
+static struct guard prepack(const gemm_kernel *kernel, uint32_t panel, gemm_operand *operand, int64_t lines, int64_t k)
 {
     uint64_t bytes;
     struct guard room;
@@ -180,9 +179,9 @@ static void check(const struct problem *problem, const gemm_kernel *kernel, uint
     job.b = operand(row, b.data, n, k, tb);
     job.b.in_place = !tb && row->type != GEMM_S16;
     if ((mode & 4) != 0 && (kernel->packs & GEMM_PACKS_A) != 0)
-        pa = pack_ahead(kernel, kernel->mr, &job.a, m, k);
+        pa = prepack(kernel, kernel->mr, &job.a, m, k);
     if ((mode & 8) != 0 && (kernel->packs & GEMM_PACKS_B) != 0)
-        pb = pack_ahead(kernel, kernel->nr, &job.b, n, k);
+        pb = prepack(kernel, kernel->nr, &job.b, n, k);
     if (mode & 16) {
         job.init = add_bias;
         job.init_user = (void *)(uintptr_t)row;

@@ -1,6 +1,6 @@
-/* grid_sample.c - GridSample of float images, which processes points in blocks, compared with the path for doubles, which
- * processes single points: all padding modes, both values of align_corners, points inside and far outside. All tensors end
- * at a guard page. */
+/* grid_sample.c - GridSample of float images, which processes points in blocks, compared with the path for doubles,
+ * which processes single points: all padding modes, both values of align_corners, points inside and far outside. All
+ * tensors end at a guard page. */
 #include "guard.h"
 #include "kernel_case.h"
 #include "reference.h"
@@ -36,7 +36,7 @@ static void sample(inlay_dtype dtype, const char *mode, const char *padding, boo
     kernel_case_deinit(&c);
 }
 
-static void one(const char *mode, const char *padding, bool corners, int64_t few, int64_t many)
+static void check_random_grids(const char *mode, const char *padding, bool corners, int64_t few, int64_t many)
 {
     const int64_t n = pick(1, 3), channels = pick(few, many), rows = pick(1, 12), columns = pick(1, 15);
     const int64_t x_dims[] = { n, channels, pick(1, 9), pick(1, 9) }, grid_dims[] = { n, rows, columns, 2 };
@@ -74,7 +74,7 @@ static void floats_as_doubles(void **state)
 
     (void)state;
     for (int i = 0; i < 600; i++)
-        one("bilinear", paddings[i % 3], i % 2 == 0, 1, 5);
+        check_random_grids("bilinear", paddings[i % 3], i % 2 == 0, 1, 5);
 }
 
 /* Images of many channels, which the kernel transposes first. */
@@ -84,10 +84,11 @@ static void many_channels(void **state)
 
     (void)state;
     for (int i = 0; i < 200; i++)
-        one(i % 4 < 2 ? "bilinear" : "bicubic", paddings[i % 3], i % 2 == 0, 8, 90);
+        check_random_grids(i % 4 < 2 ? "bilinear" : "bicubic", paddings[i % 3], i % 2 == 0, 8, 90);
 }
 
-/* Points outside the image: cubic interpolation clamps its pixels to the border, but not the point, as torch does. */
+/* Points outside the image: like torch, cubic interpolation clamps the indices of pixels to the border, but not the
+ * coordinates of the point. */
 static void cubic_beyond_a_border(void **state)
 {
     const int64_t x_dims[] = { 1, 1, 1, 4 }, grid_dims[] = { 1, 1, 3, 2 }, y_dims[] = { 1, 1, 1, 3 };

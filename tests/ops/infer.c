@@ -1,10 +1,10 @@
-/* infer.c - shape inference, one row a case: an operator at an opset, its inputs, its attributes, and the expected outputs.
+/* infer.c - shape inference, one row per case: operator, opset, inputs, attributes, and the expected outputs.
  *
  * Inputs are separated by spaces: "float[N,3,224,224]", "int64[2]=3,4" (a constant), "int64[2]=N,4" (not constant, but
  * its elements are known), "float" (rank unknown), "float[?,3]" (a size unknown), "seq(float)[N]", "-" (omitted).
- * Attributes: "axis=1 alpha=0.5 mode='x' pads=[1,1]". Outputs have the same notation; "!1 text" is a failure of a node with
- * one output, whose message contains the text. A row with opset 0 uses the newest opset. "ml:Scaler" is an operator of
- * ai.onnx.ml. */
+ * Attributes: "axis=1 alpha=0.5 mode='x' pads=[1,1]". Outputs have the same notation; "!1 text" is
+ * a failure of a node with one output, whose message contains the text. A row with opset 0 uses the newest opset.
+ * "ml:Scaler" is an operator of ai.onnx.ml. */
 #include "graph/graph.h"
 #include <ctype.h>
 #include <setjmp.h>
@@ -26,7 +26,7 @@ typedef struct infer_row {
 
 /* ------------------------------------------------------------------ reading */
 
-/* A size: a number, "?", or a symbol, up to one of the signs in `ends` outside of parentheses. */
+/* Reads a size (a number, "?" or a symbol) up to the first character of `ends` that is outside parentheses. */
 static inlay_dim read_dim(graph_model *model, const char **at, const char *ends)
 {
     char name[256];
@@ -82,11 +82,11 @@ static void store(void *data, inlay_dtype dtype, uint32_t i, int64_t value, cons
         ((float *)data)[i] = strtof(text, NULL);
         break;
     default:
-        fail_msg("no constants of type %s here", inlay_dtype_name(dtype));
+        fail_msg("rows support no constants of type %s", inlay_dtype_name(dtype));
     }
 }
 
-/* "=1,2,N" behind an input. */
+/* Reads the elements that follow an input, such as "=1,2,N". */
 static void read_elements(struct graph *graph, uint32_t value_index, const char **at)
 {
     inlay_dim *elements = arena_array(&graph->model->arena, 64, sizeof *elements);

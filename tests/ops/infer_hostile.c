@@ -1,6 +1,7 @@
-/* infer_hostile.c - every infer function with hostile inputs and attributes: sizes of 0 and near 2^63, ranks that do not
- * match, constants with wrong values, attributes with any number. It must succeed or fail with a message; sanitizers find
- * other errors. INLAY_ROUNDS is the number of rounds for each operator version, INLAY_SEED the first seed. */
+/* infer_hostile.c - every infer function with hostile inputs and attributes: sizes of 0 and near 2^63, ranks that do
+ * not match, constants with wrong values, attributes with any number. Each call must succeed or fail with a message;
+ * sanitizers find other errors. INLAY_ROUNDS is the number of rounds for each operator version, INLAY_SEED the first
+ * seed. */
 #include "graph/graph.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +43,7 @@ static inlay_dim any_dim(graph_model *model)
     }
 }
 
-/* Makes a small integer tensor a constant of exactly its size, or gives it propagated elements. */
+/* Gives a small integer tensor constant data, in a block of exactly its size, or propagated elements. */
 static void add_contents(struct graph *graph, uint32_t value_index)
 {
     graph_value *value = &graph->values[value_index];
@@ -151,7 +152,7 @@ static void *schema_alloc(void *ctx, size_t bytes)
     return arena_alloc(ctx, bytes);
 }
 
-static void one_try(const char *domain, const op_row *row)
+static void infer_random_node(const char *domain, const op_row *row)
 {
     graph_model *model = graph_model_create();
     graph_opset opset = { domain, row->since_version };
@@ -190,7 +191,7 @@ static void one_try(const char *domain, const op_row *row)
     if (status == INLAY_OK)
         status = graph_infer(model, &diag);
     if (status != INLAY_OK && diag.text[0] == '\0')
-        fail_msg("%s-%u fails with %d and says nothing", row->op_type, row->since_version, (int)status);
+        fail_msg("%s-%u fails with %d and without a message", row->op_type, row->since_version, (int)status);
     for (uint32_t output = 0; status == INLAY_OK && output < outputs; output++) {
         const graph_value *value =
             node->info.outputs[output] == INLAY_NONE ? NULL : &graph->values[node->info.outputs[output]];
@@ -224,7 +225,7 @@ static void test_hostile(void **state)
                 continue;
             for (uint32_t round = 0; round < rounds; round++) {
                 seed = ((uint64_t)(first + round) << 32) + table * 1000 + row;
-                one_try(tables[table]->domain, &tables[table]->rows[row]);
+                infer_random_node(tables[table]->domain, &tables[table]->rows[row]);
             }
         }
     }

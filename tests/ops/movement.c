@@ -1,5 +1,6 @@
-/* movement.c - operators that move data, in cases that ONNX's own tests lack: rank 0, empty axes, indices and sizes out of
- * range, extreme numbers. A row has inputs, attributes and the output, with its values or a part of the error message. */
+/* movement.c - operators that move data, in cases that ONNX's own tests lack: rank 0, empty axes, indices and sizes out
+ * of range, extreme numbers. A row has inputs, attributes and the output, with its values or a part of the error
+ * message. */
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
@@ -10,8 +11,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-/* Tensors: a letter for the type, dimensions, and after "=" the values (0 without "="). f float, i int64, j int32, b uint8,
- * n int4. "-" is an omitted tensor. */
+/* Tensors: a letter for the type, dimensions, and after "=" the values (0 without "="). f float, i int64, j int32, b
+ * uint8, n int4. "-" is an omitted tensor. */
 struct row {
     const char *op_type;
     uint32_t since_version;
@@ -166,7 +167,7 @@ static void test_rows(void **state)
         run_row(&rows[i]);
 }
 
-/* Of equal elements the lower index comes first: in every type, for largest and smallest, sorted or not. */
+/* TopK orders equal elements by index, in every type, for largest and smallest, sorted or not. */
 static void test_top_k_ties(void **unused)
 {
     static const double x[9] = { 1, 3, 3, 0, 3, 2, 3, 1, 0 };
@@ -203,7 +204,7 @@ static void test_top_k_ties(void **unused)
 }
 
 /* True if input[a] comes before input[b]. NaN is the largest; of equal elements the lower index comes first. */
-static bool is_ahead(const float *input, int64_t a, int64_t b, bool largest)
+static bool comes_before(const float *input, int64_t a, int64_t b, bool largest)
 {
     const bool more = isnan(input[a]) ? !isnan(input[b]) : input[a] > input[b],
                less = isnan(input[b]) ? !isnan(input[a]) : input[a] < input[b];
@@ -211,7 +212,7 @@ static bool is_ahead(const float *input, int64_t a, int64_t b, bool largest)
     return largest ? more || (!less && a < b) : less || (!more && a < b);
 }
 
-/* Rows for each algorithm: comparing all elements, a heap, the best of parts, and collecting. */
+/* Sizes and k for each algorithm of TopK: comparing all elements, a heap, the best of parts, and collecting. */
 static void test_top_k_rows(void **unused)
 {
     static const int64_t sizes[] = { 17, 64, 130, 192, 193, 1500, 6000 }, ks[] = { 1, 5, 16, 17, 60, 400 };
@@ -247,7 +248,7 @@ static void test_top_k_rows(void **unused)
                     int64_t ahead = 0;
 
                     for (int64_t j = 0; j < count; j++)
-                        ahead += is_ahead(x, j, indices[i], largest);
+                        ahead += comes_before(x, j, indices[i], largest);
                     assert_int_equal(ahead, i);
                     assert_memory_equal(&values[i], &x[indices[i]], sizeof *x);
                 }

@@ -18,13 +18,13 @@ static int64_t pick(int64_t low, int64_t high)
 }
 
 static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16 };
-static double slack_of(inlay_dtype dtype)
+static double tolerance_of(inlay_dtype dtype)
 {
     return dtype == INLAY_FLOAT ? 1e-4 : dtype == INLAY_DOUBLE ? 1e-6 : dtype == INLAY_FLOAT16 ? 1e-2 : 6e-2;
 }
 
 /* Random multiples of 1/8 between low and high; constants are also 64-byte aligned. */
-static struct guard make(inlay_dtype dtype, int64_t count, int64_t low, int64_t high, bool aligned)
+static struct guard make_tensor(inlay_dtype dtype, int64_t count, int64_t low, int64_t high, bool aligned)
 {
     size_t bytes = (size_t)kit_bytes(dtype, count);
     struct guard guard = guard_alloc(aligned ? (bytes + 63) / 64 * 64 : bytes);
@@ -40,11 +40,11 @@ static void expect(const char *what, inlay_dtype dtype, const void *data, int64_
 {
     double got = convert_get_f64(dtype, data, i);
 
-    if (!(fabs(got - want) <= slack_of(dtype) * (1 + fabs(want))))
+    if (!(fabs(got - want) <= tolerance_of(dtype) * (1 + fabs(want))))
         fail_msg("%s %s element %d: %g, not %g", what, inlay_dtype_name(dtype), (int)i, got, want);
 }
 
-/* The index that element i of a tensor of `dims` has in a tensor of the last axes `small`, which is broadcast to it. */
+/* Returns the index in a tensor of dims `small` of the element that is broadcast to element i of a tensor of `dims`. */
 static int64_t broadcast_at(int64_t i, uint32_t rank, const int64_t *dims, uint32_t small_rank, const int64_t *small)
 {
     int64_t at = 0, stride = 1;
@@ -61,7 +61,7 @@ static int64_t broadcast_at(int64_t i, uint32_t rank, const int64_t *dims, uint3
 }
 
 /* LayerNormalization with all outputs, or RMSNormalization. */
-static void one_layer(inlay_dtype dtype, bool rms)
+static void check_random_layer(inlay_dtype dtype, bool rms)
 {
     uint32_t rank = (uint32_t)pick(1, 4), axis = (uint32_t)pick(0, rank - 1), small_rank = (uint32_t)pick(1, rank);
     int64_t dims[4], small[4], stats[4], count = 1, rows = 1, n, small_count = 1;
@@ -80,10 +80,10 @@ static void one_layer(inlay_dtype dtype, bool rms)
         small[k] = pick(0, 3) > 0 ? dims[rank - small_rank + k] : 1;
         small_count *= small[k];
     }
-    guard = make(dtype, count, -4, 4, false);
-    y = make(dtype, count, 0, 0, false);
-    scale = make(dtype, small_count, -2, 2, false);
-    bias = make(dtype, small_count, -2, 2, false);
+    guard = make_tensor(dtype, count, -4, 4, false);
+    y = make_tensor(dtype, count, 0, 0, false);
+    scale = make_tensor(dtype, small_count, -2, 2, false);
+    bias = make_tensor(dtype, small_count, -2, 2, false);
     c = (kernel_case){ .op_type = rms ? "RMSNormalization" : "LayerNormalization", .since_version = rms ? 23 : 17 };
     kernel_case_int(&c, "axis", pick(0, 1) ? (int64_t)axis : (int64_t)axis - rank);
     kernel_case_float(&c, "epsilon", 0.01);
@@ -126,11 +126,11 @@ static void layers(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 1200; i++)
-        one_layer(types[i % 4], i / 4 % 2);
+        check_random_layer(types[i % 4], i / 4 % 2);
 }
 
 /* BatchNormalization-15 for inference and training, parameters constant or not. */
-static void one_batch(inlay_dtype dtype, bool training, bool constant)
+static void check_random_batch(inlay_dtype dtype, bool training, bool constant)
 {
     uint32_t rank = (uint32_t)pick(2, 4);
     int64_t dims[4], count = 1, channels, inner = 1;
@@ -143,10 +143,10 @@ static void one_batch(inlay_dtype dtype, bool training, bool constant)
         inner *= d > 1 ? dims[d] : 1;
     }
     channels = dims[1];
-    guard = make(dtype, count, -4, 4, false);
-    y = make(dtype, count, 0, 0, false);
+    guard = make_tensor(dtype, count, -4, 4, false);
+    y = make_tensor(dtype, count, 0, 0, false);
     for (int i = 0; i < 4; i++)
-        p[i] = make(dtype, channels, i == 3 ? 1 : -2, 2, constant);
+        p[i] = make_tensor(dtype, channels, i == 3 ? 1 : -2, 2, constant);
     c = (kernel_case){ .op_type = "BatchNormalization", .since_version = 15 };
     kernel_case_float(&c, "epsilon", 0.01);
     kernel_case_float(&c, "momentum", 0.75);
@@ -156,7 +156,7 @@ static void one_batch(inlay_dtype dtype, bool training, bool constant)
         kernel_case_input(&c, dtype, 1, &channels, p[i].data, constant);
     kernel_case_output(&c, dtype, rank, dims, y.data);
     for (int i = 0; i < 2; i++) {
-        moments[i] = make(dtype, channels, 0, 0, false);
+        moments[i] = make_tensor(dtype, channels, 0, 0, false);
         if (training)
             kernel_case_output(&c, dtype, 1, &channels, moments[i].data);
     }
@@ -197,7 +197,7 @@ static void batches(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 800; i++)
-        one_batch(types[i % 4], i / 4 % 2, i / 8 % 2);
+        check_random_batch(types[i % 4], i / 4 % 2, i / 8 % 2);
 }
 
 /* GroupNormalization-18 and -21, and InstanceNormalization. */
@@ -210,8 +210,9 @@ static void groups(void **state)
         int64_t group_count = pick(1, 3), per = version == 6 ? 1 : pick(1, 3), inner = pick(1, 9);
         int64_t dims[] = { pick(1, 3), group_count * per, inner }, parameters = version == 18 ? group_count : dims[1];
         int64_t n = per * inner, count = dims[0] * dims[1] * inner;
-        struct guard guard = make(dtype, count, -4, 4, false), y = make(dtype, count, 0, 0, false);
-        struct guard scale = make(dtype, parameters, -2, 2, false), bias = make(dtype, parameters, -2, 2, false);
+        struct guard guard = make_tensor(dtype, count, -4, 4, false), y = make_tensor(dtype, count, 0, 0, false);
+        struct guard scale = make_tensor(dtype, parameters, -2, 2, false),
+                     bias = make_tensor(dtype, parameters, -2, 2, false);
         static kernel_case c;
 
         c = (kernel_case){ .op_type = version == 6 ? "InstanceNormalization" : "GroupNormalization",

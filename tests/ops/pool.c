@@ -1,5 +1,5 @@
-/* pool.c - pooling, compared with its definition: random kernel sizes, strides, dilations, pads, rounding and types, with
- * indices in both orders. All tensors and the workspace end at a guard page. */
+/* pool.c - pooling, compared with its definition: random kernel sizes, strides, dilations, pads, rounding and types,
+ * with indices in both orders. All tensors and the workspace end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
@@ -19,7 +19,7 @@ static int64_t pick(int64_t low, int64_t high)
 
 enum { MAX, MEAN, LP };
 
-/* The window, as three spatial axes of which the first ones may be trivial. */
+/* The window in three spatial axes. A pool of fewer axes has size 1 in the first ones. */
 struct window {
     int64_t in[3], kernel[3], stride[3], dilation[3], begin[3], end[3], out[3];
     bool include_pad, column_major;
@@ -31,8 +31,8 @@ struct answer {
     int64_t index;
 };
 
-static struct answer by_hand(const struct window *window, int kind, inlay_dtype dtype, const void *input, int64_t plane,
-                             const int64_t *at)
+static struct answer by_definition(const struct window *window, int kind, inlay_dtype dtype, const void *input,
+                                   int64_t plane, const int64_t *at)
 {
     int64_t size = window->in[0] * window->in[1] * window->in[2], index = -1;
     double sum = 0, best = -INFINITY, count = 0;
@@ -66,7 +66,7 @@ static struct answer by_hand(const struct window *window, int kind, inlay_dtype 
 }
 
 /* wide: windows far larger than the image. */
-static void one(int kind, uint32_t spatial, inlay_dtype dtype, bool indices, bool wide)
+static void check_random_window(int kind, uint32_t spatial, inlay_dtype dtype, bool indices, bool wide)
 {
     static const char *const names[] = { "MaxPool", "AveragePool", "LpPool" };
     uint32_t skip = 3 - spatial;
@@ -131,7 +131,7 @@ static void one(int kind, uint32_t spatial, inlay_dtype dtype, bool indices, boo
         int64_t plane = i / (window.out[0] * window.out[1] * window.out[2]);
         int64_t at[3] = { i / (window.out[1] * window.out[2]) % window.out[0], i / window.out[2] % window.out[1],
                           i % window.out[2] };
-        struct answer want = by_hand(&window, kind, dtype, guard.data, plane, at);
+        struct answer want = by_definition(&window, kind, dtype, guard.data, plane, at);
         double got = convert_get_f64(dtype, y.data, i);
         if (kind == MAX && want.index < 0) /* nothing but padding */
             continue;
@@ -155,7 +155,8 @@ static void random_windows(void **state)
     (void)state;
     for (uint32_t i = 0; i < 3000; i++) {
         int kind = (int)(i % 3);
-        one(kind, 1 + i / 3 % 3, types[i / 9 % (kind == MAX ? 6 : 4)], kind == MAX && i % 2 == 0, false);
+        check_random_window(kind, 1 + i / 3 % 3, types[i / 9 % (kind == MAX ? 6 : 4)], kind == MAX && i % 2 == 0,
+                            false);
     }
 }
 
@@ -167,7 +168,7 @@ static void wide_windows(void **state)
     for (uint32_t i = 0; i < 120; i++) {
         int kind = (int)(i % 3);
 
-        one(kind, 1 + i / 3 % 2, types[i / 9 % (kind == MAX ? 4 : 3)], kind == MAX && i % 2 == 0, true);
+        check_random_window(kind, 1 + i / 3 % 2, types[i / 9 % (kind == MAX ? 4 : 3)], kind == MAX && i % 2 == 0, true);
     }
 }
 

@@ -1,6 +1,7 @@
-/* recurrent.c - LSTM, GRU and RNN, compared with a plain loop over the formulas of ONNX's documentation, in double: random
- * sizes, attributes, types, lengths, omitted inputs and outputs, threads. Packed matrix multiplication, compared with a
- * plain sum, for each instruction set. Outputs are initialised with NaN; tensors and workspace end at a guard page. */
+/* recurrent.c - LSTM, GRU and RNN, compared with a plain loop over the formulas of ONNX's documentation, in double:
+ * random sizes, attributes, types, lengths, omitted inputs and outputs, threads. Packed matrix multiplication, compared
+ * with a plain sum, for each instruction set. Outputs are initialised with NaN; tensors and workspace end at a guard
+ * page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "panels.h"
@@ -53,8 +54,8 @@ static void expect_packed_anywhere(const struct panels *panels, const panels_sou
     guard_free(&again);
 }
 
-/* Rows of x times a matrix whose lines are columns (along) or rows. */
-static void product(panels_fn fn, bool wide)
+/* Multiplies rows by packed panels of a random matrix, and compares the result with a plain sum. */
+static void check_product(panels_fn fn, bool wide)
 {
     const inlay_dtype dtype = wide ? INLAY_DOUBLE : INLAY_FLOAT;
     struct panels panels = {
@@ -122,7 +123,7 @@ static void test_panels(void **state)
     for (uint32_t wide = 0; wide < 2; wide++)
         for (uint32_t i = 0; panels_product_at(wide != 0, i) != NULL; i++)
             for (int n = 0; n < 400; n++)
-                product(panels_product_at(wide != 0, i), wide != 0);
+                check_product(panels_product_at(wide != 0, i), wide != 0);
 }
 
 static void test_panels_too_large(void **state)
@@ -184,7 +185,7 @@ static double clip(const struct layer *layer, double x)
     return layer->clip == 0 ? x : fmax(-layer->clip, fmin(layer->clip, x));
 }
 
-/* Row `row` of gate g: the sum for the input with both biases, and the recurrent sum (with `recurrent`: with its bias). */
+/* Row j of gate g: the weighted sum of the input with the input's bias and, on request, the recurrent bias. */
 static double input_share(const struct layer *layer, int64_t d, int64_t g, int64_t j, const double *input,
                           bool with_recurrent_bias)
 {
@@ -251,7 +252,7 @@ static void step(const struct layer *layer, int64_t d, const double *input, doub
     memcpy(h, next, (size_t)n * sizeof *h);
 }
 
-static void run_plainly(struct layer *layer)
+static void run_by_definition(struct layer *layer)
 {
     const int64_t n = layer->hidden;
     double h[128], c[128];
@@ -292,7 +293,8 @@ struct trial {
     uint32_t count;
 };
 
-static double *keep(struct trial *trial, int64_t count)
+/* Allocates the elements of the next tensor, as double. */
+static double *add_values(struct trial *trial, int64_t count)
 {
     double *v = calloc((size_t)count + 1, sizeof *v);
 
@@ -301,7 +303,7 @@ static double *keep(struct trial *trial, int64_t count)
     return v;
 }
 
-/* Elements of matrices are small, so that the states do not diverge. */
+/* Adds a random input and returns its elements. Elements of matrices are small, so that the states do not diverge. */
 static double *input(struct trial *trial, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant)
 {
     const double scale =
@@ -311,7 +313,7 @@ static double *input(struct trial *trial, inlay_dtype dtype, uint32_t rank, cons
 
     for (uint32_t d = 0; d < rank; d++)
         count *= dims[d];
-    v = keep(trial, count);
+    v = add_values(trial, count);
     for (int64_t i = 0; i < count; i++)
         v[i] = (double)pick(-999, 999) / scale;
     trial->tensors[trial->count] = guard_alloc((size_t)(kit_bytes(dtype, count) + 63) & ~(size_t)63);
@@ -321,7 +323,8 @@ static double *input(struct trial *trial, inlay_dtype dtype, uint32_t rank, cons
     return v;
 }
 
-static double *maybe(struct trial *trial, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant)
+/* Adds a random input, or omits it and returns NULL. */
+static double *optional_input(struct trial *trial, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant)
 {
     if (pick(0, 1) == 0)
         return input(trial, dtype, rank, dims, constant);
@@ -339,7 +342,7 @@ static int64_t output(struct trial *trial, inlay_dtype dtype, uint32_t rank, con
         kernel_case_output(&trial->kernel_case, INLAY_UNDEFINED, 0, NULL, NULL);
         return 0;
     }
-    (void)keep(trial, count);
+    (void)add_values(trial, count);
     trial->tensors[trial->count] = guard_alloc((size_t)kit_bytes(dtype, count));
     memset(trial->tensors[trial->count].data, 0xff, (size_t)kit_bytes(dtype, count)); /* NaN */
     kernel_case_output(&trial->kernel_case, dtype, rank, dims, trial->tensors[trial->count++].data);
@@ -398,7 +401,7 @@ static void set_attributes(struct trial *trial, struct layer *layer)
     choose_functions(trial, layer);
 }
 
-static void one(const char *op, int64_t gates, bool large)
+static void check_random_layer(const char *op, int64_t gates, bool large)
 {
     static const inlay_dtype types[] = { INLAY_FLOAT,  INLAY_FLOAT,   INLAY_FLOAT,
                                          INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16 };
@@ -428,7 +431,7 @@ static void one(const char *op, int64_t gates, bool large)
     layer.input = input(&trial, dtype, 3, x, false);
     layer.weights = input(&trial, dtype, 3, w, constant);
     layer.r = input(&trial, dtype, 3, r, constant || pick(0, 3) == 0);
-    layer.b = maybe(&trial, dtype, 2, b, constant && pick(0, 3) != 0);
+    layer.b = optional_input(&trial, dtype, 2, b, constant && pick(0, 3) != 0);
     if (pick(0, 1) == 0) {
         trial.tensors[trial.count] = guard_alloc((size_t)layer.batch * sizeof *layer.lengths);
         layer.lengths = trial.tensors[trial.count++].data;
@@ -438,9 +441,9 @@ static void one(const char *op, int64_t gates, bool large)
     } else {
         kernel_case_input(&trial.kernel_case, INLAY_UNDEFINED, 0, NULL, NULL, false);
     }
-    layer.h0 = maybe(&trial, dtype, 3, s, false);
-    layer.c0 = gates == 4 ? maybe(&trial, dtype, 3, s, false) : NULL;
-    layer.p = gates == 4 ? maybe(&trial, dtype, 2, p, constant) : NULL;
+    layer.h0 = optional_input(&trial, dtype, 3, s, false);
+    layer.c0 = gates == 4 ? optional_input(&trial, dtype, 3, s, false) : NULL;
+    layer.p = gates == 4 ? optional_input(&trial, dtype, 2, p, constant) : NULL;
     set_attributes(&trial, &layer);
     counts[0] = output(&trial, dtype, 4, y, pick(0, 3) != 0);
     counts[1] = output(&trial, dtype, 3, s, pick(0, 3) != 0);
@@ -450,7 +453,7 @@ static void one(const char *op, int64_t gates, bool large)
     layer.yh = calloc((size_t)(d * layer.batch * n) + 1, sizeof *layer.yh);
     layer.yc = calloc((size_t)(d * layer.batch * n) + 1, sizeof *layer.yc);
     assert_true(layer.output != NULL && layer.yh != NULL && layer.yc != NULL);
-    run_plainly(&layer);
+    run_by_definition(&layer);
     if (kernel_case_prepare(&trial.kernel_case, &reference_recurrent) != INLAY_OK)
         fail_msg("%s: %s", op, trial.kernel_case.diag.text);
     for (int again = 0; again < 2; again++) { /* the second run reuses the workspace of the first one */
@@ -474,9 +477,9 @@ static void test_layers(void **state)
 {
     (void)state;
     for (int i = 0; i < 400; i++) {
-        one("LSTM", 4, i % 50 == 0);
-        one("GRU", 3, i % 50 == 0);
-        one("RNN", 1, i % 50 == 0);
+        check_random_layer("LSTM", 4, i % 50 == 0);
+        check_random_layer("GRU", 3, i % 50 == 0);
+        check_random_layer("RNN", 1, i % 50 == 0);
     }
 }
 

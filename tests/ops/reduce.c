@@ -1,5 +1,5 @@
-/* reduce.c - reductions and softmax, compared with their definitions: every operator and type, any axes, ranks from 0, sizes
- * from 0; and axes that do not exist. All tensors end at a guard page. */
+/* reduce.c - reductions and softmax, compared with their definitions: every operator and type, any axes, ranks from 0,
+ * sizes from 0; and axes that do not exist. All tensors end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "reference.h"
@@ -20,14 +20,15 @@ static int64_t pick(int64_t low, int64_t high)
 /* Limit of the elements of a tensor, so that a tensor has at most one long axis. */
 enum { MOST_ELEMENTS = 1 << 16 };
 
-/* The next size of a tensor that has count elements so far: small, or sometimes long. */
+/* Returns the next size of a tensor that has `count` elements so far: from low to high if is_long, otherwise at most
+ * `small`. */
 static int64_t pick_size(int64_t count, bool is_long, int64_t low, int64_t high, int64_t small)
 {
     int64_t size = is_long ? pick(low, high) : pick(1, small);
     return count * size > MOST_ELEMENTS ? 1 : size;
 }
 
-/* v rounded to the type. */
+/* Rounds v to the type. */
 static double stored(inlay_dtype dtype, double v)
 {
     char bits[8];
@@ -35,7 +36,7 @@ static double stored(inlay_dtype dtype, double v)
     return convert_get_f64(dtype, bits, 0);
 }
 
-static bool whole(inlay_dtype dtype)
+static bool is_integer(inlay_dtype dtype)
 {
     return ((KIT_FLOATS >> dtype) & 1) == 0;
 }
@@ -104,8 +105,8 @@ static const struct fold folds[] = {
 };
 
 /* Reduces the input into sums [outputs], in the layout of the axes that are not reduced. */
-static void by_hand(const struct fold *fold, inlay_dtype dtype, const void *input, uint32_t rank, const int64_t *dims,
-                    const bool *reduced, double *sums, int64_t outputs, int64_t count)
+static void by_definition(const struct fold *fold, inlay_dtype dtype, const void *input, uint32_t rank,
+                          const int64_t *dims, const bool *reduced, double *sums, int64_t outputs, int64_t count)
 {
     for (int64_t o = 0; o < outputs; o++)
         sums[o] = fold->start;
@@ -144,7 +145,7 @@ static void one_reduction(const struct fold *fold, inlay_dtype dtype)
         if (!reduced[d] || keep)
             out_dims[out_rank++] = reduced[d] ? 1 : dims[d];
     }
-    if (count == 0 && whole(dtype) && fold->start != 0) /* no infinity to start from */
+    if (count == 0 && is_integer(dtype) && fold->start != 0) /* no infinity to start from */
         return;
     guard = guard_alloc((size_t)kit_bytes(dtype, count));
     y = guard_alloc((size_t)kit_bytes(dtype, outputs));
@@ -154,7 +155,7 @@ static void one_reduction(const struct fold *fold, inlay_dtype dtype)
     }
     sums = malloc((size_t)(outputs + 1) * sizeof *sums);
     assert_non_null(sums);
-    by_hand(fold, dtype, guard.data, rank, dims, reduced, sums, outputs, count);
+    by_definition(fold, dtype, guard.data, rank, dims, reduced, sums, outputs, count);
 
     c = (kernel_case){ .op_type = fold->op, .since_version = by_input ? 18 : 13 };
     kernel_case_input(&c, dtype, rank, dims, guard.data, false);
@@ -170,7 +171,7 @@ static void one_reduction(const struct fold *fold, inlay_dtype dtype)
     for (int64_t o = 0; o < outputs; o++) {
         double n = outputs > 0 ? (double)count / (double)outputs : 0;
         double exact = fold->finish(sums[o], n), got = convert_get_f64(dtype, y.data, o);
-        double want = whole(dtype) ? (isfinite(exact) ? trunc(exact) : got) : stored(dtype, exact);
+        double want = is_integer(dtype) ? (isfinite(exact) ? trunc(exact) : got) : stored(dtype, exact);
         double slack = dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE ? 1e-6 : dtype == INLAY_BFLOAT16 ? 8e-3 : 1e-3;
         if (!(got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= slack * fabs(want) + 1e-6))
             fail_msg("%s %s, element %d of %d: %.9g, not %.9g", fold->op, inlay_dtype_name(dtype), (int)o, (int)outputs,

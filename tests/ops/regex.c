@@ -152,7 +152,7 @@ static const char *const refused[] = {
     "((((((((((a{9}){9}){9}){9}){9}){9}){9}){9}){9}){9})",
 };
 
-/* Matches the whole text of `bytes` bytes; the status must be `wanted`. */
+/* Does the pattern match the whole text? The status must be `wanted`. */
 static bool matches(const char *pattern, const char *text, size_t bytes, inlay_status wanted)
 {
     char *scratch = malloc(regex_scratch_bytes());

@@ -46,8 +46,8 @@ static double filter(int mode, double d)
 }
 
 /* Element `at` of the output: axis by axis, with the index of each tap clamped to the input. */
-static double by_hand(int mode, int coordinates, inlay_dtype dtype, const void *input, uint32_t rank, const int64_t *in,
-                      const int64_t *out, const int64_t *at, uint32_t axis, int64_t offset)
+static double by_definition(int mode, int coordinates, inlay_dtype dtype, const void *input, uint32_t rank,
+                            const int64_t *in, const int64_t *out, const int64_t *at, uint32_t axis, int64_t offset)
 {
     double where, sum = 0;
 
@@ -57,19 +57,20 @@ static double by_hand(int mode, int coordinates, inlay_dtype dtype, const void *
     if (mode == NEAREST) { /* round_prefer_floor */
         double i = ceil(where - 0.5);
         i = i < 0 ? 0 : i > (double)(in[axis] - 1) ? (double)(in[axis] - 1) : i;
-        return by_hand(mode, coordinates, dtype, input, rank, in, out, at, axis + 1, offset * in[axis] + (int64_t)i);
+        return by_definition(mode, coordinates, dtype, input, rank, in, out, at, axis + 1,
+                             offset * in[axis] + (int64_t)i);
     }
     for (int64_t i = (int64_t)floor(where) - 1; i <= (int64_t)floor(where) + 2; i++) {
         double weight = filter(mode, where - (double)i);
         int64_t index = i < 0 ? 0 : i >= in[axis] ? in[axis] - 1 : i;
         if (weight != 0)
-            sum += weight *
-                   by_hand(mode, coordinates, dtype, input, rank, in, out, at, axis + 1, offset * in[axis] + index);
+            sum += weight * by_definition(mode, coordinates, dtype, input, rank, in, out, at, axis + 1,
+                                          offset * in[axis] + index);
     }
     return sum;
 }
 
-static void one(int mode, int coordinates, inlay_dtype dtype)
+static void check_random_sizes(int mode, int coordinates, inlay_dtype dtype)
 {
     static const char *const modes[] = { "nearest", "linear", "cubic" };
     static const char *const names[] = { "half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel" };
@@ -107,7 +108,7 @@ static void one(int mode, int coordinates, inlay_dtype dtype)
         double got = convert_get_f64(dtype, y.data, i), want;
         for (uint32_t d = rank; d-- > 0; rest /= out[d])
             at[d] = rest % out[d];
-        want = by_hand(mode, coordinates, dtype, guard.data, rank, in, out, at, 0, 0);
+        want = by_definition(mode, coordinates, dtype, guard.data, rank, in, out, at, 0, 0);
         if (dtype == INLAY_BOOL) /* true if the sum is not 0 */
             want = fabs(want) > 1e-5 ? 1 : got;
         else if (dtype == INLAY_INT8 && want > 127) /* clamped */
@@ -132,10 +133,11 @@ static void random_sizes(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < 3400; i++)
-        one((int)(i % 3), (int)(i / 3 % TRANSFORMS), types[i / 3 / TRANSFORMS % KIT_COUNT(types)]);
+        check_random_sizes((int)(i % 3), (int)(i / 3 % TRANSFORMS), types[i / 3 / TRANSFORMS % KIT_COUNT(types)]);
 }
 
-/* 0.6 as a float is a little more: 1.5 / 0.6 is 2.5 as a float, and a little less as a double. */
+/* The float 0.6f is slightly larger than 0.6: 1.5 divided by it is 2.5 in float and slightly less in double. The kernel
+ * must divide in float. */
 static void scales_divide_as_floats(void **state)
 {
     static const struct {

@@ -272,7 +272,7 @@ static void test_rows_match_facts(void **state)
     fclose(file);
     const op_table *const *tables = op_tables(&table_count);
     for (uint32_t table = 0; table < table_count; table++)
-        if (tables[table] != &op_microsoft_early) /* in ai.onnx, but only in ONNX Runtime */
+        if (tables[table] != &op_microsoft_early) /* operators of ONNX Runtime in the domain ai.onnx */
             rows += op_domain_known(tables[table]->domain) ? tables[table]->count : 0;
     assert_int_equal(rows, facts.rows); /* no operators that ONNX does not have */
 }
@@ -354,7 +354,8 @@ static char *read_text(const char *path)
     return text;
 }
 
-/* Every <stem>.c in the folder that contains `mark` (with the stem for %s) must have a line in the list. */
+/* Checks that the list has the line of each <stem>.c in the folder whose text contains mark_format; in both formats %s
+ * is the stem. */
 static void check_listed(const char *folder, const char *list_path, const char *line_format, const char *mark_format)
 {
     char *list = read_text(list_path);

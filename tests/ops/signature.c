@@ -60,7 +60,7 @@ static void test_open_attributes(void **state)
     heap_free(&memory);
 }
 
-static void test_everything_there_is(void **state)
+static void test_complete_signature(void **state)
 {
     op_schema schema;
     inlay_diag diag;
@@ -328,7 +328,7 @@ static void test_type_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_everything_there_is),
+        cmocka_unit_test(test_complete_signature),
         cmocka_unit_test(test_open_attributes),
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_limits),

@@ -1,5 +1,5 @@
-/* strided.c - strided copies, compared with a plain loop over indexes: random shapes, permutations, repeats and reversals
- * of elements of every size; packing of sub-byte elements. Source and target end at a guard page. */
+/* strided.c - strided copies, compared with a plain loop over indexes: random shapes, permutations, repeats and
+ * reversals of elements of every size; packing of sub-byte elements. Source and target end at a guard page. */
 #include "guard.h"
 #include "strided.h"
 #include <setjmp.h>
@@ -20,8 +20,8 @@ static void fill_random(void *data, size_t bytes)
         ((char *)data)[i] = (char)pick(0, 255);
 }
 
-/* Strides of a dense tensor with permuted axes, some of them repeated or reversed; *first is the offset of the first
- * element. */
+/* Computes random strides of a dense tensor with permuted axes, some of them repeated or reversed. *first is the offset
+ * of the first element. */
 static void random_steps(uint32_t rank, const int64_t *dims, int64_t element, int64_t *steps, int64_t *first)
 {
     int64_t perm[6], permuted[6], dense[6];
@@ -46,7 +46,7 @@ static void random_steps(uint32_t rank, const int64_t *dims, int64_t element, in
     }
 }
 
-static void one_copy(void)
+static void check_random_copy(void)
 {
     const uint32_t element = 1u << pick(0, 4), rank = (uint32_t)pick(0, 5);
     const kit_call call = { .max_threads = 1 };
@@ -86,7 +86,7 @@ static void test_copies(void **state)
 {
     (void)state;
     for (int i = 0; i < 6000; i++)
-        one_copy();
+        check_random_copy();
 }
 
 static void test_seek(void **state)

@@ -1,5 +1,5 @@
-/* trees.c - trees as flat arrays (ml_tree_flat.c), compared with a walk from node to node: every comparison, missing values,
- * values next to the splits, all input types, one row and many rows. */
+/* trees.c - trees as flat arrays (ml_tree_flat.c), compared with a walk from node to node: every comparison, missing
+ * values, values next to the splits, all input types, one row and many rows. */
 #include "ml_tree.h"
 #include "cmocka_all.h"
 
@@ -11,7 +11,7 @@ static uint32_t next(uint32_t *seed)
     return *seed >> 8;
 }
 
-/* One of a few numbers, so that many are equal to a split. */
+/* Returns one of a few numbers, so that many are equal to a split. */
 static double draw(uint32_t *seed)
 {
     static const float some[] = {
@@ -69,7 +69,7 @@ static void plant(struct forest *forest, uint32_t seed, bool mixed, uint32_t agg
     assert_in_range(forest->state.node_count, TREES, NODES);
 }
 
-static bool goes(const tree_node *node, double v)
+static bool takes_yes_branch(const tree_node *node, double v)
 {
     if (isnan(v))
         return node->missing_goes_true;
@@ -85,12 +85,12 @@ static void walk(const struct forest *forest, const double *input, double *score
         const tree_node *node = &forest->nodes[forest->roots[root]];
 
         while (node->mode != TREE_LEAF)
-            node = &forest->nodes[goes(node, input[node->feature]) ? node->yes : node->no];
+            node = &forest->nodes[takes_yes_branch(node, input[node->feature]) ? node->yes : node->no];
         tree_add(&forest->state, node->first, node->end, scores);
     }
 }
 
-/* The flat form of forest, for `rows` of random inputs of that type. */
+/* Compares the flat form of the forest with walk() on random rows of that type. */
 static void compare(const struct forest *forest, inlay_dtype dtype, int64_t rows, uint32_t seed)
 {
     enum { COLUMNS = FEATURES + 1 }; /* one more than the trees use */

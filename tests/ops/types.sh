@@ -25,13 +25,13 @@ if [ "${3:-}" = --write ]; then
 fi
 if ! diff <(grep -v '^#' "$left") "$tmp/now" >"$tmp/differs"; then
     head -n 20 "$tmp/differs"
-    echo "$left is not what the reference leaves; $0 $inlay $left --write makes it anew"
+    echo "the reference accepts other types than $left says; '$0 $inlay $left --write' updates the file"
     exit 1
 fi
 rows=$(($(wc -l <"$tmp/table") - 2))
 taken=$(grep -c '| all |' "$tmp/table")
 if [ "$rows" -lt 500 ] || [ "$taken" -lt 400 ]; then
-    echo "the table has $rows rows, $taken of them with all types taken"
+    echo "the table has only $rows rows, $taken of them with all types accepted"
     exit 1
 fi
-echo "$rows operators and versions; the reference leaves types of $(wc -l <"$tmp/now")"
+echo "$rows versions of operators; the reference lacks types of $(wc -l <"$tmp/now")"

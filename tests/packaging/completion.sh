@@ -16,7 +16,7 @@ for shell in bash zsh fish; do
     "$make/completion.sh" "$inlay" "$shell" >"$work/$shell" 2>"$work/err" || complain "$shell: $(cat "$work/err")"
     [ ! -s "$work/err" ] || complain "$shell: $(cat "$work/err")"
     if command -v "$shell" >/dev/null; then
-        "$shell" -n "$work/$shell" || complain "$shell does not take it"
+        "$shell" -n "$work/$shell" || complain "$shell cannot parse its completion"
     fi
 done
 "$make/completion.sh" "$inlay" tcsh >/dev/null 2>"$work/err"

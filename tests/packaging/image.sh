@@ -67,7 +67,7 @@ says() { # WORDS COMMAND...
 mkdir -m 755 "$work/models"
 cp /usr/share/libonnx-testdata/data/node/test_relu/model.onnx "$work/models/"
 chmod 644 "$work/models/model.onnx"
-ok "the base is made" base
+ok "the base image is created" base
 ok "the image is built" image inlay
 ok "the image with only the provider reference is built" \
     image small --build-arg PACKAGES="inlay inlay-probe inlay-provider-reference"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""speech.py DIR INLAY - transcribes an audio file: npm's Moonshine model, with decoding of the file joined to
-its encoder, and its tokens turned into text by Detokenize. By hand: needs the network (npm), Debian's espeak-ng,
-python3-onnx, and INLAY_LIBRARY and PYTHONPATH as the tests have them."""
+"""speech.py DIR INLAY - transcribes an audio file with npm's Moonshine model: `inlay pipe` adds the decoding of the file
+to the encoder, and Detokenize converts tokens to text. Run by hand: needs the network (npm), Debian's espeak-ng and
+python3-onnx, and INLAY_LIBRARY and PYTHONPATH as in CMakeLists.txt."""
 import base64
 import json
 import os
@@ -32,7 +32,7 @@ def vocabulary(script):
                                      "byte_fallback": True},
                            "added_tokens": [{"id": i, "content": words[i], "special": True} for i in range(3)],
                            "decoder": {"type": "Metaspace", "replacement": "\u2581", "add_prefix_space": True}})
-    raise SystemExit("the package has no vocabulary where it used to be")
+    raise SystemExit("the vocabulary was not found in the package")
 
 
 def words_of(ids, tokenizer):

@@ -1,5 +1,5 @@
-/* test_mutants.c - damaged files: decoders and tokenizers fail with a message, and do not access other memory (run with
- * -fsanitize=address to find such accesses). */
+/* test_mutants.c - damaged files: decoders and tokenizers fail with a message and access no other memory, which
+ * AddressSanitizer checks. */
 #include "cmocka_all.h"
 #include "picture.h"
 #include "audio/sound.h"
@@ -17,7 +17,7 @@ static uint64_t next_random(uint64_t *state)
     return *state;
 }
 
-/* A copy with a few bytes changed or removed, or truncated. The caller frees it. */
+/* Returns a copy with a few bytes changed or removed, or a truncated copy. The caller frees it. */
 static uint8_t *mutate(const uint8_t *from, size_t bytes, uint64_t *seed, size_t *out_bytes)
 {
     uint8_t *made = malloc(2 * bytes + 1);
@@ -50,7 +50,7 @@ static uint8_t *mutate(const uint8_t *from, size_t bytes, uint64_t *seed, size_t
     return made;
 }
 
-static uint8_t *take(void *user, int64_t height, int64_t width, int64_t channels)
+static uint8_t *allocate_pixels(void *user, int64_t height, int64_t width, int64_t channels)
 {
     uint8_t **pixels = user;
 
@@ -61,12 +61,14 @@ static uint8_t *take(void *user, int64_t height, int64_t width, int64_t channels
 
 static inlay_status decode(const uint8_t *bytes, size_t count, picture_order order, uint8_t **pixels, inlay_diag *diag)
 {
-    picture_sink sink = { .order = order, .max_pixels = 1 << 20, .alloc = take, .user = pixels, .diag = diag };
+    picture_sink sink = {
+        .order = order, .max_pixels = 1 << 20, .alloc = allocate_pixels, .user = pixels, .diag = diag
+    };
 
     return picture_decode(bytes, count, &sink);
 }
 
-/* A copy that ends at the end of its allocation. */
+/* Returns a copy that ends at the end of its allocation. */
 static uint8_t *exact(const uint8_t *bytes, size_t count)
 {
     uint8_t *copy = malloc(count > 0 ? count : 1);
@@ -76,7 +78,7 @@ static uint8_t *exact(const uint8_t *bytes, size_t count)
     return copy;
 }
 
-static void pictures_come_back(void **state)
+static void damaged_pictures(void **state)
 {
     static const char *const formats[] = { "png", "bmp", "ppm", "jpg", "webp" };
     enum { HEIGHT = 19, WIDTH = 30 };
@@ -122,7 +124,7 @@ static void pictures_come_back(void **state)
     }
 }
 
-static void sounds_come_back(void **state)
+static void damaged_sounds(void **state)
 {
     static const char wav[] = "RIFF\x2c\0\0\0WAVEfmt \x10\0\0\0\x01\0\x02\0\x40\x1f\0\0\0\x7d\0\0\x04\0\x10\0"
                               "data\x08\0\0\0\0\x40\0\xc0\0\x20\0\x20";
@@ -167,7 +169,7 @@ static const char pieces[] = "\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02"
                              "\x12\x02\x18\x01\x1a\x10\x12\x0c\x04\0\0\0\0\x04\0\0"
                              "abc\0\x20\x01";
 
-static void tokenizers_stand(const char *file, size_t bytes, int rounds)
+static void open_damaged_tokenizers(const char *file, size_t bytes, int rounds)
 {
     static const char text[] = "ab  a\xc3\xa9 <s>\xff b\xe4\xb8\xad\xf0\x9f\x98\x80 \xe2\x96";
     uint64_t seed = bytes;
@@ -196,16 +198,16 @@ static void tokenizers_stand(const char *file, size_t bytes, int rounds)
     }
 }
 
-static void damaged_tokenizers_stand(void **state)
+static void damaged_tokenizers(void **state)
 {
     (void)state;
-    tokenizers_stand(json, sizeof json - 1, 4000);
-    tokenizers_stand(pieces, sizeof pieces - 1, 4000);
-    tokenizers_stand("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n##b\n", 31, 500);
+    open_damaged_tokenizers(json, sizeof json - 1, 4000);
+    open_damaged_tokenizers(pieces, sizeof pieces - 1, 4000);
+    open_damaged_tokenizers("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n##b\n", 31, 500);
 }
 
-/* The time for a word of 50,000 letters is not quadratic. */
-static void long_words_are_fine(void **state)
+/* Tokenizes a word of 50,000 letters, which would take minutes in quadratic time. */
+static void long_words(void **state)
 {
     enum { LENGTH = 50000 };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -274,10 +276,13 @@ static void partial_characters_do_not_match(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pictures_come_back),        cmocka_unit_test(sounds_come_back),
+        cmocka_unit_test(damaged_pictures),
+        cmocka_unit_test(damaged_sounds),
 #ifdef PREPOST_TEXT
-        cmocka_unit_test(damaged_tokenizers_stand),  cmocka_unit_test(long_words_are_fine),
-        cmocka_unit_test(added_tokens_strip_spaces), cmocka_unit_test(partial_characters_do_not_match),
+        cmocka_unit_test(damaged_tokenizers),
+        cmocka_unit_test(long_words),
+        cmocka_unit_test(added_tokens_strip_spaces),
+        cmocka_unit_test(partial_characters_do_not_match),
 #endif
     };
 

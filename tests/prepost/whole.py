@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""whole.py DIR INLAY - OCR with one model file: npm's PaddleOCR model with preprocessing and postprocessing. By hand:
-needs the network (npm), python3-pil and fonts-dejavu-core."""
+"""whole.py DIR INLAY - OCR with one model file: npm's PaddleOCR model with preprocessing and postprocessing. Run by
+hand: needs the network (npm), python3-pil and fonts-dejavu-core."""
 import json
 import os
 import subprocess

@@ -1,5 +1,5 @@
-/* Profiles of small models: JSON and traces can be parsed and are consistent, stacks are lines, output contains no
- * markup from the model, and runs that do not fit are counted and not stored partially. */
+/* Profiles of small models: JSON and traces can be parsed and are consistent, stacks have one line each, markup in
+ * names is escaped, and a run that does not fit is counted but not stored in part. */
 #include "graph_script.h"
 #include "text_buffer.h"
 #include <jansson.h>

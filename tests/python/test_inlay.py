@@ -26,7 +26,7 @@ class Sessions(unittest.TestCase):
         self.session = inlay.Session(case("test_add"), config=False)
         self.x, self.y = (np.random.default_rng(i).random((3, 4, 5), np.float32) for i in range(2))
 
-    def test_tells_of_itself(self):
+    def test_metadata(self):
         self.assertEqual([(i.name, i.dtype, i.shape) for i in self.session.inputs],
                          [("x", "float", (3, 4, 5)), ("y", "float", (3, 4, 5))])
         self.assertEqual(self.session.outputs[0].name, "sum")
@@ -66,7 +66,7 @@ class Sessions(unittest.TestCase):
         self.assertEqual(list(self.session(self.x, self.y)), ["sum"])
         self.assertEqual(list(self.session.run([self.x, self.y], ["sum"])), ["sum"])
 
-    def test_takes_what_is_not_dense(self):
+    def test_strided_inputs(self):
         turned = np.asfortranarray(self.x)
         np.testing.assert_array_equal(self.session.run([turned, self.y])["sum"], self.x + self.y)
         swapped = self.x.astype(">f4")
@@ -87,7 +87,7 @@ class Sessions(unittest.TestCase):
         np.testing.assert_array_equal(out, self.x + self.y)
         self.assertEqual(got.numpy().ctypes.data, out.ctypes.data)
 
-    def test_lets_go_of_inputs(self):
+    def test_releases_inputs(self):
         class Array(np.ndarray):
             pass
 
@@ -165,7 +165,7 @@ class Values(unittest.TestCase):
         gc.collect()
         self.assertEqual(float(again.sum()), 66)
 
-    def test_capsules_that_nobody_takes(self):
+    def test_unused_capsules(self):
         array = np.ones(3, np.float32)
         before = sys.getrefcount(array)
         for _ in range(10):
@@ -206,7 +206,7 @@ class Values(unittest.TestCase):
         try:
             import torch
         except ImportError:
-            self.skipTest("no torch here")
+            self.skipTest("torch is not installed")
         tensor = torch.arange(6, dtype=torch.float32).reshape(2, 3)
         value = Value.of(tensor)
         self.assertEqual(value.numpy().ctypes.data, tensor.data_ptr())
@@ -265,7 +265,7 @@ class Operators(unittest.TestCase):
             self.assertEqual(session.outputs[0].shape[1], 2)  # inferred
             self.assertIn("python", str(session.explain()))
 
-    def test_sizes_that_the_run_brings(self):
+    def test_data_dependent_sizes(self):
         session = inlay.Session(custom_model("Positive", ["x"]), config=False)
         for _ in range(3):
             self.assertEqual(session.run([np.float32([[1, -2], [3, 4]])])["y"].tolist(), [1, 3, 4])
@@ -411,7 +411,7 @@ class Neighbours(unittest.TestCase):
                 self.assertEqual(child.exitcode, 0)
             np.testing.assert_array_equal(session.run([x])["y"], wanted)
 
-    def test_no_file_passes_for_a_library(self):
+    def test_plugins_are_not_known_libraries(self):
         """threadpoolctl, which scikit-learn uses, recognises libraries by prefixes of their file names, and calls them."""
         kinds = {("libopenblas", "openblas"): ("openblas_get_num_threads",),
                  ("mkl_rt", "libmkl_rt"): ("MKL_Get_Max_Threads",), ("libblis",): ("bli_thread_get_num_threads",),

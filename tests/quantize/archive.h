@@ -28,7 +28,7 @@ static inline void buffer_number(struct buffer *buffer, uint64_t value, int byte
         buffer_add(buffer, &(unsigned char){ (unsigned char)value }, 1);
 }
 
-/* shape is "2, 3" or "2,". */
+/* Returns a .npy file. shape is the text in its header, such as "2, 3" or "2,". */
 static inline struct buffer npy_of(const char *shape, const float *data, size_t count)
 {
     struct buffer buffer = { 0 };
@@ -59,7 +59,7 @@ static inline struct buffer deflated(const struct buffer *from)
     return buffer;
 }
 
-/* Writes the fields that the local header and the directory share. */
+/* Writes the fields that the local header and the central directory share. */
 static inline void zip_fields(struct buffer *buffer, const struct buffer *plain, const struct buffer *packed,
                               const char *name, bool deflate_it)
 {

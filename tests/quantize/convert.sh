@@ -20,7 +20,7 @@ same() {
     fi
     if ! "$inlay" compare "$3" out.onnx --samples 2 --json "${common[@]}" >out 2>err </dev/null ||
         ! jq -e '[.outputs[] | .max_error < 2e-5 and (has("not_finite") | not)] | all' out >/dev/null; then
-        complain "$1 in opset $2 makes something else than $3"
+        complain "$1 in opset $2 computes other results than $3"
     fi
 }
 
@@ -48,7 +48,7 @@ fails() {
     checks=$((checks + 1))
     rm -f out.onnx
     if "$inlay" optimize "$1" -o out.onnx --opset "$2" "${common[@]}" --quiet >out 2>err || ! grep -qE -- "$3" err || [ "$(wc -l <err)" != 1 ] || compgen -G 'out.onnx*' >/dev/null; then
-        complain "$1 to opset $2: nothing like '$3', or something was written"
+        complain "$1 to opset $2: no error like '$3', or a file was written"
     fi
 }
 
@@ -170,7 +170,7 @@ checks=$((checks + 1))
 cut -d ' ' -f 2 pairs | cut -d = -f 1 | sort -u | diff options - >out 2>err || complain "options that are not tried with --opset"
 checks=$((checks + 1))
 if "$inlay" optimize blocks.onnx --opset 13 "${common[@]}" >out 2>err; then
-    complain "without -o, --opset does nothing"
+    complain "--opset without -o succeeds"
 fi
 
 finish

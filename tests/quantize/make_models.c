@@ -24,7 +24,7 @@ static const char table[] =
     "x : N,64\n t = [300,64]\n w = [64,256]\n one = [] 1.0\n w1 = Sub(w, one)\n"
     "r = Abs(x)\n i = Cast(r) to=7\n g = Gather(t, i) axis=0\n m = ReduceMean(g) axes=1, keepdims=0\n"
     "s = Add(x, m)\n y = MatMul(s, w1)\n -> y";
-/* A few channels that dominate, by multiplication with a constant. */
+/* A constant factor makes a few channels much larger than the others. */
 static const char sharp[] =
     "x : N,64\n v = [64]\n e = [] 4.0\n g = Pow(v, e)\n h = Mul(x, g)\n w = [64,96]\n u = [96,40]\n one = [] 1.0\n w1 "
     "= Sub(w, one)\n u1 = Sub(u, one)\n f = MatMul(h, w1)\n r = Relu(f)\n y = MatMul(r, u1)\n -> y";
@@ -34,7 +34,7 @@ static const char mlp[] = "x : N,64\n"
                           "h = MatMul(x, w1)\n t = Tanh(h)\n"
                           "y = Gemm(t, w2, b2) transB=1\n"
                           "-> y";
-/* Two matrix multiplications of equal size: the first has larger rounding errors and little influence. */
+/* Two matrix multiplications of equal size: the first has larger rounding errors, but little effect on the output. */
 static const char twice[] = "x : N,64\n v = [64,64]\n w = [64,64]\n one = [] 1.0\n e = [] 5.0\n little = [] 0.01\n"
                             "v0 = Sub(v, one)\n v1 = Pow(v0, e)\n w1 = Sub(w, one)\n a = MatMul(x, v1)\n"
                             "s = Mul(a, little)\n b = MatMul(x, w1)\n y = Add(s, b)\n -> y";
@@ -43,7 +43,7 @@ static const char sized[] = "x : N,64\n v = [64,96]\n one = [] 1.0\n w = Sub(v, 
                             "t = [1,1,24]\n"
                             "h = MatMul(x, w)\n s = Shape(h)\n g = Gather(s, z)\n c = Concat(g, k) axis=0\n"
                             "y = Expand(t, c)\n -> h, y";
-/* Operators whose attributes became inputs, and a Softmax over several axes; opset 9. */
+/* Operators whose attributes are inputs in later opsets, and a Softmax over several axes; opset 9. */
 static const char old[] = "x : 2,3,40\n"
                           "one = [] 1.0\n v = [40,40]\n w = Sub(v, one)\n"
                           "u = Unsqueeze(x) axes=0,\n q = Squeeze(u) axes=0,\n"
@@ -64,7 +64,7 @@ static const char wide[] = "x : N,64\n v = [64,1024]\n"
                            "-> y";
 /* Weights beyond float16, with quantization steps that no float32 product of two scales can represent. */
 static const char big[] = "x : N,64\n s = [] 1e36\n v = [64,96]\n w = Mul(v, s)\n y = MatMul(x, w)\n -> y";
-/* Two inputs, and nothing that could be quantized. */
+/* Two inputs, and no weights that could be quantized. */
 static const char sum[] = "x : N,4\n z : N,4\n y = Add(x, z)\n -> y";
 /* Channels of very different magnitude after a normalisation; opset 17. */
 static const char uneven[] = "x : N,64\n v = [64]\n c = [64]\n e = [] 8.0\n g = Pow(v, e)\n"
@@ -110,7 +110,7 @@ static const struct sparse_kind {
     const char *prefix, *op, *x, *y;
     int64_t dims[4];
     uint32_t rank;
-    bool turned; /* Gemm with [n, k], and indices with one column per axis */
+    bool turned; /* Gemm with weights [n, k], and sparse indices with one column per axis */
     bool fours;
 } sparse_kinds[] = {
     { "", "MatMul", "40,256", "40,256", { 256, 256 }, 2, false, false },
@@ -215,7 +215,7 @@ static void write_archive(const char *folder, const char *name, const char *entr
     free(buffer.data);
 }
 
-/* Samples of `wide`, few and many. */
+/* Writes samples of `wide`: few and many. */
 static void write_rows(const char *folder)
 {
     enum { FEW = 8, MANY = 400, ROW = 64 };
@@ -229,7 +229,7 @@ static void write_rows(const char *folder)
 }
 
 /* Samples of `mlp` with equal rows, with NaN, and without rows. */
-static void write_odd_rows(const char *folder)
+static void write_unusual_rows(const char *folder)
 {
     enum { COUNT = 6, ROW = 64 };
     static const struct {
@@ -284,7 +284,7 @@ int main(int argc, char **argv)
     write_archive(argv[1], "other.npz", "other.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, false);
     write_archive(argv[1], "rows.npz", "x.npy", "12, 64", x, SAMPLES * ROW, true);
     write_rows(argv[1]);
-    write_odd_rows(argv[1]);
+    write_unusual_rows(argv[1]);
     for (size_t k = 0; k < sizeof sparse_kinds / sizeof sparse_kinds[0]; k++)
         for (int is_sparse = 0; is_sparse < 2; is_sparse++)
             write_sparse(argv[1], &sparse_kinds[k], is_sparse == 1);

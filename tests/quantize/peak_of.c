@@ -1,4 +1,4 @@
-/* peak_of FILE COMMAND [ARGUMENT...] - runs a command and writes its peak memory in KiB to FILE. */
+/* peak_of FILE COMMAND [ARGUMENT...] - runs a command and writes its peak resident memory in KiB to FILE. */
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

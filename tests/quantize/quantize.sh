@@ -72,7 +72,7 @@ checks=$((checks + 1))
 "$inlay" compare mlp.onnx out.onnx --metric cosine --at-least 1.5 "${common[@]}" >out 2>err </dev/null
 if [ $? -ne 1 ] || ! grep -q "the score is not at least 1.5" err ||
     ! grep -qE "the models first differ at value 'h': relative error 0.[0-9]+ there, at most 0 before" err; then
-    complain "compare does not tell where the models part"
+    complain "compare does not name the value at which the models diverge"
 fi
 rm -f out.onnx
 left
@@ -147,7 +147,7 @@ for kind in "" conv_ gemm_ fours_ fours_gemm_; do
     cmp -s dense.kernels sparse.kernels && [ "$(wc -c <sparse.kernels)" -gt 4 ] || complain "other kernels: $(cat *.kernels)"
 done
 # Matrix multiplications read sparse weights if a provider supports it; all other consumers get dense ones.
-# as_file COUNT MODEL ARGUMENT...   COUNT matrices stay sparse.
+# as_file COUNT MODEL ARGUMENT...   COUNT 1: the matrix stays sparse; 0: it becomes dense.
 as_file() {
     local count=$1
     shift
@@ -295,7 +295,7 @@ does 0 '.outputs[0].score > 0.99' compare sharp.onnx out.onnx --data rows.npz --
 rm -f out.onnx
 left
 
-# ---- a resumed search, and its page
+# ---- a resumed search, and the page of its results
 does 0 '.handed_back == null' quantize net.onnx -o out.onnx --data images.npz --metric cosine --at-least 0.98 \
     --mode static --weights 8 --stats s.json --front front.html
 checks=$((checks + 1))
@@ -386,7 +386,7 @@ for how in "--weights 4 --data rows.npz" "--mode static --data rows.npz" "--weig
     fi
     left
 done
-# Interrupted half-way, twice: results are stored, and the next search starts from them.
+# Interrupted half-way: the results so far are stored.
 checks=$((checks + 1))
 rm -f half.json
 "$inlay" quantize net.onnx -o out.onnx --data images.npz --metric cosine --at-least 2 --stats half.json "${common[@]}" \
@@ -399,9 +399,9 @@ kill -INT $! 2>/dev/null
 wait $!
 code=$?
 if [ $code -ne 130 ] && [ ! -e out.onnx ]; then
-    complain "cancelled at half: exit code $code"
+    complain "interrupted half-way: exit code $code"
 fi
-jq -e '.ranges | length > 0' half.json >/dev/null || complain "half.json keeps nothing"
+jq -e '.ranges | length > 0' half.json >/dev/null || complain "half.json has no ranges"
 rm -f out.onnx
 left
 checks=$((checks + 1))

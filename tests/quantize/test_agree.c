@@ -1,4 +1,4 @@
-/* Agreement scores of outputs for which they are known. */
+/* Agreement scores of outputs whose scores are known. */
 #include "cmocka_all.h"
 #include "quantize/evaluate.h"
 #include <math.h>
@@ -75,14 +75,14 @@ static void different_outputs(void **state)
 
     (void)state;
     memcpy(got, want, sizeof got);
-    got[9] = 5; /* the largest value of the last row moves */
+    got[9] = 5; /* another value is now the largest of the last row */
     agree = compared(AGREE_top1, want, got, rows, 2);
     assert_true(agree_result(&agree).value == 0.75);
     assert_true(agree_result(&agree).low > 0.2 && agree_result(&agree).low < 0.75 && agree_result(&agree).high < 1);
     assert_true(agree.max_error == 1 && fabs(agree_rms(&agree) - sqrt(1.0 / 12)) < 1e-12);
-    agree = compared(AGREE_text, want, got, rows, 2); /* 2, nothing, 1, 1 -> "2 1" stays "2 1", nothing at the end */
+    agree = compared(AGREE_text, want, got, rows, 2); /* both read "2 1": the last row changes to the blank */
     assert_true(agree_result(&agree).value == 1);
-    got[6] = 9; /* now the third row gives nothing: "2" */
+    got[6] = 9; /* now the third row is the blank as well, and the text is "2" */
     agree = compared(AGREE_text, want, got, rows, 2);
     assert_true(agree_result(&agree).value == 0);
 }
@@ -130,8 +130,8 @@ static void distance_of_texts(void **state)
     }
 }
 
-/* Confidence from few samples: 2 of 96 texts may differ if 95 of 100 others must agree, 3 may not; of 10 none; and
- * texts with a small difference count. */
+/* Confidence from few samples. If 95 of 100 other texts must agree, 2 of 96 sampled texts may differ, but not 3, and of
+ * 10 texts none. Texts with a small difference count, too. */
 static void confidence_of_few_texts(void **state)
 {
     struct verdict verdict = { .metric = AGREE_text, .samples = 96, .score = { .value = 94 / 96.0 } };
@@ -175,7 +175,7 @@ static void overlap(void **state)
     assert_true(fabs(agree_result(&agree).value - 1.0 / 3) < 1e-12);
 }
 
-/* NaN in one output only is no agreement; in both at the same element it is. */
+/* Outputs agree if both have NaN at the same element, and disagree if only one of them has NaN. */
 static void nan_outputs(void **state)
 {
     float got[12], nan_both[12];

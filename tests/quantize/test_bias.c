@@ -5,7 +5,7 @@
 
 enum { OUTPUTS = 4, INPUTS = 3, KERNEL = 4 };
 
-/* A layer of which only weights and group are known. */
+/* A layer that has only weights and the attribute group. */
 struct bare_layer {
     struct graph graph;
     graph_node node;
@@ -36,7 +36,7 @@ static void make_bare(struct bare_layer *bare_layer, const char *op, int64_t a, 
     };
 }
 
-/* Every weight is off by 0.25 of a step: the loss is 0.25 times the means of the channel's inputs. */
+/* Every weight is off by 0.25 of a step, so the mean of each output changes by 0.25 times the means of its inputs. */
 static void check(struct bare_layer *bare_layer, int64_t inputs, const double *means, const double *want)
 {
     enum { MOST = OUTPUTS * INPUTS * KERNEL };

@@ -53,10 +53,10 @@ static const struct {
     { "Resize", "coordinate_transformation_mode=half_pixel_symmetric", 19, NEWEST, false },
 };
 
-/* Features that no later opset has. */
+/* Attributes and values that no later opset supports. */
 static const struct {
     const char *op, *attrs;
-} gone[] = {
+} removed_features[] = {
     { "BatchNormalization", "spatial=0" },
     { "Erf", "" }, /* for integers */
     { "Resize", "coordinate_transformation_mode=tf_half_pixel_for_nn" },
@@ -156,7 +156,7 @@ static void body_model(struct wire *wire, const char *op, const char *attrs, int
 }
 
 /* Does the list of names, separated by spaces, contain the name? */
-static bool lists(const char *names, const char *name)
+static bool list_contains(const char *names, const char *name)
 {
     const size_t bytes = strlen(name);
 
@@ -286,7 +286,7 @@ static bool same_outputs(const struct outcome *a, const struct outcome *b)
 
 /* ------------------------------------------------------------------ one conversion */
 
-/* Does the message name one of "a=1 b=2"? */
+/* Does the message name one of the attributes, given as "a=1 b=2"? */
 static bool names_one_of(const char *sentence, const char *attrs)
 {
     for (; *attrs != '\0'; attrs += strcspn(attrs, " "), attrs += *attrs == ' ') {
@@ -299,7 +299,7 @@ static bool names_one_of(const char *sentence, const char *attrs)
     return false;
 }
 
-static bool value_is_there(const char *op, const char *attrs, int64_t opset, bool converted)
+static bool opset_has_value(const char *op, const char *attrs, int64_t opset, bool converted)
 {
     for (size_t i = 0; i < sizeof value_opsets / sizeof value_opsets[0]; i++)
         if (strcmp(op, value_opsets[i].op) == 0 && strstr(attrs, value_opsets[i].attrs) != NULL)
@@ -309,7 +309,7 @@ static bool value_is_there(const char *op, const char *attrs, int64_t opset, boo
 }
 
 /* Does the file import that opset, and does each operator exist in it? */
-static bool imports(const char *path, int64_t opset)
+static bool imports_only(const char *path, int64_t opset)
 {
     graph_model *model = NULL;
     bool is;
@@ -319,7 +319,7 @@ static bool imports(const char *path, int64_t opset)
     for (uint32_t i = 0; i < model->main->node_count; i++) {
         const op_row *row = op_find("ai.onnx", model->main->nodes[i]->info.op_type.data, opset, NULL);
 
-        /* GroupNormalization has no other version */
+        /* opsets 18 to 20 have only GroupNormalization-18, which is deprecated */
         is =
             is && row != NULL && ((row->flags & OP_DEPRECATED) == 0 || strcmp(row->op_type, "GroupNormalization") == 0);
     }
@@ -329,8 +329,8 @@ static bool imports(const char *path, int64_t opset)
 
 static bool is_removed(const char *op, const char *attrs)
 {
-    for (size_t i = 0; i < sizeof gone / sizeof gone[0]; i++)
-        if (strcmp(op, gone[i].op) == 0 && strcmp(attrs, gone[i].attrs) == 0)
+    for (size_t i = 0; i < sizeof removed_features / sizeof removed_features[0]; i++)
+        if (strcmp(op, removed_features[i].op) == 0 && strcmp(attrs, removed_features[i].attrs) == 0)
             return true;
     return false;
 }
@@ -366,10 +366,10 @@ static bool convert(struct tally *tally, const char *what, const char *path, con
         print_error("%s to opset %lld does not run: %s\n", what, (long long)opset, after.diag.text);
     else if (!same_outputs(before, &after))
         print_error("%s to opset %lld gives other results\n", what, (long long)opset);
-    else if (!imports(converted, opset))
+    else if (!imports_only(converted, opset))
         print_error("%s to opset %lld imports another opset, or uses operators that do not exist in it\n", what,
                     (long long)opset);
-    else if (!value_is_there(op, attrs, opset, true))
+    else if (!opset_has_value(op, attrs, opset, true))
         print_error("%s to opset %lld: that opset has no such value\n", what, (long long)opset);
     else
         tally->different--;
@@ -385,8 +385,8 @@ static bool convert(struct tally *tally, const char *what, const char *path, con
     return true;
 }
 
-/* The first opset of each version of the operator, and some opsets without it; for other types, the first and the
- * last. */
+/* Is the conversion to this opset tested? The first opset of each version of the operator is, and some opsets without
+ * the operator; for other types only the first and the last. */
 static bool is_tried(const struct tally *tally, const op_row *row, int64_t opset, int64_t own)
 {
     static const int64_t often[] = { 9, 12, 17, 20 };
@@ -443,7 +443,7 @@ static void *heap_schema(void *ctx, size_t bytes)
     return arena_alloc(ctx, bytes);
 }
 
-/* Does the row have each of "a=1 b=2"? */
+/* Does the operator version have each of the attributes, given as "a=1 b=2"? */
 static bool row_has(const op_schema *schema, const char *attrs)
 {
     for (; *attrs != '\0'; attrs += strcspn(attrs, " "), attrs += *attrs == ' ') {
@@ -458,7 +458,7 @@ static bool row_has(const op_schema *schema, const char *attrs)
     return true;
 }
 
-static bool states(const char *text, const char *attr)
+static bool sets_attribute(const char *text, const char *attr)
 {
     const size_t bytes = strlen(attr);
 
@@ -482,7 +482,7 @@ static uint32_t newest_from(const op_row *row)
     uint32_t from = 0;
 
     for (size_t i = 0; i < OPSET_ROW_COUNT; i++)
-        if (lists(opset_rows[i].operators, row->op_type) && opset_rows[i].from <= row->since_version &&
+        if (list_contains(opset_rows[i].operators, row->op_type) && opset_rows[i].from <= row->since_version &&
             opset_rows[i].from > from)
             from = opset_rows[i].from;
     return from;
@@ -522,7 +522,7 @@ static void try_row(struct tally *tally, const op_row *row)
         bool plain[NEWEST + 1] = { false };
         const char *variant = opset_rows[i].variants;
 
-        if (!lists(opset_rows[i].operators, row->op_type) || opset_rows[i].from > row->since_version)
+        if (!list_contains(opset_rows[i].operators, row->op_type) || opset_rows[i].from > row->since_version)
             continue;
         if (try_model(tally, row, opset_rows[i].script, "", plain))
             models++;
@@ -539,18 +539,18 @@ static void try_row(struct tally *tally, const op_row *row)
             (void)snprintf(attrs, sizeof attrs, "%.*s", (int)(bytes - (*variant == '@' ? 4 : 0)),
                            variant + (*variant == '@' ? 4 : 0));
             if (from <= row->since_version && row_has(&schema, attrs) &&
-                value_is_there(row->op_type, attrs, row->since_version, false) &&
+                opset_has_value(row->op_type, attrs, row->since_version, false) &&
                 try_model(tally, row, opset_rows[i].script, attrs, plain)) {
                 models++;
                 for (uint32_t k = 0; k < schema.attr_count; k++)
-                    covered |= (uint64_t)(states(attrs, schema.attrs[k].name) ||
-                                          states(opset_rows[i].script, schema.attrs[k].name))
+                    covered |= (uint64_t)(sets_attribute(attrs, schema.attrs[k].name) ||
+                                          sets_attribute(opset_rows[i].script, schema.attrs[k].name))
                                << k;
             }
             variant += bytes + (variant[bytes] == '|');
         }
         for (uint32_t k = 0; k < schema.attr_count; k++)
-            if (states(opset_rows[i].script, schema.attrs[k].name) && models > 0)
+            if (sets_attribute(opset_rows[i].script, schema.attrs[k].name) && models > 0)
                 covered |= UINT64_C(1) << k;
     }
     for (uint32_t k = 0; k < schema.attr_count && (row->flags & OP_DEPRECATED) == 0; k++) {
@@ -625,7 +625,7 @@ static void every_attribute_of_every_row(void **state)
         for (uint32_t row = 0; strcmp(tables[i]->domain, "ai.onnx") == 0 && row < tables[i]->count; row++)
             if (is_visible(&tables[i]->rows[row])) {
                 try_row(&tally, &tables[i]->rows[row]);
-                if (lists("Loop Scan SequenceMap", tables[i]->rows[row].op_type) &&
+                if (list_contains("Loop Scan SequenceMap", tables[i]->rows[row].op_type) &&
                     !is_first_scan(&tables[i]->rows[row]))
                     try_bodies(&tally, &tables[i]->rows[row]);
                 rows++;

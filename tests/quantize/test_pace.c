@@ -1,4 +1,4 @@
-/* When the unchanged model is returned because the result is slower: with planted times, independent of the clock. */
+/* Whether quantize returns the unchanged model because the result is slower. Run times are given, not measured. */
 #include "../passes/graph_script.h"
 #include "cmocka_all.h"
 #include "model_writer.h"
@@ -73,7 +73,7 @@ static inlay_status load(void *user, uint32_t i, inlay_value **values, inlay_dia
     return status;
 }
 
-/* Times of the result per round, relative to those of the model, and the number of rounds. */
+/* The times of the result in each round, relative to those of the model, and the number of rounds. */
 struct planted {
     const char *model;
     const double *ratios;

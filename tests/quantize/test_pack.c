@@ -144,7 +144,7 @@ static void damaged_files_are_refused(void **state)
         now = mutate(file, bytes);
         if (i % 3 != 0)
             sign(file, now);
-        file = realloc(file, now); /* so that AddressSanitizer detects reads beyond the end */
+        file = realloc(file, now); /* an exact size lets AddressSanitizer detect reads beyond the end */
         assert_non_null(file);
         if (is_packed_file(file, now)) {
             status = packed_open(file, now, &back, &got, &why);

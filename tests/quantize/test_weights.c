@@ -37,8 +37,8 @@ static void int8_within_half_a_step(void **state)
     }
 }
 
-/* Weights that were integers before get the same integers: by one step for the tensor, which no channel's range
- * determines. */
+/* Weights that are multiples of one step of the whole tensor get the original integers, although no channel's range
+ * determines that step. */
 static void integers_are_restored(void **state)
 {
     enum { CHANNELS = 6, INNER = 50, COUNT = CHANNELS * INNER };
@@ -85,7 +85,7 @@ static void int4_of_both_layouts(void **state)
         }
 }
 
-/* Computes the upper factor of the inverse of h by two Cholesky decompositions, with another method than the code. */
+/* Computes the upper Cholesky factor of the inverse of the Hessian, by another method than the tested code. */
 static void factor_of(double *hessian, float *out)
 {
     static double inverse[DEPTH * DEPTH], l[DEPTH * DEPTH];
@@ -165,7 +165,7 @@ static void compensation_lowers_the_error_of_products(void **state)
     for (int row = 0; row < DEPTH; row++)
         for (int column = 0; column < row; column++)
             factors[1][row * DEPTH + column] = below[row * DEPTH + column];
-    for (int way = 0; way < 4; way++) { /* the last: with a second pass */
+    for (int way = 0; way < 4; way++) { /* plain, compensated, in another order, with a second pass */
         const weight_inputs in = { importance, factors[way >= 2], way >= 2 ? order : NULL };
 
         if (way == 0)
@@ -188,13 +188,13 @@ static void compensation_lowers_the_error_of_products(void **state)
             }
     }
     assert_true(errors[3] < 0.95 * errors[2]);
-    for (int way = 1; way < 4; way++) { /* the loss equals the computed one */
+    for (int way = 1; way < 4; way++) { /* the reported loss is close to the measured one */
         assert_true(errors[way] < 0.5 * errors[0]);
         assert_true(loss[way] > 0.95 * errors[way] / INPUTS && loss[way] < 1.2 * errors[way] / INPUTS);
     }
 }
 
-/* Scales that must be float16 are, with little loss. */
+/* Scales that the format requires in float16 are exact float16 values, with little loss of accuracy. */
 static void float16_scales(void **state)
 {
     static float w[ROWS * DEPTH], scales[2][ROWS * BLOCKS];

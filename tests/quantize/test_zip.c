@@ -1,4 +1,4 @@
-/* .npz archives: archives by numpy are read; truncated, changed or inconsistent archives are errors. */
+/* .npz archives: those of numpy's format are read; truncated, changed or inconsistent archives are errors. */
 #include "archive.h"
 #include "data/zip.h"
 #include "cmocka_all.h"

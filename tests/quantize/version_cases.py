@@ -2,7 +2,7 @@
 
     version_cases.py INLAY [unittest arguments]
 
-By hand, if python3-onnx includes its tests (Debian 13; they need python3-parameterized). A rejection by inlay counts
+Run by hand, if python3-onnx includes its tests (Debian 13; they need python3-parameterized). A rejection by inlay counts
 as a conversion error, like ONNX's. The cases then check the written model: its form, its types, and that nodes are as
 expected.
 """

@@ -15,7 +15,7 @@
 #include "cmocka_all.h"
 
 extern char **environ;
-enum { MAX_FLAGS = 24, PATIENCE_MS = 60000 }; /* enough for sanitizers on a busy machine */
+enum { MAX_FLAGS = 24, TIMEOUT_MS = 60000 }; /* long enough for sanitizers on a busy machine */
 
 static void nap(void)
 {
@@ -174,7 +174,7 @@ void serving_await(const struct serving *serving, const char *part, char *text, 
         read_log(serving, false, text, bytes);
         if (strstr(text, part) != NULL)
             return;
-        if (waited > PATIENCE_MS || waitpid(serving->pid, NULL, WNOHANG) != 0)
+        if (waited > TIMEOUT_MS || waitpid(serving->pid, NULL, WNOHANG) != 0)
             fail_msg("the server did not start: %s", text);
         nap();
     }
@@ -204,7 +204,7 @@ int serving_end(struct serving *serving, int signal_number)
 
     assert_int_equal(kill(serving->pid, signal_number), 0);
     for (uint32_t waited = 0; waitpid(serving->pid, &status, WNOHANG) == 0; waited += 5) {
-        if (waited > PATIENCE_MS) {
+        if (waited > TIMEOUT_MS) {
             (void)kill(serving->pid, SIGKILL);
             (void)waitpid(serving->pid, &status, 0);
             fail_msg("the server did not end");
@@ -307,7 +307,7 @@ int client_connect(const struct serving *serving)
     struct sockaddr_in to = { .sin_family = AF_INET,
                               .sin_port = htons((uint16_t)serving->port),
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    const struct timeval patience = { PATIENCE_MS / 1000, 0 };
+    const struct timeval patience = { TIMEOUT_MS / 1000, 0 };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
     assert_true(fd >= 0);

@@ -1,4 +1,4 @@
-/* client.h - a server for one test, and a simple client that sends arbitrary bytes. */
+/* client.h - starts inlay-serve for a test; a simple HTTP client that can send arbitrary bytes. */
 #ifndef SERVE_CLIENT_H
 #define SERVE_CLIENT_H
 #include <stdbool.h>
@@ -12,9 +12,9 @@ struct serving {
     int port;
 };
 
-/* Creates the folder and the models. */
+/* Creates the folder of the test and the models of write_models(). */
 void serving_prepare(struct serving *serving);
-/* The same without models. */
+/* Creates the folder without models. */
 void serving_prepare_empty(struct serving *serving);
 /* Writes a file in the folder. */
 void serving_file(const struct serving *serving, const char *name, const char *text, int mode);
@@ -31,9 +31,9 @@ void serving_model(const struct serving *serving, const char *name, const char *
                    void (*write)(const char *path));
 /* Creates the folder `plugins` with this file as NAME.so. */
 void serving_plugin(const struct serving *serving, const char *from, const char *name);
-/* Creates a folder inside of the folder, and its parents. */
+/* Creates a folder, and its parents, in the test's folder. */
 void serving_folder(const struct serving *serving, const char *name);
-/* The path of a file in the folder. */
+/* Returns the path of a file in the folder. */
 const char *serving_path(const struct serving *serving, const char *name, char *path, size_t bytes);
 /* Starts the server with these flags (NULL-terminated; a leading FOLDER/ is replaced by the folder) and waits until
  * it is ready. */
@@ -48,9 +48,9 @@ int serving_end(struct serving *serving, int signal_number);
 void serving_remove(struct serving *serving);
 /* Ends the server by SIGTERM and removes the folder; returns the exit code. */
 int serving_close(struct serving *serving);
-/* The child processes of the server, including zombies. */
+/* Returns the number of child processes of the server, including zombies, and stores their ids. */
 uint32_t serving_children(const struct serving *serving, long *pids, uint32_t room);
-/* Open files and resident memory of the server. */
+/* serving_files(): the number of open files of the server; serving_memory(): its resident memory in bytes. */
 uint32_t serving_files(const struct serving *serving);
 uint64_t serving_memory(const struct serving *serving);
 
@@ -69,39 +69,39 @@ void client_receive(int fd, struct answer *out);
 /* Sends a request on a persistent connection. headers: lines that end in \r\n, may be "". body may be NULL. */
 void client_call(int fd, const char *method, const char *path, const char *headers, const void *body, size_t bytes,
                  struct answer *out);
-/* The same on a new connection. */
+/* Sends a request on a new connection. */
 void client_once(const struct serving *serving, const char *method, const char *path, const char *headers,
                  const char *body, struct answer *out);
-/* The same; fails the test unless the answer has this code, and `part` in its body. */
+/* Sends a request on a new connection; fails the test unless the answer has this code, and `part` in its body. */
 void client_expect(const struct serving *serving, const char *method, const char *path, const char *headers,
                    const char *body, int code, const char *part);
-/* The value of a header, or NULL. */
+/* Returns the value of a header, or NULL. */
 const char *answer_header(const struct answer *answer, const char *name, char *value, size_t bytes);
-/* The number after `name ` in /metrics, labels included; -1 if missing. */
+/* Returns the metric of this name with its labels from /metrics; -1 if missing. */
 double client_metric(const struct serving *serving, const char *name);
 
 /* models.c: twice [N,3] = 2x, batchable; triple/1 and triple/2 (versions: 2x and 4x); id_<DATATYPE> [N]; spin (n:
  * INT64, x [4,4]): a loop of n iterations; pair (a [N,2], b [N,2]) = a + b. */
 void write_models(const char *folder);
-/* A model [N,3] that doubles its input `times` times. */
+/* A model with input and output [N,3] that doubles its input `times` times. */
 void write_doubling(const char *path, uint32_t times);
-/* A model y = Relu(x), [2], whose output and node are called `name`. */
+/* A model y = Relu(x) of the shape [2], whose output and node are called `name`. */
 void write_relu(const char *path, const char *name);
-/* A model y = op(x), [7]. */
+/* A model y = op(x) of the shape [7]. */
 void write_one(const char *path, const char *op);
-/* A model y = new = old + x of one number each. */
+/* A model of one number: y = new = old + x; `old` and `new` are its state. */
 void write_sum(const char *path);
-/* The same with another operator than Add. */
+/* As write_sum(), with this operator instead of Add. */
 void write_sum_by(const char *path, const char *op);
 /* A model y = new = old + |x| with a loop of n iterations. */
 void write_slow_sum(const char *path);
 /* A model hidden = x * mask [N,S], total = the sum of hidden [N,1]; unless masked, it sums 1 + x and needs no mask. */
 void write_masked(const char *path, bool masked);
-/* A decoder whose next token is the character after '@' by the number of tokens so far: its state counts them. */
+/* A decoder whose state counts the tokens: its next token is the character '@' + number of tokens so far. */
 void write_counting(const char *path);
 /* The model of KServe's and Triton's examples: input0 UINT32 [2,2], input1 BOOL [3]; output0 FP32 [3,2] has the sums
  * of input0's columns in each row where input1 is true. */
 void write_documented(const char *path);
-/* A model whose vector of a token is 1 at the token's index. */
+/* An embedding model that maps a token to the vector with 1 at the token's index and 0 elsewhere. */
 void write_vectors(const char *path);
 #endif

@@ -197,7 +197,6 @@ void grpc_add(grpc_call *call, const ProtobufCMessage *message)
     call->sent_bytes += bytes + 5;
 }
 
-/* The index-th received message, unpacked; NULL if there are fewer. */
 void *grpc_message(const grpc_call *call, uint32_t index, const ProtobufCMessageDescriptor *type)
 {
     const uint8_t *at = call->got, *end = call->got + call->got_bytes;

@@ -26,12 +26,12 @@ typedef struct grpc_client {
     nghttp2_session *session;
 } grpc_client;
 
-/* The port in the server's log after "grpc://127.0.0.1:" or "grpcs://127.0.0.1:". */
+/* Returns the port in the server's log after "grpc://127.0.0.1:" or "grpcs://127.0.0.1:". */
 int grpc_port_of(const struct serving *serving);
 int grpc_connect(int port);
 void grpc_open(grpc_client *client, int port);
-/* false: the server refuses the connection. With TLS 1.3 that may happen after the client's handshake; calls then
- * get no answer. */
+/* Opens a connection with TLS. Returns false if the server refuses it. With TLS 1.3 the server may also refuse it after
+ * the client's handshake; calls then get no answer. */
 bool grpc_open_tls(grpc_client *client, int port, gnutls_certificate_credentials_t credentials);
 void grpc_close(grpc_client *client);
 void grpc_submit(grpc_client *client, grpc_call *call);
@@ -39,7 +39,7 @@ void grpc_wait(grpc_client *client, grpc_call *call);
 
 /* Appends a message to the call. */
 void grpc_add(grpc_call *call, const ProtobufCMessage *message);
-/* The index-th received message, unpacked; NULL if there are fewer. */
+/* Returns the index-th received message, unpacked; NULL if there are fewer. */
 void *grpc_message(const grpc_call *call, uint32_t index, const ProtobufCMessageDescriptor *type);
 /* Makes the call on a new connection; fails the test unless it ends with this status and a text that contains
  * `part`. */

@@ -68,7 +68,7 @@ static void write_pair(const char *folder)
     save(path, &wire);
 }
 
-/* A loop of n iterations from x to y, to make runs as long as needed. */
+/* Adds a loop of n iterations from x to y, to make runs as long as needed. */
 static void write_loop(struct wire *wire, const char *dims)
 {
     wire_mark mark = mw_node_begin(wire, "Loop", "n,_,x", "y");
@@ -163,7 +163,7 @@ void write_slow_sum(const char *path)
     save(path, &wire);
 }
 
-/* Rank 0 with one number, or rank 1. */
+/* Adds a constant of consecutive numbers from `first` on, of rank 1, or of rank 0 with one number. */
 static void write_numbers(struct wire *wire, const char *name, int dtype, uint32_t rank, int64_t count, int64_t first)
 {
     wire_mark mark = wire_begin(wire, MW_INITIALIZER);

@@ -28,7 +28,7 @@ done
 curl -sS -d '{' "http://$rest/v2/models/twice/infer" >/dev/null
 
 api=http://127.0.0.1:$port/api/v1
-value() { # QUERY: the one number that it has
+value() { # QUERY: prints its result, or none unless it is a single number
     curl -sSf -G --data-urlencode "query=$1" "$api/query" 2>>"$tmp/said" |
         jq -r 'if (.data.result | length) == 1 then .data.result[0].value[1] else "none" end'
 }
@@ -43,7 +43,7 @@ scale=$(sed -nE 's/^ *query: (.*)/\1/p' "$3")
 [ -n "$scale" ] || fail "there is no query in $3"
 says "$scale" 0 || fail "$scale: $(value "$scale")"
 curl -sSf "$api/targets" | jq -e '.data.activeTargets | length == 1 and .[0].health == "up" and .[0].lastError == ""' \
-    >/dev/null || fail "the target is not well"
+    >/dev/null || fail "the target is not healthy"
 # The metadata is scraped, too: Prometheus knows the type of each metric.
 [ "$(curl -sSf "$api/metadata?metric=inlay_requests_total" | jq -r '.data.inlay_requests_total[0].type')" = counter ] ||
     fail "no metadata"

@@ -56,7 +56,7 @@ start_one() { # 1 or 2
     wait_for 60 grep -q "ready, models" "$tmp/server$1.log"
 }
 seen_up() { grep -q "Server rest_servers/$1 is UP" "$tmp/proxy.log"; }
-requests() { # SECONDS: what is asked of the proxy meanwhile, into $tmp/result
+requests() { # SECONDS: sends requests to the proxy in the background; writes the result to $tmp/result
     (in_space 0 $python "$open_loop" "${port[0]}" twice x 3 200 "$1") >"$tmp/result" 2>"$tmp/client.log" &
     client=$! started+=($!)
 }
@@ -69,7 +69,7 @@ sed -e "s/10.0.0.1:8000/${address[1]}:${port[1]}/; s/10.0.0.2:8000/${address[2]}
     -e "s/bind :8080/bind :${port[0]}/; s/bind :8081/bind :${grpc[0]}/" \
     -e "/balance leastconn/s/\$/\n    option log-health-checks/; s/^global/global\n    log stderr format raw local0/" \
     -e "s/^defaults/defaults\n    log global/; s/maxconn 20000/maxconn 1000/" "$config" >"$tmp/haproxy.cfg"
-# The sample's ports of the health checks of gRPC are those of REST.
+# In the sample, the health checks of the gRPC servers use the REST port.
 sed -i -e "/backend grpc_servers/,\$s/check port 8000/check port ${port[1]}/" "$tmp/haproxy.cfg"
 haproxy -c -q -f "$tmp/haproxy.cfg" || fail "HAProxy refuses samples/deploy/haproxy.cfg"
 (in_space 0 haproxy -db -f "$tmp/haproxy.cfg") >"$tmp/proxy.log" 2>&1 &
@@ -85,7 +85,7 @@ for n in 1 2; do
     [ $n = 1 ] && name=one || name=two
     kill "${server[$n]}"
     wait "${server[$n]}" || fail "server $n ended with $?"
-    : >"$tmp/proxy.log" # what comes next is news
+    : >"$tmp/proxy.log" # so that seen_up finds only new lines
     start_one $n
     wait_for 30 seen_up $name
 done
@@ -103,5 +103,5 @@ kill -9 "${server[1]}"
 result
 echo "one killed: $sent requests, $failed failed"
 [ "$sent" -gt 500 ] || fail "too few requests"
-[ "$failed" -le 1 ] || fail "more was lost than what it had in hand"
-[ "$(grep -c "" "$tmp/server2.log")" -gt 0 ] && kill -0 "${server[2]}" || fail "the other server is gone"
+[ "$failed" -le 1 ] || fail "more requests were lost than the killed server was processing"
+[ "$(grep -c "" "$tmp/server2.log")" -gt 0 ] && kill -0 "${server[2]}" || fail "the other server has ended"

@@ -19,7 +19,7 @@ fail() { echo "$1"; squeue -a 2>&1 || true; ls -lA "$tmp/out" 2>&1 || true; tail
 read -r control node < <(free_ports 2)
 host=$(hostname -s)
 mkdir "$tmp/bin" "$tmp/state" "$tmp/spool" "$tmp/out"
-chmod 755 "$tmp" # munge looks at the way to its socket
+chmod 755 "$tmp" # munge checks the permissions of the path to its socket
 (umask 077 && head -c 128 /dev/urandom >"$tmp/key")
 cat >"$tmp/slurm.conf" <<CONF
 ClusterName=test
@@ -103,8 +103,8 @@ stat -c '%n %i %y' out/*/* >"$tmp/before"
 scancel "$first"
 is_over() { [ -z "$(squeue -h -j "$1" 2>/dev/null)" ]; }
 wait_for 60 is_over "$first"
-done_lines "out/1 out/2 out/3 out/4 out/6 out/7 " || fail "a job that was cancelled left something"
-case $(state_of "$first") in *CANCELLED*) ;; *) fail "it was not cancelled: $(state_of "$first")" ;; esac
+done_lines "out/1 out/2 out/3 out/4 out/6 out/7 " || fail "a cancelled job left partial results"
+case $(state_of "$first") in *CANCELLED*) ;; *) fail "the job was not cancelled: $(state_of "$first")" ;; esac
 
 # ------------------------------------------------------------------ submitted again, then requeued
 
@@ -118,20 +118,20 @@ wait_for 60 one_is_left
 scontrol requeue "$waiting"
 make_input 9
 runs_again() { scontrol update JobId="$waiting" StartTime=now 2>/dev/null || true; is_over "$second"; }
-wait_for 120 runs_again # Slurm holds it back for a while
-done_lines "out/1 out/2 out/3 out/4 out/5 out/6 out/7 out/8 out/9 " || fail "something is missing"
+wait_for 120 runs_again # Slurm delays a requeued job
+done_lines "out/1 out/2 out/3 out/4 out/5 out/6 out/7 out/8 out/9 " || fail "results are missing"
 is_state "$second" COMPLETED || fail "a job failed: $(state_of "$second")"
-[ "$(scontrol show job "$waiting" | grep -oE 'Restarts=[0-9]+')" = Restarts=1 ] || fail "it was not put back"
+[ "$(scontrol show job "$waiting" | grep -oE 'Restarts=[0-9]+')" = Restarts=1 ] || fail "the job was not requeued"
 
 # ------------------------------------------------------------------ results
 
 stat -c '%n %i %y' out/[1-467]/* >"$tmp/after"
-cmp "$tmp/before" "$tmp/after" || fail "what was done was done again"
-[ -z "$(find out -mindepth 1 -maxdepth 1 ! -type d)$(find out -mindepth 1 -maxdepth 1 -name '.*')" ] || fail "something half is left"
+cmp "$tmp/before" "$tmp/after" || fail "finished lines ran again"
+[ -z "$(find out -mindepth 1 -maxdepth 1 ! -type d)$(find out -mindepth 1 -maxdepth 1 -name '.*')" ] || fail "partial results are left"
 for n in 1 2 3 4 5 6 7 8 9; do
     $python - $n out/$n/y.npy <<'PY' || fail "line $n has another result"
 import struct, sys
 assert struct.unpack("<3f", open(sys.argv[2], "rb").read()[-12:]) == (2 * float(sys.argv[1]),) * 3
 PY
 done
-echo "cancelled, submitted again and put back: 9 lines, each once"
+echo "cancelled, submitted again and requeued: 9 lines, each once"

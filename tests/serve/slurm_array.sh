@@ -20,7 +20,7 @@ PATH=$tmp/bin:$PATH RUNS=$tmp/runs
 export PATH RUNS
 for n in 1 2 3 4 bad 6 7; do echo "--input x=$n.npy"; done >"$tmp/list"
 
-all() { # every job of the array; how many of them failed
+all() { # runs every job of the array; prints how many of them failed
     failed=0
     for task in 4 5 6; do
         SLURM_ARRAY_TASK_ID=$task SLURM_ARRAY_TASK_MIN=4 SLURM_ARRAY_TASK_COUNT=3 SLURM_CPUS_PER_TASK=2 \
@@ -33,12 +33,12 @@ fail() { echo "$1"; cat "$tmp/runs"; ls -A "$tmp/out"; exit 1; }
 [ "$(all)" = 1 ] || fail "one job should have failed"
 [ "$(wc -l <"$tmp/runs")" = 7 ] || fail "each line should have run once"
 [ "$(find "$tmp/out" -name y.npy | wc -l)" = 6 ] || fail "six lines should be done"
-[ -e "$tmp/out/5.failed" ] || fail "line 5 should be told"
-grep -q "1 lines failed" "$tmp/errors" || fail "nothing was said"
+[ -e "$tmp/out/5.failed" ] || fail "the failure of line 5 should be recorded"
+grep -q "1 lines failed" "$tmp/errors" || fail "the failure was not reported"
 : >"$RUNS.mended"
 [ "$(all)" = 0 ] || fail "no job should have failed"
 [ "$(wc -l <"$tmp/runs")" = 8 ] || fail "only line 5 should have run again"
-[ "$(find "$tmp/out" -name y.npy | wc -l)" = 7 ] || fail "all should be done"
-grep -q -- "model.onnx --input x=5.npy" "$tmp/runs" && fail "a line was changed"
-grep -q -- "run model.onnx --input x=bad.npy --intra-threads 2 --outputs" "$tmp/runs" || fail "the arguments are not those"
+[ "$(find "$tmp/out" -name y.npy | wc -l)" = 7 ] || fail "all lines should be done"
+grep -q -- "model.onnx --input x=5.npy" "$tmp/runs" && fail "line 5 ran with another input"
+grep -q -- "run model.onnx --input x=bad.npy --intra-threads 2 --outputs" "$tmp/runs" || fail "the arguments are wrong"
 exit 0

@@ -1,5 +1,5 @@
 /* A provider whose runs do not end: Abs ends when its run is cancelled, Relu never. Both log their start. Only
- * inputs of 7 elements behave so, since the host probes a plugin with other sizes before it loads it. */
+ * inputs of 7 elements do this, because the host probes a plugin with other sizes before it loads the plugin. */
 #include "inlay/kit.h"
 #include <stdio.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 #include "serve/batch_cost.h"
 #include "cmocka_all.h"
 
-static void test_the_cheapest_row(void **state)
+static void test_cheapest_row(void **state)
 {
     batch_cost cost = { .best = 0 };
 
@@ -21,7 +21,7 @@ static void test_the_cheapest_row(void **state)
     assert_true(batch_cost_gain(&cost) == 60);
 }
 
-static void test_nothing_gained(void **state)
+static void test_no_gain(void **state)
 {
     batch_cost cost = { .best = 0 };
 
@@ -33,7 +33,7 @@ static void test_nothing_gained(void **state)
     assert_true(batch_cost_gain(&cost) == 0);
 }
 
-static void test_between_what_is_known(void **state)
+static void test_interpolation(void **state)
 {
     batch_cost cost = { .best = 0 };
 
@@ -47,8 +47,8 @@ static void test_between_what_is_known(void **state)
     assert_true(batch_cost_of(&cost, 16) == 480);
 }
 
-/* An outlier is forgotten; a machine that has become slower is not. */
-static void test_runs_that_change(void **state)
+/* A single outlier loses its effect; a machine that has become slower keeps the new cost. */
+static void test_changing_run_times(void **state)
 {
     batch_cost cost = { .best = 0 };
 
@@ -64,7 +64,7 @@ static void test_runs_that_change(void **state)
 }
 
 /* One run in 50 takes ten times as long: nearly all of 100 runs stay within the reported time. */
-static void test_runs_that_are_late(void **state)
+static void test_late_runs(void **state)
 {
     batch_cost cost = { .best = 0 };
     uint32_t longer = 0;
@@ -88,9 +88,9 @@ static void test_runs_that_are_late(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_cheapest_row),      cmocka_unit_test(test_nothing_gained),
-        cmocka_unit_test(test_between_what_is_known), cmocka_unit_test(test_runs_that_change),
-        cmocka_unit_test(test_runs_that_are_late),
+        cmocka_unit_test(test_cheapest_row),  cmocka_unit_test(test_no_gain),
+        cmocka_unit_test(test_interpolation), cmocka_unit_test(test_changing_run_times),
+        cmocka_unit_test(test_late_runs),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

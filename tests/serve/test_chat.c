@@ -39,7 +39,7 @@ static void test_markers_around_messages(void **state)
            "<|in|>assistant\n");
 }
 
-static void test_turns_that_alternate(void **state)
+static void test_alternating_roles(void **state)
 {
     static const char form[] = "{%- if messages[0]['role'] == 'system' %}\n"
                                "    {%- set system = messages[0]['content'] %}\n"
@@ -119,7 +119,7 @@ static void test_expressions(void **state)
         EXPECT(rows[i].form, talk, rows[i].want);
 }
 
-static void test_what_is_refused(void **state)
+static void test_rejected_templates(void **state)
 {
     static const struct {
         const char *form, *part;
@@ -164,8 +164,8 @@ static void test_what_is_refused(void **state)
     assert_int_equal(chat_render(&chat, &text, &diag), INLAY_LIMIT_EXCEEDED);
 }
 
-/* Changes each character of a template: the result is a text or an error message. */
-static void test_bent_templates(void **state)
+/* With any character of a template changed, the result is a text or an error message. */
+static void test_changed_templates(void **state)
 {
     static const char form[] =
         "{%- set ns = namespace(a=1) -%}{% for m in messages[0:2] %}\n {# c #}{{ m['role'] | trim + "
@@ -178,17 +178,17 @@ static void test_bent_templates(void **state)
     for (size_t i = 0; i < sizeof form - 1; i++) {
         for (size_t k = 0; k < sizeof signs - 1; k++) {
             inlay_diag diag = INLAY_DIAG_INIT;
-            char *bent = strdup(form), *text = NULL; /* exact size, so that a sanitizer detects over-reads */
-            struct chat chat = { bent, "<s>", "</s>", talk, 4 };
+            char *changed = strdup(form), *text = NULL; /* exact size, so that a sanitizer detects over-reads */
+            struct chat chat = { changed, "<s>", "</s>", talk, 4 };
 
-            assert_non_null(bent);
-            bent[i] = signs[k];
+            assert_non_null(changed);
+            changed[i] = signs[k];
             if (chat_render(&chat, &text, &diag) == INLAY_OK)
                 good++;
             else if (diag.text[0] != '\0' && text == NULL)
                 bad++;
             free(text);
-            free(bent);
+            free(changed);
         }
     }
     assert_int_equal(good + bad, (sizeof form - 1) * (sizeof signs - 1));
@@ -198,9 +198,9 @@ static void test_bent_templates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_markers_around_messages), cmocka_unit_test(test_turns_that_alternate),
+        cmocka_unit_test(test_markers_around_messages), cmocka_unit_test(test_alternating_roles),
         cmocka_unit_test(test_lines_of_blocks),         cmocka_unit_test(test_expressions),
-        cmocka_unit_test(test_what_is_refused),         cmocka_unit_test(test_bent_templates),
+        cmocka_unit_test(test_rejected_templates),      cmocka_unit_test(test_changed_templates),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,7 +38,7 @@ static void test_numbers(void **state)
     }
 }
 
-static void test_what_is_no_json(void **state)
+static void test_invalid_json(void **state)
 {
     static const char *const texts[] = { "",        "-",         "01",    "1.",    ".5",      "1e",
                                          "+1",      "nul",       "true1", "\"a",   "\"\\x\"", "[1,]",
@@ -175,7 +175,7 @@ static void test_every_byte_changed(void **state)
     assert_true(taken > 100 && refused > 1000);
 }
 
-static void test_cut_anywhere(void **state)
+static void test_truncated_at_every_byte(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
@@ -194,7 +194,7 @@ static void test_cut_anywhere(void **state)
 }
 
 /* Binary data that is aligned for its type becomes the tensor; unaligned data is copied and counted. */
-static void test_tensors_stay_where_they_arrived(void **state)
+static void test_aligned_data_is_not_copied(void **state)
 {
 #define BINARY(name, shape, type, bytes)                                                                               \
     "{\"name\":\"" name "\",\"shape\":[" shape "],\"datatype\":\"" type                                                \
@@ -249,12 +249,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_what_is_no_json),
+        cmocka_unit_test(test_invalid_json),
         cmocka_unit_test(test_strings),
         cmocka_unit_test(test_routes),
         cmocka_unit_test(test_every_byte_changed),
-        cmocka_unit_test(test_cut_anywhere),
-        cmocka_unit_test(test_tensors_stay_where_they_arrived),
+        cmocka_unit_test(test_truncated_at_every_byte),
+        cmocka_unit_test(test_aligned_data_is_not_copied),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,7 +33,7 @@ static void expect(const char *method, const char *path, const char *body, int c
                  answer.code, answer.body);
 }
 
-static void test_what_it_says_of_itself(void **state)
+static void test_metadata(void **state)
 {
     (void)state;
     expect("GET", "/v2/health/live", NULL, 200, "");
@@ -53,7 +53,7 @@ static void test_what_it_says_of_itself(void **state)
     expect("GET", "/metrics", NULL, 200, "inlay_provider_nodes{model=\"twice\",version=\"1\",provider=\"");
 }
 
-static void test_paths_that_mean_nothing(void **state)
+static void test_unknown_paths(void **state)
 {
     static const char *const paths[] = { "/x",
                                          "/v2/models/",
@@ -263,7 +263,7 @@ static void test_wrong_requests(void **state)
 }
 
 /* Bytes that are not a request, or not valid HTTP: an answer of 4xx, or the end of the connection. */
-static void test_what_is_no_http(void **state)
+static void test_invalid_http(void **state)
 {
     static const char *const texts[] = {
         "\r\n\r\n\r\n\r\n",
@@ -323,13 +323,13 @@ static void test_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_it_says_of_itself),
-        cmocka_unit_test(test_paths_that_mean_nothing),
+        cmocka_unit_test(test_metadata),
+        cmocka_unit_test(test_unknown_paths),
         cmocka_unit_test(test_types_in_json),
         cmocka_unit_test(test_types_in_bytes),
         cmocka_unit_test(test_binary_tensors_are_not_copied),
         cmocka_unit_test(test_wrong_requests),
-        cmocka_unit_test(test_what_is_no_http),
+        cmocka_unit_test(test_invalid_http),
         cmocka_unit_test(test_sizes),
     };
 

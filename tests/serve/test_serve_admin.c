@@ -96,7 +96,7 @@ static void test_load_and_unload(void **state)
 }
 
 /* A client cancels a call while the model is loaded: later calls are answered, and nothing leaks. */
-static void test_a_load_that_is_left(void **state)
+static void test_abandoned_load(void **state)
 {
     static grpc_call call;
     Inference__RepositoryRequest RepositoryRequest = INFERENCE__REPOSITORY_REQUEST__INIT;
@@ -197,7 +197,7 @@ static void test_trace(void **state)
          "\"trace_rate\":\"2\"");
     infer_times(6);
     assert_int_equal(traces(), 3);
-    /* Settings of one model: three more, regardless of the global settings. */
+    /* The settings of one model allow three more traces, regardless of the global settings. */
     rest(ADMIN, "POST", "/v2/models/twice/trace/setting", "{\"trace_rate\":1,\"trace_count\":3}", 200,
          "\"trace_count\":\"3\"");
     infer_times(5);
@@ -372,7 +372,7 @@ static struct identity make_identity(const struct serving *serving, const char *
     return identity;
 }
 
-static void drop_identity(struct identity *identity)
+static void free_identity(struct identity *identity)
 {
     gnutls_x509_crt_deinit(identity->certificate);
     gnutls_x509_privkey_deinit(identity->key);
@@ -388,7 +388,7 @@ static gnutls_certificate_credentials_t credentials_of(struct identity *identity
     return credentials_t;
 }
 
-/* Whether a call over a connection with these credentials is answered. */
+/* Is a call over a connection with these credentials answered? */
 static bool is_answered(int port, struct identity *who)
 {
     static grpc_call call;
@@ -409,7 +409,7 @@ static bool is_answered(int port, struct identity *who)
     return answered;
 }
 
-/* The status code over HTTPS; 0: no answer. */
+/* Returns the status code over HTTPS; 0: no answer. */
 static int https_code(int port, struct identity *who, const char *path)
 {
     gnutls_certificate_credentials_t credentials = credentials_of(who);
@@ -529,17 +529,17 @@ static void test_tls(void **state)
     }
     assert_int_equal(serving_end(&over_tls, SIGTERM), 0);
 
-    drop_identity(&issuer);
-    drop_identity(&of_server);
-    drop_identity(&client);
-    drop_identity(&stranger);
+    free_identity(&issuer);
+    free_identity(&of_server);
+    free_identity(&client);
+    free_identity(&stranger);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_load_and_unload),
-        cmocka_unit_test(test_a_load_that_is_left),
+        cmocka_unit_test(test_abandoned_load),
         cmocka_unit_test(test_statistics),
         cmocka_unit_test(test_trace),
         cmocka_unit_test(test_wrong_trace_settings),

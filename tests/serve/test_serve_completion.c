@@ -31,9 +31,9 @@ static void write_tokenizer(const struct serving *serving)
 
 #define MARK "\xe2\x96\x81" /* a space in SentencePiece */
 
-/* Token ids that are characters are tokens of those; 1 is a space, 2 is " xy". In the Unigram model 69 is " E". In
- * SentencePiece's BPE model 3 is " x", 67 and 68 are the bytes of an accented e, and other bytes are beyond the
- * model's ids. */
+/* A token id that is the code of a character is the token of that character; 1 is a space, 2 is " xy". In the Unigram
+ * model 69 is " E". In SentencePiece's BPE model 3 is " x", 67 and 68 are the bytes of an accented e, and other bytes
+ * are beyond the model's ids. */
 static const char *piece_of(int id, bool unigram, char *out, size_t bytes)
 {
     static const char *const first[] = { "<unk>", MARK, MARK "xy", MARK "x" };
@@ -84,7 +84,7 @@ static void write_pieces(const struct serving *serving)
     serving_file(serving, "models/spm/tokenizer.json", text, 0644);
 }
 
-/* BERT: words in pieces, [CLS] and [SEP] around a text. */
+/* BERT's tokenizer: words in pieces, [CLS] and [SEP] around a text. */
 static const char bert[] =
     "{\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,\"strip_accents\":"
     "null,\"lowercase\":true},\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"post_processor\":{\"type\":"
@@ -109,7 +109,7 @@ static int start(void **state)
     serving_model(&server, "vectors", NULL, write_vectors);
     serving_model(&server, "bert", NULL, write_vectors);
     serving_file(&server, "models/bert/tokenizer.json", bert, 0644);
-    /* The first letters of the roles, and the messages. */
+    /* A chat template that writes the first letter of each role, and the message. */
     serving_file(
         &server, "models/count/tokenizer_config.json",
         "{\"bos_token\":{\"content\":\"<s>\"},\"eos_token\":\"z\",\"chat_template\":[{\"name\":\"default\","
@@ -153,7 +153,7 @@ static void test_whole_texts(void **state)
     assert_non_null(strstr(answer.body, "{\"id\":\"count\",\"object\":\"model\""));
 }
 
-static void test_what_is_refused(void **state)
+static void test_rejected_requests(void **state)
 {
     (void)state;
     expect("{\"model\":\"none\",\"prompt\":\"x\"}", 404, "no such model");
@@ -199,7 +199,7 @@ static void stream(const char *body, const char *part, char *text, size_t bytes)
     stream_at("/v1/completions", body, part, text, bytes);
 }
 
-/* The texts of the events, concatenated. */
+/* Concatenates the texts of the events. */
 static void texts_of(const char *events, char *out, size_t bytes)
 {
     size_t used = 0;
@@ -240,7 +240,7 @@ static void wait_for(const char *metric, double value)
 }
 
 /* More texts than there are slots: finished and abandoned ones release theirs. */
-static void test_clients_that_leave(void **state)
+static void test_abandoned_requests(void **state)
 {
     static char got[65536];
 
@@ -379,7 +379,7 @@ static void *ask_many(void *user)
 }
 
 /* Concurrent texts have separate states. */
-static void test_texts_at_once(void **state)
+static void test_concurrent_texts(void **state)
 {
     pthread_t threads[4];
 
@@ -398,10 +398,10 @@ static void test_texts_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_texts),     cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_events),          cmocka_unit_test(test_clients_that_leave),
-        cmocka_unit_test(test_texts_at_once),   cmocka_unit_test(test_embeddings),
-        cmocka_unit_test(test_word_pieces),     cmocka_unit_test(test_chats),
+        cmocka_unit_test(test_whole_texts),      cmocka_unit_test(test_rejected_requests),
+        cmocka_unit_test(test_events),           cmocka_unit_test(test_abandoned_requests),
+        cmocka_unit_test(test_concurrent_texts), cmocka_unit_test(test_embeddings),
+        cmocka_unit_test(test_word_pieces),      cmocka_unit_test(test_chats),
         cmocka_unit_test(test_sentence_pieces),
     };
 

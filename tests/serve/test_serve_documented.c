@@ -59,7 +59,7 @@ static size_t read_hex(const char *text, char *out, size_t room)
     return count;
 }
 
-/* One line of a file, with its end. */
+/* Reads one line of a file, with its newline. */
 static void read_line(struct example *example, char *line)
 {
     size_t bytes = strlen(line);

@@ -40,7 +40,7 @@ static uint32_t rounds(void)
     return wanted != NULL ? (uint32_t)strtoul(wanted, NULL, 10) : 6;
 }
 
-/* Waits a random time up to most_us microseconds, usually a short one, since most happens at the start. */
+/* Waits a random time up to most_us microseconds, usually a short one, because most steps happen at the start. */
 static void pause_up_to(uint32_t most_us)
 {
     double part = rand_r(&seed) / (double)RAND_MAX;
@@ -99,8 +99,8 @@ static void test_while_workers_start(void **state)
     }
 }
 
-/* SIGTERM twice, as from an impatient user, and from a terminal, which signals the workers, too. */
-static void test_told_twice(void **state)
+/* Two signals: SIGTERM twice, and SIGINT from a terminal, which signals the workers, too. */
+static void test_two_signals(void **state)
 {
     static const char *const slow[] = { "--workers", "2", "--drain-ms", "50", NULL };
     char text[8192];
@@ -123,7 +123,7 @@ static void test_told_twice(void **state)
 }
 
 /* Waits until all threads of a child have ended, so that its parent can reap it. */
-static void wait_for_death(long pid)
+static void wait_until_dead(long pid)
 {
     const struct timespec pause = { 0, 1000000 };
     char path[96], text[96];
@@ -150,11 +150,11 @@ static void wait_for_death(long pid)
             return;
         (void)nanosleep(&pause, NULL);
     }
-    fail_msg("process %ld does not die", pid);
+    fail_msg("process %ld does not end", pid);
 }
 
 /* A worker crashes; the signal comes before, while or after its replacement starts. */
-static void test_while_one_is_started_again(void **state)
+static void test_while_a_worker_restarts(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < rounds(); i++) {
@@ -163,13 +163,13 @@ static void test_while_one_is_started_again(void **state)
         serving_start(&server, workers);
         assert_int_equal(serving_children(&server, pids, 8), 2);
         assert_int_equal(kill((pid_t)pids[i % 2], SIGKILL), 0);
-        wait_for_death(pids[i % 2]);
+        wait_until_dead(pids[i % 2]);
         pause_up_to(i % 3 == 0 ? 1000 : 400000);
         expect_end(SIGTERM);
     }
 }
 
-/* The log of the server from its beginning. */
+/* Reads the log of the server from its beginning. */
 static void read_log(char *text, size_t bytes)
 {
     char path[256];
@@ -181,7 +181,7 @@ static void read_log(char *text, size_t bytes)
 }
 
 /* A worker that dies while draining leaves requests unanswered, which the exit code reports. */
-static void test_one_that_dies_at_the_end(void **state)
+static void test_a_worker_dies_while_draining(void **state)
 {
     static const char *const flags[] = { "--workers", "1", "--drain-ms", "60000", NULL };
     const struct timespec pause = { 0, 5000000 };
@@ -243,7 +243,7 @@ static void test_with_requests(void **state)
 static int notified = -1;
 
 /* Expects the next message that the server sends to its supervisor. */
-static void expect_word(const char *word)
+static void expect_notification(const char *word)
 {
     char text[64];
     ssize_t n = recv(notified, text, sizeof text - 1, 0);
@@ -268,7 +268,7 @@ static void open_notified(void)
 }
 
 /* READY is sent once, after models are loaded, by the process that systemd started. */
-static void test_it_says_when_it_is_ready(void **state)
+static void test_ready_notification(void **state)
 {
     char text[8192];
 
@@ -276,10 +276,10 @@ static void test_it_says_when_it_is_ready(void **state)
     for (int i = 0; i < 2; i++) {
         open_notified();
         serving_spawn(&server, i == 0 ? NULL : workers);
-        expect_word("READY=1");
+        expect_notification("READY=1");
         serving_await(&server, "ready, models", text, sizeof text);
         expect_end(SIGTERM);
-        expect_word("STOPPING=1");
+        expect_notification("STOPPING=1");
         assert_true(recv(notified, text, sizeof text, MSG_DONTWAIT) < 0);
         (void)close(notified);
         (void)unsetenv("NOTIFY_SOCKET");
@@ -319,7 +319,7 @@ static void start_with(int rest, int grpc, const char *flags)
 }
 
 /* A connection that arrives before the server starts waits in the socket that systemd holds. */
-static void test_a_socket_that_is_passed(void **state)
+static void test_passed_socket(void **state)
 {
     int fd = listen_here(&server.port);
     struct answer answer;
@@ -340,7 +340,7 @@ static void test_a_socket_that_is_passed(void **state)
     (void)close(fd);
 }
 
-/* Whether the server has this descriptor open. */
+/* Does the server have this descriptor open? */
 static bool has_file(int fd)
 {
     char path[64], to[128];
@@ -349,8 +349,8 @@ static bool has_file(int fd)
     return readlink(path, to, sizeof to) > 0;
 }
 
-/* Descriptors in an epoll of the server that are closed in the server: if another process has the same socket, epoll
- * keeps reporting events for it. */
+/* Counts the descriptors that the server has closed, but that are still in its epoll. If another process has the same
+ * socket, epoll keeps reporting its events. */
 static uint32_t closed_but_watched(void)
 {
     uint32_t count = 0;
@@ -373,7 +373,7 @@ static uint32_t closed_but_watched(void)
 }
 
 /* While draining, the server ignores connections that wait in a socket shared with other processes. */
-static void test_connections_for_others(void **state)
+static void test_connections_of_other_processes(void **state)
 {
     const struct timespec pause = { 0, 5000000 };
     int grpc, rest = listen_here(&server.port), fd = listen_here(&grpc), half;
@@ -402,7 +402,7 @@ static void test_connections_for_others(void **state)
 
 /* A model is being loaded and its first run does not end. If the run reacts to cancellation, loading ends at once;
  * otherwise the server exits after the grace time. */
-static void test_a_load_that_does_not_end(void **state)
+static void test_endless_load(void **state)
 {
     static const char *const flags[] = { "--workers",    "1", "--plugin-dirs", "FOLDER/plugins", "--cache-dir",
                                          "FOLDER/cache", NULL };
@@ -439,14 +439,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_while_it_starts),
         cmocka_unit_test(test_while_workers_start),
-        cmocka_unit_test(test_told_twice),
-        cmocka_unit_test(test_while_one_is_started_again),
-        cmocka_unit_test(test_one_that_dies_at_the_end),
+        cmocka_unit_test(test_two_signals),
+        cmocka_unit_test(test_while_a_worker_restarts),
+        cmocka_unit_test(test_a_worker_dies_while_draining),
         cmocka_unit_test(test_with_requests),
-        cmocka_unit_test(test_it_says_when_it_is_ready),
-        cmocka_unit_test(test_a_socket_that_is_passed),
-        cmocka_unit_test(test_connections_for_others),
-        cmocka_unit_test(test_a_load_that_does_not_end),
+        cmocka_unit_test(test_ready_notification),
+        cmocka_unit_test(test_passed_socket),
+        cmocka_unit_test(test_connections_of_other_processes),
+        cmocka_unit_test(test_endless_load),
     };
     const char *start = getenv("ENDING_SEED");
 

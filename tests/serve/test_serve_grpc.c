@@ -12,7 +12,7 @@
 static struct serving server;
 static int grpc_port;
 
-/* Adds a request for `twice`: one row; as raw data or in its typed field. */
+/* Adds a request of one row for a model, as raw data or in the typed field. */
 static void add_twice(grpc_call *call, const char *model, float value, bool raw)
 {
     Inference__InferRequest InferRequest = INFERENCE__INFER_REQUEST__INIT;
@@ -113,7 +113,7 @@ static void test_infer(void **state)
     }
 }
 
-static void test_what_it_says_of_itself(void **state)
+static void test_metadata(void **state)
 {
     static grpc_call call;
     Inference__Empty empty = INFERENCE__EMPTY__INIT;
@@ -206,7 +206,7 @@ static void wait_for(const char *metric, double value)
 }
 
 /* Running and waiting calls that are cancelled by a reset and by the end of the connection. */
-static void test_calls_that_are_left(void **state)
+static void test_cancelled_calls(void **state)
 {
     static grpc_call calls[4];
     grpc_client client;
@@ -232,7 +232,7 @@ static void test_calls_that_are_left(void **state)
 }
 
 /* Bytes that are not HTTP/2, or end early: the connection ends, the server continues. */
-static void test_what_is_no_http2(void **state)
+static void test_invalid_http2(void **state)
 {
     static const char *const texts[] = { "", "GET / HTTP/1.1\r\n\r\n",
                                          "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nrubbish rubbish",
@@ -281,11 +281,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_infer),
-        cmocka_unit_test(test_what_it_says_of_itself),
+        cmocka_unit_test(test_metadata),
         cmocka_unit_test(test_statuses),
         cmocka_unit_test(test_a_stream_of_requests),
-        cmocka_unit_test(test_calls_that_are_left),
-        cmocka_unit_test(test_what_is_no_http2),
+        cmocka_unit_test(test_cancelled_calls),
+        cmocka_unit_test(test_invalid_http2),
         cmocka_unit_test(test_every_byte_changed),
     };
 

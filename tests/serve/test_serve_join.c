@@ -54,7 +54,7 @@ static int end(void **state)
 
 /* ------------------------------------------------------------------ padding */
 
-/* Rows of 1, 2, 3 ... with a mask that excludes the last element of each. */
+/* Sends rows of 1, 2, 3 ... with a mask that excludes the last element of each row. */
 static int ask_padded(uint32_t rows, uint32_t length)
 {
     char body[1024], x[256] = "", mask[256] = "", head[256];
@@ -132,7 +132,7 @@ static void test_lengths_are_joined(void **state)
 }
 
 /* Models whose results change by padding are not batched, with the reason. */
-static void test_who_is_not_padded(void **state)
+static void test_unpadded_models(void **state)
 {
     (void)state;
     client_expect(&server, "POST", "/v2/repository/models/unmasked/load", AS_ADMIN, "", 400, "padding changes output");
@@ -153,7 +153,7 @@ static void test_who_is_not_padded(void **state)
 /* ------------------------------------------------------------------ deadlines */
 
 /* A request that may wait ten seconds for a batch runs before its client's deadline. */
-static void test_none_waits_until_it_is_late(void **state)
+static void test_deadline_ends_the_wait(void **state)
 {
     (void)state;
     client_expect(&server, "POST", "/v2/models/patient/infer", "Inference-Timeout-Ms: 6000\r\n",
@@ -191,7 +191,7 @@ static void wait_for(const char *metric, double value)
 }
 
 /* A request that waits for an earlier one of its sequence is answered at its own deadline. */
-static void test_late_behind_its_sequence(void **state)
+static void test_deadline_in_a_sequence(void **state)
 {
     struct pollfd first = { .events = POLLIN };
     struct answer answer;
@@ -244,7 +244,7 @@ static void test_sequences_stay_with_their_model(void **state)
     add("c", "end", 1, 200, "\"data\":[-7.0]");
 }
 
-/* The same if another version is added; unloading ends the sequences. */
+/* Sequences also keep their model if another version is added. Unloading ends the sequences. */
 static void test_sequences_and_versions(void **state)
 {
     char path[256];
@@ -268,7 +268,7 @@ static void test_sequences_and_versions(void **state)
 }
 
 /* An abandoned sequence does not keep its model forever. */
-static void test_sequences_that_are_left(void **state)
+static void test_abandoned_sequences(void **state)
 {
     static const char *const flags[] = { "--admin-token-file", "FOLDER/admins", "--sequence-idle-ms", "100", NULL };
 
@@ -289,12 +289,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lengths_are_joined),
-        cmocka_unit_test(test_who_is_not_padded),
-        cmocka_unit_test(test_none_waits_until_it_is_late),
-        cmocka_unit_test(test_late_behind_its_sequence),
+        cmocka_unit_test(test_unpadded_models),
+        cmocka_unit_test(test_deadline_ends_the_wait),
+        cmocka_unit_test(test_deadline_in_a_sequence),
         cmocka_unit_test(test_sequences_stay_with_their_model),
         cmocka_unit_test(test_sequences_and_versions),
-        cmocka_unit_test(test_sequences_that_are_left),
+        cmocka_unit_test(test_abandoned_sequences),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

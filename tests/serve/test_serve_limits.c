@@ -60,7 +60,7 @@ static int ask_spin(const char *headers)
     return fd;
 }
 
-static void test_time_is_up(void **state)
+static void test_deadlines(void **state)
 {
     int fd[3];
     struct answer answer;
@@ -82,7 +82,7 @@ static void test_time_is_up(void **state)
     assert_int_equal(answer.code, 400);
 }
 
-static void test_a_client_that_goes(void **state)
+static void test_disconnected_client(void **state)
 {
     int fd[3];
 
@@ -137,8 +137,8 @@ static int ask(const char *model, const char *body)
     return fd;
 }
 
-/* A run occupies the only instance. Then a normal and later an urgent request wait: the urgent one is answered
- * first. The other would run for hours. */
+/* A run occupies the only instance. A normal request waits, and later an urgent one: the urgent one is answered
+ * first. The normal one would run for hours. */
 static void test_priority(void **state)
 {
     static const char form[] =
@@ -164,8 +164,8 @@ static void test_priority(void **state)
     wait_for("inlay_runs", 0);
 }
 
-/* One run at a time. One model has three more requests that take hours: another model with less computing time so
- * far is next, although its request came last. */
+/* One run at a time. One model has three waiting requests that take hours. Another model, which has used less computing
+ * time so far, is next, although its request came last. */
 static void test_fairness(void **state)
 {
     static const char *const flags[] = { "--runners", "1", "--warmup", "0", NULL };
@@ -254,7 +254,7 @@ static void mixed_round(uint32_t i)
         (void)close(ask_spin(""));
 }
 
-static void test_nothing_is_left(void **state)
+static void test_no_leaks(void **state)
 {
     uint32_t files = serving_files(&server);
     uint64_t before, after;
@@ -302,10 +302,10 @@ static void test_sigterm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_time_is_up),      cmocka_unit_test(test_a_client_that_goes),
-        cmocka_unit_test(test_a_full_queue),    cmocka_unit_test(test_priority),
-        cmocka_unit_test(test_fairness),        cmocka_unit_test(test_slow_clients),
-        cmocka_unit_test(test_nothing_is_left), cmocka_unit_test(test_sigterm),
+        cmocka_unit_test(test_deadlines),    cmocka_unit_test(test_disconnected_client),
+        cmocka_unit_test(test_a_full_queue), cmocka_unit_test(test_priority),
+        cmocka_unit_test(test_fairness),     cmocka_unit_test(test_slow_clients),
+        cmocka_unit_test(test_no_leaks),     cmocka_unit_test(test_sigterm),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

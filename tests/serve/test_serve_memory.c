@@ -74,7 +74,7 @@ static void expect_ready(const char *ready)
     }
 }
 
-static void test_the_least_recently_used_goes(void **state)
+static void test_least_recently_used_is_unloaded(void **state)
 {
     (void)state;
     begin(2.5);
@@ -161,7 +161,7 @@ static void *call(void *user)
 }
 
 /* Models are loaded and unloaded under load: each request is answered. */
-static void test_many_at_once(void **state)
+static void test_concurrent_requests(void **state)
 {
     struct caller callers[6] = { { .seed = 0 } };
     uint32_t good = 0, later = 0;
@@ -186,10 +186,10 @@ static void test_many_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_least_recently_used_goes),
+        cmocka_unit_test(test_least_recently_used_is_unloaded),
         cmocka_unit_test(test_one_too_large),
         cmocka_unit_test(test_over_grpc),
-        cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_concurrent_requests),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

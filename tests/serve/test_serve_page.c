@@ -28,7 +28,7 @@ static int end(void **state)
     return serving_close(&server);
 }
 
-/* A process that sends valid and invalid requests until it is killed. */
+/* Starts a process that sends valid and invalid requests until it is killed. */
 static pid_t send_requests(void)
 {
     pid_t pid = fork();
@@ -42,7 +42,7 @@ static pid_t send_requests(void)
     }
 }
 
-/* Lets the browser show the page for some seconds of virtual time; picture and document are files in the folder. */
+/* Shows the page for some seconds of virtual time; the browser writes a screenshot and the document to the folder. */
 static void browse(void)
 {
     char command[1024], path[256];
@@ -66,7 +66,7 @@ static void browse(void)
     (void)fclose(file);
 }
 
-/* The number after `from` in the document, starting at `at`. */
+/* Returns the number after the text `from`, searched from `at` on. */
 static double number_after(const char *at, const char *from)
 {
     const char *found = strstr(at, from);

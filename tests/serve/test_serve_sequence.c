@@ -77,7 +77,7 @@ static void test_sequences_apart(void **state)
 }
 
 /* The state that a sequence leaves is invisible to the next sequence in its slot. */
-static void test_nothing_is_left(void **state)
+static void test_state_is_cleared(void **state)
 {
     (void)state;
     for (int i = 0; i < 8; i++) {
@@ -86,7 +86,7 @@ static void test_nothing_is_left(void **state)
     }
 }
 
-static void test_no_more_than_allowed(void **state)
+static void test_sequence_limit(void **state)
 {
     const struct timespec idle = { 5, 200000000 };
     uint32_t gone = 0;
@@ -111,7 +111,7 @@ static void test_no_more_than_allowed(void **state)
     expect("4", "end", 1, 200, 2);
 }
 
-static void test_what_is_refused(void **state)
+static void test_rejected_requests(void **state)
 {
     static const char twice[] =
         "{\"parameters\":{\"sequence_id\":1,\"sequence_start\":true},\"inputs\":[{\"name\":\"x\","
@@ -123,7 +123,7 @@ static void test_what_is_refused(void **state)
     client_expect(&server, "POST", "/v2/models/sum/infer", "", none, 400, "input 'old' is missing");
     expect("true", "start", 1, 400, 0);
     expect("{}", "start", 1, 400, 0);
-    expect("0", "start", 1, 400, 0); /* 0 is no sequence: a state is missing */
+    expect("0", "start", 1, 400, 0); /* id 0 means no sequence, so the state is missing */
 }
 
 struct adder {
@@ -142,7 +142,7 @@ static void *add_many(void *user)
 }
 
 /* Requests of one sequence run sequentially, from any client: each sees the effect of all earlier ones. */
-static void test_one_after_another(void **state)
+static void test_sequential_requests(void **state)
 {
     static struct adder adders[5];
     bool seen[102] = { false };
@@ -216,9 +216,9 @@ static void test_over_grpc(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sequences_apart),      cmocka_unit_test(test_nothing_is_left),
-        cmocka_unit_test(test_no_more_than_allowed), cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_one_after_another),    cmocka_unit_test(test_over_grpc),
+        cmocka_unit_test(test_sequences_apart),     cmocka_unit_test(test_state_is_cleared),
+        cmocka_unit_test(test_sequence_limit),      cmocka_unit_test(test_rejected_requests),
+        cmocka_unit_test(test_sequential_requests), cmocka_unit_test(test_over_grpc),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

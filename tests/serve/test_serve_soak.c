@@ -1,5 +1,5 @@
-/* Valid, invalid, large, slow, cancelled and malformed requests, mixed, from several concurrent clients: every request is
- * answered or its connection is closed, and neither memory nor descriptors leak.
+/* Valid, invalid, large, slow, cancelled and malformed requests, mixed, from several concurrent clients: every request
+ * is answered or its connection is closed, and neither memory nor descriptors leak.
  *
  * The test sends a few thousand; SOAK_REQUESTS=1000000 sends more. */
 #include "grpc_client.h"
@@ -31,7 +31,7 @@ struct soak_client {
     "{\"inputs\":[{\"name\":\"n\",\"shape\":[],\"datatype\":\"INT64\",\"data\":[1000000000000]},{\"name\":\"x\","      \
     "\"shape\":[4,4],\"datatype\":\"FP32\",\"data\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}"
 
-/* Uses the persistent connection, or a new one if the server has closed it because it was idle. */
+/* Sends a request on the persistent connection, or on a new one if the server has closed the idle connection. */
 static int ask(struct soak_client *client, const char *path, const char *headers, const void *body, size_t bytes,
                struct answer *answer)
 {
@@ -84,7 +84,7 @@ static int send_binary(struct soak_client *client, struct answer *answer)
     return ask(client, "/v2/models/id_FP32/infer", headers, body, (size_t)json + RAW_FLOATS * 4, answer);
 }
 
-/* Random frames after the preface, or none. */
+/* Sends the preface of HTTP/2, and then random frames or none. */
 static bool send_frames(struct soak_client *client)
 {
     uint8_t bytes[600] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -204,8 +204,8 @@ static void wait_idle(void)
     }
 }
 
-/* The number of open files of the server, once it is at most `most`, or after a timeout. gRPC connections are not
- * among the counted ones. */
+/* Waits until the server has at most `most` files open, or for a timeout; returns the number. The metric of connections
+ * does not count gRPC connections. */
 static uint32_t files_at_most(uint32_t most)
 {
     const struct timespec pause = { 0, 10000000 };

@@ -132,7 +132,7 @@ static int end_alone(void **state)
 
 /* With one worker, the next request is answered by its replacement: the socket stays open, and the plugin is
  * excluded. The time is printed; only a generous limit is checked, for busy machines and sanitizers. */
-static void test_the_only_worker_is_back(void **state)
+static void test_only_worker_restarts(void **state)
 {
     struct timespec before, after;
     char text[16384];
@@ -155,7 +155,7 @@ static void test_the_only_worker_is_back(void **state)
     assert_int_equal(serving_end(&alone, SIGTERM), 0);
 }
 
-/* Sends requests on new connections, so that both workers are reached, until 20 in a row get the code. */
+/* Sends requests on new connections, so that they reach both workers, until 20 in a row get the code. */
 static void wait_for_model(const char *path, int code, const char *part)
 {
     const struct timespec pause = { 0, 5000000 };
@@ -196,7 +196,7 @@ static void test_they_end_together(void **state)
     (void)state;
     for (uint32_t i = 0; serving_children(&server, pids, 8) != 2; i++) { /* one may wait before its restart */
         if (i == 4000)
-            fail_msg("there are no two workers");
+            fail_msg("the server does not have two workers");
         (void)nanosleep(&pause, NULL);
     }
     assert_int_equal(serving_end(&server, SIGTERM), 0);
@@ -209,7 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_worker_that_crashes),
         cmocka_unit_test(test_a_plugin_that_crashes),
-        cmocka_unit_test_teardown(test_the_only_worker_is_back, end_alone),
+        cmocka_unit_test_teardown(test_only_worker_restarts, end_alone),
         cmocka_unit_test(test_the_folder_is_watched),
         cmocka_unit_test(test_they_end_together),
     };

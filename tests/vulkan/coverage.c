@@ -26,7 +26,7 @@ static void append_text(void *user, const char *text, size_t bytes)
     all->text[all->bytes] = '\0';
 }
 
-/* Whether the report's table of providers counts nodes of Vulkan. */
+/* Does the report's table of providers count nodes of Vulkan? */
 static bool counts_nodes(const inlay_session *session)
 {
     struct report all = { 0 };

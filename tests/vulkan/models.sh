@@ -12,7 +12,7 @@ small=(squeezenet1_1 mobilenet_v3_large vit_small gpt2_tiny_kv)
 for model in "${small[@]}"; do
     [ -f "$dir/$model/model.onnx" ] && continue
     if ! $python -c 'import torch, torchvision' 2>/dev/null; then
-        echo "skipped: $dir/$model is not there, and torch, which exports it, is not installed (python3-torchvision)"
+        echo "skipped: $dir/$model does not exist, and torch, which exports it, is not installed (python3-torchvision)"
         exit 77
     fi
     $python "$here/../models/export_models.py" --out "$dir" "$model" || exit 1

@@ -1,5 +1,5 @@
-/* Copies if the host does not see the device's memory: each list is one submission. Uses the gpu_*.c files alone,
- * with the fault that separates the memory. */
+/* Copies on a device whose memory the host cannot map: each list of copies is one submission. Uses only the gpu_*.c
+ * files of the provider, with the injected fault that separates the memory. */
 #include "region.h"
 #include "cmocka_all.h"
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static uint8_t *bytes_of(size_t count, uint32_t seed)
 enum { COUNT = 5 };
 
 /* Copies to the device, from the first to the last buffer there, and back; checks the number of submissions of each. */
-static void there_and_back(const uint64_t sizes[COUNT], uint64_t most_up, uint64_t most_down)
+static void round_trip(const uint64_t sizes[COUNT], uint64_t most_up, uint64_t most_down)
 {
     gpu_device *device = open_apart();
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -71,14 +71,14 @@ static void there_and_back(const uint64_t sizes[COUNT], uint64_t most_up, uint64
 static void several_are_one_submission(void **state)
 {
     (void)state;
-    there_and_back((const uint64_t[COUNT]){ 4096, 100, 70000, 256, 1 << 20 }, 1, 1);
+    round_trip((const uint64_t[COUNT]){ 4096, 100, 70000, 256, 1 << 20 }, 1, 1);
 }
 
-/* 40 MiB through 16 MiB of staging memory. */
-static void more_than_there_is_room_for(void **state)
+/* Copies 40 MiB through 16 MiB of staging memory. */
+static void more_than_the_staging_memory(void **state)
 {
     (void)state;
-    there_and_back((const uint64_t[COUNT]){ 4096, 40 << 20, 70001, 256, 77 }, 3, 3);
+    round_trip((const uint64_t[COUNT]){ 4096, 40 << 20, 70001, 256, 77 }, 3, 3);
 }
 
 /* A wrapped buffer has the same address, and survives the wrapper. */
@@ -105,7 +105,7 @@ static void buffers_are_borrowed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(several_are_one_submission),
-                                        cmocka_unit_test(more_than_there_is_room_for),
+                                        cmocka_unit_test(more_than_the_staging_memory),
                                         cmocka_unit_test(buffers_are_borrowed) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -253,7 +253,7 @@ static void handles_are_wrapped(void **state)
     inlay_value_unref(home);
 }
 
-/* Results are the same if the host does not see the device's memory. */
+/* Results are the same if the host cannot map the device's memory. */
 static void memory_is_apart(void **state)
 {
     const char *script = "x : 9,6\nw = [6,5]\nm = MatMul(x, w)\ny = Softmax(m)\nz = ReduceSum(y)\n-> y, z, m";
@@ -279,7 +279,7 @@ static void memory_is_apart(void **state)
     rig_close(&b);
 }
 
-/* Sessions open and close; each opens the device again. */
+/* Sessions open and close repeatedly, while another session keeps the device open. */
 static void many_sessions(void **state)
 {
     (void)state;
@@ -288,7 +288,7 @@ static void many_sessions(void **state)
         vulkan_case_expect("x : 9\ny = Exp(x)\n-> y", 13, "Exp", 0);
 }
 
-/* A tensor that exceeds the device's memory is a clear error. The session continues at other sizes. */
+/* A tensor that exceeds the device's memory is an error with a message. The session continues at other sizes. */
 static void memory_ends(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -314,7 +314,7 @@ static void memory_ends(void **state)
 }
 
 /* The size of the weights replaces the estimate once; the memory limit leaves the remainder to runs. */
-static void weights_are_told(void **state)
+static void weight_bytes_are_reported(void **state)
 {
     const char *script = "x : N,64\nw = [64,512]\nm = MatMul(x, w)\ny = Softmax(m)\nz = ReduceMax(y) keepdims=0\n-> z";
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -437,7 +437,7 @@ static inlay_status open_two(const char *const *options, struct rig *out, inlay_
     return rig_try_open(&wire, options, out, diag);
 }
 
-/* A CPU driver runs the nodes for which it is named, under any policy. */
+/* A driver for the CPU runs nodes only if an option names it or its provider, under any policy. */
 static void a_driver_of_the_cpu_is_named(void **state)
 {
     static const struct {
@@ -465,7 +465,7 @@ static void a_driver_of_the_cpu_is_named(void **state)
 
         if (open_two(rows[i].options, &rig, &diag) != INLAY_OK)
             fail_msg("row %zu: %s", i, diag.text);
-        /* A setting enables it, but providers earlier in the list may take all nodes. */
+        /* pin and vulkan.device enable the driver, but other providers may run some of the nodes. */
         if (rows[i].nodes == 1 ? nodes_on_vulkan(rig.session) < 1 : nodes_on_vulkan(rig.session) != rows[i].nodes)
             fail_msg("row %zu: %d nodes", i, nodes_on_vulkan(rig.session));
         rig_close(&rig);
@@ -500,7 +500,7 @@ static void a_failing_device_is_refused(void **state)
 
         if (open_two((const char *const[]){ "providers", "vulkan?,reference", "policy", "priority", "vulkan.fault",
                                             "wrong:0", NULL },
-                     &rig, &diag) == INLAY_OK) { /* deferred opening */
+                     &rig, &diag) == INLAY_OK) { /* the provider opens its device later */
             assert_int_equal(nodes_on_vulkan(rig.session), 0);
             script_feed(&rig, 1);
             rig_run(&rig);
@@ -525,7 +525,7 @@ int main(void)
         cmocka_unit_test(many_threads),
         cmocka_unit_test(many_sessions),
         cmocka_unit_test(memory_ends),
-        cmocka_unit_test(weights_are_told),
+        cmocka_unit_test(weight_bytes_are_reported),
         cmocka_unit_test(pipelines_are_kept),
 #ifndef __SANITIZE_ADDRESS__
         cmocka_unit_test(work_hangs),

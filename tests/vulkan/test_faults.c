@@ -32,7 +32,7 @@ static inlay_status open_faulty(const char *kind, int at, const char *timeout, c
                         out, diag);
 }
 
-/* The same model without a fault, in its own session. */
+/* Runs the same model without a fault, in another session. */
 static void still_works(const struct rig *want)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -45,7 +45,7 @@ static void still_works(const struct rig *want)
     rig_close(&rig);
 }
 
-/* The number of faults of a kind until there are no more dispatches or buffers to fail. */
+/* Injects a fault at each dispatch or buffer in turn; returns the number of faults. */
 static int plant(const char *kind, inlay_status expected, const char *timeout)
 {
     inlay_diag diag = INLAY_DIAG_INIT;

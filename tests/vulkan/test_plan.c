@@ -1,6 +1,6 @@
-/* Checks buffer places and barriers of random regions byte by byte. No dispatch conflicts with one since the last
- * barrier, no byte is overwritten that is read later, and every barrier is necessary. Validation layers see copies,
- * but not accesses by address in shaders. */
+/* Checks buffer places and barriers of random regions byte by byte. No dispatch conflicts with another one since
+ * the last barrier, no byte is overwritten that is read later, and every barrier is necessary. Validation layers check
+ * copies, but not accesses by address in shaders. */
 #include "region.h"
 #include "cmocka_all.h"
 #include <stdlib.h>
@@ -76,7 +76,7 @@ static uint64_t place_of(const struct region *region, const vulkan_operand *oper
 /* For each byte: the last dispatch (from 1 on) that wrote and that accessed it, and its buffer. */
 static uint32_t written[SPACE + 4096], touched[SPACE + 4096], maker[SPACE + 4096];
 
-/* Whether dispatch i may run while all dispatches from `since` on may still be running. */
+/* May dispatch i run while all dispatches from `since` on may still be running? */
 static bool may_run(const struct region *region, uint32_t i, uint32_t since)
 {
     for (uint32_t x = 0; x < region->dispatches[i].operand_count; x++) {
@@ -107,7 +107,7 @@ static void run(const struct region *region, uint32_t i)
     }
 }
 
-/* Whether the barriers guarantee the order of all accesses. */
+/* Do the barriers guarantee the order of all accesses? */
 static bool is_ordered(const struct region *region)
 {
     uint32_t since = 1;

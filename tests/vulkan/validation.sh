@@ -18,12 +18,12 @@ said=$(mktemp) || exit 1
 trap 'rm -f "$said" "$said.bad"' EXIT
 failed=0
 excused=$(sed -E '/^#/d; s/[[:space:]].*//' "$(dirname "$0")/../conformance/wrong_data.txt")
-# KIND NUMBER PATTERN COUNT (0: no report; +: at least one, since layer releases report once or once per access)
+# KIND NUMBER PATTERN COUNT (0: no report; +: one or more, because releases of the layer report once or for each access)
 while read -r kind number says wanted; do
     VK_INSTANCE_LAYERS=$layer "$planted" "$kind" "$number" >"$said" 2>&1 || { cat "$said"; exit 1; }
     seen=$(grep -c "Validation Error.*$says" "$said")
     if { [ "$wanted" = 0 ] && [ "$seen" != 0 ]; } || { [ "$wanted" = + ] && [ "$seen" = 0 ]; }; then
-        echo "planted $kind $number: the layer said $says $seen times"
+        echo "planted $kind $number: the layer reported $says $seen times"
         failed=1
     fi
 done <<'END'

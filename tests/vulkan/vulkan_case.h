@@ -30,7 +30,7 @@ static inline inlay_status vulkan_case_try(const char *script, int64_t opset, co
 static struct rig vulkan_case_session;
 static int vulkan_case_device = -1; /* 1: there is a device; -1: not tested yet */
 
-/* Closes that session: at exit, and before tests of the first session of a process. */
+/* Closes vulkan_case_session: at exit, and before tests that need the device closed. */
 static inline void vulkan_case_release_device(void)
 {
     if (vulkan_case_device == 1)
@@ -67,7 +67,7 @@ static inline struct rig vulkan_case_open(const char *script, int64_t opset, con
     return rig;
 }
 
-/* Both must be NaN at the same elements. Integers and booleans must be equal. */
+/* Compares the outputs. NaN must be at the same elements; integers and booleans must be equal. */
 static inline void vulkan_case_compare(const struct rig *vulkan, const struct rig *reference, const char *script)
 {
     for (uint32_t i = 0; i < inlay_session_output_count(vulkan->session); i++) {
@@ -93,8 +93,8 @@ static inline void vulkan_case_compare(const struct rig *vulkan, const struct ri
     }
 }
 
-/* share: fraction of special inputs such as NaN and infinity. The second run replays the recorded commands and must give
- * identical bits. */
+/* Runs the script on both and compares. share: fraction of special inputs such as NaN and infinity. The second run
+ * replays the recorded commands and must give identical bits. */
 static inline void vulkan_case_expect(const char *script, int64_t opset, const char *op, float share)
 {
     struct rig vulkan, reference;

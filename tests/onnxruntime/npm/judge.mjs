@@ -13,7 +13,7 @@ function distance(a, b, where) {
   if (Array.isArray(a) && Array.isArray(b) && a.length === b.length)
     return a.reduce((most, x, i) => Math.max(most, distance(x, b[i], `${where}[${i}]`)), 0);
   if (a === b) return 0;
-  throw new Error(`${name}: ${where} is ${JSON.stringify(a)} on theirs and ${JSON.stringify(b)} on ours`);
+  throw new Error(`${name}: ${where} is ${JSON.stringify(a)} with ONNX Runtime and ${JSON.stringify(b)} with inlay`);
 }
 
 let wrong = 0, most = 0;

@@ -1,4 +1,4 @@
-/* Operators of the program: what their kernels can query, and the operators that they call. */
+/* Custom operators of the program: the queries of their kernels, and the ONNX operators that they call. */
 #include "same.h"
 
 static const char *ORT_API_CALL name(const OrtCustomOp *op)

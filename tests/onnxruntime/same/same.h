@@ -18,15 +18,15 @@ extern OrtAllocator *allocator;
 void note(const char *name);
 /* Prints the function, and "ok" or the code of its failure, and releases the status; true: it succeeded. */
 bool called(const char *name, OrtStatus *status);
-/* Prints "    TEXT", formatted: a result of the function. */
+/* Prints a result of the function, formatted and indented by four blanks. */
 void print_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Calls a function that returns a status; calls another function. */
+/* CALL: calls a function that returns a status. USE: calls any other function. */
 #define CALL(name, ...) called(#name, (note(#name), api->name(__VA_ARGS__)))
 #define USE(name, ...) (note(#name), api->name(__VA_ARGS__))
 
 OrtMemoryInfo *cpu(void);
-/* A tensor over data with the given shape. */
+/* Creates a tensor over data with the given shape. */
 OrtValue *over(ONNXTensorElementDataType type, void *data, size_t bytes, size_t rank, const int64_t *dims);
 void print_shape(const OrtTensorTypeAndShapeInfo *info);
 void print_type(const OrtTypeInfo *type);

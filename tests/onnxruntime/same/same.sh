@@ -24,11 +24,11 @@ gcc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -isystem /usr/include/onnxrunti
 mkdir ours
 ln -s /build/lib/inlay/onnxruntime/libonnxruntime.so.1 "ours/$(objdump -p same 2>/dev/null |
     sed -n "s/.*NEEDED *\(libonnxruntime.*\)/\1/p")"
-./same >theirs.txt 2>theirs.err || { cat theirs.err; echo "theirs fails"; exit 1; }
+./same >theirs.txt 2>theirs.err || { cat theirs.err; echo "the program fails with the library of Debian"; exit 1; }
 export LD_LIBRARY_PATH=/tmp/ours:/build/lib INLAY_PROVIDERS=reference
-./same >ours.txt 2>ours.err || { cat ours.err; echo "ours fails"; exit 1; }
+./same >ours.txt 2>ours.err || { cat ours.err; echo "the program fails with the library of inlay"; exit 1; }
 if ! diff -U 3 theirs.txt ours.txt; then
-    echo "they differ"
+    echo "the outputs differ"
     exit 1
 fi
 echo "the same $(wc -l <ours.txt) lines, of $(tail -n 1 ours.txt)"

@@ -2,13 +2,13 @@
 #include "same.h"
 #include <unistd.h>
 
-static int heard;
+static int logged_lines;
 
-static void ORT_API_CALL hear(void *user, OrtLoggingLevel severity, const char *category, const char *id,
-                              const char *location, const char *message)
+static void ORT_API_CALL count_log_line(void *user, OrtLoggingLevel severity, const char *category, const char *id,
+                                        const char *location, const char *message)
 {
     (void)severity, (void)category, (void)id, (void)location, (void)message;
-    heard += user == &heard;
+    logged_lines += user == &logged_lines;
 }
 
 /* A process has one environment, which all calls return. */
@@ -29,7 +29,7 @@ void environments(void)
     CALL(CreateEnv, ORT_LOGGING_LEVEL_FATAL, "other", &other);
     print_line("one environment: %d", other == env);
     USE(ReleaseEnv, other);
-    CALL(CreateEnvWithCustomLogger, hear, &heard, ORT_LOGGING_LEVEL_FATAL, "other", &other);
+    CALL(CreateEnvWithCustomLogger, count_log_line, &logged_lines, ORT_LOGGING_LEVEL_FATAL, "other", &other);
     USE(ReleaseEnv, other);
     CALL(DisableTelemetryEvents, env);
     CALL(EnableTelemetryEvents, env);
@@ -163,7 +163,7 @@ static OrtSessionOptions *many_options(void)
     CALL(SetSessionLogSeverityLevel, session_options, 4);
     CALL(SetSessionLogVerbosityLevel, session_options, 0);
     CALL(SetDeterministicCompute, session_options, true);
-    CALL(SetUserLoggingFunction, session_options, hear, &heard);
+    CALL(SetUserLoggingFunction, session_options, count_log_line, &logged_lines);
     CALL(AddFreeDimensionOverride, session_options, "DATA_BATCH", 1);
     CALL(AddFreeDimensionOverrideByName, session_options, "m", 2);
     CALL(AddSessionConfigEntry, session_options, "session.disable_prepacking", "1");

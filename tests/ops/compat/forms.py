@@ -3,12 +3,12 @@
 
     forms.py INLAY [--peer DIR] [WORD...]
 
-WORD: only cases whose name has it. --peer compares with ONNX Runtime as well, as in compat.py.
+WORD: runs only cases whose name contains a WORD. --peer compares with ONNX Runtime as well, as in compat.py.
 
-forms() gives a case in every form that keeps its meaning: sizes fixed, named, or of unknown rank; constants as they are
-or as inputs; single numbers as scalars or as vectors of one element. bases() has what the table of models.operators()
-does not: each scale, each mask, each optional input. Of these each is run as it is, and in the next of the forms. The
-reference is the case's own formula."""
+forms() yields a case in every form with the same meaning: sizes fixed, named, or of unknown rank; constants, or inputs
+instead of them; single numbers as scalars or as vectors of one element. bases() yields cases that models.operators()
+lacks: each scale, each mask, each optional input; each of them runs unchanged and in one other form. The expected
+outputs are those of the case, which numpy computes."""
 import argparse
 import copy
 import itertools
@@ -28,9 +28,9 @@ SHAPES = ("fixed", "named", "unknown")
 CONSTANTS = ("", "fed")
 
 PASSES = pathlib.Path(__file__).resolve().parents[3] / "host" / "runtime" / "passes"
-UNTESTED = {"QEmbedLayerNormalization"} # EmbedLayerNormalization and DequantizeLinear are
+UNTESTED = {"QEmbedLayerNormalization"} # its parts, EmbedLayerNormalization and DequantizeLinear, are tested
 
-# ------------------------------------------------------------------ LSTM of bytes
+# ------------------------------------------------------------------ quantized LSTM
 
 FUNCTIONS = {
     "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
@@ -110,8 +110,8 @@ def lstm_case(name, direction, columns, dtype, given, names=("Sigmoid", "Tanh", 
                 "c": c.astype(np.float32) if "states" in given else None,
                 "p_": peepholes if "peepholes" in given else None, "ws_": ws, "wz_": wz, "rs_": rs, "rz_": rz},
                [y if wanted & 1 << i else None for i, y in enumerate(outputs)], attributes,
-               name=f"DynamicQuantizeLSTM {name}", rtol=4e-2, atol=4e-2, # ONNX Runtime rounds x and h to bytes,
-               peer=not (columns and "zeros" in given)) # and takes no zero points of columns but 0
+               name=f"DynamicQuantizeLSTM {name}", rtol=4e-2, atol=4e-2, # ONNX Runtime rounds x and h to bytes
+               peer=not (columns and "zeros" in given)) # and accepts only the zero point 0 for columns
 
 
 def recurrences():
@@ -135,7 +135,7 @@ def recurrences():
 
 
 def attended(x, weights, bias, count, ends, begins):
-    """Attention with a mask of rank 1: the end, and the begin, of the keys of each row of the batch."""
+    """Attention with a mask of rank 1: the ends, or the ends and begins, of the keys in each row of the batch."""
     batch, rows = x.shape[:2]
     q, k, v = (models.heads(part, count) for part in np.split(x @ weights + bias, 3, axis=2))
     keys = np.arange(rows)
@@ -155,7 +155,7 @@ def masks():
             y = attended(x, weights, bias, 2, ends, first)
             yield one("Attention", {"x": x, "w_": weights, "b_": bias, "m": mask}, [y.astype(np.float32)],
                       {"num_heads": 2}, name=f"Attention {name} of {batch}")
-            if name == "ends and begins": # MultiHeadAttention has none
+            if name == "ends and begins": # MultiHeadAttention has no such mask
                 continue
             q, k, v = np.split((x @ weights + bias).astype(np.float32), 3, axis=2)
             yield one("MultiHeadAttention", {"q": q, "k": k, "v": v, "b": None, "m": mask}, [y.astype(np.float32)],
@@ -199,7 +199,7 @@ def attention_options():
     for number in range(14):
         kind, biased, past, causal, scale, added, batch, sizes = (next(values) for values in turn)
         if sizes:
-            past = False # keys and values of one past are of one size
+            past = False # past keys and values must have the same size
         rows, old, count, sizes = 4, 3 * past, 2, sizes or (8, 8, 8)
         x, weights = floats(batch, rows, 8), floats(8, sum(sizes))
         bias = floats(sum(sizes)) if biased else None
@@ -218,7 +218,7 @@ def attention_options():
             attributes["qkv_hidden_sizes"] = list(sizes)
         yield one("Attention", {"x": x, "w_": weights, "b_": bias, "m": mask, "p": before, "a": more},
                   [y] + ([np.stack([k, v])] if past else []), attributes, name=f"Attention options {number}",
-                  rtol=1e-4, atol=1e-4, peer=biased) # ONNX Runtime reads the bias that its schema calls optional
+                  rtol=1e-4, atol=1e-4, peer=biased) # ONNX Runtime requires the bias, although its schema makes it optional
 
 
 def multi_head_options():
@@ -253,7 +253,7 @@ def multi_head_options():
         inputs |= {"b_": bias, "m": mask, "a": more, "pk": pasts[0], "pv": pasts[1]}
         attributes = {"num_heads": count, "unidirectional": int(causal)} | ({"scale": scale} if scale else {})
         yield one("MultiHeadAttention", inputs, [y] + ([kh, vh] if past else []), attributes, rtol=1e-4, atol=1e-4,
-                  name=f"MultiHeadAttention options {number}", peer=not how.startswith("packed")) # its GPUs have those
+                  name=f"MultiHeadAttention options {number}", peer=not how.startswith("packed")) # ONNX Runtime: GPUs only
 
 
 def group_query_options():
@@ -268,11 +268,11 @@ def group_query_options():
         yield one("GroupQueryAttention",
                   {"q": q, "k": k, "v": v, "pk": pasts[0], "pv": pasts[1], "l": np.full(batch, past, np.int32),
                    "t": np.int32(past + 1), "c": None, "s": None, "i": None, "a": added}, [y],
-                  {"num_heads": 4, "kv_num_heads": 2}, peer=False, # which reads no past where the present is omitted
+                  {"num_heads": 4, "kv_num_heads": 2}, peer=False, # ONNX Runtime ignores the past if the present is omitted
                   name=f"GroupQueryAttention added {shape} room {room}", rtol=1e-4, atol=1e-4)
 
 
-# ------------------------------------------------------------------ functions of bytes
+# ------------------------------------------------------------------ functions of quantized values
 
 
 def some_bytes(dtype, *shape):
@@ -290,7 +290,7 @@ def pooled(x, kernel):
     return x.reshape(n, c, h // kernel, kernel, w // kernel, kernel).mean((3, 5))
 
 
-# operator: operands, attributes, the function of floats, the zero points that may be omitted, whether ONNX Runtime runs it
+# operator: number of operands, attributes, function on floats, may zero points be omitted, does ONNX Runtime support it
 FUNCTIONS_OF_BYTES = {
     "QLinearAdd": (2, {}, np.add, True, True),
     "QLinearMul": (2, {}, np.multiply, True, True),
@@ -318,14 +318,14 @@ def functions_of_bytes():
         result = 0.004 if op in ("QLinearSigmoid", "QLinearSoftmax") else 0.05
         inputs |= {"ys_": np.float32(result), "yz_": dtype(middle) if zeros else None}
         y = function(*[(v.astype(np.float64) - middle) * s for v, s in zip(values, scales)])
-        # ONNX Runtime's inference of types goes wrong in the others where zero points are omitted.
+        # For other operators ONNX Runtime's type inference fails if zero points are omitted.
         peer = peer and (zeros or op in ("QLinearSigmoid", "QLinearLeakyRelu"))
         yield one(op, inputs, [stored(y, result, middle, dtype)], attributes, atol=1, peer=peer,
                   name=f"{op} {np.dtype(dtype).name}{'' if zeros else ' without zero points'}")
 
 
 def concats_of_bytes():
-    """More operands than a fixed-size list has, each with its own scale; some are floats."""
+    """Up to more operands than a fixed-size list holds, each with its own scale; some are floats."""
     for count in (1, 3, 70):
         inputs, parts = {"ys_": np.float32(0.05), "yz_": np.uint8(90)}, []
         for i in range(count):
@@ -417,13 +417,13 @@ def scales():
 def others():
     x = floats(2, 3, 4, 5)
     yield one("ImageScaler", {"x": x}, [x * np.float32(0.5) + np.array([1, 2, 3], np.float32).reshape(3, 1, 1)],
-              {"scale": 0.5, "bias": [1.0, 2.0, 3.0]}, domain="", peer=False) # ended there with opset 9
+              {"scale": 0.5, "bias": [1.0, 2.0, 3.0]}, domain="", peer=False) # ONNX Runtime has no version after opset 9
     a, b = floats(4, 6), floats(6, 5)
-    yield one("SparseToDenseMatMul", {"a": a, "b": b}, [a @ b], peer=False) # whose a is sparse there
+    yield one("SparseToDenseMatMul", {"a": a, "b": b}, [a @ b], peer=False) # ONNX Runtime requires a sparse `a`
     w, bias = floats(4, 3, 3, 3), floats(4)
     y = models.conv2d(x, w) + bias.reshape(4, 1, 1)
     yield one("NhwcFusedConv", {"x": x.transpose(0, 2, 3, 1).copy(), "w_": w, "b_": bias},
-              [np.maximum(y, 0).transpose(0, 2, 3, 1)], {"activation": "Relu"}, peer=False) # not for its CPUs
+              [np.maximum(y, 0).transpose(0, 2, 3, 1)], {"activation": "Relu"}, peer=False) # ONNX Runtime has no CPU kernel
     rows, columns = np.meshgrid(np.linspace(-1, 1, 4), np.linspace(-1, 1, 5), indexing="ij")
     grid = np.stack([columns, rows], -1)[None].repeat(2, 0).astype(np.float32)
     yield one("GridSample", {"x": x, "g": grid}, [x], {"align_corners": 1}, rtol=1e-4, atol=1e-4)
@@ -480,7 +480,7 @@ def other_numbers(made):
 
 
 def is_refused_elsewhere(op, shapes, numbers):
-    """Forms of the operator that ONNX Runtime refuses: tables without fixed shapes, vectors instead of scalars."""
+    """Does ONNX Runtime refuse this form (tables without fixed shapes, vectors instead of scalars)?"""
     return (op == "EmbedLayerNormalization" and shapes == "named") or (op.startswith("QLinear") and numbers != "")
 
 
@@ -488,7 +488,7 @@ def forms(case):
     for shapes, constants, numbers in [*itertools.product(SHAPES, CONSTANTS, ("",)), ("fixed", "", "other numbers")]:
         made, inputs = copy.deepcopy(case.model), dict(case.inputs)
         if numbers and (made.graph.node[0].op_type == "DynamicQuantizeLSTM" or not other_numbers(made)):
-            continue # whose scales are vectors
+            continue # the scales of DynamicQuantizeLSTM are vectors
         if constants and not made.graph.initializer:
             continue
         if constants:
@@ -516,7 +516,7 @@ def main():
         bad += 1
     for number, (table, alternates) in enumerate(tables):
         for form, (shapes, case) in enumerate(table):
-            if form not in (0, 1 + number % (len(table) - 1)) if alternates else form == 0: # compat.py has those
+            if form not in (0, 1 + number % (len(table) - 1)) if alternates else form == 0: # compat.py runs these
                 continue
             if args.words and not any(word in case.name for word in args.words):
                 continue

@@ -1,7 +1,7 @@
 """Small models that ONNX Runtime runs although they are not valid ONNX, and a model for each of its contributed operators.
 
-Each model is a case: a name, the model, its inputs, what comes out (numpy), and the codes of what `inlay check` finds
-wrong with it. quirks() are of the first kind, operators() of the second."""
+Each is a Case: name, model, inputs, the expected outputs (computed by numpy), and the codes of the findings of `inlay
+check`. quirks() returns the models of the first kind, operators() those of the second."""
 import math
 
 import numpy as np
@@ -14,7 +14,7 @@ RNG = np.random.default_rng(1)
 
 
 def type_of(array):
-    """TensorProto's number of a numpy type; older packages have it elsewhere."""
+    """TensorProto's number of a numpy type; older onnx packages have another function for it."""
     if hasattr(helper, "np_dtype_to_tensor_dtype"):
         return helper.np_dtype_to_tensor_dtype(np.asarray(array).dtype)
     return onnx.mapping.NP_TYPE_TO_TENSOR_TYPE[np.asarray(array).dtype]
@@ -129,7 +129,7 @@ def quirks():
 
 
 def patterns():
-    """What the optimiser would write with operators of later opsets."""
+    """Patterns that the optimiser replaces by an operator only if the model's opset has it."""
     x = floats(2, 6, 8)
     node = helper.make_node
     ends = [info("x", list(x.shape))], [info("y", list(x.shape))]
@@ -256,7 +256,7 @@ def products():
             yield one("FusedMatMul", {"a": swap(a) if ta else a, "b": swap(b) if tb else b},
                       [(a @ b) * np.float32(0.5)], {"transA": ta, "transB": tb, "alpha": 0.5},
                       name=f"FusedMatMul_{ta}{tb}")
-    back = lambda v: np.ascontiguousarray(np.moveaxis(v, -2, 0)) # what transBatch turns round
+    back = lambda v: np.ascontiguousarray(np.moveaxis(v, -2, 0)) # the layout that transBatch transposes
     yield one("FusedMatMul", {"a": back(a), "b": b}, [a @ b], {"transBatchA": 1}, name="FusedMatMul_batch")
     yield one("FusedMatMul", {"a": a, "b": back(swap(b))}, [a @ b], {"transBatchB": 1, "transB": 1},
               name="FusedMatMul_batch_both")
@@ -467,7 +467,7 @@ def computed():
     letters = np.array([[3, 1, 4, 1, 5], [2, 6, 0, 0, 0], [4, 2, 5, 3, 0]], np.int32)
     table, filters, bias = floats(7, 4), floats(6, 1, 3, 4), floats(6)
     best = np.empty((3, 6), np.float32)
-    for i, (word, count) in enumerate(zip(letters, (5, 3, 4))): # of the second only two count, fewer than the window
+    for i, (word, count) in enumerate(zip(letters, (5, 3, 4))): # the second word has fewer letters than the window
         places = [(table[word[p:p + 3]] * filters[:, 0]).sum((1, 2)) + bias for p in range(count - 2)]
         best[i] = np.tanh(places).max(0)
     yield one("WordConvEmbedding", {"x": letters, "w": filters, "b": bias, "c": table}, [best],
@@ -642,7 +642,7 @@ def group_queries():
         if "do_rotary" in attributes:
             inputs.update({"c_": cosines, "s_": sines})
         yield one("GroupQueryAttention", inputs, [y, keys, values], {"num_heads": 4, "kv_num_heads": 2, **attributes},
-                  name=f"GroupQueryAttention_{name}", peer=name != "room") # which leaves the rest of the cache open
+                  name=f"GroupQueryAttention_{name}", peer=name != "room") # the rest of its cache is undefined
     q, k, v = floats(n, 3, 64), floats(n, 3, 32), floats(n, 3, 32)
     y = attend(heads(q, 4), heads(k, 2).repeat(2, 1), heads(v, 2).repeat(2, 1), causal(3, 3))
     yield one("GroupQueryAttention", {"q": np.concatenate([q, k, v], -1), "k": None, "v": None, "pk": None, "pv": None,

@@ -281,13 +281,13 @@ def crossed_decoder(w, hidden):
         w.constants("words", "out", "straight", "crossed") + [HALF])
 
 
-def heard_logits(w, words, features):
+def whisper_logits(w, words, features):
     x, read = w.words[words], features @ w.hear
     return (attend(x[-1], x, np.ones(len(words), np.float32)) @ w.out + x[-1] @ w.straight
             + attend(x[-1], read, np.ones(len(read), np.float32)) @ w.crossed)
 
 
-def heard_step(n, ids, before, cross, names):
+def whisper_step(n, ids, before, cross, names):
     """Causal attention, because the first run processes all words of the prompt."""
     x = n.put("Gather", "words", ids)
     q = n.heads(x)
@@ -305,34 +305,34 @@ def heard_step(n, ids, before, cross, names):
     n.put("Add", y, n.put("MatMul", x, "straight"), out="logits")
 
 
-def heard_constants(w):
+def whisper_constants(w):
     return w.constants("words", "out", "straight", "crossed", "hear") + [
         HALF, constant("two_last", np.array([-2], np.int64)), constant("far", np.array([9], np.int64))]
 
 
-def heard_encoder(w):
+def whisper_encoder(w):
     n = Nodes()
     hidden = n.put("MatMul", "encoder_input_ids", "hear", out="encoder_hidden_states")
     n.heads(hidden, out=CROSS[0])
     n.half(CROSS[0], out=CROSS[1])
-    heard_step(n, "decoder_input_ids", None, CROSS, SELF)
+    whisper_step(n, "decoder_input_ids", None, CROSS, SELF)
     return helper.make_graph(n.list, "encoder", [info("encoder_input_ids", ["batch", "frames", WIDE]),
                                                  info("decoder_input_ids", ["batch", "begin"], I32)],
                              [info("logits", ["batch", "begin", WORDS]), info("encoder_hidden_states", ["batch", "frames", WIDE])]
                              + [info(s, ["batch", HEADS, "begin", SIZE]) for s in SELF]
-                             + [info(c, ["batch", HEADS, "frames", SIZE]) for c in CROSS], heard_constants(w))
+                             + [info(c, ["batch", HEADS, "frames", SIZE]) for c in CROSS], whisper_constants(w))
 
 
-def heard_decoder(w, hidden):
+def whisper_decoder(w, hidden):
     n = Nodes()
     past = ["past_key_self_0", "past_value_self_0", "past_key_cross_0", "past_value_cross_0"]
-    heard_step(n, "input_ids", past[:2], past[2:], SELF)
+    whisper_step(n, "input_ids", past[:2], past[2:], SELF)
     inputs = [info("input_ids", ["rows", 1], I32)]
     if hidden:
         inputs.append(info("encoder_hidden_states", ["rows", "frames", WIDE]))
     inputs += [info(p, ["rows", HEADS, "past" if "self" in p else "frames", SIZE]) for p in past]
     return helper.make_graph(n.list, "decoder", inputs, [info("logits", ["rows", 1, WORDS])] + [
-        info(s, ["rows", HEADS, "present", SIZE]) for s in SELF], heard_constants(w))
+        info(s, ["rows", HEADS, "present", SIZE]) for s in SELF], whisper_constants(w))
 
 
 def search(op, settings, outputs, **attributes):
@@ -372,8 +372,8 @@ def masks(seed):
 
 
 PROMPTS = np.array([[5, 7, 9, 4], [PAD, PAD, 3, 8]], np.int32)
-# A prompt that ends early has no scores from there on; ONNX Runtime goes on with those of other rows, so they are not asked
-# for where one `ends`.
+# After the end of a prompt its scores are undefined: ONNX Runtime continues with those of other rows. So cases with `ends`
+# do not request the scores.
 BEAMS = {
     "plain": {"beams": 3, "max_length": 12},
     "one": {"beams": 1, "max_length": 9},
@@ -415,7 +415,7 @@ def crossed_cases():
                    {"prompt": prompts}, beams_of(batch, o), rtol=1e-4, atol=1e-4)
 
 
-def hear_cases():
+def whisper_cases():
     """Whisper's form: the encoder reads features, and begins the decoder with the words of decoder_input_ids."""
     for seed, (op, hidden, beams, begin) in enumerate((("BeamSearch", False, 1, [[START, 5, 7], [START, 9, 3]]),
                                                        ("BeamSearch", True, 3, [[START, 5, 7], [START, 9, 3]]),
@@ -423,10 +423,10 @@ def hear_cases():
         w, begin = Weights(60 + seed), np.array(begin, np.int32)
         features = np.random.default_rng(seed).normal(size=(2, 5, WIDE)).astype(np.float32)
         o = {"beams": beams, "max_length": 12, "returned": 1, **({"ends": True} if op == "BeamSearch" else {})}
-        batch = [(lambda words, f=f: heard_logits(w, words, f), list(words)) for f, words in zip(features, begin)]
+        batch = [(lambda words, f=f: whisper_logits(w, words, f), list(words)) for f, words in zip(features, begin)]
         settings = [("features", features), *beam_settings("", begin, o)[1:], None, ("begin", begin)]
-        made = search(op, settings, beam_outputs(begin, o, begin.shape[1]), decoder=heard_decoder(w, hidden),
-                      encoder=heard_encoder(w), model_type=2)
+        made = search(op, settings, beam_outputs(begin, o, begin.shape[1]), decoder=whisper_decoder(w, hidden),
+                      encoder=whisper_encoder(w), model_type=2)
         made.graph.input[0].CopyFrom(info("features", list(features.shape)))
         yield Case(f"hears_{op}_{beams}", made, {"features": features}, beams_of(batch, o), rtol=1e-4, atol=1e-4)
 
@@ -452,7 +452,7 @@ def word_cases():
         wanted = greedy_of(batch, o, sampler(7 + seed, np.float32(0.7), heat))
         extra.update(top_p=0.7, temperature=heat)
         yield Case(f"sampling_{name}", search("Sampling", settings, outputs, **extra), {"prompt": PROMPTS}, wanted[:1])
-        outputs = outputs + [info("filtered_logits", [2, WORDS])] # which ONNX Runtime's CPU does not give
+        outputs = outputs + [info("filtered_logits", [2, WORDS])] # ONNX Runtime's CPU kernel does not compute it
         yield Case(f"sampling_logits_{name}", search("Sampling", settings, outputs, **extra), {"prompt": PROMPTS}, wanted,
                    rtol=1e-4, atol=1e-4, peer=False)
 
@@ -460,7 +460,7 @@ def word_cases():
 def cases():
     yield from beam_cases()
     yield from crossed_cases()
-    yield from hear_cases()
+    yield from whisper_cases()
     yield from word_cases()
 
 

@@ -14,7 +14,7 @@ static const float expected[] = { 17, 6, 6, 6 };
 
 static char explained[65536];
 
-static void keep(void *user, const char *text, size_t bytes)
+static void append_text(void *user, const char *text, size_t bytes)
 {
     size_t used = strlen(explained), room = sizeof explained - 1 - used;
 
@@ -69,7 +69,7 @@ int main(int argc, char **argv)
         wrong += got != expected[i];
         printf("y[%d] = %g\n", i, (double)got);
     }
-    INLAY_TRY(inlay_session_explain(session, NULL, keep, NULL, &diag));
+    INLAY_TRY(inlay_session_explain(session, NULL, append_text, NULL, &diag));
     if (strstr(explained, "moving_average") == NULL || strstr(explained, "skeleton") == NULL) {
         fprintf(stderr, "the session does not use the requested providers:\n%s\n", explained);
         wrong++;

@@ -6,7 +6,7 @@
 
 void clamp_row_avx2(const float *x, float *y, int64_t n);
 
-/* False if this CPU has no kernel; then nothing was done. */
+/* Returns false, and does nothing, if this CPU has no kernel. */
 static inline bool clamp_row(const float *x, float *y, int64_t n)
 {
 #if defined(__x86_64__)

@@ -38,7 +38,7 @@ function asRaw(values) {
   return { model_name: 'twice', id: 'raw', inputs: [input], raw_input_contents: [floats(...values)] };
 }
 
-async function whatItSaysOfItself() {
+async function metadata() {
   assert.deepEqual(await call('ServerLive', {}), { live: true });
   assert.deepEqual(await call('ServerReady', {}), { ready: true });
   assert.deepEqual(await call('ModelReady', { name: 'twice' }), { ready: true });
@@ -76,7 +76,7 @@ async function infer() {
   assert.equal((await call('ModelInfer', asked)).id, 'typed');
 }
 
-async function whatIsWrong() {
+async function invalidRequests() {
   const wrong = inTypedFields([1, 2, 3]);
   wrong.inputs[0].shape = [2, 3];
   await refused('ModelInfer', wrong, grpc.status.INVALID_ARGUMENT, /'x'/);
@@ -119,9 +119,9 @@ async function streams() {
 }
 
 (async () => {
-  await whatItSaysOfItself();
+  await metadata();
   await infer();
-  await whatIsWrong();
+  await invalidRequests();
   await streams();
   client.close();
 })().catch((error) => {

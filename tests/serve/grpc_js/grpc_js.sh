@@ -9,5 +9,5 @@ here=$(dirname "$(realpath -- "$0")")
 . "$here/../common.sh"
 fetch_packages "$3"
 start_server "$1" "$2"
-node "$here/client.js" "$3" "$here/inference.proto" "${grpc#*:}" || fail "the client found something"
+node "$here/client.js" "$3" "$here/inference.proto" "${grpc#*:}" || fail "the client reports an error"
 stop_server

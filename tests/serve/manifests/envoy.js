@@ -16,10 +16,10 @@ protobuf.common('descriptor', require('protobufjs/google/protobuf/descriptor.jso
 root.resolvePath = (from, to) => {
   if (path.isAbsolute(to)) return to;
   const at = roots.map((folder) => path.join(folder, to)).find((file) => fs.existsSync(file));
-  return at || (protobuf.common.get(to) ? to : null); // what nobody has describes annotations
+  return at || (protobuf.common.get(to) ? to : null); // a file in none of the folders defines only annotations
 };
 
-// The message of that name, from the files of its package.
+// Returns the type of that name, from the files of its package.
 function message(name) {
   try {
     return root.lookupType(name);
@@ -64,7 +64,7 @@ function checkMessage(type, value, at) {
   for (const [name, inside] of Object.entries(value)) {
     const field = type.fields[name];
     assert.ok(field, `${at}: ${type.name} has no field ${name}`);
-    assert.ok(!(field.options && field.options.deprecated), `${at}.${name}: is given up`);
+    assert.ok(!(field.options && field.options.deprecated), `${at}.${name}: is deprecated`);
     if (field.partOf) {
       assert.ok(!chosen.has(field.partOf.name), `${at}: two of ${field.partOf.name}`);
       chosen.add(field.partOf.name);
@@ -104,7 +104,7 @@ for (const at of places({ settings })) {
   if (isObject(value)) forms.push(wrong({ settings }, at, (parent, key) => { parent[key].unknown = 1; }));
   for (const form of forms) {
     tried++;
-    assert.throws(() => checkMessage(bootstrap, form.settings, 'bootstrap'), assert.AssertionError, `taken, though it is wrong at ${at}`);
+    assert.throws(() => checkMessage(bootstrap, form.settings, 'bootstrap'), assert.AssertionError, `accepted, although it is invalid at ${at}`);
   }
 }
-console.log(`envoy.yaml is right; ${tried} wrong forms of it are refused`);
+console.log(`envoy.yaml is valid; ${tried} invalid variants are rejected`);

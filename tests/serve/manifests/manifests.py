@@ -90,16 +90,16 @@ def try_wrong(check, document):
     def refused(wrong, what):
         nonlocal tried
         tried += 1
-        assert not check.is_valid(wrong), f"taken, though it has {what}"
+        assert not check.is_valid(wrong), f"accepted, although it has {what}"
 
     refused({**document, "unknown": 1}, "a field more")
     for path, value in places(document):
         if path and isinstance(value, dict) and path[-1] not in ("labels", "annotations", "matchLabels", "selector",
                                                                  "limits", "requests", "nodeSelector"):
-            refused(changed(document, path, lambda at, key: at[key].update(unknown=1)), f"a field more at {path}")
+            refused(changed(document, path, lambda at, key: at[key].update(unknown=1)), f"an additional field at {path}")
         if path:
             other = [] if not isinstance(value, list) else {}
-            refused(changed(document, path, lambda at, key, o=other: at.__setitem__(key, o)), f"another kind at {path}")
+            refused(changed(document, path, lambda at, key, o=other: at.__setitem__(key, o)), f"another type at {path}")
     return tried
 
 
@@ -112,7 +112,7 @@ def read(path, definitions):
         check = jsonschema.Draft7Validator({"$ref": "#/definitions/" + kind, "definitions": definitions})
         for error in check.iter_errors(document):
             sys.exit(f"{path.name}, {kind}: {'/'.join(map(str, error.absolute_path))}: {error.message[:200]}")
-        print(f"{path.name}: {kind} is right; {try_wrong(check, document)} wrong forms of it are refused")
+        print(f"{path.name}: {kind} is valid; {try_wrong(check, document)} invalid variants are rejected")
         found[kind] = document
     return found
 

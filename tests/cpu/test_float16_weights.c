@@ -1,5 +1,5 @@
-/* Constants of float16 and bfloat16 that are cast to float: converted for each pack if only GEMMs and convolutions read
- * them, otherwise folded. The results must equal the reference's on floats. */
+/* Constants of float16 and bfloat16 that are cast to float. If only GEMMs and convolutions read them, each pack converts
+ * them; otherwise they are folded. The results must equal the reference's on floats. */
 #include "region_provider.h"
 #include "rig.h"
 #include "session/session.h"
@@ -11,7 +11,7 @@ static const struct row {
     const char *op;
     int64_t dims[4];
     const char *shapes[3]; /* of x */
-    const char *behind;    /* another reader of the result: a factor, or the weights once more */
+    const char *extra;     /* an additional node: "factor" multiplies the result, "weights" reads the weights again */
     uint32_t rank;
     bool turned, stays;
 } rows[] = {
@@ -55,11 +55,11 @@ static struct wire model_of(const struct row *row, int dtype, uint32_t odd)
         rig_node_int(&wire, row->op, "x,w", "p", "transB", 1);
     else
         mw_node(&wire, row->op, "x,w", "p");
-    if (row->behind != NULL && strcmp(row->behind, "factor") == 0) {
+    if (row->extra != NULL && strcmp(row->extra, "factor") == 0) {
         rig_scalar(&wire, "f", INLAY_FLOAT, (double)factor);
         mw_node(&wire, "Mul", "p,f", "y");
     } else {
-        mw_node(&wire, row->behind != NULL ? "Add" : "Neg", row->behind != NULL ? "p,w" : "p", "y");
+        mw_node(&wire, row->extra != NULL ? "Add" : "Neg", row->extra != NULL ? "p,w" : "p", "y");
     }
     mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
     wire_end(&wire, mark);
