@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Follows the recipes of CONTRIBUTING.md in a copy of the tree with an example each, builds the copy and runs the
-additions. A recipe must name every file that it touches, and touch at most LIMIT files.
+"""Follows the recipes of sdk/docs/pages/contributing.md in a copy of the tree with an example each, builds the copy and
+runs the additions. A recipe must name every file that it touches, and touch at most LIMIT files.
 
   recipes.py SOURCE_DIR WORK_DIR BUILD_DIR     the copy and its build stay in WORK_DIR, so that a second run builds what has
                                                changed; BUILD_DIR is a build of the sources, and its objects are used where
@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
+PAGE = "sdk/docs/pages/contributing.md"
 WORK = pathlib.Path(sys.argv[2]).resolve()
 BUILD = pathlib.Path(sys.argv[3]).resolve()
 TREE = WORK / "tree"
@@ -72,9 +73,9 @@ def fail(text):
 
 def paragraph(name):
     """Returns the recipe's text, with the example's names for those in angle brackets."""
-    recipes = (SOURCE / "CONTRIBUTING.md").read_text()
+    recipes = (SOURCE / PAGE).read_text()
     found = re.search(r"^\*\*" + re.escape(name) + r"\*\*.*?(?=^\n|\Z)", recipes, re.M | re.S)
-    return found.group(0) if found else fail(f"CONTRIBUTING.md has no recipe '{name}'")
+    return found.group(0) if found else fail(f"{PAGE} has no recipe '{name}'")
 
 
 def follow(name, limit, files, examples):

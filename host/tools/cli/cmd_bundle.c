@@ -271,7 +271,7 @@ static inlay_status move_node(bundle_args *args, cli_common *common, const inlay
     (void)snprintf(args->moved_op[args->moved_count], sizeof args->moved_op[0], "%s", args->job.op);
     if (again) {
         (void)snprintf(text, sizeof args->moved[0], "op:%s", args->job.op);
-        (void)snprintf(rule, sizeof rule, "%s=cpu", text);
+        (void)snprintf(rule, sizeof rule, "op:%s=cpu", args->moved_op[args->moved_count]);
     } else {
         (void)snprintf(text, sizeof args->moved[0], "%s", args->job.node);
         write_rule(text, rule);
