@@ -56,8 +56,8 @@ static inlay_status read_sizes(const op_infer *infer, int64_t *out_k, int64_t *o
         return infer_fail(infer, INLAY_INVALID_MODEL, "block_size is %lld, outside [1, 2^31)", (long long)*out_block);
     if (__builtin_add_overflow(*out_k, *out_block - 1, &count) || __builtin_mul_overflow(count, *out_n, &count) ||
         count > INT64_MAX / 64)
-        return infer_fail(infer, INLAY_INVALID_MODEL, "%lld x %lld weights in blocks of %lld are too many",
-                          (long long)*out_n, (long long)*out_k, (long long)*out_block);
+        return infer_fail(infer, INLAY_INVALID_MODEL, "K is %lld and N %lld: too many weights in blocks of %lld",
+                          (long long)*out_k, (long long)*out_n, (long long)*out_block);
     return INLAY_OK;
 }
 
