@@ -377,7 +377,7 @@ typedef struct inlay_session inlay_session;
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_create(const char *path, const inlay_options *options,
                                                             inlay_session **out_session, inlay_diag *diag);
 /* Like inlay_session_create(), from a model in memory, which must stay valid and unchanged for the lifetime of the
- * session. External tensor data is found by option external_dir. */
+ * session; values that outlive the session do not refer to it. External tensor data is found by option external_dir. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_bytes(const void *data, uint64_t bytes,
                                                                        const inlay_options *options,
                                                                        inlay_session **out_session, inlay_diag *diag);
