@@ -270,7 +270,10 @@ INLAY_API const char *inlay_value_device(const inlay_value *value);
  * in device memory. No run may use either during the call.
  *     INLAY_INVALID_ARGUMENT  different types or sizes, or tensors of strings
  *     INLAY_UNSUPPORTED       the tensors are on two devices; copy through host memory
- *     INLAY_DEVICE_LOST       the device failed, or did not finish the copy within a minute */
+ *     INLAY_DEVICE_LOST       the device failed, or did not finish the copy, or the work before it, within a minute
+ * If the copy is not finished within a minute, the device may access both tensors at any later time: they, the device's
+ * provider, and sessions that use it are never freed, and memory that the caller lent to the tensors must stay valid
+ * until the process ends. */
 INLAY_API inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_diag *diag);
 
 /* Maps a tensor in device memory that the host can access (on a device with unified memory, inlay_device.unified), so
