@@ -34,6 +34,8 @@ const char *inlay_value_device(const inlay_value *value)
 inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *diag)
 {
     const struct provider *provider = value_device(value);
+    inlay_status status;
+    bool late;
 
     *out_data = provider == NULL ? value_data(value) : NULL;
     if (provider == NULL)
@@ -42,7 +44,10 @@ inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *di
         0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the memory of %s is not the host's; inlay_value_copy() it",
                           provider->name);
-    return provider->table->buffer_map(provider->state, &value->buffer, out_data, diag);
+    status = wait_for(provider, value->ready, &late, diag);
+    if (status == INLAY_DEVICE_LOST)
+        provider_lost(provider->state);
+    return status == INLAY_OK ? provider->table->buffer_map(provider->state, &value->buffer, out_data, diag) : status;
 }
 
 void inlay_value_unmap(inlay_value *value)

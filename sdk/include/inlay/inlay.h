@@ -277,10 +277,11 @@ INLAY_API const char *inlay_value_device(const inlay_value *value);
 INLAY_API inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_diag *diag);
 
 /* Maps a tensor in device memory that the host can access (on a device with unified memory, inlay_device.unified), so
- * that the host can read and write its elements at *out_data. The call waits for nothing: the work of streams passed to
- * inlay_value_wait_stream() must be done, and no run may use the tensor until the matching inlay_value_unmap(). For a
- * tensor in host memory this is inlay_value_data(). INLAY_UNSUPPORTED: the host cannot access the memory; use
- * inlay_value_copy(). */
+ * that the host can read and write its elements at *out_data. The call waits for the work of streams passed to
+ * inlay_value_wait_stream(), and fails if that work failed. No run may use the tensor until the matching
+ * inlay_value_unmap(). For a tensor in host memory this is inlay_value_data(), and nothing is waited for.
+ *     INLAY_UNSUPPORTED  the host cannot access the memory; use inlay_value_copy()
+ *     INLAY_DEVICE_LOST  the work of the streams did not end within a minute */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *diag);
 INLAY_API void inlay_value_unmap(inlay_value *value);
 /* Fills *out_memory (set struct_size) with the identity of a device tensor's memory for other libraries; valid as long
@@ -288,8 +289,8 @@ INLAY_API void inlay_value_unmap(inlay_value *value);
 INLAY_API inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *out_memory, inlay_diag *diag);
 
 /* Orders runs and the work that another library does on the same device tensor, in a stream or queue of the device's
- * API (a cudaStream_t; the number that DLPack's protocol passes). Neither call blocks, and no later call blocks because
- * of them.
+ * API (a cudaStream_t; the number that DLPack's protocol passes). Neither call blocks. Later, only
+ * inlay_value_copy() and inlay_value_map() block because of them: they wait for the work.
  *  - wait_stream: runs that use the value from now on wait until the work submitted to stream so far is done. No run
  *    may use the value during the call. If that work fails, these runs fail. Several calls accumulate.
  *  - signal_stream: work submitted to stream from now on waits for the asynchronous run in progress
