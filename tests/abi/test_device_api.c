@@ -467,6 +467,47 @@ static void runs_come_after_streams(void **state)
     close_rig(&rig);
 }
 
+static void *end_stream_later(void *stream)
+{
+    (void)usleep(20000);
+    end_stream(stream, INLAY_OK);
+    return NULL;
+}
+
+/* The host reads the elements only once the producer has written them. */
+static void maps_come_after_streams(void **state)
+{
+    fake_stream stream = { .kind = FAKE_STREAM, .busy = 1 };
+    onnx_bytes bytes = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *value;
+    pthread_t thread;
+    struct rig rig;
+    void *data;
+
+    (void)state;
+    chain(&bytes);
+    rig = open_rig(&bytes, unified);
+    value = on_device(rig.session, a);
+    assert_int_equal(inlay_value_wait_stream(value, (uintptr_t)&stream, &diag), INLAY_OK);
+    assert_int_equal(pthread_create(&thread, NULL, end_stream_later, &stream), 0);
+    assert_int_equal(inlay_value_map(value, &data, &diag), INLAY_OK);
+    assert_int_equal(stream.busy, 0);
+    assert_memory_equal(data, a, sizeof a);
+    inlay_value_unmap(value);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    /* A failure of the stream fails the map until the value is written again. */
+    stream.busy = 1;
+    assert_int_equal(inlay_value_wait_stream(value, (uintptr_t)&stream, &diag), INLAY_OK);
+    end_stream(&stream, INLAY_IO_ERROR);
+    assert_int_equal(inlay_value_map(value, &data, &diag), INLAY_IO_ERROR);
+    assert_int_equal(inlay_value_wait_stream(value, (uintptr_t)&stream, &diag), INLAY_OK);
+    assert_int_equal(inlay_value_map(value, &data, &diag), INLAY_OK);
+    inlay_value_unmap(value);
+    inlay_value_unref(value);
+    close_rig(&rig);
+}
+
 /* A result is passed on while its run is in flight: a consumer's stream and a run of another session wait for it. */
 static void streams_come_after_runs(void **state)
 {
@@ -590,6 +631,7 @@ int main(void)
         cmocka_unit_test(results_in_host_memory),   cmocka_unit_test(native_handles_are_wrapped),
         cmocka_unit_test(dlpack_names_the_device),  cmocka_unit_test(runs_come_after_streams),
         cmocka_unit_test(streams_come_after_runs),  cmocka_unit_test(runs_return_before_they_are_done),
+        cmocka_unit_test(maps_come_after_streams),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* Work in flight on the fake device: reuse of memory, attribution of failures, hung devices. */
 #include "fake_rig.h"
+#include "threads/fence.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -648,6 +649,47 @@ static void late_work_ends_before_the_session(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
+/* A copy of inlay_value_copy() hangs: the session can still be destroyed, and the device stays open. */
+static void copies_that_hang(void **state)
+{
+    static float target[6];
+    static inlay_run copying;
+    static const uint32_t never;
+    onnx_bytes bytes = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_buffer device = { 0 }, host = { .handle = (uintptr_t)target, .bytes = sizeof target };
+    inlay_fence done = { 0, 1 };
+    const struct provider *provider, *next;
+    struct rig rig;
+
+    (void)state;
+    chain(&bytes);
+    rig = open_rig(&bytes, NULL);
+    provider = rig.device;
+    shorten_timeout(&rig);
+    copying = (inlay_run){ .cancel = &never, .max_threads = 1 };
+    assert_int_equal(timeline_create(&done.timeline, &diag), INLAY_OK);
+    assert_int_equal(
+        provider->table->buffer_alloc(provider->state, provider->first_domain, sizeof target, &device, &diag),
+        INLAY_OK);
+    device.bytes = sizeof target;
+    hold(provider, FAKE_DEAF);
+    assert_int_equal(provider->table->buffer_copy(provider->state, &copying, &host, &device, NULL, 0, done, &diag),
+                     INLAY_OK);
+    await(&rig.counters->begun, 1);
+    provider_hung(provider);
+    provider_hung(provider); /* for a second copy */
+    assert_int_equal(provider_open(rig.set, "fake", NULL, 0, &next, &diag), INLAY_OK);
+    assert_ptr_not_equal(next, provider);
+    provider_close(next);
+    leave_rig(&rig);
+    assert_true(provider_is_lost(provider->state));
+    assert_false(fence_reached(done, NULL));
+    hold(provider, FAKE_FREE);
+    assert_int_equal(fence_wait_until(done, NULL, 0, &diag), INLAY_OK);
+    timeline_destroy(done.timeline);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -664,6 +706,7 @@ int main(void)
         cmocka_unit_test(other_providers_take_over),
         cmocka_unit_test(tuning_a_device_that_hangs),
         cmocka_unit_test(late_work_ends_before_the_session), /* last, because they abandon devices */
+        cmocka_unit_test(copies_that_hang),
         cmocka_unit_test(a_device_that_hangs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

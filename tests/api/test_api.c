@@ -330,6 +330,60 @@ static void test_declared_empty(void **state)
     wire_deinit(&wire);
 }
 
+static void put_raw(struct wire *wire, const char *name)
+{
+    static const int64_t count = 64;
+    wire_mark mark = wire_begin(wire, MW_INITIALIZER);
+    float ones[64];
+
+    for (int i = 0; i < 64; i++)
+        ones[i] = 1;
+    mw_tensor_head(wire, name, INLAY_FLOAT, 1, &count);
+    wire_bytes(wire, 9, ones, sizeof ones);
+    wire_end(wire, mark);
+}
+
+/* Outputs that are initializers or defaults of inputs are copies: they outlive the session and the model's bytes, at
+ * any alignment of the elements in the file. */
+static void test_outputs_outlive_the_model(void **state)
+{
+    (void)state;
+    for (size_t pad = 0; pad < 16; pad++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+        inlay_session *session = NULL;
+        inlay_value *kept[3];
+        inlay_context *context;
+        wire_mark mark;
+        struct wire wire = { 0 };
+
+        mark = mw_begin(&wire, 8, 17);
+        wire_bytes(&wire, 10, "0123456789abcdef", pad); /* doc_string */
+        mw_value(&wire, MW_INPUT, "d", INLAY_FLOAT, "64");
+        put_raw(&wire, "d");
+        put_raw(&wire, "w");
+        mw_node(&wire, "Identity", "d", "i");
+        mw_value(&wire, MW_OUTPUT, "w", INLAY_FLOAT, "64");
+        mw_value(&wire, MW_OUTPUT, "d", INLAY_FLOAT, "64");
+        mw_value(&wire, MW_OUTPUT, "i", INLAY_FLOAT, "64");
+        wire_end(&wire, mark);
+        if (inlay_session_create_from_bytes(wire.bytes, wire.count, NULL, &session, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+        context = open_context(session);
+        assert_int_equal(inlay_context_run(context, NULL, &diag), INLAY_OK);
+        for (uint32_t i = 0; i < 3; i++)
+            kept[i] = inlay_value_ref(inlay_context_output(context, i));
+        inlay_context_destroy(context);
+        inlay_session_destroy(session);
+        memset(wire.bytes, 0, wire.count);
+        wire_deinit(&wire);
+        for (uint32_t i = 0; i < 3; i++) {
+            for (int k = 0; k < 64; k++)
+                assert_float_equal(((const float *)inlay_value_data(kept[i]))[k], 1, 0);
+            inlay_value_unref(kept[i]);
+        }
+    }
+}
+
 static void test_wrong_files(void **state)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -562,14 +616,23 @@ static void test_plan_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_from_path),      cmocka_unit_test(test_from_bytes_and_fd),
-        cmocka_unit_test(test_describes_io),   cmocka_unit_test(test_explains),
-        cmocka_unit_test(test_model_info),     cmocka_unit_test(test_output_kept),
-        cmocka_unit_test(test_output_bound),   cmocka_unit_test(test_wrong_inputs),
-        cmocka_unit_test(test_declared_empty), cmocka_unit_test(test_wrong_files),
-        cmocka_unit_test(test_values),         cmocka_unit_test(test_dlpack),
-        cmocka_unit_test(test_dlpack_strides), cmocka_unit_test(test_options),
-        cmocka_unit_test(test_progress),       cmocka_unit_test(test_cancel_and_deadline),
+        cmocka_unit_test(test_from_path),
+        cmocka_unit_test(test_from_bytes_and_fd),
+        cmocka_unit_test(test_describes_io),
+        cmocka_unit_test(test_explains),
+        cmocka_unit_test(test_model_info),
+        cmocka_unit_test(test_output_kept),
+        cmocka_unit_test(test_output_bound),
+        cmocka_unit_test(test_wrong_inputs),
+        cmocka_unit_test(test_declared_empty),
+        cmocka_unit_test(test_wrong_files),
+        cmocka_unit_test(test_outputs_outlive_the_model),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_dlpack),
+        cmocka_unit_test(test_dlpack_strides),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_cancel_and_deadline),
         cmocka_unit_test(test_plan_numbers),
     };
 

@@ -50,7 +50,14 @@ static void fail(inlay::tensor<const float> x, inlay::tensor<float>)
     throw std::runtime_error("it broke");
 }
 
+static void length(inlay::tensor<const float> x, const char *before, const char *text, inlay::tensor<float> y)
+{
+    for (int64_t i = 0; i < x.count; i++)
+        y[i] = static_cast<float>(std::strlen(text)) + static_cast<float>(std::strlen(before)) / 8;
+}
+
 INLAY_OPERATORS("cpp", "com.example",
                 inlay::op<affine>("Affine", "x, times=1, scale, mode='none', shift=0.5 -> y").with_doc("Scales."),
                 inlay::op<repeat<float>, repeat<int64_t>>("Repeat", "x, times -> y").with_shape(repeat_shape),
-                inlay::op<split>("Split2", "x -> whole, isnot").with_version(1), inlay::op<fail>("Fail", "x -> y"))
+                inlay::op<split>("Split2", "x -> whole, isnot").with_version(1), inlay::op<fail>("Fail", "x -> y"),
+                inlay::op<length>("Length", "x, before='four', text='' -> y"))

@@ -15,6 +15,8 @@ struct trial {
     inlay_diag diag;
 };
 
+static const char *node_text; /* attribute `text` of the next nodes, instead of attr; or NULL */
+
 /* Opens a session with one node and runs it with the input. */
 static struct trial try_node(const char *op, const char *inputs, const char *outputs, const char *attr, int64_t value,
                              inlay_dtype dtype, int64_t count, const void *input, uint32_t rank)
@@ -29,7 +31,9 @@ static struct trial try_node(const char *op, const char *inputs, const char *out
 
     file.count = 0;
     onnx_input(&bytes, "x", dtype, rank, dims);
-    if (attr != NULL)
+    if (node_text != NULL)
+        onnx_node_text(&bytes, op, "com.example", inputs, outputs, "text", node_text);
+    else if (attr != NULL)
         onnx_node_int(&bytes, op, "com.example", inputs, outputs, attr, value);
     else
         onnx_node(&bytes, op, "com.example", inputs, outputs);
@@ -83,6 +87,24 @@ static void test_attributes(void **state)
     close_trial(&trial);
     trial = try_node("Affine", "x,x", "y", NULL, 0, INLAY_FLOAT, 4, some, 1); /* scale is x[0], which is 1 */
     expect(&trial, 0, INLAY_FLOAT, 4, some);
+    close_trial(&trial);
+}
+
+static void test_long_strings(void **state)
+{
+    const float none[] = { 0.5f, 0.5f }, many[] = { 1000.5f, 1000.5f };
+    char text[1001];
+    struct trial trial = try_node("Length", "x", "y", NULL, 0, INLAY_FLOAT, 2, some, 1);
+
+    (void)state;
+    expect(&trial, 0, INLAY_FLOAT, 2, none);
+    close_trial(&trial);
+    memset(text, 'x', 1000);
+    text[1000] = '\0';
+    node_text = text;
+    trial = try_node("Length", "x", "y", NULL, 0, INLAY_FLOAT, 2, some, 1);
+    node_text = NULL;
+    expect(&trial, 0, INLAY_FLOAT, 2, many);
     close_trial(&trial);
 }
 
@@ -175,8 +197,8 @@ static void test_wrong_texts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attributes), cmocka_unit_test(test_shapes),      cmocka_unit_test(test_two_outputs),
-        cmocka_unit_test(test_exceptions), cmocka_unit_test(test_wrong_texts),
+        cmocka_unit_test(test_attributes),  cmocka_unit_test(test_long_strings), cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_two_outputs), cmocka_unit_test(test_exceptions),   cmocka_unit_test(test_wrong_texts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

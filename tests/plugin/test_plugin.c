@@ -98,6 +98,7 @@ static void reasons_of_refused_files(void **state)
         { "bad_signature", "com.example.Blur" },
         { "bad_default", "'many' is not an integer" },
         { "nothing", "neither providers nor operators" },
+        { "no_build_id", "plugin variant has no build_id" },
     };
 
     (void)state;

@@ -157,6 +157,7 @@ static const inlay_operator operators[] = { {
 static inlay_plugin plugin = { .struct_size = sizeof(inlay_plugin),
                                .abi_major = 1,
                                .name = "variant",
+                               .build_id = "v",
                                .operators = operators,
                                .operator_count = 1,
                                .operator_stride = sizeof operators[0] };
@@ -164,7 +165,9 @@ static void prepare(void)
 {
 }
 #elif defined(VARIANT_nothing)
-static inlay_plugin plugin = { .struct_size = sizeof(inlay_plugin), .abi_major = 1, .name = "variant" };
+static inlay_plugin plugin = {
+    .struct_size = sizeof(inlay_plugin), .abi_major = 1, .name = "variant", .build_id = "v"
+};
 static void prepare(void)
 {
 }
@@ -175,6 +178,8 @@ static UNUSED void prepare(void)
 {
 #if defined(VARIANT_next_major)
     plugin.abi_major = INLAY_ABI_MAJOR + 1;
+#elif defined(VARIANT_no_build_id)
+    plugin.build_id = NULL;
 #elif defined(VARIANT_no_execute)
     providers[0].execute = NULL;
 #elif defined(VARIANT_low_flag)

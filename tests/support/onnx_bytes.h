@@ -68,25 +68,45 @@ static inline void onnx_names(onnx_bytes *node, uint32_t field, const char *list
         list += n + (list[n] == ',');
     }
 }
-/* Adds a node with one integer attribute unless attr is NULL. Names of inputs and outputs are separated by commas;
- * the node is named after its first output. */
-static inline void onnx_node_int(onnx_bytes *bytes, const char *op_type, const char *domain, const char *inputs,
-                                 const char *outputs, const char *attr, int64_t value)
+/* Adds a node with the attribute unless it is NULL. Names of inputs and outputs are separated by commas; the node is
+ * named after its first output. */
+static inline void onnx_node_with(onnx_bytes *bytes, const char *op_type, const char *domain, const char *inputs,
+                                  const char *outputs, const onnx_bytes *attribute)
 {
-    onnx_bytes node = { .count = 0 }, attribute = { .count = 0 };
+    onnx_bytes node = { .count = 0 };
 
     onnx_names(&node, 1, inputs);
     onnx_names(&node, 2, outputs);
     onnx_blob(&node, 3, outputs, strcspn(outputs, ","));
     onnx_text(&node, 4, op_type);
+    if (attribute != NULL)
+        onnx_message(&node, 5, attribute);
+    onnx_text(&node, 7, domain);
+    onnx_message(bytes, 1, &node);
+}
+/* The same with one integer attribute unless attr is NULL. */
+static inline void onnx_node_int(onnx_bytes *bytes, const char *op_type, const char *domain, const char *inputs,
+                                 const char *outputs, const char *attr, int64_t value)
+{
+    onnx_bytes attribute = { .count = 0 };
+
     if (attr != NULL) {
         onnx_text(&attribute, 1, attr);
         onnx_number(&attribute, 3, value);
         onnx_number(&attribute, 20, 2); /* INT */
-        onnx_message(&node, 5, &attribute);
     }
-    onnx_text(&node, 7, domain);
-    onnx_message(bytes, 1, &node);
+    onnx_node_with(bytes, op_type, domain, inputs, outputs, attr != NULL ? &attribute : NULL);
+}
+/* The same with one string attribute. */
+static inline void onnx_node_text(onnx_bytes *bytes, const char *op_type, const char *domain, const char *inputs,
+                                  const char *outputs, const char *attr, const char *value)
+{
+    onnx_bytes attribute = { .count = 0 };
+
+    onnx_text(&attribute, 1, attr);
+    onnx_text(&attribute, 4, value);
+    onnx_number(&attribute, 20, 3); /* STRING */
+    onnx_node_with(bytes, op_type, domain, inputs, outputs, &attribute);
 }
 static inline void onnx_node(onnx_bytes *bytes, const char *op_type, const char *domain, const char *inputs,
                              const char *outputs)

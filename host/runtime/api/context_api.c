@@ -86,7 +86,7 @@ void inlay_context_destroy(inlay_context *context)
         return;
     }
     context_end_async(context);
-    if (context->shared.hang.abandoned) {
+    if (context->shared.hang.abandoned || session_device_hangs(context->session)) {
         abandon(context);
         return;
     }

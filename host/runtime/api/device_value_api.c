@@ -10,8 +10,19 @@
 #include "inlay/check.h"
 #include <string.h>
 
-/* If a copy takes longer, the device counts as hung. */
+/* If a copy, or the work before it, takes longer, the device counts as lost. */
 static const uint64_t COPY_NS = UINT64_C(60000000000);
+
+/* *out_late: the time limit passed, and the result is INLAY_DEVICE_LOST. */
+static inlay_status wait_for(const struct provider *provider, inlay_fence fence, bool *out_late, inlay_diag *diag)
+{
+    const inlay_status status = fence_wait_until(fence, NULL, clock_ns() + COPY_NS, diag);
+
+    *out_late = status == INLAY_BUSY && !fence_reached(fence, NULL);
+    return *out_late ? inlay_fail(diag, INLAY_DEVICE_LOST, "provider %s did not finish its work within a minute",
+                                  provider->name)
+                     : status;
+}
 
 const char *inlay_value_device(const inlay_value *value)
 {
@@ -23,6 +34,8 @@ const char *inlay_value_device(const inlay_value *value)
 inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *diag)
 {
     const struct provider *provider = value_device(value);
+    inlay_status status;
+    bool late;
 
     *out_data = provider == NULL ? value_data(value) : NULL;
     if (provider == NULL)
@@ -31,7 +44,10 @@ inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *di
         0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the memory of %s is not the host's; inlay_value_copy() it",
                           provider->name);
-    return provider->table->buffer_map(provider->state, &value->buffer, out_data, diag);
+    status = wait_for(provider, value->ready, &late, diag);
+    if (status == INLAY_DEVICE_LOST)
+        provider_lost(provider->state);
+    return status == INLAY_OK ? provider->table->buffer_map(provider->state, &value->buffer, out_data, diag) : status;
 }
 
 void inlay_value_unmap(inlay_value *value)
@@ -123,37 +139,44 @@ inlay_status inlay_value_signal_stream(inlay_value *value, uint64_t stream, inla
                : call_streams(value, streams->wait, stream, value->ready, diag);
 }
 
-static inlay_status wait_for_copy(const struct provider *provider, inlay_fence fence, inlay_diag *diag)
+/* Waits until `to` can be overwritten. A failure of its earlier work does not matter. */
+static inlay_status wait_for_target(const struct provider *provider, const inlay_value *to, inlay_diag *diag)
 {
-    const inlay_status status = fence_wait_until(fence, NULL, clock_ns() + COPY_NS, diag);
+    inlay_diag why = INLAY_DIAG_INIT;
+    bool late;
+    const inlay_status status = wait_for(provider, to->ready, &late, &why);
 
-    if (status != INLAY_BUSY || fence_reached(fence, NULL))
-        return status;
-    return inlay_fail(diag, INLAY_DEVICE_LOST, "provider %s did not finish a copy within a minute", provider->name);
+    return late ? inlay_fail(diag, status, "%s", why.text) : INLAY_OK;
 }
 
-/* Makes the device copy, possibly asynchronously, and waits until the copy is complete. */
+/* Makes the device copy, possibly asynchronously, and waits until the copy is complete. If the device hangs, it may
+ * still access both values, so they are never freed. */
 static inlay_status copy_by(const struct provider *provider, const inlay_value *from, inlay_value *to, inlay_diag *diag)
 {
     static const uint32_t never;
-    inlay_run run = { .cancel = &never, .max_threads = 1 };
+    static inlay_run run = { .cancel = &never, .max_threads = 1 }; /* a device that hangs may still poll it */
     inlay_fence done = { 0, 1 };
     inlay_status status = INLAY_OK;
+    bool late = false, hangs = false;
 
     INLAY_CHECK(from->buffer.bytes == to->buffer.bytes);
     if ((provider->table->flags & INLAY_PROVIDER_ASYNC) != 0)
         status = timeline_create(&done.timeline, diag);
     if (status == INLAY_OK)
-        status = wait_for_copy(provider, from->ready, diag);
-    if (status == INLAY_OK &&
-        !fence_reached(to->ready, NULL)) /* its failure does not matter, because it is overwritten */
-        (void)wait_for_copy(provider, to->ready, NULL);
+        status = wait_for(provider, from->ready, &late, diag);
+    if (status == INLAY_OK)
+        status = wait_for_target(provider, to, diag);
     if (status == INLAY_OK)
         status = provider->table->buffer_copy(provider->state, &run, &from->buffer, &to->buffer, NULL, 0, done, diag);
     if (status == INLAY_OK && done.timeline != 0)
-        status = wait_for_copy(provider, done, diag);
+        status = wait_for(provider, done, &hangs, diag);
     if (status == INLAY_OK)
         to->ready = (inlay_fence){ 0 };
+    if (hangs) {
+        provider_hung(provider);
+        (void)value_ref((inlay_value *)(uintptr_t)from);
+        (void)value_ref(to);
+    }
     if (status == INLAY_DEVICE_LOST)
         provider_lost(provider->state);
     timeline_destroy(done.timeline);

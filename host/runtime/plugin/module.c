@@ -254,6 +254,8 @@ static inlay_status adopt_plugin(plugin_module *module, const inlay_plugin *raw,
     sized_struct_read(plugin, sizeof *plugin, raw, raw->struct_size);
     if (plugin->name == NULL || *plugin->name == '\0')
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin has no name");
+    if (plugin->build_id == NULL || *plugin->build_id == '\0') /* caches could not distinguish builds */
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "plugin %s has no build_id", plugin->name);
     if (LOW_BITS(plugin->flags, INLAY_PLUGIN_DLCLOSE) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "plugin %s has flags 0x%x that this host does not know",
                           plugin->name, plugin->flags);
@@ -261,7 +263,7 @@ static inlay_status adopt_plugin(plugin_module *module, const inlay_plugin *raw,
     /* Copies, so that reports outlive the mapping. */
     module->file.name = arena_string(&module->arena, plugin->name);
     module->file.version = arena_string(&module->arena, plugin->version != NULL ? plugin->version : "");
-    module->file.build_id = arena_string(&module->arena, plugin->build_id != NULL ? plugin->build_id : "");
+    module->file.build_id = arena_string(&module->arena, plugin->build_id);
     if (module->file.name == NULL || module->file.version == NULL || module->file.build_id == NULL)
         return no_memory(diag, "to describe the plugin");
     return adopt_parts(module, diag);

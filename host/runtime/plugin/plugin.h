@@ -169,6 +169,11 @@ const char *plugin_set_cache_dir(const plugin_set *set);
 void provider_lost(const void *state);
 /* Was provider_lost() called for the provider? */
 bool provider_is_lost(const void *state);
+/* To call if work of the device hangs that belongs to no run: does what provider_lost() does, and keeps the provider
+ * open for ever, because closing it waits for the work. Does not wait. */
+void provider_hung(const struct provider *handle);
+/* Was provider_hung() called for the provider? NULL: false. */
+bool provider_hangs(const struct provider *handle);
 /* The open provider that owns the domain; NULL for the host's domain and for unknown ones. */
 const struct provider *provider_of_domain(uint32_t domain, const inlay_domain_info **out_info);
 

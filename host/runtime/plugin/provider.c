@@ -27,6 +27,7 @@ typedef struct open_provider {
     inlay_domain_info *domains; /* [domain_count], the result of describe; NULL: the plugin's static domains */
     uint32_t references;
     bool lost;
+    bool hung;      /* holds one reference, which is never released */
     uint32_t forks; /* fork_count when it was opened */
     struct open_provider *next;
 } open_provider;
@@ -321,6 +322,30 @@ bool provider_is_lost(const void *state)
         lost |= provider->handle.state == state && provider->lost;
     registry_unlock();
     return lost;
+}
+
+void provider_hung(const struct provider *handle)
+{
+    open_provider *provider = (open_provider *)(uintptr_t)handle;
+
+    registry_lock();
+    INLAY_CHECK(provider->references > 0);
+    if (!provider->hung)
+        provider->references++;
+    provider->lost = provider->hung = true;
+    registry_unlock();
+}
+
+bool provider_hangs(const struct provider *handle)
+{
+    bool hangs;
+
+    if (handle == NULL)
+        return false;
+    registry_lock();
+    hangs = ((const open_provider *)(uintptr_t)handle)->hung;
+    registry_unlock();
+    return hangs;
 }
 
 const struct provider *provider_of_domain(uint32_t domain, const inlay_domain_info **out_info)

@@ -540,11 +540,20 @@ static void abandon(const inlay_session *session)
                                   limit == 0 || limit > max_ms / GRACE_FACTOR ? max_ms : limit * GRACE_FACTOR);
 }
 
+bool session_device_hangs(const inlay_session *session)
+{
+    bool hangs = false;
+
+    for (uint32_t i = 0; i < session->env.provider_count; i++)
+        hangs |= provider_hangs(session->open[i]);
+    return hangs;
+}
+
 void session_close(inlay_session *session)
 {
     if (session == NULL)
         return;
-    if (session->abandoned) {
+    if (session->abandoned || session_device_hangs(session)) {
         abandon(session);
         return;
     }

@@ -82,6 +82,9 @@ INLAY_NODISCARD inlay_status session_describe(inlay_session *session, inlay_diag
 INLAY_NODISCARD inlay_status session_open(const session_source *source, const inlay_options *options,
                                           inlay_session **out_session, inlay_diag *diag);
 
+/* Does the device of a provider of the session hang (provider_hung())? Its memory must then stay allocated. */
+bool session_device_hangs(const inlay_session *session);
+
 /* Implements inlay_session_destroy(). NULL is a no-op. */
 void session_close(inlay_session *session);
 

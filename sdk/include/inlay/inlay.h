@@ -270,14 +270,18 @@ INLAY_API const char *inlay_value_device(const inlay_value *value);
  * in device memory. No run may use either during the call.
  *     INLAY_INVALID_ARGUMENT  different types or sizes, or tensors of strings
  *     INLAY_UNSUPPORTED       the tensors are on two devices; copy through host memory
- *     INLAY_DEVICE_LOST       the device failed, or did not finish the copy within a minute */
+ *     INLAY_DEVICE_LOST       the device failed, or did not finish the copy, or the work before it, within a minute
+ * If the copy is not finished within a minute, the device may access both tensors at any later time: they, the device's
+ * provider, and sessions that use it are never freed, and memory that the caller lent to the tensors must stay valid
+ * until the process ends. */
 INLAY_API inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_diag *diag);
 
 /* Maps a tensor in device memory that the host can access (on a device with unified memory, inlay_device.unified), so
- * that the host can read and write its elements at *out_data. The call waits for nothing: the work of streams passed to
- * inlay_value_wait_stream() must be done, and no run may use the tensor until the matching inlay_value_unmap(). For a
- * tensor in host memory this is inlay_value_data(). INLAY_UNSUPPORTED: the host cannot access the memory; use
- * inlay_value_copy(). */
+ * that the host can read and write its elements at *out_data. The call waits for the work of streams passed to
+ * inlay_value_wait_stream(), and fails if that work failed. No run may use the tensor until the matching
+ * inlay_value_unmap(). For a tensor in host memory this is inlay_value_data(), and nothing is waited for.
+ *     INLAY_UNSUPPORTED  the host cannot access the memory; use inlay_value_copy()
+ *     INLAY_DEVICE_LOST  the work of the streams did not end within a minute */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *diag);
 INLAY_API void inlay_value_unmap(inlay_value *value);
 /* Fills *out_memory (set struct_size) with the identity of a device tensor's memory for other libraries; valid as long
@@ -285,8 +289,8 @@ INLAY_API void inlay_value_unmap(inlay_value *value);
 INLAY_API inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *out_memory, inlay_diag *diag);
 
 /* Orders runs and the work that another library does on the same device tensor, in a stream or queue of the device's
- * API (a cudaStream_t; the number that DLPack's protocol passes). Neither call blocks, and no later call blocks because
- * of them.
+ * API (a cudaStream_t; the number that DLPack's protocol passes). Neither call blocks. Later, only
+ * inlay_value_copy() and inlay_value_map() block because of them: they wait for the work.
  *  - wait_stream: runs that use the value from now on wait until the work submitted to stream so far is done. No run
  *    may use the value during the call. If that work fails, these runs fail. Several calls accumulate.
  *  - signal_stream: work submitted to stream from now on waits for the asynchronous run in progress
@@ -377,7 +381,7 @@ typedef struct inlay_session inlay_session;
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_create(const char *path, const inlay_options *options,
                                                             inlay_session **out_session, inlay_diag *diag);
 /* Like inlay_session_create(), from a model in memory, which must stay valid and unchanged for the lifetime of the
- * session. External tensor data is found by option external_dir. */
+ * session; values that outlive the session do not refer to it. External tensor data is found by option external_dir. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_create_from_bytes(const void *data, uint64_t bytes,
                                                                        const inlay_options *options,
                                                                        inlay_session **out_session, inlay_diag *diag);

@@ -18,7 +18,7 @@
  *     inlay::optional<const T>  an optional input: converts to false if the node omits it
  *     int64_t                   an attribute: an integer
  *     float, double             an attribute: a float
- *     const char *              an attribute: a string, truncated to 127 bytes
+ *     const char *              an attribute: a string; borrowed for the call
  *     inlay::call               the run, for parallel loops and polling; it has no name in the text
  *     inlay::tensor<T>          an output
  *
@@ -123,11 +123,11 @@ struct parameter {
     inlay_dtype dtype; /* element type of tensors */
 };
 
-/* The value of an attribute; its kind selects the member. Strings are truncated to 127 bytes. */
+/* The value of an attribute; its kind selects the member. */
 struct value {
     int64_t i;
     double f;
-    char s[128];
+    const char *s;
 };
 
 /* The arguments of a call, consumed in order. */

@@ -187,12 +187,13 @@ template <class F> inlay_status guarded(inlay_diag *diag, const char *type, F fn
 
 /* ------------------------------------------------------------------ shapes */
 
+/* Strings borrow from the node. */
 inline void read_values(const opened &op, const inlay_node_info *node, value *out)
 {
     for (uint32_t i = 0; i < op.value_count; i++) {
         out[i].i = kit_attr_int(node, op.names[i], 0);
         out[i].f = kit_attr_float(node, op.names[i], 0);
-        (void)std::snprintf(out[i].s, sizeof out[i].s, "%s", kit_attr_string(node, op.names[i], ""));
+        out[i].s = kit_attr_string(node, op.names[i], "");
     }
 }
 
@@ -279,7 +280,7 @@ struct plugin {
 struct prepared {
     const opened *op;
     const form *chosen;
-    value values[1]; /* [op->value_count] */
+    value values[1]; /* [op->value_count], followed by their strings */
 };
 
 inline const opened *find_operator(const kit_node *node)
@@ -329,13 +330,28 @@ inline bool supports(const kit_node *node, kit_refusal *why)
 inline inlay_status prepare(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     const opened *op = find_operator(node);
-    prepared *state = static_cast<prepared *>(std::calloc(1, sizeof *state + op->value_count * sizeof(value)));
+    value values[MOST_PARAMETERS];
+    size_t string_bytes = 0;
+    prepared *state;
+    char *strings;
 
+    read_values(*op, node->info, values);
+    for (uint32_t i = 0; i < op->value_count; i++)
+        string_bytes += std::strlen(values[i].s) + 1;
+    state = static_cast<prepared *>(
+        std::calloc(1, sizeof *state + op->value_count * sizeof(value) + string_bytes));
     if (state == nullptr)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "%s: out of memory", op->s.type);
     state->op = op;
     state->chosen = find_form(*op, node);
-    read_values(*op, node->info, state->values);
+    strings = reinterpret_cast<char *>(state->values + op->value_count);
+    for (uint32_t i = 0; i < op->value_count; i++) {
+        const size_t bytes = std::strlen(values[i].s) + 1;
+
+        state->values[i] = values[i];
+        state->values[i].s = static_cast<const char *>(std::memcpy(strings, values[i].s, bytes));
+        strings += bytes;
+    }
     *out_state = state;
     return INLAY_OK;
 }

@@ -931,8 +931,9 @@ typedef struct inlay_plugin {
     uint32_t abi_minor;
     const char *name;    /* name of the plugin; providers have separate names */
     const char *version; /* "1.2.0" */
-    /* identifies the build: changes with every build that may compute different results; part of cache keys. Not NULL
-     * or empty. The kit fills it in; without the kit it is any text, such as a version with the build time */
+    /* identifies the build: changes with every build that may compute different results; part of cache keys. The
+     * host refuses a plugin whose build_id is NULL or empty. The kit fills it in; without the kit it is any text, such
+     * as a version with the build time */
     const char *build_id;
     uint32_t flags; /* INLAY_PLUGIN_* */
     uint32_t provider_count;
