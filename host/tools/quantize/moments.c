@@ -1,4 +1,5 @@
 #include "quantize/moments.h"
+#include "config/options.h"
 #include "inlay/check.h"
 #include "quantize/loops.h"
 #include "threads/threads.h"
@@ -325,7 +326,7 @@ static inlay_status run_round(struct collector *collector, int (*progress)(void 
         if (collector->operands[k].sums != NULL &&
             inlay_session_find_input(collector->set->of, collector->operands[k].name) == INLAY_NONE &&
             inlay_session_find_output(collector->set->of, collector->operands[k].name) == INLAY_NONE)
-            INLAY_TRY(evaluate_tap(tapped, collector->operands[k].name, collector->diag));
+            INLAY_TRY(options_set_item(tapped, "tap", collector->operands[k].name, collector->diag));
     INLAY_TRY(subject_open(collector->path, tapped, &subject, collector->diag));
     for (uint32_t i = 0; i < collector->set->count; i++) {
         if (progress != NULL && progress(user, 0.2 + 0.2 * i / collector->set->count, "calibrating") != 0) {
