@@ -111,20 +111,20 @@ static Inference__TensorMetadata *describe(const inlay_io_info *ios, uint32_t co
 
 typedef struct version_list {
     const char *name;
-    char texts[64][24];
-    char *pointers[64];
+    char **texts; /* [count] owned */
     size_t count;
+    bool failed; /* out of memory */
 } version_list;
 
 static void add_version(void *user, const repository_entry *entry)
 {
     version_list *list = user;
 
-    if (!repository_matches(entry, list->name, strlen(list->name), 0) || list->count == 64)
+    if (list->failed || !repository_matches(entry, list->name, strlen(list->name), 0))
         return;
-    (void)snprintf(list->texts[list->count], sizeof list->texts[0], "%llu", (unsigned long long)entry->version);
-    list->pointers[list->count] = list->texts[list->count];
-    list->count++;
+    list->failed = !LIST_GROW(list->texts, list->count) ||
+                   asprintf(&list->texts[list->count], "%llu", (unsigned long long)entry->version) < 0;
+    list->count += !list->failed;
 }
 
 void grpc_model_metadata(struct call *call, const uint8_t *message, size_t bytes)
@@ -148,17 +148,20 @@ void grpc_model_metadata(struct call *call, const uint8_t *message, size_t bytes
     inputs = describe(model->inputs, model->input_count, &reply.inputs);
     outputs = describe(model->outputs, model->output_count, &reply.outputs);
     reply.name = model->name;
-    reply.versions = versions.pointers;
+    reply.versions = versions.texts;
     reply.n_versions = versions.count;
     reply.platform = (char *)(uintptr_t) "inlay_onnx";
     reply.n_inputs = model->input_count;
     reply.n_outputs = model->output_count;
-    if (inputs != NULL && outputs != NULL)
+    if (inputs != NULL && outputs != NULL && !versions.failed)
         call_pack(call, &reply.base);
     else
         call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the reply");
     free(inputs);
     free(outputs);
+    for (size_t i = 0; i < versions.count; i++)
+        free(versions.texts[i]);
+    free(versions.texts);
     model_unref(model);
 }
 

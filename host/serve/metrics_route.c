@@ -2,22 +2,25 @@
 #include "serve/server.h"
 #include "inlay/check.h"
 #include <dirent.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_MODELS = 1024 };
-
 /* The loaded models, referenced while the reply is written: the format needs all series of a metric together. */
 struct held_models {
-    struct model *models[MAX_MODELS];
+    struct model **models; /* [count] */
     uint32_t count;
+    bool failed; /* out of memory */
 };
 
 static void hold(void *user, const repository_entry *entry)
 {
     struct held_models *held = user;
 
-    if (entry->loaded != NULL && held->count < MAX_MODELS)
+    if (entry->loaded == NULL || held->failed)
+        return;
+    held->failed = !LIST_GROW(held->models, held->count);
+    if (!held->failed)
         held->models[held->count++] = model_ref(entry->loaded);
 }
 
@@ -235,8 +238,10 @@ void answer_metrics(struct exchange *exchange)
     write_batch_histogram(&exchange->reply, &held);
     write_shares(&exchange->reply, &held);
     write_process(&exchange->reply, exchange->server);
+    exchange->reply.failed |= held.failed;
     for (uint32_t k = 0; k < held.count; k++)
         model_unref(held.models[k]);
+    free(held.models);
     exchange->type = "text/plain; version=0.0.4; charset=utf-8";
     exchange->code = MHD_HTTP_OK;
 }

@@ -297,7 +297,7 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     if (model->settings.warmup)
         warm_all(model);
     model->bytes = run_bytes(model);
-    model->share_count = shares_read(model->session, model->shares);
+    model->shares = shares_read(model->session, &model->share_count);
     *out_model = model;
     model = NULL;
 done:
@@ -327,6 +327,7 @@ void model_unref(struct model *model)
     inlay_session_destroy(model->session);
     free(model->instances);
     free(model->stats.batches);
+    free(model->shares);
     free(model->inputs);
     free(model->outputs);
     free(model->name);

@@ -71,7 +71,7 @@ struct model {
     inlay_session *session;
     inlay_io_info *inputs, *outputs;
     uint32_t input_count, output_count;
-    provider_share shares[SHARES_MOST]; /* [share_count] providers that run it */
+    provider_share *shares; /* [share_count] providers that run it */
     uint32_t share_count;
     uint64_t bytes;                     /* size of its files, and of the memory of its runs */
     atomic_uint_fast64_t requested_ns;  /* time of the last request that named it */

@@ -9,8 +9,6 @@ typedef struct provider_share {
     double part; /* expected share of a run's time: 0 to 1 */
 } provider_share;
 
-enum { SHARES_MOST = 16 };
-
-/* Writes at most SHARES_MOST shares and returns their number; 0 if the session does not report them. */
-uint32_t shares_read(const inlay_session *session, provider_share *out_shares);
+/* Returns [*out_count] shares, which the caller frees; NULL if the session does not report them. */
+provider_share *shares_read(const inlay_session *session, uint32_t *out_count);
 #endif

@@ -19,27 +19,36 @@ static bool find_file(const char *path, const char *name, char out[PATH_MAX])
     return false;
 }
 
-static void add_end(text_model *model, const json_t *id)
+/* false: out of memory. */
+static bool add_end(text_model *model, int64_t token)
 {
-    if (json_is_integer(id) && model->end_count < TEXT_MAX_ENDS)
-        model->ends[model->end_count++] = json_integer_value(id);
+    if (!LIST_GROW(model->ends, model->end_count))
+        return false;
+    model->ends[model->end_count++] = token;
+    return true;
 }
 
-/* eos_token_id of generation_config.json or config.json: a number or several. */
-static void find_ends(text_model *model, const char *path)
+/* eos_token_id of generation_config.json or config.json: a number or several. false: out of memory. */
+static bool find_ends(text_model *model, const char *path)
 {
     static const char *const names[] = { "generation_config.json", "config.json" };
     char file[PATH_MAX];
 
+    bool good = true;
+
     for (int i = 0; i < 2 && model->end_count == 0; i++) {
         json_t *root = find_file(path, names[i], file) ? json_load_file(file, 0, NULL) : NULL;
         const json_t *ends = json_object_get(root, "eos_token_id");
+        const size_t count = json_is_array(ends) ? json_array_size(ends) : 1;
 
-        add_end(model, ends);
-        for (size_t k = 0; k < json_array_size(ends); k++)
-            add_end(model, json_array_get(ends, k));
+        for (size_t k = 0; good && k < count; k++) {
+            const json_t *id = json_is_array(ends) ? json_array_get(ends, k) : ends;
+
+            good = !json_is_integer(id) || add_end(model, json_integer_value(id));
+        }
         json_decref(root);
     }
+    return good;
 }
 
 /* A text, or the "content" of an object. */
@@ -77,9 +86,9 @@ static bool read_chat(text_model *model, const char *path)
     model->end = text_copy(json_object_get(root, "eos_token"));
     model->chat_template = form != NULL ? strdup(form) : NULL;
     end = model->end != NULL && model->end[0] != '\0' ? tokenizer_id(model->tokenizer, model->end) : -1;
-    if (end >= 0 && !text_model_is_end(model, end) && model->end_count < TEXT_MAX_ENDS)
-        model->ends[model->end_count++] = end;
     json_decref(root);
+    if (end >= 0 && !text_model_is_end(model, end) && !add_end(model, end))
+        return false;
     return model->begin != NULL && model->end != NULL && (form == NULL || model->chat_template != NULL);
 }
 
@@ -132,8 +141,7 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
         text_model_close(text);
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s", error);
     }
-    find_ends(text, model->path);
-    if (!read_chat(text, model->path)) {
+    if (!find_ends(text, model->path) || !read_chat(text, model->path)) {
         text_model_close(text);
         return no_memory(diag, "for the tokenizer");
     }
@@ -147,6 +155,7 @@ void text_model_close(text_model *model)
         return;
     tokenizer_close(model->tokenizer);
     free(model->chat_template);
+    free(model->ends);
     free(model->begin);
     free(model->end);
     free(model);

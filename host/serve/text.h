@@ -5,13 +5,11 @@
 #include "serve/model.h"
 #include "tokenizer.h"
 
-enum { TEXT_MAX_ENDS = 8 };
-
 typedef struct text_model {
     struct tokenizer *tokenizer;
     uint32_t ids, mask, positions, types; /* inputs of the model; INLAY_NONE: missing */
     uint32_t logits, vectors;             /* outputs; logits: only of a decoder with states */
-    int64_t ends[TEXT_MAX_ENDS];          /* tokens that end a text */
+    int64_t *ends;                        /* [end_count] tokens that end a text */
     uint32_t end_count;
     char *chat_template, *begin,
         *end; /* chat_template (NULL: none), bos_token and eos_token of tokenizer_config.json */

@@ -13,10 +13,15 @@ void tokens_deinit(struct tokens *tokens)
     *tokens = (struct tokens){ .texts = NULL };
 }
 
+enum { LINE_BYTES = 2 * TOKEN_MAX_BYTES };
+
 static inlay_status add_line(struct tokens *tokens, char *line, const char *path, uint32_t number, inlay_diag *diag)
 {
     size_t bytes = strcspn(line, "\r\n");
 
+    if (strlen(line) + 1 == LINE_BYTES && line[LINE_BYTES - 2] != '\n') /* the rest would be read as a token */
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s:%u: a line must have at most %d characters", path, number,
+                          LINE_BYTES - 2);
     line[bytes] = '\0';
     if (bytes == 0 || line[0] == '#')
         return INLAY_OK;
@@ -32,7 +37,7 @@ static inlay_status add_line(struct tokens *tokens, char *line, const char *path
 
 inlay_status tokens_read(const char *path, struct tokens *out_tokens, inlay_diag *diag)
 {
-    char line[2 * TOKEN_MAX_BYTES];
+    char line[LINE_BYTES];
     inlay_status status = INLAY_OK;
     uint32_t number = 0;
     struct stat st;

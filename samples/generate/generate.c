@@ -74,7 +74,9 @@ static bool find_file(const char *path, const char *name, char out[PATH_MAX])
 
 static void add_end(struct model *model, const json_t *id)
 {
-    if (json_is_integer(id) && model->end_count < MOST_ENDS)
+    if (json_is_integer(id) && model->end_count == MOST_ENDS)
+        fprintf(stderr, "generate: more than %d end tokens; %lld is ignored\n", MOST_ENDS, json_integer_value(id));
+    else if (json_is_integer(id))
         model->ends[model->end_count++] = json_integer_value(id);
 }
 

@@ -122,14 +122,32 @@ static bool extract_patch(float *map, int width, int height, int x, int y, int *
     return true;
 }
 
-static int reading_order(const void *pa, const void *pb)
+static int middle_of(const struct box *box)
 {
-    const struct box *a = pa, *b = pb;
-    int middle_a = (a->y0 + a->y1) / 2, middle_b = (b->y0 + b->y1) / 2;
+    return (box->y0 + box->y1) / 2;
+}
 
-    if (middle_a < b->y0 || middle_b < a->y0)
-        return middle_a - middle_b;
-    return a->x0 - b->x0;
+static int by_middle(const void *a, const void *b)
+{
+    return middle_of(a) - middle_of(b);
+}
+
+static int by_left(const void *a, const void *b)
+{
+    return ((const struct box *)a)->x0 - ((const struct box *)b)->x0;
+}
+
+/* Sorts by lines and, within a line, from left to right. A line has the boxes that begin above the middle of its first
+ * box. */
+static void sort_for_reading(struct box *boxes, size_t count)
+{
+    qsort(boxes, count, sizeof *boxes, by_middle);
+    for (size_t first = 0, end; first < count; first = end) {
+        end = first + 1;
+        while (end < count && boxes[end].y0 <= middle_of(&boxes[first]))
+            end++;
+        qsort(boxes + first, end - first, sizeof *boxes, by_left);
+    }
 }
 
 /* Finds boxes in the picture, in reading order. Returns their number; -1: an error, which was printed. */
@@ -175,7 +193,7 @@ static int detect(struct model *model, const struct picture *picture, struct box
             boxes[count++] = box;
         }
     }
-    qsort(boxes, (size_t)count, sizeof *boxes, reading_order);
+    sort_for_reading(boxes, (size_t)count);
 done:
     free(planes);
     free(stack);

@@ -69,6 +69,10 @@ finds 1 "$(node e Relu)" "computed by Relu '.*' on planted$" "$several" "${five[
 # Both runs have the fault: no difference.
 finds 0 '.stage == "none"' '^no difference$' "$several" "${five[@]}" "${run[@]}" --against level=0
 finds 0 '.stage == "none"' '^no difference$' "$several" "${five[@]}" "${run[@]}" --level 0
+# A rule of a file may have a comma: the runs use it as it is.
+printf 'forbid:\n- "Mat[M,]ul*=planted"\n' >"$work/rules.yaml"
+finds 1 "$(node e Relu)" "computed by Relu '.*' on planted$" "$several" "${five[@]}" "${run[@]}" "${against[@]}" \
+    --config "$work/rules.yaml"
 # ---- at one shape only
 with shape f
 finds 1 "$(node f Add)" "computed by Add '.*' on planted$" "$several" "${five[@]}" "${run[@]}" "${against[@]}"

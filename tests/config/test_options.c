@@ -119,6 +119,9 @@ static void commas(void **state)
     assert_int_equal(inlay_options_set(options, "pin", "op:Add=one,node,with,commas=two", &diag), INLAY_OK);
     assert_string_equal(options_list(options, OPTION_pin, 1), "node,with,commas=two");
     assert_null(options_list(options, OPTION_pin, 2));
+    assert_int_equal(options_set_item(options, "forbid", "name,with,commas=one", &diag), INLAY_OK);
+    assert_string_equal(options_list(options, OPTION_forbid, 0), "name,with,commas=one");
+    assert_null(options_list(options, OPTION_forbid, 1));
     inlay_options_destroy(options);
 }
 

@@ -95,6 +95,14 @@ static void test_hwmon(void **state)
     assert_string_equal(energy.source, "hwmon");
     put("hwmon/hwmon2/energy1_input", "2000070\n");
     assert_float_equal(energy_read(&energy), 2, 1e-9);
+    for (int i = 0; i < ENERGY_MAX_COUNTERS; i++) { /* with the first one, too many */
+        char name[64];
+
+        (void)snprintf(name, sizeof name, "hwmon/hwmon3/energy%d_input", i);
+        put(name, "1\n");
+    }
+    assert_false(energy_open(&energy, root, NULL));
+    assert_non_null(strstr(energy.why, "more than 16 counters"));
 }
 
 static void test_command(void **state)

@@ -28,4 +28,12 @@ for one in "$file" "$tmp/all.yaml"; do
         failed=1
     fi
 done
+
+# The rest of a long line is not a token.
+printf '# %0600d\n' 0 >"$tmp/tokens"
+chmod 600 "$tmp/tokens"
+if ! "$serve" "$tmp/none" --no-config --token-file "$tmp/tokens" 2>&1 | grep -q "tokens:1: a line must have at most"; then
+    echo "a long line in a file of tokens is accepted"
+    failed=1
+fi
 exit $failed

@@ -26,7 +26,8 @@ static void write_tokenizer(const struct serving *serving)
     (void)snprintf(text + used, sizeof text - used, "}}}");
     serving_file(serving, "models/count/tokenizer.json", text, 0644);
     serving_file(serving, "models/vectors/tokenizer.json", text, 0644);
-    serving_file(serving, "models/count/config.json", "{\"eos_token_id\": 122}", 0644);
+    serving_file(serving, "models/count/config.json",
+                 "{\"eos_token_id\": [201, 202, 203, 204, 205, 206, 207, 208, 209, 122]}", 0644);
 }
 
 #define MARK "\xe2\x96\x81" /* a space in SentencePiece */

@@ -438,6 +438,11 @@ inlay_status options_set(inlay_options *options, const char *name, const char *v
     return options_set_from(options, name, value, "set by the program", diag);
 }
 
+inlay_status options_set_item(inlay_options *options, const char *name, const char *value, inlay_diag *diag)
+{
+    return options_set_as(options, name, value, INLAY_SOURCE_PROGRAM, "set by the program", diag);
+}
+
 inlay_status options_set_int(inlay_options *options, const char *name, int64_t value, inlay_diag *diag)
 {
     char text[32];

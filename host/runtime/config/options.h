@@ -86,6 +86,9 @@ inlay_status options_check(const char *name, const char *value, inlay_diag *diag
  * value is checked nevertheless. */
 inlay_status options_set_as(inlay_options *options, const char *name, const char *value, uint32_t source,
                             const char *origin, inlay_diag *diag);
+/* options_set() for a value, or one item of a list, which is not split at its commas. */
+INLAY_NODISCARD inlay_status options_set_item(inlay_options *options, const char *name, const char *value,
+                                              inlay_diag *diag);
 
 /* ------------------------------------------------------------------ the functions of inlay.h, without the prefix */
 

@@ -115,10 +115,16 @@ static inlay_status compile(struct maker *maker, const char *source, const char 
 
 static const char *const wraps[] = { "malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign" };
 
+/* Memory for the arguments of a linker, with a definition for each part; NULL: out of memory. */
+static char **make_arguments(struct maker *maker)
+{
+    return arena_array(&maker->collection->arena, (size_t)maker->names.part_count + MAX_ARGS, sizeof(char *));
+}
+
 /* Symbols that a program for AVX2 excludes are defined as 0, so that the linker does not search for them. */
 static uint32_t define_excluded(struct maker *maker, char **argv, uint32_t count)
 {
-    for (uint32_t i = 0; maker->names.isa != NULL && i < maker->names.part_count && count < MAX_ARGS / 2; i++)
+    for (uint32_t i = 0; maker->names.isa != NULL && i < maker->names.part_count; i++)
         if (maker->names.parts[i].kind == PART_LEVEL)
             argv[count++] = arena_format(&maker->collection->arena, "-Wl,--defsym=%s=0", maker->names.parts[i].name);
     return count;
@@ -126,10 +132,12 @@ static uint32_t define_excluded(struct maker *maker, char **argv, uint32_t count
 
 static inlay_status link_program(struct maker *maker, bool first, const char *output)
 {
-    char *argv[MAX_ARGS];
+    char **argv = make_arguments(maker);
     uint32_t count = 0;
     int code;
 
+    if (argv == NULL)
+        return no_memory(maker->diag, "to write the bundle");
     argv[count++] = (char *)(uintptr_t)maker_compiler(maker);
     argv[count++] = (char *)"-static";
     argv[count++] = (char *)"-no-pie";
@@ -163,10 +171,12 @@ enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
  * change only here, because a function of the run-time part may have the same name. */
 static inlay_status link_object(struct maker *maker, const char *output)
 {
-    char *argv[MAX_ARGS], *hide[FUNCTIONS + 4], *rename[FUNCTIONS + 4];
+    char **argv = make_arguments(maker), *hide[FUNCTIONS + 4], *rename[FUNCTIONS + 4];
     uint32_t count = 0, hide_count = 0, rename_count = 0;
     int code;
 
+    if (argv == NULL)
+        return no_memory(maker->diag, "to write the bundle");
     argv[count++] = (char *)(uintptr_t)maker_compiler(maker);
     argv[count++] = (char *)"-r";
     argv[count++] = (char *)"-nostdlib";
@@ -190,7 +200,8 @@ static inlay_status link_object(struct maker *maker, const char *output)
     argv[count] = NULL;
     hide[hide_count++] = rename[rename_count++] = (char *)(uintptr_t)output;
     hide[hide_count] = rename[rename_count] = NULL;
-    INLAY_CHECK(count < MAX_ARGS && hide_count < FUNCTIONS + 4 && rename_count < FUNCTIONS + 4);
+    INLAY_CHECK(count < maker->names.part_count + MAX_ARGS && hide_count < FUNCTIONS + 4 &&
+                rename_count < FUNCTIONS + 4);
     for (uint32_t i = 0; i < count + hide_count + rename_count; i++)
         if ((i < count ? argv[i] : i < count + hide_count ? hide[i - count] : rename[i - count - hide_count]) == NULL)
             return no_memory(maker->diag, "to write the bundle");

@@ -239,10 +239,15 @@ bool fixture_open(struct check *check, const char *name, bool with_reference, st
     fixture->plugin_count = 1;
     fixture->operators = (graph_operators){ .find = find_operator, .ctx = fixture };
     check_phase(check, "create");
-    for (uint32_t i = 0; i < plugin->table.provider_count && fixture->own_count < FIXTURE_PROVIDERS; i++) {
+    for (uint32_t i = 0; i < plugin->table.provider_count; i++) {
         if (plugin->providers[i].name == NULL || /* the group `open` reports it */
             (check->args->provider != NULL && strcmp(check->args->provider, plugin->providers[i].name) != 0))
             continue;
+        if (fixture->own_count == FIXTURE_PROVIDERS) {
+            check_skip(check, name, plugin->providers[i].name, "the file has more than %d providers; use --provider %s",
+                       FIXTURE_PROVIDERS, plugin->providers[i].name);
+            continue;
+        }
         if (loaded_create(plugin, i, check->args, &fixture->own[fixture->own_count], &diag) == INLAY_OK)
             fixture->own_count++;
         else

@@ -17,10 +17,11 @@ typedef struct bisect_args {
 struct search {
     const cli_common *common;
     const bisect_args *args;
-    uint32_t runs; /* count so far */
+    uint32_t runs;   /* count so far */
+    const char *tap; /* value to add as an output in the next runs, possibly with commas in its name; NULL: none */
 };
 
-/* An option to set in addition to the common options. For a list option it adds one item. */
+/* An option to set in addition to the common options. For a list option it adds items, separated by commas. */
 struct setting {
     const char *name;
     const char *value;

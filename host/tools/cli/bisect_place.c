@@ -236,13 +236,14 @@ static inlay_status run_mixed_plan(struct assignment *assignment, const char *ta
 {
     const struct setting list[] = { { "rewrite_limit", assignment->limit },
                                     { "providers", assignment->providers },
-                                    { "plan", assignment->path },
-                                    { "tap", tap } };
+                                    { "plan", assignment->path } };
     inlay_status status = write_mixed_plan(assignment, diag);
 
     *out = (struct trial){ 0 };
     if (status == INLAY_OK) {
-        status = trial_run(assignment->search, list, tap != NULL ? 4 : 3, out, diag);
+        assignment->search->tap = tap;
+        status = trial_run(assignment->search, list, sizeof list / sizeof list[0], out, diag);
+        assignment->search->tap = NULL;
         (void)unlink(assignment->path);
     }
     return status;

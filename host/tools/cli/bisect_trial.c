@@ -1,6 +1,7 @@
 /* Runs of `inlay bisect`, and the comparison of two of them. */
 #include "cli/bisect.h"
 #include "cli/inputs.h"
+#include "config/options.h"
 #include "data/compare.h"
 #include "inlay/check.h"
 #include <stdio.h>
@@ -59,9 +60,11 @@ inlay_status trial_options(const struct search *search, const struct setting *li
     INLAY_TRY(inlay_options_create(&copy, diag));
     for (uint32_t i = 0; inlay_options_setting(search->common->options, i, &item) == INLAY_OK; i++)
         if (item.source != INLAY_SOURCE_DEFAULT && item.text[0] != '\0' && is_applicable(&item, providers))
-            INLAY_TRY(inlay_options_set(copy, item.name, item.text, diag));
+            INLAY_TRY(options_set_item(copy, item.name, item.text, diag));
     for (uint32_t i = 0; i < count; i++)
         INLAY_TRY(inlay_options_set(copy, list[i].name, list[i].value, diag));
+    if (search->tap != NULL)
+        INLAY_TRY(options_set_item(copy, "tap", search->tap, diag));
     *out_options = copy;
     copy = NULL;
 done:

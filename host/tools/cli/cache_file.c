@@ -55,6 +55,7 @@ static inlay_status list_folder(const inlay_options *options, const char *kind, 
 {
     char folder[PATH_MAX], name[PATH_MAX];
     struct dirent **entries = NULL;
+    bool good = true;
     int count;
 
     if (!folder_for(options, kind, folder, sizeof folder))
@@ -62,17 +63,25 @@ static inlay_status list_folder(const inlay_options *options, const char *kind, 
     count = scandir(folder, &entries, NULL, alphasort);
     for (int i = 0; i < count; i++) {
         struct stat st;
+        json_error_t error;
+        json_t *file;
 
         (void)snprintf(name, sizeof name, "%.2000s/%s", folder, entries[i]->d_name);
         if (entries[i]->d_name[0] != '.' && lstat(name, &st) == 0 && S_ISREG(st.st_mode) &&
             strlen(entries[i]->d_name) < 200) {
             (void)snprintf(name, sizeof name, "%s/%s", kind, entries[i]->d_name);
-            (void)json_array_append_new(files, json_pack("{s:s, s:I}", "name", name, "bytes", (json_int_t)st.st_size));
-            *bytes += (uint64_t)st.st_size;
+            file = json_pack_ex(&error, 0, "{s:s, s:I}", "name", name, "bytes", (json_int_t)st.st_size);
+            if (file != NULL)
+                *bytes += (uint64_t)st.st_size;
+            /* A name that is not UTF-8 is no file of a cache. */
+            good &= file != NULL ? json_array_append_new(files, file) == 0
+                                 : json_error_code(&error) == json_error_invalid_utf8;
         }
         free(entries[i]);
     }
     free(entries);
+    if (!good)
+        return no_memory(diag, "to list the files of the cache");
     return json_array_size(files) <= MOST_FILES
                ? INLAY_OK
                : inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the cache has more than %d files", MOST_FILES);
@@ -170,7 +179,10 @@ inlay_status cache_file_export(const cli_common *common, const char *path, bool 
     json_array_foreach(costs, i, file) {
         if (!is_cost_file(json_string_value(json_object_get(file, "name"))))
             continue;
-        (void)json_array_append(files, file);
+        if (json_array_append(files, file) != 0) {
+            status = no_memory(diag, "to export the cache");
+            goto done;
+        }
         out->bytes += (uint64_t)json_integer_value(json_object_get(file, "bytes"));
     }
     if (all) {

@@ -315,7 +315,7 @@ int cmd_bisect(int argc, char **argv)
     static const cli_verb verb = { "MODEL", doc, own_options, NULL };
     bisect_args args = { .rtol = 1e-3, .atol = 1e-4 };
     cli_common common;
-    struct search search = { &common, &args, 0 };
+    struct search search = { .common = &common, .args = &args };
     inlay_diag diag = INLAY_DIAG_INIT;
     char name[64], old[256], text[sizeof diag.text];
     struct setting against;

@@ -109,8 +109,8 @@ struct argp cli_verb_argp(const cli_verb *verb)
     static struct argp_option rows[MOST_OPTIONS + 1];
     uint32_t count = 0;
 
-    INLAY_CHECK(verb->options != NULL || count == 0);
-    for (const cli_option *option = verb->options; !is_end(option) && count < MOST_OPTIONS; option++)
+    for (const cli_option *option = verb->options; !is_end(option); option++) {
+        INLAY_CHECK(count < MOST_OPTIONS);
         if (option->name != NULL)
             rows[count++] = (struct argp_option){
                 .name = option->name,
@@ -119,6 +119,7 @@ struct argp cli_verb_argp(const cli_verb *verb)
                 .flags = option->flags,
                 .doc = option->doc,
             };
+    }
     /* argp leaks memory in --help if the list is empty. */
     return (struct argp){ .options = count > 0 ? rows : NULL, .parser = parse };
 }

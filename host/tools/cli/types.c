@@ -6,24 +6,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PLUGINS = 16, MOST_PROVIDERS = 8, ENOUGH_CASES = 12 }; /* ENOUGH_CASES: nodes tried for each type */
+enum { ENOUGH_CASES = 12 }; /* nodes tried for each type */
 
 /* One version of an operator. */
 typedef struct types_row {
     char name[96];
     long long since;
-    uint32_t tried;                 /* types with at least one legal node */
-    uint32_t taken[MOST_PROVIDERS]; /* types that a provider accepts */
-    uint32_t others;                /* types that the schema allows, but without a generated legal node */
-    char why[512];                  /* types that no provider accepts, and the reference provider's reasons */
-    bool expanded;                  /* the optimiser replaces the operator by others */
+    uint32_t tried;  /* types with at least one legal node */
+    uint32_t *taken; /* [provider_count] types that a provider accepts */
+    uint32_t others; /* types that the schema allows, but without a generated legal node */
+    char why[512];   /* types that no provider accepts, and the reference provider's reasons */
+    bool expanded;   /* the optimiser replaces the operator by others */
 } types_row;
 
 typedef struct types_table {
-    loaded_plugin plugins[MOST_PLUGINS];
-    loaded_provider providers[MOST_PROVIDERS];
+    loaded_plugin *plugins; /* [plugin_count] */
+    loaded_provider *providers;
     uint32_t plugin_count, provider_count;
-    bool takes[MOST_PROVIDERS]; /* the provider accepts at least one node */
+    bool *takes; /* [provider_count] the provider accepts at least one node */
+    bool failed; /* out of memory */
+    struct arena arena;
     types_row *rows;
     uint32_t count;
     uint32_t cases[INLAY_DTYPE_COUNT]; /* legal nodes tried for each type of the current operator */
@@ -154,12 +156,14 @@ static bool take_operator(void *user, const case_source *source)
     const case_range range = { .seed = 1, .scale = 1, .quick = true };
     const bool own = strcmp(source->domain, "ai.onnx") == 0;
     types_table *table = user;
+    uint32_t *taken = arena_array(&table->arena, (size_t)table->provider_count + 1, sizeof *taken);
     types_row *row;
 
-    if (!LIST_GROW(table->rows, table->count))
+    table->failed = taken == NULL || !LIST_GROW(table->rows, table->count);
+    if (table->failed)
         return false;
     row = &table->rows[table->count];
-    memset(row, 0, sizeof *row);
+    *row = (types_row){ .taken = taken };
     memset(table->cases, 0, sizeof table->cases);
     (void)snprintf(row->name, sizeof row->name, "%s%s%s", own ? "" : source->domain, own ? "" : ".", source->op_type);
     row->since = (long long)source->opset;
@@ -178,22 +182,33 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const loaded_provider *)a)->name, ((const loaded_provider *)b)->name);
 }
 
-static void open_all(types_table *table, const plugin_set *set)
+/* False: out of memory. */
+static bool open_all(types_table *table, const plugin_set *set)
 {
+    const uint32_t files = plugin_set_file_count(set);
     inlay_diag diag = INLAY_DIAG_INIT;
+    size_t most = 1;
 
-    for (uint32_t i = 0; i < plugin_set_file_count(set) && table->plugin_count < MOST_PLUGINS; i++) {
+    table->plugins = arena_array(&table->arena, (size_t)files + 1, sizeof *table->plugins);
+    for (uint32_t i = 0; table->plugins != NULL && i < files; i++) {
         const plugin_file *file = plugin_set_file(set, i);
         loaded_plugin *plugin = &table->plugins[table->plugin_count];
 
         if (!file->loaded || loaded_open(file->path, plugin, &diag) != INLAY_OK)
             continue;
         table->plugin_count++;
-        for (uint32_t k = 0; k < plugin->table.provider_count && table->provider_count < MOST_PROVIDERS; k++)
-            if (loaded_create(plugin, k, NULL, &table->providers[table->provider_count], &diag) == INLAY_OK)
-                table->provider_count++;
+        most += plugin->table.provider_count;
     }
+    table->providers = arena_array(&table->arena, most, sizeof *table->providers);
+    table->takes = arena_array(&table->arena, most, sizeof *table->takes);
+    if (table->plugins == NULL || table->providers == NULL || table->takes == NULL)
+        return false;
+    for (uint32_t i = 0; i < table->plugin_count; i++)
+        for (uint32_t k = 0; k < table->plugins[i].table.provider_count; k++)
+            if (loaded_create(&table->plugins[i], k, NULL, &table->providers[table->provider_count], &diag) == INLAY_OK)
+                table->provider_count++;
     qsort(table->providers, table->provider_count, sizeof *table->providers, by_name);
+    return true;
 }
 
 static void *from_arena(void *a, size_t bytes)
@@ -240,14 +255,8 @@ static void print_host_rows(const types_table *table)
     }
 }
 
-inlay_status cli_types_text(plugin_set *set, inlay_diag *diag)
+static void print_table(const types_table *table)
 {
-    types_table *table = calloc(1, sizeof *table);
-
-    if (table == NULL)
-        return no_memory(diag, "for a table of types");
-    open_all(table, set);
-    generate_sources(NULL, 0, NULL, false, take_operator, table);
     (void)printf("| operator | since | types |");
     for (uint32_t provider = 0; provider < table->provider_count; provider++)
         if (table->takes[provider])
@@ -260,11 +269,28 @@ inlay_status cli_types_text(plugin_set *set, inlay_diag *diag)
     for (uint32_t row = 0; row < table->count; row++)
         print_row(table, &table->rows[row]);
     print_host_rows(table);
+}
+
+inlay_status cli_types_text(plugin_set *set, inlay_diag *diag)
+{
+    types_table *table = calloc(1, sizeof *table);
+    inlay_status status = INLAY_OK;
+
+    if (table == NULL)
+        return no_memory(diag, "for a table of types");
+    table->failed = !open_all(table, set);
+    if (!table->failed)
+        generate_sources(NULL, 0, NULL, false, take_operator, table);
+    if (table->failed)
+        status = no_memory(diag, "for a table of types");
+    else
+        print_table(table);
     for (uint32_t provider = 0; provider < table->provider_count; provider++)
         loaded_destroy(&table->providers[provider]);
     for (uint32_t i = 0; i < table->plugin_count; i++)
         loaded_close(&table->plugins[i]);
+    arena_deinit(&table->arena);
     free(table->rows);
     free(table);
-    return INLAY_OK;
+    return status;
 }

@@ -42,13 +42,12 @@ static const char *nth_name(const void *ctx, uint32_t i)
     return ((const struct graph *)ctx)->nodes[i]->info.name.data;
 }
 
-/* Adds a value that a node produces to the outputs. inlay_options_set() would split a name with a comma. */
+/* Adds a value that a node produces to the outputs. */
 static inlay_status tap(const struct graph *graph, uint32_t value, cli_common *common, inlay_diag *diag)
 {
     if (value == INLAY_NONE || graph->values[value].info.producer == INLAY_NONE)
         return INLAY_OK;
-    return options_set_as(common->options, "tap", graph->values[value].info.name.data, INLAY_SOURCE_PROGRAM,
-                          "set by the program", diag);
+    return options_set_item(common->options, "tap", graph->values[value].info.name.data, diag);
 }
 
 inlay_status watched_tap(struct watched *watched, cli_common *common, const char *path, inlay_diag *diag)

@@ -394,10 +394,14 @@ inlay_status dataset_open(const char *path, uint32_t most, feed_caller caller, c
             INLAY_TRY(open_source(dataset, i, diag));
             dataset->sources[i].first = (uint32_t)count;
             count += dataset->sources[i].count;
-            if (count > MAX_SAMPLES || (most > 0 && count >= most))
+            if (most > 0 && count >= most)
                 break;
+            if (count > MAX_SAMPLES) {
+                status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "%s has more than %d samples", path, MAX_SAMPLES);
+                goto done;
+            }
         }
-        dataset->count = most > 0 && count > most ? most : (uint32_t)(count > MAX_SAMPLES ? MAX_SAMPLES : count);
+        dataset->count = most > 0 && count > most ? most : (uint32_t)count;
     }
     *out_dataset = dataset;
     dataset = NULL;

@@ -1,4 +1,5 @@
 #include "quantize/balance.h"
+#include "config/options.h"
 #include "inlay/check.h"
 #include "quantize/balance_parts.h"
 #include <math.h>
@@ -208,8 +209,8 @@ static inlay_status run_samples(struct balancing *balancing, const char *path, c
 
     INLAY_TRY(evaluate_options(options, NULL, NULL, &tapped, diag));
     for (uint32_t k = 0; k < balancing->count; k++)
-        INLAY_TRY(
-            evaluate_tap(tapped, balancing->editor.graph->values[balancing->items[k].value].info.name.data, diag));
+        INLAY_TRY(options_set_item(tapped, "tap",
+                                   balancing->editor.graph->values[balancing->items[k].value].info.name.data, diag));
     INLAY_TRY(subject_open(path, tapped, &subject, diag));
     for (uint32_t i = 0; i < set->count && i < MOST_SAMPLES; i++) {
         INLAY_TRY(samples_load(set, i, &values, diag));

@@ -1,4 +1,5 @@
 #include "quantize/calibrate.h"
+#include "config/options.h"
 #include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>
@@ -174,7 +175,7 @@ static inlay_status tap_options(const inlay_options *options, const struct sampl
     for (uint32_t k = 0; k < count && status == INLAY_OK; k++)
         if (inlay_session_find_input(set->of, values[k].name) == INLAY_NONE &&
             inlay_session_find_output(set->of, values[k].name) == INLAY_NONE)
-            status = evaluate_tap(*out, values[k].name, diag);
+            status = options_set_item(*out, "tap", values[k].name, diag);
     return status;
 }
 

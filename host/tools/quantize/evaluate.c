@@ -54,18 +54,13 @@ inlay_status evaluate_options_without(const inlay_options *given, const char *co
     INLAY_TRY(inlay_options_create(&copy, diag));
     for (uint32_t i = 0; inlay_options_setting(given, i, &item) == INLAY_OK; i++)
         if (item.source != INLAY_SOURCE_DEFAULT && item.text[0] != '\0' && !is_one_of(item.name, names))
-            INLAY_TRY(inlay_options_set(copy, item.name, item.text, diag));
+            INLAY_TRY(options_set_item(copy, item.name, item.text, diag));
     INLAY_TRY(inlay_options_set(copy, "cache_max_bytes", "0", diag));
     *out_options = copy;
     copy = NULL;
 done:
     inlay_options_destroy(copy);
     return status;
-}
-
-inlay_status evaluate_tap(inlay_options *options, const char *name, inlay_diag *diag)
-{
-    return options_set_as(options, "tap", name, INLAY_SOURCE_PROGRAM, "set by the program", diag);
 }
 
 inlay_status evaluate_options(const inlay_options *given, const char *name, const char *value,

@@ -20,8 +20,6 @@ struct subject {
  * caller destroys the copy. */
 INLAY_NODISCARD inlay_status evaluate_options(const inlay_options *given, const char *name, const char *value,
                                               inlay_options **out_options, inlay_diag *diag);
-/* Adds a tap to options. The name may have a comma, which inlay_options_set() would split. */
-INLAY_NODISCARD inlay_status evaluate_tap(inlay_options *options, const char *name, inlay_diag *diag);
 /* Copies the given options without cache and progress, and without the options of these names, a list that ends with
  * NULL. */
 INLAY_NODISCARD inlay_status evaluate_options_without(const inlay_options *given, const char *const *names,

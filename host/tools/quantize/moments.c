@@ -1,4 +1,5 @@
 #include "quantize/moments.h"
+#include "config/options.h"
 #include "inlay/check.h"
 #include "quantize/loops.h"
 #include "threads/threads.h"
@@ -207,6 +208,12 @@ static int by_importance(const void *a, const void *b)
                                          : (left->at > right->at) - (left->at < right->at);
 }
 
+/* The importance of element i for by_importance(), which cannot order NaN. */
+static double weight_of(const struct operand *operand, int64_t i)
+{
+    return isnan(operand->importance[i]) ? INFINITY : (double)operand->importance[i];
+}
+
 /* Orders blocks by decreasing importance, and likewise the elements of each block: elements that are rounded first have
  * more others left to compensate their error. If the depth is no multiple of the block, the order stays natural, since
  * blocks would be split. False: out of memory. */
@@ -227,7 +234,7 @@ static bool find_order(struct collector *collector, struct operand *operand)
     for (int64_t b = 0; b < blocks; b++) {
         list[b].at = (int32_t)b;
         for (int64_t i = b * collector->block; i < (b + 1) * collector->block; i++)
-            list[b].weight += (double)operand->importance[i];
+            list[b].weight += weight_of(operand, i);
     }
     qsort(list, (size_t)blocks, sizeof *list, by_importance);
     for (int64_t b = 0; b < blocks; b++) {
@@ -235,7 +242,7 @@ static bool find_order(struct collector *collector, struct operand *operand)
 
         for (int64_t i = 0; i < collector->block; i++) {
             in[i].at = (int32_t)(list[b].at * (int64_t)collector->block + i);
-            in[i].weight = (double)operand->importance[in[i].at];
+            in[i].weight = weight_of(operand, in[i].at);
         }
         qsort(in, collector->block, sizeof *in, by_importance);
         for (int64_t i = 0; i < collector->block; i++)
@@ -325,7 +332,7 @@ static inlay_status run_round(struct collector *collector, int (*progress)(void 
         if (collector->operands[k].sums != NULL &&
             inlay_session_find_input(collector->set->of, collector->operands[k].name) == INLAY_NONE &&
             inlay_session_find_output(collector->set->of, collector->operands[k].name) == INLAY_NONE)
-            INLAY_TRY(evaluate_tap(tapped, collector->operands[k].name, collector->diag));
+            INLAY_TRY(options_set_item(tapped, "tap", collector->operands[k].name, collector->diag));
     INLAY_TRY(subject_open(collector->path, tapped, &subject, collector->diag));
     for (uint32_t i = 0; i < collector->set->count; i++) {
         if (progress != NULL && progress(user, 0.2 + 0.2 * i / collector->set->count, "calibrating") != 0) {

@@ -58,6 +58,8 @@ static bool drop_blocks(const struct matrix *matrix, double share, const float *
 
             blocks[i].contribution += weight * weight * (importance != NULL ? (double)importance[i / panels] : 1);
         }
+        if (isnan(blocks[i].contribution)) /* it has no order */
+            blocks[i].contribution = INFINITY;
     }
     qsort(blocks, (size_t)count, sizeof *blocks, least_first);
     for (int64_t i = 0; i < pruned; i++)

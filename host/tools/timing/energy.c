@@ -53,7 +53,9 @@ static void find_counters(struct energy *energy, const char *sys_class, const ch
     (void)snprintf(path, sizeof path, "%.200s/%s", sys_class, pattern);
     if (glob(path, 0, NULL, &found) != 0)
         return;
-    for (size_t i = 0; i < found.gl_pathc && energy->count < ENERGY_MAX_COUNTERS; i++) {
+    if (found.gl_pathc > ENERGY_MAX_COUNTERS) /* the sum of some of them would be wrong */
+        (void)snprintf(energy->why, sizeof energy->why, "%.200s has more than %d counters", path, ENERGY_MAX_COUNTERS);
+    for (size_t i = 0; i < found.gl_pathc && found.gl_pathc <= ENERGY_MAX_COUNTERS; i++) {
         const char *name = found.gl_pathv[i];
         char range[300];
 
