@@ -10,7 +10,6 @@ enum { THREADS = 4, RUNS = 20 };
 
 struct worker {
     inlay_session *session;
-    uint32_t seed;
     const char *failure;
     uint64_t digest; /* hash of all outputs of the last run */
 };
@@ -90,7 +89,7 @@ static void run_all(const char *path)
     if (inlay_session_create(path, NULL, &session, &diag) != INLAY_OK)
         fail_msg("%s: %s", path, diag.text);
     for (int i = 0; i < THREADS; i++) {
-        workers[i] = (struct worker){ .session = session, .seed = (uint32_t)i };
+        workers[i] = (struct worker){ .session = session };
         assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++)

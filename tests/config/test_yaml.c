@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 static char folder[] = "/tmp/inlay-yaml-XXXXXX";
-static char path[64]; /* of the file that write_file() writes */
+static char path[64];   /* of the file that write_file() writes */
+enum { MIB = 1 << 20 }; /* the largest size of a file of settings */
 static const config_user nobody = { NULL, NULL, NULL, false };
 
 static int make_folder(void **state)
@@ -268,33 +269,73 @@ static void refused(void **state)
     inlay_options_destroy(options);
 }
 
-/* The most expensive structures that a file may contain. If reading one took long or much memory, the test would exceed
- * its time limit. */
+/* Fills a file of 1 MiB with head and copies of part, and expects this status and the options to be unchanged. */
+static void load_large(char *text, const char *head, const char *part, inlay_status wanted)
+{
+    inlay_options *options = make();
+    const size_t length = strlen(part);
+    size_t bytes = strlen(head);
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    memcpy(text, head, bytes);
+    for (; bytes + length < MIB; bytes += length)
+        memcpy(text + bytes, part, length);
+    write_bytes(path, text, bytes);
+    status = config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag);
+    if (status != wanted)
+        fail_msg("'%s%s...': status %d, expected %d: %s", head, part, (int)status, (int)wanted, diag.text);
+    if (status != INLAY_OK && strncmp(diag.text, path, strlen(path)) != 0)
+        fail_msg("'%s%s...': the message does not name the file: %s", head, part, diag.text);
+    has(options, "policy", "cost");
+    inlay_options_destroy(options);
+}
+
+/* The most expensive structures that a file may contain: they are rejected, except comments and line breaks. If reading
+ * one took long or much memory, the test would exceed its time limit. */
 static void large(void **state)
 {
-    static const char *const parts[] = { "[",        "{",       "- ",    "a: ",        "a: b\n",     "? ",
-                                         "\"",       "&a ",     "!a ",   "%",          "- - a\n",    "{a,",
-                                         "[a,",      "\t",      "a\n",   "#",          "dim: [a=1,", "\r",
-                                         "\\",       "|\n ",    ">",     "'",          ": ",         "\303\251",
-                                         "\302\205", "  - x\n", "---\n", "%TAG ! a\n", "a: {b: [c, " };
-    char *text = malloc(1 << 20);
+    static const struct {
+        const char *part;
+        inlay_status alone, in_list;
+    } rows[] = {
+        { "[", INLAY_LIMIT_EXCEEDED, INLAY_LIMIT_EXCEEDED },
+        { "{", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { "- ", INLAY_LIMIT_EXCEEDED, INLAY_INVALID_ARGUMENT },
+        { "a: ", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { "a: b\n", INLAY_LIMIT_EXCEEDED, INLAY_INVALID_ARGUMENT },
+        { "? ", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { "\"", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { "&a ", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { "!a ", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { "%", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { "- - a\n", INLAY_LIMIT_EXCEEDED, INLAY_INVALID_ARGUMENT },
+        { "{a,", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { "[a,", INLAY_LIMIT_EXCEEDED, INLAY_LIMIT_EXCEEDED },
+        { "\t", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { "a\n", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { "#", INLAY_OK, INLAY_INVALID_ARGUMENT },
+        { "dim: [a=1,", INLAY_LIMIT_EXCEEDED, INLAY_LIMIT_EXCEEDED },
+        { "\r", INLAY_OK, INLAY_INVALID_ARGUMENT },
+        { "\\", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { "|\n ", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { ">", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { "'", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { ": ", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { "\303\251", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { "\302\205", INLAY_OK, INLAY_INVALID_ARGUMENT },
+        { "  - x\n", INLAY_LIMIT_EXCEEDED, INLAY_INVALID_ARGUMENT },
+        { "---\n", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { "%TAG ! a\n", INLAY_INVALID_ARGUMENT, INLAY_INVALID_ARGUMENT },
+        { "a: {b: [c, ", INLAY_LIMIT_EXCEEDED, INLAY_LIMIT_EXCEEDED },
+    };
+    char *text = malloc(MIB);
 
     (void)state;
     assert_non_null(text);
-    for (size_t part = 0; part < sizeof parts / sizeof parts[0]; part++) {
-        inlay_options *options = make();
-        size_t n = strlen(parts[part]), bytes = 0;
-
-        for (; bytes + n < 1 << 20; bytes += n)
-            memcpy(text + bytes, parts[part], n);
-        write_bytes(path, text, bytes);
-        (void)config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, NULL);
-        bytes = (size_t)snprintf(text, 64, "dim: [");
-        for (; bytes + n < 1 << 20; bytes += n)
-            memcpy(text + bytes, parts[part], n);
-        write_bytes(path, text, bytes);
-        (void)config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, NULL);
-        inlay_options_destroy(options);
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        load_large(text, "", rows[row].part, rows[row].alone);
+        load_large(text, "dim: [", rows[row].part, rows[row].in_list);
     }
     free(text);
 }

@@ -107,12 +107,11 @@ static void copy_constant(const inlay_value_info *value, whole_value *out)
     whole_load(out, value->data);
 }
 
-static void copy_body(const inlay_graph *around, whole_node *to, uint32_t k, const inlay_body *body)
+static void copy_body(whole_node *to, uint32_t k, const inlay_body *body)
 {
     const inlay_graph *graph = body->graph;
     uint32_t *all = whole_alloc(graph->node_count * sizeof *all);
 
-    (void)around;
     for (uint32_t i = 0; i < graph->node_count; i++)
         all[i] = i;
     to->bodies[k] = whole_translate(graph, all, graph->node_count, graph->inputs, graph->input_count, graph->outputs,
@@ -157,7 +156,7 @@ whole_graph *whole_translate(const inlay_graph *graph, const uint32_t *nodes, ui
         for (uint32_t b = 0; b < node->body_count; b++) {
             const inlay_body *body = INLAY_AT(inlay_body, node->bodies, node->body_stride, b);
 
-            copy_body(graph, to, strcmp(body->attr.data, "else_branch") == 0, body);
+            copy_body(to, strcmp(body->attr.data, "else_branch") == 0, body);
         }
     }
     return copy;

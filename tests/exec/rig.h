@@ -140,6 +140,11 @@ static inline inlay_status rig_try_open(struct wire *wire, const char *const *op
         status = inlay_context_create(out->session, &out->context, diag);
     return status;
 }
+/* Did rig_try_open() fail because an optional provider is not built? All builds have reference. */
+static inline bool rig_lacks_provider(const inlay_diag *diag)
+{
+    return strstr(diag->text, "no provider '") != NULL && strstr(diag->text, "no provider 'reference'") == NULL;
+}
 static inline struct rig rig_open(struct wire *wire, const char *const *options)
 {
     inlay_diag diag = INLAY_DIAG_INIT;

@@ -327,8 +327,8 @@ static void bytes(void **state)
 {
     static const char *const rows[] = {
         "x : 33,770\nw = [770,130]\n" BYTES "i = MatMulInteger(x8, w8)\ny = Cast(i) to=1\n-> y",
-        "x : 1,3000\nw = [3000,700]\n" BYTES
-        "p = QLinearMatMul(x8, xs, z, w8, ws, z, ys, z)\nz = DequantizeLinear(p, ys)\n-> z",
+        "x : 1,3000\nw = [3000,700]\n" BYTES "z = uint8[] 0\nys = [] 12.0\np = QLinearMatMul(x8, xs, z, w8, ws, z, ys, "
+                                             "z)\ny = DequantizeLinear(p, ys)\n-> y",
         "x : 1,64,29,31\nw = [96,64,3,3]\n" BYTES "a = DequantizeLinear(x8, xs)\nb = DequantizeLinear(w8, ws)\n"
         "k = Conv(a, b) pads=1,1,1,1\nys = [] 2.5\nq = QuantizeLinear(k, ys)\ny = DequantizeLinear(q, ys)\n-> y",
         "x : 17,900\nw = [900,70]\nws = [] 0.01\nw8 = QuantizeLinear(w, ws)\n"
@@ -340,8 +340,7 @@ static void bytes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strstr(rows[i], "QLinearMatMul") == NULL)
-            by_providers(rows[i], 13);
+        by_providers(rows[i], 13);
 }
 
 static void elements(void **state)
@@ -434,18 +433,23 @@ static void ignores_measurements(void **state)
     rig_close(&rig);
 }
 
-/* Checks that four threads are used at all. */
+/* A session gets the four threads that it requests, or all CPUs of this container's quota. With a smaller quota, the
+ * tests compare fewer threads than they name. */
 static void four_threads(void **state)
 {
+    const uint32_t budget = threads_budget();
     struct wire wire = { 0 };
     struct rig rig;
 
     (void)state;
     script_model(&wire, "x : 4\ny = Neg(x)\n-> y", 13);
     rig = rig_open(&wire, (const char *const[]){ "intra_threads", "4", NULL });
-    if (threads_budget() == MOST)
-        assert_int_equal(rig.session->env.max_threads, MOST);
+    assert_int_equal(rig.session->env.max_threads, budget < MOST ? budget : MOST);
     rig_close(&rig);
+    if (budget < MOST) {
+        print_message("only %u threads: a CPU quota of this container\n", budget);
+        skip();
+    }
 }
 
 int main(void)

@@ -62,7 +62,9 @@ static void check(const char *what, const char *script, const char *const *optio
 
     script_model(&wire, script, 17);
     if (rig_try_open(&wire, options, &rig, &diag) != INLAY_OK) {
-        print_message("%s: %s\n", what, diag.text); /* the provider is not built */
+        if (!rig_lacks_provider(&diag))
+            fail_msg("%s: %s", what, diag.text);
+        print_message("%s: %s\n", what, diag.text);
         goto done;
     }
     turns(&rig, three, five, 3);
@@ -76,8 +78,8 @@ static void check(const char *what, const char *script, const char *const *optio
     locked = atomic_load(&locks);
     if ((allocated > 0 && cpu == 0) || (locked > 0 && !may_lock))
         fail_msg("%s: %u allocations, %u locks in 30 runs", what, allocated, locked);
-    rig_close(&rig);
 done:
+    rig_close(&rig);
     inlay_value_unref(three);
     inlay_value_unref(five);
 }
@@ -189,8 +191,9 @@ static void tokens(void **state)
             options[6] = NULL;
         script_model(&wire, decoders[k], 23);
         if (rig_try_open(&wire, options, &rig, &diag) != INLAY_OK) {
-            assert_non_null(strstr(diag.text, "no provider"));
-            print_message("%s\n", diag.text); /* the provider is not built */
+            if (!rig_lacks_provider(&diag))
+                fail_msg("decoder %zu: %s", k, diag.text);
+            print_message("%s\n", diag.text);
             rig_close(&rig);
             continue;
         }

@@ -10,11 +10,6 @@ uint32_t random_below(uint32_t limit)
     return (uint32_t)((seed >> 33) % limit);
 }
 
-void seed_random(uint64_t new_seed)
-{
-    seed = new_seed;
-}
-
 /* ------------------------------------------------------------------ a provider with offers set by the test */
 
 static inlay_status assess(void *state, const inlay_graph *snapshot, const uint8_t *candidates,

@@ -41,7 +41,6 @@ struct world {
 
 /* Returns a random number in [0, limit). */
 uint32_t random_below(uint32_t limit);
-void seed_random(uint64_t seed);
 
 /* Creates nodes with one output of lengths[n] floats each. Node n reads the results of nodes reads[n * 4 ...] (NONE
  * = no more), or the graph's input. Values without a consumer are outputs of the graph. */

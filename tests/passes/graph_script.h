@@ -235,30 +235,35 @@ static inline void script_model(struct wire *wire, const char *script, int64_t o
     free(copy);
 }
 
-/* Sets every input to random floats; dimensions of unknown size get `unknown`. A share (0 to 1) of the elements are
+/* Returns random floats for an input; dimensions of unknown size get `unknown`. A share (0 to 1) of the elements are
  * NaN, infinities, zeros of both signs, ones. */
-static inline void script_feed_sized(struct rig *rig, int64_t unknown, uint32_t seed, float share)
+static inline inlay_value *script_input(const struct rig *rig, uint32_t input, int64_t unknown, uint32_t *seed,
+                                        float share)
 {
     const float odd[] = { NAN, INFINITY, -INFINITY, 0, -0.0f, 1, -1 };
+    inlay_io_info info = { .struct_size = sizeof info };
+    int64_t dims[INLAY_MAX_RANK];
+    inlay_value *value = NULL;
 
-    for (uint32_t i = 0; i < inlay_session_input_count(rig->session); i++) {
-        inlay_io_info info = { .struct_size = sizeof info };
-        int64_t dims[INLAY_MAX_RANK];
-        inlay_value *value = NULL;
+    (void)inlay_session_input(rig->session, input, &info);
+    for (uint32_t d = 0; d < info.rank; d++)
+        dims[d] = info.dims[d] < 0 ? unknown : info.dims[d];
+    assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, dims, &value, NULL), INLAY_OK);
+    for (int64_t k = 0; k < inlay_value_count(value); k++) {
+        float x = 6 * script_random(seed) - 3;
 
-        (void)inlay_session_input(rig->session, i, &info);
-        for (uint32_t d = 0; d < info.rank; d++)
-            dims[d] = info.dims[d] < 0 ? unknown : info.dims[d];
-        assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, dims, &value, NULL), INLAY_OK);
-        for (int64_t k = 0; k < inlay_value_count(value); k++) {
-            float x = 6 * script_random(&seed) - 3;
-
-            if (share > 0 && script_random(&seed) < share)
-                x = odd[(int)(script_random(&seed) * 7)];
-            ((float *)inlay_value_data(value))[k] = x;
-        }
-        rig_bind(rig, i, value);
+        if (share > 0 && script_random(seed) < share)
+            x = odd[(int)(script_random(seed) * 7)];
+        ((float *)inlay_value_data(value))[k] = x;
     }
+    return value;
+}
+
+/* Sets every input as script_input() does. */
+static inline void script_feed_sized(struct rig *rig, int64_t unknown, uint32_t seed, float share)
+{
+    for (uint32_t i = 0; i < inlay_session_input_count(rig->session); i++)
+        rig_bind(rig, i, script_input(rig, i, unknown, &seed, share));
 }
 
 static inline void script_feed_odd(struct rig *rig, uint32_t seed, float share)

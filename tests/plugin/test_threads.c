@@ -104,22 +104,40 @@ static void loops_follow_each_other(void **state)
     free(sums.values);
 }
 
+struct failure {
+    int64_t done;    /* atomic: number of indices in all calls */
+    uint32_t failed; /* atomic */
+};
+/* Fails at index 40. Ranges that do not contain it take long, so that the failure is known before the last of them. */
 static inlay_status fail_at_40(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
+    struct failure *failure = user;
+
     (void)worker;
-    __atomic_fetch_add((int64_t *)user, end - begin, __ATOMIC_RELAXED);
-    return begin <= 40 && 40 < end ? INLAY_SHAPE_MISMATCH : INLAY_OK;
+    __atomic_fetch_add(&failure->done, end - begin, __ATOMIC_RELAXED);
+    if (begin <= 40 && 40 < end) {
+        __atomic_store_n(&failure->failed, 1, __ATOMIC_RELAXED);
+        return INLAY_SHAPE_MISMATCH;
+    }
+    for (int i = 0; i < 1000 && __atomic_load_n(&failure->failed, __ATOMIC_RELAXED) == 0; i++)
+        (void)usleep(1000);
+    (void)usleep(20000);
+    return INLAY_OK;
 }
+/* On one thread, the loop of a watched run is executed in slices, of which the first fails. */
 static void a_failure_stops(void **state)
 {
+    enum { COUNT = 10000 };
+    struct failure alone = { 0 }, shared = { 0 };
     inlay_run run = run_with(1);
-    int64_t done = 0;
 
     (void)state;
-    assert_int_equal(threads_parallel_for(&run, 1000, 1, fail_at_40, &done), INLAY_SHAPE_MISMATCH);
-    run.max_threads = 4;
-    done = 0;
-    assert_int_equal(threads_parallel_for(&run, 1000, 1, fail_at_40, &done), INLAY_SHAPE_MISMATCH);
+    run.watched = 1;
+    assert_int_equal(threads_parallel_for(&run, COUNT, 1, fail_at_40, &alone), INLAY_SHAPE_MISMATCH);
+    assert_in_range(alone.done, 41, COUNT - 1);
+    run = run_with(4);
+    assert_int_equal(threads_parallel_for(&run, COUNT, 1, fail_at_40, &shared), INLAY_SHAPE_MISMATCH);
+    assert_in_range(shared.done, 41, COUNT - 1);
 }
 
 static inlay_status cancel_now(void *user, int64_t begin, int64_t end, uint32_t worker)
