@@ -1,6 +1,7 @@
 #!/bin/bash
 # Sets up a fresh Debian 12 or 13, builds, and runs every test: an optimised build, and one with AddressSanitizer and
-# UndefinedBehaviorSanitizer. The last line is 'N passed, N failed'; the exit code is 0 only if nothing failed.
+# UndefinedBehaviorSanitizer. The last lines are 'N skipped: BUILD/TEST ...' and 'N passed, N failed'; the exit code is 0 only if
+# nothing failed.
 #
 #   tests/run.sh            release and asan
 #   tests/run.sh --all      also tsan, and a build with Clang
@@ -33,11 +34,12 @@ fi
 
 passed=0
 failed=0
+skipped=()
 
-# Configures and builds in build/$1 and counts the tests that pass there. $1: name of the build, $2: preset, the rest:
+# Configures and builds in build/$1 and counts the tests that pass, fail and are skipped there. $1: name of the build, $2: preset, the rest:
 # further arguments for cmake
 check() {
-    local name=$1 preset=$2 log=build/$1/run.log start=$SECONDS summary total wrong
+    local name=$1 preset=$2 log=build/$1/run.log start=$SECONDS summary total wrong absent
     shift 2
     echo "== $name"
     mkdir -p "build/$name"
@@ -59,8 +61,11 @@ check() {
     fi
     wrong=$(sed -E 's/.*, ([0-9]+) tests? failed out of.*/\1/' <<<"$summary")
     total=$(sed -E 's/.*out of ([0-9]+).*/\1/' <<<"$summary")
+    # ctest counts skipped tests as passed, and lists them after the summary.
+    mapfile -t absent < <(sed -nE 's/^\t *[0-9]+ - (.*) \(Skipped\).*/\1/p' "$log")
     failed=$((failed + wrong))
-    passed=$((passed + total - wrong))
+    passed=$((passed + total - wrong - ${#absent[@]}))
+    skipped+=("${absent[@]/#/$name/}")
 }
 
 for preset in "${presets[@]}"; do
@@ -69,5 +74,6 @@ done
 if [ -n "$with_clang" ]; then
     check clang release -DCMAKE_C_COMPILER=clang
 fi
+echo "${#skipped[@]} skipped${skipped[*]:+: ${skipped[*]}}"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -276,14 +276,23 @@ static void test_truth(void **state)
 /* A dimension for which dim_is_size() is true is never negative. */
 static void test_sizes(void **state)
 {
+    uint32_t symbolic = 0, sizes = 0;
+
     (void)state;
     for (uint32_t i = 0; i < 20000; i++) {
         struct number number = expression(1 + roll(4));
 
-        if (number.dim.kind == INLAY_DIM_SYMBOLIC && dim_is_size(&tools, number.dim))
-            assert_true(number.value >= 0);
+        if (number.dim.kind == INLAY_DIM_SYMBOLIC) {
+            symbolic++;
+            if (dim_is_size(&tools, number.dim)) {
+                assert_true(number.value >= 0);
+                sizes++;
+            }
+        }
         forget_names();
     }
+    assert_in_range(symbolic, 10000, 20000);
+    assert_in_range(sizes, symbolic / 2, symbolic - 1); /* most are sizes; those with a minus are not */
 }
 
 /* A size that overflows 64 bits is unknown, but keeps its sign in further arithmetic with numbers. */
@@ -333,6 +342,8 @@ static void test_beyond(void **state)
 
 static void test_laws(void **state)
 {
+    uint32_t decided[6] = { 0 }; /* for each law: rounds in which both sides are known */
+
     (void)state;
     for (uint32_t i = 0; i < 5000; i++) {
         inlay_dim a = expression(2).dim, b = expression(2).dim, dim = expression(1).dim;
@@ -348,9 +359,12 @@ static void test_laws(void **state)
             { dim_sub(&tools, dim_add(&tools, a, b), b), a },
         };
 
-        for (size_t k = 0; k < sizeof laws / sizeof laws[0]; k++)
-            if (laws[k].left.kind != INLAY_DIM_UNKNOWN && laws[k].right.kind != INLAY_DIM_UNKNOWN &&
-                !dim_same(laws[k].left, laws[k].right)) {
+        _Static_assert(sizeof laws / sizeof laws[0] == sizeof decided / sizeof decided[0], "a count for each law");
+        for (size_t k = 0; k < sizeof laws / sizeof laws[0]; k++) {
+            if (laws[k].left.kind == INLAY_DIM_UNKNOWN || laws[k].right.kind == INLAY_DIM_UNKNOWN)
+                continue;
+            decided[k]++;
+            if (!dim_same(laws[k].left, laws[k].right)) {
                 char left[256];
 
                 snprintf(left, sizeof left, "%s", text_of(laws[k].left));
@@ -358,8 +372,11 @@ static void test_laws(void **state)
                 if (k != 5 || strstr(text_of(laws[k].right), "past + 1") == NULL)
                     fail_msg("law %zu: '%s' and '%s'", k, left, text_of(laws[k].right));
             }
+        }
         forget_names();
     }
+    for (size_t k = 0; k < sizeof decided / sizeof decided[0]; k++)
+        assert_in_range(decided[k], 2500, 5000); /* at least half of the rounds */
 }
 
 int main(void)

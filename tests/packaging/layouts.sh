@@ -38,7 +38,8 @@ moved=$(echo "$work/a folder"/inlay-*)
 diff <(files "$work/plain") <(files "$moved") >"$work/log" || die "the tarball has other files"
 "$moved/bin/inlay" run model.onnx --seed 1 >"$work/log" 2>&1 || die "the unpacked program runs no model"
 "$moved/bin/inlay" providers >"$work/log" 2>&1 || die "the unpacked program lists no providers"
-grep -qF "$moved" "$work/log" || grep -q reference "$work/log" || die "the unpacked program uses plugins of another installation"
+grep -qF "$moved/" "$work/log" || die "the unpacked program finds no plugins of its own"
+! grep '^/' "$work/log" | grep -vqF "$moved/" || die "the unpacked program uses plugins of another installation"
 
 # ---- two installed versions: each program uses the library that it was built for, and its plugins
 second=$work/second

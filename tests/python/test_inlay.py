@@ -219,11 +219,15 @@ class Values(unittest.TestCase):
 # ------------------------------------------------------------------ operators written in Python
 
 
-def field(number, data):
-    """A field of ONNX's wire format: an int, or bytes below 128."""
-    if isinstance(data, int):
-        return bytes([number << 3, data])
-    return bytes([number << 3 | 2, len(data)]) + data
+def field(number, content):
+    """A field of a protobuf message: a message, a text or a number."""
+    def varint(value):
+        return (bytes([value & 127 | 128]) + varint(value >> 7)) if value > 127 else bytes([value])
+
+    if isinstance(content, int):
+        return varint(number << 3) + varint(content)
+    content = content.encode() if isinstance(content, str) else content
+    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def tensor_info(name, dims):
@@ -233,14 +237,14 @@ def tensor_info(name, dims):
 
 def custom_model(op, inputs, by=None):
     """y = op(inputs) of domain test.python; x [n, 2], c a constant [2]."""
-    attribute = field(1, b"by") + bytes([2 << 3 | 5]) + np.float32(by).tobytes() + bytes([0xa0, 1, 1]) if by else b""
+    attribute = field(1, b"by") + bytes([2 << 3 | 5]) + np.float32(by).tobytes() + field(20, 1) if by else b""
     node = b"".join(field(1, name.encode()) for name in inputs) + field(2, b"y") + field(4, op.encode())
     node += (field(5, attribute) if by else b"") + field(7, b"test.python")
     constant = field(1, 2) + field(2, 1) + field(8, b"c") + field(9, np.float32([10, 20]).tobytes())
     graph = (field(1, node) + field(2, b"g") + field(5, constant) + field(11, tensor_info("x", ["n", 2])) +
              field(12, field(1, b"y") + field(2, field(1, field(1, 1)))))
     imports = field(8, field(2, 17)) + field(8, field(1, b"test.python") + field(2, 1))
-    return field(1, 8) + imports + bytes([7 << 3 | 2]) + bytes([len(graph) & 127 | 128, len(graph) >> 7]) + graph
+    return field(1, 8) + imports + field(7, graph)
 
 
 @inlay.operator("test.python::Scale", "X:T, C?:T -> Y:T; T=float|double; by:f=2", infer=lambda x, *rest: [x])
@@ -360,17 +364,6 @@ class Threads(unittest.TestCase):
             self.assertEqual(session.run([x], max_threads=wanted)["y"].max(), got)
         with session.context() as context:
             self.assertEqual(context.run([x], max_threads=1)["y"].numpy().max(), 1)
-
-
-def field(number, content):
-    """A field of a protobuf message: a message, a text or a number."""
-    def varint(value):
-        return (bytes([value & 127 | 128]) + varint(value >> 7)) if value > 127 else bytes([value])
-
-    if isinstance(content, int):
-        return varint(number << 3) + varint(content)
-    content = content.encode() if isinstance(content, str) else content
-    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def tanh_model(rows, columns):

@@ -386,40 +386,35 @@ for how in "--weights 4 --data rows.npz" "--mode static --data rows.npz" "--weig
     fi
     left
 done
-# Interrupted half-way: the results so far are stored.
+# Interrupted: a search that takes seconds, because no result is good enough, so that none of these runs ends by itself.
+search=(quantize wide.onnx -o out.onnx --data many.npz --metric cosine --at-least 2 "${common[@]}")
+# Half-way, as soon as the ranges are measured: the results so far are stored.
 checks=$((checks + 1))
 rm -f half.json
-"$inlay" quantize net.onnx -o out.onnx --data images.npz --metric cosine --at-least 2 --stats half.json "${common[@]}" \
-    >out 2>err </dev/null &
-for _ in $(seq 200); do
-    [ -s half.json ] && break
+"$inlay" "${search[@]}" --stats half.json >out 2>err </dev/null &
+until [ -s half.json ] || ! kill -0 $! 2>/dev/null; do
     sleep 0.05
 done
 kill -INT $! 2>/dev/null
 wait $!
 code=$?
-if [ $code -ne 130 ] && [ ! -e out.onnx ]; then
-    complain "interrupted half-way: exit code $code"
-fi
+[ $code -eq 130 ] || complain "interrupted half-way: exit code $code"
 jq -e '.ranges | length > 0' half.json >/dev/null || complain "half.json has no ranges"
-rm -f out.onnx
 left
 checks=$((checks + 1))
-timeout --foreground -s INT 0.4 "$inlay" quantize net.onnx -o out.onnx --data images.npz --at-least 2 "${common[@]}" >out 2>err </dev/null
+timeout --foreground --preserve-status -s INT 0.4 "$inlay" "${search[@]}" >out 2>err </dev/null
 code=$?
-[ -e out.onnx ] || [ $code -eq 124 ] || [ $code -eq 130 ] || complain "cancelled: exit code $code"
-rm -f out.onnx
+[ $code -eq 130 ] || complain "cancelled: exit code $code"
 left
 for after in 0.02 0.1 0.3; do # in any phase, by SIGTERM of a batch system
     checks=$((checks + 1))
-    "$inlay" quantize net.onnx -o out.onnx --data images.npz --at-least 2 "${common[@]}" >out 2>err </dev/null &
+    "$inlay" "${search[@]}" >out 2>err </dev/null &
     sleep $after
     kill -TERM $! 2>/dev/null
     wait $!
     code=$?
     # 143: before any file was written
-    [ $code -eq 130 ] || [ $code -eq 143 ] || [ -e out.onnx ] || complain "interrupted after $after s: exit code $code"
-    rm -f out.onnx
+    [ $code -eq 130 ] || [ $code -eq 143 ] || complain "interrupted after $after s: exit code $code"
     left
 done
 
