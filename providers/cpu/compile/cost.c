@@ -151,9 +151,10 @@ static double winograd_gain(const cpu_state *state, const cpu_op *op, const stru
                                      (int64_t)size_of(sizes->output, 2), (int64_t)size_of(sizes->output, 3)));
 }
 
-/* Average number of filter taps inside the image along an axis. Taps in the padding are not computed; with a dilated
- * filter larger than the image, those are most of the taps. */
-static double taps(const cpu_op *op, const struct sizes *sizes, uint32_t axis)
+/* The number of filter taps that are computed along an axis. The library skips taps in the padding, so this is the
+ * average number of taps inside the image; with a dilated filter larger than the image, that is few of them. Built-in
+ * kernels skip taps that are in the padding for all pixels. */
+static double taps(const cpu_state *state, const cpu_op *op, const struct sizes *sizes, uint32_t axis)
 {
     const int64_t k = op->window.kernel[axis], in = (int64_t)size_of(sizes->first, axis + 2),
                   out = (int64_t)size_of(sizes->output, axis + 2);
@@ -166,6 +167,13 @@ static double taps(const cpu_op *op, const struct sizes *sizes, uint32_t axis)
         return (double)k;
     if (op->window.auto_pad != CPU_PAD_EXPLICIT)
         pad = op->window.auto_pad == CPU_PAD_VALID ? 0 : ((out - 1) * step + span + 1 - in) / 2;
+    if (state->alone) {
+        int64_t inside = 0;
+
+        for (int64_t tap = 0, at = -pad; tap < k; tap++, at += op->window.dilations[axis])
+            inside += at < in && at + (out - 1) * step >= 0;
+        return inside > 1 ? (double)inside : 1;
+    }
     share = (double)k * cpu_window_share(k, op->window.dilations[axis], step, pad, in, out);
     return share > 1 ? share : 1;
 }
@@ -193,7 +201,7 @@ static double flops_of(const cpu_state *state, const cpu_op *op, const struct si
             outputs = count_of(sizes->first);
 
         for (uint32_t i = 0; i < op->window.spatial; i++)
-            window *= taps(op, sizes, i);
+            window *= taps(state, op, sizes, i);
         if (per == 1 && op->window.group > 1)
             *out_rate = 2 * window / (1 / CHANNELS_PER_NS + window * TAP_NS);
         else if (per < 8 && op->window.group > 1)
