@@ -328,7 +328,7 @@ static void bytes(void **state)
     static const char *const rows[] = {
         "x : 33,770\nw = [770,130]\n" BYTES "i = MatMulInteger(x8, w8)\ny = Cast(i) to=1\n-> y",
         "x : 1,3000\nw = [3000,700]\n" BYTES "z = uint8[] 0\nys = [] 12.0\np = QLinearMatMul(x8, xs, z, w8, ws, z, ys, "
-                                             "z)\ny = DequantizeLinear(p, ys)\n-> y",
+        "z)\ny = DequantizeLinear(p, ys)\n-> y",
         "x : 1,64,29,31\nw = [96,64,3,3]\n" BYTES "a = DequantizeLinear(x8, xs)\nb = DequantizeLinear(w8, ws)\n"
         "k = Conv(a, b) pads=1,1,1,1\nys = [] 2.5\nq = QuantizeLinear(k, ys)\ny = DequantizeLinear(q, ys)\n-> y",
         "x : 17,900\nw = [900,70]\nws = [] 0.01\nw8 = QuantizeLinear(w, ws)\n"
