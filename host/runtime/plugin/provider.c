@@ -236,7 +236,16 @@ done:
 struct quiesce_job {
     const struct provider *handle;
     inlay_fence done;
+    bool left; /* by the thread or by the caller; the second of them frees the job */
 };
+
+static void leave_job(struct quiesce_job *quiesce_job)
+{
+    if (!__atomic_exchange_n(&quiesce_job->left, true, __ATOMIC_ACQ_REL))
+        return;
+    timeline_destroy(quiesce_job->done.timeline);
+    free(quiesce_job);
+}
 
 void provider_close(const struct provider *handle)
 {
@@ -264,14 +273,14 @@ void provider_close(const struct provider *handle)
 
 static void *run_quiesce(void *arg)
 {
-    const struct quiesce_job *quiesce_job = arg;
+    struct quiesce_job *quiesce_job = arg;
 
     quiesce_job->handle->table->quiesce(quiesce_job->handle->state);
     fence_signal(quiesce_job->done, INLAY_OK, NULL);
+    leave_job(quiesce_job);
     return NULL;
 }
 
-/* The job is leaked if the thread does not end. */
 void provider_quiesce_lost(const struct provider *handle, uint64_t limit_ms)
 {
     struct quiesce_job *quiesce_job = handle->table->quiesce != NULL ? malloc(sizeof *quiesce_job) : NULL;
@@ -286,13 +295,11 @@ void provider_quiesce_lost(const struct provider *handle, uint64_t limit_ms)
         free(quiesce_job);
         return;
     }
-    if (fence_wait_until(quiesce_job->done, NULL, clock_ns() + limit_ms * 1000000, NULL) != INLAY_OK) {
+    if (fence_wait_until(quiesce_job->done, NULL, clock_ns() + limit_ms * 1000000, NULL) == INLAY_OK)
+        (void)pthread_join(thread, NULL);
+    else
         (void)pthread_detach(thread);
-        return;
-    }
-    (void)pthread_join(thread, NULL);
-    timeline_destroy(quiesce_job->done.timeline);
-    free(quiesce_job);
+    leave_job(quiesce_job);
 }
 
 const struct provider *provider_retain(const struct provider *handle)
