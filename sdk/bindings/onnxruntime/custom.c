@@ -159,7 +159,10 @@ typedef struct known_op {
 } known_op;
 
 enum { MOST_BATCHES = 64, MOST_OF_BATCH = 512 };
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* `registering` protects the known operators and the batches; it is held while the library registers a plugin.
+ * `listing` protects the sessions. The provider takes only the latter, because the library opens providers with a lock
+ * that registering takes, too. */
+static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER, listing = PTHREAD_MUTEX_INITIALIZER;
 static known_op *known;
 static ort_custom *sessions;
 static uint64_t next_id = 1;
@@ -271,7 +274,7 @@ static void remove_batch(struct batch *batch)
     free(batch);
 }
 
-/* Requires the lock. */
+/* Requires `registering`. */
 static OrtStatus *register_new(const ort_custom *custom)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -375,13 +378,15 @@ OrtStatus *ort_custom_begin(const OrtSessionOptions *options, inlay_options *to,
     if (custom == NULL)
         return ort_no_memory();
     failed = collect_operators(options, custom);
-    (void)pthread_mutex_lock(&lock);
+    (void)pthread_mutex_lock(&registering);
     if (failed == NULL)
         failed = register_new(custom);
+    (void)pthread_mutex_unlock(&registering);
+    (void)pthread_mutex_lock(&listing);
     custom->id = next_id++;
     custom->next = sessions;
     sessions = custom;
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&listing);
     if (failed == NULL)
         failed = choose_provider(custom, to);
     if (failed != NULL) {
@@ -399,12 +404,12 @@ void ort_custom_end(ort_custom *custom)
 
     if (custom == NULL)
         return;
-    (void)pthread_mutex_lock(&lock);
+    (void)pthread_mutex_lock(&listing);
     while (*link != NULL && *link != custom)
         link = &(*link)->next;
     if (*link != NULL)
         *link = custom->next;
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&listing);
     for (size_t i = 0; i < custom->count; i++)
         free(custom->ops[i].domain);
     ort_pairs_clear(&custom->entries);
@@ -416,11 +421,11 @@ const ort_custom *ort_custom_find(uint64_t id)
 {
     const ort_custom *custom;
 
-    (void)pthread_mutex_lock(&lock);
+    (void)pthread_mutex_lock(&listing);
     custom = sessions;
     while (custom != NULL && custom->id != id)
         custom = custom->next;
-    (void)pthread_mutex_unlock(&lock);
+    (void)pthread_mutex_unlock(&listing);
     return custom;
 }
 
