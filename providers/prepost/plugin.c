@@ -51,7 +51,9 @@ static const kit_provider provider = { .name = "prepost",
                                        .open = open_provider,
                                        .close = free };
 
-static kit_plugin prepost = { .name = "prepost", .version = INLAY_VERSION, .provider = &provider, .operators = operators };
+static kit_plugin prepost = {
+    .name = "prepost", .version = INLAY_VERSION, .provider = &provider, .operators = operators
+};
 
 static void add(const prepost_operator *operator, const char * domain)
 {

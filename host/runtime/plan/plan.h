@@ -83,8 +83,8 @@ struct plan {
     uint32_t domain_count;
     uint64_t lower_bound_bytes; /* of all domains together */
     uint32_t dynamic_count;
-    uint32_t port_views; /* views of inputs and outputs */
-    uint64_t held_bytes; /* bytes added to the environment's held_bytes */
+    uint32_t port_views;         /* views of inputs and outputs */
+    uint64_t held_bytes;         /* bytes added to the environment's held_bytes */
     branch_group *branch_groups; /* in the order of their steps; disjoint */
     uint32_t branch_group_count;
 };

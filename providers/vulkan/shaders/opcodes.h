@@ -80,11 +80,11 @@
 /* Matrix multiplications and convolutions. */
 #define PRODUCT_WINDOWS 1u
 #define PRODUCT_PADDED 2u
-#define PRODUCT_PACKED 4u       /* B is packed in panels as wide as the columns of LANES neighbours */
-#define PRODUCT_LANE_BY_LANE 8u /* B is read by loads that are uniform in a subgroup */
-#define PRODUCT_SUBGROUPS 16u   /* LANES is the size of subgroups */
-#define PRODUCT_TAIL 32u        /* the last panel has columns beyond the result */
-#define PRODUCT_LOOPED 64u      /* the epilogue is long and runs in a loop over the elements of a tile */
+#define PRODUCT_PACKED 4u        /* B is packed in panels as wide as the columns of LANES neighbours */
+#define PRODUCT_LANE_BY_LANE 8u  /* B is read by loads that are uniform in a subgroup */
+#define PRODUCT_SUBGROUPS 16u    /* LANES is the size of subgroups */
+#define PRODUCT_TAIL 32u         /* the last panel has columns beyond the result */
+#define PRODUCT_LOOPED 64u       /* the epilogue is long and runs in a loop over the elements of a tile */
 #define PRODUCT_STRIPS_LAST 256u /* all columns of a strip before the next strip */
 #define PRODUCT_SIBLINGS 128u    /* each of the first batches has its own B, inputs and result */
 
