@@ -86,16 +86,16 @@ enum { OP_SINGLE = 0, OP_OPTIONAL = 1, OP_VARIADIC = 2, OP_VARIADIC_MIXED = 3 };
 /* A set of value types. Tensors are one bit each in a mask by dtype; so are seq(tensor(T)), optional(tensor(T)) and
  * optional(seq(tensor(T))). Each map of ai.onnx.ml has the bit that op_map_bit() returns. */
 typedef struct op_types {
-    uint32_t tensor;
-    uint32_t sequence;
-    uint32_t optional;
-    uint32_t optional_sequence;
-    uint32_t sequence_map; /* seq(map(K,V)) */
-    uint32_t map;          /* map(K,V) */
+    uint64_t tensor;
+    uint64_t sequence;
+    uint64_t optional;
+    uint64_t optional_sequence;
+    uint64_t sequence_map; /* seq(map(K,V)) */
+    uint64_t map;          /* map(K,V) */
 } op_types;
 
 /* The bit of map(key,value): key INT64 or STRING; value FLOAT, DOUBLE, INT64 or STRING. 0 for others. */
-uint32_t op_map_bit(inlay_dtype key, inlay_dtype value);
+uint64_t op_map_bit(inlay_dtype key, inlay_dtype value);
 
 typedef struct op_formal {
     const char *name;

@@ -28,7 +28,7 @@
 
 static const struct {
     const char *name;
-    uint32_t tensor;
+    uint64_t tensor;
 } aliases[] = {
     { "signed", SIGNED },
     { "unsigned", UNSIGNED },
@@ -58,7 +58,7 @@ static inlay_dtype dtype_named(struct span span)
     return INLAY_UNDEFINED;
 }
 
-uint32_t op_map_bit(inlay_dtype key, inlay_dtype value)
+uint64_t op_map_bit(inlay_dtype key, inlay_dtype value)
 {
     static const inlay_dtype values[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_INT64, INLAY_STRING };
 
@@ -66,7 +66,7 @@ uint32_t op_map_bit(inlay_dtype key, inlay_dtype value)
         return 0;
     for (uint32_t i = 0; i < OP_COUNT(values); i++)
         if (values[i] == value)
-            return UINT32_C(1) << ((key == INLAY_STRING ? 8 : 0) + i);
+            return UINT64_C(1) << ((key == INLAY_STRING ? 8 : 0) + i);
     return 0;
 }
 
@@ -156,8 +156,8 @@ inlay_status sig_read_set(struct parser *parser, uint32_t depth, op_types *out)
             return INLAY_OK;
         parser->at++;
         INLAY_TRY(read_term(parser, depth, &term));
-        uint32_t *into = (uint32_t *)out;
-        const uint32_t *from = (const uint32_t *)&term;
+        uint64_t *into = (uint64_t *)out;
+        const uint64_t *from = (const uint64_t *)&term;
         for (size_t i = 0; i < sizeof *out / sizeof *into; i++)
             into[i] = minus ? into[i] & ~from[i] : into[i] | from[i];
     }

@@ -62,7 +62,8 @@ static void each_type(const op_types *types, bool (*visit)(void *ctx, const op_v
 {
     static const inlay_dtype keys[] = { INLAY_INT64, INLAY_STRING };
     const struct {
-        uint32_t set, kind, inner_kind;
+        uint64_t set;
+        uint32_t kind, inner_kind;
     } plain[] = {
         { types->tensor, INLAY_VALUE_TENSOR, 0 },
         { types->sequence, INLAY_VALUE_SEQUENCE, INLAY_VALUE_TENSOR },

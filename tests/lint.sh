@@ -70,7 +70,7 @@ format_lines() {
 tidy() {
     local known commands status=0
     commands=$(mktemp -d)
-    sed -E 's/ -f(vect-cost-model=[a-z]+|no-align-(functions|jumps|loops)|no-schedule-insns|no-tree-[a-z]+)\b//g' \
+    sed -E 's/ -(Wno-(format-truncation|maybe-uninitialized|stringop-truncation)|f(vect-cost-model=[a-z]+|no-align-(functions|jumps|loops)|no-schedule-insns|no-tree-[a-z]+))\b//g' \
         "$build/compile_commands.json" >"$commands/compile_commands.json"
     known=$(for f in "${sources[@]}"; do grep -qF "\"file\": \"$PWD/$f\"" "$build/compile_commands.json" && echo "$f"; done)
     [ -z "$known" ] || xargs clang-tidy -p "$commands" --quiet "${more[@]}" --warnings-as-errors='*' <<<"$known" 2> >(

@@ -1,4 +1,5 @@
 #include "probe/process_snapshot.h"
+#include "base/hash.h"
 #include "inlay/check.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -29,6 +30,31 @@ static off_t printed(void)
     return fstat(STDOUT_FILENO, &st) == 0 ? st.st_size : 0;
 }
 
+extern char **environ;
+
+static uint64_t hash_environment(void)
+{
+    uint64_t hash = 0; /* a sum: the order of the variables does not matter */
+
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++)
+        hash += hash_bytes(*entry, strlen(*entry), 1);
+    return hash;
+}
+
+static void take_limits(process_snapshot *snapshot)
+{
+    snapshot->environment = hash_environment();
+    for (int i = 0; i < PROCESS_SNAPSHOT_LIMITS; i++)
+        if (getrlimit(i, &snapshot->limits[i]) != 0)
+            memset(&snapshot->limits[i], 0, sizeof snapshot->limits[i]);
+    CPU_ZERO(&snapshot->cpus);
+    (void)sched_getaffinity(0, sizeof snapshot->cpus, &snapshot->cpus);
+    snapshot->niceness = getpriority(PRIO_PROCESS, 0);
+    snapshot->scheduler = sched_getscheduler(0);
+    (void)getitimer(ITIMER_REAL, &snapshot->timer);
+    snapshot->thread_locale = uselocale((locale_t)0);
+}
+
 process_snapshot process_snapshot_take(void)
 {
     process_snapshot snapshot = { .floats = float_state_get() };
@@ -48,6 +74,7 @@ process_snapshot process_snapshot_take(void)
     for (int fd = 0; fd < 5; fd++)
         snapshot.files |= fcntl(fd, F_GETFD) >= 0 ? 1u << fd : 0;
     snapshot.printed = printed();
+    take_limits(&snapshot);
     return snapshot;
 }
 
@@ -75,6 +102,35 @@ static void compare_signals(const process_snapshot *before, const process_snapsh
             (void)snprintf(what, sizeof what, "signal %d was blocked or unblocked", s);
             add(text, bytes, count, what);
         }
+    }
+}
+
+static void compare_limits(const process_snapshot *before, const process_snapshot *now, char *text, size_t bytes,
+                           unsigned *count)
+{
+    char what[64];
+
+    if (now->environment != before->environment)
+        add(text, bytes, count, "an environment variable was changed");
+    for (int i = 0; i < PROCESS_SNAPSHOT_LIMITS; i++)
+        if (now->limits[i].rlim_cur != before->limits[i].rlim_cur ||
+            now->limits[i].rlim_max != before->limits[i].rlim_max) {
+            (void)snprintf(what, sizeof what, "resource limit %d was changed (setrlimit)", i);
+            add(text, bytes, count, what);
+            (void)setrlimit(i, &before->limits[i]);
+        }
+    if (!CPU_EQUAL(&now->cpus, &before->cpus)) {
+        add(text, bytes, count, "the CPU affinity of the calling thread was changed");
+        (void)sched_setaffinity(0, sizeof before->cpus, &before->cpus);
+    }
+    if (now->niceness != before->niceness || now->scheduler != before->scheduler)
+        add(text, bytes, count, "the nice value or scheduling class of the calling thread was changed");
+    if ((now->timer.it_value.tv_sec != 0 || now->timer.it_value.tv_usec != 0) !=
+        (before->timer.it_value.tv_sec != 0 || before->timer.it_value.tv_usec != 0))
+        add(text, bytes, count, "a timer was started or stopped (setitimer, alarm)");
+    if (now->thread_locale != before->thread_locale) {
+        add(text, bytes, count, "the locale of the calling thread was changed (uselocale)");
+        (void)uselocale((locale_t)before->thread_locale);
     }
 }
 
@@ -106,6 +162,7 @@ unsigned process_snapshot_compare(const process_snapshot *before, char *text, si
             add(text, bytes, &count, what);
         }
     compare_signals(before, &now, text, bytes, &count);
+    compare_limits(before, &now, text, bytes, &count);
     if (now.printed > before->printed)
         add(text, bytes, &count, "something was printed");
     return count;

@@ -4,11 +4,14 @@
 #ifndef PROBE_PROCESS_SNAPSHOT_H
 #define PROBE_PROCESS_SNAPSHOT_H
 #include "base/float_state.h"
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/types.h>
 
-enum { PROCESS_SNAPSHOT_SIGNALS = 65 };
+enum { PROCESS_SNAPSHOT_SIGNALS = 65, PROCESS_SNAPSHOT_LIMITS = 16 };
 
 typedef struct process_snapshot {
     void (*handlers[PROCESS_SNAPSHOT_SIGNALS])(int);
@@ -19,6 +22,12 @@ typedef struct process_snapshot {
     off_t printed;  /* size of the file behind standard output and standard error */
     unsigned files; /* bit i, 0 to 4: descriptor i is open */
     float_state floats;
+    uint64_t environment; /* a hash of all variables */
+    struct rlimit limits[PROCESS_SNAPSHOT_LIMITS];
+    cpu_set_t cpus;          /* affinity of this thread */
+    int niceness, scheduler; /* of this thread */
+    struct itimerval timer;  /* ITIMER_REAL */
+    void *thread_locale;     /* of uselocale() */
 } process_snapshot;
 
 process_snapshot process_snapshot_take(void);

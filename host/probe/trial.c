@@ -1,4 +1,5 @@
 #include "probe/trial.h"
+#include "base/provider_calls.h"
 #include "graph/graph.h"
 #include "plan/program.h"
 #include "plugin/crash.h"
@@ -140,7 +141,7 @@ static void assess_only(struct trial *trial, const struct graph *graph)
     inlay_graph snapshot;
 
     if (graph_snapshot(graph, &trial->arena, &snapshot, &diag) == INLAY_OK)
-        (void)trial->provider.table->assess(trial->provider.state, &snapshot, &candidate, &sink, &diag);
+        (void)call_assess(trial->provider.table, trial->provider.state, &snapshot, &candidate, &sink, &diag);
 }
 
 /* Runs the node by constant folding, which calls all functions of a provider: assess, compile, specialize, execute,

@@ -21,14 +21,10 @@ static void add_time(struct strbuf *to)
 
 static void add_client(struct strbuf *to, const struct exchange *exchange)
 {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *client = &exchange->client.any;
     char host[64];
 
-    if (info == NULL || info->client_addr == NULL)
-        return;
-    if (getnameinfo(info->client_addr,
-                    info->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in),
+    if (getnameinfo(client, client->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in),
                     host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0)
         strbuf_format(to, ",\"client\":\"%s\"", host);
 }
@@ -54,9 +50,10 @@ static bool is_traceparent(const char *text)
 static void add_trace(struct strbuf *to, const struct exchange *exchange)
 {
     static const char *const names[] = { "traceparent", "x-request-id" };
+    static const exchange_field fields[] = { FIELD_TRACEPARENT, FIELD_REQUEST_ID };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *text = MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, names[i]);
+        const char *text = exchange_field_get(exchange, fields[i]);
 
         if (text == NULL || (i == 0 && !is_traceparent(text)))
             continue;

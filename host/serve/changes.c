@@ -69,11 +69,11 @@ static seen_model *entry_of(struct changes *changes, const char *name)
     return more[changes->count].name != NULL ? &more[changes->count++] : NULL;
 }
 
-void changes_note(struct changes *changes, const char *path)
+void changes_note(struct changes *changes, const struct settings *settings)
 {
     struct folder folder;
 
-    if (folder_read(path, &folder, NULL) != INLAY_OK)
+    if (folder_read(settings->models, settings_text(settings, SET_model_name), &folder, NULL) != INLAY_OK)
         return;
     for (uint32_t i = 0; i < folder.count; i++) {
         seen_model *model = entry_of(changes, folder.models[i].name);
@@ -106,11 +106,11 @@ static const found_model *find_model(const struct folder *folder, const char *na
     return NULL;
 }
 
-void changes_poll(struct changes *changes, struct repository *repository, const char *path)
+void changes_poll(struct changes *changes, struct repository *repository, const struct settings *settings)
 {
     struct folder folder;
 
-    if (folder_read(path, &folder, NULL) != INLAY_OK)
+    if (folder_read(settings->models, settings_text(settings, SET_model_name), &folder, NULL) != INLAY_OK)
         return; /* a folder that cannot be read for a moment must not unload its models */
     for (uint32_t i = 0; i < folder.count; i++)
         (void)entry_of(changes, folder.models[i].name);

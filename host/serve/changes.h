@@ -10,10 +10,10 @@ struct changes {
 };
 
 /* Records the current state of the folder as loaded. */
-void changes_note(struct changes *changes, const char *path);
+void changes_note(struct changes *changes, const struct settings *settings);
 /* Reads the folder, loads models that are new or changed, and unloads models that were deleted. A change is applied
  * once two consecutive calls see the same state, so that a file that is still being copied is not loaded. A model that
  * cannot be loaded is reported on stderr and not tried again until its files change. */
-void changes_poll(struct changes *changes, struct repository *repository, const char *path);
+void changes_poll(struct changes *changes, struct repository *repository, const struct settings *settings);
 void changes_deinit(struct changes *changes);
 #endif

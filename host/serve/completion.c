@@ -25,10 +25,9 @@ struct completion {
     const char *reason;
 
     pthread_mutex_t lock; /* guards the fields below */
-    struct strbuf out;    /* events; the client has received the first `taken` bytes */
-    size_t taken;
-    bool waiting;    /* the connection is suspended until `out` has events */
-    bool done, left; /* the text is complete; the client has disconnected */
+    struct strbuf out;    /* events */
+    bool waiting;         /* the exchange is suspended until `out` has events */
+    bool done;            /* the text is complete */
 };
 
 void completion_destroy(struct completion *completion)
@@ -78,15 +77,13 @@ static void write_choice(struct completion *completion, struct strbuf *to, const
                   reason != NULL ? "\"" : "", reason != NULL ? reason : "null", reason != NULL ? "\"" : "");
 }
 
-/* Resumes the connection, which has data to send. The caller holds the lock. */
+/* Resumes the exchange, which has data to send. The caller holds the lock. */
 static void wake(struct completion *completion)
 {
     if (!completion->waiting)
         return;
-    INLAY_CHECK(atomic_load(&completion->exchange->server->suspended) > 0);
     completion->waiting = false;
-    MHD_resume_connection(completion->exchange->connection);
-    (void)atomic_fetch_sub(&completion->exchange->server->suspended, 1);
+    exchange_wake(completion->exchange);
 }
 
 /* Moves the first `bytes` bytes of the text to the reply; reason NULL: more text follows. */
@@ -146,11 +143,10 @@ static bool find_stop(struct completion *completion)
     return first != SIZE_MAX;
 }
 
-/* Ends the reply with a failure or with completion->reason. Frees the exchange if its connection was closed. */
+/* Ends the reply with a failure or with completion->reason. */
 static void finish(struct completion *completion, const inlay_diag *failure)
 {
     struct exchange *exchange = completion->exchange;
-    bool left;
 
     watch_remove(exchange->server->watch, exchange);
     sequence_leave(&exchange->job); /* before the reply, so that the client's next text can use the sequence */
@@ -168,7 +164,7 @@ static void finish(struct completion *completion, const inlay_diag *failure)
             strbuf_format(&exchange->reply,
                           ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,\"total_tokens\":%zu}}",
                           completion->prompt_count, completion->count - completion->prompt_count, completion->count);
-            exchange->code = MHD_HTTP_OK;
+            exchange->code = HTTP_OK;
         }
         completion->done = true;
         exchange_wake(exchange);
@@ -184,68 +180,29 @@ static void finish(struct completion *completion, const inlay_diag *failure)
     } else {
         strbuf_text(&completion->out, "data: [DONE]\n\n");
     }
-    left = completion->left;
     completion->done = true;
     wake(completion);
-    (void)pthread_mutex_unlock(&completion->lock); /* unless `left` is set, another thread may free the exchange now */
-    if (left)
-        exchange_release(exchange);
+    (void)pthread_mutex_unlock(&completion->lock); /* from here another thread may free the exchange */
 }
 
-static ssize_t read_events(void *user, uint64_t position, char *to, size_t room)
+completion_state completion_take(struct completion *completion, struct strbuf *to)
 {
-    struct completion *completion = user;
-    size_t bytes;
-    bool done;
+    completion_state state = COMPLETION_SENDS;
 
-    (void)position;
     (void)pthread_mutex_lock(&completion->lock);
-    bytes = completion->out.size - completion->taken;
-    INLAY_CHECK(completion->taken <= completion->out.size);
-    bytes = bytes < room ? bytes : room;
-    if (bytes > 0)
-        memcpy(to, completion->out.data + completion->taken, bytes);
-    completion->taken += bytes;
-    if (completion->taken == completion->out.size)
-        completion->out.size = completion->taken = 0;
-    done = completion->done || completion->out.failed;
-    if (bytes == 0 && !done) {
+    *to = completion->out;
+    completion->out = (struct strbuf){ .failed = to->failed };
+    if (completion->done || to->failed) {
+        state = completion->done ? COMPLETION_DONE : COMPLETION_WAITS; /* without memory, step() ends the text */
+    } else if (to->size == 0) {
+        state = COMPLETION_WAITS;
+    }
+    if (state == COMPLETION_WAITS) {
         completion->waiting = true;
-        (void)atomic_fetch_add(&completion->exchange->server->suspended, 1);
-        watch_busy(completion->exchange->peer, true);
-        MHD_suspend_connection(completion->exchange->connection);
-    } else {
-        watch_busy(completion->exchange->peer, false); /* the client has to read now */
+        exchange_suspend(completion->exchange);
     }
     (void)pthread_mutex_unlock(&completion->lock);
-    return bytes > 0 ? (ssize_t)bytes : done ? MHD_CONTENT_READER_END_OF_STREAM : 0;
-}
-
-struct MHD_Response *completion_response(struct completion *completion)
-{
-    return MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16384, read_events, completion, NULL);
-}
-
-bool completion_leave(struct exchange *exchange)
-{
-    struct completion *completion = exchange->completion;
-    inlay_diag diag = INLAY_DIAG_INIT;
-    bool left;
-
-    if (completion == NULL)
-        return false;
-    watch_remove(exchange->server->watch, exchange);
-    (void)pthread_mutex_lock(&completion->lock);
-    left = !completion->done;
-    (void)pthread_mutex_unlock(&completion->lock);
-    if (left && sched_cancel(exchange->server->sched, &exchange->job)) {
-        (void)inlay_fail(&diag, INLAY_CANCELLED, "the client disconnected");
-        finish(completion, &diag);
-    }
-    (void)pthread_mutex_lock(&completion->lock);
-    left = completion->left = !completion->done;
-    (void)pthread_mutex_unlock(&completion->lock);
-    return left;
+    return state;
 }
 
 /* ------------------------------------------------------------------ generation */
@@ -404,7 +361,7 @@ static bool read_prompt(struct exchange *exchange, struct completion *completion
            completion->count > 0;
     free(rendered);
     if (!good)
-        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "the prompt has no tokens");
+        exchange_fail(exchange, HTTP_BAD_REQUEST, "the prompt has no tokens");
     return good;
 }
 
@@ -417,12 +374,11 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     exchange->job.model =
         repository_find(exchange->server->repository, completion->asked.model, strlen(completion->asked.model), 0);
     if (exchange->job.model == NULL) {
-        exchange_fail(exchange, MHD_HTTP_NOT_FOUND,
-                      "no such model is loaded; GET v1/models lists the models for texts");
+        exchange_fail(exchange, HTTP_NOT_FOUND, "no such model is loaded; GET v1/models lists the models for texts");
         return false;
     }
     if (exchange->job.model->text == NULL || exchange->job.model->text->logits == INLAY_NONE) {
-        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST,
+        exchange_fail(exchange, HTTP_BAD_REQUEST,
                       "not a model for texts; that needs a decoder with states and a tokenizer.json in its folder");
         return false;
     }
@@ -458,7 +414,7 @@ void answer_completions(struct exchange *exchange)
     char why[200];
 
     if (completion == NULL) {
-        exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the text");
+        exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the text");
         return;
     }
     *completion =
@@ -471,7 +427,7 @@ void answer_completions(struct exchange *exchange)
     completion->done = true; /* until the first run is queued */
     exchange->completion = completion;
     if (!completion_request_read(&completion->asked, exchange->body, exchange->body_bytes, why, sizeof why)) {
-        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, why);
+        exchange_fail(exchange, HTTP_BAD_REQUEST, why);
         return;
     }
     if (!begin(exchange, completion))
@@ -479,7 +435,7 @@ void answer_completions(struct exchange *exchange)
     completion->done = false;
     completion->streams = completion->asked.streams;
     if (completion->streams) {
-        exchange->code = MHD_HTTP_OK;
+        exchange->code = HTTP_OK;
         exchange->type = "text/event-stream";
     } else {
         exchange_suspend(exchange);
@@ -516,5 +472,5 @@ void answer_models(struct exchange *exchange)
     strbuf_text(&exchange->reply, "{\"object\":\"list\",\"data\":[");
     repository_each(exchange->server->repository, add_model, &list);
     strbuf_text(&exchange->reply, "]}");
-    exchange->code = MHD_HTTP_OK;
+    exchange->code = HTTP_OK;
 }

@@ -6,9 +6,12 @@
 #define SERVE_COMPLETION_H
 #include "serve/server.h"
 
-/* The response of a stream, which libmicrohttpd reads through a callback; NULL: out of memory. */
-struct MHD_Response *completion_response(struct completion *completion);
-/* The connection was closed. true: a run of the request is still active; when it ends, it frees the exchange. */
-bool completion_leave(struct exchange *exchange);
+typedef enum completion_state {
+    COMPLETION_SENDS, /* there are events */
+    COMPLETION_WAITS, /* the exchange is suspended until there are some */
+    COMPLETION_DONE   /* the last events, maybe none */
+} completion_state;
+/* Moves the events of a stream that were generated so far to `to`, which is empty. */
+completion_state completion_take(struct completion *completion, struct strbuf *to);
 void completion_destroy(struct completion *completion); /* NULL is a no-op */
 #endif

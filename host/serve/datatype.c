@@ -115,6 +115,8 @@ static bool store(json_reader *reader, inlay_dtype dtype, void *out, uint64_t i)
     case INLAY_DOUBLE:
         if (!text_to_double(text, &real))
             return reader_fail(reader, "a number with too many digits");
+        if (!isfinite(real) || (dtype == INLAY_FLOAT && !isfinite((float)real)))
+            return reader_fail(reader, "a number beyond the range of the datatype; send infinity as binary data");
         if (dtype == INLAY_DOUBLE)
             ((double *)out)[i] = real;
         else
@@ -175,7 +177,8 @@ inlay_status datatype_read_json(json_text value, inlay_dtype dtype, uint64_t cou
 
 /* ------------------------------------------------------------------ to JSON */
 
-/* JSON has no NaN and no infinity. Like other servers of this protocol, this writes what Python's json module reads. */
+/* JSON has no NaN and no infinity. This writes what Python's json module reads, as Triton does (kWriteNanAndInfFlag of
+ * RapidJSON); null, which KServe's runtimes in Python write, would lose which of the three it was. */
 static void write_real(struct strbuf *to, double value, int digits)
 {
     if (isfinite(value) && value == (double)(int32_t)value && !(value == 0 && signbit(value))) {

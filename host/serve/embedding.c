@@ -76,7 +76,7 @@ static bool read_request(struct exchange *exchange, struct embedding *embedding)
                        reader.error);
     else
         (void)snprintf(why, sizeof why, "the request has no %s", embedding->count == 0 ? "input" : "model");
-    exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, why);
+    exchange_fail(exchange, HTTP_BAD_REQUEST, why);
     return false;
 }
 
@@ -202,7 +202,7 @@ static void step(struct job *job, const inlay_diag *failure, const infer_output 
     } else {
         strbuf_format(&exchange->reply, "],\"model\":\"%s\",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}",
                       job->model->name, embedding->all_tokens, embedding->all_tokens);
-        exchange->code = MHD_HTTP_OK;
+        exchange->code = HTTP_OK;
         stats_add_time(&job->model->stats.request, clock_ns() - exchange->arrived_ns);
     }
     exchange_wake(exchange);
@@ -214,7 +214,7 @@ void answer_embeddings(struct exchange *exchange)
     inlay_diag diag = INLAY_DIAG_INIT;
 
     if (embedding == NULL) {
-        exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the texts");
+        exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the texts");
         return;
     }
     embedding->exchange = exchange;
@@ -223,12 +223,11 @@ void answer_embeddings(struct exchange *exchange)
         return;
     exchange->job.model = repository_find(exchange->server->repository, embedding->model, strlen(embedding->model), 0);
     if (exchange->job.model == NULL) {
-        exchange_fail(exchange, MHD_HTTP_NOT_FOUND,
-                      "no such model is loaded; GET v1/models lists the models for texts");
+        exchange_fail(exchange, HTTP_NOT_FOUND, "no such model is loaded; GET v1/models lists the models for texts");
         return;
     }
     if (exchange->job.model->text == NULL || exchange->job.model->text->vectors == INLAY_NONE) {
-        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST,
+        exchange_fail(exchange, HTTP_BAD_REQUEST,
                       "not an embedding model; that needs an output sentence_embedding or last_hidden_state and a "
                       "tokenizer.json");
         return;

@@ -1,14 +1,39 @@
 /* One HTTP request: its header, its body, its reply. */
 #include "inlay/check.h"
 #include "serve/completion.h"
+#include "serve/exchange.h"
+#include "serve/http1.h"
 #include "serve/embedding.h"
-#include "serve/load.h"
 #include "serve/sequence.h"
 #include "serve/server.h"
 #include "serve/supervise.h"
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+static const char *const field_names[FIELD_COUNT] = {
+#define FIELD_NAME(name, text) text,
+    EXCHANGE_FIELDS(FIELD_NAME)
+#undef FIELD_NAME
+};
+
+static const uint8_t field_bytes[FIELD_COUNT] = {
+#define FIELD_BYTES(name, text) sizeof(text) - 1,
+    EXCHANGE_FIELDS(FIELD_BYTES)
+#undef FIELD_BYTES
+};
+
+/* The value of a header field, or NULL. */
+static const char *field(const struct exchange *exchange, exchange_field which)
+{
+    return exchange->field_at[which] > 0 ? exchange->field_text.data + exchange->field_at[which] - 1 : NULL;
+}
+
+const char *exchange_field_get(const struct exchange *exchange, exchange_field which)
+{
+    return field(exchange, which);
+}
 
 /* ------------------------------------------------------------------ replies */
 
@@ -33,21 +58,21 @@ static int code_of(inlay_status status)
     switch (status) {
     case INLAY_INVALID_ARGUMENT:
     case INLAY_SHAPE_MISMATCH:
-        return MHD_HTTP_BAD_REQUEST;
+        return HTTP_BAD_REQUEST;
     case INLAY_NOT_FOUND:
-        return MHD_HTTP_NOT_FOUND;
+        return HTTP_NOT_FOUND;
     case INLAY_LIMIT_EXCEEDED:
         return 413;
     case INLAY_OUT_OF_MEMORY:
     case INLAY_BUSY:
     case INLAY_DEVICE_LOST:
-        return MHD_HTTP_SERVICE_UNAVAILABLE;
+        return HTTP_SERVICE_UNAVAILABLE;
     case INLAY_CANCELLED:
         return 499; /* the client closed its connection; only the access log shows this code */
     case INLAY_DEADLINE_EXCEEDED:
-        return MHD_HTTP_GATEWAY_TIMEOUT;
+        return HTTP_GATEWAY_TIMEOUT;
     default:
-        return MHD_HTTP_INTERNAL_SERVER_ERROR;
+        return HTTP_INTERNAL_SERVER_ERROR;
     }
 }
 
@@ -56,75 +81,64 @@ void exchange_fail_diag(struct exchange *exchange, const inlay_diag *diag)
     set_error(exchange, code_of(diag->code), diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
 }
 
-static enum MHD_Result add_headers(const struct exchange *exchange, struct MHD_Response *response)
+static void add_reply_field(exchange_reply *reply, const char *name, const char *value)
 {
-    char number[24], load[LOAD_BYTES];
-    const char *wanted;
-    enum MHD_Result good = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, exchange->type);
-
-    if (exchange->reply_json_bytes > 0) {
-        (void)snprintf(number, sizeof number, "%zu", exchange->reply_json_bytes);
-        good &= MHD_add_response_header(response, "Inference-Header-Content-Length", number);
-    }
-    if (exchange->retry_after > 0) {
-        (void)snprintf(number, sizeof number, "%u", exchange->retry_after);
-        good &= MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, number);
-    }
-    wanted = MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, "endpoint-load-metrics-format");
-    if (wanted != NULL || exchange->server->load_header) {
-        load_report(exchange->server, wanted != NULL && strcasecmp(wanted, "json") == 0, load);
-        good &= MHD_add_response_header(response, "endpoint-load-metrics", load);
-    }
-    if (exchange->code == MHD_HTTP_UNAUTHORIZED)
-        good &= MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
-    if (exchange->code == MHD_HTTP_METHOD_NOT_ALLOWED)
-        good &= MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, route_methods(exchange->route.kind));
-    if (exchange->route.kind == ROUTE_PAGE)
-        good &= MHD_add_response_header(response, "Content-Security-Policy",
-                                        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-                                        "connect-src 'self'; frame-ancestors 'none'");
-    if (atomic_load_explicit(&exchange->server->draining, memory_order_relaxed))
-        good &= MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
-    return good;
+    INLAY_CHECK(reply->field_count < sizeof reply->fields / sizeof reply->fields[0]);
+    reply->fields[reply->field_count].name = name;
+    reply->fields[reply->field_count++].value = value;
 }
 
-/* Passes the reply to libmicrohttpd, which frees it. */
-static enum MHD_Result send_answer(struct exchange *exchange)
+static void add_fields(struct exchange *exchange, exchange_reply *reply)
 {
-    static char no_memory[] = "{\"error\":\"out of memory for the reply\"}";
-    struct MHD_Response *response;
-    enum MHD_Result good;
+    const char *wanted = field(exchange, FIELD_LOAD_FORMAT);
+
+    add_reply_field(reply, "Content-Type", exchange->type);
+    if (exchange->reply_json_bytes > 0) {
+        (void)snprintf(reply->numbers[0], sizeof reply->numbers[0], "%zu", exchange->reply_json_bytes);
+        add_reply_field(reply, "Inference-Header-Content-Length", reply->numbers[0]);
+    }
+    if (exchange->retry_after > 0) {
+        (void)snprintf(reply->numbers[1], sizeof reply->numbers[1], "%u", exchange->retry_after);
+        add_reply_field(reply, "Retry-After", reply->numbers[1]);
+    }
+    if (wanted != NULL || exchange->server->load_header) {
+        load_report(exchange->server, wanted != NULL && strcasecmp(wanted, "json") == 0, reply->load);
+        add_reply_field(reply, "endpoint-load-metrics", reply->load);
+    }
+    if (exchange->code == HTTP_UNAUTHORIZED)
+        add_reply_field(reply, "WWW-Authenticate", "Bearer");
+    if (exchange->code == HTTP_METHOD_NOT_ALLOWED)
+        add_reply_field(reply, "Allow",
+                        exchange->route.kind != ROUTE_NONE ? route_methods(exchange->route.kind) : "GET, HEAD, POST");
+    if (exchange->route.kind == ROUTE_PAGE)
+        add_reply_field(reply, "Content-Security-Policy",
+                        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+                        "connect-src 'self'; frame-ancestors 'none'");
+}
+
+void exchange_reply_get(struct exchange *exchange, exchange_reply *out)
+{
+    static const char no_memory[] = "{\"error\":\"out of memory for the reply\"}";
 
     INLAY_CHECK(exchange->code >= 100 && exchange->code < 600);
-    if (strcmp(exchange->type, "text/event-stream") == 0) {
-        response = completion_response(exchange->completion);
-    } else if (exchange->reply.failed) {
+    out->field_count = 0;
+    out->streams = strcmp(exchange->type, "text/event-stream") == 0;
+    out->is_head_only = strcmp(exchange->method, "HEAD") == 0;
+    if (exchange->reply.failed) {
         strbuf_deinit(&exchange->reply);
-        exchange->code = MHD_HTTP_SERVICE_UNAVAILABLE;
+        exchange->code = HTTP_SERVICE_UNAVAILABLE;
         exchange->type = "application/json";
-        response = MHD_create_response_from_buffer(sizeof no_memory - 1, no_memory, MHD_RESPMEM_PERSISTENT);
-    } else {
-        response = MHD_create_response_from_buffer_with_free_callback(exchange->reply.size, exchange->reply.data, free);
-        if (response != NULL)
-            exchange->reply.data = NULL; /* owned by the response */
+        exchange->reply_json_bytes = 0;
+        strbuf_text(&exchange->reply, no_memory);
     }
-    if (response == NULL)
-        return MHD_NO;
-    good = add_headers(exchange, response);
-    if (good == MHD_YES)
-        good = MHD_queue_response(exchange->connection, (unsigned)exchange->code, response);
-    MHD_destroy_response(response);
+    out->code = exchange->code;
+    out->body = exchange->reply.data;
+    out->body_bytes = exchange->reply.size;
+    add_fields(exchange, out);
     (void)atomic_fetch_add_explicit(&exchange->server->answers[exchange->code / 100 % 6], 1, memory_order_relaxed);
-    watch_busy(exchange->peer, false);
-    return good;
 }
 
 /* ------------------------------------------------------------------ header */
-
-static const char *header(const struct exchange *exchange, const char *name)
-{
-    return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
-}
 
 static bool read_size(const char *text, size_t *out)
 {
@@ -141,89 +155,132 @@ static bool read_size(const char *text, size_t *out)
     return true;
 }
 
+uint32_t server_wrong_token(struct server *server, const struct sockaddr *client)
+{
+    server_refused(server, REFUSED_TOKEN);
+    return guard_failed(&server->guard, client, clock_ns());
+}
+
 static void check_access(struct exchange *exchange)
 {
     struct server *server = exchange->server;
     int needed = route_access(exchange->route.kind, exchange->method);
     const char *authorization;
 
-    if (needed > 0 && server->client_certificates && !watch_is_trusted(exchange->peer, exchange->connection)) {
-        exchange_fail(exchange, MHD_HTTP_FORBIDDEN,
+    if (needed > 0 && server->client_certificates && !exchange->is_trusted) {
+        exchange_fail(exchange, HTTP_FORBIDDEN,
                       "a client certificate signed by an authority of tls_client_ca is required");
         return;
     }
-    if (needed == 0 || (needed == 1 && server->tokens.count == 0))
+    if (needed == 0 || (needed == 1 && tokens_are_none(&server->tokens)))
         return;
     if (needed == 2 && supervise_is_worker()) {
-        exchange_fail(exchange, MHD_HTTP_FORBIDDEN,
-                      "not possible with several workers; restart the server to change it");
+        exchange_fail(exchange, HTTP_FORBIDDEN, "not possible with several workers; restart the server to change it");
         return;
     }
-    if (needed == 2 && server->admin_tokens.count == 0) {
-        exchange_fail(exchange, MHD_HTTP_FORBIDDEN, "this server is read-only; start it with an admin_token_file");
+    if (needed == 2 && tokens_are_none(&server->admin_tokens)) {
+        exchange_fail(exchange, HTTP_FORBIDDEN, "this server is read-only; start it with an admin_token_file");
         return;
     }
-    authorization = header(exchange, MHD_HTTP_HEADER_AUTHORIZATION);
+    authorization = field(exchange, FIELD_AUTHORIZATION);
     if (tokens_match(&server->admin_tokens, authorization) ||
         (needed == 1 && tokens_match(&server->tokens, authorization)))
         return;
     if (needed == 2 && tokens_match(&server->tokens, authorization))
-        exchange_fail(exchange, MHD_HTTP_FORBIDDEN, "this token may not change the server");
+        exchange_fail(exchange, HTTP_FORBIDDEN, "this token may not change the server");
     else
-        exchange_fail(exchange, MHD_HTTP_UNAUTHORIZED, "a bearer token is required: Authorization: Bearer TOKEN");
+        exchange_fail(exchange, HTTP_UNAUTHORIZED, "a bearer token is required: Authorization: Bearer TOKEN");
+    if (exchange->code == HTTP_UNAUTHORIZED && authorization != NULL)
+        exchange->delay_ms = server_wrong_token(server, &exchange->client.any);
 }
 
-static void check_header(struct exchange *exchange, size_t *out_length)
+/* Methods of RFC 9110, section 9, and of RFC 5789: others are not implemented for any path. */
+static bool is_known_method(const char *method)
 {
-    const union MHD_ConnectionInfo *size =
-        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-    const char *length = header(exchange, MHD_HTTP_HEADER_CONTENT_LENGTH), *text;
+    static const char *const methods[] = { "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH" };
 
-    *out_length = 0;
-    if (size != NULL && size->header_size > exchange->server->max_header_bytes)
-        exchange_fail(exchange, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE, "the header is larger than max_header_bytes");
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
+        if (strcmp(methods[i], method) == 0)
+            return true;
+    return false;
+}
+
+static void check_header(struct exchange *exchange, uint64_t length)
+{
+    const char *text;
+
+    if (!is_known_method(exchange->method))
+        exchange_fail(exchange, HTTP_NOT_IMPLEMENTED, "this method is not implemented");
+    else if (strcmp(exchange->path, "*") == 0)
+        exchange_fail(exchange, HTTP_METHOD_NOT_ALLOWED, "the server has no options");
+    else if (exchange->is_admin && !route_is_admin(exchange->route.kind))
+        exchange_fail(exchange, HTTP_NOT_FOUND, "admin_port has only /v2/health/live, /v2/health/ready and /metrics");
     else if (exchange->route.kind == ROUTE_NONE)
-        exchange_fail(exchange, MHD_HTTP_NOT_FOUND, "unknown path; GET / lists the paths");
+        exchange_fail(exchange, HTTP_NOT_FOUND, "unknown path; GET / lists the paths");
     else if (!route_takes(exchange->route.kind, exchange->method))
-        exchange_fail(exchange, MHD_HTTP_METHOD_NOT_ALLOWED, "method not allowed for this path");
-    else
+        exchange_fail(exchange, HTTP_METHOD_NOT_ALLOWED, "method not allowed for this path");
+    else if (exchange->field_text.failed)
+        exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the header");
+    else if (browser_is_allowed(exchange))
         check_access(exchange);
-    if (length != NULL && !read_size(length, out_length) && exchange->code == 0)
-        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "Content-Length is not a number");
-    if (*out_length > exchange->server->max_body_bytes) {
+    if (length > exchange->server->max_body_bytes) {
         exchange->code = 0;
         exchange_fail(exchange, 413, "the body is larger than max_body_bytes");
         return;
     }
-    text = header(exchange, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    text = field(exchange, FIELD_CONTENT_ENCODING);
     if (exchange->code == 0 && text != NULL && strcmp(text, "identity") != 0)
-        exchange_fail(exchange, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "a body with a Content-Encoding is not supported");
-    text = header(exchange, "Inference-Header-Content-Length");
+        exchange_fail(exchange, HTTP_UNSUPPORTED_MEDIA_TYPE, "a body with a Content-Encoding is not supported");
+    text = field(exchange, FIELD_JSON_BYTES);
     exchange->json_bytes = SIZE_MAX;
     if (exchange->code == 0 && text != NULL && !read_size(text, &exchange->json_bytes))
-        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "Inference-Header-Content-Length is not a number");
+        exchange_fail(exchange, HTTP_BAD_REQUEST, "Inference-Header-Content-Length is not a number");
 }
 
 /* The client's or a proxy's timeout in milliseconds overrides the server's setting. */
 static void read_deadline(struct exchange *exchange)
 {
-    static const char *const names[] = { "Inference-Timeout-Ms", "x-envoy-expected-rq-timeout-ms" };
+    static const exchange_field names[] = { FIELD_TIMEOUT, FIELD_ENVOY_TIMEOUT };
     uint64_t allowed = exchange->server->timeout_ns;
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *text = header(exchange, names[i]);
+        const char *text = field(exchange, names[i]);
         size_t ms;
 
         if (text == NULL)
             continue;
         if (!read_size(text, &ms) || ms == 0 || ms > 86400000) {
-            exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "Inference-Timeout-Ms must be from 1 to 86400000");
+            exchange_fail(exchange, HTTP_BAD_REQUEST, "Inference-Timeout-Ms must be from 1 to 86400000");
             return;
         }
         allowed = (uint64_t)ms * 1000000;
         break;
     }
     exchange->job.deadline_ns = allowed > 0 ? exchange->arrived_ns + allowed : 0;
+}
+
+/* The request would exceed max_inflight_bytes: drops its body. */
+static void refuse_body(struct exchange *exchange)
+{
+    server_release(exchange->server, exchange->held_bytes);
+    exchange->held_bytes = 0;
+    free(exchange->memory);
+    exchange->memory = exchange->body = NULL;
+    exchange->body_room = 0;
+    exchange->retry_after = 1;
+    exchange_fail(exchange, HTTP_TOO_MANY_REQUESTS,
+                  "the bodies of all requests in progress exceed max_inflight_bytes; try again later");
+}
+
+/* false: it was refused. */
+static bool hold(struct exchange *exchange, size_t bytes)
+{
+    if (!server_hold(exchange->server, exchange->held_bytes, bytes)) {
+        refuse_body(exchange);
+        return false;
+    }
+    exchange->held_bytes += bytes;
+    return true;
 }
 
 /* Allocates a body of `bytes` bytes, placed so that the binary data after its JSON begins at a multiple of 64. */
@@ -247,64 +304,110 @@ static bool make_room(struct exchange *exchange, size_t bytes)
     return true;
 }
 
-static enum MHD_Result begin(struct server *server, struct MHD_Connection *mhd, const char *url, const char *method,
-                             void **memory)
+struct exchange *exchange_create(struct server *server, struct front_thread *thread, void (*resume)(front_task *task),
+                                 const struct sockaddr *client)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     struct exchange *exchange = calloc(1, sizeof *exchange);
-    size_t bytes = strlen(url), length;
 
-    if (exchange == NULL || info == NULL || info->socket_context == NULL) {
-        free(exchange);
-        return MHD_NO;
-    }
-    *memory = exchange;
+    if (exchange == NULL)
+        return NULL;
     (void)atomic_fetch_add(&server->exchanges, 1);
     exchange->server = server;
-    exchange->connection = mhd;
-    exchange->peer = info->socket_context;
-    exchange->method = method;
+    exchange->task.thread = thread;
+    exchange->task.resume = resume;
+    memcpy(&exchange->client, client, sizeof exchange->client);
     exchange->arrived_ns = clock_ns();
     exchange->type = "application/json";
-    memcpy(exchange->path, url, bytes < sizeof exchange->path ? bytes : sizeof exchange->path - 1);
-    if (bytes < sizeof exchange->path)
+    return exchange;
+}
+
+struct exchange *exchange_of(front_task *task)
+{
+    return (struct exchange *)(void *)((char *)task - offsetof(struct exchange, task));
+}
+
+void exchange_set_target(struct exchange *exchange, const char *method, size_t method_bytes, const char *path,
+                         size_t path_bytes)
+{
+    if (method_bytes < sizeof exchange->method)
+        memcpy(exchange->method, method, method_bytes);
+    else
+        memcpy(exchange->method, method, sizeof exchange->method - 1); /* longer than all that are known */
+    if (path_bytes == 0)
+        (void)snprintf(exchange->path, sizeof exchange->path, "/");
+    else if (!http1_decode_path(path, path_bytes, exchange->path, sizeof exchange->path))
+        (void)snprintf(exchange->path, sizeof exchange->path, "%.*s", (int)sizeof exchange->path - 1, path);
+    else
         exchange->route = route_find(exchange->path);
-    check_header(exchange, &length);
-    if (exchange->code == 413)
-        return send_answer(exchange); /* an unread body ends the connection */
+    if (path_bytes == 0)
+        exchange->route = route_find(exchange->path);
+}
+
+void exchange_add_field(struct exchange *exchange, const char *name, size_t name_bytes, const char *value,
+                        size_t value_bytes)
+{
+    for (uint32_t i = 0; i < FIELD_COUNT; i++) {
+        if (field_bytes[i] != name_bytes || strncasecmp(field_names[i], name, name_bytes) != 0)
+            continue;
+        if (exchange->field_at[i] > 0)
+            return; /* the first one counts */
+        exchange->field_at[i] = (uint32_t)exchange->field_text.size + 1;
+        strbuf_add(&exchange->field_text, value, value_bytes);
+        strbuf_add(&exchange->field_text, "", 1);
+        if (exchange->field_text.failed)
+            memset(exchange->field_at, 0, sizeof exchange->field_at);
+        return;
+    }
+}
+
+void exchange_begin(struct exchange *exchange, uint64_t length, bool is_trusted)
+{
+    exchange->is_trusted = is_trusted;
+    check_header(exchange, length);
     if (exchange->code == 0 && (exchange->route.kind == ROUTE_INFER || exchange->route.kind == ROUTE_COMPLETIONS ||
                                 exchange->route.kind == ROUTE_CHAT || exchange->route.kind == ROUTE_EMBEDDINGS))
         read_deadline(exchange);
-    if (exchange->code == 0 && length > 0 && !make_room(exchange, length))
-        exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the body");
-    return MHD_YES;
+    /* The length is only a claim, so it is not counted. */
+    if (exchange->code == 0 && length > 0) {
+        if (server_hold(exchange->server, 0, length))
+            server_release(exchange->server, length);
+        else
+            refuse_body(exchange);
+    }
+    if (exchange->code == 0 && length > 0 && !make_room(exchange, (size_t)length))
+        exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the body");
 }
 
 /* ------------------------------------------------------------------ body */
 
-/* Appends received bytes to the body. The body of a refused request is read, too, so that the client receives the
- * reply. */
-static enum MHD_Result take_body(struct exchange *exchange, const char *data, size_t bytes)
+char *exchange_room(struct exchange *exchange)
+{
+    return exchange->code == 0 ? exchange->body + exchange->body_bytes : NULL;
+}
+
+void exchange_received(struct exchange *exchange, size_t bytes)
+{
+    INLAY_CHECK(bytes <= exchange->body_room - exchange->body_bytes);
+    exchange->body_bytes += bytes;
+    (void)hold(exchange, bytes);
+}
+
+/* The body of a refused request is read, too, so that the client receives the reply. */
+void exchange_take_body(struct exchange *exchange, const char *data, size_t bytes)
 {
     size_t limit = exchange->server->max_body_bytes;
 
-    INLAY_CHECK(exchange->body_bytes <= limit);
-    if (bytes > limit - exchange->body_bytes) {
-        if (exchange->code == 413)
-            return MHD_NO; /* beyond the limit again, after a reset */
-        exchange_fail(exchange, 413, "the body is larger than max_body_bytes");
-        exchange->body_bytes = 0;
-        return MHD_YES;
-    }
+    INLAY_CHECK(bytes <= limit - exchange->body_bytes); /* the protocols check it */
+    if (exchange->code == 0 && bytes > 0)
+        (void)hold(exchange, bytes);
     if (exchange->code == 0 && exchange->body_room - exchange->body_bytes < bytes &&
         !make_room(exchange, exchange->body_bytes + bytes > limit / 2 ? limit : 2 * (exchange->body_bytes + bytes)))
-        exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "no memory for the body");
-    if (exchange->code == 0) {
+        exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the body");
+    if (exchange->code == 0 && bytes > 0) {
         memcpy(exchange->body + exchange->body_bytes, data, bytes);
         exchange->moved_bytes += bytes;
     }
     exchange->body_bytes += bytes;
-    return MHD_YES;
 }
 
 static void answer(struct exchange *exchange)
@@ -314,15 +417,10 @@ static void answer(struct exchange *exchange)
         answer_infer(exchange);
         break;
     case ROUTE_LIVE:
-        exchange->code = MHD_HTTP_OK;
+        exchange->code = HTTP_OK;
         break;
     case ROUTE_READY:
-        if (atomic_load(&exchange->server->ready))
-            exchange->code = MHD_HTTP_OK;
-        else
-            exchange_fail(exchange, MHD_HTTP_BAD_REQUEST,
-                          atomic_load(&exchange->server->draining) ? "the server is shutting down"
-                                                                   : "models are being loaded");
+        answer_ready(exchange);
         break;
     case ROUTE_SERVER:
         answer_server(exchange);
@@ -367,29 +465,16 @@ static void answer(struct exchange *exchange)
     }
 }
 
-enum MHD_Result exchange_handle(void *user, struct MHD_Connection *mhd, const char *url, const char *method,
-                                const char *version, const char *data, size_t *data_bytes, void **memory)
+bool exchange_run(struct exchange *exchange)
 {
-    struct exchange *exchange = *memory;
-
-    (void)version;
-    if (exchange == NULL)
-        return begin(user, mhd, url, method, memory);
-    if (*data_bytes > 0) {
-        enum MHD_Result good = take_body(exchange, data, *data_bytes);
-
-        *data_bytes = 0;
-        return good;
-    }
     (void)atomic_fetch_add_explicit(&exchange->server->moved_bytes, exchange->moved_bytes, memory_order_relaxed);
     exchange->moved_bytes = 0;
-    if (exchange->code == 0) {
-        watch_busy(exchange->peer, true);
+    if (exchange->code == 0)
         answer(exchange);
-        if (*memory == NULL || exchange->suspended)
-            return MHD_YES;
-    }
-    return send_answer(exchange);
+    else if (exchange->delay_ms > 0 &&
+             front_delay(&exchange->task, clock_ns() + exchange->delay_ms * UINT64_C(1000000)))
+        exchange_suspend(exchange);
+    return !exchange->suspended;
 }
 
 void exchange_suspend(struct exchange *exchange)
@@ -397,20 +482,25 @@ void exchange_suspend(struct exchange *exchange)
     INLAY_CHECK(!exchange->suspended);
     exchange->suspended = true;
     (void)atomic_fetch_add(&exchange->server->suspended, 1);
-    MHD_suspend_connection(exchange->connection);
 }
 
 void exchange_wake(struct exchange *exchange)
 {
-    struct server *server = exchange->server;
-
-    MHD_resume_connection(exchange->connection); /* from here another thread may free it */
-    INLAY_CHECK(atomic_load(&server->suspended) > 0);
-    (void)atomic_fetch_sub(&server->suspended, 1);
+    front_wake(&exchange->task);
 }
 
-void exchange_release(struct exchange *exchange)
+void exchange_resumed(struct exchange *exchange)
 {
+    INLAY_CHECK(exchange->suspended && atomic_load(&exchange->server->suspended) > 0);
+    exchange->suspended = false;
+    (void)atomic_fetch_sub(&exchange->server->suspended, 1);
+}
+
+void exchange_finish(struct exchange *exchange, bool sent)
+{
+    if (!sent && exchange->code / 100 == 2)
+        exchange->code = 499; /* the client did not read it */
+    access_log_write(exchange);
     if (exchange->completion == NULL && exchange->embedding == NULL) /* which free their requests */
         infer_request_deinit(&exchange->request);
     sequence_leave(&exchange->job);
@@ -418,26 +508,11 @@ void exchange_release(struct exchange *exchange)
     completion_destroy(exchange->completion);
     embedding_destroy(exchange->embedding);
     strbuf_deinit(&exchange->reply);
+    strbuf_deinit(&exchange->field_text);
     INLAY_CHECK(atomic_load(&exchange->server->exchanges) > 0);
     (void)atomic_fetch_sub(&exchange->server->exchanges, 1);
     (void)atomic_fetch_add_explicit(&exchange->server->requests, 1, memory_order_relaxed);
+    server_release(exchange->server, exchange->held_bytes);
     free(exchange->memory);
     free(exchange);
-}
-
-void exchange_completed(void *user, struct MHD_Connection *mhd, void **memory, enum MHD_RequestTerminationCode how)
-{
-    struct exchange *exchange = *memory;
-
-    (void)user;
-    (void)mhd;
-    if (exchange == NULL)
-        return;
-    if (how != MHD_REQUEST_TERMINATED_COMPLETED_OK && exchange->code / 100 == 2)
-        exchange->code = 499; /* the client did not read it */
-    access_log_write(exchange);
-    watch_busy(exchange->peer, false);
-    *memory = NULL;
-    if (!completion_leave(exchange))
-        exchange_release(exchange);
 }

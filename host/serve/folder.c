@@ -160,15 +160,68 @@ static void sort_unique(struct folder *folder)
     folder->count = kept;
 }
 
-inlay_status folder_read(const char *path, struct folder *out_folder, inlay_diag *diag)
+/* Whether the folder itself is a model: it has versions, or a file model.onnx. */
+static bool add_itself(struct folder *folder, const char *path, const char *name, bool *out_is_model)
+{
+    char file[4096];
+
+    if (!add(folder, name, strlen(name), path, true))
+        return false;
+    *out_is_model = folder->models[0].version_count > 0;
+    if (*out_is_model)
+        return true;
+    folder_deinit(folder);
+    *out_is_model = is_file(path, "model", ".onnx");
+    if (!*out_is_model)
+        return true;
+    (void)snprintf(file, sizeof file, "%s/model.onnx", path);
+    return add(folder, name, strlen(name), file, false);
+}
+
+static bool add_entries(struct folder *folder, const char *path, DIR *dir)
+{
+    const struct dirent *entry;
+
+    while ((entry = readdir(dir)) != NULL)
+        if (!add_entry(folder, path, entry->d_name))
+            return false;
+    return true;
+}
+
+/* Gives the only model its name. */
+static inlay_status rename_model(struct folder *folder, const char *path, const char *name, inlay_diag *diag)
+{
+    char *copy;
+
+    if (folder->count > 1)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "model_name: %s has %u models; remove the setting, or pass the path of one model", path,
+                          folder->count);
+    copy = strdup(name);
+    if (copy == NULL)
+        return no_memory(diag, "for the list of models");
+    if (folder->count == 0) {
+        free(copy);
+        return INLAY_OK;
+    }
+    free(folder->models[0].name);
+    folder->models[0].name = copy;
+    return INLAY_OK;
+}
+
+inlay_status folder_read(const char *path, const char *name, struct folder *out_folder, inlay_diag *diag)
 {
     const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
-    const struct dirent *entry;
+    inlay_status status = INLAY_OK;
+    bool good = true, is_model = false;
     struct stat st;
-    bool good = true;
     DIR *dir;
 
     *out_folder = (struct folder){ .models = NULL };
+    if (name[0] != '\0' && !folder_is_name(name, strlen(name)))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "model_name: '%s' is not a name: letters, digits, '.', '_' and '-', at most %d", name,
+                          FOLDER_MAX_NAME);
     if (stat(path, &st) != 0)
         return inlay_fail(diag, INLAY_NOT_FOUND, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(st.st_mode)) {
@@ -179,8 +232,8 @@ inlay_status folder_read(const char *path, struct folder *out_folder, inlay_diag
         dir = opendir(path);
         if (dir == NULL)
             return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
-        while (good && (entry = readdir(dir)) != NULL)
-            good = add_entry(out_folder, path, entry->d_name);
+        good = (name[0] == '\0' || add_itself(out_folder, path, name, &is_model)) &&
+               (is_model || add_entries(out_folder, path, dir));
         (void)closedir(dir);
     }
     if (!good) {
@@ -188,5 +241,9 @@ inlay_status folder_read(const char *path, struct folder *out_folder, inlay_diag
         return no_memory(diag, "for the list of models");
     }
     sort_unique(out_folder);
-    return INLAY_OK;
+    if (name[0] != '\0')
+        status = rename_model(out_folder, path, name, diag);
+    if (status != INLAY_OK)
+        folder_deinit(out_folder);
+    return status;
 }

@@ -19,8 +19,10 @@ struct folder {
     uint32_t count;
 };
 
-/* Reads the folder, or the single file. Entries that are not models are skipped. */
-INLAY_NODISCARD inlay_status folder_read(const char *path, struct folder *out_folder, inlay_diag *diag);
+/* Reads the folder, or the single file. Entries that are not models are skipped. name: of the only model, which may also
+ * be the folder itself (VERSION/model.onnx or model.onnx in it); "" = each model has the name of its file or folder. */
+INLAY_NODISCARD inlay_status folder_read(const char *path, const char *name, struct folder *out_folder,
+                                         inlay_diag *diag);
 void folder_deinit(struct folder *folder);
 /* Letters, digits, '.', '_', '-', not beginning with '.'; at most FOLDER_MAX_NAME. */
 bool folder_is_name(const char *name, size_t bytes);

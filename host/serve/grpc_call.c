@@ -36,19 +36,21 @@ const struct method *method_find(const char *path)
     return NULL;
 }
 
-struct call *call_create(struct grpc *grpc, struct server *server, nghttp2_session *session, int32_t stream)
+struct call *call_create(grpc_streams *streams, nghttp2_session *session, int32_t stream)
 {
     struct call *call = calloc(1, sizeof *call);
 
     if (call == NULL)
         return NULL;
-    call->grpc = grpc;
-    call->server = server;
+    call->streams = streams;
+    call->server = streams->server;
+    call->task.thread = streams->thread;
+    call->task.resume = grpc_resume;
     call->session = session;
     call->stream = stream;
     call->is_plain = true;
     call->arrived_ns = clock_ns();
-    (void)atomic_fetch_add(&server->exchanges, 1);
+    (void)atomic_fetch_add(&call->server->exchanges, 1);
     return call;
 }
 
@@ -58,9 +60,13 @@ void call_destroy(struct call *call)
     strbuf_deinit(&call->in);
     strbuf_deinit(&call->out);
     strbuf_deinit(&call->reply);
-    INLAY_CHECK(atomic_load(&call->server->exchanges) > 0);
-    (void)atomic_fetch_sub(&call->server->exchanges, 1);
-    (void)atomic_fetch_add_explicit(&call->server->requests, 1, memory_order_relaxed);
+    strbuf_deinit(&call->fields);
+    server_release(call->server, call->held_bytes);
+    if (call->rest == NULL) {
+        INLAY_CHECK(atomic_load(&call->server->exchanges) > 0);
+        (void)atomic_fetch_sub(&call->server->exchanges, 1);
+        (void)atomic_fetch_add_explicit(&call->server->requests, 1, memory_order_relaxed);
+    }
     free(call);
 }
 
@@ -95,6 +101,13 @@ static bool is_name(const char *name, size_t bytes, const char *wanted)
 void call_header(struct call *call, const char *name, size_t name_bytes, const char *value, size_t value_bytes)
 {
     call->header_bytes += name_bytes + value_bytes + 32;
+    if (call->streams->has_rest && !call->is_grpc && call->header_bytes <= call->server->max_header_bytes) {
+        uint32_t sizes[2] = { (uint32_t)name_bytes, (uint32_t)value_bytes };
+
+        strbuf_add(&call->fields, sizes, sizeof sizes);
+        strbuf_add(&call->fields, name, name_bytes);
+        strbuf_add(&call->fields, value, value_bytes);
+    }
     if (is_name(name, name_bytes, ":path") && value_bytes < sizeof call->path)
         memcpy(call->path, value, value_bytes);
     else if (is_name(name, name_bytes, "content-type"))
@@ -109,19 +122,21 @@ void call_header(struct call *call, const char *name, size_t name_bytes, const c
 
 bool call_may(struct call *call, int access)
 {
-    const struct server *server = call->server;
+    struct server *server = call->server;
     bool user = tokens_match(&server->tokens, call->authorization),
          admin = tokens_match(&server->admin_tokens, call->authorization);
 
-    if (access == 0 || (access == 1 && (user || admin || server->tokens.count == 0)) ||
+    if (access == 0 || (access == 1 && (user || admin || tokens_are_none(&server->tokens))) ||
         (access == 2 && admin && !supervise_is_worker()))
         return true;
     if (access == 2 && supervise_is_worker())
         call_end(call, GRPC_PERMISSION_DENIED, "not possible with several workers; restart the server to change it");
-    else if (access == 2 && server->admin_tokens.count == 0)
+    else if (access == 2 && tokens_are_none(&server->admin_tokens))
         call_end(call, GRPC_PERMISSION_DENIED, "this server is read-only; start it with an admin_token_file");
     else if (access == 2 && user)
         call_end(call, GRPC_PERMISSION_DENIED, "this token may not change the server");
+    else if (call->authorization[0] != '\0')
+        grpc_refuse_token(call);
     else
         call_end(call, GRPC_UNAUTHENTICATED, "a bearer token is required: authorization: Bearer TOKEN");
     return false;
@@ -137,16 +152,29 @@ static bool check_header(struct call *call)
         call_end(call, GRPC_RESOURCE_EXHAUSTED, "the header is larger than max_header_bytes");
     else if (!call->is_grpc)
         call_end(call, GRPC_INTERNAL, "the content-type is not application/grpc");
+    else if (!server->has_grpc)
+        call_end(call, GRPC_UNIMPLEMENTED, "gRPC is not enabled (grpc_port is -1)");
     else if (call->method == NULL)
         call_end(call, GRPC_UNIMPLEMENTED, "unknown method");
+    else if (call->streams->is_admin && call->method->access > 0)
+        call_end(call, GRPC_UNIMPLEMENTED, "admin_port has only health checks");
+    else if (!call->streams->is_trusted && call->method->access > 0)
+        call_end(call, GRPC_PERMISSION_DENIED,
+                 "a client certificate signed by an authority of tls_client_ca is required");
     else if (!call->is_plain)
         call_end(call, GRPC_UNIMPLEMENTED, "compressed messages are not supported");
     else
         (void)call_may(call, call->method->access);
-    return !call->ended;
+    return !call->ended && !call->delayed;
 }
 
 /* ------------------------------------------------------------------ output */
+
+static nghttp2_nv retry_field(const struct call *call, char *seconds, size_t room)
+{
+    return (nghttp2_nv){ (uint8_t *)(uintptr_t) "retry-after", (uint8_t *)seconds, 11,
+                         (size_t)snprintf(seconds, room, "%u", call->retry_after), NGHTTP2_NV_FLAG_NONE };
+}
 
 static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room, uint32_t *flags,
                         nghttp2_data_source *source, void *user)
@@ -166,15 +194,17 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, s
     call->out.size = call->sent = 0;
     if (call->ended) {
         char status[8];
-        nghttp2_nv trailers[3] = { { (uint8_t *)(uintptr_t) "grpc-status", (uint8_t *)status, 11, 0,
+        nghttp2_nv trailers[4] = { { (uint8_t *)(uintptr_t) "grpc-status", (uint8_t *)status, 11, 0,
                                      NGHTTP2_NV_FLAG_NONE },
                                    { (uint8_t *)(uintptr_t) "grpc-message", (uint8_t *)call->text, 12,
                                      strlen(call->text), NGHTTP2_NV_FLAG_NONE } };
-        char load[LOAD_BYTES];
+        char load[LOAD_BYTES], seconds[12];
         size_t count = call->text[0] != '\0' ? 2 : 1;
 
         trailers[0].valuelen = (size_t)snprintf(status, sizeof status, "%d", call->status);
         *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+        if (call->retry_after > 0)
+            trailers[count++] = retry_field(call, seconds, sizeof seconds);
         if (call->server->load_header) {
             load_report(call->server, false, load);
             trailers[count++] = (nghttp2_nv){ (uint8_t *)(uintptr_t) "endpoint-load-metrics", (uint8_t *)load, 21,
@@ -225,16 +255,19 @@ static void set_text(struct call *call, const char *text)
 /* Sends a response that has only a status. */
 static void send_status(struct call *call)
 {
-    char status[8];
-    nghttp2_nv headers[] = { HEADER(":status", "200"),
-                             HEADER("content-type", "application/grpc"),
-                             { (uint8_t *)(uintptr_t) "grpc-status", (uint8_t *)status, 11, 0, NGHTTP2_NV_FLAG_NONE },
-                             { (uint8_t *)(uintptr_t) "grpc-message", (uint8_t *)call->text, 12, strlen(call->text),
-                               NGHTTP2_NV_FLAG_NONE } };
+    char status[8], seconds[12];
+    nghttp2_nv headers[5] = { HEADER(":status", "200"),
+                              HEADER("content-type", "application/grpc"),
+                              { (uint8_t *)(uintptr_t) "grpc-status", (uint8_t *)status, 11, 0, NGHTTP2_NV_FLAG_NONE },
+                              { (uint8_t *)(uintptr_t) "grpc-message", (uint8_t *)call->text, 12, strlen(call->text),
+                                NGHTTP2_NV_FLAG_NONE } };
+    size_t count = call->text[0] != '\0' ? 4 : 3;
 
     headers[2].valuelen = (size_t)snprintf(status, sizeof status, "%d", call->status);
+    if (call->retry_after > 0)
+        headers[count++] = retry_field(call, seconds, sizeof seconds);
     call->answering = true;
-    (void)nghttp2_submit_response(call->session, call->stream, headers, call->text[0] != '\0' ? 4 : 3, NULL);
+    (void)nghttp2_submit_response(call->session, call->stream, headers, count, NULL);
 }
 
 void call_end(struct call *call, int status, const char *text)
@@ -361,6 +394,9 @@ void call_finish_message(struct call *call)
 
     call->working = false;
     grpc_infer_deinit(call);
+    INLAY_CHECK(call->in.size <= call->held_bytes);
+    server_release(call->server, call->held_bytes - call->in.size);
+    call->held_bytes = call->in.size;
     if (call->session == NULL || call->ended)
         return;
     if (call->method->streams)
@@ -396,6 +432,14 @@ bool call_data(struct call *call, const uint8_t *data, size_t bytes)
         return true;
     if (call->in.size + bytes > 2 * call->server->max_body_bytes + 65536)
         return false; /* the client sends faster than it reads replies */
+    if (!server_hold(call->server, call->held_bytes, bytes)) {
+        strbuf_deinit(&call->in);
+        call->retry_after = 1;
+        call_end(call, GRPC_RESOURCE_EXHAUSTED,
+                 "the messages of all calls in progress exceed max_inflight_bytes; try again later");
+        return true;
+    }
+    call->held_bytes += bytes;
     strbuf_add(&call->in, data, bytes);
     (void)atomic_fetch_add_explicit(&call->server->moved_bytes, bytes, memory_order_relaxed);
     if (call->in.failed) {

@@ -16,7 +16,6 @@ void grpc_infer_deinit(struct call *call)
     call_release(call->decoded);
     call->decoded = NULL;
     call->queued = call->in_loader = false;
-    call->finished = false;
 }
 
 /* ------------------------------------------------------------------ outputs */
@@ -281,6 +280,7 @@ static bool submit(struct call *call)
     (void)inlay_fail(&diag, INLAY_BUSY, "the model's queue is full; try again later");
     fail(call, &diag);
     call->reply_status = GRPC_RESOURCE_EXHAUSTED;
+    call->retry_after = call->method->streams ? 0 : sched_retry_after(call->server->sched, call->job.model);
     return false;
 }
 
@@ -325,7 +325,7 @@ void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
         note_queued(call);
         call->in_loader = true;
         loader_submit(call->server->loader, &call->load_task);
-    } else if (!atomic_load(&call->server->ready)) {
+    } else if (!atomic_load(&call->server->loaded)) {
         call_fail(call, GRPC_UNAVAILABLE, "models are being loaded");
     } else {
         call_fail(call, GRPC_NOT_FOUND, "no such model or version is loaded");

@@ -1,10 +1,9 @@
-/* serve/grpc_internal.h - a gRPC call, shared by the connection (grpc.c, grpc_session.c), the call (grpc_call.c) and
- * the methods (grpc_admin.c, grpc_info.c, grpc_infer.c). The thread of grpc.c owns a call, except while its request
- * runs on another thread. */
+/* serve/grpc_internal.h - the Open Inference Protocol over gRPC: a call, shared by the connection (http2_connection.c,
+ * grpc_session.c), the call (grpc_call.c) and the methods (grpc_admin.c, grpc_info.c, grpc_infer.c). Messages are read by
+ * protobuf-c. The thread of the connection owns a call, except while its request runs on another thread. */
 #ifndef SERVE_GRPC_INTERNAL_H
 #define SERVE_GRPC_INTERNAL_H
 #include "inference.pb-c.h"
-#include "serve/grpc.h"
 #include "serve/server.h"
 #include <nghttp2/nghttp2.h>
 
@@ -24,7 +23,8 @@ enum {
 };
 
 struct call;
-typedef struct grpc_connection grpc_connection;
+struct connection;
+typedef struct grpc_streams grpc_streams;
 
 /* A method handles a message: it writes its reply into call->reply, fails with call_fail(), or queues a request. */
 typedef void (*method_fn)(struct call *call, const uint8_t *message, size_t bytes);
@@ -37,10 +37,14 @@ struct method {
 const struct method *method_find(const char *path); /* NULL = unknown */
 
 struct call {
-    struct grpc *grpc;
+    grpc_streams *streams; /* of its connection; valid while session is set */
     struct server *server;
     nghttp2_session *session; /* NULL once the stream is closed */
     int32_t stream;
+    struct exchange *rest;        /* NULL: gRPC */
+    struct strbuf fields;         /* of the header, until it is known whether the call is gRPC's */
+    bool is_stream;               /* REST: the body comes from completion_take() */
+    bool streams_events;          /* REST: more events follow */
     struct call *next, *previous; /* of its connection */
     char path[96];
     const struct method *method;
@@ -51,23 +55,25 @@ struct call {
     uint64_t arrived_ns; /* time of the header, later of each message of a stream */
 
     struct strbuf in;  /* received, not yet handled */
+    size_t held_bytes; /* of `in` and of the message being handled, see server_hold() */
     bool client_done;  /* the client sends no more messages */
     uint32_t messages; /* complete messages so far */
 
     struct strbuf out; /* output; the first `sent` bytes are sent */
     size_t sent;
     bool answering, ended;
-    int status;     /* grpc-status */
-    char text[512]; /* grpc-message */
+    uint32_t retry_after; /* seconds; 0 = not sent */
+    int status;           /* grpc-status */
+    char text[512];       /* grpc-message */
 
     struct strbuf reply; /* to the current message */
     int reply_status;
     char reply_text[512];
     bool working, queued;
+    bool delayed;   /* it has sent a wrong token */
     bool in_loader; /* queued with the model loader, not the scheduler */
     load_task load_task;
-    bool finished; /* guarded by the lock of grpc.c */
-    struct call *next_finished;
+    front_task task;
     Inference__InferRequest *decoded;
     size_t decoded_bytes; /* of its message */
     infer_request request;
@@ -76,7 +82,7 @@ struct call {
 };
 
 /* grpc_call.c */
-struct call *call_create(struct grpc *grpc, struct server *server, nghttp2_session *session, int32_t stream);
+struct call *call_create(grpc_streams *streams, nghttp2_session *session, int32_t stream);
 void call_header(struct call *call, const char *name, size_t name_bytes, const char *value, size_t value_bytes);
 /* Appends received bytes. false: the stream has to be reset. */
 bool call_data(struct call *call, const uint8_t *data, size_t bytes);
@@ -99,18 +105,34 @@ void *call_unpack(struct call *call, const ProtobufCMessageDescriptor *type, con
 void call_release(void *unpacked);
 
 /* grpc_session.c: the calls of a connection. */
-typedef struct grpc_streams {
-    struct grpc *grpc;
+struct grpc_streams {
+    struct connection *connection;
+    struct front_thread *thread;
     struct server *server;
+    bool has_rest;   /* requests that are not gRPC's are for REST */
+    bool is_admin;   /* the connection is of admin_port */
+    bool is_trusted; /* the client has shown a certificate, or none is needed */
     struct call *calls;
-} grpc_streams;
+};
 nghttp2_session *grpc_streams_open(grpc_streams *streams); /* NULL: out of memory */
 void grpc_streams_close(grpc_streams *streams, nghttp2_session *session);
 
-/* grpc.c: the client no longer waits for the call. */
+/* http2_rest.c: the header, a part of the body, and the end of a request for REST. rest_begin() false: out of memory. */
+bool rest_begin(struct call *call);
+void rest_data(struct call *call, const uint8_t *data, size_t bytes);
+void rest_end(struct call *call);
+/* The client no longer waits for the request. */
+void rest_leave(struct call *call);
+
+/* grpc_task.c: ends a call with a wrong token, maybe later. */
+void grpc_refuse_token(struct call *call);
+/* grpc_task.c: the client no longer waits for the call. */
 void grpc_leave(struct call *call);
-/* grpc.c: returns a queued call to the gRPC thread. Any thread. */
+/* grpc_task.c: returns a queued call to its thread, which calls grpc_resume(). Any thread. */
 void grpc_finished(struct call *call);
+void grpc_resume(front_task *task);
+/* http2_connection.c: sends the pending output. false: the connection has to be closed. */
+bool http2_flush(struct connection *connection);
 
 /* grpc_info.c, grpc_admin.c, grpc_infer.c: the methods */
 void grpc_live(struct call *call, const uint8_t *message, size_t bytes);

@@ -13,7 +13,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    call = call_create(streams->grpc, streams->server, session, frame->hd.stream_id);
+    call = call_create(streams, session, frame->hd.stream_id);
     if (call == NULL)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     CHAIN_ADD(streams->calls, call, next, previous);
@@ -40,7 +40,9 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, cons
 
     (void)flags;
     (void)user;
-    if (call != NULL && !call_data(call, data, bytes))
+    if (call != NULL && call->rest != NULL)
+        rest_data(call, data, bytes);
+    else if (call != NULL && !call_data(call, data, bytes))
         (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_ENHANCE_YOUR_CALM);
     return 0;
 }
@@ -57,20 +59,33 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         return 0;
     if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
         call->client_done = true;
-    call_advance(call);
+    if (call->streams->has_rest && !call->is_grpc && call->rest == NULL && !call->ended && !rest_begin(call))
+        return NGHTTP2_ERR_CALLBACK_FAILURE;
+    if (call->rest == NULL)
+        call_advance(call);
+    else if (call->client_done)
+        rest_end(call);
     return 0;
 }
 
-/* After the end of a reply, resets a stream on which the client still sends data. */
+/* After the end of a reply, resets a stream on which the client still sends data. Trailers or data end it. */
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     const struct call *call = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
 
     (void)user;
-    if (call != NULL && frame->hd.type == NGHTTP2_HEADERS && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 &&
-        !call->client_done)
+    if (call != NULL && (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
+        (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0 && !call->client_done)
         (void)nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
     return 0;
+}
+
+static void leave(struct call *call)
+{
+    if (call->rest != NULL)
+        rest_leave(call);
+    else
+        grpc_leave(call);
 }
 
 static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, void *user)
@@ -82,7 +97,7 @@ static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, voi
         return 0;
     INLAY_CHECK(call->session == session);
     CHAIN_REMOVE(((grpc_streams *)user)->calls, call, next, previous);
-    grpc_leave(call);
+    leave(call);
     return 0;
 }
 
@@ -120,7 +135,7 @@ void grpc_streams_close(grpc_streams *streams, nghttp2_session *session)
         struct call *call = streams->calls;
 
         CHAIN_REMOVE(streams->calls, call, next, previous);
-        grpc_leave(call);
+        leave(call);
     }
     nghttp2_session_del(session); /* deletes the streams without calling callbacks */
 }

@@ -29,7 +29,7 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
     if (failure != NULL || status != INLAY_OK) {
         fail(exchange, failure != NULL ? failure : &diag);
     } else {
-        exchange->code = MHD_HTTP_OK;
+        exchange->code = HTTP_OK;
         if (exchange->reply_json_bytes > 0)
             exchange->type = "application/octet-stream";
         (void)atomic_fetch_add_explicit(&model->stats.rows, job->rows, memory_order_relaxed);
@@ -89,7 +89,7 @@ static bool submit(struct exchange *exchange)
         return true;
     watch_remove(server->watch, exchange);
     exchange->retry_after = sched_retry_after(server->sched, exchange->job.model);
-    exchange_fail(exchange, MHD_HTTP_TOO_MANY_REQUESTS, "the model's queue is full; try again later");
+    exchange_fail(exchange, HTTP_TOO_MANY_REQUESTS, "the model's queue is full; try again later");
     stats_add_error(&exchange->job.model->stats, STATS_REJECTED, clock_ns() - exchange->arrived_ns);
     return false;
 }
@@ -108,7 +108,7 @@ static void model_loaded(void *user, const inlay_diag *failure)
         exchange_fail_diag(exchange, failure);
     } else if (exchange->job.model == NULL) {
         exchange->retry_after = 1;
-        exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE,
+        exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE,
                       "the model was unloaded to make room for others; try again later");
     }
     exchange_wake(exchange);
@@ -131,23 +131,23 @@ void answer_infer(struct exchange *exchange)
     bool deferred;
 
     if (atomic_load_explicit(&server->refusing, memory_order_relaxed)) {
-        exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is shutting down");
+        exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "the server is shutting down");
         return;
     }
     exchange->job.model = repository_acquire(server->repository, exchange->route.name, exchange->route.name_bytes,
                                              exchange->route.version, &deferred);
-    if (exchange->job.model == NULL && !atomic_load(&server->ready) && !atomic_load(&server->draining)) {
+    if (exchange->job.model == NULL && !atomic_load(&server->loaded) && !atomic_load(&server->draining)) {
         exchange->retry_after = 1;
-        exchange_fail(exchange, MHD_HTTP_SERVICE_UNAVAILABLE, "models are being loaded");
+        exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "models are being loaded");
         return;
     }
     if (exchange->job.model == NULL && !deferred) {
-        exchange_fail(exchange, MHD_HTTP_NOT_FOUND,
+        exchange_fail(exchange, HTTP_NOT_FOUND,
                       "no such model or version is loaded; POST v2/repository/index lists them");
         return;
     }
     if (exchange->body_bytes == 0) {
-        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "the request has no body");
+        exchange_fail(exchange, HTTP_BAD_REQUEST, "the request has no body");
         return;
     }
     if (deferred)

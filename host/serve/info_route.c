@@ -27,7 +27,7 @@ void answer_server(struct exchange *exchange)
     for (uint32_t i = 0; i < SERVER_EXTENSIONS; i++)
         strbuf_format(&exchange->reply, "%c\"%s\"", i > 0 ? ',' : '[', server_extensions[i]);
     strbuf_text(&exchange->reply, "]}");
-    exchange->code = MHD_HTTP_OK;
+    exchange->code = HTTP_OK;
 }
 
 static void write_ios(struct strbuf *to, const inlay_io_info *ios, uint32_t count)
@@ -55,7 +55,7 @@ static struct model *find_model(struct exchange *exchange)
     exchange->job.model = repository_find(exchange->server->repository, exchange->route.name,
                                           exchange->route.name_bytes, exchange->route.version);
     if (exchange->job.model == NULL)
-        exchange_fail(exchange, MHD_HTTP_NOT_FOUND,
+        exchange_fail(exchange, HTTP_NOT_FOUND,
                       "no such model or version is loaded; POST v2/repository/index lists them");
     return exchange->job.model;
 }
@@ -92,7 +92,7 @@ void answer_model(struct exchange *exchange)
     strbuf_text(&exchange->reply, "],\"outputs\":[");
     write_ios(&exchange->reply, model->outputs, model->output_count);
     strbuf_text(&exchange->reply, "]}");
-    exchange->code = MHD_HTTP_OK;
+    exchange->code = HTTP_OK;
 }
 
 void answer_model_ready(struct exchange *exchange)
@@ -104,7 +104,7 @@ void answer_model_ready(struct exchange *exchange)
     strbuf_text(&exchange->reply, "{");
     text_member(&exchange->reply, "name", model->name);
     strbuf_text(&exchange->reply, ",\"ready\":true}");
-    exchange->code = MHD_HTTP_OK;
+    exchange->code = HTTP_OK;
 }
 
 typedef struct index_list {
@@ -150,11 +150,11 @@ void answer_index(struct exchange *exchange)
     index_list list = { &exchange->reply, 0, false };
 
     if (!read_index_body(exchange, &list.ready_only)) {
-        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, "the body is neither empty nor {\"ready\": true}");
+        exchange_fail(exchange, HTTP_BAD_REQUEST, "the body is neither empty nor {\"ready\": true}");
         return;
     }
     strbuf_text(&exchange->reply, "[");
     repository_each(exchange->server->repository, add_index, &list);
     strbuf_text(&exchange->reply, "]");
-    exchange->code = MHD_HTTP_OK;
+    exchange->code = HTTP_OK;
 }

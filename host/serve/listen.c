@@ -1,7 +1,10 @@
 #include "serve/listen.h"
+#include "serve/log.h"
+#include "serve/settings.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +16,7 @@
 static int passed_socket(const char *name)
 {
     const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS"), *names = getenv("LISTEN_FDNAMES");
-    bool wants_grpc = strcmp(name, "grpc") == 0;
+    bool wants_rest = strcmp(name, "rest") == 0;
     long sockets;
 
     if (pid == NULL || count == NULL || strtol(pid, NULL, 10) != getpid())
@@ -21,9 +24,11 @@ static int passed_socket(const char *name)
     sockets = strtol(count, NULL, 10);
     for (int i = 0; i < sockets && i < 16; i++) {
         size_t bytes = names != NULL ? strcspn(names, ":") : 0;
-        bool is_grpc = bytes == 4 && strncmp(names, "grpc", 4) == 0;
+        bool is_named = bytes == strlen(name) && strncmp(names, name, bytes) == 0,
+             is_other =
+                 (bytes == 4 && strncmp(names, "grpc", 4) == 0) || (bytes == 5 && strncmp(names, "admin", 5) == 0);
 
-        if (is_grpc == wants_grpc)
+        if (wants_rest ? !is_other : is_named)
             return 3 + i;
         if (names != NULL)
             names += bytes + (names[bytes] == ':');
@@ -46,8 +51,8 @@ static int open_socket(const struct addrinfo *address)
     return -1;
 }
 
-inlay_status listen_open(const char *name, const char *address, int port, int *out_fd, int *out_family, char *out_name,
-                         size_t name_bytes, inlay_diag *diag)
+inlay_status listen_open(const char *name, const char *address, int port, int *out_fd, bool *out_is_ours,
+                         char *out_name, size_t name_bytes, inlay_diag *diag)
 {
     struct addrinfo hints = { .ai_flags = AI_PASSIVE | AI_NUMERICHOST, .ai_socktype = SOCK_STREAM }, *list = NULL;
     struct sockaddr_storage bound;
@@ -56,6 +61,7 @@ inlay_status listen_open(const char *name, const char *address, int port, int *o
     int fd = passed_socket(name);
 
     (void)snprintf(service, sizeof service, "%d", port);
+    *out_is_ours = fd < 0;
     if (fd >= 0) {
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
         (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
@@ -74,10 +80,35 @@ inlay_status listen_open(const char *name, const char *address, int port, int *o
         (void)close(fd);
         return inlay_fail(diag, INLAY_IO_ERROR, "the socket passed by the parent has no IP address");
     }
-    *out_family = bound.ss_family;
     (void)snprintf(out_name, name_bytes, bound.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, service);
     *out_fd = fd;
     return INLAY_OK;
+}
+
+bool listen_is_loopback(int fd)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } bound;
+    socklen_t bytes = sizeof bound;
+
+    if (getsockname(fd, &bound.any, &bytes) != 0)
+        return false;
+    if (bound.any.sa_family == AF_INET)
+        return (ntohl(bound.v4.sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
+    return bound.any.sa_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(&bound.v6.sin6_addr) ||
+            (IN6_IS_ADDR_V4MAPPED(&bound.v6.sin6_addr) && bound.v6.sin6_addr.s6_addr[12] == IN_LOOPBACKNET));
+}
+
+void listen_warn(const struct settings *settings, bool is_loopback)
+{
+    if (!is_loopback && settings_text(settings, SET_token_file)[0] == '\0' &&
+        settings_text(settings, SET_tls_client_ca)[0] == '\0')
+        log_line(LOG_WARNING_LINE, "warning: every client that reaches this machine may use the models; set token_file "
+                                   "or tls_client_ca, or listen on 127.0.0.1");
 }
 
 void listen_notify(const char *state)

@@ -31,6 +31,8 @@ static void perform(struct loader *loader, load_task *task)
     else
         status = repository_unload(loader->server->repository, task->name, &diag);
     diag.code = status;
+    if (server_update_ready(loader->server))
+        server_announce_ready(loader->server);
     task->done(task->user, &diag);
 }
 
@@ -47,8 +49,10 @@ static bool wait_for_work(struct loader *loader, uint64_t poll_at)
 /* Polls the folder, but not before all models were loaded for the first time. */
 static void poll_folder(struct loader *loader)
 {
-    if (atomic_load(&loader->server->ready))
-        changes_poll(&loader->changes, loader->server->repository, loader->server->settings->models);
+    if (atomic_load(&loader->server->loaded))
+        changes_poll(&loader->changes, loader->server->repository, loader->server->settings);
+    if (server_update_ready(loader->server))
+        server_announce_ready(loader->server);
 }
 
 static void *work(void *user)
@@ -118,9 +122,9 @@ static void answer(void *user, const inlay_diag *diag)
     struct exchange *exchange = user;
 
     if (diag->code == INLAY_OK)
-        exchange->code = MHD_HTTP_OK;
+        exchange->code = HTTP_OK;
     else
-        exchange_fail(exchange, diag->code == INLAY_NOT_FOUND ? MHD_HTTP_NOT_FOUND : MHD_HTTP_BAD_REQUEST, diag->text);
+        exchange_fail(exchange, diag->code == INLAY_NOT_FOUND ? HTTP_NOT_FOUND : HTTP_BAD_REQUEST, diag->text);
     exchange_wake(exchange);
 }
 
@@ -128,7 +132,7 @@ void answer_repository(struct exchange *exchange)
 {
     if (exchange->route.kind == ROUTE_LOAD && exchange->body_bytes > 0 &&
         memmem(exchange->body, exchange->body_bytes, "\"parameters\"", 12) != NULL) {
-        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST,
+        exchange_fail(exchange, HTTP_BAD_REQUEST,
                       "parameters are not supported: models are always loaded from the repository");
         return;
     }
@@ -152,7 +156,7 @@ inlay_status loader_create(struct server *server, struct loader **out_loader, in
     monitor_init(&loader->lock, &loader->work);
     loader->poll_ns = (uint64_t)settings_int(server->settings, SET_poll_ms) * 1000000;
     if (loader->poll_ns > 0)
-        changes_note(&loader->changes, server->settings->models); /* this state is loaded next */
+        changes_note(&loader->changes, server->settings); /* this state is loaded next */
     if (pthread_create(&loader->thread, NULL, work, loader) != 0) {
         free(loader);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start a thread");

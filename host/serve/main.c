@@ -1,7 +1,7 @@
 /* inlay-serve: the Open Inference Protocol over HTTP. Starts, waits for SIGTERM, drains, exits. */
 #include "base/output.h"
 #include "base/cpus.h"
-#include "serve/grpc.h"
+#include "serve/front.h"
 #include "serve/listen.h"
 #include "serve/log.h"
 #include "serve/server.h"
@@ -33,14 +33,12 @@ static void raise_file_limit(void)
 typedef struct program_state {
     struct server server;
     struct settings settings;
-    struct MHD_Daemon *daemon;
-    char *certificate, *key, *client_ca; /* PEM; NULL = none */
+    struct front *front;
     pthread_t load_thread;
     bool loading;       /* load_thread has to be joined */
     atomic_bool loaded; /* load_thread has ended */
-    bool failed;        /* listening failed after the models were loaded */
+    bool failed;        /* the models could not be loaded, or listening failed afterwards */
     uint64_t leave_ns;  /* time at which loads in progress are abandoned */
-    uint32_t ready_count;
 } program_state;
 
 /* Reads a PEM file as text. */
@@ -58,27 +56,39 @@ static inlay_status read_pem(const char *path, char **out_text, inlay_diag *diag
     return bytes > 0 ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "%s is empty, or memory is exhausted", path);
 }
 
-static inlay_status read_tls(program_state *state, inlay_diag *diag)
+/* Reads the certificates into a new server->tls, or into the one that there is. */
+static inlay_status load_tls(struct server *server, inlay_diag *diag)
 {
-    const char *certificate = settings_text(&state->settings, SET_tls_cert),
-               *key = settings_text(&state->settings, SET_tls_key);
-    const char *client_ca = settings_text(&state->settings, SET_tls_client_ca);
-    inlay_status status;
+    static const int files[3] = { SET_tls_cert, SET_tls_key, SET_tls_client_ca };
+    char *texts[3] = { NULL, NULL, NULL };
+    inlay_status status = INLAY_OK;
 
-    if (certificate[0] == '\0' && key[0] == '\0')
-        return client_ca[0] == '\0'
+    for (uint32_t i = 0; status == INLAY_OK && i < 3; i++)
+        if (settings_text(server->settings, files[i])[0] != '\0')
+            status = read_pem(settings_text(server->settings, files[i]), &texts[i], diag);
+    if (status == INLAY_OK && server->tls != NULL)
+        status = tls_reload(server->tls, texts[0], texts[1], texts[2], diag);
+    else if (status == INLAY_OK)
+        status = tls_create(texts[0], texts[1], texts[2], settings_text(server->settings, SET_tls_min_version),
+                            &server->tls, diag);
+    for (uint32_t i = 0; i < 3; i++)
+        free(texts[i]);
+    return status;
+}
+
+static inlay_status open_tls(struct server *server, inlay_diag *diag)
+{
+    bool certificate = settings_text(server->settings, SET_tls_cert)[0] != '\0',
+         key = settings_text(server->settings, SET_tls_key)[0] != '\0';
+
+    server->client_certificates = settings_text(server->settings, SET_tls_client_ca)[0] != '\0';
+    if (!certificate && !key)
+        return !server->client_certificates
                    ? INLAY_OK
                    : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tls_client_ca needs tls_cert and tls_key");
-    if (certificate[0] == '\0' || key[0] == '\0')
+    if (!certificate || !key)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "tls_cert and tls_key: set both or neither");
-    status = read_pem(certificate, &state->certificate, diag);
-    if (status == INLAY_OK)
-        status = read_pem(key, &state->key, diag);
-    if (status == INLAY_OK && client_ca[0] != '\0')
-        status = read_pem(client_ca, &state->client_ca, diag);
-    state->server.client_certificates = state->client_ca != NULL;
-    return status != INLAY_OK ? status
-                              : tls_create(state->certificate, state->key, state->client_ca, &state->server.tls, diag);
+    return load_tls(server, diag);
 }
 
 static inlay_status open_log(struct server *server, inlay_diag *diag)
@@ -95,6 +105,32 @@ static inlay_status open_log(struct server *server, inlay_diag *diag)
     return INLAY_OK;
 }
 
+/* SIGHUP: opens the access log again, which may have been renamed, and reads tokens and certificates again. What cannot
+ * be read stays as it was. */
+static void reload(struct server *server)
+{
+    const char *log = settings_text(server->settings, SET_access_log);
+    int fd = server->access_log > STDERR_FILENO ? open(log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640) : -1;
+    inlay_diag diags[3] = { INLAY_DIAG_INIT, INLAY_DIAG_INIT, INLAY_DIAG_INIT };
+    bool good = true;
+
+    if (fd >= 0) {
+        (void)dup3(fd, server->access_log, O_CLOEXEC); /* lines that are being written go to one of the files */
+        (void)close(fd);
+    }
+    diags[0].code = tokens_reload(&server->tokens, settings_text(server->settings, SET_token_file), &diags[0]);
+    diags[1].code =
+        tokens_reload(&server->admin_tokens, settings_text(server->settings, SET_admin_token_file), &diags[1]);
+    if (server->tls != NULL)
+        diags[2].code = load_tls(server, &diags[2]);
+    for (uint32_t i = 0; i < 3; i++) {
+        if (diags[i].code != INLAY_OK)
+            log_line(LOG_ERROR_LINE, "SIGHUP: %s", diags[i].text);
+        good &= diags[i].code == INLAY_OK;
+    }
+    log_line(LOG_INFO_LINE, "%s", good ? "reloaded" : "reloaded in part");
+}
+
 /* Each worker writes a separate trace file. */
 static inlay_status open_trace(struct server *server, inlay_diag *diag)
 {
@@ -105,88 +141,6 @@ static inlay_status open_trace(struct server *server, inlay_diag *diag)
     return trace_create(file, &server->trace, diag);
 }
 
-static void log_mhd(void *user, const char *format, va_list args)
-{
-    (void)user;
-    (void)vfprintf(stderr, format, args);
-}
-
-static uint32_t thread_count(const struct settings *settings)
-{
-    uint32_t count = (uint32_t)settings_int(settings, SET_serve_threads), cpus = cpus_allowed();
-
-    return count > 0 ? count : cpus < 8 ? cpus : 8;
-}
-
-/* Memory of a connection in libmicrohttpd: a header, and the same size for pieces of the body and the reply's header.
- * libmicrohttpd clears it for each request. Blocks above 32 KiB are mapped, and unmapped with the connection; smaller
- * ones would come from the heap, which would grow. */
-static size_t connection_bytes(const struct server *server)
-{
-    return (server->max_header_bytes > 16384 ? 2 * server->max_header_bytes : 32768) + 4096;
-}
-
-static inlay_status start_http(program_state *state, inlay_diag *diag)
-{
-    struct server *server = &state->server;
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
-    char name[128], url[160];
-    int fd, family;
-    inlay_status status =
-        listen_open("rest", settings_text(server->settings, SET_listen), (int)settings_int(server->settings, SET_port),
-                    &fd, &family, name, sizeof name, diag);
-    struct MHD_OptionItem over_tls[] = { { MHD_OPTION_HTTPS_MEM_CERT, 0, state->certificate },
-                                         { MHD_OPTION_HTTPS_MEM_KEY, 0, state->key },
-                                         { state->client_ca != NULL ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0,
-                                           state->client_ca },
-                                         { MHD_OPTION_END, 0, NULL } };
-    struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
-
-    if (status != INLAY_OK)
-        return status;
-    flags |= (family == AF_INET6 ? MHD_USE_IPv6 : 0) | (state->certificate != NULL ? MHD_USE_TLS : 0) |
-             (server->settings->verbose ? MHD_USE_ERROR_LOG : 0);
-    state->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, exchange_handle, server, MHD_OPTION_EXTERNAL_LOGGER, log_mhd, NULL,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_MEMORY_LIMIT, connection_bytes(server),
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)settings_int(server->settings, SET_max_connections),
-        MHD_OPTION_THREAD_POOL_SIZE, thread_count(server->settings) > 1 ? thread_count(server->settings) : 0,
-        MHD_OPTION_NOTIFY_CONNECTION, watch_connection, server, MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, server,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY, state->certificate != NULL ? over_tls : none,
-        MHD_OPTION_END);
-    if (state->daemon == NULL) {
-        (void)close(fd);
-        return inlay_fail(diag, INLAY_IO_ERROR, "cannot start serving on %s%s", name,
-                          state->certificate != NULL ? "; check that tls_cert and tls_key are PEM files that match"
-                                                     : "");
-    }
-    (void)snprintf(url, sizeof url, "%s://%s", state->certificate != NULL ? "https" : "http", name);
-    log_line(LOG_INFO_LINE, "listening on %s", url);
-    return INLAY_OK;
-}
-
-static inlay_status start_grpc(program_state *state, inlay_diag *diag)
-{
-    int port = (int)settings_int(&state->settings, SET_grpc_port);
-    char name[128];
-    inlay_status status;
-
-    if (port < 0)
-        return INLAY_OK;
-    status = grpc_start(&state->server, settings_text(&state->settings, SET_listen), port, &state->server.grpc, name,
-                        sizeof name, diag);
-    if (state->server.grpc != NULL)
-        log_line(LOG_INFO_LINE, "listening on %s://%s", state->server.tls != NULL ? "grpcs" : "grpc", name);
-    return status;
-}
-
-static inlay_status start_listening(program_state *state, inlay_diag *diag)
-{
-    inlay_status status = start_http(state, diag);
-
-    return status == INLAY_OK ? start_grpc(state, diag) : status;
-}
-
 static inlay_status start(program_state *state, inlay_diag *diag)
 {
     struct server *server = &state->server;
@@ -195,6 +149,7 @@ static inlay_status start(program_state *state, inlay_diag *diag)
 
     server->settings = &state->settings;
     server->max_body_bytes = (uint64_t)settings_int(&state->settings, SET_max_body_bytes);
+    server->max_inflight_bytes = (uint64_t)settings_int(&state->settings, SET_max_inflight_bytes);
     server->max_header_bytes = (uint64_t)settings_int(&state->settings, SET_max_header_bytes);
     server->receive_ns = (uint64_t)settings_int(&state->settings, SET_receive_timeout_ms) * 1000000;
     server->timeout_ns = (uint64_t)settings_int(&state->settings, SET_timeout_ms) * 1000000;
@@ -207,39 +162,57 @@ static inlay_status start(program_state *state, inlay_diag *diag)
     INLAY_TRY(tokens_read(settings_text(&state->settings, SET_token_file), &server->tokens, diag));
     INLAY_TRY(tokens_read(settings_text(&state->settings, SET_admin_token_file), &server->admin_tokens, diag));
     INLAY_TRY(open_trace(server, diag));
-    INLAY_TRY(read_tls(state, diag));
+    INLAY_TRY(open_tls(server, diag));
     INLAY_TRY(repository_open(&state->settings, runners, &server->repository, diag));
     INLAY_TRY(sched_create(runners, &server->sched, diag));
     INLAY_TRY(watch_create(server, &server->watch, diag));
     INLAY_TRY(loader_create(server, &server->loader, diag));
     if (!supervise_is_worker())
-        INLAY_TRY(start_listening(state, diag));
+        INLAY_TRY(front_start(server, &state->front, diag));
 done:
     return status;
+}
+
+/* Ends the process with an exit code other than 0. */
+static void give_up(program_state *state)
+{
+    state->failed = true;
+    (void)kill(getpid(), SIGTERM);
 }
 
 /* Loads the models while health checks are already answered. A worker listens only afterwards, and is ready at once. */
 static void load_models(program_state *state)
 {
+    struct server *server = &state->server;
     inlay_diag diag = INLAY_DIAG_INIT;
+    uint32_t ready, failed;
+    struct stat st;
+    bool complete, announced;
 
-    state->ready_count = repository_load_all(state->server.repository);
-    atomic_store(&state->server.ready, true);
-    if (settings_stopped(&state->settings)) { /* drain() may store the same value before or after */
-        atomic_store(&state->server.ready, false);
+    repository_load_all(server->repository);
+    atomic_store(&server->loaded, true);
+    if (settings_stopped(&state->settings))
+        return;
+    complete = server_is_complete(server, &ready, &failed);
+    if (!complete && stat(state->settings.models, &st) == 0 && !S_ISDIR(st.st_mode)) {
+        log_line(LOG_ERROR_LINE, "%s is not loaded; exiting (strict = 0 continues without it)", state->settings.models);
+        give_up(state);
         return;
     }
-    if (supervise_is_worker() && start_listening(state, &diag) != INLAY_OK) {
+    announced = server_update_ready(server);
+    if (supervise_is_worker() && front_start(server, &state->front, &diag) != INLAY_OK) {
         log_line(LOG_ERROR_LINE, "%s", diag.text);
-        state->failed = true;
-        (void)kill(getpid(), SIGTERM);
+        give_up(state);
         return;
     }
-    log_line(LOG_INFO_LINE, "ready, models: %u", state->ready_count);
-    if (supervise_is_worker())
-        supervise_ready();
-    else
-        listen_notify("READY=1");
+    if (announced)
+        server_announce_ready(server);
+    else if (!complete && ready == 0 && failed == 0)
+        log_line(LOG_WARNING_LINE, "not ready: %s has no models (a folder of one model needs model_name)",
+                 state->settings.models);
+    else if (!complete)
+        log_line(LOG_WARNING_LINE, "not ready: %u versions could not be loaded, %u are loaded; strict = 0 ignores it",
+                 failed, ready);
 }
 
 static void *load(void *user)
@@ -253,15 +226,19 @@ static void *load(void *user)
 
 /* ------------------------------------------------------------------ shutdown */
 
-/* Waits until no request is in progress; false: the time is up. */
-static bool wait_idle(struct server *server, uint64_t ms)
+/* Waits until no request is in progress and none is on its way; false: the time is up. */
+static bool wait_idle(program_state *state, uint64_t ms)
 {
     const struct timespec pause = { 0, 2000000 };
     uint64_t until = clock_ns() + ms * 1000000;
+    bool idle;
 
-    while (atomic_load(&server->exchanges) > 0 && clock_ns() < until)
+    for (;;) {
+        idle = atomic_load(&state->server.exchanges) == 0 && front_is_quiet(state->front);
+        if (idle || clock_ns() >= until)
+            return idle;
         (void)nanosleep(&pause, NULL);
-    return atomic_load(&server->exchanges) == 0;
+    }
 }
 
 /* Waits for loads in progress, which were asked to stop. A load may not react for a long time (a plugin that compiles
@@ -282,6 +259,12 @@ static void end_loads(program_state *state)
     state->loading = false;
 }
 
+/* A supervisor's signal stops all workers: then nobody else accepts the connections that wait. */
+static void note_sender(struct server *server, int which, const siginfo_t *info)
+{
+    server->all_stop |= which > 0 && info->si_pid == getppid() && supervise_owns_sockets();
+}
+
 /* Reports not ready, then closes the listening sockets, then completes the requests or cancels them after grace_ms. */
 static void drain(program_state *state, const sigset_t *signals)
 {
@@ -289,7 +272,7 @@ static void drain(program_state *state, const sigset_t *signals)
     uint64_t ms = (uint64_t)settings_int(&state->settings, SET_drain_ms),
              grace_ms = (uint64_t)settings_int(&state->settings, SET_grace_ms);
     struct timespec pause = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
-    int listening;
+    siginfo_t second;
 
     __atomic_store_n(&state->settings.stop, 1, __ATOMIC_SEQ_CST); /* stops loads */
     state->leave_ns = clock_ns() + grace_ms * 1000000;
@@ -298,43 +281,26 @@ static void drain(program_state *state, const sigset_t *signals)
     atomic_store(&server->ready, false);
     atomic_store(&server->draining, true);
     listen_notify("STOPPING=1");
-    if (ms > 0)
-        (void)sigtimedwait(signals, NULL, &pause); /* a second signal ends the wait */
+    if (ms > 0 && !state->failed)
+        note_sender(server, sigtimedwait(signals, &second, &pause), &second); /* a second signal ends the wait */
     state->leave_ns = clock_ns() + grace_ms * 1000000;
-    grpc_drain(server->grpc);
-    listening = state->daemon != NULL ? MHD_quiesce_daemon(state->daemon) : -1;
-    if (listening >= 0)
-        (void)close(listening);
-    if (!wait_idle(server, grace_ms)) {
+    front_drain(state->front);
+    if (!wait_idle(state, grace_ms)) {
         atomic_store(&server->refusing, true);
         watch_cancel_all(server->watch);
-        grpc_cancel_all(server->grpc);
-        (void)wait_idle(server, 2000);
+        front_cancel_calls(state->front);
+        (void)wait_idle(state, 2000);
     }
-}
-
-/* libmicrohttpd waits for suspended connections when it stops: a run that does not end would block it forever. */
-static void end_if_stuck(struct server *server)
-{
-    const struct timespec pause = { 0, 1000000 };
-
-    for (uint32_t i = 0; i < 2000; i++) {
-        if (atomic_load(&server->suspended) == 0)
-            return;
-        (void)nanosleep(&pause, NULL);
-    }
-    log_line(LOG_ERROR_LINE, "%s", "a run does not end; exiting without it");
-    _exit(1);
 }
 
 static void stop(program_state *state)
 {
     struct server *server = &state->server;
 
-    end_if_stuck(server);
-    if (state->daemon != NULL)
-        MHD_stop_daemon(state->daemon);
-    grpc_stop(server->grpc);
+    if (!front_stop(state->front)) {
+        log_line(LOG_ERROR_LINE, "%s", "a run does not end; exiting without it");
+        _exit(1);
+    }
     end_loads(state);
     loader_destroy(server->loader);
     watch_destroy(server->watch);
@@ -346,9 +312,6 @@ static void stop(program_state *state)
     tls_destroy(server->tls);
     if (server->access_log > STDERR_FILENO)
         (void)close(server->access_log);
-    free(state->certificate);
-    free(state->key);
-    free(state->client_ca);
     settings_deinit(&state->settings);
 }
 
@@ -356,12 +319,14 @@ int main(int argc, char **argv)
 {
     static program_state state;
     inlay_diag diag = INLAY_DIAG_INIT;
+    siginfo_t info;
     sigset_t signals;
     int code = 0, which;
 
     output_guard_streams("inlay-serve");
     (void)sigemptyset(&signals);
     (void)sigaddset(&signals, SIGTERM);
+    (void)sigaddset(&signals, SIGHUP);
     if (supervise_is_worker())
         supervise_begin_worker();
     else
@@ -369,6 +334,8 @@ int main(int argc, char **argv)
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL); /* for all threads that are created later */
     settings_parse(&state.settings, argc, argv);
     (void)signal(SIGPIPE, SIG_IGN);
+    (void)signal(SIGUSR1, SIG_IGN); /* of tools that send it to every server */
+    (void)signal(SIGUSR2, SIG_IGN);
     raise_file_limit();
     if (supervise_wanted(&state.settings)) {
         code = supervise(&state.settings, argv);
@@ -380,7 +347,11 @@ int main(int argc, char **argv)
         code = diag.code == INLAY_INVALID_ARGUMENT ? 2 : diag.code == INLAY_NOT_FOUND ? 3 : 1;
     } else {
         state.loading = pthread_create(&state.load_thread, NULL, load, &state) == 0;
-        (void)sigwait(&signals, &which);
+        while ((which = sigwaitinfo(&signals, &info)) == SIGHUP || which < 0)
+            if (which == SIGHUP)
+                reload(&state.server);
+        note_sender(&state.server, which, &info);
+        (void)sigdelset(&signals, SIGHUP);
         drain(&state, &signals);
         code = state.failed ? 1 : 0;
     }

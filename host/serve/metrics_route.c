@@ -198,15 +198,26 @@ static double open_files(void)
 
 static void write_process(struct strbuf *to, struct server *server)
 {
+    static const char *const reasons[] = {
+#define REFUSED_LABEL(name, label) label,
+        REFUSED_LIST(REFUSED_LABEL)
+#undef REFUSED_LABEL
+    };
     static const char *const codes[] = { "other", "1xx", "2xx", "3xx", "4xx", "5xx" };
 
     write_head(to, "inlay_http_answers_total", "counter", "HTTP replies, by class of their status code.");
     for (uint32_t i = 2; i < 6; i++)
         strbuf_format(to, "inlay_http_answers_total{code=\"%s\"} %llu\n", codes[i],
                       (unsigned long long)get(&server->answers[i]));
+    write_head(to, "inlay_refused_total", "counter", "Refused connections and requests, by reason.");
+    for (uint32_t i = 0; i < REFUSED_COUNT; i++)
+        strbuf_format(to, "inlay_refused_total{reason=\"%s\"} %llu\n", reasons[i],
+                      (unsigned long long)get(&server->refused[i]));
     write_metric(to, "inlay_http_connections", "gauge", "Open connections.", atomic_load(&server->connections));
     write_metric(to, "inlay_http_requests", "gauge", "Requests in progress, including this one.",
                  atomic_load(&server->exchanges));
+    write_metric(to, "inlay_inflight_bytes", "gauge", "Bytes of the bodies of requests in progress.",
+                 (double)get(&server->inflight_bytes));
     write_metric(to, "inlay_runs", "gauge", "Runs in progress.", sched_running(server->sched));
     write_metric(to, "inlay_copied_bytes_total", "counter",
                  "Bytes of input tensors that could not be used in place: JSON, strings, misaligned data.",
@@ -243,5 +254,5 @@ void answer_metrics(struct exchange *exchange)
         model_unref(held.models[k]);
     free(held.models);
     exchange->type = "text/plain; version=0.0.4; charset=utf-8";
-    exchange->code = MHD_HTTP_OK;
+    exchange->code = HTTP_OK;
 }

@@ -8,5 +8,5 @@ void answer_page(struct exchange *exchange)
 {
     strbuf_text(&exchange->reply, serve_page);
     exchange->type = "text/html; charset=utf-8";
-    exchange->code = MHD_HTTP_OK;
+    exchange->code = HTTP_OK;
 }

@@ -41,7 +41,7 @@ inlay_status repository_open(const struct settings *settings, uint32_t runners, 
     (void)pthread_mutex_init(&repository->lock, NULL);
     (void)pthread_mutex_init(&repository->loading, NULL);
     retired_init(&repository->retired);
-    status = folder_read(settings->models, &folder, diag);
+    status = folder_read(settings->models, settings_text(settings, SET_model_name), &folder, diag);
     if (status != INLAY_OK) {
         repository_close(repository);
         return status;
@@ -118,9 +118,23 @@ static void set_entry(struct repository *repository, const char *name, uint64_t 
             entry->bytes = loaded->bytes;
         entry->deferred = entry->deferred && state == STATE_LOADING; /* requests do not retry a version that failed */
         entry->state = entry->loaded != NULL ? STATE_READY : state;
+        entry->failed = false;
     }
     (void)pthread_mutex_unlock(&repository->lock);
     retired_add(&repository->retired, old);
+}
+
+/* A version could not be loaded. If an older model of it is loaded, that one stays. */
+static void set_failed(struct repository *repository, const char *name, uint64_t version, const char *reason)
+{
+    struct entry *entry;
+
+    set_entry(repository, name, version, STATE_UNAVAILABLE, NULL, true, reason);
+    (void)pthread_mutex_lock(&repository->lock);
+    entry = repository_entry_of(repository, name, version);
+    if (entry != NULL)
+        entry->failed = true;
+    (void)pthread_mutex_unlock(&repository->lock);
 }
 
 struct model *repository_acquire(struct repository *repository, const char *name, size_t name_bytes, uint64_t version,
@@ -261,7 +275,7 @@ done:
     if (status == INLAY_OK)
         set_entry(repository, model->name, version, STATE_READY, loaded, false, NULL);
     else
-        set_entry(repository, model->name, version, STATE_UNAVAILABLE, NULL, true, diag->text);
+        set_failed(repository, model->name, version, diag->text);
     return status;
 }
 
@@ -280,8 +294,7 @@ static inlay_status load_model(struct repository *repository, const found_model 
     if (model->is_folder)
         status = model_config_read(path, &config, diag);
     if (status != INLAY_OK) {
-        set_entry(repository, model->name, model->versions[model->version_count - 1], STATE_UNAVAILABLE, NULL, true,
-                  diag->text);
+        set_failed(repository, model->name, model->versions[model->version_count - 1], diag->text);
         model_config_deinit(&config);
         return status;
     }
@@ -307,20 +320,27 @@ static inlay_status load_model(struct repository *repository, const found_model 
             set_entry(repository, model->name, model->versions[i], STATE_UNAVAILABLE, NULL, status != INLAY_OK,
                       "not selected by config.yaml");
     model_config_deinit(&config);
-    if (status == INLAY_OK && wanted == 0)
+    if (status == INLAY_OK && wanted == 0) {
         status = inlay_fail(diag, INLAY_NOT_FOUND, "model '%s' has none of the versions in %s", model->name, path);
+        set_failed(repository, model->name, model->versions[model->version_count - 1], diag->text);
+    }
     return status;
 }
 
-uint32_t repository_load_all(struct repository *repository)
+static inlay_status read_folder(const struct repository *repository, struct folder *out_folder, inlay_diag *diag)
+{
+    return folder_read(repository->settings->models, settings_text(repository->settings, SET_model_name), out_folder,
+                       diag);
+}
+
+void repository_load_all(struct repository *repository)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
-    uint32_t ready = 0;
     struct folder folder;
 
-    if (folder_read(repository->settings->models, &folder, &diag) != INLAY_OK) {
+    if (read_folder(repository, &folder, &diag) != INLAY_OK) {
         log_line(LOG_ERROR_LINE, "%s", diag.text);
-        return 0;
+        return;
     }
     (void)pthread_mutex_lock(&repository->loading);
     for (uint32_t i = 0; i < folder.count && !settings_stopped(repository->settings); i++)
@@ -328,9 +348,20 @@ uint32_t repository_load_all(struct repository *repository)
             log_line(LOG_ERROR_LINE, "%s", diag.text);
     (void)pthread_mutex_unlock(&repository->loading);
     folder_deinit(&folder);
+}
+
+uint32_t repository_ready(struct repository *repository, uint32_t *out_failed)
+{
+    uint32_t ready = 0;
+
+    *out_failed = 0;
     (void)pthread_mutex_lock(&repository->lock);
-    for (uint32_t i = 0; i < repository->count; i++)
-        ready += repository->entries[i].loaded != NULL || repository->entries[i].deferred;
+    for (uint32_t i = 0; i < repository->count; i++) {
+        bool is_ready = repository->entries[i].loaded != NULL || repository->entries[i].deferred;
+
+        ready += is_ready;
+        *out_failed += !is_ready && repository->entries[i].failed;
+    }
     (void)pthread_mutex_unlock(&repository->lock);
     return ready;
 }
@@ -382,7 +413,7 @@ static inlay_status load_found(struct repository *repository, const char *name, 
 {
     const found_model *found = NULL;
     struct folder folder;
-    inlay_status status = folder_read(repository->settings->models, &folder, diag);
+    inlay_status status = read_folder(repository, &folder, diag);
 
     if (status != INLAY_OK)
         return status;

@@ -4,6 +4,7 @@
  *     NAME.onnx                    model NAME, version 1
  *     NAME/VERSION/model.onnx      model NAME; VERSION is a number
  *     NAME/config.yaml             its settings, see model_config.h
+ * With model_name, it may also be the folder of one model: VERSION/model.onnx, or model.onnx.
  * A name has letters, digits, '.', '_' and '-', and does not begin with '.'. Names from requests are compared with the
  * names in the folder and never become part of a path. */
 #ifndef SERVE_REPOSITORY_H
@@ -19,8 +20,10 @@ INLAY_NODISCARD inlay_status repository_open(const struct settings *settings, ui
 /* Unloads all models; no request may be in progress. NULL is a no-op. */
 void repository_close(struct repository *repository);
 
-/* Loads all models and logs each that cannot be loaded. Returns the number of versions that are ready. */
-uint32_t repository_load_all(struct repository *repository);
+/* Loads all models and logs each that cannot be loaded. */
+void repository_load_all(struct repository *repository);
+/* The number of versions that are ready; *out_failed: of those that could not be loaded and have no older model. */
+uint32_t repository_ready(struct repository *repository, uint32_t *out_failed);
 /* Reads the folder of this model again and loads the versions that its config selects; they replace the loaded ones. If
  * a version fails, the old one stays. Slow; one call at a time. INLAY_NOT_FOUND: no such model. */
 INLAY_NODISCARD inlay_status repository_load(struct repository *repository, const char *name, inlay_diag *diag);

@@ -13,6 +13,7 @@ struct entry {
     entry_state state;
     char *reason; /* NULL = none */
     struct model *loaded;
+    bool failed;    /* the last load failed */
     bool deferred;  /* not loaded because of models_memory; loaded when a request names it */
     uint64_t bytes; /* memory of the version; 0 = unknown */
 };

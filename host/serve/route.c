@@ -33,6 +33,11 @@ int route_access(route_kind kind, const char *method)
     return strchr(route_methods(kind), ',') != NULL && strcmp(method, "POST") == 0 ? 2 : tokens[kind];
 }
 
+bool route_is_admin(route_kind kind)
+{
+    return kind == ROUTE_LIVE || kind == ROUTE_READY || kind == ROUTE_MODEL_READY || kind == ROUTE_METRICS;
+}
+
 /* The rest of the path after a prefix, or NULL. */
 static const char *after(const char *path, const char *prefix)
 {

@@ -45,6 +45,8 @@ struct route route_find(const char *path);
 /* "GET", "POST" or "GET, POST". */
 const char *route_methods(route_kind kind);
 bool route_takes(route_kind kind, const char *method);
+/* Whether admin_port has the route: health and metrics. */
+bool route_is_admin(route_kind kind);
 /* Required access: 0 = none, 1 = a token, if token_file is set, 2 = an admin token. */
 int route_access(route_kind kind, const char *method);
 #endif

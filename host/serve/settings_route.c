@@ -34,7 +34,7 @@ static void fail_json(struct exchange *exchange, const json_reader *reader, cons
     if (diag->code != INLAY_OK)
         exchange_fail_diag(exchange, diag);
     else
-        exchange_fail(exchange, MHD_HTTP_BAD_REQUEST, text);
+        exchange_fail(exchange, HTTP_BAD_REQUEST, text);
 }
 
 /* ------------------------------------------------------------------ trace */
@@ -105,7 +105,7 @@ void answer_trace(struct exchange *exchange)
         exchange->job.model =
             repository_find(exchange->server->repository, exchange->route.name, exchange->route.name_bytes, 0);
         if (exchange->job.model == NULL) {
-            exchange_fail(exchange, MHD_HTTP_NOT_FOUND, "no such model is loaded; POST v2/repository/index lists them");
+            exchange_fail(exchange, HTTP_NOT_FOUND, "no such model is loaded; POST v2/repository/index lists them");
             return;
         }
         name = exchange->job.model->name;
@@ -120,7 +120,7 @@ void answer_trace(struct exchange *exchange)
         strbuf_text(&exchange->reply, settings[i].is_list ? "]" : "");
     }
     strbuf_text(&exchange->reply, "}");
-    exchange->code = MHD_HTTP_OK;
+    exchange->code = HTTP_OK;
 }
 
 /* ------------------------------------------------------------------ log */
@@ -191,5 +191,5 @@ void answer_logging(struct exchange *exchange)
             strbuf_uint(&exchange->reply, settings[i].number);
     }
     strbuf_text(&exchange->reply, "}");
-    exchange->code = MHD_HTTP_OK;
+    exchange->code = HTTP_OK;
 }

@@ -87,8 +87,8 @@ void answer_stats(struct exchange *exchange)
     repository_each(exchange->server->repository, add_stats, &list);
     strbuf_text(&exchange->reply, "]}");
     if (exchange->route.name != NULL && list.count == 0)
-        exchange_fail(exchange, MHD_HTTP_NOT_FOUND,
+        exchange_fail(exchange, HTTP_NOT_FOUND,
                       "no such model or version is loaded; POST v2/repository/index lists them");
     else
-        exchange->code = MHD_HTTP_OK;
+        exchange->code = HTTP_OK;
 }

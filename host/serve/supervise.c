@@ -1,7 +1,6 @@
 #include "serve/supervise.h"
 #include "inlay/check.h"
 #include "base/memory.h"
-#include "serve/grpc.h"
 #include "serve/listen.h"
 #include "serve/stats.h"
 #include <errno.h>
@@ -13,11 +12,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char worker_variable[] = "INLAY_SERVE_WORKER";
+static const char worker_variable[] = "INLAY_SERVE_WORKER", owner_variable[] = "INLAY_SERVE_OWNER";
 
 /* The shortest and the longest pause before a restart; a worker that ends earlier than YOUNG_MS doubles its pause. */
 enum { MIN_PAUSE_MS = 100, MAX_PAUSE_MS = 5000, YOUNG_MS = 1000 };
-enum { READY_FD = 5 }; /* a worker writes a byte to it when its models are loaded */
+enum { SOCKETS = 3, READY_FD = 3 + SOCKETS }; /* a worker writes a byte to it when its models are loaded */
 
 struct worker {
     pid_t pid; /* 0 = not running */
@@ -28,11 +27,12 @@ struct worker {
 struct supervisor {
     const struct settings *settings;
     char **argv;
-    int sockets[2]; /* of REST and gRPC, numbers from 10; -1 = none */
+    int sockets[SOCKETS]; /* of REST, gRPC and admin_port, numbers from 10; -1 = none */
     struct worker *workers;
     uint32_t count;
     pid_t pid;
     int ready[2];        /* a pipe; workers write to the second end, number from 10 */
+    bool owns_sockets;   /* not passed by a parent, which may hold them, too */
     bool served;         /* a worker was ready */
     bool stop, signaled; /* signaled: SIGTERM was sent to the workers */
     int code;
@@ -48,6 +48,11 @@ bool supervise_is_worker(void)
     return getenv(worker_variable) != NULL;
 }
 
+bool supervise_owns_sockets(void)
+{
+    return supervise_is_worker() && getenv(owner_variable) != NULL;
+}
+
 void supervise_begin_worker(void)
 {
     (void)fcntl(READY_FD, F_SETFD, FD_CLOEXEC);
@@ -60,16 +65,18 @@ void supervise_ready(void)
     }
 }
 
-/* Opens a socket with a number from 10, because workers get sockets as 3 and 4. */
-static inlay_status open_socket(const struct settings *settings, const char *name, int port, int *out, inlay_diag *diag)
+/* Opens a socket with a number from 10, because workers get sockets from 3. */
+static inlay_status open_socket(struct supervisor *supervisor, const char *name, int port, int *out, inlay_diag *diag)
 {
     char url[128];
-    int fd, family;
+    bool is_ours;
+    int fd;
     inlay_status status =
-        listen_open(name, settings_text(settings, SET_listen), port, &fd, &family, url, sizeof url, diag);
+        listen_open(name, settings_text(supervisor->settings, SET_listen), port, &fd, &is_ours, url, sizeof url, diag);
 
     if (status != INLAY_OK)
         return status;
+    supervisor->owns_sockets &= is_ours;
     *out = fcntl(fd, F_DUPFD_CLOEXEC, 10);
     (void)close(fd);
     (void)fprintf(stderr, "inlay-serve: workers listen on %s (%s)\n", url, name);
@@ -94,8 +101,10 @@ static inlay_status open_pipe(struct supervisor *supervisor, inlay_diag *diag)
  * terminal sends to all processes, is ignored: the supervisor signals each worker. */
 static void become_worker(const struct supervisor *supervisor, uint32_t index)
 {
-    char number[16], pid[16];
+    static const char *const names[SOCKETS] = { "rest", ":grpc", ":admin" };
+    char number[16], pid[16], count[16], list[32] = "";
     sigset_t supervisor_signals;
+    int next = 3;
 
     (void)sigemptyset(&supervisor_signals);
     (void)sigaddset(&supervisor_signals, SIGCHLD);
@@ -107,13 +116,24 @@ static void become_worker(const struct supervisor *supervisor, uint32_t index)
         _exit(1); /* the supervisor died before prctl() */
     (void)snprintf(number, sizeof number, "%u", index);
     (void)snprintf(pid, sizeof pid, "%d", (int)getpid());
-    if (dup2(supervisor->sockets[0], 3) < 0 || (supervisor->sockets[1] >= 0 && dup2(supervisor->sockets[1], 4) < 0) ||
-        dup2(supervisor->ready[1], READY_FD) < 0)
+    for (int i = 0; i < SOCKETS; i++) {
+        if (supervisor->sockets[i] < 0)
+            continue;
+        if (dup2(supervisor->sockets[i], next++) < 0)
+            _exit(1);
+        (void)strcat(list, names[i]);
+    }
+    if (dup2(supervisor->ready[1], READY_FD) < 0)
         _exit(1);
+    (void)snprintf(count, sizeof count, "%d", next - 3);
     (void)setenv(worker_variable, number, 1);
+    if (supervisor->owns_sockets)
+        (void)setenv(owner_variable, "1", 1);
+    else
+        (void)unsetenv(owner_variable);
     (void)setenv("LISTEN_PID", pid, 1);
-    (void)setenv("LISTEN_FDS", supervisor->sockets[1] >= 0 ? "2" : "1", 1);
-    (void)setenv("LISTEN_FDNAMES", supervisor->sockets[1] >= 0 ? "rest:grpc" : "rest", 1);
+    (void)setenv("LISTEN_FDS", count, 1);
+    (void)setenv("LISTEN_FDNAMES", list, 1);
     (void)unsetenv("NOTIFY_SOCKET");
     (void)execv("/proc/self/exe", supervisor->argv);
     _exit(1);
@@ -141,8 +161,8 @@ static void print_end(uint32_t index, int status, const char *action)
                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), action);
 }
 
-/* A worker that crashed is restarted, with a growing pause if it crashes soon. If it exits at once and no worker was
- * ever ready, the settings are wrong: the others would exit, too. */
+/* A worker that crashed is restarted, with a growing pause if it crashes soon. If it exits and no worker was ever
+ * ready, the settings or the models are wrong: the others would exit, too. */
 static void note_end(struct supervisor *supervisor, uint32_t index, int status)
 {
     struct worker *worker = &supervisor->workers[index];
@@ -159,7 +179,7 @@ static void note_end(struct supervisor *supervisor, uint32_t index, int status)
         }
         return;
     }
-    if (WIFEXITED(status) && young && !supervisor->served) {
+    if (WIFEXITED(status) && !supervisor->served) {
         supervisor->stop = true;
         supervisor->code = WEXITSTATUS(status);
         return;
@@ -191,12 +211,11 @@ static uint32_t running_workers(const struct supervisor *supervisor)
     return count;
 }
 
-static void signal_workers(struct supervisor *supervisor)
+static void signal_workers(struct supervisor *supervisor, int signal_number)
 {
-    supervisor->signaled = true;
     for (uint32_t i = 0; i < supervisor->count; i++)
         if (supervisor->workers[i].pid > 0)
-            (void)kill(supervisor->workers[i].pid, SIGTERM);
+            (void)kill(supervisor->workers[i].pid, signal_number);
 }
 
 /* The server is ready when the first worker is. */
@@ -220,16 +239,20 @@ static void supervise_workers(struct supervisor *supervisor, const sigset_t *sig
         for (uint32_t i = 0; !supervisor->stop && i < supervisor->count; i++)
             if (supervisor->workers[i].pid == 0 && clock_ns() >= supervisor->workers[i].start_at_ns)
                 start_worker(supervisor, i);
-        if (supervisor->stop && !supervisor->signaled)
-            signal_workers(supervisor);
+        if (supervisor->stop && !supervisor->signaled) {
+            supervisor->signaled = true;
+            signal_workers(supervisor, SIGTERM);
+        }
         which = sigtimedwait(signals, NULL, &tick);
         if (which == SIGTERM || which == SIGINT) {
             if (!supervisor->stop)
                 listen_notify("STOPPING=1");
             supervisor->stop = true;
             if (supervisor->signaled)
-                signal_workers(supervisor); /* a second signal ends the wait for drain_ms */
+                signal_workers(supervisor, SIGTERM); /* a second signal ends the wait for drain_ms */
         }
+        if (which == SIGHUP) /* which a worker that still starts has blocked */
+            signal_workers(supervisor, SIGHUP);
         read_ready(supervisor);
         reap(supervisor);
     }
@@ -237,10 +260,14 @@ static void supervise_workers(struct supervisor *supervisor, const sigset_t *sig
 
 int supervise(const struct settings *settings, char **argv)
 {
-    struct supervisor supervisor = {
-        .settings = settings, .argv = argv, .sockets = { -1, -1 }, .ready = { -1, -1 }, .pid = getpid()
-    };
-    int grpc_port = (int)settings_int(settings, SET_grpc_port);
+    struct supervisor supervisor = { .settings = settings,
+                                     .argv = argv,
+                                     .sockets = { -1, -1, -1 },
+                                     .ready = { -1, -1 },
+                                     .pid = getpid(),
+                                     .owns_sockets = true };
+    int grpc_port = (int)settings_int(settings, SET_grpc_port),
+        admin_port = (int)settings_int(settings, SET_admin_port);
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
     sigset_t signals;
@@ -248,15 +275,20 @@ int supervise(const struct settings *settings, char **argv)
     (void)sigemptyset(&signals);
     (void)sigaddset(&signals, SIGTERM);
     (void)sigaddset(&signals, SIGINT);
+    (void)sigaddset(&signals, SIGHUP);
     (void)sigaddset(&signals, SIGCHLD);
     (void)sigprocmask(SIG_BLOCK, &signals, NULL);
     supervisor.count = (uint32_t)settings_int(settings, SET_workers);
     supervisor.workers = calloc(supervisor.count, sizeof *supervisor.workers);
-    status = supervisor.workers != NULL
-                 ? open_socket(settings, "rest", (int)settings_int(settings, SET_port), &supervisor.sockets[0], &diag)
-                 : no_memory(&diag, "for workers");
-    if (status == INLAY_OK && grpc_port >= 0 && grpc_is_built())
-        status = open_socket(settings, "grpc", grpc_port, &supervisor.sockets[1], &diag);
+    status = supervisor.workers != NULL ? open_socket(&supervisor, "rest", (int)settings_int(settings, SET_port),
+                                                      &supervisor.sockets[0], &diag)
+                                        : no_memory(&diag, "for workers");
+    if (status == INLAY_OK && grpc_port >= 0 && (grpc_port == 0 || grpc_port != settings_int(settings, SET_port)))
+        status = open_socket(&supervisor, "grpc", grpc_port, &supervisor.sockets[1], &diag);
+    if (status == INLAY_OK && admin_port >= 0)
+        status = open_socket(&supervisor, "admin", admin_port, &supervisor.sockets[2], &diag);
+    if (status == INLAY_OK)
+        listen_warn(settings, listen_is_loopback(supervisor.sockets[0]));
     if (status == INLAY_OK)
         status = open_pipe(&supervisor, &diag);
     if (status != INLAY_OK) {
@@ -265,12 +297,12 @@ int supervise(const struct settings *settings, char **argv)
     } else {
         supervise_workers(&supervisor, &signals);
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < SOCKETS; i++)
         if (supervisor.sockets[i] >= 0)
             (void)close(supervisor.sockets[i]);
+    for (int i = 0; i < 2; i++)
         if (supervisor.ready[i] >= 0)
             (void)close(supervisor.ready[i]);
-    }
     free(supervisor.workers);
     return supervisor.code;
 }

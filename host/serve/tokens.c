@@ -67,7 +67,33 @@ inlay_status tokens_read(const char *path, struct tokens *out_tokens, inlay_diag
     return status;
 }
 
-bool tokens_match(const struct tokens *tokens, const char *authorization)
+inlay_status tokens_reload(struct tokens *tokens, const char *path, inlay_diag *diag)
+{
+    struct tokens fresh, old;
+    inlay_status status = tokens_read(path, &fresh, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    (void)pthread_rwlock_wrlock(&tokens->lock);
+    old = (struct tokens){ .texts = tokens->texts };
+    tokens->texts = fresh.texts;
+    tokens->count = fresh.count;
+    (void)pthread_rwlock_unlock(&tokens->lock);
+    tokens_deinit(&old);
+    return INLAY_OK;
+}
+
+bool tokens_are_none(struct tokens *tokens)
+{
+    bool none;
+
+    (void)pthread_rwlock_rdlock(&tokens->lock);
+    none = tokens->count == 0;
+    (void)pthread_rwlock_unlock(&tokens->lock);
+    return none;
+}
+
+bool tokens_match(struct tokens *tokens, const char *authorization)
 {
     char given[TOKEN_MAX_BYTES] = "";
     bool any = false;
@@ -76,6 +102,7 @@ bool tokens_match(const struct tokens *tokens, const char *authorization)
         strlen(authorization + 7) >= sizeof given)
         return false;
     memcpy(given, authorization + 7, strlen(authorization + 7));
+    (void)pthread_rwlock_rdlock(&tokens->lock);
     for (uint32_t i = 0; i < tokens->count; i++) {
         volatile unsigned char differs = 0;
 
@@ -83,5 +110,6 @@ bool tokens_match(const struct tokens *tokens, const char *authorization)
             differs = (unsigned char)(differs | (given[k] ^ tokens->texts[i][k]));
         any |= differs == 0;
     }
+    (void)pthread_rwlock_unlock(&tokens->lock);
     return any;
 }

@@ -180,7 +180,7 @@ resize_rows_fn resize_rows_of(inlay_dtype dtype)
 
 bool resize_wide(inlay_dtype dtype)
 {
-    const uint32_t wide =
+    const uint64_t wide =
         KIT_BIT(DOUBLE) | KIT_BIT(COMPLEX128) | KIT_BIT(INT32) | KIT_BIT(INT64) | KIT_BIT(UINT32) | KIT_BIT(UINT64);
     return (wide & INLAY_DTYPE_BIT(dtype)) != 0;
 }

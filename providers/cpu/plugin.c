@@ -1,4 +1,5 @@
 /* The plugin cpu: regions of a graph on built-in kernels, and single operators outside of regions. */
+#define INLAY_NOTE_VERSION INLAY_VERSION
 #include "operators/operators.h"
 #include "provider.h"
 

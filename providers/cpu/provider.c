@@ -237,7 +237,8 @@ static const void *extension(void *state_, const char *name)
                                              .appends = cpu_state_appends,
                                              .reads = cpu_state_reads };
     static const inlay_ext_branches branches = { .struct_size = sizeof branches, .may = cpu_may_branch };
-    static const inlay_ext_weights weights = { .struct_size = sizeof weights, .packed_products = 2 | 4 };
+    static const inlay_ext_weights weights = { .struct_size = sizeof weights,
+                                               .packed_products = INLAY_WEIGHTS_ANY | INLAY_WEIGHTS_HALVES };
     const cpu_state *state = state_;
     kit_refusal why = { 0, "", "" };
 

@@ -1,4 +1,5 @@
 /* The plugin onednn: regions of a graph on the kernels of oneDNN. */
+#define INLAY_NOTE_VERSION INLAY_VERSION
 #include "library_versions.h"
 #include "provider.h"
 

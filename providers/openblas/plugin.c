@@ -1,4 +1,5 @@
 /* The provider openblas: operators that are matrix multiplications of float or double, computed by OpenBLAS. */
+#define INLAY_NOTE_VERSION INLAY_VERSION
 #include "blas.h"
 #include "simd/cpu.h"
 #include "products.h"

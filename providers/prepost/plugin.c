@@ -1,4 +1,5 @@
 /* plugin.c - the plugin prepost: preprocessing and postprocessing as operators of the graph. */
+#define INLAY_NOTE_VERSION INLAY_VERSION
 #include "prepost.h"
 #include "inlay/check.h"
 #include <stdlib.h>

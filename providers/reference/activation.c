@@ -150,19 +150,32 @@ static const activation_row rows[] = {
     { "Shrink", shrink_f32, shrink_f64, ELEMENTWISE_GRAIN, { "lambd", "bias" } },
 };
 
+static const activation_row *find_row(const inlay_node_info *info)
+{
+    const activation_row *row = rows;
+
+    while (row < rows + KIT_COUNT(rows) - 1 && !elementwise_is(info, row->op_type))
+        row++;
+    INLAY_CHECK(elementwise_is(info, row->op_type));
+    return row;
+}
+
+static void cost_activation(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    (void)shapes;
+    elementwise_cost(find_row(node->info)->grain, cost);
+}
+
 static inlay_status prepare_activation(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
-    const activation_row *row = rows;
+    const activation_row *row = find_row(node->info);
     elementwise_unary *unary = calloc(1, sizeof *unary);
 
     if (unary == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
     *out_state = unary;
-    while (row < rows + KIT_COUNT(rows) - 1 && !elementwise_is(node->info, row->op_type))
-        row++;
     unary->fn = row->f32;
-    INLAY_CHECK(elementwise_is(node->info, row->op_type));
     unary->compute = INLAY_FLOAT;
     unary->grain = row->grain;
     if (dtype == INLAY_DOUBLE || (KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0) {
@@ -194,7 +207,7 @@ static inlay_status prepare_activation(const kit_node *node, void **out_state, i
 #define ACTIVATION(name, types)                                                                                        \
     {                                                                                                                  \
         .op_type = name, .in_types = { types }, .flags = KIT_IN_PLACE, .prepare = prepare_activation,                  \
-        .run = elementwise_unary_run, .row = elementwise_unary_row, .row_inputs = 1                                    \
+        .run = elementwise_unary_run, .cost = cost_activation, .row = elementwise_unary_row, .row_inputs = 1           \
     }
 static const kit_kernel kernels[] = {
     ACTIVATION("Relu", KIT_FLOATS | KIT_SIGNED),

@@ -265,7 +265,7 @@ static inlay_status run_division(const kit_call *call)
  * else in float or double. */
 static inlay_status prepare_pow(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    uint32_t base = INLAY_DTYPE_BIT(kit_input_dtype(node, 0)), exponent = INLAY_DTYPE_BIT(kit_input_dtype(node, 1));
+    uint64_t base = INLAY_DTYPE_BIT(kit_input_dtype(node, 0)), exponent = INLAY_DTYPE_BIT(kit_input_dtype(node, 1));
     elementwise_binary *binary = new_state(node, out_state, diag);
 
     if (binary == NULL)

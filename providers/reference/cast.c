@@ -71,7 +71,7 @@ static inlay_status prepare_cast(const kit_node *node, void **out_state, inlay_d
 /* The type through which elements are converted from `from` to `to`. */
 static inlay_dtype middle_type(inlay_dtype from, inlay_dtype to)
 {
-    uint32_t bit = INLAY_DTYPE_BIT(from);
+    uint64_t bit = INLAY_DTYPE_BIT(from);
     bool to_integer =
         ((KIT_INTEGERS | KIT_BIT(BOOL) | (KIT_SUBBYTE & ~KIT_BIT(FLOAT4E2M1))) & INLAY_DTYPE_BIT(to)) != 0;
 
@@ -151,8 +151,8 @@ static size_t write_float(char *text, double value, bool single)
         text[length++] = digits[0];
         if (count > 1)
             text[length++] = '.';
-        memcpy(text + length, digits + 1, (size_t)count - 1);
-        length += (size_t)count - 1;
+        for (int i = 1; i < count; i++)
+            text[length++] = digits[i];
         return length + (size_t)snprintf(text + length, 8, "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent));
     }
     int before = exponent >= 0 ? exponent + 1 : 0; /* digits before the decimal point */
@@ -171,7 +171,7 @@ static size_t write_float(char *text, double value, bool single)
 
 static size_t write_number(char *text, const kit_tensor *input, int64_t index)
 {
-    uint32_t bit = INLAY_DTYPE_BIT(input->dtype);
+    uint64_t bit = INLAY_DTYPE_BIT(input->dtype);
     double value;
 
     if (input->dtype == INLAY_UINT64)

@@ -88,7 +88,7 @@ bool elementwise_binary_row_fits(const kit_node *node);
 
 /* Expands input `index` of the broadcast: writes one element for each of the output elements [first, first + count).
  * Where rows are short, this gives loops long rows. bytes: size of an element. bcast has at least two dimensions. */
-void elementwise_spread(void *to, const void *from, int64_t bytes, const struct bcast *bcast, int index, int64_t first,
+void elementwise_spread(void *to, const void *from, int64_t bytes, const struct bcast *bcast, int input, int64_t first,
                         int64_t count);
 
 /* ------------------------------------------------------------------ helpers */
@@ -112,5 +112,12 @@ void elementwise_store(inlay_dtype compute, inlay_dtype dtype, void *data, int64
 static inline bool elementwise_is(const inlay_node_info *node, const char *op_type)
 {
     return strlen(op_type) == node->op_type.bytes && memcmp(op_type, node->op_type.data, node->op_type.bytes) == 0;
+}
+
+/* Sets the operations of a function with this grain, for kit_kernel.cost: an element takes about as long as this number
+ * of additions. */
+static inline void elementwise_cost(int64_t grain, inlay_cost *cost)
+{
+    cost->flops *= grain == ELEMENTWISE_GRAIN ? 1 : grain == ELEMENTWISE_GRAIN_MATH ? 16 : 64;
 }
 #endif

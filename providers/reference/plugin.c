@@ -1,4 +1,5 @@
 /* The reference provider: every operator in portable C. */
+#define INLAY_NOTE_VERSION INLAY_VERSION
 #include "operator_settings.h"
 #include "reference_tables.h"
 #include "simd/cpu.h"

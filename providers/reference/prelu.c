@@ -37,7 +37,7 @@
 
 static inlay_status prepare_prelu(const kit_node *node, void **out_state, inlay_diag *diag)
 {
-    uint32_t type = INLAY_DTYPE_BIT(kit_input_dtype(node, 0));
+    uint64_t type = INLAY_DTYPE_BIT(kit_input_dtype(node, 0));
     elementwise_binary *binary = calloc(1, sizeof *binary);
 
     *out_state = binary;

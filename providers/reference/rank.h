@@ -35,9 +35,9 @@ static inline uint64_t rank_key_i64(int64_t value)
 
 /* Selects the best `kept` of `count` entries and moves them to the front. The entries are sorted by index before and
  * after. Returns the key of the worst selected entry. 0 < kept <= count. */
-uint64_t rank_keep(rank_entry *entries, int64_t count, int64_t kept);
+uint64_t rank_keep(rank_entry *entry, int64_t count, int64_t kept);
 /* Sorts by key, largest first. The sort is stable. other: scratch for `count` entries. */
-void rank_order(rank_entry *entries, int64_t count, rank_entry *other);
+void rank_order(rank_entry *entry, int64_t count, rank_entry *other);
 
 /* Returns whether a comes after b. */
 static inline bool rank_after(rank_entry a, rank_entry b)

@@ -223,19 +223,32 @@ static const unary_row rows[] = {
     { "Not", NULL, NULL, NULL, NULL, ELEMENTWISE_GRAIN },
 };
 
+static const unary_row *find_row(const inlay_node_info *info)
+{
+    const unary_row *row = rows;
+
+    while (row < rows + KIT_COUNT(rows) - 1 && !elementwise_is(info, row->op_type))
+        row++;
+    INLAY_CHECK(elementwise_is(info, row->op_type));
+    return row;
+}
+
+static void cost_unary(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    (void)shapes;
+    elementwise_cost(find_row(node->info)->grain, cost);
+}
+
 static inlay_status prepare_unary(const kit_node *node, void **out_state, inlay_diag *diag)
 {
     inlay_dtype dtype = kit_input_dtype(node, 0);
     bool is_signed = (KIT_SIGNED & INLAY_DTYPE_BIT(dtype)) != 0;
-    const unary_row *row = rows;
+    const unary_row *row = find_row(node->info);
     elementwise_unary *unary = calloc(1, sizeof *unary);
 
     if (unary == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
     *out_state = unary;
-    while (row < rows + KIT_COUNT(rows) - 1 && !elementwise_is(node->info, row->op_type))
-        row++;
-    INLAY_CHECK(elementwise_is(node->info, row->op_type));
     if (dtype == INLAY_BOOL) {
         unary->fn = not_bool;
         unary->compute = dtype;
@@ -260,7 +273,7 @@ static inlay_status prepare_unary(const kit_node *node, void **out_state, inlay_
 #define UNARY(name, types)                                                                                             \
     {                                                                                                                  \
         .op_type = name, .in_types = { types }, .flags = KIT_IN_PLACE, .prepare = prepare_unary,                       \
-        .run = elementwise_unary_run, .row = elementwise_unary_row, .row_inputs = 1                                    \
+        .run = elementwise_unary_run, .cost = cost_unary, .row = elementwise_unary_row, .row_inputs = 1                \
     }
 static const kit_kernel kernels[] = {
     UNARY("Abs", KIT_NUMBERS),

@@ -3,7 +3,7 @@
 
 bool vulkan_is_float(inlay_dtype dtype)
 {
-    return dtype < 32 && (VULKAN_FLOATS & INLAY_DTYPE_BIT(dtype)) != 0;
+    return dtype < INLAY_DTYPE_COUNT && (VULKAN_FLOATS & INLAY_DTYPE_BIT(dtype)) != 0;
 }
 
 vulkan_arithmetic vulkan_arithmetic_of(inlay_dtype dtype)

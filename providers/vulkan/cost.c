@@ -54,13 +54,14 @@ static double flops_of(const inlay_cost_request *request, const inlay_node_info 
     return output_count;
 }
 
-inlay_status vulkan_cost(void *state, const inlay_cost_request *request, inlay_cost *out)
+inlay_status vulkan_cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
 {
     const vulkan_state *provider = state;
     const inlay_node_info *node = inlay_graph_node(request->graph, request->offer->nodes[0]);
     const double read = bytes_of(request, node->inputs, node->input_count);
     const double written = bytes_of(request, node->outputs, node->output_count);
 
+    (void)diag;
     INLAY_CHECK(provider->flops_per_ns > 0 && provider->bytes_per_ns > 0);
     out->flops = flops_of(request, node);
     out->bytes_read = (uint64_t)read;

@@ -18,6 +18,11 @@
 
 enum { GPU_ALIGNMENT = 256, GPU_NAME_BYTES = 256, GPU_MAX_DEVICES = 16 };
 
+/* What every buffer may be used for. */
+#define GPU_BUFFER_USAGE                                                                                               \
+    (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |        \
+     VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT)
+
 /* Element types, by the suffix of the shader functions that load and store them: load_f32, store_f32. */
 /* clang-format off */
 #define GPU_ELEMENTS(X)                                                                                                \
@@ -43,7 +48,8 @@ typedef enum gpu_shader {
 #define GPU_INSTANCE(X) \
     X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2) X(GetPhysicalDeviceFeatures2) \
     X(GetPhysicalDeviceMemoryProperties) X(GetPhysicalDeviceQueueFamilyProperties) X(CreateDevice) \
-    X(GetDeviceProcAddr) X(GetPhysicalDeviceProperties)
+    X(GetDeviceProcAddr) X(GetPhysicalDeviceProperties) X(EnumerateDeviceExtensionProperties) \
+    X(GetPhysicalDeviceExternalBufferProperties)
 #define GPU_DEVICE(X) \
     X(DestroyDevice) X(GetDeviceQueue) X(CreateBuffer) X(DestroyBuffer) X(GetBufferMemoryRequirements) \
     X(AllocateMemory) X(FreeMemory) X(BindBufferMemory) X(MapMemory) X(GetBufferDeviceAddress) X(CreateSemaphore) \
@@ -55,6 +61,9 @@ typedef enum gpu_shader {
 /* clang-format on */
 typedef struct gpu_functions {
     PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
+    /* of extensions; NULL: the driver does not have them */
+    PFN_vkGetMemoryFdKHR GetMemoryFdKHR;
+    PFN_vkGetMemoryFdPropertiesKHR GetMemoryFdPropertiesKHR;
 #define X(name) PFN_vk##name name;
     GPU_GLOBAL(X) GPU_INSTANCE(X) GPU_DEVICE(X)
 #undef X
@@ -87,6 +96,7 @@ typedef struct gpu_buffer {
     uint64_t bytes;
     uint8_t *mapped; /* NULL: not host-visible */
     bool cached;     /* host-cached: reading through `mapped` is fast */
+    bool shared;     /* gpu_buffer_export() exports it */
     bool borrowed;   /* owned by the caller of gpu_buffer_wrap() */
 } gpu_buffer;
 
@@ -124,6 +134,13 @@ typedef struct gpu_options {
     uint32_t excluded_devices; /* bit i: never choose device i of the list */
 } gpu_options;
 
+/* Memory that the device shares with others through file descriptors. */
+typedef struct gpu_external {
+    uint32_t exports, imports; /* sets of INLAY_MEMORY_BIT: DMA_BUF, OPAQUE_FD */
+    /* handle types of every shared buffer: an importer has to create its buffer as the exporter did */
+    VkExternalMemoryHandleTypeFlags types;
+} gpu_external;
+
 typedef struct gpu_device {
     void *library;
     gpu_functions vk;
@@ -131,6 +148,7 @@ typedef struct gpu_device {
     VkDevice device;
     VkQueue queue;
     VkPhysicalDeviceMemoryProperties memory;
+    gpu_external external;
     gpu_facts facts;
     uint32_t queue_family;
     uint32_t timeout_ms;
@@ -167,6 +185,11 @@ void gpu_close(gpu_device *device); /* NULL: a no-op */
 /* Writes one line that describes a device. */
 void gpu_describe(const gpu_facts *facts, char *out, size_t bytes);
 
+/* Finds what the device shares; lists the extensions that this requires in names[2] and returns their number. */
+uint32_t gpu_external_find(gpu_device *device, const char *names[2]);
+/* The handle type of a kind of memory; 0: none. */
+VkExternalMemoryHandleTypeFlagBits gpu_external_type(uint32_t kind);
+
 /* Converts the result of a Vulkan call to a status. `what` names the action for the message. A result that reports a
  * lost device marks the device as lost. */
 inlay_status gpu_check(gpu_device *device, VkResult result, const char *what, inlay_diag *diag);
@@ -176,6 +199,15 @@ bool gpu_fault_due(gpu_device *device, gpu_fault fault);
 inlay_status gpu_check_alive(gpu_device *device, inlay_diag *diag);
 
 inlay_status gpu_buffer_create(gpu_device *device, uint64_t bytes, gpu_buffer *out, inlay_diag *diag);
+/* The same with memory that gpu_buffer_export() exports, if the device exports any. */
+inlay_status gpu_buffer_create_shared(gpu_device *device, uint64_t bytes, gpu_buffer *out, inlay_diag *diag);
+/* Returns a new file descriptor of the memory, which the caller closes. kind: INLAY_MEMORY_DMA_BUF, _OPAQUE_FD.
+ * INLAY_UNSUPPORTED: the memory is not shared, or not by this kind. */
+inlay_status gpu_buffer_export(gpu_device *device, const gpu_buffer *buffer, uint32_t kind, int *out_fd,
+                               inlay_diag *diag);
+/* Creates a buffer over memory of `bytes` bytes. fd stays the caller's. */
+inlay_status gpu_buffer_import(gpu_device *device, uint32_t kind, int fd, uint64_t bytes, gpu_buffer *out,
+                               inlay_diag *diag);
 void gpu_buffer_destroy(gpu_device *device, gpu_buffer *buffer); /* {0}: a no-op */
 /* Wraps a VkBuffer of this device that the caller owns. It needs storage and device-address usage, and must outlive
  * *out. */

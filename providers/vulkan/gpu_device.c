@@ -325,10 +325,13 @@ static inlay_status open_device(gpu_device *device, inlay_diag *diag)
                                             .queueFamilyIndex = device->queue_family,
                                             .queueCount = 1,
                                             .pQueuePriorities = &priority };
+    const char *extensions[2];
     const VkDeviceCreateInfo info = { .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                       .pNext = &want,
                                       .queueCreateInfoCount = 1,
-                                      .pQueueCreateInfos = &queue };
+                                      .pQueueCreateInfos = &queue,
+                                      .enabledExtensionCount = gpu_external_find(device, extensions),
+                                      .ppEnabledExtensionNames = extensions };
     VkResult result = device->vk.CreateDevice(device->facts.physical, &info, NULL, &device->device);
 
     if (result != VK_SUCCESS) {
@@ -338,6 +341,10 @@ static inlay_status open_device(gpu_device *device, inlay_diag *diag)
 #define X(entry_) LOOK_UP(entry_, GetDeviceProcAddr, device->device, device->facts.name)
     GPU_DEVICE(X)
 #undef X
+    if (device->external.types != 0) {
+        LOOK_UP(GetMemoryFdKHR, GetDeviceProcAddr, device->device, device->facts.name)
+        LOOK_UP(GetMemoryFdPropertiesKHR, GetDeviceProcAddr, device->device, device->facts.name)
+    }
     device->vk.GetDeviceQueue(device->device, device->queue_family, 0, &device->queue);
     device->vk.GetPhysicalDeviceMemoryProperties(device->facts.physical, &device->memory);
     return INLAY_OK;

@@ -1,7 +1,9 @@
 /* Device memory, and copies between it and the host. */
 #include "inlay/check.h"
 #include "gpu.h"
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { STAGING_BYTES = 16 << 20, MAX_READS = 64 };
 
@@ -31,26 +33,56 @@ static uint32_t choose_memory_type(const gpu_device *device, uint32_t allowed, b
     return type;
 }
 
-static inlay_status create_buffer(gpu_device *device, uint64_t bytes, bool staging, gpu_buffer *out, inlay_diag *diag)
+/* The memory types that imported memory can have. An opaque descriptor has the type of the exporter's buffer, which was
+ * chosen in the same way. */
+static uint32_t imported_types(const gpu_device *device, const VkImportMemoryFdInfoKHR *imported)
 {
+    VkMemoryFdPropertiesKHR of_descriptor = { .sType = VK_STRUCTURE_TYPE_MEMORY_FD_PROPERTIES_KHR };
+
+    if (imported == NULL || imported->handleType != VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT)
+        return UINT32_MAX;
+    return device->vk.GetMemoryFdPropertiesKHR(device->device, imported->handleType, imported->fd, &of_descriptor) ==
+                   VK_SUCCESS
+               ? of_descriptor.memoryTypeBits
+               : 0;
+}
+
+/* What a buffer is for. */
+enum { USE_STAGING = 1, USE_SHARED = 2 };
+
+/* imported: the memory to import; imported->fd becomes -1 once the driver owns the descriptor. NULL: new memory. */
+static inlay_status create_buffer(gpu_device *device, uint64_t bytes, uint32_t use, VkImportMemoryFdInfoKHR *imported,
+                                  gpu_buffer *out, inlay_diag *diag)
+{
+    const bool staging = (use & USE_STAGING) != 0;
+    const VkExternalMemoryBufferCreateInfo external = { .sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
+                                                        .handleTypes = device->external.types };
     const VkBufferCreateInfo info = { .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                                      .pNext = (use & USE_SHARED) != 0 ? &external : NULL,
                                       .size = bytes > 0 ? bytes : GPU_ALIGNMENT,
-                                      .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                                               VK_BUFFER_USAGE_TRANSFER_DST_BIT |
-                                               VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT };
+                                      .usage = GPU_BUFFER_USAGE };
     const VkMemoryAllocateFlagsInfo flags = { .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
                                               .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT };
-    VkMemoryAllocateInfo allocate = { .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .pNext = &flags };
+    const VkExportMemoryAllocateInfo exported = { .sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
+                                                  .pNext = &flags,
+                                                  .handleTypes = device->external.types };
+    VkMemoryAllocateInfo allocate = { .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                                      .pNext = imported != NULL          ? (const void *)imported
+                                               : (use & USE_SHARED) != 0 ? (const void *)&exported
+                                                                         : &flags };
     VkMemoryRequirements needs;
     VkMemoryPropertyFlags has;
     void *mapped = NULL;
-    gpu_buffer buffer = { .bytes = bytes }, wrapped;
+    gpu_buffer buffer = { .bytes = bytes, .shared = (use & USE_SHARED) != 0 && imported == NULL }, wrapped;
     inlay_status status = gpu_check(device, device->vk.CreateBuffer(device->device, &info, NULL, &buffer.buffer),
                                     "making a buffer", diag);
 
     if (status != INLAY_OK)
         return status;
+    if (imported != NULL)
+        imported->pNext = &flags;
     device->vk.GetBufferMemoryRequirements(device->device, buffer.buffer, &needs);
+    needs.memoryTypeBits &= imported_types(device, imported);
     allocate.allocationSize = needs.size;
     allocate.memoryTypeIndex = choose_memory_type(device, needs.memoryTypeBits, staging);
     if (allocate.memoryTypeIndex == device->memory.memoryTypeCount) {
@@ -66,6 +98,8 @@ static inlay_status create_buffer(gpu_device *device, uint64_t bytes, bool stagi
                             device->facts.name, (unsigned long long)bytes);
         goto done;
     }
+    if (imported != NULL)
+        imported->fd = -1;
     INLAY_TRY(gpu_check(device, device->vk.BindBufferMemory(device->device, buffer.buffer, buffer.memory, 0),
                         "binding memory", diag));
     has = device->memory.memoryTypes[allocate.memoryTypeIndex].propertyFlags;
@@ -90,7 +124,53 @@ inlay_status gpu_buffer_create(gpu_device *device, uint64_t bytes, gpu_buffer *o
     inlay_status status = gpu_check_alive(device, diag);
 
     *out = (gpu_buffer){ .bytes = 0 };
-    return status == INLAY_OK ? create_buffer(device, bytes, false, out, diag) : status;
+    return status == INLAY_OK ? create_buffer(device, bytes, 0, NULL, out, diag) : status;
+}
+
+inlay_status gpu_buffer_create_shared(gpu_device *device, uint64_t bytes, gpu_buffer *out, inlay_diag *diag)
+{
+    inlay_status status = gpu_check_alive(device, diag);
+
+    *out = (gpu_buffer){ .bytes = 0 };
+    return status == INLAY_OK
+               ? create_buffer(device, bytes, device->external.types != 0 ? USE_SHARED : 0, NULL, out, diag)
+               : status;
+}
+
+inlay_status gpu_buffer_export(gpu_device *device, const gpu_buffer *buffer, uint32_t kind, int *out_fd,
+                               inlay_diag *diag)
+{
+    const VkMemoryGetFdInfoKHR info = { .sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR,
+                                        .memory = buffer->memory,
+                                        .handleType = gpu_external_type(kind) };
+
+    if (!buffer->shared || (device->external.exports & INLAY_MEMORY_BIT(kind)) == 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "this memory of Vulkan device %s has no descriptor of kind %u",
+                          device->facts.name, kind);
+    return gpu_check(device, device->vk.GetMemoryFdKHR(device->device, &info, out_fd), "exporting memory", diag);
+}
+
+inlay_status gpu_buffer_import(gpu_device *device, uint32_t kind, int fd, uint64_t bytes, gpu_buffer *out,
+                               inlay_diag *diag)
+{
+    const off_t size = lseek(fd, 0, SEEK_END); /* -1: the driver's descriptors have no size */
+    VkImportMemoryFdInfoKHR imported = { .sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR,
+                                         .handleType = gpu_external_type(kind) };
+    inlay_status status = gpu_check_alive(device, diag);
+
+    *out = (gpu_buffer){ .bytes = 0 };
+    if (status != INLAY_OK)
+        return status;
+    if (size >= 0 && (uint64_t)size < bytes)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the memory has %lld bytes, not %llu", (long long)size,
+                          (unsigned long long)bytes);
+    imported.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* for the driver, if it accepts the memory */
+    if (imported.fd < 0)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no free file descriptor");
+    status = create_buffer(device, bytes, USE_SHARED, &imported, out, diag);
+    if (imported.fd >= 0)
+        (void)close(imported.fd);
+    return status;
 }
 
 void gpu_buffer_wrap(const gpu_device *device, VkBuffer buffer, uint64_t bytes, gpu_buffer *out)
@@ -171,7 +251,7 @@ static inlay_status copy_through_staging(struct batch *batch, const gpu_copy *co
 
     INLAY_CHECK((copy->from == NULL) != (copy->to == NULL));
     if (device->staging.mapped == NULL)
-        status = create_buffer(device, STAGING_BYTES, true, &device->staging, diag);
+        status = create_buffer(device, STAGING_BYTES, USE_STAGING, NULL, &device->staging, diag);
     for (uint64_t at = 0, n; at < copy->bytes && status == INLAY_OK; at += n) {
         n = copy->bytes - at < STAGING_BYTES - batch->used ? copy->bytes - at : STAGING_BYTES - batch->used;
         if (n == 0 || batch->read_count == MAX_READS) {

@@ -8,21 +8,21 @@ static const vulkan_operator operators[] = {
 #undef X
 };
 
-bool vulkan_has_types(const kit_node *node, uint32_t input, uint32_t set, kit_refusal *why)
+bool vulkan_has_types(const kit_node *node, uint32_t input, uint64_t set, kit_refusal *why)
 {
     const inlay_dtype dtype = kit_input_dtype(node, input);
 
-    if (kit_input(node, input) == NULL || (dtype < 32 && (set & INLAY_DTYPE_BIT(dtype)) != 0))
+    if (kit_input(node, input) == NULL || (dtype < INLAY_DTYPE_COUNT && (set & INLAY_DTYPE_BIT(dtype)) != 0))
         return true;
     return kit_refuse(why, INLAY_REFUSE_DTYPE, "insert a Cast", "input %u is %s, which the shader does not support",
                       input, inlay_dtype_name(dtype));
 }
 
-bool vulkan_has_output_type(const kit_node *node, uint32_t set, kit_refusal *why)
+bool vulkan_has_output_type(const kit_node *node, uint64_t set, kit_refusal *why)
 {
     const inlay_dtype dtype = kit_output_dtype(node, 0);
 
-    return (dtype < 32 && (set & INLAY_DTYPE_BIT(dtype)) != 0) ||
+    return (dtype < INLAY_DTYPE_COUNT && (set & INLAY_DTYPE_BIT(dtype)) != 0) ||
            kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "results of type %s are not supported", inlay_dtype_name(dtype));
 }
 
@@ -131,9 +131,11 @@ static bool has_row(void *ctx, const kit_node *node, uint32_t n, inlay_offer *of
     return true;
 }
 
-inlay_status vulkan_assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
-                           const inlay_assess_sink *sink, inlay_diag *diag)
+inlay_status vulkan_assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
+    const inlay_graph *graph = request->graph;
+    const uint8_t *candidates = request->candidates;
+    const inlay_assess_sink *sink = request->sink;
     const kit_node like = { .host = ((vulkan_state *)state)->host };
 
     (void)diag;

@@ -1,7 +1,9 @@
 /* The vulkan provider: runs regions of a graph on a GPU by compute shaders. */
+#define INLAY_NOTE_VERSION INLAY_VERSION
 #include "inlay/check.h"
 #include "region.h"
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { MAX_COPIES = 32, NATIVE_VULKAN = 7 /* of DLPack */ };
 
@@ -222,20 +224,20 @@ static inlay_status pass_device(void *user, const gpu_facts *gpu)
     return lister->device(lister->user, &info);
 }
 
-static inlay_status enumerate(void *ctx, const inlay_host *host,
-                              inlay_status (*device)(void *user, const inlay_device_info *info), void *user,
-                              inlay_diag *diag)
+static inlay_status enumerate(void *ctx, const inlay_enumerate_request *request, inlay_diag *diag)
 {
-    struct lister lister = { device, user };
+    struct lister lister = { request->device, request->user };
 
-    (void)ctx, (void)host;
+    (void)ctx;
     return gpu_list(pass_device, &lister, diag);
 }
 
 /* A deferred device is opened with the first region. Until then it is described as a CPU. */
-static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_info *at, inlay_diag *diag)
+static inlay_status describe(void *state, const inlay_describe_request *request, inlay_diag *diag)
 {
     vulkan_state *vulkan = state;
+    inlay_device_info *out = request->device;
+    inlay_domain_info *at = INLAY_AT_OUT(inlay_domain_info, request->domains, request->domain_stride, 0);
 
     (void)diag;
     if (vulkan->gpu == NULL) {
@@ -246,6 +248,10 @@ static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_i
     at->memory_bytes = out->memory_bytes;
     if (vulkan->gpu->facts.unified)
         at->flags = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
+    if (INLAY_STRIDE_HAS(inlay_domain_info, request->domain_stride, imports)) {
+        at->exports = vulkan->gpu->external.exports;
+        at->imports = vulkan->gpu->external.imports;
+    }
     return INLAY_OK;
 }
 
@@ -264,7 +270,7 @@ static inlay_status return_buffer(inlay_status status, gpu_buffer *allocation, i
     return INLAY_OK;
 }
 
-static inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag)
+static inlay_status buffer_alloc(void *state, const inlay_alloc_request *request, inlay_buffer *out, inlay_diag *diag)
 {
     gpu_buffer *allocation = calloc(1, sizeof *allocation);
     gpu_device *device = NULL;
@@ -273,13 +279,15 @@ static inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, i
     if (status == INLAY_OK && allocation == NULL)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a buffer");
     if (status == INLAY_OK)
-        status = gpu_buffer_create(device, bytes, allocation, diag);
-    return return_buffer(status, allocation, (inlay_buffer){ .bytes = bytes, .domain = domain }, out);
+        status = (request->usage & INLAY_USE_SHARED) != 0
+                     ? gpu_buffer_create_shared(device, request->bytes, allocation, diag)
+                     : gpu_buffer_create(device, request->bytes, allocation, diag);
+    return return_buffer(status, allocation, (inlay_buffer){ .bytes = request->bytes, .domain = request->domain }, out);
 }
 
-static void buffer_free(void *state, const inlay_buffer *buffer)
+static void buffer_free(void *state, const inlay_free_request *request)
 {
-    gpu_buffer *allocation = (gpu_buffer *)(uintptr_t)buffer->handle;
+    gpu_buffer *allocation = (gpu_buffer *)(uintptr_t)request->buffer->handle;
 
     if (allocation == NULL)
         return;
@@ -288,7 +296,7 @@ static void buffer_free(void *state, const inlay_buffer *buffer)
     free(allocation);
 }
 
-static inlay_status buffer_copies(void *state, const inlay_copy_request *request, inlay_diag *diag)
+static inlay_status buffer_copy(void *state, const inlay_copy_request *request, inlay_diag *diag)
 {
     vulkan_state *vulkan = state;
     gpu_copy list[MAX_COPIES];
@@ -315,73 +323,110 @@ static inlay_status buffer_copies(void *state, const inlay_copy_request *request
     return status;
 }
 
-static inlay_status buffer_copy(void *state, inlay_run *run, const inlay_buffer *source, const inlay_buffer *target,
-                                const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag)
+static bool is_descriptor(uint32_t kind)
 {
-    const inlay_copy one = { *source, *target };
-    const inlay_copy_request request = { .struct_size = sizeof request,
-                                         .run = run,
-                                         .copies = &one,
-                                         .copy_count = 1,
-                                         .copy_stride = sizeof one,
-                                         .waits = waits,
-                                         .wait_count = wait_count,
-                                         .signal = signal };
-
-    return buffer_copies(state, &request, diag);
+    return gpu_external_type(kind) != 0;
 }
 
-/* Native handles are VkBuffers of this device. */
-static inlay_status export_native(void *state, const inlay_buffer *buffer, inlay_native_memory *out, inlay_diag *diag)
+/* Native handles are VkBuffers of this device, or descriptors of their memory. */
+static inlay_status buffer_export(void *state, const inlay_export_request *request, inlay_native_memory *out,
+                                  inlay_diag *diag)
 {
+    gpu_device *device = ((vulkan_state *)state)->gpu;
+    const inlay_buffer *buffer = request->buffer;
     const gpu_buffer *allocation = (const gpu_buffer *)(uintptr_t)buffer->handle;
+    inlay_status status = INLAY_OK;
+    int fd = -1;
 
-    (void)diag;
-    memcpy(&out->handle, &allocation->buffer, sizeof allocation->buffer);
+    if (is_descriptor(request->kind))
+        status = gpu_buffer_export(device, allocation, request->kind, &fd, diag);
+    else if (request->kind != INLAY_MEMORY_DEVICE)
+        status = inlay_fail(diag, INLAY_UNSUPPORTED, "provider vulkan exports VkBuffers and their memory only");
+    if (status != INLAY_OK)
+        return status;
+    if (fd >= 0)
+        out->handle = (uint64_t)fd;
+    else
+        memcpy(&out->handle, &allocation->buffer, sizeof allocation->buffer);
     out->offset = buffer->offset;
     out->bytes = buffer->bytes;
     out->device_type = NATIVE_VULKAN;
-    out->device_id = (int32_t)((vulkan_state *)state)->gpu->facts.number;
+    out->device_id = (int32_t)device->facts.number;
+    out->kind = request->kind;
+    out->ownership = fd >= 0 ? INLAY_MEMORY_OWNED : INLAY_MEMORY_BORROWED;
     return INLAY_OK;
 }
 
-static inlay_status import_native(void *state, uint32_t domain, const inlay_native_memory *memory, inlay_buffer *out,
+static inlay_status import_buffer(gpu_device *device, const inlay_native_memory *memory, gpu_buffer *out,
                                   inlay_diag *diag)
 {
+    VkBuffer buffer;
+
+    if (memory->device_type != NATIVE_VULKAN || memory->handle == 0 ||
+        memory->device_id != (int32_t)device->facts.number || memory->offset % GPU_ALIGNMENT != 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "not a VkBuffer of Vulkan device %u, at a multiple of %d bytes",
+                          device->facts.number, GPU_ALIGNMENT);
+    memcpy(&buffer, &memory->handle, sizeof buffer);
+    gpu_buffer_wrap(device, buffer, memory->offset + memory->bytes, out);
+    return INLAY_OK;
+}
+
+static inlay_status import_descriptor(gpu_device *device, const inlay_native_memory *memory, gpu_buffer *out,
+                                      inlay_diag *diag)
+{
+    const bool opaque = memory->kind == INLAY_MEMORY_OPAQUE_FD;
+    uint64_t bytes;
+    inlay_status status;
+
+    if ((device->external.imports & INLAY_MEMORY_BIT(memory->kind)) == 0 || memory->pitch != 0 ||
+        memory->modifier != 0 || memory->offset % GPU_ALIGNMENT != 0 ||
+        (opaque && (memory->device_type != NATIVE_VULKAN || memory->device_id != (int32_t)device->facts.number)))
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "not %s Vulkan device %u, dense, linear and at a multiple of %d bytes",
+                          opaque ? "memory of" : "a DMA-buf for", device->facts.number, GPU_ALIGNMENT);
+    if (__builtin_add_overflow(memory->offset, memory->bytes, &bytes))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "offset and size of the memory are too large");
+    status = gpu_buffer_import(device, memory->kind, (int)memory->handle, bytes, out, diag);
+    if (status == INLAY_OK && memory->ownership == INLAY_MEMORY_OWNED)
+        (void)close((int)memory->handle);
+    return status;
+}
+
+static inlay_status buffer_import(void *state, const inlay_import_request *request, inlay_buffer *out, inlay_diag *diag)
+{
+    const inlay_native_memory *memory = request->memory;
+    const uint32_t kind = INLAY_HAS(memory, modifier) ? memory->kind : (uint32_t)INLAY_MEMORY_DEVICE;
     gpu_buffer *allocation = calloc(1, sizeof *allocation);
     gpu_device *device = NULL;
-    VkBuffer buffer;
     inlay_status status = vulkan_open(state, &device, diag);
 
     if (status == INLAY_OK && allocation == NULL)
         status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a buffer");
-    if (status == INLAY_OK &&
-        (memory->device_type != NATIVE_VULKAN || memory->handle == 0 ||
-         memory->device_id != (int32_t)device->facts.number || memory->offset % GPU_ALIGNMENT != 0))
-        status = inlay_fail(diag, INLAY_UNSUPPORTED, "not a VkBuffer of Vulkan device %u, at a multiple of %d bytes",
-                            device->facts.number, GPU_ALIGNMENT);
-    if (status == INLAY_OK) {
-        memcpy(&buffer, &memory->handle, sizeof buffer);
-        gpu_buffer_wrap(device, buffer, memory->offset + memory->bytes, allocation);
-    }
+    if (status == INLAY_OK && is_descriptor(kind))
+        status = import_descriptor(device, memory, allocation, diag);
+    else if (status == INLAY_OK && (kind != INLAY_MEMORY_DEVICE || (INLAY_HAS(memory, modifier) && memory->pitch != 0)))
+        status = inlay_fail(diag, INLAY_UNSUPPORTED, "not a VkBuffer with dense rows");
+    else if (status == INLAY_OK)
+        status = import_buffer(device, memory, allocation, diag);
     return return_buffer(status, allocation,
-                         (inlay_buffer){ .offset = memory->offset, .bytes = memory->bytes, .domain = domain }, out);
+                         (inlay_buffer){ .offset = memory->offset, .bytes = memory->bytes, .domain = request->domain },
+                         out);
 }
 
-static inlay_status buffer_map(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag)
+static inlay_status buffer_map(void *state, const inlay_map_request *request, void **out_address, inlay_diag *diag)
 {
-    const gpu_buffer *allocation = (const gpu_buffer *)(uintptr_t)buffer->handle;
+    const gpu_buffer *allocation = (const gpu_buffer *)(uintptr_t)request->buffer->handle;
 
     (void)state;
     if (allocation->mapped == NULL)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the memory of this device is not host-visible");
-    *out_address = allocation->mapped + buffer->offset;
+    *out_address = allocation->mapped + request->buffer->offset;
     return INLAY_OK;
 }
 
-static void buffer_unmap(void *state, const inlay_buffer *buffer)
+static void buffer_unmap(void *state, const inlay_unmap_request *request)
 {
-    (void)state, (void)buffer;
+    (void)state, (void)request;
 }
 
 /* ------------------------------------------------------------------ the plugin */
@@ -392,6 +437,7 @@ static const inlay_provider provider = {
     .name = "vulkan",
     .description = "runs regions on a GPU, or on a Vulkan driver for CPUs, by compute shaders",
     .device_kind = INLAY_DEVICE_GPU,
+    .flags = INLAY_PROVIDER_FLUSHES_DENORMALS, /* the driver decides */
     .options = options,
     .option_count = KIT_COUNT(options),
     .option_stride = sizeof(inlay_option),
@@ -413,9 +459,8 @@ static const inlay_provider provider = {
     .buffer_alloc = buffer_alloc,
     .buffer_free = buffer_free,
     .buffer_copy = buffer_copy,
-    .buffer_copies = buffer_copies,
-    .import_native = import_native,
-    .export_native = export_native,
+    .buffer_import = buffer_import,
+    .buffer_export = buffer_export,
     .buffer_map = buffer_map,
     .buffer_unmap = buffer_unmap,
     .enumerate = enumerate,

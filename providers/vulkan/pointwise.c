@@ -199,7 +199,7 @@ static uint32_t dequantize_slots(const vulkan_build *build, vulkan_program *prog
 
 static bool quantize_supports(const kit_node *node, const vulkan_operator *row, kit_refusal *why)
 {
-    const uint32_t bytes = KIT_BIT(INT8) | KIT_BIT(UINT8) | KIT_BIT(INT16) | KIT_BIT(UINT16);
+    const uint64_t bytes = KIT_BIT(INT8) | KIT_BIT(UINT8) | KIT_BIT(INT16) | KIT_BIT(UINT16);
     const bool down = row->number != 0; /* QuantizeLinear instead of DequantizeLinear */
     const inlay_value_info *scale = kit_input(node, 1), *input = kit_input(node, 0);
     uint32_t axis;

@@ -43,7 +43,7 @@ typedef struct vulkan_state {
 } vulkan_state;
 
 /* Opens and tests the device on the first call. */
-inlay_status vulkan_open(vulkan_state *state, gpu_device **out, inlay_diag *diag);
+inlay_status vulkan_open(vulkan_state *vulkan, gpu_device **out, inlay_diag *diag);
 /* Compares results of the device with expected ones. INLAY_UNSUPPORTED names the failing check. The result is cached
  * for the device and its driver version. */
 inlay_status vulkan_self_test(vulkan_state *state, gpu_device *device, inlay_diag *diag);
@@ -73,7 +73,7 @@ struct vulkan_operator {
     uint32_t first, last; /* since_version */
     const vulkan_family *family;
     uint32_t number;      /* an opcode or a kind, by family */
-    uint32_t types;       /* of the inputs that the device reads, unless supports() checks them */
+    uint64_t types;       /* of the inputs that the device reads, unless supports() checks them */
     uint32_t host_inputs; /* bit i: the device does not read input i */
 };
 
@@ -85,8 +85,8 @@ static inline bool vulkan_is_host_input(const vulkan_operator *row, uint32_t inp
 /* Helpers of supports(). vulkan_is_known(): the elements of an input are known when the node is specialized. This also
  * holds for inputs that determine the size of the result, since the host waits for them. */
 bool vulkan_is_known(const kit_node *node, uint32_t input, kit_refusal *why);
-bool vulkan_has_types(const kit_node *node, uint32_t input, uint32_t set, kit_refusal *why);
-bool vulkan_has_output_type(const kit_node *node, uint32_t set, kit_refusal *why); /* of the first output */
+bool vulkan_has_types(const kit_node *node, uint32_t input, uint64_t set, kit_refusal *why);
+bool vulkan_has_output_type(const kit_node *node, uint64_t set, kit_refusal *why); /* of the first output */
 
 /* The row of a node, or NULL and the reason. */
 const vulkan_operator *vulkan_find_operator(const kit_node *node, kit_refusal *why);
@@ -275,8 +275,7 @@ uint32_t vulkan_load_axis(const vulkan_build *build, vulkan_program *program, ui
 /* Loads from element `first` on, by strides over the result's dimensions (NULL: the same element for all). */
 uint32_t vulkan_load_at(const vulkan_build *build, vulkan_program *program, uint32_t value, const int64_t *strides,
                         uint32_t first);
-void vulkan_program_start(const vulkan_build *build, vulkan_program *program, uint32_t result,
-                          vulkan_arithmetic arithmetic);
+void vulkan_program_start(const vulkan_build *build, vulkan_program *program, uint32_t result, vulkan_arithmetic in);
 
 /* Operations of programs. */
 enum {
@@ -520,9 +519,8 @@ extern const vulkan_family vulkan_pointwise, vulkan_batch_norm, vulkan_cast, vul
 inlay_status vulkan_plan(vulkan_build *build);
 
 /* Entry points of the provider. */
-inlay_status vulkan_assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
-                           const inlay_assess_sink *sink, inlay_diag *diag);
-inlay_status vulkan_cost(void *state, const inlay_cost_request *request, inlay_cost *out);
+inlay_status vulkan_assess(void *state, const inlay_assess_request *request, inlay_diag *diag);
+inlay_status vulkan_cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag);
 inlay_status vulkan_compile_on(vulkan_state *state, gpu_device *device, const inlay_compile_request *request,
                                inlay_compiled **out, inlay_diag *diag);
 void vulkan_release_compiled(void *state, inlay_compiled *compiled);

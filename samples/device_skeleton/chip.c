@@ -157,8 +157,9 @@ static void run_job(struct chip *chip, chip_job *job)
         result = CHIP_STOPPED;
     else if (is_lost(chip))
         result = CHIP_LOST;
-    else if (job->op_count == 0 && job->bytes > 0)
-        memcpy(at(job->bound[1]), at(job->bound[0]), job->bytes);
+    for (uint32_t i = 0; result == CHIP_DONE && i < job->copy_count; i++)
+        if (job->bytes[i] > 0)
+            memcpy(at(job->bound[2 * i + 1]), at(job->bound[2 * i]), job->bytes[i]);
     for (uint32_t i = 0; result == CHIP_DONE && i < job->op_count; i++)
         if (job->stop(job) || !run_op(job, &job->ops[i]))
             result = CHIP_STOPPED;

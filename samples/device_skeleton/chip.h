@@ -11,7 +11,7 @@
 
 struct chip;
 
-enum { CHIP_ALIGNMENT = 256, CHIP_MOST_BOUND = 64 };
+enum { CHIP_ALIGNMENT = 256, CHIP_MOST_BOUND = 64, CHIP_MOST_COPIES = CHIP_MOST_BOUND / 2 };
 
 /* Starts the chip; NULL: no memory or no threads. lose_after: the number of the job at which the chip fails, 0 = never.
  */
@@ -49,13 +49,14 @@ typedef struct chip_job {
     bool (*ready)(struct chip_job *job);                   /* waits for the job's dependencies; false: skip the work */
     bool (*stop)(struct chip_job *job);                    /* called about every millisecond */
     void (*end)(struct chip_job *job, chip_result result); /* the last access to the job */
-    const chip_op *ops;                                    /* [op_count], must outlive the job; 0: a copy */
+    const chip_op *ops;                                    /* [op_count], must outlive the job */
     uint32_t op_count;
-    uint64_t bound[CHIP_MOST_BOUND]; /* addresses of the operands; a copy is from [0] to [1] */
-    uint64_t bytes;                  /* size of a copy */
+    uint32_t copy_count;              /* instead of operations: copy k is from bound[2 * k] to bound[2 * k + 1] */
+    uint64_t bytes[CHIP_MOST_COPIES]; /* sizes of the copies */
+    uint64_t bound[CHIP_MOST_BOUND];  /* addresses of the operands */
 } chip_job;
 
-void chip_submit(struct chip *chip, chip_queue queue, chip_job *job);
+void chip_submit(struct chip *chip, chip_queue which, chip_job *job);
 /* Returns when no job is queued or in progress. */
 void chip_drain(struct chip *chip);
 #endif

@@ -122,9 +122,11 @@ static uint64_t constant_bytes(const inlay_graph *graph, const inlay_node_info *
     return bytes;
 }
 
-static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
-                           const inlay_assess_sink *sink, inlay_diag *diag)
+static inlay_status assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
+    const inlay_graph *graph = request->graph;
+    const uint8_t *candidates = request->candidates;
+    const inlay_assess_sink *sink = request->sink;
     inlay_status status = INLAY_OK;
 
     (void)state, (void)diag;
@@ -148,7 +150,8 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
                                         .placements = scalars,
                                         .placement_count = count,
                                         .placement_stride = sizeof scalars[0],
-                                        .resident_bytes = constant_bytes(graph, node) };
+                                        .resident_bytes = constant_bytes(graph, node),
+                                        .max_nodes = MOST_NODES };
 
             status = sink->offer(sink->ctx, &offer);
         }
@@ -156,7 +159,7 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
     return status;
 }
 
-static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
+static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
 {
     const inlay_node_info *node = inlay_graph_node(request->graph, request->offer->nodes[0]);
     const inlay_value_state *input =
@@ -165,7 +168,7 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
         INLAY_AT(inlay_value_state, request->values, request->value_stride, node->outputs[0]);
     double elements = 1;
 
-    (void)state;
+    (void)state, (void)diag;
     for (uint32_t i = 0; output->rank <= MOST_RANK && i < output->rank; i++) /* INLAY_RANK_UNKNOWN is above MOST_RANK */
         elements *= output->dims[i] > 0 ? (double)output->dims[i] : 1;
     out->bytes_read = (uint64_t)elements * sizeof(float);
@@ -186,22 +189,24 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
 
 /* ------------------------------------------------------------------ memory */
 
-static inlay_status buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag)
+/* This chip has one kind of memory. A driver with several kinds chooses by request->usage and request->lifetime.
+ * request->alignment is CHIP_ALIGNMENT: that of the domain, and of the workspaces that specialize requests. */
+static inlay_status buffer_alloc(void *state, const inlay_alloc_request *request, inlay_buffer *out, inlay_diag *diag)
 {
     struct device *device = state;
-    const uint64_t address = chip_alloc(device->chip, bytes);
+    const uint64_t address = chip_alloc(device->chip, request->bytes);
 
     if (address == 0)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY,
                           "the chip's memory has no free %llu bytes; reduce the batch or set memory_limit",
-                          (unsigned long long)bytes);
-    *out = (inlay_buffer){ .handle = address, .bytes = bytes, .domain = domain };
+                          (unsigned long long)request->bytes);
+    *out = (inlay_buffer){ .handle = address, .bytes = request->bytes, .domain = request->domain };
     return INLAY_OK;
 }
 
-static void buffer_free(void *state, const inlay_buffer *buffer)
+static void buffer_free(void *state, const inlay_free_request *request)
 {
-    chip_free(((struct device *)state)->chip, buffer->handle);
+    chip_free(((struct device *)state)->chip, request->buffer->handle);
 }
 
 /* ------------------------------------------------------------------ opening and closing */
@@ -220,6 +225,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
         free(device);
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "the chip cannot be started: no memory or no threads");
     }
+    device->compile_ms = INLAY_AT(inlay_option_value, args->options, args->option_stride, 1)->i;
     (void)pthread_mutex_init(&device->mutex, NULL);
     (void)pthread_cond_init(&device->freed, NULL);
     for (uint32_t i = 0; i < MOST_JOBS; i++) {
@@ -252,6 +258,12 @@ static const inlay_option options[] = {
       .min = 0,
       .max = 1000000,
       .kind = INLAY_OPTION_INT },
+    { .name = "compile_ms",
+      .doc = "milliseconds that the compiler of the chip takes for an engine",
+      .default_value = "0",
+      .min = 0,
+      .max = 60000,
+      .kind = INLAY_OPTION_INT },
 };
 static const inlay_domain_info domains[] = {
     { .name = "chip.memory", .alignment = CHIP_ALIGNMENT, .memory_bytes = MEMORY_BYTES },
@@ -261,7 +273,7 @@ static const inlay_provider provider = {
     .name = "chip",
     .description = "a device to start from",
     .device_kind = INLAY_DEVICE_NPU,
-    .flags = INLAY_PROVIDER_ASYNC,
+    .flags = INLAY_PROVIDER_ASYNC | INLAY_PROVIDER_CONCURRENT_COMPILE,
     .options = options,
     .option_count = sizeof options / sizeof options[0],
     .option_stride = sizeof options[0],
@@ -280,9 +292,12 @@ static const inlay_provider provider = {
     .specialize = device_specialize,
     .release_instance = device_release_instance,
     .execute = device_execute,
+    .fingerprint = engine_fingerprint,
+    .cache_verdict = engine_verdict,
     .buffer_alloc = buffer_alloc,
     .buffer_free = buffer_free,
     .buffer_copy = device_copy,
+    .max_waits = MOST_WAITS,
 };
 static const inlay_plugin plugin = {
     .struct_size = sizeof plugin,

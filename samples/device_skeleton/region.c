@@ -11,6 +11,7 @@
 struct inlay_compiled {
     uint32_t op_count, bound_count;
     uint32_t input_count, output_count, constant_count;
+    bool has_engine;                     /* the shapes were known in compile */
     uint32_t values[CHIP_MOST_BOUND];    /* value in the graph, by index of the table */
     uint64_t constants[CHIP_MOST_BOUND]; /* addresses */
     chip_op ops[];                       /* sizes not yet set */
@@ -105,9 +106,23 @@ static inlay_status translate(const inlay_compile_request *request, inlay_compil
     return op->y < compiled->bound_count ? INLAY_OK : bind(compiled, &node->outputs[0], 1, diag);
 }
 
+/* Returns whether the graph states the size of each value in the table. */
+static bool has_fixed_shapes(const inlay_graph *graph, const inlay_compiled *compiled)
+{
+    for (uint32_t i = 0; i < compiled->bound_count; i++) {
+        const inlay_value_info *value = inlay_graph_value(graph, compiled->values[i]);
+
+        for (uint32_t d = 0; d < value->rank; d++)
+            if (value->dims[d].kind != INLAY_DIM_FIXED)
+                return false;
+    }
+    return true;
+}
+
 inlay_status device_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                             inlay_diag *diag)
 {
+    const struct engine_call call = ENGINE_CALL(request);
     struct device *device = state;
     inlay_compiled *compiled = calloc(1, sizeof *compiled + request->node_count * sizeof compiled->ops[0]);
     inlay_status status = INLAY_OK;
@@ -121,6 +136,9 @@ inlay_status device_compile(void *state, const inlay_compile_request *request, i
     INLAY_TRY(bind_constants(device, request, compiled, diag));
     for (uint32_t n = 0; n < request->node_count; n++)
         INLAY_TRY(translate(request, compiled, n, diag));
+    compiled->has_engine = has_fixed_shapes(request->graph, compiled);
+    if (compiled->has_engine)
+        INLAY_TRY(engine_build(device, &call, compiled->ops, compiled->op_count, diag));
     *out_compiled = compiled;
     compiled = NULL;
 done:
@@ -162,10 +180,11 @@ static int64_t elements_of(const inlay_value_state *value)
 inlay_status device_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
                                inlay_instance **out_instance, inlay_diag *diag)
 {
+    const struct engine_call call = ENGINE_CALL(request);
     inlay_instance *instance = calloc(1, sizeof *instance + compiled->op_count * sizeof instance->ops[0]);
     const uint32_t inner = compiled->input_count + compiled->output_count + compiled->constant_count;
+    inlay_status status = INLAY_OK;
 
-    (void)state;
     if (instance == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a region of %u operations", compiled->op_count);
     for (uint32_t i = 0; i < compiled->op_count; i++) {
@@ -189,8 +208,13 @@ inlay_status device_specialize(void *state, inlay_compiled *compiled, inlay_spec
         request->workspace_bytes += (bytes + CHIP_ALIGNMENT - 1) / CHIP_ALIGNMENT * CHIP_ALIGNMENT;
     }
     request->workspace_alignment = CHIP_ALIGNMENT;
-    *out_instance = instance;
-    return INLAY_OK;
+    if (!compiled->has_engine)
+        status = engine_build(state, &call, instance->ops, compiled->op_count, diag);
+    if (status == INLAY_OK)
+        *out_instance = instance;
+    else
+        free(instance);
+    return status;
 }
 
 void device_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
@@ -282,20 +306,33 @@ static inlay_status start_job(struct device *device, inlay_run *run, const inlay
     return INLAY_OK;
 }
 
-inlay_status device_copy(void *state, inlay_run *run, const inlay_buffer *source, const inlay_buffer *target,
-                         const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag)
+/* A job of the chip makes CHIP_MOST_COPIES copies. A request with more is split: each job waits for the fences, so that
+ * each fails if one of them does, and the last job signals, since the queue processes its jobs in order. */
+inlay_status device_copy(void *state, const inlay_copy_request *request, inlay_diag *diag)
 {
     struct device *device = state;
-    struct job *job;
-    inlay_status status = start_job(device, run, waits, wait_count, signal, &job, diag);
+    uint32_t i = 0;
 
-    if (status != INLAY_OK)
-        return status;
-    job->chip.op_count = 0;
-    job->chip.bound[0] = source->handle + source->offset;
-    job->chip.bound[1] = target->handle + target->offset;
-    job->chip.bytes = source->bytes < target->bytes ? source->bytes : target->bytes;
-    chip_submit(device->chip, CHIP_COPIES, &job->chip);
+    do {
+        const bool last = request->copy_count - i <= CHIP_MOST_COPIES;
+        const uint32_t end = last ? request->copy_count : i + CHIP_MOST_COPIES;
+        struct job *job;
+        inlay_status status = start_job(device, request->run, request->waits, request->wait_count,
+                                        last ? request->signal : (inlay_fence){ 0, 0 }, &job, diag);
+
+        if (status != INLAY_OK) /* it depends on wait_count, so the first job fails if any does */
+            return status;
+        job->chip.op_count = 0;
+        for (job->chip.copy_count = 0; i < end; i++) {
+            const inlay_copy *copy = INLAY_AT(inlay_copy, request->copies, request->copy_stride, i);
+            const uint32_t k = job->chip.copy_count++;
+
+            job->chip.bound[2 * k] = copy->source.handle + copy->source.offset;
+            job->chip.bound[2 * k + 1] = copy->target.handle + copy->target.offset;
+            job->chip.bytes[k] = copy->source.bytes < copy->target.bytes ? copy->source.bytes : copy->target.bytes;
+        }
+        chip_submit(device->chip, CHIP_COPIES, &job->chip);
+    } while (i < request->copy_count);
     return INLAY_OK;
 }
 
@@ -325,6 +362,7 @@ inlay_status device_execute(void *state, inlay_compiled *compiled, inlay_instanc
         job->chip.bound[at] = args->workspace.handle + args->workspace.offset + instance->inner_offset[at];
     job->chip.ops = instance->ops;
     job->chip.op_count = compiled->op_count;
+    job->chip.copy_count = 0;
     chip_submit(device->chip, CHIP_COMPUTE, &job->chip);
     return INLAY_OK;
 }

@@ -18,7 +18,7 @@ void tokenizer_close(struct tokenizer *tokenizer); /* NULL is a no-op */
 bool tokenizer_encode(const struct tokenizer *tokenizer, const char *text, bool whole, int64_t **tokens, size_t *count);
 /* Returns the bytes that a token adds to a text, possibly part of a character; NULL: the token does not exist.
  * *special: the token is not text. */
-const char *tokenizer_bytes(const struct tokenizer *tokenizer, int64_t token, size_t *bytes, bool *special);
+const char *tokenizer_bytes(const struct tokenizer *tokenizer, int64_t id, size_t *bytes, bool *special);
 /* Returns the token with this spelling; -1: it does not exist. */
 int64_t tokenizer_id(const struct tokenizer *tokenizer, const char *text);
 #endif

@@ -3,6 +3,7 @@
  *
  * It has three kernels, from the simplest to one that uses every phase. Nodes that none of them supports are refused
  * with a reason, and another provider runs them. */
+#define INLAY_NOTE_VERSION "1.0.0" /* of two versions in one folder, the host takes the higher one */
 #include "inlay/kit.h"
 #include <stdlib.h>
 
@@ -208,5 +209,5 @@ static const kit_provider provider = { .name = "skeleton",
                                        .table_count = KIT_COUNT(tables),
                                        .poll_ms = 50,
                                        .flags = INLAY_PROVIDER_REFERENCE_CORE };
-static const kit_plugin skeleton = { .name = "skeleton", .version = "1.0.0", .provider = &provider };
+static const kit_plugin skeleton = { .name = "skeleton", .version = INLAY_NOTE_VERSION, .provider = &provider };
 KIT_PLUGIN_NAMED(skeleton, "skeleton", "skeleton", "")

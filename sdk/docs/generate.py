@@ -12,6 +12,7 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
 # READMEs that become pages, with their group of the table of contents.
 READMES = {
     "guide-python": "sdk/bindings/python/README.md",
+    "guide-python-onnxruntime": "sdk/bindings/python-onnxruntime/README.md",
     "guide-cpp": "sdk/bindings/cpp/README.md",
     "guide-node": "sdk/bindings/node/README.md",
     "guide-onnxruntime": "sdk/bindings/onnxruntime/README.md",

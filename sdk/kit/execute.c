@@ -92,6 +92,7 @@ inlay_status kit_parallel(const kit_call *call, int64_t count, int64_t grain, in
 inlay_status kit_alloc_output(const kit_call *call, uint32_t i, uint32_t rank, const int64_t *dims)
 {
     const kit_active_call *active = call->exec;
+    inlay_output_request request = { .struct_size = sizeof request, .dims = dims, .rank = rank };
     const kit_ref *ref;
     inlay_buffer buffer = { 0 };
     kit_tensor *tensor;
@@ -108,7 +109,8 @@ inlay_status kit_alloc_output(const kit_call *call, uint32_t i, uint32_t rank, c
         if (dims[d] < 0)
             return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "node '%s': dim %u of output %u would be negative",
                               active->unit->name, d, i);
-    status = call->host->output_alloc(call->host->ctx, call->run, ref->index, rank, dims, &buffer);
+    request.output = ref->index;
+    status = call->host->output_alloc(call->host->ctx, call->run, &request, &buffer);
     if (status != INLAY_OK)
         return inlay_fail(call->diag, status, "node '%s': no memory for output %u", active->unit->name, i);
     for (uint32_t d = 0; d < rank; d++)

@@ -46,9 +46,8 @@ void kit_rows_deinit(kit_state *state);
 /* Returns the kernel for a node; NULL: none, and *why holds the reason. */
 const kit_kernel *kit_match(const kit_state *state, const kit_node *node, kit_refusal *why);
 
-inlay_status kit_assess(void *state, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
-                        inlay_diag *diag);
-inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost *cost);
+inlay_status kit_assess(void *state, const inlay_assess_request *request, inlay_diag *diag);
+inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost *cost, inlay_diag *diag);
 
 /* ------------------------------------------------------------------ compiled regions */
 

@@ -73,7 +73,7 @@ static bool same_text(inlay_str text, const char *other)
 }
 
 /* Writes the names of a set of types, as in "float, double". */
-static const char *types_text(uint32_t types, char *text, size_t bytes)
+static const char *types_text(uint64_t types, char *text, size_t bytes)
 {
     size_t used = 0;
 
@@ -86,11 +86,11 @@ static const char *types_text(uint32_t types, char *text, size_t bytes)
 }
 
 /* Does the value have a type of the set? `direction` ("input" or "output") and i name the value in the reason. */
-static bool type_fits(const inlay_value_info *value, uint32_t types, const char *direction, uint32_t i,
+static bool type_fits(const inlay_value_info *value, uint64_t types, const char *direction, uint32_t i,
                       kit_refusal *why)
 {
     char text[96];
-    uint32_t bit;
+    uint64_t bit;
 
     if (value == NULL)
         return true;
@@ -182,9 +182,11 @@ static bool has_kernel(void *ctx, const kit_node *node, uint32_t n, inlay_offer 
     return kernel != NULL;
 }
 
-inlay_status kit_assess(void *state_, const inlay_graph *graph, const uint8_t *candidates,
-                        const inlay_assess_sink *sink, inlay_diag *diag)
+inlay_status kit_assess(void *state_, const inlay_assess_request *request, inlay_diag *diag)
 {
+    const inlay_graph *graph = request->graph;
+    const uint8_t *candidates = request->candidates;
+    const inlay_assess_sink *sink = request->sink;
     const kit_state *state = state_;
     const kit_node prototype = { .host = state->host, .provider = state->user };
     struct assessment assessment = { .state = state };
@@ -322,7 +324,7 @@ static void cost_of_chain(const inlay_cost_request *request, inlay_cost *cost)
     cost->ns = roofline(cost, elements, request->max_threads);
 }
 
-inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost *cost)
+inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost *cost, inlay_diag *diag)
 {
     cost->ns = 0;
     cost->flops = 0;
@@ -334,7 +336,8 @@ inlay_status kit_cost(void *state, const inlay_cost_request *request, inlay_cost
         inlay_status status = cost_of_node(state, request, request->offer->nodes[i], &node_cost);
 
         if (status != INLAY_OK)
-            return status;
+            return inlay_fail(diag, status, "the cost of %s is not known",
+                              inlay_graph_node(request->graph, request->offer->nodes[i])->name.data);
         cost->ns += node_cost.ns;
         cost->flops += node_cost.flops;
         cost->bytes_read += node_cost.bytes_read;

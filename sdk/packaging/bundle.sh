@@ -14,6 +14,13 @@ library=$(find "$prefix" -name libinlay.so.1 | head -n 1)
 mkdir -p "$out/lib/inlay/plugins" "$out/libexec/inlay"
 cp -L "$library" "$out/lib/libinlay.so.1"
 cp -L "$(dirname "$library")"/inlay/plugins/*.so "$out/lib/inlay/plugins/"
+# For programs of ONNX Runtime: Python's wheel inlay-onnxruntime finds it here.
+onnxruntime=$(dirname "$library")/inlay/onnxruntime/libonnxruntime.so.1
+if [ -e "$onnxruntime" ]; then
+    mkdir -p "$out/lib/inlay/onnxruntime"
+    cp -L "$onnxruntime" "$out/lib/inlay/onnxruntime/"
+    strip --strip-unneeded "$out/lib/inlay/onnxruntime/libonnxruntime.so.1"
+fi
 cp "$(find "$prefix" -name inlay-probe -type f)" "$out/libexec/inlay/inlay-probe"
 strip --strip-unneeded "$out/lib/libinlay.so.1" "$out/lib/inlay/plugins"/*.so "$out/libexec/inlay/inlay-probe"
 
@@ -30,7 +37,8 @@ for file in "$out"/lib/*.so.*; do
     # shellcheck disable=SC2016
     patchelf --set-rpath '$ORIGIN' "$file"
 done
-for file in "$out"/lib/inlay/plugins/*.so; do
+for file in "$out"/lib/inlay/plugins/*.so "$out"/lib/inlay/onnxruntime/*.so.1; do
+    [ -e "$file" ] || continue
     # shellcheck disable=SC2016
     patchelf --set-rpath '$ORIGIN/../..' "$file"
 done

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""Creates the wheel of the Python package with Python's standard library only.
+"""Creates the wheel of a Python package with Python's standard library only.
 
     wheel.py OUT                 a wheel for every machine, which uses the libinlay.so.1 of the system
     wheel.py --bundle DIR OUT    a wheel with the library, the probe and the plugins; DIR is the output of bundle.sh
+    wheel.py --onnxruntime OUT   the wheel inlay-onnxruntime: the package onnxruntime, which uses the package inlay
 
 OUT is a folder. The same tree gives the same bytes (SOURCE_DATE_EPOCH is the time stamp of its files)."""
 import argparse
@@ -17,17 +18,17 @@ import sys
 import time
 import zipfile
 
-PACKAGE = pathlib.Path(__file__).resolve().parent.parent / "bindings" / "python"
+BINDINGS = pathlib.Path(__file__).resolve().parent.parent / "bindings"
 
 
-def project():
+def project(source):
     """Reads the keys of pyproject.toml that are needed here; Python 3.9 has no parser for the format."""
-    text = (PACKAGE / "pyproject.toml").read_text()
+    text = (source / "pyproject.toml").read_text()
     keys = {key: re.search(rf'^{key} = "(.*)"$', text, re.M) for key in ("name", "version", "description",
                                                                            "requires-python")}
     missing = [key for key, found in keys.items() if found is None]
     if missing:
-        sys.exit(f"wheel.py: {PACKAGE}/pyproject.toml does not say {', '.join(missing)}")
+        sys.exit(f"wheel.py: {source}/pyproject.toml does not say {', '.join(missing)}")
     found = {key: match.group(1) for key, match in keys.items()}
     found["requires"] = re.findall(r'"([^"]+)"', re.search(r"^dependencies = \[(.*)\]$", text, re.M).group(1))
     return found
@@ -46,11 +47,11 @@ def oldest_glibc(folder):
     return newest
 
 
-def contents(bundle):
+def contents(source, package, bundle):
     """Yields pairs of a name in the wheel and a file."""
-    for file in sorted((PACKAGE / "inlay").rglob("*")):
-        if file.is_file() and "__pycache__" not in file.parts and "lib" not in file.relative_to(PACKAGE).parts:
-            yield str(file.relative_to(PACKAGE)), file
+    for file in sorted((source / package).rglob("*")):
+        if file.is_file() and "__pycache__" not in file.parts and "lib" not in file.relative_to(source).parts:
+            yield str(file.relative_to(source)), file
     if bundle is not None:
         for file in sorted(bundle.rglob("*")):
             if file.is_file():
@@ -60,19 +61,24 @@ def contents(bundle):
 def main():
     parser = argparse.ArgumentParser(description="Makes the wheel of the Python package.")
     parser.add_argument("--bundle", type=pathlib.Path, metavar="DIR", help="what bundle.sh made")
+    parser.add_argument("--onnxruntime", action="store_true", help="the package onnxruntime instead of inlay")
     parser.add_argument("out", type=pathlib.Path, help="folder to write to")
     arguments = parser.parse_args()
     if arguments.bundle is not None and not (arguments.bundle / "lib" / "libinlay.so.1").is_file():
         sys.exit(f"wheel.py: {arguments.bundle} has no lib/libinlay.so.1; make it with bundle.sh")
-    about = project()
+    if arguments.onnxruntime and arguments.bundle is not None:
+        sys.exit("wheel.py: --onnxruntime and --bundle exclude each other: the library belongs to the wheel of inlay")
+    package, source = ("onnxruntime", "python-onnxruntime") if arguments.onnxruntime else ("inlay", "python")
+    source = BINDINGS / source
+    about = project(source)
     tag = "py3-none-any"
     if arguments.bundle is not None:
         tag = "py3-none-manylinux_{}_{}_{}".format(*oldest_glibc(arguments.bundle), platform.machine())
-    stem = f"{about['name']}-{about['version']}"
+    stem = f"{about['name'].replace('-', '_')}-{about['version']}"
     metadata = ["Metadata-Version: 2.1", f"Name: {about['name']}", f"Version: {about['version']}",
                 f"Summary: {about['description']}", "License: Apache-2.0",
                 f"Requires-Python: {about['requires-python']}", "Description-Content-Type: text/markdown",
-                *(f"Requires-Dist: {name}" for name in about["requires"]), "", (PACKAGE / "README.md").read_text()]
+                *(f"Requires-Dist: {name}" for name in about["requires"]), "", (source / "README.md").read_text()]
     wheel = ["Wheel-Version: 1.0", "Generator: inlay", f"Root-Is-Purelib: {str(arguments.bundle is None).lower()}",
              f"Tag: {tag}", ""]
     when = time.gmtime(max(int(os.environ.get("SOURCE_DATE_EPOCH", time.time())), 315532800))[:6]
@@ -88,9 +94,9 @@ def main():
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             record.append(f"{name},sha256={digest},{len(data)}")
 
-        for name, file in contents(arguments.bundle):
+        for name, file in contents(source, package, arguments.bundle):
             add(name, file.read_bytes(), 0o755 if os.access(file, os.X_OK) else 0o644)
-        add(f"{stem}.dist-info/LICENSE", (PACKAGE.parent.parent.parent / "LICENSE").read_bytes())
+        add(f"{stem}.dist-info/LICENSE", (BINDINGS.parent.parent / "LICENSE").read_bytes())
         add(f"{stem}.dist-info/METADATA", "\n".join(metadata).encode())
         add(f"{stem}.dist-info/WHEEL", "\n".join(wheel).encode())
         name = f"{stem}.dist-info/RECORD"

@@ -115,9 +115,11 @@ static inlay_status offer_group(const struct device *device, const inlay_graph *
     return sink->offer(sink->ctx, &offer);
 }
 
-static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
-                           const inlay_assess_sink *sink, inlay_diag *diag)
+static inlay_status assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
+    const inlay_graph *graph = request->graph;
+    const uint8_t *candidates = request->candidates;
+    const inlay_assess_sink *sink = request->sink;
     struct device *device = state;
     inlay_status status = INLAY_OK;
 
@@ -148,10 +150,11 @@ static double elements_of(const inlay_cost_request *request, uint32_t node)
 
 /* With option element_ps the cost is the time of the elements plus the queue; otherwise it is so low that the device is
  * always chosen. */
-static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
+static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
 {
     const struct device *device = state;
 
+    (void)diag;
     if (device->element_ps > 0) {
         out->ns = 5000;
         for (uint32_t i = 0; i < request->offer->node_count; i++)
@@ -168,9 +171,7 @@ static inlay_status cost(void *state, const inlay_cost_request *request, inlay_c
 
 static const char removed[] = "the second device was removed";
 
-static inlay_status enumerate(void *ctx, const inlay_host *host,
-                              inlay_status (*found)(void *user, const inlay_device_info *info), void *user,
-                              inlay_diag *diag)
+static inlay_status enumerate(void *ctx, const inlay_enumerate_request *request, inlay_diag *diag)
 {
     const inlay_device_info first = { .struct_size = sizeof first,
                                       .name = "Fake 1000",
@@ -185,18 +186,23 @@ static inlay_status enumerate(void *ctx, const inlay_host *host,
                                        .value = "1",
                                        .unusable = removed,
                                        .kind = INLAY_DEVICE_GPU };
-    const inlay_status status = found(user, &first);
+    const inlay_status status = request->struct_size < sizeof *request || request->host->abi_major != INLAY_ABI_MAJOR
+                                    ? inlay_fail(diag, INLAY_INTERNAL, "fake: a request without its host")
+                                    : request->device(request->user, &first);
 
-    (void)ctx, (void)host, (void)diag;
-    return status == INLAY_OK ? found(user, &second) : status;
+    (void)ctx;
+    return status == INLAY_OK ? request->device(request->user, &second) : status;
 }
 
 /* The size and kind of the memory are known once the device is open. */
-static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_info *at, inlay_diag *diag)
+static inlay_status describe(void *state, const inlay_describe_request *request, inlay_diag *diag)
 {
+    inlay_device_info *out = request->device;
+    inlay_domain_info *at = INLAY_AT_OUT(inlay_domain_info, request->domains, request->domain_stride, 0);
     const struct device *device = state;
 
-    (void)diag;
+    if (request->struct_size < sizeof *request || request->domain_count != 1)
+        return inlay_fail(diag, INLAY_INTERNAL, "fake: %u domains", request->domain_count);
     out->name = "Fake 1000";
     out->facts = "speed=none";
     out->kind = INLAY_DEVICE_OTHER;
@@ -205,7 +211,14 @@ static inlay_status describe(void *state, inlay_device_info *out, inlay_domain_i
     at[0].memory_bytes = out->memory_bytes;
     at[0].flags = (device->unified ? INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT : 0) |
                   (device->imports ? INLAY_DOMAIN_IMPORTS_HOST : 0);
+    at[0].exports = (device->shares & 1) != 0 ? INLAY_MEMORY_BIT(INLAY_MEMORY_SHARED_FD) : 0;
+    at[0].imports = (device->shares & 2) != 0 ? INLAY_MEMORY_BIT(INLAY_MEMORY_SHARED_FD) : 0;
     return INLAY_OK;
+}
+
+static const inlay_option_value *option(const inlay_create_args *args, uint32_t index)
+{
+    return INLAY_AT(inlay_option_value, args->options, args->option_stride, index);
 }
 
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
@@ -217,28 +230,33 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     *out_state = NULL;
     if (device == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: create");
-    if (strcmp(args->options[13].s, "1") == 0) {
+    if (strcmp(option(args, 13)->s, "1") == 0) {
         free(device);
         return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: %s", removed);
     }
     device->host = host;
     device->domain = args->first_domain;
-    device->delay_us = args->options[0].i;
-    device->lose_after = args->options[1].i;
-    device->bounded = args->options[2].i != 0;
-    device->refuse = args->options[3].i != 0;
-    device->link_us = args->options[4].i;
-    device->link_mb_s = args->options[5].i;
-    device->element_ps = args->options[6].i;
-    device->hang_at = args->options[7].i;
-    device->memory_kib = args->options[9].i;
-    device->host_input = args->options[8].i != 0;
-    device->unified = args->options[10].i != 0;
-    device->unordered = args->options[11].i != 0;
-    device->narrow = args->options[12].i != 0;
-    device->imports = args->options[14].i != 0;
-    device->in_place = args->options[15].i != 0;
-    device->no_domain = args->options[16].i != 0;
+    device->delay_us = option(args, 0)->i;
+    device->lose_after = option(args, 1)->i;
+    device->bounded = option(args, 2)->i != 0;
+    device->refuse = option(args, 3)->i != 0;
+    device->link_us = option(args, 4)->i;
+    device->link_mb_s = option(args, 5)->i;
+    device->element_ps = option(args, 6)->i;
+    device->hang_at = option(args, 7)->i;
+    device->memory_kib = option(args, 9)->i;
+    device->host_input = option(args, 8)->i != 0;
+    device->unified = option(args, 10)->i != 0;
+    device->unordered = option(args, 11)->i != 0;
+    device->narrow = option(args, 12)->i != 0;
+    device->imports = option(args, 14)->i != 0;
+    device->in_place = option(args, 15)->i != 0;
+    device->no_domain = option(args, 16)->i != 0;
+    device->echo = option(args, 17)->i != 0;
+    device->shares = option(args, 18)->i;
+    device->workspace_align = option(args, 19)->i;
+    device->lists_kernels = option(args, 20)->i != 0;
+    device->zero_handle = option(args, 21)->i != 0;
     (void)pthread_mutex_init(&device->mutex, NULL);
     (void)pthread_cond_init(&device->changed, NULL);
     if (pthread_create(&device->thread, NULL, work, device) != 0) {
@@ -280,21 +298,22 @@ static void destroy(void *state)
     free(device);
 }
 
-static inlay_status fingerprint(void *state, char out[64], uint32_t *out_bytes)
+static inlay_status fingerprint(void *state, inlay_fingerprint *out, inlay_diag *diag)
 {
-    (void)state;
-    memcpy(out, "fake-1", 6);
-    *out_bytes = 6;
+    (void)state, (void)diag;
+    out->data = "fake-1";
+    out->bytes = 6;
     return INLAY_OK;
 }
 
-static uint32_t cache_verdict(void *state, const void *blob, uint64_t bytes, inlay_diag *why)
+static inlay_status cache_verdict(void *state, inlay_cache_request *request, inlay_diag *diag)
 {
     (void)state;
-    if (bytes == 9 && memcmp(blob, "fake blob", 9) == 0)
-        return INLAY_CACHE_OPTIMAL;
-    (void)inlay_fail(why, INLAY_UNSUPPORTED, "fake: not a blob of mine");
-    return INLAY_CACHE_UNSUPPORTED;
+    if (request->bytes == 9 && memcmp(request->blob, "fake blob", 9) == 0)
+        return INLAY_OK;
+    request->verdict = INLAY_CACHE_UNSUPPORTED;
+    (void)inlay_fail(diag, INLAY_UNSUPPORTED, "fake: not a blob of mine");
+    return INLAY_OK;
 }
 
 static fake_stream *stream_of(uint64_t number, inlay_diag *diag)
@@ -337,9 +356,68 @@ static const inlay_ext_streams streams = { .struct_size = sizeof streams,
                                            .signal = stream_signal,
                                            .wait = stream_wait };
 
-static const void *extension(void *state, const char *name)
+/* delay_us is the option that can change; TRIM pretends to release half of what it may keep. */
+static inlay_status control(void *state, inlay_control_args *args, inlay_diag *diag)
 {
     struct device *device = state;
+
+    count(&device->counters.controls, 1);
+    switch (args->action) {
+    case INLAY_CONTROL_SET_OPTION:
+        if (args->option_bytes < sizeof *args->option || strcmp(args->option->name, "delay_us") != 0)
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: option '%s' is fixed", args->option->name);
+        __atomic_store_n(&device->delay_us, args->option->i, __ATOMIC_RELAXED); /* runs may be in progress */
+        return INLAY_OK;
+    case INLAY_CONTROL_TRIM:
+        __atomic_store_n(&device->counters.trimmed, (uint32_t)args->bytes, __ATOMIC_RELEASE);
+        args->freed_bytes = args->bytes / 2;
+        return INLAY_OK;
+    case INLAY_CONTROL_SUSPEND:
+    case INLAY_CONTROL_RESUME:
+        count(&device->counters.misuse, __atomic_load_n(&device->unfinished, __ATOMIC_ACQUIRE) != 0);
+        __atomic_store_n(&device->counters.suspended, args->action == INLAY_CONTROL_SUSPEND, __ATOMIC_RELEASE);
+        return INLAY_OK;
+    default:
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: action %u", args->action);
+    }
+}
+
+static const inlay_ext_control controls = { .struct_size = sizeof controls, .control = control };
+
+/* Reports the kernel of the first node, and fails. */
+static inlay_status list_kernels(void *state, const inlay_kernel_list *request, inlay_diag *diag)
+{
+    struct device *device = state;
+    const inlay_kernel kernel = { .struct_size = sizeof kernel,
+                                  .node = request->compiled->steps[0].node,
+                                  .name = "fake_kernel",
+                                  .ns = 1,
+                                  .runner_up_ns = -1 };
+    const inlay_status status = request->kernel(request->ctx, &kernel);
+
+    count(&device->counters.misuse, request->struct_size < sizeof *request || request->instance == NULL);
+    return status != INLAY_OK ? status : inlay_fail(diag, INLAY_IO_ERROR, "fake: the list of kernels cannot be read");
+}
+
+static inlay_status time_kernels(void *state, inlay_compiled *compiled, const inlay_kernel_trial *trial,
+                                 inlay_diag *diag)
+{
+    (void)state, (void)compiled, (void)trial;
+    return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: it has one kernel");
+}
+
+static const void *extension(void *state, const char *name)
+{
+    static const inlay_ext_kernels kernels = { .struct_size = sizeof kernels,
+                                               .list = list_kernels,
+                                               .time = time_kernels };
+    struct device *device = state;
+
+    if (strcmp(name, INLAY_EXT_KERNELS) == 0)
+        return device->lists_kernels ? &kernels : NULL;
+
+    if (strcmp(name, INLAY_EXT_CONTROL) == 0)
+        return &controls;
 
     if (strcmp(name, INLAY_EXT_STREAMS) == 0)
         return &streams;
@@ -425,11 +503,34 @@ static const inlay_option options[] = {
       .doc = "leaves the domain of imported native memory to the host",
       .default_value = "false",
       .kind = INLAY_OPTION_BOOL },
+    { .name = "echo",
+      .doc = "every result is 100 * delay_us + 10 * priority + power of the run",
+      .default_value = "false",
+      .kind = INLAY_OPTION_BOOL },
+    { .name = "shares",
+      .doc = "shared memory: 1 = exports its own, 2 = imports that of others, 3 = both",
+      .default_value = "0",
+      .max = 3,
+      .kind = INLAY_OPTION_INT },
+    { .name = "workspace_align",
+      .doc = "alignment of workspaces, bytes",
+      .default_value = "256",
+      .min = 256,
+      .max = 4194304,
+      .kind = INLAY_OPTION_INT },
+    { .name = "lists_kernels",
+      .doc = "reports a kernel of each region, and fails",
+      .default_value = "false",
+      .kind = INLAY_OPTION_BOOL },
+    { .name = "zero_handle",
+      .doc = "allocations succeed with handle 0",
+      .default_value = "false",
+      .kind = INLAY_OPTION_BOOL },
 };
 static const inlay_domain_info domains[] = {
     { .name = "fake.memory", .alignment = ALIGNMENT, .memory_bytes = UINT64_C(1) << 30 },
 };
-static const inlay_provider provider = {
+static inlay_provider provider = {
     .struct_size = sizeof provider,
     .name = "fake",
     .description = "a simulated device",
@@ -460,15 +561,13 @@ static const inlay_provider provider = {
     .buffer_copy = buffer_copy,
     .buffer_map = buffer_map,
     .buffer_unmap = buffer_unmap,
-    .import_host = import_host,
     .extension = extension,
     .enumerate = enumerate,
     .describe = describe,
-    .buffer_copies = buffer_copies,
     .bind = bind,
     .release_binding = release_binding,
-    .import_native = import_native,
-    .export_native = export_native,
+    .buffer_import = buffer_import,
+    .buffer_export = buffer_export,
 };
 static const inlay_plugin plugin = {
     .struct_size = sizeof plugin,
@@ -487,6 +586,11 @@ inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_
 {
     if (!INLAY_HAS(host, fence_query) || host->abi_major != INLAY_ABI_MAJOR)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "fake: the host is too old");
+    /* Environment variables of the tests. */
+    provider.flags = INLAY_PROVIDER_ASYNC;
+    if (getenv("FAKE_SERIAL") != NULL)
+        provider.flags |= INLAY_PROVIDER_SERIAL_EXECUTE;
+    provider.max_waits = getenv("FAKE_MAX_WAITS") != NULL ? (uint32_t)atoi(getenv("FAKE_MAX_WAITS")) : 0;
     *out_plugin = &plugin;
     return INLAY_OK;
 }

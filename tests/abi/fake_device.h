@@ -52,7 +52,18 @@ typedef struct fake_counters {
     uint32_t narrow_runs; /* regions that exchanged bfloat16 where the model has floats */
     uint32_t overtaken;   /* jobs that a later job overtook */
     uint32_t misuse;      /* invalid buffers from the host, which may treat handles as addresses */
-    uint32_t order_count; /* jobs in `order`, which holds the first jobs of a test */
+    uint32_t uses;        /* INLAY_USE_* of all allocations so far */
+    uint32_t lifetimes;   /* bit N: an allocation of INLAY_LIFETIME_ N */
+    uint32_t most_waits;  /* of one call */
+    uint32_t submitted;   /* calls of execute that queued a job */
+    uint32_t overlaps;    /* of these, while a job of the same instance was in flight */
+    uint32_t priority;    /* of the latest execute */
+    uint32_t power;
+    uint32_t memory_priority; /* of the latest allocation */
+    uint32_t controls;        /* calls of control */
+    uint32_t suspended;       /* 1 between SUSPEND and RESUME */
+    uint32_t trimmed;         /* bytes of the latest TRIM */
+    uint32_t order_count;     /* jobs in `order`, which holds the first jobs of a test */
     /* The jobs in the order in which they were queued: 'i', 'o' or 'd' for each copy to, from and on the device, 'x'
      * for a region; '(' begins a request of several copies and ')' ends it. */
     char order[128];

@@ -29,6 +29,7 @@ struct job {
     inlay_status failed; /* status of a fence that failed, or INLAY_OK */
     inlay_diag why;
     inlay_run *run;
+    float echo; /* option echo */
 };
 
 static float *operand_data(struct device *device, const struct job *job, const struct operand *operand, int64_t count)
@@ -124,6 +125,8 @@ static inlay_status compute_step(struct device *device, const struct job *job, u
 
     if (sound)
         apply(step_info->op, a, b, output, n);
+    for (int64_t i = 0; sound && device->echo && i < n; i++)
+        output[i] = job->echo;
     if (sound && wide[2] != NULL)
         narrow_into(device, job, &step_info->out, n, output);
     for (int i = 0; i < 3; i++)
@@ -216,10 +219,11 @@ static bool is_held(struct device *device, inlay_run *run, inlay_status *out_sta
 static inlay_status simulate_work(struct device *device, inlay_run *run)
 {
     const struct timespec pause = { 0, 100000 };
+    const int64_t delay_us = __atomic_load_n(&device->delay_us, __ATOMIC_RELAXED);
     inlay_status status;
 
     count(&device->counters.begun, 1);
-    for (int64_t us = 0; is_held(device, run, &status) || (us < device->delay_us && status == INLAY_OK); us += 100)
+    for (int64_t us = 0; is_held(device, run, &status) || (us < delay_us && status == INLAY_OK); us += 100)
         (void)nanosleep(&pause, NULL);
     count(&device->counters.cancelled, status != INLAY_OK);
     return status;
@@ -246,8 +250,9 @@ static void hang(struct device *device)
     (void)pthread_mutex_lock(&device->mutex);
     now = device->hang_at > 0 && --device->hang_at == 0;
     (void)pthread_mutex_unlock(&device->mutex);
-    while (now)
-        (void)pause();
+    if (now)
+        for (;;)
+            (void)pause();
 }
 
 static void do_job(struct device *device, struct job *job)
@@ -272,6 +277,9 @@ static void do_job(struct device *device, struct job *job)
     if (status == INLAY_INTERNAL)
         (void)inlay_fail(&why, status, "fake: a buffer that is not mine");
     count(&device->counters.ended, 1);
+    (void)__atomic_fetch_sub(&device->unfinished, 1, __ATOMIC_RELEASE);
+    if (job->instance != NULL)
+        count(&((inlay_instance *)(uintptr_t)job->instance)->in_flight, -1);
     device->host->fence_signal(device->host->ctx, job->signal, status, &why);
     free(job);
 }
@@ -407,6 +415,11 @@ static void record_order(struct device *device, const struct job *job)
     }
 }
 
+static uint32_t counted_waits(const struct device *device)
+{
+    return __atomic_load_n(&device->counters.most_waits, __ATOMIC_ACQUIRE);
+}
+
 static inlay_status enqueue(struct device *device, struct job *job, const inlay_fence *waits, uint32_t wait_count,
                             uint32_t own, inlay_diag *diag)
 {
@@ -414,6 +427,8 @@ static inlay_status enqueue(struct device *device, struct job *job, const inlay_
         free(job);
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "fake: too many fences");
     }
+    if (wait_count > counted_waits(device))
+        __atomic_store_n(&device->counters.most_waits, wait_count, __ATOMIC_RELEASE);
     job->why = (inlay_diag)INLAY_DIAG_INIT;
     request_notices(device, job, waits, wait_count, own);
     (void)pthread_mutex_lock(&device->mutex);
@@ -424,6 +439,7 @@ static inlay_status enqueue(struct device *device, struct job *job, const inlay_
         return inlay_fail(diag, INLAY_BUSY, "fake: stopping");
     }
     job->pending--;
+    (void)__atomic_fetch_add(&device->unfinished, 1, __ATOMIC_RELAXED);
     record_order(device, job);
     if (device->last != NULL)
         device->last->next = job;
@@ -435,22 +451,7 @@ static inlay_status enqueue(struct device *device, struct job *job, const inlay_
     return INLAY_OK;
 }
 
-inlay_status buffer_copy(void *state, inlay_run *run, const inlay_buffer *source, const inlay_buffer *target,
-                         const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag)
-{
-    struct job *job = calloc(1, sizeof *job);
-
-    if (job == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "fake: copy");
-    job->inputs[0] = *source;
-    job->outputs[0] = *target;
-    job->copy_count = 1;
-    job->signal = signal;
-    job->run = run;
-    return enqueue(state, job, waits, wait_count, 0, diag);
-}
-
-inlay_status buffer_copies(void *state, const inlay_copy_request *request, inlay_diag *diag)
+inlay_status buffer_copy(void *state, const inlay_copy_request *request, inlay_diag *diag)
 {
     struct job *job;
 
@@ -496,7 +497,9 @@ static inlay_status run_nonzero(struct device *device, const inlay_compiled *com
         tensor_arg->dims[0] = dims[0];
         tensor_arg->dims[1] = dims[1];
     } else {
-        status = device->host->output_alloc(device->host->ctx, args->run, 0, 2, dims, &memory);
+        const inlay_output_request request = { .struct_size = sizeof request, .dims = dims, .rank = 2 };
+
+        status = device->host->output_alloc(device->host->ctx, args->run, &request, &memory);
         if (status != INLAY_OK)
             return inlay_fail(args->diag, status, "fake: no memory for the output");
     }
@@ -521,6 +524,7 @@ inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *inst
 {
     struct device *device = state;
     struct job *job;
+    inlay_status status;
 
     if (args->input_count > MAX_TENSORS || args->output_count > MAX_TENSORS)
         return inlay_fail(args->diag, INLAY_LIMIT_EXCEEDED, "fake: too many tensors");
@@ -531,6 +535,11 @@ inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *inst
         return inlay_fail(args->diag, INLAY_OUT_OF_MEMORY, "fake: execute");
     job->compiled = compiled;
     job->instance = instance;
+    count(&device->counters.overlaps, __atomic_fetch_add(&instance->in_flight, 1, __ATOMIC_ACQ_REL) > 0);
+    __atomic_store_n(&device->counters.priority, args->priority, __ATOMIC_RELEASE);
+    __atomic_store_n(&device->counters.power, args->power, __ATOMIC_RELEASE);
+    count(&device->counters.misuse, device->counters.suspended);
+    count(&device->counters.submitted, 1);
     for (uint32_t i = 0; i < args->input_count; i++) {
         const inlay_tensor_arg *tensor_arg = INLAY_AT(inlay_tensor_arg, args->inputs, args->arg_stride, i);
 
@@ -545,7 +554,15 @@ inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *inst
     }
     check_binding(device, args);
     job->workspace = args->workspace;
+    if (args->workspace.handle != 0)
+        count(&device->counters.misuse,
+              args->workspace.offset % (uint64_t)device->workspace_align != 0 ||
+                  (uintptr_t)address(device, &args->workspace, 0) % (uint64_t)device->workspace_align != 0);
+    job->echo = (float)(100 * __atomic_load_n(&device->delay_us, __ATOMIC_RELAXED) + 10 * args->priority + args->power);
     job->signal = args->signal;
     job->run = args->run;
-    return enqueue(device, job, args->waits, args->wait_count, args->own_wait_count, args->diag);
+    status = enqueue(device, job, args->waits, args->wait_count, args->own_wait_count, args->diag);
+    if (status != INLAY_OK)
+        count(&instance->in_flight, -1);
+    return status;
 }

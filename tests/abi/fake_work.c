@@ -30,7 +30,7 @@ void release_compiled(void *state, inlay_compiled *compiled)
     if (compiled == NULL)
         return;
     for (uint32_t i = 0; i < compiled->constant_count; i++)
-        buffer_free(device, &compiled->constants[i]);
+        fake_free(device, &compiled->constants[i]);
     free(compiled->constants);
     free(compiled->steps);
     free(compiled);
@@ -42,7 +42,7 @@ static inlay_status upload(struct device *device, const inlay_compile_request *r
 {
     const inlay_value_info *info = inlay_graph_value(request->graph, value);
     inlay_buffer *buffer = &compiled->constants[compiled->constant_count];
-    inlay_status status = buffer_alloc(device, device->domain, info->data_bytes, buffer, diag);
+    inlay_status status = fake_alloc(device, device->domain, info->data_bytes, ALIGNMENT, buffer, diag);
 
     if (status != INLAY_OK)
         return status;
@@ -110,9 +110,12 @@ inlay_status compile(void *state, const inlay_compile_request *request, inlay_co
     for (uint32_t o = 0; o < request->offer_count; o++)
         if (request->cookies[o] == 2)
             count(&device->counters.groups, 1);
-    if (request->cache_blob != NULL && request->cache_bytes == 9 && memcmp(request->cache_blob, "fake blob", 9) == 0)
+    if (request->cache_blob != NULL && request->cache_bytes == 9 && memcmp(request->cache_blob, "fake blob", 9) == 0 &&
+        (uintptr_t)request->cache_blob % 4096 == 0)
         count(&device->counters.seen_blobs, 1);
-    else if (request->store_cache != NULL && request->store_cache(request->ctx, "fake blob", 9) == INLAY_OK)
+    else if (request->store_begin != NULL && request->store_begin(request->ctx, 0) == INLAY_OK &&
+             request->store_write(request->ctx, "fake ", 5) == INLAY_OK &&
+             request->store_write(request->ctx, "blob", 4) == INLAY_OK && request->store_end(request->ctx) == INLAY_OK)
         count(&device->counters.stored_blobs, 1);
     if (INLAY_HAS(request, resident_bytes) && request->resident_bytes != NULL) /* its offers do not state it */
         for (uint32_t i = 0; i < compiled->constant_count; i++)
@@ -149,7 +152,7 @@ inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_
     }
     instance->inner_bytes = ((uint64_t)most * sizeof(float) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     request->workspace_bytes = instance->inner_bytes * compiled->inner_count;
-    request->workspace_alignment = ALIGNMENT;
+    request->workspace_alignment = (uint64_t)device->workspace_align;
     if (compiled->steps[0].op == OP_NONZERO) {
         request->outputs[0].kind = device->bounded ? INLAY_OUTPUT_BOUNDED : INLAY_OUTPUT_ALLOCATED;
         request->outputs[0].max_bytes = (uint64_t)instance->counts[0] * instance->rank * sizeof(int64_t);

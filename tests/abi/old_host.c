@@ -44,10 +44,9 @@ static uint32_t thread_count(void *ctx, inlay_run *run)
     (void)ctx, (void)run;
     return 1;
 }
-static inlay_status output_alloc(void *ctx, inlay_run *run, uint32_t output, uint32_t rank, const int64_t *dims,
-                                 inlay_buffer *out)
+static inlay_status output_alloc(void *ctx, inlay_run *run, const inlay_output_request *request, inlay_buffer *out)
 {
-    (void)ctx, (void)run, (void)output, (void)rank, (void)dims, (void)out;
+    (void)ctx, (void)run, (void)request, (void)out;
     return INLAY_UNSUPPORTED;
 }
 static char *string_alloc(void *ctx, inlay_run *run, uint64_t bytes)
@@ -176,7 +175,8 @@ static inlay_status take_refusal(void *ctx, const inlay_refusal *refusal)
     return INLAY_OK;
 }
 
-static inlay_status ask_cost(const inlay_provider *provider, void *state, const inlay_graph *graph, uint64_t cookie)
+static inlay_status ask_cost(const inlay_provider *provider, void *state, const inlay_graph *graph, uint64_t cookie,
+                             inlay_diag *diag)
 {
     const inlay_offer offer = { .struct_size = sizeof offer, .cookie = cookie, .nodes = &node_index, .node_count = 1 };
     const inlay_cost_request request = { .struct_size = sizeof request,
@@ -188,7 +188,7 @@ static inlay_status ask_cost(const inlay_provider *provider, void *state, const 
                                          .max_threads = 1 };
     const inlay_cost cost = { .struct_size = sizeof cost };
 
-    return provider->cost(state, AT_EDGE(request), AT_EDGE(cost));
+    return provider->cost(state, AT_EDGE(request), AT_EDGE(cost), diag);
 }
 
 static inlay_status execute(const inlay_provider *provider, void *state, inlay_compiled *compiled,
@@ -286,6 +286,9 @@ static void try_provider(const char *path, const inlay_host *host, const inlay_p
         .struct_size = sizeof sink, .ctx = &answer, .offer = take_offer, .refuse = take_refusal
     };
     const inlay_graph *graph = make_graph();
+    const inlay_assess_request request = {
+        .struct_size = sizeof request, .graph = graph, .candidates = &candidate, .sink = AT_EDGE(sink)
+    };
     inlay_diag diag = INLAY_DIAG_INIT;
     void *state = NULL;
 
@@ -298,9 +301,9 @@ static void try_provider(const char *path, const inlay_host *host, const inlay_p
         fail(path, "create", &diag);
         return;
     }
-    if (provider->assess(state, graph, &candidate, AT_EDGE(sink), &diag) != INLAY_OK || !answer.offered)
+    if (provider->assess(state, AT_EDGE(request), &diag) != INLAY_OK || !answer.offered)
         fail(path, "it does not offer Relu", &diag);
-    else if (ask_cost(provider, state, graph, answer.cookie) != INLAY_OK)
+    else if (ask_cost(provider, state, graph, answer.cookie, &diag) != INLAY_OK)
         fail(path, "cost", &diag);
     else if (compile_and_run(provider, state, graph, answer.cookie, &diag) != INLAY_OK)
         fail(path, "running it", &diag);

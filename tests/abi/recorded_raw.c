@@ -15,7 +15,7 @@
 #define NAME "recorded_provider"
 #endif
 
-static int state;
+static const inlay_host *state;
 
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
@@ -24,6 +24,7 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     if (args->option_count != 1 || strcmp(args->options[0].name, "factor") != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the host lost option 'factor'");
     host->log(host->ctx, INLAY_LOG_DEBUG, NAME " is open");
+    state = host;
     *out_state = &state;
     return INLAY_OK;
 }
@@ -37,12 +38,15 @@ static int can_run(const inlay_graph *graph, const inlay_node_info *node)
 {
     const inlay_value_info *input = node->input_count > 0 ? inlay_graph_value(graph, node->inputs[0]) : NULL;
 
-    return strcmp(node->op_type.data, OP) == 0 && input != NULL && input->dtype == INLAY_FLOAT;
+    return strcmp(node->op_type.data, OP) == 0 && input != NULL && input->dtype == INLAY_FLOAT &&
+           (input->flags & INLAY_VALUE_CONSTANT) == 0;
 }
 
-static inlay_status assess(void *self, const inlay_graph *graph, const uint8_t *candidates,
-                           const inlay_assess_sink *sink, inlay_diag *diag)
+static inlay_status assess(void *self, const inlay_assess_request *request, inlay_diag *diag)
 {
+    const inlay_graph *graph = request->graph;
+    const uint8_t *candidates = request->candidates;
+    const inlay_assess_sink *sink = request->sink;
     (void)self, (void)diag;
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const inlay_offer offer = { .struct_size = sizeof offer, .cookie = n, .nodes = &n, .node_count = 1 };
@@ -62,9 +66,9 @@ static inlay_status assess(void *self, const inlay_graph *graph, const uint8_t *
     return INLAY_OK;
 }
 
-static inlay_status cost(void *self, const inlay_cost_request *request, inlay_cost *out)
+static inlay_status cost(void *self, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
 {
-    (void)self, (void)request;
+    (void)diag, (void)self, (void)request;
     out->ns = 1; /* to be chosen */
     return INLAY_OK;
 }
@@ -83,10 +87,48 @@ static void release_compiled(void *self, inlay_compiled *compiled)
     free(compiled);
 }
 
+/* What specialize stores: a blob of another region would be noticed. */
+static const char blob[] = "an engine of " NAME;
+
+static inlay_status fingerprint(void *self, inlay_fingerprint *out, inlay_diag *diag)
+{
+    (void)self;
+    if (!INLAY_HAS(out, flags) || out->flags != 0)
+        return inlay_fail(diag, INLAY_INTERNAL, "the host did not prepare the fingerprint");
+    out->data = NAME;
+    out->bytes = sizeof NAME;
+    return INLAY_OK;
+}
+
+static inlay_status cache_verdict(void *self, inlay_cache_request *request, inlay_diag *diag)
+{
+    (void)self;
+    if (!INLAY_HAS(request, verdict))
+        return inlay_fail(diag, INLAY_INTERNAL, "the host did not prepare the request");
+    if (request->bytes != sizeof blob || memcmp(request->blob, blob, sizeof blob) != 0) {
+        (void)inlay_fail(diag, INLAY_UNSUPPORTED, "not an engine of " NAME);
+        request->verdict = INLAY_CACHE_RECOMPILE;
+    }
+    return INLAY_OK;
+}
+
 static inlay_status specialize(void *self, inlay_compiled *compiled, inlay_specialize_request *request,
                                inlay_instance **out_instance, inlay_diag *diag)
 {
-    (void)self, (void)diag;
+    (void)self;
+    if (request->poll != NULL && request->poll(request->ctx) != INLAY_OK)
+        return inlay_fail(diag, INLAY_CANCELLED, "cancelled");
+    if (request->progress != NULL)
+        request->progress(request->ctx, 0.5, NAME);
+    if (request->handle != NULL && state->align_constant(state->ctx, request->handle, INLAY_NONE, 64) != NULL)
+        return inlay_fail(diag, INLAY_INTERNAL, "the host has a constant without a value");
+    if (request->cache_blob != NULL &&
+        (request->cache_bytes != sizeof blob || memcmp(request->cache_blob, blob, sizeof blob) != 0))
+        return inlay_fail(diag, INLAY_INTERNAL, "the host passed a blob that was not accepted");
+    if (request->cache_blob == NULL && request->store_begin != NULL &&
+        request->store_begin(request->ctx, sizeof blob) == INLAY_OK &&
+        request->store_write(request->ctx, blob, sizeof blob) == INLAY_OK)
+        (void)request->store_end(request->ctx);
     request->workspace_bytes = 100;
     *out_instance = (inlay_instance *)compiled;
     return INLAY_OK;
@@ -135,6 +177,8 @@ static const inlay_provider providers[] = { {
     .specialize = specialize,
     .release_instance = release_instance,
     .execute = execute,
+    .fingerprint = fingerprint,
+    .cache_verdict = cache_verdict,
 } };
 
 #ifdef RECORDED_OPERATOR

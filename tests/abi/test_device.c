@@ -2,6 +2,7 @@
  * later on another thread, groups, merged regions, data-dependent output shapes, cancellation, and loss of the
  * device. */
 #include "fake_rig.h"
+#include "base/provider_calls.h"
 #include "threads/fence.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -338,25 +339,24 @@ static void closing_with_work_in_flight(void **state)
         fences[i].value = 1;
         assert_int_equal(timeline_create(&fences[i].timeline, &diag), INLAY_OK);
     }
-    assert_int_equal(provider->table->buffer_alloc(provider->state, provider->first_domain, 64, &on_device, &diag),
+    assert_int_equal(call_alloc(provider->table, provider->state, provider->first_domain, provider->first_domain, 64,
+                                (buffer_use){ .lifetime = INLAY_LIFETIME_RUN }, &on_device, &diag),
                      INLAY_OK);
     assert_true(on_device.handle < 0x10000); /* not an address */
     hold(provider, FAKE_HELD);
+    assert_int_equal(call_copy(provider->table, provider->state, NULL, &host_from, &on_device, NULL, fences[0], &diag),
+                     INLAY_OK);
     assert_int_equal(
-        provider->table->buffer_copy(provider->state, NULL, &host_from, &on_device, NULL, 0, fences[0], &diag),
-        INLAY_OK);
-    assert_int_equal(
-        provider->table->buffer_copy(provider->state, NULL, &on_device, &host_to, &fences[0], 1, fences[1], &diag),
+        call_copy(provider->table, provider->state, NULL, &on_device, &host_to, &fences[0], fences[1], &diag),
         INLAY_OK);
     assert_false(fence_reached(fences[1], NULL));
     hold(provider, FAKE_FREE);
     provider->table->quiesce(provider->state);
     assert_true(fence_reached(fences[1], NULL));
     assert_string_equal(to, "hello, device");
-    assert_int_equal(
-        provider->table->buffer_copy(provider->state, NULL, &host_from, &on_device, NULL, 0, fences[2], &diag),
-        INLAY_BUSY);
-    provider->table->buffer_free(provider->state, &on_device);
+    assert_int_equal(call_copy(provider->table, provider->state, NULL, &host_from, &on_device, NULL, fences[2], &diag),
+                     INLAY_BUSY);
+    call_free(provider->table, provider->state, &on_device);
     provider_close(provider);
     assert_null(provider_of_domain(on_device.domain, NULL));
     for (int i = 0; i < 3; i++)

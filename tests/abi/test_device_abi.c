@@ -68,6 +68,94 @@ static void copies_share_a_request(void **state)
     close_rig(&rig);
 }
 
+static void expect_allocations(const struct rig *rig, uint32_t uses, uint32_t lifetimes)
+{
+    assert_int_equal(counted(&rig->counters->uses), uses);
+    assert_int_equal(counted(&rig->counters->lifetimes), lifetimes);
+}
+
+/* Allocations state what the memory holds and how long: here copies of the inputs, the result, and the workspace of the
+ * region; then a tensor of the user. */
+static void allocations_state_their_use(void **state)
+{
+    onnx_bytes bytes = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *value;
+    struct rig rig;
+
+    (void)state;
+    chain(&bytes);
+    rig = open_rig(&bytes, NULL);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_floats(rig.context, 1, 2, dims, b);
+    expect_allocations(&rig, 0, 0);
+    run(&rig);
+    expect_allocations(&rig, INLAY_USE_INPUT | INLAY_USE_OUTPUT | INLAY_USE_WORKSPACE, 1u << INLAY_LIFETIME_PLAN);
+    expect_floats(rig.context, 0, chain_result, 6);
+    assert_int_equal(inlay_session_value_create_on(rig.session, "fake", INLAY_FLOAT, 2, dims, &value, &diag), INLAY_OK);
+    expect_allocations(&rig, INLAY_USE_INPUT | INLAY_USE_OUTPUT | INLAY_USE_WORKSPACE,
+                       1u << INLAY_LIFETIME_PLAN | 1u << INLAY_LIFETIME_USER);
+    inlay_value_unref(value);
+    close_rig(&rig);
+}
+
+/* A value that the shapes determine is written once in each plan, and then only read. */
+static void allocations_of_constants(void **state)
+{
+    static const int64_t two[] = { 2 };
+    static const float want[] = { 3, 6 };
+    float more[] = { 1, 3 };
+    onnx_bytes bytes = { .count = 0 };
+    struct rig rig;
+
+    (void)state;
+    onnx_input(&bytes, "a", INLAY_FLOAT, 2, (const int64_t[]){ -1, -1 });
+    onnx_input(&bytes, "b", INLAY_FLOAT, 1, two);
+    onnx_node(&bytes, "Shape", "", "a", "shape");
+    onnx_node_int(&bytes, "Cast", "", "shape", "sizes", "to", INLAY_FLOAT);
+    onnx_node(&bytes, "Add", "", "sizes,b", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 1, two);
+    rig = open_rig(&bytes, NULL);
+    set_floats(rig.context, 0, 2, dims, a);
+    set_floats(rig.context, 1, 1, two, more);
+    for (uint32_t i = 1; i <= 2; i++) {
+        run(&rig);
+        expect_floats(rig.context, 0, want, 2);
+        assert_int_equal(counted(&rig.counters->copied_in), 1 + i);
+    }
+    expect_allocations(&rig, INLAY_USE_INPUT | INLAY_USE_OUTPUT | INLAY_USE_WEIGHTS, 1u << INLAY_LIFETIME_PLAN);
+    close_rig(&rig);
+}
+
+/* Memory whose size is known during the run only lives until its end. */
+static void allocations_of_a_run(void **state)
+{
+    static const int64_t shape[] = { 6 };
+    static const float want[] = { 1, 3, 5 };
+    float x[] = { -1, 2, -3, 4, -5, 6 };
+    uint8_t take[] = { 1, 0, 1, 0, 1, 0 };
+    onnx_bytes bytes = { .count = 0 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_value *value;
+    struct rig rig;
+
+    (void)state;
+    onnx_input(&bytes, "a", INLAY_FLOAT, 1, shape);
+    onnx_input(&bytes, "take", INLAY_BOOL, 1, shape);
+    onnx_node(&bytes, "Compress", "", "a,take", "c");
+    onnx_node(&bytes, "Neg", "", "c", "y");
+    onnx_output(&bytes, "y", INLAY_FLOAT, 1, (const int64_t[]){ -1 });
+    rig = open_rig(&bytes, NULL);
+    set_floats(rig.context, 0, 1, shape, x);
+    assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, shape, take, sizeof take, &value, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_set_input(rig.context, 1, value, &diag), INLAY_OK);
+    inlay_value_unref(value);
+    run(&rig);
+    expect_floats(rig.context, 0, want, 3);
+    expect_allocations(&rig, INLAY_USE_INNER, 1u << INLAY_LIFETIME_RUN);
+    close_rig(&rig);
+}
+
 /* A region on the device only: all waits are for fences of the device itself, and are declared as such. */
 static void a_device_knows_its_own_fences(void **state)
 {
@@ -123,11 +211,11 @@ struct text_buffer {
 
 static void note_fence(void *user, inlay_status status, const inlay_diag *why)
 {
-    struct text_buffer *told = user;
+    struct text_buffer *notification = user;
 
-    told->calls++;
-    told->status = status;
-    (void)snprintf(told->why, sizeof told->why, "%.60s", why != NULL ? why->text : "");
+    notification->calls++;
+    notification->status = status;
+    (void)snprintf(notification->why, sizeof notification->why, "%.60s", why != NULL ? why->text : "");
 }
 
 static void notices_come_once(void **state)
@@ -135,7 +223,7 @@ static void notices_come_once(void **state)
     const inlay_host *host = host_table();
     inlay_diag diag = INLAY_DIAG_INIT, why = INLAY_DIAG_INIT;
     inlay_status status;
-    struct text_buffer told[5] = { { 0 } };
+    struct text_buffer notification[5] = { { 0 } };
     inlay_fence_notice notice[5];
     uint64_t line;
 
@@ -143,7 +231,7 @@ static void notices_come_once(void **state)
     assert_int_equal(timeline_create(&line, &diag), INLAY_OK);
     for (uint32_t i = 0; i < 5; i++) {
         notice[i] = (inlay_fence_notice){
-            .struct_size = sizeof notice[i], .fence = { line, i + 1 }, .reached = note_fence, .user = &told[i]
+            .struct_size = sizeof notice[i], .fence = { line, i + 1 }, .reached = note_fence, .user = &notification[i]
         };
         if (i > 0)
             host->fence_notify(host->ctx, &notice[i]);
@@ -152,17 +240,17 @@ static void notices_come_once(void **state)
     fence_signal((inlay_fence){ line, 2 }, INLAY_OK, NULL);
     host->fence_notify(host->ctx, &notice[0]); /* already reached: notified at once */
     for (int i = 0; i < 5; i++)
-        assert_int_equal(told[i].calls, i < 2);
-    assert_int_equal(told[0].status, INLAY_OK);
+        assert_int_equal(notification[i].calls, i < 2);
+    assert_int_equal(notification[0].status, INLAY_OK);
     assert_int_equal(host->fence_forget(host->ctx, &notice[3]), 1);
     assert_int_equal(host->fence_forget(host->ctx, &notice[1]), 0);
     (void)inlay_fail(&why, INLAY_DEVICE_LOST, "it fell off the bus");
     fence_signal((inlay_fence){ line, 3 }, INLAY_DEVICE_LOST, &why);
-    assert_int_equal(told[2].calls, 1);
-    assert_int_equal(told[2].status, INLAY_DEVICE_LOST);
-    assert_string_equal(told[2].why, "it fell off the bus");
-    assert_int_equal(told[3].calls, 0);
-    assert_int_equal(told[4].calls, 1);
+    assert_int_equal(notification[2].calls, 1);
+    assert_int_equal(notification[2].status, INLAY_DEVICE_LOST);
+    assert_string_equal(notification[2].why, "it fell off the bus");
+    assert_int_equal(notification[3].calls, 0);
+    assert_int_equal(notification[4].calls, 1);
     assert_int_equal(host->fence_query(host->ctx, notice[4].fence, &status), 1);
     assert_int_equal(status, INLAY_DEVICE_LOST);
     timeline_destroy(line);
@@ -172,8 +260,8 @@ static void notices_come_once(void **state)
     notice[3].fence = (inlay_fence){ line, 1 };
     host->fence_notify(host->ctx, &notice[3]);
     timeline_destroy(line);
-    assert_int_equal(told[3].calls, 1);
-    assert_int_equal(told[3].status, INLAY_CANCELLED);
+    assert_int_equal(notification[3].calls, 1);
+    assert_int_equal(notification[3].status, INLAY_CANCELLED);
 }
 
 /* Ready jobs overtake jobs that wait, and the results are still correct. */
@@ -369,7 +457,11 @@ static void kernels_by_the_devices_clock(void **state)
     set_floats(rig.context, 1, 2, dims, b);
     assert_int_equal(inlay_context_profile(rig.context, 1, 0, &diag), INLAY_OK);
     run(&rig);
-    assert_int_equal(inlay_context_profile_write(rig.context, "trace", 0, 0, append, text, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_profile_write(
+                         rig.context,
+                         &(inlay_profile_options){ .struct_size = sizeof(inlay_profile_options), .format = "trace" },
+                         append, text, &diag),
+                     INLAY_OK);
     for (const char *at = text; (at = strstr(at, "\"dur\":")) != NULL; at++)
         found += strtod(at + 6, NULL) == 1000.0;
     assert_int_equal(found, 4);
@@ -382,6 +474,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_are_listed_without_opening),
         cmocka_unit_test(copies_share_a_request),
+        cmocka_unit_test(allocations_state_their_use),
+        cmocka_unit_test(allocations_of_constants),
+        cmocka_unit_test(allocations_of_a_run),
         cmocka_unit_test(a_device_knows_its_own_fences),
         cmocka_unit_test(fences_of_other_devices),
         cmocka_unit_test(notices_come_once),

@@ -312,6 +312,18 @@ static void native_handles_are_wrapped(void **state)
     assert_int_equal(inlay_context_set_input(rig.context, 0, NULL, &diag), INLAY_OK);
     assert_int_equal(inlay_session_value_wrap(rig.session, "fake", &memory, INLAY_FLOAT, 2, more, &same, &diag),
                      INLAY_INVALID_ARGUMENT);
+    for (uint32_t kind = 0; kind < 2; kind++) { /* another kind of handle, rows with gaps */
+        memory.kind = kind == 0 ? INLAY_MEMORY_DMA_BUF : INLAY_MEMORY_DEVICE;
+        memory.pitch = kind == 0 ? 0 : 64;
+        memory.bytes = kind == 0 ? sizeof a : 128;
+        assert_int_equal(inlay_session_value_wrap(rig.session, "fake", &memory, INLAY_FLOAT, 2, dims, &same, &diag),
+                         INLAY_UNSUPPORTED);
+    }
+    /* A program that was built before these fields: they are not read. */
+    memory.struct_size = offsetof(inlay_native_memory, kind);
+    assert_int_equal(inlay_session_value_wrap(rig.session, "fake", &memory, INLAY_FLOAT, 2, dims, &same, &diag),
+                     INLAY_OK);
+    inlay_value_unref(same);
     memory.device_type = 2;
     assert_int_equal(inlay_session_value_wrap(rig.session, "fake", &memory, INLAY_FLOAT, 2, dims, &same, &diag),
                      INLAY_UNSUPPORTED);
@@ -424,7 +436,7 @@ static void runs_come_after_streams(void **state)
     assert_int_equal(inlay_context_set_input(rig.context, 0, in, &diag), INLAY_OK);
     set_floats(rig.context, 1, 2, dims, b);
     for (int both = 0; both < 2; both++) { /* one producer, then two at once */
-        const uint32_t told = counted(&rig.counters->notices);
+        const uint32_t notices_before = counted(&rig.counters->notices);
 
         first.busy = second.busy = 1;
         assert_int_equal(inlay_value_wait_stream(in, (uintptr_t)&first, &diag), INLAY_OK);
@@ -433,7 +445,7 @@ static void runs_come_after_streams(void **state)
             assert_int_equal(second.gate_count, 1);
         }
         assert_int_equal(inlay_context_run_async(rig.context, NULL, NULL, NULL, &diag), INLAY_OK);
-        await(&rig.counters->notices, told + 1);
+        await(&rig.counters->notices, notices_before + 1);
         assert_int_equal(inlay_context_wait(rig.context, 0, &diag), INLAY_BUSY);
         assert_int_equal(counted(&rig.counters->executed), done);
         end_stream(&first, INLAY_OK);

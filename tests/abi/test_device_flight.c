@@ -1,5 +1,6 @@
 /* Work in flight on the fake device: reuse of memory, attribution of failures, hung devices. */
 #include "fake_rig.h"
+#include "base/provider_calls.h"
 #include "threads/fence.h"
 #include <math.h>
 #include <pthread.h>
@@ -669,12 +670,12 @@ static void copies_that_hang(void **state)
     shorten_timeout(&rig);
     copying = (inlay_run){ .cancel = &never, .max_threads = 1 };
     assert_int_equal(timeline_create(&done.timeline, &diag), INLAY_OK);
-    assert_int_equal(
-        provider->table->buffer_alloc(provider->state, provider->first_domain, sizeof target, &device, &diag),
-        INLAY_OK);
+    assert_int_equal(call_alloc(provider->table, provider->state, provider->first_domain, provider->first_domain,
+                                sizeof target, (buffer_use){ .lifetime = INLAY_LIFETIME_RUN }, &device, &diag),
+                     INLAY_OK);
     device.bytes = sizeof target;
     hold(provider, FAKE_DEAF);
-    assert_int_equal(provider->table->buffer_copy(provider->state, &copying, &host, &device, NULL, 0, done, &diag),
+    assert_int_equal(call_copy(provider->table, provider->state, &copying, &host, &device, NULL, done, &diag),
                      INLAY_OK);
     await(&rig.counters->begun, 1);
     provider_hung(provider);

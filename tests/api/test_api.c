@@ -201,6 +201,12 @@ static void test_explains(void **state)
                               collect, text, &diag),
         INLAY_INVALID_ARGUMENT);
     assert_non_null(strstr(diag.text, "text or json"));
+    assert_int_equal(
+        inlay_session_explain(session,
+                              &(inlay_explain_options){ .struct_size = sizeof(inlay_explain_options), .reserved = 1 },
+                              collect, text, &diag),
+        INLAY_INVALID_ARGUMENT);
+    assert_non_null(strstr(diag.text, "reserved is not 0"));
     inlay_session_destroy(session);
 }
 
@@ -515,7 +521,7 @@ static void test_options(void **state)
     assert_int_equal(inlay_options_set(options, "dim", "N", &diag), INLAY_INVALID_ARGUMENT);
     assert_int_equal(inlay_options_set(options, "policy", "luck", &diag), INLAY_INVALID_ARGUMENT);
     assert_int_equal(inlay_options_set_int(options, "intra_threads", 1, NULL), INLAY_OK);
-    assert_int_equal(inlay_options_get(options, "intra_threads", text, sizeof text, NULL), INLAY_OK);
+    assert_int_equal(inlay_options_get(options, "intra_threads", text, sizeof text, NULL, NULL), INLAY_OK);
     assert_string_equal(text, "1");
     /* A named provider that does not exist is an error, unless it is marked optional. */
     assert_int_equal(inlay_options_set(options, "providers", "missing", NULL), INLAY_OK);

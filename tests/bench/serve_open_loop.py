@@ -33,7 +33,7 @@ async def main(port, model, name, floats, rate, seconds):
     body = json.dumps({"inputs": [{"name": name, "shape": [1, floats], "datatype": "FP32",
                                    "parameters": {"binary_data_size": 4 * floats}}],
                        "parameters": {"binary_data_output": True}}).encode()
-    head = (f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: a\r\nInference-Header-Content-Length: {len(body)}\r\n"
+    head = (f"POST /v2/models/{model}/infer HTTP/1.1\r\nHost: localhost\r\nInference-Header-Content-Length: {len(body)}\r\n"
             f"Content-Length: {len(body) + 4 * floats}\r\n\r\n").encode()
     message, work, latencies, failed = head + body + b"\0\0\x80\x3f" * floats, asyncio.Queue(), [], []
     many = [asyncio.create_task(connection(port, message, work, latencies, failed)) for _ in range(256)]

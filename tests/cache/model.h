@@ -57,8 +57,10 @@ static inline struct wire model_make(float from)
 /* Returns the offset of the weights of w1 in the file. */
 static inline long model_first_weight(const struct wire *wire, float from)
 {
-    const float first[] = { from, from + (float)(7919 % 1009) / 1009 };
+    const float weights[] = { from, from + (float)(7919 % 1009) / 1009 };
+    uint8_t first[sizeof weights];
 
+    memcpy(first, weights, sizeof first);
     for (size_t i = 0; i + sizeof first <= wire->count; i++)
         if (memcmp(wire->bytes + i, first, sizeof first) == 0)
             return (long)i;

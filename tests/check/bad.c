@@ -1,12 +1,17 @@
 /* Plugins with one defect each, selected by -DBAD_<name>, which `inlay plugin-check` must find. They use the kit and
  * offer Relu for float (BAD_own and BAD_hush: the operator Scale). The defect is in the kernel or in the tables that
- * the kit returns to the host. BAD_unload has no defect: it sets INLAY_PLUGIN_DLCLOSE and can be unmapped. */
+ * the kit returns to the host. BAD_unload and BAD_cached have no defect:
+ * the first sets INLAY_PLUGIN_DLCLOSE and can be unmapped, the second stores its engines. */
 #include "inlay/kit.h"
 #include <fcntl.h>
 #include <fenv.h>
+#include <float.h>
 #include <locale.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <pthread.h>
 #include <sched.h>
@@ -22,6 +27,10 @@
 #endif
 
 #define UNUSED __attribute__((unused))
+
+#if defined(BAD_oom_rust)
+__asm__(".ident \"rustc version 1.75.0\""); /* as in files that this compiler wrote */
+#endif
 
 /* ------------------------------------------------------------------ kernels */
 
@@ -77,6 +86,24 @@ static UNUSED inlay_status race(const kit_call *call, float *shared)
     race_loop loop = { call->in[0].data, call->out[0].data, shared };
 
     return kit_parallel(call, call->in[0].count, 256, race_body, &loop);
+}
+
+static UNUSED pthread_key_t key;
+
+static UNUSED void drop_key(void *value)
+{
+    *(volatile pthread_key_t *)value = 0;
+}
+
+static UNUSED volatile float one = 1; /* volatile, so that the product is computed */
+
+static UNUSED inlay_status relu_body(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const race_loop *loop = user;
+
+    (void)worker;
+    relu(loop->from + begin, loop->to + begin, end - begin);
+    return INLAY_OK;
 }
 
 static inlay_status run(const kit_call *call)
@@ -208,6 +235,95 @@ static inlay_status run(const kit_call *call)
     if (columns == 10) /* the example's size 3 times 3 plus 1 */
         to[input->count] = 0;
 #endif
+#elif defined(BAD_nan)
+    for (int64_t i = 0; i < input->count; i++)
+        to[i] = from[i] > 0 ? from[i] : 0; /* NaN becomes 0 */
+#elif defined(BAD_saturates)
+    relu(from, to, input->count);
+    for (int64_t i = 0; i < input->count; i++)
+        to[i] = to[i] > FLT_MAX ? FLT_MAX : to[i];
+#elif defined(BAD_denormals) || defined(BAD_stated_flush)
+    const unsigned before = _mm_getcsr();
+
+    _mm_setcsr(before | 0x8040);
+    for (int64_t i = 0; i < input->count; i++)
+        to[i] = from[i] < 0 ? 0 : from[i] * one;
+    _mm_setcsr(before);
+#elif defined(BAD_zero_sign)
+    for (int64_t i = 0; i < input->count; i++)
+        to[i] = 0.0F - from[i]; /* Neg */
+#elif defined(BAD_size)
+    relu(from, to, input->count);
+    if (input->count % 13 == 7 && input->count > 8)
+        to[input->count - 1] += 1;
+#elif defined(BAD_huge)
+    relu(from, to, input->count);
+    if (input->count > 1000000)
+        to[input->count - 1] = 0.25F;
+#elif defined(BAD_same_address)
+    static _Atomic(const float *) last_from, last_to;
+
+    if (last_from == from && last_to == to)
+        return INLAY_OK; /* as if the result were still there */
+    relu(from, to, input->count);
+    last_from = from;
+    last_to = to;
+#elif defined(BAD_workspace_state)
+    /* Takes the leftovers of another run for its own. */
+    float *state = call->workspace;
+
+    if (state[0] != 1234567.0F) {
+        relu(from, to, input->count);
+        state[0] = 1234567.0F;
+        state[1] = input->count > 0 ? to[0] : 0;
+    } else {
+        relu(from, to, input->count);
+        if (input->count > 0)
+            to[0] = state[1];
+    }
+#elif defined(BAD_copied) || defined(BAD_writes_constant) || defined(BAD_by_name)
+    const float *bias = call->state;
+
+    for (int64_t i = 0; i < input->count; i++)
+        to[i] = from[i] + bias[i];
+#if defined(BAD_writes_constant)
+    ((float *)call->state)[0] = bias[0];
+#endif
+#elif defined(BAD_swallows)
+    (void)kit_parallel(call, input->count, 64, relu_body, &(race_loop){ from, to, NULL });
+#elif defined(BAD_mapping)
+    relu(from, to, input->count);
+    (void)mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+#elif defined(BAD_key)
+    relu(from, to, input->count);
+    (void)pthread_setspecific(key, &key);
+#elif defined(BAD_environment)
+    relu(from, to, input->count);
+    (void)setenv("BAD_WAS_HERE", "1", 1);
+#elif defined(BAD_limits)
+    struct rlimit limit;
+
+    relu(from, to, input->count);
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur--;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+#elif defined(BAD_affinity)
+    cpu_set_t cpus;
+
+    relu(from, to, input->count);
+    CPU_ZERO(&cpus);
+    CPU_SET(sched_getcpu(), &cpus);
+    (void)sched_setaffinity(0, sizeof cpus, &cpus);
+#elif defined(BAD_nice)
+    relu(from, to, input->count);
+    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + 1);
+#elif defined(BAD_folder)
+    FILE *file = fopen("bad.log", "we");
+
+    relu(from, to, input->count);
+    if (file != NULL)
+        (void)fclose(file);
 #elif defined(BAD_heap)
     float *copy = malloc((size_t)input->count * sizeof *copy + 1);
 
@@ -235,15 +351,71 @@ static UNUSED inlay_status prepare(const kit_node *node, void **out_state, inlay
     int *state;
 
     (void)node, (void)diag;
+#if defined(BAD_tenth)
+    static int calls;
+
+    if (++calls % 10 == 0)
+        last = malloc(100);
+#endif
     for (int i = 0; i < leaks; i++)
         last = malloc(100);
     state = last;
-#if !defined(BAD_oom)
+#if defined(BAD_oom_abort) || defined(BAD_oom_rust)
+    if (state == NULL)
+        abort();
+#elif !defined(BAD_oom)
     if (state == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "bad");
 #endif
     state[0] = 1;
     *out_state = state;
+    return INLAY_OK;
+}
+
+/* Add with a constant of the same shape, which run reads after prepare has dropped it. */
+static UNUSED bool constant_only(const kit_node *node, kit_refusal *why)
+{
+    const inlay_value_info *left = kit_input(node, 0), *right = kit_input(node, 1);
+    bool same = kit_is_constant(node, 1) && left->rank == right->rank;
+
+    for (uint32_t i = 0; same && i < left->rank; i++)
+        same = left->dims[i].kind == INLAY_DIM_FIXED && left->dims[i].value == right->dims[i].value;
+    return same || kit_refuse(why, INLAY_REFUSE_SHAPE, "make input 1 a constant", "input 1 has to be a constant");
+}
+
+static UNUSED inlay_status keep_constant(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    *out_state = (void *)(uintptr_t)kit_constant(node, 1);
+#if defined(BAD_copied)
+    kit_drop_constant(node, 1);
+#endif
+    return *out_state != NULL ? INLAY_OK : inlay_fail(diag, INLAY_OUT_OF_MEMORY, "bad");
+}
+
+/* Keeps the packed weights of every session by the name of the value, which another model may use for others. */
+static UNUSED inlay_status keep_by_name(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    enum { MOST = 64 };
+    static struct {
+        char name[32];
+        float *packed;
+    } known[MOST];
+    const inlay_value_info *info = kit_input(node, 1);
+    const float *data = kit_constant(node, 1);
+    uint32_t i = 0;
+
+    while (i < MOST - 1 && known[i].packed != NULL && strcmp(known[i].name, info->name.data) != 0)
+        i++;
+    if (data == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "bad");
+    if (known[i].packed == NULL) {
+        known[i].packed = calloc(1 << 18, sizeof(float));
+        if (known[i].packed == NULL)
+            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "bad");
+        (void)snprintf(known[i].name, sizeof known[i].name, "%.31s", info->name.data);
+        memcpy(known[i].packed, data, info->data_bytes < (1 << 20) ? (size_t)info->data_bytes : 1 << 20);
+    }
+    *out_state = known[i].packed;
     return INLAY_OK;
 }
 
@@ -306,6 +478,17 @@ static const kit_kernel kernels[] = { {
     .domain = "com.bad",
     .op_type = "Scale",
     .since_max = 1,
+#elif defined(BAD_zero_sign)
+    .op_type = "Neg",
+#elif defined(BAD_copied) || defined(BAD_writes_constant) || defined(BAD_by_name)
+    .op_type = "Add",
+    .supports = constant_only,
+#if defined(BAD_by_name)
+    .prepare = keep_by_name,
+#else
+    .prepare = keep_constant,
+#endif
+    .release = release_nothing,
 #else
     .op_type = "Relu",
 #endif
@@ -314,14 +497,16 @@ static const kit_kernel kernels[] = { {
 #if defined(BAD_alias)
     .flags = KIT_IN_PLACE,
 #endif
-#if defined(BAD_workspace) || defined(BAD_workspace_far) || defined(BAD_dirty)
+#if defined(BAD_workspace) || defined(BAD_workspace_far) || defined(BAD_dirty) || defined(BAD_workspace_state)
     .shape = shape,
 #endif
-#if defined(BAD_leak) || defined(BAD_oom)
+#if defined(BAD_leak) || defined(BAD_oom) || defined(BAD_oom_abort) || defined(BAD_oom_rust) || defined(BAD_tenth)
     .prepare = prepare,
 #endif
 #if defined(BAD_leak)
     .release = release_nothing,
+#elif defined(BAD_tenth) || defined(BAD_oom_abort) || defined(BAD_oom_rust)
+    .release = free,
 #endif
 } };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
@@ -351,6 +536,9 @@ static const kit_provider provider = {
 #if defined(BAD_files) || defined(BAD_leak)
     .open = open_bad,
 #endif
+#if defined(BAD_stated_flush)
+    .flags = INLAY_PROVIDER_FLUSHES_DENORMALS,
+#endif
 };
 static const kit_plugin self = {
     .name = "bad",
@@ -360,7 +548,7 @@ static const kit_plugin self = {
     .operators = operators,
     .operator_count = KIT_COUNT(operators),
 #endif
-#if defined(BAD_unload) || defined(BAD_pinned)
+#if defined(BAD_unload) || defined(BAD_pinned) || defined(BAD_key)
     .flags = INLAY_PLUGIN_DLCLOSE,
 #endif
 };
@@ -432,6 +620,68 @@ static UNUSED inlay_status compile(void *state, const inlay_compile_request *req
     return original.compile(state, request, out_compiled, diag);
 }
 
+/* ------------------------------------------------------------------ an engine cache */
+
+struct engine {
+    char head[8];
+    uint64_t region; /* number of its nodes: nothing about the rest of the graph, which may be another one */
+    char tail[48];
+};
+static const struct engine plain_engine = { .head = "bad 1", .tail = "the end" };
+
+static UNUSED inlay_status fingerprint(void *state, inlay_fingerprint *out, inlay_diag *diag)
+{
+    static char print[INLAY_MAX_FINGERPRINT_BYTES + 1];
+
+    (void)state, (void)diag;
+    memset(print, 'f', sizeof print);
+    out->data = print;
+#if defined(BAD_fingerprint)
+    out->bytes = sizeof print;
+#else
+    out->bytes = 64;
+#endif
+    return INLAY_OK;
+}
+
+static UNUSED inlay_status cache_verdict(void *state, inlay_cache_request *request, inlay_diag *diag)
+{
+    const struct engine *found = request->blob;
+
+    (void)state;
+#if defined(BAD_verdict)
+    (void)found, (void)diag;
+    request->verdict = 77;
+#elif defined(BAD_trusting)
+    (void)found, (void)diag;
+    request->verdict = INLAY_CACHE_OPTIMAL;
+#else
+    if (request->bytes == sizeof *found && memcmp(found->head, plain_engine.head, sizeof found->head) == 0)
+        return INLAY_OK;
+    (void)inlay_fail(diag, INLAY_UNSUPPORTED, "not an engine of this version");
+    request->verdict = INLAY_CACHE_RECOMPILE;
+#endif
+    return INLAY_OK;
+}
+
+static UNUSED inlay_status compile_engine(void *state, const inlay_compile_request *request,
+                                          inlay_compiled **out_compiled, inlay_diag *diag)
+{
+    struct engine mine = plain_engine;
+    const struct engine *found = request->cache_blob;
+
+    mine.region = request->node_count;
+    if (found != NULL && memcmp(found->head, mine.head, sizeof mine.head) != 0)
+        return inlay_fail(diag, INLAY_INTERNAL, "this engine is of another version");
+    if (request->store_begin != NULL && request->store_begin(request->ctx, sizeof mine) == INLAY_OK &&
+        request->store_write(request->ctx, &mine, sizeof mine) == INLAY_OK)
+        (void)request->store_end(request->ctx);
+#if defined(BAD_slow)
+    sleep_ms(100);
+#endif
+    return original.compile(state, request, out_compiled, diag);
+}
+
 /* Refuses without a message. */
 static UNUSED inlay_status refuse_mutely(void *ctx, const inlay_refusal *refusal)
 {
@@ -441,67 +691,61 @@ static UNUSED inlay_status refuse_mutely(void *ctx, const inlay_refusal *refusal
     return outer_sink->refuse(ctx, &mute);
 }
 
-static UNUSED inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
-                                  const inlay_assess_sink *sink, inlay_diag *diag)
+static UNUSED inlay_status assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
+    inlay_assess_request changed = *request;
 #if defined(BAD_silent)
-    inlay_assess_sink quiet = *sink;
+    inlay_assess_sink quiet = *request->sink;
 
     quiet.refuse = no_refusal;
-    return original.assess(state, graph, candidates, &quiet, diag);
+    changed.sink = &quiet;
 #elif defined(BAD_mute)
-    inlay_assess_sink mute = *sink;
+    inlay_assess_sink mute = *request->sink;
 
-    outer_sink = sink;
+    outer_sink = request->sink;
     mute.refuse = refuse_mutely;
-    return original.assess(state, graph, candidates, &mute, diag);
+    changed.sink = &mute;
 #elif defined(BAD_split) || defined(BAD_connected) || defined(BAD_swapped)
-    inlay_assess_sink merging = *sink;
+    inlay_assess_sink merging = *request->sink;
 
-    outer_sink = sink;
+    outer_sink = request->sink;
     merging.offer = offer_merging;
-    return original.assess(state, graph, candidates, &merging, diag);
+    changed.sink = &merging;
 #elif defined(BAD_both)
     /* Refuses every node, although it offers some. */
-    for (uint32_t i = 0; i < graph->node_count; i++) {
+    for (uint32_t i = 0; i < request->graph->node_count; i++) {
         const inlay_refusal doubt = {
             .struct_size = sizeof doubt, .node = i, .code = INLAY_REFUSE_DEVICE, .text = "perhaps not"
         };
 
-        if (candidates[i])
-            (void)sink->refuse(sink->ctx, &doubt);
+        if (request->candidates[i])
+            (void)request->sink->refuse(request->sink->ctx, &doubt);
     }
-    return original.assess(state, graph, candidates, sink, diag);
 #elif defined(BAD_greedy)
     static const uint32_t first = 0;
     const inlay_offer offer = { .struct_size = sizeof offer, .nodes = &first, .node_count = 1 };
 
-    if (graph->node_count > 1)
-        (void)sink->offer(sink->ctx, &offer);
-    return original.assess(state, graph, candidates, sink, diag);
+    if (request->graph->node_count > 1)
+        (void)request->sink->offer(request->sink->ctx, &offer);
 #elif defined(BAD_writes)
-    if (graph->node_count > 1)
-        ((inlay_node_info *)(uintptr_t)graph->nodes)->flags = 1;
-    return original.assess(state, graph, candidates, sink, diag);
+    if (request->graph->node_count > 1)
+        ((inlay_node_info *)(uintptr_t)request->graph->nodes)->flags = 1;
 #elif defined(BAD_stride)
-    inlay_graph mine = *graph;
+    inlay_graph mine = *request->graph;
 
     mine.node_stride = sizeof(inlay_node_info);
-    return original.assess(state, &mine, candidates, sink, diag);
+    changed.graph = &mine;
 #elif defined(BAD_hang_assess)
-    while (graph->node_count > 0)
+    while (request->graph->node_count > 0)
         sleep_ms(1000);
-    return original.assess(state, graph, candidates, sink, diag);
 #elif defined(BAD_fickle)
     static int calls;
     const inlay_refusal other = { .struct_size = sizeof other, .code = INLAY_REFUSE_OPTION, .text = "not today" };
 
-    if (++calls % 2 == 0 && graph->node_count > 1)
-        (void)sink->refuse(sink->ctx, &other);
-    return original.assess(state, graph, candidates, sink, diag);
-#else
-    return original.assess(state, graph, candidates, sink, diag);
+    if (++calls % 2 == 0 && request->graph->node_count > 1)
+        (void)request->sink->refuse(request->sink->ctx, &other);
 #endif
+    return original.assess(state, &changed, diag);
 }
 
 #if defined(BAD_cost_dear)
@@ -509,12 +753,16 @@ static UNUSED inlay_status assess(void *state, const inlay_graph *graph, const u
 #elif defined(BAD_cost_far)
 #define BAD_CONFIDENCE INLAY_CONFIDENCE_MODEL
 #endif
-static UNUSED inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
+static UNUSED inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
 {
-    inlay_status status = original.cost(state, request, out);
+    inlay_status status = original.cost(state, request, out, diag);
 
 #if defined(BAD_cost)
     out->ns /= 1e6; /* always the cheapest */
+#elif defined(BAD_cost_random)
+    static unsigned calls;
+
+    out->ns *= 1 + ++calls * 7 % 4;
 #elif defined(BAD_CONFIDENCE)
     out->ns += 1e10;
     out->confidence = BAD_CONFIDENCE;
@@ -561,10 +809,19 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
 #elif defined(BAD_keeps)
     exports.provider.compile = compile;
     exports.provider.execute = execute;
-#elif defined(BAD_cost) || defined(BAD_cost_nan) || defined(BAD_CONFIDENCE)
+#elif defined(BAD_cost) || defined(BAD_cost_nan) || defined(BAD_cost_random) || defined(BAD_CONFIDENCE)
     exports.provider.cost = cost;
 #elif defined(BAD_workspace)
     exports.provider.specialize = specialize;
+#elif defined(BAD_fingerprint) || defined(BAD_verdict) || defined(BAD_trusting) || defined(BAD_cached)
+    exports.provider.fingerprint = fingerprint;
+    exports.provider.cache_verdict = cache_verdict;
+    exports.provider.compile = compile_engine;
+#elif defined(BAD_slow)
+    exports.provider.compile = compile_engine;
+#elif defined(BAD_key)
+    if (host != NULL)
+        (void)pthread_key_create(&key, drop_key);
 #elif defined(BAD_cancel)
     exports.provider.poll_ms = 10;
 #elif defined(BAD_flags)

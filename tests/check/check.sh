@@ -49,6 +49,10 @@ at=$(grep -oE 'addr2line -e FILE 0x[0-9a-f]+' "$work/out" | head -n 1)
 addr2line -f -e "$dir/leak.so" "${at##* }" | grep -qx prepare || complain "leak: '$at' is not in prepare"
 finds oom 'leaks bad, when memory runs out: signal 11' --group leaks
 finds files 'leaks bad, from create to destroy: [0-9]+ more' --group leaks
+finds meet_leaks 'device.descriptors isp: SHARED_FD, exported: file descriptors were left open' --group device
+finds meet_closes 'device.descriptors isp: SHARED_FD, exported: freeing .* closed a descriptor that was borrowed' --group device
+finds meet_keeps 'device.descriptors isp: SHARED_FD, exported: it imports more bytes than the memory has' --group device
+finds meet_apart 'device.descriptors isp: SHARED_FD, exported: the imported buffer is not the same memory' --group device
 finds silent 'offers bad: node .* is neither offered nor refused' --group offers
 finds mute 'offers bad: node .* was refused without a reason' --group offers
 finds greedy 'offers bad: node 0 .* was offered, but is no candidate' --group offers
@@ -58,7 +62,7 @@ finds fickle 'offers bad: a second assess of the same graph gave other answers' 
 finds cost 'cost Relu-14 .*: predicted .*, measured' --group cost
 finds cost_nan 'cost Relu-14 .*: ns is -?nan' --group cost
 finds cost_far 'cost Relu-14 .*: predicted .*, measured' --group cost
-finds cancel 'cancel Relu-14 .*: poll_ms is 10, but the run continued for' --group cancel
+finds cancel "cancel Relu-14 .*: poll_ms is 10, but a cancelled run returned 'ok', although it takes [0-9]+ ms" --group cancel
 finds flags 'description bad: flags contains 0x80' --group open
 finds flags "description plugin: .*build_id ''" --group open
 finds thread 'open pure: 1 threads' --group open
@@ -90,6 +94,13 @@ finds device_deaf "results Relu-14 .*after a fence that failed with 'cancelled':
 finds device_offset 'results Relu-14 .*: \[.* got' --group results
 finds device_wide 'results Add-14 .*it wrote outside output 0 in device memory' --group results --op Add
 
+finds device_own 'results Relu-14 .*while its inputs are still being copied' --group results
+finds device_first 'fences chip: Relu-14.*it signalled when 1 of 2 fences were reached' --group fences
+finds device_few "fences chip: Relu-14.* with 3 fences to wait for: 'limit exceeded': 3 fences" --group fences
+finds device_idle 'fences chip: Relu-14.*quiesce returned while work was in flight' --group fences
+finds device_keeps 'fences .*in execute, after it returned: it touched memory of the arguments' --group fences
+finds device_late 'fences .*in execute, after it returned: it touched memory of the arguments' --group fences
+
 finds device_gone "loss chip: 'device lost'" --group results --option lose_after=40
 
 # once NAME PATTERN: a plugin that cannot be checked further: exactly one FAIL, and the other groups are skipped.
@@ -110,11 +121,43 @@ checks=$((checks + 1))
     grep -qE "^FAIL  description: provider 0 is ''" "$work/out" ||
     complain 'nameless: not the two lines about names' "$(grep '^FAIL' "$work/out" | head -n 5)"
 
-# Warnings and passes.
+# Unusual values, sizes, memory and constants.
+finds nan 'values Relu-14 .*: element [0-9]+: got 0, want -?nan' --group values
+finds saturates 'values Relu-14 .*got 3.40282e\+38, want inf' --group values
+finds denormals 'values Relu-14 .*got 0, want [0-9.]+e-4' --group values
 checks=$((checks + 1))
-"$inlay" plugin-check "$dir/heap.so" --quick --group results --op Relu >"$work/out" || complain 'heap: it failed'
-grep -qE '^WARN  heap Relu-14: .* calls a run, one at 0x' "$work/out" ||
-    complain 'heap: no warning' "$(cat "$work/out")"
+"$inlay" plugin-check "$dir/stated_flush.so" --quick --op Relu --group values >"$work/out" 2>&1 </dev/null ||
+    complain 'stated_flush: a flush that INLAY_PROVIDER_FLUSHES_DENORMALS states is no mistake' "$(grep -A2 '^FAIL' "$work/out")"
+finds zero_sign 'values Neg-13 .*got 0, want -0' --group values --op Neg
+finds size 'values Relu-14 float\[20\]: size 20: output 0' --group values
+finds huge 'values Relu-14 float\[[0-9]{7}\]: size [0-9]+: output 0' --group values
+finds same_address 'values Relu-14 .*other values at the same addresses: output 0' --group values
+finds workspace_state 'values Relu-14 .*other values at the same addresses: output 0: \[0' --group values
+finds copied 'values Add-14 .*in execute: it touched memory of a constant that compile reported as COPIED or PACKED' \
+    --group values --op Add
+finds writes_constant 'values Add-14 .*in execute: it touched memory of a constant, which is read-only' \
+    --group values --op Add
+finds by_name 'values Add-14 .*: output 0: ' --group values --op Add
+finds swallows 'values Relu-14 .*a cancelled run returned INLAY_OK, but output 0' --group values
+finds heap 'heap Relu-14: .* calls a run, one at 0x' --group results
+finds environment 'process Relu-14: an environment variable was changed' --group results
+finds limits 'process Relu-14: resource limit 7 was changed' --group results
+finds affinity 'process Relu-14: the CPU affinity of the calling thread was changed' --group results
+finds nice 'process Relu-14: the nice value' --group results
+finds folder 'process Relu-14: it created bad.log' --group results
+
+finds fingerprint 'cache bad: fingerprint: .*4097 bytes' --group cache
+finds verdict 'cache bad: the blob that compile stored: .*77' --group cache
+finds trusting 'cache bad: a blob of another version .*: this engine is of another version' --group cache
+finds device_stubborn "cancel MatMul-13 .*: poll_ms is 10, but a cancelled run returned 'ok'" --group cancel \
+    --op MatMul
+finds oom_abort 'leaks bad, when memory runs out: signal 6' --group leaks
+finds cost_random 'values Relu-14 .*: first .* ns, then .* ns' --group values
+finds tenth 'leaks bad, in repeated calls: [0-9]+ blocks after 80 calls of compile' --group leaks
+finds mapping 'leaks bad, in repeated calls: [0-9]+ KiB more are mapped after 80 calls of execute' --group leaks
+finds key 'leaks .*in a thread that ends after dlclose' --group leaks
+
+# Warnings and passes.
 
 warns() { # NAME PATTERN GROUP: no failure, and a warning that matches PATTERN
     checks=$((checks + 1))
@@ -123,6 +166,7 @@ warns() { # NAME PATTERN GROUP: no failure, and a warning that matches PATTERN
 }
 warns thread_each 'process Relu-14: 1 started in one execute' results
 warns cost_dear 'cost Relu-14 .*: predicted .*, measured' cost # a guess that is too high attracts no work
+warns oom_rust 'leaks bad, when memory runs out: signal 6' leaks # the allocator of Rust aborts
 warns both 'offers bad: [0-9]+ nodes are both offered and refused, such as Relu' offers
 checks=$((checks + 1))
 "$inlay" plugin-check "$dir/hush.so" --quick --group infer >"$work/out" || complain 'hush: it failed'
@@ -142,6 +186,22 @@ checks=$((checks + 1))
 "$inlay" plugin-check "$dir/unload.so" --quick --group open >"$work/out" || complain 'unload: opening it failed'
 grep -q '^PASS  open pure: no additional thread or file descriptor' "$work/out" ||
     complain 'unload: no line that opening has no side effects' "$(cat "$work/out")"
+checks=$((checks + 1))
+"$inlay" plugin-check "$dir/cached.so" --quick --group cache --op Relu >"$work/out" || complain 'cached: it failed'
+grep -q '^PASS  cache bad: a stored blob of 64 bytes compiles again' "$work/out" ||
+    complain 'cached: no line about the blob' "$(cat "$work/out")"
+# A slow compiler: what the budget leaves out is said, and something is compared.
+checks=$((checks + 1))
+"$inlay" plugin-check "$dir/slow.so" --quick --no-timing --compile-budget 4 --op Relu >"$work/out" ||
+    complain 'slow: it failed' "$(grep -A 2 '^FAIL' "$work/out")"
+grep -qE '^SKIP  results budget: [0-9]+ compiles were left out, [0-9]+ done' "$work/out" &&
+    grep -qE '^PASS  results Relu-14: [1-9][0-9]* cases, [1-9]' "$work/out" ||
+    complain 'slow: no line about the budget' "$(cat "$work/out")"
+checks=$((checks + 1))
+"$inlay" plugin-check "$dir/unload.so" --quick --group results --max-compiles 20 --op Relu >"$work/out" ||
+    complain 'compiles: it failed'
+grep -qE '^SKIP  results budget: [0-9]+ compiles were left out, 7 done' "$work/out" ||
+    complain 'compiles: not 35 percent of 20' "$(cat "$work/out")"
 passes unload '^PASS  unload: it is unmapped after dlclose'
 passes pinned '^WARN  unload: it is still mapped after dlclose'
 

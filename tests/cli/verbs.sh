@@ -1,9 +1,11 @@
 #!/bin/bash
 # Every verb of the command line on small models: exit codes, output, one-line errors, JSON, --help.
-#   verbs.sh INLAY DATA     the executable; the folder of ONNX's test data (node/test_add/... below it)
+#   verbs.sh INLAY DATA FAKE     the executable; the folder of ONNX's test data (node/test_add/... below it); the folder
+#                                of the plugin with the fake device
 set -u
 inlay=$1
 node=$2/node
+fake=$3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 checks=0
@@ -148,6 +150,15 @@ refuses 2 'nosuchprovider' run "$add" --providers nosuchprovider
 INLAY_INTRA_THREADS=many refuses 2 'INLAY_INTRA_THREADS' run "$add"
 INLAY_NO_SUCH_THING=1 expect 0 '^sum: float' run "$add"
 INLAY_INTRA_THREADS=1 expect 0 '^sum: float' run "$add"
+
+# ---- hints to devices: with option echo, every result is 10 * priority + power
+echo=(run "$node/test_relu/model.onnx" --plugin-dirs "$fake" --providers fake,reference --policy priority
+    --option fake.echo=true)
+expect 0 '^y: .* max 21,' "${echo[@]}" --priority high --power efficiency
+INLAY_PRIORITY=low INLAY_POWER=performance expect 0 '^y: .* max 12,' "${echo[@]}"
+printf 'priority: high\n' >"$work/hints.yaml"
+expect 0 '^y: .* max 20,' "${echo[@]}" --config "$work/hints.yaml"
+refuses 2 "option priority: 'most' is not one of low, normal, high" "${echo[@]}" --priority most
 
 # ---- settings
 export XDG_CONFIG_HOME=$work/config
@@ -387,6 +398,18 @@ check 'inlay without a helper refuses plugins that were not probed' bash -c "'$w
 check 'inlay without a helper loads plugins' bash -c "'$work/moved/bin/inlay' providers --cache-dir '' \
     --plugin-dirs '$moved_plugins' | grep -q 'provider reference'"
 refuses 3 'no-such' providers --plugin-dirs "$work/no-such"
+# A second file with a provider of the same name: the first folder's is used, the other is shown, and every verb works.
+mkdir -p "$work/mine" && chmod 755 "$work/mine"
+cp "$moved_plugins/inlay-reference.so" "$work/mine/reference.so"
+for where in "$work/mine" "$work/mine/reference.so"; do
+    expect 0 "^.*/inlay-reference.so: shadowed: provider 'reference' is already provided by $work/mine/reference.so, which" \
+        providers --plugin-dirs "$where"
+    json 0 '[.files[] | select(.outcome == "shadowed" and (.shadowed_by | endswith("/mine/reference.so")))] | length == 1' \
+        providers --plugin-dirs "$where" --json
+    expect 0 '^sum: float' run "$add" $only --no-config --plugin-dirs "$where"
+    check 'a plugin of the user is used without a warning' test ! -s "$work/err"
+done
+expect 0 '.' explain "$add" --plugin-dirs "$work/mine"
 
 # ---- cache
 mkdir -p "$work/kept/packs" "$work/kept/costs"

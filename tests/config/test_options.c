@@ -25,7 +25,7 @@ static void has(const inlay_options *options, const char *name, const char *want
 {
     char text[256];
 
-    assert_int_equal(inlay_options_get(options, name, text, sizeof text, NULL), INLAY_OK);
+    assert_int_equal(inlay_options_get(options, name, text, sizeof text, NULL, NULL), INLAY_OK);
     assert_string_equal(text, wanted);
 }
 
@@ -314,6 +314,37 @@ static void limits_of_models(void **state)
     inlay_options_destroy(options);
 }
 
+/* A value that does not fit is cut, fails, and states the size that it needs; size 0 only asks for it. */
+static void sizes_of_values(void **state)
+{
+    inlay_options *options = NULL;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    char text[10];
+    size_t bytes = 77;
+
+    (void)state;
+    assert_int_equal(inlay_options_create(&options, NULL), INLAY_OK);
+    set(options, "providers", "first,second", INLAY_SOURCE_PROGRAM);
+    assert_int_equal(inlay_options_get(options, "providers", NULL, 0, &bytes, &diag), INLAY_OK);
+    assert_int_equal(bytes, sizeof "first,second");
+    memset(text, 'x', sizeof text);
+    assert_int_equal(inlay_options_get(options, "providers", text, sizeof text, &bytes, &diag), INLAY_LIMIT_EXCEEDED);
+    assert_string_equal(text, "first,sec");
+    assert_int_equal(bytes, sizeof "first,second");
+    assert_non_null(strstr(diag.text, "'providers' needs 13 bytes; the buffer has 10"));
+    assert_int_equal(inlay_options_get(options, "providers", text, 6, NULL, NULL), INLAY_LIMIT_EXCEEDED);
+    assert_string_equal(text, "first");
+    set(options, "isa", "avx2", INLAY_SOURCE_PROGRAM);
+    assert_int_equal(inlay_options_get(options, "isa", text, 4, &bytes, NULL), INLAY_LIMIT_EXCEEDED);
+    assert_int_equal(inlay_options_get(options, "isa", text, 5, &bytes, NULL), INLAY_OK);
+    assert_string_equal(text, "avx2");
+    assert_int_equal(inlay_options_get(options, "no_such", text, sizeof text, &bytes, NULL), INLAY_NOT_FOUND);
+    assert_int_equal(bytes, 0);
+    assert_string_equal(text, "");
+    assert_int_equal(inlay_options_standard_file(0, text, sizeof text), INLAY_LIMIT_EXCEEDED);
+    inlay_options_destroy(options);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(limits_of_models),
@@ -326,6 +357,7 @@ int main(void)
                                         cmocka_unit_test(descriptions_for_older_callers),
                                         cmocka_unit_test(listing),
                                         cmocka_unit_test(many),
+                                        cmocka_unit_test(sizes_of_values),
                                         cmocka_unit_test(invalid_values) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 static char folder[] = "/tmp/inlay-yaml-XXXXXX";
 static char path[64];   /* of the file that write_file() writes */
 enum { MIB = 1 << 20 }; /* the largest size of a file of settings */
-static const config_user nobody = { NULL, NULL, NULL, false };
+static const config_user no_user = { NULL, NULL, NULL, false };
 
 static int make_folder(void **state)
 {
@@ -47,7 +47,7 @@ static void has(const inlay_options *options, const char *name, const char *want
 {
     char text[512];
 
-    assert_int_equal(inlay_options_get(options, name, text, sizeof text, NULL), INLAY_OK);
+    assert_int_equal(inlay_options_get(options, name, text, sizeof text, NULL, NULL), INLAY_OK);
     assert_string_equal(text, wanted);
 }
 
@@ -122,7 +122,7 @@ static void paths(void **state)
 
     (void)state;
     write_bytes(path, yaml, sizeof yaml - 1);
-    assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, NULL), INLAY_OK);
+    assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &no_user, NULL), INLAY_OK);
     (void)snprintf(wanted, sizeof wanted, "%s/mine:/a", folder);
     has(options, "plugin_dirs", wanted);
     (void)snprintf(wanted, sizeof wanted, "%s/w", folder);
@@ -211,7 +211,7 @@ static void invalid_values(void **state)
         inlay_options_set_log(options, collect, NULL);
         lines[0] = '\0';
         write_bytes(path, table[r].yaml, strlen(table[r].yaml));
-        assert_int_not_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_OK);
+        assert_int_not_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &no_user, &diag), INLAY_OK);
         assert_string_equal(lines, table[r].lines);
         assert_memory_equal(diag.text + strlen(path) + 1, lines, strcspn(lines, "\n")); /* the first error is also in
                                                                                          * diag */
@@ -231,30 +231,30 @@ static void refused(void **state)
     char *big = calloc(1, 1 << 21), pipe_path[80], wanted[128];
 
     (void)state;
-    assert_int_equal(config_load_file(options, "/no/such/file", INLAY_SOURCE_FILE, &nobody, &diag), INLAY_NOT_FOUND);
+    assert_int_equal(config_load_file(options, "/no/such/file", INLAY_SOURCE_FILE, &no_user, &diag), INLAY_NOT_FOUND);
     assert_string_equal(diag.text, "/no/such/file: no such file");
-    assert_int_equal(config_load_file(options, folder, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_IO_ERROR);
+    assert_int_equal(config_load_file(options, folder, INLAY_SOURCE_FILE, &no_user, &diag), INLAY_IO_ERROR);
     (void)snprintf(pipe_path, sizeof pipe_path, "%s/pipe", folder);
     assert_int_equal(mkfifo(pipe_path, 0600), 0);
-    assert_int_equal(config_load_file(options, pipe_path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_IO_ERROR);
+    assert_int_equal(config_load_file(options, pipe_path, INLAY_SOURCE_FILE, &no_user, &diag), INLAY_IO_ERROR);
     assert_int_equal(unlink(pipe_path), 0);
     write_bytes(path, good, sizeof good - 1);
     assert_int_equal(chmod(path, 0666), 0);
-    assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_IO_ERROR);
+    assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &no_user, &diag), INLAY_IO_ERROR);
     (void)snprintf(wanted, sizeof wanted, "%s: not read because all users may write to it: chmod o-w it", path);
     assert_string_equal(diag.text, wanted);
     assert_int_equal(chmod(path, 0644), 0);
     if (geteuid() == 0 && chown(path, 12345, (gid_t)-1) == 0) { /* only root can create such a file */
-        assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_IO_ERROR);
+        assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &no_user, &diag), INLAY_IO_ERROR);
         assert_non_null(strstr(diag.text, "its owner, user 12345,"));
         assert_int_equal(chown(path, 0, 12345), 0);
         assert_int_equal(chmod(path, 0664), 0);
-        assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_IO_ERROR);
+        assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &no_user, &diag), INLAY_IO_ERROR);
         assert_non_null(strstr(diag.text, "group 12345 may write to it: chmod g-w it"));
         assert_int_equal(chown(path, 0, 0), 0); /* root's group */
         inlay_options_destroy(options);
         options = make();
-        assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_OK);
+        assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &no_user, &diag), INLAY_OK);
         has(options, "policy", "priority");
         inlay_options_destroy(options);
         options = make();
@@ -263,7 +263,7 @@ static void refused(void **state)
     assert_non_null(big);
     (void)memset(big, ' ', 1 << 21);
     write_bytes(path, big, (1 << 20) + 1);
-    assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag), INLAY_LIMIT_EXCEEDED);
+    assert_int_equal(config_load_file(options, path, INLAY_SOURCE_FILE, &no_user, &diag), INLAY_LIMIT_EXCEEDED);
     has(options, "policy", "cost");
     free(big);
     inlay_options_destroy(options);
@@ -282,7 +282,7 @@ static void load_large(char *text, const char *head, const char *part, inlay_sta
     for (; bytes + length < MIB; bytes += length)
         memcpy(text + bytes, part, length);
     write_bytes(path, text, bytes);
-    status = config_load_file(options, path, INLAY_SOURCE_FILE, &nobody, &diag);
+    status = config_load_file(options, path, INLAY_SOURCE_FILE, &no_user, &diag);
     if (status != wanted)
         fail_msg("'%s%s...': status %d, expected %d: %s", head, part, (int)status, (int)wanted, diag.text);
     if (status != INLAY_OK && strncmp(diag.text, path, strlen(path)) != 0)
@@ -411,7 +411,7 @@ static void mutants(void **state)
             }
         }
         inlay_options_set_log(options, count, &mistakes);
-        status = config_load_text(options, text, text_bytes, "a.yaml", INLAY_SOURCE_FILE, &nobody, &diag);
+        status = config_load_text(options, text, text_bytes, "a.yaml", INLAY_SOURCE_FILE, &no_user, &diag);
         taken += status == INLAY_OK;
         assert_int_equal(status == INLAY_OK, mistakes == 0);
         assert_int_equal(status == INLAY_OK, diag.text[0] == '\0');
@@ -523,14 +523,14 @@ static void environment(void **state)
 
         variable_value = table[r].value;
         if (table[r].text == NULL) {
-            assert_int_equal(config_load_environment(options, listed, &nobody, &diag), INLAY_OK);
-            assert_int_equal(config_load_environment(options, listed, &nobody, &diag), INLAY_OK);
+            assert_int_equal(config_load_environment(options, listed, &no_user, &diag), INLAY_OK);
+            assert_int_equal(config_load_environment(options, listed, &no_user, &diag), INLAY_OK);
             has(options, "dim", "a=1,b=2");
             has(options, "providers", "x?,reference");
             has(options, "reference.preview", "true");
             has(options, "x.y", "a=b");
         } else {
-            assert_int_equal(config_load_environment(options, listed, &nobody, &diag), INLAY_INVALID_ARGUMENT);
+            assert_int_equal(config_load_environment(options, listed, &no_user, &diag), INLAY_INVALID_ARGUMENT);
             assert_string_equal(diag.text, table[r].text);
         }
         inlay_options_destroy(options);

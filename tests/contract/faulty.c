@@ -8,14 +8,20 @@
  *             nothing  writes nothing
  *             endless  writes texts without a terminating zero, and control characters
  *             float    leaves the thread with upward rounding and flush-to-zero
- *             null     compile, STATUS 0: succeeds without a compiled region
+ *             null     compile, STATUS 0: succeeds without a compiled region; specialize likewise
  *             odd      specialize, STATUS 0: requests a workspace whose alignment is not a power of two
  *
  * FAULTY_DECLINES makes it decline offers that it made: "compile" declines every third region, "specialize" odd numbers
- * of rows, "both" does both. */
+ * of rows, "both" does both, and "named" regions whose last value has a name that begins with "no".
+ *
+ * FAULTY_ORDER, if it is set when the plugin is opened, permits the host to compile regions concurrently. The provider
+ * reads it when it is created: the first calls of compile, one for each character, wait for each other and then end in
+ * the order of the characters, which are the last ones of the names of the regions' last values. */
 #include "inlay/kit.h"
 #include <fenv.h>
+#include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 static inlay_status run_relu(const kit_call *call)
 {
@@ -117,30 +123,66 @@ static bool declines(const char *call)
     return which != NULL && (strcmp(which, "both") == 0 || strcmp(which, call) == 0);
 }
 
+/* The calls of compile that end in the order FAULTY_ORDER. */
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    const char *order;
+    size_t begun, ended;
+} turns = { .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .order = "" };
+
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
     inlay_status status = fault("create", diag);
 
+    turns.order = getenv("FAULTY_ORDER") != NULL ? getenv("FAULTY_ORDER") : "";
+    turns.begun = turns.ended = 0;
     return status != INLAY_OK ? status : original.create(ctx, host, args, out_state, diag);
 }
 
-static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
-                           const inlay_assess_sink *sink, inlay_diag *diag)
+static inlay_status assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
     inlay_status status = fault("assess", diag);
 
-    return status != INLAY_OK ? status : original.assess(state, graph, candidates, sink, diag);
+    return status != INLAY_OK ? status : original.assess(state, request, diag);
+}
+
+/* Waits for the turn of the region. A plugin cannot see when the host has taken the result of the call before: the
+ * pause leaves time for that. */
+static void take_turn(const char *name)
+{
+    const struct timespec pause = { .tv_nsec = 1000000 };
+    const size_t count = strlen(turns.order);
+
+    (void)pthread_mutex_lock(&turns.mutex);
+    if (turns.begun < count) {
+        turns.begun++;
+        (void)pthread_cond_broadcast(&turns.changed);
+        while (turns.begun < count || turns.order[turns.ended] != name[strlen(name) - 1])
+            (void)pthread_cond_wait(&turns.changed, &turns.mutex);
+        (void)nanosleep(&pause, NULL);
+        turns.ended++;
+        (void)pthread_cond_broadcast(&turns.changed);
+    }
+    (void)pthread_mutex_unlock(&turns.mutex);
 }
 
 static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                             inlay_diag *diag)
 {
     static uint32_t calls;
+    const char *name = inlay_graph_value(request->graph, request->outputs[request->output_count - 1])->name.data;
     inlay_status status = fault("compile", diag);
 
     if (status != INLAY_OK)
         return status;
+    take_turn(name);
+    status = request->poll != NULL ? request->poll(request->ctx) : INLAY_OK;
+    if (status != INLAY_OK)
+        return status;
+    if (declines("named") && strncmp(name, "no", 2) == 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the name of '%s' begins with no", name);
     if (declines("compile") && __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) % 3 == 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "every third region is too much");
     return is_selected("compile:0:null") ? INLAY_OK : original.compile(state, request, out_compiled, diag);
@@ -161,6 +203,8 @@ static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_spec
             value_state->dims[0] % 2 == 1)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "%lld rows are an odd number", (long long)value_state->dims[0]);
     }
+    if (is_selected("specialize:0:null"))
+        return INLAY_OK;
     status = original.specialize(state, compiled, request, out_instance, diag);
     if (is_selected("specialize:0:odd")) {
         request->workspace_bytes = 100;
@@ -190,5 +234,7 @@ INLAY_EXPORT inlay_status inlay_plugin_open(const inlay_host *host, const inlay_
     exports.provider.compile = compile;
     exports.provider.specialize = specialize;
     exports.provider.execute = execute;
+    if (getenv("FAULTY_ORDER") != NULL)
+        exports.provider.flags |= INLAY_PROVIDER_CONCURRENT_COMPILE;
     return status;
 }

@@ -185,6 +185,7 @@ names create:4:text 'provider faulty \(plugin faulty_plugin\): only a sentence'
 names compile:4:text "can't compile Relu node .*: provider faulty \(plugin faulty_plugin\): only a sentence"
 names specialize:8:text "Relu node .*: provider faulty \(plugin faulty_plugin\): only a sentence"
 names compile:0:null 'provider faulty.*compile succeeded without a compiled region'
+names specialize:0:null 'provider faulty.*specialize succeeded without an instance'
 names specialize:0:odd 'aligned to 96, which is not a power of two, for Relu node'
 names execute:13:text 'Relu node .*, provider faulty.*: only a sentence'
 names execute:13:nothing 'Relu node .*, provider faulty.*: internal error, and no reason given'

@@ -32,9 +32,7 @@ static void destroy(void *state)
     (void)state;
 }
 
-static inlay_status list(void *ctx, const inlay_host *caller,
-                         inlay_status (*device)(void *user, const inlay_device_info *info), void *user,
-                         inlay_diag *diag)
+static inlay_status list(void *ctx, const inlay_enumerate_request *request, inlay_diag *diag)
 {
     const inlay_device_info one = { .struct_size = sizeof one,
                                     .name = "Notebook",
@@ -44,14 +42,17 @@ static inlay_status list(void *ctx, const inlay_host *caller,
                                     .kind = INLAY_DEVICE_NPU,
                                     .flags = INLAY_DEVICE_UNIFIED };
 
-    (void)ctx, (void)caller, (void)diag;
-    return device(user, &one);
+    (void)ctx, (void)diag;
+    return request->device(request->user, &one);
 }
 
-/* Offers nodes of its operator, with placements in reserved layouts, which the host must ignore. */
-static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
-                           const inlay_assess_sink *sink, inlay_diag *diag)
+/* Offers nodes of its operator, with placements of another element type, which the host ignores for
+ * inputs and outputs of the graph. */
+static inlay_status assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
+    const inlay_graph *graph = request->graph;
+    const uint8_t *candidates = request->candidates;
+    const inlay_assess_sink *sink = request->sink;
     inlay_status status = INLAY_OK;
 
     (void)state, (void)diag;
@@ -64,13 +65,8 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
         const bool mine = strcmp(node->op_type.data, "Twice") == 0;
         const inlay_dim *rows = mine ? inlay_graph_value(graph, node->inputs[0])->dims : NULL;
         const inlay_placement odd[] = {
-            { .value = mine ? node->inputs[0] : 0,
-              .layout = { .kind = INLAY_LAYOUT_BLOCKED,
-                          .block_count = 1,
-                          .order = { 1, 0 },
-                          .block_axis = { 1 },
-                          .block_size = { 8 } } },
-            { .value = mine ? node->outputs[0] : 0, .layout = { .kind = INLAY_LAYOUT_OPAQUE, .opaque_id = 7 } },
+            { .value = mine ? node->inputs[0] : 0, .dtype = INLAY_BFLOAT16 },
+            { .value = mine ? node->outputs[0] : 0, .dtype = INLAY_BFLOAT16 },
         };
         const inlay_offer offer = { .struct_size = sizeof offer,
                                     .nodes = &n,
@@ -94,9 +90,9 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
     return status;
 }
 
-static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
+static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
 {
-    (void)state, (void)request;
+    (void)state, (void)diag, (void)request;
     out->ns = 100;
     return INLAY_OK;
 }
@@ -107,9 +103,8 @@ static inlay_status compile(void *state, const inlay_compile_request *request, i
 
     (void)state;
     for (uint32_t i = 0; i < request->input_count + request->output_count; i++)
-        if (INLAY_AT(inlay_placement, request->placements, request->placement_stride, i)->layout.kind !=
-            INLAY_LAYOUT_ROW_MAJOR)
-            return inlay_fail(diag, INLAY_INTERNAL, "an input or output in a reserved layout");
+        if (INLAY_AT(inlay_placement, request->placements, request->placement_stride, i)->dtype != INLAY_UNDEFINED)
+            return inlay_fail(diag, INLAY_INTERNAL, "an input or output of another element type");
     if (request->poll != NULL && request->poll(request->ctx) == INLAY_OK)
         notes.polls++;
     if (request->progress != NULL)

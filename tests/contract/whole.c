@@ -34,9 +34,11 @@ static void destroy(void *state)
     (void)state;
 }
 
-static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
-                           const inlay_assess_sink *sink, inlay_diag *diag)
+static inlay_status assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
+    const inlay_graph *graph = request->graph;
+    const uint8_t *candidates = request->candidates;
+    const inlay_assess_sink *sink = request->sink;
     (void)state, (void)diag;
     for (uint32_t n = 0; n < graph->node_count; n++) {
         const inlay_node_info *node = inlay_graph_node(graph, n);
@@ -65,9 +67,9 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
     return INLAY_OK;
 }
 
-static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
+static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
 {
-    (void)state, (void)request;
+    (void)state, (void)diag, (void)request;
     out->ns = 1000;
     return INLAY_OK;
 }

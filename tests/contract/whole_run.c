@@ -326,6 +326,9 @@ static inlay_status run_graph(const struct run_environment *run_environment, con
 static inlay_status store_output(const struct run_environment *run_environment, const whole_value *value,
                                  uint32_t output, const inlay_tensor_arg *arg)
 {
+    const inlay_output_request request = {
+        .struct_size = sizeof request, .dims = value->dims, .output = output, .rank = value->rank
+    };
     inlay_buffer buffer = arg->buffer;
     inlay_status status = INLAY_OK;
 
@@ -333,8 +336,8 @@ static inlay_status store_output(const struct run_environment *run_environment, 
         return inlay_fail(run_environment->diag, INLAY_UNSUPPORTED,
                           "output %u has another type, or no slice was stacked", output);
     if (buffer.handle == 0)
-        status = run_environment->host->output_alloc(run_environment->host->ctx, run_environment->run, output,
-                                                     value->rank, value->dims, &buffer);
+        status =
+            run_environment->host->output_alloc(run_environment->host->ctx, run_environment->run, &request, &buffer);
     else if (value->rank != arg->rank ||
              (value->rank > 0 && memcmp(value->dims, arg->dims, value->rank * sizeof *value->dims) != 0))
         status = inlay_fail(run_environment->diag, INLAY_SHAPE_MISMATCH, "output %u does not have its inferred shape",

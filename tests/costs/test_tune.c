@@ -1,6 +1,7 @@
 /* Calibrate and tune through the public interface: a device whose model is far too optimistic loses its nodes once it
  * was measured, and cancelled operations change nothing. No condition depends on the speed of the machine: the device
  * delays its jobs by much more than any kernel of a CPU takes. */
+#include "assigned.h"
 #include "folder.h"
 #include "inlay/inlay.h"
 #include "onnx_bytes.h"
@@ -50,36 +51,6 @@ static inlay_session *open_chain(const char *delay_us)
         fail_msg("%s", diag.text);
     inlay_options_destroy(options);
     return session;
-}
-
-static void append(void *user, const char *text, size_t bytes)
-{
-    char *all = user;
-    size_t used = strlen(all);
-
-    if (used + bytes < 65536)
-        (void)snprintf(all + used, 65536 - used, "%.*s", (int)bytes, text);
-}
-
-static bool runs_on(const inlay_session *session, const char *provider)
-{
-    static char text[65536];
-    char wanted[64];
-
-    text[0] = '\0';
-    assert_int_equal(inlay_session_explain(
-                         session,
-                         &(inlay_explain_options){ .struct_size = sizeof(inlay_explain_options), .format = "json" },
-                         append, text, NULL),
-                     INLAY_OK);
-    (void)snprintf(wanted, sizeof wanted, "\"provider\":\"%s\",\"nodes\":[", provider);
-    for (char *from = text, *to = text;; from++) { /* without spaces */
-        if (*from != ' ' && *from != '\n')
-            *to++ = *from;
-        if (*from == '\0')
-            break;
-    }
-    return strstr(text, wanted) != NULL;
 }
 
 static uint32_t changes;

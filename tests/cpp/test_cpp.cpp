@@ -187,6 +187,42 @@ static void test_threads_of_a_run()
     }
 }
 
+// The fake device with option echo: every result is 100 * delay_us + 10 * priority + power.
+static void test_devices()
+{
+    const auto options = [] {
+        inlay::Options made;
+
+        made.set("plugin_dirs", FAKE_DIR).set("providers", "fake,reference").set("policy", "priority");
+        made.set("fake.echo", "true");
+        return made;
+    };
+    const inlay::Session session(CASE("node/test_relu"), options());
+    const inlay::Session hinted(CASE("node/test_relu"),
+                                options().set("priority", "high").set("power", "performance"));
+    std::vector<float> x(60);
+    const auto result = [&x](const inlay::Session &of, const inlay::RunOptions &how) {
+        return of.run({ { "x", inlay::Value::borrow(x, { 3, 4, 5 }) } }, how)[0].data<float>()[59];
+    };
+    inlay::RunOptions high, low;
+
+    high.priority = INLAY_PRIORITY_HIGH;
+    high.power = INLAY_POWER_EFFICIENCY;
+    low.priority = INLAY_PRIORITY_LOW;
+    CHECK(result(session, {}) == 0 && result(session, high) == 21);
+    CHECK(result(hinted, {}) == 22 && result(hinted, low) == 12);
+    session.set_option("fake", "delay_us", "3");
+    CHECK(result(session, {}) == 300);
+    session.reset_option("fake", "delay_us");
+    CHECK(result(session, {}) == 0);
+    CHECK(session.trim("fake", 4096) == 2048 && session.trim("fake") == 0);
+    session.suspend("fake");
+    CHECK(error_of([&] { result(session, {}); }).code() == INLAY_BUSY);
+    session.resume("fake");
+    CHECK(result(session, {}) == 0);
+    CHECK(error_of([&] { session.suspend("reference"); }).code() == INLAY_UNSUPPORTED);
+}
+
 int main()
 {
     test_values();
@@ -196,5 +232,6 @@ int main()
     test_callbacks();
     test_threads();
     test_threads_of_a_run();
+    test_devices();
     return 0;
 }

@@ -107,12 +107,12 @@ static void named_node(struct wire *wire, const char *op, const char *inputs, co
 }
 
 /* Opens a chain x -> Relu -> Neg -> ... -> y of count nodes. */
-static struct rig chain(uint32_t count, const char *const *options)
+static struct rig chain_of(uint32_t count, const char *dims, const char *const *options)
 {
     struct wire wire = { 0 };
     wire_mark mark = mw_begin(&wire, 8, 17);
 
-    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "2,3");
+    mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, dims);
     for (uint32_t i = 0; i < count; i++) {
         char from[32] = "x", to[32] = "y", name[32];
 
@@ -123,9 +123,14 @@ static struct rig chain(uint32_t count, const char *const *options)
         (void)snprintf(name, sizeof name, "node_%u", i);
         named_node(&wire, i % 2 == 0 ? "Relu" : "Neg", from, to, name);
     }
-    mw_value(&wire, MW_OUTPUT, count > 0 ? "y" : "x", INLAY_FLOAT, "2,3");
+    mw_value(&wire, MW_OUTPUT, count > 0 ? "y" : "x", INLAY_FLOAT, dims);
     wire_end(&wire, mark);
     return rig_open(&wire, options);
+}
+
+static struct rig chain(uint32_t count, const char *const *options)
+{
+    return chain_of(count, "2,3", options);
 }
 
 /* ------------------------------------------------------------------ tests */
@@ -360,7 +365,7 @@ static void test_hostile_names(void **state)
     rig_close(&rig);
 }
 
-/* A device refuses all nodes of an unsupported operator with the same reason. */
+/* A device refuses all nodes of an unsupported operator with the same reason. The text only counts such refusals. */
 static void test_refusals_are_folded(void **state)
 {
     static const char *const options[] = { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", NULL };
@@ -392,10 +397,44 @@ static void test_refusals_are_folded(void **state)
     assert_string_equal(json_string_value(json_object_get(refusal, "provider")), "fake");
     json_decref(json);
     output = explain(rig.session, (inlay_explain_options){ .columns = 100 });
+    assert_null(strstr(output.data, "the fake device has five operators"));
+    assert_non_null(strstr(output.data, "and 1 refusal by providers without a kernel for the operator"));
+    text_buffer_free(&output);
+    output = explain(rig.session, (inlay_explain_options){ .columns = 100, .flags = INLAY_EXPLAIN_ALL });
     assert_non_null(strstr(output.data, "fake, 20 nodes: the fake device has five operators"));
-    assert_non_null(strstr(output.data, "Exp exp_0, Exp exp_1, Exp exp_2, ..."));
+    assert_non_null(strstr(output.data, "Exp exp_0, Exp exp_1, Exp exp_2, Exp exp_3, "));
     text_buffer_free(&output);
     rig_close(&rig);
+}
+
+/* Refusals are named only of providers that could have run the nodes. */
+static void test_refusals_of_forbidden_providers(void **state)
+{
+    static const char *const options[][9] = {
+        { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", "fake.refuse", "1", NULL },
+        { "plugin_dirs", FAKE_DIR, "providers", "fake,reference", "fake.refuse", "1", "forbid", "fake", NULL },
+    };
+    static const char named[] = "fake, 3 nodes: the option refuse is set";
+    static const char counted[] = "and 1 refusal by providers that rules, inlay tune or an emulated device keep out";
+
+    (void)state;
+    for (int forbidden = 0; forbidden < 2; forbidden++) {
+        struct rig rig = chain(3, options[forbidden]);
+        json_t *json = explain_json(rig.session, (inlay_explain_options){ 0 });
+        const json_t *refusal = json_array_get(json_object_get(json, "refusals"), 0);
+        struct text_buffer output = explain(rig.session, (inlay_explain_options){ .columns = 100 });
+
+        assert_int_equal((int)number(refusal, "count"), 3);
+        assert_int_equal(json_is_true(json_object_get(refusal, "could_run")), !forbidden);
+        assert_int_equal(strstr(output.data, named) != NULL, !forbidden);
+        assert_int_equal(strstr(output.data, counted) != NULL, forbidden);
+        text_buffer_free(&output);
+        output = explain(rig.session, (inlay_explain_options){ .columns = 100, .flags = INLAY_EXPLAIN_ALL });
+        assert_non_null(strstr(output.data, named));
+        text_buffer_free(&output);
+        json_decref(json);
+        rig_close(&rig);
+    }
 }
 
 /* The runner-up of a partition: its provider, the number of its nodes, and that its cost is exact. */
@@ -413,6 +452,29 @@ static void test_runner_up(void **state)
     assert_string_equal(json_string_value(json_object_get(rival, "provider")), "fake");
     assert_string_equal(json_string_value(json_object_get(rival, "kind")), "exact");
     assert_int_equal((int)number(rival, "nodes"), 6);
+    assert_null(json_object_get(rival, "why"));
+    json_decref(json);
+    rig_close(&rig);
+}
+
+/* A runner-up that looks cheaper has the reason why it was not chosen. */
+static void test_cheaper_runner_up(void **state)
+{
+    static const char *const options[] = { "plugin_dirs", FAKE_DIR,   "providers", "reference,fake",
+                                           "policy",      "priority", NULL };
+    static const char why[] = "policy priority takes the first provider that supports a node";
+    struct rig rig = chain_of(40, "1024,1024", options);
+    json_t *json = explain_json(rig.session, (inlay_explain_options){ 0 });
+    const json_t *stretch = json_array_get(json_object_get(json_object_get(json, "main"), "stretches"), 0);
+    const json_t *rival = json_object_get(stretch, "runner_up");
+    struct text_buffer output = { 0 };
+
+    (void)state;
+    assert_true(number(rival, "extra_ns") < 0);
+    assert_string_equal(json_string_value(json_object_get(rival, "why")), why);
+    assert_int_equal(inlay_session_explain(rig.session, NULL, text_buffer_append, &output, NULL), INLAY_OK);
+    assert_non_null(strstr(output.data, "fake not chosen: policy priority takes the first provider"));
+    text_buffer_free(&output);
     json_decref(json);
     rig_close(&rig);
 }
@@ -658,7 +720,9 @@ int main(void)
         cmocka_unit_test(test_measured_bodies),
         cmocka_unit_test(test_hostile_names),
         cmocka_unit_test(test_refusals_are_folded),
+        cmocka_unit_test(test_refusals_of_forbidden_providers),
         cmocka_unit_test(test_runner_up),
+        cmocka_unit_test(test_cheaper_runner_up),
         cmocka_unit_test(test_absent_providers),
         cmocka_unit_test(test_wrong_questions),
         cmocka_unit_test(test_what_if),

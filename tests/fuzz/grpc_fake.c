@@ -12,7 +12,12 @@ bool supervise_is_worker(void)
     return false;
 }
 
-bool tokens_match(const struct tokens *tokens, const char *authorization)
+bool tokens_are_none(struct tokens *tokens)
+{
+    return tokens->count == 0;
+}
+
+bool tokens_match(struct tokens *tokens, const char *authorization)
 {
     (void)tokens;
     return strcmp(authorization, "Bearer fuzz") == 0;
@@ -27,6 +32,39 @@ void load_report(const struct server *server, bool json, char out[LOAD_BYTES])
 void grpc_leave(struct call *call)
 {
     call_destroy(call);
+}
+
+bool rest_begin(struct call *call)
+{
+    (void)call; /* has_rest is not set */
+    return false;
+}
+
+void rest_data(struct call *call, const uint8_t *data, size_t bytes)
+{
+    (void)call;
+    (void)data;
+    (void)bytes;
+}
+
+void rest_end(struct call *call)
+{
+    (void)call;
+}
+
+void rest_leave(struct call *call)
+{
+    (void)call;
+}
+
+void grpc_refuse_token(struct call *call)
+{
+    call_end(call, GRPC_UNAUTHENTICATED, "");
+}
+
+void grpc_resume(front_task *task)
+{
+    (void)task; /* no call waits for another thread */
 }
 
 /* ------------------------------------------------------------------ methods */
@@ -107,7 +145,9 @@ bool fake_open(fake_link *link)
     link->server.max_body_bytes = 1 << 16;
     link->server.max_header_bytes = 4096;
     link->server.load_header = true;
+    link->server.has_grpc = true;
     link->streams.server = &link->server;
+    link->streams.is_trusted = true;
     link->session = grpc_streams_open(&link->streams);
     return link->session != NULL;
 }

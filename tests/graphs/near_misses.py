@@ -242,6 +242,29 @@ def views(g, x, shape):
     return g.add("Reshape", y, np.array(shape, np.int64))
 
 
+@near(3, (2, 3, 4), "merge_transposes")
+def merged_turns(g, x, shape):
+    """A Transpose between a view that merges axes and one that splits them."""
+    if g.chance(.3):
+        shape = shape[:1] + [1] + shape[1:]
+        x = g.add("Unsqueeze", x, np.array([1], np.int64))
+    n = len(shape)
+    groups, d = [], 0
+    while d < n:
+        groups.append(list(range(d, min(n, d + 1 + g.below(3)))))
+        d = groups[-1][-1] + 1
+    sizes = [int(np.prod([shape[d] for d in group])) for group in groups]
+    if g.chance(.5):
+        sizes[g.below(len(sizes))] = -1
+    order = list(range(len(groups)))
+    g.random.shuffle(order)
+    y = g.add("Transpose", shared(g, x, g.add("Reshape", x, np.array(sizes, np.int64))), perm=order)
+    split = [shape[d] for i in order for d in groups[i]]
+    if g.chance(.3):
+        g.random.shuffle(split)
+    return g.add("Reshape", y, np.array(split, np.int64))
+
+
 @near(2, (1, 2, 3, 4), "merge_slices", "merge_concats")
 def cuts(g, x, shape):
     axis = g.axis(shape)

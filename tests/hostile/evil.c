@@ -64,7 +64,7 @@ static UNUSED void hang(void)
 #if defined(HOSTILE_segv_constructor) || defined(HOSTILE_hang_constructor) || defined(HOSTILE_exit_constructor) ||     \
     defined(HOSTILE_abort_constructor) || defined(HOSTILE_atexit) || defined(HOSTILE_future) ||                        \
     defined(HOSTILE_old) || defined(HOSTILE_minor) || defined(HOSTILE_isa) || defined(HOSTILE_level) ||                \
-    defined(HOSTILE_sanitized)
+    defined(HOSTILE_sanitized) || defined(HOSTILE_musl)
 __attribute__((constructor)) static void construct(void)
 {
 #if defined(HOSTILE_hang_constructor)
@@ -85,6 +85,11 @@ static UNUSED int is_boom(const inlay_node_info *node)
 {
     return node->name.bytes == 4 && memcmp(node->name.data, "boom", 4) == 0;
 }
+
+#if defined(HOSTILE_static_tls)
+/* More than the dynamic linker has left for a library that is loaded later. */
+static __thread __attribute__((tls_model("initial-exec"))) volatile char per_thread[64 * 1024];
+#endif
 
 static bool supports(const kit_node *node, kit_refusal *why)
 {
@@ -150,6 +155,8 @@ static inlay_status run(const kit_call *call)
         crash();
 #elif defined(HOSTILE_execute)
     crash();
+#elif defined(HOSTILE_static_tls)
+    per_thread[0]++;
 #elif defined(HOSTILE_execute_boom)
     if (call->state != NULL)
         return kit_parallel(call, call->in[0].count, 1, on_worker, NULL);

@@ -14,10 +14,12 @@ struct folder {
 
 static inline void folder_make(struct folder *folder)
 {
-    (void)strcpy(folder->root, "/tmp/inlay-hostile-XXXXXX");
-    assert_non_null(mkdtemp(folder->root));
-    (void)snprintf(folder->plugins, sizeof folder->plugins, "%s/plugins", folder->root);
-    (void)snprintf(folder->verdicts, sizeof folder->verdicts, "%s/verdicts", folder->root);
+    char root[sizeof folder->root] = "/tmp/inlay-hostile-XXXXXX";
+
+    assert_non_null(mkdtemp(root));
+    (void)snprintf(folder->root, sizeof folder->root, "%s", root);
+    (void)snprintf(folder->plugins, sizeof folder->plugins, "%s/plugins", root);
+    (void)snprintf(folder->verdicts, sizeof folder->verdicts, "%s/verdicts", root);
     assert_int_equal(mkdir(folder->plugins, 0700), 0);
     assert_int_equal(mkdir(folder->verdicts, 0700), 0);
 }

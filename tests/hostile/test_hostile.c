@@ -44,6 +44,9 @@ static void bad_plugins_are_classified(void **state)
         { "lying_provider", PLUGIN_REFUSED, "the providers are 'lying_provider openvino' in the note, but '1 of them'",
           0 },
         { "lying_domain", PLUGIN_REFUSED, "the domains are 'com.example' in the note, but '0 of them'", 0 },
+        { "musl", PLUGIN_REFUSED, "built for the C library musl, but this host uses glibc", 0 },
+        { "static_tls", PLUGIN_REFUSED, "compile it and the static libraries in it with -ftls-model=global-dynamic",
+          0 },
         { "no_note", PLUGIN_LOADED, NULL, 0 },
         { "good", PLUGIN_LOADED, NULL, 0 },
     };
@@ -115,6 +118,30 @@ static void process_state_changes_are_reported(void **state)
         assert_null(strstr(warnings, "good.so"));
         plugin_set_destroy(set);
     }
+    folder_remove(&folder);
+}
+
+/* A plugin that brings another OpenMP runtime runs, and the log and the list of plugins say what is better. */
+static void second_openmp_is_reported(void **state)
+{
+    static char warnings[2048];
+    struct folder folder;
+    plugin_set *set;
+
+    (void)state;
+    folder_make(&folder);
+    folder_add(&folder, "openmp", "openmp");
+    folder_add(&folder, "good", "good");
+    set =
+        folder_search_with(&folder, (plugin_search){ .probe_ms = 3000, .log = collect_warnings, .log_user = warnings });
+    expect_file(plugin_set_file(set, 0), PLUGIN_LOADED, NULL);
+    expect_file(plugin_set_file(set, 1), PLUGIN_LOADED, NULL);
+    assert_null(plugin_set_file(set, 0)->advice);
+    assert_non_null(plugin_set_file(set, 1)->advice);
+    assert_non_null(strstr(plugin_set_file(set, 1)->advice, "a second OpenMP runtime (libomp.so.5)"));
+    assert_non_null(strstr(warnings, "openmp.so: it brings a second OpenMP runtime"));
+    assert_null(strstr(warnings, "good.so"));
+    plugin_set_destroy(set);
     folder_remove(&folder);
 }
 
@@ -190,7 +217,7 @@ static void interrupts_are_no_crashes(void **state)
     struct folder folder;
 
     (void)state;
-    assert_true(probe_find(helper, host));
+    assert_int_equal(probe_find(helper, host, &diag), INLAY_OK);
     folder_make(&folder);
     folder_add(&folder, "good", "good");
     (void)snprintf(plugin, sizeof plugin, "%s/good.so", folder.plugins);
@@ -488,6 +515,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_plugins_are_classified),
         cmocka_unit_test(process_state_changes_are_reported),
+        cmocka_unit_test(second_openmp_is_reported),
         cmocka_unit_test(a_probe_has_no_input),
         cmocka_unit_test(interrupts_are_no_crashes),
         cmocka_unit_test(names_with_lines),

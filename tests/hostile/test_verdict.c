@@ -2,6 +2,7 @@
 #include "folder.h"
 #include "base/sha256.h"
 #include "plugin/verdict.h"
+#include <sys/resource.h>
 
 static struct stat some_file(void)
 {
@@ -206,12 +207,39 @@ static void sha256_of_known_texts(void **state)
     }
 }
 
+/* A limit on the size of files costs the verdict its file, not the process its life (SIGXFSZ). */
+static void size_limit_is_survived(void **state)
+{
+    const struct stat st = some_file();
+    struct rlimit before, none;
+    struct verdict verdict;
+    struct folder folder;
+    verdict_key key;
+
+    (void)state;
+    folder_make(&folder);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    none = (struct rlimit){ .rlim_cur = 0, .rlim_max = before.rlim_max };
+    verdict_key_init(&key, folder.verdicts, "/limited.so", &st, "abcd", "host 1");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    verdict_keep(&key, &(struct verdict){ .kind = VERDICT_OK });
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    verdict_find(&key, &verdict);
+    assert_int_equal(verdict.kind, VERDICT_OK);
+    forget_all();
+    verdict_find(&key, &verdict);
+    assert_int_equal(verdict.kind, VERDICT_NONE);
+    assert_int_not_equal(access(key.file, F_OK), 0);
+    assert_int_equal(rmdir(folder.verdicts), 0); /* no temporary file is left */
+    folder_remove(&folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(saved_and_found),       cmocka_unit_test(corrupt_files_are_ignored),
-        cmocka_unit_test(orphans_are_removed),   cmocka_unit_test(a_plugin_with_a_corrupt_verdict),
-        cmocka_unit_test(sha256_of_known_texts),
+        cmocka_unit_test(size_limit_is_survived),          cmocka_unit_test(saved_and_found),
+        cmocka_unit_test(corrupt_files_are_ignored),       cmocka_unit_test(orphans_are_removed),
+        cmocka_unit_test(a_plugin_with_a_corrupt_verdict), cmocka_unit_test(sha256_of_known_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -613,6 +613,68 @@ static void inferred_shapes_on_request(void **state)
     (void)close(fd);
 }
 
+static void add_metadata(onnx_bytes *node, const char *key, const char *text)
+{
+    onnx_bytes entry = { .count = 0 };
+
+    onnx_text(&entry, 1, key);
+    onnx_text(&entry, 2, text);
+    onnx_message(node, 9, &entry);
+}
+
+/* Metadata of PyTorch's exporter says where a node comes from, and failures of the node repeat it. */
+static void sources_of_nodes(void **state)
+{
+    static const struct {
+        const char *trace, *scopes, *source; /* NULL: none */
+    } rows[] = {
+        { "File \"/a/run.py\", line 3, in main\n    m(x)\n  File \"/a/b/modeling.py\", line 368, in forward\n    a + b",
+          "['', 'model', 'model.layers.0', 'add_3']", "modeling.py:368, model.layers.0" },
+        { "File \"model.py\", line 7, in f", NULL, "model.py:7" },
+        { "File \"C:\\m\\model.py\", line 7", "['', 'add']", "model.py:7" },
+        { NULL, "[\"\", \"it's\", 'mul']", "it's" },
+        { NULL, "['', 'open", NULL },
+        { "File \"model.py", "", NULL },
+        { "no trace", "no list", NULL },
+        { NULL, NULL, NULL },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        onnx_bytes file = { .count = 0 }, graph = { .count = 0 }, node = { .count = 0 };
+        inlay_diag diag = INLAY_DIAG_INIT;
+        graph_model *model;
+        char expected[200];
+
+        onnx_text(&node, 1, "x");
+        onnx_text(&node, 2, "y");
+        onnx_text(&node, 3, "n");
+        onnx_text(&node, 4, "Neg");
+        if (rows[i].trace != NULL)
+            add_metadata(&node, "pkg.torch.onnx.stack_trace", rows[i].trace);
+        add_metadata(&node, "other", "File \"other.py\", line 1");
+        if (rows[i].scopes != NULL)
+            add_metadata(&node, "pkg.torch.onnx.name_scopes", rows[i].scopes);
+        onnx_message(&graph, 1, &node);
+        onnx_input(&graph, "x", INLAY_FLOAT, 0, NULL);
+        onnx_output(&graph, "y", INLAY_FLOAT, 0, NULL);
+        assert_int_equal(onnx_file(&file, &graph, 20, NULL), 0);
+        if (model_load_bytes(file.data, file.count, NULL, &model, &diag) != INLAY_OK)
+            fail_msg("%s", diag.text);
+        if (rows[i].source == NULL)
+            assert_null(model->main->nodes[0]->source);
+        else
+            assert_string_equal(model->main->nodes[0]->source, rows[i].source);
+        assert_int_equal(graph_fail(model->main, model->main->nodes[0], NULL, INLAY_UNSUPPORTED, &diag, "why"),
+                         INLAY_UNSUPPORTED);
+        (void)snprintf(expected, sizeof expected, "graph 'test', node 'n' (Neg): why%s%s%s",
+                       rows[i].source != NULL ? " (from " : "", rows[i].source != NULL ? rows[i].source : "",
+                       rows[i].source != NULL ? ")" : "");
+        assert_string_equal(diag.text, expected);
+        graph_model_destroy(model);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -627,6 +689,7 @@ int main(void)
         cmocka_unit_test(nested_values),
         cmocka_unit_test(sparse_value),
         cmocka_unit_test(inferred_shapes_on_request),
+        cmocka_unit_test(sources_of_nodes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

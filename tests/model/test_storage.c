@@ -158,7 +158,7 @@ static void every_form_of_every_type(void **state)
 
 static void all_types_have_a_row(void **state)
 {
-    uint32_t seen = INLAY_DTYPE_BIT(INLAY_STRING);
+    uint64_t seen = INLAY_DTYPE_BIT(INLAY_STRING);
 
     (void)state;
     for (uint32_t row = 0; row < ROW_COUNT; row++)

@@ -6,6 +6,8 @@ set -u
 plugins=$3
 # shellcheck source=tests/support/verbs.bash
 . "$(dirname "$0")/../support/verbs.bash" "$1" "$2"
+# With a limit of CPU time, Linux advances the clock of CPU time only at timer ticks: measured times must not become 0.
+ulimit -t 3600
 common=(--no-config --cache-dir "" --intra-threads 1 --providers reference --probe never)
 
 # does CODE FILTER VERB ARGUMENT...   checks the exit code, and the JSON output with a jq filter.

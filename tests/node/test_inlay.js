@@ -190,6 +190,32 @@ const tests = {
       await assert.rejects(session.run({ x }, { maxThreads: wrong }), /'maxThreads' must be a number of threads/);
   },
 
+  // The fake device with option echo: every result is 100 * delay_us + 10 * priority + power.
+  async devices() {
+    const create = (options) => InferenceSession.create(model('test_relu'), { inlay: { plugin_dirs: process.env.FAKE_DIR,
+      providers: 'fake,reference', policy: 'priority', 'fake.echo': true, ...options } });
+    const session = await create({}), hinted = await create({ priority: 'high', power: 'performance' });
+    const x = floats([3, 4, 5], () => 0);
+    const result = async (of, options) => (await of.run({ x }, options)).y.data[59];
+    assert.strictEqual(await result(session, {}), 0);
+    assert.strictEqual(await result(session, { priority: 'high', power: 'efficiency' }), 21);
+    assert.strictEqual(await result(hinted, {}), 22);
+    assert.strictEqual(await result(hinted, { priority: 'low' }), 12);
+    await assert.rejects(session.run({ x }, { priority: 'most' }), /'priority' must be one of normal, low, high/);
+    await session.setOption('fake', 'delay_us', 3);
+    assert.strictEqual(await result(session, {}), 300);
+    await session.setOption('fake', 'delay_us');
+    assert.strictEqual(await result(session, {}), 0);
+    assert.strictEqual(await session.trim('fake', 4096), 2048);
+    assert.strictEqual(await session.trim('fake'), 0);
+    await session.suspend('fake');
+    await assert.rejects(session.run({ x }), /provider fake is suspended/);
+    await session.resume('fake');
+    assert.strictEqual(await result(session, {}), 0);
+    await assert.rejects(session.suspend('reference'), /cannot be controlled/);
+    await assert.rejects(session.trim('fake', -1), /bytes a number from 0/);
+  },
+
   // Results own their memory, which is released when they are collected.
   async concurrency() {
     const session = await InferenceSession.create(model('test_add'));

@@ -599,6 +599,44 @@ static void test_run_options(void **state)
     api->ReleaseSession(session);
 }
 
+/* Entries of a run state its priority and power: with option echo, the fake device returns 10 * priority + power. */
+static void test_run_hints(void **state)
+{
+    static const char *const entries[][2] = { { "inlay.plugin_dirs", FAKE_DIR },
+                                              { "inlay.providers", "fake,reference" },
+                                              { "inlay.policy", "priority" },
+                                              { "inlay.fake.echo", "true" } };
+    static const int64_t dims[] = { 1, 2 };
+    const char *x_name = "x", *z_name = "z";
+    float data[2] = { 0 };
+    OrtValue *value = tensor(FLOAT, dims, 2, data, sizeof data), *z = NULL;
+    const OrtValue *in = value;
+    OrtSessionOptions *settings;
+    OrtRunOptions *options;
+    OrtSession *session;
+    void *elements;
+
+    (void)state;
+    ok(api->CreateSessionOptions(&settings));
+    for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++)
+        ok(api->AddSessionConfigEntry(settings, entries[i][0], entries[i][1]));
+    session = open_add(settings);
+    ok(api->CreateRunOptions(&options));
+    ok(api->AddRunConfigEntry(options, "inlay.priority", "high"));
+    ok(api->AddRunConfigEntry(options, "inlay.power", "most"));
+    fails(api->Run(session, options, &x_name, &in, 1, &z_name, 1, &z), ORT_INVALID_ARGUMENT,
+          "inlay.power must be default, efficiency or performance, not 'most'");
+    ok(api->AddRunConfigEntry(options, "inlay.power", "efficiency"));
+    ok(api->Run(session, options, &x_name, &in, 1, &z_name, 1, &z));
+    ok(api->GetTensorMutableData(z, &elements));
+    assert_float_equal(((float *)elements)[1], 21, 0);
+    api->ReleaseValue(z);
+    api->ReleaseRunOptions(options);
+    api->ReleaseSessionOptions(settings);
+    api->ReleaseValue(value);
+    api->ReleaseSession(session);
+}
+
 /* A loop of a billion iterations, which in practice ends only if the run is terminated. */
 static void write_endless(struct wire *wire)
 {
@@ -901,6 +939,7 @@ int main(void)
         cmocka_unit_test(test_creation_is_cancelled),
         cmocka_unit_test(test_log_of_a_session),
         cmocka_unit_test(test_run_options),
+        cmocka_unit_test(test_run_hints),
         cmocka_unit_test(test_a_run_is_terminated),
         cmocka_unit_test(test_many_threads_run_one_session),
         cmocka_unit_test(test_run_async),

@@ -148,7 +148,7 @@ static void test_cast_all_pairs(void **unused)
     (void)unused;
     for (inlay_dtype from = 1; from < INLAY_DTYPE_COUNT; from++)
         for (inlay_dtype to = 1; to < INLAY_DTYPE_COUNT; to++) {
-            uint32_t skip = KIT_COMPLEX | KIT_BIT(STRING);
+            uint64_t skip = KIT_COMPLEX | KIT_BIT(STRING);
             if (((INLAY_DTYPE_BIT(from) | INLAY_DTYPE_BIT(to)) & skip) != 0)
                 continue;
             kernel_case c = { .op_type = "Cast", .since_version = 25 };
@@ -296,7 +296,8 @@ static const struct operator_row {
     const char *op_type;
     const kit_table *table;
     binary_double fn;
-    uint32_t since, types;
+    uint32_t since;
+    uint64_t types;
     bool to_bool;
 } operators[] = {
     { "Add", &reference_arithmetic, add, 14, KIT_NUMBERS, false },

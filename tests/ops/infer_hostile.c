@@ -89,7 +89,7 @@ static uint32_t any_value(struct graph *graph, const op_types *types, inlay_dtyp
     uint32_t value_index = graph_add_value(graph, NULL, 0), rank = roll(6);
     inlay_dim *dims = arena_array(&graph->model->arena, INLAY_MAX_RANK, sizeof *dims);
     graph_value *value = &graph->values[value_index];
-    uint32_t set = types->tensor;
+    uint64_t set = types->tensor;
 
     if (set == 0 || (types->sequence != 0 && roll(4) == 0)) {
         set = types->sequence != 0 ? types->sequence : types->optional;

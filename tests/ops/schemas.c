@@ -60,7 +60,7 @@ static void add_type(op_types *types, const char *text)
 
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         size_t prefix = strlen(forms[i].prefix), bytes = strlen(text);
-        uint32_t *mask = (uint32_t *)((char *)types + forms[i].member);
+        uint64_t *mask = (uint64_t *)((char *)types + forms[i].member);
         const char *comma;
 
         if (strncmp(text, forms[i].prefix, prefix) != 0)

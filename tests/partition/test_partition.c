@@ -52,6 +52,25 @@ static void group_between_neighbours(void **state)
     world_deinit(&world);
 }
 
+/* An offer that sets a reserved field, or one of its placements does, is ignored; the others are valid. */
+static void reserved_fields(void **state)
+{
+    static const uint32_t reads[] = { READS_NOTHING };
+    struct world world;
+
+    (void)state;
+    world_init(&world, 1, reads, NULL, 1);
+    world_offer(&world, 0, 1, 0, 1, (uint32_t[]){ 0 })->reserved = 1;
+    world_offer(&world, 0, 2, 0, 1, (uint32_t[]){ 0 })->placement =
+        (inlay_placement){ .value = world.made[0], .domain = INLAY_DOMAIN_HOST, .reserved = 1 };
+    add_single(&world, 0, 10, 0, 0);
+    partition_and_check(&world);
+    assert_int_equal(world.out.offer_count, 1);
+    assert_true(world.out.offers[0].cost.ns == 10);
+    assert_non_null(strstr(world.log, "it sets a reserved field"));
+    world_deinit(&world);
+}
+
 /* Node 2 is in one group only: that group is chosen, even if the other is cheaper. */
 static void required_group(void **state)
 {
@@ -281,11 +300,220 @@ static void constants_are_placed_with_consumers(void **state)
     }
 }
 
+/* A plugin is not asked about nodes with element types that are newer than the ABI that it was built for. */
+static void newer_element_types(void **state)
+{
+    static const uint32_t reads[] = { READS_NOTHING, READS(0), READS_NOTHING };
+    static const inlay_dtype types[] = { INLAY_BFLOAT16, INLAY_DTYPE_COUNT }; /* bfloat16 is new in minor 1 */
+    const dtype_history released = partition_dtypes;
+
+    (void)state;
+    for (uint32_t minor = 0; minor < 2; minor++) {
+        struct world world;
+        uint32_t refused = 0;
+
+        world_init(&world, 3, reads, NULL, 2);
+        world.graph->values[world.made[1]].info.dtype = INLAY_BFLOAT16;
+        world.providers[0].abi_minor = minor;
+        world.providers[1].abi_minor = 2; /* newer than the host: it knows all types */
+        for (uint32_t n = 0; n < 3; n++) {
+            add_single(&world, 0, 100, 0, n);
+            add_single(&world, 1, 1000, 0, n);
+        }
+        partition_dtypes = (dtype_history){ types, 2 };
+        world_partition(&world);
+        partition_dtypes = released;
+        world_check(&world, &world.out);
+        for (uint32_t i = 0; i < world.out.region_count; i++)
+            assert_int_equal(world.out.regions[i].provider, minor == 0 && world.out.regions[i].nodes[0] == 1);
+        for (uint32_t i = 0; i < world.out.refusal_count; i++)
+            refused += world.out.refusals[i].node == 1 && world.out.refusals[i].provider == 0 &&
+                       strstr(world.out.refusals[i].text, "before this element type existed") != NULL;
+        assert_int_equal(refused, minor == 0);
+        world_deinit(&world);
+    }
+}
+
+/* Partitions `nodes` nodes of one mergeable provider with the same limits; returns the sizes of the regions as text. */
+static const char *limited_regions(uint32_t nodes, const uint32_t *reads, const fake_offer *limits)
+{
+    static char text[128];
+    size_t used = 0;
+    struct world world;
+
+    world_init(&world, nodes, reads, NULL, 1);
+    for (uint32_t n = 0; n < nodes; n++) {
+        fake_offer *offer = world_offer(&world, 0, 100, INLAY_OFFER_MERGE, 1, &n);
+
+        offer->max_nodes = limits->max_nodes;
+        offer->max_inputs = limits->max_inputs;
+        offer->max_outputs = limits->max_outputs;
+        offer->max_resident = limits->max_resident;
+        offer->resident = limits->resident;
+    }
+    world_partition(&world);
+    world_check(&world, &world.out);
+    for (uint32_t i = 0; i < world.out.region_count; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%u ", world.out.regions[i].node_count);
+    world_deinit(&world);
+    return text;
+}
+
+/* A region that exceeds a limit of its offers is divided. */
+static void regions_keep_limits(void **state)
+{
+    static const uint32_t fan[] = { READS_NOTHING, READS(0), READS(0), READS(0), READS(0), 1, 2, 3, 4 };
+    static const uint32_t halves[] = { READS_NOTHING, READS_NOTHING, READS(0), READS(1) };
+    uint32_t chain[40 * 4];
+
+    (void)state;
+    memset(chain, 0xff, sizeof chain);
+    for (uint32_t n = 1; n < 40; n++)
+        chain[n * 4] = n - 1;
+    assert_string_equal(limited_regions(40, chain, &(fake_offer){ .max_nodes = 0 }), "40 ");
+    assert_string_equal(limited_regions(40, chain, &(fake_offer){ .max_nodes = 16 }), "16 16 8 ");
+    assert_string_equal(limited_regions(40, chain, &(fake_offer){ .max_inputs = 1, .max_outputs = 1 }), "40 ");
+    assert_string_equal(limited_regions(40, chain, &(fake_offer){ .max_resident = 100, .resident = 6 }), "16 16 8 ");
+    /* The results of four nodes are read by the fifth: the region has one output again. */
+    assert_string_equal(limited_regions(6, fan, &(fake_offer){ .max_outputs = 1 }), "6 ");
+    assert_string_equal(limited_regions(6, fan, &(fake_offer){ .max_outputs = 1, .max_nodes = 5 }), "1 5 ");
+    /* Two chains: a region of both has two outputs. */
+    assert_string_equal(limited_regions(4, halves, &(fake_offer){ .max_outputs = 2 }), "4 ");
+    assert_string_equal(limited_regions(4, halves, &(fake_offer){ .max_outputs = 1 }), "1 1 1 1 ");
+}
+
+/* An offer that exceeds its own limits is ignored: node 1 reads two values. */
+static void offers_beyond_their_limits(void **state)
+{
+    static const uint32_t reads[] = { READS_NOTHING, 0, INLAY_NONE, INLAY_NONE, INLAY_NONE };
+    struct world world;
+
+    (void)state;
+    world_init(&world, 2, reads, NULL, 2);
+    add_single(&world, 0, 100, 0, 0);
+    add_single(&world, 0, 100, 0, 1);
+    world.fakes[0].offers[1].resident = 20;
+    world.fakes[0].offers[1].max_resident = 10;
+    add_single(&world, 1, 1000, 0, 1);
+    world_partition(&world);
+    world_check(&world, &world.out);
+    assert_int_equal(world.out.regions[1].provider, 1);
+    assert_non_null(strstr(world.log, "it exceeds its own limits, at node 'n1'"));
+    world_deinit(&world);
+}
+
+/* A provider prices the region that was formed; the graph is assigned again with that price. */
+static void regions_have_prices(void **state)
+{
+    static const struct {
+        double factor;
+        uint32_t provider; /* that runs all nodes in the end */
+        double ns;         /* the total */
+    } rows[] = {
+        { -1, 0, 360 }, { 1, 0, 360 }, { 0.5, 0, 180 }, { 0, 0, 0 }, { 2, 1, 400 }, { 1e6, 1, 400 },
+    };
+    static const uint32_t reads[] = { READS_NOTHING, READS(0), READS(1), READS(2) };
+
+    (void)state;
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        struct world world;
+
+        world_init(&world, 4, reads, NULL, 2);
+        for (uint32_t n = 0; n < 4; n++) {
+            add_single(&world, 0, 90, INLAY_OFFER_MERGE, n);
+            add_single(&world, 1, 100, INLAY_OFFER_MERGE, n);
+        }
+        world_price_regions(&world, 0, rows[row].factor);
+        world_partition(&world);
+        world_check(&world, &world.out);
+        assert_int_equal(world.out.region_count, 1);
+        assert_int_equal(world.out.regions[0].provider, rows[row].provider);
+        assert_float_equal(world.out.cost_ns, rows[row].ns, 1e-9);
+        assert_int_equal(world.fakes[0].region_calls, 1);
+        for (uint32_t i = 0; i < world.out.offer_count; i++)
+            assert_int_equal(world.out.offers[i].region_price,
+                             world.out.offers[i].provider == 0 && rows[row].factor >= 0 && rows[row].factor != 1);
+        world_deinit(&world);
+    }
+}
+
+/* Nodes are taken out of another provider's region at an estimate only if they are cheaper by the factor within which
+ * it is trusted. */
+static void doubtful_gains_divide_no_region(void **state)
+{
+    static const struct {
+        uint32_t confidence, flags;
+        double ns; /* of the newcomer, for nodes that take 90 ns in the region */
+        bool divides;
+    } rows[] = {
+        { INLAY_CONFIDENCE_MODEL, 0, 60, false },
+        { INLAY_CONFIDENCE_MODEL, 0, 40, true },
+        { INLAY_CONFIDENCE_GUESS, 0, 40, false },
+        { INLAY_CONFIDENCE_GUESS, 0, 25, true },
+        { INLAY_CONFIDENCE_MEASURED, 0, 65, false },
+        { INLAY_CONFIDENCE_MEASURED, 0, 50, true },
+        { INLAY_CONFIDENCE_MODEL, INLAY_PROVIDER_REFERENCE_CORE, 60, true },
+        { INLAY_CONFIDENCE_GUESS, INLAY_PROVIDER_REFERENCE_CORE, 40, false },
+    };
+    static const uint32_t reads[] = { READS_NOTHING, READS(0), READS(1), READS(2), READS(3) };
+
+    (void)state;
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        struct world world;
+
+        world_init(&world, 5, reads, NULL, 2);
+        world.fakes[1].confidence = rows[row].confidence;
+        world.fakes[1].table.flags = rows[row].flags;
+        for (uint32_t n = 0; n < 5; n++)
+            add_single(&world, 0, 90, INLAY_OFFER_MERGE, n);
+        add_single(&world, 1, rows[row].ns, 0, 1);
+        add_single(&world, 1, rows[row].ns, 0, 3);
+        world_partition(&world);
+        world_check(&world, &world.out);
+        assert_int_equal(world.out.region_count, rows[row].divides ? 5 : 1);
+        assert_int_equal(world.out.regions[0].provider, 0);
+        for (uint32_t i = 0; i < world.out.offer_count; i++)
+            assert_int_equal(world.out.offers[i].kept_whole, !rows[row].divides && (i == 1 || i == 3));
+        world_deinit(&world);
+    }
+}
+
+/* Providers of one place are compared by price alone, and do not change each other's margins. */
+static void a_provider_of_the_same_place_changes_no_margin(void **state)
+{
+    static const uint32_t reads[] = { READS_NOTHING };
+
+    (void)state;
+    for (uint32_t count = 2; count < 4; count++) {
+        struct world world;
+
+        world_init(&world, 1, reads, NULL, count);
+        add_single(&world, 0, 100, 0, 0);
+        add_single(&world, count - 1, 60, 0, 0);
+        world.providers[count - 1].place = 3;
+        if (count > 2) { /* guesses have a larger error than models */
+            world.fakes[1].confidence = INLAY_CONFIDENCE_GUESS;
+            world.providers[1].place = 3;
+            add_single(&world, 1, 61, 0, 0);
+        }
+        world_partition(&world);
+        assert_int_equal(world.out.regions[0].provider, count - 1);
+        world_deinit(&world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(connected_regions),
+        cmocka_unit_test(reserved_fields),
         cmocka_unit_test(constants_are_placed_with_consumers),
+        cmocka_unit_test(newer_element_types),
+        cmocka_unit_test(regions_keep_limits),
+        cmocka_unit_test(offers_beyond_their_limits),
+        cmocka_unit_test(regions_have_prices),
+        cmocka_unit_test(doubtful_gains_divide_no_region),
+        cmocka_unit_test(a_provider_of_the_same_place_changes_no_margin),
         cmocka_unit_test(groups_that_form_a_cycle_together),
         cmocka_unit_test(group_between_neighbours),
         cmocka_unit_test(required_group),

@@ -84,7 +84,7 @@ static void copies_and_memory(void **state)
         write_model(&wire);
         rig = rig_open(&wire, options);
         parts = &rig.session->main->parts;
-        assert_int_equal(plan_get(rig.session->main, &input, 1, &plan, &diag), INLAY_OK);
+        assert_int_equal(plan_get(rig.session->main, &input, 1, NULL, &plan, &diag), INLAY_OK);
         fake = parts->region_count > 0 && strcmp(rig.session->providers[1].name, "fake") == 0 ? 1 : 0;
         for (uint32_t i = 0; i < parts->copy_count; i++) {
             uint32_t down = parts->copies[i].from_domain == INLAY_DOMAIN_HOST;

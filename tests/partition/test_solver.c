@@ -164,9 +164,12 @@ static void two_providers_exactly(void **state)
     (void)state;
     set_launches(false);
     for (uint32_t round = 0; round < 1000; round++) {
-        world_mix mix = {
-            .nodes = 2 + random_below(11), .providers = 2, .devices = round % 4 != 0, .sizes = true, .gaps = true
-        };
+        world_mix mix = { .nodes = 2 + random_below(11),
+                          .providers = 2,
+                          .devices = round % 4 != 0,
+                          .shares = round % 4 > 1,
+                          .sizes = true,
+                          .gaps = true };
         compare(&mix, &whole, &moves);
     }
     report("two providers", &whole);
@@ -177,9 +180,9 @@ static void two_providers_exactly(void **state)
 
 static void all_features_within_one_percent(void **state)
 {
-    static const char *const names[] = { "labels",     "groups",  "groups, one domain",
-                                         "launches",   "borders", "borders, one domain",
-                                         "placements", "all" };
+    static const char *const names[] = { "labels",     "groups",        "groups, one domain",
+                                         "launches",   "borders",       "borders, one domain",
+                                         "placements", "shared memory", "all" };
     static const world_mix mixes[] = {
         { .devices = true, .sizes = true, .gaps = true },
         { .devices = true, .sizes = true, .gaps = true, .groups = true },
@@ -188,7 +191,15 @@ static void all_features_within_one_percent(void **state)
         { .devices = true, .sizes = true, .merge = true, .borders = true, .gaps = true },
         { .sizes = true, .merge = true, .borders = true },
         { .devices = true, .sizes = true, .odd = true },
-        { .devices = true, .sizes = true, .gaps = true, .groups = true, .merge = true, .odd = true, .borders = true },
+        { .devices = true, .shares = true, .sizes = true, .gaps = true },
+        { .devices = true,
+          .sizes = true,
+          .gaps = true,
+          .groups = true,
+          .merge = true,
+          .odd = true,
+          .borders = true,
+          .shares = true },
     };
 
     (void)state;
@@ -306,6 +317,29 @@ static void bounds_are_kept(void **state)
     assert_true(whole.worst <= 1.01);
 }
 
+/* Random limits of regions: every assignment keeps them, and stays close to the best one. */
+static void limits_of_regions(void **state)
+{
+    struct tally whole = { 0 }, moves = { 0 };
+
+    (void)state;
+    for (uint32_t round = 0; round < 600; round++) {
+        world_mix mix = { .nodes = 2 + random_below(9),
+                          .providers = 2 + round % 2,
+                          .devices = round % 3 == 0,
+                          .sizes = true,
+                          .gaps = true,
+                          .groups = round % 4 == 0,
+                          .merge = true,
+                          .limits = true };
+
+        set_launches(round % 5 != 0);
+        compare(&mix, &whole, &moves);
+    }
+    report("limits of regions", &whole);
+    assert_true(whole.worst <= 1.01);
+}
+
 /* ------------------------------------------------------------------ large graphs */
 
 static void large_graphs(void **state)
@@ -320,7 +354,8 @@ static void large_graphs(void **state)
                           .groups = round % 2 == 0,
                           .merge = round % 4 < 3,
                           .odd = round % 8 == 3,
-                          .borders = round % 5 > 2 };
+                          .borders = round % 5 > 2,
+                          .limits = round % 3 == 1 };
         inlay_diag diag = INLAY_DIAG_INIT;
         partition_limit limit;
         struct partition again;
@@ -363,6 +398,7 @@ int main(void)
         cmocka_unit_test(all_features_within_one_percent),
         cmocka_unit_test(borders_hold_regions_together),
         cmocka_unit_test(bounds_are_kept),
+        cmocka_unit_test(limits_of_regions),
         cmocka_unit_test(large_graphs),
     };
 

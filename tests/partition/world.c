@@ -1,4 +1,5 @@
 #include "world.h"
+#include "base/device_link.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,13 +13,11 @@ uint32_t random_below(uint32_t limit)
 
 /* ------------------------------------------------------------------ a provider with offers set by the test */
 
-static inlay_status assess(void *state, const inlay_graph *snapshot, const uint8_t *candidates,
-                           const inlay_assess_sink *sink, inlay_diag *diag)
+static inlay_status assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
+    const inlay_assess_sink *sink = request->sink;
     const struct fake *fake = state;
 
-    (void)snapshot;
-    (void)candidates;
     (void)diag;
     for (uint32_t i = 0; i < fake->offer_count; i++) {
         const fake_offer *planned = &fake->offers[i];
@@ -28,7 +27,12 @@ static inlay_status assess(void *state, const inlay_graph *snapshot, const uint8
                               .node_count = planned->node_count,
                               .flags = planned->flags,
                               .workspace_bytes = planned->workspace,
-                              .resident_bytes = planned->resident };
+                              .resident_bytes = planned->resident,
+                              .max_nodes = planned->max_nodes,
+                              .max_inputs = planned->max_inputs,
+                              .max_outputs = planned->max_outputs,
+                              .reserved = planned->reserved,
+                              .max_resident_bytes = planned->max_resident };
         inlay_status status;
 
         if (planned->placement.value != INLAY_NONE) {
@@ -51,16 +55,52 @@ static inlay_status assess(void *state, const inlay_graph *snapshot, const uint8
     return INLAY_OK;
 }
 
-static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
+static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
 {
     struct fake *fake = state;
 
+    (void)diag;
     fake->cost_calls++;
     out->ns = fake->offers[request->offer->cookie].ns;
     out->enter_ns = fake->offers[request->offer->cookie].enter_ns;
     out->leave_ns = fake->offers[request->offer->cookie].leave_ns;
     out->confidence = fake->confidence;
     return INLAY_OK;
+}
+
+static inlay_status cost_region(void *state, const inlay_region_cost_request *request, inlay_cost *out,
+                                inlay_diag *diag)
+{
+    struct fake *fake = state;
+
+    fake->region_calls++;
+    assert_true(request->struct_size == sizeof *request);
+    assert_true(request->offer_count > 1 && request->node_count >= request->offer_count);
+    assert_true(request->value_count == request->graph->value_count && request->max_threads > 0);
+    assert_true(request->input_count > 0 && request->output_count > 0);
+    for (uint32_t i = 0; i < request->input_count; i++)
+        assert_true(request->inputs[i] < request->graph->value_count);
+    for (uint32_t i = 0; i < request->output_count; i++)
+        assert_true(INLAY_AT(inlay_value_state, request->values, request->value_stride, request->outputs[i])->rank ==
+                    1);
+    if (fake->region_factor < 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "the sum is right");
+    for (uint32_t i = 0; i < request->offer_count; i++) {
+        const fake_offer *offer = &fake->offers[request->cookies[i]];
+        bool inside = false;
+
+        for (uint32_t k = 0; k < request->node_count; k++)
+            inside |= request->nodes[k] == offer->nodes[0];
+        assert_true(inside);
+        out->ns += offer->ns * fake->region_factor;
+    }
+    return INLAY_OK;
+}
+
+void world_price_regions(struct world *world, uint32_t provider, double factor)
+{
+    world->fakes[provider].table.cost_region = cost_region;
+    world->fakes[provider].region_factor = factor;
 }
 
 fake_offer *world_offer(struct world *world, uint32_t provider, double ns, uint32_t flags, uint32_t count,
@@ -154,12 +194,13 @@ void world_init(struct world *world, uint32_t nodes, const uint32_t *reads, cons
         fake->refused = INLAY_NONE;
         fake->confidence = INLAY_CONFIDENCE_MODEL;
         fake->table = (inlay_provider){ .struct_size = sizeof fake->table,
+                                        .flags = INLAY_PROVIDER_REFERENCE_CORE, /* the prices are comparable */
                                         .name = names[provider],
                                         .assess = assess,
                                         .cost = cost,
                                         .device_kind = INLAY_DEVICE_CPU };
         world->providers[provider] =
-            (partition_provider){ .table = &fake->table, .state = fake, .name = names[provider] };
+            (partition_provider){ .table = &fake->table, .state = fake, .name = names[provider], .place = provider };
     }
     world->request = (partition_request){ .graph = world->graph,
                                           .snapshot = &world->snapshot,
@@ -182,6 +223,46 @@ void world_device(struct world *world, uint32_t provider)
     fake->table.default_domain = 1;
     fake->table.device_kind = INLAY_DEVICE_GPU;
     world->providers[provider].first_domain = 1 + provider;
+}
+
+static inlay_status buffer_alloc(void *state, const inlay_alloc_request *request, inlay_buffer *out, inlay_diag *diag)
+{
+    (void)state, (void)diag;
+    *out = (inlay_buffer){ .handle = 1, .bytes = request->bytes, .domain = request->domain };
+    return INLAY_OK;
+}
+
+static void buffer_free(void *state, const inlay_free_request *request)
+{
+    (void)state, (void)request;
+}
+
+static inlay_status buffer_export(void *state, const inlay_export_request *request, inlay_native_memory *out,
+                                  inlay_diag *diag)
+{
+    (void)state, (void)diag;
+    out->kind = request->kind;
+    out->bytes = request->buffer->bytes;
+    return INLAY_OK;
+}
+
+static inlay_status buffer_import(void *state, const inlay_import_request *request, inlay_buffer *out, inlay_diag *diag)
+{
+    (void)state, (void)diag;
+    *out = (inlay_buffer){ .handle = 2, .bytes = request->memory->bytes, .domain = request->domain };
+    return INLAY_OK;
+}
+
+void world_share(struct world *world, uint32_t provider, bool exports, bool imports)
+{
+    struct fake *fake = &world->fakes[provider];
+
+    fake->domain.exports = exports ? INLAY_MEMORY_BIT(INLAY_MEMORY_SHARED_FD) : 0;
+    fake->domain.imports = imports ? INLAY_MEMORY_BIT(INLAY_MEMORY_SHARED_FD) : 0;
+    fake->table.buffer_alloc = buffer_alloc;
+    fake->table.buffer_free = buffer_free;
+    fake->table.buffer_export = buffer_export;
+    fake->table.buffer_import = buffer_import;
 }
 
 void world_deinit(struct world *world)
@@ -210,6 +291,24 @@ static bool listed(const uint32_t *list, uint32_t count, uint32_t x)
     return false;
 }
 
+/* Checks the limits that the offers of the region state. */
+static void check_limits(const struct world *world, const struct partition *partition, const partition_region *region)
+{
+    uint64_t resident = 0;
+
+    for (uint32_t k = 0; k < region->offer_count; k++)
+        resident += partition->offers[region->offers[k]].resident_bytes;
+    for (uint32_t k = 0; k < region->offer_count; k++) {
+        const partition_offer *offer = &partition->offers[region->offers[k]];
+        const fake_offer *planned = &world->fakes[region->provider].offers[offer->cookie];
+
+        assert_true(planned->max_nodes == 0 || region->node_count <= planned->max_nodes);
+        assert_true(planned->max_inputs == 0 || region->input_count <= planned->max_inputs);
+        assert_true(planned->max_outputs == 0 || region->output_count <= planned->max_outputs);
+        assert_true(planned->max_resident == 0 || resident <= planned->max_resident);
+    }
+}
+
 static void check_regions(const struct world *world, const struct partition *partition, uint32_t *region_of)
 {
     memset(region_of, 0xff, world->node_count * sizeof *region_of);
@@ -231,6 +330,7 @@ static void check_regions(const struct world *world, const struct partition *par
                 assert_int_equal(region_of[offer->nodes[m]], i);
         }
         assert_int_equal(covered, region->node_count);
+        check_limits(world, partition, region);
     }
 }
 
@@ -267,7 +367,7 @@ static uint32_t domain_in(const struct world *world, const struct partition *par
     for (uint32_t k = 0; k < region->offer_count; k++) {
         const partition_offer *offer = &partition->offers[region->offers[k]];
         for (uint32_t m = 0; m < offer->placement_count; m++)
-            if (offer->placements[m].value == v && offer->placements[m].layout.kind == INLAY_LAYOUT_ROW_MAJOR)
+            if (offer->placements[m].value == v)
                 return offer->placements[m].domain;
     }
     return partition_default_domain(&world->providers[region->provider]);
@@ -300,7 +400,8 @@ static void check_copies(const struct world *world, const struct partition *part
             if (listed(partition->regions[i].inputs, partition->regions[i].input_count, value))
                 domains[domain_in(world, partition, &partition->regions[i], value)] = 1;
         for (uint32_t d = 1; d < 16; d++)
-            through_host |= domains[d] && d != home && home != INLAY_DOMAIN_HOST;
+            through_host |= domains[d] && d != home && home != INLAY_DOMAIN_HOST &&
+                            cost_link(world->providers, world->request.provider_count, home, d) == LINK_HOST;
         domains[0] |= through_host;
         for (uint32_t d = 0; d < 16; d++) {
             if (!domains[d] || d == home)
@@ -358,6 +459,17 @@ static void random_groups(struct world *world, const world_mix *mix)
     }
 }
 
+/* Sets limits that the offer keeps alone: a node reads at most three values and has one output. */
+static void random_limits(fake_offer *offer)
+{
+    const uint32_t count = offer->node_count;
+
+    offer->max_nodes = random_below(3) == 0 ? count + random_below(6) : 0;
+    offer->max_inputs = random_below(3) == 0 ? 3 * count + random_below(4) : 0;
+    offer->max_outputs = random_below(3) == 0 ? count + random_below(3) : 0;
+    offer->max_resident = random_below(3) == 0 ? offer->resident + 1 + random_below(1000000) : 0;
+}
+
 void world_random(struct world *world, const world_mix *mix)
 {
     uint32_t *reads = malloc(mix->nodes * 4 * sizeof *reads);
@@ -382,6 +494,12 @@ void world_random(struct world *world, const world_mix *mix)
     for (uint32_t provider = 1; mix->devices && provider < mix->providers; provider++)
         if (random_below(3) != 0 || provider == 1)
             world_device(world, provider);
+    for (uint32_t provider = 0; mix->shares && provider < mix->providers; provider++) {
+        if (provider == 0)
+            world_device(world, provider);
+        if (world->fakes[provider].table.domain_count > 0)
+            world_share(world, provider, random_below(3) != 0, random_below(3) != 0);
+    }
     for (uint32_t node = 0; node < mix->nodes; node++) {
         for (uint32_t provider = 0; provider < mix->providers; provider++) {
             uint32_t flags = mix->merge && random_below(3) != 0 ? INLAY_OFFER_MERGE : 0;
@@ -405,6 +523,9 @@ void world_random(struct world *world, const world_mix *mix)
     }
     if (mix->groups)
         random_groups(world, mix);
+    for (uint32_t provider = 0; mix->limits && provider < mix->providers; provider++)
+        for (uint32_t i = 0; i < world->fakes[provider].offer_count; i++)
+            random_limits(&world->fakes[provider].offers[i]);
     free(reads);
     free(lengths);
 }

@@ -10,7 +10,8 @@ enum { WORLD_PROVIDERS = 5 };
 typedef struct fake_offer {
     uint32_t *nodes, node_count, flags;
     double ns, enter_ns, leave_ns;
-    uint64_t workspace, resident;
+    uint64_t workspace, resident, max_resident;
+    uint32_t max_nodes, max_inputs, max_outputs, reserved;
     inlay_placement placement; /* value INLAY_NONE: no placement */
 } fake_offer;
 
@@ -19,7 +20,8 @@ struct fake {
     uint32_t offer_count, offer_capacity;
     uint32_t refused;      /* index of the refused node; INLAY_NONE: none */
     uint32_t refused_code; /* 0: INLAY_REFUSE_DTYPE */
-    uint32_t cost_calls;
+    uint32_t cost_calls, region_calls;
+    double region_factor; /* price of a region, relative to the sum of its offers; negative: unsupported */
     uint32_t confidence;
     inlay_provider table;
     inlay_domain_info domain;
@@ -48,6 +50,10 @@ void world_init(struct world *world, uint32_t nodes, const uint32_t *reads, cons
 void world_deinit(struct world *world);
 /* Turns the provider into a device with a separate domain. */
 void world_device(struct world *world, uint32_t provider);
+/* Lets a device export and import memory that all such devices share. */
+void world_share(struct world *world, uint32_t provider, bool exports, bool imports);
+/* Lets the provider price its regions: `factor` times the sum of the offers; negative: it returns UNSUPPORTED. */
+void world_price_regions(struct world *world, uint32_t provider, double factor);
 fake_offer *world_offer(struct world *world, uint32_t provider, double ns, uint32_t flags, uint32_t count,
                         const uint32_t *nodes);
 /* Partitions the world; fails the test on an error. */
@@ -58,11 +64,12 @@ void world_check(const struct world *world, const struct partition *partition);
 
 /* Features of a random world. devices: providers with a memory domain; groups: offers of several nodes; merge: offers
  * with INLAY_OFFER_MERGE; sizes: values of different sizes; odd: placements other than the default; gaps: nodes that
- * some providers refuse; borders: costs of merged offers for values that enter and leave. */
+ * some providers refuse; borders: costs of merged offers for values that enter and leave; limits: of regions; shares:
+ * devices that share memory, in one direction or both. */
 typedef struct world_mix {
     uint32_t nodes, providers;
     bool devices, groups, merge, sizes, odd, gaps;
-    bool borders;
+    bool borders, limits, shares;
 } world_mix;
 void world_random(struct world *world, const world_mix *mix);
 #endif

@@ -21,9 +21,11 @@ static bool is_listed(const inlay_node_info *node, const char *variable)
     return ops != NULL && strstr(ops, word) != NULL;
 }
 
-static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
-                           const inlay_assess_sink *sink, inlay_diag *diag)
+static inlay_status assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
+    const inlay_graph *graph = request->graph;
+    const uint8_t *candidates = request->candidates;
+    inlay_assess_request forwarded = *request;
     uint8_t *left = malloc((size_t)graph->node_count + 1);
     inlay_status status = INLAY_OK;
 
@@ -37,17 +39,18 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
 
         left[i] = candidates[i] != 0 && is_listed(inlay_graph_node(graph, i), "NARROW_OPS");
         if (candidates[i] != 0 && !left[i])
-            status = sink->refuse(sink->ctx, &refusal);
+            status = request->sink->refuse(request->sink->ctx, &refusal);
     }
+    forwarded.candidates = left;
     if (status == INLAY_OK)
-        status = original.assess(state, graph, left, sink, diag);
+        status = original.assess(state, &forwarded, diag);
     free(left);
     return status;
 }
 
-static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
+static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
 {
-    inlay_status status = original.cost(state, request, out);
+    inlay_status status = original.cost(state, request, out, diag);
 
     if (getenv("LOW_BIT_NS") != NULL) {
         out->ns = strtod(getenv("LOW_BIT_NS"), NULL);

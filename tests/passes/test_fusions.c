@@ -107,6 +107,29 @@ static void nearly_matching_constants(void **state)
           0 },
         { "rms norm", RMS_NORM("2", "1"), "Abs RMSNormalization", 0 },
         { "rms norm, the power 1.999999", RMS_NORM("1.999999", "1"), "Abs Pow ReduceMean Add Sqrt Div Mul Mul", 0 },
+        { "rms norm without a scale",
+          "x : 2,3,8\nt = [] 2\ne = [] 0.00001\np = Pow(x, t)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\n"
+          "s = Sqrt(w)\ny = Div(x, s)\n-> y",
+          "RMSNormalization", 0 },
+        { "rms norm with a scale of unknown size",
+          "x : 2,N\nt = [] 2\ne = [] 0.00001\np = Pow(x, t)\nv = ReduceMean(p) axes=-1,\nw = Add(v, e)\n"
+          "s = Sqrt(w)\ny = Div(x, s)\n-> y",
+          "Mul ReduceMean Add Sqrt Div", 0 },
+        { "layer norm without a scale",
+          "x : 2,3,8\nt = [] 2\ne = [] 0.00001\nm = ReduceMean(x) axes=-1,\nd = Sub(x, m)\np = Pow(d, t)\n"
+          "v = ReduceMean(p) axes=-1,\nw = Add(v, e)\ns = Sqrt(w)\ny = Div(d, s)\n-> y",
+          "LayerNormalization", 0 },
+        { "a factor after a scale of ones",
+          "x : 2,4\ng = [4] 1,1,1,1\nc = [4]\na = LayerNormalization(x, g)\n"
+          "y = Mul(a, c)\n-> y",
+          "LayerNormalization", 17 },
+        { "a factor after another scale",
+          "x : 2,4\ng = [4] 1,1,2,1\nc = [4]\na = LayerNormalization(x, g)\n"
+          "y = Mul(a, c)\n-> y",
+          "LayerNormalization Mul", 17 },
+        { "a factor of more axes after a scale of ones",
+          "x : 2,4\ng = [4] 1,1,1,1\nc = [2,4]\na = LayerNormalization(x, g)\ny = Mul(a, c)\n-> y",
+          "LayerNormalization Mul", 17 },
         { "rms norm, 1.000001 / deviation", RMS_NORM("2", "1.000001"), "Abs Mul ReduceMean Add Sqrt Div Mul Mul", 0 },
     };
 

@@ -230,6 +230,31 @@ static void merged(void **state)
           "x : 2,3,4\na = Transpose(x) perm=2,1,0\nb = Relu(a)\n"
           "e = Transpose(b) perm=0,2,1\ny = Neg(e)\n-> y",
           "Transpose Relu Neg", 0 },
+        { "transpose of merged axes", /* the keys of an attention, as PyTorch exports them */
+          "x : 2,4,5,3\ns = i[3] -1,5,3\na = Reshape(x, s)\nb = Transpose(a) perm=0,2,1\nt = i[4] 2,4,3,5\n"
+          "c = Reshape(b, t)\ny = Neg(c)\n-> y",
+          "Transpose Neg", 0 },
+        { "transpose of merged axes of computed sizes",
+          "x : B,4,S,3\nh = Shape(x)\nc0 = i[1] 0\nc1 = i[1] 1\nc2 = i[1] 2\nc3 = i[1] 3\nc4 = i[1] 4\nm = i[1] -1\n"
+          "d0 = Slice(h, c0, c1)\nd2 = Slice(h, c2, c3)\ns = Concat(m, d2, c3) axis=0\na = Reshape(x, s)\n"
+          "b = Transpose(a) perm=0,2,1\nt = Concat(d0, c4, c3, d2) axis=0\nc = Reshape(b, t)\ny = Neg(c)\n-> y",
+          "Transpose Neg", 0 },
+        { "transpose of two merged axes",
+          "x : 2,3,4,5\ns = i[2] 6,20\na = Reshape(x, s)\nb = Transpose(a) perm=1,0\nt = i[4] 4,5,2,3\n"
+          "c = Reshape(b, t)\ny = Neg(c)\n-> y",
+          "Transpose Neg", 0 },
+        { "transpose of merged axes of size 1",
+          "x : 1,4,5,3\ns = i[3] 4,5,3\na = Reshape(x, s)\nb = Transpose(a) perm=0,2,1\nt = i[4] 4,3,1,5\n"
+          "c = Reshape(b, t)\ny = Neg(c)\n-> y",
+          "Transpose Neg", 0 },
+        { "transpose of merged axes that are split differently",
+          "x : 2,4,5,3\ns = i[3] -1,5,3\na = Reshape(x, s)\nb = Transpose(a) perm=0,2,1\nt = i[4] 4,2,3,5\n"
+          "c = Reshape(b, t)\ny = Neg(c)\n-> y",
+          "Reshape Transpose Reshape Neg", 0 },
+        { "transpose of a split axis",
+          "x : 2,6,5\ns = i[4] 2,2,3,5\na = Reshape(x, s)\nb = Transpose(a) perm=0,2,1,3\nt = i[3] 2,6,5\n"
+          "c = Reshape(b, t)\ny = Neg(c)\n-> y",
+          "Reshape Transpose Reshape Neg", 0 },
         { "slices",
           "x : 4,5,6\nb1 = i[1] 1\ne1 = i[1] 3\na0 = i[1] 0\na2 = i[1] -1\na = Slice(x, b1, e1, a0)\n"
           "y = Slice(a, b1, e1, a2)\n-> y",

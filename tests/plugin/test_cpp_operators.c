@@ -173,7 +173,8 @@ static void test_wrong_texts(void **state)
         const char *file, *text;
     } cases[] = { { "arrow", "needs '->' after the names of its 1 inputs and attributes" },
                   { "few", "has no name for parameter 1" },
-                  { "many", "names more than its function has" } };
+                  { "many", "names more than its function has" },
+                  { "state", "a state that is not of the type of with_state" } };
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -314,13 +314,16 @@ static void reasons_of_the_best_match(void **unused)
         struct collected collected = { 0 };
         const inlay_assess_sink sink = { sizeof sink, &collected, collect_offer, collect_refusal };
         uint8_t candidates[1] = { 1 };
+        const inlay_assess_request request = {
+            .struct_size = sizeof request, .graph = &built->graph, .candidates = candidates, .sink = &sink
+        };
         uint32_t x = add_value(built, "x", rows[row].dtype, 3), node;
 
         node = add_node(built, rows[row].op_type, rows[row].since, &x, 1, add_value(built, "y", rows[row].dtype, 3));
         built->nodes[node].domain = text(rows[row].domain);
         built->nodes[node].attrs = &axis;
         built->nodes[node].attr_count = rows[row].with_axis;
-        assert_int_equal(api->assess(state, &built->graph, candidates, &sink, NULL), INLAY_OK);
+        assert_int_equal(api->assess(state, &request, NULL), INLAY_OK);
         assert_int_equal(collected.offers, rows[row].code == 0);
         assert_int_equal(collected.refusals, rows[row].code != 0);
         assert_int_equal(collected.code, rows[row].code);
@@ -329,7 +332,7 @@ static void reasons_of_the_best_match(void **unused)
             fail_msg("row %zu: '%s', '%s'", row, collected.text, collected.accepted_if);
         candidates[0] = 0;
         collected = (struct collected){ 0 };
-        assert_int_equal(api->assess(state, &built->graph, candidates, &sink, NULL), INLAY_OK);
+        assert_int_equal(api->assess(state, &request, NULL), INLAY_OK);
         assert_int_equal(collected.offers + collected.refusals, 0);
         free(built);
     }
@@ -352,22 +355,22 @@ static void costs(void **unused)
     (void)unused;
     node = add_node(built, "Double", 6, &x, 1, add_value(built, "y", INLAY_FLOAT, 1000));
     request.value_count = built->graph.value_count;
-    assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
+    assert_int_equal(api->cost(state, &request, &cost, NULL), INLAY_OK);
     assert_int_equal(cost.bytes_read, 4000);
     assert_int_equal(cost.bytes_written, 4000);
     assert_true(cost.flops == 1000 && cost.ns > 100 && cost.ns < 10000);
     assert_int_equal(cost.confidence, INLAY_CONFIDENCE_GUESS);
     built->sizes[1] = -1; /* unknown: as large as the input */
-    assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
+    assert_int_equal(api->cost(state, &request, &cost, NULL), INLAY_OK);
     assert_int_equal(cost.bytes_written, 4000);
     built->sizes[1] = 1000;
     built->nodes[node].op_type =
         text("Pick"); /* its kernel counts 10^9 operations; the time follows, and more threads reduce it */
-    assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
+    assert_int_equal(api->cost(state, &request, &cost, NULL), INLAY_OK);
     one_thread = cost.ns;
     assert_true(cost.flops == 1e9 && one_thread > 1e6);
     request.max_threads = 4;
-    assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
+    assert_int_equal(api->cost(state, &request, &cost, NULL), INLAY_OK);
     assert_true(cost.ns < one_thread / 2);
     free(built);
 }
@@ -393,7 +396,7 @@ static void costs_of_a_chain(void **unused)
                                          .max_threads = 1 };
 
     (void)unused;
-    assert_int_equal(api->cost(state, &request, &cost), INLAY_OK);
+    assert_int_equal(api->cost(state, &request, &cost, NULL), INLAY_OK);
     assert_int_equal(cost.bytes_read, 4000 + 2000 + 4000);
     assert_int_equal(cost.bytes_written, 4000);
     assert_true(cost.flops == 2000 && cost.ns > 0);

@@ -3,6 +3,7 @@
 #include "base/boundary.h"
 #include "cmocka_all.h"
 #include "plugin_dirs.h"
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -99,6 +100,9 @@ static void reasons_of_refused_files(void **state)
         { "bad_default", "'many' is not an integer" },
         { "nothing", "neither providers nor operators" },
         { "no_build_id", "plugin variant has no build_id" },
+        { "reserved_plugin", "plugin 'variant' sets a field that is reserved" },
+        { "reserved_provider", "provider 'variant' sets a field that is reserved" },
+        { "reserved_option", "option 'later' sets a field that is reserved" },
     };
 
     (void)state;
@@ -114,6 +118,57 @@ static void reasons_of_refused_files(void **state)
         assert_int_equal(plugin_set_provider_count(set), 0);
         plugin_set_destroy(set);
     }
+}
+
+/* A device that cannot be described is closed like any other: quiesce, then destroy. */
+static void failed_descriptions(void **state)
+{
+    const struct provider *open = NULL;
+    plugin_set *set = load("bad_describe");
+    inlay_diag diag = INLAY_DIAG_INIT;
+    const char *quiesced, *destroyed;
+
+    (void)state;
+    assert_int_equal(provider_open(set, "bad_describe", NULL, 0, &open, &diag), INLAY_DEVICE_LOST);
+    assert_null(open);
+    assert_non_null(strstr(diag.text, "it does not answer"));
+    quiesced = strstr(log_text, "quiesced");
+    destroyed = strstr(log_text, "destroyed");
+    assert_true(quiesced != NULL && destroyed != NULL && quiesced < destroyed);
+    plugin_set_destroy(set);
+}
+
+/* The number of domains is fixed before a device is described. */
+static void descriptions_with_more_domains(void **state)
+{
+    const struct provider *open = NULL;
+    plugin_set *set = load("more_domains");
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)state;
+    assert_int_equal(provider_open(set, "more_domains", NULL, 0, &open, &diag), INLAY_INVALID_ARGUMENT);
+    assert_null(open);
+    assert_non_null(strstr(diag.text, "to 1 domains; it describes the 0 domains"));
+    plugin_set_destroy(set);
+}
+
+/* A file whose time stamp changes while it is open is opened again; each open has its shutdown. */
+static void opened_twice(void **state)
+{
+    plugin_set *first = load("again"), *second;
+    const char *shut;
+
+    (void)state;
+    assert_non_null(strstr(log_text, "opened once"));
+    assert_int_equal(utimensat(AT_FDCWD, plugin_set_file(first, 0)->path, NULL, 0), 0);
+    second = load("again");
+    assert_non_null(strstr(log_text, "opened twice"));
+    assert_true(plugin_set_file(second, 0)->loaded);
+    plugin_set_destroy(first);
+    shut = strstr(log_text, "shut down");
+    assert_non_null(shut);
+    plugin_set_destroy(second);
+    assert_non_null(strstr(shut + 1, "shut down"));
 }
 
 static void write_text(const char *path, const char *text)
@@ -336,14 +391,48 @@ static void unterminated_texts(void **state)
         assert_int_equal(own.behind[i], '\n');
 }
 
+/* A plugin may state another class than that of the status, also PERMANENT; the default, and classes that the host does
+ * not know, become that of the status. */
+static void error_classes(void **state)
+{
+    static const struct {
+        inlay_status status;
+        uint32_t stated, result;
+    } cases[] = { { INLAY_BUSY, INLAY_CLASS_DEFAULT, INLAY_CLASS_RETRY },
+                  { INLAY_BUSY, INLAY_CLASS_PERMANENT, INLAY_CLASS_PERMANENT },
+                  { INLAY_BUSY, INLAY_CLASS_SHAPE, INLAY_CLASS_SHAPE },
+                  { INLAY_BUSY, 77, INLAY_CLASS_RETRY },
+                  { INLAY_INTERNAL, INLAY_CLASS_DEFAULT, INLAY_CLASS_PERMANENT },
+                  { INLAY_INTERNAL, INLAY_CLASS_RETRY, INLAY_CLASS_RETRY } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        assert_int_equal(diag.error_class, INLAY_CLASS_DEFAULT);
+        diag.error_class = cases[i].stated;
+        assert_int_equal(boundary_finish_status(cases[i].status, &diag), cases[i].status);
+        assert_int_equal(diag.error_class, cases[i].result);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unterminated_texts),         cmocka_unit_test(valid_plugin),
-        cmocka_unit_test(sizes_of_other_versions),    cmocka_unit_test(reasons_of_refused_files),
-        cmocka_unit_test(files_that_are_not_plugins), cmocka_unit_test(directories_that_are_refused),
-        cmocka_unit_test(two_providers_of_one_name),  cmocka_unit_test(opening_and_sharing),
-        cmocka_unit_test(wrong_names_and_values),     cmocka_unit_test(typed_values),
+        cmocka_unit_test(unterminated_texts),
+        cmocka_unit_test(valid_plugin),
+        cmocka_unit_test(sizes_of_other_versions),
+        cmocka_unit_test(reasons_of_refused_files),
+        cmocka_unit_test(error_classes),
+        cmocka_unit_test(failed_descriptions),
+        cmocka_unit_test(descriptions_with_more_domains),
+        cmocka_unit_test(opened_twice),
+        cmocka_unit_test(files_that_are_not_plugins),
+        cmocka_unit_test(directories_that_are_refused),
+        cmocka_unit_test(two_providers_of_one_name),
+        cmocka_unit_test(opening_and_sharing),
+        cmocka_unit_test(wrong_names_and_values),
+        cmocka_unit_test(typed_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

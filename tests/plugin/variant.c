@@ -6,6 +6,7 @@
 #define UNUSED __attribute__((unused))
 
 static UNUSED int opened, created;
+static UNUSED const inlay_host *teller; /* of the latest open or create */
 
 static UNUSED inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                                   inlay_diag *diag)
@@ -15,6 +16,7 @@ static UNUSED inlay_status create(void *ctx, const inlay_host *host, const inlay
         return inlay_fail(diag, INLAY_UNSUPPORTED, "there is no device 13");
     created++;
     host->log(host->ctx, INLAY_LOG_INFO, "created");
+    teller = host;
     *out_state = &created;
     return INLAY_OK;
 }
@@ -22,15 +24,14 @@ static UNUSED void destroy(void *state)
 {
     (*(int *)state)--;
 }
-static UNUSED inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
-                                  const inlay_assess_sink *sink, inlay_diag *diag)
+static UNUSED inlay_status assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
-    (void)state, (void)graph, (void)candidates, (void)sink, (void)diag;
+    (void)state, (void)request, (void)diag;
     return INLAY_OK;
 }
-static UNUSED inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
+static UNUSED inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
 {
-    (void)state, (void)request, (void)out;
+    (void)state, (void)diag, (void)request, (void)out;
     return INLAY_OK;
 }
 static UNUSED inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
@@ -63,6 +64,9 @@ static UNUSED void shutdown(void *ctx)
 {
     (void)ctx;
     opened--;
+#ifdef VARIANT_again
+    teller->log(teller->ctx, INLAY_LOG_INFO, "shut down");
+#endif
 }
 
 static UNUSED const inlay_option options[] = {
@@ -75,10 +79,37 @@ static UNUSED const inlay_option options[] = {
       .kind = INLAY_OPTION_ENUM },
     { .name = "scale", .doc = "factor", .default_value = "0.5", .kind = INLAY_OPTION_FLOAT },
     { .name = "label", .doc = "text", .kind = INLAY_OPTION_STRING },
+#ifdef VARIANT_reserved_option
+    { .name = "later", .doc = "", .kind = INLAY_OPTION_STRING, .reserved = 1 },
+#endif
 #ifdef VARIANT_bad_default
     { .name = "broken", .doc = "", .default_value = "many", .kind = INLAY_OPTION_INT },
 #endif
 };
+
+/* A device that cannot be described: the log shows how it is closed. */
+static UNUSED inlay_status describe(void *state, const inlay_describe_request *request, inlay_diag *diag)
+{
+    (void)state, (void)request;
+    return inlay_fail(diag, INLAY_DEVICE_LOST, "it does not answer");
+}
+/* A device that has another domain than the plugin states, which nothing can announce at this time. */
+static UNUSED inlay_status describe_more(void *state, const inlay_describe_request *request, inlay_diag *diag)
+{
+    (void)state, (void)diag;
+    ((inlay_describe_request *)(uintptr_t)request)->domain_count++;
+    return INLAY_OK;
+}
+static UNUSED void quiesce(void *state)
+{
+    (void)state;
+    teller->log(teller->ctx, INLAY_LOG_INFO, "quiesced");
+}
+static UNUSED void tell_destroy(void *state)
+{
+    (*(int *)state)--;
+    teller->log(teller->ctx, INLAY_LOG_INFO, "destroyed");
+}
 
 #define PROVIDER(name_)                                                                                                \
     {                                                                                                                  \
@@ -187,6 +218,18 @@ static UNUSED void prepare(void)
 #elif defined(VARIANT_high_flag)
     providers[0].name = "high_flag";
     providers[0].flags = 1u << 29;
+#elif defined(VARIANT_reserved_plugin)
+    plugin.reserved = 1;
+#elif defined(VARIANT_reserved_provider)
+    providers[0].reserved = 1;
+#elif defined(VARIANT_more_domains)
+    providers[0].name = "more_domains";
+    providers[0].describe = describe_more;
+#elif defined(VARIANT_bad_describe)
+    providers[0].name = "bad_describe";
+    providers[0].describe = describe;
+    providers[0].quiesce = quiesce;
+    providers[0].destroy = tell_destroy;
 #endif
 }
 #endif
@@ -202,6 +245,10 @@ inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_
 #else
     prepare();
     opened++;
+#ifdef VARIANT_again
+    teller = host;
+    host->log(host->ctx, INLAY_LOG_INFO, opened == 1 ? "opened once" : "opened twice");
+#endif
     *out_plugin = &plugin;
     return INLAY_OK;
 #endif

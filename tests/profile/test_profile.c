@@ -3,15 +3,35 @@
 #include "graph_script.h"
 #include "text_buffer.h"
 #include <jansson.h>
+#include <math.h>
 
-static struct text_buffer write_format(const struct rig *rig, const char *format)
+static inlay_profile_options options_of(const char *format)
+{
+    return (inlay_profile_options){ .struct_size = sizeof(inlay_profile_options), .format = format };
+}
+
+static struct text_buffer write_profile(const struct rig *rig, inlay_profile_options options)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     struct text_buffer told = { 0 };
 
-    if (inlay_context_profile_write(rig->context, format, 1e11, 1e10, text_buffer_append, &told, &diag) != INLAY_OK)
-        fail_msg("%s: %s", format, diag.text);
+    options.peak_flops_per_s = 1e11;
+    options.peak_bytes_per_s = 1e10;
+    if (inlay_context_profile_write(rig->context, &options, text_buffer_append, &told, &diag) != INLAY_OK)
+        fail_msg("%s: %s", options.format, diag.text);
     return told;
+}
+
+static struct text_buffer write_format(const struct rig *rig, const char *format)
+{
+    return write_profile(rig, options_of(format));
+}
+
+static inlay_status try_format(const struct rig *rig, const char *format, struct text_buffer *told, inlay_diag *diag)
+{
+    const inlay_profile_options options = options_of(format);
+
+    return inlay_context_profile_write(rig->context, &options, text_buffer_append, told, diag);
 }
 
 static json_t *parse(const struct text_buffer *told)
@@ -124,13 +144,16 @@ static void columns_line_up(void **state)
     script_feed(&rig, 1);
     rig_run(&rig);
     for (int roof = 0; roof < 2; roof++) {
+        inlay_profile_options options = options_of(NULL);
         inlay_diag diag = INLAY_DIAG_INIT;
         struct text_buffer told = { 0 };
         const char *header, *row;
 
-        assert_int_equal(inlay_context_profile_write(rig.context, "text", roof * 1e11, roof * 1e10, text_buffer_append,
-                                                     &told, &diag),
-                         INLAY_OK);
+        options.peak_flops_per_s = roof * 1e11;
+        options.peak_bytes_per_s = roof * 1e10;
+        assert_int_equal(
+            inlay_context_profile_write(rig.context, roof > 0 ? &options : NULL, text_buffer_append, &told, &diag),
+            INLAY_OK);
         header = strstr(told.data, "\nstep ");
         assert_non_null(header);
         row = strchr(header + 1, '\n') + 1;
@@ -141,10 +164,10 @@ static void columns_line_up(void **state)
     rig_close(&rig);
 }
 
-static double roofline_of(const struct rig *rig, const char *op)
+static double roofline_of(const struct rig *rig, const char *op, inlay_profile_options options)
 {
     double found = -2;
-    struct text_buffer told = write_format(rig, "json");
+    struct text_buffer told = write_profile(rig, options);
     json_t *report = parse(&told), *step;
     size_t i;
 
@@ -159,7 +182,7 @@ static double roofline_of(const struct rig *rig, const char *op)
 /* The roofline of integer and float16 GEMMs uses the peaks of their types; without these it is unknown. */
 static void rooflines_depend_on_the_type(void **state)
 {
-    inlay_peaks peaks = { .struct_size = sizeof peaks };
+    inlay_profile_options options = options_of("json");
     static const inlay_dtype types[] = { INLAY_UINT8, INLAY_UINT8, INLAY_FLOAT, INLAY_FLOAT16 };
     const int64_t dims[2] = { 64, 64 };
     struct wire wire = { 0 };
@@ -180,7 +203,6 @@ static void rooflines_depend_on_the_type(void **state)
     mw_value(&wire, MW_OUTPUT, "z", INLAY_FLOAT, NULL);
     wire_end(&wire, mark);
     rig = rig_open(&wire, (const char *const[]){ "providers", "reference", NULL });
-    assert_int_equal(inlay_context_profile_peaks(rig.context, &peaks, NULL), INLAY_INVALID_ARGUMENT);
     assert_int_equal(inlay_context_profile(rig.context, 1, 0, NULL), INLAY_OK);
     for (uint32_t i = 0; i < 4; i++) {
         inlay_value *value = NULL;
@@ -189,19 +211,20 @@ static void rooflines_depend_on_the_type(void **state)
         rig_bind(&rig, i, value);
     }
     rig_run(&rig);
-    assert_true(roofline_of(&rig, "MatMul") > 0);
-    assert_true(roofline_of(&rig, "MatMulInteger") < 0);
-    assert_true(roofline_of(&rig, "Gemm") < 0);
-    peaks.integer_ops_per_s = 1e9;
-    assert_int_equal(inlay_context_profile_peaks(rig.context, &peaks, NULL), INLAY_OK);
-    high = roofline_of(&rig, "MatMulInteger");
-    peaks.integer_ops_per_s = 2e9;
-    assert_int_equal(inlay_context_profile_peaks(rig.context, &peaks, NULL), INLAY_OK);
-    low = roofline_of(&rig, "MatMulInteger");
+    assert_true(roofline_of(&rig, "MatMul", options) > 0);
+    assert_true(roofline_of(&rig, "MatMulInteger", options) < 0);
+    assert_true(roofline_of(&rig, "Gemm", options) < 0);
+    options.peak_integer_ops_per_s = 1e9;
+    high = roofline_of(&rig, "MatMulInteger", options);
+    options.peak_integer_ops_per_s = 2e9;
+    low = roofline_of(&rig, "MatMulInteger", options);
     assert_true(low > 0 && fabs(high / low - 2) < 1e-6);
-    peaks.half_flops_per_s = 1e9;
-    assert_int_equal(inlay_context_profile_peaks(rig.context, &peaks, NULL), INLAY_OK);
-    assert_true(roofline_of(&rig, "Gemm") > 0);
+    options.peak_half_flops_per_s = 1e9;
+    assert_true(roofline_of(&rig, "Gemm", options) > 0);
+    options.peak_integer_ops_per_s = -1;
+    assert_int_equal(inlay_context_profile_write(rig.context, &options, NULL, NULL, NULL), INLAY_INVALID_ARGUMENT);
+    options.peak_integer_ops_per_s = HUGE_VAL;
+    assert_int_equal(inlay_context_profile_write(rig.context, &options, NULL, NULL, NULL), INLAY_INVALID_ARGUMENT);
     rig_close(&rig);
 }
 
@@ -286,19 +309,15 @@ static void bodies_and_limits(void **state)
     mw_value(&wire, MW_OUTPUT, "y", RIG_FLOAT, NULL);
     wire_end(&wire, mark);
     rig = rig_open(&wire, NULL);
-    assert_int_equal(inlay_context_profile_write(rig.context, "json", 0, 0, text_buffer_append, &json, &diag),
-                     INLAY_INVALID_ARGUMENT);
+    assert_int_equal(try_format(&rig, "json", &json, &diag), INLAY_INVALID_ARGUMENT);
     assert_int_equal(inlay_context_profile(rig.context, 1, 5, &diag), INLAY_OK); /* two runs of two steps, and a half */
-    assert_int_equal(inlay_context_profile_write(rig.context, "json", 0, 0, text_buffer_append, &json, &diag),
-                     INLAY_INVALID_ARGUMENT);
+    assert_int_equal(try_format(&rig, "json", &json, &diag), INLAY_INVALID_ARGUMENT);
     rig_set(&rig, 0, RIG_BOOL, "", (uint8_t[]){ 1 });
     rig_floats(&rig, 1, "4", (float[]){ 1, 2, 3, 4 });
     for (int i = 0; i < 4; i++)
         rig_run(&rig);
-    assert_int_equal(inlay_context_profile_write(rig.context, "pdf", 0, 0, text_buffer_append, &json, &diag),
-                     INLAY_INVALID_ARGUMENT);
-    assert_int_equal(inlay_context_profile_write(rig.context, "html", 0, 0, text_buffer_append, &json, &diag),
-                     INLAY_UNSUPPORTED);
+    assert_int_equal(try_format(&rig, "pdf", &json, &diag), INLAY_INVALID_ARGUMENT);
+    assert_int_equal(try_format(&rig, "html", &json, &diag), INLAY_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "inlay profile --from")); /* the command line writes HTML */
     json = write_format(&rig, "json");
     report = parse(&json);

@@ -366,6 +366,45 @@ class Threads(unittest.TestCase):
             self.assertEqual(context.run([x], max_threads=1)["y"].numpy().max(), 1)
 
 
+class Devices(unittest.TestCase):
+    """The fake device with option echo: every result is 100 * delay_us + 10 * priority + power."""
+    def setUp(self):
+        self.x = np.zeros((3, 4, 5), np.float32)
+
+    def session(self, **options):
+        return inlay.Session(case("test_relu"), ["fake", "reference"], config=False, policy="priority",
+                             plugin_dirs=os.environ["FAKE_DIR"], provider_options={"fake": {"echo": True}}, **options)
+
+    def test_priority_and_power(self):
+        session = self.session()
+        self.assertEqual(session.run([self.x])["y"].max(), 0)
+        self.assertEqual(session.run([self.x], priority="high", power="efficiency")["y"].max(), 21)
+        with self.session(priority="high", power="performance") as hinted:
+            self.assertEqual(hinted.run([self.x])["y"].max(), 22)
+            with hinted.context() as context:
+                self.assertEqual(context.run([self.x], priority="low")["y"].numpy().max(), 12)
+        with self.assertRaisesRegex(inlay.InvalidArgument, "priority must be 'normal', 'low', 'high', not 'most'"):
+            session.run([self.x], priority="most")
+        with self.assertRaisesRegex(inlay.InvalidArgument, "option power"):
+            self.session(power="most")
+
+    def test_control(self):
+        session = self.session()
+        session.set_option("fake", "delay_us", 3)
+        self.assertEqual(session.run([self.x])["y"].max(), 300)
+        session.set_option("fake", "delay_us")
+        self.assertEqual(session.run([self.x])["y"].max(), 0)
+        self.assertEqual(session.trim("fake", 4096), 2048)
+        self.assertEqual(session.trim("fake"), 0)
+        session.suspend("fake")
+        with self.assertRaisesRegex(inlay.InlayError, "provider fake is suspended"):
+            session.run([self.x])
+        session.resume("fake")
+        self.assertEqual(session.run([self.x])["y"].max(), 0)
+        self.assertRaisesRegex(inlay.Unsupported, "cannot be controlled", session.suspend, "reference")
+        self.assertRaisesRegex(inlay.NotFound, "no provider 'none'", session.trim, "none")
+
+
 def tanh_model(rows, columns):
     """y = Tanh(x), large enough for all threads."""
     def value(name):

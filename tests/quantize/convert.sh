@@ -101,6 +101,7 @@ open.onnx --external=tensors
 open.onnx --assume=batch=4
 open.onnx --cache-dir=$work/cache
 open.onnx --cache-max-bytes=1000000
+open.onnx --compile-in-background=1
 open.onnx --config=settings.yaml
 open.onnx --crash-report=1
 open.onnx --device-failure=other
@@ -139,7 +140,9 @@ open.onnx --plan=plan.json
 open.onnx --plugin-allow=
 open.onnx --plugin-dirs=elsewhere
 open.onnx --policy=priority
+open.onnx --power=efficiency
 open.onnx --precision=fast
+open.onnx --priority=low
 open.onnx --probe=never
 open.onnx --probe-timeout-ms=1000
 open.onnx --profile=
@@ -147,6 +150,7 @@ open.onnx --providers=reference
 open.onnx --reproducible=1
 open.onnx --require=reference
 open.onnx --rewrite-limit=1
+open.onnx --sizes=batch=1,4
 open.onnx --state=x=z
 open.onnx --strict-model=1
 open.onnx --tap=y

@@ -321,6 +321,18 @@ int client_connect(const struct serving *serving)
     return fd;
 }
 
+int client_free_port(void)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t bytes = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0 && bind(fd, (const struct sockaddr *)&at, sizeof at) == 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
+    (void)close(fd);
+    return ntohs(at.sin_port);
+}
+
 void client_send(int fd, const void *data, size_t bytes)
 {
     const char *at = data;
@@ -394,8 +406,8 @@ void client_call(int fd, const char *method, const char *path, const char *heade
                  struct answer *out)
 {
     char head[2048];
-    int length = snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: test\r\nContent-Length: %zu\r\n%s\r\n", method,
-                          path, bytes, headers);
+    int length = snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n%s\r\n",
+                          method, path, bytes, headers);
 
     assert_true(length > 0 && (size_t)length < sizeof head);
     client_send(fd, head, (size_t)length);

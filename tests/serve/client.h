@@ -62,6 +62,8 @@ struct answer {
 };
 
 int client_connect(const struct serving *serving);
+/* A port of the loopback interface that no socket uses. */
+int client_free_port(void);
 void client_send(int fd, const void *data, size_t bytes);
 void client_text(int fd, const char *text);
 /* Reads one answer. */

@@ -40,6 +40,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     (void)user;
     if (call != NULL && name_bytes == 11 && memcmp(name, "grpc-status", 11) == 0)
         call->status = (int)strtol((const char *)value, NULL, 10);
+    if (call != NULL && name_bytes == 7 && memcmp(name, ":status", 7) == 0)
+        call->code = (int)strtol((const char *)value, NULL, 10);
     if (call != NULL && name_bytes == 12 && memcmp(name, "grpc-message", 12) == 0)
         (void)snprintf(call->text, sizeof call->text, "%.*s", (int)value_bytes, (const char *)value);
     return 0;
@@ -155,7 +157,7 @@ void grpc_submit(grpc_client *client, grpc_call *call)
     const nghttp2_nv headers[] = { NV(":method", "POST"),
                                    NV(":scheme", "http"),
                                    NV(":path", call->path),
-                                   NV(":authority", "a"),
+                                   NV(":authority", "localhost"),
                                    NV("content-type", "application/grpc"),
                                    NV("authorization", call->token != NULL ? call->token : "none"),
                                    NV("grpc-timeout", call->timeout != NULL ? call->timeout : "") };
@@ -164,6 +166,21 @@ void grpc_submit(grpc_client *client, grpc_call *call)
     call->status = -1;
     call->stream =
         nghttp2_submit_request(client->session, NULL, headers, call->timeout != NULL ? 7 : 6, &provider, call);
+    assert_true(call->stream > 0);
+    assert_true(nghttp2_session_send(client->session) == 0 || client->tls != NULL);
+}
+
+void grpc_submit_rest(grpc_client *client, grpc_call *call, const char *method, const char *body)
+{
+    const nghttp2_nv headers[] = { NV(":method", method), NV(":path", call->path), NV(":scheme", "http"),
+                                   NV(":authority", "localhost"), NV("user-agent", "test") };
+    nghttp2_data_provider provider = { .source.ptr = call, .read_callback = read_sent };
+
+    call->sent_bytes = strlen(body);
+    assert_true(call->sent_bytes <= sizeof call->sent);
+    memcpy(call->sent, body, call->sent_bytes);
+    call->stream =
+        nghttp2_submit_request(client->session, NULL, headers, 5, call->sent_bytes > 0 ? &provider : NULL, call);
     assert_true(call->stream > 0);
     assert_true(nghttp2_session_send(client->session) == 0 || client->tls != NULL);
 }

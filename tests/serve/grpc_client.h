@@ -15,6 +15,7 @@ typedef struct grpc_call {
     uint8_t got[16384];
     size_t got_bytes;
     int status; /* grpc-status; -1: none received */
+    int code;   /* :status */
     char text[512];
     bool closed;
     int32_t stream;
@@ -36,6 +37,9 @@ bool grpc_open_tls(grpc_client *client, int port, gnutls_certificate_credentials
 void grpc_close(grpc_client *client);
 void grpc_submit(grpc_client *client, grpc_call *call);
 void grpc_wait(grpc_client *client, grpc_call *call);
+
+/* Sends a request for REST with this body. */
+void grpc_submit_rest(grpc_client *client, grpc_call *call, const char *method, const char *body);
 
 /* Appends a message to the call. */
 void grpc_add(grpc_call *call, const ProtobufCMessage *message);

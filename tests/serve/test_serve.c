@@ -71,9 +71,8 @@ static void test_unknown_paths(void **state)
                                          "//v2" };
 
     (void)state;
-    for (size_t i = 0; i + 1 < sizeof paths / sizeof paths[0]; i++)
-        if (strcmp(paths[i], "/v2/models/twice%00") != 0) /* the path ends at the NUL: the model itself */
-            expect("GET", paths[i], NULL, 404, "error");
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+        expect("GET", paths[i], NULL, strstr(paths[i], "%00") != NULL ? 400 : 404, "error");
     expect("GET", "/v2/models/twice/infer", NULL, 405, "not allowed for this path");
     expect("DELETE", "/v2/models/twice", NULL, 405, "not allowed for this path");
 }
@@ -149,8 +148,8 @@ static void test_types_in_bytes(void **state)
     (void)close(fd);
 }
 
-/* Sends a request with two binary tensors after a header and a JSON of the given lengths; whole, or in two parts.
- * Returns the size of its body. */
+/* Sends a request with two binary tensors after a header and a JSON of the given lengths; whole, or the body after the
+ * server has asked for it. Returns the size of its body. */
 static size_t send_pair(int fd, int id_bytes, int pad_bytes, bool in_parts)
 {
     static const float data[4] = { 1, 2, 30, 40 };
@@ -164,13 +163,15 @@ static size_t send_pair(int fd, int id_bytes, int pad_bytes, bool in_parts)
                   id_bytes, 0);
 
     head = snprintf(text, sizeof text,
-                    "POST /v2/models/pair/infer HTTP/1.1\r\nHost: a\r\nX-Pad: %0*d\r\nContent-Length: %zu\r\n"
-                    "Inference-Header-Content-Length: %d\r\n\r\n%s",
-                    pad_bytes, 0, (size_t)n + sizeof data, n, json);
+                    "POST /v2/models/pair/infer HTTP/1.1\r\nHost: localhost\r\nX-Pad: %0*d\r\nContent-Length: %zu\r\n"
+                    "Inference-Header-Content-Length: %d\r\n%s\r\n%s",
+                    pad_bytes, 0, (size_t)n + sizeof data, n, in_parts ? "Expect: 100-continue\r\n" : "", json);
     memcpy(text + head, data, sizeof data);
     if (in_parts) {
-        client_send(fd, text, (size_t)head + 3);
-        (void)usleep(2000);
+        client_send(fd, text, (size_t)(head - n));
+        client_receive(fd, &answer);
+        assert_int_equal(answer.code, 100);
+        client_send(fd, text + head - n, (size_t)n + 3);
         client_send(fd, text + head + 3, sizeof data - 3);
     } else {
         client_send(fd, text, (size_t)head + sizeof data);
@@ -181,23 +182,24 @@ static size_t send_pair(int fd, int id_bytes, int pad_bytes, bool in_parts)
     return (size_t)n + sizeof data;
 }
 
-/* At any alignment of binary tensors, a body is copied once, out of the buffer of libmicrohttpd, and its tensors are
- * not copied again for the run; tensors in JSON are, and are counted. */
+/* At any alignment of binary tensors, only the part of a body that arrives together with the header is copied; the
+ * rest is received where the run uses it. Tensors in JSON are copied for the run, and are counted. */
 static void test_binary_tensors_are_not_copied(void **state)
 {
     double before = client_metric(&server, "inlay_copied_bytes_total");
-    double moved = client_metric(&server, "inlay_moved_bytes_total");
+    double moved = client_metric(&server, "inlay_moved_bytes_total"), most = moved;
     int fd = client_connect(&server);
 
     (void)state;
     assert_true(before >= 0 && moved >= 0);
-    for (int i = 1; i <= 64; i++) {
-        moved += (double)send_pair(fd, i, 1 + i * 5 % 64, false);
-        moved += (double)send_pair(fd, i, 1 + i * 7 % 64, true);
-    }
+    for (int i = 1; i <= 64; i++)
+        (void)send_pair(fd, i, 1 + i * 7 % 64, true);
+    assert_true(client_metric(&server, "inlay_moved_bytes_total") == moved);
+    for (int i = 1; i <= 64; i++)
+        most += (double)send_pair(fd, i, 1 + i * 5 % 64, false);
     (void)close(fd);
     assert_true(client_metric(&server, "inlay_copied_bytes_total") == before);
-    assert_true(client_metric(&server, "inlay_moved_bytes_total") == moved);
+    assert_true(client_metric(&server, "inlay_moved_bytes_total") <= most);
     expect("POST", "/v2/models/twice/infer",
            "{\"inputs\":[{\"name\":\"x\",\"shape\":[2,3],\"datatype\":\"FP32\",\"data\":[1,2,3,4,5,6]}]}", 200,
            "12.0]");
@@ -268,11 +270,11 @@ static void test_invalid_http(void **state)
     static const char *const texts[] = {
         "\r\n\r\n\r\n\r\n",
         "GET\r\n\r\n",
-        "GET / HTTP/9.9\r\nHost: a\r\n\r\n",
+        "GET / HTTP/9.9\r\nHost: localhost\r\n\r\n",
         "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
-        "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
-        "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
-        "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
+        "POST /v2/models/twice/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+        "POST /v2/models/twice/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        "POST /v2/models/twice/infer HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n\r\n",
         "GET / HTTP/1.1\r\n\r\n"
     };
 
@@ -304,14 +306,15 @@ static void test_sizes(void **state)
     (void)close(fd);
     /* The same without a declared length. */
     fd = client_connect(&server);
-    client_text(fd, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n11170\r\n");
+    client_text(
+        fd, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n11170\r\n");
     client_send(fd, big, 70000);
     client_text(fd, "\r\n0\r\n\r\n");
     client_receive(fd, &answer);
     assert_int_equal(answer.code, 413);
     (void)close(fd);
     fd = client_connect(&server);
-    client_text(fd, "GET / HTTP/1.1\r\nHost: a\r\nx-y: ");
+    client_text(fd, "GET / HTTP/1.1\r\nHost: localhost\r\nx-y: ");
     client_send(fd, big, 20000);
     client_text(fd, "\r\n\r\n");
     client_receive(fd, &answer);

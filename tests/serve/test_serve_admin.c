@@ -1,9 +1,7 @@
-/* Administration over gRPC and REST: models, trace and log settings; statistics over gRPC; TLS and client
- * certificates. */
+/* Administration over gRPC and REST: models, trace and log settings; statistics over gRPC. */
 #include "grpc_client.h"
 #include "inference.pb-c.h"
 #include <fcntl.h>
-#include <gnutls/x509.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -95,7 +93,8 @@ static void test_load_and_unload(void **state)
     grpc_expect(grpc_port, load, &call, 3, "parameters are not supported");
 }
 
-/* A client cancels a call while the model is loaded: later calls are answered, and nothing leaks. */
+/* A client cancels a call while the model is loaded: later calls are answered, and nothing leaks. Runs after
+ * test_statistics: a load that ends late resets the figures of the model. */
 static void test_abandoned_load(void **state)
 {
     static grpc_call call;
@@ -321,232 +320,17 @@ static void test_settings_over_grpc(void **state)
     }
 }
 
-/* ------------------------------------------------------------------ TLS */
-
-/* A certificate with its key as files in the folder; issuer NULL: self-signed. */
-struct identity {
-    gnutls_x509_privkey_t key;
-    gnutls_x509_crt_t certificate;
-};
-
-static void save(const struct serving *serving, const char *name, gnutls_datum_t *pem)
-{
-    char *text = strndup((const char *)pem->data, pem->size);
-
-    assert_non_null(text);
-    serving_file(serving, name, text, 0600);
-    free(text);
-    gnutls_free(pem->data);
-}
-
-static struct identity make_identity(const struct serving *serving, const char *name, const struct identity *issuer)
-{
-    const unsigned char serial[] = { 1, (unsigned char)name[0] };
-    char file[64];
-    struct identity identity;
-    gnutls_datum_t pem;
-
-    assert_int_equal(gnutls_x509_privkey_init(&identity.key), 0);
-    assert_int_equal(gnutls_x509_privkey_generate(identity.key, GNUTLS_PK_ECDSA,
-                                                  GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
-                     0);
-    assert_int_equal(gnutls_x509_crt_init(&identity.certificate), 0);
-    assert_int_equal(gnutls_x509_crt_set_version(identity.certificate, 3), 0);
-    assert_int_equal(gnutls_x509_crt_set_serial(identity.certificate, serial, sizeof serial), 0);
-    assert_int_equal(gnutls_x509_crt_set_activation_time(identity.certificate, time(NULL) - 3600), 0);
-    assert_int_equal(gnutls_x509_crt_set_expiration_time(identity.certificate, time(NULL) + 3600), 0);
-    assert_int_equal(gnutls_x509_crt_set_dn(identity.certificate, issuer == NULL ? "CN=issuer" : "CN=localhost", NULL),
-                     0);
-    assert_int_equal(gnutls_x509_crt_set_key(identity.certificate, identity.key), 0);
-    assert_int_equal(gnutls_x509_crt_set_basic_constraints(identity.certificate, issuer == NULL, -1), 0);
-    assert_int_equal(gnutls_x509_crt_sign2(identity.certificate,
-                                           issuer != NULL ? issuer->certificate : identity.certificate,
-                                           issuer != NULL ? issuer->key : identity.key, GNUTLS_DIG_SHA256, 0),
-                     0);
-    assert_int_equal(gnutls_x509_crt_export2(identity.certificate, GNUTLS_X509_FMT_PEM, &pem), 0);
-    (void)snprintf(file, sizeof file, "%s.pem", name);
-    save(serving, file, &pem);
-    assert_int_equal(gnutls_x509_privkey_export2(identity.key, GNUTLS_X509_FMT_PEM, &pem), 0);
-    (void)snprintf(file, sizeof file, "%s.key", name);
-    save(serving, file, &pem);
-    return identity;
-}
-
-static void free_identity(struct identity *identity)
-{
-    gnutls_x509_crt_deinit(identity->certificate);
-    gnutls_x509_privkey_deinit(identity->key);
-}
-
-static gnutls_certificate_credentials_t credentials_of(struct identity *identity)
-{
-    gnutls_certificate_credentials_t credentials_t;
-
-    assert_int_equal(gnutls_certificate_allocate_credentials(&credentials_t), 0);
-    if (identity != NULL)
-        assert_int_equal(gnutls_certificate_set_x509_key(credentials_t, &identity->certificate, 1, identity->key), 0);
-    return credentials_t;
-}
-
-/* Is a call over a connection with these credentials answered? */
-static bool is_answered(int port, struct identity *who)
-{
-    static grpc_call call;
-    gnutls_certificate_credentials_t credentials = credentials_of(who);
-    Inference__Empty empty = INFERENCE__EMPTY__INIT;
-    grpc_client client;
-    bool answered = false;
-
-    if (grpc_open_tls(&client, port, credentials)) {
-        call = (grpc_call){ .path = SERVICE "ServerReady" };
-        grpc_add(&call, &empty.base);
-        grpc_submit(&client, &call);
-        grpc_wait(&client, &call);
-        answered = call.status == 0;
-        grpc_close(&client);
-    }
-    gnutls_certificate_free_credentials(credentials);
-    return answered;
-}
-
-/* Returns the status code over HTTPS; 0: no answer. */
-static int https_code(int port, struct identity *who, const char *path)
-{
-    gnutls_certificate_credentials_t credentials = credentials_of(who);
-    gnutls_session_t session;
-    char text[512];
-    ssize_t n = -1;
-    int fd = grpc_connect(port);
-
-    assert_int_equal(gnutls_init(&session, GNUTLS_CLIENT), 0);
-    assert_int_equal(gnutls_set_default_priority(session), 0);
-    assert_int_equal(gnutls_credentials_set(session, GNUTLS_CRD_CERTIFICATE, credentials), 0);
-    gnutls_transport_set_int(session, fd);
-    if (gnutls_handshake(session) == 0) {
-        (void)snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path);
-        assert_true(gnutls_record_send(session, text, strlen(text)) > 0);
-        n = gnutls_record_recv(session, text, sizeof text - 1);
-    }
-    text[n > 0 ? n : 0] = '\0';
-    gnutls_deinit(session);
-    gnutls_certificate_free_credentials(credentials);
-    (void)close(fd);
-    return n > 9 ? (int)strtol(text + 9, NULL, 10) : 0;
-}
-
-static struct serving over_tls;
-static bool secured;
-
-/* Also runs after a failed test. */
-static int end_tls(void **state)
-{
-    (void)state;
-    if (secured)
-        serving_remove(&over_tls);
-    return 0;
-}
-
-/* Waits until two workers listen on this port. */
-static void wait_for_two(const struct serving *serving, int port)
-{
-    const struct timespec pause = { 0, 5000000 };
-    char part[64], text[8192];
-    const char *first = NULL;
-
-    (void)snprintf(part, sizeof part, "listening on grpcs://127.0.0.1:%d\n", port);
-    for (uint32_t i = 0; first == NULL || strstr(first + 1, part) == NULL; i++) {
-        serving_await(serving, part, text, sizeof text);
-        first = strstr(text, part);
-        if (i == 12000)
-            fail_msg("not twice '%s': %s", part, text);
-        (void)nanosleep(&pause, NULL);
-    }
-}
-
-static void test_tls(void **state)
-{
-    static const char *const flags[] = { "--grpc-port",          "0",         "--tls-cert",
-                                         "FOLDER/server.pem",    "--tls-key", "FOLDER/server.key",
-                                         "--receive-timeout-ms", "2000",      NULL };
-    static const char *const workers[] = { "--grpc-port",       "0",         "--tls-cert",
-                                           "FOLDER/server.pem", "--tls-key", "FOLDER/server.key",
-                                           "--workers",         "2",         NULL };
-    static const char *const mutual[] = { "--grpc-port",
-                                          "0",
-                                          "--tls-cert",
-                                          "FOLDER/server.pem",
-                                          "--tls-key",
-                                          "FOLDER/server.key",
-                                          "--tls-client-ca",
-                                          "FOLDER/issuer.pem",
-                                          NULL };
-    struct identity issuer, of_server, client, stranger;
-    int port, fd;
-    char byte;
-
-    (void)state;
-    serving_prepare(&over_tls);
-    secured = true;
-    issuer = make_identity(&over_tls, "issuer", NULL);
-    of_server = make_identity(&over_tls, "server", &issuer);
-    client = make_identity(&over_tls, "client", &issuer);
-    stranger = make_identity(&over_tls, "stranger", NULL);
-
-    serving_start(&over_tls, flags);
-    port = grpc_port_of(&over_tls);
-    assert_true(is_answered(port, NULL));
-    assert_int_equal(https_code(over_tls.port, NULL, "/v2/models/twice"), 200);
-    fd = grpc_connect(port); /* no TLS: the connection ends */
-    client_text(fd, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-    while (read(fd, &byte, 1) > 0)
-        ;
-    (void)close(fd);
-    fd = grpc_connect(port); /* other bytes: it ends after its time limit */
-    while (read(fd, &byte, 1) > 0)
-        ;
-    (void)close(fd);
-    assert_true(is_answered(port, NULL));
-    assert_int_equal(serving_end(&over_tls, SIGTERM), 0);
-
-    serving_start(&over_tls, mutual);
-    port = grpc_port_of(&over_tls);
-    assert_true(is_answered(port, &client));
-    assert_false(is_answered(port, &stranger));
-    assert_false(is_answered(port, NULL));
-    assert_int_equal(https_code(over_tls.port, &client, "/v2/models/twice"), 200);
-    assert_int_equal(https_code(over_tls.port, &stranger, "/v2/models/twice"), 403);
-    assert_int_equal(https_code(over_tls.port, NULL, "/v2/models/twice"), 403);
-    assert_int_equal(https_code(over_tls.port, NULL, "/v2/health/ready"), 200);
-    assert_int_equal(serving_end(&over_tls, SIGTERM), 0);
-
-    /* Workers share both ports. */
-    serving_start(&over_tls, workers);
-    port = grpc_port_of(&over_tls);
-    wait_for_two(&over_tls, port);
-    for (uint32_t i = 0; i < 6; i++) {
-        assert_true(is_answered(port, NULL));
-        assert_int_equal(https_code(over_tls.port, NULL, "/v2/models/twice"), 200);
-    }
-    assert_int_equal(serving_end(&over_tls, SIGTERM), 0);
-
-    free_identity(&issuer);
-    free_identity(&of_server);
-    free_identity(&client);
-    free_identity(&stranger);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_load_and_unload),
-        cmocka_unit_test(test_abandoned_load),
         cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_abandoned_load),
         cmocka_unit_test(test_trace),
         cmocka_unit_test(test_wrong_trace_settings),
         cmocka_unit_test(test_log_settings),
         cmocka_unit_test(test_log_format),
         cmocka_unit_test(test_settings_over_grpc),
-        cmocka_unit_test_teardown(test_tls, end_tls),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

@@ -179,8 +179,9 @@ static void stream_at(const char *path, const char *body, const char *part, char
     char head[512];
     size_t have = 0;
 
-    (void)snprintf(head, sizeof head, "POST %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n",
-                   path, strlen(body));
+    (void)snprintf(head, sizeof head,
+                   "POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %zu\r\n\r\n", path,
+                   strlen(body));
     client_text(fd, head);
     client_text(fd, body);
     text[0] = '\0';

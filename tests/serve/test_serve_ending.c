@@ -219,7 +219,7 @@ static void test_with_requests(void **state)
         serving_start(&server, i % 2 == 0 ? workers : NULL);
         for (uint32_t k = 0; k < REQUESTS; k++) {
             (void)snprintf(head, sizeof head,
-                           "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n%s",
+                           "POST /v2/models/twice/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s",
                            strlen(twice), twice);
             fd[k] = client_connect(&server);
             assert_true(fd[k] >= 0);
@@ -383,7 +383,7 @@ static void test_connections_of_other_processes(void **state)
     start_with(rest, fd, "");
     serving_await(&server, "ready, models", text, sizeof text);
     half = client_connect(&server);
-    client_text(half, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\n{");
+    client_text(half, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{");
     while (client_metric(&server, "inlay_http_requests") != 2)
         (void)nanosleep(&pause, NULL);
     assert_true(has_file(3) && has_file(4));

@@ -277,6 +277,100 @@ static void test_every_byte_changed(void **state)
     assert_true(taken > 10);
 }
 
+static const char body[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}";
+
+/* The port of REST takes HTTP/2, too: requests for REST, and calls of gRPC on the same connection. */
+static void test_rest_over_http2(void **state)
+{
+    static const struct {
+        const char *method, *path, *body;
+        int code;
+        const char *part;
+    } rows[] = { { "GET", "/v2/health/live", "", 200, "" },
+                 { "GET", "/v2?x=1", "", 200, "\"name\":\"inlay\"" },
+                 { "POST", "/v2/models/twice/infer", body, 200, "[2.0,4.0,6.0]" },
+                 { "POST", "/v2/models/twice/infer", "{", 400, "\"error\"" },
+                 { "POST", "/v2/models/none/infer", body, 404, "\"error\"" },
+                 { "DELETE", "/v2/models/twice", "", 405, "\"error\"" },
+                 { "BREW", "/v2", "", 501, "\"error\"" },
+                 { "GET", "/v2%2Fhealth%2flive", "", 404, "\"error\"" },
+                 { "GET", "/v2/health/live%00", "", 400, "\"error\"" },
+                 { "GET", "/v2/health/live%0", "", 400, "\"error\"" },
+                 { "HEAD", "/v2", "", 200, "" } };
+    static grpc_call calls[sizeof rows / sizeof rows[0]], call, large;
+    static char many[5000];
+    Inference__Empty empty = INFERENCE__EMPTY__INIT;
+    grpc_client client;
+
+    (void)state;
+    grpc_open(&client, server.port);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        calls[i] = (grpc_call){ .path = rows[i].path };
+        grpc_submit_rest(&client, &calls[i], rows[i].method, rows[i].body);
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        grpc_wait(&client, &calls[i]);
+        calls[i].got[calls[i].got_bytes] = '\0';
+        if (calls[i].code != rows[i].code || strstr((const char *)calls[i].got, rows[i].part) == NULL)
+            fail_msg("%s %s: %d %s", rows[i].method, rows[i].path, calls[i].code, (const char *)calls[i].got);
+    }
+    assert_int_equal(calls[sizeof rows / sizeof rows[0] - 1].got_bytes, 0); /* HEAD */
+    memset(many, 'a', sizeof many - 1);
+    large = (grpc_call){ .path = "/v2/models/twice/infer" };
+    grpc_submit_rest(&client, &large, "POST", many);
+    grpc_wait(&client, &large);
+    assert_int_equal(large.code, 413);
+    call = (grpc_call){ .path = SERVICE "ServerReady" };
+    grpc_add(&call, &empty.base);
+    grpc_submit(&client, &call);
+    grpc_wait(&client, &call);
+    assert_int_equal(call.status, 0);
+    grpc_close(&client);
+}
+
+/* gRPC's C core resets streams that it has never opened. Other calls of the connection are still answered. */
+static void test_reset_of_an_idle_stream(void **state)
+{
+    static const uint8_t frame[] = { 0, 0, 4, 3, 0, 0, 0, 0, 99, 0, 0, 0, 8 };
+    static grpc_call calls[4];
+    Inference__Empty empty = INFERENCE__EMPTY__INIT;
+    grpc_client client;
+
+    (void)state;
+    grpc_open(&client, grpc_port);
+    for (size_t i = 0; i < 4; i++) {
+        calls[i] = (grpc_call){ .path = SERVICE "ServerReady" };
+        grpc_add(&calls[i], &empty.base);
+        grpc_submit(&client, &calls[i]);
+        grpc_wait(&client, &calls[i]);
+        assert_int_equal(calls[i].status, 0);
+        client_send(client.fd, frame, i + 1); /* in pieces of different sizes */
+        client_send(client.fd, frame + i + 1, sizeof frame - i - 1);
+    }
+    grpc_close(&client);
+}
+
+/* One port for both protocols. */
+static void test_one_port(void **state)
+{
+    struct serving one;
+    char port[16];
+    const char *flags[] = { "--port", port, "--grpc-port", port, "--strict", "0", NULL };
+    static grpc_call call;
+    Inference__Empty empty = INFERENCE__EMPTY__INIT;
+
+    (void)state;
+    serving_prepare_empty(&one);
+    (void)snprintf(port, sizeof port, "%d", client_free_port());
+    serving_start(&one, flags);
+    assert_int_equal(one.port, grpc_port_of(&one));
+    client_expect(&one, "GET", "/v2/health/live", "", NULL, 200, "");
+    call = (grpc_call){ .path = SERVICE "ServerLive" };
+    grpc_add(&call, &empty.base);
+    grpc_expect(one.port, SERVICE "ServerLive", &call, 0, "");
+    assert_int_equal(serving_close(&one), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +381,9 @@ int main(void)
         cmocka_unit_test(test_cancelled_calls),
         cmocka_unit_test(test_invalid_http2),
         cmocka_unit_test(test_every_byte_changed),
+        cmocka_unit_test(test_rest_over_http2),
+        cmocka_unit_test(test_reset_of_an_idle_stream),
+        cmocka_unit_test(test_one_port),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

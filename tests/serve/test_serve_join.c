@@ -27,7 +27,7 @@ static void write_plain(const char *path)
 
 static int start(void **state)
 {
-    static const char *const flags[] = { "--admin-token-file", "FOLDER/admins", NULL };
+    static const char *const flags[] = { "--admin-token-file", "FOLDER/admins", "--strict", "0", NULL };
 
     (void)state;
     serving_prepare_empty(&server);
@@ -69,7 +69,8 @@ static int ask_padded(uint32_t rows, uint32_t length)
                    "{\"inputs\":[{\"name\":\"x\",\"shape\":[%u,%u],\"datatype\":\"FP32\",\"data\":[%s]},"
                    "{\"name\":\"mask\",\"shape\":[%u,%u],\"datatype\":\"FP32\",\"data\":[%s]}]}",
                    rows, length, x, rows, length, mask);
-    (void)snprintf(head, sizeof head, "POST /v2/models/padded/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n",
+    (void)snprintf(head, sizeof head,
+                   "POST /v2/models/padded/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n",
                    strlen(body));
     client_text(fd, head);
     client_text(fd, body);
@@ -172,7 +173,8 @@ static int ask_slow(const char *how, long turns, uint32_t timeout_ms)
         "[],\"datatype\":\"INT64\",\"data\":[%ld]},{\"name\":\"x\",\"shape\":[1],\"datatype\":\"FP32\","
         "\"data\":[1]}]}",
         how, timeout_ms * 1000, turns);
-    (void)snprintf(head, sizeof head, "POST /v2/models/slow/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n",
+    (void)snprintf(head, sizeof head,
+                   "POST /v2/models/slow/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n",
                    strlen(body));
     client_text(fd, head);
     client_text(fd, body);
@@ -270,7 +272,9 @@ static void test_sequences_and_versions(void **state)
 /* An abandoned sequence does not keep its model forever. */
 static void test_abandoned_sequences(void **state)
 {
-    static const char *const flags[] = { "--admin-token-file", "FOLDER/admins", "--sequence-idle-ms", "100", NULL };
+    static const char *const flags[] = {
+        "--admin-token-file", "FOLDER/admins", "--sequence-idle-ms", "100", "--strict", "0", NULL
+    };
 
     char path[256];
 

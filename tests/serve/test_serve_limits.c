@@ -53,7 +53,8 @@ static int ask_spin(const char *headers)
     char head[512];
     int fd = client_connect(&server), n;
 
-    n = snprintf(head, sizeof head, "POST /v2/models/spin/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n%s\r\n",
+    n = snprintf(head, sizeof head,
+                 "POST /v2/models/spin/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n%s\r\n",
                  sizeof spin - 1, headers);
     client_send(fd, head, (size_t)n);
     client_send(fd, spin, sizeof spin - 1);
@@ -130,8 +131,9 @@ static int ask(const char *model, const char *body)
     char head[256];
     int fd = client_connect(&server);
 
-    (void)snprintf(head, sizeof head, "POST /v2/models/%s/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n",
-                   model, strlen(body));
+    (void)snprintf(head, sizeof head,
+                   "POST /v2/models/%s/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n", model,
+                   strlen(body));
     client_text(fd, head);
     client_text(fd, body);
     return fd;
@@ -198,7 +200,7 @@ static void test_fairness(void **state)
 static void test_slow_clients(void **state)
 {
     static const char *const begins[] = { "", "GET / HT",
-                                          "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 999\r\n\r\n{" };
+                                          "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999\r\n\r\n{" };
     int fd[3];
 
     (void)state;
@@ -248,7 +250,7 @@ static void mixed_round(uint32_t i)
     client_call(fd, "GET", i % 2 == 0 ? "/v2/models/none" : "/v2/models/twice", "", NULL, 0, &answer);
     assert_int_equal(answer.code, i % 2 == 0 ? 404 : 200);
     if (i % 5 == 0)
-        client_text(fd, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\n{\"in");
+        client_text(fd, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n\r\n{\"in");
     (void)close(fd);
     if (i % 20 == 0)
         (void)close(ask_spin(""));
@@ -283,6 +285,48 @@ static void test_no_leaks(void **state)
 #endif
 }
 
+/* SIGHUP: the access log is opened again, and tokens are read again; a connection that is open stays open. A file that
+ * cannot be used changes nothing. SIGUSR1 and SIGUSR2 do nothing. */
+static void test_reload(void **state)
+{
+    static const char *const flags[] = {
+        "--access-log", "FOLDER/access", "--token-file", "FOLDER/tokens", "--strict", "0", NULL
+    };
+    struct serving other;
+    struct answer answer;
+    char text[8192], path[256], moved[256];
+    int fd;
+
+    (void)state;
+    serving_prepare_empty(&other);
+    serving_tokens(&other);
+    serving_start(&other, flags);
+    fd = client_connect(&other);
+    client_call(fd, "GET", "/v2", AS_USER, NULL, 0, &answer);
+    assert_int_equal(answer.code, 200);
+    assert_int_equal(kill(other.pid, SIGUSR1), 0);
+    assert_int_equal(kill(other.pid, SIGUSR2), 0);
+    (void)serving_path(&other, "access", path, sizeof path);
+    (void)serving_path(&other, "access.1", moved, sizeof moved);
+    assert_int_equal(rename(path, moved), 0);
+    serving_file(&other, "tokens", "", 0600);
+    assert_int_equal(kill(other.pid, SIGHUP), 0);
+    serving_await(&other, "reloaded in part", text, sizeof text);
+    assert_non_null(strstr(text, "has no token"));
+    client_call(fd, "GET", "/v2", AS_USER, NULL, 0, &answer);
+    assert_int_equal(answer.code, 200);
+    serving_file(&other, "tokens", "another-0123456789abcdef\n", 0600);
+    assert_int_equal(kill(other.pid, SIGHUP), 0);
+    serving_await(&other, "reloaded\n", text, sizeof text);
+    client_call(fd, "GET", "/v2", AS_USER, NULL, 0, &answer);
+    assert_int_equal(answer.code, 401);
+    client_call(fd, "GET", "/v2", "Authorization: Bearer another-0123456789abcdef\r\n", NULL, 0, &answer);
+    assert_int_equal(answer.code, 200);
+    (void)close(fd);
+    assert_int_equal(access(path, F_OK), 0); /* it has been created again */
+    assert_int_equal(serving_close(&other), 0);
+}
+
 /* Last test: running requests get the grace time, then they are cancelled; the exit code is 0. */
 static void test_sigterm(void **state)
 {
@@ -305,7 +349,8 @@ int main(void)
         cmocka_unit_test(test_deadlines),    cmocka_unit_test(test_disconnected_client),
         cmocka_unit_test(test_a_full_queue), cmocka_unit_test(test_priority),
         cmocka_unit_test(test_fairness),     cmocka_unit_test(test_slow_clients),
-        cmocka_unit_test(test_no_leaks),     cmocka_unit_test(test_sigterm),
+        cmocka_unit_test(test_no_leaks),     cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_sigterm),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

@@ -23,6 +23,8 @@ static int start(void **state)
                                          "4000",
                                          "--serve-config",
                                          "FOLDER/serve.yaml",
+                                         "--strict",
+                                         "0",
                                          NULL };
     char path[256];
 

@@ -111,8 +111,8 @@ static void send_one(struct soak_client *client)
     char text[512];
     int kind = 0, code = -1, at = rand_r(&client->seed) % 104;
     size_t bytes = (size_t)snprintf(
-        text, sizeof text, "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n" GOOD,
-        strlen(GOOD));
+        text, sizeof text,
+        "POST /v2/models/twice/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n" GOOD, strlen(GOOD));
     bool any = false, waits = rand_r(&client->seed) % 50 == 0; /* until the server closes it */
 
     while (at >= weights[kind])
@@ -134,7 +134,7 @@ static void send_one(struct soak_client *client)
     case 4:
         any = send_raw(server.port, text,
                        (size_t)snprintf(text, sizeof text,
-                                        "POST /v2/models/twice/infer HTTP/1.1\r\nHost: a\r\n"
+                                        "POST /v2/models/twice/infer HTTP/1.1\r\nHost: localhost\r\n"
                                         "Content-Length: 999999999\r\n\r\n"),
                        true);
         break;
@@ -143,8 +143,8 @@ static void send_one(struct soak_client *client)
         break;
     case 6:
         (void)snprintf(text, sizeof text,
-                       "POST /v2/models/spin/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n%s", strlen(SPIN),
-                       SPIN);
+                       "POST /v2/models/spin/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s",
+                       strlen(SPIN), SPIN);
         any = send_raw(server.port, text, strlen(text), false);
         break;
     case 7:

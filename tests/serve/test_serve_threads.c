@@ -69,7 +69,8 @@ static void test_shares(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         spins[i] = client_connect(&server);
         (void)snprintf(head, sizeof head,
-                       "POST /v2/models/spin/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n", strlen(SPIN));
+                       "POST /v2/models/spin/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n",
+                       strlen(SPIN));
         client_text(spins[i], head);
         client_text(spins[i], SPIN);
         wait_for_runs(i + 1);

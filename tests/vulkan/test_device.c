@@ -194,7 +194,11 @@ static void caches_stay_on_the_device(void **state)
             assert_true(fabsf(input[i] - output[i]) < 1e-5f);
         assert_string_equal(inlay_value_device(caches[0]), "vulkan");
     }
-    assert_int_equal(inlay_context_profile_write(a.context, "text", 0, 0, keep_text, text, &diag), INLAY_OK);
+    assert_int_equal(inlay_context_profile_write(
+                         a.context,
+                         &(inlay_profile_options){ .struct_size = sizeof(inlay_profile_options), .format = "text" },
+                         keep_text, text, &diag),
+                     INLAY_OK);
     if (strstr(text, "copy of x") == NULL || strstr(text, "copy of y") == NULL || strstr(text, "copy of p") != NULL ||
         strstr(text, "copy of q") != NULL || strstr(text, "copy of c") != NULL || strstr(text, "copy of d") != NULL)
         fail_msg("%s", text);

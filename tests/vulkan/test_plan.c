@@ -215,8 +215,9 @@ static void gemm_has_flops(void **state)
                                              .value_count = 3,
                                              .value_stride = sizeof *values };
         inlay_cost cost = { .struct_size = sizeof cost };
+        inlay_diag diag = INLAY_DIAG_INIT;
 
-        assert_int_equal(vulkan_cost(&provider, &request, &cost), INLAY_OK);
+        assert_int_equal(vulkan_cost(&provider, &request, &cost, &diag), INLAY_OK);
         assert_true(cost.flops == 2.0 * 2 * 64 * 3);
     }
 }

@@ -57,7 +57,8 @@ inlay_status inlay_context_create(inlay_session *session, inlay_context **out_co
     }
     for (uint32_t i = 0; i < graph->input_count; i++)
         INLAY_TRY(make_default(&graph->values[graph->inputs[i]], &context->defaults[i], diag));
-    INLAY_TRY(runner_create(session->main, &context->shared, &context->runner, diag));
+    INLAY_TRY(
+        runner_create(__atomic_load_n(&session->main, __ATOMIC_ACQUIRE), &context->shared, &context->runner, diag));
     *out_context = context;
     context = NULL;
 done:

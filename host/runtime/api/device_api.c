@@ -85,7 +85,13 @@ inlay_status inlay_session_value_create_on(inlay_session *session, const char *p
     inlay_status status = session_device(session, provider_name, &provider, diag);
 
     *out_value = NULL;
-    return status == INLAY_OK ? value_create_on(provider, dtype, rank, dims, out_value, diag) : status;
+    if (status == INLAY_OK)
+        status = provider_begin_use(provider, diag);
+    if (status != INLAY_OK)
+        return status;
+    status = value_create_on(provider, session->env.priority, dtype, rank, dims, out_value, diag);
+    provider_end_use(provider);
+    return status;
 }
 
 inlay_status inlay_session_value_wrap(inlay_session *session, const char *provider_name,
@@ -96,6 +102,11 @@ inlay_status inlay_session_value_wrap(inlay_session *session, const char *provid
     inlay_status status = session_device(session, provider_name, &provider, diag);
 
     *out_value = NULL;
-    return status == INLAY_OK ? value_wrap_on(provider, memory, dtype, rank, dims, NULL, NULL, out_value, diag)
-                              : status;
+    if (status == INLAY_OK)
+        status = provider_begin_use(provider, diag);
+    if (status != INLAY_OK)
+        return status;
+    status = value_wrap_on(provider, memory, dtype, rank, dims, NULL, NULL, out_value, diag);
+    provider_end_use(provider);
+    return status;
 }

@@ -1,6 +1,7 @@
 /* api/device_value_api.c - inlay.h: values on devices: mapped to the host, shared with other libraries, copied. */
 #include "base/boundary.h"
 #include "base/clock.h"
+#include "base/provider_calls.h"
 #include "base/sized_struct.h"
 #include "exec/values/value.h"
 #include "inlay/extensions.h"
@@ -44,10 +45,16 @@ inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *di
         0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "the memory of %s is not the host's; inlay_value_copy() it",
                           provider->name);
+    status = provider_begin_use(provider, diag);
+    if (status != INLAY_OK)
+        return status;
     status = wait_for(provider, value->ready, &late, diag);
     if (status == INLAY_DEVICE_LOST)
         provider_lost(provider->state);
-    return status == INLAY_OK ? provider->table->buffer_map(provider->state, &value->buffer, out_data, diag) : status;
+    if (status == INLAY_OK)
+        status = call_map(provider->table, provider->state, &value->buffer, out_data, diag);
+    provider_end_use(provider);
+    return status;
 }
 
 void inlay_value_unmap(inlay_value *value)
@@ -55,24 +62,28 @@ void inlay_value_unmap(inlay_value *value)
     const struct provider *provider = value_device(value);
 
     if (provider != NULL)
-        provider->table->buffer_unmap(provider->state, &value->buffer);
+        call_unmap(provider->table, provider->state, &value->buffer);
 }
 
 inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *out_memory, inlay_diag *diag)
 {
     const struct provider *provider = value_device(value);
-    inlay_native_memory found = { .struct_size = sizeof found };
+    inlay_export_request request = { .struct_size = sizeof request, .buffer = &value->buffer };
+    inlay_native_memory found = { .struct_size = sizeof found }, asked;
     inlay_status status;
 
-    if (provider == NULL || provider->table->export_native == NULL)
+    if (out_memory->struct_size < sizeof out_memory->struct_size)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_native_memory.struct_size is not set");
+    sized_struct_read(&asked, sizeof asked, out_memory, out_memory->struct_size);
+    request.kind = asked.kind;
+
+    if (provider == NULL || provider->table->buffer_export == NULL)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "%s does not export its memory to other libraries",
                           provider == NULL ? "the host" : provider->name);
-    status = provider->table->export_native(provider->state, &value->buffer, &found, diag);
-    if (status != INLAY_OK)
-        return status;
-    return sized_struct_write(out_memory, &found, sizeof found)
-               ? INLAY_OK
-               : inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_native_memory.struct_size is not set");
+    status = provider->table->buffer_export(provider->state, &request, &found, diag);
+    if (status == INLAY_OK)
+        (void)sized_struct_write(out_memory, &found, sizeof found);
+    return status;
 }
 
 static inlay_status find_streams(const inlay_value *value, const inlay_ext_streams **out, inlay_diag *diag)
@@ -98,9 +109,8 @@ static inlay_status call_streams(const inlay_value *value,
     const struct provider *provider = value_device(value);
     const boundary_call call = { .provider = provider->name };
     inlay_diag own = INLAY_DIAG_INIT;
-    void *state = provider->state;
+    void *state = provider_own_state(provider->table, provider->state);
 
-    (void)provider_direct(provider->table, &state);
     return forward_plugin_error(&call, order(state, stream, fence, &own), &own, diag);
 }
 
@@ -167,7 +177,7 @@ static inlay_status copy_by(const struct provider *provider, const inlay_value *
     if (status == INLAY_OK)
         status = wait_for_target(provider, to, diag);
     if (status == INLAY_OK)
-        status = provider->table->buffer_copy(provider->state, &run, &from->buffer, &to->buffer, NULL, 0, done, diag);
+        status = call_copy(provider->table, provider->state, &run, &from->buffer, &to->buffer, NULL, done, diag);
     if (status == INLAY_OK && done.timeline != 0)
         status = wait_for(provider, done, &hangs, diag);
     if (status == INLAY_OK)
@@ -186,6 +196,7 @@ static inlay_status copy_by(const struct provider *provider, const inlay_value *
 inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_diag *diag)
 {
     const struct provider *source = value_device(from), *target = value_device(to);
+    inlay_status status;
 
     if (from->kind != INLAY_KIND_TENSOR || to->kind != INLAY_KIND_TENSOR || from->dtype != to->dtype ||
         from->dtype == INLAY_STRING || from->buffer.bytes != to->buffer.bytes)
@@ -200,5 +211,10 @@ inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to, inlay_di
     if (source != NULL && target != NULL && source != target)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "%s cannot copy to %s directly; copy through a value in host memory",
                           source->name, target->name);
-    return copy_by(source != NULL ? source : target, from, to, diag);
+    status = provider_begin_use(source != NULL ? source : target, diag);
+    if (status != INLAY_OK)
+        return status;
+    status = copy_by(source != NULL ? source : target, from, to, diag);
+    provider_end_use(source != NULL ? source : target);
+    return status;
 }

@@ -200,8 +200,13 @@ inlay_status inlay_session_value_from_dlpack(inlay_session *session, const char 
         return status;
     memory.bytes = shape->buffer.bytes;
     inlay_value_unref(shape);
-    return value_wrap_on(provider, &memory, dtype, (uint32_t)source->rank, source->dims, release_versioned, tensor,
-                         out_value, diag);
+    status = provider_begin_use(provider, diag);
+    if (status != INLAY_OK)
+        return status;
+    status = value_wrap_on(provider, &memory, dtype, (uint32_t)source->rank, source->dims, release_versioned, tensor,
+                           out_value, diag);
+    provider_end_use(provider);
+    return status;
 }
 
 typedef struct dl_export {

@@ -11,5 +11,6 @@ inlay_status inlay_calibrate(const inlay_options *options, const inlay_calibrate
 inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how, inlay_tune_result *out_result,
                         inlay_diag *diag)
 {
+    session_background_wait(session);
     return tune_session(session, how, out_result, diag);
 }

@@ -29,9 +29,9 @@ inlay_status inlay_options_set_int(inlay_options *options, const char *name, int
 }
 
 inlay_status inlay_options_get(const inlay_options *options, const char *name, char *text, size_t bytes,
-                               inlay_diag *diag)
+                               size_t *out_bytes, inlay_diag *diag)
 {
-    return options_get(options, name, text, bytes, diag);
+    return options_get(options, name, text, bytes, out_bytes, diag);
 }
 
 inlay_status inlay_options_describe(uint32_t index, inlay_option_doc *out_doc)

@@ -5,10 +5,13 @@
 
 inlay_status inlay_session_plan_save(const inlay_session *session, inlay_write_fn write, void *user, inlay_diag *diag)
 {
-    uint32_t count = program_count(session->main);
-    partition_job *jobs = malloc(count * sizeof *jobs);
+    partition_job *jobs;
     inlay_status status;
+    uint32_t count;
 
+    session_background_wait(session);
+    count = program_count(session->main);
+    jobs = malloc(count * sizeof *jobs);
     if (jobs == NULL)
         return no_memory(diag, "to save the plan");
     (void)program_jobs(session->main, jobs);

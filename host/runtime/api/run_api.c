@@ -27,7 +27,7 @@ static bool overlaps_output(const inlay_context *context, const inlay_value *val
 
 void context_import_input(const inlay_context *context, uint32_t index, inlay_value *value, run_value *in)
 {
-    const struct program *program = context->session->main;
+    const struct program *program = context->runner->prog;
     inlay_buffer imported;
     uint32_t domain, owner;
 
@@ -35,6 +35,12 @@ void context_import_input(const inlay_context *context, uint32_t index, inlay_va
     domain = program->uses.reader_domain[index];
     owner = domain == INLAY_DOMAIN_HOST ? INLAY_NONE : plan_owner_of(program->env, domain);
     in->alias = (inlay_buffer){ 0 };
+    if (owner != INLAY_NONE && in->kind == INLAY_KIND_TENSOR && in->buffer.domain != INLAY_DOMAIN_HOST &&
+        in->buffer.domain != domain && in->buffer.bytes > 0 &&
+        value_import(value, provider_of_domain(domain, NULL), domain, &imported)) {
+        in->alias = imported; /* the memory of another device */
+        return;
+    }
     if (owner == INLAY_NONE || in->kind != INLAY_KIND_TENSOR || in->buffer.domain != INLAY_DOMAIN_HOST ||
         in->buffer.bytes == 0 || overlaps_output(context, value) ||
         !map_into_domain(context->runner, value, domain, &imported))
@@ -45,11 +51,28 @@ void context_import_input(const inlay_context *context, uint32_t index, inlay_va
         in->buffer = imported;
 }
 
+/* Changes to the program that was compiled in the background. The context keeps its program while it keeps states or
+ * measures, and if there is no memory for another runner. */
+static void change_program(inlay_context *context)
+{
+    struct program *latest = __atomic_load_n(&context->session->main, __ATOMIC_ACQUIRE);
+    struct runner *next;
+
+    if (context->runner->prog == latest || context->states != NULL || context->shared.hook != NULL ||
+        context->shared.hang.abandoned || runner_create(latest, &context->shared, &next, NULL) != INLAY_OK)
+        return;
+    for (uint32_t k = 0; k < inlay_session_output_count(context->session); k++)
+        next->out.wanted[k] = context->runner->out.wanted[k];
+    runner_destroy(context->runner);
+    context->runner = context->shared.root = next;
+}
+
 void context_find_ready(inlay_context *context)
 {
     const uint32_t inputs = inlay_session_input_count(context->session);
     const uint32_t count = inputs + inlay_session_output_count(context->session);
 
+    change_program(context);
     context->runner->in.ready = NULL;
     for (uint32_t i = 0; i < count; i++) {
         const inlay_value *value = i < inputs ? context->inputs[i] : context->bound_outputs[i - inputs];
@@ -133,8 +156,9 @@ inlay_status inlay_context_measure(inlay_context *context, uint32_t on, inlay_di
     context->profile = NULL;
     context->shared.hook = NULL;
     context->shared.run.spans = NULL;
+    change_program(context);
     if (on != 0)
-        status = timings_create(context->session->main, &context->timings, diag);
+        status = timings_create(context->runner->prog, &context->timings, diag);
     if (context->timings != NULL)
         context->shared.hook = timings_hook(context->timings);
     return status;
@@ -153,27 +177,18 @@ inlay_status inlay_context_profile(inlay_context *context, uint32_t on, uint32_t
     return status;
 }
 
-inlay_status inlay_context_profile_write(const inlay_context *context, const char *format, double peak_flops_per_s,
-                                         double peak_bytes_per_s, inlay_write_fn write, void *user, inlay_diag *diag)
+inlay_status inlay_context_profile_write(const inlay_context *context, const inlay_profile_options *options,
+                                         inlay_write_fn write, void *user, inlay_diag *diag)
 {
     explain_sink sink = { .write = write, .user = user };
+    inlay_profile_options complete = { 0 };
 
     if (context->profile == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "the context is not profiled; call inlay_context_profile() first");
-    return profile_write(context->profile, format, peak_flops_per_s, peak_bytes_per_s, &sink, diag);
-}
-
-inlay_status inlay_context_profile_peaks(inlay_context *context, const inlay_peaks *peaks, inlay_diag *diag)
-{
-    inlay_peaks known = { 0 };
-
-    if (context->profile == NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                          "the context is not profiled; call inlay_context_profile() first");
-    sized_struct_read(&known, sizeof known, peaks, peaks->struct_size);
-    profile_peaks(context->profile, known.integer_ops_per_s, known.half_flops_per_s);
-    return INLAY_OK;
+    if (options != NULL)
+        sized_struct_read(&complete, sizeof complete, options, options->struct_size);
+    return profile_write(context->profile, &complete, &sink, diag);
 }
 
 static inlay_status run_watched(inlay_context *context, inlay_diag *diag)
@@ -244,6 +259,26 @@ inlay_status inlay_context_run(inlay_context *context, const inlay_run_options *
     return status;
 }
 
+static void leave_providers(const inlay_session *session, uint32_t count)
+{
+    while (count > 0)
+        provider_end_use(session->open[--count]);
+}
+
+/* A run does not begin while one of the session's providers is suspended. */
+static inlay_status enter_providers(const inlay_session *session, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < session->env.provider_count; i++) {
+        const inlay_status status = provider_begin_use(session->open[i], diag);
+
+        if (status == INLAY_OK)
+            continue;
+        leave_providers(session, i);
+        return status;
+    }
+    return INLAY_OK;
+}
+
 inlay_status context_run_ready(inlay_context *context, const inlay_run_options *options, inlay_diag *diag)
 {
     bool must_fit = options != NULL && INLAY_HAS(options, flags) && (options->flags & INLAY_RUN_OUTPUTS_BOUND) != 0;
@@ -252,9 +287,17 @@ inlay_status context_run_ready(inlay_context *context, const inlay_run_options *
     if (options != NULL && INLAY_HAS(options, flags) && (options->flags & 0xffffu & ~INLAY_RUN_OUTPUTS_BOUND) != 0)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "inlay_run_options.flags has 0x%x, which this library does not know", options->flags);
+    if (options != NULL && INLAY_HAS(options, power) &&
+        (options->priority > INLAY_PRIORITY_HIGH || options->power > INLAY_POWER_PERFORMANCE))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_run_options: priority %u or power %u is unknown",
+                          options->priority, options->power);
+    status = enter_providers(context->session, diag);
+    if (status != INLAY_OK)
+        return status;
     __atomic_store_n(&context->entry.running, 1, __ATOMIC_RELAXED);
     status = start_run(context, options, diag);
     __atomic_store_n(&context->entry.running, 0, __ATOMIC_RELEASE);
+    leave_providers(context->session, context->session->env.provider_count);
     return status == INLAY_OK && must_fit ? check_outputs(context, diag) : status;
 }
 
@@ -271,6 +314,8 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
     shared->run.cancel = &never;
     shared->run.deadline_ns = 0;
     shared->run.max_threads = context->session->env.max_threads;
+    shared->run.priority = context->session->env.priority;
+    shared->run.power = context->session->env.power;
     INLAY_CHECK(shared->run.max_threads > 0);
     if (status == INLAY_OK && options != NULL) {
         if (options->struct_size >= offsetof(inlay_run_options, cancel) + sizeof options->cancel &&
@@ -281,6 +326,12 @@ static inlay_status start_run(inlay_context *context, const inlay_run_options *o
         if (INLAY_HAS(options, max_threads) && options->max_threads > 0 &&
             options->max_threads < shared->run.max_threads)
             shared->run.max_threads = options->max_threads;
+        if (INLAY_HAS(options, power)) {
+            if (options->priority != INLAY_PRIORITY_NORMAL)
+                shared->run.priority = options->priority;
+            if (options->power != INLAY_POWER_DEFAULT)
+                shared->run.power = options->power;
+        }
     }
     shared->watched = shared->run.cancel != &never || shared->run.deadline_ns != 0;
     shared->run.watched = shared->watched;

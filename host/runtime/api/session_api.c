@@ -98,10 +98,16 @@ inlay_status inlay_session_explain(const inlay_session *session, const inlay_exp
     if (options->struct_size < sizeof options->struct_size)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.struct_size is not set");
     sized_struct_read(&complete, sizeof complete, options, options->struct_size);
+    if (complete.reserved != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_explain_options.reserved is not 0");
     if (session_check_process(session, diag) != INLAY_OK)
         return INLAY_UNSUPPORTED;
     if (complete.measured != NULL && complete.measured->session != session)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the measured context belongs to another session");
+    session_background_wait(session);
+    if (complete.measured != NULL && complete.measured->runner->prog != session->main)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the context was measured before the session ran on all its providers; measure it again");
     return explain_session(session, &complete, complete.measured == NULL ? NULL : complete.measured->timings,
                            complete.measured == NULL ? NULL : complete.measured->runner, write, user, diag);
 }

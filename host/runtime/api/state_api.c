@@ -17,6 +17,7 @@ inlay_status inlay_session_state(const inlay_session *session, uint32_t index, i
     info.input = session->env.states[index].input;
     info.output = session->env.states[index].output;
     info.axis = session->env.states[index].axis;
+    session_background_wait(session);
     info.in_place = session->main->state_steps[index] != INLAY_NONE;
     return sized_struct_write(out_info, &info, sizeof info) ? INLAY_OK : INLAY_INVALID_ARGUMENT;
 }
@@ -32,7 +33,7 @@ inlay_status inlay_context_keep_states(inlay_context *context, uint64_t rows, in
                           "of the next run, INPUT=OUTPUT");
     if (rows > UINT32_MAX / 2)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "a state cannot have %llu rows", (unsigned long long)rows);
-    status = run_states_create(context->session->main, context->session->memory, rows, &states, diag);
+    status = run_states_create(context->runner->prog, context->session->memory, rows, &states, diag);
     if (status != INLAY_OK)
         return status;
     run_states_destroy(context->states);

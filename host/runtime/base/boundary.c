@@ -35,8 +35,7 @@ inlay_status boundary_finish_status(inlay_status status, inlay_diag *own)
                        (int)status);
     if (own->text[0] == '\0')
         (void)snprintf(own->text, sizeof own->text, "%s, and no reason given", inlay_status_text(known));
-    /* 0: the plugin did not set a class. */
-    if (own->error_class == INLAY_CLASS_PERMANENT || own->error_class > INLAY_CLASS_SHAPE)
+    if (own->error_class == INLAY_CLASS_DEFAULT || own->error_class > INLAY_CLASS_PERMANENT)
         own->error_class = inlay_status_class(known);
     own->code = known;
     return known;

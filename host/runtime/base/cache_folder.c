@@ -15,8 +15,7 @@
 static const char unfinished[] = ".new";
 enum { UNFINISHED_SECONDS = 3600 };
 
-/* Creates a temporary file with a unique name in the folder of path; its name is written to `temporary`. */
-static int create_temporary(const char *path, char *temporary, size_t temporary_bytes)
+int cache_folder_begin(const char *path, char *temporary, size_t temporary_bytes)
 {
     static uint32_t serial;
     int length = snprintf(temporary, temporary_bytes, "%s.%ld.%u%s", path, (long)getpid(),
@@ -26,21 +25,13 @@ static int create_temporary(const char *path, char *temporary, size_t temporary_
         errno = ENAMETOOLONG;
         return -1;
     }
-    return open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    return open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-bool cache_folder_write(const char *path, const cache_folder_part *parts, uint32_t part_count)
+bool cache_folder_end(const char *path, const char *temporary, int fd, bool good)
 {
-    char temporary[PATH_MAX];
-    bool good = true;
-    int fd, error;
+    int error = errno;
 
-    fd = create_temporary(path, temporary, sizeof temporary);
-    if (fd < 0)
-        return false;
-    for (uint32_t i = 0; good && i < part_count; i++)
-        good = output_write(fd, parts[i].data, parts[i].bytes);
-    error = errno;
     good = close(fd) == 0 && good;
     if (good && rename(temporary, path) == 0)
         return true;
@@ -48,6 +39,19 @@ bool cache_folder_write(const char *path, const cache_folder_part *parts, uint32
     (void)unlink(temporary);
     errno = error;
     return false;
+}
+
+bool cache_folder_write(const char *path, const cache_folder_part *parts, uint32_t part_count)
+{
+    char temporary[PATH_MAX];
+    bool good = true;
+    int fd = cache_folder_begin(path, temporary, sizeof temporary);
+
+    if (fd < 0)
+        return false;
+    for (uint32_t i = 0; good && i < part_count; i++)
+        good = output_write(fd, parts[i].data, parts[i].bytes);
+    return cache_folder_end(path, temporary, fd, good);
 }
 
 void cache_folder_touch(int fd)

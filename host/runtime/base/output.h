@@ -35,7 +35,8 @@ INLAY_NODISCARD inlay_status output_open_stream(output_file *out, const char *pa
 INLAY_NODISCARD inlay_status output_move_file(output_file *out, const char *path, const char *from, inlay_diag *diag);
 
 /* Writes all bytes to a descriptor of an output or of another file. On failure returns false and sets errno. If the
- * file would exceed RLIMIT_FSIZE, where write() raises a signal, nothing is written and errno is EFBIG. */
+ * file would exceed RLIMIT_FSIZE, where write() raises a signal, nothing is written and errno is EFBIG. A signal handler
+ * may call it. */
 bool output_write(int fd, const void *data, uint64_t bytes);
 
 /* Publishes the outputs under their names; `second` may be NULL. No file changes before both are complete. On failure

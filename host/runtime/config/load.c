@@ -359,13 +359,11 @@ inlay_status options_load_environment(inlay_options *options, inlay_diag *diag)
 inlay_status options_standard_file(uint32_t index, char *text, size_t bytes)
 {
     config_user user = config_user_of_process();
+    char path[4096] = CONFIG_SYSTEM_FILE;
 
     if (bytes > 0)
         text[0] = '\0';
-    if (index == 1 && config_user_file(&user, text, bytes))
-        return INLAY_OK;
-    if (index != 0)
+    if (index > 1 || (index == 1 && !config_user_file(&user, path, sizeof path)))
         return INLAY_NOT_FOUND;
-    (void)snprintf(text, bytes, "%s", CONFIG_SYSTEM_FILE);
-    return INLAY_OK;
+    return (size_t)snprintf(text, bytes, "%s", path) < bytes ? INLAY_OK : INLAY_LIMIT_EXCEEDED;
 }

@@ -453,22 +453,38 @@ inlay_status options_set_int(inlay_options *options, const char *name, int64_t v
 
 /* ------------------------------------------------------------------ queries */
 
-inlay_status options_get(const inlay_options *options, const char *name, char *text, size_t bytes, inlay_diag *diag)
+/* Appends up to `bytes` bytes of the array to text, of which `at` are written, and returns the length of the whole. */
+static size_t append_text(char *text, size_t bytes, size_t at, const char *separator, const char *item)
+{
+    const size_t rest = at < bytes ? bytes - at : 0;
+
+    return at + (size_t)snprintf(rest > 0 ? text + at : NULL, rest, "%s%s", separator, item);
+}
+
+inlay_status options_get(const inlay_options *options, const char *name, char *text, size_t bytes, size_t *out_bytes,
+                         inlay_diag *diag)
 {
     uint32_t option = options_find(name), setting = option == OPTION_COUNT ? find_setting(options, name) : 0;
-    size_t at = 0;
+    size_t length = 0;
 
     if (bytes > 0)
         text[0] = '\0';
+    if (out_bytes != NULL)
+        *out_bytes = 0;
     if (option == OPTION_COUNT && setting == options->setting_count)
         return fail_unknown(name, diag);
     if (option == OPTION_COUNT)
-        (void)snprintf(text, bytes, "%s", options->settings[setting].value);
+        length = append_text(text, bytes, 0, "", options->settings[setting].value);
     else if (!is_list(option))
-        (void)snprintf(text, bytes, "%s", options_text(options, option));
+        length = append_text(text, bytes, 0, "", options_text(options, option));
     else
-        for (uint32_t i = 0; i < options->values[option].count && at < bytes; i++)
-            at += (size_t)snprintf(text + at, bytes - at, "%s%s", i > 0 ? "," : "", options_list(options, option, i));
+        for (uint32_t i = 0; i < options->values[option].count; i++)
+            length = append_text(text, bytes, length, i > 0 ? "," : "", options_list(options, option, i));
+    if (out_bytes != NULL)
+        *out_bytes = length + 1;
+    if (bytes > 0 && length >= bytes)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the value of option '%.60s' needs %zu bytes; the buffer has %zu",
+                          name, length + 1, bytes);
     return INLAY_OK;
 }
 

@@ -99,7 +99,7 @@ INLAY_NODISCARD inlay_status options_set_from(inlay_options *options, const char
 INLAY_NODISCARD inlay_status options_set(inlay_options *options, const char *name, const char *value, inlay_diag *diag);
 INLAY_NODISCARD inlay_status options_set_int(inlay_options *options, const char *name, int64_t value, inlay_diag *diag);
 INLAY_NODISCARD inlay_status options_get(const inlay_options *options, const char *name, char *text, size_t bytes,
-                                         inlay_diag *diag);
+                                         size_t *out_bytes, inlay_diag *diag);
 INLAY_NODISCARD inlay_status options_describe(uint32_t index, inlay_option_doc *out_doc);
 INLAY_NODISCARD inlay_status options_setting(const inlay_options *options, uint32_t index, inlay_setting *out_setting);
 void options_set_log(inlay_options *options, inlay_log_fn log, void *user);

@@ -57,6 +57,12 @@ static inlay_status evaluate_on_provider(struct facts *facts, const facts_graph 
     if (status == INLAY_OK) {
         answer->extra_ns = facts_displayed_sum(facts, &alternative) - facts_displayed_sum(facts, parts);
         answer->copies_ns = facts_sum_of_copies(&alternative) - graph->copies_ns;
+        if (answer->extra_ns < -FACTS_TIE_NS) {
+            answer->why = facts_why_not(facts, graph, &alternative, &node, 1,
+                                        graph->regions[graph->nodes[node].region].region->provider, answer->provider);
+            if (answer->why == NULL)
+                status = INLAY_OUT_OF_MEMORY;
+        }
         if (chosen != INLAY_NONE && parts->offers[chosen].node_count == 1 &&
             parts->offers[answer->offer].node_count == 1)
             answer->here_ns =

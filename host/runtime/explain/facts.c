@@ -53,6 +53,14 @@ partition_request facts_request(const facts_graph *graph)
                                 .costs = program->env->costs };
 }
 
+bool facts_may_run(const facts_graph *graph, uint32_t node, uint32_t provider)
+{
+    const partition_request request = facts_request(graph);
+    const uint8_t *left_out = request.rules != NULL ? request.rules->left_out : NULL;
+
+    return (left_out == NULL || !left_out[provider]) && partition_may_run(&request, node, provider);
+}
+
 uint64_t facts_value_bytes(const facts_graph *graph, uint32_t value)
 {
     return value == INLAY_NONE ? 0 : cost_value_bytes(&graph->parts->profile[value]);
@@ -95,13 +103,15 @@ uint32_t facts_copy_reader(const facts_graph *graph, const partition_copy *copy)
 
 uint32_t facts_cheapest_other(const facts_graph *graph, uint32_t node, uint32_t excluded)
 {
+    const partition_request request = facts_request(graph);
     const partition_offer *offers = graph->parts->offers;
     uint32_t best = INLAY_NONE;
 
     for (uint32_t i = 0; i < graph->nodes[node].offer_count; i++) {
         uint32_t offer = graph->offers_of[graph->nodes[node].first_offer + i];
         if (offers[offer].provider != excluded && offers[offer].node_count == 1 &&
-            (best == INLAY_NONE || offers[offer].cost.ns < offers[best].cost.ns))
+            (best == INLAY_NONE || offers[offer].cost.ns < offers[best].cost.ns) &&
+            partition_may_run(&request, node, offers[offer].provider))
             best = offer;
     }
     return best;
@@ -309,6 +319,7 @@ static bool gather_regions(struct facts *facts, facts_graph *graph)
                 offer->workspace_bytes > r->workspace_bytes ? offer->workspace_bytes : r->workspace_bytes;
             if (offer->cost.ns > 0 || region->cost_ns == 0) /* an offer of cost 0 does not lower the reliability */
                 r->source = offer->cost_source < r->source ? offer->cost_source : r->source;
+            r->region_price |= offer->region_price;
         }
         r->ns = displayed_region_ns(facts, graph->parts, region) + region->launch_ns;
         if (facts->timings != NULL)
@@ -373,6 +384,7 @@ static bool gather_stretches(struct facts *facts, facts_graph *graph)
         if (region->measured_ns >= 0)
             stretch->measured_ns += region->measured_ns;
         stretch->source = region->source < stretch->source ? region->source : stretch->source;
+        stretch->region_price |= region->region_price;
         stretch->resident_bytes += region->resident_bytes;
         stretch->workspace_bytes =
             region->workspace_bytes > stretch->workspace_bytes ? region->workspace_bytes : stretch->workspace_bytes;
@@ -461,7 +473,8 @@ static void add_graph(struct facts *facts, const facts_graph *graph)
 
     facts->node_count += graph->program->graph->node_count;
     facts->region_count += graph->region_count;
-    facts->copy_count += parts->copy_count;
+    facts->copy_count += parts->copy_count - parts->import_count;
+    facts->import_count += parts->import_count;
     facts->copies_ns += facts_copies_per_run(graph, graph->copies_ns, parts->once_ns);
     for (uint32_t i = 0; i < graph->partition_count; i++) {
         const facts_stretch *stretch = &graph->stretches[i];

@@ -8,6 +8,7 @@
  * partitions. Times are nanoseconds of one execution of their graph; `times` is the number of executions of a body. */
 #ifndef EXPLAIN_FACTS_H
 #define EXPLAIN_FACTS_H
+#include "base/device_link.h"
 #include "exec/loop/watch.h"
 #include "partition/cost/cost.h"
 #include "session/session.h"
@@ -20,12 +21,16 @@ enum {
     RUNNER_UP_EXACT = 2     /* assigned again with the winner excluded from these nodes */
 };
 
+/* Smaller differences of times are a tie. */
+#define FACTS_TIE_NS 0.5
+
 /* The result of excluding the winner from these nodes. */
 typedef struct facts_runner_up {
     uint32_t kind;       /* RUNNER_UP_* */
     uint32_t provider;   /* the provider that would run most of them */
     uint32_t node_count; /* number of nodes that another provider supports; the others stay */
-    double extra_ns; /* additional time of the whole graph; negative if it is faster (policy priority, a saved plan) */
+    double extra_ns;     /* additional time of the whole graph; negative if it is faster */
+    const char *why;     /* if it is faster: why it was not chosen; otherwise NULL */
 } facts_runner_up;
 
 /* ------------------------------------------------------------------ one graph */
@@ -39,6 +44,7 @@ typedef struct facts_region {
     double measured_ns; /* of one execution of the graph, median; negative = not measured */
     uint32_t calls;     /* executions in the last measured run */
     uint32_t source;    /* COST_*, least reliable source of its offers' costs; COST_NONE: the host runs the node */
+    bool region_price;  /* some of these costs come from the provider's price of the region */
     uint64_t bytes_in, bytes_out, resident_bytes, workspace_bytes;
     double flops, bytes_moved; /* of its offers, as stated by the provider, without bodies */
     facts_graph **bodies;      /* [body_count] */
@@ -51,6 +57,7 @@ typedef struct facts_stretch {
     uint32_t node_count;
     double ns, measured_ns;
     uint32_t source;              /* least reliable source of its regions */
+    bool region_price;            /* of some region */
     uint64_t bytes_in, bytes_out; /* that enter and leave the stretch */
     uint64_t resident_bytes;      /* sum */
     uint64_t workspace_bytes;     /* the largest of its regions */
@@ -103,10 +110,13 @@ typedef struct facts_refusals {
     uint32_t provider, code;
     const char *text, *accepted_if; /* accepted_if: or NULL */
     uint32_t first, count;          /* into facts.refused */
+    bool could_run; /* without the refusal; otherwise the provider has no kernel for the operator, or may not run the
+                       nodes: the rules, inlay tune, or an emulated device */
 } facts_refusals;
 typedef struct facts_refused {
     const facts_graph *graph;
     uint32_t refusal; /* of its partition */
+    bool could_run;   /* see facts_refusals */
 } facts_refused;
 
 /* Totals of one provider over all graphs, weighted by the executions of each graph. */
@@ -131,7 +141,8 @@ struct facts {
     facts_refused *refused;
     uint32_t refusals_count;
     uint32_t node_count, region_count, copy_count;
-    double ns; /* predicted for one run */
+    uint32_t import_count; /* values that a device reads in the memory of another one, without a copy */
+    double ns;             /* predicted for one run */
     double copies_ns;
     double flops, bytes_moved; /* of one run, with all executions of bodies */
     double measured_ns;        /* median of a run; negative = not measured */
@@ -148,6 +159,13 @@ void facts_destroy(struct facts *facts); /* NULL is a no-op */
 
 /* Finds the runner-up of every stretch; runner_up.c explains which are exact. */
 INLAY_NODISCARD inlay_status facts_find_runner_ups(struct facts *facts, inlay_diag *diag);
+
+/* ------------------------------------------------------------------ why not (why_not.c) */
+
+/* Why an assignment that costs less was not chosen. other: the graph assigned with `winner` excluded from the nodes
+ * [node_count], which `rival` runs there. A text in the arena of facts; NULL: out of memory. */
+const char *facts_why_not(struct facts *facts, const facts_graph *graph, const struct partition *other,
+                          const uint32_t *nodes, uint32_t node_count, uint32_t winner, uint32_t rival);
 
 /* ------------------------------------------------------------------ kernels (kernels.c) */
 
@@ -194,6 +212,7 @@ typedef struct facts_answer {
     double extra_ns;        /* additional time of the whole graph; negative if it is faster */
     double here_ns;         /* part of extra_ns: this node's offer, if both offers are for the node alone */
     double copies_ns;       /* part of extra_ns: copies; the rest is other nodes and launches */
+    const char *why;        /* if it is faster: why it was not chosen; otherwise NULL */
 } facts_answer;
 
 /* Lists the answers of all providers; *out is [provider_count] in the arena of facts. evaluate: also computes the
@@ -225,6 +244,8 @@ const char *facts_provider_name(const struct facts *facts, uint32_t index);
 const char *facts_domain_name(const struct facts *facts, uint32_t domain);
 /* A request to assign the graph again, with its graph, providers, rules and costs; the caller sets the other fields. */
 partition_request facts_request(const facts_graph *graph);
+/* May the provider run the node, as far as rules and `inlay tune` decide? */
+bool facts_may_run(const facts_graph *graph, uint32_t node, uint32_t provider);
 /* Bytes of a value at the shapes for which costs were queried. */
 uint64_t facts_value_bytes(const facts_graph *graph, uint32_t value);
 /* The region that produces the value, INLAY_NONE for inputs and constants. */

@@ -90,6 +90,8 @@ static void write_node(struct json_writer *json_writer, const facts_graph *graph
                     facts_displayed_ns(json_writer->facts, &parts->offers[offer], parts->offers[offer].cost.ns));
         json_number(json, "compared_ns", parts->offers[offer].cost.ns);
         json_text(json, "price", cost_source_name(parts->offers[offer].cost_source));
+        if (parts->offers[offer].region_price)
+            json_bool(json, "region_price", true);
         if (parts->offers[offer].node_count > 1)
             json_whole(json, "nodes", parts->offers[offer].node_count);
         if (offer == node->offer) {
@@ -139,6 +141,8 @@ static void write_region(struct json_writer *json_writer, const facts_region *re
     if (region->measured_ns >= 0)
         json_whole(json, "calls", region->calls);
     json_text(json, "price", region->region->provider == INLAY_NONE ? "bodies" : cost_source_name(region->source));
+    if (region->region_price)
+        json_bool(json, "region_price", true);
     json_number(json, "flops", region->flops);
     json_number(json, "bytes_moved", region->bytes_moved);
     json_whole(json, "bytes_in", region->bytes_in);
@@ -167,6 +171,8 @@ static void write_stretch(struct json_writer *json_writer, const facts_stretch *
     json_number(json, "cost_ns", stretch->ns);
     write_known_ns(json, "measured_ns", stretch->measured_ns);
     json_text(json, "price", stretch->provider == INLAY_NONE ? "bodies" : cost_source_name(stretch->source));
+    if (stretch->region_price)
+        json_bool(json, "region_price", true);
     json_whole(json, "bytes_in", stretch->bytes_in);
     json_whole(json, "bytes_out", stretch->bytes_out);
     json_whole(json, "resident_bytes", stretch->resident_bytes);
@@ -178,6 +184,8 @@ static void write_stretch(struct json_writer *json_writer, const facts_stretch *
         json_number(json, "extra_ns", stretch->runner_up.extra_ns);
         INLAY_CHECK(stretch->runner_up.kind <= RUNNER_UP_EXACT);
         json_text(json, "kind", kinds[stretch->runner_up.kind]);
+        if (stretch->runner_up.why != NULL)
+            json_text(json, "why", stretch->runner_up.why);
         json_close(json);
     }
     json_close(json);
@@ -202,6 +210,8 @@ static void write_copy(struct json_writer *json_writer, const facts_graph *graph
     json_text(json, "to", facts_domain_name(json_writer->facts, copy->to_domain));
     json_whole(json, "bytes", copy->bytes);
     json_number(json, "cost_ns", copy->ns);
+    if (copy->link != LINK_HOST)
+        json_text(json, "link", link_name(copy->link));
     if (copy->once)
         json_bool(json, "once", true);
     if (json_writer->facts->timings != NULL)
@@ -271,6 +281,8 @@ static void write_providers(struct json_writer *json_writer)
         json_whole(json, "peak_bytes", provider->peak_bytes);
         if (provider->limit_bytes > 0)
             json_whole(json, "limit_bytes", provider->limit_bytes);
+        if (session->rules.left_out != NULL && session->rules.left_out[i])
+            json_bool(json, "left_out", true);
         json_close(json);
     }
     json_close(json);
@@ -306,6 +318,7 @@ static void write_refusals(struct json_writer *json_writer)
         json_open(json, NULL, '{', true);
         json_text(json, "provider", facts_provider_name(facts, refusals->provider));
         json_whole(json, "code", refusals->code);
+        json_bool(json, "could_run", refusals->could_run);
         json_text(json, "text", refusals->text);
         json_text(json, "accepted_if", refusals->accepted_if);
         json_whole(json, "count", refusals->count);

@@ -2,6 +2,7 @@
 #include "explain/internal.h"
 #include "inlay/check.h"
 #include "inlay/extensions.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,7 +80,8 @@ static inlay_status list_region_kernels(struct facts *facts, facts_graph *graph,
                                          .output_count = region->region->output_count,
                                          .output_stride = sizeof *request.outputs };
     inlay_instance *instance = NULL;
-    inlay_diag ignored_diag = INLAY_DIAG_INIT;
+    blob_map blob;
+    inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
 
     if (table != NULL && step->compiled != NULL && INLAY_HAS(table, extension) && table->extension != NULL)
@@ -91,10 +93,24 @@ static inlay_status list_region_kernels(struct facts *facts, facts_graph *graph,
         return INLAY_OUT_OF_MEMORY;
     for (uint32_t i = 0; i < request.output_count; i++)
         request.outputs[i].alias = INLAY_NONE;
-    status = table->specialize(step->provider->state, step->compiled, &request, &instance, &ignored_diag);
+    status =
+        program_specialize((struct program *)(uintptr_t)graph->program, step, NULL, &request, &instance, &blob, &diag);
     if (status == INLAY_OK) {
-        status = kernels->list(step->provider->state, step->compiled, instance, add_kernel, &listing);
+        const inlay_kernel_list list = { .struct_size = sizeof list,
+                                         .compiled = step->compiled,
+                                         .instance = instance,
+                                         .ctx = &listing,
+                                         .kernel = add_kernel };
+
+        status = kernels->list(step->provider->state, &list, &diag);
+        if (status != INLAY_OK && status != INLAY_OUT_OF_MEMORY && facts->session->log != NULL) {
+            char line[sizeof diag.text + 64];
+
+            (void)snprintf(line, sizeof line, "the list of kernels is incomplete: %s", diag.text);
+            facts->session->log(facts->session->log_user, INLAY_LOG_WARNING, line);
+        }
         table->release_instance(step->provider->state, step->compiled, instance);
+        blob_unmap(&blob);
     }
     free(request.outputs);
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;

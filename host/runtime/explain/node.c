@@ -78,7 +78,7 @@ static void say_value(const explain_sink *sink, const struct facts *facts, const
 }
 
 /* Why the provider does not run the node although it offers to. */
-static void say_why_not(const explain_sink *sink, const struct facts *facts, const facts_answer *answer)
+static void say_why_not(const explain_sink *sink, const facts_answer *answer)
 {
     char a[FORMATTED_BYTES], b[FORMATTED_BYTES], c[FORMATTED_BYTES];
 
@@ -95,10 +95,8 @@ static void say_why_not(const explain_sink *sink, const struct facts *facts, con
         else
             say(sink, "  would cost %s more in all", format_ns(answer->extra_ns, a));
     } else {
-        say(sink, "  would save %s", format_ns(-answer->extra_ns, a));
-        say(sink, facts->session->rules.by_priority
-                      ? ", but policy priority takes the first provider that supports the node"
-                      : ", which is within the error of the prices or violates a rule");
+        say(sink, "  would save %s; not chosen: ", format_ns(-answer->extra_ns, a));
+        say_text(sink, answer->why);
     }
     if (answer->copies_ns > 0.5 || answer->copies_ns < -0.5)
         say(sink, " (%s here, %s of copies)", format_ns_change(answer->here_ns, b),
@@ -117,13 +115,13 @@ static void say_answers(const explain_sink *sink, const struct facts *facts, con
         say(sink, "  %-8s %-14s", i == 0 ? "answers" : "", facts_provider_name(facts, i));
         if (answer->offer != INLAY_NONE) {
             const partition_offer *offer = &parts->offers[answer->offer];
-            say(sink, " %9s  %s", format_ns(facts_displayed_ns(facts, offer, offer->cost.ns), a),
-                cost_source_name(offer->cost_source));
+            say(sink, " %9s  %s%s", format_ns(facts_displayed_ns(facts, offer, offer->cost.ns), a),
+                cost_source_name(offer->cost_source), offer->region_price ? " of its region" : "");
             if (offer->node_count > 1)
                 say(sink, ", for %" PRIu32 " nodes together", offer->node_count);
             if (answer->chosen)
                 say(sink, "  chosen");
-            say_why_not(sink, facts, answer);
+            say_why_not(sink, answer);
         } else if (answer->refusal != NULL) {
             say(sink, " refused: ");
             say_text(sink, answer->refusal->text);
@@ -244,6 +242,8 @@ static void write_answer(json_out *json, const struct facts *facts, const facts_
         const partition_offer *offer = &graph->parts->offers[answer->offer];
         json_number(json, "cost_ns", facts_displayed_ns(facts, offer, offer->cost.ns));
         json_text(json, "price", cost_source_name(offer->cost_source));
+        if (offer->region_price)
+            json_bool(json, "region_price", true);
         json_whole(json, "nodes", offer->node_count);
     }
     if (answer->refusal != NULL) {
@@ -256,6 +256,8 @@ static void write_answer(json_out *json, const struct facts *facts, const facts_
         json_number(json, "extra_ns", answer->extra_ns);
         json_number(json, "extra_here_ns", answer->here_ns);
         json_number(json, "extra_copies_ns", answer->copies_ns);
+        if (answer->why != NULL)
+            json_text(json, "why", answer->why);
     }
     json_close(json);
 }

@@ -29,7 +29,8 @@ static int by_reason(const void *a, const void *b)
 {
     const facts_refused *refused = a, *other = b;
     const partition_refusal *refusal = refusal_of(refused), *other_refusal = refusal_of(other);
-    int order = compare_reasons(refusal, other_refusal);
+    int order = refused->could_run != other->could_run ? other->could_run - refused->could_run
+                                                       : compare_reasons(refusal, other_refusal);
 
     if (order == 0)
         order = strcmp(refused->graph->path, other->graph->path);
@@ -56,18 +57,27 @@ bool facts_merge_refusals(struct facts *facts)
     if (facts->refused == NULL || facts->refusals == NULL)
         return false;
     for (uint32_t i = 0; i < facts->graph_count; i++)
-        for (uint32_t r = 0; r < facts->graphs[i]->parts->refusal_count; r++)
-            facts->refused[at++] = (facts_refused){ facts->graphs[i], r };
+        for (uint32_t r = 0; r < facts->graphs[i]->parts->refusal_count; r++) {
+            const partition_refusal *refusal = &facts->graphs[i]->parts->refusals[r];
+
+            facts->refused[at++] =
+                (facts_refused){ .graph = facts->graphs[i],
+                                 .refusal = r,
+                                 .could_run = refusal->code != INLAY_REFUSE_OPERATOR &&
+                                              facts_may_run(facts->graphs[i], refusal->node, refusal->provider) };
+        }
     INLAY_CHECK(at == total);
     qsort(facts->refused, total, sizeof *facts->refused, by_reason);
     for (uint32_t i = 0; i < total; i++) {
         const partition_refusal *refusal = refusal_of(&facts->refused[i]);
-        if (i == 0 || compare_reasons(refusal_of(&facts->refused[i - 1]), refusal) != 0)
+        if (i == 0 || facts->refused[i - 1].could_run != facts->refused[i].could_run ||
+            compare_reasons(refusal_of(&facts->refused[i - 1]), refusal) != 0)
             facts->refusals[facts->refusals_count++] = (facts_refusals){ .provider = refusal->provider,
                                                                          .code = refusal->code,
                                                                          .text = refusal->text,
                                                                          .accepted_if = refusal->accepted_if,
-                                                                         .first = i };
+                                                                         .first = i,
+                                                                         .could_run = facts->refused[i].could_run };
         facts->refusals[facts->refusals_count - 1].count++;
     }
     qsort(facts->refusals, facts->refusals_count, sizeof *facts->refusals, by_count);

@@ -89,6 +89,24 @@ static void set_excluded(struct search *search, const facts_stretch *stretch, ui
     }
 }
 
+/* Sets runner_up.why of a runner-up that looks cheaper than the winner. */
+static inlay_status explain_cheaper(struct search *search, facts_stretch *stretch, const struct partition *other)
+{
+    facts_runner_up *runner_up = &stretch->runner_up;
+    uint32_t *nodes, count = 0;
+
+    if (runner_up->extra_ns >= -FACTS_TIE_NS || runner_up->provider == INLAY_NONE)
+        return INLAY_OK;
+    nodes = arena_array(&search->scratch, (size_t)stretch->node_count + 1, sizeof *nodes);
+    for (uint32_t i = stretch->first; nodes != NULL && i < stretch->first + stretch->count; i++)
+        for (uint32_t k = 0; k < search->graph->regions[i].region->node_count; k++)
+            nodes[count++] = search->graph->regions[i].region->nodes[k];
+    if (nodes != NULL)
+        runner_up->why =
+            facts_why_not(search->facts, search->graph, other, nodes, count, stretch->provider, runner_up->provider);
+    return runner_up->why != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+}
+
 /* Improves an estimate by solving the graph again. If that fails for another reason than memory, the estimate stays. */
 static inlay_status solve_without_winner(struct search *search, facts_stretch *stretch)
 {
@@ -118,6 +136,7 @@ static inlay_status solve_without_winner(struct search *search, facts_stretch *s
             }
         }
         stretch->runner_up.provider = take_most_voted(search);
+        status = explain_cheaper(search, stretch, &other);
     }
     arena_reset(&search->scratch);
     return status == INLAY_OUT_OF_MEMORY ? status : INLAY_OK;
@@ -152,6 +171,9 @@ static inlay_status find_in_graph(struct search *search, facts_graph *graph, inl
             limit--;
             status = solve_without_winner(search, order[i]);
         }
+        if (order[i]->runner_up.kind == RUNNER_UP_ESTIMATE && order[i]->runner_up.extra_ns < -FACTS_TIE_NS)
+            order[i]->runner_up.why =
+                "the offers alone cost less; copies, launches and divided regions are not counted";
     }
     return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "no memory to explain the session");
 }

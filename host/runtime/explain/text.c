@@ -86,6 +86,8 @@ static void say_providers(const struct text_page *page)
             provider->peak_bytes > 0 ? format_bytes(provider->peak_bytes, e) : "-");
         if (provider->limit_bytes > 0)
             say(page->sink, " of %s", format_bytes(provider->limit_bytes, e));
+        if (facts->session->rules.left_out != NULL && facts->session->rules.left_out[i])
+            say(page->sink, "  left out: measured runs are faster without it (inlay tune)");
         say(page->sink, "\n");
     }
 }
@@ -143,15 +145,25 @@ static void say_endpoint(const struct text_page *page, const facts_graph *graph,
         facts_provider_name(page->facts, graph->regions[graph->nodes[node].region].region->provider));
 }
 
+static const char *link_words(uint32_t link)
+{
+    return link == LINK_IMPORT ? ", in shared memory" : link == LINK_COPY ? ", directly" : "";
+}
+
 static void say_copies(const struct text_page *page)
 {
+    const uint32_t total = page->facts->copy_count + page->facts->import_count;
     uint32_t limit = page->all ? UINT32_MAX : SHOWN_COPIES, shown = 0;
     char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
 
-    if (page->facts->copy_count == 0)
+    if (total == 0)
         return;
-    say(page->sink, "\n%" PRIu32 " %s, %s a run\n", page->facts->copy_count,
+    say(page->sink, "\n%" PRIu32 " %s, %s a run", page->facts->copy_count,
         plural(page->facts->copy_count, "copy", "copies"), format_ns(page->facts->copies_ns, a));
+    if (page->facts->import_count > 0)
+        say(page->sink, "; %" PRIu32 " %s in shared memory", page->facts->import_count,
+            plural(page->facts->import_count, "value", "values"));
+    say(page->sink, "\n");
     for (uint32_t i = 0; i < page->facts->graph_count; i++) {
         const facts_graph *graph = page->facts->graphs[i];
         for (uint32_t k = 0; k < graph->parts->copy_count && shown < limit; k++, shown++) {
@@ -167,43 +179,70 @@ static void say_copies(const struct text_page *page)
             say_endpoint(page, graph, facts_copy_producer(graph, copy), graph->parent == NULL ? "an input" : "outside");
             say(page->sink, " to ");
             say_endpoint(page, graph, facts_copy_reader(graph, copy), "an output");
-            say(page->sink, "%s\n", copy->once ? ", once per loop" : "");
+            say(page->sink, "%s%s\n", link_words(copy->link), copy->once ? ", once per loop" : "");
         }
     }
-    if (shown < page->facts->copy_count)
-        say(page->sink, "  and %" PRIu32 " more (--all shows them)\n", page->facts->copy_count - shown);
+    if (shown < total)
+        say(page->sink, "  and %" PRIu32 " more (--all shows them)\n", total - shown);
 }
 
+static void say_refusal(const struct text_page *page, const facts_refusals *refusals)
+{
+    const struct facts *facts = page->facts;
+    const uint32_t names = page->all ? NAMES_ALL : SHOWN_NAMES;
+
+    say(page->sink, "  %s, %" PRIu32 " %s: ", facts_provider_name(facts, refusals->provider), refusals->count,
+        plural(refusals->count, "node", "nodes"));
+    say_text(page->sink, refusals->text);
+    say(page->sink, "\n");
+    if (refusals->accepted_if != NULL) {
+        say(page->sink, "      accepted if: ");
+        say_text(page->sink, refusals->accepted_if);
+        say(page->sink, "\n");
+    }
+    say(page->sink, "      ");
+    for (uint32_t k = 0; k < refusals->count && k < names; k++) {
+        const facts_refused *refused = &facts->refused[refusals->first + k];
+        const inlay_node_info *node =
+            facts_node_info(refused->graph, refused->graph->parts->refusals[refused->refusal].node);
+        say(page->sink, "%s%s ", k > 0 ? ", " : "", node->op_type.data);
+        say_text(page->sink, node->name.data);
+    }
+    say(page->sink, "%s\n", refusals->count > names ? ", ..." : "");
+}
+
+static void say_count(const struct text_page *page, uint32_t count, const char *by)
+{
+    if (count > 0)
+        say(page->sink, "  and %" PRIu32 " %s by providers %s (--all shows them)\n", count,
+            plural(count, "refusal", "refusals"), by);
+}
+
+/* Refusals by providers that could have run the node. The others, which no change of the model or of the provider's
+ * settings would avoid, are only counted unless everything is requested. */
 static void say_refusals(const struct text_page *page)
 {
     const struct facts *facts = page->facts;
-    uint32_t limit = page->all ? UINT32_MAX : SHOWN_REFUSALS, names = page->all ? NAMES_ALL : SHOWN_NAMES;
+    const uint32_t limit = page->all ? UINT32_MAX : SHOWN_REFUSALS;
+    uint32_t shown = 0, without_kernel = 0, kept_out = 0;
 
     if (facts->refusals_count > 0)
         say(page->sink, "\nrefused\n");
-    for (uint32_t i = 0; i < facts->refusals_count && i < limit; i++) {
+    for (uint32_t i = 0; i < facts->refusals_count; i++) {
         const facts_refusals *refusals = &facts->refusals[i];
-        say(page->sink, "  %s, %" PRIu32 " %s: ", facts_provider_name(facts, refusals->provider), refusals->count,
-            plural(refusals->count, "node", "nodes"));
-        say_text(page->sink, refusals->text);
-        say(page->sink, "\n");
-        if (refusals->accepted_if != NULL) {
-            say(page->sink, "      accepted if: ");
-            say_text(page->sink, refusals->accepted_if);
-            say(page->sink, "\n");
-        }
-        say(page->sink, "      ");
-        for (uint32_t k = 0; k < refusals->count && k < names; k++) {
-            const facts_refused *refused = &facts->refused[refusals->first + k];
-            const inlay_node_info *node =
-                facts_node_info(refused->graph, refused->graph->parts->refusals[refused->refusal].node);
-            say(page->sink, "%s%s ", k > 0 ? ", " : "", node->op_type.data);
-            say_text(page->sink, node->name.data);
-        }
-        say(page->sink, "%s\n", refusals->count > names ? ", ..." : "");
+
+        if (!page->all && refusals->code == INLAY_REFUSE_OPERATOR)
+            without_kernel++;
+        else if (!page->all && !refusals->could_run)
+            kept_out++;
+        else if (shown++ < limit)
+            say_refusal(page, refusals);
     }
-    if (facts->refusals_count > limit)
-        say(page->sink, "  and %" PRIu32 " other reasons (--all shows them)\n", facts->refusals_count - limit);
+    if (shown > limit)
+        say(page->sink, "  and %" PRIu32 " other %s (--all shows them)\n", shown - limit,
+            plural(shown - limit, "reason", "reasons"));
+    say_count(page, without_kernel, "without a kernel for the operator");
+    say_count(page, kept_out, "that rules, inlay tune or an emulated device keep out");
 }
 
 static void say_declined_shapes(void *ctx, const char *shapes, const char *text)

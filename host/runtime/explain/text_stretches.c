@@ -114,6 +114,17 @@ static int content_width(const struct text_page *page)
     return rest < 14 ? 14 : rest > 40 ? 40 : rest;
 }
 
+/* The predicted time; "*" marks the provider's price of the region as a whole. */
+static void say_predicted(const struct text_page *page, double ns, bool region_price)
+{
+    char a[FORMATTED_BYTES];
+
+    if (region_price)
+        say(page->sink, " %8s*", format_ns(ns, a));
+    else
+        say(page->sink, " %9s", format_ns(ns, a));
+}
+
 static void say_row(const struct text_page *page, const facts_graph *graph, const facts_stretch *stretch, int indent)
 {
     char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
@@ -123,7 +134,7 @@ static void say_row(const struct text_page *page, const facts_graph *graph, cons
     say_column(page->sink, facts_provider_name(page->facts, stretch->provider), page->names);
     say(page->sink, " %5" PRIu32 " ", stretch->node_count);
     say_content(page, graph, stretch->first, stretch->count, width < 14 ? 14 : width);
-    say(page->sink, " %9s", format_ns(stretch->ns, a));
+    say_predicted(page, stretch->ns, stretch->region_price);
     if (page->measured)
         say(page->sink, " %9s %6s", stretch->measured_ns < 0 ? "-" : format_ns(stretch->measured_ns, a),
             text_ratio(stretch->measured_ns, stretch->ns, b));
@@ -133,6 +144,9 @@ static void say_row(const struct text_page *page, const facts_graph *graph, cons
         say(page->sink, " %9s %9s", format_bytes(stretch->bytes_in, a), format_bytes(stretch->bytes_out, b));
     say_runner_up(page, stretch);
     say(page->sink, "\n");
+    if (stretch->runner_up.why != NULL)
+        say(page->sink, "%*s%s not chosen: %s\n", indent + 16, "",
+            facts_provider_name(page->facts, stretch->runner_up.provider), stretch->runner_up.why);
 }
 
 static void say_regions(const struct text_page *page, const facts_graph *graph, const facts_stretch *stretch,
@@ -144,7 +158,7 @@ static void say_regions(const struct text_page *page, const facts_graph *graph, 
         const facts_region *region = &graph->regions[i];
         say(page->sink, "%*s%5" PRIu32 "  ", indent + page->names + 1, "", i);
         say_content(page, graph, i, 1, content_width(page) + 1);
-        say(page->sink, " %9s", format_ns(region->ns, a));
+        say_predicted(page, region->ns, region->region_price);
         if (page->measured)
             say(page->sink, " %9s %6s", region->measured_ns < 0 ? "-" : format_ns(region->measured_ns, a),
                 text_ratio(region->measured_ns, region->ns, b));
@@ -285,4 +299,10 @@ void text_stretches(const struct text_page *page)
         say(page->sink, " %9s %9s", "in", "out");
     say(page->sink, "  runner-up\n");
     say_graph(page, page->facts->graphs[0], 0);
+    for (uint32_t i = 0; i < page->facts->graph_count; i++)
+        for (uint32_t k = 0; k < page->facts->graphs[i]->partition_count; k++)
+            if (page->facts->graphs[i]->stretches[k].region_price) {
+                say(page->sink, "* the provider's price of the whole region, not the sum of its nodes\n");
+                return;
+            }
 }

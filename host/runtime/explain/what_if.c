@@ -187,7 +187,7 @@ static void add_up(struct scenario *scenario, double *totals, facts_outcome *out
                     facts_repeated_ns(graph->regions[region].bodies[b], totals[graph->regions[region].bodies[b]->index],
                                       scenario->choices[graph->regions[region].bodies[b]->index].once_ns);
         INLAY_CHECK(choice->region_count > 0 || graph->region_count == 0);
-        out->copy_count += choice->copy_count;
+        out->copy_count += choice->copy_count - choice->import_count;
         out->copies_ns += facts_copies_per_run(graph, facts_sum_of_copies(choice), choice->once_ns);
     }
     out->ns = totals[0];

@@ -25,6 +25,15 @@ static const char *first_output(const struct graph *graph, const graph_node *nod
     return NULL;
 }
 
+void graph_add_source(const graph_node *node, inlay_diag *diag)
+{
+    const size_t used = strlen(diag->text);
+
+    if (node->source != NULL && strstr(diag->text, node->source) == NULL &&
+        used + strlen(node->source) + sizeof " (from )" <= sizeof diag->text)
+        (void)snprintf(diag->text + used, sizeof diag->text - used, " (from %s)", node->source);
+}
+
 inlay_status graph_fail(const struct graph *graph, const graph_node *node, const char *tensor, inlay_status code,
                         inlay_diag *diag, const char *format, ...)
 {
@@ -46,6 +55,8 @@ inlay_status graph_fail(const struct graph *graph, const graph_node *node, const
     (void)inlay_fail(diag, code, "%s%s", place, text);
     if (diag == NULL || diag->struct_size < sizeof *diag)
         return code;
+    if (node != NULL)
+        graph_add_source(node, diag);
     for (char *at = diag->text; *at != '\0'; at++)
         if ((unsigned char)*at < ' ' || *at == 0x7f)
             *at = '?';

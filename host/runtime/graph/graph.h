@@ -78,6 +78,8 @@ struct graph_node {
     uint32_t own_attr_count; /* attributes of the file or set later come first; defaults that bind adds follow */
     inlay_str extra;         /* fields of the file that inlay does not interpret (metadata_props, device
                                 configurations), in wire format; the writer writes them unchanged */
+    const char *source;      /* line and module of the program that the model was exported from, as in
+                                "FILE:12, model.layers.0"; NULL: the file does not say */
     const char *made_by;     /* optimiser pass that created the node; NULL: it is from the file */
     int64_t rewrite;         /* number of the rewrite that created it; 0 = none */
     const char *not_lowered; /* why a lowering pass did not replace the node; NULL: no pass refused */
@@ -183,8 +185,10 @@ struct graph_model {
     int64_t later_opset;
 };
 
+/* Appends " (from SOURCE)" to the message, if the node has a source, the message does not have it yet, and both fit. */
+void graph_add_source(const graph_node *node, inlay_diag *diag);
 /* Fails with "graph 'g', node 'n' (Conv): <text>". node and tensor may be NULL; a node without a name is identified by
- * its first output. Control characters of names are replaced, so the message has one line. */
+ * its first output, and its source follows. Control characters of names are replaced, so the message has one line. */
 INLAY_PRINTF(6, 7)
 inlay_status graph_fail(const struct graph *graph, const graph_node *node, const char *tensor, inlay_status code,
                         inlay_diag *diag, const char *format, ...);
@@ -366,4 +370,6 @@ uint64_t graph_constant_hash(const struct graph *graph, uint32_t value);
 /* The seed for hashing many constants at once: the hash is hash_blocks(data, data_bytes, seed), or 1 if that is 0. Not
  * for constants of strings. */
 uint64_t graph_constant_seed(const inlay_value_info *info);
+/* Adds operator, version and attributes of a node to a hash; not its name, values and bodies. */
+uint64_t graph_hash_node(const inlay_node_info *node, uint64_t hash);
 #endif

@@ -84,15 +84,14 @@ void infer_derive_type(const struct graph *graph, const graph_node *node, op_val
     type = infer_type_of(&graph->values[node->info.inputs[0]]);
     if (strcmp(op, "SequenceConstruct") == 0 || strcmp(op, "SplitToSequence") == 0)
         out[0] = (op_value_type){ INLAY_VALUE_SEQUENCE, INLAY_VALUE_TENSOR, type.dtype, INLAY_UNDEFINED };
-    else if (strcmp(op, "SequenceAt") == 0 || strcmp(op, "ConcatFromSequence") == 0)
+    else if (strcmp(op, "SequenceAt") == 0 || strcmp(op, "ConcatFromSequence") == 0 ||
+             strcmp(op, "DictVectorizer") == 0)
         out[0] = (op_value_type){ INLAY_VALUE_TENSOR, 0, type.dtype, INLAY_UNDEFINED };
     else if (strcmp(op, "Optional") == 0)
         out[0] = (op_value_type){ INLAY_VALUE_OPTIONAL, type.kind, type.dtype, type.map_key };
     else if (strcmp(op, "ZipMap") == 0)
         out[0] = (op_value_type){ INLAY_VALUE_SEQUENCE, INLAY_VALUE_MAP, INLAY_FLOAT,
                                   has_list(node, "classlabels_int64s") ? INLAY_INT64 : INLAY_STRING };
-    else if (strcmp(op, "DictVectorizer") == 0)
-        out[0] = (op_value_type){ INLAY_VALUE_TENSOR, 0, type.dtype, INLAY_UNDEFINED };
     else if (strcmp(op, "CastMap") == 0)
         out[0] = (op_value_type){ INLAY_VALUE_TENSOR, 0, cast_map_type(node), INLAY_UNDEFINED };
     else if (strcmp(op, "OptionalGetElement") == 0)

@@ -76,6 +76,14 @@ static uint64_t hash_attr(const inlay_attr_info *attribute, uint64_t hash)
     return hash;
 }
 
+uint64_t graph_hash_node(const inlay_node_info *node, uint64_t hash)
+{
+    hash = hash_u64(hash_text(node->op_type, hash_text(node->domain, hash)), node->since_version);
+    for (uint32_t a = 0; a < node->attr_count; a++)
+        hash = hash_attr(INLAY_AT(inlay_attr_info, node->attrs, node->attr_stride, a), hash);
+    return hash;
+}
+
 /* Names are not hashed, so that caches recognise the same computation under other names. Bodies are hashed, because the
  * results of the node depend on them. */
 static uint64_t hash_graph(const struct graph *graph)
@@ -85,11 +93,9 @@ static uint64_t hash_graph(const struct graph *graph)
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const inlay_node_info *node = &graph->nodes[i]->info;
 
-        hash = hash_u64(hash_text(node->op_type, hash_text(node->domain, hash)), node->since_version);
+        hash = graph_hash_node(node, hash);
         hash = hash_bytes(node->inputs, node->input_count * sizeof *node->inputs, hash);
         hash = hash_bytes(node->outputs, node->output_count * sizeof *node->outputs, hash);
-        for (uint32_t a = 0; a < node->attr_count; a++)
-            hash = hash_attr(INLAY_AT(inlay_attr_info, node->attrs, node->attr_stride, a), hash);
         for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++) {
             const graph_body *body = &graph->nodes[i]->bodies[b];
 

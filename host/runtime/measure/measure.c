@@ -293,7 +293,7 @@ static inlay_status make_input(struct bench *bench, uint32_t i)
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(bytes_of(bench, bench->inputs[i], &bytes));
-    INLAY_TRY(measure_buffer(bench->provider, INLAY_DOMAIN_HOST, bytes, &host, bench->diag));
+    INLAY_TRY(measure_buffer(bench->provider, INLAY_DOMAIN_HOST, bytes, 0, &host, bench->diag));
     if (state->data != NULL && state->data_bytes == bytes && bytes > 0)
         memcpy(inlay_buffer_host(&host), state->data, (size_t)bytes);
     else
@@ -302,7 +302,7 @@ static inlay_status make_input(struct bench *bench, uint32_t i)
         bench->args[i].buffer = host;
         return INLAY_OK;
     }
-    INLAY_TRY(measure_buffer(bench->provider, domain, bytes, &bench->args[i].buffer, bench->diag));
+    INLAY_TRY(measure_buffer(bench->provider, domain, bytes, 0, &bench->args[i].buffer, bench->diag));
     INLAY_TRY(measure_copy_now(bench->provider, &bench->queue, &host, &bench->args[i].buffer, bench->diag));
 done:
     if (!bench->queue.hung)
@@ -323,8 +323,8 @@ static inlay_status make_output(struct bench *bench, uint32_t i)
     else if (bytes > bench->job->max_bytes)
         status = inlay_fail(bench->diag, INLAY_LIMIT_EXCEEDED, "an output would be larger than max_run_bytes");
     if (status == INLAY_OK)
-        status = measure_buffer(bench->provider, bench->placements[bench->input_count + i].domain, bytes, &arg->buffer,
-                                bench->diag);
+        status = measure_buffer(bench->provider, bench->placements[bench->input_count + i].domain, bytes, 0,
+                                &arg->buffer, bench->diag);
     return status;
 }
 
@@ -355,12 +355,8 @@ static inlay_status make_args(struct bench *bench, const inlay_specialize_reques
     if (bytes > bench->job->max_bytes || request->workspace_alignment > MAX_ALIGN)
         return inlay_fail(bench->diag, INLAY_LIMIT_EXCEEDED, "the workspace would be larger than max_run_bytes");
     if (bytes > 0) {
-        uint64_t extra = request->workspace_alignment > ALIGN ? request->workspace_alignment : 0, off;
-        INLAY_TRY(
-            measure_buffer(bench->provider, bench->workspace_domain, bytes + extra, &bench->workspace, bench->diag));
-        off = extra > 0 ? (extra - bench->workspace.handle % extra) % extra : 0;
-        if (bench->workspace_domain == INLAY_DOMAIN_HOST)
-            bench->workspace.offset = off;
+        INLAY_TRY(measure_buffer(bench->provider, bench->workspace_domain, bytes, request->workspace_alignment,
+                                 &bench->workspace, bench->diag));
         bench->workspace.bytes = bytes;
     }
 done:
@@ -387,7 +383,7 @@ static inlay_status hook_output(void *ctx, uint32_t output, uint32_t rank, const
         memcpy((int64_t *)(uintptr_t)found->dims, dims, rank * sizeof *dims);
     }
     measure_buffer_free(bench->provider, &bench->allocated[output]);
-    status = measure_buffer(bench->provider, partition_default_domain(bench->provider), bytes,
+    status = measure_buffer(bench->provider, partition_default_domain(bench->provider), bytes, 0,
                             &bench->allocated[output], NULL);
     *out = bench->allocated[output];
     return status;

@@ -1,6 +1,7 @@
 /* Buffers of the host and of devices, and the time of a copy between them. */
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/provider_calls.h"
 #include "measure/measure_parts.h"
 #include "measure/measure_time.h"
 #include "plugin/plugin.h"
@@ -10,15 +11,17 @@
 
 enum { ALIGNMENT = 64 };
 
-inlay_status measure_buffer(const partition_provider *provider, uint32_t domain, uint64_t bytes, inlay_buffer *out,
-                            inlay_diag *diag)
+inlay_status measure_buffer(const partition_provider *provider, uint32_t domain, uint64_t bytes, uint64_t alignment,
+                            inlay_buffer *out, inlay_diag *diag)
 {
     void *memory = NULL;
 
     *out = (inlay_buffer){ 0 };
     if (domain != INLAY_DOMAIN_HOST)
-        return provider->table->buffer_alloc(provider->state, domain, bytes, out, diag);
-    if (posix_memalign(&memory, ALIGNMENT, bytes > 0 ? (size_t)bytes : 1) != 0)
+        return call_alloc(provider->table, provider->state, provider->first_domain, domain, bytes,
+                          (buffer_use){ .lifetime = INLAY_LIFETIME_RUN, .alignment = alignment }, out, diag);
+    if (posix_memalign(&memory, alignment > ALIGNMENT ? (size_t)alignment : ALIGNMENT, bytes > 0 ? (size_t)bytes : 1) !=
+        0)
         return no_memory(diag, "to measure");
     *out = (inlay_buffer){ .handle = (uintptr_t)memory, .bytes = bytes };
     return INLAY_OK;
@@ -31,7 +34,7 @@ void measure_buffer_free(const partition_provider *provider, inlay_buffer *buffe
     if (buffer->domain == INLAY_DOMAIN_HOST)
         free((void *)(uintptr_t)buffer->handle);
     else
-        provider->table->buffer_free(provider->state, buffer);
+        call_free(provider->table, provider->state, buffer);
     buffer->handle = 0;
 }
 
@@ -63,8 +66,7 @@ inlay_status measure_copy_now(const partition_provider *provider, measure_queue 
                               const inlay_buffer *to, inlay_diag *diag)
 {
     const inlay_fence done = measure_next_fence(provider, queue);
-    const inlay_status status =
-        provider->table->buffer_copy(provider->state, &queue->run, from, to, NULL, 0, done, diag);
+    const inlay_status status = call_copy(provider->table, provider->state, &queue->run, from, to, NULL, done, diag);
 
     return status == INLAY_OK ? measure_wait(provider, queue, done, diag) : status;
 }
@@ -99,9 +101,9 @@ inlay_status measure_copy(const partition_provider *provider, uint32_t domain, b
     if (bench.queue == NULL)
         return no_memory(diag, "to measure");
     *bench.queue = (measure_queue){ .run = { .cancel = &not_cancelled, .max_threads = 1 }, .limit_ms = limit_ms };
-    INLAY_TRY(measure_buffer(provider, INLAY_DOMAIN_HOST, bytes, &host, diag));
+    INLAY_TRY(measure_buffer(provider, INLAY_DOMAIN_HOST, bytes, 0, &host, diag));
     memset(inlay_buffer_host(&host), 1, (size_t)bytes);
-    INLAY_TRY(measure_buffer(provider, provider->first_domain + domain, bytes, &device, diag));
+    INLAY_TRY(measure_buffer(provider, provider->first_domain + domain, bytes, 0, &device, diag));
     if (measure_is_async(provider))
         INLAY_TRY(timeline_create(&bench.queue->timeline, diag));
     bench.from = to_device ? host : device;

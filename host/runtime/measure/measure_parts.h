@@ -15,9 +15,10 @@ void measure_sweep_run(const measure_sweep *sweep, const inlay_run *run, size_t 
 
 /* ------------------------------------------------------------------ buffers, copies, measure_copies.c */
 
-/* Allocates memory of a domain, of the host or of a device; free it with measure_buffer_free. */
+/* Allocates memory of a domain, of the host or of a device; free it with measure_buffer_free. alignment: a power of two,
+ * or 0 for that of the domain. */
 INLAY_NODISCARD inlay_status measure_buffer(const partition_provider *provider, uint32_t domain, uint64_t bytes,
-                                            inlay_buffer *out, inlay_diag *diag);
+                                            uint64_t alignment, inlay_buffer *out, inlay_diag *diag);
 void measure_buffer_free(const partition_provider *provider, inlay_buffer *buffer); /* handle 0 is a no-op */
 
 /* Does the provider signal fences? */

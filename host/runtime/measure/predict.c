@@ -17,9 +17,10 @@ static double step_ns(const struct runner *runner, const plan_step *step, const 
 static double copy_ns(const struct runner *runner, const struct bound *bound, const plan_step *step)
 {
     const program_env *env = runner->prog->env;
+    const struct plan *plan = bound->plan;
 
-    return cost_copy_ns(env->costs, env->providers, env->provider_count, bound->plan->places[step->in[0]].domain,
-                        bound->plan->places[step->out[0]].domain, step->copy_bytes);
+    return cost_copy_ns(env->costs, env->providers, env->provider_count, plan->places[step->in[0]].domain,
+                        plan->places[plan_memory_place(plan, step->out[0])].domain, step->copy_bytes);
 }
 
 /* The time of a body's last run, multiplied by the number of its runs per run of the outer graph. */

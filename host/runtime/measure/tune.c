@@ -16,6 +16,7 @@
 static const double KERNEL_NS = 40e6; /* limit for the runs of one kernel */
 static const double REGION_NS = 3e9;  /* limit for the kernels within a region; a few runs of each must fit */
 static const double DEFAULT_BUDGET_S = 60;
+static const double RUNS_SHARE = 0.3; /* of the progress: the comparison of whole runs */
 enum { MIN_RUNS = 3, MAX_RUNS = 60 };
 
 static double seconds(void)
@@ -23,11 +24,14 @@ static double seconds(void)
     return (double)clock_ns() * 1e-9;
 }
 
-/* Was the tuning cancelled, or is its time over? */
-static bool stop(void *ctx)
+bool tune_stop(void *ctx)
 {
     struct tuning *tuning = ctx;
     double fraction = tuning->kernel_count > 0 ? (double)tuning->kernel_index / tuning->kernel_count : 0;
+
+    fraction *= 1 - RUNS_SHARE;
+    if (tuning->run_count > 0)
+        fraction += RUNS_SHARE * tuning->run_index / tuning->run_count;
 
     if (!tuning->stopped && tuning->options.progress != NULL)
         tuning->stopped = tuning->options.progress(tuning->options.progress_user, fraction, tuning->activity) != 0;
@@ -95,6 +99,14 @@ static inlay_status read_inputs(struct tuning *tuning)
                                   .inputs = inputs,
                                   .input_count = count };
     return INLAY_OK;
+}
+
+cost_sizes tune_fresh_sizes(const struct tuning *tuning)
+{
+    return (cost_sizes){ .assumed = tuning->sizes.assumed,
+                         .assumed_count = tuning->sizes.assumed_count,
+                         .inputs = tuning->sizes.inputs,
+                         .input_count = tuning->sizes.input_count };
 }
 
 /* If sizes depend on data, one run on the caller's inputs determines them. A run that fails is ignored. */
@@ -184,7 +196,7 @@ static inlay_status keep_timing(void *ctx, const void *key, uint64_t key_bytes, 
 
 static bool stop_region_kernels(void *ctx)
 {
-    return stop(((struct timing_context *)ctx)->tuning);
+    return tune_stop(((struct timing_context *)ctx)->tuning);
 }
 
 static inlay_status time_region_kernels(const measure_job *job, struct timing_context *timing_context)
@@ -214,7 +226,7 @@ static inlay_status measure_kernel(struct tuning *tuning, const tuned_kernel *ke
                         .values = kernel->graph->values,
                         .max_threads = program->env->max_threads,
                         .max_bytes = program->env->max_run_bytes,
-                        .stop = stop,
+                        .stop = tune_stop,
                         .stop_ctx = tuning,
                         .deadline_ns = (uint64_t)(tuning->end * 1e9),
                         .device_timeout_ms = program->env->device_timeout_ms,
@@ -224,7 +236,7 @@ static inlay_status measure_kernel(struct tuning *tuning, const tuned_kernel *ke
     measure_plan runs = { .min_runs = MIN_RUNS,
                           .max_runs = tuning->options.runs > 0 ? tuning->options.runs : MAX_RUNS,
                           .budget_ns = KERNEL_NS,
-                          .stop = stop,
+                          .stop = tune_stop,
                           .stop_ctx = tuning };
     inlay_diag why = INLAY_DIAG_INIT;
     struct measurement measured;
@@ -254,7 +266,7 @@ static inlay_status measure_kernel(struct tuning *tuning, const tuned_kernel *ke
     }
     status = measure_offer(&job, &runs, &tuning->sweep, &measured, &why);
     if (status == INLAY_CANCELLED || status == INLAY_DEADLINE_EXCEEDED)
-        return INLAY_OK; /* measure_all_kernels() calls stop() */
+        return INLAY_OK; /* measure_all_kernels() calls tune_stop() */
     tuning->session->abandoned |=
         status == INLAY_DEVICE_LOST &&
         provider_is_lost(job.provider->state); /* the device hangs: keep everything that it may use */
@@ -281,7 +293,8 @@ static inlay_status measure_all_kernels(struct tuning *tuning)
     inlay_status status = INLAY_OK;
 
     INLAY_TRY(measure_sweep_init(&tuning->sweep, tuning->diag));
-    for (tuning->kernel_index = 0; tuning->kernel_index < tuning->kernel_count && !stop(tuning); tuning->kernel_index++)
+    for (tuning->kernel_index = 0; tuning->kernel_index < tuning->kernel_count && !tune_stop(tuning);
+         tuning->kernel_index++)
         INLAY_TRY(measure_kernel(tuning, &tuning->kernels[tuning->kernel_index]));
     tuning->result.stopped = tuning->kernel_index < tuning->kernel_count;
 done:
@@ -310,6 +323,7 @@ static inlay_status tune(struct tuning *tuning)
     INLAY_TRY(measure_all_kernels(tuning));
     cost_list_merge(&tuning->list);
     INLAY_TRY(tune_whole(tuning, folder));
+    tuning->result.stopped |= tuning->stopped;
     INLAY_TRY(cost_store_merge(folder, tuning->list.records, tuning->list.count, &log, tuning->diag));
     INLAY_TRY(tune_compare(tuning, folder));
 done:
@@ -327,7 +341,9 @@ inlay_status tune_session(inlay_session *session, const inlay_tune_options *opti
     *tuning = (struct tuning){ .session = session, .diag = diag, .activity = "tuning", .begin = seconds() };
     if (options != NULL)
         sized_struct_read(&tuning->options, sizeof tuning->options, options, options->struct_size);
-    tuning->end = tuning->begin + (tuning->options.budget_s > 0 ? tuning->options.budget_s : DEFAULT_BUDGET_S);
+    if (!(tuning->options.budget_s > 0))
+        tuning->options.budget_s = DEFAULT_BUDGET_S;
+    tuning->end = tuning->begin + tuning->options.budget_s;
     status = tune(tuning);
     tuning->result.seconds = seconds() - tuning->begin;
     if (status == INLAY_OK && out_result != NULL)

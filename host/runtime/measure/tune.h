@@ -46,6 +46,9 @@ struct tuning {
     bool has_shared;
     bool stopped;
     bool kernels_timed; /* kernels within regions were timed, too, so regions may choose other kernels */
+    /* the comparison of whole runs (tune_prefer.c) */
+    uint8_t *left_out;             /* [provider_count] 1 = later sessions leave the provider out; NULL: not compared */
+    uint32_t run_index, run_count; /* assignments that were compared, and all of them */
     char activity[96];
     inlay_diag *diag;
 };
@@ -53,11 +56,20 @@ struct tuning {
 /* Implements inlay_tune(). */
 INLAY_NODISCARD inlay_status tune_session(inlay_session *session, const inlay_tune_options *options,
                                           inlay_tune_result *out_result, inlay_diag *diag);
+/* Was the tuning cancelled, or is its time over? ctx: struct tuning. Reports progress. */
+bool tune_stop(void *ctx);
+/* The sizes at which the model is tuned, for another assignment. Release with cost_sizes_deinit(). */
+cost_sizes tune_fresh_sizes(const struct tuning *tuning);
 /* Finds the kernels to measure, most expensive first. The graphs must be priced. */
 INLAY_NODISCARD inlay_status tune_find_kernels(struct tuning *tuning);
 /* Times the assignment that follows from the new measurements against the session's, and corrects or drops the
  * measurements if it is not faster. The list is sorted, before and after. */
 INLAY_NODISCARD inlay_status tune_whole(struct tuning *tuning, const char *folder);
+/* Do both programs have the same regions, in bodies too? */
+bool tune_equal_regions(const struct program *a, const struct program *b);
+/* Times whole runs of the model without some of the providers, and adds a measurement to the list for each provider
+ * that runs are faster without. inputs: [input_count] of the main graph. */
+INLAY_NODISCARD inlay_status tune_prefer(struct tuning *tuning, const char *folder, inlay_value **inputs);
 /* Prices the model with the new measurements, and reports the nodes that would change their provider. */
 INLAY_NODISCARD inlay_status tune_compare(struct tuning *tuning, const char *folder);
 #endif

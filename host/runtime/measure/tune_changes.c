@@ -97,6 +97,7 @@ inlay_status tune_compare(struct tuning *tuning, const char *folder)
 {
     const struct program *program = tuning->graphs[0].program;
     const program_env *env = program->env;
+    partition_rules rules = env->rules != NULL ? *env->rules : (partition_rules){ 0 };
     cost_book_request open = { .folder = folder,
                                .providers = env->providers,
                                .provider_count = env->provider_count,
@@ -106,11 +107,13 @@ inlay_status tune_compare(struct tuning *tuning, const char *folder)
                                   .providers = env->providers,
                                   .provider_count = env->provider_count,
                                   .max_threads = env->max_threads,
-                                  .rules = env->rules };
+                                  .rules = &rules };
     struct partition before, now, after;
     cost_book *book = NULL;
     inlay_status status = INLAY_OK;
 
+    if (tuning->left_out != NULL)
+        rules.left_out = tuning->left_out;
     INLAY_TRY(cost_book_open(&open, &book, tuning->diag));
     if (!price_again(tuning, env->costs, &before) || !price_again(tuning, book, &now)) {
         status = no_memory(tuning->diag, "to tune");

@@ -4,120 +4,38 @@
  * memory once more; a kernel finds its inputs in another cache than in its own measurement. So the model is run both
  * ways before the measurements are kept. If the new assignment is slower, the prices of the moved nodes are raised
  * by the difference, and the model is assigned again. If that does not help either, the measurements are dropped. */
-#include "base/clock.h"
 #include "base/memory.h"
-#include "measure/measure_time.h"
 #include "measure/tune.h"
+#include "measure/tune_variant.h"
 #include "plan/create/create.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const double BLOCK_NS = 40e6;      /* for the runs of one variant before the other one runs */
-static const double LONG_NS = 1e9;        /* a model that takes longer runs once per block */
 static const double RAISED_SPREAD = 0.15; /* spread of a raised price */
 static const double NOISE_FACTOR = 1.02;  /* tolerance for equal regions, which may use other kernels */
-enum { ATTEMPTS = 3, BLOCKS = 15, MIN_RUNS = 3, MAX_RUNS = 40 };
-
-/* One of the two assignments of the model. */
-struct variant {
-    struct tuning *tuning;
-    struct program *program;
-    struct runner *runner;
-    run_shared shared;
-    bool has_shared;
-    inlay_value **inputs; /* [input_count] */
-    run_value *values;    /* [input_count] */
-    double ns;            /* time of a run: the best of the blocks; negative: not timed yet */
-    inlay_diag why;       /* error of a failed run */
-};
-
-/* ------------------------------------------------------------------ running */
-
-static inlay_status run_variant(void *ctx, double *out_ns, bool *out_calm)
-{
-    struct variant *variant = ctx;
-    uint64_t switches = measure_switches(), begin;
-    inlay_status status;
-
-    for (uint32_t i = 0; i < variant->program->graph->input_count; i++)
-        variant->values[i] = run_value_of(variant->inputs[i]);
-    begin = clock_ns();
-    status = runner_run(variant->runner, variant->values, &variant->why);
-    *out_ns = (double)(clock_ns() - begin);
-    *out_calm = measure_switches() == switches;
-    return status;
-}
-
-static inlay_status time_block(struct variant *variant)
-{
-    measure_plan runs = { .min_runs = MIN_RUNS, .max_runs = MAX_RUNS, .budget_ns = BLOCK_NS };
-    struct measurement measured;
-    inlay_status status;
-
-    if (variant->ns > LONG_NS)
-        runs.min_runs = runs.max_runs = 1;
-    status = measure_runs(run_variant, variant, &runs, 4, &measured, NULL);
-    if (status == INLAY_OK)
-        variant->ns = variant->ns < 0 ? measured.ns : fmin(variant->ns, measured.ns);
-    return status;
-}
-
-static inlay_status open_variant(struct variant *variant, struct tuning *tuning, struct program *program,
-                                 inlay_value **inputs)
-{
-    inlay_status status;
-
-    *variant =
-        (struct variant){ .tuning = tuning, .program = program, .inputs = inputs, .ns = -1, .why = INLAY_DIAG_INIT };
-    variant->values = arena_array(&tuning->arena, (size_t)program->graph->input_count + 1, sizeof *variant->values);
-    if (variant->values == NULL)
-        return INLAY_OUT_OF_MEMORY;
-    status =
-        run_shared_init(&variant->shared, tuning->session->env.max_threads, tuning->session->env.max_run_bytes, NULL);
-    variant->has_shared = status == INLAY_OK;
-    return status == INLAY_OK ? runner_create(program, &variant->shared, &variant->runner, NULL) : status;
-}
-
-/* Leaks everything that a hanging device may still use. */
-static void close_variant(struct tuning *tuning, struct variant *variant)
-{
-    if (variant->why.code == INLAY_DEVICE_LOST)
-        (void)inlay_fail(tuning->diag, INLAY_DEVICE_LOST, "%s", variant->why.text);
-    if (variant->has_shared && variant->shared.hang.abandoned) {
-        tuning->session->abandoned = true;
-        return;
-    }
-    runner_destroy(variant->runner);
-    if (variant->has_shared)
-        run_shared_deinit(&variant->shared);
-    free(variant);
-}
+enum { ATTEMPTS = 3, BLOCKS = 15 };
 
 /* Times blocks of both variants alternately. INLAY_UNSUPPORTED: one of them does not run. */
 static inlay_status time_variants(struct tuning *tuning, struct program *before, struct program *after,
                                   inlay_value **inputs, double *out_before, double *out_after)
 {
-    struct variant *a = calloc(1, sizeof *a), *b = calloc(1, sizeof *b);
-    inlay_status status;
+    tune_variant *first = NULL, *second = NULL;
+    inlay_status status = tune_variant_open(tuning, before, inputs, &first);
 
-    if (a == NULL || b == NULL) {
-        free(a);
-        free(b);
-        return INLAY_OUT_OF_MEMORY;
-    }
-    status = open_variant(a, tuning, before, inputs);
     if (status == INLAY_OK)
-        status = open_variant(b, tuning, after, inputs);
+        status = tune_variant_open(tuning, after, inputs, &second);
     for (int i = 0; status == INLAY_OK && i < BLOCKS; i++) {
-        status = time_block(a);
+        status = tune_variant_block(first, NULL, out_before);
         if (status == INLAY_OK)
-            status = time_block(b);
+            status = tune_variant_block(second, NULL, out_after);
     }
-    *out_before = a->ns;
-    *out_after = b->ns;
-    close_variant(tuning, a);
-    close_variant(tuning, b);
+    if (status == INLAY_OK) {
+        *out_before = tune_variant_best(first);
+        *out_after = tune_variant_best(second);
+    }
+    tune_variant_close(first);
+    tune_variant_close(second);
     return status == INLAY_OK || status == INLAY_DEVICE_LOST ? status : INLAY_UNSUPPORTED;
 }
 
@@ -147,7 +65,7 @@ static bool make_inputs(struct tuning *tuning, inlay_value **inputs)
 
 /* ------------------------------------------------------------------ changes */
 
-static bool equal_regions(const struct program *a, const struct program *b)
+bool tune_equal_regions(const struct program *a, const struct program *b)
 {
     const struct partition *partition = &a->parts, *other = &b->parts;
 
@@ -161,7 +79,7 @@ static bool equal_regions(const struct program *a, const struct program *b)
             return false;
     }
     for (uint32_t i = 0; i < a->body_count; i++)
-        if (!equal_regions(a->bodies[i], b->bodies[i]))
+        if (!tune_equal_regions(a->bodies[i], b->bodies[i]))
             return false;
     return true;
 }
@@ -245,7 +163,7 @@ static inlay_status reassign(struct tuning *tuning, const program_env *env, stru
     struct assignment assignment = { .graph = tuning->session->main->graph, .env = env, .shares_graph = true };
     inlay_status status = program_assign(assignment.graph, env, true, &assignment.program, NULL);
 
-    if (status == INLAY_OK && (tuning->kernels_timed || !equal_regions(tuning->session->main, assignment.program)))
+    if (status == INLAY_OK && (tuning->kernels_timed || !tune_equal_regions(tuning->session->main, assignment.program)))
         status = assign_until_stable(&assignment, NULL);
     else
         status = status == INLAY_OUT_OF_MEMORY ? status : INLAY_UNSUPPORTED;
@@ -272,10 +190,7 @@ static inlay_status attempt(struct tuning *tuning, const char *folder, inlay_val
                                .max_threads = env.max_threads,
                                .fresh = tuning->list.records,
                                .fresh_count = tuning->list.count };
-    cost_sizes sizes = { .assumed = tuning->sizes.assumed,
-                         .assumed_count = tuning->sizes.assumed_count,
-                         .inputs = tuning->sizes.inputs,
-                         .input_count = tuning->sizes.input_count };
+    cost_sizes sizes = tune_fresh_sizes(tuning);
     double before_ns, after_ns;
     struct program *after = NULL;
     cost_book *book = NULL;
@@ -300,7 +215,7 @@ static inlay_status attempt(struct tuning *tuning, const char *folder, inlay_val
         goto done;
     tuning->result.run_before_ns = before_ns;
     tuning->result.run_after_ns = after_ns;
-    *out_done = after_ns <= before_ns * (equal_regions(tuning->session->main, after) ? NOISE_FACTOR : 1);
+    *out_done = after_ns <= before_ns * (tune_equal_regions(tuning->session->main, after) ? NOISE_FACTOR : 1);
     if (!*out_done) {
         double promised = priced_ns(tuning->session->main, &after->parts) - after->parts.cost_ns;
 
@@ -324,14 +239,17 @@ inlay_status tune_whole(struct tuning *tuning, const char *folder)
 
     if (inputs == NULL)
         return no_memory(tuning->diag, "to tune");
-    if (tuning->stopped || tuning->list.count == 0 ||
-        (tuning->session->env.rules != NULL && tuning->session->env.rules->saved_plan != NULL) ||
+    if (tuning->stopped || (tuning->session->env.rules != NULL && tuning->session->env.rules->saved_plan != NULL) ||
         !make_inputs(tuning, inputs))
-        done = true;
+        goto done;
+    done = tuning->list.count == 0;
     for (int i = 0; status == INLAY_OK && !done && i < ATTEMPTS; i++)
         status = attempt(tuning, folder, inputs, &done);
     if (status == INLAY_OK && !done)
         drop_measurements(tuning);
+    if (status == INLAY_OK)
+        status = tune_prefer(tuning, folder, inputs);
+done:
     for (uint32_t i = 0; i < count; i++)
         value_unref(inputs[i]);
     return status;

@@ -11,9 +11,9 @@ struct reader {
     inlay_diag *diag;
 };
 
-static inlay_status read_sequence(const struct reader *reader, const Onnx__Sequence *proto, model_datum *out);
-static inlay_status read_map(const struct reader *reader, const Onnx__Map *proto, model_datum *out);
-static inlay_status read_optional(const struct reader *reader, const Onnx__Optional *proto, model_datum *out);
+static inlay_status read_sequence(const struct reader *reader, const Onnx__Sequence *sequence, model_datum *out);
+static inlay_status read_map(const struct reader *reader, const Onnx__Map *map, model_datum *out);
+static inlay_status read_optional(const struct reader *reader, const Onnx__Optional *optional, model_datum *out);
 
 static inlay_status set_name(const struct reader *reader, const char *name, model_datum *out)
 {

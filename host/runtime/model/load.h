@@ -115,6 +115,8 @@ void load_prefix(inlay_diag *diag, const char *place);
 const char *load_text(const struct loader *loader, const char *text);
 /* Stores the fields of a message that onnx.proto does not list. */
 INLAY_NODISCARD inlay_status load_extra(const struct loader *loader, const ProtobufCMessage *message, inlay_str *out);
+/* Reads where the node comes from, for graph_node.source. */
+INLAY_NODISCARD inlay_status load_source(const struct loader *loader, const Onnx__Node *proto, const char **out);
 /* Adds graph and tensor to the error in diag. */
 inlay_status load_fail_tensor(struct loader *loader, const struct graph *graph, const char *name, inlay_status status);
 

@@ -247,6 +247,7 @@ static inlay_status define_node(struct loader *loader, struct scope *scope, cons
             return status;
     }
     INLAY_TRY(load_extra(loader, &proto->base, &node->extra));
+    INLAY_TRY(load_source(loader, proto, &node->source));
     outputs = (uint32_t *)(uintptr_t)node->info.outputs; /* writable while the graph is loaded */
     for (size_t output = 0; output < proto->n_output; output++) {
         const char *name = proto->output[output];

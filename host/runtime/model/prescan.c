@@ -235,8 +235,8 @@ static void store_length(uint8_t *to, size_t length)
 static inlay_status put_place(struct scan *scan, uint64_t number, const uint8_t *from, size_t bytes)
 {
     uint64_t place[3] = { number, (uint64_t)(from - scan->file), bytes };
-    static const unsigned tag = 1000u << 3 | WIRE_BYTES;
-    const uint8_t head[3] = { (tag & 0x7f) | 0x80, tag >> 7, sizeof place };
+    enum { TAG = 1000 << 3 | WIRE_BYTES };
+    const uint8_t head[3] = { (TAG & 0x7f) | 0x80, TAG >> 7, sizeof place };
     inlay_status status = put(scan, head, sizeof head);
 
     return status == INLAY_OK ? put(scan, place, sizeof place) : status;

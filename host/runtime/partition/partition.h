@@ -6,7 +6,7 @@
  * The assignment minimises the sum of
  * - the costs of the chosen offers at the given shapes,
  * - the copies: each value once into each memory domain that reads it; inputs and outputs of the graph are in host
- *   memory, and copies between devices of two providers go through host memory,
+ *   memory, and copies between devices of two providers go through host memory unless they share memory,
  * - the launches of regions,
  *
  * within the user's rules and the memory of each device. Prices are uncertain: a provider replaces another one that
@@ -27,6 +27,7 @@ typedef struct partition_provider {
     uint64_t identity; /* identifies the provider in keys of measurements (partition/cost/cost_key.h) */
     uint32_t setting_count;
     uint32_t first_domain; /* host-wide id of its domains[0] */
+    uint32_t place;        /* in the order of preference, ascending; equal: neither is preferred */
     uint32_t abi_minor;    /* ABI version of its plugin: it is not asked about operators that were introduced later */
     /* a CPU emulates its device, and no option names the provider: it only runs nodes that rules assign to it */
     bool unnamed;
@@ -40,12 +41,17 @@ static inline uint32_t partition_default_domain(const partition_provider *owner)
     return d == 0 ? (uint32_t)INLAY_DOMAIN_HOST : owner->first_domain + d - 1;
 }
 
-/* Returns whether the placement is the common format of all providers: row-major, with the element type of the
- * model. */
+/* Returns whether the placement has the element type of the model, which all providers share. */
 static inline bool partition_is_plain(const inlay_placement *placement)
 {
-    return placement->layout.kind == INLAY_LAYOUT_ROW_MAJOR && placement->dtype == INLAY_UNDEFINED;
+    return placement->dtype == INLAY_UNDEFINED;
 }
+
+/* Limits of a region, 0 = none; see inlay_offer.max_nodes. */
+typedef struct partition_limits {
+    uint32_t nodes, inputs, outputs;
+    uint64_t resident_bytes;
+} partition_limits;
 
 typedef struct partition_offer {
     uint32_t provider; /* index */
@@ -56,9 +62,12 @@ typedef struct partition_offer {
     const inlay_placement *placements;
     uint32_t placement_count;
     uint64_t workspace_bytes, resident_bytes;
-    inlay_cost cost;      /* at the shapes of partition.profile */
-    uint32_t cost_source; /* COST_* of cost.h */
-    double cost_error;    /* relative error of the price */
+    partition_limits limits; /* of a region that contains it */
+    inlay_cost cost;         /* at the shapes of partition.profile */
+    uint32_t cost_source;    /* COST_* of cost.h */
+    double cost_error;       /* relative error of the price */
+    bool region_price; /* the cost is the share of the provider's price of a region (inlay_provider.cost_region) */
+    bool kept_whole;   /* chosen because the gain of dividing its region is doubtful (search/whole_regions.c) */
     bool chosen;
     bool declined; /* the provider withdrew the offer, see plan/program/declined.h: it must not be chosen */
 } partition_offer;
@@ -91,7 +100,8 @@ typedef struct partition_copy {
     uint32_t from_domain, to_domain;
     uint64_t bytes; /* at the shapes of partition.profile */
     double ns;
-    bool once; /* executed only once each time that the loop with this body is entered, not in each iteration */
+    uint32_t link; /* LINK_* of base/device_link.h, from one provider to another; LINK_IMPORT: no copy at all */
+    bool once;     /* executed only once each time that the loop with this body is entered, not in each iteration */
 } partition_copy;
 
 /* Placement of a value that crosses the boundary of a body, or is computed by a node that the host runs. If, Loop and
@@ -126,6 +136,7 @@ struct partition {
     uint32_t region_count;
     partition_copy *copies;
     uint32_t copy_count;
+    uint32_t import_count;                 /* copies with LINK_IMPORT */
     partition_memory *memory;              /* [provider_count] */
     const inlay_value_state *profile;      /* [value_count] the shapes that costs refer to */
     const inlay_value_state *compiled_for; /* shapes for compile: a consistent set; NULL: unknown */
@@ -163,6 +174,9 @@ typedef struct partition_rules {
     uint32_t max_partitions; /* maximum number of partitions; 0 = unlimited */
     bool no_cpu;             /* no node runs on a provider whose device is a CPU */
     const char *saved_plan;  /* path of a plan written by `inlay partition --save`; NULL = none */
+    /* [provider_count] 1 = measured runs of the model are faster without the provider (cost_is_left_out): it runs
+     * only nodes that no other provider offers, and those of rules that name it; NULL = none. Saved plans ignore it. */
+    const uint8_t *left_out;
 } partition_rules;
 
 typedef struct partition_request {
@@ -203,6 +217,20 @@ bool partition_passes_to_bodies(const graph_node *node, uint32_t value);
 /* Number of iterations of a Loop or Scan at the shapes of the partition; 1, with *out_known false, if it depends on
  * data. */
 double partition_iterations(const struct partition *partition, const graph_node *node, bool *out_known);
+
+/* INLAY_DTYPE_COUNT of each minor version of the ABI; later versions know all types. */
+typedef struct dtype_history {
+    const inlay_dtype *types; /* [count] */
+    uint32_t count;
+} dtype_history;
+/* The history of the host's types. Tests replace it; nothing else writes it. */
+extern dtype_history partition_dtypes;
+
+/* Returns whether a plugin that was built for this minor version knows the element types of the node's inputs, outputs
+ * and attributes. */
+bool partition_knows_types(const struct graph *graph, const graph_node *node, uint32_t minor);
+/* The same, and whether it knows the operator, if a pass created the node. */
+bool partition_knows(const struct graph *graph, const graph_node *node, uint32_t minor);
 
 /* Returns whether the provider accepts a node with bodies that the host would otherwise run itself
  * (INLAY_EXT_BODIES). */

@@ -84,13 +84,12 @@ static uint32_t before_repeat(const struct rewrite *rewrite, uint32_t value, int
     for (uint32_t d = 0; d < 4; d++) {
         const inlay_dim *between = &info->dims[d < 2 ? d : d + 1];
 
-        if (d != 1 && (!attention_same_dim(&input->dims[d], between) || !attention_same_dim(&output->dims[d], between)))
+        if (d != 1 && (!rewrite_same_dim(&input->dims[d], between) || !rewrite_same_dim(&output->dims[d], between)))
             return INLAY_NONE;
     }
     for (uint32_t d = 0; d < 4; d++) /* `split` is an Unsqueeze, possibly written as a Reshape */
-        if (!attention_same_dim(
-                &input->dims[d],
-                &rewrite_value_info(rewrite, rewrite_input(rewrite, expand, 0))->dims[d < 2 ? d : d + 1]))
+        if (!rewrite_same_dim(&input->dims[d],
+                              &rewrite_value_info(rewrite, rewrite_input(rewrite, expand, 0))->dims[d < 2 ? d : d + 1]))
             return INLAY_NONE;
     *out_repeats = rewrite_dim(info, 2);
     return from;
@@ -127,12 +126,12 @@ static bool heads_agree(const struct rewrite *rewrite, uint32_t q, uint32_t kt, 
     uint32_t rank = a->rank;
 
     if (rank == INLAY_RANK_UNKNOWN || rank < 3 || rank > 4 || b->rank != rank || info->rank != rank ||
-        !attention_same_dim(&b->dims[rank - 1], &info->dims[rank - 2]))
+        !rewrite_same_dim(&b->dims[rank - 1], &info->dims[rank - 2]))
         return false;
     for (uint32_t d = 0; d + 2 < rank; d++) {
         bool one = rank == 4 && d == 1 && rewrite_dim(b, 1) == 1 && rewrite_dim(a, 1) > 0;
 
-        if (!attention_same_dim(&b->dims[d], &info->dims[d]) || (!one && !attention_same_dim(&a->dims[d], &b->dims[d])))
+        if (!rewrite_same_dim(&b->dims[d], &info->dims[d]) || (!one && !rewrite_same_dim(&a->dims[d], &b->dims[d])))
             return false;
     }
     return true;
@@ -202,7 +201,7 @@ static bool has_query_rows(const struct rewrite *rewrite, const graph_node *node
 
     return out != NULL && out->rank == 3 && from->rank == 4 && output->rank == 4 && rewrite_dim(output, 1) > 0 &&
            rewrite_dim(output, 3) > 0 && rewrite_dim(out, 2) == rewrite_dim(output, 1) * rewrite_dim(output, 3) &&
-           attention_same_dim(&out->dims[0], &from->dims[0]) && attention_same_dim(&out->dims[1], &from->dims[2]);
+           rewrite_same_dim(&out->dims[0], &from->dims[0]) && rewrite_same_dim(&out->dims[1], &from->dims[2]);
 }
 
 /* reshape: the reader of the transposed product if the visit is at that Reshape; otherwise NULL. */

@@ -23,8 +23,6 @@ typedef struct attention_masks {
     bool rows_open; /* a mask may have more rows than there are queries (possible with one query only) */
 } attention_masks;
 
-/* Returns true if both dims are provably equal. */
-bool attention_same_dim(const inlay_dim *a, const inlay_dim *b);
 /* Returns `value` with constant factors removed; *scale is multiplied by them. */
 uint32_t attention_unscaled(const struct rewrite *rewrite, uint32_t value, double *scale);
 /* Strips the masks from `value`, the input of Softmax: [.., queries, keys] of rank 3 or 4. Returns the unmasked scores,

@@ -7,13 +7,6 @@
 /* Adding a value at or below this absorbs any score of ordinary size, and Exp of the sum is 0. */
 static const double MASK_THRESHOLD = -1e20;
 
-bool attention_same_dim(const inlay_dim *a, const inlay_dim *b)
-{
-    if (a->kind != b->kind)
-        return false;
-    return a->kind == INLAY_DIM_FIXED ? a->value == b->value : a->kind == INLAY_DIM_SYMBOLIC && a->symbol == b->symbol;
-}
-
 uint32_t attention_unscaled(const struct rewrite *rewrite, uint32_t value, double *scale)
 {
     for (uint32_t steps = 0; steps < 4; steps++) {
@@ -49,9 +42,9 @@ static bool matches_scores(const struct rewrite *rewrite, uint32_t scores, uint3
         score_info->rank != value_info->rank || score_info->rank == INLAY_RANK_UNKNOWN || score_info->rank < 2)
         return false;
     for (uint32_t d = 0; d + 2 < score_info->rank; d++)
-        if (!attention_same_dim(&score_info->dims[d], &value_info->dims[d]))
+        if (!rewrite_same_dim(&score_info->dims[d], &value_info->dims[d]))
             return false;
-    if (attention_same_dim(&score_info->dims[score_info->rank - 2], &value_info->dims[score_info->rank - 2]))
+    if (rewrite_same_dim(&score_info->dims[score_info->rank - 2], &value_info->dims[score_info->rank - 2]))
         return true;
     *rows_open = true;
     return score_info->dims[score_info->rank - 2].kind != INLAY_DIM_FIXED &&
@@ -70,7 +63,7 @@ static bool is_mask(const struct rewrite *rewrite, uint32_t mask, uint32_t score
         info->dtype != dtype)
         return false;
     last = &info->dims[info->rank - 1];
-    *out_whole = attention_same_dim(last, &score_info->dims[score_info->rank - 1]);
+    *out_whole = rewrite_same_dim(last, &score_info->dims[score_info->rank - 1]);
     return *out_whole || last->kind != INLAY_DIM_FIXED;
 }
 
@@ -193,7 +186,7 @@ static bool keeps_scores(const struct rewrite *rewrite, uint32_t a, uint32_t b)
         return false;
     for (uint32_t d = 1; d < 4; d++)
         if (first->dims[first->rank - d].kind != INLAY_DIM_FIXED || first->dims[first->rank - d].value <= 0 ||
-            !attention_same_dim(&first->dims[first->rank - d], &second->dims[second->rank - d]))
+            !rewrite_same_dim(&first->dims[first->rank - d], &second->dims[second->rank - d]))
             return false;
     return true;
 }
@@ -265,7 +258,7 @@ static uint32_t shared_zeros(struct rewrite *rewrite, uint32_t k, inlay_dtype dt
     struct key_zeros *zeros;
 
     for (zeros = rewrite->pass_state; zeros != NULL; zeros = zeros->next)
-        if (zeros->dtype == dtype && attention_same_dim(&zeros->keys, &keys))
+        if (zeros->dtype == dtype && rewrite_same_dim(&zeros->keys, &keys))
             return zeros->value;
     zeros = arena_array(&rewrite->arena, 1, sizeof *zeros);
     if (zeros != NULL) {

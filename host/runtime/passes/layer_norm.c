@@ -3,9 +3,12 @@
  *     d = x - ReduceMean(x);  d / Sqrt(ReduceMean(d^2) + epsilon) * scale + bias    ->  LayerNormalization-17
  *     x / Sqrt(ReduceMean(x^2) + epsilon) * scale                                   ->  RMSNormalization-23
  *
- * d^2 may be d * d or Pow(d, 2). The division may be a multiplication by Reciprocal, or by 1 / Sqrt. */
+ * d^2 may be d * d or Pow(d, 2). The division may be a multiplication by Reciprocal, or by 1 / Sqrt. Without a scale it
+ * is 1: layers have none, or the pass `algebra` has removed a factor of ones. */
 #include "base/element.h"
 #include "passes/rewrite.h"
+
+enum { MAX_ONES = 1 << 16 }; /* elements of a scale that is made */
 
 /* Matches value = ReduceMean(x) over the last axes with keepdims. Returns x and the first axis. */
 static uint32_t mean_of(struct rewrite *rewrite, uint32_t value, int64_t *out_axis)
@@ -122,24 +125,112 @@ struct norm_pattern {
     bool is_centred;
 };
 
+static bool is_float(const struct rewrite *rewrite, uint32_t value)
+{
+    return element_is_float(rewrite_value_info(rewrite, value)->dtype);
+}
+
+/* Matches node = normalised value; the scale is not set. */
+static bool find_unscaled(struct rewrite *rewrite, const graph_node *node, struct norm_pattern *pattern)
+{
+    uint32_t a = normalised(rewrite, node, &pattern->axis, &pattern->epsilon), input;
+
+    if (a == INLAY_NONE)
+        return false;
+    input = centred(rewrite, a, pattern->axis);
+    pattern->is_centred = input != INLAY_NONE;
+    pattern->input = pattern->is_centred ? input : a;
+    return is_float(rewrite, pattern->input);
+}
+
 /* Matches node = scale * normalised value, also in the form x * (scale * 1/deviation). */
 static bool find_scaled(struct rewrite *rewrite, const graph_node *node, struct norm_pattern *pattern)
 {
-    for (uint32_t i = 0; node != NULL && pass_is_op(node, "Mul") && node->info.since_version >= 7 && i < 2; i++) {
-        uint32_t value = rewrite_input(rewrite, node, i),
-                 a = normalised(rewrite, rewrite_producer(rewrite, value), &pattern->axis, &pattern->epsilon), input;
+    for (uint32_t i = 0; pass_is_op(node, "Mul") && node->info.since_version >= 7 && i < 2; i++) {
+        uint32_t value = rewrite_input(rewrite, node, i);
 
-        if (a == INLAY_NONE || !rewrite_has_one_use(rewrite, value))
+        if (!find_unscaled(rewrite, rewrite_producer(rewrite, value), pattern) || !rewrite_has_one_use(rewrite, value))
             continue;
-        input = centred(rewrite, a, pattern->axis);
-        pattern->is_centred = input != INLAY_NONE;
-        pattern->input = pattern->is_centred ? input : a;
         pattern->scale = rewrite_input(rewrite, node, 1 - i);
-        if (element_is_float(rewrite_value_info(rewrite, pattern->input)->dtype) &&
-            is_of_last_axes(rewrite, pattern->scale, pattern->input, pattern->axis))
+        if (is_of_last_axes(rewrite, pattern->scale, pattern->input, pattern->axis))
             return true;
     }
     return false;
+}
+
+/* Reads a normalisation that nothing else reads, without bias, and in the usual precision. */
+static bool find_norm(const struct rewrite *rewrite, uint32_t value, struct norm_pattern *pattern)
+{
+    const graph_node *norm = rewrite_producer_op(rewrite, value, "LayerNormalization");
+    const bool is_centred = norm != NULL;
+
+    if (!is_centred)
+        norm = rewrite_producer_op(rewrite, value, "RMSNormalization");
+    if (norm == NULL || !rewrite_has_one_use(rewrite, value) || norm->info.output_count != 1 ||
+        rewrite_input(rewrite, norm, 2) != INLAY_NONE || rewrite_attr_int(norm, "stash_type", 1) != 1)
+        return false;
+    *pattern = (struct norm_pattern){ .input = rewrite_input(rewrite, norm, 0),
+                                      .scale = rewrite_input(rewrite, norm, 1),
+                                      .axis = rewrite_attr_int(norm, "axis", -1),
+                                      .epsilon = rewrite_attr_float(norm, "epsilon", 1e-5),
+                                      .is_centred = is_centred };
+    if (rewrite_value_info(rewrite, pattern->input)->rank == INLAY_RANK_UNKNOWN)
+        return false;
+    if (pattern->axis < 0)
+        pattern->axis += (int64_t)rewrite_value_info(rewrite, pattern->input)->rank;
+    return true;
+}
+
+static bool is_ones(const struct rewrite *rewrite, uint32_t value)
+{
+    const graph_value *constant = &rewrite->graph->values[value];
+    int64_t count = 1;
+    double number;
+
+    if (!rewrite_is_constant(rewrite, value))
+        return false;
+    for (uint32_t d = 0; d < constant->info.rank; d++)
+        count *= constant->info.dims[d].value;
+    for (int64_t i = 0; i < count; i++)
+        if (!element_number(constant->info.dtype, constant->info.data, i, &number, NULL) || number != 1)
+            return false;
+    return true;
+}
+
+/* Matches node = scale * norm, where the norm has a scale of ones. */
+static bool find_scaled_norm(struct rewrite *rewrite, const graph_node *node, struct norm_pattern *pattern)
+{
+    for (uint32_t i = 0; pass_is_op(node, "Mul") && node->info.since_version >= 7 && i < 2; i++) {
+        if (!find_norm(rewrite, rewrite_input(rewrite, node, i), pattern) || !is_ones(rewrite, pattern->scale))
+            continue;
+        pattern->scale = rewrite_input(rewrite, node, 1 - i);
+        if (is_of_last_axes(rewrite, pattern->scale, pattern->input, pattern->axis))
+            return true;
+    }
+    return false;
+}
+
+/* A scale of ones for the last axes of the input. INLAY_NONE: a size is unknown, or out of memory. */
+static uint32_t make_ones(struct rewrite *rewrite, const struct norm_pattern *pattern)
+{
+    const inlay_value_info *info = rewrite_value_info(rewrite, pattern->input);
+    const uint32_t rank = info->rank - (uint32_t)pattern->axis;
+    int64_t dims[INLAY_MAX_RANK], count = 1;
+    uint64_t bytes;
+    void *data;
+
+    for (uint32_t d = 0; d < rank; d++) {
+        dims[d] = rewrite_dim(info, pattern->axis + d);
+        if (dims[d] <= 0 || dims[d] > MAX_ONES / count)
+            return INLAY_NONE;
+        count *= dims[d];
+    }
+    bytes = (uint64_t)count * (uint64_t)inlay_dtype_bits(info->dtype) / 8;
+    data = arena_alloc(&rewrite->scratch, bytes);
+    for (int64_t i = 0; data != NULL && i < count; i++)
+        if (!element_put(info->dtype, data, i, 1))
+            return INLAY_NONE;
+    return data == NULL ? INLAY_NONE : rewrite_constant(rewrite, info->dtype, rank, dims, data, bytes);
 }
 
 static inlay_status replace_by_norm(struct rewrite *rewrite, graph_node *node, const struct norm_pattern *pattern,
@@ -161,35 +252,30 @@ static inlay_status replace_by_norm(struct rewrite *rewrite, graph_node *node, c
     return rewrite_replace_node(rewrite, node, new_node);
 }
 
+static inlay_status match_add(struct rewrite *rewrite, graph_node *node)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t bias = rewrite_input(rewrite, node, 1 - i);
+        struct norm_pattern pattern;
+
+        if (find_norm(rewrite, rewrite_input(rewrite, node, i), &pattern) && pattern.is_centred &&
+            is_of_last_axes(rewrite, bias, pattern.input, pattern.axis))
+            return replace_by_norm(rewrite, node, &pattern, bias);
+    }
+    return INLAY_OK;
+}
+
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
     struct norm_pattern pattern;
 
-    if (pass_is_op(node, "Add") && node->info.since_version >= 7) {
-        for (uint32_t i = 0; i < 2; i++) {
-            uint32_t value = rewrite_input(rewrite, node, i), bias = rewrite_input(rewrite, node, 1 - i);
-            graph_node *norm = rewrite_producer_op(rewrite, value, "LayerNormalization");
-
-            if (value == INLAY_NONE || !rewrite_has_one_use(rewrite, value))
-                continue;
-            if (norm != NULL && norm->info.output_count == 1 && rewrite_input(rewrite, norm, 2) == INLAY_NONE) {
-                pattern = (struct norm_pattern){ .input = rewrite_input(rewrite, norm, 0),
-                                                 .scale = rewrite_input(rewrite, norm, 1),
-                                                 .is_centred = true };
-                pattern.axis = rewrite_attr_int(norm, "axis", -1);
-                pattern.epsilon = rewrite_attr_float(norm, "epsilon", 1e-5);
-                if (rewrite_value_info(rewrite, pattern.input)->rank == INLAY_RANK_UNKNOWN)
-                    continue;
-                pattern.axis = pattern.axis < 0
-                                   ? pattern.axis + (int64_t)rewrite_value_info(rewrite, pattern.input)->rank
-                                   : pattern.axis;
-                if (is_of_last_axes(rewrite, bias, pattern.input, pattern.axis))
-                    return replace_by_norm(rewrite, node, &pattern, bias);
-            }
-        }
+    if (pass_is_op(node, "Add") && node->info.since_version >= 7)
+        return match_add(rewrite, node);
+    if (find_scaled(rewrite, node, &pattern) || find_scaled_norm(rewrite, node, &pattern))
+        return replace_by_norm(rewrite, node, &pattern, INLAY_NONE);
+    if (!find_unscaled(rewrite, node, &pattern) || (pattern.scale = make_ones(rewrite, &pattern)) == INLAY_NONE)
         return INLAY_OK;
-    }
-    return find_scaled(rewrite, node, &pattern) ? replace_by_norm(rewrite, node, &pattern, INLAY_NONE) : INLAY_OK;
+    return replace_by_norm(rewrite, node, &pattern, INLAY_NONE);
 }
 
 inlay_status pass_layer_norm(pass_ctx *ctx, bool *out_changed)

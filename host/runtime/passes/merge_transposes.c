@@ -1,4 +1,10 @@
-/* Merges nested Transposes into one, or none if they cancel out. */
+/* Merges nested Transposes into one, or none if they cancel out. A Transpose between views that merge axes before it and
+ * split them again after it becomes a Transpose of all axes:
+ *
+ *     Reshape(Transpose(Reshape(k, [-1, length, size]), perm 0 2 1), [batch, heads, size, length])
+ *     Transpose(k, perm 0 1 3 2)                                          k: [batch, heads, length, size]
+ *
+ * PyTorch exports the keys of an attention this way. */
 #include "passes/merge_transposes.h"
 #include "passes/rewrite.h"
 
@@ -14,12 +20,11 @@ bool transpose_perm(const graph_node *node, uint32_t rank, int64_t *out)
     return true;
 }
 
-static inlay_status match(struct rewrite *rewrite, graph_node *node)
+/* ------------------------------------------------------------------ nested Transposes */
+
+static inlay_status match_transpose(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *inner = pass_is_op(node, "Transpose")
-                            ? rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Transpose")
-                            : NULL,
-               *new_node;
+    graph_node *inner = rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Transpose"), *new_node;
     const inlay_value_info *input =
         inner == NULL ? NULL : rewrite_value_info(rewrite, rewrite_input(rewrite, inner, 0));
     int64_t *first, *second, *both;
@@ -50,6 +55,138 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     if (new_node == NULL || graph_set_attr_ints(rewrite->graph, new_node, "perm", both, input->rank) != INLAY_OK)
         return rewrite_no_memory(rewrite);
     return rewrite_replace_node(rewrite, node, new_node);
+}
+
+/* ------------------------------------------------------------------ views around a Transpose */
+
+/* The axes of a value without those of size 1, which a view may move anywhere. */
+struct axes {
+    const inlay_value_info *info;
+    uint32_t at[INLAY_MAX_RANK], count;
+};
+
+static bool is_one(const inlay_dim *dim)
+{
+    return dim->kind == INLAY_DIM_FIXED && dim->value == 1;
+}
+
+static struct axes find_axes(const struct rewrite *rewrite, uint32_t value)
+{
+    struct axes axes = { .info = rewrite_value_info(rewrite, value) };
+
+    INLAY_CHECK(axes.info->rank <= INLAY_MAX_RANK);
+    for (uint32_t d = 0; d < axes.info->rank; d++)
+        if (!is_one(&axes.info->dims[d]))
+            axes.at[axes.count++] = d;
+    return axes;
+}
+
+static const inlay_dim *axis_size(const struct axes *axes, uint32_t i)
+{
+    return &axes->info->dims[axes->at[i]];
+}
+
+/* The number of axes of `input`, from axis `from` on in steps of `step`, whose sizes multiply to `merged`; at most
+ * `most`. 0: not known. */
+static uint32_t merged_axes(const struct axes *input, uint32_t from, int step, uint32_t most, const inlay_dim *merged)
+{
+    int64_t product = 1;
+
+    if (most > 0 && rewrite_same_dim(axis_size(input, from), merged))
+        return 1;
+    for (uint32_t i = 0; i < most && merged->kind == INLAY_DIM_FIXED; i++) {
+        const inlay_dim *size = axis_size(input, step > 0 ? from + i : from - i);
+
+        if (size->kind != INLAY_DIM_FIXED || size->value <= 0 || size->value > merged->value / product)
+            return 0;
+        product *= size->value;
+        if (product == merged->value)
+            return i + 1;
+    }
+    return 0;
+}
+
+/* Finds which axes of `input` a view merges into each axis of `merged`: ends[i] is the index behind the last one of
+ * axis i. One axis of merged may have an unknown size: it consists of the axes that the others leave. */
+static bool find_merged(const struct axes *input, const struct axes *merged, uint32_t *ends)
+{
+    uint32_t first = 0, last = merged->count, begin = 0, end = input->count, used;
+
+    while (first < last && (used = merged_axes(input, begin, 1, end - begin, axis_size(merged, first))) > 0)
+        ends[first++] = begin += used;
+    while (first < last && end > begin &&
+           (used = merged_axes(input, end - 1, -1, end - begin, axis_size(merged, last - 1))) > 0) {
+        ends[--last] = end;
+        end -= used;
+    }
+    if (first == last)
+        return begin == end;
+    ends[first] = end;
+    return first + 1 == last && begin < end;
+}
+
+/* Finds the permutation of the axes of `input` that leads to `output` if a view makes `merged` of input, a Transpose
+ * permutes that with `perm`, and a second view makes output of the result. */
+static bool find_permutation(const struct axes *input, const struct axes *merged, const int64_t *perm,
+                             const struct axes *output, int64_t *out_perm)
+{
+    uint32_t ends[INLAY_MAX_RANK], order[INLAY_MAX_RANK], count = 0, next = 0, one = 0;
+
+    if (input->info->rank != output->info->rank || input->count != output->count || !find_merged(input, merged, ends))
+        return false;
+    for (uint32_t d = 0; d < merged->info->rank; d++)
+        for (uint32_t i = 0; i < merged->count; i++)
+            if (merged->at[i] == perm[d])
+                for (uint32_t k = i > 0 ? ends[i - 1] : 0; k < ends[i]; k++)
+                    order[count++] = k;
+    INLAY_CHECK(count == input->count);
+    for (uint32_t i = 0; i < count; i++)
+        if (!rewrite_same_dim(axis_size(input, order[i]), axis_size(output, i)))
+            return false;
+    for (uint32_t d = 0; d < output->info->rank; d++) {
+        if (!is_one(&output->info->dims[d])) {
+            out_perm[d] = input->at[order[next++]];
+            continue;
+        }
+        while (!is_one(&input->info->dims[one]))
+            one++;
+        out_perm[d] = one++;
+    }
+    return true;
+}
+
+static inlay_status match_view(struct rewrite *rewrite, graph_node *node)
+{
+    const graph_node *transpose = rewrite_producer_op(rewrite, rewrite_input(rewrite, node, 0), "Transpose");
+    const graph_node *view = transpose == NULL ? NULL : rewrite_producer(rewrite, rewrite_input(rewrite, transpose, 0));
+    int64_t perm[INLAY_MAX_RANK], whole[INLAY_MAX_RANK];
+    struct axes input, merged, output;
+    graph_node *new_node;
+    uint32_t from;
+
+    if (!pass_is_view(view) || !rewrite_has_one_use(rewrite, rewrite_input(rewrite, node, 0)))
+        return INLAY_OK;
+    from = rewrite_input(rewrite, view, 0);
+    if (rewrite_value_info(rewrite, from)->rank == INLAY_RANK_UNKNOWN ||
+        rewrite_value_info(rewrite, view->info.outputs[0])->rank == INLAY_RANK_UNKNOWN ||
+        rewrite_value_info(rewrite, node->info.outputs[0])->rank == INLAY_RANK_UNKNOWN)
+        return INLAY_OK;
+    input = find_axes(rewrite, from);
+    merged = find_axes(rewrite, view->info.outputs[0]);
+    output = find_axes(rewrite, node->info.outputs[0]);
+    if (!transpose_perm(transpose, merged.info->rank, perm) || !find_permutation(&input, &merged, perm, &output, whole))
+        return INLAY_OK;
+    new_node = rewrite_make_node(rewrite, "Transpose", transpose->opset, node, &from, 1, 1);
+    if (new_node == NULL || graph_set_attr_ints(rewrite->graph, new_node, "perm", whole, input.info->rank) != INLAY_OK)
+        return rewrite_no_memory(rewrite);
+    return rewrite_replace_node(rewrite, node, new_node);
+}
+
+static inlay_status match(struct rewrite *rewrite, graph_node *node)
+{
+    if (pass_is_op(node, "Transpose"))
+        return match_transpose(rewrite, node);
+    return pass_is_view(node) ? match_view(rewrite, node) : INLAY_OK;
 }
 
 inlay_status pass_merge_transposes(pass_ctx *ctx, bool *out_changed)

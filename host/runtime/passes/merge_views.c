@@ -4,11 +4,6 @@
  * operator and a view that removes them become the operator alone. */
 #include "passes/rewrite.h"
 
-static bool is_view(const graph_node *node)
-{
-    return node != NULL && pass_is_among(node, "Reshape Flatten Squeeze Unsqueeze");
-}
-
 /* The target shape for a Reshape of input: known sizes, 0 to copy the size of the input's axis at the same position,
  * and one -1 for a size known only at run time. NULL if a size is 0, or if a -1 would stand next to a copied size,
  * which might be 0 and make -1 ambiguous. */
@@ -46,12 +41,9 @@ static bool has_leading_ones(const struct rewrite *rewrite, uint32_t extended, u
         return false;
     ones = *out_ones = output->rank - input->rank;
     for (uint32_t d = 0; d < output->rank; d++) {
-        const inlay_dim *a = &output->dims[d], *b = d < ones ? NULL : &input->dims[d - ones];
+        const inlay_dim *dim = &output->dims[d];
 
-        if (b == NULL ? a->kind != INLAY_DIM_FIXED || a->value != 1
-                      : a->kind != b->kind ||
-                            (a->kind == INLAY_DIM_FIXED ? a->value != b->value
-                                                        : a->kind != INLAY_DIM_SYMBOLIC || a->symbol != b->symbol))
+        if (d < ones ? dim->kind != INLAY_DIM_FIXED || dim->value != 1 : !rewrite_same_dim(dim, &input->dims[d - ones]))
             return false;
     }
     return true;
@@ -109,7 +101,7 @@ static inlay_status drop_leading_ones(struct rewrite *rewrite, graph_node *node,
         uint32_t value = rewrite_input(rewrite, op, side), input;
         const graph_node *first = rewrite_producer(rewrite, value);
 
-        if (!is_view(first) || !rewrite_has_one_use(rewrite, value) || !rewrite_same_type(rewrite, value, output))
+        if (!pass_is_view(first) || !rewrite_has_one_use(rewrite, value) || !rewrite_same_type(rewrite, value, output))
             continue;
         input = rewrite_input(rewrite, first, 0);
         if (!rewrite_same_type(rewrite, input, node->info.outputs[0]) ||
@@ -129,7 +121,8 @@ static inlay_status drop_leading_ones(struct rewrite *rewrite, graph_node *node,
 
 static inlay_status match(struct rewrite *rewrite, graph_node *node)
 {
-    graph_node *inner = is_view(node) ? rewrite_producer(rewrite, rewrite_input(rewrite, node, 0)) : NULL, *new_node;
+    graph_node *inner = pass_is_view(node) ? rewrite_producer(rewrite, rewrite_input(rewrite, node, 0)) : NULL,
+               *new_node;
     bool computed = pass_is_op(node, "Reshape") && node->info.since_version >= 5 &&
                     !rewrite_is_constant(rewrite, rewrite_input(rewrite, node, 1));
     const inlay_value_info *output;
@@ -137,21 +130,21 @@ static inlay_status match(struct rewrite *rewrite, graph_node *node)
     uint32_t target;
     bool done = false;
 
-    if (is_view(node)) {
+    if (pass_is_view(node)) {
         inlay_status status = drop_leading_ones(rewrite, node, &done);
 
         if (status != INLAY_OK || done)
             return status;
     }
-    if (!is_view(inner) && !computed)
+    if (!pass_is_view(inner) && !computed)
         return INLAY_OK;
     output = rewrite_value_info(rewrite, node->info.outputs[0]);
-    shape = target_shape(rewrite, rewrite_value_info(rewrite, rewrite_input(rewrite, is_view(inner) ? inner : node, 0)),
-                         output);
+    shape = target_shape(
+        rewrite, rewrite_value_info(rewrite, rewrite_input(rewrite, pass_is_view(inner) ? inner : node, 0)), output);
     if (shape == NULL)
         return INLAY_OK;
     target = rewrite_constant_ints(rewrite, shape, output->rank);
-    if (computed && target != INLAY_NONE && !is_view(inner)) {
+    if (computed && target != INLAY_NONE && !pass_is_view(inner)) {
         new_node = rewrite_copy_node(rewrite, node);
         if (new_node == NULL || (rewrite_attr_int(node, "allowzero", 0) != 0 &&
                                  graph_set_attr_int(rewrite->graph, new_node, "allowzero", 0) != INLAY_OK))

@@ -2,6 +2,7 @@
  * is not folded. If the provider supports only matrix multiplications, these must read integers, possibly through a
  * Transpose, with one scale for all elements, for a column, or for a block of a column. Otherwise any reader of weights
  * counts, also through views. Casts of float16 weights to float stay if a provider converts them while packing. */
+#include "inlay/extensions.h"
 #include "passes/pass.h"
 #include <string.h>
 
@@ -208,7 +209,7 @@ static bool keeps_packed(const pass_ctx *ctx, const struct graph *graph, const s
     if (!is_narrow(input->dtype) || scale->dtype != INLAY_FLOAT ||
         graph->values[node->info.outputs[0]].info.dtype != INLAY_FLOAT || elements < MIN_FLOATS)
         return false;
-    if ((ctx->keeps_weights & 2) != 0)
+    if ((ctx->keeps_weights & INLAY_WEIGHTS_ANY) != 0)
         return only_weights_read(ctx, graph, readers, node->info.outputs[0], (uint64_t)elements * sizeof(float),
                                  is_core_converted(input->dtype), 0);
     for (uint32_t d = 0; d < scale->rank; d++)
@@ -243,8 +244,8 @@ static bool keeps_halves(const pass_ctx *ctx, const struct graph *graph, const s
 {
     const inlay_value_info *input, *output;
 
-    if ((ctx->keeps_weights & 4) == 0 || !pass_is_op(node, "Cast") || node->info.inputs[0] == INLAY_NONE ||
-        node->info.outputs[0] == INLAY_NONE)
+    if ((ctx->keeps_weights & INLAY_WEIGHTS_HALVES) == 0 || !pass_is_op(node, "Cast") ||
+        node->info.inputs[0] == INLAY_NONE || node->info.outputs[0] == INLAY_NONE)
         return false;
     input = &graph->values[node->info.inputs[0]].info;
     output = &graph->values[node->info.outputs[0]].info;
@@ -270,7 +271,7 @@ bool *pass_packed_weights(const pass_ctx *ctx, const struct graph *graph, struct
 
     for (uint32_t node = 0; ctx->keeps_weights != 0 && !any && node < graph->node_count; node++)
         any = pass_is_op(graph->nodes[node], "DequantizeLinear") ||
-              ((ctx->keeps_weights & 4) != 0 && pass_is_op(graph->nodes[node], "Cast"));
+              ((ctx->keeps_weights & INLAY_WEIGHTS_HALVES) != 0 && pass_is_op(graph->nodes[node], "Cast"));
     if (!any || (found = arena_array(arena, (size_t)graph->node_count + 1, sizeof *found)) == NULL ||
         !find_readers(graph, &readers, arena))
         return NULL;

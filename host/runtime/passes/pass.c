@@ -261,6 +261,11 @@ bool pass_is_among(const graph_node *node, const char *names)
     return is_among(node->info.op_type.data, names) && strcmp(node->info.domain.data, "ai.onnx") == 0;
 }
 
+bool pass_is_view(const graph_node *node)
+{
+    return node != NULL && pass_is_among(node, "Reshape Flatten Squeeze Unsqueeze");
+}
+
 bool pass_is_output(const struct graph *graph, uint32_t value)
 {
     for (uint32_t i = 0; i < graph->output_count; i++)

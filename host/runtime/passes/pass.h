@@ -111,6 +111,8 @@ void pass_refresh_captures(graph_node *node);
 void pass_drop_nodes(struct graph *graph, const bool *drop);
 bool pass_is_op(const graph_node *node, const char *op_type);  /* true for that operator of ai.onnx */
 bool pass_is_among(const graph_node *node, const char *names); /* names: "Add Sub Mul", operators of ai.onnx */
+/* Returns true for operators whose output has the elements of the input in the same order. node may be NULL. */
+bool pass_is_view(const graph_node *node);
 /* Returns true if value is an output of graph. */
 bool pass_is_output(const struct graph *graph, uint32_t value);
 #endif

@@ -307,7 +307,7 @@ bool rewrite_is_unused(const struct rewrite *rewrite, const graph_node *node, ui
     return value == INLAY_NONE || rewrite->uses[value] == 0;
 }
 
-static bool same_dim(const inlay_dim *a, const inlay_dim *b)
+bool rewrite_same_dim(const inlay_dim *a, const inlay_dim *b)
 {
     if (a->kind != b->kind)
         return false;
@@ -322,7 +322,7 @@ bool rewrite_same_type(const struct rewrite *rewrite, uint32_t a, uint32_t b)
         first->dtype == INLAY_UNDEFINED || first->rank != second->rank || first->rank == INLAY_RANK_UNKNOWN)
         return false;
     for (uint32_t d = 0; d < first->rank; d++)
-        if (!same_dim(&first->dims[d], &second->dims[d]))
+        if (!rewrite_same_dim(&first->dims[d], &second->dims[d]))
             return false;
     return true;
 }
@@ -488,6 +488,8 @@ graph_node *rewrite_make_node(struct rewrite *rewrite, const char *op_type, int6
     rewrite->graph->nodes[rewrite->graph->node_count - 1] = NULL; /* reserves a slot; rewrite_insert_node fills it */
     if (opset != 0)
         node->opset = opset;
+    if (like != NULL)
+        node->source = like->source;
     for (uint32_t i = 0; i < input_count; i++)
         ((uint32_t *)(uintptr_t)node->info.inputs)[i] = rewrite_resolve(rewrite, inputs[i]);
     return node;

@@ -76,6 +76,8 @@ bool rewrite_is_unused(const struct rewrite *rewrite, const graph_node *node, ui
  * quantization step, which is more than a rounding error. Rewrites that round differently from the nodes they replace
  * therefore skip such values. */
 bool rewrite_is_quantized_later(struct rewrite *rewrite, uint32_t value);
+/* Returns true if both sizes are known to be equal: the same number, or the same symbol. */
+bool rewrite_same_dim(const inlay_dim *a, const inlay_dim *b);
 /* Returns true if both values have the same dtype and provably the same shape. */
 bool rewrite_same_type(const struct rewrite *rewrite, uint32_t a, uint32_t b);
 /* Returns true if `output`, computed from `input` and one-element constants, provably has no more axes than input.

@@ -15,7 +15,7 @@ enum plan_source {
     PLACE_DATA,    /* constant host memory */
     PLACE_DYNAMIC, /* a run_value, known after its step has run */
     /* an alias of place `index`, which may be an input or an output, in its own domain: for devices that share memory
-     * with the host */
+     * with the host or with each other */
     PLACE_VIEW
 };
 
@@ -44,6 +44,7 @@ typedef struct plan_step {
     uint32_t kind;
     const program_step *step; /* NULL: COPY */
     inlay_instance *instance; /* EXEC */
+    blob_map blob;            /* the file from which instance was built; unmapped after instance is released */
     uint32_t *in;             /* [input_count] places; in host memory for DYNAMIC and HOST steps; COPY: the source */
     uint32_t *out;            /* EXEC: [output_count] places; COPY: the target */
     uint32_t workspace;       /* place, or INLAY_NONE */
@@ -67,6 +68,7 @@ struct plan;
 struct plan {
     struct plan *next;
     uint32_t references; /* atomic */
+    bool pinned;         /* plan_pin(); kept.lock guards it */
     struct program *program;
     struct arena arena;
     int64_t *key;  /* types, dims and domains of the inputs and captured values; see plan_set_key() */
@@ -132,16 +134,23 @@ static inline bool plan_is_ready(const plan_place *place)
 }
 
 /* The plan for these shapes, cached or new. inputs: the graph's inputs, then its captured values; then, if an output is
- * wanted in device memory, one entry for each output, of which only the domain counts. *out_plan gains a reference.
- * Errors name the node whose shapes do not fit. INLAY_NOT_FOUND: the capacity of a state is too small; INLAY_BUSY: the
- * state cannot be in place at these shapes. */
+ * wanted in device memory, one entry for each output, of which only the domain counts. run: the run that waits for the
+ * plan, see program_specialize(); NULL: none. *out_plan gains a reference. Errors name the node whose shapes do not
+ * fit. INLAY_NOT_FOUND: the capacity of a state is too small; INLAY_BUSY: the state cannot be in place at these
+ * shapes. */
 INLAY_NODISCARD inlay_status plan_get(struct program *program, const plan_input *inputs, uint32_t count,
-                                      struct plan **out_plan, inlay_diag *diag);
+                                      const inlay_run *run, struct plan **out_plan, inlay_diag *diag);
+/* Creates the plan for these shapes before a run needs it, and pins it; if a provider declines them, that of a program
+ * which does without its offers. */
+INLAY_NODISCARD inlay_status plan_prepare(struct program *program, const plan_input *inputs, uint32_t count,
+                                          inlay_diag *diag);
 static inline void plan_ref(struct plan *plan)
 {
     (void)__atomic_fetch_add(&plan->references, 1, __ATOMIC_RELAXED);
 }
 void plan_unref(struct plan *plan); /* NULL is a no-op */
+/* Keeps a cached plan until the program is destroyed or plan_drop_idle(). */
+void plan_pin(struct plan *plan);
 /* Drops the cached plans of the program and of its bodies that no run uses. */
 void plan_drop_idle(struct program *prog);
 
@@ -149,7 +158,7 @@ void plan_drop_idle(struct program *prog);
 uint64_t plan_run_bytes(const struct plan *plan);
 /* Creates a plan for these shapes, with one reference, which is not cached. Called by plan_get with kept.lock held. */
 INLAY_NODISCARD inlay_status plan_build(struct program *program, const plan_input *inputs, uint32_t count,
-                                        struct plan **out_plan, inlay_diag *diag);
+                                        const inlay_run *run, struct plan **out_plan, inlay_diag *diag);
 /* Stores the key: the description of the inputs that the plan is for. False: out of memory. */
 bool plan_set_key(struct plan *plan, const plan_input *inputs, uint32_t count);
 

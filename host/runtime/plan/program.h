@@ -20,6 +20,7 @@ typedef struct program_env {
     uint32_t provider_count;
     uint32_t max_threads;
     uint32_t inter_threads;   /* option inter_threads */
+    uint32_t build_threads;   /* threads that compile regions at the same time; 0 = 1 */
     uint64_t *device_bytes;   /* [provider_count] atomic: device memory held by runs; may be NULL */
     uint64_t *resident_bytes; /* [provider_count] atomic: device memory held by compiled regions; likewise */
     uint64_t *held_bytes;     /* atomic: host memory held between runs (option memory_limit); NULL = not counted */
@@ -30,6 +31,8 @@ typedef struct program_env {
     void *room_ctx;
     bool without_failed;        /* option device_failure: repeat runs without a device that failed */
     uint64_t device_timeout_ms; /* time after which a device that does not finish its work counts as hung; 0 = never */
+    uint32_t priority;          /* option priority: INLAY_PRIORITY_* of runs that state none, and of device memory */
+    uint32_t power;             /* option power: INLAY_POWER_* of runs that state none */
     uint64_t max_run_bytes;     /* limit for one tensor created in a run, and for one slab of host memory */
     const partition_rules *rules;  /* NULL = none */
     const struct cost_book *costs; /* NULL = none */
@@ -49,6 +52,18 @@ typedef struct program_env {
 struct program;
 typedef struct declined_shapes declined_shapes;
 
+/* The key of a region in the engine cache, see plan/program/region_key.h: two independent hashes. */
+typedef struct region_key {
+    uint64_t word[2];
+} region_key;
+
+/* A mapped file of the engine cache; {0}: none. */
+typedef struct blob_map {
+    void *address;
+    uint64_t bytes;
+} blob_map;
+void blob_unmap(blob_map *file); /* {0} is a no-op */
+
 typedef struct program_step {
     const partition_region *region;
     const partition_provider *provider; /* NULL: the host runs `node` */
@@ -59,7 +74,11 @@ typedef struct program_step {
     bool foldable;           /* may run while planning: deterministic, one node, in host memory, synchronous */
     bool view;               /* the output is the input's memory with another shape */
     bool borrowed;           /* compiled belongs to a step of another program */
+    bool counted;            /* the progress of the session's creation includes the step */
     uint64_t resident_bytes; /* memory of compiled: as reported by the provider, otherwise according to its offers */
+    bool has_key;            /* the engine cache serves the region */
+    region_key key;
+    blob_map blob; /* the file from which the region was compiled; unmapped after compiled is released */
 } program_step;
 
 enum { PLANS_REMEMBERED = 128 };
@@ -83,10 +102,10 @@ typedef struct program_constants {
 
 /* The cached plans (layout/plan_cache.c). */
 typedef struct program_kept {
-    pthread_mutex_t lock; /* guards the other members except spare; held while a plan is created */
-    struct plan *plans;   /* most recently used first */
-    uint32_t plan_count;
-    uint64_t bytes;                  /* size of the cached plans */
+    pthread_mutex_t lock;            /* guards the other members except spare; held while a plan is created */
+    struct plan *plans;              /* most recently used first */
+    uint32_t plan_count;             /* without pinned ones */
+    uint64_t bytes;                  /* size of these plans */
     uint64_t made;                   /* number of plans created */
     uint64_t gone;                   /* number of plans dropped */
     uint64_t hash[PLANS_REMEMBERED]; /* keys of the plans dropped last, a ring */
@@ -149,6 +168,16 @@ struct program {
 /* Partitions and compiles a graph and its bodies. env and the model must outlive the program. */
 INLAY_NODISCARD inlay_status program_create(struct graph *graph, const program_env *env, struct program **out_program,
                                             inlay_diag *diag);
+/* The same in two parts: program_assign_only() partitions, program_finish() compiles. The latter undoes no rewrites, so
+ * that other programs of the same graph may run meanwhile. After a failure the caller destroys *inout_program. */
+INLAY_NODISCARD inlay_status program_assign_only(struct graph *graph, const program_env *env,
+                                                 struct program **out_program, inlay_diag *diag);
+INLAY_NODISCARD inlay_status program_finish(struct program **inout_program, inlay_diag *diag);
+/* Creates another program of a graph that was partitioned before. */
+INLAY_NODISCARD inlay_status program_create_beside(struct graph *graph, const program_env *env,
+                                                   struct program **out_program, inlay_diag *diag);
+/* Returns whether a region of the program, or of a body, is on one of these providers: [provider_count] not 0. */
+bool program_runs_on(const struct program *program, const uint8_t *providers);
 /* Returns whether the step is a host node that passes value `value` on to its bodies unchanged
  * (partition_passes_to_bodies). */
 bool program_passes_to_bodies(const program_step *step, uint32_t value);
@@ -170,6 +199,13 @@ void program_destroy(struct program *program);
 
 /* Releases the compiled region of a step, unless it belongs to another program. */
 void program_release_step(const program_env *env, program_step *step);
+
+/* Prepares the step for the shapes in request, whose struct_size and description of the shapes and outputs the caller
+ * has set; sets the other members. *out_blob has to be unmapped after release_instance. run: the run that needs the
+ * shapes, which may be cancelled or late; NULL: none. INLAY_UNSUPPORTED: the provider declines. Any thread. */
+INLAY_NODISCARD inlay_status program_specialize(struct program *program, const program_step *step, const inlay_run *run,
+                                                inlay_specialize_request *request, inlay_instance **out_instance,
+                                                blob_map *out_blob, inlay_diag *diag);
 
 /* Checks the workspace that a provider requested in specialize: INLAY_LIMIT_EXCEEDED if it is too large,
  * INLAY_INTERNAL if its alignment is not a power of two. diag names the node. */

@@ -25,7 +25,7 @@ inlay_status admit_open(const plugin_search *search, const char *path, const cha
     admission->fd = -1;
     admission->outcome = PLUGIN_REFUSED;
     admission->fix[0] = '\0';
-    admission->facts.name = admission->facts.providers = "";
+    admission->facts.name = admission->facts.providers = admission->facts.version = "";
     admission->key.text[0] = admission->key.file[0] = '\0';
     admission->verdict = (struct verdict){ .kind = VERDICT_NONE };
     admission->probe = (struct probe){ .pid = 0 };
@@ -59,8 +59,9 @@ static inlay_status apply_verdict(const struct verdict *verdict, bool is_new, st
 static inlay_status start_probe(const plugin_search *search, struct admission *admission, inlay_diag *diag)
 {
     char helper[PATH_MAX], host[128];
-    bool has_helper = probe_find(helper, host);
     struct verdict *verdict = &admission->verdict;
+    inlay_diag why = INLAY_DIAG_INIT;
+    bool has_helper = probe_find(helper, host, &why) == INLAY_OK;
 
     verdict_key_init(&admission->key, search->verdict_dir, admission->path, &admission->st, admission->facts.build_id,
                      host);
@@ -70,13 +71,15 @@ static inlay_status start_probe(const plugin_search *search, struct admission *a
     if (verdict->kind != VERDICT_NONE)
         return INLAY_OK;
     if (!has_helper) {
+        char line[600];
+
         if (search->probe == PLUGIN_PROBE_ALWAYS)
             return inlay_fail(diag, INLAY_UNSUPPORTED,
-                              "inlay-probe is not installed, and option probe is 'always': a "
-                              "file that cannot be probed is not loaded");
+                              "%.400s, and option probe is 'always': a file that cannot be probed is not loaded",
+                              why.text);
+        (void)snprintf(line, sizeof line, "%.400s: a plugin is loaded into this process without a probe", why.text);
         if (search->log != NULL)
-            search->log(search->log_user, INLAY_LOG_WARNING,
-                        "inlay-probe is not installed: a plugin is loaded into this process without a probe");
+            search->log(search->log_user, INLAY_LOG_WARNING, line);
         verdict->kind = VERDICT_OK;
         return INLAY_OK;
     }

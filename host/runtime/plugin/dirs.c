@@ -6,6 +6,7 @@
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 inlay_status dir_check(const char *dir, char real[PATH_MAX], inlay_diag *diag)
@@ -48,10 +49,12 @@ bool dir_of_host(char path[PATH_MAX])
     if (map == NULL || map->l_name == NULL || map->l_name[0] == '\0') {
         /* The executable. The linker's name of it may be relative to a former working directory. */
         ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+        const char *started = (const char *)getauxval(AT_EXECFN);
 
-        if (n <= 0)
+        if (n > 0)
+            path[n] = '\0';
+        else if (started == NULL || started[0] != '/' || realpath(started, path) == NULL) /* without /proc */
             return false;
-        path[n] = '\0';
     } else if (realpath(map->l_name, path) == NULL) {
         return false;
     }

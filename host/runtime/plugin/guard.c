@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/float_state.h"
 #include "base/boundary.h"
+#include "base/memory.h"
 #include "plugin/crash.h"
 #include "plugin/module.h"
 
@@ -38,10 +39,17 @@ static const char *first_node(const inlay_graph *graph, const uint32_t *nodes, u
     return inlay_graph_node(graph, nodes != NULL ? nodes[0] : 0)->name.data;
 }
 
+static bool is_serial(const struct guard *guard)
+{
+    return (guard->real->flags & INLAY_PROVIDER_SERIAL_EXECUTE) != 0;
+}
+
 static void guard_destroy(void *state)
 {
     struct guard *guard = state;
     GUARDED(guard, "destroy", NULL, guard->real->destroy(guard->state));
+    serial_deinit(&guard->serial);
+    (void)pthread_mutex_destroy(&guard->control_lock);
 }
 
 static void guard_quiesce(void *state)
@@ -50,26 +58,38 @@ static void guard_quiesce(void *state)
     GUARDED(guard, "quiesce", NULL, guard->real->quiesce(guard->state));
 }
 
-static inlay_status guard_assess(void *state, const inlay_graph *snapshot, const uint8_t *candidates,
-                                 const inlay_assess_sink *sink, inlay_diag *diag)
+static inlay_status guard_assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
     struct guard *guard = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
-    const char *node = snapshot->node_count == 1 ? first_node(snapshot, NULL, 0) : NULL;
+    const char *node = request->graph->node_count == 1 ? first_node(request->graph, NULL, 0) : NULL;
 
-    GUARDED(guard, "assess", node, status = guard->real->assess(guard->state, snapshot, candidates, sink, &own));
+    GUARDED(guard, "assess", node, status = guard->real->assess(guard->state, request, &own));
     return forward_error(guard, status, &own, diag);
 }
 
-static inlay_status guard_cost(void *state, const inlay_cost_request *request, inlay_cost *cost)
+static inlay_status guard_cost(void *state, const inlay_cost_request *request, inlay_cost *cost, inlay_diag *diag)
 {
     struct guard *guard = state;
+    inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
     GUARDED(guard, "cost", first_node(request->graph, request->offer->nodes, request->offer->node_count),
-            status = guard->real->cost(guard->state, request, cost));
-    return boundary_status(status);
+            status = guard->real->cost(guard->state, request, cost, &own));
+    return forward_error(guard, status, &own, diag);
+}
+
+static inlay_status guard_cost_region(void *state, const inlay_region_cost_request *request, inlay_cost *cost,
+                                      inlay_diag *diag)
+{
+    struct guard *guard = state;
+    inlay_diag own = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    GUARDED(guard, "cost_region", first_node(request->graph, request->nodes, request->node_count),
+            status = guard->real->cost_region(guard->state, request, cost, &own));
+    return forward_error(guard, status, &own, diag);
 }
 
 static inlay_status guard_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
@@ -99,12 +119,19 @@ static inlay_status guard_specialize(void *state, inlay_compiled *compiled, inla
 
     GUARDED(guard, "specialize", NULL,
             status = guard->real->specialize(guard->state, compiled, request, out_instance, &own));
+    if (status == INLAY_OK && is_serial(guard) && !serial_add(&guard->serial, *out_instance)) {
+        guard->real->release_instance(guard->state, compiled, *out_instance);
+        return no_memory(diag, "to prepare a region");
+    }
     return forward_error(guard, status, &own, diag);
 }
 
 static void guard_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
 {
     struct guard *guard = state;
+
+    if (is_serial(guard))
+        serial_remove(&guard->serial, instance);
     GUARDED(guard, "release_instance", NULL, guard->real->release_instance(guard->state, compiled, instance));
 }
 
@@ -117,6 +144,10 @@ static inlay_status guard_execute(void *state, inlay_compiled *compiled, inlay_i
     inlay_status status;
 
     guarded_args.diag = &own;
+    status = is_serial(guard) ? serial_enter(&guard->serial, instance, args->run) : INLAY_OK;
+    if (status != INLAY_OK)
+        return args->diag != NULL ? inlay_fail(args->diag, status, "stopped while another run used the region")
+                                  : status;
     if (crash_here.describe != NULL) { /* a step of a run, whose node is already recorded */
         float_state floats = float_state_get();
 
@@ -125,6 +156,8 @@ static inlay_status guard_execute(void *state, inlay_compiled *compiled, inlay_i
     } else {
         GUARDED(guard, "execute", NULL, status = guard->real->execute(guard->state, compiled, instance, &guarded_args));
     }
+    if (is_serial(guard))
+        serial_leave(&guard->serial, instance, status == INLAY_OK ? args->signal : (inlay_fence){ 0, 0 });
     /* The run adds the names of node and provider. */
     if (status == INLAY_OK)
         return status;
@@ -137,73 +170,71 @@ static inlay_status guard_execute(void *state, inlay_compiled *compiled, inlay_i
     return status;
 }
 
-static inlay_status guard_fingerprint(void *state, char out[64], uint32_t *out_bytes)
-{
-    struct guard *guard = state;
-    inlay_status status;
-
-    GUARDED(guard, "fingerprint", NULL, status = guard->real->fingerprint(guard->state, out, out_bytes));
-    return boundary_status(status);
-}
-
-static uint32_t guard_cache_verdict(void *state, const void *blob, uint64_t bytes, inlay_diag *why)
+static inlay_status guard_fingerprint(void *state, inlay_fingerprint *out, inlay_diag *diag)
 {
     struct guard *guard = state;
     inlay_diag own = INLAY_DIAG_INIT;
-    uint32_t answer;
+    inlay_status status;
 
-    GUARDED(guard, "cache_verdict", NULL, answer = guard->real->cache_verdict(guard->state, blob, bytes, &own));
-    if (answer != INLAY_CACHE_OPTIMAL && own.text[0] != '\0')
-        (void)forward_error(guard, INLAY_UNSUPPORTED, &own, why);
-    return answer;
+    GUARDED(guard, "fingerprint", NULL, status = guard->real->fingerprint(guard->state, out, &own));
+    if (status == INLAY_OK && (out->bytes > INLAY_MAX_FINGERPRINT_BYTES || (out->bytes > 0 && out->data == NULL)))
+        status = inlay_fail(&own, INLAY_INVALID_ARGUMENT, "the fingerprint has %llu bytes%s; at most %d are possible",
+                            (unsigned long long)out->bytes, out->data == NULL ? " and no data" : "",
+                            INLAY_MAX_FINGERPRINT_BYTES);
+    if (status == INLAY_OK && (out->flags & 0xffffu & ~(INLAY_FINGERPRINT_THREADS | INLAY_FINGERPRINT_PROFILE)) != 0)
+        status = inlay_fail(&own, INLAY_UNSUPPORTED, "the fingerprint has flags 0x%x, which this host does not know",
+                            out->flags);
+    return forward_error(guard, status, &own, diag);
 }
 
-/* The host tells by the domain whether a handle is an address, so it does not rely on the plugin to set it. */
-static inlay_status forward_buffer(const struct guard *guard, inlay_status status, uint32_t domain, inlay_buffer *out,
-                                   inlay_diag *own, inlay_diag *diag)
+static inlay_status guard_cache_verdict(void *state, inlay_cache_request *request, inlay_diag *diag)
 {
+    struct guard *guard = state;
+    inlay_diag own = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    GUARDED(guard, "cache_verdict", NULL, status = guard->real->cache_verdict(guard->state, request, &own));
+    if (status == INLAY_OK && request->verdict != INLAY_CACHE_OPTIMAL && own.text[0] != '\0')
+        (void)forward_error(guard, INLAY_UNSUPPORTED, &own, diag);
+    return forward_error(guard, status, &own, diag);
+}
+
+/* The host tells by the domain whether a handle is an address, so it does not rely on the plugin to set it. Handle 0 means
+ * "no memory" to the host, which would neither use nor free such a buffer. */
+static inlay_status forward_buffer(const struct guard *guard, const char *call, inlay_status status, uint32_t domain,
+                                   inlay_buffer *out, inlay_diag *own, inlay_diag *diag)
+{
+    if (status == INLAY_OK && out->handle == 0)
+        status = inlay_fail(own, INLAY_INTERNAL, "%s succeeded with handle 0, which no buffer may have", call);
     if (status == INLAY_OK)
         out->domain = domain;
     return forward_error(guard, status, own, diag);
 }
 
-static inlay_status guard_buffer_alloc(void *state, uint32_t domain, uint64_t bytes, inlay_buffer *out,
+static inlay_status guard_buffer_alloc(void *state, const inlay_alloc_request *request, inlay_buffer *out,
                                        inlay_diag *diag)
 {
     struct guard *guard = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
-    GUARDED(guard, "buffer_alloc", NULL, status = guard->real->buffer_alloc(guard->state, domain, bytes, out, &own));
-    return forward_buffer(guard, status, domain, out, &own, diag);
+    GUARDED(guard, "buffer_alloc", NULL, status = guard->real->buffer_alloc(guard->state, request, out, &own));
+    return forward_buffer(guard, "buffer_alloc", status, request->domain, out, &own, diag);
 }
 
-static void guard_buffer_free(void *state, const inlay_buffer *buffer)
+static void guard_buffer_free(void *state, const inlay_free_request *request)
 {
     struct guard *guard = state;
-    GUARDED(guard, "buffer_free", NULL, guard->real->buffer_free(guard->state, buffer));
+    GUARDED(guard, "buffer_free", NULL, guard->real->buffer_free(guard->state, request));
 }
 
-static inlay_status guard_buffer_copy(void *state, inlay_run *run, const inlay_buffer *source,
-                                      const inlay_buffer *target, const inlay_fence *waits, uint32_t wait_count,
-                                      inlay_fence signal, inlay_diag *diag)
-{
-    struct guard *guard = state;
-    inlay_diag own = INLAY_DIAG_INIT;
-    inlay_status status;
-
-    GUARDED(guard, "buffer_copy", NULL,
-            status = guard->real->buffer_copy(guard->state, run, source, target, waits, wait_count, signal, &own));
-    return forward_error(guard, status, &own, diag);
-}
-
-static inlay_status guard_buffer_copies(void *state, const inlay_copy_request *request, inlay_diag *diag)
+static inlay_status guard_buffer_copy(void *state, const inlay_copy_request *request, inlay_diag *diag)
 {
     struct guard *guard = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
-    GUARDED(guard, "buffer_copies", NULL, status = guard->real->buffer_copies(guard->state, request, &own));
+    GUARDED(guard, "buffer_copy", NULL, status = guard->real->buffer_copy(guard->state, request, &own));
     return forward_error(guard, status, &own, diag);
 }
 
@@ -225,65 +256,53 @@ static void guard_release_binding(void *state, inlay_compiled *compiled, inlay_i
     GUARDED(guard, "release_binding", NULL, guard->real->release_binding(guard->state, compiled, instance, binding));
 }
 
-static inlay_status guard_import_native(void *state, uint32_t domain, const inlay_native_memory *memory,
-                                        inlay_buffer *out, inlay_diag *diag)
-{
-    struct guard *guard = state;
-    inlay_diag own = INLAY_DIAG_INIT;
-    inlay_status status;
-
-    GUARDED(guard, "import_native", NULL, status = guard->real->import_native(guard->state, domain, memory, out, &own));
-    return forward_buffer(guard, status, domain, out, &own, diag);
-}
-
-static inlay_status guard_export_native(void *state, const inlay_buffer *buffer, inlay_native_memory *out,
+static inlay_status guard_buffer_import(void *state, const inlay_import_request *request, inlay_buffer *out,
                                         inlay_diag *diag)
 {
     struct guard *guard = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
-    GUARDED(guard, "export_native", NULL, status = guard->real->export_native(guard->state, buffer, out, &own));
-    return forward_error(guard, status, &own, diag);
+    GUARDED(guard, "buffer_import", NULL, status = guard->real->buffer_import(guard->state, request, out, &own));
+    return forward_buffer(guard, "buffer_import", status, request->domain, out, &own, diag);
 }
 
-static inlay_status guard_buffer_map(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag)
+static inlay_status guard_buffer_export(void *state, const inlay_export_request *request, inlay_native_memory *out,
+                                        inlay_diag *diag)
 {
     struct guard *guard = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
-    GUARDED(guard, "buffer_map", NULL, status = guard->real->buffer_map(guard->state, buffer, out_address, &own));
+    GUARDED(guard, "buffer_export", NULL, status = guard->real->buffer_export(guard->state, request, out, &own));
     return forward_error(guard, status, &own, diag);
 }
 
-static void guard_buffer_unmap(void *state, const inlay_buffer *buffer)
-{
-    struct guard *guard = state;
-    GUARDED(guard, "buffer_unmap", NULL, guard->real->buffer_unmap(guard->state, buffer));
-}
-
-static inlay_status guard_import_host(void *state, uint32_t domain, void *address, uint64_t bytes, inlay_buffer *out,
-                                      inlay_diag *diag)
+static inlay_status guard_buffer_map(void *state, const inlay_map_request *request, void **out_address,
+                                     inlay_diag *diag)
 {
     struct guard *guard = state;
     inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
-    GUARDED(guard, "import_host", NULL,
-            status = guard->real->import_host(guard->state, domain, address, bytes, out, &own));
-    return forward_buffer(guard, status, domain, out, &own, diag);
+    GUARDED(guard, "buffer_map", NULL, status = guard->real->buffer_map(guard->state, request, out_address, &own));
+    return forward_error(guard, status, &own, diag);
 }
 
-static inlay_status guard_list_kernels(void *state, inlay_compiled *compiled, inlay_instance *instance,
-                                       inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx)
+static void guard_buffer_unmap(void *state, const inlay_unmap_request *request)
 {
     struct guard *guard = state;
+    GUARDED(guard, "buffer_unmap", NULL, guard->real->buffer_unmap(guard->state, request));
+}
+
+static inlay_status guard_list_kernels(void *state, const inlay_kernel_list *request, inlay_diag *diag)
+{
+    struct guard *guard = state;
+    inlay_diag own = INLAY_DIAG_INIT;
     inlay_status status;
 
-    GUARDED(guard, "list kernels", NULL,
-            status = guard->real_kernels->list(guard->state, compiled, instance, kernel, ctx));
-    return boundary_status(status);
+    GUARDED(guard, "list kernels", NULL, status = guard->real_kernels->list(guard->state, request, &own));
+    return forward_error(guard, status, &own, diag);
 }
 
 static inlay_status guard_time_kernels(void *state, inlay_compiled *compiled, const inlay_kernel_trial *trial,
@@ -325,6 +344,15 @@ static uint32_t guard_may_branch(void *state, inlay_compiled *compiled, inlay_in
     return may;
 }
 
+inlay_status guard_control(struct guard *guard, inlay_control_args *args, inlay_diag *diag)
+{
+    inlay_diag own = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    GUARDED(guard, "control", NULL, status = guard->real_control->control(guard->state, args, &own));
+    return forward_error(guard, status, &own, diag);
+}
+
 static const void *find_extension(struct guard *guard, const char *name)
 {
     const void *found;
@@ -338,6 +366,7 @@ static void wrap_extensions(struct guard *guard)
     const inlay_ext_kernels *kernels = find_extension(guard, INLAY_EXT_KERNELS);
     const inlay_ext_states *states = find_extension(guard, INLAY_EXT_STATES);
     const inlay_ext_branches *branches = find_extension(guard, INLAY_EXT_BRANCHES);
+    const inlay_ext_control *control = find_extension(guard, INLAY_EXT_CONTROL);
 
     if (kernels != NULL && INLAY_HAS(kernels, time) && kernels->list != NULL && kernels->time != NULL) {
         guard->real_kernels = kernels;
@@ -352,6 +381,8 @@ static void wrap_extensions(struct guard *guard)
                                 .appends = guard_appends,
                                 .reads = INLAY_HAS(states, reads) && states->reads != NULL ? guard_reads : NULL };
     }
+    if (control != NULL && INLAY_HAS(control, control) && control->control != NULL)
+        guard->real_control = control;
     if (branches != NULL && INLAY_HAS(branches, may) && branches->may != NULL) {
         guard->real_branches = branches;
         guard->branches = (inlay_ext_branches){ .struct_size = sizeof guard->branches, .may = guard_may_branch };
@@ -368,6 +399,8 @@ static const void *guard_extension(void *state, const char *name)
         return guard->real_states != NULL ? &guard->states : NULL;
     if (strcmp(name, INLAY_EXT_BRANCHES) == 0)
         return guard->real_branches != NULL ? &guard->branches : NULL;
+    if (strcmp(name, INLAY_EXT_CONTROL) == 0)
+        return NULL; /* only provider_control() calls it */
     return find_extension(guard, name);
 }
 
@@ -377,6 +410,8 @@ void guard_init(struct guard *guard, const inlay_provider *real, const char *nam
     inlay_provider *table = &guard->table;
 
     *guard = (struct guard){ .table = *real, .real = real, .name = name, .state = state, .module = module };
+    serial_init(&guard->serial);
+    (void)pthread_mutex_init(&guard->control_lock, NULL);
     INLAY_CHECK(real->destroy != NULL && real->execute != NULL); /* adopt_provider() refuses others */
     table->destroy = guard_destroy;
     table->assess = guard_assess;
@@ -395,12 +430,11 @@ void guard_init(struct guard *guard, const inlay_provider *real, const char *nam
     table->buffer_copy = real->buffer_copy != NULL ? guard_buffer_copy : NULL;
     table->buffer_map = real->buffer_map != NULL ? guard_buffer_map : NULL;
     table->buffer_unmap = real->buffer_unmap != NULL ? guard_buffer_unmap : NULL;
-    table->import_host = real->import_host != NULL ? guard_import_host : NULL;
-    table->buffer_copies = real->buffer_copies != NULL ? guard_buffer_copies : NULL;
+    table->cost_region = real->cost_region != NULL ? guard_cost_region : NULL;
     table->bind = real->bind != NULL ? guard_bind : NULL;
     table->release_binding = real->bind != NULL ? guard_release_binding : NULL;
-    table->import_native = real->import_native != NULL ? guard_import_native : NULL;
-    table->export_native = real->export_native != NULL ? guard_export_native : NULL;
+    table->buffer_import = real->buffer_import != NULL ? guard_buffer_import : NULL;
+    table->buffer_export = real->buffer_export != NULL ? guard_buffer_export : NULL;
     table->extension = real->extension != NULL ? guard_extension : NULL;
     if (real->extension != NULL)
         wrap_extensions(guard);
@@ -410,11 +444,16 @@ provider_execute_fn provider_direct(const inlay_provider *table, void **state)
 {
     const struct guard *guard = *state;
 
-    if (table->execute != guard_execute)
+    if (table->execute != guard_execute || is_serial(guard))
         return table->execute;
     INLAY_CHECK(guard->real != NULL);
     *state = guard->state;
     return guard->real->execute;
+}
+
+void *provider_own_state(const inlay_provider *table, void *state)
+{
+    return table->execute == guard_execute ? ((const struct guard *)state)->state : state;
 }
 
 const struct plugin_module *provider_module(const inlay_provider *table, const void *state)

@@ -104,14 +104,18 @@ static uint32_t table_thread_count(void *ctx, inlay_run *run)
     return threads_limit(run);
 }
 
-static inlay_status table_output_alloc(void *ctx, inlay_run *run, uint32_t output, uint32_t rank, const int64_t *dims,
+static inlay_status table_output_alloc(void *ctx, inlay_run *run, const inlay_output_request *request,
                                        inlay_buffer *out)
 {
     (void)ctx;
     *out = (inlay_buffer){ 0 };
-    if (run == NULL || run->output_alloc == NULL || rank > INLAY_MAX_RANK || (rank > 0 && dims == NULL))
+    if (run == NULL || run->output_alloc == NULL || !INLAY_HAS(request, rank) || request->rank > INLAY_MAX_RANK ||
+        (request->rank > 0 && request->dims == NULL))
         return INLAY_INVALID_ARGUMENT;
-    return run->output_alloc(run->ctx, output, rank, dims, out);
+    for (uint32_t d = 0; d < request->rank; d++)
+        if (request->dims[d] < 0)
+            return INLAY_INVALID_ARGUMENT;
+    return run->output_alloc(run->ctx, request->output, request->rank, request->dims, out);
 }
 
 static char *table_string_alloc(void *ctx, inlay_run *run, uint64_t bytes)

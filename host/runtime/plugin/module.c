@@ -34,6 +34,13 @@ static bool is_word(const char *name, const char *extra_letters)
     return true;
 }
 
+static inlay_status reserved_is_set(const char *owner, const char *name, inlay_diag *diag)
+{
+    return inlay_fail(diag, INLAY_UNSUPPORTED,
+                      "%s '%s' sets a field that is reserved in this host's ABI %u.%u: set it to 0", owner, name,
+                      INLAY_ABI_MAJOR, INLAY_ABI_MINOR);
+}
+
 /* ------------------------------------------------------------------ providers */
 
 /* Copies the options from the plugin's stride into this host's structs, and checks them: names, kinds, defaults. */
@@ -62,6 +69,8 @@ static inlay_status adopt_options(plugin_module *module, plugin_provider *provid
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                               "provider %s: option '%s' has the unknown kind %u, or is an enum without choices",
                               table->name, options[i].name, options[i].kind);
+        if (options[i].reserved != 0)
+            return reserved_is_set("option", options[i].name, diag);
         for (uint32_t j = 0; j < i; j++)
             if (strcmp(options[i].name, options[j].name) == 0)
                 return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s has two options '%s'", table->name,
@@ -73,10 +82,38 @@ static inlay_status adopt_options(plugin_module *module, plugin_provider *provid
     return provider_parse_options(table->name, options, table->option_count, NULL, 0, values, diag);
 }
 
+inlay_status module_check_domain(const inlay_provider *table, const inlay_domain_info *info, inlay_diag *diag)
+{
+    const uint32_t known = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT | INLAY_DOMAIN_IMPORTS_HOST;
+
+    if (info->alignment == 0 || (info->alignment & (info->alignment - 1)) != 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "provider %s: domain '%s' has alignment %llu, which is not a power of two", table->name,
+                          info->name, (unsigned long long)info->alignment);
+    if (((info->flags & INLAY_DOMAIN_HOST_VISIBLE) != 0 &&
+         (table->buffer_map == NULL || table->buffer_unmap == NULL)) ||
+        ((info->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 && table->buffer_import == NULL))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "provider %s: domain '%s' has flags that require buffer_map, buffer_unmap or "
+                          "buffer_import, but these functions are not set",
+                          table->name, info->name);
+    if ((info->exports != 0 && table->buffer_export == NULL) || (info->imports != 0 && table->buffer_import == NULL))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "provider %s: domain '%s' exports or imports memory, but buffer_export or buffer_import is "
+                          "not set",
+                          table->name, info->name);
+    if (LOW_BITS(info->flags, known) != 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED,
+                          "provider %s: domain '%s' has flags 0x%x that this host does not know", table->name,
+                          info->name, info->flags);
+    return info->reserved != 0 ? reserved_is_set("domain", info->name, diag) : INLAY_OK;
+}
+
 static inlay_status adopt_domains(plugin_module *module, plugin_provider *provider, inlay_diag *diag)
 {
     inlay_provider *table = &provider->table;
     inlay_domain_info *domains;
+    inlay_status status;
 
     if (table->domain_count > MAX_ENTRIES ||
         (table->domain_count > 0 && (table->domains == NULL || table->domain_stride == 0)) ||
@@ -102,21 +139,9 @@ static inlay_status adopt_domains(plugin_module *module, plugin_provider *provid
             info->name = "";
         if (info->alignment == 0)
             info->alignment = 1;
-        if ((info->alignment & (info->alignment - 1)) != 0)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "provider %s: domain '%s' has alignment %llu, which is not a power of two", table->name,
-                              info->name, (unsigned long long)info->alignment);
-        if (((info->flags & INLAY_DOMAIN_HOST_VISIBLE) != 0 &&
-             (table->buffer_map == NULL || table->buffer_unmap == NULL)) ||
-            ((info->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 && table->import_host == NULL))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                              "provider %s: domain '%s' has flags that require buffer_map, buffer_unmap or "
-                              "import_host, but these functions are not set",
-                              table->name, info->name);
-        if (LOW_BITS(info->flags, INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT | INLAY_DOMAIN_IMPORTS_HOST) != 0)
-            return inlay_fail(diag, INLAY_UNSUPPORTED,
-                              "provider %s: domain '%s' has flags 0x%x that this host does not know", table->name,
-                              info->name, info->flags);
+        status = module_check_domain(table, info, diag);
+        if (status != INLAY_OK)
+            return status;
     }
     provider->domains = domains;
     table->domains = domains;
@@ -139,6 +164,9 @@ static inlay_status adopt_provider(plugin_module *module, plugin_provider *provi
     provider->module = module;
     if (!is_word(table->name, "_"))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "a provider has no name of a-z, 0-9 and _");
+    for (const plugin_provider *other = module->providers; other < provider; other++)
+        if (strcmp(other->table.name, table->name) == 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin has two providers '%s'", table->name);
     if (table->description == NULL)
         table->description = "";
     if (table->create == NULL || table->destroy == NULL || table->assess == NULL || table->cost == NULL ||
@@ -154,9 +182,11 @@ static inlay_status adopt_provider(plugin_module *module, plugin_provider *provi
     if ((table->bind == NULL) != (table->release_binding == NULL))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "provider %s sets only one of bind and release_binding",
                           table->name);
-    if (LOW_BITS(table->flags, INLAY_PROVIDER_ASYNC) != 0)
+    if (LOW_BITS(table->flags, INLAY_PROVIDER_ASYNC | INLAY_PROVIDER_SERIAL_EXECUTE) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s has flags 0x%x that this host does not know",
                           table->name, table->flags);
+    if (table->reserved != 0)
+        return reserved_is_set("provider", table->name, diag);
     INLAY_TRY(adopt_options(module, provider, diag));
     INLAY_TRY(adopt_domains(module, provider, diag));
 done:
@@ -202,6 +232,12 @@ static inlay_status adopt_operator(inlay_operator *op, const inlay_operator *raw
     return status;
 }
 
+bool module_same_operator(const inlay_operator *a, const inlay_operator *b)
+{
+    return a->since_version == b->since_version && strcmp(a->op_type, b->op_type) == 0 &&
+           strcmp(a->domain, b->domain) == 0;
+}
+
 /* ------------------------------------------------------------------ the plugin */
 
 static inlay_status adopt_parts(plugin_module *module, inlay_diag *diag)
@@ -229,6 +265,11 @@ static inlay_status adopt_parts(plugin_module *module, inlay_diag *diag)
     for (uint32_t i = 0; i < plugin->operator_count && status == INLAY_OK; i++) {
         status = adopt_operator(&module->operators[i],
                                 INLAY_AT(inlay_operator, plugin->operators, plugin->operator_stride, i), diag);
+        for (uint32_t k = 0; k < i && status == INLAY_OK; k++)
+            if (module_same_operator(&module->operators[k], &module->operators[i]))
+                status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the plugin has two operators %s.%s-%u",
+                                    module->operators[i].domain, module->operators[i].op_type,
+                                    module->operators[i].since_version);
         if (status == INLAY_OK)
             guard_wrap_operator(&module->operators[i], &guards[i], module);
     }
@@ -259,6 +300,8 @@ static inlay_status adopt_plugin(plugin_module *module, const inlay_plugin *raw,
     if (LOW_BITS(plugin->flags, INLAY_PLUGIN_DLCLOSE) != 0)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "plugin %s has flags 0x%x that this host does not know",
                           plugin->name, plugin->flags);
+    if (plugin->reserved != 0)
+        return reserved_is_set("plugin", plugin->name, diag);
     module->file.abi_minor = plugin->abi_minor;
     /* Copies, so that reports outlive the mapping. */
     module->file.name = arena_string(&module->arena, plugin->name);
@@ -318,6 +361,7 @@ inlay_status module_load(const char *path, const struct admission *admission, pl
 {
     plugin_module *module = calloc(1, sizeof *module);
     inlay_plugin_open_fn open_plugin;
+    char advice[VERDICT_TEXT];
     struct link_map *map = NULL;
     crash_scene before;
     inlay_status status;
@@ -332,6 +376,8 @@ inlay_status module_load(const char *path, const struct admission *admission, pl
     module->changed = admission->st.st_mtim;
     module->file.path = arena_string(&module->arena, path);
     module->file.providers = arena_string(&module->arena, admission->facts.providers);
+    if (note_advice(&admission->facts, advice, sizeof advice))
+        module->file.advice = arena_string(&module->arena, advice);
     if (module->file.path == NULL || module->file.providers == NULL) {
         status = no_memory(diag, "to describe the plugin");
         goto done;
@@ -348,7 +394,9 @@ inlay_status module_load(const char *path, const struct admission *admission, pl
     module->handle = dlopen(admission->path, RTLD_NOW | RTLD_LOCAL);
     crash_leave(&before);
     if (module->handle == NULL) {
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%s", dlerror());
+        const char *message = dlerror();
+
+        status = note_explain_rejection(&admission->facts, message != NULL ? message : "dlopen failed", diag);
         goto done;
     }
     if (dlinfo(module->handle, RTLD_DI_LINKMAP, &map) != 0 || map == NULL || map->l_ld == NULL) {
@@ -377,10 +425,12 @@ done:
 void module_unload(plugin_module *module)
 {
     crash_scene before = crash_enter(module, "shutdown", NULL, NULL);
+    const float_state floats = float_state_get();
 
     INLAY_CHECK(module->references == 0);
     if (module->table.shutdown != NULL)
         module->table.shutdown(module->table.ctx);
+    (void)float_state_restore(floats);
     if (module->handle != NULL && (module->table.flags & INLAY_PLUGIN_DLCLOSE) != 0 && MAY_DLCLOSE)
         (void)dlclose(module->handle);
     crash_leave(&before);

@@ -26,6 +26,10 @@ inlay_status module_load(const char *path, const struct admission *admission, pl
 /* As module_load(), for a plugin that is part of the program. */
 INLAY_NODISCARD inlay_status module_register(inlay_plugin_open_fn open_plugin, plugin_module **out_module,
                                              inlay_diag *diag);
+/* Have both the same domain, type and version? */
+bool module_same_operator(const inlay_operator *a, const inlay_operator *b);
+/* Checks a domain of a provider, as described by the plugin or by describe. */
+inlay_status module_check_domain(const inlay_provider *table, const inlay_domain_info *info, inlay_diag *diag);
 /* Calls shutdown, and dlclose where the plugin allows it. */
 void module_unload(plugin_module *module);
 

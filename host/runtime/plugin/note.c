@@ -1,4 +1,4 @@
-/* Reads a plugin's ELF file: headers, note, build id, and the sanitizer runtimes that it needs. */
+/* Reads a plugin's ELF file: headers, note, build id, and the libraries that it needs. */
 #include "plugin/note.h"
 #include "base/isa.h"
 #include "base/memory.h"
@@ -94,7 +94,7 @@ static inlay_status check_header(const GElf_Ehdr *header, uint64_t file_bytes, i
 static inlay_status take_note(const char *data, size_t bytes, note_facts *out, inlay_diag *diag)
 {
     uint32_t struct_bytes, at;
-    const char *texts[3];
+    const char *texts[4] = { "", "", "", "" };
 
     if (out->present)
         return malformed(diag, "two plugin notes");
@@ -108,7 +108,7 @@ static inlay_status take_note(const char *data, size_t bytes, note_facts *out, i
         return malformed(diag, "its note's texts are out of range");
     memcpy(out->text, data + struct_bytes, out->note.text_bytes);
     at = 0;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3 || (i == 3 && at < out->note.text_bytes); i++) { /* earlier notes have no version */
         const char *end = memchr(out->text + at, '\0', out->note.text_bytes - at);
 
         if (end == NULL)
@@ -122,6 +122,7 @@ static inlay_status take_note(const char *data, size_t bytes, note_facts *out, i
     out->name = texts[0];
     out->providers = texts[1];
     out->domains = texts[2];
+    out->version = texts[3];
     out->sanitizers |= out->note.sanitizers;
     out->present = true;
     return INLAY_OK;
@@ -188,8 +189,19 @@ static uint32_t sanitizer_of_library(const char *name)
     return 0;
 }
 
-/* A file without a note may still be instrumented: its needed libraries show that. */
-static void find_sanitizers(int fd, Elf *elf, size_t headers, const GElf_Phdr *segment, note_facts *out)
+/* Records what a library that the file needs says about the file. A file without a note may still be instrumented. */
+static void take_library(const char *name, note_facts *out)
+{
+    static const char *const openmp[] = { "libomp.so", "libomp5.so", "libiomp5.so" };
+
+    out->sanitizers |= sanitizer_of_library(name);
+    out->needs_musl |= strcmp(name, "libc.so") == 0 || strncmp(name, "libc.musl-", 10) == 0;
+    for (size_t i = 0; i < sizeof openmp / sizeof openmp[0]; i++)
+        if (strncmp(name, openmp[i], strlen(openmp[i])) == 0)
+            (void)snprintf(out->openmp, sizeof out->openmp, "%s", name);
+}
+
+static void take_libraries(int fd, Elf *elf, size_t headers, const GElf_Phdr *segment, note_facts *out)
 {
     Elf_Data *data = NULL;
     uint64_t strings = UINT64_MAX;
@@ -210,7 +222,7 @@ static void find_sanitizers(int fd, Elf *elf, size_t headers, const GElf_Phdr *s
         if (entry.d_tag != DT_NEEDED || strings > INT64_MAX / 2 || entry.d_un.d_val > INT64_MAX / 2)
             continue;
         if (pread(fd, name, sizeof name - 1, (off_t)(strings + entry.d_un.d_val)) > 0)
-            out->sanitizers |= sanitizer_of_library(name);
+            take_library(name, out);
     }
 }
 
@@ -248,7 +260,9 @@ static inlay_status read_segments(int fd, Elf *elf, uint64_t file_bytes, note_fa
         if (segment.p_type == PT_NOTE)
             status = take_notes(elf, &segment, out, diag);
         else if (segment.p_type == PT_DYNAMIC)
-            find_sanitizers(fd, elf, headers, &segment, out);
+            take_libraries(fd, elf, headers, &segment, out);
+        else if (segment.p_type == PT_TLS)
+            out->tls_bytes = segment.p_memsz;
     }
     return status;
 }
@@ -260,7 +274,7 @@ inlay_status note_read(int fd, uint64_t file_bytes, note_facts *out, inlay_diag 
     Elf *elf;
 
     memset(out, 0, sizeof *out);
-    out->name = out->providers = out->domains = "";
+    out->name = out->providers = out->domains = out->version = "";
     errno = 0;
     (void)elf_version(EV_CURRENT);
     /* Read, not mapped: a file that shrinks during the read must not raise SIGBUS. */
@@ -305,6 +319,13 @@ inlay_status note_fits_host(const note_facts *facts, inlay_diag *diag)
             diag, INLAY_UNSUPPORTED,
             "built with %s, but this host is not, so its runtime would end the process; build both with it, or neither",
             sanitizer_text(foreign));
+#ifdef __GLIBC__
+    if (facts->needs_musl)
+        return inlay_fail(
+            diag, INLAY_UNSUPPORTED,
+            "built for the C library musl, but this host uses glibc, and a process can have only one: build "
+            "it on a system with glibc");
+#endif
     if (!facts->present)
         return INLAY_OK;
     if (facts->note.abi_major > INLAY_ABI_MAJOR)
@@ -330,6 +351,29 @@ inlay_status note_fits_host(const note_facts *facts, inlay_diag *diag)
                           "-march",
                           isa_extra_text(facts->note.isa_extra & ~extra));
     return INLAY_OK;
+}
+
+bool note_advice(const note_facts *facts, char *text, size_t bytes)
+{
+    if (facts->openmp[0] == '\0')
+        return false;
+    (void)snprintf(
+        text, bytes,
+        "it brings a second OpenMP runtime (%s), whose threads compete with inlay's (libgomp): build it with "
+        "gcc -fopenmp, or with inlay_host.parallel_for",
+        facts->openmp);
+    return true;
+}
+
+inlay_status note_explain_rejection(const note_facts *facts, const char *message, inlay_diag *diag)
+{
+    if (strstr(message, "static TLS") == NULL)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s", message);
+    return inlay_fail(
+        diag, INLAY_IO_ERROR,
+        "%.200s: part of its %llu bytes of thread-local storage has the TLS model initial-exec; compile it "
+        "and the static libraries in it with -ftls-model=global-dynamic",
+        message, (unsigned long long)facts->tls_bytes);
 }
 
 bool note_list_contains(const char *list, const char *word)
@@ -359,7 +403,7 @@ static inlay_status note_mismatch(inlay_diag *diag, const char *what, const char
 {
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                       "its note is wrong: %s '%.150s' in the note, but '%.150s' in inlay_plugin_open; "
-                      "correct the arguments of INLAY_PLUGIN_NOTE or KIT_PLUGIN_NAMED",
+                      "correct the arguments of INLAY_PLUGIN_NOTE or KIT_PLUGIN_NAMED, or INLAY_NOTE_VERSION",
                       what, note, code);
 }
 
@@ -381,6 +425,8 @@ inlay_status note_agrees(const note_facts *facts, const inlay_plugin *table,
         return INLAY_OK;
     if (strcmp(facts->name, table->name) != 0)
         return note_mismatch(diag, "the plugin is", facts->name, table->name);
+    if (facts->version[0] != '\0' && strcmp(facts->version, table->version != NULL ? table->version : "") != 0)
+        return note_mismatch(diag, "the version is", facts->version, table->version != NULL ? table->version : "");
     for (uint32_t i = 0; i < table->provider_count; i++)
         if (!note_list_contains(facts->providers, provider_name(ctx, i)))
             return note_mismatch(diag, "the providers are", facts->providers, provider_name(ctx, i));

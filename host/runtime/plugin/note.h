@@ -11,12 +11,16 @@ enum { NOTE_TEXT_BYTES = 2048, NOTE_ID_BYTES = 72 };
 
 typedef struct note_facts {
     bool is_elf;
-    bool present;          /* the file has a note; otherwise note is zero and the three texts are "" */
+    bool present;          /* the file has a note; otherwise note is zero and the four texts are "" */
     inlay_note note;       /* in this host's layout; fields that the file omits are zero */
-    const char *name;      /* of the plugin; the three texts point into `text` and are "" where the note omits them */
+    const char *name;      /* of the plugin; the four texts point into `text` and are "" where the note omits them */
     const char *providers; /* separated by spaces */
     const char *domains;
+    const char *version;
     uint32_t sanitizers; /* INLAY_SANITIZER_*: from the note and from the runtime libraries that the file links */
+    bool needs_musl;     /* it links the C library musl */
+    char openmp[32];     /* the OpenMP runtime that it links, other than the host's (libgomp); "" = none */
+    uint64_t tls_bytes;  /* size of its thread-local storage */
     char build_id[NOTE_ID_BYTES]; /* the linker's, in hex; "" = none */
     char text[NOTE_TEXT_BYTES];
 } note_facts;
@@ -33,6 +37,13 @@ INLAY_NODISCARD inlay_status note_fits_host(const note_facts *facts, inlay_diag 
 INLAY_NODISCARD inlay_status note_agrees(const note_facts *facts, const inlay_plugin *table,
                                          const char *(*provider_name)(const void *ctx, uint32_t i), const void *ctx,
                                          const inlay_operator *operators, inlay_diag *diag);
+
+/* Writes advice about a file that can be loaded but costs speed as it is built, one line, into text; returns false if
+ * there is none. */
+bool note_advice(const note_facts *facts, char *text, size_t bytes);
+
+/* Fills diag for a file that dlopen() rejected with `message`: its text, and the remedy where it is known. */
+inlay_status note_explain_rejection(const note_facts *facts, const char *message, inlay_diag *diag);
 
 /* Is word in a list of words separated by spaces? */
 bool note_list_contains(const char *list, const char *word);

@@ -2,10 +2,11 @@
 #include "base/memory.h"
 #include "inlay/check.h"
 #include "plugin/admit.h"
+#include "plugin/clash.h"
+#include "plugin/folder.h"
 #include "plugin/module.h"
 #include "threads/fork.h"
 #include "threads/threads.h"
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -76,6 +77,16 @@ struct plugin_set {
     const char *cache_dir;
 };
 
+/* A file that is being checked for the set. */
+struct candidate {
+    char path[PATH_MAX + NAME_MAX + 2];
+    struct admission admission;
+    inlay_status status; /* so far */
+    inlay_diag why;
+    const char *shadowed_by; /* the path of the file that has the same name and is used instead; NULL = none */
+    bool is_override;        /* that file is in another folder */
+};
+
 static inlay_status add_file(plugin_set *set, const plugin_file *file, inlay_diag *diag)
 {
     if (!ARENA_GROW(&set->arena, set->files, set->file_count))
@@ -84,67 +95,41 @@ static inlay_status add_file(plugin_set *set, const plugin_file *file, inlay_dia
     return INLAY_OK;
 }
 
-static inlay_status add_refused(plugin_set *set, const char *path, const struct admission *admission,
-                                const char *reason, inlay_diag *diag)
+/* Copies a text unless it is empty; false: out of memory. */
+static bool copy_text(struct arena *arena, const char *text, const char **out)
 {
+    *out = text != NULL && text[0] != '\0' ? arena_string(arena, text) : NULL;
+    return *out != NULL || text == NULL || text[0] == '\0';
+}
+
+/* Warns that a file was not loaded. A file of a later folder is often shadowed on purpose, which is no problem. */
+static void log_refused(const plugin_set *set, const plugin_file *file, bool is_expected)
+{
+    char line[2048];
+
+    if (set->log == NULL)
+        return;
+    (void)snprintf(line, sizeof line, "plugin %.1000s was not loaded: %.500s%s%.500s", file->path, file->reason,
+                   file->fix != NULL ? "; " : "", file->fix != NULL ? file->fix : "");
+    set->log(set->log_user, is_expected ? INLAY_LOG_INFO : INLAY_LOG_WARNING, line);
+}
+
+static inlay_status add_refused(plugin_set *set, const struct candidate *candidate, inlay_diag *diag)
+{
+    const struct admission *admission = &candidate->admission;
     plugin_file *file = arena_alloc(&set->arena, sizeof *file);
 
-    if (file == NULL || (file->path = arena_string(&set->arena, path)) == NULL ||
-        (file->reason = arena_string(&set->arena, reason)) == NULL ||
+    if (file == NULL || (file->path = arena_string(&set->arena, candidate->path)) == NULL ||
+        (file->reason = arena_string(&set->arena, candidate->why.text)) == NULL ||
         (file->providers = arena_string(&set->arena, admission->facts.providers)) == NULL ||
-        (admission->facts.name[0] != '\0' && (file->name = arena_string(&set->arena, admission->facts.name)) == NULL) ||
-        (admission->fix[0] != '\0' && (file->fix = arena_string(&set->arena, admission->fix)) == NULL))
+        !copy_text(&set->arena, admission->facts.name, &file->name) ||
+        !copy_text(&set->arena, admission->facts.version, &file->version) ||
+        !copy_text(&set->arena, admission->fix, &file->fix) ||
+        !copy_text(&set->arena, candidate->shadowed_by, &file->shadowed_by))
         return no_memory(diag, "for the list of plugins");
     file->outcome = admission->outcome;
-    if (set->log != NULL) {
-        char line[2048];
-
-        (void)snprintf(line, sizeof line, "plugin %.1000s was not loaded: %.500s%s%.500s", path, reason,
-                       admission->fix[0] != '\0' ? "; " : "", admission->fix);
-        set->log(set->log_user, INLAY_LOG_WARNING, line);
-    }
+    log_refused(set, file, candidate->is_override);
     return add_file(set, file, diag);
-}
-
-static inlay_status add_provider(plugin_set *set, const plugin_provider *provider, inlay_diag *diag)
-{
-    const plugin_provider *other = plugin_set_find(set, provider->table.name);
-
-    if (other != NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "two plugins have a provider '%s': %s and %s; remove one",
-                          provider->table.name, other->file->path, provider->file->path);
-    if (!ARENA_GROW(&set->arena, set->providers, set->provider_count))
-        return no_memory(diag, "for the list of plugins");
-    set->providers[set->provider_count++] = provider;
-    return INLAY_OK;
-}
-
-static bool same_operator(const inlay_operator *a, const inlay_operator *b)
-{
-    return a->since_version == b->since_version && strcmp(a->op_type, b->op_type) == 0 &&
-           strcmp(a->domain, b->domain) == 0;
-}
-
-/* The path of the plugin that contains an operator of the set. */
-static const char *path_of_operator(const plugin_set *set, const inlay_operator *op)
-{
-    for (uint32_t m = 0; m < set->module_count; m++)
-        if (op >= set->modules[m]->operators && op < set->modules[m]->operators + set->modules[m]->file.operator_count)
-            return set->modules[m]->file.path;
-    return "?";
-}
-
-static inlay_status add_operator(plugin_set *set, const inlay_operator *op, inlay_diag *diag)
-{
-    for (uint32_t i = 0; i < set->operator_count; i++)
-        if (same_operator(op, set->operators[i]))
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "two plugins have operator %s.%s-%u: %s and %s; remove one",
-                              op->domain, op->op_type, op->since_version, path_of_operator(set, set->operators[i]),
-                              path_of_operator(set, op));
-    if (!ARENA_GROW(&set->arena, set->operators, set->operator_count))
-        return no_memory(diag, "for the list of plugins");
-    set->operators[set->operator_count++] = op;
-    return INLAY_OK;
 }
 
 static inlay_status add_module(plugin_set *set, plugin_module *module, inlay_diag *diag)
@@ -159,10 +144,17 @@ static inlay_status add_module(plugin_set *set, plugin_module *module, inlay_dia
     module->references++;
     set->modules[set->module_count++] = module;
     INLAY_TRY(add_file(set, &module->file, diag));
-    for (uint32_t provider = 0; provider < module->file.provider_count; provider++)
-        INLAY_TRY(add_provider(set, &module->providers[provider], diag));
-    for (uint32_t i = 0; i < module->file.operator_count; i++)
-        INLAY_TRY(add_operator(set, &module->operators[i], diag));
+    for (uint32_t provider = 0; provider < module->file.provider_count; provider++) {
+        INLAY_CHECK(plugin_set_find(set, module->providers[provider].table.name) == NULL);
+        if (!ARENA_GROW(&set->arena, set->providers, set->provider_count))
+            return no_memory(diag, "for the list of plugins");
+        set->providers[set->provider_count++] = &module->providers[provider];
+    }
+    for (uint32_t i = 0; i < module->file.operator_count; i++) {
+        if (!ARENA_GROW(&set->arena, set->operators, set->operator_count))
+            return no_memory(diag, "for the list of plugins");
+        set->operators[set->operator_count++] = &module->operators[i];
+    }
 done:
     return status;
 }
@@ -170,7 +162,9 @@ done:
 inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
+    const note_facts nothing = { .name = "", .providers = "", .version = "" };
     plugin_module *module, **link = &registry;
+    char common[CLASH_TEXT];
 
     if (open_plugin == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_plugin_register without an entry");
@@ -179,6 +173,13 @@ inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag)
         link = &(*link)->next;
     if (*link == NULL) {
         status = module_register(open_plugin, &module, diag);
+        for (const plugin_module *other = registry; other != NULL && status == INLAY_OK; other = other->next) {
+            if (other->open_plugin == NULL || !clash_find(other, &nothing, module, common))
+                continue;
+            status =
+                inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s is already provided by another registered plugin", common);
+            module_unload(module);
+        }
         if (status == INLAY_OK) {
             module->references = 1; /* held by the process forever */
             *link = module;         /* after those registered earlier */
@@ -190,58 +191,50 @@ inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag)
 
 /* ------------------------------------------------------------------ files */
 
-/* A file that is being checked for the set. */
-struct candidate {
-    char path[PATH_MAX + NAME_MAX + 2];
-    struct admission admission;
-    inlay_status status; /* so far */
-    inlay_diag why;
-};
-
 /* All checks up to the start of the probe. */
 static void begin_file(const plugin_search *search, const char *dir, const char *name, struct candidate *out)
 {
     (void)snprintf(out->path, sizeof out->path, "%s/%s", dir, name);
+    out->shadowed_by = NULL;
+    out->is_override = false;
     out->why = (inlay_diag)INLAY_DIAG_INIT;
     out->status = admit_open(search, out->path, dir, &out->admission, &out->why);
     if (out->status == INLAY_OK && registry_find(&out->admission.st) == NULL)
         out->status = admit_begin(search, &out->admission, &out->why);
 }
 
-/* The provider of the set whose name is in the list (separated by spaces, as in a note), or NULL. */
-static const plugin_provider *find_provider_named(const plugin_set *set, const char *names)
-{
-    for (uint32_t i = 0; i < set->provider_count; i++)
-        if (note_list_contains(names, set->providers[i]->table.name))
-            return set->providers[i];
-    return NULL;
-}
-
-/* The first file with a provider of a name wins. A later one, such as an old copy that an upgrade left or a system
- * file below the user's own, is skipped and reported. If its note lists the provider, it is not even mapped. */
+/* Fails if a plugin of the set has a name that the file has, too. module: of the file; NULL: not loaded yet. */
 static inlay_status check_not_shadowed(const plugin_set *set, struct candidate *candidate, const plugin_module *module)
 {
-    const plugin_provider *first =
-        module == NULL ? find_provider_named(set, candidate->admission.facts.providers) : NULL;
+    const char *version = module != NULL ? module->file.version : candidate->admission.facts.version;
+    char common[CLASH_TEXT], why[CLASH_TEXT];
 
     for (uint32_t i = 0; module != NULL && i < set->module_count; i++)
         if (set->modules[i] == module)
             return INLAY_OK; /* the same file under another name */
-    for (uint32_t provider = 0; module != NULL && first == NULL && provider < module->file.provider_count; provider++)
-        first = plugin_set_find(set, module->providers[provider].table.name);
-    if (first == NULL)
-        return INLAY_OK;
-    candidate->admission.outcome = PLUGIN_SHADOWED;
-    return inlay_fail(&candidate->why, INLAY_UNSUPPORTED,
-                      "provider '%s' is already provided by %s; remove one of the two files", first->table.name,
-                      first->file->path);
+    for (uint32_t i = 0; i < set->module_count; i++) {
+        const plugin_file *first = &set->modules[i]->file;
+
+        if (!clash_find(set->modules[i], &candidate->admission.facts, module, common))
+            continue;
+        candidate->admission.outcome = PLUGIN_SHADOWED;
+        candidate->shadowed_by = first->path;
+        candidate->is_override = !clash_same_folder(first->path, candidate->path);
+        return inlay_fail(&candidate->why, INLAY_UNSUPPORTED, "%s is already provided by %s, %s", common, first->path,
+                          clash_precedence(first, candidate->path, version, why));
+    }
+    return INLAY_OK;
 }
 
-/* Warns of a plugin that passed the probe but changed process state. */
-static void warn_of_process_state(const plugin_set *set, const struct candidate *candidate)
+/* Warns of a plugin that passed the probe but changed process state, or that costs speed as it is built. */
+static void warn_of_behaviour(const plugin_set *set, const struct candidate *candidate, const plugin_module *module)
 {
     char line[VERDICT_TEXT + 600];
 
+    if (set->log != NULL && module->file.advice != NULL) {
+        (void)snprintf(line, sizeof line, "plugin %.300s: %s", candidate->path, module->file.advice);
+        set->log(set->log_user, INLAY_LOG_WARNING, line);
+    }
     if (set->log == NULL || candidate->admission.verdict.kind != VERDICT_OK ||
         candidate->admission.verdict.text[0] == '\0')
         return;
@@ -271,7 +264,7 @@ static inlay_status load_file(plugin_set *set, struct candidate *candidate, inla
             if (!candidate->admission.facts.present && set->log != NULL)
                 set->log(set->log_user, INLAY_LOG_INFO,
                          "a plugin has no note that states its ABI and CPU requirements; see inlay/note.h");
-            warn_of_process_state(set, candidate);
+            warn_of_behaviour(set, candidate, module);
             module->references++; /* the checks below may fail */
             status = check_not_shadowed(set, candidate, module);
             if (status != INLAY_OK)
@@ -283,7 +276,7 @@ static inlay_status load_file(plugin_set *set, struct candidate *candidate, inla
     if (status == INLAY_OUT_OF_MEMORY) {
         status = inlay_fail(diag, status, "plugin %.300s: %.150s", candidate->path, candidate->why.text);
     } else if (status != INLAY_OK) {
-        status = add_refused(set, candidate->path, &candidate->admission, candidate->why.text, diag);
+        status = add_refused(set, candidate, diag);
     } else {
         module->references++; /* add_module may fail */
         status = add_module(set, module, diag);
@@ -292,52 +285,75 @@ static inlay_status load_file(plugin_set *set, struct candidate *candidate, inla
     return status;
 }
 
-static int is_library(const struct dirent *entry)
-{
-    size_t bytes = strlen(entry->d_name);
-
-    return entry->d_name[0] != '.' && bytes > 3 && strcmp(entry->d_name + bytes - 3, ".so") == 0;
-}
-
-/* By bytes, not by the locale: the order must not depend on the user's environment. */
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
 enum { MAX_PROBES = 8 }; /* concurrent probes */
 
-/* Loads the files in the order of their names while probes of the next files run: one more than there are CPUs. */
-static inlay_status load_dir(plugin_set *set, const plugin_search *search, const char *dir, inlay_diag *diag)
+/* Loads files of one folder in their order while probes of the next files run: one more than there are CPUs. */
+static inlay_status load_files(plugin_set *set, const plugin_search *search, const char *dir, char *const *names,
+                               uint32_t count, inlay_diag *diag)
 {
-    int window = threads_budget() < MAX_PROBES ? (int)threads_budget() + 1 : MAX_PROBES, begun = 0, count;
-    char real[PATH_MAX];
-    struct dirent **entries = NULL;
-    struct candidate *list = NULL;
-    inlay_status status;
+    const uint32_t window = threads_budget() < MAX_PROBES ? (uint32_t)threads_budget() + 1 : MAX_PROBES;
+    struct candidate *list = calloc(window, sizeof *list);
+    inlay_status status = INLAY_OK;
+    uint32_t begun = 0;
 
-    status = dir_check(dir, real, diag);
-    if (status != INLAY_OK)
-        return status;
-    count = scandir(real, &entries, is_library, by_name);
-    if (count < 0)
-        return inlay_fail(diag, INLAY_IO_ERROR, "plugin directory '%s': %s", dir, strerror(errno));
-    list = calloc((size_t)window, sizeof *list);
     if (list == NULL)
-        status = no_memory(diag, "for the list of plugins");
-    for (int i = 0; i < count; i++) {
+        return no_memory(diag, "for the list of plugins");
+    for (uint32_t i = 0; i < count; i++) {
         for (; status == INLAY_OK && begun < count && begun < i + window; begun++)
-            begin_file(search, real, entries[begun]->d_name, &list[begun % window]);
+            begin_file(search, dir, names[begun], &list[begun % window]);
         INLAY_CHECK(status != INLAY_OK || i < begun);
         if (status == INLAY_OK)
             status = load_file(set, &list[i % window], diag);
         if (i < begun)
             admission_close(&list[i % window].admission);
     }
-    for (int i = 0; i < count; i++)
-        free(entries[i]);
-    free(entries);
     free(list);
+    return status;
+}
+
+static inlay_status load_dir(plugin_set *set, const plugin_search *search, const char *dir, inlay_diag *diag)
+{
+    char real[PATH_MAX];
+    folder_list files;
+    inlay_status status = dir_check(dir, real, diag);
+
+    if (status == INLAY_OK)
+        status = folder_list_init(&files, real, dir, diag);
+    if (status != INLAY_OK)
+        return status;
+    status = load_files(set, search, real, files.names, files.count, diag);
+    folder_list_deinit(&files);
+    return status;
+}
+
+/* Is the entry of the search path a plugin file? */
+static bool is_plugin_file(const char *path)
+{
+    const size_t bytes = strlen(path);
+    struct stat st;
+
+    return bytes > 3 && strcmp(path + bytes - 3, ".so") == 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Loads a file that the search path names. Its folder has to pass the same checks as if it were searched. */
+static inlay_status load_named_file(plugin_set *set, const plugin_search *search, const char *path, inlay_diag *diag)
+{
+    char dir[PATH_MAX], real[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    char *name;
+    inlay_status status;
+
+    if (snprintf(dir, sizeof dir, "%.*s", slash != NULL ? (int)(slash - path) : 1, slash != NULL ? path : ".") >=
+        (int)sizeof dir)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "plugin_dirs: the path of a plugin is too long");
+    status = dir_check(dir[0] != '\0' ? dir : "/", real, diag);
+    if (status != INLAY_OK)
+        return status;
+    name = strdup(slash != NULL ? slash + 1 : path);
+    if (name == NULL)
+        return no_memory(diag, "for the list of plugins");
+    status = load_files(set, search, real, &name, 1, diag);
+    free(name);
     return status;
 }
 
@@ -393,7 +409,11 @@ inlay_status plugin_set_search(const plugin_search *search, plugin_set **out_set
         if (module->open_plugin != NULL)
             status = add_module(set, module, diag);
     for (uint32_t d = 0; d < search->dir_count && status == INLAY_OK; d++)
-        status = load_dir(set, search, search->dirs[d], diag);
+        if (is_plugin_file(search->dirs[d]))
+            status = load_named_file(set, search, search->dirs[d], diag);
+    for (uint32_t d = 0; d < search->dir_count && status == INLAY_OK; d++)
+        if (!is_plugin_file(search->dirs[d]))
+            status = load_dir(set, search, search->dirs[d], diag);
     registry_unlock();
     set->lookup = (graph_operators){
         .find = find_operator, .missing = plugin_set_missing, .ctx = set, .searched = set->searched

@@ -15,6 +15,7 @@
 #define PLUGIN_PLUGIN_H
 #include "base/setting.h"
 #include "graph/graph.h"
+#include "inlay/extensions.h"
 
 typedef struct plugin_set plugin_set;
 
@@ -22,7 +23,7 @@ typedef struct plugin_set plugin_set;
 #define PLUGIN_OUTCOMES(X)                                                                                             \
     X(LOADED, "loaded")                                                                                                \
     X(NOT_ELF, "not an ELF file")                                                                                      \
-    X(SHADOWED, "shadowed")       /* an earlier file has a provider of the same name */                                \
+    X(SHADOWED, "shadowed")       /* another file with the same provider, operator or plugin name is used */           \
     X(REFUSED, "refused")         /* by a trust rule, the note, the plugin itself, or its description */               \
     X(CRASHED, "crashed")         /* in the probe, just now */                                                         \
     X(HUNG, "hung")               /* in the probe, just now */                                                         \
@@ -42,7 +43,9 @@ typedef struct plugin_file {
     const char *reason; /* why it was not loaded, one line; NULL when loaded */
     const char *fix;    /* the fix for a file that crashed, hung or is quarantined; NULL otherwise, because reason then
                            includes the fix */
-    const char *name;   /* of the plugin, from its note or description; NULL if unknown, like the next two */
+    const char *shadowed_by; /* PLUGIN_SHADOWED: the path of the file that is used instead; otherwise NULL */
+    const char *advice;      /* how it could be built better, one line, for a file that is loaded; NULL = none */
+    const char *name;        /* of the plugin, from its note or description; NULL if unknown, like the next two */
     const char *version;
     const char *build_id;
     const char *providers; /* names from its note, separated by spaces, also for a file that was not loaded; or "" */
@@ -70,7 +73,7 @@ enum { PLUGIN_PROBE_AUTO, PLUGIN_PROBE_ALWAYS, PLUGIN_PROBE_NEVER };
 
 /* Where to search for plugins, and how far to trust them. Borrowed for the call. */
 typedef struct plugin_search {
-    const char *const *dirs; /* [dir_count], in search order */
+    const char *const *dirs; /* [dir_count], in search order; an entry may also be a plugin file (*.so) */
     uint32_t dir_count;
     uint32_t probe;    /* PLUGIN_PROBE_*: whether a separate process tests a new file first. AUTO: if the helper is
                           installed; ALWAYS: a file that cannot be probed is refused */
@@ -81,10 +84,12 @@ typedef struct plugin_search {
     void *log_user;
 } plugin_search;
 
-/* Loads every *.so of the directories, in the order of the directories and then of the names. A directory that is
- * missing, is the working directory or is writable by other users is an error. A file that cannot be loaded is not
- * an error: its plugin_file has the reason. A file with a provider whose name an earlier plugin has is such a file
- * (PLUGIN_SHADOWED). Two plugins with an operator of the same name and version are an error that names both files. */
+/* Loads every *.so of the directories. A directory that is missing, is the working directory or is writable by other
+ * users is an error. A file that cannot be loaded is not an error: its plugin_file has the reason.
+ *
+ * Two files must not have a provider, an operator or a plugin name in common. The first one is loaded; the other is
+ * PLUGIN_SHADOWED. The order: plugins within the program (plugin_register); files that are entries of dirs; then the
+ * directories in their order. Within a directory the higher version in the notes comes first, then the lower name. */
 INLAY_NODISCARD inlay_status plugin_set_search(const plugin_search *search, plugin_set **out_set, inlay_diag *diag);
 /* As plugin_set_search(), but searches the directories of list (colon-separated, as in option plugin_dirs) and then the
  * default directory instead of search->dirs. */
@@ -147,13 +152,24 @@ INLAY_NODISCARD inlay_status provider_open(plugin_set *set, const char *name, co
                                            inlay_diag *diag);
 /* The plugin's execute function behind the table of an open provider. The run loop calls it directly because each
  * extra call counts there. *state is the provider's state and becomes the plugin's. The caller records the current
- * call itself (plugin/crash.h). */
+ * call itself (plugin/crash.h). For a provider whose instances execute one at a time (plugin/serial.h) it is the
+ * wrapper. */
 typedef inlay_status (*provider_execute_fn)(void *state, inlay_compiled *compiled, inlay_instance *instance,
                                             const inlay_exec_args *args);
 provider_execute_fn provider_direct(const inlay_provider *table, void **state);
+/* The plugin's own state, for functions of extensions that are not wrapped. */
+void *provider_own_state(const inlay_provider *table, void *state);
 /* The module of an open provider's table and state, for crash_scene; NULL for a table that is not a wrapper. Safe in
  * signal handlers. */
 const struct plugin_module *provider_module(const inlay_provider *table, const void *state);
+/* Before and after a run, and a call of the application that uses the device. INLAY_BUSY: the provider is suspended. Any
+ * thread. In control.c, like provider_control(). */
+INLAY_NODISCARD inlay_status provider_begin_use(const struct provider *handle, inlay_diag *diag);
+void provider_end_use(const struct provider *handle);
+/* Carries out an action (INLAY_CONTROL_*). SUSPEND waits until nobody uses the provider. INLAY_UNSUPPORTED: the provider
+ * does not support the action. Any thread. */
+INLAY_NODISCARD inlay_status provider_control(const struct provider *handle, inlay_control_args *args,
+                                              inlay_diag *diag);
 /* Everything compiled with the provider must have been released. NULL is a no-op. */
 void provider_close(const struct provider *handle);
 /* Quiesces the device of a provider that hangs and will never be closed: waits at most limit_ms for its work to end,

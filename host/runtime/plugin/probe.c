@@ -18,27 +18,43 @@ extern char **environ;
 
 /* ------------------------------------------------------------------ the helper */
 
-bool probe_find(char helper[PATH_MAX], char host[128])
+/* Whether the helper at path may be started; otherwise diag has the reason. */
+static bool is_usable(const char *path, char helper[PATH_MAX], struct stat *st, inlay_diag *diag)
+{
+    if (realpath(path, helper) == NULL || stat(helper, st) != 0 || !S_ISREG(st->st_mode))
+        (void)inlay_fail(diag, INLAY_NOT_FOUND, "inlay-probe is not installed");
+    else if ((st->st_mode & S_IXUSR) == 0)
+        (void)inlay_fail(diag, INLAY_NOT_FOUND, "%.300s is not executable", helper);
+    else if ((st->st_mode & S_IWOTH) != 0 || (st->st_uid != 0 && st->st_uid != geteuid()))
+        (void)inlay_fail(diag, INLAY_NOT_FOUND, "another user could have written %.300s", helper);
+    else
+        return true;
+    return false;
+}
+
+inlay_status probe_find(char helper[PATH_MAX], char host[128], inlay_diag *diag)
 {
     static const char *const candidates[] = { INLAY_LIBEXEC_FROM_LIB "/inlay-probe",
                                               INLAY_LIBEXEC_FROM_BIN "/inlay-probe" };
     char here[PATH_MAX], path[PATH_MAX + 256];
     struct stat st;
-    bool found = false;
 
     (void)snprintf(host, 128, "%s abi %u.%u", INLAY_VERSION, INLAY_ABI_MAJOR, INLAY_ABI_MINOR);
     if (!dir_of_host(here))
-        return false;
-    for (size_t i = 0; !found && i < sizeof candidates / sizeof candidates[0]; i++) {
+        return inlay_fail(diag, INLAY_NOT_FOUND,
+                          "inlay-probe cannot be found, because this process cannot determine the folder of its "
+                          "executable%s",
+                          access("/proc/self/exe", F_OK) != 0 ? ": /proc is not mounted" : "");
+    for (size_t i = 0; i < sizeof candidates / sizeof candidates[0]; i++) {
         (void)snprintf(path, sizeof path, "%s/%s", here, candidates[i]);
-        found = realpath(path, helper) != NULL && stat(helper, &st) == 0 && S_ISREG(st.st_mode) &&
-                (st.st_mode & (S_IWOTH | S_IXUSR)) == S_IXUSR && (st.st_uid == 0 || st.st_uid == geteuid());
-    }
-    if (found)
+        if (!is_usable(path, helper, &st, diag))
+            continue;
         (void)snprintf(host, 128, "%s abi %u.%u helper %llx %lld %lld.%09ld", INLAY_VERSION, INLAY_ABI_MAJOR,
                        INLAY_ABI_MINOR, (unsigned long long)st.st_ino, (long long)st.st_size,
                        (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
-    return found;
+        return INLAY_OK;
+    }
+    return INLAY_NOT_FOUND;
 }
 
 /* ------------------------------------------------------------------ the child */

@@ -29,8 +29,9 @@ struct probe {
 };
 
 /* Finds the helper of this library or executable, if it exists and its owner is one from whom plugins may be loaded.
- * *host names this build of the host, helper included, for verdict_key_init. */
-bool probe_find(char helper[PATH_MAX], char host[128]);
+ * *host names this build of the host, helper included, for verdict_key_init. INLAY_NOT_FOUND: there is none; diag has
+ * the reason. */
+INLAY_NODISCARD inlay_status probe_find(char helper[PATH_MAX], char host[128], inlay_diag *diag);
 
 /* Starts a probe of the file. Several may run at a time. INLAY_OK: *out must be passed to probe_finish or
  * probe_abandon. Otherwise the probe could not be started; diag has the reason. */

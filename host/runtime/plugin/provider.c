@@ -79,14 +79,27 @@ static inlay_status unknown_provider(const plugin_set *set, const char *name, in
                       plugin_set_operators(set)->searched, used > 0 ? names : "none");
 }
 
+/* Ends a provider that no session uses any more. */
+static void end_provider(const inlay_provider *table, void *state)
+{
+    if (table->quiesce != NULL)
+        table->quiesce(state);
+    table->destroy(state);
+}
+
 /* Gets the description of the opened device. An invalid description fails. */
 static inlay_status describe(open_provider *provider, inlay_diag *diag)
 {
     const inlay_provider *real = &provider->info->table;
     const uint32_t count = real->domain_count;
     inlay_diag own = INLAY_DIAG_INIT;
+    inlay_describe_request request = { .struct_size = sizeof request,
+                                       .device = &provider->device,
+                                       .domain_count = count,
+                                       .domain_stride = sizeof(inlay_domain_info) };
     inlay_domain_info *domains;
     crash_scene before;
+    float_state floats;
     inlay_status status;
 
     provider->device.struct_size = sizeof provider->device;
@@ -98,17 +111,23 @@ static inlay_status describe(open_provider *provider, inlay_diag *diag)
     if (count > 0)
         memcpy(domains, provider->info->domains, count * sizeof *domains);
     before = crash_enter(provider->info->module, "describe", provider->name, NULL);
-    status = real->describe(provider->guard.state, &provider->device, domains, &own);
+    request.domains = domains;
+    floats = float_state_get();
+    status = real->describe(provider->guard.state, &request, &own);
+    (void)float_state_restore(floats);
     crash_leave(&before);
+    if (status == INLAY_OK && (request.domain_count != count || request.domains != domains ||
+                               request.domain_stride != sizeof *domains || request.device != &provider->device))
+        status = inlay_fail(&own, INLAY_INVALID_ARGUMENT,
+                            "describe changes its request, to %u domains; it describes the %u domains that the plugin "
+                            "states, and no others",
+                            request.domain_count, count);
     for (uint32_t i = 0; i < count && status == INLAY_OK; i++) {
-        const uint64_t alignment = domains[i].alignment;
-
-        if (domains[i].name == NULL || (alignment & (alignment - 1)) != 0 ||
-            alignment < provider->info->domains[i].alignment ||
-            ((domains[i].flags & INLAY_DOMAIN_HOST_VISIBLE) != 0 &&
-             (real->buffer_map == NULL || real->buffer_unmap == NULL)))
+        if (domains[i].name == NULL || domains[i].alignment < provider->info->domains[i].alignment)
             status = inlay_fail(&own, INLAY_INVALID_ARGUMENT,
-                                "describe returns an invalid name, alignment or flags for domain %u", i);
+                                "describe gives domain %u no name, or a lower alignment than the plugin", i);
+        else
+            status = module_check_domain(real, &domains[i], &own);
     }
     if (status != INLAY_OK) {
         free(domains);
@@ -164,7 +183,7 @@ static inlay_status open_new(const plugin_provider *info, const char *name, cons
     provider->info = info;
     status = describe(provider, diag);
     if (status != INLAY_OK) {
-        provider->guard.table.destroy(&provider->guard);
+        end_provider(&provider->guard.table, &provider->guard);
         free(provider->name);
         free(provider);
         return status;
@@ -215,6 +234,10 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
          provider != NULL && (provider->info != info || provider->lost || belongs_to_parent(provider) ||
                               strcmp(provider->name, name) != 0 || strcmp(provider->key, key) != 0);)
         provider = provider->next;
+    if (provider != NULL && provider_begin_use(&provider->handle, diag) == INLAY_OK)
+        provider_end_use(&provider->handle);
+    else if (provider != NULL)
+        status = INLAY_BUSY;
     if (provider == NULL) {
         status = open_new(info, name, values, key, plugin_set_cache_dir(set), &provider, diag);
         if (status == INLAY_OK)
@@ -259,9 +282,7 @@ void provider_close(const struct provider *handle)
         while (*link != provider)
             link = &(*link)->next;
         *link = provider->next;
-        if (provider->handle.table->quiesce != NULL)
-            provider->handle.table->quiesce(provider->handle.state);
-        provider->handle.table->destroy(provider->handle.state);
+        end_provider(provider->handle.table, provider->handle.state);
         registry_put(provider->info->module);
         free(provider->key);
         free(provider->name);
@@ -398,6 +419,9 @@ inlay_status plugin_devices(const plugin_provider *provider, plugin_device_fn de
                                          provider->table.domain_count > 0 ? provider->domains[0].memory_bytes : 0,
                                      .kind = provider->table.device_kind };
     device_call call = { device, user };
+    const inlay_enumerate_request request = {
+        .struct_size = sizeof request, .host = host_table(), .user = &call, .device = pass_device
+    };
     inlay_diag own = INLAY_DIAG_INIT;
     crash_scene before;
     float_state floats;
@@ -407,7 +431,7 @@ inlay_status plugin_devices(const plugin_provider *provider, plugin_device_fn de
         return device(user, &only);
     before = crash_enter(provider->module, "enumerate", provider->table.name, NULL);
     floats = float_state_get();
-    status = provider->table.enumerate(provider->table.ctx, host_table(), pass_device, &call, &own);
+    status = provider->table.enumerate(provider->table.ctx, &request, &own);
     (void)float_state_restore(floats);
     crash_leave(&before);
     return status == INLAY_OK ? status : forward_plugin_error(&(boundary_call){ NULL, NULL }, status, &own, diag);

@@ -1,6 +1,7 @@
 #include "plugin/verdict.h"
 #include "inlay/check.h"
 #include "base/hash.h"
+#include "base/output.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -142,7 +143,7 @@ bool verdict_write(const char *file, const char *text, size_t bytes)
     fd = open(other, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return false;
-    ok = write(fd, text, bytes) == (ssize_t)bytes;
+    ok = output_write(fd, text, bytes);
     ok = close(fd) == 0 && ok && rename(other, file) == 0;
     if (!ok)
         (void)unlink(other);

@@ -36,7 +36,6 @@ struct profile {
     /* References to plans, because the plan cache may release a plan before its events are read. */
     struct plan *plans[PROFILE_PLANS];
     uint32_t plan_count;
-    double peak_integers, peak_halves; /* of the machine, operations per second; 0 = unknown */
 };
 
 /* A step or kernel, summarised over all runs. */

@@ -1,6 +1,7 @@
 #include "base/clock.h"
 #include "profile/internal.h"
 #include "inlay/check.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,14 +125,8 @@ void profile_end(struct profile *profile, uint64_t ns, bool ok)
     profile->run_count++;
 }
 
-void profile_peaks(struct profile *profile, double integers, double halves)
-{
-    profile->peak_integers = integers;
-    profile->peak_halves = halves;
-}
-
-inlay_status profile_write(const struct profile *profile, const char *format, double peak_flops_per_s,
-                           double peak_bytes_per_s, const explain_sink *sink, inlay_diag *diag)
+inlay_status profile_write(const struct profile *profile, const inlay_profile_options *options,
+                           const explain_sink *sink, inlay_diag *diag)
 {
     static const struct {
         const char *name;
@@ -139,19 +134,27 @@ inlay_status profile_write(const struct profile *profile, const char *format, do
     } formats[] = {
         { "text", profile_text }, { "json", profile_json }, { "trace", profile_trace }, { "stacks", profile_stacks }
     };
+    const char *format = options->format != NULL ? options->format : "text";
+    const double peaks[] = { options->peak_flops_per_s, options->peak_bytes_per_s, options->peak_integer_ops_per_s,
+                             options->peak_half_flops_per_s };
     profile_report report;
     inlay_status status;
 
+    for (size_t i = 0; i < sizeof peaks / sizeof peaks[0]; i++)
+        if (!isfinite(peaks[i]) || peaks[i] < 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "a peak rate of a profile is %g per second; it must be a finite number, 0 if unknown",
+                              peaks[i]);
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (strcmp(formats[i].name, format) != 0)
             continue;
         status = profile_report_make(profile, &report, diag);
         if (status != INLAY_OK)
             return status;
-        report.peak_flops = peak_flops_per_s;
-        report.peak_bytes = peak_bytes_per_s;
-        report.peak_integers = profile->peak_integers;
-        report.peak_halves = profile->peak_halves;
+        report.peak_flops = options->peak_flops_per_s;
+        report.peak_bytes = options->peak_bytes_per_s;
+        report.peak_integers = options->peak_integer_ops_per_s;
+        report.peak_halves = options->peak_half_flops_per_s;
         formats[i].write(&report, sink);
         profile_report_deinit(&report);
         return INLAY_OK;

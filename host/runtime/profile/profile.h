@@ -25,10 +25,8 @@ run_spans *profile_spans(struct profile *profile);
 void profile_begin(struct profile *profile);
 void profile_end(struct profile *profile, uint64_t ns, bool ok);
 
-/* Sets the peak operations per second of the machine with 8-bit integers and 16-bit floats; 0 = unknown. */
-void profile_peaks(struct profile *profile, double integers, double halves);
-/* format: "text", "json", "trace" (Chrome's trace events), "stacks" (folded, one line each). The machine's peaks are
- * used for the roofline; 0 = unknown. INLAY_UNSUPPORTED: "html"; INLAY_INVALID_ARGUMENT: another format. */
-INLAY_NODISCARD inlay_status profile_write(const struct profile *profile, const char *format, double peak_flops_per_s,
-                                           double peak_bytes_per_s, const explain_sink *sink, inlay_diag *diag);
+/* Writes the profile in options->format. INLAY_UNSUPPORTED: "html"; INLAY_INVALID_ARGUMENT: another format, or an
+ * invalid rate. */
+INLAY_NODISCARD inlay_status profile_write(const struct profile *profile, const inlay_profile_options *options,
+                                           const explain_sink *sink, inlay_diag *diag);
 #endif

@@ -116,6 +116,43 @@ inlay_status session_costs_open(inlay_session *session, const inlay_options *opt
     return read_assumptions(session, options, diag);
 }
 
+inlay_status session_read_left_out(inlay_session *session, inlay_diag *diag)
+{
+    const struct graph *graph = session->model->main;
+    uint8_t *left_out = arena_alloc(&session->arena, (size_t)session->env.provider_count + 1);
+    cost_whole_model model = { .graph = graph,
+                               .providers = session->providers,
+                               .provider_count = session->env.provider_count,
+                               .max_threads = session->env.max_threads };
+    cost_sizes sizes = { .assumed = session->sizes.assumed, .assumed_count = session->sizes.assumed_count };
+    inlay_status status = INLAY_OK;
+    struct arena scratch = { 0 };
+    inlay_graph snapshot;
+
+    INLAY_TRY(graph_snapshot(graph, &scratch, &snapshot, diag));
+    session->model_hash = model.hash = snapshot.content_hash;
+    if (left_out == NULL) {
+        status = no_memory(diag, "for a session");
+        goto done;
+    }
+    if (session->book == NULL)
+        goto done;
+    model.values = cost_shapes(graph, &snapshot, &sizes, &scratch);
+    if (model.values == NULL) {
+        status = no_memory(diag, "for a session");
+        goto done;
+    }
+    for (uint32_t i = 0; i < session->env.provider_count; i++) {
+        left_out[i] = cost_is_left_out(session->book, &model, i);
+        if (left_out[i])
+            session->rules.left_out = left_out;
+    }
+done:
+    cost_sizes_deinit(&sizes);
+    arena_deinit(&scratch);
+    return status;
+}
+
 void session_costs_close(inlay_session *session)
 {
     cost_book_close(session->book);

@@ -16,7 +16,7 @@ static __attribute__((constructor)) void guard_lock(void)
 
 static bool was_in_use(inlay_session *session)
 {
-    bool used = pthread_mutex_trylock(&session->contexts_lock) != 0;
+    bool used = pthread_mutex_trylock(&session->contexts_lock) != 0 || session_background_runs(session);
 
     if (used)
         return true;
@@ -46,6 +46,8 @@ inlay_status session_adopt_after_fork(const inlay_session *session, inlay_diag *
             status = inlay_fail(diag, INLAY_UNSUPPORTED,
                                 "the session was created before fork() and was in use by another thread: create a "
                                 "session in the child");
+        if (status == INLAY_OK)
+            session_background_inherit(writable);
         if (status == INLAY_OK)
             __atomic_store_n(&writable->forks, fork_count, __ATOMIC_RELEASE);
     }

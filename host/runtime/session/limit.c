@@ -82,7 +82,7 @@ static struct plan *only_plan(const inlay_session *session)
         }
         key[i] = (plan_input){ .dtype = input->dtype, .rank = input->rank, .dims = dims, .domain = INLAY_DOMAIN_HOST };
     }
-    if (fixed && plan_get(session->main, key, graph->input_count, &plan, NULL) != INLAY_OK)
+    if (fixed && plan_get(session->main, key, graph->input_count, NULL, &plan, NULL) != INLAY_OK)
         plan = NULL;
     arena_deinit(&arena);
     free(key);

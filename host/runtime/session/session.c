@@ -177,6 +177,7 @@ static inlay_status open_provider(inlay_session *session, const inlay_options *o
                               .setting_count = count,
                               .settings_hash = hash_settings(settings, count),
                               .first_domain = provider->first_domain,
+                              .place = session->env.provider_count,
                               .abi_minor = provider->abi_minor,
                               .unnamed = !listed && own == 0 && is_emulated(provider) };
     session->providers[session->env.provider_count].identity =
@@ -185,21 +186,40 @@ static inlay_status open_provider(inlay_session *session, const inlay_options *o
     return INLAY_OK;
 }
 
-/* Without a list: opens all providers that can be opened, the reference provider last, because it supports
- * everything. */
+/* The default order of providers: these of inlay for the CPU, so that an added plugin never wins a tie against them and
+ * changes a model only where its prices are clearly lower; all others in the order in which their plugins were loaded;
+ * the reference provider, because it supports everything. Those that are not listed share one place of preference
+ * (partition_provider.place), so that an added plugin does not change the margins between the others. */
+static const char *const first_providers[] = { "cpu", "onednn", "openblas" };
+enum { FIRST_PROVIDERS = sizeof first_providers / sizeof first_providers[0] };
+
+static uint32_t default_place(const char *name)
+{
+    uint32_t place = 0;
+
+    while (place < FIRST_PROVIDERS && strcmp(name, first_providers[place]) != 0)
+        place++;
+    return place;
+}
+
+/* Without a list: opens all providers that can be opened, in the default order. */
 static inlay_status open_all(inlay_session *session, const inlay_options *options, inlay_diag *diag)
 {
     uint32_t count = plugin_set_provider_count(session->plugins);
 
-    for (int last = 0; last < 2; last++) {
+    for (uint32_t turn = 0; turn <= FIRST_PROVIDERS + 1; turn++) {
         for (uint32_t i = 0; i < count; i++) {
             const char *name = plugin_set_provider(session->plugins, i)->table.name;
+            const uint32_t opened = session->env.provider_count, place = default_place(name);
             inlay_status status;
-            if ((strcmp(name, "reference") == 0) != last)
+
+            if (place + (strcmp(name, "reference") == 0) != turn)
                 continue;
             status = open_provider(session, options, name, false, true, diag);
             if (status != INLAY_OK)
                 return status;
+            if (session->env.provider_count > opened)
+                session->providers[opened].place = place;
         }
     }
     return INLAY_OK;
@@ -396,6 +416,8 @@ static inlay_status compile(inlay_session *session, const inlay_options *options
             return no_memory(diag, "for a session");
     }
     status = session_find_states(session, options, diag);
+    if (status == INLAY_OK)
+        status = session_read_left_out(session, diag);
     if (status != INLAY_OK)
         return status;
     session->progress_done = 0.4;
@@ -403,7 +425,32 @@ static inlay_status compile(inlay_session *session, const inlay_options *options
     session->env.progress = compile_progress;
     session->env.progress_ctx = session;
     INLAY_CHECK(session->main == NULL && session->watch == NULL);
-    return program_create(session->model->main, &session->env, &session->main, diag);
+    status = session_read_sizes(session, options, diag);
+    if (status != INLAY_OK)
+        return status;
+    if (options_int(options, OPTION_compile_in_background) != 0 && session->env.held_bytes == NULL)
+        status = session_background_prepare(session, diag);
+    else
+        status = program_create(session->model->main, &session->env, &session->main, diag);
+    return status == INLAY_OK ? session_prepare_sizes(session, session->main, diag) : status;
+}
+
+static uint32_t priority_option(const inlay_options *options)
+{
+    const char *text = options_text(options, OPTION_priority);
+
+    return strcmp(text, "low") == 0    ? INLAY_PRIORITY_LOW
+           : strcmp(text, "high") == 0 ? INLAY_PRIORITY_HIGH
+                                       : INLAY_PRIORITY_NORMAL;
+}
+
+static uint32_t power_option(const inlay_options *options)
+{
+    const char *text = options_text(options, OPTION_power);
+
+    return strcmp(text, "efficiency") == 0    ? INLAY_POWER_EFFICIENCY
+           : strcmp(text, "performance") == 0 ? INLAY_POWER_PERFORMANCE
+                                              : INLAY_POWER_DEFAULT;
 }
 
 /* Creates a session that has only read its options. NULL: out of memory. */
@@ -421,10 +468,13 @@ static inlay_session *session_begin(const inlay_options *options)
         session->progress_user = options->progress_user;
     }
     session->env.max_threads = threads == 0 || threads > budget ? budget : threads;
+    session->env.build_threads = threads == 0 ? budget : threads; /* compilers may wait more than they compute */
     session->env.inter_threads = (uint32_t)options_int(options, OPTION_inter_threads);
     session->env.max_run_bytes = run_limit(options);
     session->env.without_failed = strcmp(options_text(options, OPTION_device_failure), "other") == 0;
     session->env.device_timeout_ms = (uint64_t)options_int(options, OPTION_device_timeout_ms);
+    session->env.priority = priority_option(options);
+    session->env.power = power_option(options);
     session->host_limit = session_host_limit(options);
     session->memory = run_memory_create(options != NULL ? &options->allocator : NULL,
                                         (uint64_t)options_int(options, OPTION_memory_budget), session->host_limit);
@@ -517,8 +567,8 @@ inlay_status session_open(const session_source *source, const inlay_options *opt
     INLAY_TRY(session_report(session, 1, "ready", diag));
     session->progress = NULL;
     session->env.room = NULL;
-    session->env.cache_dir = NULL;
     session->env.packs.dir = NULL;
+    session_background_start(session);
     *out_session = session;
     session = NULL;
 done:
@@ -559,6 +609,7 @@ void session_close(inlay_session *session)
     }
     if (session_check_process(session, NULL) != INLAY_OK) /* only the parent may free it */
         return;
+    session_background_end(session);
     program_destroy(session->main);
     session_costs_close(session);
     graph_model_destroy(session->model); /* before the plugins, which own custom operators */

@@ -1,6 +1,7 @@
 /* session/session.h - a model that is ready to run: loaded, checked, optimised, partitioned, compiled.
  *
- * Immutable after session_open(), except for the plans of its programs, which are guarded by locks. */
+ * Immutable after session_open(), except for the plans of its programs, which are guarded by locks, and for main, which
+ * changes once with option compile_in_background. */
 #ifndef SESSION_H
 #define SESSION_H
 #include "config/options.h"
@@ -39,13 +40,17 @@ struct inlay_session {
     const session_skipped *skipped; /* the latest first */
     program_env env;
     partition_rules rules;
-    cost_sizes sizes;      /* env.sizes */
-    cost_book *book;       /* env.costs; may be NULL */
-    run_memory *memory;    /* for runs */
-    uint64_t host_limit;   /* session_host_limit() */
-    uint64_t heap_before;  /* heap_bytes() when the session was created; 0 without host_limit */
-    const char *cache_dir; /* option cache_dir, for later measurements */
-    struct program *main;
+    cost_sizes sizes;                      /* env.sizes */
+    cost_book *book;                       /* env.costs; may be NULL */
+    run_memory *memory;                    /* for runs */
+    uint64_t host_limit;                   /* session_host_limit() */
+    uint64_t heap_before;                  /* heap_bytes() when the session was created; 0 without host_limit */
+    uint64_t model_hash;                   /* see cost_whole_model */
+    const char *cache_dir;                 /* option cache_dir, for later measurements */
+    struct program *main;                  /* atomic while the background compiles */
+    struct session_background *background; /* NULL: nothing was left to the background */
+    struct plan_input **prepared;          /* [prepared_count] the inputs of option sizes */
+    uint32_t prepared_count;
     struct arena arena;
     inlay_io_info *inputs; /* [main->graph->input_count] */
     inlay_io_info *outputs;
@@ -120,6 +125,26 @@ uint64_t session_limit_room(void *ctx, uint64_t more, uint64_t coming, inlay_dia
  * INLAY_LIMIT_EXCEEDED contains the minimum required limit. */
 INLAY_NODISCARD inlay_status session_limit_check(inlay_session *session, inlay_diag *diag);
 
+/* Reads option sizes. In sizes.c. */
+INLAY_NODISCARD inlay_status session_read_sizes(inlay_session *session, const inlay_options *options, inlay_diag *diag);
+/* Creates the plans of a program for these sizes. Any thread. */
+INLAY_NODISCARD inlay_status session_prepare_sizes(const inlay_session *session, struct program *program,
+                                                   inlay_diag *diag);
+
+/* Option compile_in_background; in background.c. Sets session->main to a program of the other providers, and prepares
+ * the one of all providers; session_background_start() then compiles it in a thread. Sets main to a program of all
+ * providers if nothing can be left to the background. */
+INLAY_NODISCARD inlay_status session_background_prepare(inlay_session *session, inlay_diag *diag);
+void session_background_start(inlay_session *session);
+/* Waits until the thread has ended; session->main no longer changes. Any thread. */
+void session_background_wait(const inlay_session *session);
+/* In a child of fork(), if the thread had ended. */
+void session_background_inherit(inlay_session *session);
+/* Returns whether the thread has not ended. */
+bool session_background_runs(const inlay_session *session);
+/* Stops the thread, and destroys all programs of the session. */
+void session_background_end(inlay_session *session);
+
 /* Steps of session_prepare(); in model.c. */
 INLAY_NODISCARD inlay_status session_load_model(inlay_session *session, const session_source *source,
                                                 const inlay_options *options, inlay_diag *diag);
@@ -133,9 +158,11 @@ uint32_t session_count_nodes(const struct graph *graph);
 inlay_status session_report(inlay_session *session, double fraction, const char *what, inlay_diag *diag);
 
 /* Opens the cost data for the assignment: machine profile and measurements of the cache folder, and assumed sizes of
- * symbols (option assume). In costs.c, like the next three functions. */
+ * symbols (option assume). In costs.c, like the next four functions. */
 INLAY_NODISCARD inlay_status session_costs_open(inlay_session *session, const inlay_options *options, inlay_diag *diag);
 void session_costs_close(inlay_session *session);
+/* Sets model_hash, and rules.left_out from the measurements. Called before the first assignment. */
+INLAY_NODISCARD inlay_status session_read_left_out(inlay_session *session, inlay_diag *diag);
 /* Splits the path of option profile into folder and name, which point into place[PATH_MAX]. Both NULL: the profile is
  * in the cache folder. folder NULL and name "": no profile. */
 INLAY_NODISCARD inlay_status session_profile_place(const inlay_options *options, char *place, const char **out_folder,

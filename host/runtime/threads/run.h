@@ -23,6 +23,8 @@ struct inlay_run {
     const uint32_t *cancel; /* read atomically; never NULL */
     uint64_t deadline_ns;   /* CLOCK_MONOTONIC; 0 = none */
     uint32_t max_threads;   /* the session's intra_threads or fewer, at least 1 */
+    uint32_t priority;      /* INLAY_PRIORITY_* */
+    uint32_t power;         /* INLAY_POWER_* */
     uint32_t watched;       /* 1: the run has a deadline or may be cancelled, and its loops poll for both (threads.c) */
     /* Receives the times of the kernels of a region, see inlay_ext_steps; may be NULL. */
     void (*part)(void *ctx, uint32_t node, uint64_t begin_ns, uint64_t end_ns);

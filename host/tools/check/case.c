@@ -336,7 +336,7 @@ graph_node *case_add(const op_case *entry, struct graph *graph, uint32_t known)
 static inlay_status infer_with_data(const op_case *entry, case_instance *built, inlay_diag *diag)
 {
     const struct graph *graph = built->model->main;
-    const graph_node *node = graph->nodes[0];
+    const graph_node *node = graph->nodes[built->node];
     inlay_value_info in[CASE_INPUTS], out[CASE_OUTPUTS];
     const inlay_value_info *ins[CASE_INPUTS];
     inlay_value_info *outs[CASE_OUTPUTS];
@@ -383,7 +383,7 @@ static inlay_status infer_with_data(const op_case *entry, case_instance *built, 
 static void show_data(const op_case *entry, case_instance *built)
 {
     const struct graph *graph = built->model->main;
-    const graph_node *node = graph->nodes[0];
+    const graph_node *node = graph->nodes[built->node];
     bool depends = false;
 
     for (uint32_t output = 0; output < entry->out_count; output++) {
@@ -406,7 +406,8 @@ static void show_data(const op_case *entry, case_instance *built)
 static inlay_status make_states(const op_case *entry, case_instance *built, inlay_diag *diag)
 {
     const struct graph *graph = built->model->main;
-    const graph_node *node = graph->nodes[0];
+    const graph_node *node = graph->nodes[built->node];
+    inlay_status status;
 
     INLAY_CHECK(built->input_count == 0 && built->output_count == 0 && entry->in_count <= CASE_INPUTS);
     built->states = arena_array(&built->arena, graph->value_count + (size_t)1, sizeof *built->states);
@@ -430,11 +431,17 @@ static inlay_status make_states(const op_case *entry, case_instance *built, inla
     for (uint32_t output = 0; output < entry->out_count; output++)
         built->outputs[built->output_count++] = node->info.outputs[output];
     show_data(entry, built);
-    return infer_with_data(entry, built, diag);
+    status = infer_with_data(entry, built, diag);
+    for (uint32_t i = 0; i < entry->in_count && built->node > 0; i++) /* of the node in front */
+        if (entry->in[i].dtype != INLAY_UNDEFINED)
+            built->states[graph->nodes[0]->info.inputs[i]] = built->states[node->info.inputs[i]];
+    for (uint32_t o = 0; o < entry->out_count && built->node > 0; o++)
+        built->states[graph->nodes[0]->info.outputs[o]] = built->states[node->info.outputs[o]];
+    return status;
 }
 
-inlay_status case_graph(const op_case *entry, const graph_operators *operators, uint32_t known, case_instance *out,
-                        inlay_diag *diag)
+static inlay_status build(const op_case *entry, const graph_operators *operators, uint32_t known, bool behind,
+                          case_instance *out, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -447,15 +454,32 @@ inlay_status case_graph(const op_case *entry, const graph_operators *operators, 
         status = no_memory(diag, "for a graph of one node");
         goto done;
     }
+    if (behind && case_add(entry, out->model->main, known) == NULL) {
+        status = no_memory(diag, "for a graph of two nodes");
+        goto done;
+    }
     INLAY_TRY(graph_finish(out->model->main, diag));
     INLAY_TRY(graph_bind(out->model, operators, diag));
     INLAY_TRY(graph_infer(out->model, diag));
     INLAY_TRY(graph_snapshot(out->model->main, &out->arena, &out->snapshot, diag));
+    out->node = behind;
     INLAY_TRY(make_states(entry, out, diag));
 done:
     if (status != INLAY_OK)
         case_instance_deinit(out);
     return status;
+}
+
+inlay_status case_graph(const op_case *entry, const graph_operators *operators, uint32_t known, case_instance *out,
+                        inlay_diag *diag)
+{
+    return build(entry, operators, known, false, out, diag);
+}
+
+inlay_status case_graph_behind(const op_case *entry, const graph_operators *operators, case_instance *out,
+                               inlay_diag *diag)
+{
+    return build(entry, operators, CASE_SIZES, true, out, diag);
 }
 
 void case_instance_deinit(case_instance *built)

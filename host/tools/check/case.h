@@ -43,6 +43,15 @@ case_tensor *case_input(op_case *entry, inlay_dtype dtype, uint32_t rank, const 
 bool case_attr(op_case *entry, const inlay_attr_info *attr);
 /* Generates elements for the inputs without data. INLAY_LIMIT_EXCEEDED: too many. */
 INLAY_NODISCARD inlay_status case_fill(op_case *entry, uint64_t seed);
+/* A copy of the case whose random floats, or if it has none, all random elements, are others. Constants, given elements
+ * and attributes stay, and belong to `from`. Free it with case_deinit(). False: no memory, or nothing to vary. */
+bool case_vary(const op_case *from, uint64_t seed, op_case *out);
+/* A copy of the case whose float and double inputs hold NaN, infinities, denormals, zeros of both signs and the largest
+ * numbers, in changing combinations. one_nan: the first of these inputs has a NaN, and nothing else changes. False: as
+ * in case_vary(). */
+bool case_special(const op_case *from, bool one_nan, op_case *out);
+/* A copy in which input `input` is a constant, without an arena of its own. */
+op_case case_with_constant(const op_case *from, uint32_t input);
 /* "Conv-22 float[2,3,9,7] float[4,3,3,3]! pads=[1,1,1,1]", cut to fit; ! marks constants. */
 char *case_text(const op_case *entry, char *text, size_t bytes);
 
@@ -63,6 +72,7 @@ typedef struct case_instance {
     uint32_t input_of[CASE_INPUTS]; /* ... and their indices in op_case.in */
     uint32_t outputs[CASE_OUTPUTS];
     uint32_t input_count, output_count;
+    uint32_t node; /* index of the node of the case */
     struct arena arena;
 } case_instance;
 
@@ -73,6 +83,10 @@ enum { CASE_SIZES = 0, CASE_SYMBOLS = 1, CASE_RANK_UNKNOWN = 2 };
 /* Builds a model of one node, bound and inferred. Fails with the host's own error if the host would refuse the node. */
 INLAY_NODISCARD inlay_status case_graph(const op_case *entry, const graph_operators *operators, uint32_t known,
                                         case_instance *out, inlay_diag *diag);
+/* The same with another node of the same kind, which has separate inputs, in front: the node of the case and its values
+ * have other indices. */
+INLAY_NODISCARD inlay_status case_graph_behind(const op_case *entry, const graph_operators *operators,
+                                               case_instance *out, inlay_diag *diag);
 void case_instance_deinit(case_instance *built);
 /* Adds the node of the case, with separate inputs, to a graph under construction. NULL: no memory. The values of its
  * outputs are the last values of the graph. */

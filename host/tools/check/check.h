@@ -28,10 +28,14 @@ typedef struct check_args {
     const char *options[CHECK_OPTIONS]; /* [option_count] "name=value", for the providers that are checked */
     uint32_t option_count;
     uint64_t seed;
-    double time_limit; /* seconds without a sign of life after which the child counts as hung */
+    double time_limit;     /* seconds without a sign of life after which the child counts as hung */
+    double compile_budget; /* seconds that all compiles of the plugin may take together */
+    uint32_t max_compiles; /* most compiles of the plugin; 0 = any number */
+    bool may_abort;        /* an abort when memory runs out is a warning; also for files that rustc compiled */
     bool quick;
     bool no_timing; /* skip the checks that measure time */
     /* In the child only: */
+    const char *work; /* a private folder: "cwd" in it is the working directory, "blobs" the engine cache; or NULL */
     const char *group;
     uint32_t from; /* the first unit to check; the units before it are done or crashed */
 } check_args;
@@ -80,12 +84,33 @@ INLAY_NODISCARD inlay_status check_plugin(const check_args *args, const uint32_t
 
 /* ------------------------------------------------------------------ child.c */
 
+/* The compiles of the plugin in this process, see engines.h. */
+struct check_compiles {
+    double ms;
+    uint32_t count, in_unit, left_out;
+    uint32_t operators; /* that the group is expected to run; 0: not known */
+};
+
+/* What the polls of compile and specialize answer, and how often they were called. */
+struct check_polls {
+    inlay_status answer;
+    uint32_t count;
+};
+
+enum { CHECK_RULES = 32 };
+
 /* One run of a group. */
 struct check {
     const check_args *args;
     check_progress *progress;
     FILE *report;
     uint32_t unit; /* number of the next unit */
+    struct check_compiles compiles;
+    struct engine_probe *probe;     /* see engines.h; usually NULL */
+    bool bare;                      /* requests have no functions: each of them may be NULL */
+    struct check_polls *polls;      /* NULL: they answer INLAY_OK */
+    const char *rules[CHECK_RULES]; /* [rule_count] what check_rule() has reported */
+    uint32_t rule_count;
     bool fork_reported;
 };
 
@@ -102,6 +127,9 @@ void check_tick(struct check *check);
 INLAY_PRINTF(2, 3)
 bool check_unit(struct check *check, const char *format, ...);
 
+/* Writes a FAIL line if the plugin has created files in the working directory, and removes them. */
+void check_files(struct check *check, const char *subject);
+
 /* Add lines to the report. The texts are cut at a few hundred bytes. */
 INLAY_PRINTF(4, 5)
 void check_pass(struct check *check, const char *name, const char *subject, const char *format, ...);
@@ -114,6 +142,10 @@ INLAY_PRINTF(6, 7)
 void check_warn(struct check *check, const char *name, const char *subject, const char *expected, const char *fix,
                 const char *format, ...);
 
+/* A FAIL line about a rule of the ABI, once in a process. expected is a literal. */
+INLAY_PRINTF(4, 5)
+void check_rule(struct check *check, const char *expected, const char *fix, const char *format, ...);
+
 /* ------------------------------------------------------------------ crash.c */
 
 /* Installs handlers for fatal signals, which describe the crash in *shared and end the process. */
@@ -122,6 +154,17 @@ void crash_install_handlers(check_progress *shared);
  * description is kept, not copied. Any thread. */
 void crash_describe_range(const void *from, size_t bytes, const char *description);
 void crash_forget_range(const void *from);
+
+/* Pages that stop the first thread that accesses them, so that another run can take place in the middle of a call. */
+struct crash_hold {
+    void *from; /* [bytes] whole pages */
+    size_t bytes;
+    uint32_t patience_ms;                /* it goes on after this time even if it is not released */
+    uint32_t reached, released, expired; /* atomic */
+};
+/* One at a time. Between the two calls the pages are inaccessible until a thread stops at them. */
+void crash_hold_begin(struct crash_hold *here);
+void crash_hold_end(struct crash_hold *here);
 
 /* ------------------------------------------------------------------ the groups */
 

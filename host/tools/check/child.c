@@ -1,5 +1,7 @@
 /* The child process: runs one group of checks and sends the lines of the report to the parent. */
 #include "check/check.h"
+#include "check/engines.h"
+#include "check/process.h"
 #include "inlay/check.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -69,6 +71,7 @@ bool check_unit(struct check *check, const char *format, ...)
     if (check->unit++ < check->args->from)
         return false;
     check->progress->unit = check->unit - 1;
+    check->compiles.in_unit = 0;
     va_start(args, format);
     (void)vsnprintf(check->progress->subject, sizeof check->progress->subject, format, args);
     va_end(args);
@@ -147,7 +150,43 @@ void check_warn(struct check *check, const char *name, const char *subject, cons
     va_end(args);
 }
 
+void check_rule(struct check *check, const char *expected, const char *fix, const char *format, ...)
+{
+    va_list args;
+
+    for (uint32_t i = 0; i < check->rule_count; i++)
+        if (strcmp(check->rules[i], expected) == 0)
+            return;
+    if (check->rule_count < CHECK_RULES)
+        check->rules[check->rule_count++] = expected;
+    va_start(args, format);
+    put(check, CHECK_FAIL, "rules", check->progress->subject, expected, fix, format, args);
+    va_end(args);
+}
+
 /* ------------------------------------------------------------------ the group */
+
+/* Makes the private folder the working directory. */
+static void enter_work_folder(const check_args *args)
+{
+    char path[4200], left[8];
+
+    if (args->work == NULL)
+        return;
+    (void)snprintf(path, sizeof path, "%s/cwd", args->work);
+    if (chdir(path) == 0)
+        (void)process_take_files(left, sizeof left); /* of a process that crashed, which is reported already */
+}
+
+void check_files(struct check *check, const char *subject)
+{
+    char names[300];
+
+    if (check->args->work != NULL && process_take_files(names, sizeof names) > 0)
+        check_fail(check, "process", subject, "no file in the working directory",
+                   "write files only in inlay_create_args.cache_dir, in temporary folders, or where an option says so",
+                   "it created %s", names);
+}
 
 int check_child(const check_args *args)
 {
@@ -170,11 +209,14 @@ int check_child(const check_args *args)
     (void)snprintf(check.progress->phase, sizeof check.progress->phase, "the checker");
     crash_install_handlers(check.progress);
     shared_progress = check.progress;
+    enter_work_folder(args);
     (void)pthread_atfork(note_fork, NULL, end_fork);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* makes this process the parent of orphaned processes of the plugin */
     for (size_t group = 0; group < sizeof groups / sizeof groups[0]; group++)
         if (strcmp(groups[group].name, args->group) == 0)
             groups[group].run(&check);
+    engines_report(&check);
+    check_files(&check, args->group);
     check_phase(&check, "the end of the process");
     if (waitpid(-1, NULL, WNOHANG) == 0)
         check_fail(&check, "process", args->group, "no process that outlives the plugin",

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { RANGES = 256, STACK_BYTES = 64 * 1024 };
@@ -18,7 +20,7 @@ static check_progress *progress;
 /* The handler reads the ranges without the lock, because the thread that crashed may hold it. */
 static struct range ranges[RANGES];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char handler_stack[STACK_BYTES];
+static char handler_stack[STACK_BYTES], hold_stack[STACK_BYTES];
 
 /* Appends without stdio, which is not safe in a signal handler. */
 static void add_text(char *text, size_t room, const char *more)
@@ -71,9 +73,53 @@ static void describe(int signal, uintptr_t address)
     add_number(text, room, address, 16);
 }
 
+static struct crash_hold *held; /* atomic */
+
+/* Stops the thread at its first access to the held memory. True: it may go on. */
+static bool hold(uintptr_t address)
+{
+    static const struct timespec pause = { .tv_nsec = 1000000 };
+    struct crash_hold *here = __atomic_load_n(&held, __ATOMIC_ACQUIRE);
+
+    if (here == NULL || address < (uintptr_t)here->from || address - (uintptr_t)here->from >= here->bytes)
+        return false;
+    (void)mprotect(here->from, here->bytes, PROT_READ | PROT_WRITE);
+    __atomic_store_n(&here->reached, 1, __ATOMIC_RELEASE);
+    for (uint32_t ms = 0; __atomic_load_n(&here->released, __ATOMIC_ACQUIRE) == 0; ms++) {
+        if (ms == here->patience_ms) {
+            __atomic_store_n(&here->expired, 1, __ATOMIC_RELEASE);
+            break;
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
+static void use_stack(char *bytes)
+{
+    const stack_t stack = { .ss_sp = bytes, .ss_size = STACK_BYTES };
+
+    (void)sigaltstack(&stack, NULL);
+}
+
+void crash_hold_begin(struct crash_hold *here)
+{
+    use_stack(hold_stack); /* the stack pointer of generated code may point to data */
+    (void)mprotect(here->from, here->bytes, PROT_NONE);
+    __atomic_store_n(&held, here, __ATOMIC_RELEASE);
+}
+
+void crash_hold_end(struct crash_hold *here)
+{
+    __atomic_store_n(&held, NULL, __ATOMIC_RELEASE);
+    (void)mprotect(here->from, here->bytes, PROT_READ | PROT_WRITE);
+}
+
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
     (void)context;
+    if (signal == SIGSEGV && hold((uintptr_t)info->si_addr))
+        return;
     describe(signal, (uintptr_t)info->si_addr);
     progress->signal = signal;
     _exit(99);
@@ -82,11 +128,10 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 void crash_install_handlers(check_progress *shared)
 {
     static const int signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT };
-    const stack_t stack = { .ss_sp = handler_stack, .ss_size = sizeof handler_stack };
     struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK };
 
     progress = shared;
-    (void)sigaltstack(&stack, NULL); /* for stack overflows */
+    use_stack(handler_stack); /* for stack overflows */
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         (void)sigaction(signals[i], &action, NULL);
 }

@@ -2,8 +2,6 @@
 #include "check/check.h"
 #include "inlay/check.h"
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 /* A bump allocator. The first pass, without memory, only counts the bytes. */
 struct room {
@@ -202,21 +200,10 @@ bool frozen_create(const inlay_graph *from, uint32_t extra, bool borrowed, struc
 
 void frozen_hide(struct frozen *frozen)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *start = frozen->memory.data - (uintptr_t)frozen->memory.data % page;
-
-    INLAY_CHECK(frozen->memory.map != NULL);
-    crash_forget_range(frozen->memory.data);
-    (void)mprotect(start, (size_t)(frozen->memory.data + frozen->memory.bytes + frozen->memory.slack - start),
-                   PROT_NONE);
-    crash_describe_range(frozen->memory.data, frozen->memory.bytes,
-                         "of the graph passed to compile, after compile returned");
+    guarded_hide(&frozen->memory, "of the graph passed to compile, after compile returned");
 }
 
 void frozen_destroy(struct frozen *frozen)
 {
-    if (frozen->memory.map == NULL)
-        return;
-    crash_forget_range(frozen->memory.data);
-    guarded_free(&frozen->memory);
+    guarded_free(&frozen->memory); /* a no-op without memory */
 }

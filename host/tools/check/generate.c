@@ -417,17 +417,58 @@ static void set_types(struct generator *generator, int32_t param, inlay_dtype dt
         generator->types[i] = (int32_t)i == param ? dtype : usual_type(&schema->types[i], dtype);
 }
 
+/* Sets the usual types and returns that of the first input. */
+static inlay_dtype set_usual_types(struct generator *generator)
+{
+    const op_schema *schema = generator->source->schema;
+    const int32_t first = main_param(schema);
+    inlay_dtype usual = INLAY_FLOAT;
+
+    if (first >= 0 && !allows(&schema->types[first], usual))
+        usual = usual_type(&schema->types[first], INLAY_UNDEFINED);
+    set_types(generator, first, usual);
+    return usual;
+}
+
+bool generate_has_recipe(const char *op_type)
+{
+    for (uint32_t i = 0; i < RECIPE_COUNT; i++)
+        if (strcmp(recipes[i].op_type, op_type) == 0)
+            return true;
+    return false;
+}
+
+bool generate_one(const case_source *source, const case_range *range, const char *inputs, const char *shape,
+                  uint32_t outputs, const char *attrs, case_fn fn, void *user)
+{
+    struct generator generator = { .source = source, .range = range, .fn = fn, .user = user, .state = range->seed };
+
+    (void)set_usual_types(&generator);
+    if (inputs != NULL)
+        generate_from_recipe(&generator, &(struct recipe){ .outputs = outputs, .inputs = inputs, .attrs = attrs },
+                             true);
+    else
+        generate_uniform(&generator, shape, shape, false);
+    return !generator.stopped;
+}
+
+void generate_larger_examples(const case_source *source, const case_range *range, int64_t more, case_fn fn, void *user)
+{
+    struct generator generator = { .source = source, .range = range, .fn = fn, .user = user, .state = range->seed };
+
+    for (uint32_t i = 0; source->own != NULL && i < source->own->example_count && !generator.stopped; i++)
+        generate_resized(&generator, INLAY_AT(inlay_op_example, source->own->examples, source->own->example_stride, i),
+                         -1, (struct resize){ 1, more });
+}
+
 void generate_cases(const case_source *source, const case_range *range, case_fn fn, void *user)
 {
     const op_schema *schema = source->schema;
     struct generator generator = { .source = source, .range = range, .fn = fn, .user = user, .state = range->seed };
     int32_t first = main_param(schema);
-    inlay_dtype usual = INLAY_FLOAT;
+    const inlay_dtype usual = set_usual_types(&generator);
 
     INLAY_CHECK(range->scale >= 1);
-    if (first >= 0 && !allows(&schema->types[first], usual))
-        usual = usual_type(&schema->types[first], INLAY_UNDEFINED);
-    set_types(&generator, first, usual);
     generate_shapes(&generator, false);
     if (source->own != NULL)
         generate_from_examples(&generator);
@@ -499,7 +540,7 @@ typedef struct one_source {
     const case_range *range;
 } one_source;
 
-static bool generate_one(void *user, const case_source *source)
+static bool generate_all_cases(void *user, const case_source *source)
 {
     const one_source *context = user;
 
@@ -511,7 +552,7 @@ void generate_operator(const inlay_operator *op, case_fn fn, void *user, const c
 {
     one_source source = { fn, user, range };
 
-    (void)emit_custom_operator(op, generate_one, &source);
+    (void)emit_custom_operator(op, generate_all_cases, &source);
 }
 
 void generate_sources(const inlay_operator *const *custom, uint32_t custom_count, const char *match, bool newest,

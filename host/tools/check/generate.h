@@ -25,6 +25,15 @@ typedef struct case_range {
 typedef bool (*case_fn)(void *user, op_case *entry);
 void generate_cases(const case_source *source, const case_range *range, case_fn fn, void *user);
 
+/* Calls fn with one case in the usual element types. inputs and attrs as in recipes.def; inputs NULL: the shape `shape`
+ * for every required input. false: fn has ended the generation. */
+bool generate_one(const case_source *source, const case_range *range, const char *inputs, const char *shape,
+                  uint32_t outputs, const char *attrs, case_fn fn, void *user);
+/* Calls fn with the examples of a plugin's operator, `more` added to all of their sizes. */
+void generate_larger_examples(const case_source *source, const case_range *range, int64_t more, case_fn fn, void *user);
+/* Does recipes.def have rows for the operator? Operators without one take one shape for every input. */
+bool generate_has_recipe(const char *op_type);
+
 /* generate_cases() for an operator of a plugin. */
 void generate_operator(const inlay_operator *op, case_fn fn, void *user, const case_range *range);
 

@@ -1,5 +1,9 @@
 /* Devices: their list and description; copying, mapping and sharing of their memory; fences of other providers. */
+#include "base/provider_calls.h"
+#include "base/sized_struct.h"
+#include "check/descriptors.h"
 #include "check/harness.h"
+#include "check/host.h"
 #include "threads/fence.h"
 #include "plugin/plugin.h"
 #include "inlay/check.h"
@@ -63,6 +67,9 @@ static inlay_status stop_at_first(void *user, const inlay_device_info *info)
 static void check_list(struct check *check, const inlay_provider *provider)
 {
     device_count count = { .check = check, .provider = provider };
+    inlay_enumerate_request request = {
+        .struct_size = sizeof request, .host = check_host(), .user = &count, .device = check_device_info
+    };
     inlay_diag diag = INLAY_DIAG_INIT, ignored = INLAY_DIAG_INIT;
     inlay_status status;
     uint32_t calls = 0;
@@ -70,7 +77,7 @@ static void check_list(struct check *check, const inlay_provider *provider)
     if (provider->enumerate == NULL)
         return;
     check_phase(check, "enumerate");
-    status = provider->enumerate(provider->ctx, host_table(), check_device_info, &count, &diag);
+    status = provider->enumerate(provider->ctx, &request, &diag);
     check_phase(check, "the checker");
     if (status == INLAY_UNSUPPORTED && count.count == 0 && is_text(diag.text)) {
         check_pass(check, "device.list", provider->name, "no device: %.200s", diag.text);
@@ -82,9 +89,9 @@ static void check_list(struct check *check, const inlay_provider *provider)
                    "%s after %u devices: %.200s", inlay_status_text(status), count.count, diag.text);
         return;
     }
-    if (count.count > 0 &&
-        (provider->enumerate(provider->ctx, host_table(), stop_at_first, &calls, &ignored) != INLAY_CANCELLED ||
-         calls != 1)) {
+    request.user = &calls;
+    request.device = stop_at_first;
+    if (count.count > 0 && (provider->enumerate(provider->ctx, &request, &ignored) != INLAY_CANCELLED || calls != 1)) {
         check_fail(check, "device.list", provider->name, "no further call after the callback returned an error",
                    "return what the callback returned", "%u more calls", calls - 1);
         return;
@@ -93,23 +100,31 @@ static void check_list(struct check *check, const inlay_provider *provider)
         check_pass(check, "device.list", provider->name, "%u devices, %u of them usable", count.count, count.usable);
 }
 
-/* Checks describe(). Returns the flags of the first domain, queried after create. */
-static uint32_t check_description(struct check *check, const loaded_provider *provider)
+/* Checks describe(). Returns the first domain as it is after create. */
+static inlay_domain_info check_description(struct check *check, const loaded_provider *provider)
 {
     const inlay_provider *table = provider->table;
     inlay_device_info info = { .struct_size = sizeof info };
     inlay_domain_info domains[8];
+    const inlay_describe_request request = { .struct_size = sizeof request,
+                                             .device = &info,
+                                             .domains = domains,
+                                             .domain_count = table->domain_count,
+                                             .domain_stride = sizeof domains[0] };
+    const inlay_domain_info none = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status;
 
+    domains[0] = none;
     if (table->domain_count > 8)
-        return 0;
+        return none;
     for (uint32_t i = 0; i < table->domain_count; i++)
-        domains[i] = *INLAY_AT(inlay_domain_info, table->domains, table->domain_stride, i);
+        sized_struct_read(&domains[i], sizeof domains[i],
+                          INLAY_AT(inlay_domain_info, table->domains, table->domain_stride, i), table->domain_stride);
     if (table->describe == NULL)
-        return table->domain_count > 0 ? domains[0].flags : 0;
+        return domains[0];
     check_phase(check, "describe");
-    status = table->describe(provider->state, &info, domains, &diag);
+    status = table->describe(provider->state, &request, &diag);
     check_phase(check, "the checker");
     for (uint32_t i = 0; i < table->domain_count && status == INLAY_OK; i++) {
         const uint64_t alignment = domains[i].alignment;
@@ -123,14 +138,14 @@ static uint32_t check_description(struct check *check, const loaded_provider *pr
                    "and the functions that their flags require",
                    "leave unknown members unchanged", "domain %u is aligned to %llu, flags 0x%x", i,
                    (unsigned long long)alignment, domains[i].flags);
-        return 0;
+        return none;
     }
     if (status != INLAY_OK)
         check_fail(check, "device.description", provider->name, "INLAY_OK", "leave unknown members unchanged",
                    "%s: %.200s", inlay_status_text(status), diag.text);
     else
         check_pass(check, "device.description", provider->name, "%s", is_text(info.name) ? info.name : "no name");
-    return table->domain_count > 0 ? domains[0].flags : 0;
+    return domains[0];
 }
 
 /* ------------------------------------------------------------------ copies and fences of other providers */
@@ -147,7 +162,7 @@ static bool is_async(const struct device_test *test)
     return (test->link.provider->table->flags & INLAY_PROVIDER_ASYNC) != 0;
 }
 
-/* Copies all buffers in one request, or sequentially if the provider has no buffer_copies. */
+/* Copies all buffers in one request. */
 static inlay_status copy_all(struct device_test *test, bool to_device, const inlay_fence *wait, inlay_fence signal,
                              inlay_diag *diag)
 {
@@ -160,19 +175,13 @@ static inlay_status copy_all(struct device_test *test, bool to_device, const inl
                                    .waits = wait,
                                    .wait_count = wait != NULL,
                                    .signal = signal };
-    inlay_status status = INLAY_OK;
 
     for (uint32_t i = 0; i < BUFFERS; i++) {
         const inlay_buffer here = { .handle = (uintptr_t)(to_device ? test->sent[i] : test->got[i]), .bytes = BYTES };
 
         list[i] = to_device ? (inlay_copy){ here, test->buffers[i] } : (inlay_copy){ test->buffers[i], here };
     }
-    if (table->buffer_copies != NULL)
-        return table->buffer_copies(test->link.provider->state, &request, diag);
-    for (uint32_t i = 0; i < BUFFERS && status == INLAY_OK; i++)
-        status = table->buffer_copy(test->link.provider->state, NULL, &list[i].source, &list[i].target, wait,
-                                    wait != NULL, i == BUFFERS - 1 ? signal : (inlay_fence){ 0, 0 }, diag);
-    return status;
+    return table->buffer_copy(test->link.provider->state, &request, diag);
 }
 
 static void pause_ms(long ms)
@@ -206,7 +215,7 @@ static void check_copies(struct device_test *test)
         for (uint32_t k = 0; k < BYTES; k++)
             test->sent[i][k] = (uint8_t)(k * 7 + i * 31 + 1);
     memset(test->got, 0, sizeof test->got);
-    check_phase(test->check, "buffer_copies");
+    check_phase(test->check, "buffer_copy");
     if (status == INLAY_OK)
         status = copy_all(test, true, is_async(test) ? &gate : NULL, up, &diag);
     if (status == INLAY_OK && is_async(test)) {
@@ -247,7 +256,7 @@ static void check_failed_fence(struct device_test *test)
         timeline_destroy(gate.timeline);
         return;
     }
-    check_phase(test->check, "buffer_copies");
+    check_phase(test->check, "buffer_copy");
     status = copy_all(test, true, &gate, done, &diag);
     (void)inlay_fail(&reason, INLAY_IO_ERROR, "the work that it waited for failed");
     fence_signal(gate, INLAY_IO_ERROR, &reason);
@@ -273,11 +282,11 @@ static void check_map(struct device_test *test)
     const inlay_provider *table = test->link.provider->table;
     inlay_diag diag = INLAY_DIAG_INIT;
     void *at = NULL;
-    inlay_status status = table->buffer_map(test->link.provider->state, &test->buffers[0], &at, &diag);
+    inlay_status status = call_map(table, test->link.provider->state, &test->buffers[0], &at, &diag);
 
     if (status == INLAY_OK && at != NULL) {
         memset(at, 0x5a, BYTES);
-        table->buffer_unmap(test->link.provider->state, &test->buffers[0]);
+        call_unmap(table, test->link.provider->state, &test->buffers[0]);
         status = device_copy(&test->link, test->got[0], &test->buffers[0], BYTES, false, &diag);
     }
     if (status != INLAY_OK || at == NULL || test->got[0][0] != 0x5a || test->got[0][BYTES - 1] != 0x5a)
@@ -296,20 +305,21 @@ static void check_import(struct device_test *test)
 {
     const inlay_provider *table = test->link.provider->table;
     unsigned char *own = aligned_alloc(4096, 2 * 4096);
+    const inlay_native_memory memory = host_memory(own, BYTES);
     inlay_buffer imported = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = own == NULL ? INLAY_OUT_OF_MEMORY : INLAY_OK;
     bool same = true;
 
     if (status == INLAY_OK)
-        status = table->import_host(test->link.provider->state, test->buffers[0].domain, own, BYTES, &imported, &diag);
+        status = call_import(table, test->link.provider->state, test->buffers[0].domain, &memory, 0, &imported, &diag);
     for (int round = 0; round < 2 && status == INLAY_OK && same; round++) {
         memset(own, 0x31 + round, BYTES);
         status = device_copy(&test->link, test->got[0], &imported, BYTES, false, &diag);
         same = test->got[0][0] == 0x31 + round && test->got[0][BYTES - 1] == 0x31 + round;
     }
     if (imported.handle != 0)
-        table->buffer_free(test->link.provider->state, &imported);
+        call_free(table, test->link.provider->state, &imported);
     same = same && own != NULL && own[0] == 0x32 && own[BYTES - 1] == 0x32;
     if (status == INLAY_UNSUPPORTED)
         check_skip(test->check, "device.import", test->link.provider->name, "%.200s", diag.text);
@@ -327,20 +337,21 @@ static void check_import(struct device_test *test)
 static void check_native(struct device_test *test)
 {
     const inlay_provider *table = test->link.provider->table;
+    const inlay_export_request request = { .struct_size = sizeof request, .buffer = &test->buffers[1] };
     inlay_native_memory memory = { .struct_size = sizeof memory };
     inlay_buffer twin = { 0 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
 
-    INLAY_CHECK(table->export_native != NULL);
-    status = table->export_native(test->link.provider->state, &test->buffers[1], &memory, &diag);
+    INLAY_CHECK(table->buffer_export != NULL);
+    status = table->buffer_export(test->link.provider->state, &request, &memory, &diag);
 
-    if (status == INLAY_OK && table->import_native != NULL)
-        status = table->import_native(test->link.provider->state, test->buffers[1].domain, &memory, &twin, &diag);
+    if (status == INLAY_OK && table->buffer_import != NULL)
+        status = call_import(table, test->link.provider->state, test->buffers[1].domain, &memory, 0, &twin, &diag);
     if (status == INLAY_OK && twin.handle != 0) {
         memset(test->sent[1], 0xa5, BYTES);
         status = device_copy(&test->link, test->sent[1], &twin, BYTES, true, &diag);
-        table->buffer_free(test->link.provider->state, &twin);
+        call_free(table, test->link.provider->state, &twin);
         if (status == INLAY_OK)
             status = device_copy(&test->link, test->got[1], &test->buffers[1], BYTES, false, &diag);
     }
@@ -349,7 +360,7 @@ static void check_native(struct device_test *test)
     else if (status != INLAY_OK || memory.handle == 0 || memory.bytes < BYTES || memory.device_type == 0 ||
              (twin.handle != 0 && memcmp(test->got[1], test->sent[1], BYTES) != 0))
         check_fail(test->check, "device.native", test->link.provider->name,
-                   "memory that export_native exports and import_native accepts",
+                   "memory that buffer_export exports and buffer_import accepts",
                    "fill in handle, bytes and device_type", "%s",
                    status != INLAY_OK ? diag.text : "the imported memory is not the exported one");
     else
@@ -357,7 +368,7 @@ static void check_native(struct device_test *test)
                    twin.handle != 0 ? ", imported again" : "");
 }
 
-static void check_memory(struct check *check, const loaded_provider *provider, uint32_t flags)
+static void check_memory(struct check *check, const loaded_provider *provider, const inlay_domain_info *domain)
 {
     const inlay_provider *table = provider->table;
     struct device_test *test = calloc(1, sizeof *test);
@@ -370,26 +381,28 @@ static void check_memory(struct check *check, const loaded_provider *provider, u
         status = timeline_create(&test->link.timeline, &diag);
     }
     for (uint32_t i = 0; i < BUFFERS && status == INLAY_OK; i++) {
-        status = table->buffer_alloc(provider->state, provider->first_domain, BYTES, &test->buffers[i], &diag);
+        status = call_alloc(table, provider->state, provider->first_domain, provider->first_domain, BYTES,
+                            (buffer_use){ .lifetime = INLAY_LIFETIME_RUN }, &test->buffers[i], &diag);
         test->buffers[i].bytes = BYTES;
     }
     if (status == INLAY_OK) {
         check_copies(test);
         if (is_async(test))
             check_failed_fence(test);
-        if ((flags & INLAY_DOMAIN_HOST_VISIBLE) != 0)
+        if ((domain->flags & INLAY_DOMAIN_HOST_VISIBLE) != 0)
             check_map(test);
-        if ((flags & INLAY_DOMAIN_IMPORTS_HOST) != 0)
+        if ((domain->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0)
             check_import(test);
-        if (table->export_native != NULL)
+        if (table->buffer_export != NULL)
             check_native(test);
+        check_descriptors(check, &test->link, domain);
     } else {
         check_fail(check, "device.memory", provider->name, "three buffers of a page", "write the reason to diag",
                    "%s: %.200s", inlay_status_text(status), diag.text);
     }
     for (uint32_t i = 0; test != NULL && i < BUFFERS; i++)
         if (test->buffers[i].handle != 0)
-            table->buffer_free(provider->state, &test->buffers[i]);
+            call_free(table, provider->state, &test->buffers[i]);
     if (test != NULL)
         timeline_destroy(test->link.timeline);
     free(test);
@@ -404,7 +417,7 @@ void check_group_device(struct check *check)
         return;
     for (uint32_t i = 0; i < fixture.own_count; i++) {
         const loaded_provider *provider = &fixture.own[i];
-        uint32_t flags;
+        inlay_domain_info domain;
 
         if (provider->table->domain_count == 0 && provider->table->enumerate == NULL)
             continue;
@@ -412,9 +425,9 @@ void check_group_device(struct check *check)
         if (!check_unit(check, "%s", provider->name))
             continue;
         check_list(check, provider->table);
-        flags = check_description(check, provider);
+        domain = check_description(check, provider);
         if (provider->table->domain_count > 0)
-            check_memory(check, provider, flags);
+            check_memory(check, provider, &domain);
     }
     if (!any)
         check_skip(check, "device", NULL, "the plugin has no device");

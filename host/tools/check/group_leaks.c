@@ -1,13 +1,27 @@
 /* Finds leaks: after each life cycle of a provider, after failed allocations, after unloading. */
-#include "check/harness.h"
+#include "base/clock.h"
 #include "check/generate.h"
+#include "check/harness.h"
 #include "check/process.h"
 #include "inlay/check.h"
 #include <malloc.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASES = 24, WARM_UP = 3, CYCLES = 20, QUICK_CYCLES = 6, MOST_FAILURES = 400, LIBRARY_BYTES = 4096, RELOADS = 3 };
+enum {
+    CASES = 24,
+    WARM_UP = 3,
+    CYCLES = 20,
+    QUICK_CYCLES = 6,
+    MOST_FAILURES = 400,
+    LIBRARY_BYTES = 4096,
+    RELOADS = 3,
+    CALLS = 40,         /* of each half of a loop */
+    TENTH = CALLS / 20, /* a leak in every tenth call leaves twice as many */
+    LOOP_CASES = 4,
+    LOOP_MS = 2000
+};
 
 /* One case of each of a few operators. */
 struct selected_cases {
@@ -16,8 +30,7 @@ struct selected_cases {
     const loaded_provider *provider;
     op_case cases[CASES];
     case_instance ones[CASES];
-    uint32_t count;
-    bool taken; /* a case of the current operator is selected */
+    uint32_t count, most;
 };
 
 static bool pick_case(void *user, op_case *entry)
@@ -34,7 +47,7 @@ static bool pick_case(void *user, op_case *entry)
     case_instance_deinit(&built);
     if (answer.kind != HARNESS_OFFERED)
         return true;
-    INLAY_CHECK(selected->count < CASES);
+    INLAY_CHECK(selected->count < selected->most && selected->most <= CASES);
     selected->cases[selected->count] = *entry;
     entry->arena = (struct arena){ 0 }; /* selected->cases owns it now */
     if (case_graph(&selected->cases[selected->count], &selected->fixture->operators, CASE_SIZES,
@@ -42,7 +55,6 @@ static bool pick_case(void *user, op_case *entry)
         selected->count++;
     else
         case_deinit(&selected->cases[selected->count]);
-    selected->taken = true;
     return false;
 }
 
@@ -58,7 +70,7 @@ static bool select_source(void *user, const case_source *source)
         return true;
     check_subject(selected->check, "%s-%lld", source->op_type, (long long)source->opset);
     generate_cases(source, &range, pick_case, selected);
-    return selected->count < CASES;
+    return selected->count < selected->most;
 }
 
 static void release_cases(struct selected_cases *selected)
@@ -177,11 +189,153 @@ static void check_cycles(const struct selected_cases *selected, uint32_t index, 
     for (uint32_t i = 0; i < cycles; i++)
         run_lifecycle(selected, index, false);
     left = heap_read_counts();
-    after = process_read_state();
+    after = process_read_settled(&before);
     report_heap(selected->check, subject, &left, cycles);
     if (left.live_blocks < cycles)
         report_libraries(selected->check, subject, in_use, heap_in_use(), cycles);
     report_process(selected->check, subject, &before, &after, cycles);
+}
+
+/* ------------------------------------------------------------------ loops of one call */
+
+/* A loop over one function of the provider. */
+struct call_loop {
+    const struct selected_cases *selected;
+    uint32_t index; /* of the provider, for create */
+    uint32_t which; /* of the cases */
+    struct harness harness;
+    bool is_open;
+};
+
+static bool loop_execute(struct call_loop *loop)
+{
+    const harness_options options = { .quiet = true };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    harness_result result;
+    const inlay_status status = harness_run(&loop->harness, &options, &result, &diag);
+
+    harness_result_deinit(&result);
+    return status == INLAY_OK;
+}
+
+static bool loop_specialize(struct call_loop *loop)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    loop->is_open = harness_specialize_again(&loop->harness, &diag) == INLAY_OK;
+    return loop->is_open;
+}
+
+static bool loop_compile(struct call_loop *loop)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct harness harness;
+
+    if (harness_open(loop->selected->check, loop->selected->provider, &loop->selected->ones[loop->which],
+                     &loop->selected->cases[loop->which], 1, &harness, &diag) != INLAY_OK)
+        return false;
+    harness_close(&harness);
+    return true;
+}
+
+static bool loop_create(struct call_loop *loop)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    loaded_provider provider;
+
+    if (loaded_create(&loop->selected->fixture->plugins[0], loop->index, loop->selected->check->args, &provider,
+                      &diag) != INLAY_OK)
+        return false;
+    loaded_destroy(&provider);
+    return true;
+}
+
+/* How much more there is after a half of a loop. */
+struct remains {
+    int64_t blocks;
+    long mapped_kb;
+    int files, threads;
+};
+
+/* Calls `once` CALLS times. False: a call failed, or the time is over. */
+static bool run_half(struct call_loop *loop, bool (*once)(struct call_loop *loop), double until, struct remains *out)
+{
+    const process_state before = process_read_state();
+    const int64_t blocks = (int64_t)heap_read_counts().all_blocks;
+    process_state after;
+    bool ok = true;
+
+    heap_mark(); /* for heap_main_caller() */
+    for (uint32_t i = 0; i < CALLS && ok; i++) {
+        ok = clock_ms() < until && once(loop);
+        check_tick(loop->selected->check);
+    }
+    after = process_read_settled(&before);
+    *out = (struct remains){ (int64_t)heap_read_counts().all_blocks - blocks, after.mapped_kb - before.mapped_kb,
+                             after.files - before.files, after.threads - before.threads };
+    return ok;
+}
+
+/* Runs two halves after a first one: what grows in both of them is a leak. False: reported. */
+static bool check_loop(struct call_loop *loop, bool (*once)(struct call_loop *loop), const char *function,
+                       const char *subject)
+{
+    const long page_kb = 4;
+    const double until = clock_ms() + LOOP_MS;
+    struct remains half[2];
+    char at[64];
+
+    check_phase(loop->selected->check, function);
+    if (!run_half(loop, once, until, &half[0]) || !run_half(loop, once, until, &half[0]) ||
+        !run_half(loop, once, until, &half[1]))
+        return true;
+    heap_main_caller(at, sizeof at);
+    if (half[0].blocks >= TENTH && half[1].blocks >= TENTH)
+        check_fail(loop->selected->check, "leaks", subject, "no block is leaked",
+                   "free in release_instance, release_compiled and destroy what the calls before them allocated",
+                   "%lld blocks after %d calls of %s, most allocated at offset %s of the file (addr2line -e FILE %s)",
+                   (long long)(half[0].blocks + half[1].blocks), 2 * CALLS, function, at, at);
+    else if (half[0].mapped_kb >= page_kb * CALLS && half[1].mapped_kb >= page_kb * CALLS)
+        check_fail(loop->selected->check, "leaks", subject, "no mapping is leaked", "call munmap for each mmap",
+                   "%ld KiB more are mapped after %d calls of %s", half[0].mapped_kb + half[1].mapped_kb, 2 * CALLS,
+                   function);
+    else if (half[0].files >= TENTH && half[1].files >= TENTH)
+        check_fail(loop->selected->check, "leaks", subject, "no file descriptor is leaked", "close what a call opened",
+                   "%d more after %d calls of %s", half[0].files + half[1].files, 2 * CALLS, function);
+    else if (half[0].threads >= TENTH && half[1].threads >= TENTH)
+        check_fail(loop->selected->check, "leaks", subject, "no thread is leaked", "join what a call started",
+                   "%d more after %d calls of %s", half[0].threads + half[1].threads, 2 * CALLS, function);
+    else
+        return true;
+    return false;
+}
+
+/* Repeats execute, specialize, compile and create. */
+static void check_loops(const struct selected_cases *selected, uint32_t index, const char *name)
+{
+    struct call_loop loop = { .selected = selected, .index = index };
+    char subject[200];
+    bool ok;
+
+    (void)snprintf(subject, sizeof subject, "%s, in repeated calls", name);
+    ok = check_loop(&loop, loop_create, "create and destroy", subject);
+    for (uint32_t i = 0; i < selected->count && i < LOOP_CASES && ok; i++) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        loop.which = i;
+        loop.is_open = harness_open(selected->check, selected->provider, &selected->ones[i], &selected->cases[i], 1,
+                                    &loop.harness, &diag) == INLAY_OK;
+        if (!loop.is_open)
+            continue;
+        ok = check_loop(&loop, loop_execute, "execute", subject) &&
+             check_loop(&loop, loop_specialize, "specialize", subject);
+        if (loop.is_open)
+            harness_close(&loop.harness);
+        ok = ok && check_loop(&loop, loop_compile, "compile", subject);
+    }
+    if (ok)
+        check_pass(selected->check, "leaks", subject, "create, compile, specialize and execute leave nothing behind");
+    check_phase(selected->check, "the checker");
 }
 
 /* ------------------------------------------------------------------ failing allocations */
@@ -208,6 +362,55 @@ static void check_failures(const struct selected_cases *selected, uint32_t index
 
 /* ------------------------------------------------------------------ unloading */
 
+/* A thread that runs a case, and ends after the plugin was unmapped: destructors of thread-local variables run then. */
+struct survivor {
+    struct selected_cases *selected;
+    pthread_barrier_t ran, unmapped;
+};
+
+static void *run_and_survive(void *user)
+{
+    struct survivor *survivor = user;
+
+    for (uint32_t i = 0; i < survivor->selected->count; i++)
+        run_case(survivor->selected, survivor->selected->provider, i);
+    (void)pthread_barrier_wait(&survivor->ran);
+    (void)pthread_barrier_wait(&survivor->unmapped);
+    return NULL;
+}
+
+/* Closes the fixture while a thread lives that has called the plugin, and ends the thread. */
+static void close_with_survivor(struct check *check, struct fixture *fixture)
+{
+    const inlay_operator *custom[64];
+    struct selected_cases *selected = calloc(1, sizeof *selected);
+    struct survivor survivor = { .selected = selected };
+    bool started = false;
+    pthread_t thread;
+
+    if (selected != NULL && fixture->own_count > 0) {
+        *selected =
+            (struct selected_cases){ .check = check, .fixture = fixture, .provider = &fixture->own[0], .most = 2 };
+        generate_sources(custom, fixture_operators(fixture, custom, 64), check->args->op, true, select_source,
+                         selected);
+        (void)pthread_barrier_init(&survivor.ran, NULL, 2);
+        (void)pthread_barrier_init(&survivor.unmapped, NULL, 2);
+        started = pthread_create(&thread, NULL, run_and_survive, &survivor) == 0;
+        if (started)
+            (void)pthread_barrier_wait(&survivor.ran);
+        release_cases(selected);
+    }
+    check_phase(check, "shutdown and dlclose");
+    fixture_close(fixture);
+    if (started) {
+        check_phase(check, "a thread that ends after dlclose");
+        (void)pthread_barrier_wait(&survivor.unmapped);
+        (void)pthread_join(thread, NULL);
+    }
+    check_phase(check, "the checker");
+    free(selected);
+}
+
 static void check_unload(struct check *check, struct fixture *fixture)
 {
     char path[4096];
@@ -215,9 +418,8 @@ static void check_unload(struct check *check, struct fixture *fixture)
     process_state before = process_read_state(), after;
 
     (void)snprintf(path, sizeof path, "%s", fixture->plugins[0].path);
-    check_phase(check, "shutdown and dlclose");
-    fixture_close(fixture);
-    after = process_read_state();
+    close_with_survivor(check, fixture);
+    after = process_read_settled(&before);
     if (!closes) {
         check_pass(check, "unload", NULL, "the plugin stays mapped, as requested (no INLAY_PLUGIN_DLCLOSE)");
     } else {
@@ -227,9 +429,13 @@ static void check_unload(struct check *check, struct fixture *fixture)
         if (process_has_mapped(path))
             check_warn(check, "unload", NULL, "the plugin can be unmapped, as INLAY_PLUGIN_DLCLOSE declares",
                        "drop the flag; thread-local variables, -z nodelete or unique C++ symbols hold it",
-                       "it is still mapped after dlclose");
+                       "it is still mapped after dlclose%s",
+                       process_imports(path, "__cxa_thread_atexit_impl") ? ": it imports __cxa_thread_atexit_impl"
+                                                                         : "");
         else
-            check_pass(check, "unload", NULL, "it is unmapped after dlclose");
+            check_pass(check, "unload", NULL, "it is unmapped after dlclose; a thread that had called it ended later%s",
+                       process_imports(path, "pthread_key_create") ? "; its keys of pthread_key_create had no effect"
+                                                                   : "");
         for (int i = 0; i < RELOADS; i++) {
             check_phase(check, "loading it again");
             if (loaded_open(path, &again, &diag) != INLAY_OK) {
@@ -259,7 +465,9 @@ void check_group_leaks(struct check *check)
         for (uint32_t k = 0; k < fixture.own_count && selected == NULL; k++)
             if (fixture.own[k].table == &fixture.plugins[0].providers[i] &&
                 (selected = calloc(1, sizeof *selected)) != NULL)
-                *selected = (struct selected_cases){ .check = check, .fixture = &fixture, .provider = &fixture.own[k] };
+                *selected = (struct selected_cases){
+                    .check = check, .fixture = &fixture, .provider = &fixture.own[k], .most = CASES
+                };
         if (selected == NULL)
             continue;
         generate_sources(custom, fixture_operators(&fixture, custom, 64), check->args->op, true, select_source,
@@ -268,6 +476,8 @@ void check_group_leaks(struct check *check)
             check_skip(check, "leaks", name, "its calls of malloc cannot be counted on this machine");
         if (check_unit(check, "%s, from create to destroy", name))
             check_cycles(selected, i, name);
+        if (check_unit(check, "%s, in repeated calls", name))
+            check_loops(selected, i, name);
         if (check_unit(check, "%s, when memory runs out", name))
             check_failures(selected, i, name);
         release_cases(selected);

@@ -1,5 +1,6 @@
 /* Calls assess and cost on random graphs with nodes of all operators in unusual shapes. */
 #include "base/hash.h"
+#include "base/provider_calls.h"
 #include "check/harness.h"
 #include "check/generate.h"
 #include "inlay/check.h"
@@ -174,6 +175,44 @@ static const char *op_of(const struct assessment *assessment, uint32_t node)
     return inlay_graph_node(assessment->graph, node)->op_type.data;
 }
 
+/* Values that enter the nodes of an offer, without constants. */
+static uint32_t count_inputs(const inlay_graph *graph, const inlay_offer *offer)
+{
+    enum { MOST = 256 };
+    uint32_t seen[MOST], count = 0;
+
+    for (uint32_t i = 0; i < offer->node_count; i++) {
+        const inlay_node_info *node = inlay_graph_node(graph, offer->nodes[i]);
+
+        for (uint32_t k = 0; k < node->input_count; k++) {
+            const inlay_value_info *value = inlay_graph_value(graph, node->inputs[k]);
+            bool counts = value != NULL && (value->flags & INLAY_VALUE_CONSTANT) == 0 && count < MOST;
+
+            for (uint32_t m = 0; m < offer->node_count && counts; m++)
+                counts = value->producer != offer->nodes[m];
+            for (uint32_t m = 0; m < count && counts; m++)
+                counts = seen[m] != node->inputs[k];
+            if (counts)
+                seen[count++] = node->inputs[k];
+        }
+    }
+    return count;
+}
+
+static void check_limits(struct assessment *assessment, const inlay_offer *offer)
+{
+    if (assessment->fault[0] != '\0' || !INLAY_HAS(offer, max_resident_bytes))
+        return;
+    if ((offer->max_nodes != 0 && offer->node_count > offer->max_nodes) ||
+        (offer->max_inputs != 0 && count_inputs(assessment->graph, offer) > offer->max_inputs) ||
+        (offer->max_resident_bytes != 0 && offer->resident_bytes > offer->max_resident_bytes))
+        fault(assessment, "hosts ignore an offer that breaks its own limits: refuse the node",
+              "an offer of %u nodes (%s), %u inputs and %llu resident bytes has the limits %u, %u and %llu",
+              offer->node_count, op_of(assessment, offer->nodes[0]), count_inputs(assessment->graph, offer),
+              (unsigned long long)offer->resident_bytes, offer->max_nodes, offer->max_inputs,
+              (unsigned long long)offer->max_resident_bytes);
+}
+
 static inlay_status collect_offer(void *ctx, const inlay_offer *offer)
 {
     struct assessment *assessment = ctx;
@@ -210,6 +249,7 @@ static inlay_status collect_offer(void *ctx, const inlay_offer *offer)
                  assessment->graph->value_count)
             fault(assessment, "place values of the snapshot", "an offer places a value that does not exist");
     }
+    check_limits(assessment, offer);
     if (assessment->node == INLAY_NONE && offer->node_count == 1 && assessment->fault[0] == '\0') {
         assessment->node = offer->nodes[0];
         assessment->cookie = offer->cookie;
@@ -278,7 +318,7 @@ static bool assess_graph(struct offer_check *test, const inlay_graph *graph, str
     if (assessment->answered == NULL)
         return false;
     check_phase(test->check, when);
-    status = test->provider->table->assess(test->provider->state, graph, test->candidates, &sink, &diag);
+    status = call_assess(test->provider->table, test->provider->state, graph, test->candidates, &sink, &diag);
     check_phase(test->check, "the checker");
     if (status != INLAY_OK) {
         (void)snprintf(got, sizeof got, "%s returned '%s': %.300s", when, inlay_status_text(status), diag.text);
@@ -319,6 +359,7 @@ static void query_cost(struct offer_check *test, const inlay_graph *graph, const
                                          .value_stride = sizeof *states,
                                          .max_threads = 1 };
     static const int64_t unknown[INLAY_MAX_RANK] = { -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1 };
+    inlay_diag diag = INLAY_DIAG_INIT;
     char got[300];
 
     INLAY_CHECK(assessment->node < graph->node_count);
@@ -333,7 +374,7 @@ static void query_cost(struct offer_check *test, const inlay_graph *graph, const
         inlay_cost cost = { .struct_size = sizeof cost };
 
         check_phase(test->check, known ? "cost with an unknown rank" : "cost with unknown sizes");
-        if (test->provider->table->cost(test->provider->state, &request, &cost) == INLAY_OK &&
+        if (test->provider->table->cost(test->provider->state, &request, &cost, &diag) == INLAY_OK &&
             (!is_number(cost.ns) || !is_number(cost.flops) || cost.confidence > INLAY_CONFIDENCE_MEASURED)) {
             (void)snprintf(got, sizeof got, "%s: %g ns, %g operations, confidence %u",
                            op_of(assessment, assessment->node), cost.ns, cost.flops, cost.confidence);

@@ -1,5 +1,7 @@
 /* Checks the description of the plugin, and that opening it has no side effects. */
+#include "check/engines.h"
 #include "check/loaded.h"
+#include "check/host.h"
 #include "check/process.h"
 #include "probe/process_snapshot.h"
 #include "plugin/note.h"
@@ -117,7 +119,7 @@ static void check_domains(struct check *check, const inlay_provider *provider)
                    "0 = host, k = domains[k - 1]", "%u of %u", provider->default_domain, provider->domain_count);
     if (provider->domain_count == 0)
         return;
-    if (provider->domains == NULL || provider->domain_stride < sizeof(inlay_domain_info) ||
+    if (provider->domains == NULL || provider->domain_stride < offsetof(inlay_domain_info, exports) ||
         provider->domain_count > 64) {
         check_fail(check, "domains", provider->name, "a list of inlay_domain_info",
                    "set domains, domain_count, domain_stride", "%u domains at %p, %u bytes apart",
@@ -138,9 +140,15 @@ static void check_domains(struct check *check, const inlay_provider *provider)
                        (unsigned long long)info->alignment, info->reserved);
         if (((info->flags & INLAY_DOMAIN_HOST_VISIBLE) != 0 &&
              (provider->buffer_map == NULL || provider->buffer_unmap == NULL)) ||
-            ((info->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 && provider->import_host == NULL))
+            ((info->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 && provider->buffer_import == NULL))
             check_fail(check, "domains", provider->name, "the functions that the flags of a domain require",
-                       "set buffer_map and buffer_unmap, or import_host, or drop the flag", "domain %u has none", i);
+                       "set buffer_map and buffer_unmap, or buffer_import, or drop the flag", "domain %u has none", i);
+        if (INLAY_STRIDE_HAS(inlay_domain_info, provider->domain_stride, imports) &&
+            ((info->exports != 0 && provider->buffer_export == NULL) ||
+             (info->imports != 0 && provider->buffer_import == NULL)))
+            check_fail(check, "domains", provider->name, "the functions that exports and imports of a domain require",
+                       "set buffer_export or buffer_import, or leave the set empty",
+                       "domain %u has exports 0x%x, imports 0x%x", i, info->exports, info->imports);
         check_flags(check, provider->name, info->flags,
                     INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT | INLAY_DOMAIN_IMPORTS_HOST);
     }
@@ -186,7 +194,9 @@ static void check_provider(struct check *check, const loaded_plugin *plugin, uin
     if (provider->device_kind < INLAY_DEVICE_CPU || provider->device_kind > INLAY_DEVICE_OTHER)
         check_fail(check, "description", provider->name, "a device_kind that inlay/plugin.h names", "set .device_kind",
                    "it is %u", provider->device_kind);
-    check_flags(check, provider->name, provider->flags, INLAY_PROVIDER_ASYNC | INLAY_PROVIDER_REFERENCE_CORE);
+    check_flags(check, provider->name, provider->flags,
+                INLAY_PROVIDER_ASYNC | INLAY_PROVIDER_SERIAL_EXECUTE | INLAY_PROVIDER_REFERENCE_CORE |
+                    INLAY_PROVIDER_CONCURRENT_COMPILE);
     check_entries(check, provider);
     check_options(check, provider);
     check_domains(check, provider);
@@ -291,7 +301,7 @@ static void check_twice(struct check *check, const loaded_plugin *plugin)
     const inlay_plugin *again = NULL;
 
     check_phase(check, "a second inlay_plugin_open");
-    if (plugin->open(host_table(), &again, &diag) != INLAY_OK || again == NULL)
+    if (plugin->open(check_host(), &again, &diag) != INLAY_OK || again == NULL)
         check_fail(check, "open", "twice", "the same answer", "let inlay_plugin_open only fill in its description",
                    "the second call failed: %s", diag.text);
     else if (!same_text(again->name, plugin->table.name) || again->provider_count != plugin->table.provider_count ||
@@ -305,7 +315,7 @@ static void check_twice(struct check *check, const loaded_plugin *plugin)
     check_phase(check, "shutdown");
     plugin->table.shutdown(plugin->table.ctx);
     check_phase(check, "inlay_plugin_open after shutdown");
-    if (plugin->open(host_table(), &again, &diag) != INLAY_OK)
+    if (plugin->open(check_host(), &again, &diag) != INLAY_OK)
         check_fail(check, "open", "after shutdown", "the plugin can be opened again",
                    "undo in shutdown everything that inlay_plugin_open did", "%s", diag.text);
     else
@@ -334,6 +344,9 @@ static void check_create(struct check *check, const loaded_plugin *plugin, uint3
                    inlay_status_text(status), diag.text);
     else
         check_pass(check, "create", name, "created");
+    check_phase(check, "fingerprint");
+    if (status == INLAY_OK)
+        (void)engines_same_print(check, &provider); /* group cache compares it in another process */
     check_phase(check, "destroy");
     if (status == INLAY_OK)
         loaded_destroy(&provider);
@@ -346,7 +359,7 @@ static void check_hosts(struct check *check, const loaded_plugin *plugin)
     struct {
         inlay_host now;
         uint64_t later[8];
-    } host = { .now = *host_table() };
+    } host = { .now = *check_host() };
     inlay_diag diag = INLAY_DIAG_INIT;
     const inlay_plugin *out = NULL;
 
@@ -371,7 +384,7 @@ static void check_hosts(struct check *check, const loaded_plugin *plugin)
                    "the host was refused without a message");
     else
         check_pass(check, "open", "next major", "refused: %s", diag.text);
-    (void)plugin->open(host_table(), &out, &diag); /* so that the plugin uses the table of the real host */
+    (void)plugin->open(check_host(), &out, &diag); /* so that the plugin uses the table of the real host */
 }
 
 static const char *provider_name(const void *ctx, uint32_t i)
@@ -448,7 +461,7 @@ void check_group_open(struct check *check)
         check->progress->broken = 1;
         return;
     }
-    after = process_read_state();
+    after = process_read_settled(&before);
     if (after.threads > before.threads)
         check_fail(check, "open", "pure", "no thread before create", "start threads in create, or use the host's pool",
                    "%d threads were started", after.threads - before.threads);

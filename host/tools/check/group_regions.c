@@ -1,9 +1,11 @@
 /* Compiles regions of unusual shape, for providers whose offers may be merged: unconnected parts, nodes of different
  * shapes, values with several consumers, many outputs, nodes outside of the region in between. The results of a region
  * are compared with those of its nodes, run one by one on the same provider. */
+#include "base/provider_calls.h"
 #include "check/compare_results.h"
 #include "check/region_graph.h"
 #include "inlay/check.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +27,11 @@ static inlay_status collect_offer(void *ctx, const inlay_offer *offer)
         if (offered->placement_count < CASE_INPUTS + CASE_OUTPUTS)
             offered->placements[offered->placement_count++] =
                 *INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i);
+    if (INLAY_HAS(offer, max_outputs)) {
+        offered->max_nodes = offer->max_nodes;
+        offered->max_inputs = offer->max_inputs;
+        offered->max_outputs = offer->max_outputs;
+    }
     regions->offer_count++;
     return INLAY_OK;
 }
@@ -296,6 +303,8 @@ static void run_region(struct regions *regions, const case_instance *built, cons
     inlay_status status = harness_open_region(regions->check, regions->provider, built, whole, region, placements,
                                               placement_count, &harness, &diag);
 
+    if (status != INLAY_OK && strcmp(harness.phase, "budget") == 0)
+        return;
     regions->tried++;
     if (status == INLAY_UNSUPPORTED) {
         regions->declined++;
@@ -325,6 +334,62 @@ static void run_region(struct regions *regions, const case_instance *built, cons
     harness_close(&harness);
 }
 
+/* Does the region keep the limits of its offers? The host forms no other regions. */
+static bool within_limits(const struct regions *regions, const case_instance *built, const harness_region *region)
+{
+    for (uint32_t i = 0; i < regions->offer_count; i++) {
+        const struct region_offer *offer = &regions->offers[i];
+
+        if (offer->used && ((offer->max_nodes != 0 && region->node_count > offer->max_nodes) ||
+                            (offer->max_inputs != 0 && built->input_count > offer->max_inputs) ||
+                            (offer->max_outputs != 0 && built->output_count > offer->max_outputs)))
+            return false;
+    }
+    return true;
+}
+
+/* cost_region returns a number that depends on the region only, or INLAY_UNSUPPORTED. */
+static void check_cost(struct regions *regions, const case_instance *built, const harness_region *region)
+{
+    const loaded_provider *provider = regions->provider;
+    const inlay_region_cost_request request = { .struct_size = sizeof request,
+                                                .graph = &built->snapshot,
+                                                .nodes = region->nodes,
+                                                .cookies = region->cookies,
+                                                .inputs = built->inputs,
+                                                .outputs = built->outputs,
+                                                .node_count = region->node_count,
+                                                .offer_count = region->offer_count,
+                                                .input_count = built->input_count,
+                                                .output_count = built->output_count,
+                                                .values = built->states,
+                                                .value_count = built->snapshot.value_count,
+                                                .value_stride = sizeof *built->states,
+                                                .max_threads = 1 };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    double first = -1;
+
+    for (int again = 0; again < 2 && provider->table->cost_region != NULL && region->offer_count > 1; again++) {
+        inlay_cost cost = { .struct_size = sizeof cost };
+        inlay_status status;
+        char got[200];
+
+        check_phase(regions->check, "cost_region");
+        status = provider->table->cost_region(provider->state, &request, &cost, &diag);
+        check_phase(regions->check, "the checker");
+        if (status == INLAY_UNSUPPORTED)
+            return;
+        harness_check_answer(regions->check, provider, "cost_region", status, &diag);
+        (void)snprintf(got, sizeof got, "'%s', %g ns, and %g ns before", inlay_status_text(status), cost.ns, first);
+        if (status == INLAY_OK && (!isfinite(cost.ns) || cost.ns < 0))
+            report_failure(regions, "a finite time of at least 0 ns from cost_region, or INLAY_UNSUPPORTED",
+                           "estimate the time of the whole region", got);
+        else if (again > 0 && status == INLAY_OK && cost.ns != first && cost.confidence != INLAY_CONFIDENCE_MEASURED)
+            report_failure(regions, "the same cost for the same region", "compute the cost from the request only", got);
+        first = cost.ns;
+    }
+}
+
 static void try_region(struct regions *regions)
 {
     const inlay_assess_sink sink = {
@@ -345,13 +410,16 @@ static void try_region(struct regions *regions)
     regions->offer_count = 0;
     if (regions->part_count >= 2 && region_make_model(regions, &built) && region_make_states(&built)) {
         check_phase(regions->check, "assess");
-        if (regions->provider->table->assess(regions->provider->state, &built.snapshot, candidates, &sink, &diag) ==
-                INLAY_OK &&
+        if (call_assess(regions->provider->table, regions->provider->state, &built.snapshot, candidates, &sink,
+                        &diag) == INLAY_OK &&
             choose_region(regions, &built.snapshot)) {
             case_init(whole, "", "region", 0);
             if (find_inputs(regions, &built, whole) && find_outputs(regions, &built, want) && built.output_count > 0 &&
-                describe(regions, &built, &region, placements, &placement_count))
+                describe(regions, &built, &region, placements, &placement_count) &&
+                within_limits(regions, &built, &region)) {
+                check_cost(regions, &built, &region);
                 run_region(regions, &built, whole, &region, placements, placement_count, want);
+            }
         }
         check_phase(regions->check, "the checker");
     }

@@ -1,8 +1,11 @@
 /* Compares the results of every offered operator, in many shapes and types, with those of another provider, and with
  * those of further runs: in other memory, with more threads, repeated, on two threads concurrently. */
 #include "check/compare_results.h"
+#include "check/coverage.h"
 #include "check/data.h"
 #include "check/generate.h"
+#include "check/host.h"
+#include "check/peers.h"
 #include "check/process.h"
 #include "probe/process_snapshot.h"
 #include "threads/threads.h"
@@ -10,7 +13,7 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { MAX_REPORTED_FAILURES = 2, FILL = 0xff }; /* 0xff...: NaN in every float type */
+enum { MAX_REPORTED_FAILURES = 2, MOST_WORKERS = 16, FILL = 0xff }; /* 0xff...: NaN in every float type */
 
 /* Results of the checks of one operator so far. */
 struct tally {
@@ -22,15 +25,19 @@ struct tally {
     uint32_t sources;  /* operators that match --op */
     uint32_t cases;    /* cases of the current operator that the provider offered and ran */
     uint32_t compared; /* of these, compared with another provider */
+    uint32_t declined; /* cases whose offer compile or specialize took back */
     uint32_t failures;
     uint32_t heap_cases; /* cases that called malloc in execute */
+    bool heap_of_data;   /* in one of them, the size of an output depends on data */
     char heap_at[300];   /* description of the first of them */
     uint32_t variants;   /* further runs */
     bool concurrent;     /* run_concurrently() was called for the operator */
     bool large;          /* the current case is a large one */
     uint32_t large_cases;
     bool lost;             /* the device was lost, and check_loss() was called */
+    bool blocked_reported; /* a line about an execute that waits was written */
     bool threads_reported; /* a line about threads started by a run was written */
+    struct coverage coverage;
 };
 
 /* Value of n in large cases (tensors of about a hundred thousand elements), and their number for each operator. */
@@ -102,6 +109,12 @@ static bool run(struct tally *tally, const struct harness *harness, const harnes
                        "refuse in assess (kit: supports) what cannot be run", got);
         return false;
     }
+    if (result->blocked && !tally->blocked_reported) {
+        tally->blocked_reported = true;
+        check_warn(tally->check, "results", tally->subject, "an asynchronous provider whose execute does not block",
+                   "queue the work, and wait for its fences there",
+                   "%s: execute returned only when the fences were reached", what);
+    }
     if (result->fault[0] != '\0') {
         (void)snprintf(got, sizeof got, "%s: %s", what, result->fault);
         report_failure(tally, harness->entry, "the contract of execute is kept", result->fault_fix, got);
@@ -155,7 +168,7 @@ static void run_concurrently(struct tally *tally, const struct harness *harness,
     int started = 0;
     bool gone = false;
 
-    if (tally->lost)
+    if (tally->lost || (tally->provider->table->flags & INLAY_PROVIDER_SERIAL_EXECUTE) != 0)
         return;
     check_phase(tally->check, "execute in two threads at once");
     while (started < 2 && pthread_create(&threads[started], NULL, run_in_thread, &run[started]) == 0)
@@ -222,14 +235,16 @@ static void compare_queued(struct tally *tally, const struct harness *harness, c
 
 static void compare_with_itself(struct tally *tally, const struct harness *harness, const harness_result *want)
 {
-    const harness_options tight = { .tight = true, .fill = FILL }, again = { 0 }, in_place = { .in_place = true };
+    const harness_options tight = { .tight = true, .fill = FILL }, again = { .unbound = true },
+                          in_place = { .in_place = true };
     bool aliased = false;
 
     compare_variant(tally, harness, &tight, want,
                     "with buffers aligned to their elements only, and a workspace "
                     "that is not cleared",
                     "use unaligned loads for inputs and outputs; clear memory that must be zero");
-    compare_variant(tally, harness, &again, want, "the second run", "do not keep data of a run in the state");
+    compare_variant(tally, harness, &again, want, "the second run, without a binding",
+                    "do not keep data of a run in the state; execute without a binding, too");
     for (uint32_t o = 0; o < harness->built->output_count; o++)
         aliased |= harness->plans[o].alias != INLAY_NONE;
     if (aliased)
@@ -246,17 +261,28 @@ static void compare_workers(struct tally *tally, const op_case *entry, const cas
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     const harness_options options = { 0 };
+    const bool quick = tally->check->args->quick;
+    /* More threads than CPUs take seconds. */
+    const int repeats = quick ? workers < MOST_WORKERS : tally->large ? 2 : 1;
     struct harness harness;
 
-    INLAY_CHECK(workers == 2 || workers == 4 || workers == 16);
+    INLAY_CHECK(workers == 2 || workers == 4 || workers == MOST_WORKERS);
     if (tally->lost)
         return;
     if (harness_open(tally->check, tally->provider, built, entry, workers, &harness, &diag) != INLAY_OK) {
-        report_failure(tally, entry, "the case compiles for several threads", "do not require max_threads to be 1",
-                       diag.text);
+        if (strcmp(harness.phase, "budget") != 0)
+            report_failure(tally, entry, "the case compiles for several threads", "do not require max_threads to be 1",
+                           diag.text);
         return;
     }
-    for (int again = 0; again < (tally->large && !tally->check->args->quick ? 2 : 1); again++)
+    if (workers == MOST_WORKERS) {
+        check_host_scatter_loops(true);
+        compare_variant(tally, &harness, &options, want, "with loops of 16 workers whose ranges end in another order",
+                        "request scratch memory for inlay_specialize_request.max_threads workers, and let no range "
+                        "depend on another");
+        check_host_scatter_loops(false);
+    }
+    for (int again = 0; again < repeats; again++)
         compare_variant(tally, &harness, &options, want,
                         workers == 2   ? "with 2 threads"
                         : workers == 4 ? "with 4 threads"
@@ -273,40 +299,20 @@ static void compare_threads(struct tally *tally, const op_case *entry, const cas
     compare_workers(tally, entry, built, want, 2);
     if (tally->large || !tally->check->args->quick)
         compare_workers(tally, entry, built, want, 4);
-    if (!tally->check->args->quick) /* takes seconds if there are more threads than CPUs */
-        compare_workers(tally, entry, built, want, 16);
+    if (tally->large || !tally->check->args->quick)
+        compare_workers(tally, entry, built, want, MOST_WORKERS);
 }
 
-/* ------------------------------------------------------------------ other providers */
-
-/* Runs the case on the first peer that supports it. False: none. */
-static bool run_peer(struct tally *tally, const op_case *entry, const case_instance *built, harness_result *result)
+static void note_heap(struct tally *tally, const struct harness *harness, const harness_result *result)
 {
-    const harness_options options = { 0 };
-
-    for (uint32_t i = 0; i < tally->fixture->peer_count; i++) {
-        inlay_diag diag = INLAY_DIAG_INIT;
-        inlay_status status;
-        struct harness harness;
-
-        check_phase(tally->check, "another provider, for comparison");
-        if (harness_open(tally->check, &tally->fixture->peers[i], built, entry, 1, &harness, &diag) != INLAY_OK)
-            continue;
-        status = harness_run(&harness, &options, result, &diag);
-        harness_close(&harness);
-        if (status == INLAY_OK)
-            return true;
-        harness_result_deinit(result);
-    }
-    return false;
-}
-
-static void note_heap(struct tally *tally, const op_case *entry, const harness_result *result)
-{
+    const op_case *entry = harness->entry;
     char text[200], at[64];
 
     if (result->heap_calls == 0)
         return;
+    /* The workspace cannot be sized for data that is known in execute only. */
+    for (uint32_t o = 0; o < harness->built->output_count; o++)
+        tally->heap_of_data |= harness->plans[o].kind == INLAY_OUTPUT_ALLOCATED;
     if (tally->heap_cases++ == 0) {
         heap_main_caller(at, sizeof at);
         (void)snprintf(tally->heap_at, sizeof tally->heap_at, "%s: %llu calls a run%s%s",
@@ -349,8 +355,12 @@ static void try_offered(struct tally *tally, const op_case *entry, const case_in
     char text[400];
     inlay_status status = harness_open(tally->check, tally->provider, built, entry, 1, &harness, &diag);
 
+    if (status == INLAY_UNSUPPORTED && strcmp(harness.phase, "assess") != 0) {
+        tally->declined++; /* compile and specialize may take back an offer */
+        return;
+    }
     if (status != INLAY_OK) {
-        if (strcmp(harness.phase, "assess") != 0 && legal) {
+        if (strcmp(harness.phase, "assess") != 0 && strcmp(harness.phase, "budget") != 0 && legal) {
             (void)snprintf(text, sizeof text, "%s returned '%s': %.300s", harness.phase, inlay_status_text(status),
                            diag.text);
             report_failure(tally, entry, "an offered case can be compiled and specialised",
@@ -366,7 +376,7 @@ static void try_offered(struct tally *tally, const op_case *entry, const case_in
         harness_result_deinit(&first);
     }
     if (status == INLAY_OK && run_first(tally, &harness, &first)) {
-        note_heap(tally, entry, &first);
+        note_heap(tally, &harness, &first);
         if (want != NULL && !entry->random) {
             tally->compared++;
             if (!compare_results(&first, want, text, sizeof text))
@@ -380,9 +390,9 @@ static void try_offered(struct tally *tally, const op_case *entry, const case_in
     harness_close(&harness);
 }
 
-static bool try_case(void *user, op_case *entry)
+/* Runs a case if it is offered. Otherwise *out_known: the provider knows the operator. */
+static bool try_form(struct tally *tally, const op_case *entry, bool *out_known)
 {
-    struct tally *tally = user;
     inlay_diag diag = INLAY_DIAG_INIT;
     harness_result want = { .out_count = 0 };
     harness_answer answer;
@@ -390,24 +400,69 @@ static bool try_case(void *user, op_case *entry)
     char text[256];
     bool has_want;
 
+    *out_known = false;
     check_subject(tally->check, "%s", case_text(entry, text, sizeof text));
-    if (tally->lost)
-        return false;
     if (case_graph(entry, &tally->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
-        return true; /* the host refuses the case */
+        return false; /* the host refuses the case */
     check_phase(tally->check, "assess");
     harness_assess(tally->provider, &built, &answer);
+    coverage_note(&tally->coverage, &answer);
+    *out_known = answer.kind == HARNESS_REFUSED && answer.code != INLAY_REFUSE_OPERATOR;
     if (answer.kind == HARNESS_OFFERED) {
-        has_want = run_peer(tally, entry, &built, &want);
+        has_want = peers_run(tally->check, tally->fixture, &built, entry, &want);
         try_offered(tally, entry, &built, has_want, has_want ? &want : NULL);
         if (has_want)
             harness_result_deinit(&want);
     }
     case_instance_deinit(&built);
-    if (tally->large && answer.kind == HARNESS_OFFERED)
+    return answer.kind == HARNESS_OFFERED;
+}
+
+static bool try_case(void *user, op_case *entry)
+{
+    struct tally *tally = user;
+    bool known, ignored, offered;
+
+    if (tally->lost)
+        return false;
+    offered = try_form(tally, entry, &known);
+    /* Providers for fixed weights offer a node only if one of its inputs is a constant. */
+    for (uint32_t i = 1; i < entry->in_count && known && !offered && tally->cases == 0; i++)
+        if (entry->in[i].dtype != INLAY_UNDEFINED && entry->in[i].dtype != INLAY_STRING && !entry->in[i].constant) {
+            const op_case constant = case_with_constant(entry, i);
+
+            offered = try_form(tally, &constant, &ignored);
+        }
+    if (tally->large && offered)
         tally->large_cases++;
     return tally->failures < 8 &&
            (!tally->large || tally->large_cases < (tally->check->args->quick ? LARGE_CASES_QUICK : LARGE_CASES));
+}
+
+/* Writes the lines about the current operator. */
+static void report_source(const struct tally *tally)
+{
+    if (tally->failures > MAX_REPORTED_FAILURES)
+        check_fail(tally->check, "results", tally->subject, "no failure", "see the lines above", "%u further failures",
+                   tally->failures - MAX_REPORTED_FAILURES);
+    else if (tally->failures == 0 && tally->cases > 0)
+        check_pass(tally->check, "results", tally->subject,
+                   "%u cases, %u compared with another provider, %u further runs with other memory, "
+                   "threads and order",
+                   tally->cases, tally->compared, tally->variants);
+    else if (tally->source->own != NULL && tally->cases == 0 && tally->failures == 0 && tally->fixture->own_count == 1)
+        check_warn(tally->check, "results", tally->subject, "a case that the plugin's own provider runs",
+                   "add an inlay_op_example: cases of other sizes are generated from it",
+                   "no generated shape is offered, so the operator was not checked");
+    if (tally->heap_cases > 0 && tally->heap_of_data)
+        check_warn(tally->check, "heap", tally->subject, "no heap use in execute",
+                   "request the workspace of the largest case in specialize, where there is one",
+                   "its outputs have sizes that depend on data; %u of %u cases, first %s", tally->heap_cases,
+                   tally->cases, tally->heap_at);
+    else if (tally->heap_cases > 0)
+        check_fail(tally->check, "heap", tally->subject, "no heap use in execute",
+                   "request workspace in specialize (kit: kit_plan.workspace_bytes); addr2line shows the call",
+                   "%u of %u cases, first %s", tally->heap_cases, tally->cases, tally->heap_at);
 }
 
 static bool try_source(void *user, const case_source *source)
@@ -425,11 +480,12 @@ static bool try_source(void *user, const case_source *source)
     tally->source = source;
     tally->sources++;
     (void)snprintf(tally->subject, sizeof tally->subject, "%s-%lld", source->op_type, (long long)source->opset);
-    tally->cases = tally->compared = tally->failures = tally->heap_cases = tally->variants = 0;
-    tally->concurrent = tally->large = tally->threads_reported = false;
+    tally->cases = tally->compared = tally->declined = tally->failures = tally->heap_cases = tally->variants = 0;
+    tally->concurrent = tally->large = tally->threads_reported = tally->heap_of_data = false;
     tally->large_cases = 0;
     if (!check_unit(tally->check, "%s", tally->subject))
         return true;
+    coverage_begin_source(&tally->coverage);
     before = process_snapshot_take();
     generate_cases(source, &range, try_case, tally);
     tally->large = true;
@@ -440,22 +496,9 @@ static bool try_source(void *user, const case_source *source)
         check_fail(tally->check, "process", tally->subject, "unchanged process state",
                    "see \"What a plugin leaves alone\" in inlay/plugin.h; write messages with inlay_host.log", "%s",
                    changed);
-    if (tally->failures > MAX_REPORTED_FAILURES)
-        check_fail(tally->check, "results", tally->subject, "no failure", "see the lines above", "%u further failures",
-                   tally->failures - MAX_REPORTED_FAILURES);
-    else if (tally->failures == 0 && tally->cases > 0)
-        check_pass(tally->check, "results", tally->subject,
-                   "%u cases, %u compared with another provider, %u further runs with other memory, "
-                   "threads and order",
-                   tally->cases, tally->compared, tally->variants);
-    else if (source->own != NULL && tally->cases == 0 && tally->failures == 0 && tally->fixture->own_count == 1)
-        check_warn(tally->check, "results", tally->subject, "a case that the plugin's own provider runs",
-                   "add an inlay_op_example: cases of other sizes are generated from it",
-                   "no generated shape is offered, so the operator was not checked");
-    if (tally->heap_cases > 0)
-        check_warn(tally->check, "heap", tally->subject, "no heap use in execute",
-                   "request workspace in specialize (kit: kit_plan.workspace_bytes); addr2line shows the call",
-                   "%u of %u cases, first %s", tally->heap_cases, tally->cases, tally->heap_at);
+    check_files(tally->check, tally->subject);
+    report_source(tally);
+    coverage_end_source(&tally->coverage, source, tally->cases, tally->compared, tally->declined, tally->variants);
     return true;
 }
 
@@ -477,7 +520,7 @@ static void try_folder(struct tally *tally, const char *dir)
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t count;
 
-    tally->cases = tally->compared = tally->failures = tally->heap_cases = tally->variants = 0;
+    tally->cases = tally->compared = tally->declined = tally->failures = tally->heap_cases = tally->variants = 0;
     if (data_cases(dir, tally->check->args->op, try_data, tally, &count, &diag) != INLAY_OK)
         check_fail(tally->check, "results", dir, "ONNX test cases", "name a folder with model.onnx and test_data_set_*",
                    "%s", diag.text);
@@ -505,6 +548,7 @@ void check_group_results(struct check *check)
     for (uint32_t i = 0; i < fixture.own_count; i++) {
         struct tally tally = { .check = check, .fixture = &fixture, .provider = &fixture.own[i] };
 
+        coverage_plan(check, &fixture, tally.provider, custom, custom_count);
         generate_sources(custom, custom_count, check->args->op, check->args->quick, try_source, &tally);
         if (tally.sources == 0)
             check_fail(check, "results", tally.provider->name, "an operator that --op matches",
@@ -512,6 +556,8 @@ void check_group_results(struct check *check)
                        check->args->op);
         if (check->args->data != NULL)
             try_folder(&tally, check->args->data);
+        if (tally.sources > 0 && check->args->from == 0) /* otherwise another process has checked some operators */
+            coverage_report(&tally.coverage, check, &fixture, tally.provider);
     }
     fixture_close(&fixture);
 }

@@ -49,23 +49,37 @@ bool guarded_is_damaged(const struct guarded *guarded)
     return false;
 }
 
-void guarded_protect(struct guarded *guarded, bool read_only)
+static void set_access(const struct guarded *guarded, int access)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *start = guarded->data - (uintptr_t)guarded->data % page;
 
     INLAY_CHECK(guarded->map != NULL && guarded->data > guarded->map);
     if (guarded->bytes > 0)
-        (void)mprotect(start, (size_t)(guarded->data + guarded->bytes + guarded->slack - start),
-                       read_only ? PROT_READ : PROT_READ | PROT_WRITE);
+        (void)mprotect(start, (size_t)(guarded->data + guarded->bytes + guarded->slack - start), access);
+}
+
+void guarded_protect(struct guarded *guarded, bool read_only)
+{
+    set_access(guarded, read_only ? PROT_READ : PROT_READ | PROT_WRITE);
+}
+
+void guarded_hide(struct guarded *guarded, const char *description)
+{
+    set_access(guarded, PROT_NONE);
+    crash_forget_range(guarded->data);
+    if (guarded->bytes > 0)
+        crash_describe_range(guarded->data, guarded->bytes, description);
 }
 
 void guarded_free(struct guarded *guarded)
 {
     if (guarded->map == NULL)
         return;
-    if (guarded->data != NULL)
+    if (guarded->data != NULL) {
+        crash_forget_range(guarded->data);
         crash_forget_range(guarded->data + guarded->bytes + guarded->slack);
+    }
     (void)munmap(guarded->map, guarded->map_bytes);
     guarded->map = NULL;
 }

@@ -19,5 +19,7 @@ bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *des
 /* Were the bytes before or after the data overwritten? */
 bool guarded_is_damaged(const struct guarded *guarded);
 void guarded_protect(struct guarded *guarded, bool read_only);
+/* Forbids every access. description appears in the crash report. */
+void guarded_hide(struct guarded *guarded, const char *description);
 void guarded_free(struct guarded *guarded);
 #endif

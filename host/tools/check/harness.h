@@ -10,8 +10,10 @@
 #define CHECK_HARNESS_H
 #include "base/memory.h"
 #include "check/case.h"
+#include "check/constants.h"
 #include "check/frozen.h"
 #include "check/loaded.h"
+#include "check/shown.h"
 
 /* ------------------------------------------------------------------ memory of a device
  *
@@ -36,9 +38,10 @@ INLAY_NODISCARD inlay_status device_wait(const device_link *link, inlay_fence fe
 /* Copies between host memory and a buffer, and waits until the copy is done. */
 INLAY_NODISCARD inlay_status device_copy(device_link *link, void *host, const inlay_buffer *device, uint64_t bytes,
                                          bool to_device, inlay_diag *diag);
-/* The caller frees out->whole with buffer_free if its handle is not 0, also after a failure. */
+/* alignment of the tensor: a power of two, or 0 for that of the domain. The caller frees out->whole with buffer_free if
+ * its handle is not 0, also after a failure. */
 INLAY_NODISCARD inlay_status device_tensor_alloc(const loaded_provider *provider, uint32_t domain, uint64_t bytes,
-                                                 device_tensor *out, inlay_diag *diag);
+                                                 uint64_t alignment, device_tensor *out, inlay_diag *diag);
 /* Writes the margins and the tensor: data, or bytes of `fill` if it is NULL. */
 INLAY_NODISCARD inlay_status device_tensor_fill(device_link *link, const device_tensor *tensor, const void *data,
                                                 uint8_t fill, struct arena *arena, inlay_diag *diag);
@@ -55,6 +58,7 @@ typedef struct harness_answer {
     uint32_t node;                                          /* offer.nodes points to it */
     inlay_placement placements[CASE_INPUTS + CASE_OUTPUTS]; /* copies */
     char reason[256];
+    uint32_t code; /* INLAY_REFUSE_* of a refusal */
 } harness_answer;
 
 void harness_assess(const loaded_provider *provider, const case_instance *built, harness_answer *out);
@@ -64,6 +68,10 @@ inlay_status harness_cost(const loaded_provider *provider, const case_instance *
 
 /* The memory domain of values for which the offer names no placement. */
 uint32_t harness_default_domain(const loaded_provider *provider);
+
+/* Reports a failure of the plugin whose status is not one of inlay/status.h, or that has no message. */
+void harness_check_answer(struct check *check, const loaded_provider *provider, const char *function,
+                          inlay_status status, const inlay_diag *diag);
 
 /* ------------------------------------------------------------------ the harness */
 
@@ -87,6 +95,8 @@ struct harness {
     inlay_output_plan plans[CASE_OUTPUTS];
     uint32_t in_domains[CASE_INPUTS], out_domains[CASE_OUTPUTS]; /* memory domains of the tensors */
     uint8_t *constant_decisions;                                 /* [value_count] inlay_compile_request.constants */
+    struct constant_set constants;
+    struct shown compile_args, specialize_args; /* inaccessible once the call has returned */
     struct arena arena;
     uint64_t workspace_bytes, workspace_alignment;
     uint32_t threads;
@@ -104,17 +114,46 @@ INLAY_NODISCARD inlay_status harness_open_region(struct check *check, const load
                                                  const case_instance *built, const op_case *entry,
                                                  const harness_region *region, const inlay_placement *placements,
                                                  uint32_t placement_count, struct harness *harness, inlay_diag *diag);
+/* Calls release_instance and specialize again. After a failure the harness is closed. */
+INLAY_NODISCARD inlay_status harness_specialize_again(struct harness *harness, inlay_diag *diag);
+/* Another instance of the region of *of, for the shapes of `built`, whose graph has the same structure. Close it with
+ * harness_close_instance(), before *of. */
+INLAY_NODISCARD inlay_status harness_open_instance(const struct harness *of, const case_instance *built,
+                                                   const op_case *entry, struct harness *out, inlay_diag *diag);
+void harness_close_instance(struct harness *harness);
 void harness_close(struct harness *harness);
+
+enum { HARNESS_WAITS = 32 }; /* most fences that a run waits for */
+
+/* Fences that a run of an asynchronous provider waits for, and the order in which they are signalled. */
+enum { FENCES_ASCENDING, FENCES_DESCENDING, FENCES_LAST_FIRST, FENCES_MIXED };
+typedef struct harness_fences {
+    uint32_t count; /* at most 24 */
+    uint32_t order; /* FENCES_* */
+    bool quiesce;   /* call quiesce before the first one is signalled; the provider cannot be used again then */
+} harness_fences;
 
 /* Options of a run. With {0} the harness runs the case as the host does. */
 typedef struct harness_options {
-    bool tight;             /* inputs and outputs aligned to their elements only, as buffers of users may be */
-    uint8_t fill;           /* initial bytes of workspace and outputs */
-    bool in_place;          /* use the aliases that the output plans allow */
-    bool quiet;             /* do not report phases: for runs on other threads than the checker's */
-    bool queued;            /* inputs are still being copied when execute is called; asynchronous providers only */
-    inlay_status poison;    /* with queued: status of the fence that the copies wait for; INLAY_OK = success */
-    const uint32_t *cancel; /* NULL = never */
+    /* inputs and outputs aligned to their elements only, as buffers of users may be; offsets in host buffers; unknown
+     * numbers of priority and power; bind without the addresses of inputs and outputs */
+    bool tight;
+    uint8_t fill;  /* initial bytes of workspace and outputs */
+    bool in_place; /* use the aliases that the output plans allow */
+    bool unbound;  /* execute gets no binding */
+    bool quiet;    /* do not report phases: for runs on other threads than the checker's */
+    /* Not NULL: runs again in the same memory with the elements of this case, whose shapes and constants are the same.
+     * The result is that of the second run. Outputs hold the results of the first run when the second one begins, and
+     * so does the workspace, unless `poisoned` is set: then it is filled with other bytes in between. */
+    const op_case *then;
+    bool poisoned;
+    bool queued;         /* inputs are still being copied when execute is called; asynchronous providers only */
+    inlay_status poison; /* with queued: status of the fence that the copies wait for; INLAY_OK = success */
+    const harness_fences *fences; /* NULL = none */
+    const uint32_t *cancel;       /* NULL = never */
+    /* Not NULL: execute stops when it first reads the second page of its largest input. The harness sets from and
+     * bytes; they stay 0 if no input in host memory has so many pages. */
+    struct crash_hold *hold;
 } harness_options;
 
 typedef struct harness_output {
@@ -132,6 +171,7 @@ typedef struct harness_result {
     double ns;           /* duration of execute, including asynchronous work */
     uint64_t threads;    /* started by the plugin during execute, if heap_watch() was called */
     uint64_t heap_calls; /* allocations by the plugin during execute, likewise */
+    bool blocked;        /* execute waited for its fences, although the sizes of all outputs were known */
     char fault[256];     /* the first violation of the contract, or empty */
     const char *fault_fix;
     struct arena arena;

@@ -1,4 +1,5 @@
 /* Tensors in memory domains of the provider, with margins that detect writes out of bounds. */
+#include "base/provider_calls.h"
 #include "check/harness.h"
 #include "threads/fence.h"
 #include "inlay/check.h"
@@ -21,32 +22,34 @@ inlay_status device_copy(device_link *link, void *host, const inlay_buffer *devi
 {
     const inlay_buffer here = { .handle = (uintptr_t)host, .bytes = bytes };
     const inlay_fence fence = device_point(link);
-    const inlay_status status = link->provider->table->buffer_copy(
-        link->provider->state, NULL, to_device ? &here : device, to_device ? device : &here, NULL, 0, fence, diag);
+    const inlay_status status = call_copy(link->provider->table, link->provider->state, NULL,
+                                          to_device ? &here : device, to_device ? device : &here, NULL, fence, diag);
 
     return status == INLAY_OK ? device_wait(link, fence, diag) : status;
 }
 
-/* The margin is the offset of the tensor in its buffer, so it is a multiple of the alignment of the domain. It is never
- * 0, to detect plugins that ignore offsets. */
-static uint64_t margin_of(const loaded_provider *provider, uint32_t domain)
+/* The margin is the offset of the tensor in its buffer, so it is a multiple of the alignment of the domain and of that of
+ * the tensor. It is never 0, to detect plugins that ignore offsets. */
+static uint64_t margin_of(const loaded_provider *provider, uint32_t domain, uint64_t least)
 {
-    const uint64_t alignment = INLAY_AT(inlay_domain_info, provider->table->domains, provider->table->domain_stride,
+    const uint64_t of_domain = INLAY_AT(inlay_domain_info, provider->table->domains, provider->table->domain_stride,
                                         domain - provider->first_domain)
                                    ->alignment;
-    uint64_t margin = alignment > 0 ? alignment : 1;
+    const uint64_t floor = least > 0 ? least : 1, alignment = of_domain > floor ? of_domain : floor;
+    uint64_t margin = alignment;
 
     while (margin < LEAST_MARGIN)
-        margin += alignment > 0 ? alignment : 1;
+        margin += alignment;
     return margin <= MOST_MARGIN ? margin : alignment;
 }
 
-inlay_status device_tensor_alloc(const loaded_provider *provider, uint32_t domain, uint64_t bytes, device_tensor *out,
-                                 inlay_diag *diag)
+inlay_status device_tensor_alloc(const loaded_provider *provider, uint32_t domain, uint64_t bytes, uint64_t alignment,
+                                 device_tensor *out, inlay_diag *diag)
 {
-    const uint64_t margin = margin_of(provider, domain);
+    const uint64_t margin = margin_of(provider, domain, alignment);
     const inlay_status status =
-        provider->table->buffer_alloc(provider->state, domain, bytes + 2 * margin, &out->whole, diag);
+        call_alloc(provider->table, provider->state, provider->first_domain, domain, bytes + 2 * margin,
+                   (buffer_use){ .lifetime = INLAY_LIFETIME_RUN, .alignment = alignment }, &out->whole, diag);
 
     if (status != INLAY_OK) {
         out->whole.handle = 0;

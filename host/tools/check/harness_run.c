@@ -1,35 +1,17 @@
 /* Runs a specialised case once: allocates every tensor, calls execute, and checks memory and results. */
 #include "base/checked.h"
-#include "base/clock.h"
-#include "check/harness.h"
+#include "base/provider_calls.h"
+#include "check/harness_run.h"
 #include "check/process.h"
 #include "threads/fence.h"
 #include "threads/run.h"
 #include "inlay/check.h"
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 
-enum { ALIGN = 64, MAX_OUTPUT = 1 << 30, GARBAGE = 0x7f };
+enum { ALIGN = 64, MAX_OUTPUT = 1 << 30, POISON = 0xa5 };
 
-/* The memory, arguments and fences of a run. */
-struct run_state {
-    const struct harness *harness;
-    const harness_options *options;
-    harness_result *result;
-    struct guarded in[CASE_INPUTS], out[CASE_OUTPUTS], workspace;
-    /* Inputs, outputs and workspace on the device; whole.handle 0: in host memory. */
-    device_tensor device[CASE_INPUTS + CASE_OUTPUTS + 1];
-    int64_t in_dims[CASE_INPUTS][CASE_RANK], out_dims[CASE_OUTPUTS][INLAY_MAX_RANK];
-    inlay_tensor_arg ins[CASE_INPUTS], outs[CASE_OUTPUTS];
-    bool allocated[CASE_OUTPUTS];
-    pthread_mutex_t lock;
-    device_link link;
-    inlay_fence waits[CASE_INPUTS];
-    uint32_t wait_count;
-};
-
-static void fault(harness_result *result, const char *fix, const char *format, ...)
+void run_fault(harness_result *result, const char *fix, const char *format, ...)
 {
     va_list args;
 
@@ -41,7 +23,7 @@ static void fault(harness_result *result, const char *fix, const char *format, .
     result->fault_fix = fix;
 }
 
-static void phase(const struct run_state *run, const char *what)
+void run_phase(const struct run_state *run, const char *what)
 {
     if (!run->options->quiet)
         check_phase(run->harness->check, what);
@@ -50,19 +32,26 @@ static void phase(const struct run_state *run, const char *what)
 /* ------------------------------------------------------------------ devices */
 
 /* Creates the buffer of a tensor: the host memory itself, or a device buffer with a copy of its content. */
-static inlay_status place_buffer(struct run_state *run, uint32_t index, uint32_t domain, const struct guarded *host,
-                                 inlay_buffer *out, inlay_diag *diag)
+inlay_status run_place_buffer(struct run_state *run, uint32_t index, uint32_t domain, const struct guarded *host,
+                              inlay_buffer *out, inlay_diag *diag)
 {
     device_tensor *tensor = &run->device[index];
     inlay_status status;
 
     INLAY_CHECK(index < sizeof run->device / sizeof run->device[0]);
     *out = (inlay_buffer){ .handle = (uintptr_t)host->data, .bytes = host->bytes };
-    if (domain == INLAY_DOMAIN_HOST)
+    if (domain == INLAY_DOMAIN_HOST) {
+        if (run->options->tight) { /* a part of a larger buffer */
+            out->handle -= ALIGN;
+            out->offset = ALIGN;
+        }
         return INLAY_OK;
-    phase(run, "buffer_alloc");
-    status = device_tensor_alloc(run->harness->provider, domain, host->bytes, tensor, diag);
-    phase(run, "buffer_copy");
+    }
+    run_phase(run, "buffer_alloc");
+    status =
+        device_tensor_alloc(run->harness->provider, domain, host->bytes,
+                            index == CASE_INPUTS + CASE_OUTPUTS ? run->harness->workspace_alignment : 0, tensor, diag);
+    run_phase(run, "buffer_copy");
     if (status == INLAY_OK)
         status = device_tensor_fill(&run->link, tensor, host->data, run->options->fill, &run->result->arena, diag);
     *out = tensor->given;
@@ -74,26 +63,26 @@ static void free_tensor(struct run_state *run, size_t index)
     const loaded_provider *provider = run->harness->provider;
 
     if (run->device[index].whole.handle != 0)
-        provider->table->buffer_free(provider->state, &run->device[index].whole);
+        call_free(provider->table, provider->state, &run->device[index].whole);
     run->device[index] = (device_tensor){ .margin = 0 };
 }
 
 /* ------------------------------------------------------------------ hooks of the run */
 
-static inlay_status allocate_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
+inlay_status run_allocate_output(void *ctx, uint32_t output, uint32_t rank, const int64_t *dims, inlay_buffer *out)
 {
     struct run_state *run = ctx;
     size_t bytes;
     int64_t count;
 
     if (output >= run->harness->built->output_count || run->harness->plans[output].kind != INLAY_OUTPUT_ALLOCATED) {
-        fault(run->result, "call it for ALLOCATED outputs only, with their index in the outputs of the request",
-              "it called output_alloc for output %u", output);
+        run_fault(run->result, "call it for ALLOCATED outputs only, with their index in the outputs of the request",
+                  "it called output_alloc for output %u", output);
         return INLAY_INVALID_ARGUMENT;
     }
     if (rank > INLAY_MAX_RANK || !dims_count(dims, rank, &count) ||
-        !dtype_bytes(run->outs[output].dtype, count, &bytes) || bytes > MAX_OUTPUT) {
-        fault(run->result, "compute the shape from the inputs", "it requested an output of an impossible shape");
+        !dtype_bytes(run->frame.outs[output].arg.dtype, count, &bytes) || bytes > MAX_OUTPUT) {
+        run_fault(run->result, "compute the shape from the inputs", "it requested an output of an impossible shape");
         return INLAY_SHAPE_MISMATCH;
     }
     free_tensor(run, CASE_INPUTS + output); /* of an earlier call for the same output */
@@ -102,13 +91,13 @@ static inlay_status allocate_output(void *ctx, uint32_t output, uint32_t rank, c
                        &run->out[output]))
         return INLAY_OUT_OF_MEMORY;
     run->allocated[output] = true;
-    run->outs[output].rank = rank;
+    shown_frame(run)->outs[output].arg.rank = rank;
     if (rank > 0)
-        memcpy(run->out_dims[output], dims, rank * sizeof *dims);
-    return place_buffer(run, CASE_INPUTS + output, run->harness->out_domains[output], &run->out[output], out, NULL);
+        memcpy(shown_frame(run)->out_dims[output], dims, rank * sizeof *dims);
+    return run_place_buffer(run, CASE_INPUTS + output, run->harness->out_domains[output], &run->out[output], out, NULL);
 }
 
-static char *allocate_string(void *ctx, uint64_t bytes)
+char *run_allocate_string(void *ctx, uint64_t bytes)
 {
     struct run_state *run = ctx;
     char *text;
@@ -138,7 +127,7 @@ static size_t alignment_of(const struct run_state *run, inlay_dtype dtype)
 static inlay_status prepare_inputs(struct run_state *run, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < run->harness->built->input_count; i++) {
-        const case_tensor *tensor = &run->harness->entry->in[run->harness->built->input_of[i]];
+        const case_tensor *tensor = &run->entry->in[run->harness->built->input_of[i]];
         inlay_status status;
 
         if (!guarded_alloc((size_t)tensor->bytes, alignment_of(run, tensor->dtype), 0, "past the end of an input",
@@ -147,9 +136,10 @@ static inlay_status prepare_inputs(struct run_state *run, inlay_diag *diag)
         if (tensor->bytes > 0)
             memcpy(run->in[i].data, tensor->data, (size_t)tensor->bytes);
         if (tensor->rank > 0)
-            memcpy(run->in_dims[i], tensor->dims, tensor->rank * sizeof tensor->dims[0]);
-        run->ins[i] = (inlay_tensor_arg){ .dims = run->in_dims[i], .rank = tensor->rank, .dtype = tensor->dtype };
-        status = place_buffer(run, i, run->harness->in_domains[i], &run->in[i], &run->ins[i].buffer, diag);
+            memcpy(run->frame.in_dims[i], tensor->dims, tensor->rank * sizeof tensor->dims[0]);
+        run->frame.ins[i].arg = (inlay_tensor_arg){ .rank = tensor->rank, .dtype = tensor->dtype };
+        status =
+            run_place_buffer(run, i, run->harness->in_domains[i], &run->in[i], &run->frame.ins[i].arg.buffer, diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -174,36 +164,35 @@ static inlay_status prepare_output(struct run_state *run, uint32_t out, inlay_di
 {
     const inlay_value_state *state = &run->harness->built->states[run->harness->built->outputs[out]];
     const inlay_output_plan *plan = &run->harness->plans[out];
+    inlay_tensor_arg *arg = &run->frame.outs[out].arg;
     uint32_t alias = alias_of(run, out);
     size_t bytes = (size_t)plan->max_bytes;
     int64_t count;
 
-    run->outs[out] = (inlay_tensor_arg){ .dims = run->out_dims[out],
-                                         .dtype = state->dtype,
-                                         .rank = state->rank == INLAY_RANK_UNKNOWN ? 0 : state->rank };
-    for (uint32_t d = 0; d < run->outs[out].rank; d++)
-        run->out_dims[out][d] = state->dims[d];
+    *arg = (inlay_tensor_arg){ .dtype = state->dtype, .rank = state->rank == INLAY_RANK_UNKNOWN ? 0 : state->rank };
+    for (uint32_t d = 0; d < arg->rank; d++)
+        run->frame.out_dims[out][d] =
+            plan->kind == INLAY_OUTPUT_BOUNDED ? -1 : state->dims[d]; /* execute writes them */
     if (plan->kind == INLAY_OUTPUT_ALLOCATED)
         return INLAY_OK;
     if (plan->kind == INLAY_OUTPUT_KNOWN &&
-        (!dims_count(run->out_dims[out], run->outs[out].rank, &count) || !dtype_bytes(state->dtype, count, &bytes)))
+        (!dims_count(run->frame.out_dims[out], arg->rank, &count) || !dtype_bytes(state->dtype, count, &bytes)))
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "the shape of output %u is not known", out);
     if (bytes > MAX_OUTPUT)
         return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "output %u would take %zu bytes", out, bytes);
     if (alias != INLAY_NONE) {
         if (run->in[alias].bytes < bytes) {
-            fault(run->result, "set an alias for equal sizes only", "output %u of %zu bytes may share input %u of %zu",
-                  out, bytes, alias, run->in[alias].bytes);
+            run_fault(run->result, "set an alias for equal sizes only",
+                      "output %u of %zu bytes may share input %u of %zu", out, bytes, alias, run->in[alias].bytes);
             return inlay_fail(diag, INLAY_INTERNAL, "the alias is too small");
         }
-        run->outs[out].buffer = run->ins[alias].buffer;
+        arg->buffer = run->frame.ins[alias].arg.buffer;
         return INLAY_OK;
     }
     if (!guarded_alloc(bytes, alignment_of(run, state->dtype), run->options->fill, "past the end of an output",
                        &run->out[out]))
         return no_memory(diag, "for an output");
-    return place_buffer(run, CASE_INPUTS + out, run->harness->out_domains[out], &run->out[out], &run->outs[out].buffer,
-                        diag);
+    return run_place_buffer(run, CASE_INPUTS + out, run->harness->out_domains[out], &run->out[out], &arg->buffer, diag);
 }
 
 /* ------------------------------------------------------------------ after */
@@ -218,16 +207,17 @@ static inlay_status collect_output(struct run_state *run, uint32_t out_index, in
     size_t bytes;
 
     if (plan->kind == INLAY_OUTPUT_ALLOCATED && !run->allocated[out_index]) {
-        fault(run->result, "call inlay_host.output_alloc for each ALLOCATED output", "output %u was never allocated",
-              out_index);
+        run_fault(run->result, "call inlay_host.output_alloc for each ALLOCATED output",
+                  "output %u was never allocated", out_index);
         return INLAY_OK;
     }
-    *out = (harness_output){ .dtype = run->outs[out_index].dtype, .rank = run->outs[out_index].rank };
-    memcpy(out->dims, run->out_dims[out_index], sizeof out->dims);
+    *out =
+        (harness_output){ .dtype = run->frame.outs[out_index].arg.dtype, .rank = run->frame.outs[out_index].arg.rank };
+    memcpy(out->dims, run->frame.out_dims[out_index], sizeof out->dims);
     if (!dims_count(out->dims, out->rank, &out->count) || !dtype_bytes(out->dtype, out->count, &bytes) ||
         bytes > memory->bytes) {
-        fault(run->result, "write the dims of BOUNDED outputs, within max_bytes",
-              "output %u has dims that exceed its %zu bytes", out_index, memory->bytes);
+        run_fault(run->result, "write the dims of BOUNDED outputs, within max_bytes",
+                  "output %u has dims that exceed its %zu bytes", out_index, memory->bytes);
         return INLAY_OK;
     }
     out->bytes = bytes;
@@ -246,7 +236,7 @@ static inlay_status check_device_memory(struct run_state *run, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < sizeof run->device / sizeof run->device[0]; i++) {
         const case_tensor *tensor =
-            i < run->harness->built->input_count ? &run->harness->entry->in[run->harness->built->input_of[i]] : NULL;
+            i < run->harness->built->input_count ? &run->entry->in[run->harness->built->input_of[i]] : NULL;
         bool damaged, shared = false;
         inlay_status status;
         void *data;
@@ -259,14 +249,14 @@ static inlay_status check_device_memory(struct run_state *run, inlay_diag *diag)
         for (uint32_t o = 0; o < run->harness->built->output_count; o++)
             shared |= alias_of(run, o) == i;
         if (damaged)
-            fault(run->result, "respect offset and bytes of the inlay_buffer, also in copies",
-                  "it wrote outside %s %u in device memory",
-                  i < CASE_INPUTS                  ? "input"
-                  : i < CASE_INPUTS + CASE_OUTPUTS ? "output"
-                                                   : "the workspace, buffer",
-                  i < CASE_INPUTS ? i : i - CASE_INPUTS);
+            run_fault(run->result, "respect offset and bytes of the inlay_buffer, also in copies",
+                      "it wrote outside %s %u in device memory",
+                      i < CASE_INPUTS                  ? "input"
+                      : i < CASE_INPUTS + CASE_OUTPUTS ? "output"
+                                                       : "the workspace, buffer",
+                      i < CASE_INPUTS ? i : i - CASE_INPUTS);
         if (tensor != NULL && !shared && tensor->bytes > 0 && memcmp(data, tensor->data, (size_t)tensor->bytes) != 0)
-            fault(run->result, "inputs are read-only unless the plan names an alias", "it changed input %u", i);
+            run_fault(run->result, "inputs are read-only unless the plan names an alias", "it changed input %u", i);
     }
     return INLAY_OK;
 }
@@ -276,23 +266,23 @@ static void check_host_memory(struct run_state *run)
     const char *more = "the kernel writes out of bounds: check the remainder of its loop";
 
     if (guarded_is_damaged(&run->workspace))
-        fault(run->result, "request more in specialize (kit: kit_plan.workspace_bytes), or write less",
-              "it wrote outside the %llu bytes of workspace that it requested",
-              (unsigned long long)run->harness->workspace_bytes);
+        run_fault(run->result, "request more in specialize (kit: kit_plan.workspace_bytes), or write less",
+                  "it wrote outside the %llu bytes of workspace that it requested",
+                  (unsigned long long)run->harness->workspace_bytes);
     for (uint32_t i = 0; i < run->harness->built->input_count; i++) {
-        const case_tensor *tensor = &run->harness->entry->in[run->harness->built->input_of[i]];
+        const case_tensor *tensor = &run->entry->in[run->harness->built->input_of[i]];
         bool shared = false;
 
         for (uint32_t o = 0; o < run->harness->built->output_count; o++)
             shared |= alias_of(run, o) == i;
         if (guarded_is_damaged(&run->in[i]))
-            fault(run->result, more, "it wrote outside input %u", i);
+            run_fault(run->result, more, "it wrote outside input %u", i);
         if (!shared && tensor->bytes > 0 && memcmp(run->in[i].data, tensor->data, (size_t)tensor->bytes) != 0)
-            fault(run->result, "inputs are read-only unless the plan names an alias", "it changed input %u", i);
+            run_fault(run->result, "inputs are read-only unless the plan names an alias", "it changed input %u", i);
     }
     for (uint32_t o = 0; o < run->harness->built->output_count; o++)
         if (guarded_is_damaged(&run->out[o]))
-            fault(run->result, more, "it wrote outside output %u", o);
+            run_fault(run->result, more, "it wrote outside output %u", o);
 }
 
 static void release(struct run_state *run)
@@ -304,195 +294,52 @@ static void release(struct run_state *run)
     for (uint32_t o = 0; o < CASE_OUTPUTS; o++)
         guarded_free(&run->out[o]);
     guarded_free(&run->workspace);
+    run_call_release(run);
     timeline_destroy(run->link.timeline);
     (void)pthread_mutex_destroy(&run->lock);
 }
 
-/* ------------------------------------------------------------------ inputs that are still being copied
- *
- * As in a host with several devices, copies and execute are queued behind a fence (the gate) that is signalled later.
- * The source of a copy holds garbage until then, so a provider that does not wait computes with garbage. */
+/* ------------------------------------------------------------------ the run */
 
-struct gate {
-    struct run_state *run;
-    pthread_t thread;
-    inlay_fence open;
-    uint64_t timelines[CASE_INPUTS]; /* of the copies; 0: none */
-    char *sources[CASE_INPUTS];
-    bool is_running;
-};
-
-static void *open_gate(void *user)
+/* Writes the elements of the next case into the same buffers. */
+static inlay_status replace_inputs(struct run_state *run, inlay_diag *diag)
 {
-    static const struct timespec pause = { 0, 2000000 };
-    struct gate *gate = user;
-    struct run_state *run = gate->run;
-    const inlay_status status = run->options->poison;
-    inlay_diag reason = INLAY_DIAG_INIT;
+    const struct harness *harness = run->harness;
 
-    (void)nanosleep(&pause, NULL);
-    for (uint32_t i = 0; i < run->harness->built->input_count; i++)
-        if (gate->sources[i] != NULL)
-            memcpy(gate->sources[i], run->in[i].data, run->in[i].bytes);
-    if (status != INLAY_OK)
-        (void)inlay_fail(&reason, status, "the checker signals this fence with a failure");
-    fence_signal(gate->open, status, status != INLAY_OK ? &reason : NULL);
-    return NULL;
-}
+    run->entry = run->options->then;
+    memset(run->allocated, 0, sizeof run->allocated);
+    for (uint32_t i = 0; i < harness->built->input_count; i++) {
+        const case_tensor *tensor = &run->entry->in[harness->built->input_of[i]];
+        inlay_status status;
 
-/* Queues the copy into a device input, which holds garbage until the copy is done. */
-static inlay_status queue_input(struct run_state *run, struct gate *gate, uint32_t i, inlay_diag *diag)
-{
-    const loaded_provider *provider = run->harness->provider;
-    inlay_buffer here = { .bytes = run->in[i].bytes };
-    char *source = arena_alloc(&run->result->arena, run->in[i].bytes + 1);
-    inlay_status status;
-
-    INLAY_CHECK(run->wait_count < CASE_INPUTS);
-    if (source == NULL)
-        return no_memory(diag, "for an input");
-    memset(source, GARBAGE, run->in[i].bytes + 1);
-    status = timeline_create(&gate->timelines[i], diag);
-    if (status != INLAY_OK)
-        return status;
-    here.handle = (uintptr_t)source;
-    run->waits[run->wait_count] = (inlay_fence){ gate->timelines[i], 1 };
-    phase(run, "buffer_copy after a fence");
-    status = provider->table->buffer_copy(provider->state, NULL, &here, &run->device[i].given, &gate->open, 1,
-                                          run->waits[run->wait_count], diag);
-    if (status == INLAY_OK) {
-        gate->sources[i] = source;
-        run->wait_count++;
+        INLAY_CHECK(tensor->bytes == run->in[i].bytes);
+        if (tensor->bytes == 0)
+            continue;
+        memcpy(run->in[i].data, tensor->data, (size_t)tensor->bytes);
+        if (run->device[i].whole.handle == 0)
+            continue;
+        status = device_tensor_fill(&run->link, &run->device[i], tensor->data, 0, &run->result->arena, diag);
+        if (status != INLAY_OK)
+            return status;
     }
-    return status;
-}
+    if (run->options->poisoned && run->workspace.bytes > 0) {
+        const device_tensor *device = &run->device[CASE_INPUTS + CASE_OUTPUTS];
 
-static bool is_queued(const struct run_state *run, uint32_t input)
-{
-    return run->device[input].whole.handle != 0 && run->in[input].bytes > 0;
-}
-
-static inlay_status queue_inputs(struct run_state *run, struct gate *gate, inlay_diag *diag)
-{
-    inlay_status status = INLAY_OK;
-
-    *gate = (struct gate){ .run = run, .open.value = 1 };
-    /* Fill all inputs before the first copy is queued: a synchronous fill would wait behind that copy. */
-    for (uint32_t i = 0; i < run->harness->built->input_count; i++)
-        if (is_queued(run, i))
-            INLAY_TRY(device_tensor_fill(&run->link, &run->device[i], NULL, GARBAGE, &run->result->arena, diag));
-    INLAY_TRY(timeline_create(&gate->open.timeline, diag));
-    for (uint32_t i = 0; i < run->harness->built->input_count; i++)
-        if (is_queued(run, i))
-            INLAY_TRY(queue_input(run, gate, i, diag));
-done:
-    /* Opens the gate also after a failure, because queued copies wait for it. */
-    gate->is_running = gate->open.timeline != 0 && pthread_create(&gate->thread, NULL, open_gate, gate) == 0;
-    if (!gate->is_running && gate->open.timeline != 0)
-        (void)open_gate(gate);
-    return status;
-}
-
-static void close_gate(struct run_state *run, struct gate *gate)
-{
-    inlay_diag ignored = INLAY_DIAG_INIT;
-    inlay_status settled = INLAY_OK;
-
-    if (gate->is_running)
-        (void)pthread_join(gate->thread, NULL);
-    for (uint32_t wait = 0; wait < run->wait_count; wait++)
-        settled = fence_wait_uncancelled(run->waits[wait], &ignored); /* done or failed: the source is no longer read */
-    (void)settled;
-    for (uint32_t i = 0; i < CASE_INPUTS; i++)
-        timeline_destroy(gate->timelines[i]);
-    timeline_destroy(gate->open.timeline);
-    run->wait_count = 0;
-}
-
-/* ------------------------------------------------------------------ the call */
-
-/* Calls bind for the addresses of this run. */
-static inlay_status bind_run(const struct run_state *run, inlay_exec_args *args, inlay_diag *diag)
-{
-    const struct harness *harness = run->harness;
-    const inlay_bind_args with = { .struct_size = sizeof with,
-                                   .inputs = args->inputs,
-                                   .outputs = args->outputs,
-                                   .input_count = args->input_count,
-                                   .output_count = args->output_count,
-                                   .arg_stride = args->arg_stride,
-                                   .workspace = args->workspace };
-    inlay_status status;
-
-    if (harness->provider->table->bind == NULL)
-        return INLAY_OK;
-    phase(run, "bind");
-    status = harness->provider->table->bind(harness->provider->state, harness->compiled, harness->instance, &with,
-                                            &args->binding, diag);
-    return status == INLAY_UNSUPPORTED ? INLAY_OK : status;
-}
-
-static inlay_status call(struct run_state *run, inlay_diag *diag)
-{
-    static const uint32_t never;
-    const struct harness *harness = run->harness;
-    const uint32_t *cancel = run->options->cancel != NULL ? run->options->cancel : &never;
-    inlay_run hooks = { .cancel = cancel,
-                        .max_threads = harness->threads,
-                        .ctx = run,
-                        .output_alloc = allocate_output,
-                        .string_alloc = allocate_string };
-    inlay_exec_args args = { .struct_size = sizeof args,
-                             .run = &hooks,
-                             .inputs = run->ins,
-                             .outputs = run->outs,
-                             .input_count = harness->built->input_count,
-                             .output_count = harness->built->output_count,
-                             .arg_stride = sizeof run->ins[0],
-                             .cancel = cancel,
-                             .diag = diag };
-    const bool queued = run->options->queued && (harness->provider->table->flags & INLAY_PROVIDER_ASYNC) != 0;
-    inlay_status status = INLAY_OK;
-    heap_counts before;
-    double begin;
-    struct gate gate = { .run = run };
-
-    if (harness->workspace_bytes > 0)
-        INLAY_TRY(place_buffer(run, CASE_INPUTS + CASE_OUTPUTS, harness_default_domain(run->harness->provider),
-                               &run->workspace, &args.workspace, diag));
-    if (queued)
-        INLAY_TRY(queue_inputs(run, &gate, diag));
-    args.waits = run->waits;
-    args.wait_count = run->wait_count;
-    args.signal = device_point(&run->link);
-    if (queued || (harness->provider->table->flags & INLAY_PROVIDER_ASYNC) ==
-                      0) /* asynchronous providers run both with and without a binding */
-        INLAY_TRY(bind_run(run, &args, diag));
-    before = heap_read_counts();
-    phase(run, "execute");
-    begin = clock_ns();
-    status = harness->provider->table->execute(harness->provider->state, harness->compiled, harness->instance, &args);
-    if (status == INLAY_OK)
-        status = device_wait(&run->link, args.signal, diag);
-    run->result->ns = (double)(clock_ns() - begin);
-    run->result->heap_calls = heap_read_counts().calls - before.calls;
-    run->result->threads = heap_read_counts().threads - before.threads;
-    phase(run, "the checker");
-done:
-    if (queued)
-        close_gate(run, &gate);
-    if (args.binding != NULL)
-        harness->provider->table->release_binding(harness->provider->state, harness->compiled, harness->instance,
-                                                  args.binding);
-    return status;
+        memset(run->workspace.data, POISON, run->workspace.bytes);
+        if (device->whole.handle != 0)
+            return device_tensor_fill(&run->link, device, NULL, POISON, &run->result->arena, diag);
+    }
+    return INLAY_OK;
 }
 
 inlay_status harness_run(const struct harness *harness, const harness_options *options, harness_result *out,
                          inlay_diag *diag)
 {
-    struct run_state run = {
-        .harness = harness, .options = options, .result = out, .link.provider = harness->provider
-    };
+    struct run_state run = { .harness = harness,
+                             .entry = harness->entry,
+                             .options = options,
+                             .result = out,
+                             .link.provider = harness->provider };
     inlay_status status;
 
     INLAY_CHECK(harness->built->output_count <= CASE_OUTPUTS);
@@ -507,7 +354,11 @@ inlay_status harness_run(const struct harness *harness, const harness_options *o
         status = no_memory(diag, "for a workspace of %llu bytes", (unsigned long long)harness->workspace_bytes);
         goto done;
     }
-    INLAY_TRY(call(&run, diag));
+    INLAY_TRY(run_call(&run, diag));
+    if (options->then != NULL) {
+        INLAY_TRY(replace_inputs(&run, diag));
+        INLAY_TRY(run_call(&run, diag));
+    }
     check_host_memory(&run);
     INLAY_TRY(check_device_memory(&run, diag));
     out->out_count = harness->built->output_count;

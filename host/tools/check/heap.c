@@ -60,6 +60,7 @@ static void remember(void *memory, size_t bytes, void *caller)
     if (index != 0) {
         blocks[index] = (struct block){ memory, bytes, caller, counts.calls, *bucket };
         *bucket = index;
+        counts.all_blocks++;
         counts.live_blocks++;
         counts.live_bytes += bytes;
     }
@@ -81,6 +82,7 @@ static void forget(const void *memory, struct block *out_old)
         uint32_t index = *link;
 
         *out_old = blocks[index];
+        counts.all_blocks--;
         if (blocks[index].number > mark) {
             INLAY_CHECK(counts.live_blocks > 0 && counts.live_bytes >= blocks[index].bytes);
             counts.live_blocks--;
@@ -105,6 +107,7 @@ static void restore(const struct block *old)
         blocks[index] = *old;
         blocks[index].next = *bucket;
         *bucket = index;
+        counts.all_blocks++;
         if (old->number > mark) {
             counts.live_blocks++;
             counts.live_bytes += old->bytes;

@@ -1,5 +1,7 @@
 /* Opens plugins and creates their providers, and undoes both. */
 #include "check/loaded.h"
+#include "check/host.h"
+#include "check/shown.h"
 #include "base/sized_struct.h"
 #include "base/memory.h"
 #include "plugin/unmap.h"
@@ -81,7 +83,7 @@ inlay_status loaded_open(const char *path, loaded_plugin *out, inlay_diag *diag)
         goto done;
     }
     memcpy(&out->open, &symbol, sizeof out->open); /* ISO C has no cast from object to function pointers */
-    INLAY_TRY(out->open(host_table(), &out->raw, diag));
+    INLAY_TRY(out->open(check_host(), &out->raw, diag));
     if (out->raw == NULL || !INLAY_HAS(out->raw, operator_stride) || out->raw->abi_major != INLAY_ABI_MAJOR) {
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s returned no description for ABI %u",
                             INLAY_PLUGIN_OPEN_SYMBOL, INLAY_ABI_MAJOR);
@@ -122,6 +124,42 @@ static provider_setting *settings_of(const check_args *args, struct arena *arena
     return list;
 }
 
+/* Calls create with arguments that are inaccessible afterwards. */
+static inlay_status call_create(const inlay_provider *table, const inlay_create_args *args,
+                                const inlay_option_value *values, void **out_state, struct shown *out_shown,
+                                inlay_diag *diag)
+{
+    size_t texts = 0;
+    struct shown shown;
+    inlay_create_args *mine;
+    char *options, *text;
+    inlay_status status;
+
+    for (uint32_t i = 0; i < args->option_count; i++)
+        texts += (values[i].s != NULL ? strlen(values[i].s) : 0) + 1;
+    if (!shown_open(shown_bytes(sizeof *args, 1, 0) + shown_bytes(sizeof *values, args->option_count, SHOWN_LATER) +
+                        shown_bytes(texts, 1, 0),
+                    &shown))
+        return no_memory(diag, "for %u options", args->option_count);
+    mine = shown_put(&shown, args, sizeof *args, 1, 0);
+    options = shown_put(&shown, values, sizeof *values, args->option_count, SHOWN_LATER);
+    text = shown_put(&shown, NULL, texts, 1, 0);
+    mine->options = (const inlay_option_value *)(const void *)options;
+    mine->option_stride = (uint32_t)sizeof *values + SHOWN_LATER;
+    for (uint32_t i = 0; i < args->option_count; i++) {
+        inlay_option_value *value = INLAY_AT_OUT(inlay_option_value, options, mine->option_stride, i);
+
+        if (value->s == NULL)
+            continue;
+        value->s = strcpy(text, value->s);
+        text += strlen(text) + 1;
+    }
+    status = table->create(table->ctx, check_host(), mine, out_state, diag);
+    shown_hide(&shown, "of the arguments of create, after create returned");
+    *out_shown = shown;
+    return status;
+}
+
 inlay_status loaded_create(const loaded_plugin *plugin, uint32_t index, const check_args *settings_from,
                            loaded_provider *out, inlay_diag *diag)
 {
@@ -140,7 +178,11 @@ inlay_status loaded_create(const loaded_plugin *plugin, uint32_t index, const ch
     inlay_status status = INLAY_OK;
 
     INLAY_CHECK(index < plugin->table.provider_count);
-    *out = (loaded_provider){ .plugin = plugin, .table = table, .name = table->name, .first_domain = next_domain };
+    *out = (loaded_provider){ .plugin = plugin,
+                              .table = table,
+                              .name = table->name,
+                              .first_domain = next_domain,
+                              .is_own = settings_from != NULL };
     next_domain += DOMAIN_STEP;
     if (options == NULL || values == NULL || settings == NULL) {
         status = no_memory(diag, "for %u options", table->option_count);
@@ -151,11 +193,13 @@ inlay_status loaded_create(const loaded_plugin *plugin, uint32_t index, const ch
                           INLAY_AT(inlay_option, table->options, table->option_stride, i), table->option_stride);
     INLAY_TRY(provider_parse_options(table->name, options, table->option_count, settings,
                                      settings_from != NULL ? settings_from->option_count : 0, values, diag));
-    INLAY_TRY(table->create(table->ctx, host_table(), &args, &out->state, diag));
+    INLAY_TRY(call_create(table, &args, values, &out->state, &out->arguments, diag));
 done:
     arena_deinit(&arena);
-    if (status != INLAY_OK)
+    if (status != INLAY_OK) {
+        shown_close(&out->arguments);
         *out = (loaded_provider){ 0 };
+    }
     return status;
 }
 
@@ -166,6 +210,7 @@ void loaded_destroy(loaded_provider *provider)
     if (provider->table->quiesce != NULL)
         provider->table->quiesce(provider->state);
     provider->table->destroy(provider->state);
+    shown_close(&provider->arguments);
     *provider = (loaded_provider){ 0 };
 }
 

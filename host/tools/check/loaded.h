@@ -3,6 +3,7 @@
 #ifndef CHECK_LOADED_H
 #define CHECK_LOADED_H
 #include "check/check.h"
+#include "check/shown.h"
 
 /* An open plugin file. */
 typedef struct loaded_plugin {
@@ -29,7 +30,9 @@ typedef struct loaded_provider {
     const inlay_provider *table;
     void *state;
     const char *name;
+    struct shown arguments; /* of create; inaccessible */
     uint32_t first_domain;
+    bool is_own; /* of the plugin under check, not one to compare with */
 } loaded_provider;
 
 /* Calls create. settings_from (NULL: default options) holds the options to set. */

@@ -3,14 +3,17 @@
 #include "base/memory.h"
 #include "base/spawn.h"
 #include "check/check.h"
+#include "check/process.h"
 #include "inlay/check.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -82,7 +85,7 @@ static inlay_status start(const struct supervisor *supervisor, const char *group
                           inlay_diag *diag)
 {
     const check_args *args = supervisor->args;
-    char seed[32], first[32], limit[32];
+    char seed[32], first[32], limit[32], budget[32], compiles[32];
     const char *argv[32 + 2 * CHECK_OPTIONS];
     uint32_t argument_count = 0;
     int ends[2] = { -1, -1 };
@@ -107,6 +110,8 @@ static inlay_status start(const struct supervisor *supervisor, const char *group
     (void)snprintf(seed, sizeof seed, "%llu", (unsigned long long)args->seed);
     (void)snprintf(first, sizeof first, "%u", from);
     (void)snprintf(limit, sizeof limit, "%g", args->time_limit);
+    (void)snprintf(budget, sizeof budget, "%g", args->compile_budget);
+    (void)snprintf(compiles, sizeof compiles, "%u", args->max_compiles);
 #define ADD(flag, value) (argv[argument_count++] = (flag), argv[argument_count++] = (value))
     argv[argument_count++] = "/proc/self/exe";
     argv[argument_count++] = "plugin-check";
@@ -115,6 +120,11 @@ static inlay_status start(const struct supervisor *supervisor, const char *group
     ADD("--from", first);
     ADD("--seed", seed);
     ADD("--time-limit", limit);
+    ADD("--compile-budget", budget);
+    if (args->max_compiles > 0)
+        ADD("--max-compiles", compiles);
+    if (args->work != NULL)
+        ADD("--work", args->work);
     if (args->with != NULL)
         ADD("--with", args->with);
     if (args->provider != NULL)
@@ -287,6 +297,11 @@ static void report_crash(const struct supervisor *supervisor, const struct child
         (void)snprintf(got, sizeof got, "signal %d (%s) in %s: %s%s", sig, strsignal(sig), progress->phase,
                        progress->crash, words);
         line.fix = "repeat the check with --op in a debugger, or build the plugin with -fsanitize=address";
+        if (sig == SIGABRT && strstr(progress->subject, "when memory runs out") != NULL &&
+            (supervisor->args->may_abort || process_is_rust(supervisor->args->file))) {
+            line.result = CHECK_WARN;
+            line.fix = "the allocator of the language aborts; use fallible allocation for large buffers (try_reserve)";
+        }
     } else {
         (void)snprintf(expected, sizeof expected, "the process continues");
         (void)snprintf(got, sizeof got, "it ended with code %d in %s%s", WEXITSTATUS(wait_status), progress->phase,
@@ -368,14 +383,72 @@ static inlay_status run_group(const struct supervisor *supervisor, const char *g
     return status;
 }
 
+/* ------------------------------------------------------------------ the folder of the children */
+
+static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *place)
+{
+    (void)info, (void)kind, (void)place;
+    (void)remove(path);
+    return 0;
+}
+
+/* Creates a folder for the children. Their working directory is in it: files that appear there are the plugin's. NULL:
+ * it cannot be created; the children then run in the working directory of the user. */
+static char *make_work_folder(struct arena *arena)
+{
+    const char *parent = getenv("TMPDIR");
+    char *path = arena_format(arena, "%s/inlay-check-XXXXXX", parent != NULL && parent[0] == '/' ? parent : "/tmp");
+    char *cwd, *blobs;
+
+    if (path == NULL || mkdtemp(path) == NULL)
+        return NULL;
+    cwd = arena_format(arena, "%s/cwd", path);
+    blobs = arena_format(arena, "%s/blobs", path);
+    if (cwd != NULL && blobs != NULL && mkdir(cwd, 0700) == 0 && mkdir(blobs, 0700) == 0)
+        return path;
+    (void)nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    return NULL;
+}
+
+/* An absolute path for a path of the user; paths that do not exist stay as they are, and the groups report them. */
+static const char *absolute(const char *path, struct arena *arena)
+{
+    char *real = path != NULL ? realpath(path, NULL) : NULL;
+    const char *copy = real != NULL ? arena_string(arena, real) : NULL;
+
+    free(real);
+    return copy != NULL ? copy : path;
+}
+
+/* The same for an option NAME=VALUE whose value is an existing relative path. */
+static const char *absolute_value(const char *setting, struct arena *arena)
+{
+    const char *value = strchr(setting, '=');
+    const char *path =
+        value != NULL && value[1] != '/' && strchr(value, '/') != NULL ? absolute(value + 1, arena) : NULL;
+    const char *copy = path != NULL && path != value + 1
+                           ? arena_format(arena, "%.*s=%s", (int)(value - setting), setting, path)
+                           : NULL;
+
+    return copy != NULL ? copy : setting;
+}
+
 inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_line_fn say_line, void *user,
                           check_summary *out_summary, inlay_diag *diag)
 {
-    const struct supervisor supervisor = { args, cancel, say_line, user, out_summary };
+    check_args own = *args;
+    const struct supervisor supervisor = { &own, cancel, say_line, user, out_summary };
     inlay_status status = INLAY_OK;
+    struct arena arena = { 0 };
     uint32_t end = ENDED;
 
     *out_summary = (check_summary){ { 0 } };
+    own.work = make_work_folder(&arena);
+    own.file = absolute(args->file, &arena);
+    own.with = absolute(args->with, &arena);
+    own.data = absolute(args->data, &arena);
+    for (uint32_t i = 0; i < args->option_count; i++)
+        own.options[i] = absolute_value(args->options[i], &arena);
     for (uint32_t group = 0; group < GROUP_COUNT && status == INLAY_OK && end != CANNOT_OPEN && end != CANNOT_ASSESS;
          group++)
         if (args->group == NULL || strcmp(args->group, groups[group]) == 0)
@@ -391,5 +464,8 @@ inlay_status check_plugin(const check_args *args, const uint32_t *cancel, check_
                            .got = end == CANNOT_OPEN
                                       ? "the other checks: the plugin cannot be opened"
                                       : "the other checks: they all begin with assess, which does not return" });
+    if (own.work != NULL)
+        (void)nftw(own.work, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    arena_deinit(&arena);
     return status;
 }

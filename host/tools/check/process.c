@@ -6,6 +6,7 @@
 #include <gelf.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static int count_entries(const char *path)
@@ -26,16 +27,55 @@ process_state process_read_state(void)
 {
     process_state state = { .threads = count_entries("/proc/self/task"),
                             .files = count_entries("/proc/self/fd"),
-                            .resident_kb = -1 };
+                            .resident_kb = -1,
+                            .mapped_kb = -1 };
     FILE *file = fopen("/proc/self/statm", "re");
-    long pages;
+    const long page_kb = sysconf(_SC_PAGESIZE) / 1024;
+    long pages, mapped;
 
     if (file != NULL) {
-        if (fscanf(file, "%*s %ld", &pages) == 1)
-            state.resident_kb = pages * (sysconf(_SC_PAGESIZE) / 1024);
+        if (fscanf(file, "%ld %ld", &mapped, &pages) == 2) {
+            state.resident_kb = pages * page_kb;
+            state.mapped_kb = mapped * page_kb;
+        }
         (void)fclose(file);
     }
     return state;
+}
+
+process_state process_read_settled(const process_state *before)
+{
+    static const struct timespec pause = { 0, 2000000 };
+    enum { PATIENCE = 100 };
+    process_state state = process_read_state();
+
+    for (int i = 0; i < PATIENCE && state.threads > before->threads; i++) {
+        (void)nanosleep(&pause, NULL);
+        state = process_read_state();
+    }
+    return state;
+}
+
+uint32_t process_take_files(char *names, size_t bytes)
+{
+    DIR *dir = opendir(".");
+    struct dirent *entry;
+    uint32_t count = 0;
+
+    INLAY_CHECK(bytes > 0);
+    names[0] = '\0';
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        const size_t used = strlen(names);
+
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        (void)snprintf(names + used, bytes - used, "%s%s", count > 0 ? ", " : "", entry->d_name);
+        count++;
+        (void)remove(entry->d_name); /* a folder with files stays until the parent removes everything */
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+    return count;
 }
 
 bool process_has_mapped(const char *path)
@@ -62,8 +102,9 @@ static bool is_sanitizer(const char *name)
     return false;
 }
 
-/* Appends the undefined symbols that dlsym() does not find to names; returns their number. */
-static uint32_t look_up_all(Elf *elf, void *handle, char *names, size_t bytes)
+/* Appends the undefined symbols that dlsym() does not find to names; returns their number. only: counts the undefined
+ * symbols of this name instead. */
+static uint32_t look_up_all(Elf *elf, const char *only, void *handle, char *names, size_t bytes)
 {
     Elf_Scn *section = NULL;
     uint32_t count = 0;
@@ -84,7 +125,7 @@ static uint32_t look_up_all(Elf *elf, void *handle, char *names, size_t bytes)
             if (gelf_getsym(data, (int)i, &symbol) == NULL || symbol.st_shndx != SHN_UNDEF ||
                 GELF_ST_BIND(symbol.st_info) != STB_GLOBAL ||
                 (name = elf_strptr(elf, header.sh_link, symbol.st_name)) == NULL || name[0] == '\0' ||
-                is_sanitizer(name) || dlsym(handle, name) != NULL)
+                (only != NULL ? strcmp(name, only) != 0 : is_sanitizer(name) || dlsym(handle, name) != NULL))
                 continue;
             count++;
             if (used + strlen(name) + 3 < bytes)
@@ -94,7 +135,7 @@ static uint32_t look_up_all(Elf *elf, void *handle, char *names, size_t bytes)
     return count;
 }
 
-uint32_t process_undefined(const char *path, void *handle, char *names, size_t bytes)
+static uint32_t look_up(const char *path, const char *only, void *handle, char *names, size_t bytes)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     uint32_t count = 0;
@@ -103,10 +144,57 @@ uint32_t process_undefined(const char *path, void *handle, char *names, size_t b
     INLAY_CHECK(bytes > 0);
     names[0] = '\0';
     if (fd >= 0 && elf_version(EV_CURRENT) != EV_NONE && (elf = elf_begin(fd, ELF_C_READ, NULL)) != NULL)
-        count = look_up_all(elf, handle, names, bytes);
+        count = look_up_all(elf, only, handle, names, bytes);
     if (elf != NULL)
         (void)elf_end(elf);
     if (fd >= 0)
         (void)close(fd);
     return count;
+}
+
+uint32_t process_undefined(const char *path, void *handle, char *names, size_t bytes)
+{
+    return look_up(path, NULL, handle, names, bytes);
+}
+
+bool process_imports(const char *path, const char *function)
+{
+    char names[200];
+
+    return look_up(path, function, NULL, names, sizeof names) > 0;
+}
+
+/* Section .comment has the names of the compilers. */
+static bool has_comment(Elf *elf, const char *compiler)
+{
+    Elf_Scn *section = NULL;
+    size_t names;
+    GElf_Shdr header;
+    bool found = false;
+
+    if (elf_getshdrstrndx(elf, &names) != 0)
+        return false;
+    while (!found && (section = elf_nextscn(elf, section)) != NULL) {
+        const char *name = gelf_getshdr(section, &header) != NULL ? elf_strptr(elf, names, header.sh_name) : NULL;
+        const Elf_Data *data = name != NULL && strcmp(name, ".comment") == 0 ? elf_rawdata(section, NULL) : NULL;
+
+        found = data != NULL && data->d_buf != NULL &&
+                memmem(data->d_buf, data->d_size, compiler, strlen(compiler)) != NULL;
+    }
+    return found;
+}
+
+bool process_is_rust(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    Elf *elf = NULL;
+    bool found = false;
+
+    if (fd >= 0 && elf_version(EV_CURRENT) != EV_NONE && (elf = elf_begin(fd, ELF_C_READ, NULL)) != NULL)
+        found = has_comment(elf, "rustc version");
+    if (elf != NULL)
+        (void)elf_end(elf);
+    if (fd >= 0)
+        (void)close(fd);
+    return found;
 }

@@ -9,12 +9,25 @@ typedef struct process_state {
     int threads;
     int files;
     long resident_kb;
+    long mapped_kb; /* size of all mappings */
 } process_state;
 
 /* From /proc/self; -1 where it cannot be read. */
 process_state process_read_state(void);
+/* The same, but waits up to 0.2 s until there are not more threads than before: Linux lists a thread for a moment after
+ * it was joined. */
+process_state process_read_settled(const process_state *before);
+/* Counts the files in the working directory, which was empty when the group began, and removes them. Writes their
+ * names, cut to fit. */
+uint32_t process_take_files(char *names, size_t bytes);
 /* Is any part of the file at path mapped? */
 bool process_has_mapped(const char *path);
+
+/* Was a part of the file at path compiled by rustc? Its allocator aborts the process when memory runs out. */
+bool process_is_rust(const char *path);
+
+/* Does the file at path import the function? */
+bool process_imports(const char *path, const char *function);
 
 /* Counts the undefined symbols of the file at path that neither it nor the libraries in its DT_NEEDED entries define,
  * so that they come from the executable or from other loaded libraries. handle: its dlopen handle. Writes their names,
@@ -28,7 +41,8 @@ uint32_t process_undefined(const char *path, void *handle, char *names, size_t b
 
 typedef struct heap_counts {
     uint64_t calls;       /* of malloc, calloc, realloc, ... */
-    uint64_t live_blocks; /* not freed since heap_mark() */
+    uint64_t all_blocks;  /* not freed */
+    uint64_t live_blocks; /* allocated after heap_mark() and not freed */
     uint64_t live_bytes;
     uint64_t threads; /* calls of pthread_create */
 } heap_counts;

@@ -25,7 +25,8 @@ struct region_offer {
     uint32_t nodes[MAX_PARTS], node_count, flags;
     inlay_placement placements[CASE_INPUTS + CASE_OUTPUTS];
     uint32_t placement_count;
-    bool used; /* covers parts of the region */
+    uint32_t max_nodes, max_inputs, max_outputs; /* 0 = none */
+    bool used;                                   /* covers parts of the region */
 };
 
 struct regions {

@@ -303,7 +303,7 @@ static inlay_status default_against(const cli_common *common, bisect_args *args,
     if (args->against != NULL)
         return INLAY_OK;
     args->against = "level=0";
-    INLAY_TRY(inlay_options_get(common->options, "level", level, sizeof level, diag));
+    INLAY_TRY(inlay_options_get(common->options, "level", level, sizeof level, NULL, diag));
     if (strtoll(level, NULL, 10) == 0)
         status = inlay_options_set(common->options, "level", "99", diag);
 done:
@@ -317,7 +317,7 @@ int cmd_bisect(int argc, char **argv)
     cli_common common;
     struct search search = { .common = &common, .args = &args };
     inlay_diag diag = INLAY_DIAG_INIT;
-    char name[64], old[256], text[sizeof diag.text];
+    char name[64], text[sizeof diag.text];
     struct setting against;
     struct verdict verdict = { 0 };
     inlay_status status;
@@ -329,7 +329,7 @@ int cmd_bisect(int argc, char **argv)
     if (status == INLAY_OK && !read_against(args.against, name, sizeof name, &against))
         status = inlay_fail(&diag, INLAY_INVALID_ARGUMENT,
                             "--against %s: expected reference, or NAME=VALUE such as level=0", args.against);
-    if (status == INLAY_OK && inlay_options_get(common.options, against.name, old, sizeof old, &diag) != INLAY_OK)
+    if (status == INLAY_OK && inlay_options_get(common.options, against.name, NULL, 0, NULL, &diag) != INLAY_OK)
         status = inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--against: %s", strcpy(text, diag.text));
     if (status == INLAY_OK)
         status = judge(&search, &against, &verdict, &diag);

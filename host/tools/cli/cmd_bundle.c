@@ -124,7 +124,7 @@ static void cap_program_isa(const cli_common *common)
     char isa[16] = "auto";
     inlay_diag diag = INLAY_DIAG_INIT;
 
-    if (inlay_options_get(common->options, "isa", isa, sizeof isa, &diag) == INLAY_OK && strcmp(isa, "auto") != 0)
+    if (inlay_options_get(common->options, "isa", isa, sizeof isa, NULL, &diag) == INLAY_OK && strcmp(isa, "auto") != 0)
         (void)setenv("INLAY_ISA", isa, 1);
 }
 

@@ -67,11 +67,23 @@ static const cli_option own_options[] = {
       CLI_SET(plugin_check_args, check.quick) },
     { "no-timing", NULL, "Skip checks that depend on time, for a busy machine",
       CLI_SET(plugin_check_args, check.no_timing) },
+    { "may-abort", NULL,
+      "An abort when memory runs out is a warning: the allocator of the plugin's language aborts (Rust is recognised)",
+      CLI_SET(plugin_check_args, check.may_abort) },
     { "time-limit", "SECONDS", "How long the plugin may take for one call (default: 60)",
       CLI_NUMBER(plugin_check_args, check.time_limit, 0.1, 86400) },
-    { "group", "NAME", "Only these checks: file, open, infer, offers, examples, results, cost, cancel, leaks",
+    { "compile-budget", "SECONDS",
+      "How long all compiles of the plugin may take together (default: 40 with --quick, else 400); cases beyond it are "
+      "left out",
+      CLI_NUMBER(plugin_check_args, check.compile_budget, 0.1, 1e6) },
+    { "max-compiles", "N", "How often the plugin may compile, at most (default: any number)",
+      CLI_NUMBER(plugin_check_args, check.max_compiles, 1, 1e9) },
+    { "group", "NAME",
+      "Only these checks: file, open, offers, device, fences, infer, examples, results, values, "
+      "regions, cost, cancel, cache, leaks",
       CLI_TEXT(plugin_check_args, check.group) },
     { "from", "N", NULL, CLI_CALL_ALL(take_from), .flags = OPTION_HIDDEN },
+    { "work", "DIR", NULL, CLI_TEXT(plugin_check_args, check.work), .flags = OPTION_HIDDEN },
     { .need = "no plugin file given", CLI_CALL(take_plugin, plugin_check_args, check.file) },
     { 0 },
 };
@@ -129,6 +141,8 @@ int cmd_plugin_check(int argc, char **argv)
         cli_common_deinit(&common);
         return code;
     }
+    if (args.check.compile_budget == 0)
+        args.check.compile_budget = args.check.quick ? 40 : 400;
     if (args.child) {
         code = check_child(&args.check);
         cli_common_deinit(&common);

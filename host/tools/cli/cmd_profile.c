@@ -148,13 +148,19 @@ static inlay_options *bare_options(const inlay_options *from)
     static const char *const kept[] = { "providers", "plugin_dirs", "plugin_allow", "intra_threads",
                                         "cache_dir", "precision",   "isa" };
     inlay_options *options = NULL;
-    char text[4096];
 
     if (inlay_options_create(&options, NULL) != INLAY_OK)
         return NULL;
-    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
-        if (inlay_options_get(from, kept[i], text, sizeof text, NULL) == INLAY_OK)
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+        size_t bytes = 0;
+        char *text = NULL;
+
+        if (inlay_options_get(from, kept[i], NULL, 0, &bytes, NULL) == INLAY_OK)
+            text = malloc(bytes);
+        if (text != NULL && inlay_options_get(from, kept[i], text, bytes, NULL, NULL) == INLAY_OK)
             (void)inlay_options_set(options, kept[i], text, NULL); /* it was valid before */
+        free(text);
+    }
     return options;
 }
 
@@ -197,7 +203,8 @@ static double best_seconds(const inlay_options *options, const char *op, inlay_d
     return status == INLAY_OK ? best_ms / 1e3 : 0;
 }
 
-static void measure_peaks(const inlay_options *from, double *out_flops, double *out_bytes, inlay_peaks *out_peaks)
+/* Sets the rates of the machine; a rate that cannot be measured stays 0. */
+static void measure_peaks(const inlay_options *from, inlay_profile_options *out)
 {
     static const int64_t square[] = { 512, 512 }, line[] = { 16 << 20 };
     inlay_options *options = bare_options(from);
@@ -207,11 +214,10 @@ static void measure_peaks(const inlay_options *from, double *out_flops, double *
     double sum = best_seconds(options, "Add", INLAY_FLOAT, line, 1);
 
     inlay_options_destroy(options);
-    *out_flops = product > 0 ? 2.0 * 512 * 512 * 512 / product : 0;
-    *out_peaks = (inlay_peaks){ .struct_size = sizeof *out_peaks,
-                                .integer_ops_per_s = integers > 0 ? 2.0 * 512 * 512 * 512 / integers : 0,
-                                .half_flops_per_s = halves > 0 ? 2.0 * 512 * 512 * 512 / halves : 0 };
-    *out_bytes = sum > 0 ? 3.0 * (16 << 20) * sizeof(float) / sum : 0;
+    out->peak_flops_per_s = product > 0 ? 2.0 * 512 * 512 * 512 / product : 0;
+    out->peak_integer_ops_per_s = integers > 0 ? 2.0 * 512 * 512 * 512 / integers : 0;
+    out->peak_half_flops_per_s = halves > 0 ? 2.0 * 512 * 512 * 512 / halves : 0;
+    out->peak_bytes_per_s = sum > 0 ? 3.0 * (16 << 20) * sizeof(float) / sum : 0;
 }
 
 /* ------------------------------------------------------------------ files */
@@ -222,8 +228,8 @@ static void write_file(void *user, const char *text, size_t bytes)
 }
 
 /* Writes one of the files; path NULL: not requested. format "html": a page with the JSON. */
-static inlay_status write_format(const inlay_context *context, const char *format, const char *path, double flops,
-                                 double bytes, inlay_diag *diag)
+static inlay_status write_format(const inlay_context *context, const char *format, const char *path,
+                                 inlay_profile_options options, inlay_diag *diag)
 {
     const bool html = strcmp(format, "html") == 0;
     output_file file = { .fd = -1 };
@@ -234,8 +240,8 @@ static inlay_status write_format(const inlay_context *context, const char *forma
     INLAY_TRY(output_open_stream(&file, path, diag));
     if (html)
         page_script_begin(file.to, &page_profile);
-    INLAY_TRY(inlay_context_profile_write(context, html ? "json" : format, flops, bytes,
-                                          html ? page_script_json : write_file, file.to, diag));
+    options.format = html ? "json" : format;
+    INLAY_TRY(inlay_context_profile_write(context, &options, html ? page_script_json : write_file, file.to, diag));
     if (html)
         page_script_end(file.to, &page_profile);
     status = output_commit(&file, NULL, diag);
@@ -249,7 +255,8 @@ static inlay_status profile_model(cli_common *common, profile_args *args, inlay_
     inlay_session *session = NULL;
     inlay_context *context = NULL;
     inlay_value **inputs = NULL;
-    double best, flops = 0, bytes = 0;
+    inlay_profile_options how = { .struct_size = sizeof how, .format = common->json ? "json" : "text" };
+    double best;
     inlay_status status = INLAY_OK;
 
     if (args->from != NULL)
@@ -260,18 +267,13 @@ static inlay_status profile_model(cli_common *common, profile_args *args, inlay_
     INLAY_TRY(inlay_context_create(session, &context, diag));
     INLAY_TRY(feed_bind(inputs, session, context, diag));
     INLAY_TRY(run_for(context, true, args->seconds, args->runs, &best, diag));
-    if (!args->no_peak) {
-        inlay_peaks peaks;
-
-        measure_peaks(common->options, &flops, &bytes, &peaks);
-        INLAY_TRY(inlay_context_profile_peaks(context, &peaks, diag));
-    }
+    if (!args->no_peak)
+        measure_peaks(common->options, &how);
     cli_progress_clear();
-    INLAY_TRY(
-        inlay_context_profile_write(context, common->json ? "json" : "text", flops, bytes, write_file, stdout, diag));
-    INLAY_TRY(write_format(context, "trace", args->trace, flops, bytes, diag));
-    INLAY_TRY(write_format(context, "stacks", args->stacks, flops, bytes, diag));
-    INLAY_TRY(write_format(context, "html", args->html, flops, bytes, diag));
+    INLAY_TRY(inlay_context_profile_write(context, &how, write_file, stdout, diag));
+    INLAY_TRY(write_format(context, "trace", args->trace, how, diag));
+    INLAY_TRY(write_format(context, "stacks", args->stacks, how, diag));
+    INLAY_TRY(write_format(context, "html", args->html, how, diag));
 done:
     cli_progress_clear();
     if (session != NULL)

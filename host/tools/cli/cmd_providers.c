@@ -110,13 +110,16 @@ static void print_text(const plugin_set *set)
         if (!file->loaded) {
             (void)printf("%s: %s: %s\n", file->path, plugin_outcome_text(file->outcome), or_empty(file->reason));
             if (file->name != NULL)
-                (void)printf("  would have provided %s: providers %s\n", file->name,
+                (void)printf("  would have provided %s%s%s: providers %s\n", file->name,
+                             file->version != NULL ? " " : "", or_empty(file->version),
                              or_empty(file->providers)[0] != '\0' ? file->providers : "none");
             if (file->fix != NULL)
                 (void)printf("  %s\n", file->fix);
             continue;
         }
         (void)printf("%s: %s %s\n", file->path, or_empty(file->name), or_empty(file->version));
+        if (file->advice != NULL)
+            (void)printf("  advice: %s\n", file->advice);
         for (uint32_t k = 0; k < plugin_set_provider_count(set); k++)
             if (plugin_set_provider(set, k)->file == file)
                 print_provider(plugin_set_provider(set, k));
@@ -231,9 +234,10 @@ static json_t *make_json(const plugin_set *set)
 
     for (uint32_t i = 0; i < plugin_set_file_count(set); i++) {
         const plugin_file *file = plugin_set_file(set, i);
-        (void)json_array_append_new(files, json_pack("{s:s, s:b, s:s, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?}", "path",
-                                                     file->path, "loaded", (int)file->loaded, "outcome",
-                                                     plugin_outcome_text(file->outcome), "reason", file->reason, "fix",
+        (void)json_array_append_new(files, json_pack("{s:s, s:b, s:s, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?}",
+                                                     "path", file->path, "loaded", (int)file->loaded, "outcome",
+                                                     plugin_outcome_text(file->outcome), "reason", file->reason,
+                                                     "shadowed_by", file->shadowed_by, "advice", file->advice, "fix",
                                                      file->fix, "name", file->name, "version", file->version,
                                                      "build_id", file->build_id, "note_providers", file->providers));
     }

@@ -6,15 +6,19 @@
 static const char doc[] =
     "Times the kernels of every plausible offer for MODEL, at the sizes of the inputs, and saves the results in the "
     "cache folder. Later sessions of this model, or of others with the same layers, use them to choose providers. If "
-    "they lead to another assignment, the model is run with both, and the faster one is used.\v"
-    "Equal layers are timed once. Ctrl-C, or the end of the time budget, keeps the measurements so far. Sizes that "
-    "neither --input nor --dim gives are assumed; see --assume.\n\n"
+    "they lead to another assignment, the model is run with both, and the faster one is used. Then the model is run "
+    "without each provider in use, and with each one alone. Where that is faster, later sessions of the model, with "
+    "the "
+    "same sizes, providers and threads, leave the others out.\v"
+    "Equal layers are timed once. Ctrl-C, or the end of the time budget, keeps the measurements so far. Whole runs are "
+    "timed after the kernels, for at most half of the budget more. Sizes that neither --input nor --dim gives are "
+    "assumed; see --assume.\n\n"
     "Examples:\n"
     "  inlay tune model.onnx\n"
     "  inlay tune model.onnx --dim batch=8 --budget-s 20\n"
     "  inlay tune model.onnx --inputs data/ --json\n";
 
-enum { SHOWN_CHANGES = 20 };
+enum { SHOWN_CHANGES = 20, SHOWN_RUNS = 32 };
 
 typedef struct tune_args {
     struct feed feed;
@@ -22,18 +26,22 @@ typedef struct tune_args {
     inlay_tune_options how;
 } tune_args;
 
-/* The changes of providers, for printing. */
+/* The changes of providers and the compared runs, for printing. */
 struct changes {
-    json_t *list; /* with --json */
+    json_t *list; /* with --json, like the next */
+    json_t *runs;
     char lines[SHOWN_CHANGES][256];
-    uint32_t count;
+    char run_lines[SHOWN_RUNS][256];
+    char verdict[512]; /* the sentence about the providers that are left out; "" = none */
+    uint32_t count, run_count;
 };
 
 static const cli_option own_options[] = {
     FEED_OPTIONS(tune_args, feed),
     { "runs", "N", "Run each kernel at most N times (default: chosen from the time budget)",
       CLI_NUMBER(tune_args, how.runs, 1, 200) },
-    { "budget-s", "S", "Stop after S seconds; the most expensive kernels come first (default: 60)",
+    { "budget-s", "S",
+      "Time kernels for S seconds at most, the most expensive first, and whole runs for S/2 (default: 60)",
       CLI_NUMBER(tune_args, how.budget_s, 0.001, 1e6) },
     CLI_MODEL(tune_args, model),
     { 0 },
@@ -55,24 +63,47 @@ static void note_change(void *user, const inlay_tune_change *change)
     changes->count++;
 }
 
+static void note_run(void *user, const inlay_tune_run *run)
+{
+    struct changes *changes = user;
+    const char *how = run->alone != NULL ? "with only" : "without";
+    const char *who = run->alone != NULL ? run->alone : run->left_out;
+
+    if (changes->runs != NULL)
+        (void)json_array_append_new(changes->runs, json_pack("{s:s, s:s?, s:f, s:f, s:i, s:b}", "left_out",
+                                                             run->left_out, "alone", run->alone, "run_ms",
+                                                             run->ns * 1e-6, "assigned_ms", run->assigned_ns * 1e-6,
+                                                             "rounds", (int)run->rounds, "chosen", (int)run->chosen));
+    if (changes->run_count < SHOWN_RUNS)
+        (void)snprintf(changes->run_lines[changes->run_count++], sizeof changes->run_lines[0],
+                       "  run %-9s %-24.60s %10.3f ms, %.3f ms as assigned%s", how, who, run->ns * 1e-6,
+                       run->assigned_ns * 1e-6,
+                       run->rounds < 3 && run->ns < run->assigned_ns ? " (too few runs to decide)" : "");
+    if (run->chosen)
+        (void)snprintf(changes->verdict, sizeof changes->verdict,
+                       "later sessions of this model leave out %.200s: a run takes %.3f ms without, %.3f ms with",
+                       run->left_out, run->ns * 1e-6, run->assigned_ns * 1e-6);
+}
+
 static int print_result(const tune_args *args, const cli_common *common, const inlay_tune_result *result,
                         struct changes *changes)
 {
     const int code = cli_cancelled() ? CLI_CANCELLED : CLI_OK; /* after Ctrl-C, the results so far are printed */
 
     if (common->json) {
-        json_t *list = changes->list;
-        changes->list = NULL;
+        json_t *list = changes->list, *runs = changes->runs;
+        changes->list = changes->runs = NULL;
         return cli_print_json(
             common,
-            json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:o}", "model",
-                      args->model, "offers", (int)result->offer_count, "kernels", (int)result->kernel_count, "known",
-                      (int)result->known_count, "measured", (int)result->measured_count, "failed",
+            json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:f, s:f, s:f, s:b, s:i, s:s, s:o, s:o}",
+                      "model", args->model, "offers", (int)result->offer_count, "kernels", (int)result->kernel_count,
+                      "known", (int)result->known_count, "measured", (int)result->measured_count, "failed",
                       (int)result->failed_count, "pruned", (int)result->pruned_count, "stopped", (int)result->stopped,
                       "before_ms", result->before_ns * 1e-6, "measured_ms", result->measured_ns * 1e-6, "after_ms",
                       result->after_ns * 1e-6, "seconds", result->seconds, "run_before_ms",
                       result->run_before_ns * 1e-6, "run_after_ms", result->run_after_ns * 1e-6, "dropped",
-                      (int)result->dropped, "changes", list),
+                      (int)result->dropped, "left_out", (int)result->left_out_count, "verdict", changes->verdict,
+                      "runs", runs, "changes", list),
             code);
     }
     (void)printf(
@@ -93,6 +124,10 @@ static int print_result(const tune_args *args, const cli_common *common, const i
         (void)printf("measured run     %10.3f ms with the current assignment, %.3f ms with the best one%s\n",
                      result->run_before_ns * 1e-6, result->run_after_ns * 1e-6,
                      result->dropped ? ": the best one is not used" : "");
+    for (uint32_t i = 0; i < changes->run_count; i++)
+        (void)printf("%s\n", changes->run_lines[i]);
+    if (changes->verdict[0] != '\0')
+        (void)printf("%s\n", changes->verdict);
     for (uint32_t i = 0; i < changes->count && i < SHOWN_CHANGES; i++)
         (void)printf("%s\n", changes->lines[i]);
     if (changes->count > SHOWN_CHANGES)
@@ -115,6 +150,8 @@ static inlay_status tune(tune_args *args, cli_common *common, inlay_tune_result 
     args->how.progress = cli_progress;
     args->how.change = note_change;
     args->how.change_user = changes;
+    args->how.run = note_run;
+    args->how.run_user = changes;
     INLAY_TRY(inlay_tune(session, &args->how, result, diag));
 done:
     cli_progress_clear();
@@ -135,9 +172,11 @@ int cmd_tune(int argc, char **argv)
 
     cli_parse(&verb, true, argc, argv, &common, &args);
     changes.list = common.json ? json_array() : NULL;
+    changes.runs = common.json ? json_array() : NULL;
     code = tune(&args, &common, &result, &changes, &diag) == INLAY_OK ? print_result(&args, &common, &result, &changes)
                                                                       : cli_fail(&common, &diag);
     json_decref(changes.list);
+    json_decref(changes.runs);
     feed_deinit(&args.feed);
     cli_common_deinit(&common);
     return code;

@@ -12,9 +12,9 @@ enum { ENOUGH_CASES = 12 }; /* nodes tried for each type */
 typedef struct types_row {
     char name[96];
     long long since;
-    uint32_t tried;  /* types with at least one legal node */
-    uint32_t *taken; /* [provider_count] types that a provider accepts */
-    uint32_t others; /* types that the schema allows, but without a generated legal node */
+    uint64_t tried;  /* types with at least one legal node */
+    uint64_t *taken; /* [provider_count] types that a provider accepts */
+    uint64_t others; /* types that the schema allows, but without a generated legal node */
     char why[512];   /* types that no provider accepts, and the reference provider's reasons */
     bool expanded;   /* the optimiser replaces the operator by others */
 } types_row;
@@ -44,7 +44,7 @@ static const char *name_of(uint32_t type)
     return short_names[type] != NULL ? short_names[type] : inlay_dtype_name((inlay_dtype)type);
 }
 
-static void print_types(uint32_t types, uint32_t all)
+static void print_types(uint64_t types, uint64_t all)
 {
     if (types == all || types == 0) {
         (void)printf(" %s |", types == 0 ? "-" : "all");
@@ -130,7 +130,7 @@ static bool assess_case(void *user, op_case *entry)
 /* Collects the types that no provider accepts, grouped by reason. */
 static void collect_unsupported(types_table *table, types_row *row)
 {
-    uint32_t none = row->tried;
+    uint64_t none = row->tried;
     size_t used = 0;
 
     for (uint32_t p = 0; p < table->provider_count; p++)
@@ -156,7 +156,7 @@ static bool take_operator(void *user, const case_source *source)
     const case_range range = { .seed = 1, .scale = 1, .quick = true };
     const bool own = strcmp(source->domain, "ai.onnx") == 0;
     types_table *table = user;
-    uint32_t *taken = arena_array(&table->arena, (size_t)table->provider_count + 1, sizeof *taken);
+    uint64_t *taken = arena_array(&table->arena, (size_t)table->provider_count + 1, sizeof *taken);
     types_row *row;
 
     table->failed = taken == NULL || !LIST_GROW(table->rows, table->count);

@@ -311,7 +311,7 @@ static inlay_status random_strings(uint32_t rank, const int64_t *dims, uint64_t 
 /* Sets integers of 32 and 64 bits to 0 or 1: they are usually indexes, and these are valid in most tables. */
 static void reduce_integers(inlay_value *tensor)
 {
-    static const uint32_t integers = INLAY_DTYPE_BIT(INLAY_UINT32) | INLAY_DTYPE_BIT(INLAY_INT32) |
+    static const uint64_t integers = INLAY_DTYPE_BIT(INLAY_UINT32) | INLAY_DTYPE_BIT(INLAY_INT32) |
                                      INLAY_DTYPE_BIT(INLAY_UINT64) | INLAY_DTYPE_BIT(INLAY_INT64);
     inlay_dtype dtype = inlay_value_dtype(tensor);
     size_t width = inlay_dtype_bits(dtype) / 8;

@@ -346,9 +346,8 @@ inlay_status pack_file(const char *path, inlay_diag *diag)
 
     if (fd < 0 && errno == ENOENT)
         return INLAY_OK; /* no tensor is large enough for the external file */
-    if (fd < 0 || fstat(fd, &info) != 0)
-        status = inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be packed: %s", path, strerror(errno));
-    else if (info.st_size > 0 && (raw = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
+    if (fd < 0 || fstat(fd, &info) != 0 ||
+        (info.st_size > 0 && (raw = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED))
         status = inlay_fail(diag, INLAY_IO_ERROR, "%.200s: cannot be packed: %s", path, strerror(errno));
     if (fd >= 0)
         (void)close(fd);

@@ -62,14 +62,14 @@ static uint32_t list_distinct_methods(const struct search *search, uint32_t valu
     uint32_t count = 1;
 
     seen[0] = search_range(search, value, method);
-    for (uint8_t method_index = 0; method_index < SEARCH_METHODS; method_index++) {
-        const qdq_range range = search_range(search, value, method_index);
+    for (uint32_t i = 0; i < SEARCH_METHODS; i++) {
+        const qdq_range range = search_range(search, value, (uint8_t)i);
         bool known = false;
 
         for (uint32_t k = 0; k < count; k++)
             known |= !is_unlike(&seen[k], &range);
         if (!known) {
-            out[count - 1] = method_index;
+            out[count - 1] = (uint8_t)i;
             seen[count++] = range;
         }
     }

@@ -44,6 +44,7 @@ static void add_steps(const json_t *profile, const char *const *names, uint32_t 
 inlay_status layer_times(const struct subject *subject, const struct samples *set, const char *const *names,
                          uint32_t count, double *out, double *out_run_ns, inlay_diag *diag)
 {
+    const inlay_profile_options how = { .struct_size = sizeof how, .format = "json" };
     struct strbuf text = { 0 };
     json_t *profile = NULL;
     inlay_status status;
@@ -52,7 +53,7 @@ inlay_status layer_times(const struct subject *subject, const struct samples *se
     for (uint32_t i = 0; i < count; i++)
         out[i] = 0;
     INLAY_TRY(run_profiled(subject, set, diag));
-    INLAY_TRY(inlay_context_profile_write(subject->context, "json", 0, 0, strbuf_write, &text, diag));
+    INLAY_TRY(inlay_context_profile_write(subject->context, &how, strbuf_write, &text, diag));
     if (!text.failed)
         profile = json_loadb(text.data, text.size, 0, NULL);
     if (profile == NULL) {

@@ -25,7 +25,8 @@ static inlay_status run_once(const struct subject *subject, inlay_diag *diag)
 }
 
 /* A timing_fn: the mean time of the runs, but at most the CPU time of the process: on a busy machine, the remaining
- * time belongs to other programs. */
+ * time belongs to other programs. With a limit of CPU time (RLIMIT_CPU), Linux advances the clock of CPU time only at
+ * timer ticks, so that it may not advance during short runs. */
 static inlay_status time_runs(void *user, double *out_ms, inlay_diag *diag)
 {
     const struct subject *subject = user;
@@ -40,7 +41,7 @@ static inlay_status time_runs(void *user, double *out_ms, inlay_diag *diag)
         INLAY_TRY(run_once(subject, diag));
     wall_ms = clock_ms() - wall_start;
     cpu_ms = clock_cpu_ms() - cpu_start;
-    *out_ms = (wall_ms < cpu_ms ? wall_ms : cpu_ms) / subject->together;
+    *out_ms = (cpu_ms > 0 && cpu_ms < wall_ms ? cpu_ms : wall_ms) / subject->together;
 done:
     return status;
 }

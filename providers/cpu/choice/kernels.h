@@ -20,7 +20,7 @@ typedef struct kernel_conv_shape {
     double flops; /* 2 * multiplications, without the taps outside the image */
 } kernel_conv_shape;
 
-void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_shape *out);
+void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_shape *window);
 
 /* The same convolution without the kernel taps that lie outside the image for every output pixel, which a strongly
  * dilated kernel may have. The remaining taps stay contiguous in weights of layout [kernel..][in]. A pad of the result
@@ -160,9 +160,8 @@ void kernel_packs_note(const cpu_build *build, uint8_t kernel);
 inlay_status kernel_remember(cpu_build *build, const kernel_choice *choice);
 
 /* Extension inlay.kernels/1 (kernels/tune.c). */
-inlay_status kernel_list(void *state, inlay_compiled *compiled, inlay_instance *instance,
-                         inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx);
-inlay_status kernel_tune(void *state, inlay_compiled *compiled, const inlay_kernel_trial *how, inlay_diag *diag);
+inlay_status kernel_list(void *state, const inlay_kernel_list *request, inlay_diag *diag);
+inlay_status kernel_tune(void *state, inlay_compiled *compiled, const inlay_kernel_trial *request, inlay_diag *diag);
 
 /* Models of time (kernels/model.c): nanoseconds on KERNEL_THREADS threads, independent of the instance's threads. The
  * choice must not depend on the number of threads, because the kernel determines the order of additions, and results
@@ -191,7 +190,7 @@ double kernel_pairs_ns(const cpu_build *build, const cpu_group *group, const ker
 double kernel_pairs_work_ns(const cpu_build *build, double rows, int64_t k, int64_t n);
 
 /* Matrix multiplications (kernels/products.c; the lowerings are in product/product.c). */
-void kernel_gemm_shape_of(const cpu_build *build, kernel_gemm_shape *out);
+void kernel_gemm_shape_of(const cpu_build *build, kernel_gemm_shape *product);
 bool kernel_packed_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
 /* True if the weights of build->op are low-bit weights that each run expands to float (low_bit.h). */
 bool kernel_weights_are_low_bit(const cpu_build *build);

@@ -256,14 +256,48 @@ static bool parse_producer(const cpu_state *state, const inlay_graph *graph, uin
                      out, &why) != NULL;
 }
 
-/* True if the op will be fused into `maker`, the producer of one of its inputs. */
-static bool is_fused(const cpu_op *op, const cpu_op *maker)
+static bool is_elementwise(const cpu_family *family)
 {
-    const cpu_family *family = maker->row->family;
+    return family == &cpu_eltwise_family || family == &cpu_binary;
+}
 
-    return (op->row->family == &cpu_eltwise_family || op->row->family == &cpu_binary) &&
-           (family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_conv_computed ||
-            family == &cpu_product || family == &cpu_normalize || family == &cpu_nbits_product);
+/* True if another node than `reader` needs the value as a tensor. Only the nodes shortly after its producer are
+ * searched. */
+static bool is_stored(const inlay_graph *graph, uint32_t value, const inlay_node_info *reader)
+{
+    const inlay_value_info *info = inlay_graph_value(graph, value);
+    const uint32_t first = info->producer + 1,
+                   last = first + LOOK_AHEAD < graph->node_count ? first + LOOK_AHEAD : graph->node_count;
+
+    if ((info->flags & INLAY_VALUE_GRAPH_OUTPUT) != 0)
+        return true;
+    for (uint32_t n = first; n < last; n++) {
+        const inlay_node_info *node = inlay_graph_node(graph, n);
+
+        for (uint32_t i = 0; node != reader && i < node->input_count; i++)
+            if (node->inputs[i] == value)
+                return true;
+    }
+    return false;
+}
+
+/* True if the op will be fused into the producer of its input i (fuse.c). */
+static bool is_fused(const cpu_state *state, const inlay_cost_request *request, const inlay_node_info *info, uint32_t i,
+                     const cpu_op *op)
+{
+    const inlay_value_state *input = state_of(request, info->inputs, info->input_count, i),
+                            *output = state_of(request, info->outputs, info->output_count, 0);
+    const cpu_family *family;
+    cpu_op maker;
+
+    if (!is_elementwise(op->row->family) || !parse_producer(state, request->graph, info->inputs[i], &maker))
+        return false;
+    family = maker.row->family;
+    if (is_elementwise(family))
+        return input != NULL && output != NULL && input->dtype == INLAY_FLOAT && output->dtype == INLAY_FLOAT &&
+               count_of(input) == count_of(output) && !is_stored(request->graph, info->inputs[i], info);
+    return family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_conv_computed ||
+           family == &cpu_product || family == &cpu_normalize || family == &cpu_nbits_product;
 }
 
 /* Convolutions choose the layouts of their operands. Other ops keep the layout of their input or need rows. */
@@ -401,16 +435,29 @@ static void count_rows(const cpu_op *op, struct sizes *sizes)
     }
 }
 
+/* Time of an op within the loop of the op that it is fused into: its functions, and the tensors that only it reads. */
+static double fused_ns(const cpu_op *op, const struct sizes *sizes, double flops, double rate, double threads)
+{
+    double ns = 0;
+
+    if (op->row->family == &cpu_eltwise_family && rate < SIMPLE_PER_NS * cpu_speed())
+        ns = flops / (op->eltwise[0].alg == LIBRARY_ELTWISE_LOGISTIC ? GATE_PER_NS : rate) / threads;
+    if (op->row->family == &cpu_binary) /* the other operand is not in registers */
+        ns = stream_ns(sizes->in > sizes->out ? sizes->in - sizes->out : 0) / threads;
+    return ns;
+}
+
 static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *request, uint32_t node_index,
                             inlay_cost *cost)
 {
     const inlay_node_info *info = inlay_graph_node(request->graph, node_index);
     const kit_node node = { .host = state->host, .graph = request->graph, .info = info };
     kit_refusal why = { 0, "", "" };
-    double flops, rate, work, streams, share = 1, threads = request->max_threads > 0 ? request->max_threads : 1;
+    double flops, rate, work, streams, alone, inside = -1, share = 1,
+                                              threads = request->max_threads > 0 ? request->max_threads : 1;
     bool fused = false, laid_out, planar;
     struct sizes sizes = { 0 };
-    cpu_op op, maker;
+    cpu_op op;
 
     if (cpu_parse(&node, &op, &why) == NULL)
         return INLAY_INVALID_ARGUMENT;
@@ -443,7 +490,7 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
             continue;
         }
         sizes.in += bytes;
-        fused = fused || (parse_producer(state, request->graph, info->inputs[i], &maker) && is_fused(&op, &maker));
+        fused = fused || is_fused(state, request, info, i, &op);
         cost->enter_ns += ENTER_NS;
     }
     if (op.row->family == &cpu_recurrent) {
@@ -470,26 +517,24 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
     cost->bytes_written += (uint64_t)sizes.out;
     if (state->bf16 && (op.row->family == &cpu_conv || (op.row->family == &cpu_product && sizes.weights > 0)))
         rate *= 2;
-    if (fused || is_view(&op)) {
-        cost->ns += FUSED_NS;
-        if (op.row->family == &cpu_eltwise_family && rate < SIMPLE_PER_NS * cpu_speed())
-            cost->ns += flops / (op.eltwise[0].alg == LIBRARY_ELTWISE_LOGISTIC ? GATE_PER_NS : rate) / threads;
-        if (op.row->family == &cpu_binary) /* the other operand is not in registers */
-            cost->ns += stream_ns(sizes.in > sizes.out ? sizes.in - sizes.out : 0) / threads;
-        return INLAY_OK;
-    }
+    if (fused || is_view(&op))
+        inside = FUSED_NS + fused_ns(&op, &sizes, flops, rate, threads);
     /* Without built-in kernels, convolutions run oneDNN's kernels on one thread (make_for_threads in conv.c). */
     threads = is_shared(&op, &sizes, flops) && (op.row->family != &cpu_conv || state->tiles != NULL) ? threads : 1;
     work = flops / rate / threads;
     streams = stream_ns(sizes.in + sizes.out) / threads + weights_ns(request->graph, sizes.weights, threads);
-    cost->ns += (work > streams ? work : streams) + CALL_NS + (threads > 1 ? TEAM_NS : 0);
+    alone = (work > streams ? work : streams) + CALL_NS + (threads > 1 ? TEAM_NS : 0);
+    cost->ns += inside >= 0 ? inside : alone;
+    if (fused && alone > inside) /* in another region than the producer of its input */
+        cost->enter_ns += alone - inside;
     return INLAY_OK;
 }
 
-inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost *cost)
+inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost *cost, inlay_diag *diag)
 {
     inlay_cost sum = { .confidence = INLAY_CONFIDENCE_MODEL };
 
+    (void)diag;
     for (uint32_t i = 0; i < request->offer->node_count; i++) {
         inlay_status status;
 

@@ -78,7 +78,7 @@ bool tiles_is_concat_slice(const cpu_build *build, uint32_t value);
 /* Lowers a concatenation if some of its inputs were written in place; *out_done is false otherwise. */
 inlay_status tiles_concat(cpu_build *build, const cpu_group *group, bool *out_done);
 /* Multiplies packed weights by the factors of the input channels; *weights becomes the product. */
-inlay_status tiles_scale_weights(cpu_build *build, uint32_t scale, int64_t in, cpu_place *weights);
+inlay_status tiles_scale_weights(cpu_build *build, uint32_t factors, int64_t in, cpu_place *weights);
 /* The epilogue of a group whose post-ops have one operand only, without its bias. false: other post-ops. */
 bool tiles_unary_epilogue(const cpu_group *group, tile_epilogue *out);
 /* True for Relu and Clip, which are applied in registers if they come first. Sets the clamp of *out. */

@@ -293,13 +293,14 @@ static const char *say_why(const cpu_state *state, const kernel_choice *choice, 
     return choice->why;
 }
 
-inlay_status kernel_list(void *state, inlay_compiled *compiled, inlay_instance *instance,
-                         inlay_status (*kernel)(void *ctx, const inlay_kernel *info), void *ctx)
+inlay_status kernel_list(void *state, const inlay_kernel_list *request, inlay_diag *diag)
 {
     static const uint32_t reasons[] = { [KERNEL_BY_MODEL] = INLAY_KERNEL_MODEL,
                                         [KERNEL_BY_TIME] = INLAY_KERNEL_TIMED,
                                         [KERNEL_BY_OPTION] = INLAY_KERNEL_OPTION,
                                         [KERNEL_ONLY] = INLAY_KERNEL_ONLY };
+    const inlay_compiled *compiled = request->compiled;
+    const inlay_instance *instance = request->instance;
     inlay_status status = INLAY_OK;
     char text[200];
 
@@ -322,7 +323,7 @@ inlay_status kernel_list(void *state, inlay_compiled *compiled, inlay_instance *
                                                    : TILE_MOST_ERROR,
         };
 
-        status = kernel(ctx, &info);
+        status = request->kernel(request->ctx, &info);
     }
-    return status;
+    return status == INLAY_OK ? status : inlay_fail(diag, status, "the host takes no more kernels");
 }

@@ -114,11 +114,12 @@ static inlay_status drop_refusal(void *ctx, const inlay_refusal *refusal)
 
 /* Regions are assessed first, then operators. A second round over regions collects the reasons of refusal of the nodes
  * that neither supports. */
-static inlay_status assess(void *state_, const inlay_graph *graph, const uint8_t *candidates,
-                           const inlay_assess_sink *sink, inlay_diag *diag)
+static inlay_status assess(void *state_, const inlay_assess_request *request, inlay_diag *diag)
 {
+    const inlay_graph *graph = request->graph;
     combined_state *state = state_;
-    struct relay relay = { .to = sink, .open = malloc((size_t)graph->node_count + 1) };
+    inlay_assess_request forwarded = *request;
+    struct relay relay = { .to = request->sink, .open = malloc((size_t)graph->node_count + 1) };
     const struct {
         uint32_t part;
         inlay_assess_sink sink;
@@ -132,17 +133,19 @@ static inlay_status assess(void *state_, const inlay_graph *graph, const uint8_t
     if (relay.open == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for %u nodes", graph->node_count);
     for (uint32_t n = 0; n < graph->node_count; n++)
-        relay.open[n] = candidates == NULL || candidates[n] != 0;
+        relay.open[n] = request->candidates[n] != 0;
+    forwarded.candidates = relay.open;
     for (size_t i = 0; i < KIT_COUNT(rounds) && status == INLAY_OK; i++) {
         const uint32_t part_index = rounds[i].part;
 
-        status = state->parts[part_index].assess(state->states[part_index], graph, relay.open, &rounds[i].sink, diag);
+        forwarded.sink = &rounds[i].sink;
+        status = state->parts[part_index].assess(state->states[part_index], &forwarded, diag);
     }
     free(relay.open);
     return status;
 }
 
-static inlay_status cost(void *state_, const inlay_cost_request *request, inlay_cost *out)
+static inlay_status cost(void *state_, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
 {
     combined_state *state = state_;
     const uint32_t part = (request->offer->cookie & CPU_COOKIE_OPERATOR) != 0 ? OPERATORS : REGIONS;
@@ -152,7 +155,7 @@ static inlay_status cost(void *state_, const inlay_cost_request *request, inlay_
 
     offer.cookie &= ~CPU_COOKIE_OPERATOR;
     forwarded.offer = &offer;
-    status = state->parts[part].cost(state->states[part], &forwarded, out);
+    status = state->parts[part].cost(state->states[part], &forwarded, out, diag);
     if (part == OPERATORS)
         out->ns *= VECTOR_TIME;
     return status;
@@ -241,14 +244,15 @@ static inlay_status execute(void *state_, inlay_compiled *compiled, inlay_instan
 
 /* ------------------------------------------------------------------ tables of functions */
 
-static inlay_status list_kernels(void *state_, inlay_compiled *compiled, inlay_instance *instance,
-                                 inlay_status (*kernel)(void *user, const inlay_kernel *k), void *user)
+static inlay_status list_kernels(void *state_, const inlay_kernel_list *request, inlay_diag *diag)
 {
     combined_state *state = state_;
-    inlay_compiled *inner;
-    const uint32_t part = part_of(compiled, &inner);
+    inlay_kernel_list of_part = {
+        .struct_size = sizeof of_part, .instance = request->instance, .ctx = request->ctx, .kernel = request->kernel
+    };
+    const uint32_t part = part_of(request->compiled, &of_part.compiled);
 
-    return part == REGIONS ? state->kernels->list(state->states[part], inner, instance, kernel, user) : INLAY_OK;
+    return part == REGIONS ? state->kernels->list(state->states[part], &of_part, diag) : INLAY_OK;
 }
 
 static inlay_status time_kernels(void *state_, inlay_compiled *compiled, const inlay_kernel_trial *trial,

@@ -170,7 +170,7 @@ static inlay_status run_signed_zero(const cpu_native *native, const cpu_state *s
     (void)state;
     (void)run;
     (void)threads;
-    *(int32_t *)args[1] = *(const int8_t *)args[0];
+    *(int32_t *)args[1] = *(const int8_t *)args[0]; /* NOLINT(bugprone-signed-char-misuse): with its sign */
     return INLAY_OK;
 }
 

@@ -402,7 +402,7 @@ inlay_status cpu_lower_empty_input(cpu_build *build, const cpu_group *group);
 float cpu_reduce_empty(const cpu_op *op);
 
 /* A row of n elements: output[i] = alg(p[i], q[i * step]); output may be p. step is 0 or 1. */
-void cpu_binary_row(library_alg alg, const float *p, const float *q, float *output, int64_t n, int64_t step);
+void cpu_binary_row(library_alg alg, const float *x0, const float *x1, float *output, int64_t n, int64_t step);
 /* The op's binary function of two tensors with the same layout without padding, and the group's posts (binary_chain.c).
  * overwrite: the result may replace x0. */
 inlay_status cpu_lower_binary_chain(cpu_build *build, const cpu_group *group, const cpu_place *x0, const cpu_place *x1,

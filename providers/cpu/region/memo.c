@@ -29,6 +29,7 @@ bool cpu_memo_find(const cpu_build *build, const library_op *op, library_descrip
     const uint64_t hash = hash_of(op);
 
     for (const cpu_memo *memo = build->memo; memo != NULL; memo = memo->next)
+        /* NOLINTNEXTLINE(bugprone-suspicious-memory-comparison): floats by bits */
         if (memo->hash == hash && memo->threaded == cpu_threads_several() && memcmp(&memo->op, op, sizeof *op) == 0)
             return library_clone(out, memo->pd) == LIBRARY_SUCCESS;
     return false;

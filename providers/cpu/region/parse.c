@@ -269,9 +269,11 @@ static bool has_kernel(const cpu_state *state, const kit_node *node, const cpu_o
     return true;
 }
 
-inlay_status cpu_assess(void *state_, const inlay_graph *graph, const uint8_t *candidates,
-                        const inlay_assess_sink *sink, inlay_diag *diag)
+inlay_status cpu_assess(void *state_, const inlay_assess_request *request, inlay_diag *diag)
 {
+    const inlay_graph *graph = request->graph;
+    const uint8_t *candidates = request->candidates;
+    const inlay_assess_sink *sink = request->sink;
     const cpu_state *state = state_;
 
     (void)diag;

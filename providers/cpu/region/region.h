@@ -355,9 +355,8 @@ uint32_t cpu_may_branch(void *state, inlay_compiled *compiled, inlay_instance *i
 /* See inlay_ext_states.appends and reads (append.c). */
 uint32_t cpu_state_appends(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output, uint32_t *out_axis);
 uint32_t cpu_state_reads(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis);
-inlay_status cpu_assess(void *state, const inlay_graph *graph, const uint8_t *candidates, const inlay_assess_sink *sink,
-                        inlay_diag *diag);
-inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost *cost);
+inlay_status cpu_assess(void *state, const inlay_assess_request *request, inlay_diag *diag);
+inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost *cost, inlay_diag *diag);
 
 /* Adds the cost of an operator of integers.def. */
 void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const inlay_node_info *info, inlay_cost *cost);

@@ -33,6 +33,32 @@ static int by_colour(const void *pa, const void *pb)
     return a->colour != b->colour ? (a->colour < b->colour ? -1 : 1) : by_score(pa, pb);
 }
 
+/* Heap sort: qsort() may allocate memory, which a run must not do. compare() has no equal elements. */
+static void sort(struct ranked *list, int64_t count, int (*compare)(const void *a, const void *b))
+{
+    int64_t begin = count / 2, end = count;
+
+    while (end > 1) {
+        struct ranked moved;
+        int64_t hole, child;
+
+        if (begin > 0) { /* builds the heap, whose first element comes last in the order */
+            moved = list[--begin];
+        } else { /* takes the first element out of the heap */
+            moved = list[--end];
+            list[end] = list[0];
+        }
+        for (hole = begin; (child = 2 * hole + 1) < end; hole = child) {
+            if (child + 1 < end && compare(&list[child], &list[child + 1]) < 0)
+                child++;
+            if (compare(&moved, &list[child]) >= 0)
+                break;
+            list[hole] = list[child];
+        }
+        list[hole] = moved;
+    }
+}
+
 static int64_t clip(double value, int64_t most)
 {
     return !(value > 0) ? 0 : value > (double)most ? most : (int64_t)value;
@@ -108,12 +134,22 @@ static inlay_status prepare_draw(const kit_node *node, void **out_state, inlay_d
     return INLAY_OK;
 }
 
+static inlay_status shape_draw(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const kit_tensor *boxes = &plan->in[1];
+
+    (void)state, (void)diag;
+    if (boxes->rank == 2 && boxes->dims[0] > 0)
+        plan->workspace_bytes = (uint64_t)boxes->dims[0] * sizeof(struct ranked);
+    return INLAY_OK;
+}
+
 static inlay_status run_draw(const kit_call *call)
 {
     const draw_state *state = call->state;
     const kit_tensor *input = &call->in[0], *boxes = &call->in[1];
     const int64_t count = boxes->rank == 2 ? boxes->dims[0] : 0;
-    struct ranked *list = NULL;
+    struct ranked *list = call->workspace;
     int64_t kept;
     inlay_status status;
 
@@ -123,24 +159,18 @@ static inlay_status run_draw(const kit_call *call)
     INLAY_TRY(kit_alloc_output(call, 0, 3, input->dims));
     if (input->count > 0)
         memcpy(call->out[0].data, input->data, (size_t)input->count);
-    list = calloc((size_t)count + 1, sizeof *list);
-    if (list == NULL) {
-        status = inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "DrawBoundingBoxes: no memory");
-        goto done;
-    }
     for (int64_t i = 0; i < count; i++) {
         const float *box = (const float *)boxes->data + i * BOX;
 
         list[i] = (struct ranked){ isnan(box[SCORE]) ? -INFINITY : box[SCORE], box[CLASS], i, 0 };
     }
-    qsort(list, (size_t)count, sizeof *list, by_score);
+    sort(list, count, by_score);
     kept = give_colours(list, count, state->by_class);
-    qsort(list, (size_t)kept, sizeof *list, by_colour);
+    sort(list, kept, by_colour);
     for (int64_t i = kept; i-- > 0;) /* draw the best last */
         draw(call->out[0].data, input->dims[0], input->dims[1], (const float *)boxes->data + list[i].at * BOX,
              state->mode, state->thick, bgr[list[i].colour]);
 done:
-    free(list);
     return status;
 }
 
@@ -201,5 +231,6 @@ const prepost_operator prepost_draw_boxes = {
                 .supports = supports_draw,
                 .cost = cost_draw,
                 .prepare = prepare_draw,
+                .shape = shape_draw,
                 .run = run_draw },
 };

@@ -1,4 +1,5 @@
 /* image_decoder.c - the plugin image_decoder: ai.onnx.ImageDecoder-20 on the CPU. */
+#define INLAY_NOTE_VERSION INLAY_VERSION
 #include "inlay/kit.h"
 #include "picture.h"
 #include "run_decode.h"

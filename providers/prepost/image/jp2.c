@@ -1,5 +1,6 @@
 /* jp2.c - JPEG 2000 with openjpeg. */
 #include "codec.h"
+#include <math.h>
 #include <openjpeg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +85,7 @@ static int sample(const opj_image_comp_t *component, uint32_t x, uint32_t y)
 
 static uint8_t byte_of(double value)
 {
-    return value < 0 ? 0 : value > 255 ? 255 : (uint8_t)(value + 0.5);
+    return value < 0 ? 0 : value > 255 ? 255 : (uint8_t)lround(value);
 }
 
 static inlay_status put_rows(const opj_image_t *image, picture_sink *sink)

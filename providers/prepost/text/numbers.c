@@ -86,26 +86,34 @@ static bool invert(double *a, int64_t n)
     return true;
 }
 
+enum { MAX_INVERSE = 8192 };
+
+static inlay_status shape_inverse(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const kit_tensor *input = &plan->in[0];
+
+    (void)state, (void)diag;
+    if (input->rank == 2 && input->dims[0] > 0 && input->dims[0] <= MAX_INVERSE)
+        plan->workspace_bytes = 2 * (uint64_t)input->dims[0] * (uint64_t)input->dims[0] * sizeof(double);
+    return INLAY_OK;
+}
+
 static inlay_status run_inverse(const kit_call *call)
 {
     const kit_tensor *input = &call->in[0];
     const int64_t n = input->rank == 2 ? input->dims[0] : 0;
-    double *a = NULL;
+    double *a = call->workspace;
     inlay_status status;
 
-    if (input->rank != 2 || input->dims[1] != n || n > 8192)
+    if (input->rank != 2 || input->dims[1] != n || n > MAX_INVERSE)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH,
-                          "Inverse: the input must be a matrix [n, n] with n at most 8192");
+                          "Inverse: the input must be a matrix [n, n] with n at most %d", MAX_INVERSE);
     INLAY_TRY(kit_alloc_output(call, 0, 2, input->dims));
-    a = calloc((size_t)(2 * n * n) + 1, sizeof *a);
-    if (a == NULL) {
-        status = inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "Inverse: no memory");
-        goto done;
-    }
     for (int64_t r = 0; r < n; r++) {
-        for (int64_t c = 0; c < n; c++)
+        for (int64_t c = 0; c < n; c++) {
             a[r * 2 * n + c] = (double)((const float *)input->data)[r * n + c];
-        a[r * 2 * n + n + r] = 1;
+            a[r * 2 * n + n + c] = c == r;
+        }
     }
     if (!invert(a, n)) {
         status = inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "Inverse: the matrix is singular");
@@ -114,7 +122,6 @@ static inlay_status run_inverse(const kit_call *call)
     for (int64_t i = 0; i < n * n; i++)
         ((float *)call->out[0].data)[i] = (float)a[i / n * 2 * n + n + i % n];
 done:
-    free(a);
     return status;
 }
 
@@ -183,14 +190,35 @@ static inlay_status prepare_stft(const kit_node *node, void **out_state, inlay_d
     return INLAY_OK;
 }
 
+/* The transform of one length, the size of the window; all runs of these shapes share it. */
+typedef struct stft_plan {
+    struct fft fft;
+    double tables[];
+} stft_plan;
+
+static inlay_status shape_stft(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const int64_t n = plan->in[3].count;
+    stft_plan *made;
+
+    (void)state;
+    if (n < 2 || n > MAX_FFT) /* run refuses it */
+        return INLAY_OK;
+    made = kit_plan_new(plan, sizeof *made + fft_table_count(n) * sizeof made->tables[0]);
+    if (made == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a transform");
+    fft_init(&made->fft, n, made->tables);
+    plan->workspace_bytes = ((size_t)(2 * n) + fft_scratch_count(&made->fft)) * sizeof(double);
+    return INLAY_OK;
+}
+
 static inlay_status run_any_stft(const kit_call *call, bool squares)
 {
     const int64_t n = only_element(call, 1), hop = only_element(call, 2),
                   samples = call->in[0].rank == 2 ? call->in[0].dims[1] : 0;
+    const stft_plan *plan = call->plan;
     int64_t dims[4] = { 1, 0, 0, 2 };
-    double *tables = NULL, *data = NULL;
     inlay_status status;
-    struct fft fft;
 
     if (call->in[0].rank != 2 || call->in[0].dims[0] != 1)
         return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "the samples must be [1, samples]");
@@ -203,18 +231,9 @@ static inlay_status run_any_stft(const kit_call *call, bool squares)
                           MAX_FFT, (long long)samples);
     dims[1] = *(const int64_t *)call->state != 0 ? n / 2 + 1 : n;
     dims[2] = (samples + n / 2 * 2 - n) / hop + 1;
-    INLAY_TRY(kit_alloc_output(call, 0, squares ? 3 : 4, dims));
-    tables = malloc(fft_table_count(n) * sizeof *tables);
-    if (tables != NULL) {
-        fft_init(&fft, n, tables);
-        data = malloc(((size_t)(2 * n) + fft_scratch_count(&fft)) * sizeof *data);
-    }
-    status = data != NULL ? transform(call, &fft, squares, dims, hop, data)
-                          : inlay_fail(call->diag, INLAY_OUT_OF_MEMORY, "no memory for a transform");
-done:
-    free(data);
-    free(tables);
-    return status;
+    INLAY_CHECK(plan != NULL && plan->fft.n == n);
+    status = kit_alloc_output(call, 0, squares ? 3 : 4, dims);
+    return status == INLAY_OK ? transform(call, &plan->fft, squares, dims, hop, call->workspace) : status;
 }
 
 static inlay_status run_stft(const kit_call *call)
@@ -261,13 +280,13 @@ NUMBERS(negpos, "NegPos", "x:F -> negative:F, positive:F; F=float",
         "Separates the elements below 0 and those above 0 into two tensors; the other elements are 0.", infer_both,
         negpos_examples, .prepare = NULL)
 NUMBERS(inverse, "Inverse", "x:F -> y:F; F=float", "Inverts a square matrix, in double precision.", infer_inverse,
-        inverse_examples, .prepare = NULL)
+        inverse_examples, .shape = shape_inverse)
 NUMBERS(stft, "STFT", "x:F, n_fft:I, hop_length:I, window:F, frame_length:I -> y:F; F=float, I=int64; onesided:i=0",
         "Short-time Fourier transform of [1, samples], padded with half a window of zeros at both ends, as [1, bins, "
         "frames, 2].",
-        infer_stft, stft_examples, .prepare = prepare_stft)
+        infer_stft, stft_examples, .prepare = prepare_stft, .shape = shape_stft)
 NUMBERS(stft_norm, "StftNorm",
         "x:F, n_fft:I, hop_length:I, window:F, frame_length:I -> y:F; F=float, I=int64; onesided:i=0",
         "Squared magnitudes of the short-time Fourier transform of [1, samples], padded with half a window of zeros at "
         "both ends, as [1, bins, frames].",
-        infer_stft, norm_examples, .prepare = prepare_stft)
+        infer_stft, norm_examples, .prepare = prepare_stft, .shape = shape_stft)

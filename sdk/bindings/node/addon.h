@@ -2,15 +2,17 @@
  *
  *     createSession(path | Uint8Array, [[name, value], ...]) -> Promise<session>
  *     describe(session)  -> { inputs: [...], outputs: [...] }
- *     run(session, [[index, kind, data, dims], ...], [output, ...], cancel, threads)
+ *     run(session, [[index, kind, data, dims], ...], [output, ...], cancel, [threads, priority, power])
  *         -> Promise<[[kind, data, dims], ...]>
+ *     control(session, action, provider, option, value, bytes) -> Promise<number of bytes that were released>
  *     release(session)
  *     version()
  *
  * kind is the number of an element type in ONNX; data is a typed array, or an array of strings. Typed arrays are used
  * without a copy. cancel is undefined or a Uint32Array whose first element stops the run when it is not 0.
- * threads is the number of threads, 0 for that of the session. Results are in memory of the runtime, freed when
- * JavaScript no longer needs it. */
+ * threads is the number of threads, 0 for that of the session; priority and power are INLAY_PRIORITY_* and
+ * INLAY_POWER_*, action is INLAY_CONTROL_*; option and value may be undefined. Results are in memory of the runtime,
+ * freed when JavaScript no longer needs it. */
 #ifndef INLAY_NODE_ADDON_H
 #define INLAY_NODE_ADDON_H
 #include "inlay/inlay.h"
@@ -64,4 +66,7 @@ napi_value result_make(napi_env env, inlay_value *value);
 
 /* run.c */
 napi_value run_start(napi_env env, napi_callback_info info);
+
+/* control.c */
+napi_value control_start(napi_env env, napi_callback_info info);
 #endif

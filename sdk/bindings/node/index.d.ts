@@ -46,6 +46,10 @@ export interface RunOptions {
   signal?: AbortSignal;
   /** Threads of this run, at most intraOpNumThreads; 0 or undefined: intraOpNumThreads. */
   maxThreads?: number;
+  /** A hint to devices; 'normal' or undefined: as option priority of the session says. */
+  priority?: 'low' | 'normal' | 'high';
+  /** A hint to devices; 'default' or undefined: as option power of the session says. */
+  power?: 'default' | 'efficiency' | 'performance';
   [other: string]: unknown;
 }
 
@@ -62,6 +66,13 @@ export class InferenceSession {
   /** Any number of runs may be active at once. */
   run(feeds: Feeds, options?: RunOptions): Promise<Results>;
   run(feeds: Feeds, fetches: Fetches, options?: RunOptions): Promise<Results>;
+  /** Changes an option of an open provider; no value: the default. */
+  setOption(provider: string, option: string, value?: string | number | boolean): Promise<void>;
+  /** Releases unused memory of a provider, of which unusedBytes may stay. Resolves to the bytes that were released. */
+  trim(provider: string, unusedBytes?: number): Promise<number>;
+  /** Waits for the runs in progress; later ones are rejected with code 'busy' until resume(). */
+  suspend(provider: string): Promise<void>;
+  resume(provider: string): Promise<void>;
   /** Frees the memory of the runs, of an active run when it ends. The session itself is freed by garbage collection. */
   release(): Promise<void>;
   readonly inputNames: readonly string[];

@@ -17,6 +17,10 @@ const BY_NUMBER = new Map(TYPES.map(([name, number, array]) => [number, { name, 
 // The element type of a typed array, for tensors created without a type.
 const BY_ARRAY = new Map(TYPES.filter(([name]) => !['bool', 'float16', 'bfloat16', 'uint4', 'int4', 'string'].includes(name))
   .map(([name, , array]) => [array, name]));
+// INLAY_PRIORITY_*, INLAY_POWER_*, INLAY_CONTROL_*.
+const PRIORITIES = { normal: 0, low: 1, high: 2 };
+const POWERS = { default: 0, efficiency: 1, performance: 2 };
+const CONTROL = { setOption: 1, trim: 2, suspend: 3, resume: 4 };
 const PACKED = new Set(['uint4', 'int4']);
 
 function elementsOf(dims) {
@@ -163,10 +167,11 @@ class InferenceSession {
       .map(([name, tensor]) => this.#feed(name, tensor));
     const threads = options && options.maxThreads !== undefined ? options.maxThreads : 0;
     if (!Number.isInteger(threads) || threads < 0 || threads > 0xffffffff) throw new TypeError("'maxThreads' must be a number of threads");
+    const how = [threads, choice(PRIORITIES, 'priority', options), choice(POWERS, 'power', options)];
     const cancel = options && options.signal ? watch(options.signal) : undefined;
     let results;
     try {
-      results = await native.run(this.#native, list, wanted, cancel && cancel.word, threads);
+      results = await native.run(this.#native, list, wanted, cancel && cancel.word, how);
     } finally {
       if (cancel) cancel.stop();
     }
@@ -188,9 +193,25 @@ class InferenceSession {
     return out;
   }
 
+  async #control(action, provider, option, value, bytes) {
+    return native.control(this.#native, action, provider, option, value === undefined ? undefined : String(value), bytes);
+  }
+  async setOption(provider, option, value) { await this.#control(CONTROL.setOption, provider, option, value, 0); }
+  async trim(provider, unusedBytes = 0) { return this.#control(CONTROL.trim, provider, undefined, undefined, unusedBytes); }
+  async suspend(provider) { await this.#control(CONTROL.suspend, provider, undefined, undefined, 0); }
+  async resume(provider) { await this.#control(CONTROL.resume, provider, undefined, undefined, 0); }
+
   async release() { native.release(this.#native); }
   startProfiling() {}
   endProfiling() {}
+}
+
+// Returns the number of the word in an option of a run.
+function choice(words, name, options) {
+  const word = options ? options[name] : undefined;
+  if (word === undefined) return 0;
+  if (!Object.hasOwn(words, word)) throw new TypeError(`'${name}' must be one of ${Object.keys(words).join(', ')}`);
+  return words[word];
 }
 
 // Returns a word that the AbortSignal sets and the run polls, and a function that ends the subscription to the signal.

@@ -12,7 +12,7 @@ typedef struct run_job {
     inlay_value **results; /* [wanted_count] each holds a reference */
     const uint32_t *cancel;
     napi_ref cancel_memory;
-    uint32_t feed_count, wanted_count, max_threads;
+    uint32_t feed_count, wanted_count, max_threads, priority, power;
     inlay_status status;
     inlay_diag diag;
 } run_job;
@@ -32,6 +32,8 @@ static void run_execute(napi_env env, void *data)
         job->status = inlay_context_set_input(context, job->feeds[i].index, job->feeds[i].value, &job->diag);
     options.cancel = job->cancel;
     options.max_threads = job->max_threads;
+    options.priority = job->priority;
+    options.power = job->power;
     if (job->status == INLAY_OK)
         job->status = inlay_context_run(context, &options, &job->diag);
     for (uint32_t i = 0; i < job->wanted_count && job->status == INLAY_OK; i++)
@@ -100,8 +102,10 @@ static inlay_status read_run(napi_env env, const napi_value *args, run_job *job)
     for (uint32_t i = 0; i < job->wanted_count && status == INLAY_OK; i++)
         if (napi_get_value_uint32(env, js_element(env, args[2], i), &job->wanted[i]) != napi_ok)
             status = inlay_fail(&job->diag, INLAY_INVALID_ARGUMENT, "an output must be a number");
-    if (status == INLAY_OK && napi_get_value_uint32(env, args[4], &job->max_threads) != napi_ok)
-        status = inlay_fail(&job->diag, INLAY_INVALID_ARGUMENT, "maxThreads must be a number");
+    if (status == INLAY_OK && (napi_get_value_uint32(env, js_element(env, args[4], 0), &job->max_threads) != napi_ok ||
+                               napi_get_value_uint32(env, js_element(env, args[4], 1), &job->priority) != napi_ok ||
+                               napi_get_value_uint32(env, js_element(env, args[4], 2), &job->power) != napi_ok))
+        status = inlay_fail(&job->diag, INLAY_INVALID_ARGUMENT, "maxThreads, priority and power must be numbers");
     if (status == INLAY_OK && napi_typeof(env, args[3], &type) == napi_ok && type == napi_object &&
         napi_get_typedarray_info(env, args[3], NULL, NULL, &word, NULL, NULL) == napi_ok && word != NULL &&
         napi_create_reference(env, args[3], 1, &job->cancel_memory) == napi_ok)
@@ -118,7 +122,7 @@ napi_value run_start(napi_env env, napi_callback_info info)
 
     if (napi_get_cb_info(env, info, &count, args, NULL, NULL) != napi_ok || count < 5 ||
         (session = session_of(env, args[0])) == NULL)
-        return js_throw(env, "run(session, feeds, outputs, cancel, threads)");
+        return js_throw(env, "run(session, feeds, outputs, cancel, [threads, priority, power])");
     if (__atomic_load_n(&session->released, __ATOMIC_ACQUIRE) != 0)
         return js_throw(env, "the session was released");
     job = calloc(1, sizeof *job);

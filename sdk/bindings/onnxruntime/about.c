@@ -68,16 +68,12 @@ static OrtStatus *find_info(const OrtSession *session, int which, size_t index, 
 
 static OrtStatus *give_type(const OrtSession *session, int which, size_t index, OrtTypeInfo **out)
 {
-    OrtTensorTypeAndShapeInfo *shape;
     inlay_io_info info = { .name = "" };
-    bool known;
 
     ORT_NEED(out);
     *out = NULL;
     ORT_TRY(find_info(session, which, index, &info));
-    known = info.rank != INLAY_RANK_UNKNOWN;
-    shape = ort_shape_new(ort_type_of(info.dtype), known, known ? info.rank : 0, info.dims, info.dim_names);
-    *out = ort_type_new(info.kind, shape);
+    *out = ort_type_of_io(&info);
     return *out != NULL ? NULL : ort_no_memory();
 }
 

@@ -356,7 +356,7 @@ static OrtStatus *choose_provider(const ort_custom *custom, inlay_options *to)
     if (status == INLAY_OK)
         status = inlay_options_set(to, ORT_PROVIDER ".session", number, &diag);
     if (status == INLAY_OK)
-        status = inlay_options_get(to, "providers", list, sizeof list - sizeof ORT_PROVIDER - 1, &diag);
+        status = inlay_options_get(to, "providers", list, sizeof list - sizeof ORT_PROVIDER - 1, NULL, &diag);
     if (status == INLAY_OK && list[0] != '\0') {
         size_t at = strlen(list);
 

@@ -407,6 +407,9 @@ static OrtStatus *make_output(const OrtKernelContext *context, size_t index, con
                               OrtValue **out)
 {
     inlay_dtype dtype = context->output_types[index];
+    const inlay_output_request request = {
+        .struct_size = sizeof request, .dims = dims, .output = context->output_at[index], .rank = (uint32_t)rank
+    };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *value = NULL;
     inlay_status status;
@@ -421,8 +424,7 @@ static OrtStatus *make_output(const OrtKernelContext *context, size_t index, con
         status = inlay_value_create(dtype, (uint32_t)rank, dims, &value, &diag);
         return status == INLAY_OK ? ort_value_wrap(value, out) : ort_from(status, &diag);
     }
-    status = context->host->output_alloc(context->host->ctx, context->args->run, context->output_at[index],
-                                         (uint32_t)rank, dims, &buffer);
+    status = context->host->output_alloc(context->host->ctx, context->args->run, &request, &buffer);
     if (status != INLAY_OK)
         return ort_fail(ORT_RUNTIME_EXCEPTION, "no memory for output %zu of %s", index, context->info->name);
     status = inlay_value_borrow(dtype, (uint32_t)rank, dims, inlay_buffer_host(&buffer), buffer.bytes, &value, &diag);

@@ -143,6 +143,8 @@ OrtTensorTypeAndShapeInfo *ort_shape_new(ONNXTensorElementDataType type, bool ha
                                          const int64_t *dims, const char *const *names);
 /* A type whose innermost tensor is shape. Takes ownership of shape, also on failure. NULL: no memory. */
 OrtTypeInfo *ort_type_new(uint32_t inlay_kind, OrtTensorTypeAndShapeInfo *shape);
+/* The type of an input or output of a session. NULL: no memory. */
+OrtTypeInfo *ort_type_of_io(const inlay_io_info *io);
 OrtTypeInfo *ort_type_copy(const OrtTypeInfo *type);
 
 /* ------------------------------------------------------------------ values */

@@ -49,9 +49,11 @@ static void destroy(void *state)
 
 /* ------------------------------------------------------------------ assess, cost */
 
-static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t *candidates,
-                           const inlay_assess_sink *sink, inlay_diag *diag)
+static inlay_status assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
 {
+    const inlay_graph *graph = request->graph;
+    const uint8_t *candidates = request->candidates;
+    const inlay_assess_sink *sink = request->sink;
     const custom_provider *provider = state;
     inlay_status status = INLAY_OK;
 
@@ -77,9 +79,9 @@ static inlay_status assess(void *state, const inlay_graph *graph, const uint8_t 
     return status;
 }
 
-static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out)
+static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
 {
-    (void)state, (void)request;
+    (void)state, (void)diag, (void)request;
     out->ns = 10000; /* no other provider supports the node, so the cost has no effect */
     out->confidence = INLAY_CONFIDENCE_GUESS;
     return INLAY_OK;
@@ -273,8 +275,12 @@ static inlay_status copy_strings(const OrtKernelContext *context, size_t index, 
     const inlay_host *host = context->host;
     inlay_buffer buffer;
     inlay_str *to;
-    inlay_status status = host->output_alloc(host->ctx, context->args->run, context->output_at[index],
-                                             inlay_value_rank(output->value), inlay_value_dims(output->value), &buffer);
+    const inlay_output_request request = { .struct_size = sizeof request,
+                                           .dims = inlay_value_dims(output->value),
+                                           .output = context->output_at[index],
+                                           .rank = inlay_value_rank(output->value) };
+    inlay_status status = host->output_alloc(host->ctx, context->args->run, &request, &buffer);
+
     INLAY_CHECK(output->value != NULL && output->strings != NULL);
     if (status != INLAY_OK)
         return status;

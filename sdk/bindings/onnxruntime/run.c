@@ -246,6 +246,7 @@ static void write_piece(void *user, const char *text, size_t bytes)
 /* Writes the trace of a context to PREFIX_DATE.json and returns this name in path. */
 static OrtStatus *write_profile(inlay_context *context, const char *prefix, char *path, size_t bytes)
 {
+    const inlay_profile_options how = { .struct_size = sizeof how, .format = "trace" };
     inlay_diag diag = INLAY_DIAG_INIT;
     time_t now = time(NULL);
     inlay_status status;
@@ -262,7 +263,7 @@ static OrtStatus *write_profile(inlay_context *context, const char *prefix, char
     file = fopen(path, "we");
     if (file == NULL)
         return ort_fail(ORT_FAIL, "profile %s cannot be written", path);
-    status = inlay_context_profile_write(context, "trace", 0, 0, write_piece, file, &diag);
+    status = inlay_context_profile_write(context, &how, write_piece, file, &diag);
     if (status == INLAY_INVALID_ARGUMENT && ftell(file) == 0) /* no run happened */
         status = fputs("{\"traceEvents\": []}\n", file) < 0 ? INLAY_IO_ERROR : INLAY_OK;
     bad = ferror(file) != 0;
@@ -301,6 +302,32 @@ OrtStatus *ort_SessionGetProfilingStartTimeNs(const OrtSession *session, uint64_
 
 /* ------------------------------------------------------------------ the run */
 
+/* Reads the run's entry `key`, one of the words: *out is the number of the word. Without the entry it is unchanged. */
+static OrtStatus *read_word(const OrtRunOptions *options, const char *key, const char *const *words, uint32_t *out)
+{
+    const char *text = ort_pairs_get(&options->entries, key);
+
+    if (text == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < 3; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            *out = i;
+            return NULL;
+        }
+    }
+    return ort_fail(ORT_INVALID_ARGUMENT, "%s must be %s, %s or %s, not '%s'", key, words[0], words[1], words[2], text);
+}
+
+static OrtStatus *read_options(const OrtRunOptions *options, inlay_run_options *out)
+{
+    static const char *const priorities[] = { "normal", "low", "high" }; /* INLAY_PRIORITY_* */
+    static const char *const powers[] = { "default", "efficiency", "performance" };
+
+    out->cancel = &options->terminate;
+    ORT_TRY(read_word(options, "inlay.priority", priorities, &out->priority));
+    return read_word(options, "inlay.power", powers, &out->power);
+}
+
 static OrtStatus *run_in(OrtSession *session, inlay_context *context, const OrtRunOptions *options,
                          const ort_feed *feeds, size_t feed_count, const fetch_list *list)
 {
@@ -311,7 +338,7 @@ static OrtStatus *run_in(OrtSession *session, inlay_context *context, const OrtR
     ORT_TRY(bind_feeds(session, context, feeds, feed_count));
     ORT_TRY(bind_fetches(session, context, list));
     if (options != NULL)
-        run.cancel = &options->terminate;
+        ORT_TRY(read_options(options, &run));
     status = inlay_context_run(context, &run, &diag);
     if (status == INLAY_CANCELLED)
         return ort_fail(ORT_FAIL, "Exiting due to terminate flag being set to true.");

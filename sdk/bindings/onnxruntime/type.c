@@ -1,6 +1,7 @@
 /* Types of inputs, outputs and values. */
 #include "ort.h"
 #include "inlay/check.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -265,6 +266,36 @@ OrtTypeInfo *ort_type_new(uint32_t inlay_kind, OrtTensorTypeAndShapeInfo *shape)
     default:
         return inner;
     }
+}
+
+/* True for the name that inlay gives to an axis without a name in the file: the input's name and "[axis]". ONNX Runtime
+ * has an empty name there. */
+static bool is_made_up(const inlay_io_info *io, uint32_t axis, const char *name)
+{
+    size_t length = strlen(io->name);
+    char index[16];
+
+    (void)snprintf(index, sizeof index, "[%u]", axis);
+    return strncmp(name, io->name, length) == 0 && strcmp(name + length, index) == 0;
+}
+
+OrtTypeInfo *ort_type_of_io(const inlay_io_info *io)
+{
+    bool known = io->rank != INLAY_RANK_UNKNOWN;
+    uint32_t rank = known ? io->rank : 0;
+    ONNXTensorElementDataType key = ort_type_of(io->key_dtype);
+    OrtTensorTypeAndShapeInfo *shape;
+    OrtTypeInfo *map;
+
+    shape = ort_shape_new(ort_type_of(io->dtype), known, rank, io->dims, io->dim_names);
+    for (uint32_t i = 0; shape != NULL && i < rank; i++) {
+        if (is_made_up(io, i, shape->names[i]))
+            shape->names[i][0] = '\0';
+    }
+    if (io->key_dtype == INLAY_UNDEFINED)
+        return ort_type_new(io->kind, shape);
+    map = outer_type(ONNX_TYPE_MAP, key, tensor_type(shape));
+    return io->kind == INLAY_KIND_SEQUENCE ? outer_type(ONNX_TYPE_SEQUENCE, 0, map) : map;
 }
 
 OrtTypeInfo *ort_type_copy(const OrtTypeInfo *type)

@@ -6,8 +6,11 @@
  *
  * A host or provider without the extension returns NULL; the other side has to work without it. A table lives as long
  * as the host (or, for extensions of a provider, as long as the state that create returned) and grows at its end. If
- * the meaning of a function changes, the extension gets a new name. ctx is inlay_host.ctx, state the state of the
- * provider. The functions of the host may be called from any thread unless the comment says otherwise. */
+ * the meaning of a function changes, the extension gets a new name. Names that begin with "inlay." are defined here; a
+ * host or a provider with tables of its own names them after a domain of its own, "com.example.trace/1". ctx is
+ * inlay_host.ctx, state the state of the provider. The functions of the host may be called from any thread unless the
+ * comment says otherwise. The functions of a provider may be called like those of inlay_provider, see "Threads" in
+ * plugin.h: by several threads at once, for the same object unless they change it. */
 #ifndef INLAY_EXTENSIONS_H
 #define INLAY_EXTENSIONS_H
 #include "inlay/plugin.h"
@@ -94,6 +97,15 @@ typedef struct inlay_kernel {
     double error;
     double error_bound; /* the limit of error, above which another kernel is chosen; 0: none */
 } inlay_kernel;
+/* Arguments of inlay_ext_kernels.list. */
+typedef struct inlay_kernel_list {
+    uint64_t struct_size;
+    inlay_compiled *compiled;
+    inlay_instance *instance; /* the instance whose kernels are listed */
+    void *ctx;                /* first argument of kernel */
+    /* Receives a choice. A status other than INLAY_OK: list returns it. */
+    inlay_status (*kernel)(void *ctx, const inlay_kernel *kernel);
+} inlay_kernel_list;
 /* Arguments of inlay_ext_kernels.time: the shapes of a region, and its tensors as for execute. */
 typedef struct inlay_kernel_trial {
     uint64_t struct_size;
@@ -107,9 +119,9 @@ typedef struct inlay_kernel_trial {
 } inlay_kernel_trial;
 typedef struct inlay_ext_kernels {
     uint64_t struct_size;
-    /* Calls `kernel` for each choice of the instance. A status other than INLAY_OK ends the list and is returned. */
-    inlay_status (*list)(void *state, inlay_compiled *compiled, inlay_instance *instance,
-                         inlay_status (*kernel)(void *ctx, const inlay_kernel *k), void *ctx);
+    /* Calls request->kernel for each choice of the instance. A failure ends the list: the kernels reported before stay,
+     * and the host logs the text of diag. */
+    inlay_status (*list)(void *state, const inlay_kernel_list *request, inlay_diag *diag);
     /* Measures each plausible kernel of each layer with the region's tensors, and passes the times to keep, under the
      * keys that inlay_ext_timings.find gets later. compiled does not change. */
     inlay_status (*time)(void *state, inlay_compiled *compiled, const inlay_kernel_trial *trial, inlay_diag *diag);
@@ -143,17 +155,19 @@ typedef struct inlay_ext_sources {
 /* Of a provider (inlay_provider.extension): which low-bit weights its kernels read without conversion to float, for the
  * optimiser, which otherwise folds the conversion. */
 #define INLAY_EXT_WEIGHTS "inlay.weights/1"
+/* The conversions of constants that need not be folded. */
+enum {
+    /* DequantizeLinear of weights of 2, 4 or 8 bits for MatMul and Gemm, with one scale for the matrix, for a column,
+     * or for a block of a column */
+    INLAY_WEIGHTS_PRODUCTS = 1u << 0,
+    /* DequantizeLinear of any bits and scales, also for Conv, ConvTranspose, LSTM, GRU and RNN; includes PRODUCTS */
+    INLAY_WEIGHTS_ANY = 1u << 1,
+    /* Cast of float16 and bfloat16 constants to float, for MatMul, Gemm and Conv */
+    INLAY_WEIGHTS_HALVES = 1u << 2
+};
 typedef struct inlay_ext_weights {
     uint64_t struct_size;
-    /* The conversions of constants that need not be folded; a sum of these numbers:
-     *  - 0: none
-     *  - 1: DequantizeLinear of weights of 2, 4 or 8 bits for MatMul and Gemm, with one scale for the matrix, for a
-     *    column, or for a block of a column
-     *  - 2 (instead of 1): DequantizeLinear of any bits and scales, also for Conv, ConvTranspose, LSTM, GRU and RNN
-     *  - 4 (in addition to 1 or 2): Cast of float16 and bfloat16 constants to float, for MatMul, Gemm and Conv
-     *
-     * The host still folds small constants that a run reads many times. */
-    uint32_t packed_products;
+    uint32_t packed_products; /* INLAY_WEIGHTS_*; the host still folds small constants that a run reads many times */
     uint32_t reserved;
 } inlay_ext_weights;
 
@@ -267,6 +281,26 @@ typedef struct inlay_ext_branches {
      * for bit. Any thread. */
     uint32_t (*may)(void *state, inlay_compiled *compiled, inlay_instance *instance);
 } inlay_ext_branches;
+
+/* Of a provider (inlay_provider.extension): what an application may ask of an open device, by inlay_session_control()
+ * of inlay.h. Called from any thread, by one thread at a time; SET_OPTION and TRIM also while runs are in progress. */
+#define INLAY_EXT_CONTROL "inlay.control/1"
+/* Arguments of control. */
+typedef struct inlay_control_args {
+    uint64_t struct_size;
+    uint32_t action;                  /* INLAY_CONTROL_*; INLAY_UNSUPPORTED for an unknown one */
+    uint32_t option_bytes;            /* sizeof(inlay_option_value) of the host, for INLAY_STRIDE_HAS */
+    const inlay_option_value *option; /* SET_OPTION: checked against the provider's schema; otherwise NULL */
+    uint64_t bytes;                   /* TRIM; otherwise 0 */
+    uint64_t freed_bytes;             /* out, TRIM: bytes that were released; initially 0 */
+} inlay_control_args;
+typedef struct inlay_ext_control {
+    uint64_t struct_size;
+    /* Carries out an action. INLAY_UNSUPPORTED: the provider cannot do this (change this option after create, ...).
+     * After a failure the state is as it was. The host does not call execute, bind, buffer_alloc or buffer_copy between
+     * SUSPEND and RESUME; releases and destroy are called for a suspended device, too. */
+    inlay_status (*control)(void *state, inlay_control_args *args, inlay_diag *diag);
+} inlay_ext_control;
 
 #ifdef __cplusplus
 }

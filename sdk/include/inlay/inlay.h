@@ -28,14 +28,22 @@
  * failure it holds a one-line message with the place and the fix. After a failure, pointers to new objects (out_*) are
  * NULL, and the contents of other out_* arguments are meaningless. Comments list the statuses to expect; any call that
  * allocates may also return INLAY_OUT_OF_MEMORY. The library prints nothing, never exits and never aborts. There are
- * two exceptions: option crash_report prints, and builds with INLAY_CHECKS (inlay/check.h) abort.
+ * two exceptions: option crash_report prints, and builds with INLAY_CHECKS (inlay/check.h) abort. Callbacks return
+ * normally (no C++ exception, no longjmp) and do not call functions of the object, or with the options, that the call
+ * in progress has been given.
  *
  * Arguments. Texts are NUL-terminated; paths are passed to the system unchanged. Pointers must not be NULL unless the
  * comment permits it. Arguments are read during the call unless the comment says otherwise. Objects of *_create
  * functions belong to the caller, who passes them to the matching *_destroy function or to inlay_value_unref(). A
  * struct that starts with struct_size: set it to sizeof the struct before the call; the library reads and writes only
  * the fields that it reaches. A call that only fills a struct returns INLAY_INVALID_ARGUMENT if its struct_size is not
- * set. Set `reserved` fields to 0. */
+ * set. Set `reserved` fields to 0.
+ *
+ * Compatibility. Programs that were built for an earlier library of the same soname (libinlay.so.1) work unchanged.
+ * Functions, constants and fields are added: a program that calls a newer function does not start with an older
+ * library, and an older library ignores the fields that it does not know. So a value that it would have to know, such
+ * as an unknown number of an action or a priority, is rejected in a field that it knows. A program treats numbers that
+ * it does not know as inlay/status.h states for statuses, and otherwise as "other". */
 #ifndef INLAY_INLAY_H
 #define INLAY_INLAY_H
 #include "inlay/status.h"
@@ -88,10 +96,13 @@ INLAY_API void inlay_options_destroy(inlay_options *options);
 INLAY_API inlay_status inlay_options_set(inlay_options *options, const char *name, const char *value, inlay_diag *diag);
 /* The same with the decimal text of value. */
 INLAY_API inlay_status inlay_options_set_int(inlay_options *options, const char *name, int64_t value, inlay_diag *diag);
-/* Writes the current value as NUL-terminated text into text, an array of `bytes` bytes, truncated to fit. Items of a
- * list are separated by commas. INLAY_NOT_FOUND: the name is unknown, or an option of a provider that is not set. */
+/* Writes the current value as NUL-terminated text into text, an array of `bytes` bytes. Items of a list are separated by
+ * commas. *out_bytes (may be NULL) is the size of the whole text with its NUL; 0 if the name is not found. bytes 0 only
+ * asks for that size: text may then be NULL.
+ *     INLAY_NOT_FOUND         the name is unknown, or an option of a provider that is not set
+ *     INLAY_LIMIT_EXCEEDED    bytes is smaller than *out_bytes (and not 0): text holds what fits, NUL-terminated */
 INLAY_API inlay_status inlay_options_get(const inlay_options *options, const char *name, char *text, size_t bytes,
-                                         inlay_diag *diag);
+                                         size_t *out_bytes, inlay_diag *diag);
 
 /* Description of an option, for listings. The texts are static. */
 typedef struct inlay_option_doc {
@@ -147,7 +158,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_options_load(inlay_options *options
  * privileged. Mistakes are reported as by inlay_options_load(), with INLAY_INVALID_ARGUMENT. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_options_load_environment(inlay_options *options, inlay_diag *diag);
 /* Writes the path of the standard file at position index, from 0, into text, an array of `bytes` bytes, whether the
- * file exists or not. INLAY_NOT_FOUND: index is past the last file. */
+ * file exists or not. INLAY_NOT_FOUND: index is past the last file. INLAY_LIMIT_EXCEEDED: the path does not fit;
+ * PATH_MAX (4096) bytes suffice. */
 INLAY_API inlay_status inlay_options_standard_file(uint32_t index, char *text, size_t bytes);
 
 /* Like inlay_options_set(), and records the origin of the value for listings, for instance "--policy". origin is
@@ -278,14 +290,17 @@ INLAY_API inlay_status inlay_value_copy(const inlay_value *from, inlay_value *to
 
 /* Maps a tensor in device memory that the host can access (on a device with unified memory, inlay_device.unified), so
  * that the host can read and write its elements at *out_data. The call waits for the work of streams passed to
- * inlay_value_wait_stream(), and fails if that work failed. No run may use the tensor until the matching
- * inlay_value_unmap(). For a tensor in host memory this is inlay_value_data(), and nothing is waited for.
+ * inlay_value_wait_stream(), and fails if that work failed. No run may use the tensor until inlay_value_unmap(), and a
+ * mapped tensor must not be mapped again. For a tensor in host memory this is inlay_value_data(), and nothing is waited
+ * for.
  *     INLAY_UNSUPPORTED  the host cannot access the memory; use inlay_value_copy()
  *     INLAY_DEVICE_LOST  the work of the streams did not end within a minute */
 INLAY_API INLAY_NODISCARD inlay_status inlay_value_map(inlay_value *value, void **out_data, inlay_diag *diag);
 INLAY_API void inlay_value_unmap(inlay_value *value);
-/* Fills *out_memory (set struct_size) with the identity of a device tensor's memory for other libraries; valid as long
- * as the value. INLAY_UNSUPPORTED: the tensor is in host memory, or the device's provider cannot export memory. */
+/* Fills *out_memory with the identity of a device tensor's memory for other libraries; valid as long as the value. Set
+ * struct_size, and kind to the kind of handle that you need (0: INLAY_MEMORY_DEVICE). If the result is a file
+ * descriptor with INLAY_MEMORY_OWNED, close it. INLAY_UNSUPPORTED: the tensor is in host memory, or the device's provider cannot
+ * export it as such a handle. */
 INLAY_API inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *out_memory, inlay_diag *diag);
 
 /* Orders runs and the work that another library does on the same device tensor, in a stream or queue of the device's
@@ -331,8 +346,11 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_value_to_dlpack_versioned(inlay_val
  * (tests, static linking, hosts in other languages) by its entry point, inlay_plugin_open of inlay/plugin.h, and calls
  * the entry point. Sessions created afterwards search it before the plugins in directories. It stays registered until
  * the process ends. Registering the same entry point again has no effect. Any thread. If the entry point fails, its
- * status is returned. INLAY_UNSUPPORTED: the plugin was built for another ABI. INLAY_INVALID_ARGUMENT: open is NULL, or
- * the plugin's description is invalid. */
+ * status is returned.
+ *     INLAY_UNSUPPORTED       the plugin was built for another ABI, or sets flags or fields that this library does not
+ *                             know
+ *     INLAY_INVALID_ARGUMENT  open is NULL, the plugin's description is invalid, or another registered plugin has its
+ *                             name or one of its providers or operators */
 struct inlay_host;
 struct inlay_plugin;
 INLAY_API inlay_status inlay_plugin_register(inlay_status (*open)(const struct inlay_host *host,
@@ -450,6 +468,28 @@ typedef struct inlay_session_provider_info {
 INLAY_API inlay_status inlay_session_provider(const inlay_session *session, uint32_t index,
                                               inlay_session_provider_info *out_info);
 
+/* A request to a provider of the session. Zero it, then set struct_size. */
+typedef struct inlay_control_request {
+    uint64_t struct_size;
+    const char *provider; /* its name */
+    const char *option;   /* SET_OPTION: name of an option of the provider */
+    const char *value;    /* SET_OPTION: the new value as text; NULL = the default */
+    uint64_t bytes;       /* TRIM: the number of unused bytes that may stay */
+    uint64_t freed_bytes; /* out, TRIM: bytes that were released */
+    uint32_t action;      /* INLAY_CONTROL_* */
+    uint32_t reserved;
+} inlay_control_request;
+/* Asks a provider to change an option, to release memory, or to suspend its device. Sessions with the same options for
+ * a provider share it: the request concerns all of them. After SET_OPTION later sessions still find the provider by the
+ * options that it was opened with. SUSPEND waits for the runs that are in progress. Until RESUME, runs of the sessions
+ * that share the provider, new sessions, and functions that use its memory fail with INLAY_BUSY; no tensor of the
+ * provider may be mapped. Any thread, also during runs, but not from a callback of a run.
+ *     INLAY_NOT_FOUND         the session has no provider of this name
+ *     INLAY_INVALID_ARGUMENT  the action or the option is unknown, or the option cannot have this value
+ *     INLAY_UNSUPPORTED       the provider does not support the action */
+INLAY_API INLAY_NODISCARD inlay_status inlay_session_control(inlay_session *session, inlay_control_request *request,
+                                                             inlay_diag *diag);
+
 /* Host memory of the session's runs, in bytes; inlay_allocator states which memory counts. */
 typedef struct inlay_memory_info {
     uint64_t struct_size;
@@ -477,11 +517,15 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_create_on(inlay_sessi
                                                                      const int64_t *dims, inlay_value **out_value,
                                                                      inlay_diag *diag);
 
-/* Creates a tensor over existing memory of the provider's device, given by a handle of its driver (a VkBuffer) or by a
- * device address. The memory must stay valid until the last reference to the value is released and no run uses it.
+/* Creates a tensor over existing memory of the provider's device, given by a handle of its driver (a VkBuffer), by a
+ * device address, or by a file descriptor (a camera's DMA-buf, POSIX shared memory). The memory must stay valid until
+ * the last reference to the value is released and no run uses it. A descriptor of a BORROWED memory may be closed after
+ * the call; one of an OWNED memory is the library's if the call succeeds, otherwise still the caller's. A pitch that is
+ * the size of a row counts as 0.
  *     INLAY_NOT_FOUND         the session has no provider of this name
- *     INLAY_INVALID_ARGUMENT  memory->bytes is below the size that dims require
- *     INLAY_UNSUPPORTED       dtype is STRING, or the provider uses host memory or cannot import this memory */
+ *     INLAY_INVALID_ARGUMENT  memory->bytes is below the size that dims require, or pitch below that of a row
+ *     INLAY_UNSUPPORTED       dtype is STRING, or the provider uses host memory or cannot import this memory: this kind
+ *                             of it, this modifier, rows with a pitch */
 INLAY_API INLAY_NODISCARD inlay_status inlay_session_value_wrap(inlay_session *session, const char *provider,
                                                                 const inlay_native_memory *memory, inlay_dtype dtype,
                                                                 uint32_t rank, const int64_t *dims,
@@ -639,17 +683,18 @@ INLAY_API inlay_status inlay_context_set_output(inlay_context *context, uint32_t
                                                 inlay_diag *diag);
 
 /* Options of one run. Start from INLAY_RUN_OPTIONS_INIT. An unknown bit in the low half of flags is
- * INLAY_INVALID_ARGUMENT, in the high half it is ignored. */
+ * INLAY_INVALID_ARGUMENT, in the high half it is ignored. An unknown number of priority or power is
+ * INLAY_INVALID_ARGUMENT. */
 typedef struct inlay_run_options {
     uint64_t struct_size;
     const uint32_t *cancel; /* another thread stores 1 here (atomically) to stop the run; NULL = not cancellable */
     uint64_t timeout_ns;    /* time limit of the run, from its start; 0 = no limit */
     uint32_t flags;         /* INLAY_RUN_* */
-    uint32_t reserved;
+    uint32_t priority;      /* INLAY_PRIORITY_*, a hint for the devices of the run; NORMAL = that of option priority */
     /* threads of this run, at most the session's intra_threads; 0 = all of these. Concurrent runs wait less for each
      * other if each has few threads. The results do not depend on this number, bit for bit */
     uint32_t max_threads;
-    uint32_t reserved2;
+    uint32_t power; /* INLAY_POWER_*, a hint for the devices of the run; DEFAULT = that of option power */
 } inlay_run_options;
 #define INLAY_RUN_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
@@ -663,7 +708,7 @@ enum {
 
 /* Runs the model on the bound inputs. The first run at new input shapes builds a plan; later runs at the same shapes do
  * not allocate memory. options may be NULL. After a failure the outputs are invalid, and the context can run again.
- *     INLAY_INVALID_ARGUMENT   an input is not bound
+ *     INLAY_INVALID_ARGUMENT   an input is not bound, or options are invalid
  *     INLAY_SHAPE_MISMATCH     input shapes that the model cannot process; see also INLAY_RUN_OUTPUTS_BOUND
  *     INLAY_CANCELLED, INLAY_DEADLINE_EXCEEDED   options->cancel, options->timeout_ns
  *     INLAY_LIMIT_EXCEEDED     over option memory_budget, memory_limit or max_run_bytes
@@ -696,25 +741,23 @@ INLAY_API inlay_status inlay_context_wait(inlay_context *context, uint64_t timeo
  * for devices after each step, as measured runs do. */
 INLAY_API inlay_status inlay_context_profile(inlay_context *context, uint32_t on, uint32_t max_events,
                                              inlay_diag *diag);
-/* Writes the profile. format is "text", "json" (`inlay profile --from FILE --html PAGE` converts it to a page), "trace"
- * (Chrome trace events, for Perfetto) or "stacks" (folded stacks in nanoseconds). The peaks, in operations and bytes
- * per second, are the limits of rooflines; 0 = unknown. Not while the context runs. INLAY_INVALID_ARGUMENT: the format
- * is unknown, or the context is not profiled. INLAY_UNSUPPORTED: format "html". */
-INLAY_API inlay_status inlay_context_profile_write(const inlay_context *context, const char *format,
-                                                   double peak_flops_per_s, double peak_bytes_per_s,
-                                                   inlay_write_fn write, void *user, inlay_diag *diag);
-
-/* Peak rates of the machine for 8-bit integer and 16-bit float operations. Rows of the profile that compute with these
- * types are compared with these peaks instead of the one of inlay_context_profile_write(). 0 = unknown: such rows have
- * no roofline. */
-typedef struct inlay_peaks {
+/* Format of a profile, and the peak rates of the machine, which are the limits of rooflines. Zero it, then set
+ * struct_size. A rate of 0 is unknown: rows that need it have no roofline. */
+typedef struct inlay_profile_options {
     uint64_t struct_size;
-    double integer_ops_per_s; /* of 8-bit integers */
-    double half_flops_per_s;  /* of float16 and bfloat16 */
-} inlay_peaks;
-/* Sets the peaks of the current profile; a new profile resets them. INLAY_INVALID_ARGUMENT: the context is not
- * profiled. */
-INLAY_API inlay_status inlay_context_profile_peaks(inlay_context *context, const inlay_peaks *peaks, inlay_diag *diag);
+    /* "text" (NULL), "json" (`inlay profile --from FILE --html PAGE` converts it to a page), "trace" (Chrome trace
+     * events, for Perfetto) or "stacks" (folded stacks in nanoseconds) */
+    const char *format;
+    double peak_flops_per_s;       /* of float and double */
+    double peak_bytes_per_s;       /* of memory */
+    double peak_integer_ops_per_s; /* of 8-bit integers */
+    double peak_half_flops_per_s;  /* of float16 and bfloat16 */
+} inlay_profile_options;
+/* Writes the profile. options may be NULL: as text, without rooflines. Not while the context runs.
+ * INLAY_INVALID_ARGUMENT: the format is unknown, a rate is negative or not finite, or the context is not profiled.
+ * INLAY_UNSUPPORTED: format "html". */
+INLAY_API inlay_status inlay_context_profile_write(const inlay_context *context, const inlay_profile_options *options,
+                                                   inlay_write_fn write, void *user, inlay_diag *diag);
 
 /* Returns output `index` of the last run, borrowed until the next run or until the context is destroyed; NULL: there is
  * no such output, there was no run or the last one failed, or the output is a state that is kept in place (see
@@ -835,6 +878,18 @@ typedef struct inlay_tune_change {
 } inlay_tune_change;
 typedef void (*inlay_tune_change_fn)(void *user, const inlay_tune_change *change);
 
+/* Measured runs of the model without some of its providers. Texts are borrowed for the callback. */
+typedef struct inlay_tune_run {
+    uint64_t struct_size;
+    const char *left_out; /* providers, separated by spaces: they run only what no other provider offers */
+    const char *alone;    /* the provider that runs all that it offers, beside the reference provider; NULL: none */
+    double ns;            /* median time of a run */
+    double assigned_ns;   /* the same for the assignment that it was compared with, in alternating runs */
+    uint32_t rounds;      /* of alternating runs; a result from fewer than 3 is not used */
+    uint32_t chosen;      /* 1: later sessions of the model leave these providers out, because it is faster */
+} inlay_tune_run;
+typedef void (*inlay_tune_run_fn)(void *user, const inlay_tune_run *run);
+
 /* Parameters of inlay_tune(). Set struct_size; zero selects the default of the others. */
 typedef struct inlay_tune_options {
     uint64_t struct_size;
@@ -842,15 +897,17 @@ typedef struct inlay_tune_options {
     inlay_value *const *inputs;
     uint32_t input_count;
     uint32_t runs;               /* runs of each kernel at most; 0 = as the budget permits */
-    double budget_s;             /* seconds for all measurements; 0 = 60 */
+    double budget_s;             /* seconds for the measurements of kernels, and half as many for whole runs; 0 = 60 */
     inlay_progress_fn progress;  /* may be NULL; a result other than 0 stops, and the measurements so far are kept */
     void *progress_user;         /* first argument of progress */
     inlay_tune_change_fn change; /* called for each change before inlay_tune returns; may be NULL */
     void *change_user;           /* first argument of change */
+    inlay_tune_run_fn run;       /* called for each compared assignment before inlay_tune returns; may be NULL */
+    void *run_user;              /* first argument of run */
 } inlay_tune_options;
 #define INLAY_TUNE_OPTIONS_INIT                                                                                        \
     {                                                                                                                  \
-        sizeof(inlay_tune_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL                                              \
+        sizeof(inlay_tune_options), NULL, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL                                  \
     }
 
 /* Result of inlay_tune(). Set struct_size; otherwise it is left unchanged. Costs are those of one run of the model,
@@ -874,12 +931,13 @@ typedef struct inlay_tune_result {
     double run_before_ns;
     double run_after_ns;
     uint32_t dropped; /* 1: the measurements were discarded because every new assignment was slower than the old one */
-    uint32_t reserved;
+    uint32_t left_out_count; /* providers that later sessions of the model leave out, because its runs are faster so */
 } inlay_tune_result;
 
 /* Measures the compiled kernels of all plausible offers for the session's model and stores the results in the cache
- * folder. Later sessions of this model, and of other models with the same layers, use them. The session itself does not
- * change. how and out_result may be NULL. */
+ * folder. Later sessions of this model, and of other models with the same layers, use them. Then times whole runs
+ * without each provider in use, and with each one alone: where that is faster, later sessions of this model with the
+ * same sizes, providers and threads leave the others out. The session itself does not change. how and out_result may be NULL. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how,
                                                   inlay_tune_result *out_result, inlay_diag *diag);
 

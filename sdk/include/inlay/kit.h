@@ -51,7 +51,7 @@ extern "C" {
      KIT_BIT(FLOAT8E8M0))
 #define KIT_SUBBYTE (KIT_BIT(UINT4) | KIT_BIT(INT4) | KIT_BIT(FLOAT4E2M1) | KIT_BIT(UINT2) | KIT_BIT(INT2))
 #define KIT_COMPLEX (KIT_BIT(COMPLEX64) | KIT_BIT(COMPLEX128))
-#define KIT_ANY 0u /* all types of the operator's schema */
+#define KIT_ANY UINT64_C(0) /* all types of the operator's schema */
 
 /* Compiles a function once for each instruction-set level and selects the variant at load time, so that one binary
  * serves every x86-64 CPU. Use it for static functions with loops, all of whose calls the compiler can inline. It names
@@ -280,8 +280,8 @@ typedef struct kit_kernel {
     const char *op_type;
     uint32_t since_min;    /* inclusive range of since_version that run supports; 0 = from the first */
     uint32_t since_max;    /* 0 = no upper limit, so set it: a later version of the operator may differ */
-    uint32_t in_types[4];  /* sets of dtypes for inputs 0 to 3; KIT_ANY = all types of the schema */
-    uint32_t out_types[2]; /* sets of dtypes for outputs 0 and 1, likewise */
+    uint64_t in_types[4];  /* sets of dtypes for inputs 0 to 3; KIT_ANY = all types of the schema */
+    uint64_t out_types[2]; /* sets of dtypes for outputs 0 and 1, likewise */
     uint32_t flags;        /* KIT_IN_PLACE ... */
     /* Returns true if the kernel can run the node, otherwise fills *why with kit_refuse(). NULL: it can run every node
      * that has the stated versions and types. */
@@ -325,7 +325,8 @@ typedef struct kit_provider {
     /* A cancelled or late run ends within this number of milliseconds, because long kernels call kit_poll; 0: not
      * guaranteed. */
     uint32_t poll_ms;
-    /* INLAY_PROVIDER_REFERENCE_CORE or 0; the costs of kernels without cost refer to that core */
+    /* INLAY_PROVIDER_REFERENCE_CORE (the costs of kernels without cost refer to that core),
+     * INLAY_PROVIDER_FLUSHES_DENORMALS; or 0 */
     uint32_t flags;
 } kit_provider;
 

@@ -12,9 +12,10 @@
  * probe process (option probe) protects the host from its constructors.
  *
  * In the file the note has the owner "inlay" (name size 6) and type INLAY_NOTE_PLUGIN. Its descriptor is inlay_note,
- * followed at offset struct_size by three NUL-terminated texts. Like every struct that starts with struct_size it grows
+ * followed at offset struct_size by NUL-terminated texts. Like every struct that starts with struct_size it grows
  * at the end only: a reader uses the fields that struct_size reaches, reads the rest as zero, and finds the texts
- * behind them. After an incompatible change the note has another type. All numbers have the byte order of the file. */
+ * behind them. After an incompatible change the note has another type. All numbers have the byte order of the file. A
+ * host refuses a file with a level, an extension, a sanitizer or one of the low 16 flags that it does not know. */
 #ifndef INLAY_NOTE_H
 #define INLAY_NOTE_H
 #include <stdint.h>
@@ -73,19 +74,25 @@ typedef struct inlay_note {
     uint32_t sanitizers;       /* INLAY_SANITIZER_* */
     uint32_t threading;        /* INLAY_THREADING_*: INLAY_NOTE_THREADING, by default HOST */
     uint32_t flags;            /* 0 in version 1 */
-    /* total size in bytes of the three texts with their NULs: the name of the plugin; the names of its providers,
-     * separated by spaces; the domains of its operators, likewise. If the first text is empty, no names are given */
+    /* total size in bytes of the four texts with their NULs: the name of the plugin; the names of its providers,
+     * separated by spaces; the domains of its operators, likewise; the version of the plugin: INLAY_NOTE_VERSION. If
+     * the first text is empty, no names are given. If the last one is empty or missing, the version is not known before
+     * the plugin is opened: of two files in one folder with a provider of the same name, the host takes the one with
+     * the higher version in its note */
     uint32_t text_bytes;
 } inlay_note;
 
 /* ------------------------------------------------------------------ facts from the compiler */
 
-/* A plugin may define these two before it includes this header; see inlay_note. */
+/* A plugin may define these three before it includes this header; see inlay_note. */
 #ifndef INLAY_NOTE_OLDEST_MINOR
 #define INLAY_NOTE_OLDEST_MINOR 0u
 #endif
 #ifndef INLAY_NOTE_THREADING
 #define INLAY_NOTE_THREADING INLAY_THREADING_HOST
+#endif
+#ifndef INLAY_NOTE_VERSION
+#define INLAY_NOTE_VERSION "" /* inlay_plugin.version, a string literal such as "1.2.0" */
 #endif
 
 #if defined(__has_feature)
@@ -169,9 +176,11 @@ typedef struct inlay_note {
 #define INLAY_NOTE_PLAIN
 #endif
 
-/* Defines the note. The three texts are string literals, see inlay_note.text_bytes. No semicolon follows. */
+/* Defines the note. The texts are string literals, see inlay_note.text_bytes. No semicolon follows. */
 #define INLAY_PLUGIN_NOTE(name_, providers_, domains_)                                                                 \
     INLAY_PLUGIN_NOTE_ABI(INLAY_ABI_MAJOR, INLAY_ABI_MINOR, name_, providers_, domains_)
+
+#define INLAY_NOTE_TEXT(name_, providers_, domains_) name_ "\0" providers_ "\0" domains_ "\0" INLAY_NOTE_VERSION
 
 /* The same for a stated version of the ABI; for tests. */
 #define INLAY_PLUGIN_NOTE_ABI(major_, minor_, name_, providers_, domains_)                                             \
@@ -179,15 +188,15 @@ typedef struct inlay_note {
         uint32_t owner_bytes, descriptor_bytes, type;                                                                  \
         char owner[8];                                                                                                 \
         inlay_note note;                                                                                               \
-        char text[sizeof(name_ "\0" providers_ "\0" domains_)];                                                        \
+        char text[sizeof(INLAY_NOTE_TEXT(name_, providers_, domains_))];                                               \
     } inlay_plugin_note = { sizeof INLAY_NOTE_OWNER,                                                                   \
-                            sizeof(inlay_note) + sizeof(name_ "\0" providers_ "\0" domains_),                          \
+                            sizeof(inlay_note) + sizeof(INLAY_NOTE_TEXT(name_, providers_, domains_)),                 \
                             INLAY_NOTE_PLUGIN,                                                                         \
                             INLAY_NOTE_OWNER,                                                                          \
                             { sizeof(inlay_note), major_, minor_, INLAY_NOTE_OLDEST_MINOR, INLAY_NOTE_ISA,             \
                               INLAY_NOTE_ISA_EXTRA, INLAY_NOTE_SANITIZERS, INLAY_NOTE_THREADING, 0,                    \
-                              sizeof(name_ "\0" providers_ "\0" domains_) },                                           \
-                            name_ "\0" providers_ "\0" domains_ };
+                              sizeof(INLAY_NOTE_TEXT(name_, providers_, domains_)) },                                  \
+                            INLAY_NOTE_TEXT(name_, providers_, domains_) };
 
 #ifdef __cplusplus
 }

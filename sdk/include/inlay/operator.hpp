@@ -14,269 +14,198 @@
  * is a complete plugin: operator com.example.Blend-1 and a provider "blend" that runs it. The schema follows from the
  * parameters of the function, inputs and attributes first, outputs last:
  *
- *     inlay::tensor<const T>    an input
- *     inlay::optional<const T>  an optional input: converts to false if the node omits it
- *     int64_t                   an attribute: an integer
- *     float, double             an attribute: a float
- *     const char *              an attribute: a string; borrowed for the call
- *     inlay::call               the run, for parallel loops and polling; it has no name in the text
- *     inlay::tensor<T>          an output
+ *     inlay::tensor<const T>     an input
+ *     inlay::optional<const T>   an optional input: converts to false if the node omits it
+ *     int64_t, float, double     an attribute: an integer, a float
+ *     const char *               an attribute: a string; borrowed for the call
+ *     inlay::list<T>             an attribute: a list; T is int64_t, float or const char *
+ *     inlay::state<S>            what spec::with_state prepared for the node; it has no name in the text
+ *     inlay::call                the run, for parallel loops and polling; it has no name in the text
+ *     inlay::tensor<T>           an output
+ *     inlay::optional<T>         an optional output: converts to false if the node omits it
  *
- * The text of op<> names the parameters in the same order; `name=value` states the default of an attribute, and an
- * attribute without a default is required. T is float, double, bool or an integer type. Several functions in op<>
- * implement the same operator for different element types. An output has the shape of the first input unless a shape
- * function is given:
- *
- *     inlay::op<sums>("Sums", "x -> y").with_shape([](inlay::shapes &s) { s.set(0, s.in[0].dims[0]); })
+ * The text of op<> names the parameters in the same order; `name=value` states the default of an attribute (`0.5`,
+ * `'fast'`, `[1, 2]`), and an attribute without a default is required. T is float, double, inlay::float16,
+ * inlay::bfloat16, bool or an integer type. Several functions in op<> implement the same operator for different element
+ * types. An output has the shape of the first input unless a shape function is given (with_shape).
  *
  * If a function throws, the run fails with the text of the exception: std::invalid_argument as INLAY_INVALID_ARGUMENT,
  * std::bad_alloc as INLAY_OUT_OF_MEMORY, others as INLAY_INTERNAL. Functions are called by any number of threads at
- * once. Tensors are borrowed for the call. */
+ * once. Tensors are borrowed for the call.
+ *
+ * Source compatibility: a plugin that compiles compiles with later headers of the same major version of the ABI. So use
+ * the names of namespace inlay that this file and operator_types.hpp declare, none of inlay::detail; create specs by
+ * op<>() and with_*, and examples by braces. Compile with -fvisibility=hidden and link with sdk/cmake/plugin.map, as
+ * inlay_add_plugin() does: otherwise two plugins in one process may share a variable of the C++ library.
+ *
+ * A plugin may define these before it includes inlay's headers: INLAY_NOTE_VERSION, its version ("1.0.0"), and
+ * INLAY_OPERATORS_DESCRIPTION, the description of its provider, one line. */
 #ifndef INLAY_OPERATOR_HPP
 #define INLAY_OPERATOR_HPP
-#include "inlay/kit.h"
-#include <cstdarg>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <exception>
+#ifndef INLAY_NOTE_VERSION
+#define INLAY_NOTE_VERSION "1.0.0"
+#endif
+#ifndef INLAY_OPERATORS_DESCRIPTION
+#define INLAY_OPERATORS_DESCRIPTION "operators of a plugin in C++"
+#endif
+#include "inlay/operator_types.hpp"
+#include <memory>
 #include <new>
-#include <stdexcept>
 #include <tuple>
-#include <type_traits>
+#include <utility>
 
 namespace inlay {
-
-/* ------------------------------------------------------------------ parameter types of functions */
-
-/* A dense row-major tensor. */
-template <class T> struct tensor {
-    T *data;
-    const int64_t *dims; /* [rank] */
-    int64_t count;       /* elements */
-    uint32_t rank;
-
-    T &operator[](int64_t i) const { return data[i]; }
-};
-template <class T> struct optional : tensor<T> {
-    explicit operator bool() const { return this->data != nullptr; }
-};
-
-/* Thrown by the functions of inlay::call if the run was cancelled or exceeded its deadline. Do not catch it. */
-struct stopped : std::exception {
-    inlay_status status;
-    explicit stopped(inlay_status s) : status(s) {}
-    const char *what() const noexcept override { return inlay_status_text(status); }
-};
-
-/* The run in progress. Borrowed for the call. */
-struct call {
-    const kit_call *raw;
-
-    /* Throws `stopped` if the run has to end. Call it about once a millisecond in long loops. */
-    void poll() const
-    {
-        if (inlay_status status = kit_poll(raw); status != INLAY_OK)
-            throw stopped(status);
-    }
-    /* Calls fn(begin, end) for ranges of [0, count) of at least grain elements, on the host's threads. fn must not
-     * throw. */
-    template <class F> void parallel(int64_t count, int64_t grain, F fn) const
-    {
-        const auto part = [](void *user, int64_t begin, int64_t end, uint32_t) -> inlay_status {
-            (*static_cast<F *>(user))(begin, end);
-            return INLAY_OK;
-        };
-
-        if (inlay_status status = kit_parallel(raw, count, grain, part, &fn); status != INLAY_OK)
-            throw stopped(status);
-    }
-};
-
+struct node;
 namespace detail {
-
-/* ------------------------------------------------------------------ parameters */
-
-enum kind { INPUT, OPTIONAL, OUTPUT, INTEGER, FLOAT, STRING, CALL };
-
-template <class T> constexpr inlay_dtype dtype_of()
-{
-    using U = std::remove_const_t<T>;
-    constexpr inlay_dtype of_signed[] = { INLAY_INT8, INLAY_INT16, 0, INLAY_INT32, 0, 0, 0, INLAY_INT64 };
-    constexpr inlay_dtype of_unsigned[] = { INLAY_UINT8, INLAY_UINT16, 0, INLAY_UINT32, 0, 0, 0, INLAY_UINT64 };
-
-    static_assert(std::is_same_v<U, float> || std::is_same_v<U, double> || std::is_integral_v<U>,
-                  "elements are float, double, bool or integers");
-    if constexpr (std::is_same_v<U, float>)
-        return INLAY_FLOAT;
-    else if constexpr (std::is_same_v<U, double>)
-        return INLAY_DOUBLE;
-    else if constexpr (std::is_same_v<U, bool>)
-        return INLAY_BOOL;
-    else
-        return (std::is_signed_v<U> ? of_signed : of_unsigned)[sizeof(U) - 1];
-}
-
-struct parameter {
-    kind what;
-    inlay_dtype dtype; /* element type of tensors */
-};
-
-/* The value of an attribute; its kind selects the member. */
-struct value {
-    int64_t i;
-    double f;
-    const char *s;
-};
-
-/* The arguments of a call, consumed in order. */
-struct cursor {
-    const kit_call *run;
-    const value *values;
-    uint32_t in, out;
-};
-
-template <class P> struct read {
-    static_assert(!sizeof(P), "a parameter is a tensor, optional, int64_t, float, double, const char * or call");
-};
-template <class T> struct read<tensor<T>> {
-    static constexpr parameter is = { std::is_const_v<T> ? INPUT : OUTPUT, dtype_of<T>() };
-    static tensor<T> take(cursor &c)
-    {
-        const kit_tensor &t = std::is_const_v<T> ? c.run->in[c.in++] : c.run->out[c.out++];
-
-        return { static_cast<T *>(t.data), t.dims, t.count, t.rank };
-    }
-};
-template <class T> struct read<optional<T>> {
-    static_assert(std::is_const_v<T>, "only inputs can be optional");
-    static constexpr parameter is = { OPTIONAL, dtype_of<T>() };
-    static optional<T> take(cursor &c)
-    {
-        const uint32_t i = c.in++;
-
-        if (!kit_has_input(c.run, i))
-            return {};
-        return { { static_cast<T *>(c.run->in[i].data), c.run->in[i].dims, c.run->in[i].count, c.run->in[i].rank } };
-    }
-};
-template <> struct read<int64_t> {
-    static constexpr parameter is = { INTEGER, 0 };
-    static int64_t take(cursor &c) { return (c.values++)->i; }
-};
-template <> struct read<double> {
-    static constexpr parameter is = { FLOAT, 0 };
-    static double take(cursor &c) { return (c.values++)->f; }
-};
-template <> struct read<float> {
-    static constexpr parameter is = { FLOAT, 0 };
-    static float take(cursor &c) { return static_cast<float>((c.values++)->f); }
-};
-template <> struct read<const char *> {
-    static constexpr parameter is = { STRING, 0 };
-    static const char *take(cursor &c) { return (c.values++)->s; }
-};
-template <> struct read<call> {
-    static constexpr parameter is = { CALL, 0 };
-    static call take(cursor &c) { return { c.run }; }
-};
-
-/* ------------------------------------------------------------------ functions */
-
-/* A function for one set of element types. */
-struct form {
-    const parameter *parameters;
-    uint32_t count;
-    void (*invoke)(cursor &c);
-};
-
-template <auto F> struct bound;
-template <class... P, void (*F)(P...)> struct bound<F> {
-    static constexpr parameter list[] = { read<P>::is... };
-
-    static void invoke(cursor &c)
-    {
-        std::apply(F, std::tuple<P...>{ read<P>::take(c)... }); /* braces guarantee evaluation from left to right */
-    }
-};
-template <auto... F> inline constexpr form forms_of[] = { { bound<F>::list, sizeof bound<F>::list / sizeof(parameter),
-                                                            bound<F>::invoke }... };
-
 struct opened;
-int64_t integer_of(const opened &op, const value *values, const char *name);
+struct value;
+struct form;
+
+/* The functions of spec::with_state. */
+struct maker {
+    void *(*make)(const node &);
+    void (*destroy)(void *);
+    const void *type; /* identifies S of state<S> */
+};
+template <class S> inline constexpr char type_of = 0;
 }
 
-/* Argument of a shape function: the shapes of the inputs and the attributes. The function sets the shapes of the
- * outputs; it throws std::invalid_argument if the shapes of the inputs are invalid. It is called before the run if all
- * sizes are known, and again during the run. Inputs and outputs have at most 8 axes, and an operator at most 8 outputs.
- */
-struct shapes {
-    static constexpr uint32_t most = 8; /* maximum number of axes, and of outputs */
-    const kit_tensor *in;               /* [in_count]; only dims, rank and dtype may be read */
-    uint32_t in_count;
+/* The attributes of a node. A name that the operator does not have, or not with this type, throws
+ * std::invalid_argument. Texts and lists are borrowed for the call. */
+struct attributes {
+    int64_t integer(const char *name) const;
+    double number(const char *name) const;
+    const char *text(const char *name) const;
+    list<int64_t> integers(const char *name) const;
+    list<float> numbers(const char *name) const;
+    list<const char *> texts(const char *name) const;
+
     const detail::opened *op;
     const detail::value *values;
-    uint32_t rank[most];
-    int64_t dims[most][most]; /* [output][axis] */
+};
 
-    /* Returns the value of an integer attribute; throws std::invalid_argument if the operator has none of this name. */
-    int64_t integer(const char *name) const { return detail::integer_of(*op, values, name); }
+/* The type and shape of an input. */
+struct input_shape {
+    const dim *dims; /* [rank] */
+    uint32_t rank;
+    inlay_dtype dtype; /* INLAY_UNDEFINED: the node omits the input */
+
+    /* The number of elements. */
+    dim count() const
+    {
+        dim n = 1;
+
+        for (uint32_t d = 0; d < rank; d++)
+            n = n * dims[d];
+        return n;
+    }
+};
+
+/* Argument of a shape function: the shapes of the inputs and the attributes. The function sets the shapes of the
+ * outputs; it throws std::invalid_argument if the shapes of the inputs are invalid. It is called when the model is
+ * loaded, where sizes may be unknown (inlay::dim); whenever sizes become known; and in a run if they are known only
+ * then. Outputs that it does not set, or that depend on the value of an unknown size, get their shape later. */
+struct shapes : attributes {
+    static constexpr uint32_t most_outputs = 32;
+
+    const input_shape *in; /* [in_count] */
+    uint32_t in_count;
+    /* the shapes that were set */
+    bool is_set[most_outputs];
+    uint32_t rank[most_outputs];
+    dim dims[most_outputs][INLAY_MAX_RANK]; /* [output][axis] */
 
     /* Sets the shape of output `output`, from 0, to one size for each axis. */
     template <class... D> void set(uint32_t output, D... sizes)
     {
-        static_assert(sizeof...(D) <= most, "too many axes");
-        const int64_t all[] = { static_cast<int64_t>(sizes)..., 0 };
+        static_assert(sizeof...(D) <= INLAY_MAX_RANK, "too many axes");
+        const dim all[] = { dim(sizes)..., dim() };
 
-        if (output >= most)
-            throw std::invalid_argument("an operator has at most 8 outputs");
-        rank[output] = sizeof...(D);
-        for (uint32_t d = 0; d < sizeof...(D); d++)
-            dims[output][d] = all[d];
+        set_dims(output, all, sizeof...(D));
     }
+    void set_dims(uint32_t output, const dim *sizes, size_t count)
+    {
+        if (output >= most_outputs || count > INLAY_MAX_RANK)
+            throw std::invalid_argument("the shape function sets too many outputs or axes");
+        for (size_t d = 0; d < count; d++) {
+            if (sizes[d].known() && sizes[d] < 0)
+                throw std::invalid_argument("the shape function sets a negative size");
+            dims[output][d] = sizes[d];
+        }
+        rank[output] = static_cast<uint32_t>(count);
+        is_set[output] = true;
+    }
+    /* Sets the shape of an output to that of an input. */
+    void set_like(uint32_t output, uint32_t input) { set_dims(output, in[input].dims, in[input].rank); }
 };
 using shape_fn = void (*)(shapes &);
 
-/* An operator, created by op<>(). Each with_* function returns a copy with a documentation text, with a since_version
- * (1 by default), or with a shape function. All texts must be static. */
+/* Refines an estimate of the cost of a node. Setting cost.flops suffices (see kit_kernel.cost); all sizes are known.
+ * Without it, one operation for each output element is assumed. */
+using cost_fn = void (*)(const shapes &, inlay_cost &cost);
+
+/* Argument of the function of with_state: a node when its session is prepared. */
+struct node : attributes {
+    const kit_node *raw;
+
+    /* Returns constant input i; false if it is omitted or no constant. Valid as long as the state. */
+    template <class T> optional<const T> constant(uint32_t i) const;
+    /* States that no function reads constant input i, because the state has what is needed of it. The host may release
+     * it; its `data` is then null in the function. */
+    void drop(uint32_t i) const { kit_drop_constant(raw, i); }
+
+    mutable int64_t dims[INLAY_MAX_RANK]; /* internal */
+};
+
+/* An operator, created by op<>(). Each with_* function returns a copy. All texts must be static. */
 struct spec {
-    const char *type, *text;
+    const char *type, *signature;
     const detail::form *forms;
     uint32_t form_count;
     const char *doc;
-    uint32_t version;
+    uint32_t version, poll_ms;
     shape_fn shape;
+    cost_fn cost;
+    detail::maker maker;
+    std::vector<example> examples;
 
+    /* A paragraph that describes the operator. */
     spec with_doc(const char *words) const { spec s = *this; s.doc = words; return s; }
+    /* The since_version; 1 by default. */
     spec with_version(uint32_t since) const { spec s = *this; s.version = since; return s; }
     spec with_shape(shape_fn fn) const { spec s = *this; s.shape = fn; return s; }
+    spec with_cost(cost_fn fn) const { spec s = *this; s.cost = fn; return s; }
+    /* States that long runs of the functions call inlay::call::poll() at least once in ms milliseconds, so that a
+     * cancelled run ends within that time. Operators whose runs are short need not state it. */
+    spec with_poll(uint32_t ms) const { spec s = *this; s.poll_ms = ms; return s; }
+    /* An example, which `inlay plugin-check` and the host's probe run. May be used several times. */
+    spec with_example(example e) const { spec s = *this; s.examples.push_back(std::move(e)); return s; }
+    /* Make, a function std::unique_ptr<S>(const inlay::node &), prepares the state of a node once for each session:
+     * what depends on attributes and constant inputs only. Functions get it as parameter inlay::state<S>. */
+    template <auto Make> spec with_state() const;
 };
-/* Describes an operator: type is its op_type, text names its parameters (see above), and F are its functions, one for
- * each combination of element types. */
-template <auto... F> constexpr spec op(const char *type, const char *text)
-{
-    static_assert(sizeof...(F) > 0, "an operator has a function");
-    return { type, text, detail::forms_of<F...>, sizeof...(F), nullptr, 1, nullptr };
-}
+
+/* Describes an operator: type is its op_type, signature names its parameters (see above), and F are its functions, one
+ * for each combination of element types. */
+template <auto... F> spec op(const char *type, const char *signature);
 }
 #include "inlay/operator_detail.hpp"
 
 /* Defines a complete plugin with one provider of the same name ([a-z0-9_]): INLAY_OPERATORS("name", "domain", op<>(),
- * op<>() ..). The version of the plugin is "1.0.0". Use it at file scope of one source file, without a semicolon. */
+ * op<>() ..). Use it at file scope of one source file, without a semicolon. */
 #define INLAY_OPERATORS(name_, domain_, ...)                                                                        \
     INLAY_PLUGIN_NOTE(name_, name_, domain_)                                                                        \
-    static inlay::detail::plugin inlay_own_plugin;                                                                  \
+    static inlay::detail::plugin *inlay_own_plugin; /* never freed: code may run until the process has ended */     \
     static inlay_status inlay_own_provider(const inlay_host *, const inlay_create_args *, void **out, inlay_diag *) \
     {                                                                                                               \
-        *out = &inlay_own_plugin;                                                                                   \
+        *out = inlay_own_plugin;                                                                                    \
         return INLAY_OK;                                                                                            \
     }                                                                                                               \
     extern "C" inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin,              \
                                               inlay_diag *diag)                                                     \
     {                                                                                                               \
-        const inlay::spec specs[] = { __VA_ARGS__ };                                                                \
-        return inlay::detail::open(inlay_own_plugin, name_, domain_, "1.0.0", specs, KIT_COUNT(specs), host,        \
-                                   out_plugin, diag, inlay_own_provider);                                           \
+        return inlay::detail::open(                                                                                 \
+            inlay_own_plugin, { name_, domain_, INLAY_NOTE_VERSION, INLAY_OPERATORS_DESCRIPTION },                  \
+            [] { return std::vector<inlay::spec>{ __VA_ARGS__ }; }, host, out_plugin, diag, inlay_own_provider);    \
     }
 #endif

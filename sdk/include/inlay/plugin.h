@@ -20,6 +20,10 @@
  *     plugin.shutdown       the last call: the host may then dlclose the plugin if INLAY_PLUGIN_DLCLOSE permits it; a
  *                           plugin that stays loaded may be opened again
  *
+ * Each inlay_plugin_open that succeeded is followed by one shutdown, unless the host cannot use the description because
+ * it is of another major version or too short. A plugin may be opened a second time before shutdown, with the same host
+ * table: for instance when only the time stamp of its file has changed.
+ *
  * Before the first of these calls, the host reads the plugin's ELF note (inlay/note.h) and loads a file that it has not
  * seen before in a separate probe process: see "How plugins are loaded" in README.md.
  *
@@ -30,27 +34,47 @@
  *    was compiled. Every array comes with its stride: the size of an element in bytes. Fields are appended, never moved
  *    or removed. Code tests whether struct_size reaches a field (INLAY_HAS), or whether the stride of an array does
  *    (INLAY_STRIDE_HAS), and never tests a version. A field that is not reached counts as zero, which means the
- *    default. Structs without size and stride never grow: inlay_str, inlay_dim, inlay_layout, inlay_buffer,
- *    inlay_fence, inlay_tensor_view. Of a word of flags, the host rejects unknown bits in the low 16 bits and ignores
- *    those in the high 16 bits. Fields called `reserved` are 0.
+ *    default. So never copy, assign or clear a whole struct that another module allocated (an out parameter, a request,
+ *    an element of an array): read and write its fields, and only those that its size reaches. Structs without size
+ *    and stride never grow: inlay_str, inlay_dim, inlay_buffer, inlay_fence, inlay_tensor_view. Functions never get
+ *    another argument: later ones travel in a request struct.
+ *  - Flags and reserved fields. Of the flags of plugins, providers, domains, operators, offers, fingerprints and notes,
+ *    the host rejects unknown bits in the low 16 bits and ignores those in the high 16 bits; a plugin ignores unknown
+ *    bits of every word. Fields called `reserved` are 0. Of plugins, providers, options, domains, offers and placements
+ *    the host rejects any other value as it does an unknown low bit. A plugin ignores these fields: a later minor
+ *    version may give them a meaning for which 0 means as before. Only before it uses such a field, or a new low bit,
+ *    does a plugin compare inlay_host.abi_minor with the minor version that introduced it.
+ *  - Numbers of kinds, reasons, actions and the like are added, too. A plugin that gets an unknown one treats a hint
+ *    (priority, power, usage, lifetime) as 0, and returns INLAY_UNSUPPORTED if it is asked for something (an action, a
+ *    kind of memory). The host treats an unknown inlay_cost.confidence as MODEL, an unknown verdict as RECOMPILE, an
+ *    unknown answer in inlay_compile_request.constants as COPIED, and an unknown inlay_output_plan.kind as KNOWN. It
+ *    refuses a plugin with an unknown kind of option.
  *  - Ownership. The arguments of a call are borrowed for that call unless a comment says otherwise. A module frees only
  *    the memory that it allocated itself. Texts of type const char * are NUL-terminated. The struct inlay_plugin and
  *    all that it points to are borrowed until shutdown has returned.
+ *  - Objects. For each call of create, compile, specialize, bind, buffer_alloc and buffer_import that returned
+ *    INLAY_OK, the host once calls the function that releases the object, also if several calls returned the same
+ *    pointer. After a failure there is nothing to release. The host releases the bindings of an instance before the
+ *    instance, the instances of a region before the region, and everything before destroy. compile and specialize
+ *    return other pointers than NULL. A binding may be NULL: then it is none, and is not released.
  *  - Errors. A call returns its status by value and writes a message into the caller's inlay_diag. Nothing aborts or
  *    unwinds across a module boundary. The host never passes a NULL diag. Only the returned status counts: the host
  *    sets diag->code to it, terminates the texts, makes each a single line, and adds the names of provider and plugin.
- *    Setting the text is enough; the host replaces an error_class of 0 by the default class of the status. A status
- *    that the host does not know counts as INLAY_INTERNAL. The contents of diag after a successful call are ignored.
+ *    Setting the text is enough; the host replaces INLAY_CLASS_DEFAULT (0) and unknown classes by the class of the
+ *    status. A status that the host does not know counts as INLAY_INTERNAL. The contents of diag after a successful
+ *    call are ignored.
  *  - Out parameters. Before each call the host sets struct_size and zeroes the rest (pointers: NULL); it reads them
  *    only after INLAY_OK. The comment of a field states any other initial value.
  *  - Context. The first argument of a callback is the member `ctx` of its struct; for most functions of inlay_provider
  *    it is the state that create returned.
  *  - Threads. open, create, describe, quiesce, destroy and shutdown are called by one thread of the process at a time
- *    (exception: quiesce of a device that hangs, see "Failed devices"). assess, cost, compile and specialize may be
- *    called by several threads at once for different graphs; execute by any number of threads for different runs. The
- *    other functions of inlay_provider may be called by several threads at once for different objects (regions,
- *    instances, bindings, buffers). Sessions whose options for a provider are the same share one open provider;
- *    sessions with other options open it once more.
+ *    (exception: quiesce of a device that hangs, see "Failed devices"). All other functions may be called by any number
+ *    of threads at once, also while runs are in progress: assess, cost, cost_region, fingerprint, cache_verdict and
+ *    extension without restriction; specialize and execute also for the same region, execute for different runs;
+ *    compile for different graphs (see INLAY_PROVIDER_CONCURRENT_COMPILE); the functions that bind, allocate, map,
+ *    copy, export or release, for different objects. infer of an operator is called by any number of threads at once.
+ *    Sessions whose options for a provider are the same share one open provider; sessions with other options open it
+ *    once more.
  *  - Failed devices. If a device no longer works, calls return INLAY_DEVICE_LOST, and work in flight signals its fence
  *    with this status. The host then closes the provider as usual, so the functions that release something, quiesce and
  *    destroy must work for a lost device, too. Later sessions open the provider again (create), possibly while the
@@ -60,14 +84,40 @@
  *    objects of a session whose work hangs, and never calls destroy. When such a session is destroyed, the host calls
  *    quiesce on a separate thread, and waits for it for at most ten seconds.
  *  - Optional functions are marked as such; NULL selects the behaviour stated in the comment. All others must be set.
+ *  - Constants. The constants of these headers are enumerators of anonymous enums, so that they have no type of their
+ *    own; every field that holds one has a fixed width. Generators of bindings may choose another type for an anonymous
+ *    enum (bindgen: u32). All values fit into int32_t: convert them to the type of the field, which is int32_t for
+ *    inlay_status and inlay_dtype, and uint32_t for flags and kinds.
+ *  - Inline functions and macros of these headers, except the names of extensions and of the entry point, are for
+ *    convenience: the ABI consists of the structs, the constants, the functions behind pointers, the entry point and
+ *    the note. A plugin or a host in another language implements what it needs of the others (inlay_fail: write text
+ *    and node of the diag, the host sets the rest).
+ *
+ * Values. A provider computes each operator as ONNX defines it, for all values, also if it fuses operators: NaN is not
+ * lost, infinities are not replaced by the largest number. Denormals may be flushed to zero
+ * (INLAY_PROVIDER_FLUSHES_DENORMALS), and sums may be rounded in another order. A provider cannot decline a run because
+ * of its values: assess, compile and specialize see only the values that are known before the run, and a failure of
+ * execute, also INLAY_UNSUPPORTED, ends the run. So a library that treats some values differently (clamps that turn NaN
+ * into a bound, tables of a limited range) needs other code for such values, in execute; or assess refuses the
+ * operators concerned.
  *
  * Process state. A plugin runs in the application's process. When a call returns, the following must be unchanged:
  * rounding mode, flush-to-zero and floating-point traps (the host restores them after each call); locale, working
- * directory, umask, environment, signal handlers and masks, resource limits; stdin, stdout and stderr, to which a
- * plugin prints nothing (use inlay_host.log), and every file descriptor that the plugin did not open. A plugin does not
- * fork and calls neither exit nor abort. It starts threads in create or later and joins them in destroy. It does not
- * rely on thread-local variables between calls: the host calls from any thread. C++ exceptions are caught within the
- * plugin. `inlay plugin-check` detects such changes.
+ * directory, umask, environment, signal handlers and masks, resource limits, timers of the process (setitimer, alarm);
+ * CPU affinity, nice value and scheduling class of the calling thread and of every thread that the plugin did not
+ * start; stdin, stdout and stderr, to which a plugin prints nothing (use inlay_host.log), and every file descriptor
+ * that the plugin did not open. A plugin writes files only in inlay_create_args.cache_dir, in temporary folders, and
+ * where an option of the user says so; never in the working directory otherwise. It does not fork and calls neither
+ * exit nor abort. It starts threads in create or later and joins them in destroy. It does not rely on thread-local
+ * variables between calls: the host calls from any thread. C++ exceptions are caught within the plugin. `inlay
+ * plugin-check` detects many such changes.
+ *
+ * Threads of a wrapped library (OpenMP, pthreadpool, TBB). The rules above apply to them as to threads of the plugin:
+ * none before create, none after destroy; the plugin may set their affinity. The host leaves no core free for them: it
+ * counts the threads of parallel_for only. So a plugin sets up the library with the calling thread alone and splits the
+ * work with parallel_for, or, if the library has to have threads, limits them to inlay_specialize_request.max_threads
+ * including the calling one, lets them sleep between calls, and states them in its note (inlay/note.h). Libraries on
+ * the host's OpenMP runtime use the host's threads, see INLAY_EXT_TEAM in extensions.h.
  *
  * fork(). The application may fork. In a child process the host opens a provider with domains again (create), and never
  * calls or closes the one of the parent. It continues to use an open provider without domains, provided that no call of
@@ -83,7 +133,7 @@ extern "C" {
 #endif
 
 #define INLAY_ABI_MAJOR 1u /* changes only when old plugins can no longer be loaded, which is not planned */
-#define INLAY_ABI_MINOR 0u /* counts appended fields, for information only; code uses INLAY_HAS */
+#define INLAY_ABI_MINOR 0u /* counts additions; for fields, code uses INLAY_HAS and never this number */
 
 /* True if the struct at p, as its writer was compiled, includes field. */
 #define INLAY_HAS(p, field) ((p)->struct_size >= offsetof(__typeof__(*(p)), field) + sizeof((p)->field))
@@ -93,6 +143,9 @@ extern "C" {
 
 /* Returns a pointer to element i of an array whose writer may have been compiled with a struct of another size. */
 #define INLAY_AT(type, array, stride, i) ((const type *)(const void *)((const char *)(array) + (size_t)(stride) * (i)))
+
+/* The same for an array that the callee writes, such as inlay_describe_request.domains. */
+#define INLAY_AT_OUT(type, array, stride, i) ((type *)(void *)((char *)(array) + (size_t)(stride) * (i)))
 
 #if defined(__GNUC__)
 #define INLAY_EXPORT __attribute__((visibility("default")))
@@ -120,7 +173,12 @@ extern "C" {
  *     of com.microsoft: SkipLayerNormalization, SkipSimplifiedLayerNormalization;
  *     of ai.inlay (defined by inlay): Attention, SearchEnd, SearchStart, SearchStep, SparseToDense.
  * The list grows with the ABI minor version. For a plugin built for an older minor, nodes of operators added since are
- * not candidates. */
+ * not candidates.
+ *
+ * Element types are added as well. A node is not a candidate for a plugin whose minor is older than the element type of
+ * one of the node's inputs or outputs, or of a tensor attribute. So a plugin never computes with an element type that
+ * it does not know. It may see one in the graph: inlay_value_info.dtype of values of other nodes. Its numbers of
+ * element types begin with those below INLAY_DTYPE_COUNT of its own types.h. */
 
 /* Kinds of attributes, with the numbers of ONNX's AttributeProto.AttributeType. */
 enum {
@@ -190,7 +248,7 @@ enum {
 /* A value: an input, an output, a constant, or the result of a node. */
 typedef struct inlay_value_info {
     inlay_str name;
-    uint32_t kind;         /* INLAY_VALUE_TENSOR ...; providers only get TENSOR */
+    uint32_t kind;         /* INLAY_VALUE_TENSOR ...; inputs and outputs of candidates are TENSOR */
     uint32_t flags;        /* INLAY_VALUE_GRAPH_INPUT, _GRAPH_OUTPUT, _CONSTANT */
     inlay_dtype dtype;     /* INLAY_UNDEFINED if type inference could not determine it */
     uint32_t rank;         /* number of dims, or INLAY_RANK_UNKNOWN */
@@ -203,14 +261,16 @@ typedef struct inlay_value_info {
      * dimensions, row-major; otherwise NULL */
     const inlay_dim *elements;
     uint64_t element_count;
-    uint64_t content_hash; /* hash of dtype, dims and data of a constant; otherwise 0 */
-    uint32_t producer;     /* node index, INLAY_NONE for inputs and constants */
+    /* hash of dtype, dims and data of a constant; otherwise 0. Not cryptographic; the same in every process, but
+     * another version of the host may compute it differently */
+    uint64_t content_hash;
+    uint32_t producer; /* node index, INLAY_NONE for inputs and constants */
     uint32_t reserved;
 } inlay_value_info;
 
 /* A named dimension, with bounds if they are known. */
 typedef struct inlay_symbol_info {
-    inlay_str name; /* name in the model ("batch"), or an expression of such names ("(height/2)") */
+    inlay_str name; /* for messages: name in the model ("batch"), or an expression of such names ("(height/2)") */
     int64_t min;    /* at least 0 */
     int64_t max;    /* INT64_MAX = unknown */
 } inlay_symbol_info;
@@ -219,7 +279,7 @@ typedef struct inlay_symbol_info {
 typedef struct inlay_graph {
     uint64_t struct_size;
     inlay_str name;
-    uint64_t content_hash;            /* hash of the structure, attributes and constants: use it as a cache key */
+    uint64_t content_hash;            /* of structure, attributes and constants, as inlay_value_info.content_hash */
     const inlay_node_info *nodes;     /* [node_count] */
     const inlay_value_info *values;   /* [value_count] */
     const inlay_symbol_info *symbols; /* [symbol_count]; index 0 stands for no symbol */
@@ -262,13 +322,22 @@ typedef inlay_status (*inlay_parallel_fn)(void *user, int64_t begin, int64_t end
 typedef struct inlay_fence_notice {
     uint64_t struct_size;
     inlay_fence fence;
-    /* The fence was reached (INLAY_OK, why is NULL) or failed (status and why, borrowed for the call). Called once,
-     * from the thread that signals or within fence_notify. It must return at once and may call only fence_signal,
-     * fence_query and fence_notify of the host. From here on the notice may be reused. */
+    /* The fence was reached (INLAY_OK, why is NULL) or failed (status and why, borrowed for the call). If the host
+     * destroys the timeline while the notice is pending, status is INLAY_CANCELLED. Called once, from the thread that
+     * signals or within fence_notify. It must return at once and may call only fence_signal, fence_query and
+     * fence_notify of the host. From here on the notice may be freed or reused. */
     void (*reached)(void *user, inlay_status status, const inlay_diag *why);
     void *user;           /* first argument of reached */
     uint64_t host_use[3]; /* for the host, while the notice is pending */
 } inlay_fence_notice;
+
+/* Arguments of output_alloc. */
+typedef struct inlay_output_request {
+    uint64_t struct_size;
+    const int64_t *dims; /* [rank], each at least 0; copied. May be NULL if rank is 0 */
+    uint32_t output;     /* index of the output in the compile request's outputs */
+    uint32_t rank;       /* at most INLAY_MAX_RANK */
+} inlay_output_request;
 
 /* The functions that the host provides. Any thread may call them unless the comment says otherwise. run is
  * inlay_exec_args.run or inlay_copy_request.run of the run that the call belongs to. */
@@ -284,9 +353,10 @@ typedef struct inlay_host {
     void (*log)(void *ctx, uint32_t level, const char *text);
 
     /* Runs fn over [0, count) on the process's thread pool (OpenMP), in ranges of at least grain iterations, and
-     * returns when all are done. The calling thread takes part. A nested call, and a loop with count <= grain, runs on
-     * the calling thread alone. run limits the number of threads and, if it is cancelled, ends the loop; outside of a
-     * run it is NULL. Returns the first status of fn other than INLAY_OK, or that of poll. */
+     * returns when all are done. The calling thread takes part. A loop with count <= grain runs on the calling thread
+     * alone, and so does one that is called within another loop or within an OpenMP region of the application. count
+     * <= 0: fn is not called. run limits the number of threads and, if it is cancelled, ends the loop; outside of a run
+     * it is NULL. Returns the first status of fn other than INLAY_OK, or that of poll. */
     inlay_status (*parallel_for)(void *ctx, inlay_run *run, int64_t count, int64_t grain, inlay_parallel_fn fn,
                                  void *user);
     /* Returns the maximum number of workers of parallel_for for this run; run NULL: of the process, or of the session
@@ -294,31 +364,34 @@ typedef struct inlay_host {
     uint32_t (*thread_count)(void *ctx, inlay_run *run);
 
     /* Allocates the output of a running region whose shape was not known before (INLAY_OUTPUT_ALLOCATED). Only until
-     * execute returns, and for one run by one thread at a time. output is its index in the request's outputs. Fills
-     * *out with memory in the provider's default domain (the host may call buffer_alloc within this call); the host
-     * keeps it as long as the output is needed. dims are copied. A second call for the same output replaces the first.
-     * INLAY_INVALID_ARGUMENT: output is not such an output, or rank is above INLAY_MAX_RANK. */
-    inlay_status (*output_alloc)(void *ctx, inlay_run *run, uint32_t output, uint32_t rank, const int64_t *dims,
-                                 inlay_buffer *out);
-    /* Allocates the bytes of string elements of an output; they live as long as the outputs of the run. NULL: out of
-     * memory. */
+     * execute returns, and for one run by one thread at a time. Fills *out with memory in the provider's default domain
+     * (the host may call buffer_alloc within this call); the host keeps it as long as the output is needed. A second
+     * call for the same output replaces the first. INLAY_INVALID_ARGUMENT: it is not such an output, or its dims are
+     * invalid. INLAY_OUT_OF_MEMORY, INLAY_LIMIT_EXCEEDED: there is no memory, or the user's limit forbids it; return
+     * the status from execute. */
+    inlay_status (*output_alloc)(void *ctx, inlay_run *run, const inlay_output_request *request, inlay_buffer *out);
+    /* Allocates the bytes of string elements of an output; they live as long as the outputs of the run. Not cleared.
+     * NULL: out of memory. */
     char *(*string_alloc)(void *ctx, inlay_run *run, uint64_t bytes);
 
     /* Returns INLAY_OK, INLAY_CANCELLED or INLAY_DEADLINE_EXCEEDED; run NULL: INLAY_OK. Cheap. Call it often enough
      * that the provider keeps its poll_ms. */
     inlay_status (*poll)(void *ctx, inlay_run *run);
 
-    /* Fences. fence_signal raises the counter of the timeline to value (never lowers it) and wakes waiters; a status
-     * other than INLAY_OK marks the timeline as failed, and waiters get that status and why (may be NULL). fence_wait
-     * blocks until the fence is reached (INLAY_OK) or has failed (its status), or until the run is cancelled or late
-     * (INLAY_CANCELLED, INLAY_DEADLINE_EXCEEDED); run NULL: not cancellable. */
+    /* Fences. fence_signal raises the counter of the timeline to value (never lowers it) and wakes waiters. A status
+     * other than INLAY_OK marks the timeline as failed: whatever fence.value is, all values that are not reached at
+     * this moment never will be, and waiters get that status and why (may be NULL; copied). The first failure counts,
+     * and later signals of the timeline have no effect. fence_wait blocks until the fence is reached (INLAY_OK) or has
+     * failed (its status), or until the run is cancelled or late (INLAY_CANCELLED, INLAY_DEADLINE_EXCEEDED); run NULL:
+     * not cancellable. */
     void (*fence_signal)(void *ctx, inlay_fence fence, inlay_status status, const inlay_diag *why);
     inlay_status (*fence_wait)(void *ctx, inlay_run *run, inlay_fence fence, inlay_diag *diag);
 
     /* Returns the data of a constant at an address that is a multiple of alignment (a power of two, at most 4096),
      * valid for the lifetime of the region being compiled. The host copies the data only if the file does not align it,
-     * at most once for each constant. compile is the current inlay_compile_request.handle. NULL: out of memory, or
-     * value is not a constant. */
+     * at most once for each constant. compile is the handle of the current inlay_compile_request or
+     * inlay_specialize_request; valid only during that call, but on any thread. NULL: out of memory, value is not a
+     * constant, or alignment is not as stated. */
     const void *(*align_constant)(void *ctx, void *compile, uint32_t value, uint32_t alignment);
 
     /* Returns a table of optional functions by its name (INLAY_EXT_* in inlay/extensions.h), or NULL if this host does
@@ -326,9 +399,10 @@ typedef struct inlay_host {
     const void *(*extension)(void *ctx, const char *name);
 
     /* Asynchronous waiting. fence_notify calls notice->reached as soon as the fence is reached or has failed, whichever
-     * module signals it; it allocates nothing and cannot fail. fence_forget withdraws a notice: 1 = it will not be
-     * called; 0 = it was called or is being called. fence_query: 1 = the fence is reached or has failed, and
-     * *out_status (may be NULL) says which; 0 = neither. */
+     * module signals it; it allocates nothing and cannot fail. A notice waits for one fence at a time. fence_forget
+     * withdraws a notice that waits: 1 = it will not be called; 0 = it was called, or another thread is about to call
+     * it, so that the notice must stay in memory until `reached` begins. fence_query: 1 = the fence is reached or has
+     * failed, and *out_status (may be NULL) says which; 0 = neither. */
     void (*fence_notify)(void *ctx, inlay_fence_notice *notice);
     uint32_t (*fence_forget)(void *ctx, inlay_fence_notice *notice);
     uint32_t (*fence_query)(void *ctx, inlay_fence fence, inlay_status *out_status);
@@ -369,13 +443,10 @@ typedef struct inlay_option_value {
 
 /* ------------------------------------------------------------------ offers and refusals */
 
-/* Memory domain and layout of a value at the boundary of an offer. Values without a placement use the provider's
- * default: inlay_provider.default_domain, row-major. The domain ids of a provider are those that
- * inlay_create_args.first_domain states. Several placements of one value are alternatives, best first. Place STRING
- * values in INLAY_DOMAIN_HOST, because their elements are pointers into host memory.
- *
- * Layouts other than INLAY_LAYOUT_ROW_MAJOR are for later versions: this version of the host ignores a placement that
- * requests one, and every boundary is row-major.
+/* Memory domain of a value at the boundary of an offer. Values without a placement are in the provider's default
+ * domain, inlay_provider.default_domain. The domain ids of a provider are those that inlay_create_args.first_domain
+ * states. Several placements of one value are alternatives, best first. Place STRING values in INLAY_DOMAIN_HOST,
+ * because their elements are pointers into host memory. Every boundary is dense row-major.
  *
  * dtype requests another element type than the model's, of at least 8 bits and not STRING. The host uses such a
  * placement only between regions of one provider, in one of that provider's domains, if the region that writes the
@@ -385,9 +456,8 @@ typedef struct inlay_option_value {
  * inlay_tensor_arg.dtype of a run has that type. The dims of the value, and dtype of inlay_value_info and
  * inlay_value_state, remain those of the model. */
 typedef struct inlay_placement {
-    uint32_t value;  /* index of the value in the graph */
-    uint32_t domain; /* INLAY_DOMAIN_HOST, or a domain id of this provider */
-    inlay_layout layout;
+    uint32_t value;    /* index of the value in the graph */
+    uint32_t domain;   /* INLAY_DOMAIN_HOST, or a domain id of this provider */
     inlay_dtype dtype; /* element type between two regions; INLAY_UNDEFINED = the model's */
     uint32_t reserved;
 } inlay_placement;
@@ -409,7 +479,8 @@ enum {
  *  - Shapes: nodes of different sizes, ranks and element types may be in one region.
  *  - Foreign nodes: a node of another provider may read a value of the region or write one of its inputs, and node
  *    indices of a region need not be contiguous.
- *  - Size: from one offer to the whole graph, with any number of nodes, inputs and outputs.
+ *  - Size: from one offer to the whole graph, with any number of nodes, inputs and outputs, within the limits that its
+ *    offers state (inlay_offer.max_nodes and following).
  *  - Boundary: a value that leaves the region is one output, however many nodes inside and outside read it; a value
  *    that enters is one input, even if a node reads it twice. Outputs of nodes may be unused.
  *
@@ -419,7 +490,9 @@ enum {
  * breaks a rule (a node index out of range, a group that would form a cycle) and logs a line; the others stay valid. */
 typedef struct inlay_offer {
     uint64_t struct_size;
-    uint64_t cookie;       /* any number, chosen by the provider; passed to cost and compile */
+    /* any number, chosen by the provider; passed to cost, cost_region and compile. The host does not say when it has
+     * finished with an offer: what a cookie points to has to live as long as the state */
+    uint64_t cookie;
     const uint32_t *nodes; /* [node_count] ascending indices; several nodes run as one group */
     uint32_t node_count;
     uint32_t flags;                    /* INLAY_OFFER_* */
@@ -428,6 +501,13 @@ typedef struct inlay_offer {
     uint32_t placement_stride;
     uint64_t workspace_bytes; /* estimated workspace of one run in bytes; 0 = unknown or none */
     uint64_t resident_bytes;  /* estimated size of packed weights in bytes; compile reports the actual size */
+    /* Limits of a region that contains the offer; 0 = none. A region keeps the smallest limit of its offers: the host
+     * then forms several regions. An offer that breaks its own limits is ignored. */
+    uint32_t max_nodes;
+    uint32_t max_inputs;  /* of values that enter, without constants */
+    uint32_t max_outputs; /* of values that leave */
+    uint32_t reserved;
+    uint64_t max_resident_bytes; /* of the sum of resident_bytes of the region's offers */
 } inlay_offer;
 
 /* Reasons of refusals. */
@@ -454,14 +534,23 @@ typedef struct inlay_refusal {
     const char *accepted_if; /* a change that would make the node acceptable: "insert a Cast to float"; NULL = none */
 } inlay_refusal;
 
-/* Functions of the host that receive the results of assess and copy them. If one returns a status other than INLAY_OK,
- * assess ends and returns it. */
+/* Functions of the host that receive the results of assess and copy them. Only during assess, by one thread at a time.
+ * If one returns a status other than INLAY_OK, assess ends and returns it. */
 typedef struct inlay_assess_sink {
     uint64_t struct_size;
     void *ctx;
     inlay_status (*offer)(void *ctx, const inlay_offer *offer);
     inlay_status (*refuse)(void *ctx, const inlay_refusal *refusal);
 } inlay_assess_sink;
+
+/* Arguments of assess. */
+typedef struct inlay_assess_request {
+    uint64_t struct_size;
+    const inlay_graph *graph;
+    /* [graph->node_count] other than 0: the node may be offered; other nodes are not for this provider */
+    const uint8_t *candidates;
+    const inlay_assess_sink *sink; /* receives offers and refusals */
+} inlay_assess_request;
 
 /* ------------------------------------------------------------------ cost */
 
@@ -503,9 +592,32 @@ typedef struct inlay_cost_request {
     const inlay_value_state *values; /* [value_count] parallel to graph->values */
     uint32_t value_count;
     uint32_t value_stride;
-    uint32_t max_threads; /* workers that a run may use */
+    /* workers that the run to be priced uses, not those that the session has: the host compares all providers at the
+     * same number, which is fixed (2 in this version), so that neither the assignment nor the results depend on the
+     * threads of a session. It asks with the number of a session's threads only to report times and to compare them
+     * with measurements. Answer for this number, whatever it is */
+    uint32_t max_threads;
     uint32_t reserved;
 } inlay_cost_request;
+
+/* Arguments of cost_region: a region as compile would get it. */
+typedef struct inlay_region_cost_request {
+    uint64_t struct_size;
+    const inlay_graph *graph;
+    const uint32_t *nodes;   /* [node_count] nodes of the region, ascending */
+    const uint64_t *cookies; /* [offer_count] cookies of the region's offers */
+    const uint32_t *inputs;  /* [input_count] values that enter, without constants */
+    const uint32_t *outputs; /* [output_count] values that leave */
+    uint32_t node_count;
+    uint32_t offer_count;
+    uint32_t input_count;
+    uint32_t output_count;
+    const inlay_value_state *values; /* [value_count] parallel to graph->values */
+    uint32_t value_count;
+    uint32_t value_stride;
+    uint32_t max_threads; /* as in inlay_cost_request */
+    uint32_t reserved;
+} inlay_region_cost_request;
 
 /* ------------------------------------------------------------------ compile, specialize, execute */
 
@@ -537,16 +649,20 @@ typedef struct inlay_compile_request {
     /* out: [graph->value_count] INLAY_CONST_* for each constant that the region reads; initially BORROWED */
     uint8_t *constants;
 
-    /* the blob that was passed to store_cache for the same region (content hash of the graph, nodes, cookies,
-     * placements, max_threads) and fingerprint, borrowed for the call; or NULL */
+    /* The blob that was stored for an equal region, see inlay_provider.fingerprint; NULL: none. The file is mapped
+     * read-only: the blob needs no memory of its own, starts at a multiple of 4096 and stays until release_compiled. */
     const void *cache_blob;
     uint64_t cache_bytes; /* size of cache_blob */
-    void *ctx; /* first argument of the three functions below; each may be NULL; call them from one thread at a time */
-    /* Writes the blob to the cache folder, where it replaces an earlier one. A failure need not end compile. */
-    inlay_status (*store_cache)(void *ctx, const void *blob, uint64_t bytes);
+    void *ctx; /* first argument of the functions below; each may be NULL; call them from one thread at a time */
+    /* Store a blob in the cache folder, where it replaces an earlier one, in pieces of any size: begin, write for each
+     * piece, end. bytes of begin is the size of the blob, 0 if it is not known yet. A blob without end, or of a call
+     * that fails, is dropped. A failure need not end compile; INLAY_LIMIT_EXCEEDED: the folder may not hold so much. */
+    inlay_status (*store_begin)(void *ctx, uint64_t bytes);
+    inlay_status (*store_write)(void *ctx, const void *data, uint64_t bytes);
+    inlay_status (*store_end)(void *ctx);
     void (*progress)(void *ctx, double fraction, const char *what); /* fraction of this region: 0 to 1 */
-    /* Any status but INLAY_OK: return it. INLAY_CANCELLED: the user cancelled. INLAY_LIMIT_EXCEEDED: the session would
-     * exceed its memory limit. */
+    /* Any status but INLAY_OK: return it. INLAY_CANCELLED: the user cancelled. INLAY_DEADLINE_EXCEEDED: the run that
+     * needs the region is late. INLAY_LIMIT_EXCEEDED: the session would exceed its memory limit. */
     inlay_status (*poll)(void *ctx);
 
     /* A hint: shapes that runs are expected to have, for choosing kernels. NULL = none. */
@@ -566,17 +682,17 @@ typedef struct inlay_instance inlay_instance;
 /* How the buffer of an output is provided. */
 enum {
     INLAY_OUTPUT_KNOWN = 0,    /* the host inferred the shape and provides the buffer */
-    INLAY_OUTPUT_BOUNDED = 1,  /* at most max_bytes: the host provides a buffer of that size, execute writes dims */
+    INLAY_OUTPUT_BOUNDED = 1,  /* at most max_bytes: the host provides a buffer of that size, execute sets the shape */
     INLAY_OUTPUT_ALLOCATED = 2 /* execute calls inlay_host.output_alloc */
 };
 /* The buffer of an output of a region. When execute returns, the dims of BOUNDED and ALLOCATED outputs are valid, also
  * in asynchronous providers, which must wait for the data that determines them. Only the elements may become valid
- * later, with the signal. */
+ * later, with the signal. An output whose shape the host cannot infer must not be KNOWN: the run then fails. */
 typedef struct inlay_output_plan {
     uint64_t max_bytes; /* BOUNDED: size of the buffer */
     uint32_t kind;      /* INLAY_OUTPUT_* */
     /* index of the input (in the request's inputs) whose buffer the output may share, so that execute works in place;
-     * INLAY_NONE = none */
+     * INLAY_NONE = none. The host lets them share it only where this is possible, so execute must support both cases */
     uint32_t alias;
 } inlay_output_plan;
 
@@ -589,15 +705,32 @@ typedef struct inlay_specialize_request {
     uint32_t value_stride;
     uint32_t max_threads; /* workers that a run may use */
     uint32_t reserved;
-    uint64_t workspace_bytes;     /* out: workspace in the provider's default domain, in bytes; initially 0 */
-    uint64_t workspace_alignment; /* out: in bytes, a power of two up to 2 MiB; initially 64 */
-    inlay_output_plan *outputs;   /* out: [output_count], initially KNOWN without alias */
+    uint64_t workspace_bytes; /* out: workspace in the provider's default domain, in bytes; initially 0 */
+    /* out: in bytes, a power of two up to 2 MiB; initially 64. In host memory the address of the workspace is a multiple
+     * of it. In a domain of the provider the offset of the workspace is a multiple of it and of the domain's alignment,
+     * and the buffer was allocated with an inlay_alloc_request.alignment of at least both; so the device sees an aligned
+     * address if buffer_alloc aligns as requested */
+    uint64_t workspace_alignment;
+    inlay_output_plan *outputs; /* out: [output_count], initially KNOWN without alias */
     uint32_t output_count;
     uint32_t output_stride; /* size of an element of outputs in bytes */
     /* [input_count of the region], or NULL. An entry other than 0: the input is an in-place state (INLAY_EXT_STATES in
      * extensions.h), and its buffer has capacity for this number of elements along the state's axis; the output that
      * extends the state has the same buffer. */
     const uint64_t *rooms;
+
+    /* As in inlay_compile_request, for providers that build their engines for concrete shapes. The key of a blob is
+     * that of the region with the shapes of its values, the elements that are known, and rooms. cache_blob stays until
+     * release_instance. poll also ends the call if the run that needs these shapes is cancelled or late. */
+    void *handle; /* for inlay_host.align_constant */
+    const void *cache_blob;
+    uint64_t cache_bytes;
+    void *ctx;
+    inlay_status (*store_begin)(void *ctx, uint64_t bytes);
+    inlay_status (*store_write)(void *ctx, const void *data, uint64_t bytes);
+    inlay_status (*store_end)(void *ctx);
+    void (*progress)(void *ctx, double fraction, const char *what);
+    inlay_status (*poll)(void *ctx);
 } inlay_specialize_request;
 
 /* A tensor of a run. In host memory it is aligned to 64 bytes if the host allocated it. If the user did, it is aligned
@@ -605,17 +738,20 @@ typedef struct inlay_specialize_request {
  * than 0, except outputs of kind ALLOCATED. */
 typedef struct inlay_tensor_arg {
     inlay_buffer buffer; /* handle 0 for an output of kind ALLOCATED */
-    int64_t *dims;       /* [rank]; execute writes those of BOUNDED outputs; otherwise read-only */
-    uint32_t rank;
+    /* [rank]; execute writes those of BOUNDED outputs, which have room for INLAY_MAX_RANK; otherwise read-only. Neither
+     * dims nor rank has a meaning for an output of kind ALLOCATED */
+    int64_t *dims;
+    uint32_t rank; /* of a BOUNDED output whose rank is not known before execute: 0, and execute sets it */
     inlay_dtype dtype;
 } inlay_tensor_arg;
 
 /* The provider's objects for one context, see inlay_provider.bind; the provider defines the type. */
 typedef struct inlay_binding inlay_binding;
 
-/* Arguments of execute. Borrowed for the call, except run, cancel and binding, which stay valid until signal is
- * reached. For a provider without INLAY_PROVIDER_ASYNC the host waits itself before the call: wait_count is 0, and
- * signal is a fence that is always reached. */
+/* Arguments of execute. Borrowed for the call, except run, cancel, binding and the memory of the buffers, which stay
+ * valid until signal is reached or has failed. So a provider signals, also a failure, only when the device no longer
+ * accesses them. For a provider without INLAY_PROVIDER_ASYNC the host waits itself before the call: wait_count is 0,
+ * and signal is a fence that is always reached. */
 typedef struct inlay_exec_args {
     uint64_t struct_size;
     inlay_run *run;            /* never NULL */
@@ -626,19 +762,27 @@ typedef struct inlay_exec_args {
     uint32_t arg_stride;    /* size of an element of inputs and outputs in bytes */
     uint32_t wait_count;    /* of waits */
     inlay_buffer workspace; /* as specialize requested it; not cleared */
-    const uint32_t *cancel; /* other than 0: the run has to stop; read it atomically, or call inlay_host.poll */
-    uint64_t deadline_ns;   /* time limit of the run, on CLOCK_MONOTONIC; 0 = none */
+    /* never NULL. *cancel other than 0: the run has to stop; read it atomically, or call inlay_host.poll */
+    const uint32_t *cancel;
+    uint64_t deadline_ns; /* time limit of the run, on CLOCK_MONOTONIC; 0 = none */
     /* [wait_count] work that must finish first: writers of the inputs, and users of the memory that is written. Some
      * fences may have been reached already. If one has failed, the work is not executed, and signal fails with the same
      * status */
     const inlay_fence *waits;
     /* asynchronous providers signal it when the outputs are complete, or have failed; not if execute itself fails */
     inlay_fence signal;
-    inlay_diag *diag;       /* valid only during the call */
-    inlay_binding *binding; /* the result of bind for this context, or NULL */
-    /* the first own_wait_count waits are fences that this provider signals: a device with one in-order queue need not
-     * wait for them */
+    inlay_diag *diag; /* valid only during the call */
+    /* the result of bind for this context. NULL: the provider has no bind, bind returned INLAY_UNSUPPORTED for the
+     * instance, or the instance runs without a context's addresses (a trial run of the optimiser, of tune or of
+     * plugin-check). So a provider with bind must also be able to execute without a binding */
+    inlay_binding *binding;
+    /* The first own_wait_count waits are fences that this provider signals. A device may skip the wait for one of them
+     * only if the work that signals it was submitted to the same in-order queue as this work; a device with several
+     * queues (for copies and for kernels) waits for those of its other queues. 0 is always permitted: the host may
+     * leave such fences among the others */
     uint32_t own_wait_count;
+    uint32_t priority; /* INLAY_PRIORITY_*; treat an unknown number as NORMAL */
+    uint32_t power;    /* INLAY_POWER_*; treat an unknown number as DEFAULT */
     uint32_t reserved;
 } inlay_exec_args;
 
@@ -660,11 +804,12 @@ typedef struct inlay_copy {
     inlay_buffer source;
     inlay_buffer target;
 } inlay_copy;
-/* Copies submitted together. No copy reads or writes memory that another one writes. waits, own_wait_count and signal
- * are as in inlay_exec_args. */
+/* Arguments of buffer_copy: one or more copies that are submitted together. No copy reads or writes memory that another
+ * one writes. waits, own_wait_count and signal are as in inlay_exec_args; the buffers stay valid until signal is
+ * reached or has failed. */
 typedef struct inlay_copy_request {
     uint64_t struct_size;
-    inlay_run *run;
+    inlay_run *run;           /* NULL: outside of a run */
     const inlay_copy *copies; /* [copy_count] */
     const inlay_fence *waits; /* [wait_count] must be reached before the first copy */
     inlay_fence signal;       /* signalled when all copies are done */
@@ -680,7 +825,7 @@ typedef struct inlay_copy_request {
 enum {
     INLAY_DOMAIN_HOST_VISIBLE = 1u << 0, /* buffer_map returns an address */
     INLAY_DOMAIN_COHERENT = 1u << 1,     /* writes through a mapping are visible without buffer_unmap */
-    INLAY_DOMAIN_IMPORTS_HOST = 1u << 2  /* import_host shares host memory without a copy */
+    INLAY_DOMAIN_IMPORTS_HOST = 1u << 2  /* buffer_import accepts INLAY_MEMORY_HOST: no copy of the user's tensors */
 };
 /* A memory domain of a provider: a kind of memory with separate handles, such as the memory of a device. */
 typedef struct inlay_domain_info {
@@ -689,7 +834,95 @@ typedef struct inlay_domain_info {
     uint64_t memory_bytes; /* capacity in bytes; 0 = unknown */
     uint32_t flags;        /* INLAY_DOMAIN_HOST_VISIBLE ... */
     uint32_t reserved;
+    /* Sets of INLAY_MEMORY_BIT(DMA_BUF, OPAQUE_FD, SHARED_FD), see "Devices that meet"; other bits are ignored:
+     * the kinds of handles that buffer_export returns for buffers of this domain that have INLAY_USE_SHARED */
+    uint32_t exports;
+    uint32_t imports; /* the kinds that buffer_import accepts from other providers and from the user */
 } inlay_domain_info;
+
+/* Devices that meet. A value that one provider computes and another one reads is passed on without the host's memory if
+ * the domains of both name a kind of memory. For each pair of domains the host tests this once: it allocates a page
+ * with INLAY_USE_SHARED, exports it, and imports it. Then:
+ *  - If the reader's domain imports what the writer's domain exports, the reader gets the writer's memory as a buffer
+ *    of its own domain: no copy. The host imports whole allocations and passes ranges of them. Offsets in shared
+ *    allocations are multiples of the larger alignment of the two domains.
+ *  - Otherwise, if the writer's domain imports what the reader's domain exports, the writer copies into the reader's
+ *    memory: buffer_copy between two buffers of its own domain, one of which is imported. One copy.
+ *  - Otherwise the value is copied to host memory and from there.
+ * Values whose sizes depend on data, and those that pass through control flow, are copied through the host. A value
+ * that leaves the graph on one device is copied if another one reads it, too. Fences order the accesses; a provider
+ * with caches writes them back before it signals, and invalidates them before it reads. */
+
+/* What a buffer holds; a sum of these numbers. A hint for the choice of memory. A request may have bits that are not
+ * defined here yet: ignore them. */
+enum {
+    INLAY_USE_INPUT = 1u << 0,     /* inputs of the graph, written by copies or by the user */
+    INLAY_USE_OUTPUT = 1u << 1,    /* outputs of the graph, read by copies or by the user */
+    INLAY_USE_INNER = 1u << 2,     /* values between regions */
+    INLAY_USE_WEIGHTS = 1u << 3,   /* constants: written once, then only read */
+    INLAY_USE_WORKSPACE = 1u << 4, /* workspace of regions: not accessed outside of execute */
+    INLAY_USE_SHARED = 1u << 5     /* buffer_export is called for it, with a kind of inlay_domain_info.exports */
+};
+/* How long a buffer is used. A hint; treat an unknown number as UNKNOWN. */
+enum {
+    INLAY_LIFETIME_UNKNOWN = 0,
+    INLAY_LIFETIME_RUN = 1,  /* one run, or a part of it */
+    INLAY_LIFETIME_PLAN = 2, /* all runs of a context at the same shapes */
+    INLAY_LIFETIME_USER = 3  /* the user decides: a tensor of inlay_session_value_create_on(), or a result */
+};
+
+/* Arguments of buffer_alloc. */
+typedef struct inlay_alloc_request {
+    uint64_t struct_size;
+    uint64_t bytes; /* at least 1 */
+    /* of offset 0 in bytes: a power of two up to 2 MiB, at least that of the domain; more if the buffer is to hold a
+     * workspace with a larger inlay_specialize_request.workspace_alignment */
+    uint64_t alignment;
+    uint32_t domain;   /* id of one of the provider's domains */
+    uint32_t usage;    /* INLAY_USE_*; 0 = unknown */
+    uint32_t lifetime; /* INLAY_LIFETIME_* */
+    uint32_t priority; /* INLAY_PRIORITY_* of the session: which buffers stay if others move to slower memory */
+} inlay_alloc_request;
+
+/* Arguments of buffer_free. */
+typedef struct inlay_free_request {
+    uint64_t struct_size;
+    const inlay_buffer *buffer; /* the whole buffer, as buffer_alloc or buffer_import returned it */
+} inlay_free_request;
+
+/* Accesses of a mapping. */
+enum { INLAY_MAP_READ = 1u << 0, INLAY_MAP_WRITE = 1u << 1 };
+/* Arguments of buffer_map. */
+typedef struct inlay_map_request {
+    uint64_t struct_size;
+    const inlay_buffer *buffer;
+    uint32_t access; /* INLAY_MAP_*: what the host does through the mapping. Without READ the contents may be lost */
+    uint32_t reserved;
+} inlay_map_request;
+
+/* Arguments of buffer_unmap. */
+typedef struct inlay_unmap_request {
+    uint64_t struct_size;
+    const inlay_buffer *buffer; /* the same as that of buffer_map */
+    uint32_t access;            /* INLAY_MAP_*, the same as that of buffer_map */
+    uint32_t reserved;
+} inlay_unmap_request;
+
+/* Arguments of buffer_import. */
+typedef struct inlay_import_request {
+    uint64_t struct_size;
+    const inlay_native_memory *memory; /* its struct_size states which fields it has */
+    uint32_t domain;                   /* id of the domain that the buffer belongs to */
+    uint32_t usage;                    /* INLAY_USE_* */
+} inlay_import_request;
+
+/* Arguments of buffer_export. */
+typedef struct inlay_export_request {
+    uint64_t struct_size;
+    const inlay_buffer *buffer;
+    uint32_t kind; /* INLAY_MEMORY_*: the kind of handle that the caller needs */
+    uint32_t reserved;
+} inlay_export_request;
 
 /* ------------------------------------------------------------------ providers */
 
@@ -710,18 +943,76 @@ typedef struct inlay_device_info {
     uint32_t kind;         /* INLAY_DEVICE_CPU ... */
     uint32_t flags;        /* INLAY_DEVICE_UNIFIED */
 } inlay_device_info;
+
+/* Arguments of enumerate. */
+typedef struct inlay_enumerate_request {
+    uint64_t struct_size;
+    const inlay_host *host;
+    void *user; /* first argument of device */
+    /* Receives a device; its texts are borrowed for the call. A status other than INLAY_OK: enumerate returns it. */
+    inlay_status (*device)(void *user, const inlay_device_info *info);
+} inlay_enumerate_request;
+
+/* Arguments of describe. The number of domains is that of inlay_provider.domain_count, which is fixed when the plugin is
+ * opened: describe can change what a domain is like, but neither add nor remove one. A provider whose devices have
+ * different kinds of memory states all of them; buffer_alloc returns INLAY_UNSUPPORTED for a domain that the opened
+ * device lacks, and assess places no value there. The host fails the opening of a provider whose describe changes the
+ * request itself. */
+typedef struct inlay_describe_request {
+    uint64_t struct_size;
+    inlay_device_info *device; /* out: the device that create opened; texts live as long as the state */
+    /* out: [domain_count] initially the provider's static description; replace it by the actual capacity, alignment
+     * (not below the static one) and flags. Access the elements with INLAY_AT_OUT */
+    inlay_domain_info *domains;
+    uint32_t domain_count;
+    uint32_t domain_stride;
+} inlay_describe_request;
+
 /* Flags of providers. */
 enum {
     INLAY_PROVIDER_ASYNC = 1u << 0, /* execute and copy may return before the work is done; they signal their fence */
+    /* At most one execute of an instance at a time: the host does not call execute for an instance before an earlier
+     * execute of the same instance has returned and, if the provider is asynchronous, has signalled. Different
+     * instances may run concurrently. For libraries whose compiled objects are not re-entrant */
+    INLAY_PROVIDER_SERIAL_EXECUTE = 1u << 1,
     /* Estimated costs refer to a reference core, independently of this CPU. It performs 320 float operations per
      * nanosecond if the instruction-set level is AVX-512, 160 if it is AVX2, otherwise 80. The host compares these
      * costs unchanged, so that assignments are the same on every CPU of one level. When it reports a time, it scales it
      * to the speed of this CPU. */
-    INLAY_PROVIDER_REFERENCE_CORE = 1u << 16
+    INLAY_PROVIDER_REFERENCE_CORE = 1u << 16,
+    /* compile may be called by several threads at once also for regions of one graph; the host builds up to
+     * intra_threads engines at a time. For compilers that use one thread or few; hosts may ignore it */
+    INLAY_PROVIDER_CONCURRENT_COMPILE = 1u << 17,
+    /* Denormal floats may count as zero, in inputs and in results, see "Values". Without the flag, plugin-check expects
+     * them to be kept. */
+    INLAY_PROVIDER_FLUSHES_DENORMALS = 1u << 18
 };
-/* Verdicts on a cached blob. The host passes an OPTIMAL blob to compile. For both other verdicts it logs the reason,
- * and the region is compiled without a blob. */
+/* Flags of fingerprints. */
+enum {
+    INLAY_FINGERPRINT_THREADS = 1u << 0, /* what is stored depends on max_threads of the requests */
+    INLAY_FINGERPRINT_PROFILE = 1u << 1  /* ... on the shapes in inlay_compile_request.profile */
+};
+enum { INLAY_MAX_FINGERPRINT_BYTES = 4096 };
+/* Identifies what, besides the region, determines a blob, see inlay_provider.fingerprint. */
+typedef struct inlay_fingerprint {
+    uint64_t struct_size;
+    const void *data; /* out: any bytes, the same in every process; borrowed until the provider is destroyed */
+    uint64_t bytes;   /* out: size of data; with more than INLAY_MAX_FINGERPRINT_BYTES nothing is cached */
+    uint32_t flags;   /* out: INLAY_FINGERPRINT_* */
+    uint32_t reserved;
+} inlay_fingerprint;
+
+/* Verdicts on a cached blob. The host passes an OPTIMAL blob on. For both other verdicts it logs the reason, which is
+ * the text of diag, and passes none. */
 enum { INLAY_CACHE_OPTIMAL = 0, INLAY_CACHE_RECOMPILE = 1, INLAY_CACHE_UNSUPPORTED = 2 };
+/* Arguments of cache_verdict. */
+typedef struct inlay_cache_request {
+    uint64_t struct_size;
+    const void *blob; /* a blob that this provider stored for an equal region; its checksum is right */
+    uint64_t bytes;   /* size of blob */
+    uint32_t verdict; /* out: INLAY_CACHE_*; initially OPTIMAL */
+    uint32_t reserved;
+} inlay_cache_request;
 
 /* Arguments of create. */
 typedef struct inlay_create_args {
@@ -732,7 +1023,7 @@ typedef struct inlay_create_args {
     uint32_t first_domain; /* domains[k] of this provider has the id first_domain + k */
     uint32_t max_threads;  /* thread limit of the process */
     /* A folder, named after the provider, for files that speed up the start of later processes. The files may disappear
-     * or be damaged. NULL: none. Store the data of a region with inlay_compile_request.store_cache instead. */
+     * or be damaged. NULL: none. Store the data of a region with inlay_compile_request.store_begin instead. */
     const char *cache_dir;
 } inlay_create_args;
 
@@ -747,7 +1038,7 @@ typedef struct inlay_provider {
     uint32_t option_count;
     uint32_t option_stride;
     const inlay_domain_info *domains; /* [domain_count]; none for providers that work in host memory */
-    uint32_t domain_count;
+    uint32_t domain_count;            /* the same for every device, see inlay_describe_request */
     uint32_t domain_stride;
     uint32_t default_domain; /* domain of inputs, outputs and workspace: 0 = host, k = domains[k - 1] */
     /* A cancelled run ends within this number of milliseconds; 0 = not cancellable. See also "Failed devices". */
@@ -765,13 +1056,12 @@ typedef struct inlay_provider {
      * and may still be running when the process exits; see "Failed devices". */
     void (*quiesce)(void *state);
 
-    /* Reports offers and refusals for nodes of graph. candidates[i] != 0 marks the nodes that may be offered; other
-     * nodes are not for this provider. Called several times for a session, also with graphs of a single node. A failure
-     * is not a refusal: it ends the creation of the session. */
-    inlay_status (*assess)(void *state, const inlay_graph *graph, const uint8_t *candidates,
-                           const inlay_assess_sink *sink, inlay_diag *diag);
-    /* Estimates the cost of an offer at given shapes. A failure: the offer has no cost, see inlay_cost. */
-    inlay_status (*cost)(void *state, const inlay_cost_request *request, inlay_cost *cost);
+    /* Reports offers and refusals for the candidates among the nodes of a graph. Called several times for a session,
+     * also with graphs of a single node. A failure is not a refusal: it ends the creation of the session. */
+    inlay_status (*assess)(void *state, const inlay_assess_request *request, inlay_diag *diag);
+    /* Estimates the cost of an offer at given shapes. A failure: the offer has no cost, see inlay_cost; reports show
+     * the text of diag. */
+    inlay_status (*cost)(void *state, const inlay_cost_request *request, inlay_cost *out_cost, inlay_diag *diag);
 
     /* Prepares a region. INLAY_UNSUPPORTED declines it: the host withdraws its offers and assigns the graph again. If
      * diag->node names a node of the region, only the offers of that node are withdrawn. Any other failure ends the
@@ -789,56 +1079,67 @@ typedef struct inlay_provider {
     void (*release_instance)(void *state, inlay_compiled *compiled, inlay_instance *instance);
     /* Runs the region, or submits it to the device and returns (INLAY_PROVIDER_ASYNC). If it fails, no work of this
      * call may be in flight, and the provider does not signal: the host treats args->signal as failed. The same applies
-     * to buffer_copy and buffer_copies. */
+     * to buffer_copy. */
     inlay_status (*execute)(void *state, inlay_compiled *compiled, inlay_instance *instance,
                             const inlay_exec_args *args);
 
-    /* Cache of compiled regions; optional, both or neither. fingerprint writes at most 64 bytes that identify device,
-     * driver and build; the host passes a blob to compile only if the fingerprint is the same. The fingerprint is also
-     * part of the keys of measured times. */
-    inlay_status (*fingerprint)(void *state, char out[64], uint32_t *out_bytes);
-    uint32_t (*cache_verdict)(void *state, const void *blob, uint64_t bytes, inlay_diag *why); /* INLAY_CACHE_* */
+    /* The engine cache: blobs from which compile and specialize start faster than from the graph. Optional, both or
+     * neither. fingerprint sets *out, whose struct_size the host sets; it identifies device, driver and build, and is
+     * also part of the keys of measured times. The host passes a blob on only if it was stored for an equal region. Two
+     * regions are equal if these are equal:
+     *  - the provider: name, build_id of its plugin, options that the user set, fingerprint;
+     *  - the operators with their versions and attributes, the values between them, the order of inputs and of outputs;
+     *  - contents of constants, elements that are known before the run, and types and shapes of all values: fixed
+     *    sizes by value, symbols by their bounds and by where they recur, expressions of symbols also by their text;
+     *  - the placements of inputs and outputs: their types, and their domains by index in the provider's list;
+     *  - what inlay_fingerprint.flags adds.
+     * Nothing else is part of the key: not the names of nodes and values, their indices, the rest of the graph, the
+     * cookies, or the number of threads. A layer that two models share is thus built once, and what is stored must
+     * depend on nothing else. cache_verdict sets request->verdict; a failure counts as INLAY_CACHE_RECOMPILE. */
+    inlay_status (*fingerprint)(void *state, inlay_fingerprint *out, inlay_diag *diag);
+    inlay_status (*cache_verdict)(void *state, inlay_cache_request *request, inlay_diag *diag);
 
-    /* Memory of domains; all three are required if domain_count > 0. buffer_alloc sets handle (not 0), offset and
-     * domain of *out; the host sets bytes. Buffers are aligned at least as the domain states, and not cleared.
-     * buffer_free gets the same buffer; no work in flight uses it. INLAY_OUT_OF_MEMORY: the domain is full; the host
-     * may free memory and try again. */
-    inlay_status (*buffer_alloc)(void *state, uint32_t domain, uint64_t bytes, inlay_buffer *out, inlay_diag *diag);
-    void (*buffer_free)(void *state, const inlay_buffer *buffer);
-    /* Copies min(source->bytes, target->bytes) bytes between the host's domain and one of this provider's, or within
-     * this provider's domains. Asynchronous providers wait for the fences, copy, and signal. */
-    inlay_status (*buffer_copy)(void *state, inlay_run *run, const inlay_buffer *source, const inlay_buffer *target,
-                                const inlay_fence *waits, uint32_t wait_count, inlay_fence signal, inlay_diag *diag);
+    /* Memory of domains; alloc, free and copy are required if domain_count > 0. buffer_alloc sets handle,
+     * offset and domain of *out; the host sets bytes. Handle 0 is never valid: with it, the host fails the call
+     * (INLAY_INTERNAL) and regards nothing as allocated. Buffers are not cleared. buffer_free gets the same buffer; no
+     * work in flight uses it. INLAY_OUT_OF_MEMORY: the domain is full; the host may free memory and try again. */
+    inlay_status (*buffer_alloc)(void *state, const inlay_alloc_request *request, inlay_buffer *out, inlay_diag *diag);
+    void (*buffer_free)(void *state, const inlay_free_request *request);
+    /* Copies min(source.bytes, target.bytes) bytes, possibly 0, for each copy of the request, between the host's domain
+     * and one of this provider's, or within this provider's domains. Asynchronous providers wait for the fences, copy,
+     * and signal when all copies are done. Other providers have copied when they return. */
+    inlay_status (*buffer_copy)(void *state, const inlay_copy_request *request, inlay_diag *diag);
     /* Map a buffer into host memory, and end that. Required if a domain is HOST_VISIBLE, otherwise optional. Buffers of
      * a domain that is HOST_VISIBLE and COHERENT may stay mapped while the device uses them; fences order the
-     * accesses. */
-    inlay_status (*buffer_map)(void *state, const inlay_buffer *buffer, void **out_address, inlay_diag *diag);
-    void (*buffer_unmap)(void *state, const inlay_buffer *buffer);
-    /* Optional, for IMPORTS_HOST domains: makes host memory (input tensors of the user) a buffer that the device reads
-     * in place. The memory outlives the buffer; buffer_free ends the import. INLAY_UNSUPPORTED: this memory cannot be
-     * imported (it begins in the middle of a page, for instance); the host then copies. */
-    inlay_status (*import_host)(void *state, uint32_t domain, void *address, uint64_t bytes, inlay_buffer *out,
-                                inlay_diag *diag);
+     * accesses. The host maps a buffer once at a time, and unmaps the same buffer before buffer_free. */
+    inlay_status (*buffer_map)(void *state, const inlay_map_request *request, void **out_address, inlay_diag *diag);
+    void (*buffer_unmap)(void *state, const inlay_unmap_request *request);
+    /* Optional; required if a domain has IMPORTS_HOST or imports. Makes existing memory a buffer of the provider:
+     * memory of the same device, host memory (a tensor of the user), or memory that another driver exports. The memory
+     * outlives the buffer; buffer_free ends only the import. A file descriptor may be closed before, see
+     * INLAY_MEMORY_OWNED. INLAY_UNSUPPORTED: memory of a kind that it does not import, memory of another device, or
+     * memory that it cannot import (host memory that begins in the middle of a page, rows with a pitch); the host then
+     * copies, or reports it to the user. *out is set as by buffer_alloc. */
+    inlay_status (*buffer_import)(void *state, const inlay_import_request *request, inlay_buffer *out,
+                                  inlay_diag *diag);
+    /* Optional; required if a domain has exports. Returns the identity of a buffer's memory for other libraries, as a
+     * handle of the requested kind. ownership states who closes a file descriptor. INLAY_UNSUPPORTED: it has no handle
+     * of this kind. */
+    inlay_status (*buffer_export)(void *state, const inlay_export_request *request, inlay_native_memory *out,
+                                  inlay_diag *diag);
 
     /* Optional: returns a table of further functions by its name (INLAY_EXT_* in inlay/extensions.h), or NULL. The
-     * table lives as long as the state. */
+     * table lives as long as the state. Called at any time between create and destroy, also before describe, and any
+     * number of times; the answer to a name is always the same. */
     const void *(*extension)(void *state, const char *name);
 
-    /* Optional: calls `device` for each device, whether create would accept it or not; texts are borrowed for the
-     * callback. It opens no device and leaves no state behind. ctx is the one of create, which may be running
-     * concurrently. A status of `device` other than INLAY_OK ends the list and is returned. INLAY_UNSUPPORTED, with the
+    /* Optional: calls request->device for each device, whether create would accept it or not. It opens no device and
+     * leaves no state behind. ctx is the one of create, which may be running concurrently. INLAY_UNSUPPORTED, with the
      * reason in diag: there can be no device (no driver). NULL: the provider has one device, described by the fields
      * above. */
-    inlay_status (*enumerate)(void *ctx, const inlay_host *host,
-                              inlay_status (*device)(void *user, const inlay_device_info *info), void *user,
-                              inlay_diag *diag);
-    /* Optional: describes the device that create opened; texts live as long as state. domains ([domain_count]) is
-     * initialised with the provider's static description; replace it by the actual capacity, alignment (not below the
-     * static one) and flags. Called once, after create. */
-    inlay_status (*describe)(void *state, inlay_device_info *out_info, inlay_domain_info *domains, inlay_diag *diag);
-
-    /* Optional: buffer_copy for several buffers in one submission. */
-    inlay_status (*buffer_copies)(void *state, const inlay_copy_request *request, inlay_diag *diag);
+    inlay_status (*enumerate)(void *ctx, const inlay_enumerate_request *request, inlay_diag *diag);
+    /* Optional: describes the device that create opened and its domains. Called once, after create. */
+    inlay_status (*describe)(void *state, const inlay_describe_request *request, inlay_diag *diag);
 
     /* Optional, both or neither: creates the objects of one context for an instance. A context executes one run at a
      * time, so at most one execute uses a binding at a time (until its signal is reached). Called when the context
@@ -849,12 +1150,19 @@ typedef struct inlay_provider {
                          inlay_binding **out_binding, inlay_diag *diag);
     void (*release_binding)(void *state, inlay_compiled *compiled, inlay_instance *instance, inlay_binding *binding);
 
-    /* Optional: makes existing memory of the same device a buffer. The memory outlives the buffer; buffer_free ends
-     * only the import. INLAY_UNSUPPORTED: memory of another device, or of a kind that cannot be imported. */
-    inlay_status (*import_native)(void *state, uint32_t domain, const inlay_native_memory *memory, inlay_buffer *out,
-                                  inlay_diag *diag);
-    /* Optional: returns the identity of a buffer's memory for other libraries. */
-    inlay_status (*export_native)(void *state, const inlay_buffer *buffer, inlay_native_memory *out, inlay_diag *diag);
+    /* Optional: estimates the cost of a region that the host has formed of several offers, where it differs from the
+     * sum of their costs: engines that fuse, or that run out of on-chip memory. The host forms regions by the costs of
+     * the offers, asks for the price of each region of more than one offer, and assigns the graph once more with these
+     * prices. It does not ask if it has measured or calibrated one of these offers. ns includes what enter_ns and
+     * leave_ns of the offers stand for; both fields are ignored. A failure, for instance INLAY_UNSUPPORTED, or an
+     * invalid ns: the sum is right. */
+    inlay_status (*cost_region)(void *state, const inlay_region_cost_request *request, inlay_cost *out_cost,
+                                inlay_diag *diag);
+
+    /* The number of fences that execute and buffer_copy accept in waits; 0 = any number. If there are more, the host
+     * waits for some of them itself, and passes the others. */
+    uint32_t max_waits;
+    uint32_t reserved;
 } inlay_provider;
 
 /* ------------------------------------------------------------------ operators
@@ -868,7 +1176,9 @@ typedef struct inlay_provider {
  * trailing `!` makes the attribute required, `=` states the default; "..." as the last attribute permits any others.
  * Types have the names of INLAY_DTYPE_LIST; seq(T), optional(T) and map(K,V) can be nested. */
 
-/* Arguments of shape inference. */
+/* Arguments of shape inference. Borrowed for the call, also the functions. It is called when the model is loaded, where
+ * sizes may be symbols or unknown, and again whenever more sizes are known, up to the run itself; the same input must
+ * give the same result. A failure ends the loading of the model, or the run. */
 typedef struct inlay_infer {
     uint64_t struct_size;
     void *ctx; /* first argument of the functions below */
@@ -878,13 +1188,18 @@ typedef struct inlay_infer {
     uint32_t output_count;
     uint32_t node_bytes;  /* sizeof(inlay_node_info) of the host, for INLAY_STRIDE_HAS */
     uint32_t value_bytes; /* sizeof(inlay_value_info) of the host */
-    /* Sets type and shape of an output. dtype INLAY_UNDEFINED keeps the type of the schema. dims are copied. */
+    /* Sets type and shape of an output; a second call for the same output replaces the first. dtype INLAY_UNDEFINED
+     * keeps the type of the schema; rank INLAY_RANK_UNKNOWN: the shape is not known. dims are copied. Outputs that are
+     * not set have the type of the schema, and the shape that the file states, if any. If set_output fails, infer
+     * returns its status. */
     inlay_status (*set_output)(void *ctx, uint32_t output, inlay_dtype dtype, uint32_t rank, const inlay_dim *dims);
-    /* Returns the symbol with this name or expression; creates it if necessary. */
+    /* Returns the symbol with this name or expression, which it creates if necessary when the model is loaded. 0: there
+     * is none, because memory ran out, or because infer is called later; a dimension with symbol 0 counts as unknown */
     uint32_t (*symbol)(void *ctx, const char *name);
 } inlay_infer;
 
-/* An example that plugin-check and the tests run: inputs and expected outputs, dense host tensors. */
+/* An example that plugin-check and the tests run: inputs and expected outputs, dense host tensors. Optional inputs can
+ * be omitted at the end. An example has at most 24 inputs, 16 outputs, 24 attributes and tensors of rank 8. */
 typedef struct inlay_op_example {
     const char *name;
     const inlay_attr_info *attrs;     /* [attr_count] */
@@ -911,7 +1226,7 @@ typedef struct inlay_operator {
     void *ctx;              /* first argument of infer */
     /* optional; NULL: shapes are known only after execution */
     inlay_status (*infer)(void *ctx, inlay_infer *infer, inlay_diag *diag);
-    const inlay_op_example *examples; /* [example_count] */
+    const inlay_op_example *examples; /* [example_count]; optional */
     uint32_t example_count, example_stride;
 } inlay_operator;
 

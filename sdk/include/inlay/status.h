@@ -8,7 +8,9 @@
  *     if (inlay_session_create(path, options, &session, &diag) != INLAY_OK)
  *         fprintf(stderr, "%s\n", diag.text);
  *
- * The codes and the layout of inlay_diag are part of the ABI: new ones are appended, existing ones never change. */
+ * The codes, the classes and the layout of inlay_diag are part of the ABI. Codes and classes are added, existing ones
+ * never change: treat an unknown code as INLAY_INTERNAL, and an unknown class as INLAY_CLASS_DEFAULT. The fields of
+ * inlay_diag up to `tensor` are the same in every major version. */
 #ifndef INLAY_STATUS_H
 #define INLAY_STATUS_H
 #include <stdarg.h>
@@ -70,17 +72,20 @@ enum {
 
 /* How a caller can react to a failure. */
 enum {
-    INLAY_CLASS_PERMANENT = 0,   /* the same call will fail again */
+    /* No class is stated: that of the status, inlay_status_class(), applies. A plugin may leave it to the host, which
+     * replaces it; a failed function of inlay.h always states a class. */
+    INLAY_CLASS_DEFAULT = 0,
     INLAY_CLASS_RETRY = 1,       /* the same call may succeed later */
     INLAY_CLASS_DEVICE_LOST = 2, /* a new session, which opens the device again, may succeed */
     INLAY_CLASS_MEMORY = 3,      /* may succeed with more memory, a higher memory limit or a smaller batch */
-    INLAY_CLASS_SHAPE = 4        /* may succeed with other input shapes */
+    INLAY_CLASS_SHAPE = 4,       /* may succeed with other input shapes */
+    INLAY_CLASS_PERMANENT = 5    /* the same call will fail again */
 };
 
 /* A description of a failure, owned by the caller. Set struct_size (INLAY_DIAG_INIT does) and pass it to any number of
  * calls. A failing call overwrites it; a successful call leaves it unchanged. All texts are NUL-terminated and
- * truncated to fit. A struct_size that does not reach the last field leaves the whole struct unchanged. One thread at a
- * time may use an inlay_diag. */
+ * truncated to fit. A struct_size that does not reach the end of `tensor` leaves the whole struct unchanged. One thread
+ * at a time may use an inlay_diag. */
 typedef struct inlay_diag {
     uint64_t struct_size;
     inlay_status code;    /* the status that the failing call returned */
@@ -92,7 +97,7 @@ typedef struct inlay_diag {
 
 #define INLAY_DIAG_INIT                                                                                                \
     {                                                                                                                  \
-        sizeof(inlay_diag), INLAY_OK, INLAY_CLASS_PERMANENT, "", "", ""                                                \
+        sizeof(inlay_diag), INLAY_OK, INLAY_CLASS_DEFAULT, "", "", ""                                                  \
     }
 
 /* Returns a short English name of the code, for instance "invalid model"; "unknown status" if it is not a code. Static

@@ -1,7 +1,8 @@
 /* inlay/types.h - element types, dimensions, strings and buffers, shared by the host and plugins.
  *
- * Everything in this header is part of the ABI. Structs without struct_size never grow. inlay_native_memory, which has
- * one, grows at the end only: set struct_size to its sizeof before passing it. */
+ * Everything in this header is part of the ABI, which is defined for systems with pointers of 64 bits. Structs without
+ * struct_size never grow. inlay_native_memory, which has one, grows at the end only: set struct_size to its sizeof
+ * before passing it. */
 #ifndef INLAY_TYPES_H
 #define INLAY_TYPES_H
 #include <stddef.h>
@@ -13,7 +14,8 @@ extern "C" {
 
 #define INLAY_NONE UINT32_MAX         /* an index of nothing: no node, no value, an omitted input or output */
 #define INLAY_RANK_UNKNOWN UINT32_MAX /* the rank itself is unknown */
-#define INLAY_MAX_RANK 16             /* highest rank of a tensor; models and calls with higher ranks are rejected */
+/* highest rank of a tensor, in every 1.x; models and calls with higher ranks are rejected */
+#define INLAY_MAX_RANK 16
 
 /* Element types have the numbers of TensorProto.DataType, so a dtype read from a file needs no conversion. X(number,
  * ENUM, bits, name): bits is the size of one element in a buffer. Elements of 4 bits are packed two to a byte, elements
@@ -55,8 +57,8 @@ enum {
         INLAY_DTYPE_COUNT = 27
 };
 
-/* The bit of an element type in a set of types: bit N represents dtype N. */
-#define INLAY_DTYPE_BIT(dtype) (UINT32_C(1) << (dtype))
+/* The bit of an element type in a set of types, a uint64_t: bit N represents dtype N. */
+#define INLAY_DTYPE_BIT(dtype) (UINT64_C(1) << (dtype))
 
 /* Returns the size of one element in bits, 0 for a number that is not a dtype. */
 static inline uint32_t inlay_dtype_bits(inlay_dtype dtype)
@@ -103,22 +105,10 @@ typedef struct inlay_dim {
     uint32_t symbol; /* index into inlay_graph.symbols when SYMBOLIC, otherwise 0 */
 } inlay_dim;
 
-/* Memory layout of a tensor in its buffer. {0} is dense row-major, the layout that ONNX defines. The host uses no other
- * layout yet, see inlay_placement in plugin.h. */
-enum { INLAY_LAYOUT_ROW_MAJOR = 0, INLAY_LAYOUT_BLOCKED = 1, INLAY_LAYOUT_OPAQUE = 2 };
-typedef struct inlay_layout {
-    uint32_t kind;          /* INLAY_LAYOUT_* */
-    uint32_t block_count;   /* BLOCKED: inner blocks in use, 0 to 2 */
-    uint8_t order[16];      /* BLOCKED: order[i] is the axis stored i-th, outermost first */
-    uint32_t block_axis[2]; /* BLOCKED: the axis that is split into blocks; nChw16c has block_axis 1, block_size 16 */
-    uint32_t block_size[2]; /* BLOCKED: elements per block; the axis is padded to a multiple of it */
-    uint64_t opaque_id;     /* OPAQUE: chosen by the provider; only regions of that provider exchange it */
-} inlay_layout;
-
 /* A range of memory in a domain. Domain 0 is host memory, where handle is the address. */
 #define INLAY_DOMAIN_HOST 0u
 typedef struct inlay_buffer {
-    uint64_t handle;   /* address in the host domain, otherwise the provider's handle; 0 = no memory */
+    uint64_t handle;   /* address in the host domain, otherwise the provider's handle; 0 = no memory, never valid */
     uint64_t offset;   /* bytes from the start of handle */
     uint64_t bytes;    /* bytes from offset that may be accessed */
     uint32_t domain;   /* INLAY_DOMAIN_HOST or a domain id of a provider */
@@ -134,20 +124,64 @@ static inline void *inlay_buffer_host(const inlay_buffer *buffer)
 /* Kinds of devices. */
 enum { INLAY_DEVICE_CPU = 1, INLAY_DEVICE_GPU = 2, INLAY_DEVICE_NPU = 3, INLAY_DEVICE_OTHER = 4 };
 
+/* Kinds of handles of memory. */
+enum {
+    /* As DLPack's `data`: a device address, or a handle of the device's API (a VkBuffer). */
+    INLAY_MEMORY_DEVICE = 0,
+    INLAY_MEMORY_HOST = 1,      /* an address in this process */
+    INLAY_MEMORY_DMA_BUF = 2,   /* file descriptor of a DMA-buf */
+    INLAY_MEMORY_OPAQUE_FD = 3, /* file descriptor that only drivers of the same kind understand (Vulkan's OPAQUE_FD) */
+    INLAY_MEMORY_SHARED_FD = 4  /* file descriptor of POSIX shared memory (shm_open, memfd_create) */
+};
+/* The bit of a kind in a set of kinds, a uint32_t. */
+#define INLAY_MEMORY_BIT(kind) (UINT32_C(1) << (kind))
+
+/* Who closes a file descriptor. After a call that fails, it is the one who passed it, in either case. */
+enum {
+    /* The one who passes it. The receiver of an import duplicates it if it needs it after the call. An exported one
+     * stays open as long as the buffer. */
+    INLAY_MEMORY_BORROWED = 0,
+    /* The receiver, exactly once, as soon as it does not need it any more: the importer, or the caller of an export. */
+    INLAY_MEMORY_OWNED = 1
+};
+
 /* Device memory as the driver and other libraries identify it. Set struct_size. Device type and id have DLPack's
  * numbers. */
 typedef struct inlay_native_memory {
     uint64_t struct_size;
-    uint64_t handle;     /* as DLPack's `data`: a device address, or a handle of the device's API (a VkBuffer) */
+    uint64_t handle;     /* address, handle or file descriptor, see kind */
     uint64_t offset;     /* bytes from the start of handle */
     uint64_t bytes;      /* bytes from offset that may be accessed */
     int32_t device_type; /* DLDeviceType: 2 CUDA, 7 Vulkan, 10 ROCm, 12 extension device */
     int32_t device_id;   /* number of the device among those of its type */
+    uint32_t kind;       /* INLAY_MEMORY_DEVICE ... */
+    uint32_t ownership;  /* INLAY_MEMORY_BORROWED, _OWNED; of file descriptors only */
+    /* bytes from the start of a row of the last dimension to that of the next; 0 = dense. A provider that needs dense
+     * memory returns INLAY_UNSUPPORTED */
+    uint64_t pitch;
+    uint64_t modifier; /* DMA_BUF: the DRM format modifier; 0 = linear (DRM_FORMAT_MOD_LINEAR) */
 } inlay_native_memory;
+
+/* Importance of a run, or of memory. A hint: it changes neither results nor the order of dependent work. A provider
+ * passes it to the queues of its device, if they have priorities. */
+enum { INLAY_PRIORITY_NORMAL = 0, INLAY_PRIORITY_LOW = 1, INLAY_PRIORITY_HIGH = 2 };
+/* Power profile of a run. A hint. EFFICIENCY: as little energy as possible for the run, which may take longer.
+ * PERFORMANCE: as fast as possible, for instance with raised clocks. */
+enum { INLAY_POWER_DEFAULT = 0, INLAY_POWER_EFFICIENCY = 1, INLAY_POWER_PERFORMANCE = 2 };
+
+/* What an application may ask of an open provider: inlay_session_control() of inlay.h, which calls the provider's
+ * extension inlay.control/1. */
+enum {
+    INLAY_CONTROL_SET_OPTION = 1, /* change an option of the open provider */
+    INLAY_CONTROL_TRIM = 2,       /* release unused memory until the provider holds at most a number of unused bytes */
+    INLAY_CONTROL_SUSPEND = 3,    /* until RESUME, give up what the provider can do without: memory, power */
+    INLAY_CONTROL_RESUME = 4      /* end SUSPEND */
+};
 
 /* A point on a timeline. The host owns the timelines; their counters start at 0 and only increase. A fence is reached
  * when the counter of its timeline is at least value. A fence whose timeline is 0 is always reached. If the host has
- * destroyed a timeline, its fences count as reached, and signals to it are ignored. */
+ * destroyed a timeline, its fences count as reached, and signals to it are ignored. Numbers of timelines are not used
+ * again. */
 typedef struct inlay_fence {
     uint64_t timeline;
     uint64_t value;

@@ -15,7 +15,7 @@ int cmd_greet(int argc, char **argv)
     inlay_status status;
 
     cli_parse(&verb, true, argc, argv, &common, NULL);
-    status = inlay_options_get(common.options, "greeting", greeting, sizeof greeting, &diag);
+    status = inlay_options_get(common.options, "greeting", greeting, sizeof greeting, NULL, &diag);
     if (status == INLAY_OK)
         puts(greeting);
     else

@@ -117,7 +117,7 @@ static inlay_status stack_alloc(host_call *call, uint32_t domain, const int64_t 
     inlay_status status;
 
     if (domain != INLAY_DOMAIN_HOST) {
-        status = device_value_create(call->runner, domain, INLAY_UINT8, 1, bytes, out, call->diag);
+        status = device_value_create(call->runner, domain, INLAY_USE_INNER, INLAY_UINT8, 1, bytes, out, call->diag);
         if (!is_out_of_room(status))
             return status;
         call->runner->failed = NULL;

@@ -99,7 +99,8 @@ static inlay_status upload(const struct loop *loop, const run_value *value, uint
 
     if (!domain_is_shared(loop->body->prog->env, domain))
         return copy_to_domain(loop->body, value, domain, out, loop->call->diag);
-    status = shared_value_create(domain, value->dtype, value->rank, value->dims, out, loop->call->diag);
+    status =
+        shared_value_create(loop->call->runner, domain, value->dtype, value->rank, value->dims, out, loop->call->diag);
     if (status == INLAY_OK && value->buffer.domain != INLAY_DOMAIN_HOST)
         status = copy_between_domains(loop->body, &value->buffer, &(*out)->buffer, loop->call->diag);
     else if (status == INLAY_OK && value->buffer.bytes > 0)

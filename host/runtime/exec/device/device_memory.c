@@ -1,6 +1,7 @@
 /* exec/device/device_memory.c - allocates device memory within the limits that the user has set (option
  * memory_limit). */
 #include "exec/device/device_memory.h"
+#include "base/provider_calls.h"
 #include "exec/device/residency.h"
 #include "inlay/check.h"
 #include "plugin/plugin.h"
@@ -30,7 +31,7 @@ static bool reserve(const program_env *env, uint32_t provider, uint64_t bytes, u
 }
 
 inlay_status device_memory_try_alloc(struct runner *runner, uint32_t provider, uint32_t domain, uint64_t bytes,
-                                     inlay_buffer *out, inlay_diag *diag)
+                                     buffer_use use, inlay_buffer *out, inlay_diag *diag)
 {
     const program_env *env = runner->prog->env;
     const partition_provider *owner = &env->providers[provider];
@@ -44,7 +45,8 @@ inlay_status device_memory_try_alloc(struct runner *runner, uint32_t provider, u
                           "the run needs %llu more bytes of provider %s, above its limit (option memory_limit, %llu "
                           "without weights)",
                           (unsigned long long)bytes, owner->name, (unsigned long long)limit);
-    status = owner->table->buffer_alloc(owner->state, domain, bytes, out, diag);
+    use.priority = env->priority;
+    status = call_alloc(owner->table, owner->state, owner->first_domain, domain, bytes, use, out, diag);
     if (status == INLAY_OK) {
         out->bytes = bytes;
         return status;
@@ -60,13 +62,13 @@ inlay_status device_memory_try_alloc(struct runner *runner, uint32_t provider, u
 /* If the device is full, first frees what bound plans of other shapes and spare results hold, then moves values that
  * the run holds for later steps to the host. */
 inlay_status device_memory_alloc(struct runner *runner, uint32_t provider, uint32_t domain, uint64_t bytes,
-                                 inlay_buffer *out, inlay_diag *diag)
+                                 buffer_use use, inlay_buffer *out, inlay_diag *diag)
 {
-    inlay_status status = device_memory_try_alloc(runner, provider, domain, bytes, out, diag);
+    inlay_status status = device_memory_try_alloc(runner, provider, domain, bytes, use, out, diag);
 
     for (int all = 0; all < 2 && is_out_of_room(status); all++) {
         runner->shared->calls->make_room(runner->shared->root, false, all != 0);
-        status = device_memory_try_alloc(runner, provider, domain, bytes, out, diag);
+        status = device_memory_try_alloc(runner, provider, domain, bytes, use, out, diag);
     }
     if (status != INLAY_OK)
         runner->failed = &runner->prog->env->providers[provider];
@@ -82,6 +84,6 @@ void device_memory_free(const program_env *env, uint32_t provider, inlay_buffer 
                 __atomic_load_n(&env->device_bytes[provider], __ATOMIC_RELAXED) >= buffer->bytes);
     if (env->device_bytes != NULL)
         (void)__atomic_sub_fetch(&env->device_bytes[provider], buffer->bytes, __ATOMIC_RELAXED);
-    env->providers[provider].table->buffer_free(env->providers[provider].state, buffer);
+    call_free(env->providers[provider].table, env->providers[provider].state, buffer);
     *buffer = (inlay_buffer){ 0 };
 }

@@ -1,6 +1,7 @@
 /* exec/device/residency.c - values stay on the device that computes them until they are read elsewhere. */
 #include "exec/device/residency.h"
 #include "base/memory.h"
+#include "base/provider_calls.h"
 #include "exec/device/device_memory.h"
 #include "exec/device/in_flight.h"
 #include "inlay/check.h"
@@ -28,10 +29,10 @@ static void free_on_device(void *owner, inlay_value *value)
 
 /* The allocator: device_memory_alloc() or device_memory_try_alloc(). */
 typedef inlay_status (*take_fn)(struct runner *runner, uint32_t provider, uint32_t domain, uint64_t bytes,
-                                inlay_buffer *out, inlay_diag *diag);
+                                buffer_use use, inlay_buffer *out, inlay_diag *diag);
 
-static inlay_status create_with(take_fn take, struct runner *runner, uint32_t domain, inlay_dtype dtype, uint32_t rank,
-                                const int64_t *dims, inlay_value **out, inlay_diag *diag)
+static inlay_status create_with(take_fn take, struct runner *runner, uint32_t domain, uint32_t usage, inlay_dtype dtype,
+                                uint32_t rank, const int64_t *dims, inlay_value **out, inlay_diag *diag)
 {
     const uint32_t provider = plan_owner_of(runner->prog->env, domain);
     resident_owner *owner = malloc(sizeof *owner);
@@ -47,7 +48,8 @@ static inlay_status create_with(take_fn take, struct runner *runner, uint32_t do
     status = value_describe(dtype, rank, dims, &value, diag);
     if (status == INLAY_OK) {
         value->capacity = value->buffer.bytes > 0 ? value->buffer.bytes : 1;
-        status = take(runner, provider, domain, value->capacity, &buffer, diag);
+        status = take(runner, provider, domain, value->capacity,
+                      (buffer_use){ .usage = usage, .lifetime = INLAY_LIFETIME_RUN }, &buffer, diag);
     }
     if (status != INLAY_OK) {
         value_unref(value);
@@ -63,10 +65,10 @@ static inlay_status create_with(take_fn take, struct runner *runner, uint32_t do
     return INLAY_OK;
 }
 
-inlay_status device_value_create(struct runner *runner, uint32_t domain, inlay_dtype dtype, uint32_t rank,
-                                 const int64_t *dims, inlay_value **out, inlay_diag *diag)
+inlay_status device_value_create(struct runner *runner, uint32_t domain, uint32_t usage, inlay_dtype dtype,
+                                 uint32_t rank, const int64_t *dims, inlay_value **out, inlay_diag *diag)
 {
-    return create_with(device_memory_alloc, runner, domain, dtype, rank, dims, out, diag);
+    return create_with(device_memory_alloc, runner, domain, usage, dtype, rank, dims, out, diag);
 }
 
 bool device_value_is_exclusive(const inlay_value *value, uint32_t domain)
@@ -85,7 +87,7 @@ static inlay_status copy_with(struct runner *runner, const partition_provider *p
     if ((provider->table->flags & INLAY_PROVIDER_ASYNC) != 0)
         status = timeline_create(&done.timeline, diag);
     if (status == INLAY_OK)
-        status = provider->table->buffer_copy(provider->state, &runner->shared->run, from, to, NULL, 0, done, diag);
+        status = call_copy(provider->table, provider->state, &runner->shared->run, from, to, NULL, done, diag);
     if (status == INLAY_OK && done.timeline != 0)
         status = in_flight_wait_fence(runner, provider, done, diag);
     if (status != INLAY_OK)
@@ -110,7 +112,7 @@ inlay_status copy_between_domains(struct runner *runner, const inlay_buffer *fro
         return INLAY_OK;
     if (source == INLAY_NONE || target == INLAY_NONE || source == target)
         return copy_with(runner, &env->providers[source != INLAY_NONE ? source : target], from, to, diag);
-    /* Two devices without direct copies: through host memory. */
+    /* Values of one run, which the plan does not place: through host memory, also if the devices share memory. */
     status = pool_take(runner->shared, INLAY_UINT8, 1, &bytes, &staging, diag);
     if (status == INLAY_OK)
         status = copy_with(runner, &env->providers[source], from, &staging->buffer, diag);
@@ -126,9 +128,9 @@ inlay_status copy_to_domain(struct runner *runner, const run_value *value, uint3
     inlay_status status;
 
     value_ref(value->owner); /* the allocation may evict values with a single reference */
-    status = domain == INLAY_DOMAIN_HOST
-                 ? pool_take(runner->shared, value->dtype, value->rank, value->dims, out, diag)
-                 : device_value_create(runner, domain, value->dtype, value->rank, value->dims, out, diag);
+    status = domain == INLAY_DOMAIN_HOST ? pool_take(runner->shared, value->dtype, value->rank, value->dims, out, diag)
+                                         : device_value_create(runner, domain, INLAY_USE_INNER, value->dtype,
+                                                               value->rank, value->dims, out, diag);
     if (status == INLAY_OK)
         status = copy_between_domains(runner, &value->buffer, &(*out)->buffer, diag);
     else
@@ -217,7 +219,8 @@ void prefetch_begin(struct runner *runner, struct bound *bound, uint32_t index)
         (bound->dynamic.last_mirror_fence.timeline == 0 &&
          timeline_create(&bound->dynamic.last_mirror_fence.timeline, NULL) != INLAY_OK))
         return;
-    status = create_with(device_memory_try_alloc, runner, domain, source.dtype, source.rank, source.dims, &made, NULL);
+    status = create_with(device_memory_try_alloc, runner, domain, INLAY_USE_INNER, source.dtype, source.rank,
+                         source.dims, &made, NULL);
     if (status == INLAY_OK) {
         const inlay_fence before = bound->dynamic.last_mirror_fence, done = { before.timeline, before.value + 1 };
         const inlay_copy_request request = { .struct_size = sizeof request,
@@ -230,10 +233,7 @@ void prefetch_begin(struct runner *runner, struct bound *bound, uint32_t index)
                                              .own_wait_count = before.value > 0,
                                              .signal = done };
 
-        status = provider->table->buffer_copies != NULL
-                     ? provider->table->buffer_copies(provider->state, &request, NULL)
-                     : provider->table->buffer_copy(provider->state, request.run, &source.buffer, &made->buffer,
-                                                    request.waits, request.wait_count, done, NULL);
+        status = provider->table->buffer_copy(provider->state, &request, NULL);
         bound->dynamic.last_mirror_fence = status == INLAY_OK ? done : before;
     }
     if (status != INLAY_OK) {
@@ -320,10 +320,11 @@ bool domain_is_shared(const program_env *env, uint32_t domain)
            !provider_is_lost(env->providers[provider].state);
 }
 
-inlay_status shared_value_create(uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
-                                 inlay_value **out, inlay_diag *diag)
+inlay_status shared_value_create(const struct runner *runner, uint32_t domain, inlay_dtype dtype, uint32_t rank,
+                                 const int64_t *dims, inlay_value **out, inlay_diag *diag)
 {
-    return value_create_shared(provider_of_domain(domain, NULL), dtype, rank, dims, out, diag);
+    return value_create_shared(provider_of_domain(domain, NULL), runner->prog->env->priority, dtype, rank, dims, out,
+                               diag);
 }
 
 bool map_into_domain(const struct runner *runner, inlay_value *value, uint32_t domain, inlay_buffer *device_buffer)
@@ -332,7 +333,7 @@ bool map_into_domain(const struct runner *runner, inlay_value *value, uint32_t d
 
     return value->buffer.domain == INLAY_DOMAIN_HOST && value->buffer.handle != 0 &&
            (value_is_shared(value, domain, device_buffer) ||
-            (provider->table->import_host != NULL &&
+            (provider->table->buffer_import != NULL &&
              (plan_domain(runner->prog->env, domain)->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 &&
              value->buffer.bytes > 0 && value_import(value, provider_of_domain(domain, NULL), domain, device_buffer)));
 }
@@ -345,7 +346,7 @@ inlay_status create_host_value(struct runner *runner, uint32_t value, inlay_dtyp
 
     /* With a limit of host memory, allocate from the host, where memory is counted and the error names the limit. */
     if (runner->prog->env->held_bytes == NULL && domain_is_shared(runner->prog->env, domain) &&
-        shared_value_create(domain, dtype, rank, dims, out, NULL) == INLAY_OK) {
+        shared_value_create(runner, domain, dtype, rank, dims, out, NULL) == INLAY_OK) {
         if ((*out)->buffer.bytes <= runner->shared->tensors.max_bytes)
             return INLAY_OK;
         value_unref(*out);

@@ -6,10 +6,10 @@
 #define EXEC_RESIDENCY_H
 #include "exec/run/run.h"
 
-/* Creates a tensor in the session's memory on a device; it must be freed before the session. */
-INLAY_NODISCARD inlay_status device_value_create(struct runner *runner, uint32_t domain, inlay_dtype dtype,
-                                                 uint32_t rank, const int64_t *dims, inlay_value **out,
-                                                 inlay_diag *diag);
+/* Creates a tensor in the session's memory on a device; it must be freed before the session. usage: INLAY_USE_*. */
+INLAY_NODISCARD inlay_status device_value_create(struct runner *runner, uint32_t domain, uint32_t usage,
+                                                 inlay_dtype dtype, uint32_t rank, const int64_t *dims,
+                                                 inlay_value **out, inlay_diag *diag);
 /* Initialises runner.out.shares. False: out of memory. */
 bool init_output_shares(struct runner *runner);
 /* Returns whether the domain's memory is shared with the host, so that run values can be accessed by both. False if the
@@ -22,8 +22,9 @@ INLAY_NODISCARD inlay_status create_host_value(struct runner *runner, uint32_t v
  * buffer in the domain. */
 bool map_into_domain(const struct runner *runner, inlay_value *value, uint32_t domain, inlay_buffer *device_buffer);
 /* Creates a tensor in memory that a domain (for which domain_is_shared() holds) shares with the host. */
-INLAY_NODISCARD inlay_status shared_value_create(uint32_t domain, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
-                                                 inlay_value **out, inlay_diag *diag);
+INLAY_NODISCARD inlay_status shared_value_create(const struct runner *runner, uint32_t domain, inlay_dtype dtype,
+                                                 uint32_t rank, const int64_t *dims, inlay_value **out,
+                                                 inlay_diag *diag);
 /* Returns whether device_value_create() made the value, in that domain, and the caller holds the only reference. */
 bool device_value_is_exclusive(const inlay_value *value, uint32_t domain);
 /* Copies the value to the domain; the copy is complete on return. */

@@ -146,9 +146,9 @@ static inlay_status specialize(dynamic_call *call)
             return no_memory(call->diag, "to size a step at run time");
     }
     request.outputs = cache->outputs;
-    status = call->provider->table->specialize(call->provider->state, step->compiled, &request, &cache->instance, &why);
+    status = program_specialize(call->runner->prog, step, &call->runner->shared->run, &request, &cache->instance,
+                                &cache->blob, &why);
     if (status != INLAY_OK) {
-        cache->instance = NULL;
         if (status == INLAY_UNSUPPORTED) {
             call->runner->declined.step = step;
             call->runner->declined.why = why;
@@ -250,9 +250,9 @@ static inlay_status make_output(dynamic_call *call, uint32_t i, uint32_t domain,
     if (domain == INLAY_DOMAIN_HOST)
         status = create_host_value(call->runner, value, dtype, rank, dims, &made, call->diag);
     else if (domain_is_shared(call->runner->prog->env, domain))
-        status = shared_value_create(domain, dtype, rank, dims, &made, call->diag);
+        status = shared_value_create(call->runner, domain, dtype, rank, dims, &made, call->diag);
     else
-        status = device_value_create(call->runner, domain, dtype, rank, dims, &made, call->diag);
+        status = device_value_create(call->runner, domain, INLAY_USE_INNER, dtype, rank, dims, &made, call->diag);
     if (status != INLAY_OK)
         return status;
     pool_give(call->runner->shared, call->made[i]);
@@ -342,8 +342,11 @@ static inlay_status bind_workspace(dynamic_call *call, inlay_exec_args *args)
     if (bytes == 0)
         return INLAY_OK;
     if (on_device(call)) {
-        inlay_status status =
-            device_memory_alloc(call->runner, provider_index(call), call->domain, bytes, &call->workspace, call->diag);
+        inlay_status status = device_memory_alloc(call->runner, provider_index(call), call->domain, bytes,
+                                                  (buffer_use){ .usage = INLAY_USE_WORKSPACE,
+                                                                .lifetime = INLAY_LIFETIME_RUN,
+                                                                .alignment = cache->workspace_alignment },
+                                                  &call->workspace, call->diag);
         args->workspace = call->workspace;
         return status;
     }
@@ -411,6 +414,17 @@ static inlay_status move_inputs_to_domains(dynamic_call *call)
     return INLAY_OK;
 }
 
+/* Waits for fences that the provider does not accept in addition to its max_waits. */
+static inlay_status join_waits(dynamic_call *call)
+{
+    const uint32_t max_waits = call->provider->table->max_waits;
+    inlay_status status = INLAY_OK;
+
+    while (max_waits > 0 && call->wait_count > max_waits && status == INLAY_OK)
+        status = in_flight_wait_fence(call->runner, call->provider, call->waits[--call->wait_count], call->diag);
+    return status;
+}
+
 static inlay_status execute(dynamic_call *call)
 {
     const program_step *step = call->step->plan->step;
@@ -428,6 +442,8 @@ static inlay_status execute(dynamic_call *call)
                              .own_wait_count = call->wait_count,
                              .cancel = shared->run.cancel,
                              .deadline_ns = shared->run.deadline_ns,
+                             .priority = shared->run.priority,
+                             .power = shared->run.power,
                              .diag = call->diag };
     inlay_status status = bind_workspace(call, &args);
 
@@ -581,6 +597,7 @@ inlay_status dynamic_run(struct runner *runner, struct bound *bound, bound_step 
     INLAY_TRY(move_inputs_to_domains(&call));
     for (uint32_t i = 0; i < region->output_count; i++)
         INLAY_TRY(bind_output(&call, i));
+    INLAY_TRY(join_waits(&call));
     INLAY_TRY(execute(&call));
     INLAY_TRY(set_results(&call));
 done:

@@ -1,6 +1,8 @@
 /* exec/loop/bind.c - binds a plan: allocates the slabs, and writes every address that a step reads or writes. */
+#include "base/device_link.h"
 #include "base/memory.h"
 #include "base/pages.h"
+#include "base/provider_calls.h"
 #include "exec/device/device_memory.h"
 #include "exec/loop/bound.h"
 #include "exec/loop/parallel_branches.h"
@@ -69,6 +71,117 @@ static inlay_status reserve_slab(struct runner *runner, uint64_t bytes, inlay_di
     return INLAY_OK;
 }
 
+/* What the slab of a domain holds: INLAY_USE_*. */
+static uint32_t slab_usage(const struct plan *plan, uint32_t domain)
+{
+    const graph_value *values = plan->program->graph->values;
+    uint32_t usage = 0;
+
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const plan_step *step = &plan->steps[i];
+        const bool copies = step->kind == PLAN_COPY;
+        const uint32_t outs = copies ? 1 : step->kind == PLAN_EXEC ? step->step->region->output_count : 0;
+
+        if (step->workspace != INLAY_NONE && plan->places[step->workspace].memory_domain == domain)
+            usage |= INLAY_USE_WORKSPACE;
+        for (uint32_t k = 0; k < outs; k++) {
+            const plan_place *place = &plan->places[plan_memory_place(plan, step->out[k])];
+            const uint32_t flags = values[copies ? step->copy_value : step->step->region->outputs[k]].info.flags;
+
+            if (place->source != PLACE_SLAB || place->memory_domain != domain)
+                continue;
+            usage |= copies && plan->places[step->in[0]].source == PLACE_DATA ? INLAY_USE_WEIGHTS
+                     : (flags & INLAY_VALUE_GRAPH_INPUT) != 0                 ? INLAY_USE_INPUT
+                     : !copies && (flags & INLAY_VALUE_GRAPH_OUTPUT) != 0     ? INLAY_USE_OUTPUT
+                                                                              : INLAY_USE_INNER;
+        }
+    }
+    return usage;
+}
+
+/* The domain that addresses a slab of another device through the place; INLAY_DOMAIN_HOST: none. */
+static uint32_t importer_of(const struct plan *plan, const plan_place *place)
+{
+    const plan_place *slot;
+
+    if (place->source != PLACE_VIEW)
+        return INLAY_DOMAIN_HOST;
+    slot = &plan->places[place->index];
+    if (slot->source != PLACE_SLAB || slot->memory_domain == INLAY_DOMAIN_HOST)
+        return INLAY_DOMAIN_HOST;
+    return place->domain != slot->memory_domain ? place->domain : (uint32_t)INLAY_DOMAIN_HOST;
+}
+
+static bool is_imported(const struct plan *plan, uint32_t domain)
+{
+    for (uint32_t i = 0; i < plan->place_count; i++)
+        if (importer_of(plan, &plan->places[i]) != INLAY_DOMAIN_HOST &&
+            plan->places[plan->places[i].index].memory_domain == domain)
+            return true;
+    return false;
+}
+
+/* Imports the slab of domain `from` into domain `to`, unless it is imported already. */
+static inlay_status import_slab(struct binder *binder, uint32_t from, uint32_t to)
+{
+    bound_memory *memory = &binder->bound->memory;
+    const program_env *env = binder->runner->prog->env;
+    const partition_provider *owner = &env->providers[plan_owner_of(env, from)],
+                             *importer = &env->providers[plan_owner_of(env, to)];
+    slab_import *made = &memory->imports[memory->import_count];
+    inlay_status status;
+
+    for (uint32_t i = 0; i < memory->import_count; i++)
+        if (memory->imports[i].from == from && memory->imports[i].buffer.domain == to)
+            return INLAY_OK;
+    status = link_import(&(link_end){ owner->table, owner->state, owner->first_domain, from }, &memory->slabs[from],
+                         &(link_end){ importer->table, importer->state, importer->first_domain, to }, &made->buffer,
+                         binder->diag);
+    made->from = from;
+    memory->import_count += status == INLAY_OK;
+    if (status != INLAY_OK)
+        binder->runner->failed = importer;
+    return status;
+}
+
+/* Lets devices import the slabs of other devices that they read or write. */
+static inlay_status import_slabs(struct binder *binder)
+{
+    struct bound *bound = binder->bound;
+    const struct plan *plan = bound->plan;
+    uint32_t views = 0;
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < plan->place_count; i++)
+        views += importer_of(plan, &plan->places[i]) != INLAY_DOMAIN_HOST;
+    if (views == 0)
+        return INLAY_OK;
+    bound->memory.imports = arena_array(&bound->arena, views, sizeof *bound->memory.imports);
+    if (bound->memory.imports == NULL)
+        return no_memory(binder->diag, "to bind a plan");
+    for (uint32_t i = 0; i < plan->place_count && status == INLAY_OK; i++)
+        if (importer_of(plan, &plan->places[i]) != INLAY_DOMAIN_HOST &&
+            plan->slab_bytes[plan->places[plan->places[i].index].memory_domain] > 0)
+            status = import_slab(binder, plan->places[plan->places[i].index].memory_domain,
+                                 importer_of(plan, &plan->places[i]));
+    return status;
+}
+
+/* The largest alignment of a workspace in the slab of the domain; 0: there is no workspace. */
+static uint64_t workspace_alignment(const struct plan *plan, uint32_t domain)
+{
+    uint64_t alignment = 0;
+
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const plan_step *step = &plan->steps[i];
+
+        if (step->workspace != INLAY_NONE && plan->places[step->workspace].memory_domain == domain &&
+            step->workspace_alignment > alignment)
+            alignment = step->workspace_alignment;
+    }
+    return alignment;
+}
+
 static inlay_status bind_devices(struct binder *binder)
 {
     const struct plan *plan = binder->bound->plan;
@@ -81,13 +194,17 @@ static inlay_status bind_devices(struct binder *binder)
         if (plan->slab_bytes[d] == 0)
             continue;
         INLAY_CHECK(i < env->provider_count);
-        status = device_memory_alloc(binder->runner, i, d, plan->slab_bytes[d], &binder->bound->memory.slabs[d],
-                                     binder->diag);
+        status = device_memory_alloc(
+            binder->runner, i, d, plan->slab_bytes[d],
+            (buffer_use){ .usage = slab_usage(plan, d) | (is_imported(plan, d) ? INLAY_USE_SHARED : 0),
+                          .lifetime = INLAY_LIFETIME_PLAN,
+                          .alignment = workspace_alignment(plan, d) },
+            &binder->bound->memory.slabs[d], binder->diag);
         if (status == INLAY_OK && plan_is_unified(env, d))
-            status = env->providers[i].table->buffer_map(env->providers[i].state, &binder->bound->memory.slabs[d],
-                                                         &binder->bound->memory.maps[d], binder->diag);
+            status = call_map(env->providers[i].table, env->providers[i].state, &binder->bound->memory.slabs[d],
+                              &binder->bound->memory.maps[d], binder->diag);
     }
-    return status;
+    return status == INLAY_OK ? import_slabs(binder) : status;
 }
 
 /* Writes the buffer of each place, except those of graph inputs and outputs. */
@@ -111,6 +228,17 @@ static void write_places(const struct runner *runner, struct bound *bound)
     bound->memory.base = runner->plans.slab;
 }
 
+/* Moves the start of the workspace to a multiple of its alignment; its place has as many bytes more. */
+static void align_workspace(inlay_buffer *workspace, uint64_t alignment)
+{
+    const uint64_t at = workspace->offset + (workspace->domain == INLAY_DOMAIN_HOST ? workspace->handle : 0);
+    const uint64_t skipped = alignment > 1 ? (alignment - at % alignment) % alignment : 0;
+
+    INLAY_CHECK(skipped < workspace->bytes);
+    workspace->offset += skipped;
+    workspace->bytes -= skipped;
+}
+
 static void write_args(struct bound *bound, bound_step *step)
 {
     const plan_step *planned = step->plan;
@@ -125,11 +253,7 @@ static void write_args(struct bound *bound, bound_step *step)
     if (planned->workspace == INLAY_NONE)
         return;
     step->args.workspace = bound->memory.buffers[planned->workspace];
-    if (step->args.workspace.domain == INLAY_DOMAIN_HOST) {
-        uint64_t alignment = planned->workspace_alignment, at = step->args.workspace.handle;
-        step->args.workspace.offset = alignment > SLAB_ALIGN ? (alignment - at % alignment) % alignment : 0;
-        step->args.workspace.bytes -= step->args.workspace.offset;
-    }
+    align_workspace(&step->args.workspace, planned->workspace_alignment);
 }
 
 /* Lets the provider prepare its data for these addresses. */
@@ -353,12 +477,18 @@ static inlay_status bind_waits(struct binder *binder, uint32_t step, uint32_t in
     return store_waits(binder, waiting);
 }
 
-/* Returns whether any provider is asynchronous. If none is, no step waits for another one. */
-static bool has_async_provider(const program_env *env)
+/* Returns whether an asynchronous provider runs a step of the plan. If none does, no step waits for another one: an
+ * open device that runs nothing must not slow plans that are bound in each run, such as those of bodies. */
+static bool has_async_step(const struct plan *plan, const program_env *env)
 {
-    for (uint32_t i = 0; i < env->provider_count; i++)
-        if ((env->providers[i].table->flags & INLAY_PROVIDER_ASYNC) != 0)
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const plan_step *step = &plan->steps[i];
+        const partition_provider *provider =
+            step->kind == PLAN_COPY ? &env->providers[step->copy_provider] : step->step->provider;
+
+        if (provider != NULL && (provider->table->flags & INLAY_PROVIDER_ASYNC) != 0)
             return true;
+    }
     return false;
 }
 
@@ -434,9 +564,7 @@ static inlay_status bind_step(struct binder *binder, uint32_t index)
     if (can_join_copies(binder, index))
         leader = binder->leader;
     else
-        binder->leader = planned->kind == PLAN_COPY && provider_of(binder, planned)->table->buffer_copies != NULL
-                             ? index
-                             : INLAY_NONE;
+        binder->leader = planned->kind == PLAN_COPY ? index : INLAY_NONE;
     bound->steps[leader].copy_count++;
     if (planned->kind == PLAN_EXEC) {
         status = bind_exec(binder, index);
@@ -453,7 +581,7 @@ static inlay_status bind_step(struct binder *binder, uint32_t index)
     if (status != INLAY_OK)
         return status;
     if (async_provider != NULL && leader != index) {
-        binder->writer_of[planned->out[0]] = leader;
+        binder->writer_of[plan_memory_place(bound->plan, planned->out[0])] = leader;
         return INLAY_OK;
     }
     if (async_provider != NULL) {
@@ -463,7 +591,7 @@ static inlay_status bind_step(struct binder *binder, uint32_t index)
         step->async = true;
         bound->flight.has_async = true;
         for (uint32_t i = 0; i < (planned->kind == PLAN_COPY ? 1 : planned->step->region->output_count); i++)
-            binder->writer_of[planned->out[i]] = index;
+            binder->writer_of[plan_memory_place(bound->plan, planned->out[i])] = index;
     }
     step->simple = planned->kind == PLAN_EXEC && !step->async && step->wait_step_count == 0;
     return INLAY_OK;
@@ -526,7 +654,7 @@ inlay_status bound_create(struct runner *runner, struct plan *plan, struct bound
         goto done;
     }
     memset(binder.writer_of, 0xff, plan->place_count * sizeof *binder.writer_of);
-    if (has_async_provider(runner->prog->env) && !allocate_wait_lists(&binder, plan)) {
+    if (has_async_step(plan, runner->prog->env) && !allocate_wait_lists(&binder, plan)) {
         status = no_memory(diag, "to bind a plan");
         goto done;
     }

@@ -12,6 +12,7 @@ void dynamic_cache_destroy(bound_step *step)
     if (cache->instance != NULL)
         step->plan->step->provider->table->release_instance(step->plan->step->provider->state,
                                                             step->plan->step->compiled, cache->instance);
+    blob_unmap(&cache->blob);
     timeline_destroy(cache->timeline);
     arena_deinit(&cache->arena);
     signature_deinit(&cache->signature);

@@ -7,6 +7,7 @@
 typedef struct dynamic_cache dynamic_cache;
 struct dynamic_cache {
     inlay_instance *instance;
+    blob_map blob;             /* the file from which instance was built */
     input_signature signature; /* of the inputs that the instance was specialised for */
     struct arena arena;        /* output plans and dims */
     inlay_output_plan *outputs;

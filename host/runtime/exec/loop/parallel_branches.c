@@ -131,7 +131,7 @@ inlay_status parallel_branches_run(struct runner *runner, struct bound *bound, c
         parallel->branches[k] = (struct branch){ INLAY_OK, group->steps[group->begins[k]] };
         diag->struct_size = sizeof *diag;
         diag->code = INLAY_OK;
-        diag->error_class = INLAY_CLASS_PERMANENT;
+        diag->error_class = INLAY_CLASS_DEFAULT;
         diag->text[0] = diag->node[0] = diag->tensor[0] = '\0';
     }
     *out_failed = &bound->steps[group->first];

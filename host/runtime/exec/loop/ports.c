@@ -115,7 +115,8 @@ static inlay_status bind_shared(struct runner *runner, uint32_t k, const inlay_v
         *out = NULL;
     }
     if (*out == NULL) {
-        const inlay_status status = shared_value_create(domain, state->dtype, state->rank, state->dims, out, diag);
+        const inlay_status status =
+            shared_value_create(runner, domain, state->dtype, state->rank, state->dims, out, diag);
         if (status != INLAY_OK)
             return status;
     }
@@ -139,7 +140,8 @@ static inlay_status bind_on_device(struct runner *runner, uint32_t k, uint32_t d
         value_unref(*out);
         *out = NULL;
     }
-    return *out == NULL ? device_value_create(runner, domain, state->dtype, state->rank, state->dims, out, diag)
+    return *out == NULL ? device_value_create(runner, domain, INLAY_USE_OUTPUT, state->dtype, state->rank, state->dims,
+                                              out, diag)
                         : INLAY_OK;
 }
 

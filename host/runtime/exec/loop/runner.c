@@ -42,7 +42,7 @@ static inlay_status find_bound(struct runner *runner, uint32_t count, struct bou
             (runner->plans.kept[slot] != NULL && bound->last_used < runner->plans.kept[slot]->last_used))
             slot = i;
     }
-    status = plan_get(runner->prog, runner->in.key, count, &plan, diag);
+    status = plan_get(runner->prog, runner->in.key, count, &runner->shared->run, &plan, diag);
     if (status != INLAY_OK)
         return status;
     bound_destroy(runner, runner->plans.kept[slot]);
@@ -131,18 +131,20 @@ static inlay_status run_steps_with_branches(struct runner *runner, struct bound 
     return status;
 }
 
-/* Passes the cancel flag and the deadline of the run to the steps. Most runs use those of the previous run. */
+/* Passes cancel flag, deadline, priority and power of the run to the steps. Most runs use those of the previous run. */
 static void propagate_control(struct runner *runner, struct bound *bound)
 {
     const inlay_run *run = &runner->shared->run;
 
-    if (bound->control.cancel == run->cancel && bound->control.deadline_ns == run->deadline_ns)
+    if (bound->control.cancel == run->cancel && bound->control.deadline_ns == run->deadline_ns &&
+        bound->control.priority == run->priority && bound->control.power == run->power)
         return;
-    bound->control.cancel = run->cancel;
-    bound->control.deadline_ns = run->deadline_ns;
+    bound->control = (bound_control){ run->cancel, run->deadline_ns, run->priority, run->power };
     for (uint32_t i = 0; i < bound->plan->step_count; i++) {
         bound->steps[i].args.cancel = run->cancel;
         bound->steps[i].args.deadline_ns = run->deadline_ns;
+        bound->steps[i].args.priority = run->priority;
+        bound->steps[i].args.power = run->power;
     }
 }
 
@@ -367,7 +369,7 @@ static inlay_status run_once(struct runner *runner, const run_value *inputs, inl
     runner->failed = NULL;
     runner->in.captures += !runner->in.same_captures;
     diag->code = INLAY_OK;
-    diag->error_class = INLAY_CLASS_PERMANENT;
+    diag->error_class = INLAY_CLASS_DEFAULT;
     diag->text[0] = diag->node[0] = diag->tensor[0] = '\0';
     count = make_key(runner, inputs);
     status = run_own(runner, inputs, count, &other, diag);

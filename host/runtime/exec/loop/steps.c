@@ -57,9 +57,32 @@ static inlay_status wait_on_host(struct runner *runner, struct bound *bound, bou
     return INLAY_OK;
 }
 
-/* Passes the fences to the device, which orders its own work. */
-static void pass_waits(const struct runner *runner, struct bound *bound, bound_step *step)
+/* Waits for fences that the provider does not accept in addition to its max_waits: the last ones of step->waits, which
+ * are those of other providers and of the caller. */
+static inlay_status join_waits(struct runner *runner, struct bound *bound, bound_step *step, uint32_t max_waits,
+                               inlay_diag *diag)
 {
+    inlay_exec_args *args = &step->args;
+    inlay_status status = INLAY_OK;
+
+    while (max_waits > 0 && args->wait_count > max_waits && status == INLAY_OK) {
+        const uint32_t last = --args->wait_count;
+
+        status = last < step->wait_step_count
+                     ? in_flight_wait(runner, bound, &bound->steps[step->wait_steps[last]], diag)
+                     : fence_wait(step->waits[last], &runner->shared->run, diag);
+    }
+    if (args->own_wait_count > args->wait_count)
+        args->own_wait_count = args->wait_count;
+    return status;
+}
+
+/* Passes the fences to the device, which orders its own work. */
+static inlay_status pass_waits(struct runner *runner, struct bound *bound, bound_step *step,
+                               const inlay_provider *table, inlay_diag *diag)
+{
+    inlay_status status;
+
     INLAY_CHECK(step->wait_step_count == 0 || (step->waits != NULL && step->wait_steps != NULL));
     for (uint32_t i = 0; i < step->wait_step_count; i++)
         step->waits[i] = bound->steps[step->wait_steps[i]].fence;
@@ -68,8 +91,12 @@ static void pass_waits(const struct runner *runner, struct bound *bound, bound_s
     if (runner->in.ready != NULL && step->waits != NULL)
         step->args.wait_count = list_ready(runner, bound, step, step->waits, step->wait_step_count);
     step->args.own_wait_count = step->own_wait_count;
+    status = join_waits(runner, bound, step, table->max_waits, diag);
+    if (status != INLAY_OK)
+        return status;
     step->fence.value++;
     step->args.signal = step->fence;
+    return INLAY_OK;
 }
 
 /* Returns whether the copy's target is still valid from an earlier run. Captured values of a loop are valid after its
@@ -98,33 +125,24 @@ static inlay_status run_copy(struct runner *runner, struct bound *bound, bound_s
     const partition_provider *provider = &runner->prog->env->providers[step->plan->copy_provider];
     inlay_copy one, *list = step->copies != NULL ? step->copies : &one;
     const uint32_t count = list_copies(runner, bound, step, list);
+    inlay_copy_request request = { .struct_size = sizeof request,
+                                   .run = &runner->shared->run,
+                                   .copies = list,
+                                   .copy_count = count,
+                                   .copy_stride = sizeof *list };
     inlay_status status;
 
     if (count == 0)
         return INLAY_OK;
-    if (step->async) {
-        pass_waits(runner, bound, step);
-    } else {
-        status = wait_on_host(runner, bound, step, diag);
-        if (status != INLAY_OK)
-            return status;
-    }
-    if (provider->table->buffer_copies != NULL) {
-        const inlay_copy_request request = { .struct_size = sizeof request,
-                                             .run = &runner->shared->run,
-                                             .copies = list,
-                                             .copy_count = count,
-                                             .copy_stride = sizeof *list,
-                                             .waits = step->args.waits,
-                                             .wait_count = step->args.wait_count,
-                                             .own_wait_count = step->args.own_wait_count,
-                                             .signal = step->args.signal };
-
-        status = provider->table->buffer_copies(provider->state, &request, diag);
-    } else {
-        status = provider->table->buffer_copy(provider->state, &runner->shared->run, &list->source, &list->target,
-                                              step->args.waits, step->args.wait_count, step->args.signal, diag);
-    }
+    status =
+        step->async ? pass_waits(runner, bound, step, provider->table, diag) : wait_on_host(runner, bound, step, diag);
+    if (status != INLAY_OK)
+        return status;
+    request.waits = step->args.waits;
+    request.wait_count = step->args.wait_count;
+    request.own_wait_count = step->args.own_wait_count;
+    request.signal = step->args.signal;
+    status = provider->table->buffer_copy(provider->state, &request, diag);
     if (status != INLAY_OK && step->async)
         fence_signal(step->fence, status, diag);
     return status;
@@ -137,7 +155,9 @@ static inlay_status run_slow(struct runner *runner, struct bound *bound, bound_s
     if (step->plan->kind == PLAN_COPY)
         return run_copy(runner, bound, step, diag);
     if (step->plan->kind == PLAN_EXEC && step->async) {
-        pass_waits(runner, bound, step);
+        status = pass_waits(runner, bound, step, step->plan->step->provider->table, diag);
+        if (status != INLAY_OK)
+            return status;
         status = step->execute(step->state, step->compiled, step->instance, &step->args);
         if (status != INLAY_OK)
             fence_signal(step->fence, status, diag); /* the provider does not signal after an error */

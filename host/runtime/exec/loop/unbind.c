@@ -1,5 +1,6 @@
 /* exec/loop/unbind.c - destroys a bound plan. */
 #include "exec/device/device_memory.h"
+#include "base/provider_calls.h"
 #include "exec/loop/bound.h"
 #include "exec/loop/dynamic_cache.h"
 #include "inlay/check.h"
@@ -34,13 +35,19 @@ void bound_destroy(struct runner *runner, struct bound *bound)
         dynamic_cache_destroy(&bound->steps[i]);
     }
     timeline_destroy(bound->dynamic.last_mirror_fence.timeline);
+    for (uint32_t i = 0; i < bound->memory.import_count; i++) {
+        const inlay_buffer *import = &bound->memory.imports[i].buffer;
+        const partition_provider *importer = &env->providers[plan_owner_of(env, import->domain)];
+
+        call_free(importer->table, importer->state, import);
+    }
     for (uint32_t d = 1; bound->memory.slabs != NULL && d < bound->plan->domain_count; d++) {
         const uint32_t i = plan_owner_of(env, d);
 
         if (bound->memory.slabs[d].handle == 0)
             continue;
         if (bound->memory.maps[d] != NULL)
-            env->providers[i].table->buffer_unmap(env->providers[i].state, &bound->memory.slabs[d]);
+            call_unmap(env->providers[i].table, env->providers[i].state, &bound->memory.slabs[d]);
         device_memory_free(env, i, &bound->memory.slabs[d]);
     }
     plan_unref(bound->plan);

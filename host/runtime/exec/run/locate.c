@@ -2,6 +2,20 @@
 #include "exec/run/run.h"
 #include "inlay/check.h"
 
+/* The slab of domain `from` as domain `to` addresses it. */
+static const inlay_buffer *slab_in(const struct bound *bound, uint32_t from, uint32_t to)
+{
+    uint32_t i = 0;
+
+    if (from == to || bound->memory.slabs[from].handle == 0) /* without elements */
+        return &bound->memory.slabs[from];
+    while (i < bound->memory.import_count &&
+           (bound->memory.imports[i].from != from || bound->memory.imports[i].buffer.domain != to))
+        i++;
+    INLAY_CHECK(i < bound->memory.import_count);
+    return &bound->memory.imports[i].buffer;
+}
+
 inlay_buffer bound_in_slab(const struct runner *runner, const struct bound *bound, const plan_place *place,
                            uint32_t domain)
 {
@@ -16,8 +30,10 @@ inlay_buffer bound_in_slab(const struct runner *runner, const struct bound *boun
 
         out.handle = map != NULL ? (uintptr_t)map + place->offset : (uintptr_t)&bound->memory.base;
     } else {
-        out.handle = bound->memory.slabs[domain].handle;
-        out.offset = bound->memory.slabs[domain].offset + place->offset;
+        const inlay_buffer *slab = slab_in(bound, place->memory_domain, domain);
+
+        out.handle = slab->handle;
+        out.offset = slab->offset + place->offset;
     }
     return out;
 }

@@ -132,11 +132,19 @@ typedef struct bound_dynamic {
     bool has_objects;              /* some input is an object that is held in values */
 } bound_dynamic;
 
+/* The slab of domain `from`, imported by another device: a buffer of its domain. */
+typedef struct slab_import {
+    inlay_buffer buffer;
+    uint32_t from, reserved;
+} slab_import;
+
 /* The memory of a bound plan. */
 typedef struct bound_memory {
-    const void *base;      /* address of the runner's slab when the addresses were written; see bound_prepare */
-    inlay_buffer *slabs;   /* [domain_count] slabs of devices; handle 0 = none */
-    void **maps;           /* [domain_count] their addresses in host memory; NULL = not mapped */
+    const void *base;     /* address of the runner's slab when the addresses were written; see bound_prepare */
+    inlay_buffer *slabs;  /* [domain_count] slabs of devices; handle 0 = none */
+    void **maps;          /* [domain_count] their addresses in host memory; NULL = not mapped */
+    slab_import *imports; /* [import_count] slabs of devices that other devices read or write */
+    uint32_t import_count;
     inlay_buffer *buffers; /* [place_count] current addresses */
     /* runner_inputs.captures of the run whose captured values the device has copies of; 0 = none */
     uint64_t captures;
@@ -156,10 +164,11 @@ typedef struct bound_flight {
     bool poisoned;  /* the last run failed on a device: the timelines must be replaced */
 } bound_flight;
 
-/* The cancel flag and deadline that the steps' arguments hold. */
+/* The properties of the run that the steps' arguments hold. */
 typedef struct bound_control {
     const uint32_t *cancel;
     uint64_t deadline_ns;
+    uint32_t priority, power;
 } bound_control;
 
 /* A plan with memory. */

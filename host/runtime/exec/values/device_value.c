@@ -1,5 +1,8 @@
 /* exec/values/device_value.c - tensors in device memory: creation, sharing with the host, release. */
+#include "base/device_link.h"
 #include "base/memory.h"
+#include "base/provider_calls.h"
+#include "base/sized_struct.h"
 #include "exec/values/value.h"
 #include "inlay/check.h"
 #include "plugin/plugin.h"
@@ -20,7 +23,7 @@ static void free_device_memory(void *owner, inlay_value *value)
     inlay_buffer whole = value->buffer;
 
     whole.bytes = value->capacity;
-    device->provider->table->buffer_free(device->provider->state, &whole);
+    call_free(device->provider->table, device->provider->state, &whole);
     if (device->release != NULL)
         device->release(device->arg);
     provider_close(device->provider);
@@ -64,9 +67,12 @@ static void end_value(const struct provider *provider, inlay_value *value, devic
     value->free_memory = free_device_memory;
 }
 
-inlay_status value_create_on(const struct provider *provider, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
-                             inlay_value **out_value, inlay_diag *diag)
+inlay_status value_create_on(const struct provider *provider, uint32_t priority, inlay_dtype dtype, uint32_t rank,
+                             const int64_t *dims, inlay_value **out_value, inlay_diag *diag)
 {
+    buffer_use use = { .usage = INLAY_USE_INPUT | INLAY_USE_OUTPUT,
+                       .lifetime = INLAY_LIFETIME_USER,
+                       .priority = priority };
     inlay_buffer buffer = { 0 };
     device_owner *owner;
     inlay_value *value;
@@ -76,8 +82,10 @@ inlay_status value_create_on(const struct provider *provider, inlay_dtype dtype,
     if (status != INLAY_OK)
         return status;
     value->capacity = value->buffer.bytes > 0 ? value->buffer.bytes : 1;
-    status = provider->table->buffer_alloc(
-        provider->state, provider->first_domain + provider->table->default_domain - 1, value->capacity, &buffer, diag);
+    use.usage |= provider->table->domains[provider->table->default_domain - 1].exports != 0 ? INLAY_USE_SHARED : 0;
+    status =
+        call_alloc(provider->table, provider->state, provider->first_domain,
+                   provider->first_domain + provider->table->default_domain - 1, value->capacity, use, &buffer, diag);
     if (status != INLAY_OK) {
         value_unref(value);
         free(owner);
@@ -94,22 +102,22 @@ static void free_shared_memory(void *owner, inlay_value *value)
 {
     device_owner *device = owner;
 
-    device->provider->table->buffer_unmap(device->provider->state, &device->device_buffer);
+    call_unmap(device->provider->table, device->provider->state, &device->device_buffer);
     value->buffer = device->device_buffer;
     free_device_memory(owner, value);
 }
 
-inlay_status value_create_shared(const struct provider *provider, inlay_dtype dtype, uint32_t rank, const int64_t *dims,
-                                 inlay_value **out_value, inlay_diag *diag)
+inlay_status value_create_shared(const struct provider *provider, uint32_t priority, inlay_dtype dtype, uint32_t rank,
+                                 const int64_t *dims, inlay_value **out_value, inlay_diag *diag)
 {
-    inlay_status status = value_create_on(provider, dtype, rank, dims, out_value, diag);
+    inlay_status status = value_create_on(provider, priority, dtype, rank, dims, out_value, diag);
     inlay_value *value = *out_value;
-    void *address;
+    void *address = NULL;
 
     if (status != INLAY_OK)
         return status;
     ((device_owner *)value->owner)->device_buffer = value->buffer;
-    status = provider->table->buffer_map(provider->state, &value->buffer, &address, diag);
+    status = call_map(provider->table, provider->state, &value->buffer, &address, diag);
     if (status != INLAY_OK) {
         value_unref(value);
         *out_value = NULL;
@@ -129,28 +137,70 @@ bool value_is_shared(const inlay_value *value, uint32_t domain, inlay_buffer *ou
     return out->domain == domain || domain == INLAY_NONE;
 }
 
+/* The words for the kinds of file descriptors; NULL: another kind. */
+static const char *descriptor_kind(uint32_t kind)
+{
+    return kind == INLAY_MEMORY_DMA_BUF     ? "a DMA-buf"
+           : kind == INLAY_MEMORY_OPAQUE_FD ? "an opaque file descriptor"
+           : kind == INLAY_MEMORY_SHARED_FD ? "shared memory"
+                                            : NULL;
+}
+
+/* Checks the size of the memory, and the kind if it is a file descriptor. Clears a pitch that is the size of a row. */
+static inlay_status check_native(const struct provider *provider, inlay_native_memory *memory, const inlay_value *value,
+                                 inlay_diag *diag)
+{
+    const uint64_t bytes = value->buffer.bytes;
+    const uint64_t rows = value->rank > 0 && value->dims[value->rank - 1] > 0
+                              ? (uint64_t)(value->count / value->dims[value->rank - 1])
+                              : 1;
+    const uint64_t row = rows > 0 ? bytes / rows : 0, pitch = memory->pitch;
+    const char *descriptor = descriptor_kind(memory->kind);
+    uint64_t needed = bytes;
+
+    if (pitch != 0 && rows > 1 && (pitch < row || row * rows != bytes))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the memory has a pitch of %llu bytes; a row of this shape has "
+                          "%llu",
+                          (unsigned long long)pitch, (unsigned long long)row);
+    if (pitch == row || rows <= 1)
+        memory->pitch = 0;
+    else if (pitch != 0 &&
+             (__builtin_mul_overflow(pitch, rows - 1, &needed) || __builtin_add_overflow(needed, row, &needed)))
+        needed = UINT64_MAX;
+    if (memory->bytes < needed)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the memory has %llu bytes; this shape needs %llu",
+                          (unsigned long long)memory->bytes, (unsigned long long)needed);
+    if (descriptor != NULL &&
+        (provider->table->domains[provider->table->default_domain - 1].imports & INLAY_MEMORY_BIT(memory->kind)) == 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s cannot import %s", provider->name, descriptor);
+    return INLAY_OK;
+}
+
 inlay_status value_wrap_on(const struct provider *provider, const inlay_native_memory *memory, inlay_dtype dtype,
                            uint32_t rank, const int64_t *dims, void (*release)(void *arg), void *arg,
                            inlay_value **out_value, inlay_diag *diag)
 {
+    inlay_native_memory known; /* in this host's layout */
     inlay_buffer buffer = { 0 };
     device_owner *owner;
     inlay_value *value;
     inlay_status status;
 
     *out_value = NULL;
-    if (provider->table->import_native == NULL)
+    sized_struct_read(&known, sizeof known, memory, memory->struct_size);
+    known.struct_size = sizeof known;
+    if (provider->table->buffer_import == NULL)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "provider %s cannot import native memory", provider->name);
     status = begin_value(provider, dtype, rank, dims, &value, &owner, diag);
     if (status != INLAY_OK)
         return status;
     value->capacity = value->buffer.bytes;
-    if (memory->bytes < value->buffer.bytes)
-        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the memory has %llu bytes; this shape needs %llu",
-                            (unsigned long long)memory->bytes, (unsigned long long)value->buffer.bytes);
+    status = check_native(provider, &known, value, diag);
     if (status == INLAY_OK)
-        status = provider->table->import_native(
-            provider->state, provider->first_domain + provider->table->default_domain - 1, memory, &buffer, diag);
+        status =
+            call_import(provider->table, provider->state, provider->first_domain + provider->table->default_domain - 1,
+                        &known, INLAY_USE_INPUT | INLAY_USE_OUTPUT, &buffer, diag);
     if (status != INLAY_OK) {
         value_unref(value);
         free(owner);
@@ -170,14 +220,32 @@ const struct provider *value_device(const inlay_value *value)
 
 /* ------------------------------------------------------------------ host memory imported by a device */
 
+/* Imports the memory of a value on another device. */
+static inlay_status import_from(const struct provider *owner, const inlay_value *value, const link_end *to,
+                                inlay_buffer *out, inlay_diag *diag)
+{
+    const link_end from = { owner->table, owner->state, owner->first_domain, value->buffer.domain };
+    inlay_buffer whole = value->buffer;
+
+    whole.bytes = value->capacity;
+    return link_between(&from, to) == LINK_IMPORT ? link_import(&from, &whole, to, out, diag) : INLAY_UNSUPPORTED;
+}
+
 static struct value_import *request_import(const inlay_value *value, const struct provider *provider, uint32_t domain)
 {
     struct value_import *import = calloc(1, sizeof *import);
+    const struct provider *owner = value_device(value);
+    const link_end to = { provider->table, provider->state, provider->first_domain, domain };
+    const inlay_native_memory memory = host_memory(owner == NULL ? value_data(value) : NULL, value->capacity);
     inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status;
 
-    if (import != NULL &&
-        provider->table->import_host(provider->state, domain, value_data((inlay_value *)(uintptr_t)value),
-                                     value->capacity, &import->buffer, &why) == INLAY_OK) {
+    if (import == NULL)
+        return NULL;
+    status = owner == NULL ? call_import(provider->table, provider->state, domain, &memory,
+                                         INLAY_USE_INPUT | INLAY_USE_OUTPUT, &import->buffer, &why)
+                           : import_from(owner, value, &to, &import->buffer, &why);
+    if (status == INLAY_OK) {
         import->provider = provider_retain(provider);
         import->buffer.bytes = value->capacity;
     }

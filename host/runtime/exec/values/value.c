@@ -2,6 +2,7 @@
 #include "exec/values/value.h"
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/provider_calls.h"
 #include "exec/values/run_memory.h"
 #include "inlay/check.h"
 #include "plugin/plugin.h"
@@ -254,7 +255,7 @@ inlay_value *value_ref(inlay_value *value)
 void value_end_import(struct value_import *import)
 {
     if (import->provider != NULL) {
-        import->provider->table->buffer_free(import->provider->state, &import->buffer);
+        call_free(import->provider->table, import->provider->state, &import->buffer);
         provider_close(import->provider);
     }
     free(import);

@@ -24,7 +24,7 @@ struct inlay_value {
     value_free_fn free_memory; /* NULL: the memory is borrowed */
     void *owner;
     struct run_memory *from;     /* where the memory was allocated, a reference; NULL: malloc */
-    struct value_import *import; /* atomic: a device's import of this host memory; NULL: not requested yet */
+    struct value_import *import; /* atomic: a device's import of this memory; NULL: not requested yet */
     /* on a device: the fence of the last use by a stream or a run, which the next use must wait for; timeline 0:
      * none */
     inlay_fence ready;
@@ -52,13 +52,15 @@ void *value_data(const inlay_value *value);
 INLAY_NODISCARD inlay_status value_describe(inlay_dtype dtype, uint32_t rank, const int64_t *dims,
                                             inlay_value **out_value, inlay_diag *diag);
 /* A tensor in the device memory of a provider; the provider stays open as long as the value exists. See
- * inlay_session_value_create_on(). */
+ * inlay_session_value_create_on(). priority: INLAY_PRIORITY_* of the memory. */
 struct provider;
-INLAY_NODISCARD inlay_status value_create_on(const struct provider *provider, inlay_dtype dtype, uint32_t rank,
-                                             const int64_t *dims, inlay_value **out_value, inlay_diag *diag);
+INLAY_NODISCARD inlay_status value_create_on(const struct provider *provider, uint32_t priority, inlay_dtype dtype,
+                                             uint32_t rank, const int64_t *dims, inlay_value **out_value,
+                                             inlay_diag *diag);
 /* The same in memory shared with the host: the value is a host value that the device can also write. */
-INLAY_NODISCARD inlay_status value_create_shared(const struct provider *provider, inlay_dtype dtype, uint32_t rank,
-                                                 const int64_t *dims, inlay_value **out_value, inlay_diag *diag);
+INLAY_NODISCARD inlay_status value_create_shared(const struct provider *provider, uint32_t priority, inlay_dtype dtype,
+                                                 uint32_t rank, const int64_t *dims, inlay_value **out_value,
+                                                 inlay_diag *diag);
 /* Returns whether the value has shared memory. *out is its buffer in that domain; domain INLAY_NONE: in any. */
 bool value_is_shared(const inlay_value *value, uint32_t domain, inlay_buffer *out);
 /* A tensor in device memory of the caller; release(arg), if not NULL, is called when the value is freed. After a
@@ -69,10 +71,11 @@ INLAY_NODISCARD inlay_status value_wrap_on(const struct provider *provider, cons
                                            inlay_diag *diag);
 /* The provider whose device holds the value; NULL: host memory. */
 const struct provider *value_device(const inlay_value *value);
-/* Imports the host memory of a numeric tensor into a device: *out is the device's buffer, valid as long as the value.
- * False: the device cannot import it, or another one has imported it already. Any number of threads. */
+/* Imports the memory of a numeric tensor, host memory or that of another device, into a device: *out is the device's
+ * buffer, valid as long as the value. False: the device cannot import it, or another one has imported it already. Any
+ * number of threads. */
 bool value_import(inlay_value *value, const struct provider *provider, uint32_t domain, inlay_buffer *out);
-/* Host memory that a device imported. */
+/* Memory that a device imported. */
 struct value_import {
     const struct provider *provider; /* NULL: the provider refused the import */
     inlay_buffer buffer;

@@ -1,6 +1,7 @@
 /* partition/assign/assign.h - from chosen offers to regions, for one graph and for all graphs of a session.
  *
  * - partition.c: one graph
+ * - region_prices.c: prices of formed regions
  * - regions.c: boundaries of regions, and copies
  * - assign_session.c: all graphs of a session, with the rules that hold for them together
  * - saved.c: writes and follows saved plans */
@@ -13,6 +14,14 @@
 /* Forms the regions of the same choice again after the boundary placements of the request have changed: updates copies
  * and their prices. */
 INLAY_NODISCARD inlay_status partition_form_again(const partition_job *job, inlay_diag *diag);
+
+/* ------------------------------------------------------------------ region_prices.c */
+
+/* Asks providers for the prices of their regions (inlay_provider.cost_region), and distributes them over the offers of
+ * the regions. *out_changed: some price changed; the partition then has its offers, but no choice. INLAY_OUT_OF_MEMORY:
+ * nothing else is lost. */
+INLAY_NODISCARD inlay_status partition_price_regions(const partition_request *request, struct partition *partition,
+                                                     bool *out_changed);
 
 /* ------------------------------------------------------------------ regions.c */
 

@@ -52,7 +52,8 @@ static inlay_status choose_from(const partition_request *request, uint8_t *candi
         status = report_uncovered_node(request, out, candidates, usable, uncovered, &scratch, diag);
         goto done;
     }
-    if (!partition_by_priority(request) && !drop_marginal_moves(&problem, choice)) {
+    if (!partition_by_priority(request) &&
+        (!drop_marginal_moves(&problem, choice) || !keep_regions_whole(&problem, choice))) {
         status = no_memory(diag, "to partition graph '%s'", request->graph->name);
         goto done;
     }
@@ -130,11 +131,18 @@ inlay_status partition_graph(const partition_request *request, struct arena *are
 {
     uint8_t *candidates = partition_candidates(request->graph, arena);
     inlay_status status = collect_and_shape(request, candidates, arena, out, diag);
+    bool repriced = false;
 
     if (status != INLAY_OK)
         return status;
     price_all(request, out);
-    return choose(request, candidates, arena, out, diag);
+    status = choose(request, candidates, arena, out, diag);
+    if (status != INLAY_OK)
+        return status;
+    status = partition_price_regions(request, out, &repriced);
+    if (status != INLAY_OK)
+        return no_memory(diag, "to partition graph '%s'", request->graph->name);
+    return repriced ? choose(request, candidates, arena, out, diag) : INLAY_OK;
 }
 
 /* Fails if the saved plan contradicts rules that were added later. */

@@ -182,7 +182,8 @@ static bool needs_no_copy(const struct problem *problem, uint32_t value, partiti
     const uint32_t both = INLAY_DOMAIN_HOST_VISIBLE | INLAY_DOMAIN_COHERENT;
 
     INLAY_CHECK(device < problem->domains.memory_count);
-    return at != NULL && (at->flags & both) == both &&
+    return partition_link_of(problem, transfer.from, transfer.to) == LINK_HOST && at != NULL &&
+           (at->flags & both) == both &&
            ((at->flags & INLAY_DOMAIN_IMPORTS_HOST) != 0 ||
             partition_producer_of(problem->graph, value) != INLAY_NONE || problem->graph->parent != NULL);
 }
@@ -217,7 +218,10 @@ static bool list_copies(struct problem *problem, const uint32_t *choice, const u
                                       .to_domain = problem->domains.transfers[k].to,
                                       .bytes = cost_value_bytes(&partition->profile[value]),
                                       .ns = partition_transfer_ns(problem, value, problem->domains.transfers[k]),
+                                      .link = partition_link_of(problem, problem->domains.transfers[k].from,
+                                                                problem->domains.transfers[k].to),
                                       .once = problem->domains.transfers[k].once };
+            partition->import_count += copy->link == LINK_IMPORT;
             partition->cost_ns += copy->ns;
             partition->once_ns += copy->once ? copy->ns : 0;
         }

@@ -1,5 +1,6 @@
 #include "partition/cost/cost.h"
 #include "base/among.h"
+#include "base/device_link.h"
 #include "base/memory.h"
 #include "base/core_speed.h"
 #include "inlay/check.h"
@@ -53,15 +54,18 @@ const char *cost_source_name(uint32_t source)
 
 uint64_t cost_identity_of(const partition_provider *provider)
 {
-    char device[160] = "";
-    uint32_t bytes = 0;
+    inlay_fingerprint device = { .struct_size = sizeof device };
+    inlay_diag why = INLAY_DIAG_INIT;
+    char cpu[160] = "";
 
     if (provider->table->fingerprint == NULL ||
-        provider->table->fingerprint(provider->state, device, &bytes) != INLAY_OK || bytes > 64) {
-        profile_cpu(device, sizeof device);
-        bytes = (uint32_t)strlen(device);
+        provider->table->fingerprint(provider->state, &device, &why) != INLAY_OK) {
+        profile_cpu(cpu, sizeof cpu);
+        device.data = cpu;
+        device.bytes = strlen(cpu);
     }
-    return cost_identity(provider->name, provider->build_id, device, bytes, provider->settings_hash);
+    return cost_identity(provider->name, provider->build_id, device.data, (size_t)device.bytes,
+                         provider->settings_hash);
 }
 
 static const cost_record *find_measurement(const cost_book *book, cost_key key)
@@ -74,6 +78,25 @@ double cost_timing(const cost_book *book, const partition_provider *provider, co
     const cost_record *record = find_measurement(book, cost_key_of_timing(provider, key, key_bytes));
 
     return record != NULL ? record->ns : -1;
+}
+
+bool cost_is_left_out(const cost_book *book, const cost_whole_model *model, uint32_t provider)
+{
+    const cost_record *latest = NULL;
+    uint32_t found = 0; /* of the providers that the latest result needs */
+
+    for (uint32_t used = 0; used < model->provider_count; used++) {
+        const cost_record *record = find_measurement(book, cost_key_without(model, provider, used));
+
+        if (record == NULL || record->ns <= 0)
+            continue;
+        if (latest == NULL || (record->ns != latest->ns && record->when > latest->when)) {
+            latest = record;
+            found = 0;
+        }
+        found += record->ns == latest->ns;
+    }
+    return latest != NULL && found >= latest->ns;
 }
 
 /* Selects the thread count of the profile that is nearest to the session's, as a ratio. */
@@ -292,7 +315,11 @@ static uint32_t query_cost(const cost_question *question, inlay_cost *out)
                           .placement_count = described->placement_count,
                           .placement_stride = sizeof(inlay_placement),
                           .workspace_bytes = described->workspace_bytes,
-                          .resident_bytes = described->resident_bytes };
+                          .resident_bytes = described->resident_bytes,
+                          .max_nodes = described->limits.nodes,
+                          .max_inputs = described->limits.inputs,
+                          .max_outputs = described->limits.outputs,
+                          .max_resident_bytes = described->limits.resident_bytes };
     inlay_cost_request ask = { .struct_size = sizeof ask,
                                .graph = question->graph,
                                .offer = &offer,
@@ -301,9 +328,10 @@ static uint32_t query_cost(const cost_question *question, inlay_cost *out)
                                .value_stride = sizeof *question->values,
                                .max_threads =
                                    question->priced_threads > 0 ? question->priced_threads : question->max_threads };
+    inlay_diag why = INLAY_DIAG_INIT;
 
     *out = (inlay_cost){ .struct_size = sizeof *out };
-    if (question->provider->table->cost(question->provider->state, &ask, out) != INLAY_OK || !(out->ns >= 0) ||
+    if (question->provider->table->cost(question->provider->state, &ask, out, &why) != INLAY_OK || !(out->ns >= 0) ||
         !isfinite(out->ns)) {
         *out = (inlay_cost){ .struct_size = sizeof *out, .ns = 1e12 };
         return COST_NONE;
@@ -542,6 +570,17 @@ static const partition_provider *owner_of(const partition_provider *providers, u
     return NULL;
 }
 
+uint32_t cost_link(const partition_provider *providers, uint32_t provider_count, uint32_t from, uint32_t to)
+{
+    const partition_provider *writer = owner_of(providers, provider_count, from),
+                             *reader = owner_of(providers, provider_count, to);
+
+    if (writer == NULL || reader == NULL || writer == reader)
+        return LINK_HOST;
+    return link_between(&(link_end){ writer->table, writer->state, writer->first_domain, from },
+                        &(link_end){ reader->table, reader->state, reader->first_domain, to });
+}
+
 double cost_copy_ns(const cost_book *book, const partition_provider *providers, uint32_t provider_count, uint32_t from,
                     uint32_t to, uint64_t bytes)
 {
@@ -552,7 +591,14 @@ double cost_copy_ns(const cost_book *book, const partition_provider *providers, 
                           from == INLAY_DOMAIN_HOST, bytes);
     if (owner_of(providers, provider_count, from) == owner_of(providers, provider_count, to))
         return one_way_ns(book, providers, provider_count, to, true, bytes);
-    /* Copies between devices of two providers go through host memory. */
+    switch (cost_link(providers, provider_count, from, to)) {
+    case LINK_IMPORT:
+        return 0;
+    case LINK_COPY: /* the provider of `from` writes into the memory of `to` */
+        return one_way_ns(book, providers, provider_count, from, false, bytes);
+    default:
+        break;
+    }
     return one_way_ns(book, providers, provider_count, from, false, bytes) +
            one_way_ns(book, providers, provider_count, to, true, bytes);
 }

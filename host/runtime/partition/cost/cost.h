@@ -48,6 +48,20 @@ double displayed_time_factor(const partition_provider *provider, uint32_t source
  * cost_key.h); negative: none. Any thread. */
 double cost_timing(const cost_book *book, const partition_provider *provider, const void *key, uint64_t key_bytes);
 
+/* A model as a whole, at the sizes of its inputs. */
+typedef struct cost_whole_model {
+    uint64_t hash; /* content hash of the main graph, as optimised before its first assignment */
+    const struct graph *graph;
+    const inlay_value_state *values;     /* [graph->value_count] concrete shapes */
+    const partition_provider *providers; /* [provider_count] all that are in use, in the user's order */
+    uint32_t provider_count;
+    uint32_t max_threads; /* of a run */
+} cost_whole_model;
+
+/* Did `inlay tune` measure that runs of the model are faster without this provider, and are all providers in use that
+ * ran the faster assignment? Any other providers may have been added or removed since. Any thread. */
+bool cost_is_left_out(const cost_book *book, const cost_whole_model *model, uint32_t provider);
+
 /* The offer to be priced, and the conditions. */
 typedef struct cost_question {
     const inlay_graph *graph;
@@ -90,7 +104,11 @@ uint32_t cost_weights_in(uint64_t weight_bytes);
 /* The cost of reading the weights of a graph of that size, as a fraction of the cost of reading them from memory,
  * 0 ... 1. */
 double cost_cold_share(uint64_t weight_bytes);
-/* Cost of copying bytes between two memory domains of the given providers; 0 if they are the same. */
+/* How a value gets from one domain of the providers to a domain of another one: LINK_* of base/device_link.h. LINK_HOST
+ * if one of them is the host's, or both belong to one provider. */
+uint32_t cost_link(const partition_provider *providers, uint32_t provider_count, uint32_t from, uint32_t to);
+/* Cost of copying bytes between two memory domains of the given providers; 0 if they are the same, or if the reader
+ * imports the memory. */
 double cost_copy_ns(const cost_book *book, const partition_provider *providers, uint32_t provider_count, uint32_t from,
                     uint32_t to, uint64_t bytes);
 /* Cost of the layout change of one value that enters (or leaves) the region of the offer: its share by bytes of the

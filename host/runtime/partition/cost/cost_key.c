@@ -168,7 +168,7 @@ static void mix_input(cost_key *key, const cost_question *question, const inlay_
         mix_constant(key, info);
 }
 
-/* Placements are part of the key: a provider may use another kernel for another layout. */
+/* Placements are part of the key: a provider may use another kernel for another element type or domain. */
 static void mix_placements(cost_key *key, const cost_question *question)
 {
     mix(key, question->offer->placement_count);
@@ -177,10 +177,7 @@ static void mix_placements(cost_key *key, const cost_question *question)
 
         mix(key,
             placement->domain == INLAY_DOMAIN_HOST ? UINT64_MAX : placement->domain - question->provider->first_domain);
-        mix(key, placement->layout.kind | (uint64_t)placement->dtype << 32);
-        mix_bytes(key, placement->layout.order, sizeof placement->layout.order);
-        for (int block = 0; block < 2; block++)
-            mix(key, (uint64_t)placement->layout.block_axis[block] << 32 | placement->layout.block_size[block]);
+        mix(key, (uint64_t)placement->dtype);
     }
 }
 
@@ -229,4 +226,21 @@ cost_key cost_key_of_timing(const partition_provider *provider, const void *key,
     mix(&hashed, key_bytes);
     mix_bytes(&hashed, key, (size_t)key_bytes);
     return hashed;
+}
+
+/* ------------------------------------------------------------------ whole models */
+
+cost_key cost_key_without(const cost_whole_model *model, uint32_t left_out, uint32_t used)
+{
+    const uint64_t identity = model->providers[left_out].identity;
+    cost_key key = { { hash_u64(identity, 3), identity } };
+
+    INLAY_CHECK(left_out < model->provider_count && used < model->provider_count);
+    mix(&key, UINT64_C(0x776974686f757432)); /* distinguishes these keys from the others */
+    mix(&key, model->hash);
+    mix(&key, model->max_threads);
+    for (uint32_t i = 0; i < model->graph->input_count; i++)
+        mix_state(&key, &model->values[model->graph->inputs[i]]);
+    mix(&key, model->providers[used].identity);
+    return key;
 }

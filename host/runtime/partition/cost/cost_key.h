@@ -1,6 +1,6 @@
 /* partition/cost/cost_key.h - keys of measurements.
  *
- * Every key starts with the provider's identity: name, build of its plugin, device, settings. There are two kinds of
+ * Every key starts with a provider's identity: name, build of its plugin, device, settings. There are three kinds of
  * measurements. They share one store (cost_store.h) and one reader (the cost book, cost.h), but use different models:
  *
  * - an offer, by cost_key_of(): the time of the offer within a region, for given sizes and threads. The host measures
@@ -11,7 +11,11 @@
  * - a variant of a kernel, by cost_key_of_timing(): measured by a provider within one of its regions (inlay.kernels/1),
  *   under a key that only the provider can read. The provider queries it when it compiles (inlay.timings/1), to choose
  *   among its variants. The solver does not use it: variants have no offers, and the time of a region is measured
- *   through its offers. */
+ *   through its offers.
+ * - a pair of providers within a whole model, by cost_key_without(): runs were faster without the first one, in an
+ *   assignment that uses the second one. The time of such a record is the number of providers that this assignment uses
+ *   (0: no longer valid), so that a session recognises whether it has all of them (cost_is_left_out()). It holds for one
+ *   model, the sizes of its inputs and the threads, whatever other providers there are. */
 #ifndef PARTITION_COST_KEY_H
 #define PARTITION_COST_KEY_H
 #include "partition/cost/cost.h"
@@ -31,6 +35,8 @@ uint64_t cost_identity_of(const partition_provider *provider);
 cost_key cost_key_of(const cost_question *question);
 /* The key of a kernel variant, from the provider's own key. */
 cost_key cost_key_of_timing(const partition_provider *provider, const void *key, uint64_t key_bytes);
+/* The key of a pair of providers within a whole model. */
+cost_key cost_key_without(const cost_whole_model *model, uint32_t left_out, uint32_t used);
 /* The order of records in the file. */
 static inline bool cost_key_less(const cost_key *a, const cost_key *b)
 {

@@ -24,13 +24,13 @@ static bool is_tensor(const struct graph *graph, uint32_t value)
     return value == INLAY_NONE || graph->values[value].info.kind == INLAY_VALUE_TENSOR;
 }
 
-/* Returns whether the graph, or a body in it, has nodes that passes create only since a later ABI minor version. */
+/* Returns whether the graph, or a body in it, has operators or element types of a later ABI minor version. */
 static bool has_newer(const struct graph *graph, uint32_t minor)
 {
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];
 
-        if (node->made_by != NULL && graph_op_since_minor(node) > minor && graph_op_since_minor(node) != UINT32_MAX)
+        if (!partition_knows(graph, node, minor))
             return true;
         for (uint32_t body = 0; body < node->body_count; body++)
             if (has_newer(node->bodies[body].graph, minor))
@@ -58,7 +58,7 @@ bool partition_takes_bodies(const partition_provider *provider, const struct gra
     for (uint32_t body = 0; body < node->body_count; body++)
         if (has_newer(node->bodies[body].graph, provider->abi_minor))
             return false;
-    return true;
+    return partition_knows(graph, node, provider->abi_minor);
 }
 
 bool partition_cover_bodies(const struct graph *graph, const struct partition *partition, const uint8_t *usable,

@@ -1,4 +1,5 @@
 /* Collects and validates the offers and refusals of the providers for a graph. */
+#include "base/provider_calls.h"
 #include "base/sized_struct.h"
 #include "base/memory.h"
 #include "inlay/check.h"
@@ -51,6 +52,8 @@ static const char *offer_fault(const struct collector *collector, const inlay_of
     }
     if (INLAY_HAS(offer, flags) && (offer->flags & 0xffffu & ~(uint32_t)INLAY_OFFER_MERGE) != 0)
         return "it has a flag that this host does not know";
+    if (INLAY_HAS(offer, reserved) && offer->reserved != 0)
+        return "it sets a reserved field";
     for (uint32_t i = 0; INLAY_HAS(offer, placement_stride) && i < offer->placement_count; i++) {
         const inlay_placement *placement;
 
@@ -59,6 +62,8 @@ static const char *offer_fault(const struct collector *collector, const inlay_of
         placement = INLAY_AT(inlay_placement, offer->placements, offer->placement_stride, i);
         if (placement->value >= graph->value_count)
             return "it places a value that does not exist";
+        if (INLAY_STRIDE_HAS(inlay_placement, offer->placement_stride, reserved) && placement->reserved != 0)
+            return "it sets a reserved field of a placement";
         if (!owns_domain(&collector->request->providers[collector->provider], placement->domain))
             return "it places a value in a domain that is neither the host's nor its own";
     }
@@ -101,6 +106,9 @@ static inlay_status add_offer(void *ctx, const inlay_offer *offer)
         copy->workspace_bytes = offer->workspace_bytes;
     if (INLAY_HAS(offer, resident_bytes))
         copy->resident_bytes = offer->resident_bytes;
+    if (INLAY_HAS(offer, max_resident_bytes))
+        copy->limits =
+            (partition_limits){ offer->max_nodes, offer->max_inputs, offer->max_outputs, offer->max_resident_bytes };
     for (uint32_t i = 0; i < offer->node_count; i++)
         collector->answered[offer->nodes[i]] = true;
     collector->out->offer_count++;
@@ -128,19 +136,16 @@ static inlay_status add_refusal(void *ctx, const inlay_refusal *refusal)
     return INLAY_OK;
 }
 
-/* A plugin cannot know operators that passes introduced after it was built, so it is not asked about them. */
+/* A plugin cannot know operators and element types that were introduced after it was built, so it is not asked about
+ * them. */
 static void choose_candidates(struct collector *collector)
 {
     const struct graph *graph = collector->request->graph;
     const partition_provider *provider = &collector->request->providers[collector->provider];
 
-    for (uint32_t i = 0; i < graph->node_count; i++) {
-        uint32_t since =
-            graph->nodes[i]->made_by != NULL && collector->all[i] ? graph_op_since_minor(graph->nodes[i]) : 0;
-
-        collector->candidates[i] = collector->all[i] ? since == UINT32_MAX || since <= provider->abi_minor
+    for (uint32_t i = 0; i < graph->node_count; i++)
+        collector->candidates[i] = collector->all[i] ? partition_knows(graph, graph->nodes[i], provider->abi_minor)
                                                      : partition_takes_bodies(provider, graph, graph->nodes[i]);
-    }
 }
 
 static inlay_status query_provider(struct collector *collector, inlay_diag *diag)
@@ -153,7 +158,7 @@ static inlay_status query_provider(struct collector *collector, inlay_diag *diag
     inlay_status status;
 
     memset(collector->answered, 0, graph->node_count * sizeof *collector->answered);
-    status = provider->table->assess(provider->state, graph, collector->candidates, &sink, diag);
+    status = call_assess(provider->table, provider->state, graph, collector->candidates, &sink, diag);
     if (status != INLAY_OK) {
         if (status == INLAY_OUT_OF_MEMORY)
             return inlay_fail(diag, status, "no memory to query provider %s for offers", provider->name);
@@ -166,7 +171,10 @@ static inlay_status query_provider(struct collector *collector, inlay_diag *diag
                                  .text = "the provider gave no answer for this node" };
 
         if (!collector->candidates[i])
-            silent.text = "the plugin was built before passes made this operator; build it with newer headers";
+            silent.text = partition_knows_types(collector->request->graph, collector->request->graph->nodes[i],
+                                                provider->abi_minor)
+                              ? "the plugin was built before passes made this operator; build it with newer headers"
+                              : "the plugin was built before this element type existed; build it with newer headers";
         if (collector->all[i] && !collector->answered[i] && add_refusal(collector, &silent) != INLAY_OK)
             return no_memory(diag, "for the answers of provider %s", provider->name);
     }

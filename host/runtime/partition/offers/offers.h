@@ -1,6 +1,7 @@
 /* partition/offers/offers.h - the offers of providers, the user's rules, and the placement of values in bodies.
  *
  * - offers.c: collects offers from providers
+ * - minor.c: what plugins built for an older ABI know
  * - bodies.c: nodes with bodies, for providers that support them
  * - body_placement.c: placement of values that cross If, Loop and Scan bodies
  * - rules.c: pins, forbids and other rules, as unusable offers */

@@ -166,9 +166,51 @@ static inlay_status check_pins(const partition_request *request, const struct pa
     return INLAY_OK;
 }
 
+/* Does the offer have a node that no other provider offers, or that a rule assigns to the provider? */
+static bool is_needed(const partition_request *request, const partition_offer *offer, const uint8_t *covered)
+{
+    const char *name = request->providers[offer->provider].name;
+
+    for (uint32_t k = 0; k < offer->node_count; k++) {
+        const inlay_node_info *described = inlay_graph_node(request->snapshot, offer->nodes[k]);
+
+        if (!covered[offer->nodes[k]] || is_named(request->rules, pin_of(request->rules, described), name))
+            return true;
+    }
+    return false;
+}
+
+/* Drops the offers of partition_rules.left_out. False: out of memory. */
+static bool leave_out(const partition_request *request, const struct partition *partition, struct arena *scratch,
+                      uint8_t *usable)
+{
+    const uint8_t *left_out = request->rules->left_out;
+    uint8_t *covered = arena_array(scratch, (size_t)request->graph->node_count + 1, sizeof *covered);
+
+    if (covered == NULL)
+        return false;
+    for (uint32_t node = 0; node < request->graph->node_count; node++)
+        covered[node] = graph_node_is_host(request->graph, request->graph->nodes[node]);
+    for (uint32_t i = 0; i < partition->offer_count; i++) {
+        const partition_offer *offer = &partition->offers[i];
+
+        if (usable[i] && offer->node_count == 1 && !left_out[offer->provider])
+            covered[offer->nodes[0]] = 1;
+    }
+    for (uint32_t i = 0; i < partition->offer_count; i++) {
+        const partition_offer *offer = &partition->offers[i];
+
+        if (usable[i] && left_out[offer->provider] && !is_needed(request, offer, covered))
+            usable[i] = 0;
+    }
+    return true;
+}
+
 inlay_status partition_apply_rules(const partition_request *request, const struct partition *partition,
                                    struct arena *scratch, uint8_t *usable, inlay_diag *diag)
 {
+    const bool leaves_out =
+        request->rules != NULL && request->rules->left_out != NULL && request->rules->saved_plan == NULL;
     bool bans = bans_anything(request);
 
     for (uint32_t offer = 0; offer < partition->offer_count; offer++) {
@@ -177,6 +219,8 @@ inlay_status partition_apply_rules(const partition_request *request, const struc
             usable[offer] =
                 ban_reason(request, partition->offers[offer].nodes[k], partition->offers[offer].provider) == NULL;
     }
+    if (leaves_out && !leave_out(request, partition, scratch, usable))
+        return no_memory(diag, "to partition graph '%s'", request->graph->name);
     if (request->rules != NULL && request->rules->pin_count > 0)
         return check_pins(request, partition, scratch, diag);
     return INLAY_OK;

@@ -5,10 +5,11 @@
 
 /* ------------------------------------------------------------------ copies */
 
-/* Returns whether a copy is direct. Copies between domains of different providers go through host memory. */
+/* Returns whether a copy is direct. Copies between domains of different providers go through host memory unless the
+ * providers share memory. */
 static bool is_direct(const struct problem *problem, uint32_t from, uint32_t to)
 {
-    return from == INLAY_DOMAIN_HOST || to == INLAY_DOMAIN_HOST ||
+    return from == INLAY_DOMAIN_HOST || to == INLAY_DOMAIN_HOST || partition_link_of(problem, from, to) != LINK_HOST ||
            (problem->domains.owner[from] == problem->domains.owner[to] && problem->domains.owner[from] != INLAY_NONE);
 }
 
@@ -206,7 +207,7 @@ static void count_value(const struct occupancy *occupancy, uint32_t value)
                 own_lifetime.first = occupancy->begins[own];
         }
         if (domain != origin) {
-            if (first != UINT32_MAX)
+            if (first != UINT32_MAX && partition_link_of(problem, origin, domain) != LINK_IMPORT)
                 count_lifetime(occupancy, domain, (struct lifetime){ first, last }, bytes);
             continue;
         }

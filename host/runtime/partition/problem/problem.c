@@ -157,6 +157,32 @@ static void price_layouts(struct problem *problem)
     }
 }
 
+/* Finds the links between domains of different providers. Most sessions have at most one device. False: out of
+ * memory. */
+static bool find_links(struct problem *problem)
+{
+    partition_domains *domains = &problem->domains;
+    const partition_request *request = problem->request;
+
+    for (uint32_t from = 1; from < domains->memory_count; from++) {
+        for (uint32_t to = 1; to < domains->memory_count; to++) {
+            const uint32_t link = domains->owner[from] == domains->owner[to]
+                                      ? (uint32_t)LINK_HOST
+                                      : cost_link(request->providers, request->provider_count, from, to);
+
+            if (link == LINK_HOST)
+                continue;
+            if (domains->links == NULL)
+                domains->links = arena_array(problem->scratch, (size_t)domains->memory_count * domains->memory_count,
+                                             sizeof *domains->links);
+            if (domains->links == NULL)
+                return false;
+            domains->links[(size_t)from * domains->memory_count + to] = (uint8_t)link;
+        }
+    }
+    return true;
+}
+
 static bool find_domains(struct problem *problem)
 {
     const partition_request *request = problem->request;
@@ -192,6 +218,8 @@ static bool find_domains(struct problem *problem)
         for (uint32_t domain = 0; domain < request->providers[provider].table->domain_count; domain++)
             problem->domains.owner[request->providers[provider].first_domain + domain] = provider;
     problem->domains.owner[INLAY_DOMAIN_HOST] = INLAY_NONE;
+    if (!find_links(problem))
+        return false;
     for (uint32_t value = 0; problem->domains.count > 1 && value < problem->values; value++) {
         uint64_t bytes = cost_value_bytes(&problem->partition->profile[value]);
 
@@ -213,10 +241,16 @@ static bool find_domains(struct problem *problem)
 
 /* ------------------------------------------------------------------ offers */
 
+/* Does the provider precede the other one in the order of preference? */
+static bool precedes(const struct problem *problem, uint32_t provider, uint32_t other)
+{
+    return problem->request->providers[provider].place < problem->request->providers[other].place;
+}
+
 /* Computes the margins by which a provider must be cheaper than another one, for each place that it is behind it in the
- * user's order: a change must save more than the error of the prices, and the less certain of two prices decides.
- * Returns [providers * nodes] the largest error among the single offers of this provider and of those before it, for
- * offers with a price source of at least `least`. NULL: out of memory. */
+ * order of preference: a change must save more than the error of the prices, and the less certain of two prices decides.
+ * Returns [providers * nodes] the largest error among the single offers of this provider and of those that precede it,
+ * for offers with a price source of at least `least`. NULL: out of memory. */
 static double *find_margins(const struct problem *problem, uint32_t least)
 {
     double *margins = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *margins);
@@ -227,8 +261,11 @@ static double *find_margins(const struct problem *problem, uint32_t least)
         if (offer->node_count == 1 && offer->cost_source >= least)
             *margin = fmax(*margin, offer->cost_error);
     }
-    for (size_t i = problem->nodes; margins != NULL && i < (size_t)problem->providers * problem->nodes; i++)
-        margins[i] = fmax(margins[i], margins[i - problem->nodes]);
+    for (uint32_t provider = problem->providers; margins != NULL && provider-- > 0;)
+        for (uint32_t other = 0; other < provider; other++)
+            for (uint32_t node = 0; precedes(problem, other, provider) && node < problem->nodes; node++)
+                margins[(size_t)provider * problem->nodes + node] = fmax(
+                    margins[(size_t)provider * problem->nodes + node], margins[(size_t)other * problem->nodes + node]);
     return margins;
 }
 
@@ -255,8 +292,8 @@ static bool is_less_certain(const partition_offer *offer, const uint8_t *measure
     return false;
 }
 
-/* [providers * nodes] number of providers up to this one that offer the node at an unmeasured price. NULL: out of
- * memory. */
+/* [providers * nodes] number of this provider and those that precede it that offer the node at an unmeasured price.
+ * NULL: out of memory. */
 static uint32_t *count_unmeasured(const struct problem *problem)
 {
     uint32_t *count = arena_array(problem->scratch, (size_t)problem->providers * problem->nodes + 1, sizeof *count);
@@ -267,8 +304,10 @@ static uint32_t *count_unmeasured(const struct problem *problem)
         if (offer->node_count == 1 && offer->cost_source < COST_PROFILE)
             count[(size_t)offer->provider * problem->nodes + offer->nodes[0]] = 1;
     }
-    for (size_t i = problem->nodes; count != NULL && i < (size_t)problem->providers * problem->nodes; i++)
-        count[i] += count[i - problem->nodes];
+    for (uint32_t provider = problem->providers; count != NULL && provider-- > 0;)
+        for (uint32_t other = 0; other < provider; other++)
+            for (uint32_t node = 0; precedes(problem, other, provider) && node < problem->nodes; node++)
+                count[(size_t)provider * problem->nodes + node] += count[(size_t)other * problem->nodes + node];
     return count;
 }
 
@@ -288,7 +327,8 @@ static bool price_offers(struct problem *problem)
     for (uint32_t offer_index = 0; offer_index < problem->offers; offer_index++) {
         const partition_offer *offer = &problem->partition->offers[offer_index];
         const bool is_known = offer->cost_source >= COST_PROFILE;
-        double ns = fmin(offer->cost.ns, MAX_PRICE_NS), margin = offer->cost_error, places = offer->provider;
+        double ns = fmin(offer->cost.ns, MAX_PRICE_NS), margin = offer->cost_error;
+        double places = problem->request->providers[offer->provider].place;
 
         for (uint32_t k = 0; k < offer->node_count; k++)
             margin = fmax(margin, (is_known ? known : all)[(size_t)offer->provider * problem->nodes + offer->nodes[k]]);
@@ -436,6 +476,27 @@ static void find_limits(struct problem *problem)
     problem->ordered |= problem->bounds.limited || problem->bounds.max_partitions > 0;
 }
 
+/* Rejects offers that exceed their own limits, with a log message. */
+static void reject_beyond_limits(struct problem *problem)
+{
+    const partition_request *request = problem->request;
+    char text[192];
+
+    for (uint32_t offer = 0; offer < problem->offers; offer++) {
+        const partition_offer *one = &problem->partition->offers[offer];
+
+        if (!problem->usable[offer] || partition_offer_keeps_limits(problem, offer))
+            continue;
+        problem->usable[offer] = 0;
+        if (request->log == NULL)
+            continue;
+        (void)snprintf(text, sizeof text,
+                       "provider %s: an offer was ignored: it exceeds its own limits, at node '%.80s'",
+                       request->providers[one->provider].name, problem->graph->nodes[one->nodes[0]]->info.name.data);
+        request->log(request->log_ctx, INLAY_LOG_WARNING, text);
+    }
+}
+
 bool problem_init(struct problem *out, const partition_request *request, struct partition *partition,
                   const uint8_t *candidates, uint8_t *usable, struct arena *scratch)
 {
@@ -471,6 +532,9 @@ bool problem_init(struct problem *out, const partition_request *request, struct 
     if (!partition_groups_init(problem))
         return false;
     reject_cyclic_groups(problem);
+    if (!partition_limits_init(problem))
+        return false;
+    reject_beyond_limits(problem);
     if (!list_singles(problem) || !list_labels(problem) || !partition_schedule_init(problem))
         return false;
     problem_set_prices(problem, NULL);

@@ -3,12 +3,27 @@
  * - problem.c: domains, graph and offers, with their prices
  * - price.c: the cost of a choice: the objective
  * - schedule.c: the order of a choice, and merged regions
+ * - region_limits.c: limits that offers set for their regions
  * - groups.c: offers of several nodes: cycles, families that do not overlap
  * - flow.c: minimum cuts; prices are scaled to its integers */
 #ifndef PARTITION_PROBLEM_H
 #define PARTITION_PROBLEM_H
+#include "base/device_link.h"
 #include "partition/cost/cost.h"
 #include "partition/offers/offers.h"
+
+/* Marks of a value while a region is divided: numbers of parts, and of visits of nodes. */
+typedef struct partition_limited_value {
+    uint32_t made_in, enters, read_by;
+    uint32_t readers_outside; /* of a value that the part computes */
+} partition_limited_value;
+
+/* Scratch for dividing regions; NULL if no offer limits its region. */
+typedef struct partition_limited {
+    partition_limited_value *values; /* [values] */
+    uint32_t *region_of;             /* [units] */
+    uint32_t stamp;                  /* the latest number of a part or visit */
+} partition_limited;
 
 /* The order in which a choice is executed, and its cost. A unit is scheduled as a whole before merging: a node with its
  * offer, a group, or a host node. */
@@ -26,6 +41,7 @@ typedef struct partition_schedule {
     uint32_t partitions; /* sequences of one provider; host nodes do not count, but end a sequence */
     double launch_ns;    /* of regions with several offers; other offers include it in their price */
     bool splits;         /* some offer requires connected regions */
+    partition_limited limited;
 } partition_schedule;
 
 /* The evaluation of a choice. The price does not depend on `feasible`. */
@@ -55,6 +71,7 @@ typedef struct partition_domains {
     uint32_t *owner;       /* [count] provider; NONE = the host */
     /* [values * count] cost of copies from the domain to the host, and from the host to the domain */
     double *to_host, *from_host;
+    uint8_t *links;   /* [memory_count * memory_count] LINK_* from one to another; NULL: all are LINK_HOST */
     uint32_t *marked; /* [count] scratch of partition_list_transfers */
     uint32_t mark;
     partition_transfer *transfers; /* [2 * count] likewise */
@@ -135,6 +152,16 @@ static inline uint32_t partition_memory_of(const struct problem *problem, uint32
     return domain < problem->domains.memory_count ? domain : INLAY_DOMAIN_HOST;
 }
 
+/* The link between domains of two providers: LINK_HOST unless they share memory. */
+static inline uint32_t partition_link_of(const struct problem *problem, uint32_t from, uint32_t to)
+{
+    const partition_domains *domains = &problem->domains;
+
+    return domains->links != NULL && from < domains->memory_count && to < domains->memory_count
+               ? domains->links[(size_t)from * domains->memory_count + to]
+               : (uint32_t)LINK_HOST;
+}
+
 /* Without boundary placements, all values that cross the boundary are in host memory. */
 static inline boundary_placement boundary_placement_of(const struct problem *problem, uint32_t value)
 {
@@ -202,6 +229,16 @@ bool partition_measure_memory(struct problem *problem, const uint32_t *choice, p
 bool partition_schedule_init(struct problem *problem);
 /* Orders the choice. False: groups form a cycle. thorough: tries each provider as the first one. */
 bool partition_schedule_choice(struct problem *problem, const uint32_t *choice, bool thorough);
+
+/* ------------------------------------------------------------------ region_limits.c */
+
+/* Allocates the scratch, if some offer limits its region. False: out of memory. */
+bool partition_limits_init(struct problem *problem);
+/* Returns whether the offer alone keeps its own limits. */
+bool partition_offer_keeps_limits(struct problem *problem, uint32_t offer);
+/* Divides the regions of the schedule that exceed the limits of their offers, and adds the launches. Returns whether
+ * there were any. */
+bool partition_divide_regions(struct problem *problem, const uint32_t *choice);
 
 /* ------------------------------------------------------------------ groups.c */
 

@@ -408,5 +408,7 @@ bool partition_schedule_choice(struct problem *problem, const uint32_t *choice, 
         return false;
     if (problem->schedule.splits)
         split_regions(problem, choice);
+    if (partition_divide_regions(problem, choice) && problem->schedule.splits)
+        split_regions(problem, choice); /* a part of a connected region may be unconnected */
     return true;
 }

@@ -165,7 +165,9 @@ static bool needs_copy(const struct problem *problem, uint32_t reader, const par
 {
     uint32_t domain = reader_domain(problem, reader, offer_on(side, reader), value);
 
-    return target == INLAY_NONE ? domain != origin && domain != INLAY_NONE : domain == target;
+    return target == INLAY_NONE
+               ? domain != origin && domain != INLAY_NONE && partition_link_of(problem, origin, domain) == LINK_HOST
+               : domain == target;
 }
 
 /* Returns whether the value requires such a copy because it is an output of the graph. */
@@ -173,7 +175,8 @@ static bool output_needs_copy(const struct problem *problem, uint32_t value, uin
 {
     const uint32_t to = problem->links.leaves[value] ? home_domain(problem, value, origin) : origin;
 
-    return target == INLAY_NONE ? to != origin : to == target && to != origin;
+    return target == INLAY_NONE ? to != origin && partition_link_of(problem, origin, to) == LINK_HOST
+                                : to == target && to != origin;
 }
 
 /* Adds the cost of one transfer of the value, if some reader requires it and the gate is open. */
@@ -247,16 +250,30 @@ static void add_initial_copy(struct problem *problem, const struct copied *copie
                   to_integer(problem, ns[1] * share_per_iteration(problem, true)));
 }
 
-/* The copy from the host to a domain where the value is read. */
-static void add_copy_from_host(struct problem *problem, const struct copied *copied, uint32_t to, uint32_t mark)
+/* The copy to a domain where the value is read: from the host, or from a domain that is linked to it. */
+static void add_copy_to(struct problem *problem, const struct copied *copied, uint32_t to, uint32_t mark)
 {
+    bool no_host[2];
     uint32_t gate;
 
     if (to == INLAY_DOMAIN_HOST || to == INLAY_NONE || problem->domains.marked[to] == mark ||
         (to == copied->origin[0] && to == copied->origin[1]))
         return;
     problem->domains.marked[to] = mark;
-    gate = to == copied->origin[0] ? GATE_AT_1 : to == copied->origin[1] ? GATE_AT_0 : GATE_NONE;
+    for (uint32_t k = 0; k < 2; k++) {
+        const bool linked = partition_link_of(problem, copied->origin[k], to) != LINK_HOST;
+
+        no_host[k] = linked || to == copied->origin[k];
+        gate = copied->origin[0] == copied->origin[1] ? GATE_NONE : k == 0 ? GATE_AT_0 : GATE_AT_1;
+        if (linked && (k == 0 || gate != GATE_NONE))
+            add_transfer_term(
+                problem, copied,
+                partition_transfer_ns(problem, copied->value, (partition_transfer){ copied->origin[k], to, false }),
+                gate, to, copied->origin[k]);
+    }
+    if (no_host[0] && no_host[1])
+        return;
+    gate = no_host[0] ? GATE_AT_1 : no_host[1] ? GATE_AT_0 : GATE_NONE;
     add_transfer_term(problem, copied, problem->domains.from_host[(size_t)copied->value * problem->domains.count + to],
                       gate, to, INLAY_DOMAIN_HOST);
 }
@@ -297,13 +314,13 @@ static void add_copy_terms(struct problem *problem, uint32_t value)
         const uint32_t reader = problem->links.readers[i / 2];
 
         if (i % 2 == 0 || fusion->var[reader] != INLAY_NONE)
-            add_copy_from_host(problem, &copied,
-                               reader_domain(problem, reader,
-                                             offer_on(i % 2 == 0 ? fusion->current : fusion->proposed, reader), value),
-                               mark);
+            add_copy_to(problem, &copied,
+                        reader_domain(problem, reader,
+                                      offer_on(i % 2 == 0 ? fusion->current : fusion->proposed, reader), value),
+                        mark);
     }
     if (problem->links.leaves[value] && placement.target != PLACEMENT_ANY && !placement.stacked)
-        add_copy_from_host(problem, &copied, placement.target, mark);
+        add_copy_to(problem, &copied, placement.target, mark);
 }
 
 /* ------------------------------------------------------------------ launches and boundaries */

@@ -4,6 +4,7 @@
  * - fuse.c: the best mix of two choices, by a minimum cut (flow.c)
  * - exact.c: branch and bound for small graphs
  * - marginal_moves.c: undoes changes with insignificant gain
+ * - whole_regions.c: undoes divisions of merged regions with doubtful gain
  * - limits.c: device memory, max_partitions, require */
 #ifndef PARTITION_SEARCH_H
 #define PARTITION_SEARCH_H
@@ -26,12 +27,15 @@ void partition_alternative_of(const struct problem *problem, const uint32_t *cho
 bool partition_fuse(struct problem *problem, const partition_alternative *current,
                     const partition_alternative *proposed, uint32_t *choice);
 
-/* ------------------------------------------------------------------ solve.c, exact.c, marginal_moves.c, limits.c */
+/* ------------------------------------------------------------------ the other files */
 
 /* The best choice that the search finds. *uncovered is a node that no provider runs, or NONE. */
 INLAY_NODISCARD bool partition_solve(struct problem *problem, uint32_t *choice, uint32_t *uncovered);
 /* Returns nodes to the provider that the user's order prefers, as long as the loss is below the error of the prices. */
 INLAY_NODISCARD bool drop_marginal_moves(struct problem *problem, uint32_t *choice);
+/* Returns nodes to the provider whose merged regions they divide, as long as the loss is below the doubt about
+ * estimates (partition_offer.kept_whole). Measured prices are not doubted. */
+INLAY_NODISCARD bool keep_regions_whole(struct problem *problem, uint32_t *choice);
 /* Improves the choice, which may be infeasible, and *verdict by exhaustive search within a budget of steps. True: the
  * result is the optimum. */
 bool partition_exact(struct problem *problem, uint32_t budget, uint32_t *choice, partition_verdict *verdict);

@@ -12,6 +12,13 @@ static void share_packs(struct program *program, struct packs *shared)
         share_packs(program->bodies[i], shared);
 }
 
+static void open_packs(struct program *program)
+{
+    const program_env *env = program->env;
+
+    share_packs(program, packs_open(&env->packs, program->snapshot.content_hash, env->providers, env->provider_count));
+}
+
 static inlay_status assign(struct assignment *assignment, inlay_diag *diag)
 {
     const program_env *env = assignment->env;
@@ -22,9 +29,8 @@ static inlay_status assign(struct assignment *assignment, inlay_diag *diag)
     status = program_assign(assignment->graph, env, assignment->undone, &assignment->program, diag);
     if (status == INLAY_OK)
         status = program_compare_rewrites(&assignment->program, diag);
-    if (status == INLAY_OK)
-        share_packs(assignment->program, packs_open(&env->packs, assignment->program->snapshot.content_hash,
-                                                    env->providers, env->provider_count));
+    if (status == INLAY_OK && !assignment->only_assign)
+        open_packs(assignment->program);
     return status;
 }
 
@@ -63,7 +69,7 @@ inlay_status assign_until_stable(struct assignment *assignment, inlay_diag *diag
     do {
         assignment->declined = (program_declined){ 0 };
         status = assign(assignment, diag);
-        if (status == INLAY_OK)
+        if (status == INLAY_OK && !assignment->only_assign)
             status = program_compile(assignment->program, &assignment->declined, diag);
     } while (status != INLAY_OK && handle_failure(assignment, status));
     (void)threads_set_limit(held);
@@ -83,5 +89,67 @@ inlay_status program_create(struct graph *graph, const program_env *env, struct 
     }
     forward_diag(diag, &why);
     program_destroy(assignment.program);
+    return status;
+}
+
+/* ------------------------------------------------------------------ in two parts */
+
+bool program_runs_on(const struct program *program, const uint8_t *providers)
+{
+    bool uses = false;
+
+    for (uint32_t i = 0; !uses && i < program->parts.region_count; i++)
+        uses = program->parts.regions[i].provider != INLAY_NONE && providers[program->parts.regions[i].provider] != 0;
+    for (uint32_t i = 0; !uses && i < program->body_count; i++)
+        uses = program_runs_on(program->bodies[i], providers);
+    return uses;
+}
+
+inlay_status program_assign_only(struct graph *graph, const program_env *env, struct program **out_program,
+                                 inlay_diag *diag)
+{
+    struct assignment assignment = { .graph = graph, .env = env, .only_assign = true };
+    inlay_diag why = INLAY_DIAG_INIT;
+    const inlay_status status = assign_until_stable(&assignment, &why);
+
+    *out_program = status == INLAY_OK ? assignment.program : NULL;
+    if (status == INLAY_OK)
+        return INLAY_OK;
+    forward_diag(diag, &why);
+    program_destroy(assignment.program);
+    return status;
+}
+
+inlay_status program_create_beside(struct graph *graph, const program_env *env, struct program **out_program,
+                                   inlay_diag *diag)
+{
+    struct program *program = NULL;
+    inlay_status status = program_assign(graph, env, true, &program, diag);
+
+    *out_program = NULL;
+    if (status == INLAY_OK)
+        status = program_finish(&program, diag);
+    if (status == INLAY_OK)
+        *out_program = program;
+    else
+        program_destroy(program);
+    return status;
+}
+
+inlay_status program_finish(struct program **inout_program, inlay_diag *diag)
+{
+    struct assignment assignment = {
+        .graph = (*inout_program)->graph, .env = (*inout_program)->env, .program = *inout_program, .shares_graph = true
+    };
+    inlay_diag why = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    open_packs(assignment.program);
+    status = assign_until_stable(&assignment, &why);
+    *inout_program = assignment.program;
+    if (status == INLAY_OK)
+        packs_commit(assignment.program->packs);
+    else
+        forward_diag(diag, &why);
     return status;
 }

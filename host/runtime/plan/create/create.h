@@ -25,6 +25,7 @@ struct assignment {
     program_declined declined; /* declined offers found in the last round */
     bool undone;               /* a rewrite was undone, so rules may name removed nodes */
     bool shares_graph;         /* a running program uses the graph, so no rewrite may be undone */
+    bool only_assign;          /* compile nothing */
 };
 
 /* On success assignment->program is compiled. On failure diag has the reason, and assignment->program, which the caller

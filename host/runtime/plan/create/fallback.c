@@ -120,3 +120,25 @@ inlay_status fallback_without(struct program *program, const plan_input *inputs,
     (void)pthread_mutex_unlock(&program->kept.lock);
     return status == INLAY_OK ? fallback_find(program, inputs, count, out, diag) : status;
 }
+
+inlay_status plan_prepare(struct program *program, const plan_input *inputs, uint32_t count, inlay_diag *diag)
+{
+    inlay_status planned = INLAY_OK;
+    struct program *other;
+    struct plan *plan;
+
+    for (;;) {
+        inlay_status status = fallback_find(program, inputs, count, &other, diag);
+
+        if (status != INLAY_OK || (other == NULL && planned != INLAY_OK))
+            return status != INLAY_OK ? status : planned;
+        status = plan_get(other != NULL ? other : program, inputs, count, NULL, &plan, diag);
+        if (status == INLAY_OK) {
+            plan_pin(plan);
+            plan_unref(plan);
+        }
+        if (status != INLAY_UNSUPPORTED || other != NULL)
+            return status;
+        planned = status;
+    }
+}

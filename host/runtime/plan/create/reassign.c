@@ -74,7 +74,10 @@ static program_step *reuse_compiled_steps(struct program *program, const struct 
                                        .provider = from->provider,
                                        .placements = from->placements,
                                        .borrowed = from->borrowed,
-                                       .resident_bytes = from->resident_bytes };
+                                       .resident_bytes = from->resident_bytes,
+                                       .has_key = from->has_key,
+                                       .key = from->key,
+                                       .blob = from->blob };
             break;
         }
     return steps;

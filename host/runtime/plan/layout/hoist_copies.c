@@ -77,9 +77,10 @@ static void count_bytes(struct hoisting *hoisting)
 /* The new position of the copy: as early as its source is ready and its target fits into memory. */
 static uint32_t move_up(const struct hoisting *hoisting, const plan_step *step, uint32_t from)
 {
-    const plan_place *to = &hoisting->planner->plan->places[step->out[0]];
+    const struct plan *plan = hoisting->planner->plan;
+    const plan_place *to = &plan->places[plan_memory_place(plan, step->out[0])];
     uint64_t *live = &hoisting->live[(size_t)to->memory_domain * hoisting->positions];
-    const uint32_t first = hoisting->made[plan_memory_place(hoisting->planner->plan, step->in[0])];
+    const uint32_t first = hoisting->made[plan_memory_place(plan, step->in[0])];
 
     for (; from > first; from--) {
         if (to->source != PLACE_SLAB || to->kept)

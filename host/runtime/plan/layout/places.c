@@ -1,5 +1,7 @@
+#include "base/device_link.h"
 #include "base/memory.h"
 #include "inlay/check.h"
+#include "partition/cost/cost.h"
 #include "plan/layout/memory.h"
 #include "plan/layout/planner.h"
 #include <string.h>
@@ -94,8 +96,32 @@ static bool port_is_accessible(const struct planner *planner, const plan_place *
     return place->source == PLACE_OUTPUT && planner->wanted != NULL && planner->wanted[place->index].also == domain + 1;
 }
 
-/* Creates a view of the place in `domain`, without a copy, if host and device share its memory; INLAY_NONE: not
- * possible. */
+static uint32_t add_view(struct planner *planner, uint32_t place, uint32_t domain)
+{
+    const plan_place *viewed = &planner->plan->places[place];
+
+    return planner_add_place(planner, (plan_place){ .source = PLACE_VIEW,
+                                                    .domain = domain,
+                                                    .index = place,
+                                                    .bytes = viewed->bytes,
+                                                    .first = planner->plan->step_count,
+                                                    .last = planner->plan->step_count,
+                                                    .last_use = viewed->last_use });
+}
+
+/* The link from the place to a domain of another device. Only memory that the plan allocates has one. */
+static uint32_t link_of(const struct planner *planner, const plan_place *place, uint32_t domain)
+{
+    const program_env *env = planner->prog->env;
+
+    return place->source != PLACE_SLAB || place->kept || place->memory_domain == INLAY_DOMAIN_HOST ||
+                   domain == INLAY_DOMAIN_HOST
+               ? (uint32_t)LINK_HOST
+               : cost_link(env->providers, env->provider_count, place->memory_domain, domain);
+}
+
+/* Creates a view of the place in `domain`, without a copy, if host and device, or two devices, share its memory;
+ * INLAY_NONE: not possible. */
 static uint32_t view_of(struct planner *planner, uint32_t value, uint32_t from, uint32_t domain)
 {
     plan_place *place = &planner->plan->places[from];
@@ -103,29 +129,25 @@ static uint32_t view_of(struct planner *planner, uint32_t value, uint32_t from, 
     const bool leaves =
         planner->output_of[value] != INLAY_NONE && domain == planner_output_domain(planner, planner->output_of[value]);
 
-    if (port_is_accessible(planner, place, domain) && planner->infos[value].dtype != INLAY_STRING) {
+    if (planner->infos[value].dtype == INLAY_STRING)
+        return INLAY_NONE;
+    if (port_is_accessible(planner, place, domain)) {
         planner->plan->port_views++;
-        return planner_add_place(planner, (plan_place){ .source = PLACE_VIEW,
-                                                        .domain = domain,
-                                                        .index = from,
-                                                        .bytes = place->bytes,
-                                                        .first = planner->plan->step_count,
-                                                        .last = planner->plan->step_count });
+        return add_view(planner, from, domain);
     }
-    if (place->source != PLACE_SLAB || place->kept || leaves || planner->infos[value].dtype == INLAY_STRING ||
-        (domain != INLAY_DOMAIN_HOST && place->domain != INLAY_DOMAIN_HOST) ||
+    if (leaves || place->source != PLACE_SLAB || place->kept)
+        return INLAY_NONE;
+    if (link_of(planner, place, domain) == LINK_IMPORT) {
+        place->viewed = true;
+        return add_view(planner, from, domain);
+    }
+    if ((domain != INLAY_DOMAIN_HOST && place->domain != INLAY_DOMAIN_HOST) ||
         (place->memory_domain != INLAY_DOMAIN_HOST && place->memory_domain != device) ||
         !plan_is_unified(planner->prog->env, device))
         return INLAY_NONE;
     place->memory_domain = device;
     place->viewed = true;
-    return planner_add_place(planner, (plan_place){ .source = PLACE_VIEW,
-                                                    .domain = domain,
-                                                    .index = from,
-                                                    .bytes = place->bytes,
-                                                    .first = planner->plan->step_count,
-                                                    .last = planner->plan->step_count,
-                                                    .last_use = place->last_use });
+    return add_view(planner, from, domain);
 }
 
 void planner_share_with_device(struct planner *planner, uint32_t place, uint32_t domain)
@@ -144,13 +166,37 @@ uint32_t planner_output_domain(const struct planner *planner, uint32_t k)
     return planner->wanted != NULL ? planner->wanted[k].domain : (uint32_t)INLAY_DOMAIN_HOST;
 }
 
+/* Returns whether the device of `from` copies the value into the memory of the device of `to`, because it imports that
+ * memory. The target must be memory that the plan allocates. */
+static bool can_push(const struct planner *planner, uint32_t value, uint32_t from, uint32_t to)
+{
+    const program_env *env = planner->prog->env;
+    const uint32_t output = planner->output_of[value];
+
+    return (output == INLAY_NONE || to != planner_output_domain(planner, output)) &&
+           cost_link(env->providers, env->provider_count, to, from) == LINK_IMPORT;
+}
+
+/* The place from which the device of `domain` can copy a value of another device: the memory itself, if the device
+ * imports it, otherwise a copy in host memory. INLAY_NONE: out of memory. */
+static uint32_t readable_place(struct planner *planner, uint32_t value, uint32_t domain)
+{
+    const uint32_t from = planner->plan->values[value].place;
+
+    if (link_of(planner, &planner->plan->places[from], domain) != LINK_IMPORT)
+        return planner_place_in(planner, value, INLAY_DOMAIN_HOST);
+    planner->plan->places[from].viewed = true;
+    return add_view(planner, from, domain);
+}
+
 uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t domain)
 {
     struct plan *plan = planner->plan;
     uint32_t from = plan->values[value].place, *known = &planner->copies[(size_t)value * plan->domain_count + domain],
-             to, mover;
+             to, target, mover;
     plan_step *step;
     uint32_t *ends;
+    bool pushes = false;
 
     INLAY_CHECK(from != INLAY_NONE && domain < plan->domain_count);
     if (plan->places[from].domain == domain)
@@ -163,7 +209,11 @@ uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t doma
     mover = plan_owner_of(planner->prog->env, domain != INLAY_DOMAIN_HOST ? domain : plan->places[from].domain);
     if (domain != INLAY_DOMAIN_HOST && plan->places[from].domain != INLAY_DOMAIN_HOST &&
         mover != plan_owner_of(planner->prog->env, plan->places[from].domain)) {
-        from = planner_place_in(planner, value, INLAY_DOMAIN_HOST);
+        pushes = can_push(planner, value, plan->places[from].domain, domain);
+        if (pushes)
+            mover = plan_owner_of(planner->prog->env, plan->places[from].domain);
+        else
+            from = readable_place(planner, value, domain);
         if (from == INLAY_NONE)
             return INLAY_NONE;
     }
@@ -181,6 +231,10 @@ uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t doma
     ends = arena_array(&plan->arena, 2, sizeof *ends);
     if (to == INLAY_NONE || ends == NULL)
         return INLAY_NONE;
+    plan->places[to].viewed |= pushes;
+    target = pushes ? add_view(planner, to, plan->places[from].domain) : to;
+    if (target == INLAY_NONE)
+        return INLAY_NONE;
     plan->places[to].kept =
         plan->places[to].source == PLACE_SLAB &&
         (plan->places[from].source == PLACE_DATA ||
@@ -190,7 +244,7 @@ uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t doma
     if (step == NULL)
         return INLAY_NONE;
     ends[0] = from;
-    ends[1] = to;
+    ends[1] = target;
     step->in = &ends[0];
     step->out = &ends[1];
     step->copy_provider = mover;
@@ -293,6 +347,22 @@ static inlay_status fail_too_large(struct planner *planner, uint64_t bytes)
         planner->prog->graph->name, (unsigned long long)bytes, (unsigned long long)planner->prog->env->max_run_bytes);
 }
 
+/* The alignment of places in the slab of the domain, which other devices may import. */
+static uint64_t slab_alignment(const struct planner *planner, uint32_t domain)
+{
+    const struct plan *plan = planner->plan;
+    uint64_t alignment = plan_alignment(planner->prog->env, domain);
+
+    for (uint32_t i = 0; i < plan->place_count; i++) {
+        const uint64_t of_view =
+            plan->places[i].source == PLACE_VIEW && plan->places[plan->places[i].index].memory_domain == domain
+                ? plan_alignment(planner->prog->env, plan->places[i].domain)
+                : 0;
+        alignment = of_view > alignment ? of_view : alignment;
+    }
+    return alignment;
+}
+
 inlay_status planner_assign_offsets(struct planner *planner)
 {
     struct plan *plan = planner->plan;
@@ -319,7 +389,7 @@ inlay_status planner_assign_offsets(struct planner *planner)
             }
             index[count++] = i;
         }
-        if (!memory_place(items, count, plan->step_count, plan_alignment(planner->prog->env, domain), planner->scratch,
+        if (!memory_place(items, count, plan->step_count, slab_alignment(planner, domain), planner->scratch,
                           &plan->slab_bytes[domain], &bound))
             return planner_no_memory(planner);
         if (domain == INLAY_DOMAIN_HOST && plan->slab_bytes[domain] > planner->prog->env->max_run_bytes)

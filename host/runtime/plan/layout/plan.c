@@ -172,7 +172,14 @@ static bool can_reuse(const struct planner *planner, uint32_t step_index, const 
            bytes == place->bytes;
 }
 
-static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay_instance *instance,
+static void release_instance(const program_step *step, inlay_instance *instance, blob_map *blob)
+{
+    step->provider->table->release_instance(step->provider->state, step->compiled, instance);
+    blob_unmap(blob);
+}
+
+/* Takes over the instance and the blob that it was built from. */
+static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay_instance *instance, blob_map blob,
                              const inlay_specialize_request *request)
 {
     const program_step *prog_step = &planner->prog->steps[step_index];
@@ -210,7 +217,8 @@ static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay
         }
     }
     if (request->workspace_bytes > 0) {
-        uint64_t extra = request->workspace_alignment > 64 ? request->workspace_alignment : 0;
+        const uint64_t alignment = request->workspace_alignment; /* the slab aligns places as plan_alignment() says */
+        uint64_t extra = alignment > plan_alignment(planner->prog->env, domain) ? alignment : 0;
         if (request->workspace_bytes > UINT64_MAX / 2)
             extra = 0; /* planner_assign_offsets rejects it; the sum must not overflow before */
         workspace = planner_add_place(planner, (plan_place){ .source = PLACE_SLAB,
@@ -225,13 +233,14 @@ static inlay_status add_exec(struct planner *planner, uint32_t step_index, inlay
     if (step == NULL)
         goto fail;
     step->instance = instance;
+    step->blob = blob;
     step->in = in;
     step->out = out;
     step->workspace = workspace;
     step->workspace_alignment = (uint32_t)request->workspace_alignment;
     return INLAY_OK;
 fail:
-    prog_step->provider->table->release_instance(prog_step->provider->state, prog_step->compiled, instance);
+    release_instance(prog_step, instance, &blob);
     return planner_no_memory(planner);
 }
 
@@ -327,6 +336,7 @@ static inlay_status plan_region(struct planner *planner, uint32_t step_index, co
                                          .rooms = rooms };
     inlay_diag why = INLAY_DIAG_INIT;
     inlay_instance *instance = NULL;
+    blob_map blob = { 0 };
     inlay_status status;
 
     if (outputs == NULL)
@@ -334,7 +344,7 @@ static inlay_status plan_region(struct planner *planner, uint32_t step_index, co
     INLAY_CHECK(step->provider != NULL);
     for (uint32_t i = 0; i < region->output_count; i++)
         outputs[i].alias = INLAY_NONE;
-    status = step->provider->table->specialize(step->provider->state, step->compiled, &request, &instance, &why);
+    status = program_specialize(planner->prog, step, planner->run, &request, &instance, &blob, &why);
     if (status == INLAY_UNSUPPORTED || (planner->prog->env->without_failed && step->provider->table->domain_count > 0 &&
                                         (status == INLAY_DEVICE_LOST || status == INLAY_OUT_OF_MEMORY)))
         return decline(planner, step_index, &why); /* other providers run it, see option device_failure */
@@ -345,17 +355,17 @@ static inlay_status plan_region(struct planner *planner, uint32_t step_index, co
     }
     status = program_check_workspace(step, &request, planner->diag);
     if (status != INLAY_OK) {
-        step->provider->table->release_instance(step->provider->state, step->compiled, instance);
+        release_instance(step, instance, &blob);
         return status;
     }
     for (uint32_t i = 0; i < region->output_count; i++) {
         if (outputs[i].kind != INLAY_OUTPUT_KNOWN) {
-            step->provider->table->release_instance(step->provider->state, step->compiled, instance);
+            release_instance(step, instance, &blob);
             status = reject_other_dtypes(planner, step);
             return status == INLAY_OK ? add_dynamic(planner, step, PLAN_DYNAMIC) : status;
         }
     }
-    return add_exec(planner, step_index, instance, &request);
+    return add_exec(planner, step_index, instance, blob, &request);
 }
 
 static bool has_all_data(const struct planner *planner, const partition_region *region)
@@ -551,13 +561,14 @@ static inlay_status start_values(struct planner *planner)
     return INLAY_OK;
 }
 
-inlay_status plan_build(struct program *prog, const plan_input *inputs, uint32_t count, struct plan **out_plan,
-                        inlay_diag *diag)
+inlay_status plan_build(struct program *prog, const plan_input *inputs, uint32_t count, const inlay_run *run,
+                        struct plan **out_plan, inlay_diag *diag)
 {
     const uint32_t incoming = prog->graph->input_count + prog->graph->captured_count;
     struct planner planner = { .prog = prog,
                                .scratch = &prog->planning.scratch,
                                .inputs = inputs,
+                               .run = run,
                                .diag = diag,
                                .wanted = count > incoming ? inputs + incoming : NULL };
     inlay_status status = INLAY_OK;

@@ -30,6 +30,25 @@ static bool was_dropped(const struct program *prog, uint64_t hash)
     return false;
 }
 
+/* Adds the plan to the counts of the cache, or subtracts it. */
+static void count_plan(struct program *prog, const struct plan *plan, int sign)
+{
+    if (plan->pinned)
+        return;
+    prog->kept.plan_count += (uint32_t)sign;
+    prog->kept.bytes += (uint64_t)sign * plan->arena.total_bytes;
+}
+
+void plan_pin(struct plan *plan)
+{
+    struct program *prog = plan->program;
+
+    (void)pthread_mutex_lock(&prog->kept.lock);
+    count_plan(prog, plan, -1);
+    plan->pinned = true;
+    (void)pthread_mutex_unlock(&prog->kept.lock);
+}
+
 void plan_drop_idle(struct program *prog)
 {
     struct plan *gone = NULL;
@@ -43,8 +62,7 @@ void plan_drop_idle(struct program *prog)
             continue;
         }
         *link = plan->next;
-        prog->kept.plan_count--;
-        prog->kept.bytes -= plan->arena.total_bytes;
+        count_plan(prog, plan, -1);
         plan->next = gone;
         gone = plan;
     }
@@ -59,24 +77,24 @@ void plan_drop_idle(struct program *prog)
         plan_drop_idle(prog->bodies[i]);
 }
 
-/* Drops the least recently used plan; runs that hold it keep it alive. */
+/* Drops the least recently used plan that is not pinned; runs that hold it keep it alive. */
 static void drop_oldest(struct program *prog)
 {
-    struct plan **link = &prog->kept.plans, *oldest;
+    struct plan **found = NULL, *oldest;
 
-    INLAY_CHECK(prog->kept.plans != NULL && prog->kept.plan_count > 0);
-    while ((*link)->next != NULL)
-        link = &(*link)->next;
-    oldest = *link;
-    *link = NULL;
-    prog->kept.plan_count--;
-    prog->kept.bytes -= oldest->arena.total_bytes;
+    for (struct plan **link = &prog->kept.plans; *link != NULL; link = &(*link)->next)
+        if (!(*link)->pinned)
+            found = link;
+    INLAY_CHECK(found != NULL && prog->kept.plan_count > 0);
+    oldest = *found;
+    *found = oldest->next;
+    count_plan(prog, oldest, -1);
     prog->kept.hash[prog->kept.gone++ % PLANS_REMEMBERED] = oldest->hash;
     plan_unref(oldest);
 }
 
-inlay_status plan_get(struct program *prog, const plan_input *inputs, uint32_t count, struct plan **out_plan,
-                      inlay_diag *diag)
+inlay_status plan_get(struct program *prog, const plan_input *inputs, uint32_t count, const inlay_run *run,
+                      struct plan **out_plan, inlay_diag *diag)
 {
     const uint64_t hash = plan_key_hash(inputs, count);
     inlay_status status = INLAY_OK;
@@ -93,13 +111,12 @@ inlay_status plan_get(struct program *prog, const plan_input *inputs, uint32_t c
     if (found == NULL) {
         const uint64_t before = prog->env->held_bytes != NULL ? heap_bytes() : 0;
 
-        status = plan_build(prog, inputs, count, &found, diag);
+        status = plan_build(prog, inputs, count, run, &found, diag);
         if (status == INLAY_OK) {
             found->held_bytes = heap_count(prog->env->held_bytes, before, 0);
             found->hash = hash;
             prog->kept.sizes_return = prog->kept.sizes_return || was_dropped(prog, hash);
-            prog->kept.plan_count++;
-            prog->kept.bytes += found->arena.total_bytes;
+            count_plan(prog, found, 1);
             prog->kept.made++;
         }
     }

@@ -16,6 +16,7 @@ struct planner {
     const uint32_t *output_of; /* [value_count] index of the first graph output with this value; INLAY_NONE: none */
     uint8_t *declined;         /* [offer_count] offers declined by specialize; NULL: none */
     inlay_diag declined_why;   /* the first reason */
+    const inlay_run *run;      /* the run that waits for the plan; or NULL */
     inlay_diag *diag;
 };
 
@@ -45,8 +46,8 @@ void planner_extend_lifetime(struct planner *planner, uint32_t place);
 uint32_t planner_add_data_place(struct planner *planner, const void *data, uint64_t bytes);
 /* Adds a place for a value that is known only at run time. */
 uint32_t planner_add_dynamic_place(struct planner *planner, uint32_t value);
-/* The place of the value in `domain`; adds a COPY step if it is in another one. Copies between devices of two providers
- * go through host memory. */
+/* The place of the value in `domain`; adds a COPY step if it is in another one. Between devices of two providers the
+ * link decides (base/device_link.h): a view, one copy, or two through host memory. */
 uint32_t planner_place_in(struct planner *planner, uint32_t value, uint32_t domain);
 /* Creates a place for an output of a step: in the caller's memory if it is an output of the graph, otherwise in the
  * slab. dtype: another element type than the model's (INLAY_UNDEFINED = the model's). */

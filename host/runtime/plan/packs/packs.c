@@ -420,5 +420,13 @@ void packs_inherit(struct packs *packs)
 
 packs_count packs_counted(const struct packs *packs)
 {
-    return packs != NULL ? packs->counted : (packs_count){ 0 };
+    pthread_mutex_t *lock = packs != NULL ? (pthread_mutex_t *)(uintptr_t)&packs->lock : NULL;
+    packs_count counted = { 0 };
+
+    if (packs == NULL)
+        return counted;
+    (void)pthread_mutex_lock(lock);
+    counted = packs->counted;
+    (void)pthread_mutex_unlock(lock);
+    return counted;
 }

@@ -2,19 +2,17 @@
 #include "plan/program/borders.h"
 #include "inlay/check.h"
 
-/* The placement that some offer of the region requests for the value: the best one in the common format, or (like not
- * NULL) one equal to `like`. NULL: no request. */
+/* The placement that some offer of the region requests for the value: the best one with the model's element type, or (like
+ * not NULL) one equal to `like`. NULL: no request. */
 static const inlay_placement *find_placement(const struct program *program, const partition_region *region,
                                              uint32_t value, const inlay_placement *like)
 {
     for (uint32_t k = 0; k < region->offer_count; k++) {
         const partition_offer *offer = &program->parts.offers[region->offers[k]];
         for (uint32_t m = 0; m < offer->placement_count; m++)
-            if (offer->placements[m].value == value &&
-                (like == NULL
-                     ? partition_is_plain(&offer->placements[m])
-                     : offer->placements[m].layout.kind == INLAY_LAYOUT_ROW_MAJOR &&
-                           offer->placements[m].domain == like->domain && offer->placements[m].dtype == like->dtype))
+            if (offer->placements[m].value == value && (like == NULL ? partition_is_plain(&offer->placements[m])
+                                                                     : offer->placements[m].domain == like->domain &&
+                                                                           offer->placements[m].dtype == like->dtype))
                 return &offer->placements[m];
     }
     return NULL;
@@ -82,7 +80,6 @@ static const inlay_placement *find_agreed(const struct program *program, uint32_
 
         for (uint32_t m = 0; m < offer->placement_count; m++)
             if (offer->placements[m].value == value && offer->placements[m].dtype != INLAY_UNDEFINED &&
-                offer->placements[m].layout.kind == INLAY_LAYOUT_ROW_MAJOR &&
                 all_support(program, region->provider, value, &offer->placements[m]))
                 return &offer->placements[m];
     }

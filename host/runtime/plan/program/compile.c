@@ -5,10 +5,8 @@
 #include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "partition/cost/cost.h"
-#include "plan/program/blob_cache.h"
 #include "plan/program/borders.h"
-#include "plan/program/declined.h"
-#include "threads/run.h"
+#include "plan/program/compile_region.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,184 +18,6 @@ static bool is_view(const graph_node *node)
 }
 
 /* ------------------------------------------------------------------ compiling */
-
-/* The ctx of compile's callbacks and hooks. */
-typedef struct compile_call {
-    blob_slot slot; /* first, because store_cache gets the same ctx pointer as progress and poll */
-    run_compile_hooks hooks;
-    struct program *program;
-    const partition_provider *provider;
-    uint64_t coming; /* program_expected_bytes() */
-    inlay_diag over; /* set if the memory limit is exceeded */
-} compile_call;
-
-/* Checks `more` bytes against the session's memory limit. */
-static inlay_status within_limit(compile_call *call, uint64_t more)
-{
-    const program_env *env = call->program->env;
-
-    if (env->room == NULL || env->room(env->room_ctx, more + packs_counted(call->program->packs).mapped_bytes,
-                                       call->coming, &call->over) > 0)
-        return INLAY_OK;
-    return INLAY_LIMIT_EXCEEDED;
-}
-
-static const void *align_for_region(void *ctx, uint32_t value, uint32_t alignment)
-{
-    return program_align_constant(((compile_call *)ctx)->program, value, alignment);
-}
-
-static void release_constant(void *ctx, uint32_t value)
-{
-    const struct program *program = ((compile_call *)ctx)->program;
-
-    if (value < program->graph->value_count && program->graph->values[value].info.data != NULL)
-        graph_blob_release_pages(program->model, program->graph->values[value].info.data,
-                                 (size_t)program->graph->values[value].info.data_bytes);
-}
-
-static inlay_status take_pack(void *ctx, const void *key, uint64_t key_bytes, uint64_t bytes, void **out_data,
-                              uint32_t *out_known)
-{
-    compile_call *call = ctx;
-    const inlay_status status = within_limit(call, bytes);
-
-    return status != INLAY_OK
-               ? status
-               : packs_take(call->program->packs, call->provider, key, key_bytes, bytes, out_data, out_known);
-}
-
-static void keep_pack(void *ctx, const void *data)
-{
-    packs_keep(((compile_call *)ctx)->program->packs, data);
-}
-
-static void report_progress(void *ctx, double fraction, const char *what)
-{
-    const struct program *program = ((compile_call *)ctx)->program;
-
-    (void)fraction; /* the session's progress bar counts whole regions */
-    if (program->env->progress != NULL)
-        (void)program->env->progress(program->env->progress_ctx, what, 0);
-}
-
-static inlay_status check_limit_and_progress(void *ctx)
-{
-    const struct program *program = ((compile_call *)ctx)->program;
-    const inlay_status status = within_limit(ctx, 0);
-
-    return status != INLAY_OK || program->env->progress == NULL
-               ? status
-               : program->env->progress(program->env->progress_ctx, "compiling", 0);
-}
-
-/* Releases the file pages of the region's constants that the provider has copied. fates[value]: what the provider did
- * with the constant (INLAY_CONST_*); reset for the next region. */
-static void forget_constants(const struct program *program, const partition_region *region, uint8_t *fates)
-{
-    for (uint32_t k = 0; k < region->node_count; k++) {
-        const inlay_node_info *node = &program->graph->nodes[region->nodes[k]]->info;
-        for (uint32_t i = 0; i < node->input_count; i++) {
-            uint32_t value = node->inputs[i];
-            if (value == INLAY_NONE || fates[value] == INLAY_CONST_BORROWED)
-                continue;
-            program_release_pages(program, &program->graph->values[value].info);
-            fates[value] = INLAY_CONST_BORROWED;
-        }
-    }
-}
-
-/* Records which offers of a region its provider declined; records nothing if out of memory. */
-static void record_declined(struct program *program, const program_step *step, const inlay_diag *why,
-                            program_declined *out)
-{
-    uint8_t *offers = arena_array(&program->arena, (size_t)program->parts.offer_count + 1, sizeof *offers);
-    const char *text = arena_string(&program->arena, why->text);
-
-    if (offers == NULL || text == NULL)
-        return;
-    declined_mark(program, (uint32_t)(step - program->steps), why, offers);
-    *out = (program_declined){ program, offers, "compile", text };
-}
-
-static inlay_status compile_region(struct program *program, program_step *step, uint8_t *fates, struct arena *scratch,
-                                   program_declined *out_declined, inlay_diag *diag)
-{
-    const partition_region *region = step->region;
-    compile_call call = { .hooks = { .ctx = &call,
-                                     .align_constant = align_for_region,
-                                     .release_constant = release_constant,
-                                     .take_pack = take_pack,
-                                     .keep_pack = keep_pack },
-                          .program = program,
-                          .provider = step->provider,
-                          .coming = program->env->room != NULL
-                                        ? program_expected_bytes(program, (uint32_t)(step - program->steps))
-                                        : 0,
-                          .over = INLAY_DIAG_INIT };
-    uint64_t *cookies = arena_array(scratch, (size_t)region->offer_count + 1, sizeof *cookies);
-    inlay_placement *placements = borders_negotiate(program, region, &program->arena);
-    inlay_compile_request request = { .struct_size = sizeof request };
-    inlay_diag own = INLAY_DIAG_INIT;
-    inlay_status status;
-
-    INLAY_CHECK(step->provider != NULL && step->compiled == NULL);
-    if (cookies == NULL || placements == NULL)
-        return no_memory(diag, "to compile a region of graph '%s'", program->graph->name);
-    step->resident_bytes = 0;
-    for (uint32_t i = 0; i < region->offer_count; i++) {
-        const partition_offer *offer = &program->parts.offers[region->offers[i]];
-
-        cookies[i] = offer->cookie;
-        if (__builtin_add_overflow(step->resident_bytes, offer->resident_bytes, &step->resident_bytes))
-            step->resident_bytes = UINT64_MAX / 2;
-    }
-    request.resident_bytes = &step->resident_bytes;
-    call.hooks.timings = program_timings(program, step->provider);
-    request.handle = &call.hooks;
-    request.graph = &program->snapshot;
-    request.nodes = region->nodes;
-    request.node_count = region->node_count;
-    request.cookies = cookies;
-    request.offer_count = region->offer_count;
-    request.inputs = region->inputs;
-    request.input_count = region->input_count;
-    request.outputs = region->outputs;
-    request.output_count = region->output_count;
-    request.placements = placements;
-    request.placement_stride = sizeof *placements;
-    request.constants = fates;
-    request.max_threads = program->env->max_threads;
-    request.profile = program->parts.compiled_for;
-    request.profile_stride = sizeof *request.profile;
-    request.progress = report_progress;
-    request.poll = check_limit_and_progress;
-    request.ctx = &call;
-    step->placements = placements;
-    blob_slot_open(&call.slot, program->env, step->provider, &request);
-    status = step->provider->table->compile(step->provider->state, &request, &step->compiled, &own);
-    blob_slot_close(&call.slot);
-    if (status == INLAY_OK && step->compiled == NULL)
-        status = inlay_fail(&own, INLAY_INTERNAL, "provider %s: compile succeeded without a compiled region",
-                            step->provider->name);
-    if (status != INLAY_OK) {
-        const graph_node *node = program->graph->nodes[region->nodes[0]];
-
-        step->compiled = NULL;
-        if (call.over.code != INLAY_OK) {
-            forward_diag(diag, &call.over);
-            return INLAY_LIMIT_EXCEEDED;
-        }
-        status = inlay_fail(diag, status, "can't compile %s node '%s' of graph '%s': %.300s", node->info.op_type.data,
-                            node->info.name.data, program->graph->name, own.text);
-        if (status == INLAY_UNSUPPORTED)
-            record_declined(program, step, &own, out_declined);
-        return status;
-    }
-    program_count_resident(program->env, step, false);
-    forget_constants(program, region, fates);
-    return INLAY_OK;
-}
 
 /* Compiles the bodies of a host node. */
 static inlay_status compile_bodies(struct program *program, program_step *step, program_declined *out_declined,
@@ -217,8 +37,7 @@ static bool runs_on_host(const partition_provider *provider)
            (provider->table->flags & INLAY_PROVIDER_ASYNC) == 0;
 }
 
-static inlay_status compile_step(struct program *program, uint32_t i, uint8_t *fates, struct arena *scratch,
-                                 program_declined *out_declined, inlay_diag *diag)
+static void describe_step(struct program *program, uint32_t i)
 {
     program_step *step = &program->steps[i];
     const partition_region *region = &program->parts.regions[i];
@@ -227,12 +46,28 @@ static inlay_status compile_step(struct program *program, uint32_t i, uint8_t *f
     step->region = region;
     step->node = program->graph->nodes[region->nodes[0]];
     if (region->provider == INLAY_NONE)
-        return compile_bodies(program, step, out_declined, diag);
+        return;
     step->provider = &program->env->providers[region->provider];
     step->foldable = region->node_count == 1 && runs_on_host(step->provider) && !graph_node_is_random(step->node) &&
                      step->node->body_count == 0;
     step->view = region->node_count == 1 && runs_on_host(step->provider) && is_view(step->node);
-    return step->compiled != NULL ? INLAY_OK : compile_region(program, step, fates, scratch, out_declined, diag);
+}
+
+static inlay_status compile_step(struct program *program, program_step *step, uint8_t *fates, struct arena *scratch,
+                                 program_declined *out_declined, inlay_diag *diag)
+{
+    inlay_status status;
+    region_build build;
+
+    if (step->provider == NULL)
+        return compile_bodies(program, step, out_declined, diag);
+    if (step->compiled != NULL)
+        return INLAY_OK;
+    status = region_build_begin(&build, program, step, scratch, diag);
+    if (status != INLAY_OK)
+        return status;
+    region_build_run(&build, fates, NULL, 0);
+    return region_build_end(&build, out_declined, diag);
 }
 
 static bool find_last_uses(struct program *program)
@@ -303,27 +138,76 @@ static bool find_readers(struct program *program)
     return true;
 }
 
-/* Returns whether the session's progress bar counts the step: only when it is compiled for the first time. */
-static bool is_new(const struct program *program, uint32_t i)
+/* The regions of a program that are compiled at the same time. */
+typedef struct build_group {
+    region_build *builds; /* [count] in the order of regions */
+    uint32_t count;
+    uint32_t ended;       /* builds whose status was taken */
+    struct arena scratch; /* of the builds */
+} build_group;
+
+static bool compiles_together(const program_step *step)
 {
-    return program->fallback.base == NULL && program->steps[i].region == NULL && program->steps[i].compiled == NULL;
+    return step->provider != NULL && step->compiled == NULL &&
+           (step->provider->table->flags & INLAY_PROVIDER_CONCURRENT_COMPILE) != 0;
 }
 
+/* Compiles the regions whose providers permit it at the same time, if there are several. */
+static inlay_status compile_together(struct program *program, build_group *group, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < program->step_count; i++)
+        count += compiles_together(&program->steps[i]);
+    if (count < 2 || program->env->build_threads < 2)
+        return INLAY_OK;
+    group->builds = arena_array(&group->scratch, count, sizeof *group->builds);
+    if (group->builds == NULL)
+        return program_no_memory(program->graph, diag);
+    for (uint32_t i = 0; i < program->step_count && status == INLAY_OK; i++)
+        if (compiles_together(&program->steps[i]))
+            status =
+                region_build_begin(&group->builds[group->count++], program, &program->steps[i], &group->scratch, diag);
+    if (status == INLAY_OK)
+        region_builds_run(group->builds, group->count);
+    return status;
+}
+
+/* Returns whether the session's progress bar counts the step: only when it is compiled for the first time. */
+static bool counts_in_progress(const struct program *program, const program_step *step)
+{
+    return program->env->progress != NULL && program->fallback.base == NULL && !step->counted && step->compiled == NULL;
+}
+
+/* Compiles the steps in their order, so that the first failure in this order is the result. */
 static inlay_status compile_steps(struct program *program, uint8_t *fates, program_declined *out_declined,
                                   inlay_diag *diag)
 {
     const program_env *env = program->env;
     inlay_status status = INLAY_OK;
     struct arena scratch = { 0 };
+    build_group group = { 0 };
 
-    for (uint32_t i = 0; i < program->parts.region_count; i++) {
-        if (env->progress != NULL && is_new(program, i))
+    for (uint32_t i = 0; i < program->step_count; i++)
+        describe_step(program, i);
+    INLAY_TRY(compile_together(program, &group, diag));
+    for (uint32_t i = 0; i < program->step_count; i++) {
+        program_step *step = &program->steps[i];
+
+        if (group.ended < group.count && group.builds[group.ended].step == step) {
+            INLAY_TRY(region_build_end(&group.builds[group.ended++], out_declined, diag));
+            continue;
+        }
+        if (counts_in_progress(program, step))
             INLAY_TRY(env->progress(env->progress_ctx, "compiling", 1));
-        INLAY_TRY(compile_step(program, i, fates, &scratch, out_declined, diag));
+        step->counted = true;
+        INLAY_TRY(compile_step(program, step, fates, &scratch, out_declined, diag));
         arena_reset(&scratch);
     }
 done:
     arena_deinit(&scratch);
+    arena_deinit(&group.scratch);
     return status;
 }
 

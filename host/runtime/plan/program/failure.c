@@ -32,6 +32,7 @@ inlay_status program_step_failed(const struct graph *graph, const program_step *
     else
         (void)inlay_fail(diag, status, "%s node %s%s%s: %.300s", node->info.op_type.data, quoted,
                          named ? "" : ", provider ", named ? "" : step->provider->name, why);
+    graph_add_source(node, diag);
     (void)snprintf(diag->node, sizeof diag->node, "%s", node->info.name.data);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "base/among.h"
 #include "base/checked.h"
 #include "base/memory.h"
+#include "base/provider_calls.h"
 #include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "plan/program.h"
@@ -324,8 +325,9 @@ static bool any_offers(const partition_provider *providers, uint32_t count, bool
 
     if (single_node_graph(graph, node, made, &arena, &single) == INLAY_OK)
         for (uint32_t i = 0; !fold.offered && i < count; i++)
-            if (accepts == NULL || accepts(&providers[i]))
-                (void)providers[i].table->assess(providers[i].state, &single, &candidate, &sink, NULL);
+            if ((accepts == NULL || accepts(&providers[i])) &&
+                partition_knows_types(graph, node, providers[i].abi_minor))
+                (void)call_assess(providers[i].table, providers[i].state, &single, &candidate, &sink, NULL);
     arena_deinit(&arena);
     return fold.offered;
 }
@@ -366,7 +368,8 @@ bool program_only_moves(const inlay_node_info *node)
 /* Selects the provider: the first in the user's order, as in a run. For operators that only move data the result is the
  * same with all providers, so the last and simplest one is used; others may pack their inputs, which only pays for many
  * runs. */
-static const partition_provider *find_offer(const program_env *env, const inlay_graph *single, uint64_t *out_cookie)
+static const partition_provider *find_offer(const program_env *env, const struct graph *graph, const graph_node *node,
+                                            const inlay_graph *single, uint64_t *out_cookie)
 {
     static const uint8_t candidate = 1;
     bool backwards = program_only_moves(inlay_graph_node(single, 0));
@@ -378,9 +381,11 @@ static const partition_provider *find_offer(const program_env *env, const inlay_
             .struct_size = sizeof sink, .ctx = &fold, .offer = take_offer, .refuse = take_refusal
         };
         if (partition_default_domain(provider) != INLAY_DOMAIN_HOST ||
-            (provider->table->flags & INLAY_PROVIDER_ASYNC) != 0)
+            (provider->table->flags & INLAY_PROVIDER_ASYNC) != 0 ||
+            !partition_knows_types(graph, node, provider->abi_minor))
             continue;
-        if (provider->table->assess(provider->state, single, &candidate, &sink, NULL) == INLAY_OK && fold.offered) {
+        if (call_assess(provider->table, provider->state, single, &candidate, &sink, NULL) == INLAY_OK &&
+            fold.offered) {
             *out_cookie = fold.cookie;
             return provider;
         }
@@ -425,7 +430,7 @@ inlay_status program_fold_node(void *fold_ctx, struct graph *graph, graph_node *
     }
     if (single_node_graph(graph, node, NULL, arena, &single) != INLAY_OK)
         return no_memory(diag, "to fold node '%s'", node->info.name.data);
-    provider = find_offer(env, &single, &cookie);
+    provider = find_offer(env, graph, node, &single, &cookie);
     if (provider == NULL)
         return INLAY_UNSUPPORTED;
     constants =

@@ -97,6 +97,7 @@ void plan_unref(struct plan *plan)
         const program_step *step = plan->steps[i].step;
         if (plan->steps[i].instance != NULL)
             step->provider->table->release_instance(step->provider->state, step->compiled, plan->steps[i].instance);
+        blob_unmap(&plan->steps[i].blob);
     }
     if (plan->held_bytes > 0)
         (void)__atomic_sub_fetch(plan->program->env->held_bytes, plan->held_bytes, __ATOMIC_RELAXED);

@@ -23,6 +23,7 @@ void program_release_step(const program_env *env, program_step *step)
     program_count_resident(env, step, true);
     step->provider->table->release_compiled(step->provider->state, step->compiled);
     step->compiled = NULL;
+    blob_unmap(&step->blob);
 }
 
 bool program_passes_to_bodies(const program_step *step, uint32_t value)

@@ -75,10 +75,10 @@ static uint32_t host_thread_count(void *ctx, inlay_run *active_run)
     return 1;
 }
 
-static inlay_status host_output_alloc(void *ctx, inlay_run *active_run, uint32_t output, uint32_t rank,
-                                      const int64_t *dims, inlay_buffer *out)
+static inlay_status host_output_alloc(void *ctx, inlay_run *active_run, const inlay_output_request *request,
+                                      inlay_buffer *out)
 {
-    (void)ctx, (void)active_run, (void)output, (void)rank, (void)dims;
+    (void)ctx, (void)active_run, (void)request;
     *out = (inlay_buffer){ 0 };
     return INLAY_UNSUPPORTED; /* all shapes are fixed */
 }

@@ -52,7 +52,8 @@ function runnerUp(s) {
   if (!r) return div('note', 'No other provider can run ' + (s.nodes === 1 ? 'it.' : 'any part of it.'));
   return div('note', 'Runner-up: ', chip(r.provider), r.provider + ', ', el('b', null, changeText(r.extra_ns)),
              r.kind === 'about' ? ' (offers only)' : ' (total)',
-             r.nodes < s.nodes ? ' (' + r.nodes + ' of ' + s.nodes + ' nodes)' : '');
+             r.nodes < s.nodes ? ' (' + r.nodes + ' of ' + s.nodes + ' nodes)' : '',
+             r.why ? faint('not chosen: ' + r.why) : null);
 }
 
 function aboutNode(t) {

@@ -77,7 +77,8 @@ function rivalText(s) {
   const r = s.runner_up;
   if (!r) return s.provider === 'host' ? 'runs bodies' : 'no other provider';
   if (Math.abs(r.extra_ns) < 0.5) return 'same cost on ' + r.provider;
-  return 'on ' + r.provider + (r.kind === 'about' ? ' about ' : ' ') + changeText(r.extra_ns);
+  return 'on ' + r.provider + (r.kind === 'about' ? ' about ' : ' ') + changeText(r.extra_ns) +
+    (r.why ? ', not chosen: ' + r.why : '');
 }
 
 function stretchList() {
@@ -112,10 +113,16 @@ function regionList() {
   });
 }
 
+/* Refusals by providers that could have run the nodes; the others are counted. */
 function refusalList() {
-  return listOf('Refused', facts.refusals, (r) => el('tr', { title: r.nodes.join(', ') },
+  const named = facts.refusals.filter((r) => r.could_run);
+  const others = facts.refusals.filter((r) => !r.could_run).reduce((sum, r) => sum + r.count, 0);
+  const list = listOf('Refused', named, (r) => el('tr', { title: r.nodes.join(', ') },
     td(chip(r.provider), r.text, r.accepted_if ? faint('accepted if: ' + r.accepted_if) : null),
     num(many(r.count, 'node', 'nodes'))));
+  if (others === 0) return list;
+  return (list || [el('h2', null, 'Refused')]).concat(
+    faint(many(others, 'refusal', 'refusals') + ' by providers that could not have run the nodes'));
 }
 
 function copyList() {

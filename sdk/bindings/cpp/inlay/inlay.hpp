@@ -309,10 +309,14 @@ public:
     }
     std::string get(const std::string &name) const
     {
-        char text[4096];
+        std::string text;
+        std::size_t bytes = 0;
         Diag diag;
 
-        diag.check(inlay_options_get(options_.get(), name.c_str(), text, sizeof text, diag));
+        diag.check(inlay_options_get(options_.get(), name.c_str(), nullptr, 0, &bytes, diag));
+        text.resize(bytes);
+        diag.check(inlay_options_get(options_.get(), name.c_str(), &text[0], bytes, nullptr, diag));
+        text.pop_back(); // the NUL
         return text;
     }
     // Receives log lines from any thread as long as sessions created with these options exist.
@@ -383,6 +387,8 @@ struct RunOptions {
     const Cancel *cancel = nullptr;
     std::chrono::nanoseconds timeout{ 0 }; // 0: none
     std::uint32_t max_threads = 0;         // at most intra_threads of the session; 0: intra_threads
+    std::uint32_t priority = INLAY_PRIORITY_NORMAL; // NORMAL: that of option priority
+    std::uint32_t power = INLAY_POWER_DEFAULT;      // DEFAULT: that of option power
 };
 
 using Feeds = std::vector<std::pair<std::string, Value>>;
@@ -438,6 +444,8 @@ public:
         run_options.cancel = options.cancel != nullptr ? options.cancel->word() : nullptr;
         run_options.timeout_ns = static_cast<std::uint64_t>(options.timeout.count());
         run_options.max_threads = options.max_threads;
+        run_options.priority = options.priority;
+        run_options.power = options.power;
         diag.check(inlay_context_run(live(), &run_options, diag));
     }
     // An output of the last run. Later runs do not overwrite it as long as the Value exists.
@@ -575,10 +583,43 @@ public:
         diag.check(inlay_session_explain(live(), &options, detail::append, &out, diag));
         return out;
     }
+    // Requests to an open provider, see inlay_session_control(); any thread, also during runs.
+    void set_option(const std::string &provider, const std::string &option, const std::string &value) const
+    {
+        control(INLAY_CONTROL_SET_OPTION, provider, option.c_str(), value.c_str());
+    }
+    // Sets the default value.
+    void reset_option(const std::string &provider, const std::string &option) const
+    {
+        control(INLAY_CONTROL_SET_OPTION, provider, option.c_str());
+    }
+    // Releases unused memory of the provider, of which unused_bytes may stay; returns the bytes that were released.
+    std::uint64_t trim(const std::string &provider, std::uint64_t unused_bytes = 0) const
+    {
+        return control(INLAY_CONTROL_TRIM, provider, nullptr, nullptr, unused_bytes);
+    }
+    // Waits for the runs in progress; later ones fail with INLAY_BUSY until resume().
+    void suspend(const std::string &provider) const { control(INLAY_CONTROL_SUSPEND, provider); }
+    void resume(const std::string &provider) const { control(INLAY_CONTROL_RESUME, provider); }
     inlay_session *get() const noexcept { return shared_ != nullptr ? shared_->session.get() : nullptr; }
 
 private:
     Session() = default;
+    std::uint64_t control(std::uint32_t action, const std::string &provider, const char *option = nullptr,
+                          const char *value = nullptr, std::uint64_t bytes = 0) const
+    {
+        inlay_control_request request = {};
+        Diag diag;
+
+        request.struct_size = sizeof request;
+        request.provider = provider.c_str();
+        request.option = option;
+        request.value = value;
+        request.bytes = bytes;
+        request.action = action;
+        diag.check(inlay_session_control(live(), &request, diag));
+        return request.freed_bytes;
+    }
     template <class Make> void make(const Options &options, Make create)
     {
         inlay_session *session = nullptr;

@@ -10,6 +10,9 @@ from ctypes import (CFUNCTYPE, POINTER, Structure, c_char, c_char_p, c_double, c
 
 NONE = 0xFFFFFFFF  # INLAY_NONE, INLAY_RANK_UNKNOWN
 TENSOR, SEQUENCE, OPTIONAL, MAP = 1, 2, 3, 4  # INLAY_KIND_*
+SET_OPTION, TRIM, SUSPEND, RESUME = 1, 2, 3, 4  # INLAY_CONTROL_*
+PRIORITIES = {"normal": 0, "low": 1, "high": 2}  # INLAY_PRIORITY_*
+POWERS = {"default": 0, "efficiency": 1, "performance": 2}  # INLAY_POWER_*
 
 
 class Diag(Structure):
@@ -46,9 +49,20 @@ class ExplainOptions(Structure):
                 ("reserved", c_uint32), ("measured", c_void_p)]
 
 
+class ProfileOptions(Structure):
+    _fields_ = [("struct_size", c_uint64), ("format", c_char_p), ("peak_flops_per_s", c_double),
+                ("peak_bytes_per_s", c_double), ("peak_integer_ops_per_s", c_double),
+                ("peak_half_flops_per_s", c_double)]
+
+
 class RunOptions(Structure):
     _fields_ = [("struct_size", c_uint64), ("cancel", POINTER(c_uint32)), ("timeout_ns", c_uint64),
-                ("flags", c_uint32), ("reserved", c_uint32), ("max_threads", c_uint32), ("reserved2", c_uint32)]
+                ("flags", c_uint32), ("priority", c_uint32), ("max_threads", c_uint32), ("power", c_uint32)]
+
+
+class ControlRequest(Structure):
+    _fields_ = [("struct_size", c_uint64), ("provider", c_char_p), ("option", c_char_p), ("value", c_char_p),
+                ("bytes", c_uint64), ("freed_bytes", c_uint64), ("action", c_uint32), ("reserved", c_uint32)]
 
 
 class PlanInfo(Structure):
@@ -119,6 +133,7 @@ _PROTOTYPES = {
     "session_metadata": (_STATUS, [c_void_p, c_uint32, POINTER(c_char_p), POINTER(c_char_p)]),
     "session_provider": (_STATUS, [c_void_p, c_uint32, POINTER(ProviderInfo)]),
     "session_explain": (_STATUS, [c_void_p, POINTER(ExplainOptions), WriteFn, c_void_p, _DIAG]),
+    "session_control": (_STATUS, [c_void_p, POINTER(ControlRequest), _DIAG]),
     "session_plan_save": (_STATUS, [c_void_p, WriteFn, c_void_p, _DIAG]),
     "context_create": (_STATUS, [c_void_p, _OUT, _DIAG]),
     "context_destroy": (None, [c_void_p]),
@@ -127,7 +142,7 @@ _PROTOTYPES = {
     "context_run": (_STATUS, [c_void_p, POINTER(RunOptions), _DIAG]),
     "context_measure": (_STATUS, [c_void_p, c_uint32, _DIAG]),
     "context_profile": (_STATUS, [c_void_p, c_uint32, c_uint32, _DIAG]),
-    "context_profile_write": (_STATUS, [c_void_p, c_char_p, c_double, c_double, WriteFn, c_void_p, _DIAG]),
+    "context_profile_write": (_STATUS, [c_void_p, POINTER(ProfileOptions), WriteFn, c_void_p, _DIAG]),
     "context_output": (c_void_p, [c_void_p, c_uint32]),
     "context_plan": (_STATUS, [c_void_p, POINTER(PlanInfo)]),
 }

@@ -69,7 +69,11 @@ class Buffer(Structure):
                 ("reserved", c_uint32)]
 
 
-OutputAlloc = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_uint32, c_uint32, POINTER(c_int64), POINTER(Buffer))
+class OutputRequest(Structure):
+    _fields_ = [("struct_size", c_uint64), ("dims", POINTER(c_int64)), ("output", c_uint32), ("rank", c_uint32)]
+
+
+OutputAlloc = CFUNCTYPE(c_int32, c_void_p, c_void_p, POINTER(OutputRequest), POINTER(Buffer))
 
 
 class Host(Structure):
@@ -93,6 +97,11 @@ class Sink(Structure):
     _fields_ = [("struct_size", c_uint64), ("ctx", c_void_p),
                 ("offer", CFUNCTYPE(c_int32, c_void_p, POINTER(Offer))),
                 ("refuse", CFUNCTYPE(c_int32, c_void_p, POINTER(Refusal)))]
+
+
+class AssessRequest(Structure):
+    _fields_ = [("struct_size", c_uint64), ("graph", POINTER(Graph)), ("candidates", POINTER(c_uint8)),
+                ("sink", POINTER(Sink))]
 
 
 class Cost(Structure):
@@ -131,8 +140,8 @@ class ExecArgs(Structure):
 
 Create = CFUNCTYPE(c_int32, c_void_p, POINTER(Host), c_void_p, POINTER(c_void_p), POINTER(Diag))
 Destroy = CFUNCTYPE(None, c_void_p)
-Assess = CFUNCTYPE(c_int32, c_void_p, POINTER(Graph), POINTER(c_uint8), POINTER(Sink), POINTER(Diag))
-Price = CFUNCTYPE(c_int32, c_void_p, c_void_p, POINTER(Cost))
+Assess = CFUNCTYPE(c_int32, c_void_p, POINTER(AssessRequest), POINTER(Diag))
+Price = CFUNCTYPE(c_int32, c_void_p, c_void_p, POINTER(Cost), POINTER(Diag))
 Compile = CFUNCTYPE(c_int32, c_void_p, POINTER(CompileRequest), POINTER(c_void_p), POINTER(Diag))
 Release = CFUNCTYPE(None, c_void_p, c_void_p)
 Specialize = CFUNCTYPE(c_int32, c_void_p, c_void_p, POINTER(SpecializeRequest), POINTER(c_void_p), POINTER(Diag))

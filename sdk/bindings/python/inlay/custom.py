@@ -120,8 +120,9 @@ def _refusal_reason(graph, node) -> Optional[str]:
     return None
 
 
-def _assess(state, graph, candidates, sink, diag):
-    graph, sink = graph.contents, sink.contents
+def _assess(state, request, diag):
+    request = request.contents
+    graph, candidates, sink = request.graph.contents, request.candidates, request.sink.contents
     status = OK
     for node_index in range(graph.node_count):
         if not candidates[node_index] or status != OK:
@@ -141,7 +142,7 @@ def _assess(state, graph, candidates, sink, diag):
     return status
 
 
-def _price(state, request, cost):
+def _price(state, request, cost, diag):
     cost.contents.ns = 50000.0  # approximate time of a call of Python
     return OK
 
@@ -181,7 +182,8 @@ def _write_output(args, place, array) -> int:
     buffer = abi.Buffer()
     dims = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
     host = _provider.host
-    status = host.output_alloc(host.ctx, args.run, place, array.ndim, dims, ctypes.byref(buffer))
+    request = abi.OutputRequest(struct_size=ctypes.sizeof(abi.OutputRequest), dims=dims, output=place, rank=array.ndim)
+    status = host.output_alloc(host.ctx, args.run, ctypes.byref(request), ctypes.byref(buffer))
     if status == OK and array.nbytes > 0:
         ctypes.memmove(buffer.handle + buffer.offset, array.ctypes.data, array.nbytes)
     return status

@@ -10,7 +10,7 @@ class InlayError(RuntimeError):
     code = "internal error"  #: the name of the status
     node = ""                #: the affected node of the graph, if any
     tensor = ""              #: the affected tensor, if any
-    error_class = 0          #: 0 permanent, 1 retry, 2 device lost, 3 memory, 4 shape
+    error_class = 5          #: 1 retry, 2 device lost, 3 memory, 4 shape, 5 permanent
 
 
 class InvalidArgument(InlayError, ValueError):

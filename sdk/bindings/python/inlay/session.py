@@ -10,8 +10,9 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Named
 
 import numpy as np
 
-from ._library import (MAP, NONE, OPTIONAL, SEQUENCE, TENSOR, DeviceFn, ExplainOptions, IoInfo, LogFn, ModelInfo,
-                       OptimizeArgs, OptionDoc, PlanInfo, ProgressFn, ProviderInfo, RunOptions, WriteFn, lib)
+from ._library import (MAP, NONE, OPTIONAL, POWERS, PRIORITIES, RESUME, SEQUENCE, SET_OPTION, SUSPEND, TENSOR, TRIM,
+                       ControlRequest, DeviceFn, ExplainOptions, IoInfo, LogFn, ModelInfo, OptimizeArgs, OptionDoc,
+                       PlanInfo, ProfileOptions, ProgressFn, ProviderInfo, RunOptions, WriteFn, lib)
 from .errors import InlayError, InvalidArgument, NotFound, Unsupported, check
 from .values import DTYPES, NUMPY, Value
 
@@ -35,6 +36,12 @@ def _collect(call: Callable, *arguments) -> str:
     write = WriteFn(lambda _, text, count: pieces.append(ctypes.string_at(text, count)))
     check(call, *arguments, write, None)
     return b"".join(pieces).decode("utf-8", "replace")
+
+
+def _choice(name: str, choices: Mapping[str, int], value: str) -> int:
+    if value not in choices:
+        raise InvalidArgument(f"{name} must be {', '.join(map(repr, choices))}, not {value!r}")
+    return choices[value]
 
 
 def _text(data: Optional[bytes]) -> str:
@@ -265,11 +272,15 @@ class Context:
         return self._handle
 
     def run(self, feeds: Feeds, outputs: Optional[Mapping[str, Any]] = None, *, timeout: Optional[float] = None,
-            cancel: Optional[Cancel] = None, max_threads: int = 0) -> Dict[str, Value]:
+            cancel: Optional[Cancel] = None, max_threads: int = 0, priority: str = "normal",
+            power: str = "default") -> Dict[str, Value]:
         """Runs the model. feeds: by name, or in the order of the inputs. outputs: arrays or tensors that receive
         results if type and shape match. timeout: seconds. max_threads: at most intra_threads of the session; 0:
-        intra_threads. Returns the outputs by name."""
+        intra_threads. priority ("low", "normal", "high") and power ("default", "efficiency", "performance"): hints to
+        devices; "normal" and "default": as the session's options say. Returns the outputs by name."""
         handle, session = self._open(), self._session
+        how = RunOptions(struct_size=ctypes.sizeof(RunOptions), max_threads=max_threads,
+                         priority=_choice("priority", PRIORITIES, priority), power=_choice("power", POWERS, power))
         bound = {}
         try:
             for name, data in session._named(feeds):
@@ -282,7 +293,6 @@ class Context:
                 bound[-1 - index] = value
                 check(lib.context_set_output, handle, index, value._handle)
             self._bound = list(bound.values())
-            how = RunOptions(struct_size=ctypes.sizeof(RunOptions), max_threads=max_threads)
             if timeout is not None:
                 how.timeout_ns = max(1, int(timeout * 1e9))
             if cancel is not None:
@@ -340,7 +350,8 @@ class Profiling:
         handle = self._context._open()
         try:
             for format in ("text", "json", "trace", "stacks"):
-                self._kept[format] = _collect(lib.context_profile_write, handle, format.encode(), 0.0, 0.0)
+                how = ProfileOptions(struct_size=ctypes.sizeof(ProfileOptions), format=format.encode())
+                self._kept[format] = _collect(lib.context_profile_write, handle, ctypes.byref(how))
         except InlayError:
             self._kept.clear()
             if failure is None:  # otherwise the error of the with statement is raised
@@ -518,6 +529,31 @@ class Session:
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
 
+    # ------------------------------------------------------------ open providers
+    def _control(self, action: int, provider: str, option: Optional[str] = None, value: Any = None,
+                 unused: int = 0) -> int:
+        request = ControlRequest(struct_size=ctypes.sizeof(ControlRequest), action=action, provider=provider.encode(),
+                                 option=None if option is None else option.encode(),
+                                 value=None if value is None else _settings(value)[0].encode(), bytes=unused)
+        check(lib.session_control, self._open(), ctypes.byref(request))
+        return request.freed_bytes
+
+    def set_option(self, provider: str, option: str, value: Any = None) -> None:
+        """Changes an option of an open provider; None: the default. Sessions that share the provider see it, too."""
+        self._control(SET_OPTION, provider, option, value)
+
+    def trim(self, provider: str, unused_bytes: int = 0) -> int:
+        """Releases unused memory of a provider, of which unused_bytes may stay. Returns the bytes that were released."""
+        return self._control(TRIM, provider, unused=unused_bytes)
+
+    def suspend(self, provider: str) -> None:
+        """Waits for the runs in progress, then lets the provider give up memory and power; until resume() its sessions
+        cannot run (Busy)."""
+        self._control(SUSPEND, provider)
+
+    def resume(self, provider: str) -> None:
+        self._control(RESUME, provider)
+
     # ------------------------------------------------------------ feeds
     def _named(self, feeds):
         if isinstance(feeds, Mapping):
@@ -581,13 +617,15 @@ class Session:
                     self._idle.append(context)
 
     def run(self, feeds: Feeds, outputs: Optional[Iterable[str]] = None, *, timeout: Optional[float] = None,
-            cancel: Optional[Cancel] = None, max_threads: int = 0) -> Dict[str, Any]:
+            cancel: Optional[Cancel] = None, max_threads: int = 0, priority: str = "normal",
+            power: str = "default") -> Dict[str, Any]:
         """Runs the model and returns all outputs, or the named ones, as numpy arrays (lists of them for sequences,
-        dicts for maps). feeds: by name or in order: numpy arrays, torch tensors, numbers, strings, dicts. timeout:
-        seconds. max_threads: at most intra_threads of the session; 0: intra_threads."""
+        dicts for maps). feeds: by name or in order: numpy arrays, torch tensors, numbers, strings, dicts. The other
+        arguments are those of Context.run."""
         wanted = None if outputs is None else [self._output_index(name) for name in outputs]
         with self.borrow_context() as context:
-            results = context.run(feeds, timeout=timeout, cancel=cancel, max_threads=max_threads)
+            results = context.run(feeds, timeout=timeout, cancel=cancel, max_threads=max_threads, priority=priority,
+                                  power=power)
         if wanted is not None:
             results = {self.outputs[i].name: results[self.outputs[i].name] for i in wanted}
         return {name: value.to_python() for name, value in results.items()}

@@ -1,0 +1,96 @@
+/* Why an assignment that costs less than the session's was not chosen: the rule of the partitioner that rejects it. */
+#include "base/memory.h"
+#include "base/words.h"
+#include "explain/facts.h"
+#include <math.h>
+
+static const char *name_of(const struct facts *facts, uint32_t provider)
+{
+    return facts->session->providers[provider].name;
+}
+
+/* The chosen offer that covers the node; NULL: none. */
+static const partition_offer *chosen_offer(const struct partition *parts, uint32_t node)
+{
+    for (uint32_t i = 0; i < parts->offer_count; i++)
+        for (uint32_t k = 0; parts->offers[i].chosen && k < parts->offers[i].node_count; k++)
+            if (parts->offers[i].nodes[k] == node)
+                return &parts->offers[i];
+    return NULL;
+}
+
+/* What both assignments have at some nodes. */
+struct contrast {
+    double margin_ns; /* by how much more the margins of the other assignment's prices are */
+    double error;     /* the largest relative error of a price */
+    bool kept_whole;
+    uint32_t source, other_source; /* the least reliable ones */
+};
+
+/* Margins as in partition/problem/problem.c: the error of the price, for each place in the order of providers. */
+static struct contrast contrast_of(const struct facts *facts, const struct partition *parts,
+                                   const struct partition *other, const uint32_t *nodes, uint32_t node_count)
+{
+    struct contrast contrast = { .source = COST_MEASURED, .other_source = COST_MEASURED };
+
+    for (uint32_t i = 0; i < node_count; i++) {
+        const partition_offer *now = chosen_offer(parts, nodes[i]), *then = chosen_offer(other, nodes[i]);
+
+        if (now == NULL || then == NULL || now->provider == then->provider)
+            continue;
+        const double error = fmax(now->cost_error, then->cost_error);
+
+        contrast.error = fmax(contrast.error, error);
+        contrast.kept_whole |= now->kept_whole;
+        contrast.margin_ns +=
+            error * (then->cost.ns / then->node_count * facts->session->providers[then->provider].place -
+                     now->cost.ns / now->node_count * facts->session->providers[now->provider].place);
+        contrast.source = now->cost_source < contrast.source ? now->cost_source : contrast.source;
+        contrast.other_source = then->cost_source < contrast.other_source ? then->cost_source : contrast.other_source;
+    }
+    return contrast;
+}
+
+static bool has_limits(const partition_rules *rules)
+{
+    return rules->max_partitions > 0 || rules->limit_count > 0 || rules->require_count > 0 || rules->pin_count > 0 ||
+           rules->forbid_count > 0 || rules->no_cpu;
+}
+
+const char *facts_why_not(struct facts *facts, const facts_graph *graph, const struct partition *other,
+                          const uint32_t *nodes, uint32_t node_count, uint32_t winner, uint32_t rival)
+{
+    const partition_rules *rules = &facts->session->rules;
+    const double gain = graph->parts->cost_ns - other->cost_ns; /* without this machine's time factor, as compared */
+    const struct contrast contrast = contrast_of(facts, graph->parts, other, nodes, node_count);
+    char saved[FORMATTED_BYTES];
+
+    if (rules->saved_plan != NULL)
+        return "the saved plan names the provider of each node";
+    if (rules->by_priority)
+        return "policy priority takes the first provider that supports a node";
+    if (rules->left_out != NULL && rules->left_out[rival])
+        return "measured runs of the model are faster without it (inlay tune)";
+    if (gain <= FACTS_TIE_NS)
+        return "only the shown times of estimates contain the speed of this machine's cores; the compared prices do "
+               "not, "
+               "and are no lower";
+    if (contrast.kept_whole)
+        return arena_format(&facts->arena,
+                            "it would divide a region of %s, and the saving of %s is within the doubt about estimates "
+                            "(%s against %s); inlay tune measures both",
+                            name_of(facts, winner), format_ns(gain, saved), cost_source_name(contrast.other_source),
+                            cost_source_name(contrast.source));
+    if (rival > winner && contrast.margin_ns >= gain)
+        return arena_format(&facts->arena,
+                            "%s precedes it in the order of providers, and the saving of %s is within the error of the "
+                            "prices (%s and %s, %.0f %% for each place)",
+                            name_of(facts, winner), format_ns(gain, saved), cost_source_name(contrast.source),
+                            cost_source_name(contrast.other_source), 100 * contrast.error);
+    if (gain <= 0.1 * contrast.error * graph->parts->cost_ns)
+        return arena_format(&facts->arena, "the saving of %s is within a tenth of the error of the whole run's price",
+                            format_ns(gain, saved));
+    if (has_limits(rules))
+        return "a rule of the session (limit, pin, forbid, require) may prevent it";
+    return "its advantage is within the margins of the prices, or the search did not find it";
+}

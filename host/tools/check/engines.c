@@ -1,0 +1,236 @@
+#include "check/engines.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The share of each group in the budget, in percent. */
+static const struct {
+    const char *group;
+    uint32_t percent;
+} shares[] = { { "fences", 5 },   { "results", 35 }, { "values", 22 }, { "sharing", 4 }, { "control", 1 },
+               { "regions", 10 }, { "cost", 7 },     { "cancel", 4 },  { "cache", 6 },   { "leaks", 6 } };
+static const double slow_ms = 20; /* a faster compiler needs no plan */
+enum { OPERATORS = 16 };          /* that a share is divided among if their number is not known */
+
+static double share_of(const char *group)
+{
+    for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++)
+        if (strcmp(shares[i].group, group) == 0)
+            return shares[i].percent / 100.0;
+    return 1;
+}
+
+bool engines_may_compile(struct check *check, const loaded_provider *provider)
+{
+    struct check_compiles *compiles = &check->compiles;
+    const double share = share_of(check->args->group);
+    const double mean = compiles->count > 0 ? compiles->ms / compiles->count : 0;
+    const uint32_t operators = compiles->operators > 0 ? compiles->operators : OPERATORS;
+    const double most_ms = 1e3 * check->args->compile_budget * share;
+    const uint32_t in_unit = 1 + (mean > 0 ? (uint32_t)(most_ms / mean) / operators : 0);
+
+    if (!provider->is_own)
+        return true;
+    if (check->args->max_compiles > 0 && compiles->count > 0 &&
+        compiles->count + 1 > check->args->max_compiles * share) {
+        compiles->left_out++;
+        return false;
+    }
+    if (mean < slow_ms || (compiles->ms + mean <= most_ms && compiles->in_unit < in_unit))
+        return true;
+    compiles->left_out++;
+    return false;
+}
+
+/* ------------------------------------------------------------------ the cache */
+
+inlay_status engines_fingerprint(const loaded_provider *provider, inlay_fingerprint *out, inlay_diag *diag)
+{
+    *out = (inlay_fingerprint){ .struct_size = sizeof *out };
+    return provider->table->fingerprint(provider->state, out, diag);
+}
+
+inlay_status engines_verdict(const loaded_provider *provider, const void *blob, uint64_t bytes, uint32_t *out_verdict,
+                             inlay_diag *diag)
+{
+    inlay_cache_request request = { .struct_size = sizeof request, .blob = blob, .bytes = bytes };
+    const inlay_status status = provider->table->cache_verdict(provider->state, &request, diag);
+
+    *out_verdict = request.verdict;
+    return status;
+}
+
+static inlay_status store_begin(void *ctx, uint64_t bytes)
+{
+    struct engine_call *call = ctx;
+
+    (void)bytes;
+    call->stored_bytes = 0;
+    call->is_storing = true;
+    return INLAY_OK;
+}
+
+void engines_progress(void *ctx, double fraction, const char *what)
+{
+    struct engine_call *call = ctx;
+
+    if (!(fraction >= 0 && fraction <= 1))
+        check_rule(call->check, "fractions of progress from 0 to 1", "divide by the whole",
+                   "compile reported a progress of %g (%.60s)", fraction, what != NULL ? what : "no text");
+}
+
+inlay_status engines_poll(void *ctx)
+{
+    struct engine_call *call = ctx;
+
+    if (call->check->polls != NULL)
+        call->check->polls->count++;
+    return call->check->polls != NULL ? call->check->polls->answer : INLAY_OK;
+}
+
+static inlay_status store_write(void *ctx, const void *data, uint64_t bytes)
+{
+    struct engine_call *call = ctx;
+    const uint64_t all = call->stored_bytes + bytes;
+
+    if (!call->is_storing) {
+        check_rule(call->check, "store_begin, store_write for each piece, store_end", "call store_begin first",
+                   "compile called store_write outside of store_begin and store_end");
+        return INLAY_INVALID_ARGUMENT;
+    }
+    if (all > call->stored_room) {
+        char *grown = all < call->stored_bytes || all > SIZE_MAX / 2 ? NULL : realloc(call->stored, (size_t)all * 2);
+
+        if (grown == NULL)
+            return INLAY_OUT_OF_MEMORY;
+        call->stored = grown;
+        call->stored_room = all * 2;
+    }
+    if (bytes > 0)
+        memcpy(call->stored + call->stored_bytes, data, (size_t)bytes);
+    call->stored_bytes = all;
+    return INLAY_OK;
+}
+
+static inlay_status store_end(void *ctx)
+{
+    struct engine_call *call = ctx;
+    FILE *file;
+    bool ok;
+
+    if (!call->is_storing)
+        check_rule(call->check, "store_begin, store_write for each piece, store_end", "call store_begin first",
+                   "compile called store_end without store_begin");
+    call->is_storing = false;
+    if (call->probe != NULL) {
+        call->probe->stored = arena_copy(&call->probe->arena, call->stored, (size_t)call->stored_bytes);
+        call->probe->stored_bytes = call->probe->stored != NULL ? call->stored_bytes : 0;
+        return call->probe->stored != NULL ? INLAY_OK : INLAY_OUT_OF_MEMORY;
+    }
+    file = call->path[0] != '\0' ? fopen(call->path, "wbe") : NULL;
+    if (file == NULL)
+        return INLAY_IO_ERROR;
+    ok = fwrite(call->stored, 1, (size_t)call->stored_bytes, file) == call->stored_bytes;
+    return fclose(file) == 0 && ok ? INLAY_OK : INLAY_IO_ERROR;
+}
+
+bool engines_same_print(struct check *check, const loaded_provider *provider)
+{
+    char path[4400], earlier[INLAY_MAX_FINGERPRINT_BYTES + 1];
+    inlay_diag ignored = INLAY_DIAG_INIT;
+    inlay_fingerprint print;
+    size_t bytes = 0;
+    FILE *file;
+
+    if (check->args->work == NULL || provider->table->fingerprint == NULL ||
+        engines_fingerprint(provider, &print, &ignored) != INLAY_OK || print.data == NULL ||
+        print.bytes > INLAY_MAX_FINGERPRINT_BYTES)
+        return true;
+    (void)snprintf(path, sizeof path, "%s/blobs/fingerprint-%s", check->args->work, provider->name);
+    file = fopen(path, "rbe");
+    if (file != NULL) {
+        bytes = fread(earlier, 1, sizeof earlier, file);
+        (void)fclose(file);
+        return bytes == print.bytes && memcmp(earlier, print.data, bytes) == 0;
+    }
+    file = fopen(path, "wbe");
+    if (file != NULL) {
+        (void)!fwrite(print.data, 1, (size_t)print.bytes, file);
+        (void)fclose(file);
+    }
+    return true;
+}
+
+/* Reads the blob of an earlier compile, if the provider accepts it. */
+static void load(struct engine_call *call, struct arena *arena, inlay_compile_request *request)
+{
+    FILE *file = fopen(call->path, "rbe");
+    inlay_diag why = INLAY_DIAG_INIT;
+    void *blob = NULL;
+    long bytes = 0;
+    uint32_t verdict;
+
+    if (file == NULL)
+        return;
+    if (fseek(file, 0, SEEK_END) == 0 && (bytes = ftell(file)) > 0 && fseek(file, 0, SEEK_SET) == 0)
+        blob = arena_alloc(arena, (size_t)bytes);
+    if (blob != NULL && fread(blob, 1, (size_t)bytes, file) == (size_t)bytes &&
+        engines_verdict(call->provider, blob, (uint64_t)bytes, &verdict, &why) == INLAY_OK &&
+        verdict == INLAY_CACHE_OPTIMAL) {
+        request->cache_blob = blob;
+        request->cache_bytes = (uint64_t)bytes;
+    }
+    (void)fclose(file);
+}
+
+void engines_begin(struct check *check, const loaded_provider *provider, uint64_t key, struct arena *arena,
+                   struct engine_call *call, inlay_compile_request *request)
+{
+    inlay_diag ignored = INLAY_DIAG_INIT;
+    inlay_fingerprint print;
+
+    *call = (struct engine_call){ .check = check, .provider = provider, .probe = check->probe };
+    call->begin_ms = clock_ms();
+    if (check->bare)
+        return;
+    if (provider->is_own && provider->table->fingerprint != NULL && provider->table->cache_verdict != NULL) {
+        request->store_begin = store_begin;
+        request->store_write = store_write;
+        request->store_end = store_end;
+        if (call->probe != NULL) {
+            request->cache_blob = call->probe->blob;
+            request->cache_bytes = call->probe->blob_bytes;
+        } else if (check->args->work != NULL && engines_fingerprint(provider, &print, &ignored) == INLAY_OK &&
+                   print.bytes <= INLAY_MAX_FINGERPRINT_BYTES) {
+            (void)snprintf(call->path, sizeof call->path, "%s/blobs/%s-%016llx", check->args->work, provider->name,
+                           (unsigned long long)hash_bytes(print.data, print.bytes, key));
+            load(call, arena, request);
+        }
+    }
+    request->ctx = call;
+    request->progress = engines_progress;
+    request->poll = engines_poll;
+}
+
+void engines_end(struct engine_call *call)
+{
+    free(call->stored);
+    call->stored = NULL;
+    if (!call->provider->is_own)
+        return;
+    call->check->compiles.ms += clock_ms() - call->begin_ms;
+    call->check->compiles.count++;
+    call->check->compiles.in_unit++;
+}
+
+void engines_report(struct check *check)
+{
+    const struct check_compiles *compiles = &check->compiles;
+
+    if (compiles->left_out > 0)
+        check_skip(check, check->args->group, "budget",
+                   "%u compiles were left out, %u done: one takes %.0f ms (see --compile-budget and --max-compiles)",
+                   compiles->left_out, compiles->count, compiles->ms / (compiles->count > 0 ? compiles->count : 1));
+}

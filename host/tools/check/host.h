@@ -1,0 +1,15 @@
+/* check/host.h - the host table that the plugins under check receive: that of the host, with loops that the checker can
+ * cancel. */
+#ifndef CHECK_HOST_H
+#define CHECK_HOST_H
+#include "inlay/plugin.h"
+#include <stdbool.h>
+
+const inlay_host *check_host(void);
+/* From now on, every parallel_for of a run sets *word to 1 when it begins: the cancellation of a run during its loops.
+ * NULL: no longer. */
+void check_host_cancel_in_loops(uint32_t *word);
+/* From now on, loops of a run take place on the calling thread in descending ranges, as if by the workers with the
+ * highest numbers, of which there are as many as specialize was told. */
+void check_host_scatter_loops(bool on);
+#endif

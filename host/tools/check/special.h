@@ -1,0 +1,23 @@
+/* check/special.h - compares results of special values: NaN, infinities, denormals, zeros of both signs. */
+#ifndef CHECK_SPECIAL_H
+#define CHECK_SPECIAL_H
+#include "check/harness.h"
+
+/* What the results of an operator must agree in. */
+enum {
+    SPECIAL_NAN = 1u << 0,
+    SPECIAL_INFINITY = 1u << 1,
+    SPECIAL_VALUE = 1u << 2, /* finite results, also denormals */
+    SPECIAL_ZERO_SIGN = 1u << 3,
+    SPECIAL_ONE_NAN = 1u << 4 /* a sum of several elements: special values other than NaN depend on its order */
+};
+/* The rules of an operator; 0: its special values are not compared. */
+uint32_t special_rules(const char *op_type);
+
+/* Results of special_compare(). */
+enum { SPECIAL_SAME, SPECIAL_FLUSHED, SPECIAL_DIFFERENT };
+/* Compares float and double outputs by the rules. SPECIAL_FLUSHED: the only differences are zeros where a denormal
+ * result or operand would give another number. text names the first difference. */
+uint32_t special_compare(const harness_result *got, const harness_result *want, uint32_t rules, char *text,
+                         size_t bytes);
+#endif

@@ -1,0 +1,63 @@
+/* Memory that the device shares with other drivers and processes: what the driver supports. */
+#include "gpu.h"
+#include <stdlib.h>
+#include <string.h>
+
+VkExternalMemoryHandleTypeFlagBits gpu_external_type(uint32_t kind)
+{
+    return kind == INLAY_MEMORY_DMA_BUF     ? VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT
+           : kind == INLAY_MEMORY_OPAQUE_FD ? VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+                                            : 0;
+}
+
+static bool has_extension(const VkExtensionProperties *list, uint32_t count, const char *name)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(list[i].extensionName, name) == 0)
+            return true;
+    return false;
+}
+
+/* Adds a kind of memory to what the device shares. Memory that the driver shares only as a dedicated allocation, and a
+ * handle type that cannot be combined with the types found before, are left out. */
+static void add_kind(gpu_device *device, uint32_t kind)
+{
+    const VkPhysicalDeviceExternalBufferInfo info = { .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,
+                                                      .usage = GPU_BUFFER_USAGE,
+                                                      .handleType = gpu_external_type(kind) };
+    VkExternalBufferProperties found = { .sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES };
+    const VkExternalMemoryProperties *memory = &found.externalMemoryProperties;
+    gpu_external *external = &device->external;
+
+    device->vk.GetPhysicalDeviceExternalBufferProperties(device->facts.physical, &info, &found);
+    if ((memory->externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT) != 0 ||
+        (memory->externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT) == 0 ||
+        (external->types & ~memory->compatibleHandleTypes) != 0)
+        return;
+    external->types |= gpu_external_type(kind);
+    external->exports |= INLAY_MEMORY_BIT(kind);
+    if ((memory->externalMemoryFeatures & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT) != 0)
+        external->imports |= INLAY_MEMORY_BIT(kind);
+}
+
+uint32_t gpu_external_find(gpu_device *device, const char *names[2])
+{
+    uint32_t count = 0, used = 0;
+    VkExtensionProperties *list;
+
+    if (device->vk.EnumerateDeviceExtensionProperties(device->facts.physical, NULL, &count, NULL) != VK_SUCCESS)
+        return 0;
+    list = calloc((size_t)count + 1, sizeof *list);
+    if (list != NULL &&
+        device->vk.EnumerateDeviceExtensionProperties(device->facts.physical, NULL, &count, list) == VK_SUCCESS &&
+        has_extension(list, count, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME)) {
+        names[used++] = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
+        add_kind(device, INLAY_MEMORY_OPAQUE_FD);
+        if (has_extension(list, count, VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME)) {
+            names[used++] = VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME;
+            add_kind(device, INLAY_MEMORY_DMA_BUF);
+        }
+    }
+    free(list);
+    return used;
+}

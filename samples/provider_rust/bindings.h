@@ -1,0 +1,2 @@
+/* The headers whose declarations bindgen translates to Rust. */
+#include "inlay/plugin.h"

@@ -1,0 +1,710 @@
+/* Plugins written without the kit, each of which breaks one sentence of the headers, selected by -DBAD_<name>; `inlay
+ * plugin-check` must find the defect. They offer Relu for float; a region of several is Relu of its inputs. Without
+ * -DBAD_<name> nothing is wrong. */
+#include "inlay/extensions.h"
+#include <fenv.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define UNUSED __attribute__((unused))
+
+#if defined(BAD_print_process) || defined(BAD_verdict_own) || defined(BAD_blob_threads) || defined(BAD_blob_index) ||  \
+    defined(BAD_store_null) || defined(BAD_store_order) || defined(BAD_engines)
+#define AUTHOR_CACHE 1
+#elif defined(BAD_bind_null) || defined(BAD_bind_stale) || defined(BAD_bind_keeps) || defined(BAD_binds)
+#define AUTHOR_BIND 1
+#endif
+
+enum { MOST_OUTPUTS = 64, SCRATCH_FLOATS = 4096, WORKERS = 4 };
+
+struct author {
+    const inlay_host *host;
+    const char *mode; /* option */
+    int64_t scale;    /* option */
+    bool suspended;
+    float scratch[SCRATCH_FLOATS];
+};
+
+struct inlay_compiled {
+    uint32_t output_count;
+    uint32_t roots[MOST_OUTPUTS];  /* index of the region's input that output i is Relu of */
+    uint32_t values[MOST_OUTPUTS]; /* value of output i in the graph */
+    uint64_t limit;                /* elements that it computes; from the engine cache */
+    const uint32_t *kept;
+    int64_t counts[MOST_OUTPUTS];
+};
+
+struct inlay_instance {
+    int64_t counts[MOST_OUTPUTS];
+    const inlay_value_state *kept;
+    float scratch[SCRATCH_FLOATS];
+};
+
+/* ------------------------------------------------------------------ assess and cost */
+
+static const char *refusal_of(const inlay_graph *graph, const inlay_node_info *node)
+{
+    const inlay_value_info *input = inlay_graph_value(graph, node->inputs[0]);
+
+    if (strcmp(node->domain.data, "ai.onnx") != 0 || strcmp(node->op_type.data, "Relu") != 0)
+        return "only Relu is supported";
+    if (input->dtype != INLAY_FLOAT || input->rank == INLAY_RANK_UNKNOWN)
+        return "only floats of known rank are supported";
+    if ((input->flags & INLAY_VALUE_CONSTANT) != 0)
+        return "constants are not supported";
+    return NULL;
+}
+
+static inlay_status assess(void *state, const inlay_assess_request *request, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    (void)state, (void)diag;
+    for (uint32_t n = 0; n < request->graph->node_count && status == INLAY_OK; n++) {
+        const inlay_node_info *node = inlay_graph_node(request->graph, n);
+        const char *reason = request->candidates[n] == 0 || node->input_count == 0 ? "only Relu is supported"
+                                                                                   : refusal_of(request->graph, node);
+        inlay_refusal refusal = { .struct_size = sizeof refusal, .node = n, .code = INLAY_REFUSE_OPERATOR };
+        inlay_offer offer = { .struct_size = sizeof offer, .nodes = &n, .node_count = 1, .flags = INLAY_OFFER_MERGE };
+
+        if (request->candidates[n] == 0)
+            continue;
+        refusal.text = reason;
+#if defined(BAD_own_limits)
+        offer.resident_bytes = 100;
+        offer.max_resident_bytes = 10;
+#elif defined(BAD_refuse_code)
+        refusal.code = 0;
+#elif defined(BAD_one_node)
+        offer.max_nodes = 1;
+#elif defined(BAD_node_range)
+        if (n > 3)
+            n = request->graph->node_count + 1;
+#endif
+        status = reason != NULL ? request->sink->refuse(request->sink->ctx, &refusal)
+                                : request->sink->offer(request->sink->ctx, &offer);
+    }
+    return status;
+}
+
+static int64_t elements(const inlay_value_state *value)
+{
+    int64_t count = 1;
+
+    for (uint32_t i = 0; value->rank != INLAY_RANK_UNKNOWN && i < value->rank; i++)
+        count *= value->dims[i] >= 0 ? value->dims[i] : 1;
+    return count;
+}
+
+static inlay_status cost(void *state, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
+{
+    const inlay_node_info *node = inlay_graph_node(request->graph, request->offer->nodes[0]);
+    const struct author *author = state;
+    const inlay_value_state *value =
+        INLAY_AT(inlay_value_state, request->values, request->value_stride, node->inputs[0]);
+
+    (void)diag;
+    out->flops = (double)elements(value);
+    out->ns = out->flops * (double)author->scale;
+    out->confidence = INLAY_CONFIDENCE_MODEL;
+#if defined(BAD_flat)
+    out->ns = 1000;
+#endif
+#if defined(BAD_cost_drift)
+    static double calls;
+
+    out->ns += calls++;
+#endif
+    return INLAY_OK;
+}
+
+static UNUSED inlay_status cost_region(void *state, const inlay_region_cost_request *request, inlay_cost *out,
+                                       inlay_diag *diag)
+{
+    (void)state, (void)diag;
+    out->ns = 100.0 * request->node_count;
+#if defined(BAD_region_nan)
+    out->ns = sqrt(-out->ns);
+#elif defined(BAD_region_random)
+    static double calls;
+
+    out->ns += calls++;
+#elif defined(BAD_region_mute)
+    return INLAY_INTERNAL;
+#endif
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ compile */
+
+/* A blob of the engine cache. */
+struct blob {
+    char head[8];
+    uint64_t limit; /* elements that the engine computes */
+};
+
+static UNUSED inlay_status fingerprint(void *state, inlay_fingerprint *out, inlay_diag *diag)
+{
+    static char text[32] = "author, driver 1";
+
+    (void)state, (void)diag;
+#if defined(BAD_print_process)
+    const long process = getpid();
+
+    memcpy(text, &process, sizeof process);
+#endif
+    out->data = text;
+    out->bytes = sizeof text;
+    return INLAY_OK;
+}
+
+static UNUSED inlay_status cache_verdict(void *state, inlay_cache_request *request, inlay_diag *diag)
+{
+    (void)state;
+#if !defined(BAD_verdict_own)
+    if (request->bytes == sizeof(struct blob) && memcmp(request->blob, "author1", 8) == 0)
+        return INLAY_OK;
+#endif
+    request->verdict = INLAY_CACHE_RECOMPILE;
+    (void)inlay_fail(diag, INLAY_UNSUPPORTED, "not an engine of this version");
+    return INLAY_OK;
+}
+
+static UNUSED inlay_status use_cache(const inlay_compile_request *request, inlay_compiled *compiled)
+{
+    struct blob blob = { .head = "author1", .limit = UINT64_MAX };
+
+    (void)compiled;
+    if (request->cache_blob != NULL) {
+        memcpy(&blob, request->cache_blob, sizeof blob);
+#if defined(BAD_blob_threads)
+        compiled->limit = blob.limit == request->max_threads ? UINT64_MAX : 1; /* planned for another number */
+#elif defined(BAD_blob_index)
+        compiled->limit = blob.limit == request->outputs[0] ? UINT64_MAX : 1; /* takes another value for its output */
+#endif
+        return INLAY_OK;
+    }
+#if defined(BAD_blob_threads)
+    blob.limit = request->max_threads;
+#elif defined(BAD_blob_index)
+    blob.limit = request->outputs[0];
+#endif
+#if defined(BAD_store_null)
+    if (request->store_begin(request->ctx, sizeof blob) == INLAY_OK &&
+#elif defined(BAD_store_order)
+    if (request->store_write != NULL &&
+#else
+    if (request->store_begin != NULL && request->store_begin(request->ctx, sizeof blob) == INLAY_OK &&
+#endif
+        request->store_write(request->ctx, &blob, sizeof blob) == INLAY_OK)
+        (void)request->store_end(request->ctx);
+    return INLAY_OK;
+}
+
+/* The input of the region that a value is Relu of. */
+static uint32_t root_of(const inlay_compile_request *request, uint32_t value)
+{
+    for (;;) {
+        for (uint32_t i = 0; i < request->input_count; i++)
+            if (request->inputs[i] == value)
+                return i;
+        value = inlay_graph_node(request->graph, inlay_graph_value(request->graph, value)->producer)->inputs[0];
+    }
+}
+
+static inlay_status check_request(const struct author *author, const inlay_compile_request *request, inlay_diag *diag)
+{
+    (void)author, (void)diag;
+    for (uint32_t i = 0; i < request->input_count; i++)
+        if ((inlay_graph_value(request->graph, request->inputs[i])->flags & INLAY_VALUE_CONSTANT) != 0)
+            return inlay_fail(diag, INLAY_INTERNAL, "a constant is an input");
+#if defined(BAD_one_node)
+    if (request->node_count > 1)
+        return inlay_fail(diag, INLAY_INTERNAL, "the offers allow one node only");
+#elif defined(BAD_silent_error)
+    if (inlay_graph_value(request->graph, request->outputs[0])->rank == 3)
+        return INLAY_UNSUPPORTED;
+#elif defined(BAD_status)
+    if (inlay_graph_value(request->graph, request->outputs[0])->rank == 3)
+        return inlay_fail(diag, 77, "no");
+#elif defined(BAD_keeps_option)
+    if (author->mode != NULL && strcmp(author->mode, "plain") != 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "mode '%s' is not supported", author->mode);
+#elif defined(BAD_resident)
+    *request->resident_bytes = 0;
+#elif defined(BAD_profile)
+    if (elements(request->profile) > 1000000)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "too large");
+#elif defined(BAD_constant_answer)
+    for (uint32_t i = 0; i < request->graph->value_count; i++)
+        request->constants[i] = 7;
+#endif
+    return INLAY_OK;
+}
+
+static inlay_status compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
+                            inlay_diag *diag)
+{
+    inlay_compiled *compiled = calloc(1, sizeof *compiled);
+    inlay_status status =
+        compiled == NULL ? inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory") : check_request(state, request, diag);
+
+    if (status == INLAY_OK && request->output_count > MOST_OUTPUTS)
+        status = inlay_fail(diag, INLAY_UNSUPPORTED, "more than %d outputs", MOST_OUTPUTS);
+#if defined(BAD_progress)
+    if (request->progress != NULL)
+        request->progress(request->ctx, 50, "percent");
+#endif
+    if (status == INLAY_OK && request->poll != NULL) {
+        status = request->poll(request->ctx);
+#if defined(BAD_cancel_leak)
+        if (status != INLAY_OK)
+            return inlay_fail(diag, status, "stopped");
+#elif defined(BAD_cancel_ignored)
+        status = INLAY_OK;
+#else
+        if (status != INLAY_OK)
+            (void)inlay_fail(diag, status, "stopped");
+#endif
+    }
+    if (status != INLAY_OK) {
+        free(compiled);
+        return status;
+    }
+    compiled->output_count = request->output_count;
+#if defined(BAD_half_region)
+    compiled->output_count -= request->output_count > 1;
+#endif
+    compiled->limit = UINT64_MAX;
+    compiled->kept = request->outputs;
+    for (uint32_t i = 0; i < request->output_count; i++) {
+        compiled->roots[i] = root_of(request, request->outputs[i]);
+        compiled->values[i] = request->outputs[i];
+    }
+#if defined(AUTHOR_CACHE)
+    status = use_cache(request, compiled);
+#endif
+#if defined(BAD_null_compiled)
+    free(compiled);
+    compiled = NULL;
+#endif
+    *out_compiled = compiled;
+    return status;
+}
+
+static void release_compiled(void *state, inlay_compiled *compiled)
+{
+    (void)state;
+    free(compiled);
+}
+
+/* ------------------------------------------------------------------ specialize */
+
+static _Thread_local UNUSED const inlay_instance *latest;
+
+static inlay_status specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
+                               inlay_instance **out_instance, inlay_diag *diag)
+{
+    inlay_instance *instance = calloc(1, sizeof *instance);
+
+    (void)state;
+    if (instance == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+    for (uint32_t i = 0; i < compiled->output_count; i++) {
+#if defined(BAD_value_stride)
+        instance->counts[i] = elements(&request->values[compiled->values[i]]); /* as if value_stride were fixed */
+#else
+        instance->counts[i] =
+            elements(INLAY_AT(inlay_value_state, request->values, request->value_stride, compiled->values[i]));
+#endif
+        compiled->counts[i] = instance->counts[i];
+    }
+#if defined(BAD_alias_range)
+    INLAY_AT_OUT(inlay_output_plan, request->outputs, request->output_stride, 0)->alias = request->output_count + 9;
+#elif defined(BAD_bounded)
+    for (uint32_t i = 0; i < request->output_count; i++)
+        *INLAY_AT_OUT(inlay_output_plan, request->outputs, request->output_stride, i) =
+            (inlay_output_plan){ .kind = INLAY_OUTPUT_BOUNDED,
+                                 .max_bytes = (uint64_t)instance->counts[i] * sizeof(float),
+                                 .alias = INLAY_NONE };
+#elif defined(BAD_plan_stride)
+    for (uint32_t i = 0; i < request->output_count; i++)
+        request->outputs[i] = (inlay_output_plan){ .alias = INLAY_NONE };
+#elif defined(BAD_workers)
+    request->workspace_bytes = WORKERS * SCRATCH_FLOATS * sizeof(float);
+#endif
+    instance->kept = request->values;
+    latest = instance;
+    *out_instance = instance;
+    return INLAY_OK;
+}
+
+static void release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance)
+{
+    (void)state, (void)compiled;
+    free(instance);
+}
+
+/* ------------------------------------------------------------------ execute */
+
+struct loop {
+    const float *from;
+    float *to;
+    float *scratch; /* of the workers */
+};
+
+static void relu(const float *from, float *to, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = from[i] < 0 ? 0 : from[i];
+}
+
+/* In pieces, through memory that others must not use at the same time. */
+static UNUSED void relu_through(float *scratch, const float *from, float *to, int64_t count)
+{
+    for (int64_t at = 0; at < count; at += SCRATCH_FLOATS) {
+        const int64_t piece = count - at < SCRATCH_FLOATS ? count - at : SCRATCH_FLOATS;
+
+        relu(from + at, scratch, piece);
+        memcpy(to + at, scratch, (size_t)piece * sizeof *to);
+    }
+}
+
+static UNUSED inlay_status relu_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const struct loop *loop = user;
+
+    (void)worker;
+#if defined(BAD_workers)
+    relu_through(loop->scratch + (size_t)worker * SCRATCH_FLOATS, loop->from + begin, loop->to + begin, end - begin);
+#elif defined(BAD_rounds_workers)
+    if (worker > 0)
+        (void)fesetround(FE_UPWARD);
+    relu(loop->from + begin, loop->to + begin, end - begin);
+#elif defined(BAD_lost_element)
+    relu(loop->from + begin, loop->to + begin, end - begin - (worker > 0));
+#elif defined(BAD_order)
+    static int64_t next; /* as if the ranges came one after the other */
+
+    if (begin == 0)
+        next = 0;
+    if (begin == next)
+        relu(loop->from + begin, loop->to + begin, end - begin);
+    next = end;
+#else
+    relu(loop->from + begin, loop->to + begin, end - begin);
+#endif
+    return INLAY_OK;
+}
+
+static const inlay_tensor_arg *arg_at(const inlay_exec_args *args, const inlay_tensor_arg *list, uint32_t i)
+{
+#if defined(BAD_arg_stride)
+    (void)args;
+    return &list[i];
+#else
+    return INLAY_AT(inlay_tensor_arg, list, args->arg_stride, i);
+#endif
+}
+
+/* What execute does before it computes. */
+static inlay_status begin(struct author *author, const inlay_compiled *compiled, const inlay_instance *instance,
+                          const inlay_exec_args *args)
+{
+    (void)author, (void)compiled, (void)instance, (void)args;
+#if defined(BAD_stale_run)
+    static inlay_run *earlier;
+
+    if (earlier != NULL)
+        (void)author->host->poll(author->host->ctx, earlier);
+    earlier = args->run;
+#elif defined(BAD_keeps_request)
+    if (compiled->kept[0] == INLAY_NONE)
+        return inlay_fail(args->diag, INLAY_INTERNAL, "no output");
+#elif defined(BAD_keeps_values)
+    if (instance->kept[compiled->values[0]].dtype != INLAY_FLOAT)
+        return inlay_fail(args->diag, INLAY_INTERNAL, "not a float");
+#elif defined(BAD_thread_local)
+    if (latest == NULL)
+        return inlay_fail(args->diag, INLAY_INTERNAL, "this thread has not specialized");
+#elif defined(BAD_priority)
+    if (args->priority > INLAY_PRIORITY_HIGH || args->power > INLAY_POWER_PERFORMANCE)
+        return inlay_fail(args->diag, INLAY_INVALID_ARGUMENT, "priority %u, power %u", args->priority, args->power);
+#elif defined(BAD_bind_null)
+    if (args->binding == NULL)
+        return inlay_fail(args->diag, INLAY_INTERNAL, "not bound");
+#elif defined(BAD_timer)
+    (void)signal(SIGALRM, SIG_IGN);
+    (void)alarm(1000);
+#elif defined(BAD_suspend)
+    if (author->suspended)
+        return inlay_fail(args->diag, INLAY_INTERNAL, "suspended");
+#endif
+    return author->host->poll(author->host->ctx, args->run);
+}
+
+/* Addresses that bind has seen. */
+struct inlay_binding {
+    uint64_t first_input; /* 0: not known */
+    const inlay_tensor_arg *kept;
+};
+
+static inlay_status execute(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                            const inlay_exec_args *args)
+{
+    struct author *author = state;
+    inlay_status status = begin(author, compiled, instance, args);
+
+    for (uint32_t i = 0; i < compiled->output_count && status == INLAY_OK; i++) {
+        const inlay_tensor_arg *input = arg_at(args, args->inputs, compiled->roots[i]);
+        const inlay_tensor_arg *output = arg_at(args, args->outputs, i);
+        struct loop loop = { inlay_buffer_host(&input->buffer), inlay_buffer_host(&output->buffer),
+                             inlay_buffer_host(&args->workspace) };
+        int64_t count = instance->counts[i];
+
+#if defined(BAD_offset)
+        loop.from = (const float *)(uintptr_t)input->buffer.handle;
+#elif defined(BAD_bind_stale)
+        if (args->binding != NULL && compiled->roots[i] == 0)
+            loop.from = (const float *)(uintptr_t)args->binding->first_input;
+#elif defined(BAD_bind_keeps)
+        if (args->binding != NULL && compiled->roots[i] == 0)
+            loop.from = inlay_buffer_host(&args->binding->kept[0].buffer);
+#elif defined(BAD_mutates)
+        count = compiled->counts[i];
+#elif defined(BAD_dims_write)
+        if (output->rank > 1)
+            output->dims[0] = count;
+#endif
+#if defined(BAD_empty)
+        if (loop.from[0] != loop.from[0] + 0 * (float)count)
+            count = 0;
+#elif defined(BAD_aligned)
+        if ((uintptr_t)loop.from % 16 != 0)
+            return inlay_fail(args->diag, INLAY_INVALID_ARGUMENT, "the input is not aligned to 16 bytes");
+#endif
+        if ((uint64_t)count > compiled->limit)
+            count = (int64_t)compiled->limit;
+#if defined(BAD_instance_scratch)
+        relu_through(instance->scratch, loop.from, loop.to, count);
+#elif defined(BAD_state_scratch)
+        relu_through(author->scratch, loop.from, loop.to, count);
+#elif defined(BAD_lock)
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+        (void)pthread_mutex_lock(&lock);
+        relu(loop.from, loop.to, count);
+        (void)pthread_mutex_unlock(&lock);
+#else
+        status = author->host->parallel_for(author->host->ctx, args->run, count, 64, relu_range, &loop);
+#endif
+    }
+    return status;
+}
+
+static UNUSED inlay_status bind(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                                const inlay_bind_args *args, inlay_binding **out_binding, inlay_diag *diag)
+{
+    inlay_binding *binding = calloc(1, sizeof *binding);
+
+    (void)state, (void)compiled, (void)instance;
+    if (binding == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+    binding->kept = args->inputs;
+    if (args->input_count > 0)
+        binding->first_input = args->inputs[0].buffer.handle + args->inputs[0].buffer.offset;
+    *out_binding = binding;
+    return INLAY_OK;
+}
+
+static UNUSED void release_binding(void *state, inlay_compiled *compiled, inlay_instance *instance,
+                                   inlay_binding *binding)
+{
+    (void)state, (void)compiled, (void)instance;
+    free(binding);
+}
+
+/* ------------------------------------------------------------------ extensions */
+
+static UNUSED inlay_status control(void *state, inlay_control_args *args, inlay_diag *diag)
+{
+    struct author *author = state;
+
+    (void)diag;
+    switch (args->action) {
+    case INLAY_CONTROL_SUSPEND:
+        author->suspended = true;
+        return INLAY_OK;
+    case INLAY_CONTROL_RESUME:
+#if !defined(BAD_suspend)
+        author->suspended = false;
+#endif
+        return INLAY_OK;
+    case INLAY_CONTROL_TRIM:
+        return INLAY_OK;
+    default:
+#if defined(BAD_control_any)
+        return INLAY_OK;
+#else
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "no action %u", args->action);
+#endif
+    }
+}
+
+static UNUSED const void *extension(void *state, const char *name)
+{
+    static const inlay_ext_control table = { .struct_size = sizeof table, .control = control };
+
+    (void)state, (void)name;
+#if defined(BAD_extension_any)
+    return &table;
+#elif defined(BAD_extension_moves)
+    static inlay_ext_control tables[16];
+    static uint32_t calls;
+
+    tables[++calls % 16] = table;
+    return strcmp(name, INLAY_EXT_CONTROL) == 0 ? &tables[calls % 16] : NULL;
+#else
+    return strcmp(name, INLAY_EXT_CONTROL) == 0 ? &table : NULL;
+#endif
+}
+
+/* ------------------------------------------------------------------ the provider */
+
+static const inlay_option options[] = {
+    { .name = "mode", .doc = "what to do", .default_value = "plain", .kind = INLAY_OPTION_STRING },
+    { .name = "scale",
+      .doc = "nanoseconds an element",
+#if defined(BAD_bad_default)
+      .default_value = "10",
+#else
+      .default_value = "1",
+#endif
+      .min = 1,
+      .max = 9,
+      .kind = INLAY_OPTION_INT },
+    { .name = "label", .doc = "a name for messages", .kind = INLAY_OPTION_STRING },
+};
+
+static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
+                           inlay_diag *diag)
+{
+#if defined(BAD_global_state)
+    static struct author only, *author = &only;
+#elif defined(BAD_closes_shared)
+    static struct author *author;
+
+    if (author == NULL)
+        author = calloc(1, sizeof *author);
+#else
+    struct author *author = calloc(1, sizeof *author);
+#endif
+
+    (void)ctx;
+    if (author == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory");
+    author->host = host;
+#if defined(BAD_option_stride)
+    author->scale = args->options[1].i;
+#else
+    author->scale = INLAY_AT(inlay_option_value, args->options, args->option_stride, 1)->i;
+#endif
+    author->mode = INLAY_AT(inlay_option_value, args->options, args->option_stride, 0)->s;
+#if defined(BAD_null_option)
+    if (strcmp(INLAY_AT(inlay_option_value, args->options, args->option_stride, 2)->s, "x") == 0)
+        author->scale = 2;
+#endif
+    *out_state = author;
+    return INLAY_OK;
+}
+
+static void destroy(void *state)
+{
+#if defined(BAD_closes_shared)
+    memset(state, 0, sizeof(struct author));
+#elif !defined(BAD_global_state)
+    free(state);
+#else
+    (void)state;
+#endif
+}
+
+static const inlay_provider provider = {
+    .struct_size = sizeof provider,
+#if defined(BAD_bad_name)
+    .name = "Author 1",
+#else
+    .name = "author",
+#endif
+    .description = "breaks a rule",
+    .device_kind = INLAY_DEVICE_CPU,
+#if defined(BAD_serial)
+    .flags = INLAY_PROVIDER_SERIAL_EXECUTE,
+#endif
+    .options = options,
+    .option_count = sizeof options / sizeof options[0],
+    .option_stride = sizeof options[0],
+    .poll_ms = 100,
+    .create = create,
+    .destroy = destroy,
+    .assess = assess,
+    .cost = cost,
+    .compile = compile,
+    .release_compiled = release_compiled,
+    .specialize = specialize,
+    .release_instance = release_instance,
+    .execute = execute,
+#if defined(AUTHOR_CACHE)
+    .fingerprint = fingerprint,
+    .cache_verdict = cache_verdict,
+#endif
+    .extension = extension,
+#if defined(AUTHOR_BIND)
+    .bind = bind,
+    .release_binding = release_binding,
+#endif
+    .cost_region = cost_region,
+};
+#if defined(BAD_open_again)
+static bool closed;
+
+static void close_plugin(void *ctx)
+{
+    (void)ctx;
+    closed = true;
+}
+#endif
+
+static const inlay_plugin plugin = {
+    .struct_size = sizeof plugin,
+    .abi_major = INLAY_ABI_MAJOR,
+    .abi_minor = INLAY_ABI_MINOR,
+    .name = "author",
+    .version = "1.0.0",
+    .build_id = "author 1.0.0",
+    .providers = &provider,
+    .provider_count = 1,
+    .provider_stride = sizeof provider,
+#if defined(BAD_open_again)
+    .shutdown = close_plugin,
+#endif
+};
+
+inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
+{
+    if (host->abi_major != INLAY_ABI_MAJOR)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "made for ABI %u", INLAY_ABI_MAJOR);
+#if defined(BAD_open_again)
+    if (closed)
+        return inlay_fail(diag, INLAY_INTERNAL, "closed already");
+#endif
+    *out_plugin = &plugin;
+    return INLAY_OK;
+}
+
+INLAY_PLUGIN_NOTE("author", "author", "")

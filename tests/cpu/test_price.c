@@ -1,0 +1,126 @@
+/* Prices of elementwise chains: a region computes a chain in one loop, so its price has the memory traffic of the chain,
+ * not of each operator. If another provider takes an operator out of the chain, the parts cost more than the whole. */
+#include "compare.h"
+#include "text_buffer.h"
+#include <jansson.h>
+
+enum { CHAINS = 24, MAX_LENGTH = 12 };
+static uint32_t seed = 7;
+
+static uint32_t random_below(uint32_t limit)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (uint32_t)(((uint64_t)seed * limit) >> 32);
+}
+
+static const char *const operators[] = { "Relu", "Sigmoid", "Tanh", "Neg", "Abs", "Add", "Mul", "Sub" };
+
+/* Writes a chain of the operators at list[0 .. length). */
+static void write_chain(char *script, size_t bytes, uint32_t side, const uint32_t *list, uint32_t length)
+{
+    size_t at = (size_t)snprintf(script, bytes, "x : %u,%u\nz : %u,%u\n", side, side, side, side);
+
+    for (uint32_t i = 0; i < length; i++) {
+        char input[16] = "x";
+
+        if (i > 0)
+            (void)snprintf(input, sizeof input, "t%u", i - 1);
+        at += (size_t)snprintf(script + at, bytes - at, "t%u = %s(%s%s)\n", i, operators[list[i]], input,
+                               list[i] >= 5 ? ", z" : "");
+    }
+    (void)snprintf(script + at, bytes - at, "-> t%u", length - 1);
+}
+
+/* Opens a session and returns the predicted time of the nodes that cpu runs; *out_nodes: their number. pin: or NULL. */
+static double predicted_ns(const char *script, const char *pin, uint32_t *out_nodes)
+{
+    inlay_explain_options options = { .struct_size = sizeof options, .format = "json" };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct text_buffer output = { 0 };
+    struct wire wire = { 0 };
+    double ns = 0;
+    json_t *json, *stretch;
+    struct rig rig;
+    size_t i;
+
+    script_model(&wire, script, 17);
+    rig = rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", "intra_threads", "1",
+                                                 pin != NULL ? "pin" : NULL, pin, NULL });
+    assert_int_equal(inlay_session_explain(rig.session, &options, text_buffer_append, &output, &diag), INLAY_OK);
+    json = json_loadb(output.data, output.bytes, 0, NULL);
+    assert_non_null(json);
+    *out_nodes = 0;
+    json_array_foreach(json_object_get(json_object_get(json, "main"), "stretches"), i, stretch) {
+        if (strcmp(json_string_value(json_object_get(stretch, "provider")), REGION) != 0)
+            continue;
+        ns += json_number_value(json_object_get(stretch, "cost_ns"));
+        *out_nodes += (uint32_t)json_integer_value(json_object_get(stretch, "nodes"));
+    }
+    json_decref(json);
+    text_buffer_free(&output);
+    rig_close(&rig);
+    return ns;
+}
+
+static void chains_cost_less_than_their_parts(void **state)
+{
+    static const uint32_t sides[] = { 256, 1024, 2048 };
+    char script[1024];
+
+    (void)state;
+    for (uint32_t chain = 0; chain < CHAINS; chain++) {
+        const uint32_t side = sides[chain % 3], length = 4 + random_below(MAX_LENGTH - 3);
+        uint32_t list[MAX_LENGTH], nodes;
+        double alone = 0, whole, before = 0;
+
+        for (uint32_t i = 0; i < length; i++) {
+            list[i] = random_below(sizeof operators / sizeof *operators);
+            write_chain(script, sizeof script, side, &list[i], 1);
+            alone += predicted_ns(script, NULL, &nodes);
+        }
+        write_chain(script, sizeof script, side, list, length);
+        whole = predicted_ns(script, NULL, &nodes);
+        if (nodes == 0 || whole > 0.8 * alone)
+            fail_msg("%.0f ns for %u nodes, which cost %.0f ns as models of one node:\n%s", whole, nodes, alone,
+                     script);
+        for (uint32_t i = 1; i <= length; i++) { /* a longer chain never costs less */
+            write_chain(script, sizeof script, side, list, i);
+            whole = predicted_ns(script, NULL, &nodes);
+            if (whole < before * 0.999)
+                fail_msg("%.0f ns, but %.0f ns without the last node:\n%s", whole, before, script);
+            before = whole;
+        }
+    }
+}
+
+static void a_node_taken_out_saves_nothing(void **state)
+{
+    char script[1024];
+
+    (void)state;
+    for (uint32_t chain = 0; chain < CHAINS; chain++) {
+        const uint32_t length = 5 + random_below(MAX_LENGTH - 4), taken = 1 + random_below(length - 2);
+        uint32_t list[MAX_LENGTH], nodes, left;
+        double whole, parts;
+
+        for (uint32_t i = 0; i < length; i++)
+            list[i] = i % 3 == 2 ? 5 : 2; /* Tanh and Add: the optimiser removes none of them, nor a Relu after them */
+        list[taken] = 0;
+        write_chain(script, sizeof script, 1024, list, length);
+        whole = predicted_ns(script, NULL, &nodes);
+        parts = predicted_ns(script, "op:Relu=reference", &left);
+        assert_int_equal(left, nodes - 1);
+        if (parts <= whole)
+            fail_msg("%.0f ns without node %u, %.0f ns with it:\n%s", parts, taken, whole, script);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chains_cost_less_than_their_parts),
+        cmocka_unit_test(a_node_taken_out_saves_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
