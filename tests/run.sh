@@ -1,7 +1,8 @@
 #!/bin/bash
 # Sets up a fresh Debian 12 or 13, builds, and runs every test: an optimised build, and one with AddressSanitizer and
-# UndefinedBehaviorSanitizer. The last lines are 'N skipped: BUILD/TEST ...' and 'N passed, N failed'; the exit code is 0 only if
-# nothing failed.
+# UndefinedBehaviorSanitizer. A test that fails is repeated once, alone, after all others of its build. If it passes then, it
+# counts as passed and is listed as unstable; its first output is build/BUILD/unstable/TEST.log. The last lines are
+# 'N skipped: BUILD/TEST ...', 'N unstable: BUILD/TEST ...' and 'N passed, N failed'; the exit code is 0 only if nothing failed.
 #
 #   tests/run.sh            release and asan
 #   tests/run.sh --all      also tsan, and a build with Clang
@@ -35,14 +36,43 @@ fi
 passed=0
 failed=0
 skipped=()
+unstable=()
+
+# Copies from ctest's log of a build ($1) the output of one test ($2).
+output_of() {
+    awk -v name="$2" '/^[0-9]+\/[0-9]+ Testing: / { wanted = substr($0, index($0, ": ") + 2) == name } wanted' \
+        "build/$1/Testing/Temporary/LastTest.log"
+}
+
+# Repeats the failed tests of a build, one at a time, and counts those that fail again. $1: name of the build, the rest: tests
+repeat_failed() {
+    local name=$1 test kept=build/$1/unstable
+    shift
+    mkdir -p "$kept"
+    for test in "$@"; do
+        output_of "$name" "$test" >"$kept/$test.log"
+    done
+    for test in "$@"; do
+        echo "== $name: $test failed, and is repeated alone"
+        if ctest --test-dir "build/$name" -R "^${test//./\\.}\$" --output-on-failure --no-tests=error; then
+            unstable+=("$name/$test")
+        else
+            rm "$kept/$test.log"
+            failed=$((failed + 1))
+            passed=$((passed - 1))
+        fi
+    done
+}
 
 # Configures and builds in build/$1 and counts the tests that pass, fail and are skipped there. $1: name of the build, $2: preset, the rest:
 # further arguments for cmake
 check() {
-    local name=$1 preset=$2 log=build/$1/run.log start=$SECONDS summary total wrong absent
+    local name=$1 preset=$2 log=build/$1/run.log failures=build/$1/Testing/Temporary/LastTestsFailed.log
+    local start=$SECONDS total absent wrong=()
     shift 2
     echo "== $name"
     mkdir -p "build/$name"
+    rm -rf "build/$name/unstable" "$failures"
     if ! cmake --preset "$preset" -B "build/$name" -DINLAY_TESTS=ON "${launcher[@]}" "$@" >"$log" 2>&1 ||
         ! cmake --build "build/$name" -j "$jobs" >>"$log" 2>&1; then
         tail -n 40 "$log"
@@ -53,19 +83,20 @@ check() {
     echo "$name: built in $((SECONDS - start)) s"
     # A test may use every core, so few run concurrently: three, because some tests only wait.
     ctest --test-dir "build/$name" -j 3 --output-on-failure --no-tests=error 2>&1 | tee "$log"
-    summary=$(grep -E 'tests passed, [0-9]+ tests? failed out of [0-9]+' "$log")
-    if [ -z "$summary" ]; then
+    total=$(sed -nE 's/.*tests passed, [0-9]+ tests? failed out of ([0-9]+).*/\1/p' "$log")
+    if [ -z "$total" ]; then
         echo "$name: no test ran"
         failed=$((failed + 1))
         return
     fi
-    wrong=$(sed -E 's/.*, ([0-9]+) tests? failed out of.*/\1/' <<<"$summary")
-    total=$(sed -E 's/.*out of ([0-9]+).*/\1/' <<<"$summary")
     # ctest counts skipped tests as passed, and lists them after the summary.
     mapfile -t absent < <(sed -nE 's/^\t *[0-9]+ - (.*) \(Skipped\).*/\1/p' "$log")
-    failed=$((failed + wrong))
-    passed=$((passed + total - wrong - ${#absent[@]}))
+    if [ -e "$failures" ]; then
+        mapfile -t wrong < <(cut -d: -f2- "$failures")
+    fi
     skipped+=("${absent[@]/#/$name/}")
+    passed=$((passed + total - ${#absent[@]}))
+    repeat_failed "$name" "${wrong[@]}"
 }
 
 for preset in "${presets[@]}"; do
@@ -75,5 +106,6 @@ if [ -n "$with_clang" ]; then
     check clang release -DCMAKE_C_COMPILER=clang
 fi
 echo "${#skipped[@]} skipped${skipped[*]:+: ${skipped[*]}}"
+echo "${#unstable[@]} unstable${unstable[*]:+: ${unstable[*]}}"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
