@@ -1,14 +1,11 @@
 #!/bin/sh
 # Uses an installation like a plugin author: builds a provider, an operator and a program with it, outside of the
 # tree, with CMake and with pkg-config, and runs a model with all of them.
-#   package.sh BUILD_DIR SOURCE_DIR CC GENERATOR [SANITIZERS]
+#   package.sh BUILD_DIR SOURCE_DIR CC GENERATOR
 set -eu
-build=$1 source=$2 cc=$3 generator=$4 sanitize=${5:-}
+build=$1 source=$2 cc=$3 generator=$4
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-flags=
-# A kit built with sanitizers requires them at link time.
-[ -z "$sanitize" ] || flags="-fsanitize=$sanitize"
 
 die() {
     echo "package.sh: $*" >&2
@@ -29,7 +26,7 @@ for file in bin/inlay libexec/inlay/inlay-probe include/inlay/inlay.h include/in
     [ -e "$prefix/$file" ] || die "$file is not installed"
 done
 for page in inlay inlay-run inlay-plugin-check; do
-    [ -n "$sanitize" ] || ! command -v help2man >/dev/null || grep -q '^\.SH DESCRIPTION' "$prefix/share/man/man1/$page.1" ||
+    ! command -v help2man >/dev/null || grep -q '^\.SH DESCRIPTION' "$prefix/share/man/man1/$page.1" ||
         die "$page has no manual page"
 done
 [ -e "$lib/inlay/plugins/inlay-reference.so" ] || die "the reference provider is not installed"
@@ -48,7 +45,7 @@ configure() { # SOURCE BUILD ARGUMENTS...
     from=$1 into=$2
     shift 2
     quietly cmake -S "$from" -B "$into" -G "$generator" -DCMAKE_C_COMPILER="$cc" -DCMAKE_BUILD_TYPE=Release \
-        -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_FLAGS="$flags" "$@"
+        -DCMAKE_PREFIX_PATH="$prefix" "$@"
     quietly cmake --build "$into"
 }
 plugins=
@@ -69,12 +66,12 @@ configure "$consumer" "$tmp/build-consumer" -DSUPPORT_DIR="$source/tests/support
 
 export PKG_CONFIG_PATH="$lib/pkgconfig"
 # shellcheck disable=SC2046,SC2086
-quietly "$cc" $flags -I"$source/tests/support" "$consumer/consumer.c" $(pkg-config --cflags --libs inlay) \
+quietly "$cc" -I"$source/tests/support" "$consumer/consumer.c" $(pkg-config --cflags --libs inlay) \
     -Wl,-rpath,"$lib" -o "$tmp/consumer"
 "$tmp/consumer" "$plugins" "$tmp/model.onnx" >"$tmp/out2" || die "the program built with pkg-config failed"
 cmp "$tmp/out" "$tmp/out2"
 # shellcheck disable=SC2046,SC2086
-quietly "$cc" $flags -shared "$tmp/custom_op/moving_average.c" $(pkg-config --cflags --libs inlay-kit) \
+quietly "$cc" -shared "$tmp/custom_op/moving_average.c" $(pkg-config --cflags --libs inlay-kit) \
     -o "$tmp/moving_average.so"
 [ "$(nm -D --defined-only "$tmp/moving_average.so" | awk '{ print $NF }')" = inlay_plugin_open ] ||
     die "the plugin built with pkg-config exports other symbols than inlay_plugin_open"

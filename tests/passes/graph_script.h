@@ -71,12 +71,15 @@ static inline void script_constant(struct wire *wire, const char *name, char *te
     char *shape = strchr(text, '[') + 1, *values = strchr(text, ']');
     int64_t dims[INLAY_MAX_RANK], count = 1;
     wire_mark mark = wire_begin(wire, MW_INITIALIZER);
+    float *floats = NULL;
     uint32_t rank;
 
     *values++ = '\0';
     rank = rig_dims(shape, dims);
     for (uint32_t d = 0; d < rank; d++)
         count *= dims[d];
+    if (dtype == INLAY_FLOAT && count > 0)
+        assert_non_null(floats = malloc((size_t)count * sizeof *floats));
     mw_tensor_head(wire, name, (int)dtype, rank, dims);
     values = script_trim(values);
     if (*values == '@') {
@@ -96,10 +99,13 @@ static inline void script_constant(struct wire *wire, const char *name, char *te
                                                                       : 5,
                      strtoll(values, &values, 10));
         } else {
-            wire_float(wire, 4, i == planted ? plant : *values == '\0' && rank > 0 ? drawn : strtof(values, &values));
+            floats[i] = i == planted ? plant : *values == '\0' && rank > 0 ? drawn : strtof(values, &values);
         }
         values += *values == ',';
     }
+    if (floats != NULL)
+        wire_bytes(wire, 9, floats, (size_t)count * sizeof *floats);
+    free(floats);
     wire_end(wire, mark);
 }
 
@@ -244,17 +250,21 @@ static inline inlay_value *script_input(const struct rig *rig, uint32_t input, i
     inlay_io_info info = { .struct_size = sizeof info };
     int64_t dims[INLAY_MAX_RANK];
     inlay_value *value = NULL;
+    float *data;
+    int64_t count;
 
     (void)inlay_session_input(rig->session, input, &info);
     for (uint32_t d = 0; d < info.rank; d++)
         dims[d] = info.dims[d] < 0 ? unknown : info.dims[d];
     assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, dims, &value, NULL), INLAY_OK);
-    for (int64_t k = 0; k < inlay_value_count(value); k++) {
+    data = inlay_value_data(value);
+    count = inlay_value_count(value);
+    for (int64_t k = 0; k < count; k++) {
         float x = 6 * script_random(seed) - 3;
 
         if (share > 0 && script_random(seed) < share)
             x = odd[(int)(script_random(seed) * 7)];
-        ((float *)inlay_value_data(value))[k] = x;
+        data[k] = x;
     }
     return value;
 }
