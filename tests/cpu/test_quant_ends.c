@@ -7,7 +7,7 @@
 #include <math.h>
 
 enum { U8 = INLAY_UINT8, S8 = INLAY_INT8, I32 = INLAY_INT32, F32 = INLAY_FLOAT };
-enum { MOST_AXES = 5, MOST_VALUES = 1 << 14, MOST_FILTERS = 64, IMAGES = 2, SIDE = 5 };
+enum { MOST_AXES = 5, MOST_VALUES = 1 << 20, MOST_FILTERS = 64, IMAGES = 2, SIDE = 5 };
 
 /* ------------------------------------------------------------------ rows */
 
@@ -342,9 +342,30 @@ static void weights_at_the_ends(void **state)
             }
 }
 
+/* The sum of a filter exceeds int32, so float kernels compute it. */
+static void sums_beyond_int32(void **state)
+{
+    static const struct shape shape = { "long", 1, 70000, 1, 1, 1 };
+    static struct row row;
+    struct dice dice = { 1 };
+
+    (void)state;
+    for (size_t f = 0; f < 2; f++) {
+        row = (struct row){ .form = &forms[f], .shape = &shape, .x_type = U8, .w_type = S8, .y_type = U8 };
+        fill_row(&row, ZERO_MIDDLE, ZERO_LOW, ZERO_HIGH, &dice);
+        for (int64_t i = 0; i < shape.in; i++)
+            row.w[i] = -128;
+        for (int64_t i = 0; i < count_of(row.x_dims, rank_of(&row)); i++)
+            row.x[i] = 255;
+        row.y_scale = 8192;
+        run_row(&row, "reference", "0", "1");
+        run_row(&row, REGION ",reference", "99", "1");
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(weights_at_the_ends) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(weights_at_the_ends), cmocka_unit_test(sums_beyond_int32) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

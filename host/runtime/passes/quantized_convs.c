@@ -154,14 +154,6 @@ done:
     return status;
 }
 
-/* Returns true if the sum of a filter's products, each at most 255 * 255, fits into int32. */
-static bool sums_fit_int32(const struct rewrite *rewrite, const struct quant *weights)
-{
-    const int64_t filters = filters_of(rewrite, weights);
-
-    return filters > 0 && quant_count(rewrite_value_info(rewrite, weights->value)) / filters <= INT32_MAX / (255 * 255);
-}
-
 inlay_status quantized_conv(struct rewrite *rewrite, graph_node *node)
 {
     const uint32_t bias = rewrite_input(rewrite, node, 2);
@@ -175,7 +167,7 @@ inlay_status quantized_conv(struct rewrite *rewrite, graph_node *node)
     if (!quant_read(rewrite, rewrite_input(rewrite, node, 0), &quant) ||
         !quant_read(rewrite, rewrite_input(rewrite, node, 1), &weights) || quant.count != 1 ||
         !rewrite_is_constant(rewrite, weights.value) || rewrite_value_info(rewrite, weights.value)->rank < 3 ||
-        !sums_fit_int32(rewrite, &weights))
+        quant_room(rewrite, &weights, LARGEST * LARGEST) < 0)
         return INLAY_OK;
     filters = filters_of(rewrite, &weights);
     if (weights.count > 1 && (weights.axis != 0 || weights.count != filters))
