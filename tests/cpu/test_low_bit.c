@@ -54,6 +54,8 @@ static void put_codes(struct wire *wire, const char *name, const struct weights 
     assert_true(size <= (int64_t)sizeof bytes);
     for (int64_t i = 0; i < size; i++) {
         bytes[i] = (uint8_t)noise_bits();
+        if (i % 8 < 4 && bits <= 8) /* the ends of each type, as one code or as several */
+            bytes[i] = (uint8_t[]){ 0x00, 0xff, 0x80, 0x7f }[i % 4];
         if (!types[of->type].has_zeros) /* floats between -2 and 2, no NaN */
             bytes[i] = (uint8_t)((bytes[i] & 0x80) | (1 + bytes[i] % 0x3e));
         if (small && bits == 16)

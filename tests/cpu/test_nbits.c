@@ -14,6 +14,13 @@ static uint32_t noise_bits(void)
     state_of_noise = state_of_noise * 1664525u + 1013904223u;
     return state_of_noise >> 8;
 }
+/* A code of so many bits; every fourth one is the smallest, and every fourth the largest. */
+static int32_t noise_code(int bits)
+{
+    const uint32_t random = noise_bits(), most = (1u << bits) - 1;
+
+    return (int32_t)(random % 4 == 0 ? 0 : random % 4 == 1 ? most : random / 4 % (most + 1));
+}
 static float noise(void)
 {
     return (float)noise_bits() / 8388608.0f - 1.0f;
@@ -164,9 +171,9 @@ static void write_linear(struct linear *linear, struct wire *wire)
     wire_mark mark = begin_model(wire), node;
 
     for (int64_t i = 0; i < K * N; i++)
-        q[i] = low + (int32_t)(noise_bits() % (1u << bits));
+        q[i] = low + noise_code(bits);
     for (int64_t i = 0; i < count; i++) {
-        zeros[i] = low + (int32_t)(noise_bits() % (1u << bits));
+        zeros[i] = low + noise_code(bits);
         scales[i] = 0.25f + 0.125f * noise();
     }
     for (int64_t k = 0; k < K; k++)
@@ -350,9 +357,9 @@ static void write_nbits(struct nbits *nbits, struct wire *wire)
     wire_mark mark = begin_model(wire), node;
 
     for (int64_t i = 0; i < N * blocks * nbits->block; i++)
-        q[i] = (int32_t)(noise_bits() % (1u << nbits->bits));
+        q[i] = noise_code(nbits->bits);
     for (int64_t i = 0; i < all; i++) {
-        zeros[i] = (int32_t)(noise_bits() % (1u << nbits->bits));
+        zeros[i] = noise_code(nbits->bits);
         scales[i] = 0.25f + 0.125f * noise();
     }
     for (int64_t i = 0; i < K; i++)
@@ -498,9 +505,9 @@ static void gathered(void **state)
             struct rig rig;
 
             for (int i = 0; i < ROWS * COLUMNS; i++)
-                q[i] = low + (int32_t)(noise_bits() % (1u << bits));
+                q[i] = low + noise_code(bits);
             for (int i = 0; i < ROWS * BLOCKS; i++) {
-                z[i] = low + (int32_t)(noise_bits() % (1u << bits));
+                z[i] = low + noise_code(bits);
                 scales[i] = 1 + noise() / 2;
             }
             put_integers(&wire, "q", kind == 0 ? INLAY_INT4 : INLAY_UINT8, 2, dims, q, ROWS * COLUMNS, bits,

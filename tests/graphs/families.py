@@ -9,12 +9,18 @@ F = np.float32
 FAMILIES = {}  # rank, or None for any: [(weight, function)]
 
 
-def family(weight, *ranks):
-    def keep(f):
-        for rank in ranks or (None,):
-            FAMILIES.setdefault(rank, []).append((weight, f))
-        return f
-    return keep
+def family_of(table):
+    """Returns a decorator that adds families to the table."""
+    def family_(weight, *ranks):
+        def keep(f):
+            for rank in ranks or (None,):
+                table.setdefault(rank, []).append((weight, f))
+            return f
+        return keep
+    return family_
+
+
+family = family_of(FAMILIES)
 
 
 def weights(g, *shape):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random graphs: compares default settings with the reference kernels without optimiser.
 
-  random_graphs.py INLAY [--first SEED] [--count N] [--against ORT_BENCH,LIBONNXRUNTIME] [-- FLAG...]
+  random_graphs.py INLAY [--quantized] [--first SEED] [--count N] [--against ORT_BENCH,LIBONNXRUNTIME] [-- FLAG...]
   random_graphs.py --passes passes.def
 
 Each seed gives a graph: 2 to 14 steps of the families in families.py and near_misses.py, which nearly match each
@@ -14,6 +14,9 @@ The largest error relative to the same graph in double may be four times that of
 inputs change by a rounding error. If the graph cannot be converted to double, or rounds to steps, both results are
 compared directly, and a few elements may be on another step, or as many as change with the inputs. For some graphs the
 files written by `inlay optimize -o`, `--opset`, `extract` and `bundle` are checked as well.
+
+--quantized makes graphs of the families in quantized.py instead, and runs them at sizes that shrink and grow. Their
+results equal those of level 0, or differ as their families say.
 
 FLAGs (--isa avx2) apply to the tested run. --against compares with ONNX Runtime instead, through the program that
 times it; known difference: Resize with align_corners and scales that leave a fraction. A graph that differs is
@@ -36,6 +39,7 @@ import numpy as np
 import onnx
 import near_misses
 from families import F, FAMILIES
+from quantized_graph import Quantized
 from onnx import TensorProto, helper, numpy_helper
 
 STARTS = [[1, 3, 16, 16], [2, 8, 9, 7], [1, 16, 14, 14], [1, 4, 33, 20], [2, 5, 12], [4, 10, 32], [1, 24, 17], [3, 8],
@@ -51,7 +55,7 @@ class Graph:
         self.random, self.numbers = random.Random(seed), np.random.default_rng(seed)
         self.opset = self.random.choice([13, 14, 15, 16, 17])
         self.nodes, self.constants, self.floats, self.inputs, self.made = [], [], [], [], 0
-        self.known, self.unread, self.also = {}, set(), []
+        self.known, self.unread, self.also, self.options = {}, set(), [], {}
         self.dtype = self.random.choices([np.float32, np.float16, np.float64], [16, 3, 1])[0]
         start = self.pick(STARTS)
         for i in range(2 if self.chance(.3) else 1):
@@ -93,6 +97,12 @@ class Graph:
         near = self.random.choices([value, np.nextafter(F(value), F(9e9)), value * 1.001, value + 1], [88, 4, 4, 4])[0]
         return np.full(dims, near, F)
 
+    def tensor(self, dtype, dims, raw):
+        """A constant of a type that numpy may not have."""
+        name = self.name()
+        self.constants.append(TensorProto(name=name, data_type=dtype, dims=dims, raw_data=raw))
+        return name
+
     def name(self):
         self.made += 1
         return f"t{self.made}"
@@ -113,7 +123,7 @@ class Graph:
         imports = [helper.make_opsetid("", self.opset)]
         if any(n.domain for n in self.nodes):
             imports.append(helper.make_opsetid("com.microsoft", 1))
-        return helper.make_model(graph, opset_imports=imports, ir_version=8)
+        return helper.make_model(graph, opset_imports=imports, ir_version=8 if self.opset < 21 else 10)
 
     def infer(self):
         """Returns type and shape of every tensor, {name: (type, dims)}; ValueError if ONNX rejects the graph."""
@@ -169,6 +179,11 @@ class Graph:
         self.dtype = np.float32 if other is None else self.dtype
         return other or model, outputs
 
+    def other_shapes(self):
+        """Returns further sizes for the session."""
+        return [[d if isinstance(given, int) else self.pick([1, 2, 3, 5, d, d + 1, 2 * d, 0])
+                 for d, given in zip(self.inputs[0][1], self.dims)] for _ in range(2)]
+
     def feeds(self, shape):
         """Returns inputs of that shape: mostly ordinary numbers."""
         kind = self.random.choices(["plain", "odd", "huge", "tiny"], [82, 10, 5, 3])[0]
@@ -185,6 +200,10 @@ class Graph:
             with np.errstate(over="ignore"):
                 made[name] = x.astype(self.dtype)
         return kind, made
+
+
+class QuantizedGraph(Quantized, Graph):
+    """A graph of the families in quantized.py."""
 
 
 # ------------------------------------------------------------------ the same graph of another type
@@ -347,6 +366,8 @@ class Judge:
 
     def compare(self, graph, model, feeds, got, want, steps):
         """Returns the error of the outputs, or None. Runs the double form only if both results differ."""
+        if self.args.quantized:
+            return graph.differs(got, want)
         twins = None
         large = any(np.abs(x[np.isfinite(x)]).max(initial=0) > 1e12 for x in feeds.values())
         overflow = graph.dtype == np.float16 and any(y.dtype.kind == "f" and not np.isfinite(y).all()
@@ -425,17 +446,13 @@ class Judge:
 
     def one(self, seed, folder):
         """Returns the error of this graph: a message, or None; "" if nothing was compared."""
-        graph = Graph(seed)
+        graph = QuantizedGraph(seed) if self.args.quantized else Graph(seed)
         model, outputs = graph.build()
         if model is None:
             return ""
         onnx.save(model, f"{folder}/m.onnx")
         first = graph.inputs[0][1]
-        shapes = [first]
-        if graph.dims != first:
-            for _ in range(2):
-                shapes.append([d if isinstance(given, int) else graph.pick([1, 2, 3, 5, d, d + 1, 2 * d, 0])
-                               for d, given in zip(first, graph.dims)])
+        shapes = [first] + (graph.other_shapes() if graph.dims != first else [])
         runs = [(shape, *graph.feeds(shape)) for shape in shapes]
         steps = any(n.op_type in STEPS for n in graph.nodes)
         ops = " ".join(n.op_type for n in graph.nodes)
@@ -450,7 +467,7 @@ class Judge:
                 continue
             where = f"{kind}, {graph.dtype.__name__}{shape}; {ops}"
             try:
-                session = session or self.open(model, **self.flags)
+                session = session or self.open(model, **graph.options, **self.flags)
                 got = session.run(feeds)
             except self.inlay.InlayError as e:
                 return f"{e}; {where}"
@@ -545,6 +562,7 @@ def main():
     flags.add_argument("--first", type=int, default=0)
     flags.add_argument("--count", type=int, default=100)
     flags.add_argument("--against")
+    flags.add_argument("--quantized", action="store_true")
     flags.add_argument("--passes")
     given = sys.argv[1:]
     cut = given.index("--") if "--" in given else len(given)

@@ -82,6 +82,14 @@ int64_t quant_zero(const struct rewrite *rewrite, const struct quant *quant, int
     return value;
 }
 
+int64_t quant_room(const struct rewrite *rewrite, const struct quant *weights, int64_t most)
+{
+    const inlay_value_info *info = rewrite_value_info(rewrite, weights->value);
+    const int64_t filters = rewrite_dim(info, 0), products = filters > 0 ? quant_count(info) / filters : INT32_MAX;
+
+    return products > INT32_MAX / most ? -1 : INT32_MAX - products * most;
+}
+
 uint32_t quant_byte(struct rewrite *rewrite, inlay_dtype dtype, int64_t value)
 {
     int8_t byte = (int8_t)value;

@@ -3,15 +3,18 @@
  *     DQ(x), DQ(w), bias -> Conv     ConvInteger, Cast, Mul by the scales of the filters, Add of the bias
  *
  * The integer sums are exact. Weights with another zero point become int8 with zero point 0 if they fit. Otherwise they
- * are split into a sum of two int8 tensors, and the convolution into a sum of two. */
+ * are split into a difference of two int8 tensors, which covers all weights minus zero points, [-255, 255] (a sum would
+ * end at 254), and the convolution into a difference of two. */
 #include "passes/quantized.h"
 #include "base/element.h"
+#include "inlay/check.h"
 #include <math.h>
 #include <string.h>
 
-enum { MAX_TERMS = 2 };
+enum { MAX_TERMS = 2, LARGEST = 255 /* of weights minus zero points, positive or negative */ };
 
-/* Integer weights with a fixed zero point: int8 with 0, or uint8 with 128. Their values are the sum of the terms. */
+/* Integer weights with a fixed zero point: int8 with 0, or uint8 with 128. Their values are those of the first term
+ * minus those of the second. */
 typedef struct split_weights {
     uint32_t value[MAX_TERMS], zero; /* zero: INLAY_NONE for int8 */
     uint32_t count;
@@ -32,6 +35,11 @@ static int64_t weight_at(const struct rewrite *rewrite, const struct quant *weig
     return value - quant_zero(rewrite, weights, i / each);
 }
 
+static int64_t nearest_int8(int64_t value)
+{
+    return value < INT8_MIN ? INT8_MIN : value > INT8_MAX ? INT8_MAX : value;
+}
+
 /* Subtracts the zero points, and splits the result into as few int8 tensors as possible. Returns false if out of
  * memory. */
 static bool split_into_terms(struct rewrite *rewrite, const struct quant *weights, split_weights *out)
@@ -46,17 +54,18 @@ static bool split_into_terms(struct rewrite *rewrite, const struct quant *weight
     for (int64_t i = 0; out->count < MAX_TERMS && i < count; i++) {
         const int64_t value = weight_at(rewrite, weights, info, i, each);
 
-        if (value < -128 || value > 127)
+        if (value != nearest_int8(value))
             out->count = MAX_TERMS;
     }
     for (uint32_t k = 0; k < out->count; k++) {
         int8_t *term = graph_blob_alloc(rewrite->graph->model, (size_t)count);
 
         for (int64_t i = 0; term != NULL && i < count; i++) {
-            const int64_t value = weight_at(rewrite, weights, info, i, each);
-            const int64_t first = value < -128 ? -128 : value > 127 ? 127 : value;
+            const int64_t value = weight_at(rewrite, weights, info, i, each), first = nearest_int8(value);
+            const int64_t part = k == 0 ? first : first - value; /* of 255: 127 and -128 */
 
-            term[i] = (int8_t)(k == 0 ? first : value - first); /* value is in [-255, 255] */
+            INLAY_CHECK(value >= -LARGEST && value <= LARGEST && part == nearest_int8(part));
+            term[i] = (int8_t)part;
         }
         out->value[k] = term == NULL
                             ? INLAY_NONE
@@ -113,16 +122,17 @@ done:
     return status;
 }
 
-/* Replaces conv by the sum of the convolutions with each term, and of the bias, if there is one. */
+/* Replaces conv by the sum of the convolutions with each term, and of the bias, if there is one. scales: of each
+ * term. */
 static inlay_status replace_by_sum(struct rewrite *rewrite, graph_node *conv, const struct quant *quant,
-                                   const split_weights *weights, uint32_t scale, uint32_t bias)
+                                   const split_weights *weights, const uint32_t *scales, uint32_t bias)
 {
     const bool alone = weights->count == 1 && bias == INLAY_NONE;
     uint32_t parts[MAX_TERMS + 1], count = 0, sum;
     inlay_status status = INLAY_OK;
 
     for (uint32_t p = 0; p < weights->count; p++) {
-        INLAY_TRY(insert_conv(rewrite, conv, quant, weights, p, scale, alone, &parts[count]));
+        INLAY_TRY(insert_conv(rewrite, conv, quant, weights, p, scales[p], alone, &parts[count]));
         if (parts[count] == INLAY_NONE)
             return INLAY_OK;
         count++;
@@ -144,18 +154,10 @@ done:
     return status;
 }
 
-/* Returns true if the sum of a filter's products, each at most 255 * 255, fits into int32. */
-static bool sums_fit_int32(const struct rewrite *rewrite, const struct quant *weights)
-{
-    const int64_t filters = filters_of(rewrite, weights);
-
-    return filters > 0 && quant_count(rewrite_value_info(rewrite, weights->value)) / filters <= INT32_MAX / (255 * 255);
-}
-
 inlay_status quantized_conv(struct rewrite *rewrite, graph_node *node)
 {
     const uint32_t bias = rewrite_input(rewrite, node, 2);
-    uint32_t scale, added = INLAY_NONE;
+    uint32_t scales[MAX_TERMS] = { INLAY_NONE, INLAY_NONE }, added = INLAY_NONE;
     double *numbers;
     struct quant quant, weights;
     int64_t filters;
@@ -165,7 +167,7 @@ inlay_status quantized_conv(struct rewrite *rewrite, graph_node *node)
     if (!quant_read(rewrite, rewrite_input(rewrite, node, 0), &quant) ||
         !quant_read(rewrite, rewrite_input(rewrite, node, 1), &weights) || quant.count != 1 ||
         !rewrite_is_constant(rewrite, weights.value) || rewrite_value_info(rewrite, weights.value)->rank < 3 ||
-        !sums_fit_int32(rewrite, &weights))
+        quant_room(rewrite, &weights, LARGEST * LARGEST) < 0)
         return INLAY_OK;
     filters = filters_of(rewrite, &weights);
     if (weights.count > 1 && (weights.axis != 0 || weights.count != filters))
@@ -181,10 +183,15 @@ inlay_status quantized_conv(struct rewrite *rewrite, graph_node *node)
             floats[i] = (float)(numbers[i] * numbers[filters + i]);
         added = along_filters(rewrite, rewrite_value_info(rewrite, weights.value)->rank, filters, floats);
     }
-    for (int64_t i = 0; i < filters; i++)
-        floats[i] = (float)(quant_scale(rewrite, &quant, 0) * quant_scale(rewrite, &weights, i));
-    scale = along_filters(rewrite, rewrite_value_info(rewrite, weights.value)->rank, filters, floats);
-    if (scale == INLAY_NONE || (bias != INLAY_NONE && added == INLAY_NONE) || !find_terms(rewrite, &weights, &split))
+    if ((bias != INLAY_NONE && added == INLAY_NONE) || !find_terms(rewrite, &weights, &split))
         return rewrite_no_memory(rewrite);
-    return replace_by_sum(rewrite, node, &quant, &split, scale, added);
+    for (uint32_t k = 0; k < split.count; k++) { /* a negative scale subtracts the second term */
+        for (int64_t i = 0; i < filters; i++)
+            floats[i] =
+                (float)(quant_scale(rewrite, &quant, 0) * quant_scale(rewrite, &weights, i) * (k == 0 ? 1 : -1));
+        scales[k] = along_filters(rewrite, rewrite_value_info(rewrite, weights.value)->rank, filters, floats);
+        if (scales[k] == INLAY_NONE)
+            return rewrite_no_memory(rewrite);
+    }
+    return replace_by_sum(rewrite, node, &quant, &split, scales, added);
 }

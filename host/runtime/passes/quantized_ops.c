@@ -79,10 +79,10 @@ static bool read_bounds(const struct rewrite *rewrite, uint32_t *io_value, const
     return false;
 }
 
-/* Reads the bias of each filter in units of scale(quant) * scale(weights). Returns false if it is unknown, or if
- * rounding it to that unit would be off by more than 1/64 of a step of the output. */
+/* Reads the bias of each filter in units of scale(quant) * scale(weights). Returns false if it is unknown, larger than
+ * `most` units, or if rounding it to that unit would be off by more than 1/64 of a step of the output. */
 static bool read_bias(struct rewrite *rewrite, uint32_t value, const struct quant *quant, const struct quant *weights,
-                      const struct quant *output, int64_t filters, int32_t *out)
+                      const struct quant *output, int64_t filters, int64_t most, int32_t *out)
 {
     double *values = arena_array(&rewrite->scratch, 2 * (size_t)filters, sizeof *values);
 
@@ -95,7 +95,7 @@ static bool read_bias(struct rewrite *rewrite, uint32_t value, const struct quan
         const bool has_unit = scale != 1 && fabs(scale - unit) <= 1e-6 * unit; /* the unit, rounded to float */
         const double bias = has_unit ? values[i] : values[i] * scale / unit;
 
-        if (!(fabs(bias) <= 2e9) || (fabs(bias - nearbyint(bias)) > 1e-3 && unit > step / 32))
+        if (!(fabs(bias) <= (double)most) || (fabs(bias - nearbyint(bias)) > 1e-3 && unit > step / 32))
             return false;
         out[i] = (int32_t)llrint(bias);
     }
@@ -151,7 +151,7 @@ static inlay_status match_conv(struct rewrite *rewrite, graph_node *node)
     uint32_t value = rewrite_input(rewrite, node, 0), bias = INLAY_NONE;
     const graph_node *conv;
     struct quant quant, weights, output = { 0 };
-    int64_t filters;
+    int64_t filters, room;
     struct bounds bounds;
 
     if (value == INLAY_NONE || rewrite_value_info(rewrite, value)->dtype != INLAY_FLOAT ||
@@ -166,14 +166,15 @@ static inlay_status match_conv(struct rewrite *rewrite, graph_node *node)
         !rewrite_is_constant(rewrite, weights.value) || !are_symmetric(rewrite, &weights))
         return INLAY_OK;
     filters = rewrite_dim(rewrite_value_info(rewrite, weights.value), 0);
-    if (filters < 1 || (weights.count > 1 && (weights.axis != 0 || weights.count != filters)))
+    room = quant_room(rewrite, &weights, 255 * 128); /* the weights are symmetric */
+    if (room < 0 || (weights.count > 1 && (weights.axis != 0 || weights.count != filters)))
         return INLAY_OK;
     if (rewrite_input(rewrite, conv, 2) != INLAY_NONE) {
         int32_t *values = arena_array(&rewrite->scratch, (size_t)filters, sizeof *values);
 
         if (values == NULL)
             return rewrite_no_memory(rewrite);
-        if (!read_bias(rewrite, rewrite_input(rewrite, conv, 2), &quant, &weights, &output, filters, values))
+        if (!read_bias(rewrite, rewrite_input(rewrite, conv, 2), &quant, &weights, &output, filters, room, values))
             return INLAY_OK;
         bias = rewrite_constant(rewrite, INLAY_INT32, 1, &filters, values, (uint64_t)filters * sizeof *values);
         if (bias == INLAY_NONE)

@@ -311,6 +311,8 @@ inlay_status cpu_emit_copy(cpu_build *build, const cpu_place *from, const cpu_pl
 {
     move_axes axes;
 
+    if (memory_desc_count(&from->md) == 0) /* operators with an empty input may have a result */
+        return INLAY_OK;
     if (build->state->moves == NULL || !move_axes_of(&from->md, &to->md, &axes) || is_thin(&axes, &from->md))
         return emit_reorder(build, from, to);
     return emit_move(build, &axes, from, to);

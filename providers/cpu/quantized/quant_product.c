@@ -267,6 +267,7 @@ static inlay_status make_tail(cpu_build *build, int64_t n, struct tail **out)
         uint8_t byte = count == 0 ? 0 : bytes[count > 1 ? i : 0];
         int32_t zero_point = (op->reduction.axes != 0 ? byte : (int8_t)byte) - around;
 
+        INLAY_CHECK(zero_point >= INT8_MIN && zero_point <= INT8_MAX);
         ((int32_t *)(tail + 1))[i] = zero_point;
         if (zero_point != 0)
             tail->w_zeros = (int32_t *)(tail + 1);
