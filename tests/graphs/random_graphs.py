@@ -16,8 +16,8 @@ compared directly, and a few elements may be on another step, or as many as chan
 files written by `inlay optimize -o`, `--opset`, `extract` and `bundle` are checked as well.
 
 FLAGs (--isa avx2) apply to the tested run. --against compares with ONNX Runtime instead, through the program that
-times it. A graph that differs is stored with its inputs, and its folder printed. --passes fails if a pass of the optimiser has neither a family nor a
-reason."""
+times it. A graph that differs is stored with its inputs, and its folder printed. --passes fails if a pass of the
+optimiser has neither a family nor a reason."""
 import argparse
 import json
 import logging
