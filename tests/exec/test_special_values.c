@@ -520,6 +520,57 @@ static void odd_windows(void **state)
     expect_none_wrong();
 }
 
+/* ------------------------------------------------------------------ sizes that do not fit */
+
+/* Runs at a size that a node refuses, and returns the message after the name of the node. */
+static const char *refusal_of(struct rig *rig, const char *dims, const char *script, inlay_diag *diag)
+{
+    float x[64] = { 0 };
+
+    rig_floats(rig, 0, dims, x);
+    if (inlay_context_run(rig->context, NULL, diag) == INLAY_OK)
+        fail_msg("[%s] is not refused by\n%s", dims, script);
+    return strstr(diag->text, "': ") != NULL ? strstr(diag->text, "': ") : diag->text;
+}
+
+/* A node whose result nothing reads, or nothing after the optimiser, refuses sizes as it does at level 0. */
+static void refused_sizes(void **state)
+{
+    static const struct {
+        const char *script, *dims, *fits;
+    } rows[] = {
+        { "x : 1,2,N\nw = [2,2,3]\nd = Conv(x, w) dilations=2,\ny = Relu(x)\n-> y", "1,2,4", "1,2,5" },
+        { "x : 1,2,N\nd = MaxPool(x) kernel_shape=3,\ny = Relu(x)\n-> y", "1,2,2", "1,2,3" },
+        { "x : 1,2,N\nn = Neg(x)\nd = AveragePool(n) kernel_shape=3,\ne = Exp(d)\ny = Relu(x)\n-> y", "1,2,2",
+          "1,2,3" },
+        { "x : 1,2,N\np = i[6] 0,0,1,0,0,0\nd = Pad(x, p) mode=edge\ny = Relu(x)\n-> y", "1,2,0", "1,2,1" },
+        { "x : 1,2,N\nk = [1,2,5]\nd = Add(x, k)\ny = Relu(x)\n-> y", "1,2,4", "1,2,5" },
+        { "x : 1,2,N\nw = [2,2,3]\nc = Conv(x, w)\nz = [1,1,1]\nd = Mul(c, z)\ny = Relu(x)\n-> y", "1,2,2", "1,2,3" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        inlay_diag first = INLAY_DIAG_INIT;
+        struct rig rig;
+
+        assert_true(try_open(rows[i].script, level_0_options, &rig));
+        (void)refusal_of(&rig, rows[i].dims, rows[i].script, &first);
+        rig_close(&rig);
+        for (size_t k = 0; k < SETTINGS; k++) {
+            inlay_diag diag = INLAY_DIAG_INIT;
+            float x[64] = { 0 };
+
+            if (!available[k])
+                continue;
+            assert_true(try_open(rows[i].script, settings[k].options, &rig));
+            assert_string_equal(refusal_of(&rig, rows[i].dims, rows[i].script, &diag), strstr(first.text, "': "));
+            rig_floats(&rig, 0, rows[i].fits, x);
+            rig_run(&rig);
+            rig_close(&rig);
+        }
+    }
+}
+
 /* ------------------------------------------------------------------ the whole range of numbers */
 
 /* Operators of x, [8,7], or of x4, the same as [2,4,7,1] (marked by "4"). Those marked by "~" have a relative
@@ -713,9 +764,15 @@ static void tiny_cell(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_elements), cmocka_unit_test(no_pixels), cmocka_unit_test(odd_windows),
-        cmocka_unit_test(texts),       cmocka_unit_test(attention), cmocka_unit_test(attention_on_each_provider),
-        cmocka_unit_test(whole_range), cmocka_unit_test(tiny_cell),
+        cmocka_unit_test(no_elements),
+        cmocka_unit_test(no_pixels),
+        cmocka_unit_test(odd_windows),
+        cmocka_unit_test(refused_sizes),
+        cmocka_unit_test(texts),
+        cmocka_unit_test(attention),
+        cmocka_unit_test(attention_on_each_provider),
+        cmocka_unit_test(whole_range),
+        cmocka_unit_test(tiny_cell),
     };
 
     return cmocka_run_group_tests(tests, find_providers, release_providers);
