@@ -90,7 +90,8 @@ static bool is_whole_image(const cpu_op *op, const int64_t *in, const int64_t *o
     return true;
 }
 
-/* Lowers pooling of a row-major image without a change of layout. */
+/* Lowers pooling of a row-major image without a change of layout, and all pooling in three dimensions, which is global:
+ * the library loses NaN and -infinity. */
 static inlay_status lower_plain(cpu_build *build, const cpu_place *in, const library_op *desc, const int64_t *out_dims,
                                 uint32_t result, cpu_place *out, bool *out_done)
 {
@@ -99,7 +100,8 @@ static inlay_status lower_plain(cpu_build *build, const cpu_place *in, const lib
     inlay_status status = INLAY_OK;
 
     *out_done = false;
-    if (memory_desc_is_image(&in->md) || in->md.data_type != LIBRARY_F32 || cpu_count(build, op->in[0]) == 0)
+    if ((memory_desc_is_image(&in->md) && op->window.spatial < 3) || in->md.data_type != LIBRARY_F32 ||
+        cpu_count(build, op->in[0]) == 0)
         goto done;
     INLAY_TRY(cpu_read_plain(build, op->in[0], &plain));
     if (is_whole_image(op, build->dims[op->in[0]] + 2, out_dims + 2, desc->begins, desc->ends)) {
@@ -130,10 +132,7 @@ static inlay_status lower_pool(cpu_build *build, const cpu_group *group)
     if (!cpu_count_fits(build->dims[value], rank) || !cpu_count_fits(build->dims[op->out[0]], build->ranks[op->out[0]]))
         return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': pooling of more than 2^31 - 1 elements",
                           op->name);
-    if (op->alg == LIBRARY_POOLING_MAX && rank > 4)
-        INLAY_TRY(cpu_read_plain(build, value, &in)); /* only lower_planes() keeps NaN and -infinity */
-    else
-        INLAY_TRY(cpu_read(build, value, &in));
+    INLAY_TRY(cpu_read(build, value, &in));
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = d < 2 ? build->dims[value][d] : op->window.global ? 1 : build->dims[op->out[0]][d];
     if (!op->window.global)
