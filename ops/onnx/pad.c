@@ -1,5 +1,27 @@
 /* onnx/pad.c - padding, or cropping by negative pads. */
 #include "schema.h"
+#include <string.h>
+
+/* Modes other than constant repeat elements of the axis. Fails if the axis has none after negative pads have cut it. */
+static inlay_status check_source(op_infer *infer, uint32_t axis, inlay_dim begin, inlay_dim end)
+{
+    const char *mode = infer_attr_string(infer, "mode", "constant");
+    const inlay_dim size = infer_dim(infer, 0, axis);
+    int64_t kept = size.value;
+
+    if (strcmp(mode, "constant") == 0 || size.kind != INLAY_DIM_FIXED || begin.kind != INLAY_DIM_FIXED ||
+        end.kind != INLAY_DIM_FIXED)
+        return INLAY_OK;
+    if (__builtin_add_overflow(kept, begin.value < 0 ? begin.value : 0, &kept) ||
+        __builtin_add_overflow(kept, end.value < 0 ? end.value : 0, &kept))
+        kept = 0;
+    if (kept <= 0 && (begin.value > 0 || end.value > 0))
+        return infer_fail(infer, INLAY_SHAPE_MISMATCH, "axis %u has no elements left to %s", axis,
+                          strcmp(mode, "reflect") == 0 ? "reflect"
+                          : strcmp(mode, "edge") == 0  ? "repeat"
+                                                       : "wrap");
+    return INLAY_OK;
+}
 
 /* Sets added[d] to the sum of the pads before and after axis d; *out_known is false if they are not known. */
 static inlay_status read_pads(op_infer *infer, uint32_t rank, inlay_dim *added, bool *out_known)
@@ -38,6 +60,9 @@ static inlay_status read_pads(op_infer *infer, uint32_t rank, inlay_dim *added, 
         if (status != INLAY_OK)
             return status;
         added[axis] = dim_add(infer, pads[i], pads[axis_count + i]);
+        status = check_source(infer, axis, pads[i], pads[axis_count + i]);
+        if (status != INLAY_OK)
+            return status;
     }
     *out_known = true;
     return INLAY_OK;

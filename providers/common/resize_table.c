@@ -72,42 +72,58 @@ bool resize_rule_read(const inlay_node_info *node, bool strings, resize_rule *ou
     return true;
 }
 
-/* Converts coordinate x of the output to the input. The nearest pixel may depend on the last bit of the scale, which is
- * a float. Therefore the division is done in float, as in ONNX's definition and ONNX Runtime, while x is so small that
- * floats represent multiples of 0.5. */
+/* The nearest pixel may depend on the last bit of a coordinate. Therefore coordinates of mode nearest are computed in
+ * float, as in ONNX's definition and ONNX Runtime, while x is so small that floats represent multiples of 0.5. */
+static bool resize_in_float(const resize_rule *rule, double x)
+{
+    return rule->mode == RESIZE_NEAREST && fabs(x) < 0x1p22;
+}
+
+/* Converts a distance of the output to the input. */
 static double resize_shrunk(const resize_rule *rule, const resize_axis *axis, double x)
 {
     if (axis->exact)
         return x * (double)axis->in / (double)axis->out;
-    return rule->mode == RESIZE_NEAREST && x < 0x1p22 ? (double)((float)x / (float)axis->scale) : x / axis->scale;
+    return resize_in_float(rule, x) ? (double)((float)x / (float)axis->scale) : x / axis->scale;
 }
 
-/* The input coordinate that output element x samples. *out_outside: it is outside of tf_crop_and_resize's input. */
+/* The input coordinate of tf_crop_and_resize; a single output element samples the middle of the region. */
+static double resize_cropped(const resize_rule *rule, const resize_axis *axis, double x)
+{
+    const float begin = (float)axis->roi_begin, end = (float)axis->roi_end, last = (float)(axis->in - 1);
+    const double span = (axis->roi_end - axis->roi_begin) * (double)(axis->in - 1),
+                 first = axis->roi_begin * (double)(axis->in - 1);
+
+    if (axis->out == 1)
+        return first + span / 2;
+    if (resize_in_float(rule, x))
+        return (double)(begin * last + (float)x * (end - begin) * last / (float)(axis->out - 1));
+    return first + x * span / (double)(axis->out - 1);
+}
+
+/* The input coordinate that output element x samples. Lengths are those of the tensors, which are whole, also if the
+ * product of the input and the scale is not. *out_outside: it is outside of tf_crop_and_resize's input. */
 static double resize_coordinate(const resize_rule *rule, const resize_axis *axis, int64_t x, bool *out_outside)
 {
-    double in = (double)axis->in,
-           width = axis->exact ? (double)axis->out : axis->scale * in; /* not rounded, as ONNX's test cases expect */
+    const double in = (double)axis->in, out = (double)axis->out;
     double at;
 
     *out_outside = false;
     switch (rule->coordinates) {
     case RESIZE_ALIGN_CORNERS:
-        return width == 1 ? 0 : (double)x * (in - 1) / (width - 1);
+        return axis->out == 1 ? 0 : (double)x * (in - 1) / (out - 1);
     case RESIZE_ASYMMETRIC:
         return resize_shrunk(rule, axis, (double)x);
     case RESIZE_TF_CROP_AND_RESIZE:
-        at = width == 1 ? (axis->roi_end - axis->roi_begin) * (in - 1) / 2
-                        : (double)x * (axis->roi_end - axis->roi_begin) * (in - 1) / (width - 1);
-        at += axis->roi_begin * (in - 1);
+        at = resize_cropped(rule, axis, (double)x);
         *out_outside = !(at >= 0 && at <= in - 1);
         return *out_outside ? 0 : at;
     case RESIZE_PYTORCH_HALF_PIXEL:
         if (axis->out == 1)
             return 0;
         break;
-    case RESIZE_HALF_PIXEL_SYMMETRIC:
-        at = in / 2 * (1 - (double)axis->out / width);
-        return at + resize_shrunk(rule, axis, (double)x + 0.5) - 0.5;
+    case RESIZE_HALF_PIXEL_SYMMETRIC: /* the definition, with the distance from the centre as one quotient */
+        return (in - 1) / 2 + resize_shrunk(rule, axis, (double)x + 0.5 - out / 2);
     case RESIZE_TF_HALF_PIXEL_FOR_NN:
         return resize_shrunk(rule, axis, (double)x + 0.5);
     default:

@@ -39,6 +39,7 @@ typedef struct attention_plan {
     struct strides strides, k, v, y;
     mask_plan mask, hidden;
     gemm_job qk, pv;
+    double scale;  /* of the scores; ONNX: 1, because the queries are scaled */
     int64_t block; /* query rows per task */
     uint64_t scores_at, result_at, mask_at, thread_bytes;
     /* Offsets in the workspace of keys and values including the past, used if these are not outputs. They precede the
@@ -217,6 +218,8 @@ static void describe_products(const attention_state *state, const kit_plan *plan
     uint32_t type = plan->in[0].dtype == INLAY_DOUBLE || plan->in[2].dtype == INLAY_DOUBLE ? GEMM_F64 : GEMM_F32;
     inlay_dtype sums = type == GEMM_F64 ? INLAY_DOUBLE : INLAY_FLOAT;
     int64_t bytes = type == GEMM_F64 ? 8 : 4, row = attention->keys * bytes;
+    const double scale =
+        state->scale != 0 ? state->scale : 1 / sqrt((double)(attention->size > 0 ? attention->size : 1));
     uint64_t gemm;
 
     INLAY_CHECK(attention->size >= 0 && attention->keys >= attention->past);
@@ -225,18 +228,17 @@ static void describe_products(const attention_state *state, const kit_plan *plan
     attention->block = attention->block < attention->queries ? attention->block
                        : attention->queries > 0              ? attention->queries
                                                              : 1;
+    attention->scale = state->own ? scale : 1;
     attention->qk = (gemm_job){ .kernel = gemm_kernel_best(type),
                                 .batch = 1,
                                 .m = attention->block,
                                 .n = attention->keys,
                                 .k = attention->size,
                                 .c_stride = attention->keys };
-    attention->qk.a =
-        (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[0].dtype),
-                        .line_stride = attention->strides.row,
-                        .k_stride = 1,
-                        .scale = state->scale != 0 ? state->scale
-                                                   : 1 / sqrt((double)(attention->size > 0 ? attention->size : 1)) };
+    attention->qk.a = (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[0].dtype),
+                                      .line_stride = attention->strides.row,
+                                      .k_stride = 1,
+                                      .scale = state->own ? 1 : scale };
     attention->qk.b = (gemm_operand){ .pack = gemm_strided_pack(type, plan->in[1].dtype),
                                       .line_stride = attention->k.row,
                                       .k_stride = 1 };

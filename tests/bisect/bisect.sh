@@ -68,7 +68,9 @@ finds 1 "$(node e Relu)" "computed by Relu '.*' on planted$" "$several" "${five[
     --against providers=reference
 # Both runs have the fault: no difference.
 finds 0 '.stage == "none"' '^no difference$' "$several" "${five[@]}" "${run[@]}" --against level=0
-finds 0 '.stage == "none"' '^no difference$' "$several" "${five[@]}" "${run[@]}" --level 0
+# The default compares with the provider reference at level 0, also if the run is at that level.
+finds 1 "$(node e Relu)" "computed by Relu '.*' on planted$" "$several" "${five[@]}" "${run[@]}"
+finds 1 "$(node e Relu)" "computed by Relu '.*' on planted$" "$several" "${five[@]}" "${run[@]}" --level 0
 # A rule of a file may have a comma: the runs use it as it is.
 printf 'forbid:\n- "Mat[M,]ul*=planted"\n' >"$work/rules.yaml"
 finds 1 "$(node e Relu)" "computed by Relu '.*' on planted$" "$several" "${five[@]}" "${run[@]}" "${against[@]}" \
@@ -104,17 +106,18 @@ finds 1 "$(node z Add)" "computed by Add '.*' on planted$" "$work/branches.onnx"
 # ---- a kernel that fails only after a rewrite: the rewrite is reported, but the kernel is named
 with fused b
 finds 1 '.stage == "region" and .pass == "no_op" and .rewrite == 1 and ([.nodes[].op] == ["Add", "Abs"])' \
-    '^  since rewrite 1, pass no_op' "$work/identity.onnx" "${run[@]}" --level 0
+    '^  since rewrite 1, pass no_op' "$work/identity.onnx" "${run[@]}"
 
 # ---- a pass
 inlay=$planted_inlay
 plain=(--providers reference --no-config --cache-dir "" --probe never)
-for level in "--level 0" "--against level=0" ""; do
+for level in "--against reference" "--against level=0" ""; do
     # shellcheck disable=SC2086
     finds 1 '.stage == "pass" and .pass == "merge_casts" and .rewrite > 1 and (.text | contains("Add"))' \
         '^first bad rewrite: [0-9]+, pass merge_casts$' "$work/rewrites.onnx" "${plain[@]}" $level
 done
 finds 0 '.stage == "none"' '^no difference$' "$work/rewrites.onnx" "${plain[@]}" --no-pass merge_casts
+finds 0 '.stage == "none"' '^no difference$' "$work/rewrites.onnx" "${plain[@]}" --level 0
 finds 1 '.stage == "pass" and .pass == "merge_casts"' 'pass merge_casts$' "$work/rewrites.onnx" "${plain[@]}" \
     --against no_pass=merge_casts
 finds 1 '.stage == "pass" and .pass == "merge_casts"' 'pass merge_casts$' "$work/rewrites.onnx" "${plain[@]}" --level 1 \

@@ -159,6 +159,58 @@ static void carried_values(void **state)
     rig_close(&rig);
 }
 
+/* Without an iteration, scan outputs have no row, and rows of the size that a first iteration would make. Names of sizes
+ * are those of the inputs, and the body declares none. */
+static void no_iteration(void **state)
+{
+    static const char *const levels[] = { "0", "99" };
+    static const char *const sizes[][4] = { { "2,3", "0,2,3", "0,3", "6,0" }, { "5,1", "0,5,1", "0,1", "2,0" } };
+
+    (void)state;
+    for (size_t level = 0; level < 2; level++) {
+        struct wire wire = { 0 };
+        wire_mark mark = mw_begin(&wire, 8, 17), node;
+        mw_body body;
+        struct rig rig;
+
+        mw_value(&wire, MW_INPUT, "n", RIG_INT64, "");
+        mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "A,B");
+        mw_value(&wire, MW_INPUT, "z", RIG_FLOAT, "T,B");
+        node = mw_node_begin(&wire, "Loop", "n,_,x", "last,rows");
+        body = loop_body(&wire);
+        mw_value(&wire, MW_INPUT, "x_in", RIG_FLOAT, NULL);
+        mw_node(&wire, "Neg", "x_in", "x_out");
+        mw_node(&wire, "Abs", "x_out", "row");
+        mw_value(&wire, MW_OUTPUT, "c", RIG_BOOL, "");
+        mw_value(&wire, MW_OUTPUT, "x_out", RIG_FLOAT, NULL);
+        mw_value(&wire, MW_OUTPUT, "row", RIG_FLOAT, NULL);
+        mw_body_end(&wire, body);
+        wire_end(&wire, node);
+        node = mw_node_begin(&wire, "Scan", "z", "pairs");
+        rig_attr_int(&wire, "num_scan_inputs", 1);
+        rig_attr_ints(&wire, "scan_output_axes", 1, (int64_t[]){ 1 });
+        body = mw_body_begin(&wire, "body", "scan_body");
+        mw_value(&wire, MW_INPUT, "z_t", RIG_FLOAT, NULL);
+        rig_node_int(&wire, "Concat", "z_t,z_t", "pair", "axis", 0);
+        mw_value(&wire, MW_OUTPUT, "pair", RIG_FLOAT, NULL);
+        mw_body_end(&wire, body);
+        wire_end(&wire, node);
+        mw_value(&wire, MW_OUTPUT, "rows", RIG_FLOAT, NULL);
+        mw_value(&wire, MW_OUTPUT, "pairs", RIG_FLOAT, NULL);
+        wire_end(&wire, mark);
+        rig = rig_open(&wire, (const char *const[]){ "level", levels[level], NULL });
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            rig_set(&rig, 0, INLAY_INT64, "", &(int64_t){ 0 });
+            rig_floats(&rig, 1, sizes[i][0], (float[]){ 1, 2, 3, 4, 5, 6 });
+            rig_floats(&rig, 2, sizes[i][2], (float[]){ 0 });
+            rig_run(&rig);
+            rig_expect_floats(&rig, 0, sizes[i][1], (float[]){ 0 });
+            rig_expect_floats(&rig, 1, sizes[i][3], (float[]){ 0 });
+        }
+        rig_close(&rig);
+    }
+}
+
 /* Loops with a trip count, a condition, or both; without either, the body's condition ends the loop. */
 static void loop_termination(void **state)
 {
@@ -536,7 +588,7 @@ int main(void)
         cmocka_unit_test(constants_are_aligned),     cmocka_unit_test(strings_in_sequences),
         cmocka_unit_test(branches_differ),           cmocka_unit_test(absent_optionals),
         cmocka_unit_test(sequences_of_another_type), cmocka_unit_test(scan_axes_and_directions),
-        cmocka_unit_test(scan_of_a_batch),
+        cmocka_unit_test(scan_of_a_batch),           cmocka_unit_test(no_iteration),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

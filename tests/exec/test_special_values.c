@@ -162,6 +162,13 @@ static const char *const masks[] = {
     "b = Where(hole, low, s)\nc = Add(b, m)\na = Where(pad, high, c)",
     "a = Add(s, tri)",
 };
+/* The scores s with the scale on them, or on their operands. */
+static const char *const scaled[] = {
+    "r = MatMul(q, t)\ns = Mul(r, scale)",
+    "qs = Mul(q, scale)\ns = MatMul(qs, t)",
+    "ts = Mul(t, scale)\ns = MatMul(q, ts)",
+    "qs = Mul(q, half)\nts = Mul(t, half)\nr = MatMul(qs, ts)\ns = Mul(r, scale)",
+};
 static const char *const lows[] = { "-1e9", "-inf", "-3.4028235e38", "-10", "5" };
 static const char *const guards[] = { "w = Identity(p)", "e = IsNaN(p)\nw = Where(e, zero, p)" };
 
@@ -172,6 +179,7 @@ static const struct planted attended[] = {
     { "a key that is infinite", { { "k", 33, INFINITY } }, 1 },
     { "a key that overflows", { { "k", 33, -3e38f }, { "q", 1, 3e38f }, { "q", 9, 3e38f } }, 3 },
     { "large scores", { { "k", 33, 1e18f }, { "k", 17, -1e18f }, { "q", 1, 1e18f } }, 3 },
+    { "a product that overflows unless it is scaled", { { "k", 33, 2.8e19f }, { "q", 1, 2.8e19f } }, 2 },
     { "a value that is NaN", { { "v", 35, NAN } }, 1 },
     { "a value that is infinite", { { "v", 35, -INFINITY } }, 1 },
     { "an infinite query", { { "q", 10, INFINITY } }, 1 },
@@ -195,37 +203,51 @@ static const struct planted attended[] = {
       6 },
 };
 
-static void attention(void **state)
+static void write_attention(char *script, size_t room, const char *low, const char *scores, const char *mask,
+                            const char *guard)
 {
     static const char shape[] =
         "q : 2,2,5,8\nk : 2,2,5,8\nv : 2,2,5,8\nm : 1,1,5,5\nn : 2,1,1,5\nu : 1,1,1,5\nh : 1,1,5,5\none = [] 1.5\n"
-        "zero = [] 0\nhigh = [] -1e9\nlow = [] %s\nscale = [] 0.35\nt = Transpose(k) perm=0,1,3,2\nr = MatMul(q, t)\n"
+        "zero = [] 0\nhigh = [] -1e9\nlow = [] %s\nscale = [] 0.35\nhalf = [] 0.5\nt = Transpose(k) perm=0,1,3,2\n"
         "tri = [5,5] 0,%s,%s,%s,%s,0,0,%s,%s,%s,0,0,0,%s,%s,0,0,0,0,%s,0,0,0,0,0\nminus = [] -2\n"
-        "pad = Greater(u, one)\nhole = Greater(h, one)\nall = Greater(m, minus)\ns = Mul(r, scale)\n%s\n"
+        "pad = Greater(u, one)\nhole = Greater(h, one)\nall = Greater(m, minus)\n%s\n%s\n"
         "p = Softmax(a) axis=-1\n%s\ny = MatMul(w, v)\n-> y";
 
+    assert_true((size_t)snprintf(script, room, shape, low, low, low, low, low, low, low, low, low, low, low, scores,
+                                 mask, guard) < room);
+}
+
+/* Compares all inputs on all providers; on the slow provider vulkan every eighth of them, from `from` on. */
+static void attend(const char *script, size_t from)
+{
+    struct sessions sessions = { .script = script };
+
+    for (size_t k = 0; k < sizeof attended / sizeof *attended; k++) {
+        const struct rig *want = sessions_run(&sessions, LEVEL_0, feed, &attended[k]);
+
+        for (size_t p = 0; p < SETTINGS; p++)
+            if (available[p] && (settings[p].options != vulkan_options || (from + k) % 8 == 0))
+                compare(sessions_run(&sessions, p, feed, &attended[k]), want, settings[p].name, attended[k].what,
+                        script);
+    }
+    sessions_close(&sessions);
+}
+
+static void attention(void **state)
+{
     (void)state;
     wrong = 0;
     for (size_t i = 0; i < sizeof masks / sizeof *masks; i++)
         for (size_t l = 0; l < sizeof lows / sizeof *lows; l++)
             for (size_t guard = 0; guard < 2; guard++) {
-                const char *low = lows[l];
-                char script[1600];
-                struct sessions sessions = { .script = script };
-
                 if (l > 0 && strstr(masks[i], "low") == NULL && (strstr(masks[i], "tri") == NULL || l > 2))
                     continue;
-                assert_true((size_t)snprintf(script, sizeof script, shape, low, low, low, low, low, low, low, low, low,
-                                             low, low, masks[i], guards[guard]) < sizeof script);
-                for (size_t k = 0; k < sizeof attended / sizeof *attended; k++) {
-                    const struct rig *want = sessions_run(&sessions, LEVEL_0, feed, &attended[k]);
+                for (size_t scale = 0; scale < (i < 2 ? sizeof scaled / sizeof *scaled : 1); scale++) {
+                    char script[1600];
 
-                    for (size_t p = 0; p < SETTINGS; p++)
-                        if (available[p] && (settings[p].options != vulkan_options || (i + l + guard + k) % 8 == 0))
-                            compare(sessions_run(&sessions, p, feed, &attended[k]), want, settings[p].name,
-                                    attended[k].what, script);
+                    write_attention(script, sizeof script, lows[l], scaled[scale], masks[i], guards[guard]);
+                    attend(script, i + l + guard);
                 }
-                sessions_close(&sessions);
             }
     expect_none_wrong();
 }
@@ -456,6 +478,99 @@ static void no_pixels(void **state)
     expect_none_wrong();
 }
 
+/* Windows that see NaN, infinities, -infinity alone, or padding alone because of dilations. */
+static void odd_windows(void **state)
+{
+    static const char *const pools[] = {
+        "x : 2,3,9\ny = MaxPool(x) kernel_shape=2, strides=2,\n-> y",
+        "x : 2,9,9,4\ny = MaxPool(x) kernel_shape=2,3 pads=1,1,0,1\n-> y",
+        "x : 2,3,5,4,6\ny = MaxPool(x) kernel_shape=2,2,3 pads=1,0,1,0,1,1\n-> y",
+        "x : 1,16,5,4,6\ny = MaxPool(x) kernel_shape=2,2,2 strides=2,2,2\n-> y",
+        "x : 1,16,5,4,6\nw = [16,16,1,1,1] 0.5\nc = Conv(x, w)\ny = MaxPool(c) kernel_shape=2,2,2\n-> y",
+        "x : 1,16,5,4,6\nw = [16,16,1,1,1] 0.5\nc = Conv(x, w)\ny = GlobalMaxPool(c)\n-> y",
+        "x : 1,16,5,4,6\nw = [16,16,1,1,1] 0.5\nc = Conv(x, w)\na = i[3] 2,3,4\ny = ReduceMax(c, a)\n-> y",
+        "x : 2,3,2\ny = MaxPool(x) kernel_shape=2, dilations=3, pads=1,1\n-> y",
+        "x : 2,9,2,2\ny = MaxPool(x) kernel_shape=2,2 dilations=3,2 pads=1,1,1,1\n-> y",
+        "x : 2,3,2,2,2\ny = MaxPool(x) kernel_shape=2,2,2 dilations=2,3,2 pads=1,1,1,1,1,1\n-> y",
+        "x : 2,3,5,4,6\ny = AveragePool(x) kernel_shape=2,2,3 pads=1,0,1,0,1,1\n-> y",
+        "x : 2,16,5,4,6\ny = AveragePool(x) kernel_shape=2,3,3 pads=0,2,1,1,1,1 count_include_pad=1\n-> y",
+    };
+    static const float odd[] = { NAN, INFINITY, -INFINITY, 1e38f, -1e38f };
+    enum { ODD = sizeof odd / sizeof *odd };
+
+    (void)state;
+    wrong = 0;
+    for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) {
+        struct sessions sessions = { .script = pools[i] };
+
+        for (size_t k = 0; k <= ODD; k++) {
+            struct planted with = { .what = k < ODD ? "one odd pixel" : "several odd pixels",
+                                    .count = k < ODD ? 1 : 6 };
+            const struct rig *want;
+
+            for (size_t at = 0; at < 6; at++)
+                with.plants[at] = (struct element_setting){ "x", (int64_t)(3 + at), odd[k < ODD ? k : (at + 3) % ODD] };
+            want = sessions_run(&sessions, LEVEL_0, feed, &with);
+            for (size_t p = 0; p < SETTINGS; p++)
+                if (available[p])
+                    compare(sessions_run(&sessions, p, feed, &with), want, settings[p].name, with.what, pools[i]);
+        }
+        sessions_close(&sessions);
+    }
+    expect_none_wrong();
+}
+
+/* ------------------------------------------------------------------ sizes that do not fit */
+
+/* Runs at a size that a node refuses, and returns the message after the name of the node. */
+static const char *refusal_of(struct rig *rig, const char *dims, const char *script, inlay_diag *diag)
+{
+    float x[64] = { 0 };
+
+    rig_floats(rig, 0, dims, x);
+    if (inlay_context_run(rig->context, NULL, diag) == INLAY_OK)
+        fail_msg("[%s] is not refused by\n%s", dims, script);
+    return strstr(diag->text, "': ") != NULL ? strstr(diag->text, "': ") : diag->text;
+}
+
+/* A node whose result nothing reads, or nothing after the optimiser, refuses sizes as it does at level 0. */
+static void refused_sizes(void **state)
+{
+    static const struct {
+        const char *script, *dims, *fits;
+    } rows[] = {
+        { "x : 1,2,N\nw = [2,2,3]\nd = Conv(x, w) dilations=2,\ny = Relu(x)\n-> y", "1,2,4", "1,2,5" },
+        { "x : 1,2,N\nd = MaxPool(x) kernel_shape=3,\ny = Relu(x)\n-> y", "1,2,2", "1,2,3" },
+        { "x : 1,2,N\nn = Neg(x)\nd = AveragePool(n) kernel_shape=3,\ne = Exp(d)\ny = Relu(x)\n-> y", "1,2,2",
+          "1,2,3" },
+        { "x : 1,2,N\np = i[6] 0,0,1,0,0,0\nd = Pad(x, p) mode=edge\ny = Relu(x)\n-> y", "1,2,0", "1,2,1" },
+        { "x : 1,2,N\nk = [1,2,5]\nd = Add(x, k)\ny = Relu(x)\n-> y", "1,2,4", "1,2,5" },
+        { "x : 1,2,N\nw = [2,2,3]\nc = Conv(x, w)\nz = [1,1,1]\nd = Mul(c, z)\ny = Relu(x)\n-> y", "1,2,2", "1,2,3" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        inlay_diag first = INLAY_DIAG_INIT;
+        struct rig rig;
+
+        assert_true(try_open(rows[i].script, level_0_options, &rig));
+        (void)refusal_of(&rig, rows[i].dims, rows[i].script, &first);
+        rig_close(&rig);
+        for (size_t k = 0; k < SETTINGS; k++) {
+            inlay_diag diag = INLAY_DIAG_INIT;
+            float x[64] = { 0 };
+
+            if (!available[k])
+                continue;
+            assert_true(try_open(rows[i].script, settings[k].options, &rig));
+            assert_string_equal(refusal_of(&rig, rows[i].dims, rows[i].script, &diag), strstr(first.text, "': "));
+            rig_floats(&rig, 0, rows[i].fits, x);
+            rig_run(&rig);
+            rig_close(&rig);
+        }
+    }
+}
+
 /* ------------------------------------------------------------------ the whole range of numbers */
 
 /* Operators of x, [8,7], or of x4, the same as [2,4,7,1] (marked by "4"). Those marked by "~" have a relative
@@ -651,6 +766,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_elements),
         cmocka_unit_test(no_pixels),
+        cmocka_unit_test(odd_windows),
+        cmocka_unit_test(refused_sizes),
         cmocka_unit_test(texts),
         cmocka_unit_test(attention),
         cmocka_unit_test(attention_on_each_provider),

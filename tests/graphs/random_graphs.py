@@ -19,9 +19,8 @@ files written by `inlay optimize -o`, `--opset`, `extract` and `bundle` are chec
 results equal those of level 0, or differ as their families say.
 
 FLAGs (--isa avx2) apply to the tested run. --against compares with ONNX Runtime instead, through the program that
-times it; known difference: Resize with align_corners and scales that leave a fraction. A graph that differs is
-stored with its inputs, and its folder printed. --passes fails if a pass of the optimiser has neither a family nor a
-reason."""
+times it. A graph that differs is stored with its inputs, and its folder printed. --passes fails if a pass of the
+optimiser has neither a family nor a reason."""
 import argparse
 import json
 import logging

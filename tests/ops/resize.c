@@ -168,6 +168,61 @@ static void scales_divide_as_floats(void **state)
     }
 }
 
+/* A factor whose product with the length is not whole: lengths are those of the tensors, as in ONNX's text and in
+ * PyTorch. The input is 0, 1, 2 ..., so the result is the coordinate, or the pixel nearest to it. */
+static void fractional_lengths(void **state)
+{
+    static const struct {
+        const char *mode, *rounding, *places;
+        float scale;
+        float roi[2];
+        int64_t in, out, at;
+        float want;
+    } rows[] = {
+        { "linear", "floor", "align_corners", 0.6f, { 0, 1 }, 4, 2, 1, 3 },
+        { "linear", "floor", "align_corners", 2.3f, { 0, 1 }, 4, 9, 8, 3 },
+        { "linear", "floor", "align_corners", 2.3f, { 0, 1 }, 4, 9, 4, 1.5f },
+        { "cubic", "floor", "align_corners", 0.6f, { 0, 1 }, 4, 2, 1, 3 },
+        { "nearest", "floor", "align_corners", 1.7f, { 0, 1 }, 5, 8, 7, 4 },
+        { "linear", "floor", "align_corners", 0.3f, { 0, 1 }, 4, 1, 0, 0 },
+        { "linear", "floor", "tf_crop_and_resize", 1.7f, { 0.25f, 0.75f }, 9, 15, 14, 6 },
+        { "nearest", "floor", "tf_crop_and_resize", 1.25f, { 0.2f, 0.7f }, 9, 11, 6, 4 },
+        { "nearest", "ceil", "tf_crop_and_resize", 1.25f, { 0.2f, 0.7f }, 11, 13, 0, 2 },
+        { "linear", "floor", "tf_crop_and_resize", 0.3f, { 0.25f, 0.75f }, 5, 1, 0, 2 },
+        { "linear", "floor", "half_pixel_symmetric", 1.25f, { 0, 1 }, 2, 2, 0, 0.1f },
+        { "linear", "floor", "half_pixel_symmetric", 1.25f, { 0, 1 }, 2, 2, 1, 0.9f },
+        { "nearest", "floor", "half_pixel_symmetric", 1.25f, { 0, 1 }, 9, 11, 10, 8 },
+        { "nearest", "ceil", "half_pixel_symmetric", 1.25f, { 0, 1 }, 9, 11, 0, 0 },
+        { "nearest", "round_prefer_ceil", "half_pixel_symmetric", 2.3f, { 0, 1 }, 10, 23, 11, 5 },
+        { "nearest", "round_prefer_floor", "half_pixel_symmetric", 1.7f, { 0, 1 }, 10, 17, 8, 4 },
+        { "linear", "floor", "half_pixel", 1.7f, { 0, 1 }, 5, 8, 7, 3.9117647f },
+    };
+    float x[16], y[32];
+
+    (void)state;
+    for (int i = 0; i < 16; i++)
+        x[i] = (float)i;
+    for (size_t i = 0; i < KIT_COUNT(rows); i++) {
+        static kernel_case c;
+
+        c = (kernel_case){ .op_type = "Resize", .since_version = 19 };
+        kernel_case_string(&c, "mode", rows[i].mode);
+        kernel_case_string(&c, "nearest_mode", rows[i].rounding);
+        kernel_case_string(&c, "coordinate_transformation_mode", rows[i].places);
+        kernel_case_input(&c, INLAY_FLOAT, 1, &rows[i].in, x, false);
+        kernel_case_input(&c, INLAY_FLOAT, 1, &(int64_t){ 2 }, (void *)(uintptr_t)rows[i].roi, false);
+        kernel_case_input(&c, INLAY_FLOAT, 1, &(int64_t){ 1 }, (void *)(uintptr_t)&rows[i].scale, false);
+        kernel_case_output(&c, INLAY_FLOAT, 1, &rows[i].out, y);
+        assert_int_equal(kernel_case_prepare(&c, &reference_resize), INLAY_OK);
+        assert_int_equal(kernel_case_run(&c), INLAY_OK);
+        if (!(fabsf(y[rows[i].at] - rows[i].want) <= 1e-5f))
+            fail_msg("%s %s %s: %lld elements times %g: element %lld is %g, not %g", rows[i].mode, rows[i].rounding,
+                     rows[i].places, (long long)rows[i].in, (double)rows[i].scale, (long long)rows[i].at,
+                     (double)y[rows[i].at], (double)rows[i].want);
+        kernel_case_deinit(&c);
+    }
+}
+
 /* Strings are moved by reference, and complex numbers as pairs. */
 static void strings_and_pairs(void **state)
 {
@@ -208,6 +263,6 @@ static void strings_and_pairs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(random_sizes), cmocka_unit_test(scales_divide_as_floats),
-                                        cmocka_unit_test(strings_and_pairs) };
+                                        cmocka_unit_test(fractional_lengths), cmocka_unit_test(strings_and_pairs) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

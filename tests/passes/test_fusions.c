@@ -298,7 +298,11 @@ static void attention(void **state)
           "q : 2,4,5,8\nk : 2,6,4,8\nv : 2,4,6,8\nr = [] 0.5946\n"
           "t = Transpose(k) perm=0,2,3,1\nu = Mul(t, r)\nw = Mul(q, r)\n"
           "s = MatMul(w, u)\np = Softmax(s) axis=3\ny = MatMul(p, v)\n-> y",
-          "Transpose Attention", 0 },
+          "Mul Transpose Attention", 0 },
+        { "scaled queries",
+          "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nr = [] 0.35\nt = Transpose(k) perm=0,1,3,2\nw = Mul(q, r)\n"
+          "s = MatMul(w, t)\np = Softmax(s) axis=3\ny = MatMul(p, v)\n-> y",
+          "Mul Attention", 0 },
         { "a mask that broadcasts along the keys",
           "q : 2,4,5,8\nk : 2,4,6,8\nv : 2,4,6,8\nm : 2,1,5,1\n"
           "t = Transpose(k) perm=0,1,3,2\ns = MatMul(q, t)\na = Add(s, m)\n"
@@ -394,8 +398,8 @@ static void attention(void **state)
           "q = Transpose(a) perm=1,0,2\nqs = Div(q, r)\nk = Transpose(a) perm=1,2,0\n"
           "e = MatMul(qs, k)\np = Softmax(e) axis=-1\no = MatMul(p, q)\n"
           "c = Transpose(o) perm=1,0,2\ny = Neg(c)\n-> y",
-          "Shape Gather Gather Mul Unsqueeze Unsqueeze Concat Reshape Transpose Unsqueeze Attention Transpose "
-          "Squeeze Neg",
+          "Shape Gather Gather Mul Unsqueeze Unsqueeze Concat Reshape Transpose Mul Unsqueeze Unsqueeze Attention "
+          "Transpose Squeeze Neg",
           0 },
         { "a mask of rank 3",
           "q : 6,5,8\nk : 6,7,8\nv : 6,7,4\nm : 6,1,7\nt = Transpose(k) perm=0,2,1\n"

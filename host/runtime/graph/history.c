@@ -15,6 +15,8 @@ struct graph_history {
     uint32_t *last; /* [value_capacity] 1 + index of the last removed producer of the value; 0 = none */
     uint32_t *same; /* [value_capacity] the value that is read instead, or INLAY_NONE */
     uint32_t value_capacity;
+    graph_node **checks; /* [check_count] see history_keep_check() */
+    uint32_t check_count;
 };
 
 static const struct {
@@ -90,6 +92,30 @@ void history_value_replaced(struct graph *graph, uint32_t value, uint32_t instea
         return;
     INLAY_CHECK(value < graph->value_count && instead < graph->value_count);
     history->same[value] = instead;
+}
+
+void history_keep_check(struct graph *graph, graph_node *node)
+{
+    graph_history *history = history_of(graph);
+
+    if (history != NULL && ARENA_GROW(&graph->model->arena, history->checks, history->check_count))
+        history->checks[history->check_count++] = node;
+}
+
+graph_node *const *history_checks(const struct graph *graph, uint32_t *out_count)
+{
+    *out_count = graph->history != NULL ? graph->history->check_count : 0;
+    return *out_count > 0 ? graph->history->checks : NULL;
+}
+
+uint32_t history_resolve(const struct graph *graph, uint32_t value)
+{
+    const graph_history *history = graph->history;
+
+    while (history != NULL && value != INLAY_NONE && value < history->value_capacity &&
+           history->same[value] != INLAY_NONE)
+        value = history->same[value];
+    return value;
 }
 
 const graph_node *history_replaced(const struct graph *graph, int64_t rewrite, uint32_t i)

@@ -2,7 +2,9 @@
  *
  *     MatMul(Softmax(MatMul(q, Transpose(k)) * scale + mask), v)
  *
- * The scale may be a factor or divisor of the scores, of q, of k, or of both (its square root each). There may be no
+ * The scale may be a factor or divisor of the scores, of q, of k, or of both (its square root each). Attention scales
+ * scores. Operands stay scaled before the product, because unscaled scores may exceed the largest float: the scale of k
+ * becomes one of q, which is as large, so that keys that are kept from run to run are read as they are. There may be no
  * mask, up to four masks that are added or are Where(visible, scores, constant) (attention_masks.c), or a constant
  * causal triangle. Keys and values that are repeated for groups of heads are read before the repetition.
  * Where(IsNaN(p), 0, p) may follow Softmax.
@@ -20,6 +22,12 @@
 #include <string.h>
 
 static const char ATTENTION_DOMAIN[] = "ai.inlay";
+
+/* Attention takes such a scale. */
+static bool is_positive(double scale)
+{
+    return scale > 0 && isfinite(scale);
+}
 
 /* Finds k as [.., length, size] for the input that MatMul reads as [.., size, length]. If the Transpose also permutes
  * other axes ([batch, length, heads, size] with perm 0 2 3 1), a Transpose that does only that is inserted. */
@@ -46,7 +54,7 @@ static inlay_status find_keys(struct rewrite *rewrite, uint32_t kt, double *scal
     }
     if (!moves) {
         *out_k = attention_unscaled(rewrite, rewrite_input(rewrite, node, 0), scale);
-    } else if (*scale > 0 && isfinite(*scale)) {
+    } else if (is_positive(*scale)) {
         graph_node *new_node = rewrite_make_node(rewrite, "Transpose", node->opset, NULL, node->info.inputs, 1, 1);
 
         if (new_node == NULL || graph_set_attr_ints(rewrite->graph, new_node, "perm", rest, rank) != INLAY_OK ||
@@ -204,14 +212,51 @@ static bool has_query_rows(const struct rewrite *rewrite, const graph_node *node
            rewrite_same_dim(&out->dims[0], &from->dims[0]) && rewrite_same_dim(&out->dims[1], &from->dims[2]);
 }
 
+/* The scales of the two operands of the scores. */
+struct operand_scales {
+    double query, key;
+};
+
+/* Keeps the operands of the product scaled. value: q as the product reads it, of which operands->q is the input without
+ * its scale. Attention of 16-bit floats computes in float, where the product cannot exceed the largest number, so the
+ * scale of its scores includes those of its operands. */
+static inlay_status keep_operands_scaled(struct rewrite *rewrite, uint32_t value, const struct operand_scales *scales,
+                                         struct operands *operands)
+{
+    const inlay_dtype dtype = rewrite_value_info(rewrite, value)->dtype;
+    const double wide = scales->query * scales->key;
+    const float narrow = (float)wide;
+    const void *data = dtype == INLAY_DOUBLE ? (const void *)&wide : &narrow;
+    graph_node *mul;
+    uint32_t factor;
+
+    if (dtype != INLAY_FLOAT && dtype != INLAY_DOUBLE) {
+        operands->scale *= wide;
+        return INLAY_OK;
+    }
+    if (scales->key == 1) {
+        operands->q = value;
+        return INLAY_OK;
+    }
+    factor = rewrite_constant(rewrite, dtype, 0, NULL, data, (uint64_t)inlay_dtype_bits(dtype) / 8);
+    mul = factor == INLAY_NONE
+              ? NULL
+              : rewrite_make_node(rewrite, "Mul", 14, NULL, (const uint32_t[]){ operands->q, factor }, 2, 1);
+    if (mul == NULL || rewrite_insert_node(rewrite, mul, dtype) != INLAY_OK)
+        return rewrite_no_memory(rewrite);
+    operands->q = mul->info.outputs[0];
+    return INLAY_OK;
+}
+
 /* reshape: the reader of the transposed product if the visit is at that Reshape; otherwise NULL. */
 static inlay_status match_matmul(struct rewrite *rewrite, graph_node *node, const graph_node *reshape)
 {
     struct operands operands = {
         .v = rewrite_input(rewrite, node, 1), .bias = INLAY_NONE, .hidden = INLAY_NONE, .scale = 1
     };
+    struct operand_scales scales = { .query = 1, .key = 1 };
     graph_node *softmax = find_softmax(rewrite, rewrite_input(rewrite, node, 0), &operands.guarded), *scores;
-    uint32_t value, rank, shared_k, shared_v;
+    uint32_t value, query, rank, shared_k, shared_v;
     int64_t repeats_k, repeats_v, axis;
     attention_masks masks;
     inlay_status status;
@@ -235,12 +280,12 @@ static inlay_status match_matmul(struct rewrite *rewrite, graph_node *node, cons
         !heads_agree(rewrite, rewrite_input(rewrite, scores, 0), rewrite_input(rewrite, scores, 1), operands.v) ||
         (masks.rows_open && !has_query_rows(rewrite, node, reshape, rewrite_input(rewrite, scores, 0))))
         return INLAY_OK;
-    operands.q = attention_unscaled(rewrite, rewrite_input(rewrite, scores, 0), &operands.scale);
-    /* Attention applies the square root of the scale to q and k, so it must be positive. */
-    if (!(operands.scale > 0) || !isfinite(operands.scale))
+    query = rewrite_input(rewrite, scores, 0);
+    operands.q = attention_unscaled(rewrite, query, &scales.query);
+    if (!is_positive(operands.scale) || !is_positive(scales.query))
         return INLAY_OK;
-    status = find_keys(rewrite, rewrite_input(rewrite, scores, 1), &operands.scale, &operands.k);
-    if (status != INLAY_OK || operands.k == INLAY_NONE || !(operands.scale > 0) || !isfinite(operands.scale))
+    status = find_keys(rewrite, rewrite_input(rewrite, scores, 1), &scales.key, &operands.k);
+    if (status != INLAY_OK || operands.k == INLAY_NONE || !is_positive(scales.key))
         return status;
     operands.causal = attention_is_causal(rewrite, &masks);
     INLAY_TRY(attention_join_masks(rewrite, &masks, operands.q, operands.v, &operands.bias, &operands.hidden));
@@ -250,6 +295,7 @@ static inlay_status match_matmul(struct rewrite *rewrite, graph_node *node, cons
         operands.k = shared_k;
         operands.v = shared_v;
     }
+    INLAY_TRY(keep_operands_scaled(rewrite, query, &scales, &operands));
     return replace_by_attention(rewrite, node, &operands, rank);
 done:
     return status;

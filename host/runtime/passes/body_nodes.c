@@ -1,4 +1,5 @@
 #include "passes/body_nodes.h"
+#include "graph/history.h"
 #include "inlay/check.h"
 #include <string.h>
 
@@ -59,7 +60,8 @@ static uint32_t *mapped(body_nodes *nodes, const uint32_t *list, uint32_t count)
     return out;
 }
 
-static bool put_node(body_nodes *nodes, const graph_node *from)
+/* Returns a copy of a node of the body, which reads and makes values of `to`; NULL: out of memory. */
+static graph_node *copy_node(body_nodes *nodes, const graph_node *from)
 {
     struct arena *arena = &nodes->ctx->model->arena;
     graph_node *node = arena_alloc(arena, sizeof *node);
@@ -68,7 +70,7 @@ static bool put_node(body_nodes *nodes, const graph_node *from)
                                        : arena_format(arena, "%s/%lld/%s", outer, (long long)nodes->copy, inner);
 
     if (node == NULL || name == NULL)
-        return false;
+        return NULL;
     *node = *from;
     node->info.name = (inlay_str){ name, strlen(name) };
     node->info.inputs = mapped(nodes, from->info.inputs, from->info.input_count);
@@ -78,13 +80,36 @@ static bool put_node(body_nodes *nodes, const graph_node *from)
     node->bodies = arena_copy(arena, from->bodies, from->body_count * sizeof *from->bodies);
     if (node->info.inputs == NULL || node->info.outputs == NULL || node->captures == NULL ||
         (node->bodies == NULL && node->body_count > 0))
-        return false;
+        return NULL;
     for (uint32_t i = 0; i < node->body_count; i++) {
         node->bodies[i].capture_outer = mapped(nodes, node->bodies[i].capture_outer, node->bodies[i].capture_count);
         if (node->bodies[i].capture_outer == NULL)
-            return false;
+            return NULL;
     }
-    return graph_append_node(nodes->to, node) == INLAY_OK;
+    return node;
+}
+
+static bool put_node(body_nodes *nodes, const graph_node *from)
+{
+    graph_node *node = copy_node(nodes, from);
+
+    return node != NULL && graph_append_node(nodes->to, node) == INLAY_OK;
+}
+
+/* The checks of the body (graph/history.h) become checks of the graph. */
+static bool put_checks(body_nodes *nodes)
+{
+    uint32_t count;
+    graph_node *const *checks = history_checks(nodes->from, &count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        graph_node *node = copy_node(nodes, checks[i]);
+
+        if (node == NULL)
+            return false;
+        history_keep_check(nodes->to, node);
+    }
+    return true;
 }
 
 bool body_nodes_put(body_nodes *nodes)
@@ -93,6 +118,8 @@ bool body_nodes_put(body_nodes *nodes)
     for (uint32_t i = 0; i < nodes->from->node_count; i++)
         if (!put_node(nodes, nodes->from->nodes[i]))
             return false;
+    if (!put_checks(nodes))
+        return false;
     for (uint32_t i = 0; i < nodes->from->output_count; i++)
         if (nodes->map[nodes->from->outputs[i]] == INLAY_NONE && !add_value(nodes, nodes->from->outputs[i]))
             return false;

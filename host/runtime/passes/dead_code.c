@@ -1,10 +1,25 @@
 /* Removes nodes whose outputs have no readers, then the producers that only they used, and captures
- * that their body does not use. */
+ * that their body does not use. Nodes that may refuse the sizes of a run are still checked (graph/history.h). */
+#include "graph/history.h"
 #include "passes/pass.h"
 #include <string.h>
 
-/* Removes captures that the body, which has been cleaned already, does not read. Returns true if there were any. */
-static bool prune_captures(graph_node *node)
+/* Returns true if a check of the body reads the value. */
+static bool is_checked(const struct graph *body, uint32_t value)
+{
+    uint32_t count;
+    graph_node *const *checks = history_checks(body, &count);
+
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < checks[i]->info.input_count; k++)
+            if (checks[i]->info.inputs[k] == value)
+                return true;
+    return false;
+}
+
+/* Removes captures that the body, which has been cleaned already, does not read. A check keeps those that no node of the
+ * outer graph computes. Returns true if there were any. */
+static bool prune_captures(const struct graph *outer, graph_node *node)
 {
     bool any = false;
 
@@ -15,7 +30,8 @@ static bool prune_captures(graph_node *node)
 
         for (uint32_t k = 0; k < body->capture_count; k++) {
             uint32_t value = body->capture_inner[k];
-            bool used = pass_is_output(graph, value);
+            bool used = pass_is_output(graph, value) ||
+                        (outer->values[body->capture_outer[k]].info.producer == INLAY_NONE && is_checked(graph, value));
             for (uint32_t i = 0; !used && i < graph->node_count; i++) {
                 const graph_node *reader = graph->nodes[i];
                 for (uint32_t j = 0; !used && j < reader->info.input_count; j++)
@@ -37,6 +53,34 @@ static bool prune_captures(graph_node *node)
     if (any)
         pass_refresh_captures(node);
     return any;
+}
+
+/* Returns true for numbers whose sizes are not fixed. Integers of 64 bits are sizes and indexes, which shape inference
+ * follows anyway. */
+static bool is_open(const struct graph *graph, uint32_t value)
+{
+    const inlay_value_info *info = value == INLAY_NONE ? NULL : &graph->values[value].info;
+    bool open = info != NULL && info->rank == INLAY_RANK_UNKNOWN;
+
+    if (info == NULL || info->kind != INLAY_VALUE_TENSOR || info->dtype == INLAY_INT64)
+        return false;
+    for (uint32_t d = 0; !open && d < info->rank; d++)
+        open = info->dims[d].kind != INLAY_DIM_FIXED;
+    return open;
+}
+
+/* Returns true if the sizes of a run decide whether the node is valid. */
+static bool may_refuse_sizes(const struct graph *graph, const graph_node *node)
+{
+    bool open = false;
+
+    if (node->body_count > 0 || graph_node_is_host(graph, node))
+        return false;
+    for (uint32_t i = 0; !open && i < node->info.input_count; i++)
+        open = is_open(graph, node->info.inputs[i]);
+    for (uint32_t i = 0; !open && i < node->info.output_count; i++)
+        open = is_open(graph, node->info.outputs[i]);
+    return open;
 }
 
 static inlay_status clean(pass_ctx *ctx, struct graph *graph, bool *changed)
@@ -67,13 +111,16 @@ static inlay_status clean(pass_ctx *ctx, struct graph *graph, bool *changed)
             if (status != INLAY_OK)
                 return status;
         }
-        *changed |= node->body_count > 0 && prune_captures(node);
+        *changed |= node->body_count > 0 && prune_captures(graph, node);
         for (uint32_t k = 0; k < node->info.input_count; k++)
             if (node->info.inputs[k] != INLAY_NONE)
                 live[node->info.inputs[k]] = true;
         for (uint32_t k = 0; k < node->capture_count; k++)
             live[node->captures[k]] = true;
     }
+    for (uint32_t i = 0; any && i < graph->node_count; i++)
+        if (drop[i] && may_refuse_sizes(graph, graph->nodes[i]))
+            history_keep_check(graph, graph->nodes[i]);
     if (any)
         pass_drop_nodes(graph, drop);
     *changed |= any;

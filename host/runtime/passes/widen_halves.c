@@ -53,11 +53,25 @@ static uint32_t float_source(const struct rewrite *rewrite, uint32_t value)
                : INLAY_NONE;
 }
 
+/* Returns true if the types of all inputs are known. Those of nodes that a pass of this round has made follow before the
+ * next round. */
+static bool has_typed_inputs(const struct rewrite *rewrite, const graph_node *node)
+{
+    for (uint32_t i = 0; i < node->info.input_count; i++) {
+        const uint32_t input = rewrite_input(rewrite, node, i);
+
+        if (input != INLAY_NONE && rewrite_value_info(rewrite, input)->dtype == INLAY_UNDEFINED)
+            return false;
+    }
+    return true;
+}
+
 static bool should_widen(const struct rewrite *rewrite, const graph_node *node)
 {
     const uint32_t output = node->info.output_count > 0 ? node->info.outputs[0] : INLAY_NONE;
 
-    if (!is_narrow(rewrite, output) || node->body_count > 0 || node->info.input_count > MAX_INPUTS)
+    if (!is_narrow(rewrite, output) || node->body_count > 0 || node->info.input_count > MAX_INPUTS ||
+        !has_typed_inputs(rewrite, node))
         return false;
     for (uint32_t i = 1; i < node->info.output_count; i++)
         if (node->info.outputs[i] != INLAY_NONE)

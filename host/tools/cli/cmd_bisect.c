@@ -9,23 +9,31 @@ static const char doc[] =
     "Finds the first step whose result differs: runs MODEL with the given options and once more with --against, on the "
     "same inputs. If outputs differ beyond the tolerance, it searches for the optimiser rewrite, or else for the node "
     "or region of a provider (also in bodies of Loop, If and Scan) that causes the difference.\v"
-    "--against reference uses only the reference provider; --against level=0 uses only the required rewrites of the "
-    "optimiser (--level 0 without --against means the same); any other option is possible. To find a node or region, "
-    "bisect runs a growing part of the model on its original providers and the rest on the providers of --against "
-    "(reference, if it names none). Exit code 0: no difference; 1: a difference, with its cause.\n\n"
+    "--against reference, the default, runs each node of MODEL on the reference provider, without the optimiser (level "
+    "0). --against level=0 uses the given providers with the required rewrites of the optimiser only; any other option "
+    "is possible. To find a node or region, bisect runs a growing part of the model on its original providers and the "
+    "rest on the providers of --against (reference, if it names none). Exit code 0: no difference; 1: a difference, "
+    "with its cause.\n\n"
     "Examples:\n"
-    "  inlay bisect model.onnx --against reference\n"
+    "  inlay bisect model.onnx --inputs data\n"
     "  inlay bisect model.onnx --level 0 --inputs data --rtol 1e-4\n"
+    "  inlay bisect model.onnx --against level=0\n"
     "  inlay bisect model.onnx --against no_pass=gelu";
 
 static const cli_option own_options[] = {
-    { "against", "WHAT", "reference, or an option as NAME=VALUE such as level=0 (default: level=0)",
+    { "against", "WHAT", "reference, or an option as NAME=VALUE such as level=0 (default: reference)",
       CLI_TEXT(bisect_args, against) },
     { "rtol", "X", "Relative tolerance (default: 1e-3)", CLI_NUMBER(bisect_args, rtol, 0, 1e9) },
     { "atol", "X", "Absolute tolerance (default: 1e-4)", CLI_NUMBER(bisect_args, atol, 0, 1e9) },
     FEED_OPTIONS(bisect_args, feed),
     CLI_MODEL(bisect_args, model),
     { 0 },
+};
+
+/* The settings of --against. */
+struct against {
+    struct setting list[2];
+    uint32_t count;
 };
 
 /* ------------------------------------------------------------------ search for the rewrite */
@@ -127,13 +135,13 @@ static void find_producer(const inlay_session *session, const char *value, char 
 }
 
 /* The providers to compare nodes against: those of --against, if it names providers. */
-static const char *base_providers(const struct setting *against)
+static const char *base_providers(const struct against *against)
 {
-    return strcmp(against->name, "providers") == 0 ? against->value : "reference";
+    return strcmp(against->list[0].name, "providers") == 0 ? against->list[0].value : "reference";
 }
 
 /* Searches for nodes of providers, with the optimiser stopped after `limit` rewrites (negative: no limit). */
-static inlay_status judge_place(struct search *search, const struct setting *against, int64_t limit,
+static inlay_status judge_place(struct search *search, const struct against *against, int64_t limit,
                                 const struct trial *good, struct verdict *out, bool *out_base_differs, inlay_diag *diag)
 {
     inlay_status status = place_find(search, base_providers(against), limit, good, &out->place, out_base_differs, diag);
@@ -147,10 +155,10 @@ static inlay_status judge_place(struct search *search, const struct setting *aga
 
 /* Finds the first value of the main graph that differs, in runs without the optimiser. Used if base providers give no
  * answer. */
-static inlay_status judge_values(struct search *search, const struct setting *against, struct verdict *out,
+static inlay_status judge_values(struct search *search, const struct against *against, struct verdict *out,
                                  inlay_diag *diag)
 {
-    const struct setting both[] = { *against, { "level", "0" }, { "tap", "*" } };
+    const struct setting both[] = { against->list[0], { "level", "0" }, { "tap", "*" } };
     struct trial good = { 0 }, mine = { 0 };
     struct difference difference;
     uint32_t own_outputs;
@@ -174,7 +182,7 @@ done:
     return status;
 }
 
-static inlay_status judge(struct search *search, const struct setting *against, struct verdict *out, inlay_diag *diag)
+static inlay_status judge(struct search *search, const struct against *against, struct verdict *out, inlay_diag *diag)
 {
     struct trial good = { 0 }, mine = { 0 };
     struct difference plain = { 0 };
@@ -184,7 +192,7 @@ static inlay_status judge(struct search *search, const struct setting *against, 
     inlay_status status = INLAY_OK;
 
     out->stage = "none";
-    INLAY_TRY(trial_run(search, against, 1, &good, diag));
+    INLAY_TRY(trial_run(search, against->list, against->count, &good, diag));
     INLAY_TRY(trial_run(search, NULL, 0, &mine, diag));
     INLAY_TRY(trial_compare(search, &mine, &good, 0, &out->difference, diag));
     if (!out->difference.found)
@@ -278,58 +286,41 @@ static json_t *verdict_json(const struct verdict *verdict)
 }
 
 /* Parses "reference", "level=0" or "level 0". False: none of them. */
-static bool read_against(const char *text, char *name, size_t bytes, struct setting *out)
+static bool read_against(const char *text, char *name, size_t bytes, struct against *out)
 {
     size_t length = strcspn(text, "= ");
 
     if (strcmp(text, "reference") == 0) {
-        *out = (struct setting){ "providers", "reference" };
+        *out = (struct against){ .list = { { "providers", "reference" }, { "level", "0" } }, .count = 2 };
         return true;
     }
     if (text[length] == '\0' || length == 0 || length >= bytes)
         return false;
     memcpy(name, text, length);
     name[length] = '\0';
-    *out = (struct setting){ name, text + length + 1 };
+    *out = (struct against){ .list = { { name, text + length + 1 } }, .count = 1 };
     return true;
-}
-
-/* `--level 0` without --against means --against level=0; otherwise a run at level 0 would be compared with itself. */
-static inlay_status default_against(const cli_common *common, bisect_args *args, inlay_diag *diag)
-{
-    char level[32];
-    inlay_status status = INLAY_OK;
-
-    if (args->against != NULL)
-        return INLAY_OK;
-    args->against = "level=0";
-    INLAY_TRY(inlay_options_get(common->options, "level", level, sizeof level, NULL, diag));
-    if (strtoll(level, NULL, 10) == 0)
-        status = inlay_options_set(common->options, "level", "99", diag);
-done:
-    return status;
 }
 
 int cmd_bisect(int argc, char **argv)
 {
     static const cli_verb verb = { "MODEL", doc, own_options, NULL };
-    bisect_args args = { .rtol = 1e-3, .atol = 1e-4 };
+    bisect_args args = { .against = "reference", .rtol = 1e-3, .atol = 1e-4 };
     cli_common common;
     struct search search = { .common = &common, .args = &args };
     inlay_diag diag = INLAY_DIAG_INIT;
     char name[64], text[sizeof diag.text];
-    struct setting against;
+    struct against against;
     struct verdict verdict = { 0 };
-    inlay_status status;
+    inlay_status status = INLAY_OK;
     int code = CLI_OK;
 
     cli_parse(&verb, true, argc, argv, &common, &args);
     common.many_sessions = true;
-    status = default_against(&common, &args, &diag);
-    if (status == INLAY_OK && !read_against(args.against, name, sizeof name, &against))
+    if (!read_against(args.against, name, sizeof name, &against))
         status = inlay_fail(&diag, INLAY_INVALID_ARGUMENT,
                             "--against %s: expected reference, or NAME=VALUE such as level=0", args.against);
-    if (status == INLAY_OK && inlay_options_get(common.options, against.name, NULL, 0, NULL, &diag) != INLAY_OK)
+    if (status == INLAY_OK && inlay_options_get(common.options, against.list[0].name, NULL, 0, NULL, &diag) != INLAY_OK)
         status = inlay_fail(&diag, INLAY_INVALID_ARGUMENT, "--against: %s", strcpy(text, diag.text));
     if (status == INLAY_OK)
         status = judge(&search, &against, &verdict, &diag);

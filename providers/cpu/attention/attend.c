@@ -28,7 +28,8 @@ struct attend {
     int64_t batch, heads, shared, queries, keys, size, value_size; /* shared: query heads per head of keys */
     struct strides q, k, v, y;
     cpu_mask mask, hidden;
-    float scale;
+    float query_scale; /* of the queries: a copy of a block is scaled, unless this is 1 */
+    float scale;       /* of the scores */
     sgemm_blank blank;
     int64_t reach; /* number of keys that the mask has columns for */
     bool causal;
@@ -39,7 +40,7 @@ struct attend {
     int64_t score_row;   /* elements between rows of scores */
     int64_t rows;        /* rows of the largest block */
     bool strict;         /* sums in short chains */
-    int64_t worker_floats; /* scratch of one worker: scores, a panel of keys, factors */
+    int64_t worker_floats; /* scratch of one worker: scores, a panel of keys, factors, scaled queries */
     uint32_t workers;
 };
 
@@ -60,16 +61,24 @@ static int64_t offset_of(const struct strides *strides, int64_t batch, int64_t h
     return batch * strides->batch + head * strides->head + row * strides->row;
 }
 
-/* Computes the scores of `rows` queries against `visible` keys. */
-static void make_scores(const struct attend *attend, const float *q, int64_t rows, const float *k, int64_t visible,
-                        float *scores, float *panel)
+/* Copies rows of queries, multiplied by their scale. */
+static void scale_queries(const struct attend *attend, const float *q, int64_t rows, float *restrict output)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < attend->size; i++)
+            output[r * attend->size + i] = q[r * attend->q.row + i] * attend->query_scale;
+}
+
+/* Computes the scores of `rows` queries, `q_row` elements apart, against `visible` keys. */
+static void make_scores(const struct attend *attend, const float *q, int64_t q_row, int64_t rows, const float *k,
+                        int64_t visible, float *scores, float *panel)
 {
     sgemm_job job = { .kernel = attend->kernel,
                       .m = rows,
                       .k = attend->size,
                       .chain = sgemm_chain(attend->size, attend->strict),
                       .a = q,
-                      .a_row = attend->q.row,
+                      .a_row = q_row,
                       .b = panel,
                       .width = SGEMM_WIDTH,
                       .b_step = SGEMM_WIDTH,
@@ -77,8 +86,7 @@ static void make_scores(const struct attend *attend, const float *q, int64_t row
 
     INLAY_CHECK(rows <= attend->rows && visible <= attend->keys && attend->keys <= attend->score_row);
     if (attend->uses_dots || attend->size == 0) {
-        attend->kernel->dots(q, attend->q.row, rows, k, attend->k.row, visible, attend->size, scores,
-                             attend->score_row);
+        attend->kernel->dots(q, q_row, rows, k, attend->k.row, visible, attend->size, scores, attend->score_row);
         return;
     }
     for (int64_t j = 0; j < visible; j += SGEMM_WIDTH) {
@@ -127,7 +135,9 @@ static void run_block(const struct call *call, int64_t batch, int64_t head, int6
                masked = attend->mask.there && !(causal && attend->mask_is_causal);
     int64_t rows = r1 - r0, visible = causal && r1 < attend->reach ? r1 : attend->reach, kv = head / attend->shared;
     float *scores = scratch, *panel = scores + attend->rows * attend->score_row,
-          *factors = panel + attend->size * SGEMM_WIDTH;
+          *factors = panel + attend->size * SGEMM_WIDTH, *scaled = factors + attend->rows;
+    const float *q = call->q + offset_of(&attend->q, batch, head, r0);
+    int64_t q_row = attend->q.row;
     float *output = call->output + offset_of(&attend->y, batch, head, r0);
     const sgemm_post post = { .fn = SGEMM_MUL, .other = factors, .row = 1, .col = 0 };
     sgemm_job job = { .kernel = attend->kernel,
@@ -151,8 +161,12 @@ static void run_block(const struct call *call, int64_t batch, int64_t head, int6
             memset(output + r * attend->y.row, 0, (size_t)attend->value_size * sizeof *output);
         return;
     }
-    make_scores(attend, call->q + offset_of(&attend->q, batch, head, r0), rows,
-                call->k + offset_of(&attend->k, batch, kv, 0), visible, scores, panel);
+    if (attend->query_scale != 1) {
+        scale_queries(attend, q, rows, scaled);
+        q = scaled;
+        q_row = attend->size;
+    }
+    make_scores(attend, q, q_row, rows, call->k + offset_of(&attend->k, batch, kv, 0), visible, scores, panel);
     for (int64_t r = 0; r < rows && attend->hidden.there; r++)
         KERNEL_BEST(score_loops)
             ->hide(scores + r * attend->score_row, call->hidden + cpu_mask_at(&attend->hidden, batch, head, r0 + r),
@@ -263,7 +277,8 @@ static void plan(const cpu_build *build, struct attend *attend)
     rows = rows < attend->queries ? rows : attend->queries;
     attend->blocks = (attend->queries + rows - 1) / rows;
     attend->rows = (attend->queries + attend->blocks - 1) / attend->blocks;
-    attend->worker_floats = round_up(attend->rows * attend->score_row + attend->size * SGEMM_WIDTH + attend->rows);
+    attend->worker_floats = round_up(attend->rows * attend->score_row + attend->size * SGEMM_WIDTH + attend->rows +
+                                     (attend->query_scale != 1 ? attend->rows * attend->size : 0));
 }
 
 /* With one query per head and several query heads per head of keys and values, the query heads become queries of the
@@ -296,7 +311,8 @@ inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sg
                              .size = q[3],
                              .value_size = v[3],
                              .blank = cpu_masked_row_rule(op),
-                             .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
+                             .query_scale = op->attention.own ? 1 : cpu_attention_scale(op, q[3]),
+                             .scale = op->attention.own ? cpu_attention_scale(op, q[3]) : 1,
                              .causal = op->attention.causal,
                              .mask_is_causal = op->attention.own,
                              .reach = cpu_mask_columns(build) };

@@ -6,7 +6,6 @@
 #include "matrix/sgemm.h"
 #include "simd/vecmath.h"
 #include "inlay/check.h"
-#include <math.h>
 
 /* True if the size is known to differ from the scores' size and is not 1 (broadcast). */
 static bool differs(const inlay_dim *dim, const inlay_dim *of)
@@ -148,7 +147,7 @@ static inlay_status emit_softmax(cpu_build *build, const cpu_place *scores)
                           .queries = q[2],
                           .keys = k[2],
                           .count = q[0] * q[1] * q[2],
-                          .scale = op->alpha != 0 ? op->alpha : 1 / sqrtf((float)q[3]),
+                          .scale = cpu_attention_scale(op, q[3]),
                           .blank = cpu_masked_row_rule(op),
                           .causal = op->attention.causal && !op->attention.own, /* ai.inlay: the bias is causal, too */
                           .reach = cpu_mask_columns(build) };
@@ -197,7 +196,8 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
 
     INLAY_TRY(check_mask(build, 3));
     INLAY_TRY(check_mask(build, 4));
-    if (build->state->attend != NULL || k[1] != q[1])
+    /* Only attend.c scales queries, as ONNX defines it. */
+    if (build->state->attend != NULL || k[1] != q[1] || (!op->attention.own && sgemm_kernel_best() != NULL))
         return cpu_lower_attend(build, group, sgemm_kernel_best());
     INLAY_TRY(cpu_read_matrix(build, op->in[0], 4, false, &queries));
     INLAY_TRY(cpu_read_matrix(build, op->in[1], 4, true, &keys));

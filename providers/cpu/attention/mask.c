@@ -1,6 +1,12 @@
-/* The masks of attention: their strides, and the number of keys that they have columns for. */
+/* The scale of attention, and its masks: their strides, and the number of keys that they have columns for. */
 #include "region/build.h"
 #include "inlay/check.h"
+#include <math.h>
+
+float cpu_attention_scale(const cpu_op *op, int64_t size)
+{
+    return op->alpha != 0 ? op->alpha : 1 / sqrtf((float)size);
+}
 
 int64_t cpu_mask_columns(const cpu_build *build)
 {

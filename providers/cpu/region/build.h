@@ -433,6 +433,8 @@ static inline int64_t cpu_mask_at(const cpu_mask *mask, int64_t batch, int64_t h
 inlay_status cpu_read_mask(cpu_build *build, uint32_t input, cpu_mask *mask, cpu_place *out);
 /* How the op treats queries that may attend to no key. */
 sgemm_blank cpu_masked_row_rule(const cpu_op *op);
+/* The scale of an attention with heads of that size: of its queries (ONNX) or of its scores (ai.inlay). */
+float cpu_attention_scale(const cpu_op *op, int64_t size);
 /* Attention by built-in kernels (attend.c). */
 struct sgemm_kernel;
 inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const struct sgemm_kernel *kernel);

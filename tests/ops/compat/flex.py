@@ -59,5 +59,8 @@ def cases():
     yield case("scores", same, score=causal, scale=0.25)
     yield case("both", shared, score=causal, prob=kept)
     yield case("half", shared, np.float16, score=causal, prob=kept)
+    yield case("half_plain", same, np.float16)
+    yield case("half_shared", shared, np.float16, scale=0.5)
+    yield case("half_prob", same, np.float16, prob=kept)
     yield case("double", same, np.float64, prob=kept)
     yield case("soft", same, np.float32, np.float64, score=causal, prob=kept)

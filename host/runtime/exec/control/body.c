@@ -187,16 +187,6 @@ static inlay_status stack_push(host_call *call, struct stack *stack, const inlay
     return INLAY_OK;
 }
 
-void stack_set_inferred_shape(struct stack *stack, const struct graph *body, uint32_t output)
-{
-    const inlay_value_info *info = &body->values[body->outputs[output]].info;
-
-    stack->dtype = info->dtype;
-    stack->rank = info->rank < INLAY_MAX_RANK ? info->rank : 0;
-    for (uint32_t d = 0; d < stack->rank; d++)
-        stack->dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : 0;
-}
-
 void move_slice(char *whole, char *slice, int64_t outer, int64_t length, int64_t at, size_t inner, bool to_slice)
 {
     INLAY_CHECK(at >= 0 && at < length);
@@ -286,6 +276,19 @@ inlay_status loop_advance(struct loop *loop, uint32_t first_input, uint32_t firs
             loop->domains[loop->carried + i] = INLAY_DOMAIN_HOST;
     }
     return INLAY_OK;
+}
+
+void loop_set_inferred_shape(struct loop *loop, uint32_t scan, uint32_t output)
+{
+    struct stack *stack = &loop->stacks[scan];
+    const inlay_value_info *info = &loop->graph->values[loop->graph->outputs[output]].info;
+
+    stack->dtype = info->dtype;
+    if (runner_output_shape(loop->body, loop->in, output, &stack->rank, stack->dims))
+        return;
+    stack->rank = info->rank < INLAY_MAX_RANK ? info->rank : 0;
+    for (uint32_t d = 0; d < stack->rank; d++)
+        stack->dims[d] = info->dims[d].kind == INLAY_DIM_FIXED ? info->dims[d].value : 0;
 }
 
 inlay_status loop_finish_carried(struct loop *loop, uint32_t first_input)

@@ -32,8 +32,6 @@ struct stack {
     int64_t count;
 };
 
-/* For zero iterations: sets the shape of one result from shape inference, with 0 for unknown dims. */
-void stack_set_inferred_shape(struct stack *stack, const struct graph *body, uint32_t output);
 /* Copies slice `at` of the array [outer, length, inner] to (to_slice) or from the array [outer, inner]; inner in
  * bytes. */
 void move_slice(char *whole, char *slice, int64_t outer, int64_t length, int64_t at, size_t inner, bool to_slice);
@@ -78,6 +76,9 @@ INLAY_NODISCARD inlay_status loop_run(struct loop *loop);
 void loop_deinit(struct loop *loop);
 /* Turns the results of the body into inputs of the next iteration, and appends scan outputs to their stacks. */
 INLAY_NODISCARD inlay_status loop_advance(struct loop *loop, uint32_t first_input, uint32_t first_output);
+/* For zero iterations: sets the shape of one result of scan output `scan` to that of a first iteration on loop->in, with 0
+ * for sizes that depend on data. output: its index among the outputs of the body. */
+void loop_set_inferred_shape(struct loop *loop, uint32_t scan, uint32_t output);
 /* Makes the current carried values outputs of the node. */
 INLAY_NODISCARD inlay_status loop_finish_carried(struct loop *loop, uint32_t first_input);
 

@@ -92,6 +92,9 @@ static inlay_status run_loop(host_call *call)
     for (uint32_t i = 0; i < carried; i++)
         loop.in[2 + i] = host_value(call, node->inputs[2 + i]);
     loop_choose_residency(&loop, 2, 1, true);
+    iteration = 0;
+    loop.in[0] = one_element(loop.graph, 0, INLAY_INT64, &iteration);
+    loop.in[1] = one_element(loop.graph, 1, INLAY_BOOL, &go_byte);
     for (iteration = 0; go && iteration < most; iteration++) {
         run_value again;
 
@@ -111,7 +114,7 @@ static inlay_status run_loop(host_call *call)
         if (value_index == INLAY_NONE || 1 + carried + i >= loop.graph->output_count)
             continue;
         if (loop.stacks[i].count == 0)
-            stack_set_inferred_shape(&loop.stacks[i], loop.graph, 1 + carried + i);
+            loop_set_inferred_shape(&loop, i, 1 + carried + i);
         INLAY_TRY(stack_pop(call, &loop.stacks[i], 0, false, value_index, &value));
         runner_set(call->runner, call->bound, value_index, value);
     }

@@ -81,6 +81,8 @@ static inlay_status scan_pass(struct loop *loop, scan_input *scans, uint32_t sca
 {
     inlay_status status = INLAY_OK;
 
+    for (uint32_t i = 0; i < scan_count; i++)
+        loop->in[loop->carried + i] = scans[i].slice; /* its shape, also if there is no slice */
     for (int64_t step = 0; step < length; step++) {
         for (uint32_t i = 0; i < scan_count; i++) {
             scan_slice(&scans[i], step);
@@ -109,7 +111,7 @@ static inlay_status scan_outputs(struct loop *loop)
         inlay_status status;
 
         if (loop->stacks[i].count == 0)
-            stack_set_inferred_shape(&loop->stacks[i], loop->graph, loop->carried + i);
+            loop_set_inferred_shape(loop, i, loop->carried + i);
         axis += axis < 0 ? (int64_t)loop->stacks[i].rank + 1 : 0;
         if (axis < 0 || axis > (int64_t)loop->stacks[i].rank)
             return inlay_fail(call->diag, INLAY_INVALID_MODEL, "scan_output_axes of node '%s' is out of range",
@@ -283,7 +285,7 @@ static inlay_status scan8_entry(host_call *call, int64_t index, int64_t batch, u
             status = pool_value(call->runner->shared, &loop.in[i], &value, call->diag);
         } else {
             if (loop.stacks[i - states].count == 0)
-                stack_set_inferred_shape(&loop.stacks[i - states], loop.graph, i);
+                loop_set_inferred_shape(&loop, i - states, i);
             status = stack_pop(call, &loop.stacks[i - states], 0, false, INLAY_NONE, &value);
         }
         if (status == INLAY_OK)

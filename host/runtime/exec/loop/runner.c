@@ -407,6 +407,26 @@ inlay_status runner_run(struct runner *runner, const run_value *inputs, inlay_di
                : status;
 }
 
+bool runner_output_shape(struct runner *runner, const run_value *inputs, uint32_t output, uint32_t *out_rank,
+                         int64_t *dims)
+{
+    const uint32_t value = runner->prog->graph->outputs[output];
+    const uint32_t count = make_key(runner, inputs);
+    const inlay_value_state *state;
+    struct plan *plan = NULL;
+    bool known;
+
+    if (plan_get(runner->prog, runner->in.key, count, &runner->shared->run, &plan, NULL) != INLAY_OK)
+        return false;
+    state = &plan->states[value];
+    known = state->rank < INLAY_MAX_RANK && state->dims != NULL;
+    *out_rank = known ? state->rank : 0;
+    for (uint32_t d = 0; d < *out_rank; d++)
+        dims[d] = state->dims[d] > 0 ? state->dims[d] : 0;
+    plan_unref(plan);
+    return known;
+}
+
 /* ------------------------------------------------------------------ create and destroy */
 
 inlay_status runner_create(struct program *prog, run_shared *shared, struct runner **out_runner, inlay_diag *diag)

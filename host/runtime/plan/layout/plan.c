@@ -1,3 +1,4 @@
+#include "graph/history.h"
 #include "inlay/check.h"
 #include "plan/program/declined.h"
 #include "plan/layout/planner.h"
@@ -428,6 +429,53 @@ done:
     return status;
 }
 
+/* ------------------------------------------------------------------ nodes that the optimiser removed */
+
+/* Infers the shapes of a node whose results nothing reads. Values without a producer are of unknown size. */
+static inlay_status infer_removed(struct planner *planner, const graph_node *node)
+{
+    const struct graph *graph = planner->prog->graph;
+    const inlay_value_info **in = arena_array(planner->scratch, (size_t)node->info.input_count + 1, sizeof *in);
+    inlay_value_info **out = arena_array(planner->scratch, (size_t)node->info.output_count + 1, sizeof *out);
+
+    if (in == NULL || out == NULL)
+        return planner_no_memory(planner);
+    for (uint32_t i = 0; i < node->info.input_count; i++) {
+        const uint32_t value = history_resolve(graph, node->info.inputs[i]);
+
+        in[i] = value == INLAY_NONE ? NULL : &planner->infos[value];
+    }
+    for (uint32_t i = 0; i < node->info.output_count; i++) {
+        const uint32_t value = node->info.outputs[i];
+
+        out[i] = value == INLAY_NONE ? NULL : &planner->infos[value];
+        if (value != INLAY_NONE && graph->values[value].info.producer != INLAY_NONE)
+            return INLAY_OK; /* its removal was undone */
+    }
+    return graph_infer_node(planner->prog->model, node, in, out, planner->scratch, planner->diag);
+}
+
+/* Fails if a removed node refuses these sizes, as it would without the optimiser. */
+static inlay_status check_removed(struct planner *planner)
+{
+    const struct graph *graph = planner->prog->graph;
+    uint32_t count;
+    graph_node *const *nodes = history_checks(graph, &count);
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t i = 0; i < count && status == INLAY_OK; i++)
+        status = infer_removed(planner, nodes[i]);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < nodes[i]->info.output_count; k++) {
+            const uint32_t value = nodes[i]->info.outputs[k];
+
+            if (value != INLAY_NONE && graph->values[value].info.producer == INLAY_NONE)
+                planner->infos[value] = planner->prog->planning.first_infos[value]; /* not in scratch memory */
+        }
+    arena_reset(planner->scratch);
+    return status;
+}
+
 /* ------------------------------------------------------------------ plans */
 
 /* Sets types, shapes and places of inputs and captured values. */
@@ -592,6 +640,7 @@ inlay_status plan_build(struct program *prog, const plan_input *inputs, uint32_t
         INLAY_TRY(plan_program_step(&planner, i));
         arena_reset(planner.scratch);
     }
+    INLAY_TRY(check_removed(&planner));
     if (planner.declined != NULL) {
         INLAY_TRY(declined_add_shapes(prog, inputs, count, planner.declined, planner.declined_why.text, diag));
         status = inlay_fail(diag, INLAY_UNSUPPORTED, "%s", planner.declined_why.text);
