@@ -1,6 +1,5 @@
 #include "plugin/admit.h"
 #include "inlay/check.h"
-#include "plugin/probe.h"
 #include <stdio.h>
 #include <unistd.h>
 
@@ -28,7 +27,7 @@ inlay_status admit_open(const plugin_search *search, const char *path, const cha
     admission->facts.name = admission->facts.providers = admission->facts.version = "";
     admission->key.text[0] = admission->key.file[0] = '\0';
     admission->verdict = (struct verdict){ .kind = VERDICT_NONE };
-    admission->probe = (struct probe){ .pid = 0 };
+    admission->probe = NULL;
     status = trust_open(path, dir, admission->path, &admission->fd, &admission->st, diag);
     if (status == INLAY_OK && search->allow != NULL && search->allow[0] != '\0')
         status = trust_allowed(search->allow, admission->fd, admission->path, diag);
@@ -55,8 +54,8 @@ static inlay_status apply_verdict(const struct verdict *verdict, bool is_new, st
     return inlay_fail(diag, INLAY_UNSUPPORTED, "%s", verdict->text);
 }
 
-/* Starts a probe of the file in a separate process, unless a verdict is known. */
-static inlay_status start_probe(const plugin_search *search, struct admission *admission, inlay_diag *diag)
+/* Joins or starts a probe of the file in a separate process, unless a verdict is known. */
+static inlay_status begin_probe(const plugin_search *search, struct admission *admission, inlay_diag *diag)
 {
     char helper[PATH_MAX], host[128];
     struct verdict *verdict = &admission->verdict;
@@ -83,8 +82,8 @@ static inlay_status start_probe(const plugin_search *search, struct admission *a
         verdict->kind = VERDICT_OK;
         return INLAY_OK;
     }
-    return probe_start(helper, admission->path, search->probe_ms != 0 ? search->probe_ms : PROBE_DEFAULT_MS,
-                       &admission->probe, diag);
+    return shared_probe_join(helper, admission->path, search->probe_ms != 0 ? search->probe_ms : PROBE_DEFAULT_MS,
+                             &admission->key, &admission->probe, verdict, diag);
 }
 
 inlay_status admit_begin(const plugin_search *search, struct admission *admission, inlay_diag *diag)
@@ -96,26 +95,24 @@ inlay_status admit_begin(const plugin_search *search, struct admission *admissio
     if (status == INLAY_OK)
         status = note_fits_host(&admission->facts, diag);
     if (status == INLAY_OK)
-        status = start_probe(search, admission, diag);
+        status = begin_probe(search, admission, diag);
     return status;
 }
 
 inlay_status admit_finish(struct admission *admission, inlay_diag *diag)
 {
-    bool is_new = admission->probe.pid != 0;
+    const bool is_new = admission->probe != NULL;
 
     INLAY_CHECK(admission->fd >= 0);
-
-    if (is_new) {
-        probe_finish(&admission->probe, &admission->verdict);
-        verdict_keep(&admission->key, &admission->verdict);
-    }
+    if (is_new)
+        shared_probe_wait(admission->probe, &admission->key, &admission->verdict);
     return apply_verdict(&admission->verdict, is_new, admission, diag);
 }
 
 void admission_close(struct admission *admission)
 {
-    probe_abandon(&admission->probe);
+    shared_probe_leave(admission->probe);
+    admission->probe = NULL;
     if (admission->fd >= 0)
         (void)close(admission->fd);
     admission->fd = -1;

@@ -4,12 +4,13 @@
  *     note       the ELF file and its note, compared with this host and CPU
  *     verdict    the result of the probe process, from now or from an earlier time
  *
- * No code of the file has run in this process when these checks have passed. */
+ * No code of the file has run in this process when these checks have passed. No lock is held during them: reading files
+ * and waiting for a probe may take long. An admission is used by one thread. */
 #ifndef PLUGIN_ADMIT_H
 #define PLUGIN_ADMIT_H
 #include "plugin/note.h"
 #include "plugin/plugin.h"
-#include "plugin/probe.h"
+#include "plugin/shared_probe.h"
 #include "plugin/trust.h"
 #include "plugin/verdict.h"
 
@@ -20,7 +21,7 @@ struct admission {
     note_facts facts;
     verdict_key key;          /* empty until admit_begin */
     struct verdict verdict;   /* from an earlier probe, or from this one once it has finished */
-    struct probe probe;       /* the running probe, if any */
+    shared_probe *probe;      /* whose verdict is awaited, or NULL */
     plugin_outcome outcome;   /* for a file that is refused */
     char fix[PATH_MAX + 128]; /* see plugin_file.fix; "" = none */
 };
@@ -29,10 +30,10 @@ struct admission {
  * follow with admission_close(). */
 INLAY_NODISCARD inlay_status admit_open(const plugin_search *search, const char *path, const char *dir,
                                         struct admission *admission, inlay_diag *diag);
-/* Checks the file's headers and note, for a file that this process has not loaded yet. Starts a probe if no verdict
- * is known. */
+/* Checks the file's headers and note, for a file that this process has not loaded yet. Without a verdict, joins the
+ * file's probe or starts one. */
 INLAY_NODISCARD inlay_status admit_begin(const plugin_search *search, struct admission *admission, inlay_diag *diag);
-/* Waits for the probe, if one was started, and applies the verdict. */
+/* Waits for the probe, if there is one, and applies the verdict. */
 INLAY_NODISCARD inlay_status admit_finish(struct admission *admission, inlay_diag *diag);
 void admission_close(struct admission *admission);
 #endif

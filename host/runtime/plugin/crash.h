@@ -46,7 +46,7 @@ void crash_thread(void);
 extern void (*crash_restart)(void);
 
 /* Register the address range of a module, to attribute crashes in threads that a plugin started itself. The caller
- * holds the registry's lock. */
+ * holds the lifecycle lock (plugin/module.h). */
 void crash_add_module(const struct plugin_module *module, const void *within);
 void crash_remove_module(const struct plugin_module *module);
 #endif

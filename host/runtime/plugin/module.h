@@ -1,4 +1,4 @@
-/* plugin/module.h - one loaded file. Private to this folder; the caller holds the registry's lock. */
+/* plugin/module.h - one loaded file, and the locks of this folder. Private to this folder. */
 #ifndef PLUGIN_MODULE_H
 #define PLUGIN_MODULE_H
 #include "plugin/admit.h"
@@ -13,14 +13,15 @@ typedef struct plugin_module {
     dev_t device;                     /* the file's identity */
     ino_t inode;
     struct timespec changed;
-    uint32_t references; /* sets and open providers */
+    uint32_t references; /* sets and open providers; guarded by the registry's lock */
     struct arena arena;
     const char *mark_key, *mark_file; /* for a quarantine mark, see plugin/crash.h; NULL = marks cannot be stored */
-    struct plugin_module *next;       /* in the registry */
+    struct plugin_module *next;       /* in the registry, and guarded by its lock */
 } plugin_module;
 
 /* Maps the admitted file, calls its entry and checks its description, also against its note. path is the name for
- * messages. The new module has no reference yet. On failure diag has the reason; at most the mapping remains. */
+ * messages. The new module has no reference yet. On failure diag has the reason; at most the mapping remains. The
+ * lifecycle lock is held, as for the next function and module_unload(). */
 inlay_status module_load(const char *path, const struct admission *admission, plugin_module **out_module,
                          inlay_diag *diag);
 /* As module_load(), for a plugin that is part of the program. */
@@ -39,10 +40,19 @@ inlay_status dir_check(const char *dir, char real[PATH_MAX], inlay_diag *diag);
 /* The directory of the library or executable that this code is in. */
 bool dir_of_host(char path[PATH_MAX]);
 
-/* The registry's lock. It is held by code that changes modules or open providers, or that calls open, create, destroy
- * or shutdown of a plugin, which are called by one thread at a time. */
+/* The registry's lock guards the list of modules, the list of open providers and their references. It is held for a
+ * few instructions: neither while files are read nor while code of a plugin runs. */
 void registry_lock(void);
 void registry_unlock(void);
-/* Releases a reference; the last one unloads the module. The lock is held. */
+/* The lifecycle lock is held during dlopen, dlclose, open, create, describe, quiesce, destroy and shutdown of a plugin,
+ * which are called by one thread at a time. Who needs only what is loaded and open does not wait for it. It is taken
+ * before the registry's lock. */
+void lifecycle_lock(void);
+void lifecycle_unlock(void);
+/* Adds a reference. The registry's lock is held. */
+plugin_module *registry_retain(plugin_module *module);
+/* Releases a reference; the last one unloads the module. No lock is held. */
+void registry_release(plugin_module *module);
+/* As registry_release() for a caller that holds the lifecycle lock. */
 void registry_put(plugin_module *module);
 #endif

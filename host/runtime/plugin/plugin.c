@@ -19,10 +19,11 @@ enum { MAX_DIRS = 64 };
 /* ------------------------------------------------------------------ registry */
 
 static plugin_module *registry; /* loaded files */
-static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER, lifecycle_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 static __attribute__((constructor)) void guard_registry(void)
 {
+    fork_guard(&lifecycle_mutex);
     fork_guard(&registry_mutex);
 }
 
@@ -36,29 +37,71 @@ void registry_unlock(void)
     (void)pthread_mutex_unlock(&registry_mutex);
 }
 
-/* The loaded module of this file, or NULL. A file that was replaced is another file. */
+void lifecycle_lock(void)
+{
+    (void)pthread_mutex_lock(&lifecycle_mutex);
+}
+
+void lifecycle_unlock(void)
+{
+    (void)pthread_mutex_unlock(&lifecycle_mutex);
+}
+
+plugin_module *registry_retain(plugin_module *module)
+{
+    module->references++;
+    return module;
+}
+
+/* The loaded module of this file with a reference for the caller, or NULL. A file that was replaced is another file. */
 static plugin_module *registry_find(const struct stat *st)
 {
-    plugin_module *module = registry;
+    plugin_module *module;
 
+    registry_lock();
+    module = registry;
     while (module != NULL &&
            (module->device != st->st_dev || module->inode != st->st_ino ||
             module->changed.tv_sec != st->st_mtim.tv_sec || module->changed.tv_nsec != st->st_mtim.tv_nsec))
         module = module->next;
+    if (module != NULL)
+        (void)registry_retain(module);
+    registry_unlock();
     return module;
 }
 
 void registry_put(plugin_module *module)
 {
     plugin_module **link = &registry;
+    bool is_last;
 
+    registry_lock();
     INLAY_CHECK(module->references > 0);
-    if (--module->references > 0)
-        return;
-    while (*link != module)
+    is_last = --module->references == 0;
+    while (is_last && *link != module)
         link = &(*link)->next;
-    *link = module->next;
-    module_unload(module);
+    if (is_last)
+        *link = module->next;
+    registry_unlock();
+    if (is_last)
+        module_unload(module);
+}
+
+void registry_release(plugin_module *module)
+{
+    bool is_last;
+
+    registry_lock();
+    INLAY_CHECK(module->references > 0);
+    is_last = module->references == 1;
+    if (!is_last)
+        module->references--;
+    registry_unlock();
+    if (!is_last)
+        return;
+    lifecycle_lock();
+    registry_put(module); /* by now it may have another reference, and then stays */
+    lifecycle_unlock();
 }
 
 /* ------------------------------------------------------------------ sets */
@@ -81,7 +124,8 @@ struct plugin_set {
 struct candidate {
     char path[PATH_MAX + NAME_MAX + 2];
     struct admission admission;
-    inlay_status status; /* so far */
+    plugin_module *module; /* with a reference if it is loaded; otherwise NULL */
+    inlay_status status;   /* so far */
     inlay_diag why;
     const char *shadowed_by; /* the path of the file that has the same name and is used instead; NULL = none */
     bool is_override;        /* that file is in another folder */
@@ -132,6 +176,7 @@ static inlay_status add_refused(plugin_set *set, const struct candidate *candida
     return add_file(set, file, diag);
 }
 
+/* Adds the module and a reference to it. The registry's lock is held. */
 static inlay_status add_module(plugin_set *set, plugin_module *module, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -141,8 +186,7 @@ static inlay_status add_module(plugin_set *set, plugin_module *module, inlay_dia
             return INLAY_OK; /* the same file under another name */
     if (!ARENA_GROW(&set->arena, set->modules, set->module_count))
         return no_memory(diag, "for the list of plugins");
-    module->references++;
-    set->modules[set->module_count++] = module;
+    set->modules[set->module_count++] = registry_retain(module);
     INLAY_TRY(add_file(set, &module->file, diag));
     for (uint32_t provider = 0; provider < module->file.provider_count; provider++) {
         INLAY_CHECK(plugin_set_find(set, module->providers[provider].table.name) == NULL);
@@ -163,29 +207,33 @@ inlay_status plugin_register(inlay_plugin_open_fn open_plugin, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     const note_facts nothing = { .name = "", .providers = "", .version = "" };
-    plugin_module *module, **link = &registry;
+    plugin_module *module = NULL, **link = &registry;
     char common[CLASH_TEXT];
+    bool is_registered;
 
     if (open_plugin == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "inlay_plugin_register without an entry");
+    lifecycle_lock();
     registry_lock();
     while (*link != NULL && (*link)->open_plugin != open_plugin)
         link = &(*link)->next;
-    if (*link == NULL) {
+    is_registered = *link != NULL;
+    registry_unlock();
+    if (!is_registered)
         status = module_register(open_plugin, &module, diag);
-        for (const plugin_module *other = registry; other != NULL && status == INLAY_OK; other = other->next) {
-            if (other->open_plugin == NULL || !clash_find(other, &nothing, module, common))
-                continue;
+    registry_lock();
+    for (link = &registry; module != NULL && *link != NULL && status == INLAY_OK; link = &(*link)->next)
+        if ((*link)->open_plugin != NULL && clash_find(*link, &nothing, module, common))
             status =
                 inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s is already provided by another registered plugin", common);
-            module_unload(module);
-        }
-        if (status == INLAY_OK) {
-            module->references = 1; /* held by the process forever */
-            *link = module;         /* after those registered earlier */
-        }
+    if (module != NULL && status == INLAY_OK) {
+        module->references = 1; /* held by the process forever */
+        *link = module;         /* after those registered earlier */
     }
     registry_unlock();
+    if (module != NULL && status != INLAY_OK)
+        module_unload(module);
+    lifecycle_unlock();
     return status;
 }
 
@@ -197,15 +245,27 @@ static void begin_file(const plugin_search *search, const char *dir, const char 
     (void)snprintf(out->path, sizeof out->path, "%s/%s", dir, name);
     out->shadowed_by = NULL;
     out->is_override = false;
+    out->module = NULL;
     out->why = (inlay_diag)INLAY_DIAG_INIT;
     out->status = admit_open(search, out->path, dir, &out->admission, &out->why);
-    if (out->status == INLAY_OK && registry_find(&out->admission.st) == NULL)
+    if (out->status == INLAY_OK)
+        out->module = registry_find(&out->admission.st);
+    if (out->status == INLAY_OK && out->module == NULL)
         out->status = admit_begin(search, &out->admission, &out->why);
 }
 
-/* Fails if a plugin of the set has a name that the file has, too. module: of the file; NULL: not loaded yet. */
-static inlay_status check_not_shadowed(const plugin_set *set, struct candidate *candidate, const plugin_module *module)
+/* Releases what begin_file() and load_file() acquired. */
+static void end_file(struct candidate *candidate)
 {
+    if (candidate->module != NULL)
+        registry_release(candidate->module);
+    admission_close(&candidate->admission);
+}
+
+/* Fails if a plugin of the set has a name that the file has, too. */
+static inlay_status check_not_shadowed(const plugin_set *set, struct candidate *candidate)
+{
+    const plugin_module *module = candidate->module;
     const char *version = module != NULL ? module->file.version : candidate->admission.facts.version;
     char common[CLASH_TEXT], why[CLASH_TEXT];
 
@@ -227,12 +287,15 @@ static inlay_status check_not_shadowed(const plugin_set *set, struct candidate *
 }
 
 /* Warns of a plugin that passed the probe but changed process state, or that costs speed as it is built. */
-static void warn_of_behaviour(const plugin_set *set, const struct candidate *candidate, const plugin_module *module)
+static void warn_of_behaviour(const plugin_set *set, const struct candidate *candidate)
 {
     char line[VERDICT_TEXT + 600];
 
-    if (set->log != NULL && module->file.advice != NULL) {
-        (void)snprintf(line, sizeof line, "plugin %.300s: %s", candidate->path, module->file.advice);
+    if (set->log != NULL && !candidate->admission.facts.present)
+        set->log(set->log_user, INLAY_LOG_INFO,
+                 "a plugin has no note that states its ABI and CPU requirements; see inlay/note.h");
+    if (set->log != NULL && candidate->module->file.advice != NULL) {
+        (void)snprintf(line, sizeof line, "plugin %.300s: %s", candidate->path, candidate->module->file.advice);
         set->log(set->log_user, INLAY_LOG_WARNING, line);
     }
     if (set->log == NULL || candidate->admission.verdict.kind != VERDICT_OK ||
@@ -244,43 +307,53 @@ static void warn_of_behaviour(const plugin_set *set, const struct candidate *can
     set->log(set->log_user, INLAY_LOG_WARNING, line);
 }
 
+/* Loads an admitted file, unless another session has loaded it meanwhile. */
+static inlay_status load_admitted(struct candidate *candidate, bool *out_loaded)
+{
+    inlay_status status = INLAY_OK;
+
+    lifecycle_lock();
+    candidate->module = registry_find(&candidate->admission.st);
+    *out_loaded = candidate->module == NULL;
+    if (candidate->module == NULL)
+        status = module_load(candidate->path, &candidate->admission, &candidate->module, &candidate->why);
+    if (status == INLAY_OK && *out_loaded) {
+        registry_lock();
+        candidate->module->next = registry;
+        registry = registry_retain(candidate->module);
+        registry_unlock();
+    }
+    lifecycle_unlock();
+    return status;
+}
+
 /* Loads the file into the set. Fails only on errors that make the whole set unusable. */
 static inlay_status load_file(plugin_set *set, struct candidate *candidate, inlay_diag *diag)
 {
     inlay_status status = candidate->status;
-    plugin_module *module = NULL;
+    bool loaded = false;
 
+    if (status == INLAY_OK && candidate->module == NULL)
+        candidate->module = registry_find(&candidate->admission.st); /* it may have been loaded since begin_file() */
     if (status == INLAY_OK)
-        module = registry_find(&candidate->admission.st); /* it may have been loaded since begin_file() */
-    if (status == INLAY_OK)
-        status = check_not_shadowed(set, candidate, module);
-    if (status == INLAY_OK && module == NULL) {
+        status = check_not_shadowed(set, candidate);
+    if (status == INLAY_OK && candidate->module == NULL) {
         status = admit_finish(&candidate->admission, &candidate->why);
         if (status == INLAY_OK)
-            status = module_load(candidate->path, &candidate->admission, &module, &candidate->why);
-        if (status == INLAY_OK) {
-            module->next = registry;
-            registry = module;
-            if (!candidate->admission.facts.present && set->log != NULL)
-                set->log(set->log_user, INLAY_LOG_INFO,
-                         "a plugin has no note that states its ABI and CPU requirements; see inlay/note.h");
-            warn_of_behaviour(set, candidate, module);
-            module->references++; /* the checks below may fail */
-            status = check_not_shadowed(set, candidate, module);
-            if (status != INLAY_OK)
-                registry_put(module);
-            else
-                module->references--;
-        }
+            status = load_admitted(candidate, &loaded);
+        if (loaded && status == INLAY_OK)
+            warn_of_behaviour(set, candidate);
+        if (status == INLAY_OK)
+            status = check_not_shadowed(set, candidate);
     }
     if (status == INLAY_OUT_OF_MEMORY) {
         status = inlay_fail(diag, status, "plugin %.300s: %.150s", candidate->path, candidate->why.text);
     } else if (status != INLAY_OK) {
         status = add_refused(set, candidate, diag);
     } else {
-        module->references++; /* add_module may fail */
-        status = add_module(set, module, diag);
-        registry_put(module);
+        registry_lock();
+        status = add_module(set, candidate->module, diag);
+        registry_unlock();
     }
     return status;
 }
@@ -305,7 +378,7 @@ static inlay_status load_files(plugin_set *set, const plugin_search *search, con
         if (status == INLAY_OK)
             status = load_file(set, &list[i % window], diag);
         if (i < begun)
-            admission_close(&list[i % window].admission);
+            end_file(&list[i % window]);
     }
     free(list);
     return status;
@@ -403,18 +476,18 @@ inlay_status plugin_set_search(const plugin_search *search, plugin_set **out_set
     }
     set->log = search->log;
     set->log_user = search->log_user;
-    registry_lock();
     status = note_searched(set, search->dirs, search->dir_count, diag);
+    registry_lock();
     for (plugin_module *module = registry; module != NULL && status == INLAY_OK; module = module->next)
         if (module->open_plugin != NULL)
             status = add_module(set, module, diag);
+    registry_unlock();
     for (uint32_t d = 0; d < search->dir_count && status == INLAY_OK; d++)
         if (is_plugin_file(search->dirs[d]))
             status = load_named_file(set, search, search->dirs[d], diag);
     for (uint32_t d = 0; d < search->dir_count && status == INLAY_OK; d++)
         if (!is_plugin_file(search->dirs[d]))
             status = load_dir(set, search, search->dirs[d], diag);
-    registry_unlock();
     set->lookup = (graph_operators){
         .find = find_operator, .missing = plugin_set_missing, .ctx = set, .searched = set->searched
     };
@@ -430,10 +503,8 @@ void plugin_set_destroy(plugin_set *set)
 {
     if (set == NULL)
         return;
-    registry_lock();
     for (uint32_t m = set->module_count; m-- > 0;)
-        registry_put(set->modules[m]);
-    registry_unlock();
+        registry_release(set->modules[m]);
     host_log_remove(set->log, set->log_user);
     arena_deinit(&set->arena);
     free(set);
@@ -496,7 +567,6 @@ inlay_status plugin_retry(const plugin_search *search, const plugin_set *set, co
     char real[PATH_MAX];
     uint32_t found = 0;
 
-    registry_lock();
     for (uint32_t i = 0; i < set->file_count; i++) {
         const plugin_file *file = set->files[i];
 
@@ -506,7 +576,6 @@ inlay_status plugin_retry(const plugin_search *search, const plugin_set *set, co
             continue;
         found += verdict_forget(search->verdict_dir, real);
     }
-    registry_unlock();
     return found > 0
                ? INLAY_OK
                : inlay_fail(diag, INLAY_NOT_FOUND,

@@ -32,8 +32,8 @@ typedef struct open_provider {
     struct open_provider *next;
 } open_provider;
 
-static open_provider *opened;    /* guarded by the registry's lock */
-static uint32_t next_domain = 1; /* ids are never reused; 0 is the host's */
+static open_provider *opened;    /* guarded by the registry's lock, like references, lost and hung of each */
+static uint32_t next_domain = 1; /* ids are never reused; 0 is the host's; guarded by the lifecycle lock */
 
 /* Returns the values as text "a=1;b=x;", to be freed by the caller; NULL: out of memory. */
 static char *make_key(const inlay_option_value *values, uint32_t count)
@@ -145,7 +145,7 @@ static bool belongs_to_parent(const open_provider *provider)
     return provider->forks != fork_count && provider->info->table.domain_count > 0;
 }
 
-/* Opens a new provider; the lock is held. On success it takes over key. */
+/* Opens a new provider with one reference; the lifecycle lock is held. On success it takes over key. */
 static inlay_status open_new(const plugin_provider *info, const char *name, const inlay_option_value *values, char *key,
                              const char *cache_dir, open_provider **out, inlay_diag *diag)
 {
@@ -200,11 +200,38 @@ static inlay_status open_new(const plugin_provider *info, const char *name, cons
     next_domain += info->table.domain_count;
     provider->key = key;
     provider->forks = fork_count;
-    info->module->references++;
+    provider->references = 1;
+    registry_lock();
+    (void)registry_retain(info->module);
     provider->next = opened;
     opened = provider;
+    registry_unlock();
     *out = provider;
     return INLAY_OK;
+}
+
+/* Finds an open provider with these settings and adds a reference to it; *out is NULL if there is none. INLAY_BUSY: it
+ * is suspended. */
+static inlay_status share_open(const plugin_provider *info, const char *name, const char *key, open_provider **out,
+                               inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+    open_provider *provider;
+
+    registry_lock();
+    for (provider = opened;
+         provider != NULL && (provider->info != info || provider->lost || belongs_to_parent(provider) ||
+                              strcmp(provider->name, name) != 0 || strcmp(provider->key, key) != 0);)
+        provider = provider->next;
+    if (provider != NULL)
+        status = provider_begin_use(&provider->handle, diag);
+    if (provider != NULL && status == INLAY_OK) {
+        provider_end_use(&provider->handle);
+        provider->references++;
+    }
+    registry_unlock();
+    *out = provider;
+    return status;
 }
 
 inlay_status provider_open(plugin_set *set, const char *name, const provider_setting *settings, uint32_t setting_count,
@@ -229,26 +256,21 @@ inlay_status provider_open(plugin_set *set, const char *name, const provider_set
         status = no_memory(diag, "to open provider %s", name);
         goto done;
     }
-    registry_lock();
-    for (provider = opened;
-         provider != NULL && (provider->info != info || provider->lost || belongs_to_parent(provider) ||
-                              strcmp(provider->name, name) != 0 || strcmp(provider->key, key) != 0);)
-        provider = provider->next;
-    if (provider != NULL && provider_begin_use(&provider->handle, diag) == INLAY_OK)
-        provider_end_use(&provider->handle);
-    else if (provider != NULL)
-        status = INLAY_BUSY;
+    INLAY_TRY(share_open(info, name, key, &provider, diag));
     if (provider == NULL) {
-        status = open_new(info, name, values, key, plugin_set_cache_dir(set), &provider, diag);
-        if (status == INLAY_OK)
-            key = NULL;
+        lifecycle_lock();
+        status = share_open(info, name, key, &provider, diag); /* another thread may have opened it meanwhile */
+        if (status == INLAY_OK && provider == NULL) {
+            status = open_new(info, name, values, key, plugin_set_cache_dir(set), &provider, diag);
+            if (status == INLAY_OK)
+                key = NULL;
+        }
+        lifecycle_unlock();
     }
     if (status == INLAY_OK) {
-        INLAY_CHECK(!provider->lost && provider->key != NULL);
-        provider->references++;
+        INLAY_CHECK(provider->handle.state != NULL);
         *out_provider = &provider->handle;
     }
-    registry_unlock();
 done:
     free(key);
     free(values);
@@ -273,15 +295,27 @@ static void leave_job(struct quiesce_job *quiesce_job)
 void provider_close(const struct provider *handle)
 {
     open_provider *provider = (open_provider *)(uintptr_t)handle, **link = &opened;
+    bool is_last;
 
     if (provider == NULL)
         return;
     registry_lock();
     INLAY_CHECK(provider->references > 0);
-    if (--provider->references == 0 && !belongs_to_parent(provider)) {
-        while (*link != provider)
-            link = &(*link)->next;
+    is_last = provider->references == 1;
+    if (!is_last)
+        provider->references--;
+    registry_unlock();
+    if (!is_last)
+        return;
+    lifecycle_lock();
+    registry_lock();
+    is_last = --provider->references == 0 && !belongs_to_parent(provider); /* it may have been shared meanwhile */
+    while (is_last && *link != provider)
+        link = &(*link)->next;
+    if (is_last)
         *link = provider->next;
+    registry_unlock();
+    if (is_last) {
         end_provider(provider->handle.table, provider->handle.state);
         registry_put(provider->info->module);
         free(provider->key);
@@ -289,7 +323,7 @@ void provider_close(const struct provider *handle)
         free(provider->domains);
         free(provider);
     }
-    registry_unlock();
+    lifecycle_unlock();
 }
 
 static void *run_quiesce(void *arg)

@@ -2,9 +2,11 @@
 #include "inlay/check.h"
 #include "base/hash.h"
 #include "base/output.h"
+#include "threads/fork.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,14 +15,19 @@ static const char *const kind_names[] = { "none", "ok", "refused", "crashed", "h
 
 /* ------------------------------------------------------------------ in this process
  *
- * A fixed table of the last verdicts. A file whose verdict was evicted is probed again. The registry's lock guards
- * it. */
+ * A fixed table of the last verdicts. A file whose verdict was evicted is probed again. */
 enum { MAX_CACHED = 64, SWEEP_THRESHOLD = 256 };
 static struct cached_verdict {
     uint64_t key, path; /* hashes; 0 = unused */
     struct verdict verdict;
 } cached[MAX_CACHED];
 static uint32_t next_slot;
+static pthread_mutex_t cached_mutex = PTHREAD_MUTEX_INITIALIZER; /* guards the table, and is not held during I/O */
+
+static __attribute__((constructor)) void guard_cached(void)
+{
+    fork_guard(&cached_mutex);
+}
 
 static uint64_t hash_text(const char *text)
 {
@@ -29,6 +36,7 @@ static uint64_t hash_text(const char *text)
     return hash != 0 ? hash : 1;
 }
 
+/* The lock is held. */
 static struct cached_verdict *find_cached(const verdict_key *key)
 {
     uint64_t hash = hash_text(key->text);
@@ -47,10 +55,12 @@ static uint64_t hash_path(const char *path)
 
 static void store_cached(const verdict_key *key, const struct verdict *verdict)
 {
-    struct cached_verdict *cached_verdict = find_cached(key);
+    struct cached_verdict *cached_verdict;
     const char *path = strchr(key->text, '\n') + 6; /* after "\npath " */
 
     INLAY_CHECK(strncmp(path - 6, "\npath ", 6) == 0); /* as verdict_key_init() wrote it */
+    (void)pthread_mutex_lock(&cached_mutex);
+    cached_verdict = find_cached(key);
     if (cached_verdict == NULL) {
         cached_verdict = &cached[next_slot];
         next_slot = (next_slot + 1) % MAX_CACHED;
@@ -58,6 +68,7 @@ static void store_cached(const verdict_key *key, const struct verdict *verdict)
     cached_verdict->key = hash_text(key->text);
     cached_verdict->path = hash_bytes(path, strcspn(path, "\n"), 0);
     cached_verdict->verdict = *verdict;
+    (void)pthread_mutex_unlock(&cached_mutex);
 }
 
 /* ------------------------------------------------------------------ keys */
@@ -128,11 +139,11 @@ bool verdict_write(const char *file, const char *text, size_t bytes)
 {
     char other[PATH_MAX + 64];
     size_t length = strlen(file), at;
-    unsigned long id = (unsigned long)getpid();
+    unsigned long id = (unsigned long)gettid();
     bool ok;
     int fd;
 
-    /* file.PID, without stdio. */
+    /* file.TID, without stdio: another thread may write a verdict on the same path. */
     if (length + 32 > sizeof other || bytes == 0)
         return false;
     memcpy(other, file, length);
@@ -197,13 +208,16 @@ static bool parse(const verdict_key *key, const char *text, struct verdict *out)
 
 void verdict_find(const verdict_key *key, struct verdict *out)
 {
-    const struct cached_verdict *cached_verdict = find_cached(key);
+    const struct cached_verdict *cached_verdict;
     char text[VERDICT_FILE];
 
-    if (cached_verdict != NULL) {
+    (void)pthread_mutex_lock(&cached_mutex);
+    cached_verdict = find_cached(key);
+    if (cached_verdict != NULL)
         *out = cached_verdict->verdict;
+    (void)pthread_mutex_unlock(&cached_mutex);
+    if (cached_verdict != NULL)
         return;
-    }
     if (key->file[0] == '\0' || !read_small(key->file, text) || !parse(key, text, out))
         *out = (struct verdict){ .kind = VERDICT_NONE };
 }
@@ -269,12 +283,14 @@ bool verdict_forget(const char *dir, const char *path)
     (void)snprintf(clean, sizeof clean, "%s", path);
     replace_line_breaks(clean);
     hash = hash_path(clean);
+    (void)pthread_mutex_lock(&cached_mutex);
     for (uint32_t i = 0; i < MAX_CACHED; i++) {
         if (cached[i].key != 0 && cached[i].path == hash_bytes(clean, strlen(clean), 0)) {
             cached[i].key = 0;
             was_known = true;
         }
     }
+    (void)pthread_mutex_unlock(&cached_mutex);
     if (dir != NULL && dir[0] != '\0' && strlen(dir) < PATH_MAX) {
         (void)snprintf(file, sizeof file, "%s/%016llx.verdict", dir, (unsigned long long)hash);
         was_known = unlink(file) == 0 || was_known;

@@ -6,7 +6,7 @@
  * kept in this process. A file that is malformed or whose checksum is wrong is ignored. If a folder has more than 256
  * entries, verdicts on deleted files are removed.
  *
- * A signal handler may call only verdict_compose() and verdict_write(). */
+ * Any thread may call these functions; a signal handler only verdict_compose() and verdict_write(). */
 #ifndef PLUGIN_VERDICT_H
 #define PLUGIN_VERDICT_H
 #include "inlay/plugin.h"
