@@ -159,7 +159,7 @@ def run(arguments, seconds=300):
 
 def examples(verb):
     text = subprocess.run([INLAY, verb, "--help"], capture_output=True, text=True,
-                          env={**os.environ, "ARGP_HELP_FMT": "rmargin=500"}).stdout
+                          env={**os.environ, "COLUMNS": "500"}).stdout
     lines = text.partition("Examples:\n")[2].split("\n\n")[0].split("\n")
     return [re.split(r"\s{2,}(?:#|or )", line.strip())[0] for line in lines if line.startswith("  inlay")]
 
@@ -234,7 +234,41 @@ class Table(unittest.TestCase):
             done = run([verb, "--help"])
             self.assertEqual((done.returncode, done.stderr), (0, ""), verb)
             self.assertIn("Usage: inlay " + verb, done.stdout)
-            self.assertTrue(all(len(l) < 100 for l in done.stdout.split("\n")), verb)
+            lines = done.stdout.split("\n")
+            self.assertLessEqual(len(lines) - 1, 40, f"{verb} --help has too many lines")
+            self.assertLessEqual(max(map(len, lines)), 80, f"{verb} --help has a line that is too wide")
+            if "Options:" in lines:
+                self.assertLess(lines.index("Examples:"), lines.index("Options:"), verb)
+
+    def test_help_all(self):
+        own = {verb: set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", run([verb, "--help"]).stdout, re.M)) for verb in VERBS}
+        session = {"--providers", "--plugin-dirs", "--option", "--no-config"}
+        for verb in VERBS:
+            done = run([verb, "--help-all"])
+            if verb == "serve" and not os.path.exists(INLAY + "-serve"):
+                continue
+            self.assertEqual((done.returncode, done.stderr), (0, ""), verb)
+            self.assertLessEqual(max(map(len, done.stdout.split("\n"))), 80, f"{verb} --help-all has a line that is too wide")
+            flags = set(re.findall(r"^ +(?:-., )?(--[a-z-]+)", done.stdout, re.M))
+            self.assertLessEqual(own[verb], flags, verb)
+            if re.search("session options", run([verb, "--help"]).stdout):
+                self.assertLessEqual(session, flags, verb)
+
+    def test_help_wraps_at_columns(self):
+        for columns in (60, 200):
+            done = subprocess.run([INLAY, "quantize", "--help"], capture_output=True, text=True,
+                                  env={**os.environ, "COLUMNS": str(columns)})
+            widest = max(len(l) for l in done.stdout.split("\n") if not l.startswith("  inlay"))
+            self.assertTrue(columns - 30 < widest <= columns, f"{widest} of {columns} columns")
+
+    def test_mistyped(self):
+        for verb in VERBS:
+            if verb == "serve":
+                continue
+            for wrong, right in (("--qiuet", "--quiet"), ("--verbos-e", "--verbose"), ("--hlep", "--help")):
+                done = run([verb, wrong])
+                self.assertEqual((done.returncode, done.stdout), (2, ""), verb)
+                self.assertEqual(done.stderr, f"inlay {verb}: unknown option '{wrong}'; did you mean '{right}'?\n")
 
     def test_json(self):
         shutil.copy("variants/fixed.onnx", "model.onnx")

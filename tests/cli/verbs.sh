@@ -74,10 +74,15 @@ for verb in $verbs; do
     expect 0 "Usage: inlay $verb" "$verb" --help
     expect 0 'Examples:' "$verb" --help
     expect 0 "Usage: inlay $verb" help "$verb"
-    expect 2 'unrecognized option' "$verb" --no-such-flag
+    expect 2 'unknown option .--no-such-flag.|unrecognized option' "$verb" --no-such-flag
 done
 refuses 2 "did you mean 'inspect'" insepct
-refuses 2 "unknown verb 'xyzzy'" xyzzy
+refuses 2 "unknown verb 'explian'; did you mean 'explain'\\?$" explian
+refuses 2 "unknown verb 'xyzzy'; inlay --help lists the verbs" xyzzy
+refuses 2 "unknown option '--inptus'; did you mean '--inputs'\\?$" run --inptus x=1 "$add"
+refuses 2 "unknown option '--intra-thread5'; did you mean '--intra-threads'\\?$" run "$add" --intra-thread5=1
+refuses 2 "unknown option '--qqqqqqqq'; inlay run --help-all lists the options" run "$add" --qqqqqqqq
+expect 0 'string|float' run "$add" --seed 1 --val 2
 refuses 2 "unknown verb 'xyzzy'" help xyzzy
 for verb in run bench inspect check doctor sparsity optimize profile bisect explain partition tune; do
     expect 2 'no model given' "$verb"

@@ -51,21 +51,22 @@ static error_t add_what_if(const cli_option *option, void *field, char *rule, st
 static const cli_option own_options[] = {
     { "all", NULL, "Show everything: every region, refused node and copy", CLI_SET(explain_args, all) },
     { "kernels", NULL,
-      "Show the kernel of each layer, its predicted time or the time measured by `inlay tune`, and the second best",
+      "Show the kernel of each layer, its time and the second best\v(predicted, or measured by `inlay tune`)",
       CLI_SET(explain_args, kernels) },
     { "measure", NULL,
-      "Run the model and show the time of each part, as the median of several runs; open dimensions have the sizes "
+      "Run the model and show the time of each part\vas the median of several runs; open dimensions have the sizes "
       "that the cost model assumes",
       CLI_SET(explain_args, measure) },
     { "seconds", "S", "Measure for S seconds (default: 1)", CLI_NUMBER(explain_args, seconds, 0, 1e6) },
-    { "node", "PATTERN", "Show everything about these nodes: the answer of each provider, and why it was not chosen",
+    { "node", "PATTERN", "Show each provider's answer for these nodes\vand why it was not chosen",
       CLI_TEXT(explain_args, node) },
-    { "html", "FILE", "Write an HTML page with the graph to FILE; - is standard output",
+    { "html", "FILE", "Write an HTML page with the graph to FILE\v(- is standard output)",
       CLI_WRITE(explain_args, html) },
     { "from", "FILE",
-      "With --html: show the JSON in FILE, written by --json or by a program that calls the library, instead of MODEL",
+      "With --html: show the JSON in FILE instead of MODEL\v(written by --json or by a program that calls the "
+      "library)",
       CLI_READ(explain_args, from) },
-    { "what-if", "RULE", "Show the effect of a rule; several rules are applied together", CLI_CALL_ALL(add_what_if) },
+    { "what-if", "RULE", "Show the effect of a rule\v(several rules are applied together)", CLI_CALL_ALL(add_what_if) },
     FEED_OPTIONS(explain_args, feed),
     CLI_MODEL(explain_args, model),
     { 0 },
