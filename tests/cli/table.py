@@ -270,6 +270,27 @@ class Table(unittest.TestCase):
                 self.assertEqual((done.returncode, done.stdout), (2, ""), verb)
                 self.assertEqual(done.stderr, f"inlay {verb}: unknown option '{wrong}'; did you mean '{right}'?\n")
 
+    def test_assumed_sizes(self):
+        """One note for all inputs, and the same sizes in every verb: a decoder's mask covers the past and the new ones."""
+        past = [TENSOR(f"past.{i}", FLOAT, ["batch", 2, "past_sequence_length", 4]) for i in range(8)]
+        mask = TENSOR("mask", FLOAT, ["batch", 1, "sequence_length", "total_sequence_length"])
+        new = TENSOR("new", FLOAT, ["batch", 2, "sequence_length", 4])
+        nodes, made = [], []
+        for i in range(8):
+            nodes += [helper.make_node("Concat", [f"past.{i}", "new"], [f"all.{i}"], axis=2),
+                      helper.make_node("Transpose", [f"all.{i}"], [f"turned.{i}"], perm=[0, 1, 3, 2]),
+                      helper.make_node("MatMul", ["new", f"turned.{i}"], [f"scores.{i}"]),
+                      helper.make_node("Add", [f"scores.{i}", "mask"], [f"masked.{i}"])]
+            made.append(TENSOR(f"masked.{i}", FLOAT, None))
+        graph_file("past.onnx", nodes, [new, mask] + past, made)
+        sizes = "assumed sizes: batch=1, sequence_length=64, total_sequence_length=128, past_sequence_length=64 ("
+        for verb, rest in (("run", []), ("bench", ["--runs", "1"]), ("profile", ["--runs", "1", "--no-peak"])):
+            done = run([verb, "past.onnx", "--cache-dir", ""] + rest)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stderr, f"inlay {verb}: {sizes}--dim NAME=N)\n")
+        done = run(["explain", "past.onnx", "--cache-dir", ""])
+        self.assertIn(sizes, " ".join(done.stdout.split()))
+
     def test_json(self):
         shutil.copy("variants/fixed.onnx", "model.onnx")
         for verb, line in PLAIN.items():
