@@ -291,6 +291,47 @@ class Table(unittest.TestCase):
         done = run(["explain", "past.onnx", "--cache-dir", ""])
         self.assertIn(sizes, " ".join(done.stdout.split()))
 
+    def test_shares_of_a_profile(self):
+        """The shares of operators and of the time outside kernels add up to the run."""
+        shutil.copy("variants/fixed.onnx", "model.onnx")
+        done = run(["profile", "model.onnx", "--runs", "5", "--no-peak", "--intra-threads", "1"])
+        table = done.stdout.split("\n\n")[1].split("\n")[1:]
+        shares = [float(re.search(r"([0-9.]+)%", line).group(1)) for line in table]
+        self.assertIn("(outside kernels)", table[-1])
+        self.assertAlmostEqual(sum(shares), 100, delta=0.1 * len(shares))
+
+    def test_metric_of_few_samples(self):
+        rng = np.random.default_rng(5)
+        classifier = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Softmax", ["m"], ["y"])]
+        for name in ("one.onnx", "two.onnx"):
+            weights = [("w", rng.normal(size=(4, 6)).astype(np.float32))]
+            graph_file(name, classifier, [TENSOR("x", FLOAT, [1, 4])], [TENSOR("y", FLOAT, [1, 6])], weights)
+        for count, metric in ((2, "cosine"), (29, "cosine"), (30, "top1")):
+            done = json.loads(run(["compare", "one.onnx", "two.onnx", "--samples", str(count), "--json"]).stdout)
+            self.assertEqual(done["outputs"][0]["metric"], metric, count)
+        done = json.loads(run(["compare", "one.onnx", "two.onnx", "--samples", "2", "--metric", "top1", "--json"]).stdout)
+        self.assertEqual(done["outputs"][0]["metric"], "top1")  # as asked
+
+    def test_sweep_without_a_winner(self):
+        network("model.onnx", ["N", 4])
+        done = run(["bench", "model.onnx", "--sweep", "N=1/2/4", "--seconds", "0.02"])
+        lines = [line.split() for line in done.stdout.split("\n")[1:4]]
+        marked = [line for line in lines if "best" in line]
+        self.assertEqual(len(marked), 0 if "no point is clearly better than" in done.stdout else 1, done.stdout)
+        report = json.loads(run(["bench", "model.onnx", "--sweep", "N=1/2/4", "--seconds", "0.02", "--json"]).stdout)
+        others = [p for p in report["points"] if p["N"] != report["best"]["N"] and p["high"] >= report["best"]["low"]]
+        self.assertEqual(report["as_good"], len(others))
+
+    def test_tune_says_what_it_timed(self):
+        shutil.copy("variants/fixed.onnx", "model.onnx")
+        done = run(["tune", "model.onnx", "--budget-s", "2", "--cache-dir", "tuned"])
+        timed = re.search(r"^timed +(\d+) of (\d+) kernels, of \d+ offers, and (\d+) assignments? in whole runs",
+                          done.stdout, re.M)
+        rest = re.search(r"^not timed +(\d+) kernels known before, (\d+) that could not be run", done.stdout, re.M)
+        beyond = re.search(r"(\d+) kernels beyond --budget-s 2$", done.stdout, re.M)
+        counted = int(timed.group(1)) + sum(map(int, rest.groups())) + (int(beyond.group(1)) if beyond else 0)
+        self.assertEqual(counted, int(timed.group(2)), done.stdout)
+
     def test_json(self):
         shutil.copy("variants/fixed.onnx", "model.onnx")
         for verb, line in PLAIN.items():

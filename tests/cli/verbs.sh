@@ -118,6 +118,7 @@ expect 0 '^a run took' profile "$add" --runs 2 --no-peak --trace "$work/trace.js
 check 'inlay profile --trace writes events' jq -e '.traceEvents | length > 3' "$work/trace.json"
 json 0 '.peak_flops_per_s > 0 and .peak_bytes_per_s > 0' profile "$add" --runs 2 --json
 json 0 '.runs == 2 and (.steps | length) == 1' profile "$add" --runs 2 --no-peak --json
+json 0 '([.steps[] | select(.leaf) | .ns] | add) + .outside_kernels_ns >= .run_ns * 0.999' profile "$add" --runs 2 --no-peak --json
 expect 3 'nowhere' profile "$add" --runs 1 --no-peak --html "$work/nowhere/p.html"
 expect 2 'no plugin file given' plugin-check
 expect 2 'only one plugin can be checked' plugin-check a.so b.so

@@ -25,8 +25,8 @@ static int slower_sum(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Writes sums over rows with the same operator and provider. Steps that run bodies and regions with reported kernels
- * are omitted, because the rows within them are counted. */
+/* Writes sums over rows with the same operator and provider, and the rest of the run, so that the shares add up. Steps
+ * that run bodies and regions with reported kernels are omitted, because the rows within them are counted. */
 static void say_sums(const profile_report *report, const explain_sink *sink)
 {
     struct sum *sums = calloc((size_t)report->row_count + 1, sizeof *sums);
@@ -63,6 +63,9 @@ static void say_sums(const profile_report *report, const explain_sink *sink)
     }
     if (count > SHOWN_SUMS)
         say(sink, "... and %u more\n", count - SHOWN_SUMS);
+    if (report->outside_ns > 0)
+        say(sink, "%-28s %-12s %8s %10s %6.1f%% %10s\n", "(outside kernels)", "-", "-",
+            format_ns(report->outside_ns, a), report->outside_ns / report->run_ns * 100, "-");
     free(sums);
 }
 
@@ -87,6 +90,7 @@ void profile_text(const profile_report *report, const explain_sink *sink)
 {
     const profile_row **order = calloc((size_t)report->row_count + 1, sizeof *order);
     char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
+    bool beyond = false;
 
     say(sink, "a run took %s (median of %u)", format_ns(report->run_ns, a), report->profile->run_count);
     say(sink, ", planned memory %s (lower bound %s)\n", format_bytes(report->slab_bytes, a),
@@ -107,8 +111,10 @@ void profile_text(const profile_report *report, const explain_sink *sink)
     say_sums(report, sink);
     if (order == NULL)
         return;
-    for (uint32_t i = 0; i < report->row_count; i++)
+    for (uint32_t i = 0; i < report->row_count; i++) {
         order[i] = &report->rows[i];
+        beyond = beyond || profile_roofline(report, order[i]) > 1;
+    }
     qsort(order, report->row_count, sizeof *order, slower_row);
     say(sink, "\n%-36s %-18s %-12s %10s %6s %8s %7s %6s %9s\n", "step", "operator", "provider", "time", "share",
         "GFLOP/s", "GB/s", "roof", "memory");
@@ -116,5 +122,9 @@ void profile_text(const profile_report *report, const explain_sink *sink)
         say_row(report, order[i], sink);
     if (report->row_count > SHOWN_STEPS)
         say(sink, "... and %u more; --json and --html have all\n", report->row_count - SHOWN_STEPS);
+    if (beyond)
+        say(sink,
+            "roof above 100%%: the kernel computes fewer operations than the operator has (Winograd), or its data "
+            "are in a cache\n");
     free(order);
 }
