@@ -113,8 +113,8 @@ def options_page(rows):
 
 
 def providers_page(inlay):
-    text = run(inlay, "providers", "--no-config", "--plugin-dirs", "")
-    out = ["# Providers and their options", "", "The output of `inlay providers` on the machine that generated this page. An option is set "
+    text = run(inlay, "providers", "--options", "--no-config", "--plugin-dirs", "")
+    out = ["# Providers and their options", "", "The output of `inlay providers --options` on the machine that generated this page. An option is set "
            "as `--option NAME.OPTION=VALUE`.", ""]
     return "\n".join(out + ["    " + re.sub(r"(/\S+)/([^/\s]+\.so)", r"\2", line) for line in text.splitlines()]) + "\n"
 

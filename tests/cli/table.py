@@ -4,16 +4,20 @@
 
 Examples are those of --help. Each runs, in a folder with the files that it names, on the first of a few small models
 that it fits. Slow examples run only with INLAY_EXAMPLES=all."""
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import re
 import shlex
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -331,6 +335,91 @@ class Table(unittest.TestCase):
         beyond = re.search(r"(\d+) kernels beyond --budget-s 2$", done.stdout, re.M)
         counted = int(timed.group(1)) + sum(map(int, rest.groups())) + (int(beyond.group(1)) if beyond else 0)
         self.assertEqual(counted, int(timed.group(2)), done.stdout)
+
+    def wide_model(self):
+        """model.onnx with long names, and small.onnx, the same with 8-bit weights."""
+        rng, x, nodes, weights = np.random.default_rng(4), "image", [], []
+        for i in range(6):
+            weights.append((f"model.encoder.layers.{i}.attention.query.weight", rng.normal(size=(64, 64)).astype(np.float32)))
+            nodes.append(helper.make_node("MatMul", [x, weights[-1][0]], [f"m{i}"],
+                                          f"/model/encoder/layers.{i}/attention/query/MatMul"))
+            nodes.append(helper.make_node("Relu", [f"m{i}"], [f"r{i}"], f"/model/encoder/layers.{i}/activation/Relu"))
+            x = f"r{i}"
+        graph_file("model.onnx", nodes, [TENSOR("image", FLOAT, ["batch_size", 64])], [TENSOR(x, FLOAT, None)], weights)
+        self.assertEqual(run(["quantize", "model.onnx", "-o", "small.onnx", "--weights", "8"]).returncode, 0)
+
+    WIDE = {
+        "run": [""], "test": ["onnx"], "bench": ["--runs 2", "--sweep batch_size=1/2 --seconds 0.02"],
+        "inspect": ["", "--nodes"], "check": [""], "doctor": ["--seconds 0.1"], "optimize": ["-o out.onnx --explain", "--list"],
+        "edit": ["--set-metadata a=b -o out.onnx"], "diff": ["small.onnx"], "extract": ["--split 3 -o out.onnx"],
+        "pipe": ["--steps"], "reduce": ["--check ./differs.sh -o out.onnx"], "sparsity": [""], "tune": ["--budget-s 1"],
+        "quantize": ["--weights 4 -o out.onnx --samples 2"], "compare": ["small.onnx --samples 2 --layers"],
+        "bisect": [""], "profile": ["--runs 2 --no-peak"], "config": [""], "cache": [""], "partition": [""],
+        "explain": ["", "--all", "--kernels", "--node op:MatMul", "--what-if op:MatMul=reference"],
+        "providers": ["", "--options", "--operators", "--kernels"],
+        # These have no tables, or need minutes; `plugin-check` prints lines as they come.
+        "calibrate": [], "bundle": [], "serve": [], "plugin-check": [],
+    }
+
+    def test_lines_fit_80_columns(self):
+        self.assertEqual(set(self.WIDE), set(VERBS))
+        self.wide_model()
+        for verb, lines in self.WIDE.items():
+            for line in lines:
+                words = shlex.split(line)
+                if verb not in ("test", "pipe", "config", "cache", "providers") and "--list" not in words:
+                    words.insert(0, "model.onnx")
+                done = subprocess.run([INLAY, verb] + words, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                                      env={**os.environ, "COLUMNS": "80"}, timeout=300)
+                self.assertIn(done.returncode, (0, 1), f"{verb} {line}: {done.stderr[-400:]}")
+                for text in done.stdout.split("\n"):
+                    self.assertTrue(len(text) <= 80 or " " not in text.strip(), f"{verb} {line}: {len(text)} columns:\n{text}")
+                self.setUp()
+
+    def test_names_are_whole_in_a_pipe(self):
+        self.wide_model()
+        self.assertIn("/model/encoder/layers.3/attention/query/MatMul", run(["inspect", "model.onnx", "--nodes"]).stdout)
+        self.assertIn("model.encoder.layers.3.attention.query.weight", run(["sparsity", "model.onnx"]).stdout)
+
+    def test_providers_fit_a_page(self):
+        done = subprocess.run([INLAY, "providers", "--plugin-dirs", ""], capture_output=True, text=True,
+                              env={**os.environ, "COLUMNS": "80"})
+        self.assertLessEqual(done.stdout.count("\n"), 40)
+
+    def in_a_terminal(self, line, **environment):
+        """What a terminal of 72 columns shows of the verb's standard output."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 72, 0, 0))
+        env = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR")}
+        with subprocess.Popen([INLAY] + line, stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.PIPE,
+                              env={**env, "TERM": "xterm", **environment}) as process:
+            os.close(slave)
+            shown = b""
+            while True:
+                try:
+                    piece = os.read(master, 4096)
+                except OSError:  # Linux reports the end as EIO
+                    break
+                if not piece:
+                    break
+                shown += piece
+            process.wait(60)
+        os.close(master)
+        return shown.decode().replace("\r\n", "\n")
+
+    def test_terminal(self):
+        self.wide_model()
+        line = ["profile", "model.onnx", "--runs", "2", "--no-peak"]
+        shown = self.in_a_terminal(line)
+        self.assertIn("\033[1m", shown)
+        plain = re.sub("\033\\[[0-9]*m", "", shown)
+        self.assertLessEqual(max(map(len, plain.split("\n"))), 72)
+        self.assertIn("..", plain)
+        for without in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+            shown = self.in_a_terminal(line, **without)
+            self.assertNotIn("\033", shown)
+            self.assertLessEqual(max(map(len, shown.split("\n"))), 72)
+        self.assertNotIn("\033", run(line).stdout)
 
     def test_json(self):
         shutil.copy("variants/fixed.onnx", "model.onnx")

@@ -2,6 +2,7 @@
 #include "base/element.h"
 #include "cli/cli.h"
 #include "cli/custom_metric.h"
+#include "cli/fit.h"
 #include "cli/inputs.h"
 #include "data/dataset.h"
 #include "data/value.h"
@@ -381,6 +382,7 @@ static int report(const struct comparison *comparison)
     for (uint32_t i = 0; i < comparison->pair_count; i++)
         if (comparison->pairs[i].is_layer)
             print_pair(comparison->pairs[i].name, width, &comparison->pairs[i].sum, comparison->pairs[i].mismatch);
+    fit_flush();
     if (!isnan(comparison->args->at_least) && !all_hold)
         (void)fprintf(stderr, "%s: the score is not %s %g\n", comparison->common->verb,
                       comparison->args->metric == AGREE_kl ? "at most" : "at least", comparison->args->at_least);

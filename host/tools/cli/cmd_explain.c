@@ -1,6 +1,7 @@
 /* inlay explain: shows which provider runs which nodes, and why. The library writes the text. */
 #include "base/output.h"
 #include "cli/cli.h"
+#include "cli/fit.h"
 #include "cli/inputs.h"
 #include "cli/measured.h"
 #include "report/page.h"
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 static const char doc[] =
@@ -85,14 +85,6 @@ static bool finish(void *user, struct argp_state *state)
     return false;
 }
 
-/* The width of the terminal; 0 if stdout is not a terminal. */
-static uint32_t columns(void)
-{
-    struct winsize size;
-
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
-}
-
 static void write_out(void *user, const char *text, size_t bytes)
 {
     (void)fwrite(text, 1, bytes, user);
@@ -128,7 +120,7 @@ static inlay_status explain(const explain_args *args, cli_common *common, inlay_
 
     if (args->from != NULL)
         return page_script_convert(&page_explain, args->from, args->html, diag);
-    options.columns = columns();
+    options.columns = (uint32_t)fit_columns(); /* 0: the usual width */
     options.node = args->node;
     options.what_ifs = args->what_ifs;
     options.what_if_count = args->what_if_count;

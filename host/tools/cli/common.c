@@ -1,7 +1,9 @@
 /* Flags that all verbs share, and the conversion of flags, files and environment into options of the library. */
 #include "cli/cli.h"
+#include "cli/fit.h"
 #include "cli/help.h"
 #include "cli/mistyped.h"
+#include "cli/terminal.h"
 #include "config/dirs.h"
 #include <limits.h>
 #include <stdio.h>
@@ -21,6 +23,8 @@ enum {
     KEY_USAGE,
     KEY_SESSION = 0x2000 /* + index of the library's option */
 };
+
+static const char RED[] = "\033[31m", YELLOW[] = "\033[33m";
 
 /* The input of the root parser, which passes it to its children. */
 typedef struct parse_input {
@@ -246,6 +250,8 @@ void cli_parse(const cli_verb *verb, bool with_session, int argc, char **argv, c
         load_settings(common);
     cli_progress_enable(!common->quiet);
     cli_catch_interrupt();
+    if (!common->json && !cli_stdout_is_file())
+        fit_begin();
 }
 
 void cli_common_deinit(cli_common *common)
@@ -256,6 +262,14 @@ void cli_common_deinit(cli_common *common)
 
 /* ------------------------------------------------------------------ sessions */
 
+/* The prefix of a line on stderr, coloured where a terminal shows colours. */
+static void print_prefix(const cli_common *common, const char *colour)
+{
+    const bool coloured = terminal_has_colours(STDERR_FILENO);
+
+    (void)fprintf(stderr, "%s%s:%s ", coloured ? colour : "", common->verb, coloured ? "\033[0m" : "");
+}
+
 static void print_log(void *user, uint32_t level, const char *text)
 {
     static const char *const words[] = { "error", "warning", "info", "debug" };
@@ -264,7 +278,8 @@ static void print_log(void *user, uint32_t level, const char *text)
     if (common->quiet || (level > 1 && !common->verbose)) /* errors and warnings always */
         return;
     cli_progress_clear();
-    (void)fprintf(stderr, "%s: %s: %s\n", common->verb, level < 4 ? words[level] : "debug", text);
+    print_prefix(common, level == 0 ? RED : level == 1 ? YELLOW : "");
+    (void)fprintf(stderr, "%s: %s\n", level < 4 ? words[level] : "debug", text);
 }
 
 static int only_cancel(void *user, double fraction, const char *what)
@@ -356,8 +371,9 @@ int cli_fail(const cli_common *common, const inlay_diag *failure)
     if (diag->code == INLAY_OK) /* a failure never reports "ok" */
         copy.code = INLAY_INTERNAL;
     cli_progress_clear();
-    (void)fflush(stdout);
-    (void)fprintf(stderr, "%s: %s\n", common->verb, diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
+    fit_flush();
+    print_prefix(common, RED);
+    (void)fprintf(stderr, "%s\n", diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
     if (common->json)
         (void)cli_print_json(common, json_pack("{s:o}", "error", cli_diag_json(diag)), 0);
     return cli_exit_code(diag->code);

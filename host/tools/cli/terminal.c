@@ -1,6 +1,8 @@
 #include "cli/terminal.h"
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 enum { USUAL_COLUMNS = 80, LEAST_COLUMNS = 20, MOST_COLUMNS = 1 << 20 };
 
@@ -15,4 +17,11 @@ int terminal_columns(int fd)
     if (columns <= 0)
         columns = USUAL_COLUMNS;
     return columns < LEAST_COLUMNS ? LEAST_COLUMNS : columns > MOST_COLUMNS ? MOST_COLUMNS : (int)columns;
+}
+
+bool terminal_has_colours(int fd)
+{
+    const char *term = getenv("TERM"), *without = getenv("NO_COLOR");
+
+    return isatty(fd) && term != NULL && strcmp(term, "dumb") != 0 && (without == NULL || without[0] == '\0');
 }
