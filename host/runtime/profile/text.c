@@ -92,6 +92,8 @@ void profile_text(const profile_report *report, const explain_sink *sink)
     char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
     bool beyond = false;
 
+    for (uint32_t i = 0; i < report->row_count; i++)
+        beyond = beyond || profile_roofline(report, &report->rows[i]) > 1;
     say(sink, "a run took %s (median of %u)", format_ns(report->run_ns, a), report->profile->run_count);
     say(sink, ", planned memory %s (lower bound %s)\n", format_bytes(report->slab_bytes, a),
         format_bytes(report->lower_bound_bytes, b));
@@ -104,6 +106,10 @@ void profile_text(const profile_report *report, const explain_sink *sink)
         say(sink, "; %.0f GFLOP/s with 16-bit floats", report->peak_halves / 1e9);
     if (report->peak_flops > 0)
         say(sink, "\n");
+    if (beyond)
+        say(sink,
+            "roof above 100%%: the kernel computes fewer operations than the operator has (Winograd), or its data "
+            "are in a cache\n");
     if (report->profile->dropped > 0)
         say(sink, "%llu steps of later runs were not stored (max_events)\n",
             (unsigned long long)report->profile->dropped);
@@ -111,10 +117,8 @@ void profile_text(const profile_report *report, const explain_sink *sink)
     say_sums(report, sink);
     if (order == NULL)
         return;
-    for (uint32_t i = 0; i < report->row_count; i++) {
+    for (uint32_t i = 0; i < report->row_count; i++)
         order[i] = &report->rows[i];
-        beyond = beyond || profile_roofline(report, order[i]) > 1;
-    }
     qsort(order, report->row_count, sizeof *order, slower_row);
     say(sink, "\n%-36s %-18s %-12s %10s %6s %8s %7s %6s %9s\n", "step", "operator", "provider", "time", "share",
         "GFLOP/s", "GB/s", "roof", "memory");
@@ -122,9 +126,5 @@ void profile_text(const profile_report *report, const explain_sink *sink)
         say_row(report, order[i], sink);
     if (report->row_count > SHOWN_STEPS)
         say(sink, "... and %u more; --json and --html have all\n", report->row_count - SHOWN_STEPS);
-    if (beyond)
-        say(sink,
-            "roof above 100%%: the kernel computes fewer operations than the operator has (Winograd), or its data "
-            "are in a cache\n");
     free(order);
 }
