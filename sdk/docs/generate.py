@@ -37,7 +37,7 @@ HEADERS = [
 
 
 def run(*command):
-    environment = dict(os.environ, ARGP_HELP_FMT="rmargin=1000") # do not wrap lines
+    environment = dict(os.environ, COLUMNS="1000", ARGP_HELP_FMT="rmargin=1000") # do not wrap lines
     return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
 
 
@@ -62,14 +62,25 @@ def flag_text(row):
 
 
 def prose_of(help_text):
-    """Returns the lines of --help before and after the flags."""
+    """Returns the lines of --help-all before and after the flags: its own format, or argp's."""
     lines = help_text.splitlines()
-    first = next(i for i, line in enumerate(lines) if i > 0 and re.match(r" +(-.,)?\s*--| Session options", line))
+    first = next(i for i, line in enumerate(lines) if i > 0 and re.match(r" +(-.,)?\s*--| Session options|(Common )?[Oo]ptions:$", line))
     last = max(i for i, line in enumerate(lines) if re.match(r" +(-., )?--", line))
     before, after = lines[1:first], lines[last + 1:]
     while after and after[0].startswith("   "):  # the rest of the last flag
         after.pop(0)
     return before, [line for line in after if not line.startswith("Mandatory or optional arguments")]
+
+
+def markdown_of(lines):
+    """Paragraphs; indented lines are code."""
+    out = []
+    for line in lines:
+        if line.startswith("  "):
+            out.append("    " + line.strip())
+        elif line:
+            out += ["", escape(line), ""]
+    return out
 
 
 def verbs_page(inlay, rows):
@@ -78,19 +89,14 @@ def verbs_page(inlay, rows):
     out += ["    " + line for line in run(inlay, "help", "exit-codes").splitlines()]
     for head in (row for row in rows if row[3] == ""):
         verb = head[0]
-        before, after = prose_of(run(inlay, verb, "--help"))
-        own = [row for row in rows if row[0] == verb and row[2] == "own" and row[3] not in ("", "--help", "--usage")]
+        before, after = prose_of(run(inlay, verb, "--help-all"))
+        own = [row for row in rows if row[0] == verb and row[2] == "own" and row[3] not in ("", "--help", "--help-all", "--usage")]
         out += ["", f"## inlay {verb}", "", escape(head[1][0].upper() + head[1][1:]) + ".", "",
                 f"    inlay {verb} [OPTION...] {head[5]}".rstrip(), ""]
-        out += [escape(line) for line in before]
+        out += markdown_of(before)
         if own:
             out += ["", "| flag | meaning |", "|---|---|"] + [flag_text(row) for row in own]
-        out.append("")
-        for line in after:
-            if not line.startswith("  "):
-                out += ["", escape(line), ""]
-            else:
-                out.append("    " + line.strip())
+        out += [""] + markdown_of(after)
     return "\n".join(out) + "\n"
 
 
@@ -107,8 +113,8 @@ def options_page(rows):
 
 
 def providers_page(inlay):
-    text = run(inlay, "providers", "--no-config", "--plugin-dirs", "")
-    out = ["# Providers and their options", "", "The output of `inlay providers` on the machine that generated this page. An option is set "
+    text = run(inlay, "providers", "--options", "--no-config", "--plugin-dirs", "")
+    out = ["# Providers and their options", "", "The output of `inlay providers --options` on the machine that generated this page. An option is set "
            "as `--option NAME.OPTION=VALUE`.", ""]
     return "\n".join(out + ["    " + re.sub(r"(/\S+)/([^/\s]+\.so)", r"\2", line) for line in text.splitlines()]) + "\n"
 

@@ -1,25 +1,26 @@
 #!/bin/sh
-# Prints every flag of every verb, one per line, as the program reports them: the tables of verbs and options
+# Prints every flag of every verb, one per line, as the program reports them in --help-all: the tables of verbs and options
 # (host/tools/cli, host/runtime/config/options.def) are the only source.
 #   flags.sh INLAY
 # Columns, separated by tabs: verb, its summary, group (own or session), flag, short form, argument, text. The first line
 # of a verb has no flag, and the verb's arguments (MODEL) in the sixth column.
 set -eu
 inlay=$1
-export ARGP_HELP_FMT=opt-doc-col=70,rmargin=32000 LC_ALL=C
+# Lines are not wrapped; those of `inlay serve` are argp's.
+export COLUMNS=32000 ARGP_HELP_FMT=opt-doc-col=70,rmargin=32000 LC_ALL=C
 tab=$(printf '\t')
 
 "$inlay" --help | sed -n -E 's/^  ([a-z][a-z-]*) +(.*)/\1\t\2/p' | while IFS=$tab read -r verb summary; do
     [ "$verb" != help ] || continue
     # A verb whose program is not installed has no flags.
-    { "$inlay" "$verb" --help </dev/null 2>/dev/null || true; } |
+    { "$inlay" "$verb" --help-all </dev/null 2>/dev/null || true; } |
         awk -v OFS='\t' -v verb="$verb" -v summary="$summary" '
             BEGIN { group = "own" }
             /^Usage: / && !seen++ {
                 sub(/^Usage: inlay [^ ]+ *(\[OPTION\.\.\.\])? */, "")
                 print verb, summary, group, "", "", $0, ""
             }
-            /^ Session options/ { group = "session" }
+            /^ ?Session options/ { group = "session" }
             match($0, /^ +(-[^-], )?--[a-z][a-z-]*/) {
                 name = substr($0, RSTART, RLENGTH)
                 text = substr($0, RSTART + RLENGTH)

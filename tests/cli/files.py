@@ -123,7 +123,7 @@ class Files(unittest.TestCase):
 
     def test_table_is_whole(self):
         for verb in VERBS:
-            text = subprocess.run([INLAY, verb, "--help"], capture_output=True, text=True, check=False).stdout
+            text = subprocess.run([INLAY, verb, "--help-all"], capture_output=True, text=True, check=False).stdout
             text = re.sub(r"\n {20,}", " ", text)
             for name, what in re.findall(r"^ +(?:-\w, )?(--[\w-]+)=FILE +(.*)$", text, re.M):
                 if re.search(r"rite|Draw|Keep", what) and verb != "serve":

@@ -4,16 +4,20 @@
 
 Examples are those of --help. Each runs, in a folder with the files that it names, on the first of a few small models
 that it fits. Slow examples run only with INLAY_EXAMPLES=all."""
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import re
 import shlex
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -159,7 +163,7 @@ def run(arguments, seconds=300):
 
 def examples(verb):
     text = subprocess.run([INLAY, verb, "--help"], capture_output=True, text=True,
-                          env={**os.environ, "ARGP_HELP_FMT": "rmargin=500"}).stdout
+                          env={**os.environ, "COLUMNS": "500"}).stdout
     lines = text.partition("Examples:\n")[2].split("\n\n")[0].split("\n")
     return [re.split(r"\s{2,}(?:#|or )", line.strip())[0] for line in lines if line.startswith("  inlay")]
 
@@ -234,7 +238,188 @@ class Table(unittest.TestCase):
             done = run([verb, "--help"])
             self.assertEqual((done.returncode, done.stderr), (0, ""), verb)
             self.assertIn("Usage: inlay " + verb, done.stdout)
-            self.assertTrue(all(len(l) < 100 for l in done.stdout.split("\n")), verb)
+            lines = done.stdout.split("\n")
+            self.assertLessEqual(len(lines) - 1, 40, f"{verb} --help has too many lines")
+            self.assertLessEqual(max(map(len, lines)), 80, f"{verb} --help has a line that is too wide")
+            if "Options:" in lines:
+                self.assertLess(lines.index("Examples:"), lines.index("Options:"), verb)
+
+    def test_help_all(self):
+        own = {verb: set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", run([verb, "--help"]).stdout, re.M)) for verb in VERBS}
+        session = {"--providers", "--plugin-dirs", "--option", "--no-config"}
+        for verb in VERBS:
+            done = run([verb, "--help-all"])
+            if verb == "serve" and not os.path.exists(INLAY + "-serve"):
+                continue
+            self.assertEqual((done.returncode, done.stderr), (0, ""), verb)
+            self.assertLessEqual(max(map(len, done.stdout.split("\n"))), 80, f"{verb} --help-all has a line that is too wide")
+            flags = set(re.findall(r"^ +(?:-., )?(--[a-z-]+)", done.stdout, re.M))
+            self.assertLessEqual(own[verb], flags, verb)
+            if re.search("session options", run([verb, "--help"]).stdout):
+                self.assertLessEqual(session, flags, verb)
+
+    def test_help_wraps_at_columns(self):
+        for columns in (60, 200):
+            done = subprocess.run([INLAY, "quantize", "--help"], capture_output=True, text=True,
+                                  env={**os.environ, "COLUMNS": str(columns)})
+            widest = max(len(l) for l in done.stdout.split("\n") if not l.startswith("  inlay"))
+            self.assertTrue(columns - 30 < widest <= columns, f"{widest} of {columns} columns")
+
+    def test_mistyped(self):
+        for verb in VERBS:
+            if verb == "serve":
+                continue
+            for wrong, right in (("--qiuet", "--quiet"), ("--verbos-e", "--verbose"), ("--hlep", "--help")):
+                done = run([verb, wrong])
+                self.assertEqual((done.returncode, done.stdout), (2, ""), verb)
+                self.assertEqual(done.stderr, f"inlay {verb}: unknown option '{wrong}'; did you mean '{right}'?\n")
+
+    def test_assumed_sizes(self):
+        """One note for all inputs, and the same sizes in every verb: a decoder's mask covers the past and the new ones."""
+        past = [TENSOR(f"past.{i}", FLOAT, ["batch", 2, "past_sequence_length", 4]) for i in range(8)]
+        mask = TENSOR("mask", FLOAT, ["batch", 1, "sequence_length", "total_sequence_length"])
+        new = TENSOR("new", FLOAT, ["batch", 2, "sequence_length", 4])
+        nodes, made = [], []
+        for i in range(8):
+            nodes += [helper.make_node("Concat", [f"past.{i}", "new"], [f"all.{i}"], axis=2),
+                      helper.make_node("Transpose", [f"all.{i}"], [f"turned.{i}"], perm=[0, 1, 3, 2]),
+                      helper.make_node("MatMul", ["new", f"turned.{i}"], [f"scores.{i}"]),
+                      helper.make_node("Add", [f"scores.{i}", "mask"], [f"masked.{i}"])]
+            made.append(TENSOR(f"masked.{i}", FLOAT, None))
+        graph_file("past.onnx", nodes, [new, mask] + past, made)
+        sizes = "assumed sizes: batch=1, sequence_length=64, total_sequence_length=128, past_sequence_length=64 ("
+        for verb, rest in (("run", []), ("bench", ["--runs", "1"]), ("profile", ["--runs", "1", "--no-peak"])):
+            done = run([verb, "past.onnx", "--cache-dir", ""] + rest)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(done.stderr, f"inlay {verb}: {sizes}--dim NAME=N)\n")
+        done = run(["explain", "past.onnx", "--cache-dir", ""])
+        self.assertIn(sizes, " ".join(done.stdout.split()))
+
+    def test_shares_of_a_profile(self):
+        """The shares of operators and of the time outside kernels add up to the run."""
+        shutil.copy("variants/fixed.onnx", "model.onnx")
+        done = run(["profile", "model.onnx", "--runs", "5", "--no-peak", "--intra-threads", "1"])
+        table = done.stdout.split("\n\n")[1].split("\n")[1:]
+        shares = [float(re.search(r"([0-9.]+)%", line).group(1)) for line in table]
+        self.assertIn("(outside kernels)", table[-1])
+        self.assertAlmostEqual(sum(shares), 100, delta=0.1 * len(shares))
+
+    def test_metric_of_few_samples(self):
+        rng = np.random.default_rng(5)
+        classifier = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("Softmax", ["m"], ["y"])]
+        for name in ("one.onnx", "two.onnx"):
+            weights = [("w", rng.normal(size=(4, 6)).astype(np.float32))]
+            graph_file(name, classifier, [TENSOR("x", FLOAT, [1, 4])], [TENSOR("y", FLOAT, [1, 6])], weights)
+        for count, metric in ((2, "cosine"), (29, "cosine"), (30, "top1")):
+            done = json.loads(run(["compare", "one.onnx", "two.onnx", "--samples", str(count), "--json"]).stdout)
+            self.assertEqual(done["outputs"][0]["metric"], metric, count)
+        done = json.loads(run(["compare", "one.onnx", "two.onnx", "--samples", "2", "--metric", "top1", "--json"]).stdout)
+        self.assertEqual(done["outputs"][0]["metric"], "top1")  # as asked
+
+    def test_sweep_without_a_winner(self):
+        network("model.onnx", ["N", 4])
+        done = run(["bench", "model.onnx", "--sweep", "N=1/2/4", "--seconds", "0.02"])
+        lines = [line.split() for line in done.stdout.split("\n")[1:4]]
+        marked = [line for line in lines if "best" in line]
+        self.assertEqual(len(marked), 0 if "no point is clearly better than" in done.stdout else 1, done.stdout)
+        report = json.loads(run(["bench", "model.onnx", "--sweep", "N=1/2/4", "--seconds", "0.02", "--json"]).stdout)
+        others = [p for p in report["points"] if p["N"] != report["best"]["N"] and p["high"] >= report["best"]["low"]]
+        self.assertEqual(report["as_good"], len(others))
+
+    def test_tune_says_what_it_timed(self):
+        shutil.copy("variants/fixed.onnx", "model.onnx")
+        done = run(["tune", "model.onnx", "--budget-s", "2", "--cache-dir", "tuned"])
+        timed = re.search(r"^timed +(\d+) of (\d+) kernels, of \d+ offers, and (\d+) assignments? in whole runs",
+                          done.stdout, re.M)
+        rest = re.search(r"^not timed +(\d+) kernels known before, (\d+) that could not be run", done.stdout, re.M)
+        beyond = re.search(r"(\d+) kernels beyond --budget-s 2$", done.stdout, re.M)
+        counted = int(timed.group(1)) + sum(map(int, rest.groups())) + (int(beyond.group(1)) if beyond else 0)
+        self.assertEqual(counted, int(timed.group(2)), done.stdout)
+
+    def wide_model(self):
+        """model.onnx with long names, and small.onnx, the same with 8-bit weights."""
+        rng, x, nodes, weights = np.random.default_rng(4), "image", [], []
+        for i in range(6):
+            weights.append((f"model.encoder.layers.{i}.attention.query.weight", rng.normal(size=(64, 64)).astype(np.float32)))
+            nodes.append(helper.make_node("MatMul", [x, weights[-1][0]], [f"m{i}"],
+                                          f"/model/encoder/layers.{i}/attention/query/MatMul"))
+            nodes.append(helper.make_node("Relu", [f"m{i}"], [f"r{i}"], f"/model/encoder/layers.{i}/activation/Relu"))
+            x = f"r{i}"
+        graph_file("model.onnx", nodes, [TENSOR("image", FLOAT, ["batch_size", 64])], [TENSOR(x, FLOAT, None)], weights)
+        self.assertEqual(run(["quantize", "model.onnx", "-o", "small.onnx", "--weights", "8"]).returncode, 0)
+
+    WIDE = {
+        "run": [""], "test": ["onnx"], "bench": ["--runs 2", "--sweep batch_size=1/2 --seconds 0.02"],
+        "inspect": ["", "--nodes"], "check": [""], "doctor": ["--seconds 0.1"], "optimize": ["-o out.onnx --explain", "--list"],
+        "edit": ["--set-metadata a=b -o out.onnx"], "diff": ["small.onnx"], "extract": ["--split 3 -o out.onnx"],
+        "pipe": ["--steps"], "reduce": ["--check ./differs.sh -o out.onnx"], "sparsity": [""], "tune": ["--budget-s 1"],
+        "quantize": ["--weights 4 -o out.onnx --samples 2"], "compare": ["small.onnx --samples 2 --layers"],
+        "bisect": [""], "profile": ["--runs 2 --no-peak"], "config": [""], "cache": [""], "partition": [""],
+        "explain": ["", "--all", "--kernels", "--node op:MatMul", "--what-if op:MatMul=reference"],
+        "providers": ["", "--options", "--operators", "--kernels"],
+        # These have no tables, or need minutes; `plugin-check` prints lines as they come.
+        "calibrate": [], "bundle": [], "serve": [], "plugin-check": [],
+    }
+
+    def test_lines_fit_80_columns(self):
+        self.assertEqual(set(self.WIDE), set(VERBS))
+        self.wide_model()
+        for verb, lines in self.WIDE.items():
+            for line in lines:
+                words = shlex.split(line)
+                if verb not in ("test", "pipe", "config", "cache", "providers") and "--list" not in words:
+                    words.insert(0, "model.onnx")
+                done = subprocess.run([INLAY, verb] + words, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                                      env={**os.environ, "COLUMNS": "80"}, timeout=300)
+                self.assertIn(done.returncode, (0, 1), f"{verb} {line}: {done.stderr[-400:]}")
+                for text in done.stdout.split("\n"):
+                    self.assertTrue(len(text) <= 80 or " " not in text.strip(), f"{verb} {line}: {len(text)} columns:\n{text}")
+                self.setUp()
+
+    def test_names_are_whole_in_a_pipe(self):
+        self.wide_model()
+        self.assertIn("/model/encoder/layers.3/attention/query/MatMul", run(["inspect", "model.onnx", "--nodes"]).stdout)
+        self.assertIn("model.encoder.layers.3.attention.query.weight", run(["sparsity", "model.onnx"]).stdout)
+
+    def test_providers_fit_a_page(self):
+        done = subprocess.run([INLAY, "providers", "--plugin-dirs", ""], capture_output=True, text=True,
+                              env={**os.environ, "COLUMNS": "80"})
+        self.assertLessEqual(done.stdout.count("\n"), 40)
+
+    def in_a_terminal(self, line, **environment):
+        """What a terminal of 72 columns shows of the verb's standard output."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 72, 0, 0))
+        env = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR")}
+        with subprocess.Popen([INLAY] + line, stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.PIPE,
+                              env={**env, "TERM": "xterm", **environment}) as process:
+            os.close(slave)
+            shown = b""
+            while True:
+                try:
+                    piece = os.read(master, 4096)
+                except OSError:  # Linux reports the end as EIO
+                    break
+                if not piece:
+                    break
+                shown += piece
+            process.wait(60)
+        os.close(master)
+        return shown.decode().replace("\r\n", "\n")
+
+    def test_terminal(self):
+        self.wide_model()
+        line = ["profile", "model.onnx", "--runs", "2", "--no-peak"]
+        shown = self.in_a_terminal(line)
+        self.assertIn("\033[1m", shown)
+        plain = re.sub("\033\\[[0-9]*m", "", shown)
+        self.assertLessEqual(max(map(len, plain.split("\n"))), 72)
+        self.assertIn("..", plain)
+        for without in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+            shown = self.in_a_terminal(line, **without)
+            self.assertNotIn("\033", shown)
+            self.assertLessEqual(max(map(len, shown.split("\n"))), 72)
+        self.assertNotIn("\033", run(line).stdout)
 
     def test_json(self):
         shutil.copy("variants/fixed.onnx", "model.onnx")

@@ -74,10 +74,15 @@ for verb in $verbs; do
     expect 0 "Usage: inlay $verb" "$verb" --help
     expect 0 'Examples:' "$verb" --help
     expect 0 "Usage: inlay $verb" help "$verb"
-    expect 2 'unrecognized option' "$verb" --no-such-flag
+    expect 2 'unknown option .--no-such-flag.|unrecognized option' "$verb" --no-such-flag
 done
 refuses 2 "did you mean 'inspect'" insepct
-refuses 2 "unknown verb 'xyzzy'" xyzzy
+refuses 2 "unknown verb 'explian'; did you mean 'explain'\\?$" explian
+refuses 2 "unknown verb 'xyzzy'; inlay --help lists the verbs" xyzzy
+refuses 2 "unknown option '--inptus'; did you mean '--inputs'\\?$" run --inptus x=1 "$add"
+refuses 2 "unknown option '--intra-thread5'; did you mean '--intra-threads'\\?$" run "$add" --intra-thread5=1
+refuses 2 "unknown option '--qqqqqqqq'; inlay run --help-all lists the options" run "$add" --qqqqqqqq
+expect 0 'string|float' run "$add" --seed 1 --val 2
 refuses 2 "unknown verb 'xyzzy'" help xyzzy
 for verb in run bench inspect check doctor sparsity optimize profile bisect explain partition tune; do
     expect 2 'no model given' "$verb"
@@ -113,6 +118,7 @@ expect 0 '^a run took' profile "$add" --runs 2 --no-peak --trace "$work/trace.js
 check 'inlay profile --trace writes events' jq -e '.traceEvents | length > 3' "$work/trace.json"
 json 0 '.peak_flops_per_s > 0 and .peak_bytes_per_s > 0' profile "$add" --runs 2 --json
 json 0 '.runs == 2 and (.steps | length) == 1' profile "$add" --runs 2 --no-peak --json
+json 0 '([.steps[] | select(.leaf) | .ns] | add) + .outside_kernels_ns >= .run_ns * 0.999' profile "$add" --runs 2 --no-peak --json
 expect 3 'nowhere' profile "$add" --runs 1 --no-peak --html "$work/nowhere/p.html"
 expect 2 'no plugin file given' plugin-check
 expect 2 'only one plugin can be checked' plugin-check a.so b.so
@@ -282,7 +288,7 @@ expect 2 'no input has an open axis' bench "$grows" --grow M=1 --quiet
 sums=$(dirname "$0")/sums.onnx
 json 0 '.outputs[0].shape == [7]' run "$sums" --dim past_length=5 --dim new=2 --json
 json 0 '.runs == 4' bench "$sums" --grow past_length=3+1 --dim new=2 --runs 4 --json --quiet
-json 0 '.outputs[0].shape == [2]' run "$sums" --json --quiet
+json 0 '.outputs[0].shape == [65]' run "$sums" --json --quiet
 json 0 '.runs == 4' bench "$sums" --grow past_length=3+1 --dim new=2 --runs 4 --json
 check 'bench prints no note on initial sizes of --grow and their sums' test ! -s "$work/err"
 

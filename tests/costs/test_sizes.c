@@ -109,6 +109,39 @@ static void sizes_have_defaults(void **state)
     drop(&rig, &wire);
 }
 
+/* Names decide: a past is no side of an image; a mask covers the past and the new elements, by its name or as a sum. */
+static void sizes_follow_names(void **state)
+{
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    struct rig rig;
+
+    (void)state;
+    mw_value(&wire, MW_INPUT, "ids", INLAY_INT64, "batch,new_length");
+    mw_value(&wire, MW_INPUT, "mask", INLAY_INT64, "batch,past_length + new_length");
+    mw_value(&wire, MW_INPUT, "other_mask", INLAY_INT64, "batch,total_sequence_length");
+    mw_value(&wire, MW_INPUT, "key", INLAY_FLOAT, "batch,4,past_length,16");
+    mw_value(&wire, MW_INPUT, "encoded", INLAY_FLOAT, "batch,4,encoder_sequence_length_out,16");
+    mw_value(&wire, MW_INPUT, "sound", INLAY_FLOAT, "batch,num_samples");
+    mw_value(&wire, MW_INPUT, "rows", INLAY_FLOAT, "n_samples,5");
+    mw_value(&wire, MW_INPUT, "picture", INLAY_FLOAT, "batch,height,width,channels");
+    mw_node(&wire, "Neg", "sound", "y");
+    mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+    wire_end(&wire, mark);
+    load(&rig, &wire);
+    rig.values = cost_shapes(rig.model->main, &rig.snapshot, NULL, &rig.arena);
+    assert_non_null(rig.values);
+    expect_shape(&rig, "ids", "1,64");
+    expect_shape(&rig, "mask", "1,128");
+    expect_shape(&rig, "other_mask", "1,128");
+    expect_shape(&rig, "key", "1,4,64,16");
+    expect_shape(&rig, "encoded", "1,4,64,16");
+    expect_shape(&rig, "sound", "1,16000");
+    expect_shape(&rig, "rows", "1,5");
+    expect_shape(&rig, "picture", "1,224,224,3");
+    drop(&rig, &wire);
+}
+
 static void sizes_are_assumed(void **state)
 {
     static const cost_assumption assumed[] = { { "H", 1, 32 }, { "batch", 5, 7 }, { "unused", 6, 9 }, { "w", 1, 10 } };
@@ -356,6 +389,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sizes_have_defaults),
+        cmocka_unit_test(sizes_follow_names),
         cmocka_unit_test(sizes_are_assumed),
         cmocka_unit_test(contradicting_sizes_are_harmless),
         cmocka_unit_test(data_dependent_sizes_are_bounded),

@@ -22,13 +22,13 @@ text api >"$work/api"
 while IFS=$'\t' read -r verb group flag; do
     case $group in
     own)
-        case $flag in --help | --usage) continue ;; esac
+        case $flag in --help | --help-all | --usage) continue ;; esac
         grep -qF -- "$flag" "$work/verbs" || complain "verbs: $verb $flag is missing"
         ;;
     session)
         name=${flag#--}
         case $name in
-        config | no-config | option | json | quiet | verbose | help | usage) ;;
+        config | no-config | option | json | quiet | verbose | help | help-all | usage) ;;
         *) grep -qxF -- "${name//-/_}" "$work/options" || complain "options: ${name//-/_} is missing" ;;
         esac
         ;;

@@ -35,8 +35,19 @@ static void rows(void **state)
     assert_null(nearest_name("x", name_at, NULL, 0));
 }
 
+static void hints(void **state)
+{
+    char hint[NEAREST_HINT_BYTES];
+
+    (void)state;
+    nearest_hint(hint, "; see the list", "opneblas", name_at, NULL, sizeof names / sizeof names[0]);
+    assert_string_equal(hint, "; did you mean 'openblas'?");
+    nearest_hint(hint, "; see the list", "completely_different", name_at, NULL, sizeof names / sizeof names[0]);
+    assert_string_equal(hint, "; see the list");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(rows) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(rows), cmocka_unit_test(hints) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

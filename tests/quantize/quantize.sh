@@ -43,7 +43,7 @@ left() {
 # ---- compare
 does 0 '.samples == 8 and (.outputs | length) == 1 and .outputs[0].score == 1 and .outputs[0].max_error == 0' \
     compare net.onnx net.onnx
-does 0 '.samples == 12 and .outputs[0].metric == "top1" and .outputs[0].top1 == 1' compare net.onnx net.onnx --data images.npz
+does 0 '.samples == 12 and .outputs[0].metric == "cosine" and .outputs[0].top1 == 1' compare net.onnx net.onnx --data images.npz
 does 0 '.samples == 12' compare net.onnx net.onnx --data stored.npz
 does 0 '.samples == 5' compare net.onnx net.onnx --data images.npz --samples 5
 does 0 '.samples == 3' compare net.onnx net.onnx --data folder

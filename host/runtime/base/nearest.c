@@ -1,5 +1,6 @@
 #include "base/nearest.h"
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX_NAME_BYTES = 64 };
@@ -54,4 +55,15 @@ const char *nearest_name(const char *wanted, nearest_name_fn name_at, const void
         }
     }
     return best;
+}
+
+void nearest_hint(char out[NEAREST_HINT_BYTES], const char *otherwise, const char *wanted, nearest_name_fn name_at,
+                  const void *ctx, uint32_t count)
+{
+    const char *name = nearest_name(wanted, name_at, ctx, count);
+
+    if (name != NULL)
+        (void)snprintf(out, NEAREST_HINT_BYTES, "; did you mean '%s'?", name);
+    else
+        (void)snprintf(out, NEAREST_HINT_BYTES, "%s", otherwise);
 }

@@ -10,4 +10,10 @@ typedef const char *(*nearest_name_fn)(const void *ctx, uint32_t i);
  * equals '_', case is ignored), if the distance is at most a third of that name's length, rounded up; otherwise
  * NULL. */
 const char *nearest_name(const char *wanted, nearest_name_fn name_at, const void *ctx, uint32_t count);
+
+/* Writes the end of an error message to out: "; did you mean 'NAME'?" with the nearest name, or else `otherwise`, such
+ * as "; inlay --help lists the verbs". */
+enum { NEAREST_HINT_BYTES = 128 };
+void nearest_hint(char out[NEAREST_HINT_BYTES], const char *otherwise, const char *wanted, nearest_name_fn name_at,
+                  const void *ctx, uint32_t count);
 #endif

@@ -17,6 +17,7 @@ void profile_json(const profile_report *report, const explain_sink *sink)
     json_whole(&json, "runs", report->profile->run_count);
     json_whole(&json, "threads", report->profile->session->env.max_threads);
     json_number(&json, "run_ns", report->run_ns);
+    json_number(&json, "outside_kernels_ns", report->outside_ns);
     json_whole(&json, "lost_events", report->profile->dropped);
     json_number(&json, "peak_flops_per_s", report->peak_flops);
     json_number(&json, "peak_bytes_per_s", report->peak_bytes);

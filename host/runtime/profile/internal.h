@@ -61,6 +61,7 @@ typedef struct profile_report {
     uint32_t *row_of;  /* [event_count] the row of each event */
     uint32_t row_count;
     double run_ns;                 /* median */
+    double outside_ns;             /* part of run_ns in no leaf row; 0 if concurrent leaves need more than run_ns */
     double peak_flops, peak_bytes; /* per second; 0 = unknown */
     double peak_integers, peak_halves;
     uint64_t slab_bytes, lower_bound_bytes;

@@ -299,9 +299,11 @@ inlay_status profile_report_make(const struct profile *profile, profile_report *
     for (uint32_t i = 0; i < profile->run_count; i++)
         runs[i] = (double)(profile->runs[i].end_ns - profile->runs[i].begin_ns);
     out->run_ns = median(runs, profile->run_count);
+    out->outside_ns = out->run_ns;
     for (uint32_t k = 0; k < out->row_count; k++) {
         profile_row *row = &out->rows[k];
 
+        out->outside_ns -= row->leaf ? row->ns : 0;
         row->provider = provider_of(row->sample);
         row->live_bytes = live_bytes(row->sample);
         row->share = out->run_ns > 0 ? row->ns / out->run_ns : 0;
@@ -312,5 +314,6 @@ inlay_status profile_report_make(const struct profile *profile, profile_report *
             out->lower_bound_bytes = row->sample->plan->lower_bound_bytes;
         }
     }
+    out->outside_ns = out->outside_ns > 0 ? out->outside_ns : 0;
     return INLAY_OK;
 }

@@ -25,8 +25,8 @@ static int slower_sum(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Writes sums over rows with the same operator and provider. Steps that run bodies and regions with reported kernels
- * are omitted, because the rows within them are counted. */
+/* Writes sums over rows with the same operator and provider, and the rest of the run, so that the shares add up. Steps
+ * that run bodies and regions with reported kernels are omitted, because the rows within them are counted. */
 static void say_sums(const profile_report *report, const explain_sink *sink)
 {
     struct sum *sums = calloc((size_t)report->row_count + 1, sizeof *sums);
@@ -63,6 +63,9 @@ static void say_sums(const profile_report *report, const explain_sink *sink)
     }
     if (count > SHOWN_SUMS)
         say(sink, "... and %u more\n", count - SHOWN_SUMS);
+    if (report->outside_ns > 0)
+        say(sink, "%-28s %-12s %8s %10s %6.1f%% %10s\n", "(outside kernels)", "-", "-",
+            format_ns(report->outside_ns, a), report->outside_ns / report->run_ns * 100, "-");
     free(sums);
 }
 
@@ -87,7 +90,10 @@ void profile_text(const profile_report *report, const explain_sink *sink)
 {
     const profile_row **order = calloc((size_t)report->row_count + 1, sizeof *order);
     char a[FORMATTED_BYTES], b[FORMATTED_BYTES];
+    bool beyond = false;
 
+    for (uint32_t i = 0; i < report->row_count; i++)
+        beyond = beyond || profile_roofline(report, &report->rows[i]) > 1;
     say(sink, "a run took %s (median of %u)", format_ns(report->run_ns, a), report->profile->run_count);
     say(sink, ", planned memory %s (lower bound %s)\n", format_bytes(report->slab_bytes, a),
         format_bytes(report->lower_bound_bytes, b));
@@ -100,6 +106,10 @@ void profile_text(const profile_report *report, const explain_sink *sink)
         say(sink, "; %.0f GFLOP/s with 16-bit floats", report->peak_halves / 1e9);
     if (report->peak_flops > 0)
         say(sink, "\n");
+    if (beyond)
+        say(sink,
+            "roof above 100%%: the kernel computes fewer operations than the operator has (Winograd), or its data "
+            "are in a cache\n");
     if (report->profile->dropped > 0)
         say(sink, "%llu steps of later runs were not stored (max_events)\n",
             (unsigned long long)report->profile->dropped);

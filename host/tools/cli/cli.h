@@ -41,6 +41,9 @@ typedef struct cli_common {
 void cli_parse(const cli_verb *verb, bool with_session, int argc, char **argv, cli_common *common, void *args);
 void cli_common_deinit(cli_common *common);
 
+/* Whether an argument of cli_output_file() was standard output. */
+bool cli_stdout_is_file(void);
+
 /* Attaches the log, the progress bar and Ctrl-C to the options; cli_open() calls it. */
 void cli_attach(cli_common *common);
 /* Creates the session with a progress bar, the log and Ctrl-C attached. */

@@ -21,7 +21,7 @@ static const char doc[] =
     "  inlay bundle model.onnx -o app\n"
     "  inlay bundle model.onnx -o app --dim batch=1 --cc musl-gcc\n"
     "  inlay bundle vad.onnx -o vad --dim input:0=1 --dim input:1=512 --set sr=16000\n"
-    "  inlay bundle model.onnx -o app --for native --cc musl-gcc       # smallest size\n"
+    "  inlay bundle model.onnx -o app --for native --cc musl-gcc  # smallest size\n"
     "  inlay bundle model.onnx -o libmodel.a --library --name model\n"
     "  inlay bundle model.onnx -o model.o --object --target aarch64-linux-gnu\n";
 
@@ -99,17 +99,16 @@ static const cli_option own_options[] = {
     { "target", "TRIPLE", "x86_64-linux-gnu or aarch64-linux-gnu (default: this machine's)",
       CLI_TEXT(bundle_args, job.target) },
     { "for", "avx2|native",
-      "A smaller program: without kernels for AVX-512, or only for CPUs with the instruction set of this one; each "
+      "A smaller program: without AVX-512, or for CPUs like this\v(only for those with its instruction set); each "
       "weight is stored once",
       CLI_CALL_ALL(take_isa) },
     { "size", "N",
-      "Limit of the bytes of weights, as a multiple of the model's: packed weights are stored in the program up to "
-      "this limit, and packed at each start beyond it (default: 1.15)",
+      "Limit of the bytes of weights, as a multiple of the model's (default: 1.15).\vPacked weights are stored in the "
+      "program up to this limit, and packed at each start beyond it",
       CLI_NUMBER(bundle_args, job.size, 1, 1000) },
     { "memory", "N",
-      "Limit of the bytes of weights that a run reads, as a multiple of the model's: beyond it, convolutions use "
-      "slower kernels with smaller weights, those with the least time saved per byte first (default: 3, or 16 MiB if "
-      "larger)",
+      "The same of the weights that a run reads (default: 3).\vBeyond it, or 16 MiB if larger, convolutions use slower "
+      "kernels with smaller weights, those with the least time saved per byte first",
       CLI_NUMBER(bundle_args, memory, 1, 1000) },
     { "cc", "PROGRAM", "The C compiler, for instance musl-gcc (default: cc, or TRIPLE-gcc)",
       CLI_TEXT(bundle_args, job.cc) },

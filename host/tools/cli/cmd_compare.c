@@ -1,6 +1,8 @@
 /* inlay compare: compares the outputs of two models over samples. */
+#include "base/element.h"
 #include "cli/cli.h"
 #include "cli/custom_metric.h"
+#include "cli/fit.h"
 #include "cli/inputs.h"
 #include "data/dataset.h"
 #include "data/value.h"
@@ -17,7 +19,8 @@ static const char doc[] =
     "% confidence interval, errors, cosine, top-1.\v"
     "Outputs are matched by name, or in order if no names match. A score is a fraction from 0 to 1, except for psnr "
     "(dB) and kl (nats). METRIC is one of\n"
-    "  auto     top1 for Softmax and matrix multiplication, iou for Sigmoid, otherwise cosine\n"
+    "  auto     top1 for Softmax and matrix multiplication if the samples have 30 rows or more, iou for Sigmoid, "
+    "otherwise cosine\n"
     "  top1     fraction of rows along the last axis with the same largest element\n"
     "  cosine   cosine similarity, mean of the samples\n"
     "  kl       Kullback-Leibler divergence of the probabilities of a row\n"
@@ -50,6 +53,7 @@ struct pair {
     uint32_t at[2]; /* output index in each model */
     struct agree sum;
     bool is_layer;
+    bool is_chosen;     /* the metric is the default one of the output, not that of --metric */
     char mismatch[160]; /* why a layer could not be compared */
 };
 
@@ -62,8 +66,11 @@ struct comparison {
     uint32_t pair_count;
     struct agree custom;
     struct custom_metric command;
-    uint32_t samples;
+    uint32_t samples, sample_count; /* compared so far; all */
 };
+
+/* With fewer rows, the interval of a share of rows says little: 2 of 2 equal rows are a share from 0.34 to 1. */
+enum { MIN_ROWS = 30 };
 
 static error_t take_metric(const cli_option *option, void *field, char *arg, struct argp_state *state)
 {
@@ -120,7 +127,8 @@ static inlay_status add_pair(struct comparison *comparison, uint32_t i, uint32_t
     pair->sum.metric = pair->is_layer                                  ? AGREE_cosine
                        : comparison->args->metric < AGREE_METRIC_COUNT ? comparison->args->metric
                                                                        : AGREE_auto;
-    if (pair->sum.metric == AGREE_auto)
+    pair->is_chosen = pair->sum.metric == AGREE_auto;
+    if (pair->is_chosen)
         pair->sum.metric = agree_metric_of(graph, i);
     comparison->pair_count++;
 done:
@@ -153,7 +161,8 @@ static inlay_status find_pairs(struct comparison *comparison, uint32_t own, inla
                            .sum.metric =
                                comparison->args->metric == AGREE_auto || comparison->args->metric >= AGREE_METRIC_COUNT
                                    ? agree_metric_of(comparison->session[0]->model->main, i)
-                                   : comparison->args->metric };
+                                   : comparison->args->metric,
+                           .is_chosen = comparison->args->metric == AGREE_auto };
     }
     if (comparison->pair_count == 0)
         status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the models have no value of the same name");
@@ -162,6 +171,18 @@ done:
 }
 
 /* ------------------------------------------------------------------ runs */
+
+/* Before the first sample: replaces a share of rows by the cosine if all samples together have too few rows. */
+static void fit_metric(const struct comparison *comparison, struct pair *pair, const inlay_tensor_view *view)
+{
+    int64_t rows = 1;
+
+    for (uint32_t d = 0; d + 1 < view->rank; d++)
+        rows *= view->dims[d] < MIN_ROWS ? view->dims[d] : MIN_ROWS;
+    if (pair->is_chosen && pair->sum.samples == 0 && pair->sum.metric == AGREE_top1 && element_is_float(view->dtype) &&
+        rows * comparison->sample_count < MIN_ROWS)
+        pair->sum.metric = AGREE_cosine;
+}
 
 static inlay_status compare_outputs(struct comparison *comparison, inlay_diag *diag)
 {
@@ -175,6 +196,7 @@ static inlay_status compare_outputs(struct comparison *comparison, inlay_diag *d
 
         if (a == NULL || b == NULL || !value_view(a, &first) || !value_view(b, &second))
             continue;
+        fit_metric(comparison, pair, &first);
         status = agree_add(&pair->sum, &first, &second, &why);
         if (status == INLAY_SHAPE_MISMATCH && pair->is_layer) {
             (void)snprintf(pair->mismatch, sizeof pair->mismatch, "%.150s", why.text);
@@ -194,6 +216,7 @@ static inlay_status run_samples(struct comparison *comparison, const struct samp
     inlay_value **values = NULL;
     inlay_status status = INLAY_OK;
 
+    comparison->sample_count = set->count;
     for (uint32_t i = 0; i < set->count; i++) {
         char label[48];
         double score;
@@ -359,6 +382,7 @@ static int report(const struct comparison *comparison)
     for (uint32_t i = 0; i < comparison->pair_count; i++)
         if (comparison->pairs[i].is_layer)
             print_pair(comparison->pairs[i].name, width, &comparison->pairs[i].sum, comparison->pairs[i].mismatch);
+    fit_flush();
     if (!isnan(comparison->args->at_least) && !all_hold)
         (void)fprintf(stderr, "%s: the score is not %s %g\n", comparison->common->verb,
                       comparison->args->metric == AGREE_kl ? "at most" : "at least", comparison->args->at_least);

@@ -232,7 +232,7 @@ static inlay_status check_passes(const inlay_options *options, json_t *mistakes)
     while (pass_at(NULL, count) != NULL)
         count++;
     for (uint32_t i = 0; inlay_options_setting(options, i, &setting) == INLAY_OK; i++) {
-        const char *nearest;
+        char hint[NEAREST_HINT_BYTES];
         bool known =
             (strcmp(setting.name, "pass") != 0 && strcmp(setting.name, "no_pass") != 0) || setting.item == INLAY_NONE;
 
@@ -240,10 +240,9 @@ static inlay_status check_passes(const inlay_options *options, json_t *mistakes)
             known = strcmp(setting.text, pass_at(NULL, k)) == 0;
         if (known)
             continue;
-        nearest = nearest_name(setting.text, pass_at, NULL, count);
-        (void)snprintf(line, sizeof line, "%.300s: unknown optimiser pass '%.64s'%s%s%s", setting.origin, setting.text,
-                       nearest != NULL ? "; did you mean '" : "; `inlay optimize --list` lists them",
-                       nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
+        nearest_hint(hint, "; `inlay optimize --list` lists them", setting.text, pass_at, NULL, count);
+        (void)snprintf(line, sizeof line, "%.240s: unknown optimiser pass '%.64s'%s", setting.origin, setting.text,
+                       hint);
         note_mistake(mistakes, 0, line);
         status = INLAY_INVALID_ARGUMENT;
     }

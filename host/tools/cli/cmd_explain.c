@@ -1,6 +1,7 @@
 /* inlay explain: shows which provider runs which nodes, and why. The library writes the text. */
 #include "base/output.h"
 #include "cli/cli.h"
+#include "cli/fit.h"
 #include "cli/inputs.h"
 #include "cli/measured.h"
 #include "report/page.h"
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 static const char doc[] =
@@ -51,21 +51,22 @@ static error_t add_what_if(const cli_option *option, void *field, char *rule, st
 static const cli_option own_options[] = {
     { "all", NULL, "Show everything: every region, refused node and copy", CLI_SET(explain_args, all) },
     { "kernels", NULL,
-      "Show the kernel of each layer, its predicted time or the time measured by `inlay tune`, and the second best",
+      "Show the kernel of each layer, its time and the second best\v(predicted, or measured by `inlay tune`)",
       CLI_SET(explain_args, kernels) },
     { "measure", NULL,
-      "Run the model and show the time of each part, as the median of several runs; open dimensions have the sizes "
+      "Run the model and show the time of each part\vas the median of several runs; open dimensions have the sizes "
       "that the cost model assumes",
       CLI_SET(explain_args, measure) },
     { "seconds", "S", "Measure for S seconds (default: 1)", CLI_NUMBER(explain_args, seconds, 0, 1e6) },
-    { "node", "PATTERN", "Show everything about these nodes: the answer of each provider, and why it was not chosen",
+    { "node", "PATTERN", "Show each provider's answer for these nodes\vand why it was not chosen",
       CLI_TEXT(explain_args, node) },
-    { "html", "FILE", "Write an HTML page with the graph to FILE; - is standard output",
+    { "html", "FILE", "Write an HTML page with the graph to FILE\v(- is standard output)",
       CLI_WRITE(explain_args, html) },
     { "from", "FILE",
-      "With --html: show the JSON in FILE, written by --json or by a program that calls the library, instead of MODEL",
+      "With --html: show the JSON in FILE instead of MODEL\v(written by --json or by a program that calls the "
+      "library)",
       CLI_READ(explain_args, from) },
-    { "what-if", "RULE", "Show the effect of a rule; several rules are applied together", CLI_CALL_ALL(add_what_if) },
+    { "what-if", "RULE", "Show the effect of a rule\v(several rules are applied together)", CLI_CALL_ALL(add_what_if) },
     FEED_OPTIONS(explain_args, feed),
     CLI_MODEL(explain_args, model),
     { 0 },
@@ -82,14 +83,6 @@ static bool finish(void *user, struct argp_state *state)
     if (args->html == NULL || args->model != NULL)
         argp_error(state, "--from requires --html, and no MODEL");
     return false;
-}
-
-/* The width of the terminal; 0 if stdout is not a terminal. */
-static uint32_t columns(void)
-{
-    struct winsize size;
-
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 static void write_out(void *user, const char *text, size_t bytes)
@@ -127,7 +120,7 @@ static inlay_status explain(const explain_args *args, cli_common *common, inlay_
 
     if (args->from != NULL)
         return page_script_convert(&page_explain, args->from, args->html, diag);
-    options.columns = columns();
+    options.columns = (uint32_t)fit_columns(); /* 0: the usual width */
     options.node = args->node;
     options.what_ifs = args->what_ifs;
     options.what_if_count = args->what_if_count;

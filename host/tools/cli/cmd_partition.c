@@ -86,7 +86,7 @@ static void print_part(const json_t *offers, size_t from, size_t to, unsigned nu
         end = json_string_value(json_array_get(names, json_array_size(names) - 1));
     (void)printf("%5u  %-12s %6u %8u  ", number, text_at(first, "provider"), nodes, regions);
     print_ns(ns);
-    (void)printf("  %.40s%s%.40s\n", begin, nodes > 1 ? " .. " : "", nodes > 1 ? end : "");
+    (void)printf("  %s%s%s\n", begin, nodes > 1 ? " .. " : "", nodes > 1 ? end : "");
 }
 
 static void print_graph(const json_t *graph)

@@ -2,6 +2,7 @@
 #include "base/among.h"
 #include "check/check.h"
 #include "cli/cli.h"
+#include "cli/fit.h"
 #include "inlay/check.h"
 #include <string.h>
 
@@ -113,7 +114,7 @@ static void report_line(void *user, const check_line *line)
         (void)printf("      expected: %s\n", line->expected);
     if (line->fix[0] != '\0')
         (void)printf("      fix: %s\n", line->fix);
-    (void)fflush(stdout);
+    fit_flush();
 }
 
 /* " file open ..." */

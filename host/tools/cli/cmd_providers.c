@@ -7,8 +7,8 @@
 #include <string.h>
 
 static const char doc[] =
-    "Lists the plugin files that were found and whether they were loaded, the providers with their options, and the "
-    "operators that plugins define. --operators also lists the operators that are built into inlay.\v"
+    "Lists the plugin files that were found and whether they were loaded, and the providers. --options adds their "
+    "options and the operators that plugins define, --operators lists those that are built into inlay, too.\v"
     "Providers that can list the devices of the machine do so, without opening one: each with the option that selects "
     "it, its memory, and the reason if it cannot be used. A file that was not loaded has a reason. New files are first "
     "probed in a separate process; a file that crashed or hung there, or crashed with a model later, is in quarantine "
@@ -18,18 +18,21 @@ static const char doc[] =
     "instead.\n\n"
     "Examples:\n"
     "  inlay providers\n"
+    "  inlay providers --options\n"
     "  inlay providers --plugin-dirs /opt/my/plugins --json\n"
     "  inlay providers --retry my_plugin\n"
     "  inlay providers --kernels --isa avx2\n";
 
 typedef struct providers_flags {
     const char *retry;
-    bool kernels, operators, types;
+    bool options, kernels, operators, types;
 } providers_flags;
 
 static const cli_option own_options[] = {
     { "retry", "NAME|FILE", "Try a quarantined plugin again, by its name, the name of a provider, or the file",
       CLI_TEXT(providers_flags, retry) },
+    { "options", NULL, "List the options of each provider and the operators of plugins, too",
+      CLI_SET(providers_flags, options) },
     { "operators", NULL, "List the operators of every domain and their versions instead",
       CLI_SET(providers_flags, operators) },
     { "kernels", NULL, "List the source files of kernels and their instances instead",
@@ -90,7 +93,7 @@ static void print_devices(const plugin_provider *provider)
         (void)printf("    no device: %s\n", diag.text);
 }
 
-static void print_provider(const plugin_provider *provider)
+static void print_provider(const plugin_provider *provider, bool with_options)
 {
     (void)printf("  provider %s on %s: %s\n", provider->table.name, device_text(provider->table.device_kind),
                  or_empty(provider->table.description));
@@ -99,11 +102,28 @@ static void print_provider(const plugin_provider *provider)
                      (unsigned long long)provider->domains[i].memory_bytes,
                      (unsigned long long)provider->domains[i].alignment);
     print_devices(provider);
-    for (uint32_t i = 0; i < provider->table.option_count; i++)
+    for (uint32_t i = 0; with_options && i < provider->table.option_count; i++)
         print_option(provider->table.name, &provider->options[i]);
 }
 
-static void print_text(const plugin_set *set)
+/* The operators that plugins define: all, or how many. */
+static void print_plugin_operators(const plugin_set *set, bool all)
+{
+    const uint32_t count = plugin_set_operator_count(set);
+
+    if (count == 0)
+        (void)printf("operators: these plugins define none; --operators lists the built-in ones\n");
+    else if (!all)
+        (void)printf("%u operator%s of plugins, and options: --options lists them\n", count, count == 1 ? "" : "s");
+    for (uint32_t i = 0; all && i < count; i++) {
+        const inlay_operator *operator= plugin_set_operator(set, i);
+        (void)printf("%s  %s.%s since version %u: %s\n",
+                     i == 0 ? "operators:\n" : "", operator->domain, operator->op_type, operator->since_version,
+                                                                                        operator->signature);
+    }
+}
+
+static void print_text(const plugin_set *set, bool with_options)
 {
     for (uint32_t i = 0; i < plugin_set_file_count(set); i++) {
         const plugin_file *file = plugin_set_file(set, i);
@@ -122,16 +142,9 @@ static void print_text(const plugin_set *set)
             (void)printf("  advice: %s\n", file->advice);
         for (uint32_t k = 0; k < plugin_set_provider_count(set); k++)
             if (plugin_set_provider(set, k)->file == file)
-                print_provider(plugin_set_provider(set, k));
+                print_provider(plugin_set_provider(set, k), with_options);
     }
-    for (uint32_t i = 0; i < plugin_set_operator_count(set); i++) {
-        const inlay_operator *operator= plugin_set_operator(set, i);
-        (void)printf("%s  %s.%s since version %u: %s\n",
-                     i == 0 ? "operators:\n" : "", operator->domain, operator->op_type, operator->since_version,
-                                                                                        operator->signature);
-    }
-    if (plugin_set_operator_count(set) == 0)
-        (void)printf("operators: these plugins define none; --operators lists the built-in ones\n");
+    print_plugin_operators(set, with_options);
     if (plugin_set_file_count(set) == 0)
         (void)printf("no plugin found; --plugin-dirs sets the folders to search\n");
 }
@@ -277,7 +290,7 @@ int cmd_providers(int argc, char **argv)
     else if (common.json)
         code = cli_print_json(&common, make_json(set), CLI_OK);
     else
-        print_text(set);
+        print_text(set, flags.options);
     plugin_set_destroy(set);
     cli_common_deinit(&common);
     return code;

@@ -185,47 +185,50 @@ static const cli_option own_options[] = {
     { "output", "FILE", "The file to write; - is standard output", CLI_WRITE(struct quantize_flags, args.output),
       .key = 'o' },
     { "mode", "static|dynamic|weights",
-      "Compute with integers, with ranges fixed now or found in each run, or reduce only the weights (default: static "
-      "with --data, weights without)",
+      "Compute with integers, or reduce only the weights\v(static: with ranges fixed now; dynamic: found in each run; "
+      "default: static with --data, weights without)",
       CLI_CALL_ALL(take_mode) },
     { "method", "METHOD",
-      "Ranges of activations: auto, minmax, percentile, entropy or mse (default: auto, the one that agrees best)",
+      "Ranges: auto, minmax, percentile, entropy or mse\vof activations (default: auto, the one that agrees best)",
       CLI_CALL_ALL(take_method) },
     { "weights", "4|8|auto|f16|exact", "Type of the weights (default: 8)", CLI_CALL_ALL(take_weights) },
-    { "block", "N", "With --weights 4 and auto: 16, 32, 64, 128 or 256 weights share a scale (default: 32)",
+    { "block", "N",
+      "Weights that share a scale, 16 to 256 (default: 32)\vwith --weights 4 and auto: 16, 32, 64, 128 or 256",
       CLI_NUMBER(struct quantize_flags, args.block, 16, 256) },
-    { "bits", "X", "With --weights auto: average bits per weight, including scales (default: 6)",
+    { "bits", "X", "With --weights auto: average bits per weight (default: 6)\vincluding scales",
       CLI_NUMBER(struct quantize_flags, args.most_bits, 4, 9) },
     { "format", "qdq|qoperator|nbits",
-      "Operators for integers: DequantizeLinear and QuantizeLinear; with --mode static QLinearConv and QLinearMatMul; "
-      "with --weights 4 and auto MatMulNBits of com.microsoft (default: qdq)",
+      "Operators for integers (default: qdq)\vqdq: DequantizeLinear and QuantizeLinear; qoperator, with --mode static: "
+      "QLinearConv and QLinearMatMul; nbits, with --weights 4 and auto: MatMulNBits of com.microsoft",
       CLI_CALL_ALL(take_format) },
-    { "skip", "GLOB", "Do not change nodes with that name, or op:GLOB with that operator; may be repeated",
+    { "skip", "GLOB", "Do not change these nodes: names, or op:GLOB\vfor operators; may be repeated",
       CLI_CALL_ALL(take_pattern) },
     { "data", "DIR|FILE", "Samples to compare on: a folder, or a .npz file", CLI_TEXT(struct quantize_flags, data) },
     { "samples", "N", "Use at most N samples (default: all; random ones: 8)",
       CLI_NUMBER(struct quantize_flags, samples, 1, 1e7) },
     { "metric", "METRIC",
-      "Agreement of outputs, as for inlay compare (default: auto, and text if samples are lines of text; without "
+      "Agreement of outputs, as for inlay compare\v(default: auto, and text if samples are lines of text; without "
       "--data cosine)",
       CLI_CALL_ALL(take_metric) },
     { "at-least", "X",
-      "The agreement to keep (default: 0.99; kl: at most 0.01; text: 0.95 on lines that are not samples, with 95 % "
+      "The agreement to keep (default: 0.99)\v(kl: at most 0.01; text: 0.95 on lines that are not samples, with 95 % "
       "confidence)",
       CLI_NUMBER(struct quantize_flags, args.goal, -1e300, 1e300) },
     { "front", "FILE",
-      "With --mode static: write an HTML page to FILE (- is standard output) with all candidates, by time and "
-      "agreement",
+      "Write an HTML page with all candidates of --mode static\vby time and agreement; - is standard output",
       CLI_WRITE(struct quantize_flags, front) },
-    { "stats", "FILE", "Keep measurements of the search in FILE, so that a stopped search continues from there",
+    { "stats", "FILE", "Keep measurements in FILE\vso that a stopped search continues from there",
       CLI_TEXT(struct quantize_flags, args.stats) },
-    { "external", "NAME", "Put large tensors into the file NAME in the folder of the output",
+    { "external", "NAME", "Put large tensors into the file NAME\vin the folder of the output",
       CLI_TEXT(struct quantize_flags, args.external) },
     { "prune", "SHARE",
-      "Instead of fewer bits: set this share (0 to 0.99) of the blocks of 16 weights of each matrix multiplication to "
-      "zero; such blocks are neither stored in memory nor multiplied. Zero or unused channels are removed",
+      "Instead of fewer bits: set this share of the weights to zero\v(0 to 0.99, of the blocks of 16 weights of each "
+      "matrix multiplication); such blocks are neither stored in memory nor multiplied. Zero or unused channels are "
+      "removed",
       CLI_NUMBER(struct quantize_flags, args.prune, 0, 0.99) },
-    { "pack", NULL, "Compress that file with zstd (without --external: OUTPUT.data); only inlay loads such models",
+    { "pack", NULL,
+      "Compress that file with zstd, for inlay alone\v(without --external: OUTPUT.data); no other runtime loads such "
+      "models",
       CLI_SET(struct quantize_flags, args.pack) },
     CLI_MODEL(struct quantize_flags, args.model),
     { 0 },

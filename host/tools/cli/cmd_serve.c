@@ -1,9 +1,61 @@
 /* inlay serve: starts inlay-serve, a separate program, so that this one needs no network library. */
 #include "cli/cli.h"
+#include "cli/help.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+static const char doc[] =
+    "Serves the models in MODELS, a folder (NAME.onnx, or NAME/VERSION/model.onnx and NAME/config.yaml) or one file, "
+    "over the Open Inference Protocol.\v"
+    "Examples:\n"
+    "  inlay serve models/\n"
+    "  inlay serve model.onnx --port 8080 --max-batch 32 --batch-delay-us 500\n"
+    "  inlay serve models/ --workers 2 --token-file tokens.txt --access-log -\n";
+
+/* Settings that --help shows; inlay-serve itself prints all of them for --help-all. */
+static const char *const shown[] = { "listen",     "port",     "grpc_port",  "max_batch",  "batch_delay_us",
+                                     "instances",  "workers",  "timeout_ms", "model_name", "poll_ms",
+                                     "token_file", "tls_cert", "tls_key",    "access_log", "drain_ms" };
+enum { SHOWN = sizeof shown / sizeof shown[0] };
+
+/* The name of a setting as a flag; its description up to the first semicolon, and its default. */
+static void describe(const char *name, const char *arg, const char *default_value, const char *text,
+                     struct argp_option *row)
+{
+    static char names[SHOWN][32], docs[SHOWN][256];
+    uint32_t i = 0;
+
+    while (i < SHOWN && strcmp(shown[i], name) != 0)
+        i++;
+    if (i == SHOWN)
+        return;
+    (void)snprintf(names[i], sizeof names[i], "%s", name);
+    for (char *c = names[i]; *c != '\0'; c++)
+        *c = *c == '_' ? '-' : *c;
+    (void)snprintf(docs[i], sizeof docs[i], default_value[0] != '\0' ? "%.*s (default: %s)" : "%.*s",
+                   (int)strcspn(text, ";"), text, default_value);
+    row[i] = (struct argp_option){ .name = names[i], .arg = arg, .doc = docs[i] };
+}
+
+static int print_help(const char *name)
+{
+    static const cli_verb verb = { "MODELS", doc, NULL, NULL };
+    struct argp_option rows[SHOWN + 1] = { { 0 } };
+
+#define TEXT "TEXT"
+#define PATH "PATH"
+#define INT "N"
+#define SETTING(setting, kind, default_value, min, max, text) describe(#setting, kind, default_value, text, rows);
+#include "serve/settings.def"
+#undef SETTING
+#undef TEXT
+#undef PATH
+#undef INT
+    help_print(&(help_page){ name, &verb, rows, NULL, NULL }, false, stdout);
+    return CLI_OK;
+}
 
 /* Starts the program in the folder of this one, or else the one that PATH finds. */
 static void start(char **argv)
@@ -26,7 +78,14 @@ static void start(char **argv)
 
 int cmd_serve(int argc, char **argv)
 {
-    (void)argc;
+    static char help[] = "--help";
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-?") == 0)
+            return print_help(argv[0]);
+        if (strcmp(argv[i], "--help-all") == 0)
+            argv[i] = help;
+    }
     (void)fflush(stdout);
     start(argv); /* argv[0] is "inlay serve", the prefix of its help and errors */
     (void)fprintf(stderr, "%s: cannot start inlay-serve: %s%s\n", argv[0], strerror(errno),

@@ -79,8 +79,15 @@ static json_t *make_json(const sparsity_args *args, const struct sparsities *all
 
 static void print_text(const struct sparsities *all, uint32_t shown, const struct sparsity *sum)
 {
-    (void)printf("%-40s %12s %8s %8s %8s %12s %12s %8s\n", "tensor", "elements", "zeros", "small", "2:4", "rows of 0",
-                 "columns of 0", "4x4");
+    int width = 6;
+
+    for (uint32_t i = 0; i < shown; i++) {
+        const int bytes = (int)strlen(name_of(&all->list[i]));
+
+        width = bytes > width ? bytes : width;
+    }
+    (void)printf("%-*s %12s %8s %8s %8s %12s %12s %8s\n", width, "tensor", "elements", "zeros", "small", "2:4",
+                 "rows of 0", "columns of 0", "4x4");
     for (uint32_t i = 0; i < shown; i++) {
         const struct sparsity *sparsity = &all->list[i];
         char rows[32], columns[32];
@@ -89,7 +96,7 @@ static void print_text(const struct sparsities *all, uint32_t shown, const struc
                        (unsigned long long)sparsity->rows);
         (void)snprintf(columns, sizeof columns, "%llu/%llu", (unsigned long long)sparsity->zero_columns,
                        (unsigned long long)sparsity->columns);
-        (void)printf("%-40.40s %12llu %7.2f%% %7.2f%% %7.1f%% %12s %12s %7.1f%%\n", name_of(sparsity),
+        (void)printf("%-*s %12llu %7.2f%% %7.2f%% %7.1f%% %12s %12s %7.1f%%\n", width, name_of(sparsity),
                      (unsigned long long)sparsity->elements, 100 * share(sparsity->zeros, sparsity->elements),
                      100 * share(sparsity->small, sparsity->elements),
                      100 * share(sparsity->groups_2_4, sparsity->groups), rows, columns,

@@ -85,6 +85,24 @@ static void note_run(void *user, const inlay_tune_run *run)
                        run->left_out, run->ns * 1e-6, run->assigned_ns * 1e-6);
 }
 
+/* What was timed, and what was not. */
+static void print_timed(const tune_args *args, const inlay_tune_result *result, const struct changes *changes)
+{
+    const uint32_t runs = changes->run_count + (result->run_before_ns > 0 ? 2 : 0);
+    const uint32_t rest = result->kernel_count - result->measured_count - result->known_count - result->failed_count;
+
+    (void)printf("timed            %u of %u kernels, of %u offers, and %u assignment%s in whole runs, in %.1f s\n",
+                 result->measured_count, result->kernel_count, result->offer_count, runs, runs == 1 ? "" : "s",
+                 result->seconds);
+    (void)printf("not timed        %u kernels known before, %u that could not be run, %u offers much too expensive\n",
+                 result->known_count, result->failed_count, result->pruned_count);
+    if (result->stopped && rest > 0 && !cli_cancelled())
+        (void)printf("                 %u kernels beyond --budget-s %g\n", rest,
+                     args->how.budget_s > 0 ? args->how.budget_s : 60.0);
+    else if (result->stopped && rest > 0)
+        (void)printf("                 %u kernels after Ctrl-C\n", rest);
+}
+
 static int print_result(const tune_args *args, const cli_common *common, const inlay_tune_result *result,
                         struct changes *changes)
 {
@@ -106,11 +124,7 @@ static int print_result(const tune_args *args, const cli_common *common, const i
                       "runs", runs, "changes", list),
             code);
     }
-    (void)printf(
-        "%u of %u kernels timed in %.1f s (%u were known before, %u could not be run); %u offers, %u skipped as much "
-        "too expensive%s\n",
-        result->measured_count, result->kernel_count, result->seconds, result->known_count, result->failed_count,
-        result->offer_count, result->pruned_count, result->stopped ? "; stopped early" : "");
+    print_timed(args, result, changes);
     if (result->measured_count == 0 && result->known_count == 0) {
         (void)printf("expected         %10.3f ms; nothing was measured%s\n", result->before_ns * 1e-6,
                      result->stopped && code == CLI_OK ? ": --budget-s was too short for one kernel" : "");

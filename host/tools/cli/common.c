@@ -1,5 +1,9 @@
 /* Flags that all verbs share, and the conversion of flags, files and environment into options of the library. */
 #include "cli/cli.h"
+#include "cli/fit.h"
+#include "cli/help.h"
+#include "cli/mistyped.h"
+#include "cli/terminal.h"
 #include "config/dirs.h"
 #include <limits.h>
 #include <stdio.h>
@@ -15,14 +19,18 @@ enum {
     KEY_OPTION,
     KEY_CONFIG,
     KEY_NO_CONFIG,
+    KEY_HELP_ALL,
+    KEY_USAGE,
     KEY_SESSION = 0x2000 /* + index of the library's option */
 };
+
+static const char RED[] = "\033[31m", YELLOW[] = "\033[33m";
 
 /* The input of the root parser, which passes it to its children. */
 typedef struct parse_input {
     cli_verb_input verb;
     cli_common *common;
-    bool with_session;
+    help_page help;
 } parse_input;
 
 /* The library's options as flags; filled once, never freed. */
@@ -125,26 +133,40 @@ static error_t parse_session(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option common_flags[] = {
-    { "json", KEY_JSON, NULL, 0, "Print one JSON value instead of text", -2 },
-    { "quiet", KEY_QUIET, NULL, 0, "No progress bar, no notes", -2 },
-    { "verbose", KEY_VERBOSE, NULL, 0, "More detail, and the library's log on stderr", -2 },
+    { "json", KEY_JSON, NULL, 0, "Print one JSON value instead of text", 0 },
+    { "quiet", KEY_QUIET, NULL, 0, "No progress bar, no notes", 0 },
+    { "verbose", KEY_VERBOSE, NULL, 0, "More detail, and the library's log on stderr", 0 },
+    { "help", '?', NULL, 0, "Print examples and the verb's options", 0 },
+    { "help-all", KEY_HELP_ALL, NULL, 0, "Print details and all options", 0 },
+    { "usage", KEY_USAGE, NULL, 0, "Print the syntax", 0 },
     { 0 },
 };
 
 static error_t parse_common(int key, char *arg, struct argp_state *state)
 {
-    cli_common *common = state->input;
+    const parse_input *in = state->input;
 
     (void)arg;
-    if (key == KEY_JSON)
-        common->json = true;
-    else if (key == KEY_QUIET)
-        common->quiet = true;
-    else if (key == KEY_VERBOSE)
-        common->verbose = true;
-    else
+    switch (key) {
+    case KEY_JSON:
+        in->common->json = true;
+        return 0;
+    case KEY_QUIET:
+        in->common->quiet = true;
+        return 0;
+    case KEY_VERBOSE:
+        in->common->verbose = true;
+        return 0;
+    case '?':
+    case KEY_HELP_ALL:
+        help_print(&in->help, key == KEY_HELP_ALL, stdout);
+        exit(CLI_OK);
+    case KEY_USAGE:
+        help_print_usage(&in->help, stdout);
+        exit(CLI_OK);
+    default:
         return ARGP_ERR_UNKNOWN;
-    return 0;
+    }
 }
 
 static error_t parse_root(int key, char *arg, struct argp_state *state)
@@ -155,8 +177,8 @@ static error_t parse_root(int key, char *arg, struct argp_state *state)
     if (key != ARGP_KEY_INIT)
         return ARGP_ERR_UNKNOWN;
     state->child_inputs[0] = &in->verb;
-    state->child_inputs[1] = in->common;
-    if (in->with_session)
+    state->child_inputs[1] = in;
+    if (in->help.session != NULL)
         state->child_inputs[2] = in->common;
     return 0;
 }
@@ -200,16 +222,18 @@ void cli_parse(const cli_verb *verb, bool with_session, int argc, char **argv, c
 {
     static const struct argp common_argp = { common_flags, parse_common, NULL, NULL, NULL, NULL, NULL };
     static const struct argp session_argp = { session_flags, parse_session, NULL, NULL, NULL, NULL, NULL };
-    static const char session_title[] = "Session options (also in inlay.yaml, and as INLAY_<NAME> in the environment):";
     const struct argp own = cli_verb_argp(verb);
     struct argp_child children[] = {
         { &own, 0, NULL, 0 },
         { &common_argp, 0, NULL, 0 },
-        { with_session ? &session_argp : NULL, 0, session_title, 10 },
+        { with_session ? &session_argp : NULL, 0, NULL, 0 },
         { 0 },
     };
-    struct argp root = { NULL, parse_root, verb->words, verb->doc, children, NULL, NULL };
-    parse_input in = { { verb, args }, common, with_session };
+    struct argp root = { NULL, parse_root, verb->words, NULL, children, NULL, NULL };
+    parse_input in = { { verb, args },
+                       common,
+                       { argv[0], verb, own.options, common_flags, with_session ? session_flags : NULL } };
+    const struct argp_option *const known[] = { own.options, common_flags, in.help.session };
     inlay_diag diag = INLAY_DIAG_INIT;
 
     *common = (cli_common){ .verb = argv[0] };
@@ -219,12 +243,15 @@ void cli_parse(const cli_verb *verb, bool with_session, int argc, char **argv, c
     }
     if (with_session)
         describe_flags();
-    if (argp_parse(&root, argc, argv, 0, NULL, &in) != 0)
+    mistyped_check(known, sizeof known / sizeof known[0], argc, argv);
+    if (argp_parse(&root, argc, argv, ARGP_NO_HELP, NULL, &in) != 0)
         exit(CLI_USAGE); /* out of memory; everything else has ended the process with a message */
     if (with_session)
         load_settings(common);
     cli_progress_enable(!common->quiet);
     cli_catch_interrupt();
+    if (!common->json && !cli_stdout_is_file())
+        fit_begin();
 }
 
 void cli_common_deinit(cli_common *common)
@@ -235,6 +262,14 @@ void cli_common_deinit(cli_common *common)
 
 /* ------------------------------------------------------------------ sessions */
 
+/* The prefix of a line on stderr, coloured where a terminal shows colours. */
+static void print_prefix(const cli_common *common, const char *colour)
+{
+    const bool coloured = terminal_has_colours(STDERR_FILENO);
+
+    (void)fprintf(stderr, "%s%s:%s ", coloured ? colour : "", common->verb, coloured ? "\033[0m" : "");
+}
+
 static void print_log(void *user, uint32_t level, const char *text)
 {
     static const char *const words[] = { "error", "warning", "info", "debug" };
@@ -243,7 +278,8 @@ static void print_log(void *user, uint32_t level, const char *text)
     if (common->quiet || (level > 1 && !common->verbose)) /* errors and warnings always */
         return;
     cli_progress_clear();
-    (void)fprintf(stderr, "%s: %s: %s\n", common->verb, level < 4 ? words[level] : "debug", text);
+    print_prefix(common, level == 0 ? RED : level == 1 ? YELLOW : "");
+    (void)fprintf(stderr, "%s: %s\n", level < 4 ? words[level] : "debug", text);
 }
 
 static int only_cancel(void *user, double fraction, const char *what)
@@ -335,8 +371,9 @@ int cli_fail(const cli_common *common, const inlay_diag *failure)
     if (diag->code == INLAY_OK) /* a failure never reports "ok" */
         copy.code = INLAY_INTERNAL;
     cli_progress_clear();
-    (void)fflush(stdout);
-    (void)fprintf(stderr, "%s: %s\n", common->verb, diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
+    fit_flush();
+    print_prefix(common, RED);
+    (void)fprintf(stderr, "%s\n", diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
     if (common->json)
         (void)cli_print_json(common, json_pack("{s:o}", "error", cli_diag_json(diag)), 0);
     return cli_exit_code(diag->code);

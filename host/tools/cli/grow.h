@@ -20,7 +20,7 @@ error_t grow_add(const cli_option *option, void *field, char *arg, struct argp_s
 #define GROW_OPTION(type, field)                                                                                       \
     {                                                                                                                  \
         "grow", "NAME=START+STEP",                                                                                     \
-            "Time runs in which each axis NAME grows by STEP, from START if given: the cost of new sizes",             \
+            "Time runs in which each axis NAME grows by STEP\v(from START if given): the cost of new sizes",           \
             CLI_CALL(grow_add, type, field)                                                                            \
     }
 void grow_deinit(struct grow *grow);

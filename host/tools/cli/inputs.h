@@ -11,11 +11,12 @@ error_t feed_take_seed(const cli_option *option, void *field, char *arg, struct 
 /* Rows of a verb's options. */
 #define FEED_OPTIONS(type, field)                                                                                      \
     { "input", "NAME=FILE",                                                                                            \
-      "Input NAME from a .npy, .npz or .pb file, or random, or random:2,3,4 to set its shape; inputs of bytes and of " \
+      "Input NAME from a .npy, .npz or .pb file, or random\v(random:2,3,4 sets its shape); inputs of bytes and of "    \
       "strings also from a picture, a sound file, a text file, or text:WORDS",                                         \
       CLI_CALL(feed_take_input, type, field) },                                                                        \
         { "inputs", "DIR|FILE.npz",                                                                                    \
-          "Inputs from DIR/<name>.npy, .npz or .pb, or the arrays of FILE.npz; '/' and ':' in names read as '_'",      \
+          "Inputs from DIR/<name>.npy, or the arrays of FILE.npz\v(also DIR/<name>.npz and .pb; '/' and ':' in names " \
+          "read as '_')",                                                                                              \
           CLI_TEXT(type, field.dir) },                                                                                 \
     {                                                                                                                  \
         "seed", "N", "Seed of random inputs (default: 0)", CLI_CALL(feed_take_seed, type, field.seed)                  \

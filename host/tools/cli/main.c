@@ -71,10 +71,10 @@ static int run_verb(const struct verb *verb, int argc, char **argv)
 
 static int unknown_verb(const char *name)
 {
-    const char *near = nearest_name(name, verb_name, NULL, VERB_COUNT);
+    char hint[NEAREST_HINT_BYTES];
 
-    (void)fprintf(stderr, "inlay: unknown verb '%s'%s%s%s; inlay --help lists the verbs\n", name,
-                  near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    nearest_hint(hint, "; inlay --help lists the verbs", name, verb_name, NULL, VERB_COUNT);
+    (void)fprintf(stderr, "inlay: unknown verb '%s'%s\n", name, hint);
     return CLI_USAGE;
 }
 
@@ -105,7 +105,8 @@ static int run(int argc, char **argv)
         (void)printf("inlay %s\n", inlay_version());
         return CLI_OK;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "-?") == 0) {
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "--help-all") == 0 || strcmp(argv[1], "-h") == 0 ||
+        strcmp(argv[1], "-?") == 0) {
         print_usage(stdout);
         return CLI_OK;
     }

@@ -9,6 +9,13 @@
 
 enum { PIECE = 1 << 16 };
 
+static bool stdout_is_file;
+
+bool cli_stdout_is_file(void)
+{
+    return stdout_is_file;
+}
+
 /* Verbs read a model more than once, so piped input is copied to memory, which replaces standard input. */
 static bool buffer_standard_input(void)
 {
@@ -49,5 +56,6 @@ const char *cli_output_file(struct argp_state *state, const char *arg)
         return arg;
     if (!output_claim_stdout())
         argp_failure(state, CLI_USAGE, 0, "only one file can go to standard output");
+    stdout_is_file = true;
     return "/dev/stdout";
 }

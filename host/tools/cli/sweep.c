@@ -193,12 +193,12 @@ static inlay_status find_symbols(sweep_args *args, inlay_diag *diag)
             first->rank > 0 && first->dims[0].kind == INLAY_DIM_SYMBOLIC)
             found = first->dims[0].symbol;
         if (found == 0) {
-            const char *near =
-                model->symbol_count > 1 ? nearest_name(axis->name, nth_symbol, model, model->symbol_count - 1) : NULL;
+            char hint[NEAREST_HINT_BYTES];
 
-            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--sweep: the model has no open dimension '%s'%s%.100s%s",
-                                axis->name, near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
-                                near != NULL ? "'?" : "");
+            nearest_hint(hint, "", axis->name, nth_symbol, model,
+                         model->symbol_count > 1 ? model->symbol_count - 1 : 0);
+            status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--sweep: the model has no open dimension '%s'%s",
+                                axis->name, hint);
         } else {
             (void)snprintf(axis->symbol, sizeof axis->symbol, "%s", model->symbols[found].name.data);
         }

@@ -10,6 +10,17 @@ static bool has_energy(const struct sweep *sweep)
     return sweep->args->energy != NULL;
 }
 
+/* How many other points may be as good as the best one: their intervals overlap. */
+static uint32_t count_equals(const struct sweep *sweep)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; sweep->best != INLAY_NONE && i < sweep->count; i++)
+        count += i != sweep->best && !sweep->points[i].skipped && sweep->points[i].fits &&
+                 sweep->points[i].high >= sweep->points[sweep->best].low;
+    return count;
+}
+
 /* ------------------------------------------------------------------ the table */
 
 static void print_table(const struct sweep *sweep)
@@ -34,9 +45,9 @@ static void print_table(const struct sweep *sweep)
         if (has_energy(sweep) && point->joules >= 0)
             (void)printf("%11.4g", point->joules);
         (void)printf("%s%s\n",
-                     k == sweep->best ? "  best"
-                     : point->fits    ? ""
-                                      : "  too slow",
+                     k == sweep->best && count_equals(sweep) == 0 ? "  best"
+                     : point->fits                                ? ""
+                                                                  : "  too slow",
                      point->noisy ? "  noisy" : "");
     }
 }
@@ -49,11 +60,14 @@ static void print_best(const struct sweep *sweep)
         (void)printf("no setting has a p95 of at most %g ms\n", sweep->args->latency_ms);
         return;
     }
-    (void)printf("best:");
+    (void)printf(count_equals(sweep) > 0 ? "no point is clearly better than" : "best:");
     for (uint32_t i = 0; i < sweep->args->axis_count; i++)
         (void)printf("%s %s %lld", i > 0 ? "," : "", sweep->args->axes[i].name, (long long)point->at[i]);
     (void)printf(": %.5g items a second (%.5g to %.5g), p95 %.4g ms\n", point->rate, point->low, point->high,
                  point->p95_ms);
+    if (count_equals(sweep) > 0)
+        (void)printf("its interval overlaps with that of %u other point%s; increase --seconds to tell them apart\n",
+                     count_equals(sweep), count_equals(sweep) == 1 ? "" : "s");
 }
 
 /* ------------------------------------------------------------------ JSON, CSV */
@@ -82,9 +96,9 @@ static json_t *make_json(const struct sweep *sweep)
 
     for (uint32_t k = 0; k < sweep->count; k++)
         (void)json_array_append_new(list, point_json(sweep, &sweep->points[k]));
-    json = json_pack("{s:s, s:o, s:o, s:b}", "model", sweep->args->model, "points", list, "best",
-                     sweep->best != INLAY_NONE ? point_json(sweep, &sweep->points[sweep->best]) : json_null(), "noisy",
-                     sweep->noisy > 0);
+    json = json_pack("{s:s, s:o, s:o, s:i, s:b}", "model", sweep->args->model, "points", list, "best",
+                     sweep->best != INLAY_NONE ? point_json(sweep, &sweep->points[sweep->best]) : json_null(),
+                     "as_good", (int)count_equals(sweep), "noisy", sweep->noisy > 0);
     if (sweep->args->latency_ms > 0)
         (void)json_object_set_new(json, "latency_ms", json_real(sweep->args->latency_ms));
     if (has_energy(sweep))

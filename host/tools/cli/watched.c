@@ -63,16 +63,17 @@ inlay_status watched_tap(struct watched *watched, cli_common *common, const char
     if (watched->nodes == NULL)
         return no_memory(diag, "for the nodes");
     for (uint32_t pattern = 0; pattern < watched->count; pattern++) {
-        const char *near = nearest_name(watched->patterns[pattern], nth_name, graph, graph->node_count);
+        char hint[NEAREST_HINT_BYTES];
         bool found = false;
 
         for (uint32_t i = 0; i < graph->node_count; i++)
             found = found || matches(watched->patterns[pattern], &graph->nodes[i]->info);
-        if (!found)
-            return inlay_fail(
-                diag, INLAY_INVALID_ARGUMENT, "--watch: no node of the main graph matches '%.150s'%s%.150s%s",
-                watched->patterns[pattern], near != NULL ? "; did you mean '" : "; inlay inspect --nodes lists them",
-                near != NULL ? near : "", near != NULL ? "'?" : "");
+        if (found)
+            continue;
+        nearest_hint(hint, "; inlay inspect --nodes lists them", watched->patterns[pattern], nth_name, graph,
+                     graph->node_count);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "--watch: no node of the main graph matches '%.150s'%s",
+                          watched->patterns[pattern], hint);
     }
     for (uint32_t i = 0; i < graph->node_count; i++) {
         const graph_node *node = graph->nodes[i];

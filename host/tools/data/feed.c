@@ -156,6 +156,12 @@ static const int64_t *usual_dims(const inlay_session *session, uint32_t input, u
     return state->rank == rank && rank != INLAY_RANK_UNKNOWN ? state->dims : NULL;
 }
 
+/* The default sizes of an input; NULL: none. */
+static const int64_t *default_dims(const struct feed *feed, const inlay_session *session, uint32_t input, uint32_t rank)
+{
+    return feed->costed_sizes ? priced_dims(session, input, rank) : usual_dims(session, input, rank);
+}
+
 /* Sizes of an axis, tried in order if the model refuses the default: frames and lengths of audio, then short lists. */
 static const int64_t lengths[] = { 0 /* the default */, 64, 256, 512, 576, 1536, 4096, 16000, 8, 1 };
 enum { LENGTHS = sizeof lengths / sizeof lengths[0] };
@@ -200,7 +206,13 @@ static int64_t part_size(void *ctx, const char *name, size_t bytes)
          i++) {
         inlay_io_info info = { .struct_size = sizeof info };
         const bool known = inlay_session_input(request->session, i, &info) == INLAY_OK && info.rank <= INLAY_MAX_RANK;
-        const struct request part = { request->feed, request->caller, request->session, &info, i, request->diag, NULL };
+        const struct request part = { request->feed,
+                                      request->caller,
+                                      request->session,
+                                      &info,
+                                      i,
+                                      request->diag,
+                                      default_dims(request->feed, request->session, i, info.rank) };
 
         for (uint32_t axis = 0; known && size < 0 && axis < info.rank; axis++)
             if (info.dims[axis] < 0 && strcmp(info.dim_names[axis], text) == 0)
@@ -228,11 +240,11 @@ static int64_t guessed_size(const struct request *request, uint32_t axis)
     INLAY_CHECK(axis < info->rank && request->feed->attempt < LENGTHS);
 
     request->feed->guessed = true;
-    if (request->feed->attempt == 0 && request->usual != NULL && request->usual[axis] >= 0)
-        return request->usual[axis];
     size = sum_size(request, name);
-    if (size >= 0 || request->feed->attempt == 0)
-        return size >= 0 ? size : 1;
+    if (size >= 0)
+        return size;
+    if (request->feed->attempt == 0)
+        return request->usual != NULL && request->usual[axis] >= 0 ? request->usual[axis] : 1;
     if (info->rank == 3 && axis == 1 && info->dims[0] >= 0 && info->dims[2] >= 0) /* state: layers, batch, features */
         return 1;
     if (strcasestr(name, "batch") != NULL || (axis == 0 && !is_length(request->session, name)))
@@ -261,32 +273,80 @@ static inlay_status assume_shape(const struct request *request, int64_t *dims, u
     return INLAY_OK;
 }
 
+/* The notes of one report. */
+struct size_notes {
+    char text[1024];
+    size_t used;
+    uint32_t count, more; /* written; left out */
+    bool has_unnamed;
+    char input[64]; /* the first input with an unnamed axis */
+};
+
+/* Adds "NAME=SIZE" unless it is there already. */
+static void add_note(struct size_notes *notes, const char *name, int64_t size)
+{
+    enum { MOST = 12 };
+    char note[160];
+    const char *at = notes->text;
+
+    (void)snprintf(note, sizeof note, "%.120s=%" PRId64 ", ", name, size);
+    while ((at = strstr(at, note)) != NULL && at != notes->text && at[-1] != ' ')
+        at++;
+    if (at != NULL)
+        return;
+    if (notes->count == MOST || notes->used + strlen(note) >= sizeof notes->text) {
+        notes->more++;
+        return;
+    }
+    notes->used += (size_t)snprintf(notes->text + notes->used, sizeof notes->text - notes->used, "%s", note);
+    notes->count++;
+}
+
+/* Adds the sizes of an input that were guessed, not given or determined by other sizes. */
+static void note_input(struct size_notes *notes, struct request *request, const inlay_value *value)
+{
+    const inlay_io_info *info = request->info;
+
+    for (uint32_t axis = 0; axis < info->rank && axis < inlay_value_rank(value); axis++) {
+        const char *name = info->dim_names[axis];
+        char place[160];
+
+        if (info->dims[axis] >= 0 || named_dim(request->feed, request->caller, name) >= 0 ||
+            sum_size(request, name) >= 0)
+            continue;
+        if (name[0] == '\0') {
+            (void)snprintf(place, sizeof place, "%.100s:%u", info->name, axis);
+            if (!notes->has_unnamed)
+                (void)snprintf(notes->input, sizeof notes->input, "%s", info->name);
+            notes->has_unnamed = true;
+        }
+        add_note(notes, name[0] != '\0' ? name : place, inlay_value_dims(value)[axis]);
+    }
+}
+
 void feed_report_sizes(const struct feed *feed, feed_caller caller, const inlay_session *session,
                        inlay_value *const *values)
 {
-    struct feed quiet = *feed;
+    struct feed copy = *feed; /* sum_size() notes its guesses */
+    struct size_notes notes = { .used = 0 };
 
     for (uint32_t i = 0; i < inlay_session_input_count(session) && !caller.quiet; i++) {
         inlay_io_info info = { .struct_size = sizeof info };
 
         if (feed->made[i] == 0 || values[i] == NULL || inlay_session_input(session, i, &info) != INLAY_OK)
             continue;
-        for (uint32_t axis = 0; axis < info.rank && axis < inlay_value_rank(values[i]); axis++) {
-            const int64_t size = inlay_value_dims(values[i])[axis];
-
-            if (info.dims[axis] >= 0 || named_dim(feed, &caller, info.dim_names[axis]) >= 0 ||
-                sum_size(&(struct request){ &quiet, &caller, session, &info, i, NULL, NULL }, info.dim_names[axis]) >=
-                    0)
-                continue; /* given, or determined by other sizes */
-            if (info.dim_names[axis][0] != '\0')
-                (void)fprintf(stderr, "%s: input '%s': %s assumed to be %" PRId64 " (--dim %s=N)\n", caller.name,
-                              info.name, info.dim_names[axis], size, info.dim_names[axis]);
-            else
-                (void)fprintf(stderr,
-                              "%s: input '%s': dimension %u assumed to be %" PRId64 " (--input %s=random:SIZES)\n",
-                              caller.name, info.name, axis, size, info.name);
-        }
+        note_input(&notes, &(struct request){ &copy, &caller, session, &info, i, NULL, NULL }, values[i]);
     }
+    if (notes.count == 0)
+        return;
+    notes.text[notes.used - 2] = '\0'; /* the last ", " */
+    (void)fprintf(stderr, "%s: assumed sizes: %s", caller.name, notes.text);
+    if (notes.more > 0)
+        (void)fprintf(stderr, " and %u more", notes.more);
+    if (notes.has_unnamed)
+        (void)fprintf(stderr, " (--input %s=random:SIZES)\n", notes.input);
+    else
+        (void)fprintf(stderr, " (--dim NAME=N)\n");
 }
 
 static inlay_status random_strings(uint32_t rank, const int64_t *dims, uint64_t seed, inlay_value **out_value,
@@ -459,7 +519,7 @@ static inlay_status make_all(struct feed *feed, const feed_caller *caller, const
         struct request request = { feed, caller, session, &info, i, diag, NULL };
 
         INLAY_TRY(inlay_session_input(session, i, &info));
-        request.usual = feed->costed_sizes ? priced_dims(session, i, info.rank) : usual_dims(session, i, info.rank);
+        request.usual = default_dims(feed, session, i, info.rank);
         INLAY_TRY(make_value(&request, &values[i]));
     }
     *out_values = values;

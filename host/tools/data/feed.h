@@ -48,7 +48,7 @@ INLAY_NODISCARD inlay_status feed_make(struct feed *feed, feed_caller caller, co
 /* The model refused the inputs with `status`. True: there are other sizes to guess, which the next feed_make() uses.
  * The order is fixed, so that all callers get the same sizes. */
 bool feed_next_sizes(struct feed *feed, inlay_status status);
-/* Reports the guessed sizes, one line each on stderr. */
+/* Reports the guessed sizes in one line on stderr, each name once. */
 void feed_report_sizes(const struct feed *feed, feed_caller caller, const inlay_session *session,
                        inlay_value *const *values);
 /* Whether the inputs have the sizes that the session's costs assume. */

@@ -72,8 +72,7 @@ static inlay_status rename_value(graph_model *model, const uint32_t *values, uin
                                  const char *from, const char *to, inlay_diag *diag)
 {
     const struct value_list names = { model->main, values };
-    const char *near = nearest_name(from, nth_name, &names, count);
-    char *copy;
+    char hint[NEAREST_HINT_BYTES], *copy;
 
     for (uint32_t i = 0; i < count; i++) {
         inlay_value_info *info = &model->main->values[values[i]].info;
@@ -92,8 +91,8 @@ static inlay_status rename_value(graph_model *model, const uint32_t *values, uin
         info->name = (inlay_str){ copy, strlen(copy) };
         return INLAY_OK;
     }
-    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the model has no %s '%.150s'%s%.150s%s", what, from,
-                      near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
+    nearest_hint(hint, "", from, nth_name, &names, count);
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the model has no %s '%.150s'%s", what, from, hint);
 }
 
 inlay_status change_input_name(graph_model *model, const char *from, const char *to, inlay_diag *diag)
@@ -191,7 +190,7 @@ static const char *nth_symbol(const void *ctx, uint32_t i)
 inlay_status change_dim(graph_model *model, const char *name, int64_t size, inlay_diag *diag)
 {
     struct dim_target dim_target = { .value = INLAY_NONE, .size = size };
-    const char *near;
+    char hint[NEAREST_HINT_BYTES];
 
     if (!find_axis(model, name, &dim_target))
         for (uint32_t symbol = 1; symbol < model->symbol_count; symbol++)
@@ -201,10 +200,9 @@ inlay_status change_dim(graph_model *model, const char *name, int64_t size, inla
         return no_memory(diag, "to change the model");
     if (dim_target.found > 0)
         return INLAY_OK;
-    near = model->symbol_count > 1 ? nearest_name(name, nth_symbol, model, model->symbol_count - 1) : NULL;
+    nearest_hint(hint, "", name, nth_symbol, model, model->symbol_count > 1 ? model->symbol_count - 1 : 0);
     return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
-                      "no dimension is called '%.150s', and it is not INPUT:AXIS such as x:0%s%.150s%s", name,
-                      near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
+                      "no dimension is called '%.150s', and it is not INPUT:AXIS such as x:0%s", name, hint);
 }
 
 /* ------------------------------------------------------------------ constants */
@@ -245,7 +243,7 @@ inlay_status change_constant(graph_model *model, const char *input, const char *
     static const int64_t one = 1;
     struct graph *graph = model->main;
     const struct value_list names = { graph, graph->inputs };
-    const char *near = nearest_name(input, nth_name, &names, graph->input_count);
+    char hint[NEAREST_HINT_BYTES];
     uint32_t i = 0, rank;
     uint64_t number = 0, bytes;
     const graph_value *input_value;
@@ -254,9 +252,10 @@ inlay_status change_constant(graph_model *model, const char *input, const char *
 
     while (i < graph->input_count && strcmp(nth_name(&names, i), input) != 0)
         i++;
-    if (i == graph->input_count)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no input is called '%.150s'%s%.150s%s", input,
-                          near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
+    if (i == graph->input_count) {
+        nearest_hint(hint, "", input, nth_name, &names, graph->input_count);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "no input is called '%.150s'%s", input, hint);
+    }
     input_value = &graph->values[graph->inputs[i]];
     rank = input_value->declared_rank;
     if (!input_value->declared || rank > 1 || !read_number(value, input_value->declared_dtype, &number, &bytes))

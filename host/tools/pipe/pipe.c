@@ -362,15 +362,14 @@ static const char *nth_step(const void *ctx, uint32_t i)
 static inlay_status unknown_step(pipe_chain *chain)
 {
     uint32_t pictures = 0, texts = 0;
-    const char *near;
+    char hint[NEAREST_HINT_BYTES];
 
     while (pipe_picture_steps[pictures].name != NULL)
         pictures++;
     while (pipe_text_steps[texts].name != NULL)
         texts++;
-    near = nearest_name(chain->words[0], nth_step, &pictures, pictures + texts);
-    return pipe_fail(chain, "unknown step%s%s%s; `inlay pipe --help` lists them",
-                     near != NULL ? "; did you mean '" : "", near != NULL ? near : "", near != NULL ? "'?" : "");
+    nearest_hint(hint, "; `inlay pipe --steps` lists them", chain->words[0], nth_step, &pictures, pictures + texts);
+    return pipe_fail(chain, "unknown step%s", hint);
 }
 
 static inlay_status add_step(pipe_chain *chain, char *text)

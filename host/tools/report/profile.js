@@ -73,18 +73,23 @@ function head() {
 
 function shares() {
   const svg = shape('svg', { viewBox: '0 0 1000 34', preserveAspectRatio: 'none', height: 34 });
-  const total = byTime.reduce((sum, [, ns]) => sum + ns, 0) || 1;
+  /* Shares are of the run, as in the text; the kernels of concurrent branches may need more than it. */
+  const sum = byTime.reduce((all, [, ns]) => all + ns, 0), run = facts.run_ns || sum || 1, width = Math.max(run, sum);
+  const rows = byTime.map(([op, ns]) => [op, ns, colourOf(op)]);
+  if (run > sum) rows.push(['outside kernels', run - sum, 'var(--line)']);
+  const text = (op, ns) => `${op} ${timeText(ns)} (${(ns / run * 100).toFixed(1)}%)`;
   let x = 0;
-  for (const [op, ns] of byTime) {
-    const r = shape('rect', { x, y: 0, width: Math.max(0, ns / total * 1000 - 0.6), height: 34, fill: colourOf(op) }, svg);
-    shape('title', {}, r).textContent = `${op}: ${timeText(ns)}, ${(ns / total * 100).toFixed(1)}%`;
-    x += ns / total * 1000;
+  for (const [op, ns, colour] of rows) {
+    const r = shape('rect', { x, y: 0, width: Math.max(0, ns / width * 1000 - 0.6), height: 34, fill: colour }, svg);
+    shape('title', {}, r).textContent = text(op, ns);
+    x += ns / width * 1000;
   }
+  const shown = rows.length > 16 ? [...rows.slice(0, 15), rows[rows.length - 1]] : rows;
   page.append(el('h2', {}, 'By operator'), svg,
-              el('div', { className: 'legend' }, byTime.slice(0, 16).map(([op, ns]) => {
+              el('div', { className: 'legend' }, shown.map(([op, ns, colour]) => {
                 const mark = el('i');
-                mark.style.background = colourOf(op);
-                return el('span', {}, mark, `${op} ${timeText(ns)} (${(ns / total * 100).toFixed(1)}%)`);
+                mark.style.background = colour;
+                return el('span', {}, mark, text(op, ns));
               })));
 }
 

@@ -1,8 +1,10 @@
 /* partition/cost/cost_shapes.c - infers the shapes at which a graph is priced. */
 #include "base/checked.h"
+#include "infer/dim_sums.h"
 #include "inlay/check.h"
 #include "partition/cost/cost.h"
 #include "partition/cost/cost_bounds.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -11,8 +13,9 @@ enum {
     BATCH = 1,
     CHANNELS = 3,
     IMAGE = 224,
-    LENGTH = 64,   /* of dimensions that are neither batch nor image: usually a sequence */
-    ESTIMATE = 16, /* of data-dependent sizes */
+    LENGTH = 64,     /* of dimensions that are neither batch nor image: usually a sequence */
+    SAMPLES = 16000, /* of sound: one second at 16 kHz */
+    ESTIMATE = 16,   /* of data-dependent sizes */
     SIZE_MAX_ASSUMED = 1 << 30
 };
 
@@ -85,20 +88,109 @@ static void set_assumed_sizes(struct pricing *pricing)
     }
 }
 
-/* Common names of a dimension whose usual size is 1. */
-static bool is_batch_name(const char *name)
+/* Whether one of the words (separated by blanks) is a part of the name, regardless of case. */
+static bool has_word(const char *name, const char *words)
 {
-    return strcasestr(name, "batch") != NULL || strcmp(name, "N") == 0 || strcmp(name, "B") == 0;
+    while (*words != '\0') {
+        const size_t bytes = strcspn(words, " ");
+        char word[16];
+
+        (void)snprintf(word, sizeof word, "%.*s", (int)bytes, words);
+        if (strcasestr(name, word) != NULL)
+            return true;
+        words += bytes + (words[bytes] == ' ');
+    }
+    return false;
 }
 
-/* A default size for dimension d of a graph input without any information. */
-static int64_t guess(const inlay_value_info *value, uint32_t d, const inlay_symbol_info *symbol)
+static bool is_one_letter(const char *name, const char *letters)
 {
-    bool image = value->dtype != INLAY_INT64 && value->dtype != INLAY_INT32 &&
-                 (value->rank == 4 ||
-                  (value->rank == 3 && value->dims[0].kind == INLAY_DIM_FIXED && value->dims[0].value == CHANNELS));
+    return name[0] != '\0' && name[1] == '\0' && strchr(letters, name[0]) != NULL;
+}
 
-    if (d == 0 || (symbol != NULL && is_batch_name(symbol->name.data)))
+static bool has_past(const struct graph_model *model)
+{
+    for (uint32_t i = 1; i < model->symbol_count; i++)
+        if (has_word(model->symbols[i].name.data, "past"))
+            return true;
+    return false;
+}
+
+/* The size that the name of a dimension means; -1: it has no known meaning. */
+static int64_t size_of_name(const struct graph_model *model, const char *name)
+{
+    if (has_word(name, "batch") || is_one_letter(name, "NB"))
+        return BATCH;
+    if (has_word(name, "total") && has_word(name, "seq length") && has_past(model))
+        return 2 * LENGTH; /* of the past and the new ones */
+    if (has_word(name, "past seq length token text"))
+        return LENGTH;
+    if (has_word(name, "sample audio wave"))
+        return SAMPLES;
+    if (has_word(name, "channel") || is_one_letter(name, "C"))
+        return CHANNELS;
+    if (has_word(name, "height width") || is_one_letter(name, "HW"))
+        return IMAGE;
+    return -1;
+}
+
+static int64_t guess(const struct pricing *pricing, const inlay_value_info *value, uint32_t d,
+                     const inlay_symbol_info *symbol);
+
+/* The size that the first input with that symbol will have; -1: no input has it. */
+static int64_t guess_symbol(const struct pricing *pricing, uint32_t symbol)
+{
+    for (uint32_t i = 0; i < pricing->graph->input_count; i++) {
+        const inlay_value_info *info = &pricing->infos[pricing->graph->inputs[i]];
+
+        for (uint32_t d = 0; info->rank != INLAY_RANK_UNKNOWN && info->dims != NULL && d < info->rank; d++)
+            if (info->dims[d].kind == INLAY_DIM_SYMBOLIC && info->dims[d].symbol == symbol)
+                return guess(pricing, info, d, symbol_info(pricing->graph, symbol));
+    }
+    return -1;
+}
+
+/* For sum_read_with(): the size of a part of a sum. */
+static int64_t size_of_part(void *ctx, const char *name, size_t bytes)
+{
+    const struct pricing *pricing = ctx;
+    const struct graph_model *model = pricing->graph->model;
+    char text[MAX_TEXT + 1];
+
+    for (uint32_t i = 1; i < model->symbol_count; i++)
+        if (model->symbols[i].name.bytes == bytes && memcmp(model->symbols[i].name.data, name, bytes) == 0)
+            return pricing->sizes->symbols[i] >= 0 ? pricing->sizes->symbols[i] : guess_symbol(pricing, i);
+    (void)snprintf(text, sizeof text, "%.*s", (int)bytes, name);
+    return size_of_name(model, text);
+}
+
+/* The size of a dimension whose name is a sum, such as "past + new"; -1: it is none, or a part is unknown. */
+static int64_t size_of_sum(const struct pricing *pricing, const char *name)
+{
+    struct sum sum;
+
+    return strchr(name, ' ') != NULL && sum_read_with(name, size_of_part, (void *)(uintptr_t)pricing, &sum)
+               ? sum_value(&sum)
+               : -1;
+}
+
+/* A default size for dimension d of a graph input: by the meaning of its name, or else by its place. */
+static int64_t guess(const struct pricing *pricing, const inlay_value_info *value, uint32_t d,
+                     const inlay_symbol_info *symbol)
+{
+    const char *name = symbol != NULL ? symbol->name.data : "";
+    const bool image = value->dtype != INLAY_INT64 && value->dtype != INLAY_INT32 &&
+                       (value->rank == 4 || (value->rank == 3 && value->dims[0].kind == INLAY_DIM_FIXED &&
+                                             value->dims[0].value == CHANNELS));
+    int64_t size = size_of_sum(pricing, name);
+
+    if (size < 0)
+        size = size_of_name(pricing->graph->model, name);
+    if (size == SAMPLES && d == 0 && value->rank > 1) /* rows of a table */
+        size = BATCH;
+    if (size >= 0)
+        return within_bounds(symbol, size);
+    if (d == 0)
         return within_bounds(symbol, BATCH);
     if (image)
         return within_bounds(symbol, d + 3 == value->rank ? CHANNELS : IMAGE);
@@ -146,7 +238,7 @@ static bool fix_input(struct pricing *pricing, uint32_t value, const cost_input 
             dims[d] = fixed(pricing->sizes->symbols[old->symbol]);
         else
             dims[d] = fixed(pricing->sizes->ones             ? within_bounds(symbol, 1)
-                            : pricing->graph->parent == NULL ? guess(info, d, symbol)
+                            : pricing->graph->parent == NULL ? guess(pricing, info, d, symbol)
                                                              : within_bounds(symbol, ESTIMATE));
         record_symbol(pricing->sizes, old, dims[d].value);
     }
