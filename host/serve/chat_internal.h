@@ -60,6 +60,12 @@ struct machine {
     inlay_diag *diag;
 };
 
+static inline bool machine_is_white(char character)
+{
+    return character == ' ' || (character >= '\t' && character <= '\r');
+}
+
+/* chat_machine.c */
 /* Fails with a message that names the line; returns false. */
 bool machine_fail(struct machine *machine, inlay_status status, const char *what, const char *detail, size_t bytes);
 void *machine_memory(struct machine *machine, size_t bytes); /* NULL: the machine has failed */

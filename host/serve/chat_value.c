@@ -159,18 +159,13 @@ bool value_contains(const struct value *where, const struct value *what)
 
 /* ------------------------------------------------------------------ filters and methods */
 
-static bool is_white(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 static struct value strip(struct value value, bool left, bool right)
 {
-    while (left && value.count > 0 && is_white(value.text[0])) {
+    while (left && value.count > 0 && machine_is_white(value.text[0])) {
         value.text++;
         value.count--;
     }
-    while (right && value.count > 0 && is_white(value.text[value.count - 1]))
+    while (right && value.count > 0 && machine_is_white(value.text[value.count - 1]))
         value.count--;
     return value;
 }

@@ -122,6 +122,8 @@ uint64_t model_file_bytes(const char *path, bool whole_folder);
 struct model *model_ref(struct model *model);
 void model_unref(struct model *model); /* NULL is a no-op */
 
+/* instance.c */
+
 /* Initializes an instance for at most `jobs` jobs per run, with a separate context. */
 INLAY_NODISCARD inlay_status instance_init(const struct model *model, struct instance *instance, uint32_t jobs,
                                            inlay_diag *diag);
@@ -135,6 +137,8 @@ typedef inlay_status (*model_input_fn)(const struct model *model, uint32_t k, co
                                        inlay_diag *diag);
 INLAY_NODISCARD inlay_status instance_run_generated(const struct model *model, const struct instance *instance,
                                                     model_input_fn make, const void *user, inlay_diag *diag);
+
+/* model.c and run.c */
 
 /* Finds the request's inputs and outputs in the model, compares types and shapes, sets the job's rows and level. */
 INLAY_NODISCARD inlay_status model_check(struct job *job, inlay_diag *diag);
