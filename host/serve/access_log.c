@@ -1,5 +1,6 @@
 /* Writes each JSON line with one write() call, so that lines of several threads do not mix. */
-#include "serve/server.h"
+#include "serve/access_log.h"
+#include "base/clock.h"
 #include <netdb.h>
 #include <netinet/in.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What a page in a browser on this machine could do to a server that nothing else protects: reach it by a name that its
  * own DNS maps to 127.0.0.1 (DNS rebinding), or send requests to it whose replies it cannot read. */
-#include "serve/server.h"
+#include "serve/access.h"
 #include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>

@@ -3,6 +3,8 @@
 #include "serve/completion_request.h"
 #include "serve/sequence.h"
 #include "serve/text.h"
+#include "serve/repository.h"
+#include "serve/watch.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -30,10 +32,10 @@ struct completion {
     bool done;            /* the text is complete */
 };
 
-void completion_destroy(struct completion *completion)
+static void release(struct exchange *exchange)
 {
-    if (completion == NULL)
-        return;
+    struct completion *completion = exchange->completion;
+
     free(completion->tokens);
     free(completion->mask);
     free(completion->positions);
@@ -426,6 +428,7 @@ void answer_completions(struct exchange *exchange)
     (void)pthread_mutex_init(&completion->lock, NULL);
     completion->done = true; /* until the first run is queued */
     exchange->completion = completion;
+    exchange->release = release;
     if (!completion_request_read(&completion->asked, exchange->body, exchange->body_bytes, why, sizeof why)) {
         exchange_fail(exchange, HTTP_BAD_REQUEST, why);
         return;

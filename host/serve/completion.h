@@ -4,7 +4,7 @@
  * CPUs with each other and with other models. */
 #ifndef SERVE_COMPLETION_H
 #define SERVE_COMPLETION_H
-#include "serve/server.h"
+#include "serve/exchange.h"
 
 typedef enum completion_state {
     COMPLETION_SENDS, /* there are events */
@@ -13,5 +13,7 @@ typedef enum completion_state {
 } completion_state;
 /* Moves the events of a stream that were generated so far to `to`, which is empty. */
 completion_state completion_take(struct completion *completion, struct strbuf *to);
-void completion_destroy(struct completion *completion); /* NULL is a no-op */
+/* The routes of completions, and of the list of models for texts. */
+void answer_completions(struct exchange *exchange);
+void answer_models(struct exchange *exchange);
 #endif

@@ -1,6 +1,8 @@
-/* Sockets and TLS of a connection, and the choice of its protocol. */
 #include "serve/connection.h"
+#include "base/clock.h"
 #include "inlay/check.h"
+#include "serve/chain.h"
+#include "serve/front_internal.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,18 +80,34 @@ bool connection_is_trusted(struct connection *connection)
     return connection->trusted;
 }
 
-/* ------------------------------------------------------------------ protocol */
+/* ------------------------------------------------------------------ end */
 
-/* ALPN has chosen the protocol, or the socket is gRPC's. A connection without TLS begins as HTTP/1.1, whose first bytes
- * may be HTTP/2's preface. */
-static bool choose(struct connection *connection)
+void connection_destroy(struct connection *connection)
 {
-    if (connection->group == CONNECTION_REFUSED)
-        return http1_open(connection) && http1_refuse(connection);
-    return connection->from->kind == LISTENER_GRPC || (connection->tls != NULL && tls_is_http2(connection->tls))
-               ? http2_open(connection, NULL, 0)
-               : http1_open(connection);
+    struct front_thread *thread = connection->thread;
+
+    INLAY_CHECK(connection->http1 == NULL && connection->http2 == NULL);
+    (void)pthread_mutex_lock(&thread->lock);
+    CHAIN_REMOVE(thread->connections, connection, next, previous);
+    (void)pthread_mutex_unlock(&thread->lock);
+    tls_close(connection->tls);
+    (void)close(connection->fd);
+    (void)atomic_fetch_sub(&thread->connection_count, 1);
+    if (!atomic_load(&connection->evicted))
+        (void)atomic_fetch_sub(&thread->front->counts[connection->group], 1);
+    INLAY_CHECK(atomic_load(&connection->server->connections) > 0);
+    (void)atomic_fetch_sub(&connection->server->connections, 1);
+    strbuf_deinit(&connection->out);
+    free(connection);
 }
+
+void connection_close(struct connection *connection)
+{
+    if (connection->protocol == NULL || connection->protocol->close(connection))
+        connection_destroy(connection);
+}
+
+/* ------------------------------------------------------------------ events */
 
 static bool continue_handshake(struct connection *connection)
 {
@@ -112,15 +130,27 @@ static bool handle(struct connection *connection, uint32_t events)
         if (!connection->secured)
             return true;
     }
-    if (connection->http1 == NULL && connection->http2 == NULL && !choose(connection))
+    if (connection->protocol == NULL && !connection->thread->front->open(connection))
         return false;
-    if (connection->http2 != NULL)
-        return http2_event(connection, events);
-    return connection->http1 == NULL || http1_event(connection, events);
+    return connection->protocol->event(connection, events);
 }
 
 void connection_event(struct connection *connection, uint32_t events)
 {
     if (!handle(connection, events))
+        connection_close(connection);
+}
+
+uint64_t connection_waited_ns(const struct connection *connection, uint64_t now)
+{
+    uint64_t since = atomic_load_explicit(&connection->since_ns, memory_order_relaxed);
+
+    return now > since ? now - since : 0;
+}
+
+void connection_check_time(struct connection *connection, uint64_t now)
+{
+    if (connection->protocol != NULL ? connection->protocol->is_slow(connection, now)
+                                     : connection_waited_ns(connection, now) > connection->server->receive_ns)
         connection_close(connection);
 }

@@ -2,12 +2,15 @@
 #ifndef SERVE_CONNECTION_H
 #define SERVE_CONNECTION_H
 #include "base/strbuf.h"
-#include "serve/front.h"
+#include "serve/front_task.h"
 #include "serve/server.h"
 #include "serve/tls.h"
 #include <netinet/in.h>
+#include <pthread.h>
 
 enum { CONNECTION_READ_BYTES = 65536 };
+
+struct connection;
 
 /* LISTENER_GRPC: HTTP/2 only; LISTENER_ADMIN: health and metrics only. */
 typedef enum listener_kind { LISTENER_REST, LISTENER_GRPC, LISTENER_ADMIN } listener_kind;
@@ -35,6 +38,15 @@ typedef enum connection_turn {
     CONNECTION_EVICTED /* it gave way: another thread has shut down the socket */
 } connection_turn;
 
+/* What speaks on a connection: HTTP/1.1 or HTTP/2. Called by the connection's thread. */
+struct protocol {
+    bool (*event)(struct connection *connection, uint32_t events); /* of epoll; false: it has to be closed */
+    bool (*is_slow)(struct connection *connection, uint64_t now);  /* its client is too slow */
+    bool (*goaway)(struct connection *connection); /* accepts no new requests; false: it has to be closed. NULL: none */
+    bool (*close)(struct connection *connection);  /* false: the connection is freed when its request ends */
+};
+
+struct front;
 struct http1_connection;
 struct http2_connection;
 struct front_thread {
@@ -49,8 +61,9 @@ struct front_thread {
     struct connection *incoming;    /* accepted by other threads, linked by `next` */
     front_task *tasks;              /* handed back, latest first */
     bool goaway, cancel, stop;
-    front_task *delayed;                /* used by the thread only */
-    bool ending, has_probes;            /* used by the thread only: `stop` is set; see http1_probe() */
+    front_task *delayed; /* used by the thread only */
+    bool ending,
+        has_probes; /* used by the thread only: `stop` is set; a client that sends no more may be gone; see http1_connection.c */
     char buffer[CONNECTION_READ_BYTES]; /* for receiving */
 };
 
@@ -68,8 +81,9 @@ struct connection {
     gnutls_session_t tls; /* NULL: no TLS */
     bool secured;         /* the TLS handshake is complete */
     bool checked, trusted;
-    bool is_registered;             /* with epoll */
-    struct http1_connection *http1; /* one of both once the protocol is known */
+    bool is_registered;              /* with epoll */
+    const struct protocol *protocol; /* NULL: not known yet */
+    struct http1_connection *http1;  /* one of both once the protocol is known */
     struct http2_connection *http2;
     struct strbuf out; /* output; the socket has taken the first `sent` bytes */
     size_t sent;
@@ -81,12 +95,15 @@ struct connection {
 
 /* Closes the connection, unless a request in progress still needs it. */
 void connection_close(struct connection *connection);
-/* Frees it. Called by connection_close() and by HTTP/1.1, on its thread. */
+/* Frees it. Called by connection_close() and by protocols, on its thread. */
 void connection_destroy(struct connection *connection);
 /* Handles events of epoll. */
 void connection_event(struct connection *connection, uint32_t events);
 /* Closes it if its client is too slow. */
 void connection_check_time(struct connection *connection, uint64_t now);
+
+/* Nanoseconds since it began to wait for its client. */
+uint64_t connection_waited_ns(const struct connection *connection, uint64_t now);
 
 /* As recv() and send(), over TLS or not; -1 with errno EAGAIN: try again later. */
 ssize_t connection_receive(struct connection *connection, void *to, size_t bytes);
@@ -102,22 +119,4 @@ void connection_set_turn(struct connection *connection, connection_turn turn);
 bool connection_begin_request(struct connection *connection);
 /* Whether the client has shown a certificate signed by an authority of tls_client_ca. */
 bool connection_is_trusted(struct connection *connection);
-
-/* http1_connection.c: these return false if the connection has to be closed. */
-bool http1_open(struct connection *connection);
-bool http1_event(struct connection *connection, uint32_t events);
-/* Answers 503 before any request, because all max_connections are in use. */
-bool http1_refuse(struct connection *connection);
-bool http1_is_slow(const struct connection *connection, uint64_t waited_ns);
-/* Finds out whether a client that sends no more still waits for its reply. */
-bool http1_probe(struct connection *connection, uint64_t now);
-/* The connection is closed. false: it is freed when its request ends. */
-bool http1_close(struct connection *connection);
-
-/* http2_connection.c; data: bytes that were received already. */
-bool http2_open(struct connection *connection, const char *data, size_t bytes);
-bool http2_event(struct connection *connection, uint32_t events);
-bool http2_is_slow(const struct connection *connection, uint64_t now);
-bool http2_goaway(struct connection *connection);
-void http2_close(struct connection *connection);
 #endif

@@ -2,6 +2,9 @@
 #include "serve/embedding.h"
 #include "inlay/check.h"
 #include "serve/text.h"
+#include "serve/json.h"
+#include "serve/repository.h"
+#include "serve/watch.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +22,10 @@ struct embedding {
     infer_wanted wanted;
 };
 
-void embedding_destroy(struct embedding *embedding)
+static void release(struct exchange *exchange)
 {
-    if (embedding == NULL)
-        return;
+    struct embedding *embedding = exchange->embedding;
+
     free(embedding->tokens);
     free(embedding->ones);
     free(embedding);
@@ -219,6 +222,7 @@ void answer_embeddings(struct exchange *exchange)
     }
     embedding->exchange = exchange;
     exchange->embedding = embedding;
+    exchange->release = release;
     if (!read_request(exchange, embedding))
         return;
     exchange->job.model = repository_find(exchange->server->repository, embedding->model, strlen(embedding->model), 0);

@@ -1,7 +1,7 @@
 /* serve/embedding.h - POST /v1/embeddings: one run per text, sequentially. */
 #ifndef SERVE_EMBEDDING_H
 #define SERVE_EMBEDDING_H
-#include "serve/server.h"
+#include "serve/exchange.h"
 
-void embedding_destroy(struct embedding *embedding); /* NULL is a no-op */
+void answer_embeddings(struct exchange *exchange);
 #endif

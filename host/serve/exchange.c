@@ -1,12 +1,10 @@
-/* One HTTP request: its header, its body, its reply. */
-#include "inlay/check.h"
-#include "serve/completion.h"
 #include "serve/exchange.h"
+#include "base/clock.h"
+#include "inlay/check.h"
+#include "serve/access_log.h"
 #include "serve/http1.h"
-#include "serve/embedding.h"
+#include "serve/load.h"
 #include "serve/sequence.h"
-#include "serve/server.h"
-#include "serve/supervise.h"
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,20 +22,9 @@ static const uint8_t field_bytes[FIELD_COUNT] = {
 #undef FIELD_BYTES
 };
 
-/* The value of a header field, or NULL. */
-static const char *field(const struct exchange *exchange, exchange_field which)
-{
-    return exchange->field_at[which] > 0 ? exchange->field_text.data + exchange->field_at[which] - 1 : NULL;
-}
-
-const char *exchange_field_get(const struct exchange *exchange, exchange_field which)
-{
-    return field(exchange, which);
-}
-
 /* ------------------------------------------------------------------ replies */
 
-static void set_error(struct exchange *exchange, int code, const char *text)
+void exchange_fail(struct exchange *exchange, int code, const char *text)
 {
     exchange->code = code;
     exchange->type = "application/json";
@@ -46,11 +33,6 @@ static void set_error(struct exchange *exchange, int code, const char *text)
     strbuf_text(&exchange->reply, "{\"error\":");
     strbuf_json(&exchange->reply, text, strlen(text));
     strbuf_text(&exchange->reply, "}");
-}
-
-void exchange_fail(struct exchange *exchange, int code, const char *text)
-{
-    set_error(exchange, code, text);
 }
 
 static int code_of(inlay_status status)
@@ -78,7 +60,7 @@ static int code_of(inlay_status status)
 
 void exchange_fail_diag(struct exchange *exchange, const inlay_diag *diag)
 {
-    set_error(exchange, code_of(diag->code), diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
+    exchange_fail(exchange, code_of(diag->code), diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
 }
 
 static void add_reply_field(exchange_reply *reply, const char *name, const char *value)
@@ -90,7 +72,7 @@ static void add_reply_field(exchange_reply *reply, const char *name, const char 
 
 static void add_fields(struct exchange *exchange, exchange_reply *reply)
 {
-    const char *wanted = field(exchange, FIELD_LOAD_FORMAT);
+    const char *wanted = exchange_field_get(exchange, FIELD_LOAD_FORMAT);
 
     add_reply_field(reply, "Content-Type", exchange->type);
     if (exchange->reply_json_bytes > 0) {
@@ -139,170 +121,6 @@ void exchange_reply_get(struct exchange *exchange, exchange_reply *out)
 }
 
 /* ------------------------------------------------------------------ header */
-
-static bool read_size(const char *text, size_t *out)
-{
-    size_t value = 0;
-
-    if (*text == '\0')
-        return false;
-    for (; *text != '\0'; text++) {
-        if (*text < '0' || *text > '9' || value > SIZE_MAX / 10 - 1)
-            return false;
-        value = value * 10 + (size_t)(*text - '0');
-    }
-    *out = value;
-    return true;
-}
-
-uint32_t server_wrong_token(struct server *server, const struct sockaddr *client)
-{
-    server_refused(server, REFUSED_TOKEN);
-    return guard_failed(&server->guard, client, clock_ns());
-}
-
-static void check_access(struct exchange *exchange)
-{
-    struct server *server = exchange->server;
-    int needed = route_access(exchange->route.kind, exchange->method);
-    const char *authorization;
-
-    if (needed > 0 && server->client_certificates && !exchange->is_trusted) {
-        exchange_fail(exchange, HTTP_FORBIDDEN,
-                      "a client certificate signed by an authority of tls_client_ca is required");
-        return;
-    }
-    if (needed == 0 || (needed == 1 && tokens_are_none(&server->tokens)))
-        return;
-    if (needed == 2 && supervise_is_worker()) {
-        exchange_fail(exchange, HTTP_FORBIDDEN, "not possible with several workers; restart the server to change it");
-        return;
-    }
-    if (needed == 2 && tokens_are_none(&server->admin_tokens)) {
-        exchange_fail(exchange, HTTP_FORBIDDEN, "this server is read-only; start it with an admin_token_file");
-        return;
-    }
-    authorization = field(exchange, FIELD_AUTHORIZATION);
-    if (tokens_match(&server->admin_tokens, authorization) ||
-        (needed == 1 && tokens_match(&server->tokens, authorization)))
-        return;
-    if (needed == 2 && tokens_match(&server->tokens, authorization))
-        exchange_fail(exchange, HTTP_FORBIDDEN, "this token may not change the server");
-    else
-        exchange_fail(exchange, HTTP_UNAUTHORIZED, "a bearer token is required: Authorization: Bearer TOKEN");
-    if (exchange->code == HTTP_UNAUTHORIZED && authorization != NULL)
-        exchange->delay_ms = server_wrong_token(server, &exchange->client.any);
-}
-
-/* Methods of RFC 9110, section 9, and of RFC 5789: others are not implemented for any path. */
-static bool is_known_method(const char *method)
-{
-    static const char *const methods[] = { "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH" };
-
-    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
-        if (strcmp(methods[i], method) == 0)
-            return true;
-    return false;
-}
-
-static void check_header(struct exchange *exchange, uint64_t length)
-{
-    const char *text;
-
-    if (!is_known_method(exchange->method))
-        exchange_fail(exchange, HTTP_NOT_IMPLEMENTED, "this method is not implemented");
-    else if (strcmp(exchange->path, "*") == 0)
-        exchange_fail(exchange, HTTP_METHOD_NOT_ALLOWED, "the server has no options");
-    else if (exchange->is_admin && !route_is_admin(exchange->route.kind))
-        exchange_fail(exchange, HTTP_NOT_FOUND, "admin_port has only /v2/health/live, /v2/health/ready and /metrics");
-    else if (exchange->route.kind == ROUTE_NONE)
-        exchange_fail(exchange, HTTP_NOT_FOUND, "unknown path; GET / lists the paths");
-    else if (!route_takes(exchange->route.kind, exchange->method))
-        exchange_fail(exchange, HTTP_METHOD_NOT_ALLOWED, "method not allowed for this path");
-    else if (exchange->field_text.failed)
-        exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the header");
-    else if (browser_is_allowed(exchange))
-        check_access(exchange);
-    if (length > exchange->server->max_body_bytes) {
-        exchange->code = 0;
-        exchange_fail(exchange, 413, "the body is larger than max_body_bytes");
-        return;
-    }
-    text = field(exchange, FIELD_CONTENT_ENCODING);
-    if (exchange->code == 0 && text != NULL && strcmp(text, "identity") != 0)
-        exchange_fail(exchange, HTTP_UNSUPPORTED_MEDIA_TYPE, "a body with a Content-Encoding is not supported");
-    text = field(exchange, FIELD_JSON_BYTES);
-    exchange->json_bytes = SIZE_MAX;
-    if (exchange->code == 0 && text != NULL && !read_size(text, &exchange->json_bytes))
-        exchange_fail(exchange, HTTP_BAD_REQUEST, "Inference-Header-Content-Length is not a number");
-}
-
-/* The client's or a proxy's timeout in milliseconds overrides the server's setting. */
-static void read_deadline(struct exchange *exchange)
-{
-    static const exchange_field names[] = { FIELD_TIMEOUT, FIELD_ENVOY_TIMEOUT };
-    uint64_t allowed = exchange->server->timeout_ns;
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *text = field(exchange, names[i]);
-        size_t ms;
-
-        if (text == NULL)
-            continue;
-        if (!read_size(text, &ms) || ms == 0 || ms > 86400000) {
-            exchange_fail(exchange, HTTP_BAD_REQUEST, "Inference-Timeout-Ms must be from 1 to 86400000");
-            return;
-        }
-        allowed = (uint64_t)ms * 1000000;
-        break;
-    }
-    exchange->job.deadline_ns = allowed > 0 ? exchange->arrived_ns + allowed : 0;
-}
-
-/* The request would exceed max_inflight_bytes: drops its body. */
-static void refuse_body(struct exchange *exchange)
-{
-    server_release(exchange->server, exchange->held_bytes);
-    exchange->held_bytes = 0;
-    free(exchange->memory);
-    exchange->memory = exchange->body = NULL;
-    exchange->body_room = 0;
-    exchange->retry_after = 1;
-    exchange_fail(exchange, HTTP_TOO_MANY_REQUESTS,
-                  "the bodies of all requests in progress exceed max_inflight_bytes; try again later");
-}
-
-/* false: it was refused. */
-static bool hold(struct exchange *exchange, size_t bytes)
-{
-    if (!server_hold(exchange->server, exchange->held_bytes, bytes)) {
-        refuse_body(exchange);
-        return false;
-    }
-    exchange->held_bytes += bytes;
-    return true;
-}
-
-/* Allocates a body of `bytes` bytes, placed so that the binary data after its JSON begins at a multiple of 64. */
-static bool make_room(struct exchange *exchange, size_t bytes)
-{
-    size_t ahead = exchange->json_bytes != SIZE_MAX ? (64 - exchange->json_bytes % 64) % 64 : 0;
-    char *memory = malloc(bytes + ahead + 64); /* aligned_alloc() takes longer than this whole function */
-    char *body;
-
-    if (memory == NULL)
-        return false;
-    INLAY_CHECK(exchange->body_bytes <= bytes);
-    body = memory + (64 - (uintptr_t)memory % 64) % 64 + ahead;
-    if (exchange->body_bytes > 0)
-        memcpy(body, exchange->body, exchange->body_bytes);
-    exchange->moved_bytes += exchange->body_bytes;
-    free(exchange->memory);
-    exchange->memory = memory;
-    exchange->body = body;
-    exchange->body_room = bytes;
-    return true;
-}
 
 struct exchange *exchange_create(struct server *server, struct front_thread *thread, void (*resume)(front_task *task),
                                  const struct sockaddr *client)
@@ -360,25 +178,63 @@ void exchange_add_field(struct exchange *exchange, const char *name, size_t name
     }
 }
 
-void exchange_begin(struct exchange *exchange, uint64_t length, bool is_trusted)
+/* ------------------------------------------------------------------ body */
+
+/* The request would exceed max_inflight_bytes: drops its body. */
+static void refuse_body(struct exchange *exchange)
 {
-    exchange->is_trusted = is_trusted;
-    check_header(exchange, length);
-    if (exchange->code == 0 && (exchange->route.kind == ROUTE_INFER || exchange->route.kind == ROUTE_COMPLETIONS ||
-                                exchange->route.kind == ROUTE_CHAT || exchange->route.kind == ROUTE_EMBEDDINGS))
-        read_deadline(exchange);
-    /* The length is only a claim, so it is not counted. */
-    if (exchange->code == 0 && length > 0) {
-        if (server_hold(exchange->server, 0, length))
-            server_release(exchange->server, length);
-        else
-            refuse_body(exchange);
-    }
-    if (exchange->code == 0 && length > 0 && !make_room(exchange, (size_t)length))
-        exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the body");
+    server_release(exchange->server, exchange->held_bytes);
+    exchange->held_bytes = 0;
+    free(exchange->memory);
+    exchange->memory = exchange->body = NULL;
+    exchange->body_room = 0;
+    exchange->retry_after = 1;
+    exchange_fail(exchange, HTTP_TOO_MANY_REQUESTS,
+                  "the bodies of all requests in progress exceed max_inflight_bytes; try again later");
 }
 
-/* ------------------------------------------------------------------ body */
+/* false: it was refused. */
+static bool hold(struct exchange *exchange, size_t bytes)
+{
+    if (!server_hold(exchange->server, exchange->held_bytes, bytes)) {
+        refuse_body(exchange);
+        return false;
+    }
+    exchange->held_bytes += bytes;
+    return true;
+}
+
+/* Allocates a body of `bytes` bytes, placed so that the binary data after its JSON begins at a multiple of 64. */
+static bool make_room(struct exchange *exchange, size_t bytes)
+{
+    size_t ahead = exchange->json_bytes != SIZE_MAX ? (64 - exchange->json_bytes % 64) % 64 : 0;
+    char *memory = malloc(bytes + ahead + 64); /* aligned_alloc() takes longer than this whole function */
+    char *body;
+
+    if (memory == NULL)
+        return false;
+    INLAY_CHECK(exchange->body_bytes <= bytes);
+    body = memory + (64 - (uintptr_t)memory % 64) % 64 + ahead;
+    if (exchange->body_bytes > 0)
+        memcpy(body, exchange->body, exchange->body_bytes);
+    exchange->moved_bytes += exchange->body_bytes;
+    free(exchange->memory);
+    exchange->memory = memory;
+    exchange->body = body;
+    exchange->body_room = bytes;
+    return true;
+}
+
+/* The length is only a claim, so it is not counted. */
+void exchange_expect(struct exchange *exchange, uint64_t length)
+{
+    if (server_hold(exchange->server, 0, length))
+        server_release(exchange->server, length);
+    else
+        refuse_body(exchange);
+    if (exchange->code == 0 && !make_room(exchange, (size_t)length))
+        exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the body");
+}
 
 char *exchange_room(struct exchange *exchange)
 {
@@ -410,72 +266,7 @@ void exchange_take_body(struct exchange *exchange, const char *data, size_t byte
     exchange->body_bytes += bytes;
 }
 
-static void answer(struct exchange *exchange)
-{
-    switch (exchange->route.kind) {
-    case ROUTE_INFER:
-        answer_infer(exchange);
-        break;
-    case ROUTE_LIVE:
-        exchange->code = HTTP_OK;
-        break;
-    case ROUTE_READY:
-        answer_ready(exchange);
-        break;
-    case ROUTE_SERVER:
-        answer_server(exchange);
-        break;
-    case ROUTE_MODEL:
-        answer_model(exchange);
-        break;
-    case ROUTE_MODEL_READY:
-        answer_model_ready(exchange);
-        break;
-    case ROUTE_STATS:
-        answer_stats(exchange);
-        break;
-    case ROUTE_INDEX:
-        answer_index(exchange);
-        break;
-    case ROUTE_METRICS:
-        answer_metrics(exchange);
-        break;
-    case ROUTE_PAGE:
-        answer_page(exchange);
-        break;
-    case ROUTE_COMPLETIONS:
-    case ROUTE_CHAT:
-        answer_completions(exchange);
-        break;
-    case ROUTE_EMBEDDINGS:
-        answer_embeddings(exchange);
-        break;
-    case ROUTE_MODELS:
-        answer_models(exchange);
-        break;
-    case ROUTE_TRACE:
-        answer_trace(exchange);
-        break;
-    case ROUTE_LOGGING:
-        answer_logging(exchange);
-        break;
-    default:
-        answer_repository(exchange);
-        break;
-    }
-}
-
-bool exchange_run(struct exchange *exchange)
-{
-    (void)atomic_fetch_add_explicit(&exchange->server->moved_bytes, exchange->moved_bytes, memory_order_relaxed);
-    exchange->moved_bytes = 0;
-    if (exchange->code == 0)
-        answer(exchange);
-    else if (exchange->delay_ms > 0 &&
-             front_delay(&exchange->task, clock_ns() + exchange->delay_ms * UINT64_C(1000000)))
-        exchange_suspend(exchange);
-    return !exchange->suspended;
-}
+/* ------------------------------------------------------------------ between threads, and the end */
 
 void exchange_suspend(struct exchange *exchange)
 {
@@ -501,12 +292,12 @@ void exchange_finish(struct exchange *exchange, bool sent)
     if (!sent && exchange->code / 100 == 2)
         exchange->code = 499; /* the client did not read it */
     access_log_write(exchange);
-    if (exchange->completion == NULL && exchange->embedding == NULL) /* which free their requests */
+    if (exchange->release == NULL)
         infer_request_deinit(&exchange->request);
     sequence_leave(&exchange->job);
     model_unref(exchange->job.model);
-    completion_destroy(exchange->completion);
-    embedding_destroy(exchange->embedding);
+    if (exchange->release != NULL)
+        exchange->release(exchange);
     strbuf_deinit(&exchange->reply);
     strbuf_deinit(&exchange->field_text);
     INLAY_CHECK(atomic_load(&exchange->server->exchanges) > 0);

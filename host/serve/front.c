@@ -1,5 +1,6 @@
 #include "serve/front.h"
 #include "inlay/check.h"
+#include "base/clock.h"
 #include "base/cpus.h"
 #include "serve/chain.h"
 #include "serve/front_internal.h"
@@ -24,102 +25,6 @@ enum {
     MAX_STOP_MS = 2000,
     QUIET_NS = 100000000, /* a client that is about to send its next request does so in this time */
 };
-
-void front_interrupt(struct front_thread *thread)
-{
-    uint64_t one = 1;
-
-    if (write(thread->event, &one, sizeof one) < 0) {
-        /* The counter is at its maximum, so the thread wakes up anyway. */
-    }
-}
-
-/* ------------------------------------------------------------------ tasks of other threads */
-
-void front_wake(front_task *task)
-{
-    struct front_thread *thread = task->thread;
-
-    (void)pthread_mutex_lock(&thread->lock);
-    INLAY_CHECK(!task->queued);
-    task->queued = true;
-    task->next = thread->tasks;
-    thread->tasks = task;
-    if (task->next == NULL && !pthread_equal(thread->thread, pthread_self()))
-        front_interrupt(thread); /* under the lock: afterwards the thread may end */
-    (void)pthread_mutex_unlock(&thread->lock);
-}
-
-bool front_delay(front_task *task, uint64_t resume_ns)
-{
-    struct front_thread *thread = task->thread;
-    struct front *front = thread->front;
-
-    INLAY_CHECK(pthread_equal(thread->thread, pthread_self()));
-    if (atomic_fetch_add(&front->delayed, 1) >= (front->limits[CONNECTION_CLIENTS] + 3) / 4) {
-        (void)atomic_fetch_sub(&front->delayed, 1);
-        return false;
-    }
-    task->resume_ns = resume_ns;
-    task->next = thread->delayed;
-    thread->delayed = task;
-    return true;
-}
-
-/* Resumes the delayed tasks whose time has come; all if the thread ends. */
-static void resume_delayed(struct front_thread *thread)
-{
-    uint64_t now = thread->delayed != NULL ? clock_ns() : 0;
-    front_task *list = thread->delayed;
-
-    thread->delayed = NULL;
-    for (front_task *task = list, *next; task != NULL; task = next) {
-        next = task->next;
-        if (now < task->resume_ns && !thread->ending) {
-            task->next = thread->delayed;
-            thread->delayed = task;
-            continue;
-        }
-        (void)atomic_fetch_sub(&thread->front->delayed, 1);
-        task->resume(task);
-    }
-}
-
-bool front_cancel(front_task *task, struct sched *sched, struct job *job)
-{
-    bool waited;
-
-    (void)pthread_mutex_lock(&task->thread->lock);
-    waited = !task->queued && sched_cancel(sched, job);
-    (void)pthread_mutex_unlock(&task->thread->lock);
-    return waited;
-}
-
-/* Resumes the tasks in the order in which they were handed back. true: there were any. */
-static bool resume_tasks(struct front_thread *thread)
-{
-    front_task *latest, *first = NULL;
-    bool any;
-
-    (void)pthread_mutex_lock(&thread->lock);
-    latest = thread->tasks;
-    thread->tasks = NULL;
-    for (front_task *task = latest, *next; task != NULL; task = next) {
-        next = task->next;
-        task->next = first;
-        first = task;
-    }
-    (void)pthread_mutex_unlock(&thread->lock);
-    any = first != NULL;
-    for (front_task *task = first, *next; task != NULL; task = next) {
-        next = task->next;
-        (void)pthread_mutex_lock(&thread->lock);
-        task->queued = false;
-        (void)pthread_mutex_unlock(&thread->lock);
-        task->resume(task);
-    }
-    return any;
-}
 
 /* ------------------------------------------------------------------ connections */
 
@@ -151,44 +56,6 @@ static void take_incoming(struct front_thread *thread)
     }
 }
 
-void connection_destroy(struct connection *connection)
-{
-    struct front_thread *thread = connection->thread;
-
-    INLAY_CHECK(connection->http1 == NULL && connection->http2 == NULL);
-    (void)pthread_mutex_lock(&thread->lock);
-    CHAIN_REMOVE(thread->connections, connection, next, previous);
-    (void)pthread_mutex_unlock(&thread->lock);
-    tls_close(connection->tls);
-    (void)close(connection->fd);
-    (void)atomic_fetch_sub(&thread->connection_count, 1);
-    if (!atomic_load(&connection->evicted))
-        (void)atomic_fetch_sub(&thread->front->counts[connection->group], 1);
-    INLAY_CHECK(atomic_load(&connection->server->connections) > 0);
-    (void)atomic_fetch_sub(&connection->server->connections, 1);
-    strbuf_deinit(&connection->out);
-    free(connection);
-}
-
-void connection_close(struct connection *connection)
-{
-    http2_close(connection);
-    if (http1_close(connection))
-        connection_destroy(connection);
-}
-
-void connection_check_time(struct connection *connection, uint64_t now)
-{
-    int turn = atomic_load_explicit(&connection->turn, memory_order_acquire);
-    uint64_t since = atomic_load_explicit(&connection->since_ns, memory_order_relaxed);
-    uint64_t waited = now > since ? now - since : 0;
-
-    if (connection->http2 != NULL   ? http2_is_slow(connection, now)
-        : turn == CONNECTION_SERVER ? !http1_probe(connection, now)
-                                    : waited > connection->server->receive_ns || http1_is_slow(connection, waited))
-        connection_close(connection);
-}
-
 /* ------------------------------------------------------------------ the threads */
 
 /* Applies what other threads have requested. false: the thread has to end. */
@@ -207,7 +74,8 @@ static bool apply_requests(struct front_thread *thread)
         return true;
     for (struct connection *at = thread->connections, *next; at != NULL; at = next) {
         next = at->next;
-        if (stop || (at->http2 != NULL && (cancel || (goaway && !http2_goaway(at)))))
+        if (stop ||
+            (at->protocol != NULL && at->protocol->goaway != NULL && (cancel || (goaway && !at->protocol->goaway(at)))))
             connection_close(at);
     }
     return !stop || thread->connections != NULL || atomic_load(&thread->server->suspended) > 0;
@@ -272,8 +140,8 @@ static void *serve(void *user)
         }
         do
             take_incoming(thread);
-        while (resume_tasks(thread));
-        resume_delayed(thread);
+        while (front_resume_tasks(thread));
+        front_resume_delayed(thread);
         if (clock_ns() - ticked > (uint64_t)tick_ms(thread) * 1000000) {
             ticked = clock_ns();
             check_times(thread);
@@ -381,7 +249,8 @@ static void destroy(struct front *front)
     free(front);
 }
 
-inlay_status front_start(struct server *server, struct front **out_front, inlay_diag *diag)
+inlay_status front_start(struct server *server, bool (*open)(struct connection *connection), struct front **out_front,
+                         inlay_diag *diag)
 {
     uint64_t tick_ms = server->receive_ns / 10000000;
     uint32_t count = thread_count(server->settings);
@@ -392,6 +261,7 @@ inlay_status front_start(struct server *server, struct front **out_front, inlay_
     if (front == NULL)
         return no_memory(diag, "for the server");
     front->server = server;
+    front->open = open;
     front->limits[CONNECTION_CLIENTS] = (uint32_t)settings_int(server->settings, SET_max_connections);
     front->limits[CONNECTION_ADMIN] = MAX_ADMIN_CONNECTIONS;
     front->limits[CONNECTION_REFUSED] = MAX_REFUSED_CONNECTIONS;

@@ -10,30 +10,13 @@
 #include <stdint.h>
 
 struct server;
-struct sched;
-struct job;
 struct front;
-struct front_thread;
+struct connection;
 
-/* Part of a request that another thread hands back: resume() runs on the connection's thread. */
-typedef struct front_task {
-    struct front_thread *thread;
-    void (*resume)(struct front_task *task);
-    bool queued;        /* guarded by the thread's lock */
-    uint64_t resume_ns; /* see front_delay() */
-    struct front_task *next;
-} front_task;
-
-/* Hands a task back to its thread. Any thread; from here the task may be freed. */
-void front_wake(front_task *task);
-/* Resumes a task on this thread, which is the task's, at that time. At most a quarter of max_connections are delayed at
- * once, so that those who guess tokens do not keep others out. false: they are; the task is not resumed. */
-bool front_delay(front_task *task, uint64_t resume_ns);
-/* sched_cancel() unless the task is being handed back: true: the job was still waiting and no longer is. */
-bool front_cancel(front_task *task, struct sched *sched, struct job *job);
-
-/* Opens the sockets of REST and of gRPC (grpc_port -1: none; equal to port: the same one) and starts the threads. */
-INLAY_NODISCARD inlay_status front_start(struct server *server, struct front **out_front, inlay_diag *diag);
+/* Opens the sockets of REST and of gRPC (grpc_port -1: none; equal to port: the same one) and starts the threads.
+ * open: selects the protocol of a new connection and opens it; false: the connection is closed. */
+INLAY_NODISCARD inlay_status front_start(struct server *server, bool (*open)(struct connection *connection),
+                                         struct front **out_front, inlay_diag *diag);
 /* Accepts all connections that wait, then no more. No connection is reset. Functions below: NULL is a no-op. */
 void front_drain(struct front *front);
 /* Whether every connection has waited for its client for a while, so that closing it cuts off no request. */

@@ -3,6 +3,7 @@
 #include "inlay/check.h"
 #include "serve/log.h"
 #include "serve/trace.h"
+#include "serve/repository.h"
 #include <stdlib.h>
 #include <string.h>
 

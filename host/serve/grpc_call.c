@@ -1,42 +1,15 @@
 /* A gRPC call: its header, its messages, its replies, its status. */
-#include "inlay/check.h"
+#include "base/clock.h"
 #include "base/utf8.h"
+#include "inlay/check.h"
 #include "serve/grpc_internal.h"
 #include "serve/load.h"
-#include "serve/supervise.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { PREFIX = 5 }; /* before each message: a byte for compression, four bytes of length */
 
-const struct method *method_find(const char *path)
-{
-    static const struct method methods[] = {
-#define SERVICE "/inference.GRPCInferenceService/"
-        { SERVICE "ModelInfer", grpc_infer, 1, false },
-        { SERVICE "ModelStreamInfer", grpc_infer, 1, true },
-        { SERVICE "ServerLive", grpc_live, 0, false },
-        { SERVICE "ServerReady", grpc_ready, 0, false },
-        { SERVICE "ModelReady", grpc_model_ready, 0, false },
-        { SERVICE "ServerMetadata", grpc_server_metadata, 1, false },
-        { SERVICE "ModelMetadata", grpc_model_metadata, 1, false },
-        { SERVICE "RepositoryIndex", grpc_index, 1, false },
-        { SERVICE "RepositoryModelLoad", grpc_load, 2, false },
-        { SERVICE "RepositoryModelUnload", grpc_unload, 2, false },
-        { SERVICE "ModelStatistics", grpc_statistics, 1, false },
-        { SERVICE "TraceSetting", grpc_trace_setting, 1, false },
-        { SERVICE "LogSettings", grpc_log_settings, 1, false },
-        { "/grpc.health.v1.Health/Check", grpc_health, 0, false },
-#undef SERVICE
-    };
-
-    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
-        if (strcmp(methods[i].path, path) == 0)
-            return &methods[i];
-    return NULL;
-}
-
-struct call *call_create(grpc_streams *streams, nghttp2_session *session, int32_t stream)
+struct call *call_create(http2_streams *streams, nghttp2_session *session, int32_t stream)
 {
     struct call *call = calloc(1, sizeof *call);
 
@@ -54,9 +27,15 @@ struct call *call_create(grpc_streams *streams, nghttp2_session *session, int32_
     return call;
 }
 
+static void release(struct call *call)
+{
+    if (call->release != NULL)
+        call->release(call);
+}
+
 void call_destroy(struct call *call)
 {
-    grpc_infer_deinit(call);
+    release(call);
     strbuf_deinit(&call->in);
     strbuf_deinit(&call->out);
     strbuf_deinit(&call->reply);
@@ -118,54 +97,6 @@ void call_header(struct call *call, const char *name, size_t name_bytes, const c
         call->timeout_ns = read_timeout(value, value_bytes);
     else if (is_name(name, name_bytes, "authorization") && value_bytes < sizeof call->authorization)
         memcpy(call->authorization, value, value_bytes);
-}
-
-bool call_may(struct call *call, int access)
-{
-    struct server *server = call->server;
-    bool user = tokens_match(&server->tokens, call->authorization),
-         admin = tokens_match(&server->admin_tokens, call->authorization);
-
-    if (access == 0 || (access == 1 && (user || admin || tokens_are_none(&server->tokens))) ||
-        (access == 2 && admin && !supervise_is_worker()))
-        return true;
-    if (access == 2 && supervise_is_worker())
-        call_end(call, GRPC_PERMISSION_DENIED, "not possible with several workers; restart the server to change it");
-    else if (access == 2 && tokens_are_none(&server->admin_tokens))
-        call_end(call, GRPC_PERMISSION_DENIED, "this server is read-only; start it with an admin_token_file");
-    else if (access == 2 && user)
-        call_end(call, GRPC_PERMISSION_DENIED, "this token may not change the server");
-    else if (call->authorization[0] != '\0')
-        grpc_refuse_token(call);
-    else
-        call_end(call, GRPC_UNAUTHENTICATED, "a bearer token is required: authorization: Bearer TOKEN");
-    return false;
-}
-
-/* Checks the complete header. false: the call has ended. */
-static bool check_header(struct call *call)
-{
-    struct server *server = call->server;
-
-    call->method = method_find(call->path);
-    if (call->header_bytes > server->max_header_bytes)
-        call_end(call, GRPC_RESOURCE_EXHAUSTED, "the header is larger than max_header_bytes");
-    else if (!call->is_grpc)
-        call_end(call, GRPC_INTERNAL, "the content-type is not application/grpc");
-    else if (!server->has_grpc)
-        call_end(call, GRPC_UNIMPLEMENTED, "gRPC is not enabled (grpc_port is -1)");
-    else if (call->method == NULL)
-        call_end(call, GRPC_UNIMPLEMENTED, "unknown method");
-    else if (call->streams->is_admin && call->method->access > 0)
-        call_end(call, GRPC_UNIMPLEMENTED, "admin_port has only health checks");
-    else if (!call->streams->is_trusted && call->method->access > 0)
-        call_end(call, GRPC_PERMISSION_DENIED,
-                 "a client certificate signed by an authority of tls_client_ca is required");
-    else if (!call->is_plain)
-        call_end(call, GRPC_UNIMPLEMENTED, "compressed messages are not supported");
-    else
-        (void)call_may(call, call->method->access);
-    return !call->ended && !call->delayed;
 }
 
 /* ------------------------------------------------------------------ output */
@@ -392,8 +323,8 @@ void call_finish_message(struct call *call)
 
     INLAY_CHECK(call->method != NULL || call->ended || call->session == NULL);
 
-    call->working = false;
-    grpc_infer_deinit(call);
+    call->working = call->queued = call->in_loader = false;
+    release(call);
     INLAY_CHECK(call->in.size <= call->held_bytes);
     server_release(call->server, call->held_bytes - call->in.size);
     call->held_bytes = call->in.size;
@@ -481,8 +412,6 @@ static bool take_message(struct call *call)
 
 void call_advance(struct call *call)
 {
-    if (call->method == NULL && !call->ended && !check_header(call))
-        return;
     while (!call->ended && !call->working && call->session != NULL && (call->method->streams || call->client_done)) {
         if (take_message(call)) {
             if (!call->queued)

@@ -4,10 +4,12 @@
 #include "serve/grpc_read.h"
 #include "serve/sequence.h"
 #include "serve/trace.h"
+#include "serve/repository.h"
 #include <stdlib.h>
 #include <string.h>
 
-void grpc_infer_deinit(struct call *call)
+/* Frees what grpc_infer() holds for a message. */
+static void release(struct call *call)
 {
     infer_request_deinit(&call->request);
     sequence_leave(&call->job);
@@ -15,7 +17,6 @@ void grpc_infer_deinit(struct call *call)
     call->job = (struct job){ .model = NULL };
     call_release(call->decoded);
     call->decoded = NULL;
-    call->queued = call->in_loader = false;
 }
 
 /* ------------------------------------------------------------------ outputs */
@@ -315,6 +316,7 @@ void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
     if (call->decoded == NULL)
         return;
     call->decoded_bytes = bytes;
+    call->release = release;
     call->job.model = find_model(call, &version, &deferred);
     if (call->job.model != NULL) {
         (void)submit(call);

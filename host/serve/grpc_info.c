@@ -2,6 +2,8 @@
 #include "base/utf8.h"
 #include "serve/datatype.h"
 #include "serve/grpc_internal.h"
+#include "serve/extensions.h"
+#include "serve/repository.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,10 +1,10 @@
-/* serve/grpc_internal.h - the Open Inference Protocol over gRPC: a call, shared by the connection (http2_connection.c,
- * grpc_session.c), the call (grpc_call.c) and the methods (grpc_admin.c, grpc_info.c, grpc_infer.c). Messages are read by
+/* serve/grpc_internal.h - the Open Inference Protocol over gRPC: a call, shared by the streams of HTTP/2
+ * (http2_streams.c, http2_rest.c), the call (grpc_call.c) and the methods (grpc_admin.c, grpc_info.c, grpc_infer.c). Messages are read by
  * protobuf-c. The thread of the connection owns a call, except while its request runs on another thread. */
 #ifndef SERVE_GRPC_INTERNAL_H
 #define SERVE_GRPC_INTERNAL_H
 #include "inference.pb-c.h"
-#include "serve/server.h"
+#include "serve/exchange.h"
 #include <nghttp2/nghttp2.h>
 
 /* Status codes of gRPC. */
@@ -24,7 +24,6 @@ enum {
 
 struct call;
 struct connection;
-typedef struct grpc_streams grpc_streams;
 
 /* A method handles a message: it writes its reply into call->reply, fails with call_fail(), or queues a request. */
 typedef void (*method_fn)(struct call *call, const uint8_t *message, size_t bytes);
@@ -34,10 +33,22 @@ struct method {
     int access; /* as route_access() */
     bool streams;
 };
-const struct method *method_find(const char *path); /* NULL = unknown */
+const struct method *method_find(const char *path); /* grpc_methods.c; NULL = unknown */
+
+/* The calls of a connection, and what they need of it. */
+typedef struct http2_streams {
+    struct connection *connection;
+    struct front_thread *thread;
+    struct server *server;
+    bool has_rest;                                /* requests that are not gRPC's are for REST */
+    bool is_admin;                                /* the connection is of admin_port */
+    bool is_trusted;                              /* the client has shown a certificate, or none is needed */
+    void (*flush)(struct connection *connection); /* sends the pending output; closes a connection that has ended */
+    struct call *calls;
+} http2_streams;
 
 struct call {
-    grpc_streams *streams; /* of its connection; valid while session is set */
+    http2_streams *streams; /* of its connection; valid while session is set */
     struct server *server;
     nghttp2_session *session; /* NULL once the stream is closed */
     int32_t stream;
@@ -79,10 +90,11 @@ struct call {
     infer_request request;
     bool raw; /* outputs as raw bytes */
     struct job job;
+    void (*release)(struct call *call); /* frees what the method holds for a message; NULL: nothing */
 };
 
 /* grpc_call.c */
-struct call *call_create(grpc_streams *streams, nghttp2_session *session, int32_t stream);
+struct call *call_create(http2_streams *streams, nghttp2_session *session, int32_t stream);
 void call_header(struct call *call, const char *name, size_t name_bytes, const char *value, size_t value_bytes);
 /* Appends received bytes. false: the stream has to be reset. */
 bool call_data(struct call *call, const uint8_t *data, size_t bytes);
@@ -92,9 +104,6 @@ void call_fail(struct call *call, int status, const char *text);
 void call_fail_diag(struct call *call, const inlay_diag *diag);
 /* The current message is finished; the result is in reply, or in reply_status and reply_text. */
 void call_finish_message(struct call *call);
-/* Whether the client may call a method with this access level (0 to 2, as in route_access()). false: the call has
- * ended. */
-bool call_may(struct call *call, int access);
 /* Ends the call. */
 void call_end(struct call *call, int status, const char *text);
 void call_destroy(struct call *call);
@@ -104,36 +113,20 @@ void call_pack(struct call *call, const ProtobufCMessage *message);
 void *call_unpack(struct call *call, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes);
 void call_release(void *unpacked);
 
-/* grpc_session.c: the calls of a connection. */
-struct grpc_streams {
-    struct connection *connection;
-    struct front_thread *thread;
-    struct server *server;
-    bool has_rest;   /* requests that are not gRPC's are for REST */
-    bool is_admin;   /* the connection is of admin_port */
-    bool is_trusted; /* the client has shown a certificate, or none is needed */
-    struct call *calls;
-};
-nghttp2_session *grpc_streams_open(grpc_streams *streams); /* NULL: out of memory */
-void grpc_streams_close(grpc_streams *streams, nghttp2_session *session);
+/* grpc_access.c */
+/* Finds the method and checks the complete header. false: the call has ended, or ends later because of its token. */
+bool call_begin(struct call *call);
+/* Whether the client may call a method with this access level (0 to 2, as in route_access()). false: the call has
+ * ended. */
+bool call_may(struct call *call, int access);
+/* Ends a call without a valid token. */
+void call_refuse(struct call *call);
 
-/* http2_rest.c: the header, a part of the body, and the end of a request for REST. rest_begin() false: out of memory. */
-bool rest_begin(struct call *call);
-void rest_data(struct call *call, const uint8_t *data, size_t bytes);
-void rest_end(struct call *call);
-/* The client no longer waits for the request. */
-void rest_leave(struct call *call);
-
-/* grpc_task.c: ends a call with a wrong token, maybe later. */
-void grpc_refuse_token(struct call *call);
 /* grpc_task.c: the client no longer waits for the call. */
 void grpc_leave(struct call *call);
 /* grpc_task.c: returns a queued call to its thread, which calls grpc_resume(). Any thread. */
 void grpc_finished(struct call *call);
 void grpc_resume(front_task *task);
-/* http2_connection.c: sends the pending output. false: the connection has to be closed. */
-bool http2_flush(struct connection *connection);
-
 /* grpc_info.c, grpc_admin.c, grpc_infer.c: the methods */
 void grpc_live(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_ready(struct call *call, const uint8_t *message, size_t bytes);
@@ -150,6 +143,4 @@ void grpc_log_settings(struct call *call, const uint8_t *message, size_t bytes);
 /* Reads a version number. "" = the latest (0); false: not a version. */
 bool grpc_version(const char *text, uint64_t *out_number);
 void grpc_infer(struct call *call, const uint8_t *message, size_t bytes);
-/* Frees what grpc_infer() holds for a message. */
-void grpc_infer_deinit(struct call *call);
 #endif

@@ -1,29 +1,11 @@
 /* Calls whose request another thread has: how they leave and how they return. */
 #include "serve/grpc_internal.h"
 #include "inlay/check.h"
-#include "serve/connection.h"
 #include <stddef.h>
 
 void grpc_finished(struct call *call)
 {
     front_wake(&call->task);
-}
-
-static const char wrong_token[] = "a bearer token is required: authorization: Bearer TOKEN";
-
-/* A call that is already working has had its header checked before, with a token that may be used. */
-void grpc_refuse_token(struct call *call)
-{
-    uint32_t delay_ms = server_wrong_token(call->server, &call->streams->connection->client.any);
-
-    call->delayed =
-        delay_ms > 0 && !call->working && front_delay(&call->task, clock_ns() + delay_ms * UINT64_C(1000000));
-    if (!call->delayed) {
-        call_end(call, GRPC_UNAUTHENTICATED, wrong_token);
-        return;
-    }
-    call->working = true;
-    (void)atomic_fetch_add(&call->server->suspended, 1);
 }
 
 /* If the call's request runs, the runner owns the call until grpc_resume(). */
@@ -49,7 +31,6 @@ void grpc_leave(struct call *call)
 void grpc_resume(front_task *task)
 {
     struct call *call = (struct call *)(void *)((char *)task - offsetof(struct call, task));
-    struct connection *connection;
 
     INLAY_CHECK(atomic_load(&call->server->suspended) > 0);
     (void)atomic_fetch_sub(&call->server->suspended, 1);
@@ -57,14 +38,12 @@ void grpc_resume(front_task *task)
         call_destroy(call);
         return;
     }
-    connection = call->streams->connection;
     if (call->delayed) {
         call->working = call->delayed = false;
-        call_end(call, GRPC_UNAUTHENTICATED, wrong_token);
+        call_refuse(call);
     } else {
         call_finish_message(call);
         call_advance(call);
     }
-    if (!http2_flush(connection))
-        connection_close(connection);
+    call->streams->flush(call->streams->connection);
 }

@@ -1,8 +1,12 @@
-/* HTTP/1.1 on a connection: requests in, replies out (RFC 9112). The parser is http1.c. */
-#include "serve/connection.h"
+#include "serve/http1_connection.h"
+#include "base/clock.h"
 #include "inlay/check.h"
 #include "serve/completion.h"
-#include "serve/exchange.h"
+#include "serve/access.h"
+#include "serve/routes.h"
+#include "serve/watch.h"
+#include "serve/http1_reply.h"
+#include "serve/http2_connection.h"
 #include "serve/http1.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -45,12 +49,6 @@ struct http1_connection {
 
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"; /* of HTTP/2: RFC 9113, section 3.4 */
 static const char continues[] = "HTTP/1.1 100 Continue\r\n\r\n";
-
-bool http1_open(struct connection *connection)
-{
-    connection->http1 = calloc(1, sizeof *connection->http1);
-    return connection->http1 != NULL;
-}
 
 /* ------------------------------------------------------------------ output */
 
@@ -197,7 +195,7 @@ static bool run(struct connection *connection)
 {
     connection->http1->step = STEP_WAIT;
     connection_set_turn(connection, CONNECTION_SERVER);
-    return exchange_run(connection->http1->exchange) ? reply(connection) : true;
+    return routes_run(connection->http1->exchange) ? reply(connection) : true;
 }
 
 static void resume(front_task *task);
@@ -464,13 +462,8 @@ static bool check_client(struct connection *connection)
     return send_pending(connection) != SENT_FAILED;
 }
 
-bool http1_is_slow(const struct connection *connection, uint64_t waited_ns)
-{
-    return connection->http1 != NULL && connection->http1->step == STEP_LINGER &&
-           waited_ns > (uint64_t)LINGER_MS * 1000000;
-}
-
-bool http1_probe(struct connection *connection, uint64_t now)
+/* Finds out whether a client that sends no more still waits for its reply. */
+static bool probe(struct connection *connection, uint64_t now)
 {
     struct http1_connection *http1 = connection->http1;
 
@@ -481,6 +474,17 @@ bool http1_probe(struct connection *connection, uint64_t now)
         return true;
     }
     return check_client(connection);
+}
+
+static bool is_slow(struct connection *connection, uint64_t now)
+{
+    uint64_t waited = connection_waited_ns(connection, now);
+
+    if (atomic_load_explicit(&connection->turn, memory_order_acquire) == CONNECTION_SERVER)
+        return !probe(connection, now);
+    return waited > connection->server->receive_ns ||
+           (connection->http1 != NULL && connection->http1->step == STEP_LINGER &&
+            waited > (uint64_t)LINGER_MS * 1000000);
 }
 
 /* After a reply that was not sent at once: the next request may have been received already. */
@@ -506,7 +510,7 @@ static bool send_more(struct connection *connection)
     return sent != SENT_FAILED;
 }
 
-bool http1_event(struct connection *connection, uint32_t events)
+static bool handle_event(struct connection *connection, uint32_t events)
 {
     struct http1_connection *http1 = connection->http1;
 
@@ -552,7 +556,7 @@ static bool drop_stream(struct connection *connection)
     return state == COMPLETION_DONE;
 }
 
-bool http1_close(struct connection *connection)
+static bool close_connection(struct connection *connection)
 {
     struct http1_connection *http1 = connection->http1;
 
@@ -592,4 +596,13 @@ static void resume(front_task *task)
     }
     if (!(http1->step == STEP_STREAM ? stream(connection) : reply(connection)) || !next_request(connection))
         connection_close(connection);
+}
+
+static const struct protocol http1_protocol = { handle_event, is_slow, NULL, close_connection };
+
+bool http1_open(struct connection *connection)
+{
+    connection->http1 = calloc(1, sizeof *connection->http1);
+    connection->protocol = &http1_protocol;
+    return connection->http1 != NULL;
 }

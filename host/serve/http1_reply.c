@@ -1,5 +1,5 @@
 /* The status line and the header of a reply over HTTP/1.1. */
-#include "serve/exchange.h"
+#include "serve/http1_reply.h"
 #include <time.h>
 
 static const char *reason_of(int code)

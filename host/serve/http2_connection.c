@@ -1,8 +1,8 @@
-/* HTTP/2 on a connection: bytes between the socket and nghttp2. The streams are those of grpc_session.c. */
-#include "serve/grpc_internal.h"
+#include "serve/http2_connection.h"
+#include "base/clock.h"
 #include "inlay/check.h"
 #include "serve/http2_filter.h"
-#include "serve/connection.h"
+#include "serve/http2_streams.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -11,7 +11,7 @@ enum { MAX_ROUNDS = 16 }; /* receive calls for one event, so that no connection 
 
 struct http2_connection {
     nghttp2_session *session;
-    grpc_streams streams;
+    http2_streams streams;
     http2_filter filter;
     bool blocked;         /* the socket takes no output */
     uint64_t progress_ns; /* time of accept, or when the socket last took output */
@@ -106,25 +106,7 @@ static bool receive(struct connection *connection)
     return true;
 }
 
-bool http2_open(struct connection *connection, const char *data, size_t bytes)
-{
-    struct http2_connection *http2 = calloc(1, sizeof *http2);
-
-    if (http2 == NULL)
-        return false;
-    connection->http2 = http2;
-    http2->progress_ns = clock_ns();
-    http2->streams =
-        (grpc_streams){ .connection = connection, .thread = connection->thread, .server = connection->server };
-    http2->streams.has_rest = connection->from->kind != LISTENER_GRPC;
-    http2->streams.is_admin = connection->from->kind == LISTENER_ADMIN;
-    http2->streams.is_trusted = !connection->server->client_certificates || connection_is_trusted(connection);
-    http2->session = grpc_streams_open(&http2->streams);
-    return http2->session != NULL &&
-           update_turn(connection, take(connection, (const uint8_t *)data, bytes) && flush(connection));
-}
-
-bool http2_event(struct connection *connection, uint32_t events)
+static bool handle_event(struct connection *connection, uint32_t events)
 {
     bool good = ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) == 0 && !connection_has_more(connection)) ||
                 receive(connection);
@@ -132,13 +114,13 @@ bool http2_event(struct connection *connection, uint32_t events)
     return update_turn(connection, good && flush(connection));
 }
 
-bool http2_flush(struct connection *connection)
+static bool flush_all(struct connection *connection)
 {
     return update_turn(connection, flush(connection));
 }
 
 /* Whether the client is slow to send a message or to read a reply. */
-bool http2_is_slow(const struct connection *connection, uint64_t now)
+static bool is_slow(struct connection *connection, uint64_t now)
 {
     const struct http2_connection *http2 = connection->http2;
     uint64_t limit = connection->server->receive_ns;
@@ -153,23 +135,53 @@ bool http2_is_slow(const struct connection *connection, uint64_t now)
 }
 
 /* Open connections accept no new calls. */
-bool http2_goaway(struct connection *connection)
+static bool goaway(struct connection *connection)
 {
     nghttp2_session *session = connection->http2->session;
 
     (void)nghttp2_submit_goaway(session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session),
                                 NGHTTP2_NO_ERROR, NULL, 0);
-    return http2_flush(connection);
+    return flush_all(connection);
 }
 
-void http2_close(struct connection *connection)
+static bool close_connection(struct connection *connection)
 {
     struct http2_connection *http2 = connection->http2;
 
     if (http2 == NULL)
-        return;
+        return true;
     if (http2->session != NULL)
-        grpc_streams_close(&http2->streams, http2->session);
+        http2_streams_close(&http2->streams, http2->session);
     free(http2);
     connection->http2 = NULL;
+    return true;
+}
+
+static const struct protocol http2_protocol = { handle_event, is_slow, goaway, close_connection };
+
+/* After a reply of a stream was submitted by another event than the connection's. */
+static void flush_or_close(struct connection *connection)
+{
+    if (!flush_all(connection))
+        connection_close(connection);
+}
+
+bool http2_open(struct connection *connection, const char *data, size_t bytes)
+{
+    struct http2_connection *http2 = calloc(1, sizeof *http2);
+
+    if (http2 == NULL)
+        return false;
+    connection->http2 = http2;
+    connection->protocol = &http2_protocol;
+    http2->progress_ns = clock_ns();
+    http2->streams = (http2_streams){
+        .connection = connection, .thread = connection->thread, .server = connection->server, .flush = flush_or_close
+    };
+    http2->streams.has_rest = connection->from->kind != LISTENER_GRPC;
+    http2->streams.is_admin = connection->from->kind == LISTENER_ADMIN;
+    http2->streams.is_trusted = !connection->server->client_certificates || connection_is_trusted(connection);
+    http2->session = http2_streams_open(&http2->streams);
+    return http2->session != NULL &&
+           update_turn(connection, take(connection, (const uint8_t *)data, bytes) && flush(connection));
 }

@@ -1,9 +1,10 @@
-/* REST over HTTP/2: a stream whose request is not gRPC's has an exchange instead of messages. */
-#include "serve/grpc_internal.h"
+#include "serve/http2_rest.h"
 #include "inlay/check.h"
 #include "serve/completion.h"
 #include "serve/connection.h"
-#include "serve/exchange.h"
+#include "serve/access.h"
+#include "serve/routes.h"
+#include "serve/watch.h"
 #include "serve/http1.h"
 #include <stddef.h>
 #include <string.h>
@@ -86,21 +87,18 @@ static void resume(front_task *task)
 {
     struct exchange *exchange = exchange_of(task);
     struct call *call = exchange->transport;
-    struct connection *connection;
 
     exchange_resumed(exchange);
     if (call->session == NULL) { /* its stream was closed meanwhile */
         rest_leave(call);
         return;
     }
-    connection = call->streams->connection;
     call->working = false;
     if (call->answering)
         (void)nghttp2_session_resume_data(call->session, call->stream);
     else
         send_reply(call);
-    if (!http2_flush(connection))
-        connection_close(connection);
+    call->streams->flush(call->streams->connection);
 }
 
 /* The next field in the list of call_header(); false: the end. */
@@ -199,7 +197,7 @@ void rest_end(struct call *call)
 {
     if (call->ended || call->working)
         return;
-    if (exchange_run(call->rest))
+    if (routes_run(call->rest))
         send_reply(call);
     else
         call->working = true;

@@ -1,6 +1,8 @@
 /* POST /v2/models/NAME[/versions/VERSION]/infer */
 #include "serve/sequence.h"
-#include "serve/server.h"
+#include "serve/answers.h"
+#include "serve/repository.h"
+#include "serve/watch.h"
 #include "serve/trace.h"
 #include <string.h>
 

@@ -1,6 +1,10 @@
 /* Metadata of the server and its models. */
+#include "serve/answers.h"
 #include "serve/datatype.h"
-#include "serve/server.h"
+#include "serve/extensions.h"
+#include "serve/json.h"
+#include "serve/ready.h"
+#include "serve/repository.h"
 #include <string.h>
 
 static void text_member(struct strbuf *to, const char *key, const char *text)
@@ -9,15 +13,30 @@ static void text_member(struct strbuf *to, const char *key, const char *text)
     strbuf_json(to, text, strlen(text));
 }
 
-const char *const server_extensions[SERVER_EXTENSIONS] = { "binary_tensor_data",
-                                                           "model_repository",
-                                                           "model_repository(unload_dependents)",
-                                                           "schedule_policy",
-                                                           "sequence",
-                                                           "parameters",
-                                                           "statistics",
-                                                           "trace",
-                                                           "logging" };
+void answer_live(struct exchange *exchange)
+{
+    exchange->code = HTTP_OK;
+}
+
+void answer_ready(struct exchange *exchange)
+{
+    struct server *server = exchange->server;
+    uint32_t ready, failed;
+    char text[160];
+
+    if (atomic_load(&server->ready)) {
+        exchange->code = HTTP_OK;
+    } else if (atomic_load(&server->draining)) {
+        exchange_fail(exchange, HTTP_BAD_REQUEST, "the server is shutting down");
+    } else if (!atomic_load(&server->loaded)) {
+        exchange_fail(exchange, HTTP_BAD_REQUEST, "models are being loaded");
+    } else {
+        (void)server_is_complete(server, &ready, &failed);
+        (void)snprintf(text, sizeof text, "%u versions are loaded, %u failed; POST v2/repository/index has the reasons",
+                       ready, failed);
+        exchange_fail(exchange, HTTP_BAD_REQUEST, text);
+    }
+}
 
 void answer_server(struct exchange *exchange)
 {

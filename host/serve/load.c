@@ -1,5 +1,7 @@
 #include "serve/load.h"
 #include "inlay/check.h"
+#include "base/clock.h"
+#include "serve/sched.h"
 #include "serve/server.h"
 
 enum { WINDOW_NS = 500000000 };

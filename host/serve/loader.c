@@ -1,9 +1,12 @@
 /* Loads and unloads models on request, over REST and gRPC. A load takes seconds, so a separate thread runs the tasks
  * sequentially. */
+#include "serve/loader.h"
+#include "base/clock.h"
 #include "inlay/check.h"
 #include "serve/changes.h"
 #include "serve/monitor.h"
-#include "serve/server.h"
+#include "serve/ready.h"
+#include "serve/repository.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,34 +118,6 @@ bool loader_is_idle(struct loader *loader)
     idle = loader->first == NULL && !loader->working;
     (void)pthread_mutex_unlock(&loader->lock);
     return idle;
-}
-
-static void answer(void *user, const inlay_diag *diag)
-{
-    struct exchange *exchange = user;
-
-    if (diag->code == INLAY_OK)
-        exchange->code = HTTP_OK;
-    else
-        exchange_fail(exchange, diag->code == INLAY_NOT_FOUND ? HTTP_NOT_FOUND : HTTP_BAD_REQUEST, diag->text);
-    exchange_wake(exchange);
-}
-
-void answer_repository(struct exchange *exchange)
-{
-    if (exchange->route.kind == ROUTE_LOAD && exchange->body_bytes > 0 &&
-        memmem(exchange->body, exchange->body_bytes, "\"parameters\"", 12) != NULL) {
-        exchange_fail(exchange, HTTP_BAD_REQUEST,
-                      "parameters are not supported: models are always loaded from the repository");
-        return;
-    }
-    exchange->load_task = (load_task){ .what = exchange->route.kind == ROUTE_LOAD ? LOAD_TASK_LOAD : LOAD_TASK_UNLOAD,
-                                       .done = answer,
-                                       .user = exchange };
-    (void)snprintf(exchange->load_task.name, sizeof exchange->load_task.name, "%.*s", (int)exchange->route.name_bytes,
-                   exchange->route.name);
-    exchange_suspend(exchange);
-    loader_submit(exchange->server->loader, &exchange->load_task);
 }
 
 inlay_status loader_create(struct server *server, struct loader **out_loader, inlay_diag *diag)

@@ -4,7 +4,13 @@
 #include "serve/front.h"
 #include "serve/listen.h"
 #include "serve/log.h"
+#include "serve/loader.h"
+#include "serve/protocol.h"
+#include "serve/ready.h"
+#include "serve/repository.h"
+#include "serve/sched.h"
 #include "serve/server.h"
+#include "serve/watch.h"
 #include "serve/supervise.h"
 #include "serve/tls.h"
 #include "serve/trace.h"
@@ -168,7 +174,7 @@ static inlay_status start(program_state *state, inlay_diag *diag)
     INLAY_TRY(watch_create(server, &server->watch, diag));
     INLAY_TRY(loader_create(server, &server->loader, diag));
     if (!supervise_is_worker())
-        INLAY_TRY(front_start(server, &state->front, diag));
+        INLAY_TRY(front_start(server, protocol_open, &state->front, diag));
 done:
     return status;
 }
@@ -200,7 +206,7 @@ static void load_models(program_state *state)
         return;
     }
     announced = server_update_ready(server);
-    if (supervise_is_worker() && front_start(server, &state->front, &diag) != INLAY_OK) {
+    if (supervise_is_worker() && front_start(server, protocol_open, &state->front, &diag) != INLAY_OK) {
         log_line(LOG_ERROR_LINE, "%s", diag.text);
         give_up(state);
         return;

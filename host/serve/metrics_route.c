@@ -1,5 +1,6 @@
 /* GET /metrics: Prometheus' text format, version 0.0.4. */
-#include "serve/server.h"
+#include "serve/answers.h"
+#include "serve/repository.h"
 #include "inlay/check.h"
 #include <dirent.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* Whether the server is ready for requests. */
+#include "serve/ready.h"
 #include "serve/listen.h"
 #include "serve/log.h"
-#include "serve/server.h"
+#include "serve/repository.h"
 #include "serve/supervise.h"
 
 bool server_is_complete(struct server *server, uint32_t *out_ready, uint32_t *out_failed)
@@ -32,24 +32,4 @@ void server_announce_ready(struct server *server)
         supervise_ready();
     else
         listen_notify("READY=1");
-}
-
-void answer_ready(struct exchange *exchange)
-{
-    struct server *server = exchange->server;
-    uint32_t ready, failed;
-    char text[160];
-
-    if (atomic_load(&server->ready)) {
-        exchange->code = HTTP_OK;
-    } else if (atomic_load(&server->draining)) {
-        exchange_fail(exchange, HTTP_BAD_REQUEST, "the server is shutting down");
-    } else if (!atomic_load(&server->loaded)) {
-        exchange_fail(exchange, HTTP_BAD_REQUEST, "models are being loaded");
-    } else {
-        (void)server_is_complete(server, &ready, &failed);
-        (void)snprintf(text, sizeof text, "%u versions are loaded, %u failed; POST v2/repository/index has the reasons",
-                       ready, failed);
-        exchange_fail(exchange, HTTP_BAD_REQUEST, text);
-    }
 }

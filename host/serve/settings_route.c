@@ -1,7 +1,9 @@
 /* GET and POST of /v2/trace/setting, /v2/models/NAME/trace/setting and /v2/logging: settings that requests change. */
 #include "serve/log.h"
-#include "serve/server.h"
+#include "serve/answers.h"
+#include "serve/json.h"
 #include "serve/trace.h"
+#include "serve/repository.h"
 #include <string.h>
 
 enum { MAX_VALUES = 8 };

@@ -1,5 +1,6 @@
 /* GET /v2/models/stats and .../NAME[/versions/VERSION]/stats, in Triton's format. Times are in nanoseconds. */
-#include "serve/server.h"
+#include "serve/answers.h"
+#include "serve/repository.h"
 #include <string.h>
 
 static uint64_t get(const atomic_uint_fast64_t *from)

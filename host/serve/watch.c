@@ -2,7 +2,8 @@
 #include "inlay/check.h"
 #include "serve/chain.h"
 #include "serve/monitor.h"
-#include "serve/server.h"
+#include "serve/repository.h"
+#include "serve/watch.h"
 #include <stdlib.h>
 
 enum { TICK_NS = 10000000 }; /* interval of the checks */

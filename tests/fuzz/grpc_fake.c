@@ -1,5 +1,8 @@
 #include "grpc_fake.h"
+#include "serve/access.h"
 #include "serve/grpc_read.h"
+#include "serve/http2_rest.h"
+#include "serve/http2_streams.h"
 #include "serve/load.h"
 #include "serve/supervise.h"
 #include <stdlib.h>
@@ -57,9 +60,18 @@ void rest_leave(struct call *call)
     (void)call;
 }
 
-void grpc_refuse_token(struct call *call)
+uint32_t server_wrong_token(struct server *server, const struct sockaddr *client)
 {
-    call_end(call, GRPC_UNAUTHENTICATED, "");
+    (void)server;
+    (void)client;
+    return 0;
+}
+
+bool front_delay(front_task *task, uint64_t resume_ns)
+{
+    (void)task;
+    (void)resume_ns;
+    return false;
 }
 
 void grpc_resume(front_task *task)
@@ -113,10 +125,18 @@ static void touch(const infer_request *request)
     }
 }
 
+static void release(struct call *call)
+{
+    infer_request_deinit(&call->request);
+    call_release(call->decoded);
+    call->decoded = NULL;
+}
+
 void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
+    call->release = release;
     call->decoded = call_unpack(call, &inference__infer_request__descriptor, message, bytes);
     if (call->decoded == NULL)
         return;
@@ -130,13 +150,6 @@ void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
     call_pack(call, &call->decoded->base);
 }
 
-void grpc_infer_deinit(struct call *call)
-{
-    infer_request_deinit(&call->request);
-    call_release(call->decoded);
-    call->decoded = NULL;
-}
-
 /* ------------------------------------------------------------------ the connection */
 
 bool fake_open(fake_link *link)
@@ -147,8 +160,9 @@ bool fake_open(fake_link *link)
     link->server.load_header = true;
     link->server.has_grpc = true;
     link->streams.server = &link->server;
+    link->streams.connection = &link->connection;
     link->streams.is_trusted = true;
-    link->session = grpc_streams_open(&link->streams);
+    link->session = http2_streams_open(&link->streams);
     return link->session != NULL;
 }
 
@@ -169,7 +183,7 @@ void fake_send(fake_link *link, void (*take)(void *user, const uint8_t *data, si
 
 void fake_close(fake_link *link)
 {
-    grpc_streams_close(&link->streams, link->session);
+    http2_streams_close(&link->streams, link->session);
     if (link->server.exchanges != 0)
         __builtin_trap(); /* a call that did not end */
 }

@@ -1,14 +1,14 @@
-/* HTTP/2 of one connection, without its socket: frames to calls. */
-#include "serve/grpc_internal.h"
+#include "serve/http2_streams.h"
 #include "inlay/check.h"
 #include "serve/chain.h"
+#include "serve/http2_rest.h"
 #include <stdlib.h>
 
 enum { MAX_STREAMS = 256 };
 
 static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
-    grpc_streams *streams = user;
+    http2_streams *streams = user;
     struct call *call;
 
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
@@ -61,10 +61,12 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         call->client_done = true;
     if (call->streams->has_rest && !call->is_grpc && call->rest == NULL && !call->ended && !rest_begin(call))
         return NGHTTP2_ERR_CALLBACK_FAILURE;
-    if (call->rest == NULL)
+    if (call->rest != NULL) {
+        if (call->client_done)
+            rest_end(call);
+    } else if (call->method != NULL || call->ended || call_begin(call)) {
         call_advance(call);
-    else if (call->client_done)
-        rest_end(call);
+    }
     return 0;
 }
 
@@ -96,12 +98,12 @@ static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, voi
     if (call == NULL)
         return 0;
     INLAY_CHECK(call->session == session);
-    CHAIN_REMOVE(((grpc_streams *)user)->calls, call, next, previous);
+    CHAIN_REMOVE(((http2_streams *)user)->calls, call, next, previous);
     leave(call);
     return 0;
 }
 
-nghttp2_session *grpc_streams_open(grpc_streams *streams)
+nghttp2_session *http2_streams_open(http2_streams *streams)
 {
     nghttp2_settings_entry entries[] = {
         { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, MAX_STREAMS },
@@ -129,7 +131,7 @@ nghttp2_session *grpc_streams_open(grpc_streams *streams)
     return session;
 }
 
-void grpc_streams_close(grpc_streams *streams, nghttp2_session *session)
+void http2_streams_close(http2_streams *streams, nghttp2_session *session)
 {
     while (streams->calls != NULL) {
         struct call *call = streams->calls;
