@@ -1,10 +1,10 @@
 #include "grpc_fake.h"
-#include "serve/access.h"
-#include "serve/grpc_read.h"
-#include "serve/http2_rest.h"
-#include "serve/http2_streams.h"
-#include "serve/load.h"
-#include "serve/supervise.h"
+#include "serve/exchange/access.h"
+#include "serve/grpc/grpc_read.h"
+#include "serve/protocol/http2_rest.h"
+#include "serve/protocol/http2_streams.h"
+#include "serve/schedule/load.h"
+#include "serve/process/supervise.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,8 +2,8 @@
  * requests are parsed as in the server. */
 #ifndef FUZZ_GRPC_FAKE_H
 #define FUZZ_GRPC_FAKE_H
-#include "serve/connection.h"
-#include "serve/grpc_internal.h"
+#include "serve/network/connection.h"
+#include "serve/grpc/grpc_internal.h"
 
 typedef struct fake_link {
     struct server server;

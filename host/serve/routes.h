@@ -1,8 +1,0 @@
-/* serve/routes.h - the table of routes: what answers each path. */
-#ifndef SERVE_ROUTES_H
-#define SERVE_ROUTES_H
-#include "serve/exchange.h"
-
-/* Answers a complete request. true: it has its reply; false: exchange->task is resumed later. */
-bool routes_run(struct exchange *exchange);
-#endif
