@@ -4,26 +4,33 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The numbers: X(name, least, most). Each is a member of model_settings, too. */
+#define NUMBER_LIST(X)                                                                                                 \
+    X(max_batch, 1, 65536)                                                                                             \
+    X(batch_delay_us, 0, 10000000)                                                                                     \
+    X(batch_target_us, 0, 3600000000)                                                                                  \
+    X(instances, 1, 4096)                                                                                              \
+    X(max_queue, 1, 1000000)                                                                                           \
+    X(warmup, 0, 1)                                                                                                    \
+    X(priority, 1, PRIORITY_LEVELS)
+
 /* The file as libcyaml reads it; NULL = not given. */
 typedef struct config_file {
-    int64_t *max_batch, *batch_delay_us, *batch_target_us, *instances, *max_queue, *warmup, *priority;
+#define NUMBER_MEMBER(name, least, most) int64_t *name;
+    NUMBER_LIST(NUMBER_MEMBER)
+#undef NUMBER_MEMBER
     char *versions, *buckets;
     char **options, **pad;
     unsigned options_count, pad_count;
 } config_file;
 
-#define NUMBER(name) CYAML_FIELD_INT_PTR(#name, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, name)
-
 static const cyaml_schema_value_t option_text = { CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char, 1, 1024) };
 static const cyaml_schema_field_t fields[] = {
-    NUMBER(max_batch),
-    NUMBER(batch_delay_us),
-    NUMBER(batch_target_us),
-    NUMBER(instances),
-    NUMBER(max_queue),
-    NUMBER(warmup),
-    NUMBER(priority),
-    CYAML_FIELD_STRING_PTR("versions", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, versions, 1, 1024),
+#define NUMBER_FIELD(name, least, most)                                                                                \
+    CYAML_FIELD_INT_PTR(#name, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, name),
+    NUMBER_LIST(NUMBER_FIELD)
+#undef NUMBER_FIELD
+        CYAML_FIELD_STRING_PTR("versions", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, versions, 1, 1024),
     CYAML_FIELD_STRING_PTR("buckets", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, buckets, 1, 1024),
     CYAML_FIELD_SEQUENCE("pad", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, pad, &option_text, 0, 64),
     CYAML_FIELD_SEQUENCE("options", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, config_file, options, &option_text, 0,
@@ -32,40 +39,41 @@ static const cyaml_schema_field_t fields[] = {
 };
 static const cyaml_schema_value_t schema = { CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, config_file, fields) };
 
-static bool take(const int64_t *from, int64_t min, int64_t max, int64_t *to)
+/* Stores a number in a member of model_settings of `bytes` bytes. */
+static void store(void *member, size_t bytes, int64_t number)
 {
-    if (from == NULL)
-        return true;
-    *to = *from;
-    return *from >= min && *from <= max;
+    if (bytes == sizeof(uint64_t))
+        *(uint64_t *)member = (uint64_t)number;
+    else if (bytes == sizeof(uint32_t))
+        *(uint32_t *)member = (uint32_t)number;
+    else
+        *(bool *)member = number != 0;
 }
 
 static inlay_status take_numbers(const char *path, const config_file *file, model_config *config, inlay_diag *diag)
 {
     model_settings *settings = &config->settings;
-    int64_t batch = settings->max_batch, delay = (int64_t)settings->batch_delay_us,
-            target = (int64_t)settings->batch_target_us, instances = settings->instances, queue = settings->max_queue,
-            warmup = settings->warmup, priority = settings->priority;
-    const char *wrong = !take(file->max_batch, 1, 65536, &batch)           ? "max_batch must be from 1 to 65536"
-                        : !take(file->batch_delay_us, 0, 10000000, &delay) ? "batch_delay_us must be from 0 to 10000000"
-                        : !take(file->batch_target_us, 0, 3600000000, &target)
-                            ? "batch_target_us must be from 0 to 3600000000"
-                        : !take(file->instances, 1, 4096, &instances)          ? "instances must be from 1 to 4096"
-                        : !take(file->max_queue, 1, 1000000, &queue)           ? "max_queue must be from 1 to 1000000"
-                        : !take(file->warmup, 0, 1, &warmup)                   ? "warmup must be 0 or 1"
-                        : !take(file->priority, 1, PRIORITY_LEVELS, &priority) ? "priority must be 1, 2 or 3"
-                                                                               : NULL;
+    const struct {
+        const char *name;
+        const int64_t *given;
+        int64_t least, most;
+        void *member;
+        size_t bytes;
+    } rows[] = {
+#define NUMBER_ROW(name, least, most) { #name, file->name, least, most, &settings->name, sizeof settings->name },
+        NUMBER_LIST(NUMBER_ROW)
+#undef NUMBER_ROW
+    };
 
-    if (wrong != NULL)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: %s", path, wrong);
-    config->requests_batching = file->max_batch != NULL && batch > 1;
-    settings->max_batch = (uint32_t)batch;
-    settings->batch_delay_us = (uint64_t)delay;
-    settings->batch_target_us = (uint64_t)target;
-    settings->instances = (uint32_t)instances;
-    settings->max_queue = (uint32_t)queue;
-    settings->warmup = warmup != 0;
-    settings->priority = (uint32_t)priority;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (rows[i].given == NULL)
+            continue;
+        if (*rows[i].given < rows[i].least || *rows[i].given > rows[i].most)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: %s must be from %lld to %lld", path, rows[i].name,
+                              (long long)rows[i].least, (long long)rows[i].most);
+        store(rows[i].member, rows[i].bytes, *rows[i].given);
+    }
+    config->requests_batching = file->max_batch != NULL && settings->max_batch > 1;
     return INLAY_OK;
 }
 
