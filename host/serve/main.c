@@ -164,12 +164,15 @@ static inlay_status start(program_state *state, inlay_diag *diag)
         runners = cpus_allowed();
     server->runners = runners;
     server->load_header = settings_int(&state->settings, SET_load_header) != 0;
+    INLAY_TRY(supervise_open_board(&state->settings, &server->board, diag));
+    server->counts = board_own(&server->board);
+    atomic_store(&server->counts->pid, (uint64_t)getpid());
     INLAY_TRY(open_log(server, diag));
     INLAY_TRY(tokens_read(settings_text(&state->settings, SET_token_file), &server->tokens, diag));
     INLAY_TRY(tokens_read(settings_text(&state->settings, SET_admin_token_file), &server->admin_tokens, diag));
     INLAY_TRY(open_trace(server, diag));
     INLAY_TRY(open_tls(server, diag));
-    INLAY_TRY(repository_open(&state->settings, runners, &server->repository, diag));
+    INLAY_TRY(repository_open(&state->settings, runners, &server->board, &server->repository, diag));
     INLAY_TRY(sched_create(runners, &server->sched, diag));
     INLAY_TRY(watch_create(server, &server->watch, diag));
     INLAY_TRY(loader_create(server, &server->loader, diag));
@@ -240,7 +243,7 @@ static bool wait_idle(program_state *state, uint64_t ms)
     bool idle;
 
     for (;;) {
-        idle = atomic_load(&state->server.exchanges) == 0 && front_is_quiet(state->front);
+        idle = atomic_load(&state->server.counts->exchanges) == 0 && front_is_quiet(state->front);
         if (idle || clock_ns() >= until)
             return idle;
         (void)nanosleep(&pause, NULL);
@@ -318,6 +321,7 @@ static void stop(program_state *state)
     tls_destroy(server->tls);
     if (server->access_log > STDERR_FILENO)
         (void)close(server->access_log);
+    board_close(&server->board);
     settings_deinit(&state->settings);
 }
 

@@ -7,6 +7,7 @@
 
 typedef struct fake_link {
     struct server server;
+    board_counts counts;
     struct connection connection; /* of the streams; only its address is used */
     http2_streams streams;
     nghttp2_session *session;

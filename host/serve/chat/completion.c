@@ -153,9 +153,9 @@ static void finish(struct completion *completion, const inlay_diag *failure)
     watch_remove(exchange->server->watch, exchange);
     sequence_leave(&exchange->job); /* before the reply, so that the client's next text can use the sequence */
     if (failure != NULL)
-        stats_add_error(&exchange->job.model->stats, stats_error_of(failure->code), clock_ns() - exchange->arrived_ns);
+        stats_add_error(exchange->job.model->stats, stats_error_of(failure->code), clock_ns() - exchange->arrived_ns);
     else
-        stats_add_time(&exchange->job.model->stats.request, clock_ns() - exchange->arrived_ns);
+        stats_add_time(&exchange->job.model->stats->request, clock_ns() - exchange->arrived_ns);
     if (!completion->streams) {
         if (failure != NULL) {
             exchange_fail_diag(exchange, failure);

@@ -201,12 +201,12 @@ static void step(struct job *job, const inlay_diag *failure, const infer_output 
     watch_remove(exchange->server->watch, exchange);
     if (diag.code != INLAY_OK) {
         exchange_fail_diag(exchange, &diag);
-        stats_add_error(&job->model->stats, stats_error_of(diag.code), clock_ns() - exchange->arrived_ns);
+        stats_add_error(job->model->stats, stats_error_of(diag.code), clock_ns() - exchange->arrived_ns);
     } else {
         strbuf_format(&exchange->reply, "],\"model\":\"%s\",\"usage\":{\"prompt_tokens\":%zu,\"total_tokens\":%zu}}",
                       job->model->name, embedding->all_tokens, embedding->all_tokens);
         exchange->code = HTTP_OK;
-        stats_add_time(&job->model->stats.request, clock_ns() - exchange->arrived_ns);
+        stats_add_time(&job->model->stats->request, clock_ns() - exchange->arrived_ns);
     }
     exchange_wake(exchange);
 }

@@ -117,7 +117,8 @@ void exchange_reply_get(struct exchange *exchange, exchange_reply *out)
     out->body = exchange->reply.data;
     out->body_bytes = exchange->reply.size;
     add_fields(exchange, out);
-    (void)atomic_fetch_add_explicit(&exchange->server->answers[exchange->code / 100 % 6], 1, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&exchange->server->counts->answers[exchange->code / 100 % 6], 1,
+                                    memory_order_relaxed);
 }
 
 /* ------------------------------------------------------------------ header */
@@ -129,7 +130,7 @@ struct exchange *exchange_create(struct server *server, struct front_thread *thr
 
     if (exchange == NULL)
         return NULL;
-    (void)atomic_fetch_add(&server->exchanges, 1);
+    (void)atomic_fetch_add(&server->counts->exchanges, 1);
     exchange->server = server;
     exchange->task.thread = thread;
     exchange->task.resume = resume;
@@ -300,9 +301,9 @@ void exchange_finish(struct exchange *exchange, bool sent)
         exchange->release(exchange);
     strbuf_deinit(&exchange->reply);
     strbuf_deinit(&exchange->field_text);
-    INLAY_CHECK(atomic_load(&exchange->server->exchanges) > 0);
-    (void)atomic_fetch_sub(&exchange->server->exchanges, 1);
-    (void)atomic_fetch_add_explicit(&exchange->server->requests, 1, memory_order_relaxed);
+    INLAY_CHECK(atomic_load(&exchange->server->counts->exchanges) > 0);
+    (void)atomic_fetch_sub(&exchange->server->counts->exchanges, 1);
+    (void)atomic_fetch_add_explicit(&exchange->server->counts->requests, 1, memory_order_relaxed);
     server_release(exchange->server, exchange->held_bytes);
     free(exchange->memory);
     free(exchange);

@@ -6,7 +6,7 @@
 #include "serve/exchange/watch.h"
 #include <stdlib.h>
 
-enum { TICK_NS = 10000000 }; /* interval of the checks */
+enum { TICK_NS = 10000000, PUBLISH_TICKS = 10 }; /* interval of the checks; checks between two of watch_publish() */
 
 struct watch {
     struct server *server;
@@ -94,10 +94,30 @@ void watch_cancel_all(struct watch *watch)
     finish_cancelled(waited, "the server is shutting down");
 }
 
+static void publish_model(void *user, const repository_entry *entry)
+{
+    struct server *server = user;
+
+    if (entry->loaded != NULL)
+        atomic_store_explicit(&board_own_model(&server->board, entry->loaded->board_index)->queued,
+                              sched_queued(server->sched, entry->loaded), memory_order_relaxed);
+}
+
+void watch_publish(struct server *server)
+{
+    board_counts *counts = server->counts;
+
+    atomic_store_explicit(&counts->runs, sched_running(server->sched), memory_order_relaxed);
+    atomic_store_explicit(&counts->model_bytes, repository_bytes(server->repository), memory_order_relaxed);
+    atomic_store_explicit(&counts->replaced_models, repository_retired(server->repository), memory_order_relaxed);
+    repository_each(server->repository, publish_model, server);
+}
+
 static void *check_loop(void *user)
 {
     struct watch *watch = user;
     struct timespec until;
+    uint32_t ticks = 0;
 
     for (;;) {
         uint64_t at = clock_ns() + TICK_NS;
@@ -114,6 +134,8 @@ static void *check_loop(void *user)
         sched_expire(watch->server->sched);
         repository_collect(watch->server->repository);
         load_sample(watch->server);
+        if (watch->server->board.count > 1 && ++ticks % PUBLISH_TICKS == 0)
+            watch_publish(watch->server);
     }
 }
 

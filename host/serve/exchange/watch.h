@@ -11,6 +11,8 @@ void watch_add(struct watch *watch, struct exchange *exchange);
 void watch_remove(struct watch *watch, struct exchange *exchange);
 /* Cancels a request whose client has disconnected. Called by the connection's thread. */
 void watch_cancel(struct watch *watch, struct exchange *exchange);
+/* Stores gauges of this process in the board, where the others read them. Any thread. */
+void watch_publish(struct server *server);
 /* Cancels all requests in progress. */
 void watch_cancel_all(struct watch *watch);
 #endif

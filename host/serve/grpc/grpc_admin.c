@@ -79,27 +79,27 @@ static void add_model_statistics(struct call *call, Inference__ModelStatistics *
 }
 
 /* Adds the runs by their number of rows; false: out of memory. The caller frees the single allocation. */
-static bool add_batches(const model_stats *stats, Inference__ModelStatistics *to)
+static bool add_batches(const struct model *model, Inference__ModelStatistics *to)
 {
     struct batch {
         Inference__BatchStatistics message, *pointer;
         Inference__Duration input, infer, output;
     };
-    struct batch *all = calloc(stats->batch_count + 1u, sizeof *all + sizeof(void *));
+    struct batch *all = calloc(model->settings.max_batch + 1u, sizeof *all + sizeof(void *));
     size_t used = 0;
 
     if (all == NULL)
         return false;
-    to->batch_stats = (Inference__BatchStatistics **)(void *)(all + stats->batch_count + 1);
-    for (uint32_t i = 0; i < stats->batch_count; i++) {
-        uint64_t count = get(&stats->batches[i].count);
+    to->batch_stats = (Inference__BatchStatistics **)(void *)(all + model->settings.max_batch + 1);
+    for (uint32_t i = 0; i < model->settings.max_batch; i++) {
+        uint64_t count = get(&model->batches[i].count);
 
         if (count == 0)
             continue;
         inference__batch_statistics__init(&all[used].message);
-        all[used].input = duration(count, get(&stats->batches[i].input_ns));
-        all[used].infer = duration(count, get(&stats->batches[i].infer_ns));
-        all[used].output = duration(count, get(&stats->batches[i].output_ns));
+        all[used].input = duration(count, get(&model->batches[i].input_ns));
+        all[used].infer = duration(count, get(&model->batches[i].infer_ns));
+        all[used].output = duration(count, get(&model->batches[i].output_ns));
         all[used].message.batch_size = i + 1;
         all[used].message.compute_input = &all[used].input;
         all[used].message.compute_infer = &all[used].infer;
@@ -107,7 +107,7 @@ static bool add_batches(const model_stats *stats, Inference__ModelStatistics *to
         to->batch_stats[used] = &all[used].message;
         used++;
     }
-    INLAY_CHECK(used <= stats->batch_count);
+    INLAY_CHECK(used <= model->settings.max_batch);
     to->n_batch_stats = used;
     if (used == 0) {
         free(all);
@@ -116,13 +116,18 @@ static bool add_batches(const model_stats *stats, Inference__ModelStatistics *to
     return true;
 }
 
-static void write_statistics(struct call *call, const char *name, const char *version, const model_stats *stats)
+static void write_statistics(struct call *call, const struct model *model)
 {
+    const char *name = model->name, *version = model->version;
+    board_model sum;
+    const model_stats *stats = &sum.stats;
     Inference__ModelStatistics reply = INFERENCE__MODEL_STATISTICS__INIT;
     Inference__InferStatistics infer = INFERENCE__INFER_STATISTICS__INIT;
-    uint64_t failed = 0, runs = get(&stats->compute.count);
+    uint64_t failed = 0, runs;
     Inference__Duration success, fail, queue, input, compute, output;
 
+    board_sum_model(model->settings.board, model->board_index, &sum);
+    runs = get(&stats->compute.count);
     for (uint32_t i = 0; i < STATS_ERROR_COUNT; i++)
         failed += get(&stats->errors[i]);
     success = duration(get(&stats->request.count), get(&stats->request.ns));
@@ -143,7 +148,7 @@ static void write_statistics(struct call *call, const char *name, const char *ve
     reply.inference_count = get(&stats->rows);
     reply.execution_count = runs;
     reply.inference_stats = &infer;
-    if (!add_batches(stats, &reply)) {
+    if (!add_batches(model, &reply)) {
         call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the reply");
         return;
     }
@@ -166,7 +171,7 @@ static void add_statistics(void *user, const repository_entry *entry)
     if (!repository_matches(entry, list->name[0] != '\0' ? list->name : NULL, strlen(list->name), list->version))
         return;
     list->count++;
-    write_statistics(list->call, entry->name, entry->loaded->version, &entry->loaded->stats);
+    write_statistics(list->call, entry->loaded);
 }
 
 void grpc_statistics(struct call *call, const uint8_t *message, size_t bytes)

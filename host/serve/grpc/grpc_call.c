@@ -23,7 +23,7 @@ struct call *call_create(http2_streams *streams, nghttp2_session *session, int32
     call->stream = stream;
     call->is_plain = true;
     call->arrived_ns = clock_ns();
-    (void)atomic_fetch_add(&call->server->exchanges, 1);
+    (void)atomic_fetch_add(&call->server->counts->exchanges, 1);
     return call;
 }
 
@@ -42,9 +42,9 @@ void call_destroy(struct call *call)
     strbuf_deinit(&call->fields);
     server_release(call->server, call->held_bytes);
     if (call->rest == NULL) {
-        INLAY_CHECK(atomic_load(&call->server->exchanges) > 0);
-        (void)atomic_fetch_sub(&call->server->exchanges, 1);
-        (void)atomic_fetch_add_explicit(&call->server->requests, 1, memory_order_relaxed);
+        INLAY_CHECK(atomic_load(&call->server->counts->exchanges) > 0);
+        (void)atomic_fetch_sub(&call->server->counts->exchanges, 1);
+        (void)atomic_fetch_add_explicit(&call->server->counts->requests, 1, memory_order_relaxed);
     }
     free(call);
 }
@@ -372,7 +372,7 @@ bool call_data(struct call *call, const uint8_t *data, size_t bytes)
     }
     call->held_bytes += bytes;
     strbuf_add(&call->in, data, bytes);
-    (void)atomic_fetch_add_explicit(&call->server->moved_bytes, bytes, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&call->server->counts->moved_bytes, bytes, memory_order_relaxed);
     if (call->in.failed) {
         call_end(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the message");
     } else if (call->in.size >= PREFIX && call->in.data[0] != 0) {

@@ -193,7 +193,7 @@ static inlay_status write_reply(struct call *call, const infer_output *outputs, 
 static void fail(struct call *call, const inlay_diag *diag)
 {
     call_fail_diag(call, diag);
-    stats_add_error(&call->job.model->stats, stats_error_of(diag->code), clock_ns() - call->arrived_ns);
+    stats_add_error(call->job.model->stats, stats_error_of(diag->code), clock_ns() - call->arrived_ns);
 }
 
 /* Any thread; see finish() of infer_route.c. */
@@ -209,9 +209,9 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
     if (failure != NULL || status != INLAY_OK) {
         fail(call, failure != NULL ? failure : &diag);
     } else {
-        (void)atomic_fetch_add_explicit(&job->model->stats.rows, job->rows, memory_order_relaxed);
+        (void)atomic_fetch_add_explicit(&job->model->stats->rows, job->rows, memory_order_relaxed);
         answered = clock_ns();
-        stats_add_request(&job->model->stats, answered - call->arrived_ns, job->model->settings.batch_target_us);
+        stats_add_request(job->model->stats, answered - call->arrived_ns, job->model->settings.batch_target_us);
         trace_request(call->server->trace, job, answered);
     }
     sequence_leave(job);
@@ -271,7 +271,8 @@ static bool submit(struct call *call)
         fail(call, &diag);
         return false;
     }
-    (void)atomic_fetch_add_explicit(&call->server->copied_bytes, call->request.copied_bytes, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&call->server->counts->copied_bytes, call->request.copied_bytes,
+                                    memory_order_relaxed);
     call->job.arrived_ns = call->arrived_ns;
     call->job.deadline_ns = deadline(call);
     call->job.finish = finish;

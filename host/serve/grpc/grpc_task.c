@@ -21,7 +21,7 @@ void grpc_leave(struct call *call)
         if (mine) {
             INLAY_CHECK(atomic_load(&call->server->suspended) > 0);
             (void)atomic_fetch_sub(&call->server->suspended, 1);
-            stats_add_error(&call->job.model->stats, STATS_CANCELLED, clock_ns() - call->arrived_ns);
+            stats_add_error(call->job.model->stats, STATS_CANCELLED, clock_ns() - call->arrived_ns);
         }
     }
     if (mine)

@@ -61,10 +61,9 @@ static inlay_status make_instances(struct model *model, inlay_diag *diag)
     inlay_status status = INLAY_OK;
 
     model->instances = calloc(model->settings.instances, sizeof *model->instances);
-    model->stats.batches = calloc(model->settings.max_batch, sizeof *model->stats.batches);
-    if (model->instances == NULL || model->stats.batches == NULL)
+    model->batches = calloc(model->settings.max_batch, sizeof *model->batches);
+    if (model->instances == NULL || model->batches == NULL)
         return no_memory(diag, "for %u instances", model->settings.instances);
-    model->stats.batch_count = model->settings.max_batch;
     for (uint32_t i = model->settings.instances; status == INLAY_OK && i-- > 0;) {
         struct instance *instance = &model->instances[i];
 
@@ -208,6 +207,8 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
         status = no_memory(diag, "for model '%s'", name);
         goto done;
     }
+    INLAY_TRY(board_add_model(settings->board, name, version, &model->board_index, diag));
+    model->stats = &board_own_model(settings->board, model->board_index)->stats;
     INLAY_TRY(inlay_session_create(path, options, &model->session, diag));
     INLAY_TRY(read_io(model, diag));
     INLAY_TRY(sequences_create(model, diag));
@@ -250,7 +251,9 @@ void model_unref(struct model *model)
     sequences_destroy(model);
     inlay_session_destroy(model->session);
     free(model->instances);
-    free(model->stats.batches);
+    free(model->batches);
+    if (model->stats != NULL)
+        board_remove_model(model->settings.board, model->board_index);
     free(model->shares);
     free(model->inputs);
     free(model->outputs);

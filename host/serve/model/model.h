@@ -9,7 +9,7 @@
 #include "serve/request/infer.h"
 #include "serve/model/padding.h"
 #include "serve/model/shares.h"
-#include "serve/model/stats.h"
+#include "serve/base/board.h"
 #include <pthread.h>
 
 struct sequence;
@@ -27,6 +27,7 @@ typedef struct model_settings {
     uint64_t sequence_idle_ns; /* idle time after which another sequence may take the place */
     uint32_t priority;         /* of requests without one, 1 to PRIORITY_LEVELS */
     bool warmup;
+    struct board *board;    /* of the server; borrowed */
     const uint32_t *stop;   /* polled while the model is loaded: 1 = abandon the load; borrowed */
     padding_config padding; /* set only by config.yaml */
 } model_settings;
@@ -84,7 +85,9 @@ struct model {
     struct padding padding;
     struct instance *instances, *idle;
     job_queue queue;
-    model_stats stats;
+    uint32_t board_index; /* of its figures in settings.board */
+    model_stats *stats;   /* those of this process */
+    stats_batch *batches; /* [settings.max_batch] runs of this process with 1, 2 ... rows */
 };
 
 /* A request. The owner sets the first part, keeps it until finish was called, and frees it afterwards. */

@@ -189,6 +189,12 @@ static void begin_sequence(const struct instance *instance)
     sequence->fresh = false;
 }
 
+/* The counters of runs with `rows` rows; NULL: none. */
+static stats_batch *batch_of(const struct model *model, uint64_t rows)
+{
+    return rows > 0 && rows <= model->settings.max_batch ? &model->batches[rows - 1] : NULL;
+}
+
 void model_run(struct model *model, struct instance *instance, uint32_t count)
 {
     inlay_run_options run = INLAY_RUN_OPTIONS_INIT;
@@ -215,7 +221,7 @@ void model_run(struct model *model, struct instance *instance, uint32_t count)
     }
     /* Before the first reply is sent, so that a client that has its reply finds the run in the statistics. */
     if (status == INLAY_OK)
-        stats_add_run(&model->stats, rows, bound - start, ended - bound);
+        stats_add_run(model->stats, batch_of(model, rows), rows, bound - start, ended - bound);
     for (uint32_t i = 0; i < count; i++) {
         struct job *job = instance->jobs[i];
         uint32_t outputs = 0;
@@ -225,7 +231,7 @@ void model_run(struct model *model, struct instance *instance, uint32_t count)
         job->compute_ns = ended - bound;
         job->ended_ns = ended;
         job->run_rows = rows;
-        stats_add_time(&model->stats.queue, start - job->arrived_ns);
+        stats_add_time(&model->stats->queue, start - job->arrived_ns);
         if (result == INLAY_OK)
             result = slice_outputs(model, instance, job, from, rows, &outputs, &diag);
         from += job->rows;
@@ -233,5 +239,5 @@ void model_run(struct model *model, struct instance *instance, uint32_t count)
                     result == INLAY_OK ? outputs : 0);
     }
     if (status == INLAY_OK)
-        stats_add_output(&model->stats, rows, clock_ns() - ended);
+        stats_add_output(model->stats, batch_of(model, rows), clock_ns() - ended);
 }

@@ -74,7 +74,7 @@ static void open_connection(struct front *front, const listener_socket *from, in
     memcpy(&connection->client, client, bytes < sizeof connection->client ? bytes : sizeof connection->client);
     connection_set_turn(connection, CONNECTION_IDLE);
     (void)atomic_fetch_add(&front->counts[group], 1);
-    (void)atomic_fetch_add(&server->connections, 1);
+    (void)atomic_fetch_add(&server->counts->connections, 1);
     (void)atomic_fetch_add(&thread->connection_count, 1);
     (void)pthread_mutex_lock(&thread->lock);
     connection->next = thread->incoming;

@@ -95,8 +95,8 @@ void connection_destroy(struct connection *connection)
     (void)atomic_fetch_sub(&thread->connection_count, 1);
     if (!atomic_load(&connection->evicted))
         (void)atomic_fetch_sub(&thread->front->counts[connection->group], 1);
-    INLAY_CHECK(atomic_load(&connection->server->connections) > 0);
-    (void)atomic_fetch_sub(&connection->server->connections, 1);
+    INLAY_CHECK(atomic_load(&connection->server->counts->connections) > 0);
+    (void)atomic_fetch_sub(&connection->server->counts->connections, 1);
     strbuf_deinit(&connection->out);
     free(connection);
 }

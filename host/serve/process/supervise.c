@@ -16,7 +16,8 @@ static const char worker_variable[] = "INLAY_SERVE_WORKER", owner_variable[] = "
 
 /* The shortest and the longest pause before a restart; a worker that ends earlier than YOUNG_MS doubles its pause. */
 enum { MIN_PAUSE_MS = 100, MAX_PAUSE_MS = 5000, YOUNG_MS = 1000 };
-enum { SOCKETS = 3, READY_FD = 3 + SOCKETS }; /* a worker writes a byte to it when its models are loaded */
+/* Descriptors of a worker. READY_FD: it writes a byte to it when its models are loaded. BOARD_FD: see board.h. */
+enum { SOCKETS = 3, READY_FD = 3 + SOCKETS, BOARD_FD };
 
 struct worker {
     pid_t pid; /* 0 = not running */
@@ -31,6 +32,7 @@ struct supervisor {
     struct worker *workers;
     uint32_t count;
     pid_t pid;
+    struct board board;  /* its descriptor is a number from 10 */
     int ready[2];        /* a pipe; workers write to the second end, number from 10 */
     bool owns_sockets;   /* not passed by a parent, which may hold them, too */
     bool served;         /* a worker was ready */
@@ -56,6 +58,17 @@ bool supervise_owns_sockets(void)
 void supervise_begin_worker(void)
 {
     (void)fcntl(READY_FD, F_SETFD, FD_CLOEXEC);
+    (void)fcntl(BOARD_FD, F_SETFD, FD_CLOEXEC);
+}
+
+inlay_status supervise_open_board(const struct settings *settings, struct board *out_board, inlay_diag *diag)
+{
+    const char *index = getenv(worker_variable);
+
+    if (index == NULL)
+        return board_create(1, out_board, diag);
+    return board_open(BOARD_FD, (uint32_t)settings_int(settings, SET_workers), (uint32_t)strtoul(index, NULL, 10),
+                      out_board, diag);
 }
 
 void supervise_ready(void)
@@ -96,6 +109,20 @@ static inlay_status open_pipe(struct supervisor *supervisor, inlay_diag *diag)
                                      : inlay_fail(diag, INLAY_IO_ERROR, "cannot create a pipe: %s", strerror(errno));
 }
 
+static inlay_status open_board(struct supervisor *supervisor, inlay_diag *diag)
+{
+    inlay_status status = board_create(supervisor->count, &supervisor->board, diag);
+    int fd = status == INLAY_OK ? fcntl(supervisor->board.fd, F_DUPFD_CLOEXEC, 10) : -1;
+
+    if (status != INLAY_OK)
+        return status;
+    if (fd < 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "cannot duplicate a descriptor: %s", strerror(errno));
+    (void)close(supervisor->board.fd);
+    supervisor->board.fd = fd;
+    return INLAY_OK;
+}
+
 /* In the child: passes the sockets as systemd does, and executes the program again. SIGTERM stays blocked until the
  * worker waits for it, so that a worker that gets it during its start drains and exits normally. SIGINT, which a
  * terminal sends to all processes, is ignored: the supervisor signals each worker. */
@@ -123,7 +150,7 @@ static void become_worker(const struct supervisor *supervisor, uint32_t index)
             _exit(1);
         (void)strcat(list, names[i]);
     }
-    if (dup2(supervisor->ready[1], READY_FD) < 0)
+    if (dup2(supervisor->ready[1], READY_FD) < 0 || dup2(supervisor->board.fd, BOARD_FD) < 0)
         _exit(1);
     (void)snprintf(count, sizeof count, "%d", next - 3);
     (void)setenv(worker_variable, number, 1);
@@ -171,6 +198,7 @@ static void note_end(struct supervisor *supervisor, uint32_t index, int status)
 
     INLAY_CHECK(index < supervisor->count);
     worker->pid = 0;
+    board_process_ended(&supervisor->board, index);
     if (supervisor->stop) {
         /* A worker's exit before it was signaled does not count. */
         if (supervisor->signaled && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
@@ -264,6 +292,7 @@ int supervise(const struct settings *settings, char **argv)
                                      .argv = argv,
                                      .sockets = { -1, -1, -1 },
                                      .ready = { -1, -1 },
+                                     .board = { .fd = -1 },
                                      .pid = getpid(),
                                      .owns_sockets = true };
     int grpc_port = (int)settings_int(settings, SET_grpc_port),
@@ -291,6 +320,8 @@ int supervise(const struct settings *settings, char **argv)
         listen_warn(settings, listen_is_loopback(supervisor.sockets[0]));
     if (status == INLAY_OK)
         status = open_pipe(&supervisor, &diag);
+    if (status == INLAY_OK)
+        status = open_board(&supervisor, &diag);
     if (status != INLAY_OK) {
         (void)fprintf(stderr, "inlay-serve: %s\n", diag.text);
         supervisor.code = status == INLAY_INVALID_ARGUMENT ? 2 : 1;
@@ -303,6 +334,7 @@ int supervise(const struct settings *settings, char **argv)
     for (int i = 0; i < 2; i++)
         if (supervisor.ready[i] >= 0)
             (void)close(supervisor.ready[i]);
+    board_close(&supervisor.board);
     free(supervisor.workers);
     return supervisor.code;
 }

@@ -139,7 +139,7 @@ bool rest_begin(struct call *call)
 
     if (exchange == NULL)
         return false;
-    (void)atomic_fetch_sub(&server->exchanges, 1); /* the exchange counts instead of the call */
+    (void)atomic_fetch_sub(&server->counts->exchanges, 1); /* the exchange counts instead of the call */
     call->rest = exchange;
     exchange->transport = call;
     exchange->is_admin = call->streams->is_admin;

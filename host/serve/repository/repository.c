@@ -25,8 +25,8 @@ static model_settings default_settings(const struct settings *settings, uint32_t
     };
 }
 
-inlay_status repository_open(const struct settings *settings, uint32_t runners, struct repository **out_repository,
-                             inlay_diag *diag)
+inlay_status repository_open(const struct settings *settings, uint32_t runners, struct board *board,
+                             struct repository **out_repository, inlay_diag *diag)
 {
     struct repository *repository = calloc(1, sizeof *repository);
     struct folder folder;
@@ -37,6 +37,7 @@ inlay_status repository_open(const struct settings *settings, uint32_t runners, 
         return no_memory(diag, "for the models");
     repository->settings = settings;
     repository->defaults = default_settings(settings, runners);
+    repository->defaults.board = board;
     repository->budget = (uint64_t)settings_int(settings, SET_models_memory);
     (void)pthread_mutex_init(&repository->lock, NULL);
     (void)pthread_mutex_init(&repository->loading, NULL);

@@ -9,7 +9,7 @@
 static void fail(struct exchange *exchange, const inlay_diag *diag)
 {
     exchange_fail_diag(exchange, diag);
-    stats_add_error(&exchange->job.model->stats, stats_error_of(diag->code), clock_ns() - exchange->arrived_ns);
+    stats_add_error(exchange->job.model->stats, stats_error_of(diag->code), clock_ns() - exchange->arrived_ns);
 }
 
 /* The request ran or failed: writes the reply and resumes the connection if it is suspended. Any thread. */
@@ -34,9 +34,9 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
         exchange->code = HTTP_OK;
         if (exchange->reply_json_bytes > 0)
             exchange->type = "application/octet-stream";
-        (void)atomic_fetch_add_explicit(&model->stats.rows, job->rows, memory_order_relaxed);
+        (void)atomic_fetch_add_explicit(&model->stats->rows, job->rows, memory_order_relaxed);
         answered = clock_ns();
-        stats_add_request(&model->stats, answered - exchange->arrived_ns, model->settings.batch_target_us);
+        stats_add_request(model->stats, answered - exchange->arrived_ns, model->settings.batch_target_us);
         trace_request(exchange->server->trace, job, answered);
     }
     sequence_leave(job); /* before the reply, so that the client's next sequence can use the place */
@@ -59,7 +59,7 @@ static inlay_status read_request(struct exchange *exchange, inlay_diag *diag)
 
     if (status != INLAY_OK)
         return status;
-    (void)atomic_fetch_add_explicit(&exchange->server->copied_bytes, exchange->request.copied_bytes,
+    (void)atomic_fetch_add_explicit(&exchange->server->counts->copied_bytes, exchange->request.copied_bytes,
                                     memory_order_relaxed);
     if (exchange->request.timeout_us > 0 && exchange->request.timeout_us < UINT64_MAX / 1000000) {
         uint64_t until = exchange->arrived_ns + exchange->request.timeout_us * 1000;
@@ -92,7 +92,7 @@ static bool submit(struct exchange *exchange)
     watch_remove(server->watch, exchange);
     exchange->retry_after = sched_retry_after(server->sched, exchange->job.model);
     exchange_fail(exchange, HTTP_TOO_MANY_REQUESTS, "the model's queue is full; try again later");
-    stats_add_error(&exchange->job.model->stats, STATS_REJECTED, clock_ns() - exchange->arrived_ns);
+    stats_add_error(exchange->job.model->stats, STATS_REJECTED, clock_ns() - exchange->arrived_ns);
     return false;
 }
 

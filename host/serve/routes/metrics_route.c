@@ -1,5 +1,6 @@
 /* GET /metrics: Prometheus' text format, version 0.0.4. */
 #include "serve/routes/answers.h"
+#include "serve/exchange/watch.h"
 #include "serve/repository/repository.h"
 #include "inlay/check.h"
 #include <dirent.h>
@@ -9,7 +10,10 @@
 
 /* The loaded models, referenced while the reply is written: the format needs all series of a metric together. */
 struct held_models {
-    struct model **models; /* [count] */
+    struct held_model {
+        struct model *model;
+        board_model sum; /* of all processes */
+    } * models;          /* [count] */
     uint32_t count;
     bool failed; /* out of memory */
 };
@@ -21,8 +25,11 @@ static void hold(void *user, const repository_entry *entry)
     if (entry->loaded == NULL || held->failed)
         return;
     held->failed = !LIST_GROW(held->models, held->count);
-    if (!held->failed)
-        held->models[held->count++] = model_ref(entry->loaded);
+    if (held->failed)
+        return;
+    held->models[held->count].model = model_ref(entry->loaded);
+    board_sum_model(entry->loaded->settings.board, entry->loaded->board_index, &held->models[held->count].sum);
+    held->count++;
 }
 
 static uint64_t get(const atomic_uint_fast64_t *from)
@@ -61,8 +68,8 @@ static void write_histogram(struct strbuf *to, const struct held_models *held, c
     INLAY_CHECK(offset + sizeof(stats_time) <= sizeof(model_stats));
     write_head(to, name, "histogram", help);
     for (uint32_t k = 0; k < held->count; k++) {
-        const struct model *model = held->models[k];
-        const stats_time *time = (const stats_time *)((const char *)&model->stats + offset);
+        const struct model *model = held->models[k].model;
+        const stats_time *time = (const stats_time *)(const void *)((const char *)&held->models[k].sum.stats + offset);
         uint64_t sum = 0;
 
         (void)snprintf(full, sizeof full, "%s_bucket", name);
@@ -90,20 +97,21 @@ static void write_batch_histogram(struct strbuf *to, const struct held_models *h
 
     write_head(to, "inlay_batch_rows", "histogram", "Rows per run.");
     for (uint32_t k = 0; k < held->count; k++) {
-        const struct model *model = held->models[k];
+        const struct model *model = held->models[k].model;
+        const model_stats *stats = &held->models[k].sum.stats;
         uint64_t sum = 0;
 
         for (uint32_t i = 0; i < STATS_BATCH_BUCKETS; i++) {
-            sum += get(&model->stats.batch_buckets[i]);
+            sum += get(&stats->batch_buckets[i]);
             (void)snprintf(label, sizeof label, ",le=\"%llu\"", 1ull << i);
             write_series(to, "inlay_batch_rows_bucket", model, label);
             write_number(to, sum);
         }
-        sum += get(&model->stats.batch_buckets[STATS_BATCH_BUCKETS]);
+        sum += get(&stats->batch_buckets[STATS_BATCH_BUCKETS]);
         write_series(to, "inlay_batch_rows_bucket", model, ",le=\"+Inf\"");
         write_number(to, sum);
         write_series(to, "inlay_batch_rows_sum", model, "");
-        write_number(to, get(&model->stats.batch_rows));
+        write_number(to, get(&stats->batch_rows));
         write_series(to, "inlay_batch_rows_count", model, "");
         write_number(to, sum);
     }
@@ -119,35 +127,35 @@ static void write_counters(struct strbuf *to, const struct held_models *held, st
 
     write_head(to, "inlay_requests_total", "counter", "Requests that returned a result.");
     for (uint32_t k = 0; k < held->count; k++) {
-        write_series(to, "inlay_requests_total", held->models[k], "");
-        write_number(to, get(&held->models[k]->stats.request.count));
+        write_series(to, "inlay_requests_total", held->models[k].model, "");
+        write_number(to, get(&held->models[k].sum.stats.request.count));
     }
     write_head(to, "inlay_request_errors_total", "counter", "Requests that failed, by reason.");
     for (uint32_t k = 0; k < held->count; k++)
         for (uint32_t i = 0; i < STATS_ERROR_COUNT; i++) {
-            write_series(to, "inlay_request_errors_total", held->models[k], labels[i]);
-            write_number(to, get(&held->models[k]->stats.errors[i]));
+            write_series(to, "inlay_request_errors_total", held->models[k].model, labels[i]);
+            write_number(to, get(&held->models[k].sum.stats.errors[i]));
         }
     write_head(to, "inlay_rows_total", "counter", "Rows of requests that returned a result.");
     for (uint32_t k = 0; k < held->count; k++) {
-        write_series(to, "inlay_rows_total", held->models[k], "");
-        write_number(to, get(&held->models[k]->stats.rows));
+        write_series(to, "inlay_rows_total", held->models[k].model, "");
+        write_number(to, get(&held->models[k].sum.stats.rows));
     }
     write_head(to, "inlay_over_target_total", "counter", "Requests that took longer than batch_target_us.");
     for (uint32_t k = 0; k < held->count; k++) {
-        write_series(to, "inlay_over_target_total", held->models[k], "");
-        write_number(to, get(&held->models[k]->stats.over_target));
+        write_series(to, "inlay_over_target_total", held->models[k].model, "");
+        write_number(to, get(&held->models[k].sum.stats.over_target));
     }
     write_head(to, "inlay_batch_best_rows", "gauge",
                "Batch size with the least measured time per row; 0 = not measured.");
     for (uint32_t k = 0; k < held->count; k++) {
-        write_series(to, "inlay_batch_best_rows", held->models[k], "");
-        write_number(to, sched_best_rows(sched, held->models[k]));
+        write_series(to, "inlay_batch_best_rows", held->models[k].model, "");
+        write_number(to, sched_best_rows(sched, held->models[k].model));
     }
     write_head(to, "inlay_queue_length", "gauge", "Requests in the queue.");
     for (uint32_t k = 0; k < held->count; k++) {
-        write_series(to, "inlay_queue_length", held->models[k], "");
-        write_number(to, sched_queued(sched, held->models[k]));
+        write_series(to, "inlay_queue_length", held->models[k].model, "");
+        write_number(to, get(&held->models[k].sum.queued));
     }
 }
 
@@ -162,21 +170,24 @@ static void write_shares(struct strbuf *to, const struct held_models *held)
                    time ? "Expected share of the run time of the model that the provider takes."
                         : "Nodes that the provider runs.");
         for (uint32_t k = 0; k < held->count; k++)
-            for (uint32_t i = 0; i < held->models[k]->share_count; i++) {
-                const provider_share *share = &held->models[k]->shares[i];
+            for (uint32_t i = 0; i < held->models[k].model->share_count; i++) {
+                const provider_share *share = &held->models[k].model->shares[i];
 
                 (void)snprintf(label, sizeof label, ",provider=\"%s\"", share->name);
-                write_series(to, name, held->models[k], label);
+                write_series(to, name, held->models[k].model, label);
                 strbuf_format(to, "%g\n", time ? share->part : share->nodes);
             }
     }
 }
 
-static double resident_bytes(void)
+static double resident_bytes(uint64_t pid)
 {
     unsigned long long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
+    char path[64];
+    FILE *file;
 
+    (void)snprintf(path, sizeof path, "/proc/%llu/statm", (unsigned long long)pid);
+    file = fopen(path, "re");
     if (file != NULL) {
         if (fscanf(file, "%*u %llu", &pages) != 1)
             pages = 0;
@@ -185,16 +196,32 @@ static double resident_bytes(void)
     return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
-static double open_files(void)
+static double open_files(uint64_t pid)
 {
-    DIR *dir = opendir("/proc/self/fd");
-    double count = -3; /* '.', '..', and the folder itself */
+    char path[64];
+    double count = 0;
+    DIR *dir;
 
-    while (dir != NULL && readdir(dir) != NULL)
-        count++;
+    (void)snprintf(path, sizeof path, "/proc/%llu/fd", (unsigned long long)pid);
+    dir = opendir(path);
+    for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;)
+        count += entry->d_name[0] != '.' && !(pid == (uint64_t)getpid() && atoi(entry->d_name) == dirfd(dir));
     if (dir != NULL)
         (void)closedir(dir);
     return count;
+}
+
+/* The sum of a figure of all processes. */
+static double of_processes(const struct board *board, double (*figure)(uint64_t pid))
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < board->count; i++) {
+        uint64_t pid = get(&board->processes[i].counts.pid);
+
+        sum += pid != 0 ? figure(pid) : 0;
+    }
+    return sum;
 }
 
 static void write_process(struct strbuf *to, struct server *server)
@@ -205,40 +232,44 @@ static void write_process(struct strbuf *to, struct server *server)
 #undef REFUSED_LABEL
     };
     static const char *const codes[] = { "other", "1xx", "2xx", "3xx", "4xx", "5xx" };
+    board_counts sums;
 
+    board_sum(&server->board, &sums);
     write_head(to, "inlay_http_answers_total", "counter", "HTTP replies, by class of their status code.");
     for (uint32_t i = 2; i < 6; i++)
         strbuf_format(to, "inlay_http_answers_total{code=\"%s\"} %llu\n", codes[i],
-                      (unsigned long long)get(&server->answers[i]));
+                      (unsigned long long)get(&sums.answers[i]));
     write_head(to, "inlay_refused_total", "counter", "Refused connections and requests, by reason.");
     for (uint32_t i = 0; i < REFUSED_COUNT; i++)
         strbuf_format(to, "inlay_refused_total{reason=\"%s\"} %llu\n", reasons[i],
-                      (unsigned long long)get(&server->refused[i]));
-    write_metric(to, "inlay_http_connections", "gauge", "Open connections.", atomic_load(&server->connections));
+                      (unsigned long long)get(&sums.refused[i]));
+    write_metric(to, "inlay_http_connections", "gauge", "Open connections.", (double)get(&sums.connections));
     write_metric(to, "inlay_http_requests", "gauge", "Requests in progress, including this one.",
-                 atomic_load(&server->exchanges));
+                 (double)get(&sums.exchanges));
     write_metric(to, "inlay_inflight_bytes", "gauge", "Bytes of the bodies of requests in progress.",
-                 (double)get(&server->inflight_bytes));
-    write_metric(to, "inlay_runs", "gauge", "Runs in progress.", sched_running(server->sched));
+                 (double)get(&sums.inflight_bytes));
+    write_metric(to, "inlay_runs", "gauge", "Runs in progress.", (double)get(&sums.runs));
     write_metric(to, "inlay_copied_bytes_total", "counter",
                  "Bytes of input tensors that could not be used in place: JSON, strings, misaligned data.",
-                 (double)get(&server->copied_bytes));
+                 (double)get(&sums.copied_bytes));
     write_metric(to, "inlay_moved_bytes_total", "counter",
-                 "Bytes of request bodies that were copied out of receive buffers.", (double)get(&server->moved_bytes));
+                 "Bytes of request bodies that were copied out of receive buffers.", (double)get(&sums.moved_bytes));
     write_metric(to, "inlay_ready", "gauge", "1 while the server reports that it is ready.",
                  atomic_load(&server->ready));
     write_metric(to, "inlay_models_bytes", "gauge", "Memory of the loaded models: files and runs.",
-                 (double)repository_bytes(server->repository));
+                 (double)get(&sums.model_bytes));
     write_metric(to, "inlay_replaced_models", "gauge", "Replaced models that are kept until their sequences end.",
-                 (double)repository_retired(server->repository));
-    write_metric(to, "process_resident_memory_bytes", "gauge", "Resident memory.", resident_bytes());
-    write_metric(to, "process_open_fds", "gauge", "Open file descriptors.", open_files());
+                 (double)get(&sums.replaced_models));
+    write_metric(to, "process_resident_memory_bytes", "gauge", "Resident memory.",
+                 of_processes(&server->board, resident_bytes));
+    write_metric(to, "process_open_fds", "gauge", "Open file descriptors.", of_processes(&server->board, open_files));
 }
 
 void answer_metrics(struct exchange *exchange)
 {
     struct held_models held = { .count = 0 };
 
+    watch_publish(exchange->server);
     repository_each(exchange->server->repository, hold, &held);
     write_counters(&exchange->reply, &held, exchange->server->sched);
     write_histogram(&exchange->reply, &held, "inlay_request_seconds", "Time from a request's header to its reply.",
@@ -252,7 +283,7 @@ void answer_metrics(struct exchange *exchange)
     write_process(&exchange->reply, exchange->server);
     exchange->reply.failed |= held.failed;
     for (uint32_t k = 0; k < held.count; k++)
-        model_unref(held.models[k]);
+        model_unref(held.models[k].model);
     free(held.models);
     exchange->type = "text/plain; version=0.0.4; charset=utf-8";
     exchange->code = HTTP_OK;

@@ -29,7 +29,8 @@ static void (*const answers[ROUTE_COUNT])(struct exchange *exchange) = {
 
 bool routes_run(struct exchange *exchange)
 {
-    (void)atomic_fetch_add_explicit(&exchange->server->moved_bytes, exchange->moved_bytes, memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&exchange->server->counts->moved_bytes, exchange->moved_bytes,
+                                    memory_order_relaxed);
     exchange->moved_bytes = 0;
     if (exchange->code == 0) {
         INLAY_CHECK(answers[exchange->route.kind] != NULL);

@@ -13,12 +13,12 @@ static void write_duration(struct strbuf *to, const char *key, uint64_t count, u
     strbuf_format(to, "\"%s\":{\"count\":%llu,\"ns\":%llu}", key, (unsigned long long)count, (unsigned long long)ns);
 }
 
-static void write_batches(struct strbuf *to, const model_stats *stats)
+static void write_batches(struct strbuf *to, const struct model *model)
 {
     bool any = false;
 
-    for (uint32_t i = 0; i < stats->batch_count; i++) {
-        const stats_batch *batch = &stats->batches[i];
+    for (uint32_t i = 0; i < model->settings.max_batch; i++) {
+        const stats_batch *batch = &model->batches[i];
         uint64_t count = get(&batch->count);
 
         if (count == 0)
@@ -34,10 +34,15 @@ static void write_batches(struct strbuf *to, const model_stats *stats)
     }
 }
 
-static void write_stats(struct strbuf *to, const char *name, const char *version, const model_stats *stats)
+static void write_stats(struct strbuf *to, const struct model *model)
 {
-    uint64_t failed = 0, runs = get(&stats->compute.count);
+    const char *name = model->name, *version = model->version;
+    board_model sum;
+    const model_stats *stats = &sum.stats;
+    uint64_t failed = 0, runs;
 
+    board_sum_model(model->settings.board, model->board_index, &sum);
+    runs = get(&stats->compute.count);
     for (uint32_t i = 0; i < STATS_ERROR_COUNT; i++)
         failed += get(&stats->errors[i]);
     strbuf_text(to, "{\"name\":");
@@ -58,7 +63,7 @@ static void write_stats(struct strbuf *to, const char *name, const char *version
     strbuf_text(to, ",");
     write_duration(to, "compute_output", runs, get(&stats->output_ns));
     strbuf_text(to, "},\"batch_stats\":[");
-    write_batches(to, stats);
+    write_batches(to, model);
     strbuf_text(to, "]}");
 }
 
@@ -77,7 +82,7 @@ static void add_stats(void *user, const repository_entry *entry)
         return;
     if (list->count++ > 0)
         strbuf_text(list->to, ",");
-    write_stats(list->to, entry->name, entry->loaded->version, &entry->loaded->stats);
+    write_stats(list->to, entry->loaded);
 }
 
 void answer_stats(struct exchange *exchange)

@@ -10,7 +10,7 @@ void load_sample(struct server *server)
 {
     load_figures *figures = &server->load;
     double busy = (double)sched_running(server->sched) / server->runners;
-    uint64_t now = clock_ns(), requests = atomic_load_explicit(&server->requests, memory_order_relaxed);
+    uint64_t now = clock_ns(), requests = atomic_load_explicit(&server->counts->requests, memory_order_relaxed);
     INLAY_CHECK(server->runners > 0);
 
     /* The mean over about a second: single samples vary too much. */
@@ -29,7 +29,7 @@ void load_report(const struct server *server, bool json, char out[LOAD_BYTES])
 {
     double utilization = atomic_load_explicit(&server->load.utilization, memory_order_relaxed) / 1e4;
     unsigned rate = atomic_load_explicit(&server->load.rate, memory_order_relaxed);
-    unsigned requests = atomic_load_explicit(&server->exchanges, memory_order_relaxed);
+    unsigned requests = atomic_load_explicit(&server->counts->exchanges, memory_order_relaxed);
 
     (void)snprintf(
         out, LOAD_BYTES,

@@ -1,4 +1,5 @@
-/* serve/model/stats.h - statistics of a model's requests: counters that any thread updates without a lock. */
+/* serve/base/stats.h - statistics of a model's requests: counters that any thread updates without a lock. They are
+ * 64-bit numbers only, see board.h. */
 #ifndef SERVE_STATS_H
 #define SERVE_STATS_H
 #include "base/clock.h"
@@ -46,17 +47,16 @@ typedef struct model_stats {
     atomic_uint_fast64_t input_ns, output_ns; /* of runs: preparing inputs, returning outputs */
     atomic_uint_fast64_t last_ms;             /* end of the last run, milliseconds since 1970 */
     atomic_uint_fast64_t batch_rows, batch_buckets[STATS_BATCH_BUCKETS + 1]; /* rows of runs: 1, 2, 4 ... */
-    stats_batch *batches; /* [batch_count] runs with 1, 2 ... rows; owned by the model */
-    uint32_t batch_count;
 } model_stats;
 
 void stats_add_time(stats_time *time, uint64_t ns);
 /* Adds a successful request; target_us = target p99, 0 = none. */
 void stats_add_request(model_stats *stats, uint64_t ns, uint64_t target_us);
-/* Adds a run with `rows` rows, and the times of preparing its inputs and of computing. */
-void stats_add_run(model_stats *stats, uint64_t rows, uint64_t input_ns, uint64_t infer_ns);
+/* Adds a run with `rows` rows, and the times of preparing its inputs and of computing. batch: counters of runs with so
+ * many rows; NULL: none. */
+void stats_add_run(model_stats *stats, stats_batch *batch, uint64_t rows, uint64_t input_ns, uint64_t infer_ns);
 /* Adds the time of returning its outputs. */
-void stats_add_output(model_stats *stats, uint64_t rows, uint64_t ns);
+void stats_add_output(model_stats *stats, stats_batch *batch, uint64_t ns);
 /* Maps a status to a reason. */
 uint32_t stats_error_of(inlay_status status);
 void stats_add_error(model_stats *stats, uint32_t error, uint64_t ns);

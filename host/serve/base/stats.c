@@ -1,4 +1,4 @@
-#include "serve/model/stats.h"
+#include "serve/base/stats.h"
 #include "inlay/check.h"
 
 #define US UINT64_C(1000)
@@ -31,15 +31,8 @@ void stats_add_request(model_stats *stats, uint64_t ns, uint64_t target_us)
         add(&stats->over_target, 1);
 }
 
-/* The counters of runs with `rows` rows; NULL: none. */
-static stats_batch *batch_of(const model_stats *stats, uint64_t rows)
+void stats_add_run(model_stats *stats, stats_batch *batch, uint64_t rows, uint64_t input_ns, uint64_t infer_ns)
 {
-    return rows > 0 && rows <= stats->batch_count ? &stats->batches[rows - 1] : NULL;
-}
-
-void stats_add_run(model_stats *stats, uint64_t rows, uint64_t input_ns, uint64_t infer_ns)
-{
-    stats_batch *batch = batch_of(stats, rows);
     struct timespec now;
     uint32_t i = 0;
 
@@ -59,10 +52,8 @@ void stats_add_run(model_stats *stats, uint64_t rows, uint64_t input_ns, uint64_
                           memory_order_relaxed);
 }
 
-void stats_add_output(model_stats *stats, uint64_t rows, uint64_t ns)
+void stats_add_output(model_stats *stats, stats_batch *batch, uint64_t ns)
 {
-    stats_batch *batch = batch_of(stats, rows);
-
     add(&stats->output_ns, ns);
     if (batch != NULL)
         add(&batch->output_ns, ns);
