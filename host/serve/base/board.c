@@ -72,11 +72,12 @@ static void clear(void *object, size_t bytes)
         atomic_store_explicit(&figures[i], 0, memory_order_relaxed);
 }
 
-void board_process_ended(struct board *board, uint32_t process)
+void board_process_ended(struct board *board, uint32_t process, uint64_t cpu_us)
 {
     struct board_process *ended = &board->processes[process];
 
     INLAY_CHECK(process < board->count);
+    (void)atomic_fetch_add(&ended->counts.ended_cpu_us, cpu_us);
     clear(&ended->counts, offsetof(board_counts, answers));
     for (uint32_t i = 0; i < board->memory->model_count; i++)
         clear(&ended->models[i], offsetof(board_model, stats));

@@ -32,7 +32,11 @@ typedef struct board_counts {
     atomic_uint_fast64_t inflight_bytes;         /* of bodies of requests in progress */
     atomic_uint_fast64_t runs, model_bytes, replaced_models;
     /* Counters, from `answers` on. */
-    atomic_uint_fast64_t answers[6]; /* number of replies by the first digit of their code */
+    atomic_uint_fast64_t answers[6];                 /* number of replies by the first digit of their code */
+    atomic_uint_fast64_t grpc_answers[17];           /* number of messages by their status of gRPC */
+    atomic_uint_fast64_t loads[2];                   /* of models: failed, complete */
+    atomic_uint_fast64_t received_bytes, sent_bytes; /* of connections, without TLS */
+    atomic_uint_fast64_t ended_cpu_us;               /* CPU time of the processes that have ended here */
     atomic_uint_fast64_t refused[REFUSED_COUNT];
     atomic_uint_fast64_t copied_bytes; /* of tensors that could not be used in place */
     atomic_uint_fast64_t moved_bytes;  /* of bodies, copied out of receive buffers */
@@ -66,8 +70,8 @@ INLAY_NODISCARD inlay_status board_create(uint32_t count, struct board *out_boar
 INLAY_NODISCARD inlay_status board_open(int fd, uint32_t count, uint32_t own, struct board *out_board,
                                         inlay_diag *diag);
 void board_close(struct board *board);
-/* A process has ended: its gauges become 0. Called by the parent. */
-void board_process_ended(struct board *board, uint32_t process);
+/* A process has ended after so much CPU time: its gauges become 0. Called by the parent. */
+void board_process_ended(struct board *board, uint32_t process, uint64_t cpu_us);
 
 /* A version of a model is loaded. *out_index: of its figures, which it shares with earlier loads of this version.
  * INLAY_LIMIT_EXCEEDED: BOARD_MODELS versions are loaded. */

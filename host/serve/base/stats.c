@@ -24,10 +24,11 @@ void stats_add_time(stats_time *time, uint64_t ns)
     add(&time->ns, ns);
 }
 
-void stats_add_request(model_stats *stats, uint64_t ns, uint64_t target_us)
+void stats_add_request(model_stats *stats, uint64_t ns, uint64_t receive_ns, uint64_t target_us)
 {
     stats_add_time(&stats->request, ns);
-    if (target_us > 0 && ns / US >= target_us)
+    stats_add_time(&stats->receive, receive_ns);
+    if (target_us > 0 && (ns - receive_ns) / US >= target_us)
         add(&stats->over_target, 1);
 }
 

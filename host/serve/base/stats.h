@@ -38,20 +38,23 @@ typedef struct stats_batch {
 
 typedef struct model_stats {
     stats_time request;               /* of successful requests, from arrival to reply */
-    atomic_uint_fast64_t over_target; /* successful requests that took longer than batch_target_us */
-    stats_time queue;                 /* waiting time of requests that ran */
+    stats_time receive;               /* of successful requests, from arrival of the header to that of the last byte */
+    atomic_uint_fast64_t over_target; /* successful requests that took longer than batch_target_us after it */
+    stats_time queue;                 /* waiting time of requests that ran, after it */
     stats_time compute;               /* of runs */
     atomic_uint_fast64_t errors[STATS_ERROR_COUNT];
     atomic_uint_fast64_t fail_ns;
-    atomic_uint_fast64_t rows;                /* of successful requests */
+    atomic_uint_fast64_t rows; /* of successful requests */
+    atomic_uint_fast64_t prompt_tokens, generated_tokens;
+    stats_time first_token;                   /* from the last byte of a request for a text to its first token */
     atomic_uint_fast64_t input_ns, output_ns; /* of runs: preparing inputs, returning outputs */
     atomic_uint_fast64_t last_ms;             /* end of the last run, milliseconds since 1970 */
     atomic_uint_fast64_t batch_rows, batch_buckets[STATS_BATCH_BUCKETS + 1]; /* rows of runs: 1, 2, 4 ... */
 } model_stats;
 
 void stats_add_time(stats_time *time, uint64_t ns);
-/* Adds a successful request; target_us = target p99, 0 = none. */
-void stats_add_request(model_stats *stats, uint64_t ns, uint64_t target_us);
+/* Adds a successful request, and how much of its time its client took to send it; target_us = target p99, 0 = none. */
+void stats_add_request(model_stats *stats, uint64_t ns, uint64_t receive_ns, uint64_t target_us);
 /* Adds a run with `rows` rows, and the times of preparing its inputs and of computing. batch: counters of runs with so
  * many rows; NULL: none. */
 void stats_add_run(model_stats *stats, stats_batch *batch, uint64_t rows, uint64_t input_ns, uint64_t infer_ns);

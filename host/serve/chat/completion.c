@@ -274,7 +274,7 @@ static bool submit(struct completion *completion, inlay_diag *diag)
     if (completion->read == 0 && model_check(&exchange->job, diag) != INLAY_OK)
         return false;
     exchange->job.bytes = count * sizeof(int64_t);
-    exchange->job.arrived_ns = clock_ns();
+    exchange->job.arrived_ns = exchange->job.received_ns = clock_ns();
     completion->read = completion->count;
     if (completion->count == completion->prompt_count)
         watch_add(exchange->server->watch, exchange);
@@ -282,6 +282,18 @@ static bool submit(struct completion *completion, inlay_diag *diag)
         return true;
     watch_remove(exchange->server->watch, exchange);
     return inlay_fail(diag, INLAY_BUSY, "the model's queue is full; try again later") == INLAY_OK;
+}
+
+static void count_token(const struct completion *completion)
+{
+    const struct exchange *exchange = completion->exchange;
+    model_stats *stats = exchange->job.model->stats;
+
+    (void)atomic_fetch_add_explicit(&stats->generated_tokens, 1, memory_order_relaxed);
+    if (completion->count != completion->prompt_count + 1)
+        return;
+    (void)atomic_fetch_add_explicit(&stats->prompt_tokens, completion->prompt_count, memory_order_relaxed);
+    stats_add_time(&stats->first_token, clock_ns() - exchange->received_ns);
 }
 
 /* Chooses the next token from the logits of the last one. false: the text is complete, or diag says why none was
@@ -302,6 +314,7 @@ static bool take_token(struct completion *completion, const infer_output *output
     if (token < 0 || !make_room(completion, completion->count + 1))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no token could be chosen") == INLAY_OK;
     completion->tokens[completion->count++] = token;
+    count_token(completion);
     completion->reason = "stop";
     if (text_model_is_end(model, token))
         return false;

@@ -143,7 +143,7 @@ static bool submit(struct embedding *embedding, inlay_diag *diag)
     exchange->job.bytes = 0;
     if (!make_inputs(embedding, diag) || model_check(&exchange->job, diag) != INLAY_OK)
         return false;
-    exchange->job.arrived_ns = clock_ns();
+    exchange->job.arrived_ns = exchange->job.received_ns = clock_ns();
     if (!exchange->watched)
         watch_add(exchange->server->watch, exchange);
     return sched_submit(exchange->server->sched, &exchange->job, keep_suspended, NULL) != SCHED_FULL ||
@@ -207,6 +207,7 @@ static void step(struct job *job, const inlay_diag *failure, const infer_output 
                       job->model->name, embedding->all_tokens, embedding->all_tokens);
         exchange->code = HTTP_OK;
         stats_add_time(&job->model->stats->request, clock_ns() - exchange->arrived_ns);
+        (void)atomic_fetch_add_explicit(&job->model->stats->prompt_tokens, embedding->all_tokens, memory_order_relaxed);
     }
     exchange_wake(exchange);
 }

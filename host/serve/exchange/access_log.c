@@ -1,6 +1,7 @@
 /* Writes each JSON line with one write() call, so that lines of several threads do not mix. */
 #include "serve/exchange/access_log.h"
 #include "base/clock.h"
+#include "base/strbuf.h"
 #include <netdb.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -20,9 +21,8 @@ static void add_time(struct strbuf *to)
     strbuf_format(to, "{\"time\":\"%s.%03ldZ\"", text, now.tv_nsec / 1000000);
 }
 
-static void add_client(struct strbuf *to, const struct exchange *exchange)
+static void add_client(struct strbuf *to, const struct sockaddr *client)
 {
-    const struct sockaddr *client = &exchange->client.any;
     char host[64];
 
     if (getnameinfo(client, client->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in),
@@ -48,46 +48,50 @@ static bool is_traceparent(const char *text)
 }
 
 /* The headers that correlate a request across several servers. */
-static void add_trace(struct strbuf *to, const struct exchange *exchange)
+static void add_trace(struct strbuf *to, const access_entry *entry)
 {
-    static const char *const names[] = { "traceparent", "x-request-id" };
-    static const exchange_field fields[] = { FIELD_TRACEPARENT, FIELD_REQUEST_ID };
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *text = exchange_field_get(exchange, fields[i]);
-
-        if (text == NULL || (i == 0 && !is_traceparent(text)))
-            continue;
-        strbuf_format(to, ",\"%s\":", names[i]);
-        strbuf_json(to, text, strnlen(text, 128));
+    if (entry->traceparent != NULL && is_traceparent(entry->traceparent)) {
+        strbuf_text(to, ",\"traceparent\":");
+        strbuf_json(to, entry->traceparent, strnlen(entry->traceparent, 128));
+    }
+    if (entry->request_id != NULL) {
+        strbuf_text(to, ",\"x-request-id\":");
+        strbuf_json(to, entry->request_id, strnlen(entry->request_id, 128));
     }
 }
 
-void access_log_write(const struct exchange *exchange)
+static unsigned long long us(uint64_t ns)
+{
+    return (unsigned long long)(ns / 1000);
+}
+
+void access_log_write(const access_entry *entry)
 {
     struct strbuf line = { .data = NULL };
 
-    if (exchange->server->access_log < 0)
+    if (entry->server->access_log < 0)
         return;
     add_time(&line);
-    add_client(&line, exchange);
+    add_client(&line, entry->client);
     strbuf_text(&line, ",\"method\":");
-    strbuf_json(&line, exchange->method, strlen(exchange->method));
+    strbuf_json(&line, entry->method, strlen(entry->method));
     strbuf_text(&line, ",\"path\":");
-    strbuf_json(&line, exchange->path, strlen(exchange->path));
-    strbuf_format(&line, ",\"status\":%d,\"bytes_in\":%zu,\"bytes_out\":%zu,\"us\":%llu", exchange->code,
-                  exchange->body_bytes, exchange->reply.size,
-                  (unsigned long long)((clock_ns() - exchange->arrived_ns) / 1000));
-    if (exchange->job.model != NULL)
-        strbuf_format(&line, ",\"model\":\"%s\",\"version\":\"%s\"", exchange->job.model->name,
-                      exchange->job.model->version);
-    if (exchange->run_rows > 0)
-        strbuf_format(&line, ",\"queue_us\":%llu,\"compute_us\":%llu,\"batch\":%llu",
-                      (unsigned long long)(exchange->queue_ns / 1000),
-                      (unsigned long long)(exchange->compute_ns / 1000), (unsigned long long)exchange->run_rows);
-    add_trace(&line, exchange);
+    strbuf_json(&line, entry->path, strlen(entry->path));
+    strbuf_format(&line, ",\"status\":%d", entry->status);
+    if (entry->grpc_status >= 0)
+        strbuf_format(&line, ",\"grpc_status\":%d", entry->grpc_status);
+    strbuf_format(&line, ",\"bytes_in\":%zu,\"bytes_out\":%zu,\"us\":%llu", entry->bytes_in, entry->bytes_out,
+                  us(clock_ns() - entry->arrived_ns));
+    if (entry->received_ns > 0)
+        strbuf_format(&line, ",\"receive_us\":%llu", us(entry->received_ns - entry->arrived_ns));
+    if (entry->model != NULL)
+        strbuf_format(&line, ",\"model\":\"%s\",\"version\":\"%s\"", entry->model->name, entry->model->version);
+    if (entry->run_rows > 0)
+        strbuf_format(&line, ",\"queue_us\":%llu,\"compute_us\":%llu,\"batch\":%llu", us(entry->queue_ns),
+                      us(entry->compute_ns), (unsigned long long)entry->run_rows);
+    add_trace(&line, entry);
     strbuf_text(&line, "}\n");
-    if (!line.failed && write(exchange->server->access_log, line.data, line.size) < 0) {
+    if (!line.failed && write(entry->server->access_log, line.data, line.size) < 0) {
         /* A full disk is no reason to stop serving. */
     }
     strbuf_deinit(&line);

@@ -288,11 +288,33 @@ void exchange_resumed(struct exchange *exchange)
     (void)atomic_fetch_sub(&exchange->server->suspended, 1);
 }
 
+static void log_request(const struct exchange *exchange)
+{
+    const access_entry entry = { .server = exchange->server,
+                                 .client = &exchange->client.any,
+                                 .method = exchange->method,
+                                 .path = exchange->path,
+                                 .status = exchange->code,
+                                 .grpc_status = -1,
+                                 .bytes_in = exchange->body_bytes,
+                                 .bytes_out = exchange->reply.size,
+                                 .arrived_ns = exchange->arrived_ns,
+                                 .received_ns = exchange->received_ns,
+                                 .model = exchange->job.model,
+                                 .queue_ns = exchange->queue_ns,
+                                 .compute_ns = exchange->compute_ns,
+                                 .run_rows = exchange->run_rows,
+                                 .traceparent = exchange_field_get(exchange, FIELD_TRACEPARENT),
+                                 .request_id = exchange_field_get(exchange, FIELD_REQUEST_ID) };
+
+    access_log_write(&entry);
+}
+
 void exchange_finish(struct exchange *exchange, bool sent)
 {
     if (!sent && exchange->code / 100 == 2)
         exchange->code = 499; /* the client did not read it */
-    access_log_write(exchange);
+    log_request(exchange);
     if (exchange->release == NULL)
         infer_request_deinit(&exchange->request);
     sequence_leave(&exchange->job);

@@ -69,7 +69,8 @@ struct exchange {
     uint32_t field_at[FIELD_COUNT]; /* 1 + where the value begins in field_text; 0 = none */
     struct strbuf field_text;       /* values, each with a NUL */
     struct route route;
-    uint64_t arrived_ns; /* when the header arrived */
+    uint64_t arrived_ns;  /* when the header arrived */
+    uint64_t received_ns; /* when the request was complete; 0 = not yet */
 
     char *memory, *body; /* memory is owned; body points into it so that the tensors after the JSON are aligned */
     size_t body_bytes, body_room;

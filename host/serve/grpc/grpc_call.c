@@ -3,6 +3,8 @@
 #include "base/utf8.h"
 #include "inlay/check.h"
 #include "serve/grpc/grpc_internal.h"
+#include "serve/exchange/access_log.h"
+#include "serve/network/connection.h"
 #include "serve/schedule/load.h"
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,7 @@ struct call *call_create(http2_streams *streams, nghttp2_session *session, int32
     call->task.resume = grpc_resume;
     call->session = session;
     call->stream = stream;
+    memcpy(&call->client, &streams->connection->client, sizeof call->client);
     call->is_plain = true;
     call->arrived_ns = clock_ns();
     (void)atomic_fetch_add(&call->server->counts->exchanges, 1);
@@ -33,8 +36,36 @@ static void release(struct call *call)
         call->release(call);
 }
 
+/* Counts and logs a message, or a call without messages, that has ended with this status of gRPC. */
+static void note_end(const struct call *call, int status)
+{
+    const struct job *job = &call->job;
+    const access_entry entry = { .server = call->server,
+                                 .client = (const struct sockaddr *)(const void *)&call->client,
+                                 .method = "POST",
+                                 .path = call->path,
+                                 .status = 200,
+                                 .grpc_status = status,
+                                 .bytes_in = call->message_bytes,
+                                 .bytes_out = call->reply.size,
+                                 .arrived_ns = call->arrived_ns,
+                                 .received_ns = call->received_ns,
+                                 .model = job->model,
+                                 .queue_ns = job->started_ns - job->received_ns,
+                                 .compute_ns = job->compute_ns,
+                                 .run_rows = job->run_rows,
+                                 .traceparent = call->traceparent[0] != '\0' ? call->traceparent : NULL,
+                                 .request_id = call->request_id[0] != '\0' ? call->request_id : NULL };
+
+    INLAY_CHECK(status >= 0 && status < GRPC_STATUSES);
+    (void)atomic_fetch_add_explicit(&call->server->counts->grpc_answers[status], 1, memory_order_relaxed);
+    access_log_write(&entry);
+}
+
 void call_destroy(struct call *call)
 {
+    if (call->rest == NULL && (call->messages == 0 || call->working))
+        note_end(call, call->ended ? call->status : GRPC_CANCELLED);
     release(call);
     strbuf_deinit(&call->in);
     strbuf_deinit(&call->out);
@@ -95,6 +126,10 @@ void call_header(struct call *call, const char *name, size_t name_bytes, const c
         call->is_plain = is_name(value, value_bytes, "identity");
     else if (is_name(name, name_bytes, "grpc-timeout"))
         call->timeout_ns = read_timeout(value, value_bytes);
+    else if (is_name(name, name_bytes, "traceparent") && value_bytes < sizeof call->traceparent)
+        memcpy(call->traceparent, value, value_bytes);
+    else if (is_name(name, name_bytes, "x-request-id") && value_bytes < sizeof call->request_id)
+        memcpy(call->request_id, value, value_bytes);
     else if (is_name(name, name_bytes, "authorization") && value_bytes < sizeof call->authorization)
         memcpy(call->authorization, value, value_bytes);
 }
@@ -324,6 +359,7 @@ void call_finish_message(struct call *call)
     INLAY_CHECK(call->method != NULL || call->ended || call->session == NULL);
 
     call->working = call->queued = call->in_loader = false;
+    note_end(call, call->session != NULL ? call->reply_status : GRPC_CANCELLED);
     release(call);
     INLAY_CHECK(call->in.size <= call->held_bytes);
     server_release(call->server, call->held_bytes - call->in.size);
@@ -401,8 +437,10 @@ static bool take_message(struct call *call)
     call->messages++;
     call->reply_status = GRPC_OK;
     call->working = true;
+    call->message_bytes = bytes;
+    call->received_ns = clock_ns();
     if (call->messages > 1)
-        call->arrived_ns = clock_ns();
+        call->arrived_ns = call->received_ns;
     call->method->run(call, (const uint8_t *)call->in.data + PREFIX, bytes);
     if (call->in.size > PREFIX + bytes)
         memmove(call->in.data, call->in.data + PREFIX + bytes, call->in.size - PREFIX - bytes);

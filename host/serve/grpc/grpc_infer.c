@@ -211,7 +211,8 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
     } else {
         (void)atomic_fetch_add_explicit(&job->model->stats->rows, job->rows, memory_order_relaxed);
         answered = clock_ns();
-        stats_add_request(job->model->stats, answered - call->arrived_ns, job->model->settings.batch_target_us);
+        stats_add_request(job->model->stats, answered - call->arrived_ns, job->received_ns - job->arrived_ns,
+                          job->model->settings.batch_target_us);
         trace_request(call->server->trace, job, answered);
     }
     sequence_leave(job);
@@ -274,6 +275,7 @@ static bool submit(struct call *call)
     (void)atomic_fetch_add_explicit(&call->server->counts->copied_bytes, call->request.copied_bytes,
                                     memory_order_relaxed);
     call->job.arrived_ns = call->arrived_ns;
+    call->job.received_ns = call->received_ns;
     call->job.deadline_ns = deadline(call);
     call->job.finish = finish;
     call->job.user = call;

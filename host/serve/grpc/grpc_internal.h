@@ -20,7 +20,8 @@ enum {
     GRPC_UNIMPLEMENTED = 12,
     GRPC_INTERNAL = 13,
     GRPC_UNAVAILABLE = 14,
-    GRPC_UNAUTHENTICATED = 16
+    GRPC_UNAUTHENTICATED = 16,
+    GRPC_STATUSES
 };
 
 struct call;
@@ -53,6 +54,7 @@ struct call {
     struct server *server;
     nghttp2_session *session; /* NULL once the stream is closed */
     int32_t stream;
+    struct sockaddr_in6 client;   /* or a sockaddr_in: its address, for the log */
     struct exchange *rest;        /* NULL: gRPC */
     struct strbuf fields;         /* of the header, until it is known whether the call is gRPC's */
     bool is_stream;               /* REST: the body comes from completion_take() */
@@ -63,13 +65,16 @@ struct call {
     char authorization[300];
     bool is_grpc, is_plain; /* content-type, no compression */
     size_t header_bytes;
-    uint64_t timeout_ns; /* grpc-timeout; 0 = none */
-    uint64_t arrived_ns; /* time of the header, later of each message of a stream */
+    uint64_t timeout_ns;  /* grpc-timeout; 0 = none */
+    uint64_t arrived_ns;  /* time of the header, later of each message of a stream */
+    uint64_t received_ns; /* time when the message was complete; 0 = no message yet */
+    char traceparent[64], request_id[64];
 
-    struct strbuf in;  /* received, not yet handled */
-    size_t held_bytes; /* of `in` and of the message being handled, see server_hold() */
-    bool client_done;  /* the client sends no more messages */
-    uint32_t messages; /* complete messages so far */
+    struct strbuf in;     /* received, not yet handled */
+    size_t held_bytes;    /* of `in` and of the message being handled, see server_hold() */
+    bool client_done;     /* the client sends no more messages */
+    uint32_t messages;    /* complete messages so far */
+    size_t message_bytes; /* of the current one */
 
     struct strbuf out; /* output; the first `sent` bytes are sent */
     size_t sent;

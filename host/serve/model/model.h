@@ -95,12 +95,13 @@ struct job {
     struct model *model;
     infer_request *request;
     struct sequence *sequence; /* sequence_join() sets it; NULL = none */
-    uint64_t arrived_ns;
-    uint64_t deadline_ns; /* by clock_ns(); 0 = none */
-    uint64_t rows;        /* size of the first axis; set by model_check(), as are the next three */
-    uint64_t bytes;       /* of its inputs */
-    uint64_t length;      /* size of the padded axis */
-    uint64_t padded;      /* size after padding; 0 = not padded */
+    uint64_t arrived_ns;       /* of the header */
+    uint64_t received_ns;      /* of the last byte: from here on, it waits for the server */
+    uint64_t deadline_ns;      /* by clock_ns(); 0 = none */
+    uint64_t rows;             /* size of the first axis; set by model_check(), as are the next three */
+    uint64_t bytes;            /* of its inputs */
+    uint64_t length;           /* size of the padded axis */
+    uint64_t padded;           /* size after padding; 0 = not padded */
     uint32_t level;
     /* Called once, by the thread that ran the job: with outputs, or with a failure (then outputs is NULL). */
     void (*finish)(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count);

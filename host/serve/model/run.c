@@ -231,7 +231,7 @@ void model_run(struct model *model, struct instance *instance, uint32_t count)
         job->compute_ns = ended - bound;
         job->ended_ns = ended;
         job->run_rows = rows;
-        stats_add_time(&model->stats->queue, start - job->arrived_ns);
+        stats_add_time(&model->stats->queue, start - job->received_ns);
         if (result == INLAY_OK)
             result = slice_outputs(model, instance, job, from, rows, &outputs, &diag);
         from += job->rows;

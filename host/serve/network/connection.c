@@ -13,6 +13,12 @@
 
 /* ------------------------------------------------------------------ bytes */
 
+static void note_bytes(atomic_uint_fast64_t *total, ssize_t count)
+{
+    if (count > 0)
+        (void)atomic_fetch_add_explicit(total, (uint64_t)count, memory_order_relaxed);
+}
+
 ssize_t connection_receive(struct connection *connection, void *to, size_t bytes)
 {
     ssize_t count;
@@ -20,6 +26,7 @@ ssize_t connection_receive(struct connection *connection, void *to, size_t bytes
     do
         count = connection->tls != NULL ? tls_receive(connection->tls, to, bytes) : recv(connection->fd, to, bytes, 0);
     while (count < 0 && errno == EINTR);
+    note_bytes(&connection->server->counts->received_bytes, count);
     return count;
 }
 
@@ -37,6 +44,7 @@ ssize_t connection_send(struct connection *connection, const void *first, size_t
                 : first_bytes > 0       ? tls_send(connection->tls, first, first_bytes)
                                         : tls_send(connection->tls, second, second_bytes);
     while (count < 0 && errno == EINTR);
+    note_bytes(&connection->server->counts->sent_bytes, count);
     return count;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -188,9 +189,14 @@ static void print_end(uint32_t index, int status, const char *action)
                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), action);
 }
 
+static uint64_t cpu_us(const struct timeval *time)
+{
+    return (uint64_t)time->tv_sec * 1000000 + (uint64_t)time->tv_usec;
+}
+
 /* A worker that crashed is restarted, with a growing pause if it crashes soon. If it exits and no worker was ever
  * ready, the settings or the models are wrong: the others would exit, too. */
-static void note_end(struct supervisor *supervisor, uint32_t index, int status)
+static void note_end(struct supervisor *supervisor, uint32_t index, int status, const struct rusage *usage)
 {
     struct worker *worker = &supervisor->workers[index];
     uint64_t now = clock_ns();
@@ -198,7 +204,7 @@ static void note_end(struct supervisor *supervisor, uint32_t index, int status)
 
     INLAY_CHECK(index < supervisor->count);
     worker->pid = 0;
-    board_process_ended(&supervisor->board, index);
+    board_process_ended(&supervisor->board, index, cpu_us(&usage->ru_utime) + cpu_us(&usage->ru_stime));
     if (supervisor->stop) {
         /* A worker's exit before it was signaled does not count. */
         if (supervisor->signaled && !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
@@ -221,13 +227,14 @@ static void note_end(struct supervisor *supervisor, uint32_t index, int status)
 
 static void reap(struct supervisor *supervisor)
 {
+    struct rusage usage;
     int status;
     pid_t pid;
 
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+    while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
         for (uint32_t i = 0; i < supervisor->count; i++)
             if (supervisor->workers[i].pid == pid)
-                note_end(supervisor, i, status);
+                note_end(supervisor, i, status, &usage);
 }
 
 static uint32_t running_workers(const struct supervisor *supervisor)

@@ -273,6 +273,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
     }
 done:
     inlay_options_destroy(options);
+    (void)atomic_fetch_add(&board_own(repository->defaults.board)->loads[status == INLAY_OK], 1);
     if (status == INLAY_OK)
         set_entry(repository, model->name, version, STATE_READY, loaded, false, NULL);
     else

@@ -22,7 +22,7 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
     uint64_t answered;
 
     watch_remove(exchange->server->watch, exchange);
-    exchange->queue_ns = job->started_ns - job->arrived_ns;
+    exchange->queue_ns = job->started_ns - job->received_ns;
     exchange->compute_ns = job->compute_ns;
     exchange->run_rows = job->run_rows;
     if (failure == NULL)
@@ -36,7 +36,8 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
             exchange->type = "application/octet-stream";
         (void)atomic_fetch_add_explicit(&model->stats->rows, job->rows, memory_order_relaxed);
         answered = clock_ns();
-        stats_add_request(model->stats, answered - exchange->arrived_ns, model->settings.batch_target_us);
+        stats_add_request(model->stats, answered - exchange->arrived_ns, job->received_ns - job->arrived_ns,
+                          model->settings.batch_target_us);
         trace_request(exchange->server->trace, job, answered);
     }
     sequence_leave(job); /* before the reply, so that the client's next sequence can use the place */
@@ -84,6 +85,7 @@ static bool submit(struct exchange *exchange)
         return false;
     }
     exchange->job.arrived_ns = exchange->arrived_ns;
+    exchange->job.received_ns = exchange->received_ns;
     exchange->job.finish = finish;
     exchange->job.user = exchange;
     watch_add(server->watch, exchange);

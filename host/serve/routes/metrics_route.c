@@ -2,10 +2,12 @@
 #include "serve/routes/answers.h"
 #include "serve/exchange/watch.h"
 #include "serve/repository/repository.h"
+#include "base/clock.h"
 #include "inlay/check.h"
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The loaded models, referenced while the reply is written: the format needs all series of a metric together. */
@@ -136,6 +138,17 @@ static void write_counters(struct strbuf *to, const struct held_models *held, st
             write_series(to, "inlay_request_errors_total", held->models[k].model, labels[i]);
             write_number(to, get(&held->models[k].sum.stats.errors[i]));
         }
+    write_head(to, "inlay_tokens_total", "counter", "Tokens of texts: of prompts that were read, and generated ones.");
+    for (uint32_t k = 0; k < held->count; k++) {
+        const struct model *model = held->models[k].model;
+
+        if (model->text == NULL)
+            continue;
+        write_series(to, "inlay_tokens_total", model, ",kind=\"prompt\"");
+        write_number(to, get(&held->models[k].sum.stats.prompt_tokens));
+        write_series(to, "inlay_tokens_total", model, ",kind=\"generated\"");
+        write_number(to, get(&held->models[k].sum.stats.generated_tokens));
+    }
     write_head(to, "inlay_rows_total", "counter", "Rows of requests that returned a result.");
     for (uint32_t k = 0; k < held->count; k++) {
         write_series(to, "inlay_rows_total", held->models[k].model, "");
@@ -196,6 +209,34 @@ static double resident_bytes(uint64_t pid)
     return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
+/* CPU time, in seconds. */
+static double cpu_seconds(uint64_t pid)
+{
+    unsigned long long user = 0, kernel = 0;
+    char path[64], line[1024];
+    const char *end;
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "/proc/%llu/stat", (unsigned long long)pid);
+    file = fopen(path, "re");
+    if (file != NULL) {
+        end = fgets(line, sizeof line, file) != NULL ? strrchr(line, ')') : NULL;
+        if (end == NULL || sscanf(end, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &kernel) != 2)
+            user = kernel = 0;
+        (void)fclose(file);
+    }
+    return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* Seconds since 1970. */
+static double start_time(const struct server *server)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9 - (double)(clock_ns() - server->started_ns) / 1e9;
+}
+
 static double open_files(uint64_t pid)
 {
     char path[64];
@@ -209,6 +250,11 @@ static double open_files(uint64_t pid)
     if (dir != NULL)
         (void)closedir(dir);
     return count;
+}
+
+static double is_running(uint64_t pid)
+{
+    return pid != 0;
 }
 
 /* The sum of a figure of all processes. */
@@ -239,6 +285,19 @@ static void write_process(struct strbuf *to, struct server *server)
     for (uint32_t i = 2; i < 6; i++)
         strbuf_format(to, "inlay_http_answers_total{code=\"%s\"} %llu\n", codes[i],
                       (unsigned long long)get(&sums.answers[i]));
+    write_head(to, "inlay_grpc_answers_total", "counter", "gRPC messages answered, by status code.");
+    for (uint32_t i = 0; i < sizeof sums.grpc_answers / sizeof sums.grpc_answers[0]; i++)
+        if (i == 0 || get(&sums.grpc_answers[i]) > 0)
+            strbuf_format(to, "inlay_grpc_answers_total{code=\"%u\"} %llu\n", i,
+                          (unsigned long long)get(&sums.grpc_answers[i]));
+    write_head(to, "inlay_model_loads_total", "counter", "Loads of versions of models, by result.");
+    for (uint32_t i = 0; i < 2; i++)
+        strbuf_format(to, "inlay_model_loads_total{result=\"%s\"} %llu\n", i == 0 ? "failed" : "ok",
+                      (unsigned long long)get(&sums.loads[i]));
+    write_metric(to, "inlay_received_bytes_total", "counter", "Bytes received from clients, without TLS.",
+                 (double)get(&sums.received_bytes));
+    write_metric(to, "inlay_sent_bytes_total", "counter", "Bytes sent to clients, without TLS.",
+                 (double)get(&sums.sent_bytes));
     write_head(to, "inlay_refused_total", "counter", "Refused connections and requests, by reason.");
     for (uint32_t i = 0; i < REFUSED_COUNT; i++)
         strbuf_format(to, "inlay_refused_total{reason=\"%s\"} %llu\n", reasons[i],
@@ -260,6 +319,13 @@ static void write_process(struct strbuf *to, struct server *server)
                  (double)get(&sums.model_bytes));
     write_metric(to, "inlay_replaced_models", "gauge", "Replaced models that are kept until their sequences end.",
                  (double)get(&sums.replaced_models));
+    write_head(to, "inlay_build_info", "gauge", "The version of the server; the value is 1.");
+    strbuf_format(to, "inlay_build_info{version=\"%s\"} 1\n", inlay_version());
+    write_metric(to, "inlay_processes", "gauge", "Processes that serve.", of_processes(&server->board, is_running));
+    write_metric(to, "process_start_time_seconds", "gauge", "Start of the process that answers, in seconds since 1970.",
+                 start_time(server));
+    write_metric(to, "process_cpu_seconds_total", "counter", "User and system CPU time.",
+                 of_processes(&server->board, cpu_seconds) + (double)get(&sums.ended_cpu_us) / 1e6);
     write_metric(to, "process_resident_memory_bytes", "gauge", "Resident memory.",
                  of_processes(&server->board, resident_bytes));
     write_metric(to, "process_open_fds", "gauge", "Open file descriptors.", of_processes(&server->board, open_files));
@@ -275,7 +341,11 @@ void answer_metrics(struct exchange *exchange)
     write_histogram(&exchange->reply, &held, "inlay_request_seconds", "Time from a request's header to its reply.",
                     offsetof(model_stats, request));
     write_histogram(&exchange->reply, &held, "inlay_queue_seconds",
-                    "Time from a request's header to the start of its run.", offsetof(model_stats, queue));
+                    "Time from a request's last byte to the start of its run.", offsetof(model_stats, queue));
+    write_histogram(&exchange->reply, &held, "inlay_receive_seconds", "Time from a request's header to its last byte.",
+                    offsetof(model_stats, receive));
+    write_histogram(&exchange->reply, &held, "inlay_first_token_seconds",
+                    "Time from a text request's last byte to its first token.", offsetof(model_stats, first_token));
     write_histogram(&exchange->reply, &held, "inlay_compute_seconds", "Duration of runs.",
                     offsetof(model_stats, compute));
     write_batch_histogram(&exchange->reply, &held);

@@ -32,6 +32,7 @@ bool routes_run(struct exchange *exchange)
     (void)atomic_fetch_add_explicit(&exchange->server->counts->moved_bytes, exchange->moved_bytes,
                                     memory_order_relaxed);
     exchange->moved_bytes = 0;
+    exchange->received_ns = clock_ns();
     if (exchange->code == 0) {
         INLAY_CHECK(answers[exchange->route.kind] != NULL);
         answers[exchange->route.kind](exchange);

@@ -14,7 +14,7 @@ static uint64_t best_rows(const struct model *model)
 static uint64_t due_at(const struct job *job)
 {
     uint64_t target = job->model->settings.batch_target_us * 1000,
-             due = target > 0 ? job->arrived_ns + target - target / 16 : UINT64_MAX;
+             due = target > 0 ? job->received_ns + target - target / 16 : UINT64_MAX;
 
     return job->deadline_ns > 0 && job->deadline_ns < due ? job->deadline_ns : due;
 }
@@ -23,7 +23,7 @@ static uint64_t due_at(const struct job *job)
  * client's timeout. */
 static uint64_t latest_start(const struct job *job, uint64_t run)
 {
-    uint64_t until = job->arrived_ns + job->model->settings.batch_delay_us * 1000, due = due_at(job),
+    uint64_t until = job->received_ns + job->model->settings.batch_delay_us * 1000, due = due_at(job),
              latest = due > run ? due - run : 0;
 
     if (job->deadline_ns > job->arrived_ns && job->arrived_ns + (job->deadline_ns - job->arrived_ns) / 2 < latest)
