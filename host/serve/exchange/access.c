@@ -92,8 +92,10 @@ static void check_header(struct exchange *exchange, uint64_t length)
         return;
     }
     text = exchange_field_get(exchange, FIELD_CONTENT_ENCODING);
-    if (exchange->code == 0 && text != NULL && strcmp(text, "identity") != 0)
-        exchange_fail(exchange, HTTP_UNSUPPORTED_MEDIA_TYPE, "a body with a Content-Encoding is not supported");
+    if (text != NULL)
+        exchange->body_coding = coding_find(text, strlen(text));
+    if (exchange->code == 0 && exchange->body_coding == CODING_UNKNOWN)
+        exchange_fail(exchange, HTTP_UNSUPPORTED_MEDIA_TYPE, "Content-Encoding must be gzip, deflate or identity");
     text = exchange_field_get(exchange, FIELD_JSON_BYTES);
     exchange->json_bytes = SIZE_MAX;
     if (exchange->code == 0 && text != NULL && !read_size(text, &exchange->json_bytes))

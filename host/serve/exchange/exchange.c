@@ -10,6 +10,8 @@
 #include <string.h>
 #include <strings.h>
 
+enum { MIN_CODED_BYTES = 1024 }; /* smaller replies are not compressed */
+
 static const char *const field_names[FIELD_COUNT] = {
 #define FIELD_NAME(name, text) text,
     EXCHANGE_FIELDS(FIELD_NAME)
@@ -29,6 +31,8 @@ void exchange_fail(struct exchange *exchange, int code, const char *text)
     exchange->code = code;
     exchange->type = "application/json";
     exchange->reply_json_bytes = 0;
+    exchange->is_encoded = exchange->varies = false;
+    exchange->reply_coding = CODING_IDENTITY;
     strbuf_deinit(&exchange->reply);
     strbuf_text(&exchange->reply, "{\"error\":");
     strbuf_json(&exchange->reply, text, strlen(text));
@@ -87,6 +91,12 @@ static void add_fields(struct exchange *exchange, exchange_reply *reply)
         load_report(exchange->server, wanted != NULL && strcasecmp(wanted, "json") == 0, reply->load);
         add_reply_field(reply, "endpoint-load-metrics", reply->load);
     }
+    if (exchange->reply_coding != CODING_IDENTITY)
+        add_reply_field(reply, "Content-Encoding", coding_name(exchange->reply_coding));
+    if (exchange->varies)
+        add_reply_field(reply, "Vary", "Accept-Encoding");
+    if (exchange->code == HTTP_UNSUPPORTED_MEDIA_TYPE)
+        add_reply_field(reply, "Accept-Encoding", "gzip, deflate");
     if (exchange->code == HTTP_UNAUTHORIZED)
         add_reply_field(reply, "WWW-Authenticate", "Bearer");
     if (exchange->code == HTTP_METHOD_NOT_ALLOWED)
@@ -96,6 +106,27 @@ static void add_fields(struct exchange *exchange, exchange_reply *reply)
         add_reply_field(reply, "Content-Security-Policy",
                         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
                         "connect-src 'self'; frame-ancestors 'none'");
+}
+
+void exchange_encode(struct exchange *exchange)
+{
+    struct strbuf coded = { .data = NULL };
+    coding which;
+
+    if (exchange->is_encoded || exchange->reply.failed || exchange->reply.size < MIN_CODED_BYTES)
+        return;
+    exchange->is_encoded = exchange->varies = true;
+    which = coding_accepted(exchange_field_get(exchange, FIELD_ACCEPT_ENCODING));
+    if (which == CODING_IDENTITY)
+        return;
+    if (!coding_compress(which, exchange->reply.data, exchange->reply.size, &coded) ||
+        coded.size >= exchange->reply.size) {
+        strbuf_deinit(&coded);
+        return;
+    }
+    strbuf_deinit(&exchange->reply);
+    exchange->reply = coded;
+    exchange->reply_coding = which;
 }
 
 void exchange_reply_get(struct exchange *exchange, exchange_reply *out)
@@ -113,6 +144,7 @@ void exchange_reply_get(struct exchange *exchange, exchange_reply *out)
         exchange->reply_json_bytes = 0;
         strbuf_text(&exchange->reply, no_memory);
     }
+    exchange_encode(exchange);
     out->code = exchange->code;
     out->body = exchange->reply.data;
     out->body_bytes = exchange->reply.size;
@@ -265,6 +297,39 @@ void exchange_take_body(struct exchange *exchange, const char *data, size_t byte
         exchange->moved_bytes += bytes;
     }
     exchange->body_bytes += bytes;
+}
+
+static bool take_expanded(void *user, const void *part, size_t bytes)
+{
+    struct exchange *exchange = user;
+
+    if (bytes > exchange->server->max_body_bytes - exchange->body_bytes)
+        exchange_fail(exchange, 413, "the decoded body is larger than max_body_bytes");
+    else
+        exchange_take_body(exchange, part, bytes);
+    return exchange->code == 0;
+}
+
+void exchange_expand(struct exchange *exchange)
+{
+    char *memory = exchange->memory;
+    const char *coded = exchange->body;
+    size_t bytes = exchange->body_bytes, held = exchange->held_bytes;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    if (exchange->body_coding == CODING_IDENTITY || bytes == 0)
+        return;
+    exchange->memory = exchange->body = NULL;
+    exchange->body_bytes = exchange->body_room = 0;
+    status = coding_expand(exchange->body_coding, coded, bytes, take_expanded, exchange, &diag);
+    free(memory);
+    if (exchange->held_bytes > 0) { /* it was not refused */
+        server_release(exchange->server, held);
+        exchange->held_bytes -= held;
+    }
+    if (exchange->code == 0 && status != INLAY_OK)
+        exchange_fail_diag(exchange, &diag);
 }
 
 /* ------------------------------------------------------------------ between threads, and the end */

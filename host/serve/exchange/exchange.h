@@ -11,6 +11,7 @@
 #include "serve/repository/loader.h"
 #include "serve/http/route.h"
 #include "serve/schedule/sched.h"
+#include "serve/base/coding.h"
 #include "serve/base/server.h"
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -36,6 +37,7 @@ enum {
 /* The header fields that the server uses after it has read the header. */
 #define EXCHANGE_FIELDS(X)                                                                                             \
     X(AUTHORIZATION, "authorization")                                                                                  \
+    X(ACCEPT_ENCODING, "accept-encoding")                                                                              \
     X(CONTENT_ENCODING, "content-encoding")                                                                            \
     X(JSON_BYTES, "inference-header-content-length")                                                                   \
     X(TIMEOUT, "inference-timeout-ms")                                                                                 \
@@ -77,6 +79,7 @@ struct exchange {
     size_t held_bytes;  /* see server_hold() */
     size_t moved_bytes; /* bytes of the body copied so far */
     size_t json_bytes;  /* Inference-Header-Content-Length; SIZE_MAX = none */
+    coding body_coding; /* of the body, until routes_run() */
 
     infer_request request;
     struct job job;
@@ -92,6 +95,9 @@ struct exchange {
     struct strbuf reply;
     const char *type; /* Content-Type */
     size_t reply_json_bytes;
+    bool is_encoded; /* exchange_encode() was called */
+    bool varies;     /* the reply depends on Accept-Encoding */
+    coding reply_coding;
     uint32_t retry_after;                    /* seconds; 0 = not sent */
     uint64_t queue_ns, compute_ns, run_rows; /* for the log */
 };
@@ -108,6 +114,8 @@ static inline const char *exchange_field_get(const struct exchange *exchange, ex
 void exchange_fail(struct exchange *exchange, int code, const char *text);
 /* The same for a failure of the library. */
 void exchange_fail_diag(struct exchange *exchange, const inlay_diag *diag);
+/* Compresses a large reply if the client accepts it. A later call does nothing. Any thread that has the request. */
+void exchange_encode(struct exchange *exchange);
 /* Another thread has the request until exchange_wake(). Called by the connection's thread. */
 void exchange_suspend(struct exchange *exchange);
 /* Any thread; from here the exchange may be freed. */
@@ -119,7 +127,7 @@ typedef struct exchange_reply {
     int code;
     struct {
         const char *name, *value;
-    } fields[8];
+    } fields[12];
     uint32_t field_count;
     const char *body; /* [body_bytes] valid until exchange_finish() */
     size_t body_bytes;
@@ -145,6 +153,8 @@ char *exchange_room(struct exchange *exchange);
 void exchange_received(struct exchange *exchange, size_t bytes);
 /* Copies a part of the body. */
 void exchange_take_body(struct exchange *exchange, const char *data, size_t bytes);
+/* The body is complete: decodes it. It may refuse the request. */
+void exchange_expand(struct exchange *exchange);
 /* The first call of resume(). */
 void exchange_resumed(struct exchange *exchange);
 void exchange_reply_get(struct exchange *exchange, exchange_reply *out);

@@ -65,8 +65,8 @@ bool call_begin(struct call *call)
     else if (!call->streams->is_trusted && call->method->access > 0)
         call_end(call, GRPC_PERMISSION_DENIED,
                  "a client certificate signed by an authority of tls_client_ca is required");
-    else if (!call->is_plain)
-        call_end(call, GRPC_UNIMPLEMENTED, "compressed messages are not supported");
+    else if (call->message_coding == CODING_UNKNOWN)
+        call_end(call, GRPC_UNIMPLEMENTED, "grpc-encoding must be gzip, deflate or identity");
     else
         (void)call_may(call, call->method->access);
     return !call->ended && !call->delayed;

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFIX = 5 }; /* before each message: a byte for compression, four bytes of length */
+enum { MIN_CODED_BYTES = 1024 }; /* smaller replies are not compressed */
+enum { PREFIX = 5 };             /* before each message: a byte for compression, four bytes of length */
 
 struct call *call_create(http2_streams *streams, nghttp2_session *session, int32_t stream)
 {
@@ -24,7 +25,6 @@ struct call *call_create(http2_streams *streams, nghttp2_session *session, int32
     call->session = session;
     call->stream = stream;
     memcpy(&call->client, &streams->connection->client, sizeof call->client);
-    call->is_plain = true;
     call->arrived_ns = clock_ns();
     (void)atomic_fetch_add(&call->server->counts->exchanges, 1);
     return call;
@@ -108,6 +108,15 @@ static bool is_name(const char *name, size_t bytes, const char *wanted)
     return bytes == strlen(wanted) && memcmp(name, wanted, bytes) == 0;
 }
 
+static void note_accepted(struct call *call, const char *value, size_t bytes)
+{
+    char list[128];
+
+    (void)snprintf(list, sizeof list, "%.*s", (int)(bytes < sizeof list ? bytes : sizeof list - 1), value);
+    for (int i = CODING_GZIP; i < CODING_UNKNOWN; i++)
+        call->accepts[i] = coding_is_accepted(list, (coding)i);
+}
+
 void call_header(struct call *call, const char *name, size_t name_bytes, const char *value, size_t value_bytes)
 {
     call->header_bytes += name_bytes + value_bytes + 32;
@@ -123,7 +132,9 @@ void call_header(struct call *call, const char *name, size_t name_bytes, const c
     else if (is_name(name, name_bytes, "content-type"))
         call->is_grpc = value_bytes >= 16 && memcmp(value, "application/grpc", 16) == 0;
     else if (is_name(name, name_bytes, "grpc-encoding"))
-        call->is_plain = is_name(value, value_bytes, "identity");
+        call->message_coding = coding_find(value, value_bytes);
+    else if (is_name(name, name_bytes, "grpc-accept-encoding"))
+        note_accepted(call, value, value_bytes);
     else if (is_name(name, name_bytes, "grpc-timeout"))
         call->timeout_ns = read_timeout(value, value_bytes);
     else if (is_name(name, name_bytes, "traceparent") && value_bytes < sizeof call->traceparent)
@@ -189,16 +200,43 @@ static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, s
             NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE                                               \
     }
 
+/* Whether replies are compressed: as the client's messages are. */
+static bool codes_replies(const struct call *call)
+{
+    return call->message_coding != CODING_IDENTITY && call->message_coding != CODING_UNKNOWN &&
+           call->accepts[call->message_coding];
+}
+
+/* Writes the fields about compression, at most two, for a client that uses it. Returns their number. */
+static size_t coding_fields(const struct call *call, nghttp2_nv *fields)
+{
+    static const nghttp2_nv known = HEADER("grpc-accept-encoding", "identity,deflate,gzip");
+    size_t count = 0;
+
+    if (call->message_coding == CODING_IDENTITY)
+        return 0;
+    fields[count++] = known;
+    if (codes_replies(call)) {
+        const char *name = coding_name(call->message_coding);
+
+        fields[count++] = (nghttp2_nv){ (uint8_t *)(uintptr_t) "grpc-encoding", (uint8_t *)(uintptr_t)name, 13,
+                                        strlen(name), NGHTTP2_NV_FLAG_NONE };
+    }
+    return count;
+}
+
 static void begin_answer(struct call *call)
 {
-    static const nghttp2_nv headers[] = { HEADER(":status", "200"), HEADER("content-type", "application/grpc") };
+    nghttp2_nv headers[4] = { HEADER(":status", "200"), HEADER("content-type", "application/grpc") };
+    size_t count = 2;
     nghttp2_data_provider provider = { .source.ptr = call, .read_callback = read_out };
 
     if (call->answering) {
         (void)nghttp2_session_resume_data(call->session, call->stream);
     } else {
         call->answering = true;
-        (void)nghttp2_submit_response(call->session, call->stream, headers, 2, &provider);
+        count += coding_fields(call, headers + count);
+        (void)nghttp2_submit_response(call->session, call->stream, headers, count, &provider);
     }
 }
 
@@ -222,7 +260,7 @@ static void set_text(struct call *call, const char *text)
 static void send_status(struct call *call)
 {
     char status[8], seconds[12];
-    nghttp2_nv headers[5] = { HEADER(":status", "200"),
+    nghttp2_nv headers[7] = { HEADER(":status", "200"),
                               HEADER("content-type", "application/grpc"),
                               { (uint8_t *)(uintptr_t) "grpc-status", (uint8_t *)status, 11, 0, NGHTTP2_NV_FLAG_NONE },
                               { (uint8_t *)(uintptr_t) "grpc-message", (uint8_t *)call->text, 12, strlen(call->text),
@@ -232,6 +270,7 @@ static void send_status(struct call *call)
     headers[2].valuelen = (size_t)snprintf(status, sizeof status, "%d", call->status);
     if (call->retry_after > 0)
         headers[count++] = retry_field(call, seconds, sizeof seconds);
+    count += coding_fields(call, headers + count);
     call->answering = true;
     (void)nghttp2_submit_response(call->session, call->stream, headers, count, NULL);
 }
@@ -352,6 +391,23 @@ static void wrap_stream_reply(struct call *call)
     call_pack(call, &reply.base);
 }
 
+/* Compresses a large reply. Returns the first byte of its prefix. */
+static uint8_t code_reply(struct call *call)
+{
+    struct strbuf coded = { .data = NULL };
+
+    if (!codes_replies(call) || call->reply.failed || call->reply.size < MIN_CODED_BYTES)
+        return 0;
+    if (!coding_compress(call->message_coding, call->reply.data, call->reply.size, &coded) ||
+        coded.size >= call->reply.size) {
+        strbuf_deinit(&coded);
+        return 0;
+    }
+    strbuf_deinit(&call->reply);
+    call->reply = coded;
+    return 1;
+}
+
 void call_finish_message(struct call *call)
 {
     uint8_t prefix[PREFIX];
@@ -372,7 +428,7 @@ void call_finish_message(struct call *call)
         call_end(call, call->reply_status, call->reply_text);
         return;
     }
-    prefix[0] = 0;
+    prefix[0] = code_reply(call);
     for (int i = 1; i < PREFIX; i++)
         prefix[i] = (uint8_t)(call->reply.size >> (8 * (4 - i)));
     strbuf_add(&call->out, prefix, sizeof prefix);
@@ -393,6 +449,12 @@ static uint32_t message_bytes(const struct call *call)
     return (uint32_t)prefix[1] << 24 | (uint32_t)prefix[2] << 16 | (uint32_t)prefix[3] << 8 | prefix[4];
 }
 
+/* Whether the first byte of the next message is valid. */
+static bool is_prefix(const struct call *call)
+{
+    return call->in.data[0] == 0 || (call->in.data[0] == 1 && call->message_coding != CODING_IDENTITY);
+}
+
 bool call_data(struct call *call, const uint8_t *data, size_t bytes)
 {
     if (call->ended)
@@ -411,12 +473,54 @@ bool call_data(struct call *call, const uint8_t *data, size_t bytes)
     (void)atomic_fetch_add_explicit(&call->server->counts->moved_bytes, bytes, memory_order_relaxed);
     if (call->in.failed) {
         call_end(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the message");
-    } else if (call->in.size >= PREFIX && call->in.data[0] != 0) {
-        call_end(call, GRPC_UNIMPLEMENTED, "compressed messages are not supported");
+    } else if (call->in.size >= PREFIX && !is_prefix(call)) {
+        call_end(call, GRPC_UNIMPLEMENTED, "the message is compressed, but the call has no grpc-encoding");
     } else if (call->in.size >= PREFIX && message_bytes(call) > call->server->max_body_bytes) {
         call_end(call, GRPC_RESOURCE_EXHAUSTED, "the message is larger than max_body_bytes");
     }
     return true;
+}
+
+struct expansion {
+    struct call *call;
+    struct strbuf message;
+};
+
+static bool take_expanded(void *user, const void *part, size_t bytes)
+{
+    struct expansion *expansion = user;
+    struct call *call = expansion->call;
+
+    if (bytes > call->server->max_body_bytes - expansion->message.size) {
+        call_fail(call, GRPC_RESOURCE_EXHAUSTED, "the decoded message is larger than max_body_bytes");
+    } else if (!server_hold(call->server, call->held_bytes, bytes)) {
+        call->retry_after = 1;
+        call_fail(call, GRPC_RESOURCE_EXHAUSTED,
+                  "the messages of all calls in progress exceed max_inflight_bytes; try again later");
+    } else {
+        call->held_bytes += bytes;
+        strbuf_add(&expansion->message, part, bytes);
+        if (expansion->message.failed)
+            call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the message");
+    }
+    return call->reply_status == GRPC_OK;
+}
+
+/* Runs the method with a message, which is decoded before if its prefix says so. */
+static void run(struct call *call, const uint8_t *message, size_t bytes)
+{
+    struct expansion expansion = { .call = call };
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (call->in.data[0] == 0) {
+        call->method->run(call, message, bytes);
+        return;
+    }
+    if (coding_expand(call->message_coding, message, bytes, take_expanded, &expansion, &diag) != INLAY_OK)
+        call_fail_diag(call, &diag);
+    else if (call->reply_status == GRPC_OK)
+        call->method->run(call, (const uint8_t *)expansion.message.data, expansion.message.size);
+    strbuf_deinit(&expansion.message);
 }
 
 /* Handles the next message, if it has arrived completely. */
@@ -427,8 +531,12 @@ static bool take_message(struct call *call)
     if (call->in.size < PREFIX)
         return false;
     bytes = message_bytes(call);
-    if (call->in.data[0] != 0 || bytes > call->server->max_body_bytes) {
-        call_end(call, GRPC_RESOURCE_EXHAUSTED, "the message is compressed, or larger than max_body_bytes");
+    if (!is_prefix(call)) {
+        call_end(call, GRPC_UNIMPLEMENTED, "the message is compressed, but the call has no grpc-encoding");
+        return false;
+    }
+    if (bytes > call->server->max_body_bytes) {
+        call_end(call, GRPC_RESOURCE_EXHAUSTED, "the message is larger than max_body_bytes");
         return false;
     }
     if (call->in.size - PREFIX < bytes)
@@ -441,7 +549,7 @@ static bool take_message(struct call *call)
     call->received_ns = clock_ns();
     if (call->messages > 1)
         call->arrived_ns = call->received_ns;
-    call->method->run(call, (const uint8_t *)call->in.data + PREFIX, bytes);
+    run(call, (const uint8_t *)call->in.data + PREFIX, bytes);
     if (call->in.size > PREFIX + bytes)
         memmove(call->in.data, call->in.data + PREFIX + bytes, call->in.size - PREFIX - bytes);
     call->in.size -= PREFIX + bytes;

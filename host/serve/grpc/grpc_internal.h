@@ -63,7 +63,9 @@ struct call {
     char path[96];
     const struct method *method;
     char authorization[300];
-    bool is_grpc, is_plain; /* content-type, no compression */
+    bool is_grpc;                 /* by content-type */
+    coding message_coding;        /* grpc-encoding: of compressed messages */
+    bool accepts[CODING_UNKNOWN]; /* grpc-accept-encoding */
     size_t header_bytes;
     uint64_t timeout_ns;  /* grpc-timeout; 0 = none */
     uint64_t arrived_ns;  /* time of the header, later of each message of a stream */

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { MAX_REPLY_FIELDS = 12, NAME_BYTES = 40 };
+enum { MAX_REPLY_FIELDS = 16, NAME_BYTES = 40 };
 
 /* ------------------------------------------------------------------ reply */
 

@@ -40,6 +40,7 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
                           model->settings.batch_target_us);
         trace_request(exchange->server->trace, job, answered);
     }
+    exchange_encode(exchange);
     sequence_leave(job); /* before the reply, so that the client's next sequence can use the place */
     if (exchange->suspended)
         exchange_wake(exchange);

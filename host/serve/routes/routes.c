@@ -29,10 +29,12 @@ static void (*const answers[ROUTE_COUNT])(struct exchange *exchange) = {
 
 bool routes_run(struct exchange *exchange)
 {
+    exchange->received_ns = clock_ns();
+    if (exchange->code == 0)
+        exchange_expand(exchange);
     (void)atomic_fetch_add_explicit(&exchange->server->counts->moved_bytes, exchange->moved_bytes,
                                     memory_order_relaxed);
     exchange->moved_bytes = 0;
-    exchange->received_ns = clock_ns();
     if (exchange->code == 0) {
         INLAY_CHECK(answers[exchange->route.kind] != NULL);
         answers[exchange->route.kind](exchange);
