@@ -1,13 +1,19 @@
 /* inlay-serve: the Open Inference Protocol over HTTP. Starts, waits for SIGTERM, drains, exits. */
 #include "base/output.h"
 #include "base/cpus.h"
-#include "serve/front.h"
-#include "serve/listen.h"
-#include "serve/log.h"
-#include "serve/server.h"
-#include "serve/supervise.h"
-#include "serve/tls.h"
-#include "serve/trace.h"
+#include "serve/network/front.h"
+#include "serve/process/listen.h"
+#include "serve/base/log.h"
+#include "serve/repository/loader.h"
+#include "serve/protocol/protocol.h"
+#include "serve/repository/ready.h"
+#include "serve/repository/repository.h"
+#include "serve/schedule/sched.h"
+#include "serve/base/server.h"
+#include "serve/exchange/watch.h"
+#include "serve/process/supervise.h"
+#include "serve/network/tls.h"
+#include "serve/schedule/trace.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -158,17 +164,20 @@ static inlay_status start(program_state *state, inlay_diag *diag)
         runners = cpus_allowed();
     server->runners = runners;
     server->load_header = settings_int(&state->settings, SET_load_header) != 0;
+    INLAY_TRY(supervise_open_board(&state->settings, &server->board, diag));
+    server->counts = board_own(&server->board);
+    atomic_store(&server->counts->pid, (uint64_t)getpid());
     INLAY_TRY(open_log(server, diag));
     INLAY_TRY(tokens_read(settings_text(&state->settings, SET_token_file), &server->tokens, diag));
     INLAY_TRY(tokens_read(settings_text(&state->settings, SET_admin_token_file), &server->admin_tokens, diag));
     INLAY_TRY(open_trace(server, diag));
     INLAY_TRY(open_tls(server, diag));
-    INLAY_TRY(repository_open(&state->settings, runners, &server->repository, diag));
+    INLAY_TRY(repository_open(&state->settings, runners, &server->board, &server->repository, diag));
     INLAY_TRY(sched_create(runners, &server->sched, diag));
     INLAY_TRY(watch_create(server, &server->watch, diag));
     INLAY_TRY(loader_create(server, &server->loader, diag));
     if (!supervise_is_worker())
-        INLAY_TRY(front_start(server, &state->front, diag));
+        INLAY_TRY(front_start(server, protocol_open, &state->front, diag));
 done:
     return status;
 }
@@ -200,7 +209,7 @@ static void load_models(program_state *state)
         return;
     }
     announced = server_update_ready(server);
-    if (supervise_is_worker() && front_start(server, &state->front, &diag) != INLAY_OK) {
+    if (supervise_is_worker() && front_start(server, protocol_open, &state->front, &diag) != INLAY_OK) {
         log_line(LOG_ERROR_LINE, "%s", diag.text);
         give_up(state);
         return;
@@ -234,7 +243,7 @@ static bool wait_idle(program_state *state, uint64_t ms)
     bool idle;
 
     for (;;) {
-        idle = atomic_load(&state->server.exchanges) == 0 && front_is_quiet(state->front);
+        idle = atomic_load(&state->server.counts->exchanges) == 0 && front_is_quiet(state->front);
         if (idle || clock_ns() >= until)
             return idle;
         (void)nanosleep(&pause, NULL);
@@ -312,6 +321,7 @@ static void stop(program_state *state)
     tls_destroy(server->tls);
     if (server->access_log > STDERR_FILENO)
         (void)close(server->access_log);
+    board_close(&server->board);
     settings_deinit(&state->settings);
 }
 

@@ -1,6 +1,6 @@
 /* Any bytes as a request over HTTP/1.1. The first byte is the number of bytes that arrive at once, 0 for all. However
  * the bytes are cut into pieces, the result is the same. */
-#include "serve/http1.h"
+#include "serve/http/http1.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Any bytes as the body of an inference request over REST: it is accepted, or refused with one line. The first two
  * bytes are the length of the JSON part. */
-#include "serve/datatype.h"
-#include "serve/infer.h"
+#include "serve/request/datatype.h"
+#include "serve/request/infer.h"
 #include <stdlib.h>
 #include <string.h>
 

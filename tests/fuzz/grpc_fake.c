@@ -1,7 +1,11 @@
 #include "grpc_fake.h"
-#include "serve/grpc_read.h"
-#include "serve/load.h"
-#include "serve/supervise.h"
+#include "serve/exchange/access.h"
+#include "serve/exchange/access_log.h"
+#include "serve/grpc/grpc_read.h"
+#include "serve/protocol/http2_rest.h"
+#include "serve/protocol/http2_streams.h"
+#include "serve/schedule/load.h"
+#include "serve/process/supervise.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,9 +61,23 @@ void rest_leave(struct call *call)
     (void)call;
 }
 
-void grpc_refuse_token(struct call *call)
+uint32_t server_wrong_token(struct server *server, const struct sockaddr *client)
 {
-    call_end(call, GRPC_UNAUTHENTICATED, "");
+    (void)server;
+    (void)client;
+    return 0;
+}
+
+void access_log_write(const access_entry *entry)
+{
+    (void)entry;
+}
+
+bool front_delay(front_task *task, uint64_t resume_ns)
+{
+    (void)task;
+    (void)resume_ns;
+    return false;
 }
 
 void grpc_resume(front_task *task)
@@ -113,10 +131,18 @@ static void touch(const infer_request *request)
     }
 }
 
+static void release(struct call *call)
+{
+    infer_request_deinit(&call->request);
+    call_release(call->decoded);
+    call->decoded = NULL;
+}
+
 void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
 
+    call->release = release;
     call->decoded = call_unpack(call, &inference__infer_request__descriptor, message, bytes);
     if (call->decoded == NULL)
         return;
@@ -130,25 +156,20 @@ void grpc_infer(struct call *call, const uint8_t *message, size_t bytes)
     call_pack(call, &call->decoded->base);
 }
 
-void grpc_infer_deinit(struct call *call)
-{
-    infer_request_deinit(&call->request);
-    call_release(call->decoded);
-    call->decoded = NULL;
-}
-
 /* ------------------------------------------------------------------ the connection */
 
 bool fake_open(fake_link *link)
 {
     memset(link, 0, sizeof *link);
+    link->server.counts = &link->counts;
     link->server.max_body_bytes = 1 << 16;
     link->server.max_header_bytes = 4096;
     link->server.load_header = true;
     link->server.has_grpc = true;
     link->streams.server = &link->server;
+    link->streams.connection = &link->connection;
     link->streams.is_trusted = true;
-    link->session = grpc_streams_open(&link->streams);
+    link->session = http2_streams_open(&link->streams);
     return link->session != NULL;
 }
 
@@ -169,8 +190,8 @@ void fake_send(fake_link *link, void (*take)(void *user, const uint8_t *data, si
 
 void fake_close(fake_link *link)
 {
-    grpc_streams_close(&link->streams, link->session);
-    if (link->server.exchanges != 0)
+    http2_streams_close(&link->streams, link->session);
+    if (link->counts.exchanges != 0)
         __builtin_trap(); /* a call that did not end */
 }
 

@@ -2,11 +2,14 @@
  * requests are parsed as in the server. */
 #ifndef FUZZ_GRPC_FAKE_H
 #define FUZZ_GRPC_FAKE_H
-#include "serve/grpc_internal.h"
+#include "serve/network/connection.h"
+#include "serve/grpc/grpc_internal.h"
 
 typedef struct fake_link {
     struct server server;
-    grpc_streams streams;
+    board_counts counts;
+    struct connection connection; /* of the streams; only its address is used */
+    http2_streams streams;
     nghttp2_session *session;
 } fake_link;
 

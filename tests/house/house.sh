@@ -63,6 +63,8 @@ plant host/tools/check/x.c cli/cases.h 'check may not include cli/cases.h'
 plant host/runtime/profile/x.c explain/page.h 'profile may not include explain/page.h'
 plant host/runtime/base/x.def graph/graph.h 'base may not include graph/graph.h'
 plant host/runtime/base/x.c ../graph/graph.h 'includes ../graph/graph.h'
+mkdir "$copy/host/serve/http"
+plant host/serve/http/x.c serve/exchange/exchange.h 'serve/http may not include serve/exchange/exchange.h'
 plant host/runtime/exec/x.c simd/instances.h 'exec may not include simd/instances.h'
 plant host/tools/quantize/x.c cpu/provider.h 'quantize may not include cpu/provider.h'
 plant providers/reference/x.c graph/graph.h 'providers may not include graph/graph.h'

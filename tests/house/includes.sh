@@ -23,10 +23,10 @@ includes() {
 folders=$(cd "$root/host" && for folder in runtime/*/ tools/*/ probe/ serve/; do
     [ ! -d "$folder" ] || basename "$folder"
 done | sort | tr '\n' ' ')
-# Sub-folders of the runtime that contain C files, as FOLDER/SUB-FOLDER.
-inner=$(cd "$root/host/runtime" 2>/dev/null && for folder in */*/; do
+# Sub-folders of the runtime and of serve that contain C files, as FOLDER/SUB-FOLDER.
+inner=$(cd "$root/host" && for folder in runtime/*/*/ serve/*/; do
     for file in "$folder"*.[ch]; do
-        [ ! -f "$file" ] || { echo "${folder%/}"; break; }
+        [ ! -f "$file" ] || { folder=${folder#runtime/}; echo "${folder%/}"; break; }
     done
 done | sort | tr '\n' ' ')
 wrong=$(mktemp)

@@ -40,6 +40,9 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     (void)user;
     if (call != NULL && name_bytes == 11 && memcmp(name, "grpc-status", 11) == 0)
         call->status = (int)strtol((const char *)value, NULL, 10);
+    if (call != NULL && name_bytes == 13 && memcmp(name, "grpc-encoding", 13) == 0)
+        call->is_coded = call->coding != NULL && value_bytes == strlen(call->coding) &&
+                         memcmp(value, call->coding, value_bytes) == 0;
     if (call != NULL && name_bytes == 7 && memcmp(name, ":status", 7) == 0)
         call->code = (int)strtol((const char *)value, NULL, 10);
     if (call != NULL && name_bytes == 12 && memcmp(name, "grpc-message", 12) == 0)
@@ -160,12 +163,14 @@ void grpc_submit(grpc_client *client, grpc_call *call)
                                    NV(":authority", "localhost"),
                                    NV("content-type", "application/grpc"),
                                    NV("authorization", call->token != NULL ? call->token : "none"),
+                                   NV("grpc-encoding", call->coding != NULL ? call->coding : "identity"),
+                                   NV("grpc-accept-encoding", call->coding != NULL ? call->coding : "identity"),
                                    NV("grpc-timeout", call->timeout != NULL ? call->timeout : "") };
     nghttp2_data_provider provider = { .source.ptr = call, .read_callback = read_sent };
 
     call->status = -1;
     call->stream =
-        nghttp2_submit_request(client->session, NULL, headers, call->timeout != NULL ? 7 : 6, &provider, call);
+        nghttp2_submit_request(client->session, NULL, headers, call->timeout != NULL ? 9 : 8, &provider, call);
     assert_true(call->stream > 0);
     assert_true(nghttp2_session_send(client->session) == 0 || client->tls != NULL);
 }

@@ -10,6 +10,8 @@
 
 typedef struct grpc_call {
     const char *path, *timeout, *token; /* timeout and token may be NULL */
+    const char *coding;                 /* grpc-encoding and grpc-accept-encoding; NULL: none */
+    bool is_coded;                      /* the reply has the same grpc-encoding */
     uint8_t sent[8192];                 /* framed messages */
     size_t sent_bytes, sent_at;
     uint8_t got[16384];

@@ -9,7 +9,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 failed=0
 
-grep -oE '^SETTING\([a-z_]+, [A-Z]+, "[^"]*"' "$source/host/serve/settings.def" |
+grep -oE '^SETTING\([a-z_]+, [A-Z]+, "[^"]*"' "$source/host/serve/base/settings.def" |
     sed -E 's/SETTING\(([a-z_]+), [A-Z]+, "([^"]*)"/\1 \2/' >"$tmp/settings"
 [ -s "$tmp/settings" ] || { echo "settings.def has no settings"; exit 1; }
 while read -r name value; do

@@ -1,5 +1,5 @@
 /* The batch size that is worth waiting for, according to the cost of runs. */
-#include "serve/batch_cost.h"
+#include "serve/model/batch_cost.h"
 #include "cmocka_all.h"
 
 static void test_cheapest_row(void **state)

@@ -1,6 +1,6 @@
 /* The parser of HTTP/1.1 alone: every case at every way to cut it into pieces. */
 #include "framing_cases.h"
-#include "serve/http1.h"
+#include "serve/http/http1.h"
 #include <stdlib.h>
 #include "cmocka_all.h"
 

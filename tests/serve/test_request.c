@@ -1,7 +1,7 @@
 /* Parsers of untrusted bytes: numbers, strings, requests; every byte of valid requests is changed. */
-#include "serve/datatype.h"
-#include "serve/infer.h"
-#include "serve/route.h"
+#include "serve/request/datatype.h"
+#include "serve/request/infer.h"
+#include "serve/http/route.h"
 #include <math.h>
 #include <stdlib.h>
 #include "cmocka_all.h"

@@ -94,7 +94,7 @@ static void test_load_and_unload(void **state)
 }
 
 /* A client cancels a call while the model is loaded: later calls are answered, and nothing leaks. Runs after
- * test_statistics: a load that ends late resets the figures of the model. */
+ * test_statistics: a load that ends late resets batch_stats of the model. */
 static void test_abandoned_load(void **state)
 {
     static grpc_call call;
@@ -323,14 +323,10 @@ static void test_settings_over_grpc(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_load_and_unload),
-        cmocka_unit_test(test_statistics),
-        cmocka_unit_test(test_abandoned_load),
-        cmocka_unit_test(test_trace),
-        cmocka_unit_test(test_wrong_trace_settings),
-        cmocka_unit_test(test_log_settings),
-        cmocka_unit_test(test_log_format),
-        cmocka_unit_test(test_settings_over_grpc),
+        cmocka_unit_test(test_load_and_unload),      cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_abandoned_load),       cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_wrong_trace_settings), cmocka_unit_test(test_log_settings),
+        cmocka_unit_test(test_log_format),           cmocka_unit_test(test_settings_over_grpc),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

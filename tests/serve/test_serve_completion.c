@@ -143,6 +143,9 @@ static void test_whole_texts(void **state)
 
     (void)state;
     expect(ASK(",\"max_tokens\":5"), 200, "\"text\":\"CDEFG\",\"logprobs\":null,\"finish_reason\":\"length\"");
+    assert_true(client_metric(&server, "inlay_tokens_total{model=\"count\",version=\"1\",kind=\"prompt\"}") == 3);
+    assert_true(client_metric(&server, "inlay_tokens_total{model=\"count\",version=\"1\",kind=\"generated\"}") == 5);
+    assert_true(client_metric(&server, "inlay_first_token_seconds_count{model=\"count\",version=\"1\"}") == 1);
     expect(ASK(",\"max_tokens\":5"), 200, "\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":5,\"total_tokens\":8}");
     expect(ASK(",\"max_tokens\":1"), 200, "\"text\":\"C\"");
     expect(ASK(""), 200, "\"text\":\"CDEFGHIJKLMNOPQR\""); /* 16 */

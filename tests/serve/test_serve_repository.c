@@ -104,6 +104,10 @@ static void test_load_and_unload(void **state)
     /* Invalid settings are named. */
     serving_file(&server, "models/triple/config.yaml", "max_batsh: 3\n", 0644);
     expect(AS_ADMIN, "POST", "/v2/repository/models/triple/load", "", 400, "max_batsh");
+    serving_file(&server, "models/triple/config.yaml", "priority: 4\n", 0644);
+    expect(AS_ADMIN, "POST", "/v2/repository/models/triple/load", "", 400, "priority must be from 1 to 3");
+    serving_file(&server, "models/triple/config.yaml", "max_queue: 0\n", 0644);
+    expect(AS_ADMIN, "POST", "/v2/repository/models/triple/load", "", 400, "max_queue must be from 1 to 1000000");
     serving_file(&server, "models/triple/config.yaml", "options: [plugin_dirs=/tmp]\n", 0644);
     expect(AS_ADMIN, "POST", "/v2/repository/models/triple/load", "", 400, "can only be set for the whole server");
     serving_file(&server, "models/triple/config.yaml", "versions: 1\n", 0644);

@@ -1,0 +1,104 @@
+/* serve/base/board.h - the figures of all processes of a server, in memory that they share.
+ *
+ * Each process changes its own part; /metrics and max_inflight_bytes use the sums. The figures of a model are those of
+ * its name and version, so that a reload continues them. A worker that replaces one that has crashed continues its
+ * counters. */
+#ifndef SERVE_BOARD_H
+#define SERVE_BOARD_H
+#include "serve/base/stats.h"
+#include <pthread.h>
+
+/* Why the server refuses requests; labels of inlay_refused_total. */
+#define REFUSED_LIST(X)                                                                                                \
+    X(CONNECTIONS, "connections") /* all max_connections are in use */                                                 \
+    X(BYTES, "inflight_bytes")                                                                                         \
+    X(TOKEN, "token") /* a token that is none of the server's */                                                       \
+    X(HOST, "host")                                                                                                    \
+    X(ORIGIN, "origin")
+typedef enum refused_reason {
+#define REFUSED_ENUM(name, label) REFUSED_##name,
+    REFUSED_LIST(REFUSED_ENUM)
+#undef REFUSED_ENUM
+        REFUSED_COUNT
+} refused_reason;
+
+enum { BOARD_MODELS = 4096, BOARD_NAME_BYTES = 136 };
+
+/* The figures of a process. */
+typedef struct board_counts {
+    /* Gauges: 0 once the process has ended. */
+    atomic_uint_fast64_t pid;
+    atomic_uint_fast64_t connections, exchanges; /* open; requests in progress */
+    atomic_uint_fast64_t inflight_bytes;         /* of bodies of requests in progress */
+    atomic_uint_fast64_t runs, model_bytes, replaced_models;
+    /* Counters, from `answers` on. */
+    atomic_uint_fast64_t answers[6];                 /* number of replies by the first digit of their code */
+    atomic_uint_fast64_t grpc_answers[17];           /* number of messages by their status of gRPC */
+    atomic_uint_fast64_t loads[2];                   /* of models: failed, complete */
+    atomic_uint_fast64_t received_bytes, sent_bytes; /* of connections, without TLS */
+    atomic_uint_fast64_t ended_cpu_us;               /* CPU time of the processes that have ended here */
+    atomic_uint_fast64_t refused[REFUSED_COUNT];
+    atomic_uint_fast64_t copied_bytes; /* of tensors that could not be used in place */
+    atomic_uint_fast64_t moved_bytes;  /* of bodies, copied out of receive buffers */
+    atomic_uint_fast64_t requests;     /* completed */
+} board_counts;
+
+/* The figures of one version of a model in a process. */
+typedef struct board_model {
+    atomic_uint_fast64_t loaded, queued; /* gauges: how often it is loaded, requests in its queue */
+    model_stats stats;
+} board_model;
+
+struct board_process {
+    _Alignas(64) board_counts counts;
+    board_model models[BOARD_MODELS];
+};
+
+struct board_memory; /* board.c */
+struct board {
+    struct board_memory *memory;
+    struct board_process *processes; /* [count] in it */
+    uint32_t count, own;             /* own: index of this process */
+    int fd;                          /* of the memory; -1 = not shared */
+    pthread_mutex_t lock;            /* guards the list of models among the threads of this process */
+};
+
+/* Creates the memory of `count` processes; this process is the first one, or their parent. Close it by board_close(),
+ * after a failure, too. */
+INLAY_NODISCARD inlay_status board_create(uint32_t count, struct board *out_board, inlay_diag *diag);
+/* In a child: opens the memory, which the descriptor `fd` refers to, as process `own`. Takes the descriptor. */
+INLAY_NODISCARD inlay_status board_open(int fd, uint32_t count, uint32_t own, struct board *out_board,
+                                        inlay_diag *diag);
+void board_close(struct board *board);
+/* A process has ended after so much CPU time: its gauges become 0. Called by the parent. */
+void board_process_ended(struct board *board, uint32_t process, uint64_t cpu_us);
+
+/* A version of a model is loaded. *out_index: of its figures, which it shares with earlier loads of this version.
+ * INLAY_LIMIT_EXCEEDED: BOARD_MODELS versions are loaded. */
+INLAY_NODISCARD inlay_status board_add_model(struct board *board, const char *name, uint64_t version,
+                                             uint32_t *out_index, inlay_diag *diag);
+void board_remove_model(struct board *board, uint32_t index);
+/* The sums of all processes. */
+void board_sum(const struct board *board, board_counts *out);
+void board_sum_model(const struct board *board, uint32_t index, board_model *out);
+
+static inline board_counts *board_own(struct board *board)
+{
+    return &board->processes[board->own].counts;
+}
+
+static inline board_model *board_own_model(struct board *board, uint32_t index)
+{
+    return &board->processes[board->own].models[index];
+}
+
+static inline uint64_t board_others_inflight_bytes(const struct board *board)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < board->count; i++)
+        if (i != board->own)
+            bytes += atomic_load(&board->processes[i].counts.inflight_bytes);
+    return bytes;
+}
+#endif

@@ -1,0 +1,76 @@
+/* serve/base/server.h - what all parts of the server share: its limits, its counters and its parts. */
+#ifndef SERVE_SERVER_H
+#define SERVE_SERVER_H
+#include "serve/base/board.h"
+#include "serve/base/guard.h"
+#include "serve/base/settings.h"
+#include "serve/base/tokens.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* See load.h; only load_sample() uses the first three. */
+typedef struct load_figures {
+    double busy;                 /* smoothed share of the runners that are active, 0 to 1 */
+    uint64_t requests, since_ns; /* completed requests at the time of the last rate */
+    atomic_uint utilization;     /* ten-thousandths of the runners */
+    atomic_uint rate;            /* requests a second */
+} load_figures;
+
+struct server {
+    const struct settings *settings;
+    struct repository *repository;
+    struct sched *sched;
+    struct watch *watch;
+    struct loader *loader;
+    struct trace *trace;
+    struct tls *tls;          /* NULL: no TLS */
+    bool client_certificates; /* clients must show one */
+    bool has_grpc;            /* gRPC is enabled */
+    struct tokens tokens, admin_tokens;
+    struct guard guard;
+    atomic_bool loaded;    /* loading at the start has ended */
+    atomic_bool ready;     /* see server_update_ready() */
+    bool all_stop;         /* the supervisor stops all workers; set before front_drain() */
+    atomic_bool draining;  /* replies close their connections */
+    atomic_bool refusing;  /* inference requests are refused */
+    atomic_uint suspended; /* requests that other threads have */
+    struct board board;
+    board_counts *counts;        /* of this process, in the board */
+    uint64_t max_inflight_bytes; /* of all processes; 0 = no limit */
+    uint64_t max_body_bytes, max_header_bytes, receive_ns, timeout_ns;
+    int access_log; /* -1 = none */
+    uint64_t started_ns;
+    uint32_t runners; /* most concurrent runs */
+    bool load_header; /* every reply reports the server's load */
+    load_figures load;
+};
+
+static inline void server_refused(struct server *server, refused_reason reason)
+{
+    (void)atomic_fetch_add_explicit(&server->counts->refused[reason], 1, memory_order_relaxed);
+}
+
+/* Counts further bytes of a body; the request already has `own`. false: they exceed max_inflight_bytes of all processes
+ * together, and are not counted. A request that is alone is not refused. Any thread. */
+static inline bool server_hold(struct server *server, uint64_t own, uint64_t bytes)
+{
+    /* The order of this addition and of the reads of other processes' numbers matters: of two processes, at least one
+     * sees the other's bytes. */
+    uint64_t total = atomic_fetch_add(&server->counts->inflight_bytes, bytes) + bytes;
+
+    if (server->max_inflight_bytes == 0)
+        return true;
+    total += board_others_inflight_bytes(&server->board);
+    if (total <= server->max_inflight_bytes || total == own + bytes)
+        return true;
+    (void)atomic_fetch_sub_explicit(&server->counts->inflight_bytes, bytes, memory_order_relaxed);
+    server_refused(server, REFUSED_BYTES);
+    return false;
+}
+
+static inline void server_release(struct server *server, uint64_t bytes)
+{
+    (void)atomic_fetch_sub_explicit(&server->counts->inflight_bytes, bytes, memory_order_relaxed);
+}
+#endif

@@ -1,0 +1,340 @@
+#include "serve/base/settings.h"
+#include "inlay/check.h"
+#include "base/memory.h"
+#include "serve/base/log.h"
+#include "serve/base/yaml.h"
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+static const char doc[] =
+    "Serves the models in MODELS, a folder (NAME.onnx, or NAME/VERSION/model.onnx and NAME/config.yaml) or one file, "
+    "over the Open Inference Protocol.\v"
+    "Examples:\n"
+    "  inlay serve models/\n"
+    "  inlay serve model.onnx --port 8080 --max-batch 32 --batch-delay-us 500\n"
+    "  curl -d '{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}' \\\n"
+    "    http://127.0.0.1:8000/v2/models/model/infer\n";
+
+static const char default_file[] = "/etc/inlay/serve.yaml";
+
+typedef enum setting_kind { KIND_TEXT, KIND_PATH, KIND_INT } setting_kind;
+
+typedef struct setting_row {
+    const char *name;
+    setting_kind kind;
+    const char *default_value;
+    int64_t min, max;
+    const char *doc;
+} setting_row;
+
+static const setting_row rows[SETTING_COUNT] = {
+#define SETTING(name, kind, default_value, min, max, doc) { #name, KIND_##kind, default_value, min, max, doc },
+#include "serve/base/settings.def"
+#undef SETTING
+};
+
+enum {
+    MAX_OPTIONS = 128,
+    KEY_SETTING = 0x1000,
+    KEY_LIBRARY = 0x2000,
+    KEY_OPTION = 0x3000,
+    KEY_CONFIG,
+    KEY_NO_CONFIG,
+    KEY_SERVE_CONFIG,
+    KEY_VERBOSE,
+    KEY_VERSION
+};
+/* Source of a value; the later one wins. */
+enum { FROM_FILE = 1, FROM_ENVIRONMENT, FROM_FLAG };
+
+const char *settings_text(const struct settings *settings, int setting)
+{
+    INLAY_CHECK(setting >= 0 && setting < SETTING_COUNT);
+    return settings->text[setting] != NULL ? settings->text[setting] : rows[setting].default_value;
+}
+
+int64_t settings_int(const struct settings *settings, int setting)
+{
+    return strtoll(settings_text(settings, setting), NULL, 10);
+}
+
+/* ------------------------------------------------------------------ one setting */
+
+static inlay_status check_value(const setting_row *row, const char *value, const char *origin, inlay_diag *diag)
+{
+    char *end;
+    long long number;
+
+    if (row->kind != KIND_INT)
+        return INLAY_OK;
+    errno = 0;
+    number = strtoll(value, &end, 10);
+    if (end == value || *end != '\0' || errno != 0 || number < row->min || number > row->max)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: %s must be a number from %lld to %lld, not '%s'", origin,
+                          row->name, (long long)row->min, (long long)row->max, value);
+    return INLAY_OK;
+}
+
+static inlay_status set_value(struct settings *settings, int setting, const char *value, uint32_t source,
+                              const char *origin, inlay_diag *diag)
+{
+    inlay_status status = check_value(&rows[setting], value, origin, diag);
+    char *copy;
+
+    if (status != INLAY_OK || source < settings->source[setting])
+        return status;
+    copy = strdup(value);
+    if (copy == NULL)
+        return no_memory(diag, "for settings");
+    free(settings->text[setting]);
+    settings->text[setting] = copy;
+    settings->source[setting] = source;
+    return INLAY_OK;
+}
+
+static inlay_status read_environment(struct settings *settings, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    for (int i = 0; status == INLAY_OK && i < SETTING_COUNT && getauxval(AT_SECURE) == 0; i++) {
+        char name[64] = "INLAY_";
+        const char *value;
+        size_t used = strlen(name);
+
+        for (const char *c = rows[i].name; *c != '\0'; c++)
+            name[used++] = *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c;
+        name[used] = '\0';
+        value = getenv(name);
+        if (value != NULL)
+            status = set_value(settings, i, value, FROM_ENVIRONMENT, name, diag);
+    }
+    return status;
+}
+
+/* A settings file is a mapping from names to texts. */
+static inlay_status read_file(struct settings *settings, const char *path, inlay_diag *diag)
+{
+    static cyaml_schema_field_t fields[SETTING_COUNT + 1];
+    static const cyaml_schema_value_t schema = { CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, char *[SETTING_COUNT],
+                                                                     fields) };
+    void *data = NULL;
+    inlay_status status;
+
+    for (int i = 0; i < SETTING_COUNT; i++)
+        fields[i] = (cyaml_schema_field_t){
+            .key = rows[i].name,
+            .data_offset = (uint32_t)((size_t)i * sizeof(char *)),
+            .value = { .type = CYAML_STRING,
+                       .flags = CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
+                       .data_size = sizeof(char),
+                       .string = { .min = 0, .max = CYAML_UNLIMITED } },
+        };
+    status = yaml_load(path, &schema, &data, diag);
+    for (int i = 0; status == INLAY_OK && data != NULL && i < SETTING_COUNT; i++)
+        if (((char **)data)[i] != NULL)
+            status = set_value(settings, i, ((char **)data)[i], FROM_FILE, path, diag);
+    yaml_free(&schema, data);
+    return status;
+}
+
+/* ------------------------------------------------------------------ flags */
+
+static struct argp_option flags[SETTING_COUNT + MAX_OPTIONS + 10];
+static char flag_names[SETTING_COUNT + MAX_OPTIONS][64];
+static char flag_docs[SETTING_COUNT + MAX_OPTIONS][512];
+
+static void add_flag(uint32_t name_index, const char *name, const char *text, const char *default_value,
+                     const char *arg, int key, int group)
+{
+    (void)snprintf(flag_names[name_index], sizeof flag_names[name_index], "%s", name);
+    for (char *c = flag_names[name_index]; *c != '\0'; c++)
+        *c = *c == '_' ? '-' : *c;
+    (void)snprintf(flag_docs[name_index], sizeof flag_docs[name_index],
+                   default_value[0] != '\0' ? "%s (default: %s)" : "%s", text, default_value);
+    flags[name_index] = (struct argp_option){
+        .name = flag_names[name_index], .key = key, .arg = arg, .doc = flag_docs[name_index], .group = group
+    };
+}
+
+static void describe_flags(void)
+{
+    static const char *const args[] = { "TEXT", "PATH", "N" };
+    inlay_option_doc option = { .struct_size = sizeof option };
+    uint32_t count = 0;
+
+    for (int i = 0; i < SETTING_COUNT; i++, count++)
+        add_flag(count, rows[i].name, rows[i].doc, rows[i].default_value, args[rows[i].kind], KEY_SETTING + i, 1);
+    for (uint32_t i = 0; i < MAX_OPTIONS && inlay_options_describe(i, &option) == INLAY_OK; i++, count++)
+        add_flag(count, option.name, option.doc, option.default_value, "VALUE", KEY_LIBRARY + (int)i, 3);
+    flags[count++] =
+        (struct argp_option){ .name = "serve-config",
+                              .key = KEY_SERVE_CONFIG,
+                              .arg = "FILE",
+                              .group = 2,
+                              .doc = "YAML file with settings of the server (default: /etc/inlay/serve.yaml)" };
+    flags[count++] = (struct argp_option){ .name = "config",
+                                           .key = KEY_CONFIG,
+                                           .arg = "FILE",
+                                           .group = 2,
+                                           .doc = "YAML file with library options; overrides the standard files" };
+    flags[count++] = (struct argp_option){
+        .name = "no-config", .key = KEY_NO_CONFIG, .group = 2, .doc = "Do not read the standard files"
+    };
+    flags[count++] = (struct argp_option){
+        .name = "verbose", .key = KEY_VERBOSE, .group = 2, .doc = "Print the library's log on stderr"
+    };
+    flags[count++] =
+        (struct argp_option){ .name = "version", .key = KEY_VERSION, .group = -1, .doc = "Print the version" };
+    flags[count] = (struct argp_option){ .name = "option",
+                                         .key = KEY_OPTION,
+                                         .arg = "NAME=VALUE",
+                                         .group = 3,
+                                         .doc = "Set any library option by its name, for example a provider's option" };
+}
+
+static inlay_status add_library_flag(struct settings *settings, const char *name, size_t name_bytes, const char *value,
+                                     const char *flag, inlay_diag *diag)
+{
+    if (!LIST_GROW(settings->flags, settings->flag_count))
+        return no_memory(diag, "for settings");
+    settings->flags[settings->flag_count] = (library_flag){ strndup(name, name_bytes), strdup(value), strdup(flag) };
+    settings->flag_count++;
+    return INLAY_OK;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    struct settings *settings = state->input;
+    inlay_option_doc option = { .struct_size = sizeof option };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status = INLAY_OK;
+    char flag[80];
+
+    if (key >= KEY_SETTING && key < KEY_SETTING + SETTING_COUNT) {
+        (void)snprintf(flag, sizeof flag, "--%s", flag_names[key - KEY_SETTING]);
+        status = set_value(settings, key - KEY_SETTING, arg, FROM_FLAG, flag, &diag);
+    } else if (key >= KEY_LIBRARY && key < KEY_LIBRARY + MAX_OPTIONS &&
+               inlay_options_describe((uint32_t)(key - KEY_LIBRARY), &option) == INLAY_OK) {
+        (void)snprintf(flag, sizeof flag, "--%s", flag_names[key - KEY_LIBRARY + SETTING_COUNT]);
+        status = add_library_flag(settings, option.name, strlen(option.name), arg, flag, &diag);
+    } else if (key == KEY_OPTION && strchr(arg, '=') == NULL) {
+        argp_error(state, "--option %s: expected NAME=VALUE", arg);
+    } else if (key == KEY_OPTION) {
+        status = add_library_flag(settings, arg, strcspn(arg, "="), strchr(arg, '=') + 1, "--option", &diag);
+    } else if (key == KEY_CONFIG) {
+        settings->config_file = arg;
+    } else if (key == KEY_SERVE_CONFIG) {
+        settings->serve_config = arg;
+    } else if (key == KEY_NO_CONFIG) {
+        settings->no_config = true;
+    } else if (key == KEY_VERBOSE) {
+        log_set_verbose(settings->verbose = true);
+    } else if (key == KEY_VERSION) {
+        (void)printf("inlay-serve %s\n", inlay_version());
+        exit(0);
+    } else if (key == ARGP_KEY_ARG) {
+        if (settings->models != NULL)
+            argp_error(state, "only one MODELS argument is allowed; unexpected '%s'", arg);
+        settings->models = arg;
+    } else if (key == ARGP_KEY_END && settings->models == NULL) {
+        argp_error(state, "MODELS is missing: a folder or a file");
+    } else if (key != ARGP_KEY_END) {
+        return ARGP_ERR_UNKNOWN;
+    }
+    if (status != INLAY_OK)
+        argp_failure(state, 2, 0, "%s", diag.text);
+    return 0;
+}
+
+void settings_parse(struct settings *settings, int argc, char **argv)
+{
+    static const struct argp argp = { flags, parse, "MODELS", doc, NULL, NULL, NULL };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_options *options = NULL;
+    inlay_status status = INLAY_OK;
+
+    *settings = (struct settings){ .models = NULL };
+    argp_err_exit_status = 2;
+    describe_flags();
+    (void)argp_parse(&argp, argc, argv, 0, NULL, settings);
+    if (settings->serve_config != NULL)
+        status = read_file(settings, settings->serve_config, &diag);
+    else if (!settings->no_config && access(default_file, F_OK) == 0)
+        status = read_file(settings, default_file, &diag);
+    if (status == INLAY_OK)
+        status = read_environment(settings, &diag);
+    if (status == INLAY_OK)
+        status = settings_options(settings, &options, &diag); /* report errors now */
+    inlay_options_destroy(options);
+    if (status != INLAY_OK) {
+        (void)fprintf(stderr, "%s: %s\n", argv[0], diag.text);
+        exit(2);
+    }
+}
+
+void settings_deinit(struct settings *settings)
+{
+    for (int i = 0; i < SETTING_COUNT; i++)
+        free(settings->text[i]);
+    for (uint32_t i = 0; i < settings->flag_count; i++) {
+        free(settings->flags[i].name);
+        free(settings->flags[i].value);
+        free(settings->flags[i].flag);
+    }
+    free(settings->flags);
+}
+
+static void print_log(void *user, uint32_t level, const char *text)
+{
+    static const uint32_t warning = 1; /* INLAY_LOG_WARNING of plugin.h */
+
+    (void)user;
+    log_line(level > warning ? LOG_VERBOSE_LINE : level == warning ? LOG_WARNING_LINE : LOG_ERROR_LINE, "%s", text);
+}
+
+bool settings_stopped(const struct settings *settings)
+{
+    return __atomic_load_n(&settings->stop, __ATOMIC_SEQ_CST) != 0;
+}
+
+/* An inlay_progress_fn. */
+static int is_stopped(void *user, double fraction, const char *what)
+{
+    (void)fraction;
+    (void)what;
+    return settings_stopped(user);
+}
+
+inlay_status settings_options(const struct settings *settings, inlay_options **out_options, inlay_diag *diag)
+{
+    inlay_options *options = NULL;
+    inlay_status status = inlay_options_create(&options, diag);
+
+    *out_options = NULL;
+    if (status != INLAY_OK)
+        return status;
+    inlay_options_set_log(options, print_log, (void *)(uintptr_t)settings);
+    inlay_options_set_progress(options, is_stopped, (void *)(uintptr_t)settings);
+    /* If a plugin crashes the process, the next start skips it. */
+    INLAY_TRY(inlay_options_set(options, "crash_report", "1", diag));
+    if (!settings->no_config)
+        INLAY_TRY(inlay_options_load(options, NULL, diag));
+    if (settings->config_file != NULL)
+        INLAY_TRY(inlay_options_load(options, settings->config_file, diag));
+    INLAY_TRY(inlay_options_load_environment(options, diag));
+    for (uint32_t i = 0; i < settings->flag_count; i++) {
+        if (settings->flags[i].name == NULL || settings->flags[i].value == NULL || settings->flags[i].flag == NULL)
+            INLAY_TRY(no_memory(diag, "for settings"));
+        INLAY_TRY(inlay_options_set_from(options, settings->flags[i].name, settings->flags[i].value,
+                                         settings->flags[i].flag, diag));
+    }
+    *out_options = options;
+    options = NULL;
+done:
+    inlay_options_destroy(options);
+    return status;
+}

@@ -1,0 +1,42 @@
+/* serve/base/settings.h - settings of the server, and library options for its models, from files, environment and
+ * flags. */
+#ifndef SERVE_SETTINGS_H
+#define SERVE_SETTINGS_H
+#include "inlay/inlay.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum {
+#define SETTING(name, kind, default_value, min, max, doc) SET_##name,
+#include "serve/base/settings.def"
+#undef SETTING
+    SETTING_COUNT
+};
+
+/* A flag that sets a library option; applied for each model. */
+typedef struct library_flag {
+    char *name, *value, *flag;
+} library_flag;
+
+struct settings {
+    char *text[SETTING_COUNT]; /* NULL = the default */
+    uint32_t source[SETTING_COUNT];
+    const char *models; /* the argument MODELS */
+    const char *config_file, *serve_config;
+    bool no_config, verbose;
+    uint32_t stop; /* atomic; 1: abandon loads in progress */
+    library_flag *flags;
+    uint32_t flag_count;
+};
+
+/* Reads all sources. An error ends the process with a message and exit code 2; --help and --version end it with 0. */
+void settings_parse(struct settings *settings, int argc, char **argv);
+void settings_deinit(struct settings *settings);
+/* Whether the server is shutting down. Any thread. */
+bool settings_stopped(const struct settings *settings);
+const char *settings_text(const struct settings *settings, int setting);
+int64_t settings_int(const struct settings *settings, int setting);
+/* Creates the library options for one model. */
+INLAY_NODISCARD inlay_status settings_options(const struct settings *settings, inlay_options **out_options,
+                                              inlay_diag *diag);
+#endif

@@ -1,0 +1,70 @@
+#include "serve/base/yaml.h"
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MAX_BYTES = 1 << 20 };
+
+/* libcyaml's first message names the error; a later one has its line. */
+struct complaint {
+    char what[256], where[128];
+};
+
+static void collect_message(cyaml_log_t level, void *user, const char *format, va_list args)
+{
+    struct complaint *complaint = user;
+    char line[256];
+    const char *text = line;
+
+    (void)level;
+    (void)vsnprintf(line, sizeof line, format, args);
+    line[strcspn(line, "\n")] = '\0';
+    if (strncmp(text, "Load: ", 6) == 0)
+        text += 6;
+    if (complaint->what[0] == '\0')
+        (void)snprintf(complaint->what, sizeof complaint->what, "%s", text);
+    else if (complaint->where[0] == '\0' && strstr(text, "line: ") != NULL)
+        (void)snprintf(complaint->where, sizeof complaint->where, "%s", text + strspn(text, " "));
+}
+
+static cyaml_config_t config_of(struct complaint *complaint)
+{
+    return (cyaml_config_t){ .log_fn = collect_message,
+                             .log_ctx = complaint,
+                             .mem_fn = cyaml_mem,
+                             .log_level = CYAML_LOG_ERROR,
+                             .flags = CYAML_CFG_DEFAULT | CYAML_CFG_NO_ALIAS };
+}
+
+inlay_status yaml_load(const char *path, const cyaml_schema_value_t *schema, void **out_data, inlay_diag *diag)
+{
+    struct complaint complaint = { .what = "" };
+    cyaml_config_t config = config_of(&complaint);
+    struct stat st;
+    cyaml_err_t error;
+
+    *out_data = NULL;
+    if (stat(path, &st) != 0)
+        return inlay_fail(diag, INLAY_NOT_FOUND, "cannot read %s", path);
+    if (!S_ISREG(st.st_mode) || st.st_size > MAX_BYTES)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s is not a regular file of at most 1 MiB", path);
+    if ((st.st_mode & S_IWOTH) != 0)
+        return inlay_fail(diag, INLAY_IO_ERROR, "%s: other users may write to it; run chmod o-w", path);
+    if (st.st_size == 0)
+        return INLAY_OK;
+    error = cyaml_load_file(path, &config, schema, (cyaml_data_t **)out_data, NULL);
+    if (error == CYAML_OK)
+        return INLAY_OK;
+    *out_data = NULL;
+    return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: %s%s%s", path,
+                      complaint.what[0] != '\0' ? complaint.what : cyaml_strerror(error),
+                      complaint.where[0] != '\0' ? ", " : "", complaint.where);
+}
+
+void yaml_free(const cyaml_schema_value_t *schema, void *data)
+{
+    struct complaint complaint = { .what = "" };
+    cyaml_config_t config = config_of(&complaint);
+
+    if (data != NULL)
+        (void)cyaml_free(&config, schema, data, 0);
+}

@@ -1,0 +1,11 @@
+/* serve/base/yaml.h - reads YAML files by libcyaml's schemas; an error is one line. */
+#ifndef SERVE_YAML_H
+#define SERVE_YAML_H
+#include "inlay/status.h"
+#include <cyaml/cyaml.h>
+
+/* *out_data is the file's data, to be freed by yaml_free(); NULL for an empty file. */
+INLAY_NODISCARD inlay_status yaml_load(const char *path, const cyaml_schema_value_t *schema, void **out_data,
+                                       inlay_diag *diag);
+void yaml_free(const cyaml_schema_value_t *schema, void *data);
+#endif

@@ -1,0 +1,136 @@
+#include "serve/exchange/access.h"
+#include "base/clock.h"
+#include "serve/process/supervise.h"
+#include <string.h>
+
+static bool read_size(const char *text, size_t *out)
+{
+    size_t value = 0;
+
+    if (*text == '\0')
+        return false;
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9' || value > SIZE_MAX / 10 - 1)
+            return false;
+        value = value * 10 + (size_t)(*text - '0');
+    }
+    *out = value;
+    return true;
+}
+
+uint32_t server_wrong_token(struct server *server, const struct sockaddr *client)
+{
+    server_refused(server, REFUSED_TOKEN);
+    return guard_failed(&server->guard, client, clock_ns());
+}
+
+static void check_access(struct exchange *exchange)
+{
+    struct server *server = exchange->server;
+    int needed = route_access(exchange->route.kind, exchange->method);
+    const char *authorization;
+
+    if (needed > 0 && server->client_certificates && !exchange->is_trusted) {
+        exchange_fail(exchange, HTTP_FORBIDDEN,
+                      "a client certificate signed by an authority of tls_client_ca is required");
+        return;
+    }
+    if (needed == 0 || (needed == 1 && tokens_are_none(&server->tokens)))
+        return;
+    if (needed == 2 && supervise_is_worker()) {
+        exchange_fail(exchange, HTTP_FORBIDDEN, "not possible with several workers; restart the server to change it");
+        return;
+    }
+    if (needed == 2 && tokens_are_none(&server->admin_tokens)) {
+        exchange_fail(exchange, HTTP_FORBIDDEN, "this server is read-only; start it with an admin_token_file");
+        return;
+    }
+    authorization = exchange_field_get(exchange, FIELD_AUTHORIZATION);
+    if (tokens_match(&server->admin_tokens, authorization) ||
+        (needed == 1 && tokens_match(&server->tokens, authorization)))
+        return;
+    if (needed == 2 && tokens_match(&server->tokens, authorization))
+        exchange_fail(exchange, HTTP_FORBIDDEN, "this token may not change the server");
+    else
+        exchange_fail(exchange, HTTP_UNAUTHORIZED, "a bearer token is required: Authorization: Bearer TOKEN");
+    if (exchange->code == HTTP_UNAUTHORIZED && authorization != NULL)
+        exchange->delay_ms = server_wrong_token(server, &exchange->client.any);
+}
+
+/* Methods of RFC 9110, section 9, and of RFC 5789: others are not implemented for any path. */
+static bool is_known_method(const char *method)
+{
+    static const char *const methods[] = { "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH" };
+
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
+        if (strcmp(methods[i], method) == 0)
+            return true;
+    return false;
+}
+
+static void check_header(struct exchange *exchange, uint64_t length)
+{
+    const char *text;
+
+    if (!is_known_method(exchange->method))
+        exchange_fail(exchange, HTTP_NOT_IMPLEMENTED, "this method is not implemented");
+    else if (strcmp(exchange->path, "*") == 0)
+        exchange_fail(exchange, HTTP_METHOD_NOT_ALLOWED, "the server has no options");
+    else if (exchange->is_admin && !route_is_admin(exchange->route.kind))
+        exchange_fail(exchange, HTTP_NOT_FOUND, "admin_port has only /v2/health/live, /v2/health/ready and /metrics");
+    else if (exchange->route.kind == ROUTE_NONE)
+        exchange_fail(exchange, HTTP_NOT_FOUND, "unknown path; GET / lists the paths");
+    else if (!route_takes(exchange->route.kind, exchange->method))
+        exchange_fail(exchange, HTTP_METHOD_NOT_ALLOWED, "method not allowed for this path");
+    else if (exchange->field_text.failed)
+        exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the header");
+    else if (browser_is_allowed(exchange))
+        check_access(exchange);
+    if (length > exchange->server->max_body_bytes) {
+        exchange->code = 0;
+        exchange_fail(exchange, 413, "the body is larger than max_body_bytes");
+        return;
+    }
+    text = exchange_field_get(exchange, FIELD_CONTENT_ENCODING);
+    if (text != NULL)
+        exchange->body_coding = coding_find(text, strlen(text));
+    if (exchange->code == 0 && exchange->body_coding == CODING_UNKNOWN)
+        exchange_fail(exchange, HTTP_UNSUPPORTED_MEDIA_TYPE, "Content-Encoding must be gzip, deflate or identity");
+    text = exchange_field_get(exchange, FIELD_JSON_BYTES);
+    exchange->json_bytes = SIZE_MAX;
+    if (exchange->code == 0 && text != NULL && !read_size(text, &exchange->json_bytes))
+        exchange_fail(exchange, HTTP_BAD_REQUEST, "Inference-Header-Content-Length is not a number");
+}
+
+/* The client's or a proxy's timeout in milliseconds overrides the server's setting. */
+static void read_deadline(struct exchange *exchange)
+{
+    static const exchange_field names[] = { FIELD_TIMEOUT, FIELD_ENVOY_TIMEOUT };
+    uint64_t allowed = exchange->server->timeout_ns;
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *text = exchange_field_get(exchange, names[i]);
+        size_t ms;
+
+        if (text == NULL)
+            continue;
+        if (!read_size(text, &ms) || ms == 0 || ms > 86400000) {
+            exchange_fail(exchange, HTTP_BAD_REQUEST, "Inference-Timeout-Ms must be from 1 to 86400000");
+            return;
+        }
+        allowed = (uint64_t)ms * 1000000;
+        break;
+    }
+    exchange->job.deadline_ns = allowed > 0 ? exchange->arrived_ns + allowed : 0;
+}
+
+void exchange_begin(struct exchange *exchange, uint64_t length, bool is_trusted)
+{
+    exchange->is_trusted = is_trusted;
+    check_header(exchange, length);
+    if (exchange->code == 0 && (exchange->route.kind == ROUTE_INFER || exchange->route.kind == ROUTE_COMPLETIONS ||
+                                exchange->route.kind == ROUTE_CHAT || exchange->route.kind == ROUTE_EMBEDDINGS))
+        read_deadline(exchange);
+    if (exchange->code == 0 && length > 0)
+        exchange_expect(exchange, length);
+}

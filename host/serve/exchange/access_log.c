@@ -1,0 +1,98 @@
+/* Writes each JSON line with one write() call, so that lines of several threads do not mix. */
+#include "serve/exchange/access_log.h"
+#include "base/clock.h"
+#include "base/strbuf.h"
+#include <netdb.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static void add_time(struct strbuf *to)
+{
+    struct timespec now;
+    struct tm parts;
+    char text[32];
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)gmtime_r(&now.tv_sec, &parts);
+    (void)strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+    strbuf_format(to, "{\"time\":\"%s.%03ldZ\"", text, now.tv_nsec / 1000000);
+}
+
+static void add_client(struct strbuf *to, const struct sockaddr *client)
+{
+    char host[64];
+
+    if (getnameinfo(client, client->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in),
+                    host, sizeof host, NULL, 0, NI_NUMERICHOST) == 0)
+        strbuf_format(to, ",\"client\":\"%s\"", host);
+}
+
+/* "00-<32 hex>-<16 hex>-<2 hex>" (W3C Trace Context); the trace id and the parent id are not all zeros. Later versions
+ * may append fields. */
+static bool is_traceparent(const char *text)
+{
+    static const char form[] = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+    size_t bytes = strnlen(text, 512);
+
+    if (bytes < sizeof form - 1 || strncmp(text, "ff", 2) == 0)
+        return false;
+    for (size_t i = 0; i < sizeof form - 1; i++)
+        if (form[i] == '-' ? text[i] != '-' : strchr("0123456789abcdef", text[i]) == NULL)
+            return false;
+    if (bytes > sizeof form - 1 && (strncmp(text, "00", 2) == 0 || text[sizeof form - 1] != '-'))
+        return false;
+    return strspn(text + 3, "0") < 32 && strspn(text + 36, "0") < 16;
+}
+
+/* The headers that correlate a request across several servers. */
+static void add_trace(struct strbuf *to, const access_entry *entry)
+{
+    if (entry->traceparent != NULL && is_traceparent(entry->traceparent)) {
+        strbuf_text(to, ",\"traceparent\":");
+        strbuf_json(to, entry->traceparent, strnlen(entry->traceparent, 128));
+    }
+    if (entry->request_id != NULL) {
+        strbuf_text(to, ",\"x-request-id\":");
+        strbuf_json(to, entry->request_id, strnlen(entry->request_id, 128));
+    }
+}
+
+static unsigned long long us(uint64_t ns)
+{
+    return (unsigned long long)(ns / 1000);
+}
+
+void access_log_write(const access_entry *entry)
+{
+    struct strbuf line = { .data = NULL };
+
+    if (entry->server->access_log < 0)
+        return;
+    add_time(&line);
+    add_client(&line, entry->client);
+    strbuf_text(&line, ",\"method\":");
+    strbuf_json(&line, entry->method, strlen(entry->method));
+    strbuf_text(&line, ",\"path\":");
+    strbuf_json(&line, entry->path, strlen(entry->path));
+    strbuf_format(&line, ",\"status\":%d", entry->status);
+    if (entry->grpc_status >= 0)
+        strbuf_format(&line, ",\"grpc_status\":%d", entry->grpc_status);
+    strbuf_format(&line, ",\"bytes_in\":%zu,\"bytes_out\":%zu,\"us\":%llu", entry->bytes_in, entry->bytes_out,
+                  us(clock_ns() - entry->arrived_ns));
+    if (entry->received_ns > 0)
+        strbuf_format(&line, ",\"receive_us\":%llu", us(entry->received_ns - entry->arrived_ns));
+    if (entry->model != NULL)
+        strbuf_format(&line, ",\"model\":\"%s\",\"version\":\"%s\"", entry->model->name, entry->model->version);
+    if (entry->run_rows > 0)
+        strbuf_format(&line, ",\"queue_us\":%llu,\"compute_us\":%llu,\"batch\":%llu", us(entry->queue_ns),
+                      us(entry->compute_ns), (unsigned long long)entry->run_rows);
+    add_trace(&line, entry);
+    strbuf_text(&line, "}\n");
+    if (!line.failed && write(entry->server->access_log, line.data, line.size) < 0) {
+        /* A full disk is no reason to stop serving. */
+    }
+    strbuf_deinit(&line);
+}

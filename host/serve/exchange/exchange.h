@@ -1,0 +1,163 @@
+/* serve/exchange/exchange.h - one request for REST from its header to its reply.
+ *
+ * The protocols (HTTP/1.1, HTTP/2) drive it: exchange_create(), exchange_set_target(), exchange_add_field() for each
+ * field, exchange_begin(), the body, routes_run(), exchange_reply_get(), exchange_finish(): all on the thread of the
+ * connection. The routes set its code and its reply, or suspend it. */
+#ifndef SERVE_EXCHANGE_H
+#define SERVE_EXCHANGE_H
+#include "base/strbuf.h"
+#include "serve/network/front_task.h"
+#include "serve/schedule/load.h"
+#include "serve/repository/loader.h"
+#include "serve/http/route.h"
+#include "serve/schedule/sched.h"
+#include "serve/base/coding.h"
+#include "serve/base/server.h"
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+struct completion;
+struct embedding;
+
+enum {
+    HTTP_OK = 200,
+    HTTP_BAD_REQUEST = 400,
+    HTTP_UNAUTHORIZED = 401,
+    HTTP_FORBIDDEN = 403,
+    HTTP_NOT_FOUND = 404,
+    HTTP_METHOD_NOT_ALLOWED = 405,
+    HTTP_UNSUPPORTED_MEDIA_TYPE = 415,
+    HTTP_TOO_MANY_REQUESTS = 429,
+    HTTP_INTERNAL_SERVER_ERROR = 500,
+    HTTP_NOT_IMPLEMENTED = 501,
+    HTTP_SERVICE_UNAVAILABLE = 503,
+    HTTP_GATEWAY_TIMEOUT = 504
+};
+
+/* The header fields that the server uses after it has read the header. */
+#define EXCHANGE_FIELDS(X)                                                                                             \
+    X(AUTHORIZATION, "authorization")                                                                                  \
+    X(ACCEPT_ENCODING, "accept-encoding")                                                                              \
+    X(CONTENT_ENCODING, "content-encoding")                                                                            \
+    X(JSON_BYTES, "inference-header-content-length")                                                                   \
+    X(TIMEOUT, "inference-timeout-ms")                                                                                 \
+    X(ENVOY_TIMEOUT, "x-envoy-expected-rq-timeout-ms")                                                                 \
+    X(LOAD_FORMAT, "endpoint-load-metrics-format")                                                                     \
+    X(HOST, "host")                                                                                                    \
+    X(ORIGIN, "origin")                                                                                                \
+    X(TRACEPARENT, "traceparent")                                                                                      \
+    X(REQUEST_ID, "x-request-id")
+typedef enum exchange_field {
+#define FIELD_ENUM(name, text) FIELD_##name,
+    EXCHANGE_FIELDS(FIELD_ENUM)
+#undef FIELD_ENUM
+        FIELD_COUNT
+} exchange_field;
+
+struct exchange {
+    struct server *server;
+    front_task task; /* for exchange_wake() */
+    void *transport; /* the connection or the stream of HTTP/2 that has the request */
+    union {
+        struct sockaddr any;
+        struct sockaddr_in6 ip;
+    } client;
+    bool is_admin;     /* it came to admin_port */
+    bool is_loopback;  /* it came to a socket that only this machine reaches */
+    uint32_t delay_ms; /* of the reply, because of a wrong token */
+    bool is_trusted;   /* it has shown a certificate, or none is needed */
+    char method[16];
+    char path[384];                 /* decoded */
+    uint32_t field_at[FIELD_COUNT]; /* 1 + where the value begins in field_text; 0 = none */
+    struct strbuf field_text;       /* values, each with a NUL */
+    struct route route;
+    uint64_t arrived_ns;  /* when the header arrived */
+    uint64_t received_ns; /* when the request was complete; 0 = not yet */
+
+    char *memory, *body; /* memory is owned; body points into it so that the tensors after the JSON are aligned */
+    size_t body_bytes, body_room;
+    size_t held_bytes;  /* see server_hold() */
+    size_t moved_bytes; /* bytes of the body copied so far */
+    size_t json_bytes;  /* Inference-Header-Content-Length; SIZE_MAX = none */
+    coding body_coding; /* of the body, until routes_run() */
+
+    infer_request request;
+    struct job job;
+    bool suspended; /* another thread resumes it */
+    struct exchange *next_watched, *previous_watched;
+    bool watched;
+    load_task load_task;
+    struct completion *completion;              /* NULL: not a completion */
+    struct embedding *embedding;                /* NULL: not an embedding */
+    void (*release)(struct exchange *exchange); /* frees these and `request`; NULL: neither is set */
+
+    int code; /* of the reply; 0 = not set yet */
+    struct strbuf reply;
+    const char *type; /* Content-Type */
+    size_t reply_json_bytes;
+    bool is_encoded; /* exchange_encode() was called */
+    bool varies;     /* the reply depends on Accept-Encoding */
+    coding reply_coding;
+    uint32_t retry_after;                    /* seconds; 0 = not sent */
+    uint64_t queue_ns, compute_ns, run_rows; /* for the log */
+};
+
+/* The value of a header field, or NULL. */
+static inline const char *exchange_field_get(const struct exchange *exchange, exchange_field which)
+{
+    return exchange->field_at[which] > 0 ? exchange->field_text.data + exchange->field_at[which] - 1 : NULL;
+}
+
+/* ------------------------------------------------------------------ for the routes */
+
+/* Sets the reply {"error": text}. */
+void exchange_fail(struct exchange *exchange, int code, const char *text);
+/* The same for a failure of the library. */
+void exchange_fail_diag(struct exchange *exchange, const inlay_diag *diag);
+/* Compresses a large reply if the client accepts it. A later call does nothing. Any thread that has the request. */
+void exchange_encode(struct exchange *exchange);
+/* Another thread has the request until exchange_wake(). Called by the connection's thread. */
+void exchange_suspend(struct exchange *exchange);
+/* Any thread; from here the exchange may be freed. */
+void exchange_wake(struct exchange *exchange);
+
+/* ------------------------------------------------------------------ for the protocols */
+
+typedef struct exchange_reply {
+    int code;
+    struct {
+        const char *name, *value;
+    } fields[12];
+    uint32_t field_count;
+    const char *body; /* [body_bytes] valid until exchange_finish() */
+    size_t body_bytes;
+    bool is_head_only; /* the reply to HEAD: the length of the body without the body */
+    bool streams;      /* the body comes from completion_take() */
+    char numbers[2][24], load[LOAD_BYTES];
+} exchange_reply;
+
+/* resume() gets exchange->task when another thread has finished the request. NULL: out of memory. */
+struct exchange *exchange_create(struct server *server, struct front_thread *thread, void (*resume)(front_task *task),
+                                 const struct sockaddr *client);
+struct exchange *exchange_of(front_task *task);
+/* path: as in the request, percent-encoded; "" is "/". */
+void exchange_set_target(struct exchange *exchange, const char *method, size_t method_bytes, const char *path,
+                         size_t path_bytes);
+/* Stores the field if the server uses it. */
+void exchange_add_field(struct exchange *exchange, const char *name, size_t name_bytes, const char *value,
+                        size_t value_bytes);
+/* Prepares for a body of `length` bytes. */
+void exchange_expect(struct exchange *exchange, uint64_t length);
+/* Where the next bytes of a body of known length belong; NULL: drop them. The rest of the length has room there. */
+char *exchange_room(struct exchange *exchange);
+void exchange_received(struct exchange *exchange, size_t bytes);
+/* Copies a part of the body. */
+void exchange_take_body(struct exchange *exchange, const char *data, size_t bytes);
+/* The body is complete: decodes it. It may refuse the request. */
+void exchange_expand(struct exchange *exchange);
+/* The first call of resume(). */
+void exchange_resumed(struct exchange *exchange);
+void exchange_reply_get(struct exchange *exchange, exchange_reply *out);
+/* Logs the request and frees it. sent: the client has received the reply, as far as the server knows. */
+void exchange_finish(struct exchange *exchange, bool sent);
+#endif

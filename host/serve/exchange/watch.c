@@ -1,0 +1,171 @@
+#include "serve/schedule/load.h"
+#include "inlay/check.h"
+#include "serve/base/chain.h"
+#include "serve/base/monitor.h"
+#include "serve/repository/repository.h"
+#include "serve/exchange/watch.h"
+#include <stdlib.h>
+
+enum { TICK_NS = 10000000, PUBLISH_TICKS = 10 }; /* interval of the checks; checks between two of watch_publish() */
+
+struct watch {
+    struct server *server;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t stopped;
+    bool stop;
+    struct exchange *requests;
+};
+
+/* ------------------------------------------------------------------ list */
+
+/* The caller holds the lock. */
+static void unlink_request(struct watch *watch, struct exchange *exchange)
+{
+    INLAY_CHECK(exchange->watched);
+    CHAIN_REMOVE(watch->requests, exchange, next_watched, previous_watched);
+    exchange->next_watched = exchange->previous_watched = NULL;
+    exchange->watched = false;
+}
+
+void watch_add(struct watch *watch, struct exchange *exchange)
+{
+    INLAY_CHECK(!exchange->watched);
+    (void)pthread_mutex_lock(&watch->lock);
+    exchange->watched = true;
+    CHAIN_ADD(watch->requests, exchange, next_watched, previous_watched);
+    (void)pthread_mutex_unlock(&watch->lock);
+}
+
+void watch_remove(struct watch *watch, struct exchange *exchange)
+{
+    (void)pthread_mutex_lock(&watch->lock);
+    if (exchange->watched)
+        unlink_request(watch, exchange);
+    (void)pthread_mutex_unlock(&watch->lock);
+}
+
+/* ------------------------------------------------------------------ cancellation */
+
+/* Cancels a request. The caller holds the lock. A request that was still queued is added to *waited, to be finished. */
+static void cancel(struct watch *watch, struct exchange *exchange, struct exchange **waited)
+{
+    if (!sched_cancel(watch->server->sched, &exchange->job))
+        return;
+    unlink_request(watch, exchange);
+    exchange->next_watched = *waited;
+    *waited = exchange;
+}
+
+static void finish_cancelled(struct exchange *exchange, const char *why)
+{
+    for (struct exchange *next; exchange != NULL; exchange = next) {
+        inlay_diag diag = INLAY_DIAG_INIT;
+
+        next = exchange->next_watched;
+        exchange->next_watched = NULL;
+        (void)inlay_fail(&diag, INLAY_CANCELLED, "%s", why);
+        exchange->job.started_ns = clock_ns();
+        exchange->job.finish(&exchange->job, &diag, NULL, 0);
+    }
+}
+
+void watch_cancel(struct watch *watch, struct exchange *exchange)
+{
+    struct exchange *waited = NULL;
+
+    (void)pthread_mutex_lock(&watch->lock);
+    if (exchange->watched && !exchange->job.cancelled)
+        cancel(watch, exchange, &waited);
+    (void)pthread_mutex_unlock(&watch->lock);
+    finish_cancelled(waited, "the client disconnected");
+}
+
+void watch_cancel_all(struct watch *watch)
+{
+    struct exchange *waited = NULL;
+
+    (void)pthread_mutex_lock(&watch->lock);
+    for (struct exchange *exchange = watch->requests, *next; exchange != NULL; exchange = next) {
+        next = exchange->next_watched;
+        cancel(watch, exchange, &waited);
+    }
+    (void)pthread_mutex_unlock(&watch->lock);
+    finish_cancelled(waited, "the server is shutting down");
+}
+
+static void publish_model(void *user, const repository_entry *entry)
+{
+    struct server *server = user;
+
+    if (entry->loaded != NULL)
+        atomic_store_explicit(&board_own_model(&server->board, entry->loaded->board_index)->queued,
+                              sched_queued(server->sched, entry->loaded), memory_order_relaxed);
+}
+
+void watch_publish(struct server *server)
+{
+    board_counts *counts = server->counts;
+
+    atomic_store_explicit(&counts->runs, sched_running(server->sched), memory_order_relaxed);
+    atomic_store_explicit(&counts->model_bytes, repository_bytes(server->repository), memory_order_relaxed);
+    atomic_store_explicit(&counts->replaced_models, repository_retired(server->repository), memory_order_relaxed);
+    repository_each(server->repository, publish_model, server);
+}
+
+static void *check_loop(void *user)
+{
+    struct watch *watch = user;
+    struct timespec until;
+    uint32_t ticks = 0;
+
+    for (;;) {
+        uint64_t at = clock_ns() + TICK_NS;
+        bool stop;
+
+        until = (struct timespec){ (time_t)(at / 1000000000u), (long)(at % 1000000000u) };
+        (void)pthread_mutex_lock(&watch->lock);
+        if (!watch->stop)
+            (void)pthread_cond_timedwait(&watch->stopped, &watch->lock, &until);
+        stop = watch->stop;
+        (void)pthread_mutex_unlock(&watch->lock);
+        if (stop)
+            return NULL;
+        sched_expire(watch->server->sched);
+        repository_collect(watch->server->repository);
+        load_sample(watch->server);
+        if (watch->server->board.count > 1 && ++ticks % PUBLISH_TICKS == 0)
+            watch_publish(watch->server);
+    }
+}
+
+inlay_status watch_create(struct server *server, struct watch **out_watch, inlay_diag *diag)
+{
+    struct watch *watch = calloc(1, sizeof *watch);
+
+    *out_watch = NULL;
+    if (watch == NULL)
+        return no_memory(diag, "for the deadlines of requests");
+    watch->server = server;
+    monitor_init(&watch->lock, &watch->stopped);
+    if (pthread_create(&watch->thread, NULL, check_loop, watch) != 0) {
+        free(watch);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start a thread");
+    }
+    *out_watch = watch;
+    return INLAY_OK;
+}
+
+void watch_destroy(struct watch *watch)
+{
+    if (watch == NULL)
+        return;
+    (void)pthread_mutex_lock(&watch->lock);
+    watch->stop = true;
+    (void)pthread_cond_signal(&watch->stopped);
+    (void)pthread_mutex_unlock(&watch->lock);
+    (void)pthread_join(watch->thread, NULL);
+    (void)pthread_cond_destroy(&watch->stopped);
+    (void)pthread_mutex_destroy(&watch->lock);
+    free(watch);
+}

@@ -1,0 +1,18 @@
+/* serve/exchange/watch.h - the requests in progress, and the thread that ends those whose deadline has passed. */
+#ifndef SERVE_WATCH_H
+#define SERVE_WATCH_H
+#include "serve/exchange/exchange.h"
+
+struct watch;
+INLAY_NODISCARD inlay_status watch_create(struct server *server, struct watch **out_watch, inlay_diag *diag);
+void watch_destroy(struct watch *watch);
+/* Adds and removes requests that run or wait to run. */
+void watch_add(struct watch *watch, struct exchange *exchange);
+void watch_remove(struct watch *watch, struct exchange *exchange);
+/* Cancels a request whose client has disconnected. Called by the connection's thread. */
+void watch_cancel(struct watch *watch, struct exchange *exchange);
+/* Stores gauges of this process in the board, where the others read them. Any thread. */
+void watch_publish(struct server *server);
+/* Cancels all requests in progress. */
+void watch_cancel_all(struct watch *watch);
+#endif

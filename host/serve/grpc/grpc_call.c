@@ -1,0 +1,574 @@
+/* A gRPC call: its header, its messages, its replies, its status. */
+#include "base/clock.h"
+#include "base/utf8.h"
+#include "inlay/check.h"
+#include "serve/grpc/grpc_internal.h"
+#include "serve/exchange/access_log.h"
+#include "serve/network/connection.h"
+#include "serve/schedule/load.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MIN_CODED_BYTES = 1024 }; /* smaller replies are not compressed */
+enum { PREFIX = 5 };             /* before each message: a byte for compression, four bytes of length */
+
+struct call *call_create(http2_streams *streams, nghttp2_session *session, int32_t stream)
+{
+    struct call *call = calloc(1, sizeof *call);
+
+    if (call == NULL)
+        return NULL;
+    call->streams = streams;
+    call->server = streams->server;
+    call->task.thread = streams->thread;
+    call->task.resume = grpc_resume;
+    call->session = session;
+    call->stream = stream;
+    memcpy(&call->client, &streams->connection->client, sizeof call->client);
+    call->arrived_ns = clock_ns();
+    (void)atomic_fetch_add(&call->server->counts->exchanges, 1);
+    return call;
+}
+
+static void release(struct call *call)
+{
+    if (call->release != NULL)
+        call->release(call);
+}
+
+/* Counts and logs a message, or a call without messages, that has ended with this status of gRPC. */
+static void note_end(const struct call *call, int status)
+{
+    const struct job *job = &call->job;
+    const access_entry entry = { .server = call->server,
+                                 .client = (const struct sockaddr *)(const void *)&call->client,
+                                 .method = "POST",
+                                 .path = call->path,
+                                 .status = 200,
+                                 .grpc_status = status,
+                                 .bytes_in = call->message_bytes,
+                                 .bytes_out = call->reply.size,
+                                 .arrived_ns = call->arrived_ns,
+                                 .received_ns = call->received_ns,
+                                 .model = job->model,
+                                 .queue_ns = job->started_ns - job->received_ns,
+                                 .compute_ns = job->compute_ns,
+                                 .run_rows = job->run_rows,
+                                 .traceparent = call->traceparent[0] != '\0' ? call->traceparent : NULL,
+                                 .request_id = call->request_id[0] != '\0' ? call->request_id : NULL };
+
+    INLAY_CHECK(status >= 0 && status < GRPC_STATUSES);
+    (void)atomic_fetch_add_explicit(&call->server->counts->grpc_answers[status], 1, memory_order_relaxed);
+    access_log_write(&entry);
+}
+
+void call_destroy(struct call *call)
+{
+    if (call->rest == NULL && (call->messages == 0 || call->working))
+        note_end(call, call->ended ? call->status : GRPC_CANCELLED);
+    release(call);
+    strbuf_deinit(&call->in);
+    strbuf_deinit(&call->out);
+    strbuf_deinit(&call->reply);
+    strbuf_deinit(&call->fields);
+    server_release(call->server, call->held_bytes);
+    if (call->rest == NULL) {
+        INLAY_CHECK(atomic_load(&call->server->counts->exchanges) > 0);
+        (void)atomic_fetch_sub(&call->server->counts->exchanges, 1);
+        (void)atomic_fetch_add_explicit(&call->server->counts->requests, 1, memory_order_relaxed);
+    }
+    free(call);
+}
+
+/* ------------------------------------------------------------------ header */
+
+/* Reads a grpc-timeout, 1 to 8 digits and a unit, as nanoseconds; 0: it is invalid. */
+static uint64_t read_timeout(const char *text, size_t bytes)
+{
+    static const char units[] = "HMSmun";
+    static const uint64_t ns[] = { 3600000000000u, 60000000000u, 1000000000u, 1000000u, 1000u, 1u };
+    uint64_t number = 0;
+    const char *unit;
+
+    if (bytes < 2 || bytes > 9)
+        return 0;
+    for (size_t i = 0; i + 1 < bytes; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return 0;
+        number = number * 10 + (uint64_t)(text[i] - '0');
+    }
+    unit = strchr(units, text[bytes - 1]);
+    if (text[bytes - 1] == '\0' || unit == NULL)
+        return 0;
+    return number == 0 ? 1 : number * ns[unit - units]; /* below 2^62 */
+}
+
+static bool is_name(const char *name, size_t bytes, const char *wanted)
+{
+    return bytes == strlen(wanted) && memcmp(name, wanted, bytes) == 0;
+}
+
+static void note_accepted(struct call *call, const char *value, size_t bytes)
+{
+    char list[128];
+
+    (void)snprintf(list, sizeof list, "%.*s", (int)(bytes < sizeof list ? bytes : sizeof list - 1), value);
+    for (int i = CODING_GZIP; i < CODING_UNKNOWN; i++)
+        call->accepts[i] = coding_is_accepted(list, (coding)i);
+}
+
+void call_header(struct call *call, const char *name, size_t name_bytes, const char *value, size_t value_bytes)
+{
+    call->header_bytes += name_bytes + value_bytes + 32;
+    if (call->streams->has_rest && !call->is_grpc && call->header_bytes <= call->server->max_header_bytes) {
+        uint32_t sizes[2] = { (uint32_t)name_bytes, (uint32_t)value_bytes };
+
+        strbuf_add(&call->fields, sizes, sizeof sizes);
+        strbuf_add(&call->fields, name, name_bytes);
+        strbuf_add(&call->fields, value, value_bytes);
+    }
+    if (is_name(name, name_bytes, ":path") && value_bytes < sizeof call->path)
+        memcpy(call->path, value, value_bytes);
+    else if (is_name(name, name_bytes, "content-type"))
+        call->is_grpc = value_bytes >= 16 && memcmp(value, "application/grpc", 16) == 0;
+    else if (is_name(name, name_bytes, "grpc-encoding"))
+        call->message_coding = coding_find(value, value_bytes);
+    else if (is_name(name, name_bytes, "grpc-accept-encoding"))
+        note_accepted(call, value, value_bytes);
+    else if (is_name(name, name_bytes, "grpc-timeout"))
+        call->timeout_ns = read_timeout(value, value_bytes);
+    else if (is_name(name, name_bytes, "traceparent") && value_bytes < sizeof call->traceparent)
+        memcpy(call->traceparent, value, value_bytes);
+    else if (is_name(name, name_bytes, "x-request-id") && value_bytes < sizeof call->request_id)
+        memcpy(call->request_id, value, value_bytes);
+    else if (is_name(name, name_bytes, "authorization") && value_bytes < sizeof call->authorization)
+        memcpy(call->authorization, value, value_bytes);
+}
+
+/* ------------------------------------------------------------------ output */
+
+static nghttp2_nv retry_field(const struct call *call, char *seconds, size_t room)
+{
+    return (nghttp2_nv){ (uint8_t *)(uintptr_t) "retry-after", (uint8_t *)seconds, 11,
+                         (size_t)snprintf(seconds, room, "%u", call->retry_after), NGHTTP2_NV_FLAG_NONE };
+}
+
+static ssize_t read_out(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room, uint32_t *flags,
+                        nghttp2_data_source *source, void *user)
+{
+    struct call *call = source->ptr;
+    size_t bytes = call->out.size - call->sent;
+
+    INLAY_CHECK(call->sent <= call->out.size);
+    (void)user;
+    if (bytes > room)
+        bytes = room;
+    if (bytes > 0)
+        memcpy(to, call->out.data + call->sent, bytes);
+    call->sent += bytes;
+    if (call->sent < call->out.size)
+        return (ssize_t)bytes;
+    call->out.size = call->sent = 0;
+    if (call->ended) {
+        char status[8];
+        nghttp2_nv trailers[4] = { { (uint8_t *)(uintptr_t) "grpc-status", (uint8_t *)status, 11, 0,
+                                     NGHTTP2_NV_FLAG_NONE },
+                                   { (uint8_t *)(uintptr_t) "grpc-message", (uint8_t *)call->text, 12,
+                                     strlen(call->text), NGHTTP2_NV_FLAG_NONE } };
+        char load[LOAD_BYTES], seconds[12];
+        size_t count = call->text[0] != '\0' ? 2 : 1;
+
+        trailers[0].valuelen = (size_t)snprintf(status, sizeof status, "%d", call->status);
+        *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+        if (call->retry_after > 0)
+            trailers[count++] = retry_field(call, seconds, sizeof seconds);
+        if (call->server->load_header) {
+            load_report(call->server, false, load);
+            trailers[count++] = (nghttp2_nv){ (uint8_t *)(uintptr_t) "endpoint-load-metrics", (uint8_t *)load, 21,
+                                              strlen(load), NGHTTP2_NV_FLAG_NONE };
+        }
+        (void)nghttp2_submit_trailer(session, stream, trailers, count);
+    } else if (bytes == 0) {
+        return NGHTTP2_ERR_DEFERRED;
+    }
+    return (ssize_t)bytes;
+}
+
+#define HEADER(name, value)                                                                                            \
+    {                                                                                                                  \
+        (uint8_t *)(uintptr_t)(name), (uint8_t *)(uintptr_t)(value), sizeof(name) - 1, sizeof(value) - 1,              \
+            NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE                                               \
+    }
+
+/* Whether replies are compressed: as the client's messages are. */
+static bool codes_replies(const struct call *call)
+{
+    return call->message_coding != CODING_IDENTITY && call->message_coding != CODING_UNKNOWN &&
+           call->accepts[call->message_coding];
+}
+
+/* Writes the fields about compression, at most two, for a client that uses it. Returns their number. */
+static size_t coding_fields(const struct call *call, nghttp2_nv *fields)
+{
+    static const nghttp2_nv known = HEADER("grpc-accept-encoding", "identity,deflate,gzip");
+    size_t count = 0;
+
+    if (call->message_coding == CODING_IDENTITY)
+        return 0;
+    fields[count++] = known;
+    if (codes_replies(call)) {
+        const char *name = coding_name(call->message_coding);
+
+        fields[count++] = (nghttp2_nv){ (uint8_t *)(uintptr_t) "grpc-encoding", (uint8_t *)(uintptr_t)name, 13,
+                                        strlen(name), NGHTTP2_NV_FLAG_NONE };
+    }
+    return count;
+}
+
+static void begin_answer(struct call *call)
+{
+    nghttp2_nv headers[4] = { HEADER(":status", "200"), HEADER("content-type", "application/grpc") };
+    size_t count = 2;
+    nghttp2_data_provider provider = { .source.ptr = call, .read_callback = read_out };
+
+    if (call->answering) {
+        (void)nghttp2_session_resume_data(call->session, call->stream);
+    } else {
+        call->answering = true;
+        count += coding_fields(call, headers + count);
+        (void)nghttp2_submit_response(call->session, call->stream, headers, count, &provider);
+    }
+}
+
+/* grpc-message: '%' and all bytes other than printable ASCII are written as %XX. */
+static void set_text(struct call *call, const char *text)
+{
+    size_t used = 0;
+
+    for (; *text != '\0' && used + 4 < sizeof call->text; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if (c >= ' ' && c <= '~' && c != '%')
+            call->text[used++] = (char)c;
+        else
+            used += (size_t)snprintf(call->text + used, sizeof call->text - used, "%%%02X", c);
+    }
+    call->text[used] = '\0';
+}
+
+/* Sends a response that has only a status. */
+static void send_status(struct call *call)
+{
+    char status[8], seconds[12];
+    nghttp2_nv headers[7] = { HEADER(":status", "200"),
+                              HEADER("content-type", "application/grpc"),
+                              { (uint8_t *)(uintptr_t) "grpc-status", (uint8_t *)status, 11, 0, NGHTTP2_NV_FLAG_NONE },
+                              { (uint8_t *)(uintptr_t) "grpc-message", (uint8_t *)call->text, 12, strlen(call->text),
+                                NGHTTP2_NV_FLAG_NONE } };
+    size_t count = call->text[0] != '\0' ? 4 : 3;
+
+    headers[2].valuelen = (size_t)snprintf(status, sizeof status, "%d", call->status);
+    if (call->retry_after > 0)
+        headers[count++] = retry_field(call, seconds, sizeof seconds);
+    count += coding_fields(call, headers + count);
+    call->answering = true;
+    (void)nghttp2_submit_response(call->session, call->stream, headers, count, NULL);
+}
+
+void call_end(struct call *call, int status, const char *text)
+{
+    if (call->ended)
+        return;
+    call->ended = true;
+    call->status = status;
+    set_text(call, text);
+    if (call->session == NULL)
+        return;
+    if (call->answering || call->out.size > 0)
+        begin_answer(call); /* the status follows the pending output */
+    else
+        send_status(call);
+}
+
+/* ------------------------------------------------------------------ messages */
+
+void call_pack(struct call *call, const ProtobufCMessage *message)
+{
+    size_t bytes = protobuf_c_message_get_packed_size(message);
+    char *to = strbuf_reserve(&call->reply, bytes + 1);
+
+    if (to != NULL)
+        call->reply.size += protobuf_c_message_pack(message, (uint8_t *)to);
+}
+
+/* Limit of the memory of an unpacked message: many tiny fields must not take many times its size. */
+struct budget {
+    size_t left;
+};
+
+static void *budget_alloc(void *user, size_t bytes)
+{
+    struct budget *budget = user;
+
+    if (bytes > SIZE_MAX / 2 || budget->left < bytes + 16)
+        return NULL;
+    budget->left -= bytes + 16;
+    return malloc(bytes > 0 ? bytes : 1);
+}
+
+static void budget_free(void *user, void *memory)
+{
+    (void)user;
+    free(memory);
+}
+
+void *call_unpack(struct call *call, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes)
+{
+    struct budget budget = { bytes > SIZE_MAX / 32 ? SIZE_MAX / 2 : 16 * bytes + 65536 };
+    ProtobufCAllocator allocator = { budget_alloc, budget_free, &budget };
+    void *unpacked = protobuf_c_message_unpack(type, &allocator, bytes, message);
+
+    if (unpacked == NULL)
+        call_fail(call, GRPC_INVALID_ARGUMENT, "the message does not match the method's request type");
+    return unpacked;
+}
+
+void call_release(void *unpacked)
+{
+    if (unpacked != NULL)
+        protobuf_c_message_free_unpacked(unpacked,
+                                         NULL); /* the default allocator: its free() is that of budget_free() */
+}
+
+void call_fail(struct call *call, int status, const char *text)
+{
+    strbuf_deinit(&call->reply);
+    call->reply_status = status;
+    (void)snprintf(call->reply_text, sizeof call->reply_text, "%s", text);
+}
+
+static int status_of(inlay_status status)
+{
+    switch (status) {
+    case INLAY_INVALID_ARGUMENT:
+    case INLAY_SHAPE_MISMATCH:
+        return GRPC_INVALID_ARGUMENT;
+    case INLAY_NOT_FOUND:
+        return GRPC_NOT_FOUND;
+    case INLAY_OUT_OF_MEMORY:
+    case INLAY_LIMIT_EXCEEDED:
+        return GRPC_RESOURCE_EXHAUSTED;
+    case INLAY_UNSUPPORTED:
+        return GRPC_UNIMPLEMENTED;
+    case INLAY_CANCELLED:
+        return GRPC_CANCELLED;
+    case INLAY_DEADLINE_EXCEEDED:
+        return GRPC_DEADLINE_EXCEEDED;
+    case INLAY_BUSY:
+    case INLAY_DEVICE_LOST:
+        return GRPC_UNAVAILABLE;
+    default:
+        return GRPC_INTERNAL;
+    }
+}
+
+void call_fail_diag(struct call *call, const inlay_diag *diag)
+{
+    call_fail(call, status_of(diag->code), diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
+}
+
+/* In a stream of requests, a failure is sent as a message, and the stream continues. */
+static void wrap_stream_reply(struct call *call)
+{
+    Inference__StreamInferReply reply = INFERENCE__STREAM_INFER_REPLY__INIT;
+
+    if (call->reply_status == GRPC_OK)
+        return; /* grpc_infer() has wrapped it */
+    reply.error_message = call->reply_text;
+    if (!utf8_is_valid(call->reply_text, strlen(call->reply_text)))
+        reply.error_message = (char *)(uintptr_t) "the request is invalid";
+    call->reply_status = GRPC_OK;
+    call_pack(call, &reply.base);
+}
+
+/* Compresses a large reply. Returns the first byte of its prefix. */
+static uint8_t code_reply(struct call *call)
+{
+    struct strbuf coded = { .data = NULL };
+
+    if (!codes_replies(call) || call->reply.failed || call->reply.size < MIN_CODED_BYTES)
+        return 0;
+    if (!coding_compress(call->message_coding, call->reply.data, call->reply.size, &coded) ||
+        coded.size >= call->reply.size) {
+        strbuf_deinit(&coded);
+        return 0;
+    }
+    strbuf_deinit(&call->reply);
+    call->reply = coded;
+    return 1;
+}
+
+void call_finish_message(struct call *call)
+{
+    uint8_t prefix[PREFIX];
+
+    INLAY_CHECK(call->method != NULL || call->ended || call->session == NULL);
+
+    call->working = call->queued = call->in_loader = false;
+    note_end(call, call->session != NULL ? call->reply_status : GRPC_CANCELLED);
+    release(call);
+    INLAY_CHECK(call->in.size <= call->held_bytes);
+    server_release(call->server, call->held_bytes - call->in.size);
+    call->held_bytes = call->in.size;
+    if (call->session == NULL || call->ended)
+        return;
+    if (call->method->streams)
+        wrap_stream_reply(call);
+    if (call->reply_status != GRPC_OK) {
+        call_end(call, call->reply_status, call->reply_text);
+        return;
+    }
+    prefix[0] = code_reply(call);
+    for (int i = 1; i < PREFIX; i++)
+        prefix[i] = (uint8_t)(call->reply.size >> (8 * (4 - i)));
+    strbuf_add(&call->out, prefix, sizeof prefix);
+    strbuf_add(&call->out, call->reply.data, call->reply.size);
+    if (call->reply.failed || call->out.failed || call->reply.size > UINT32_MAX)
+        call_end(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the reply");
+    else if (!call->method->streams)
+        call_end(call, GRPC_OK, "");
+    else
+        begin_answer(call);
+    strbuf_deinit(&call->reply);
+}
+
+static uint32_t message_bytes(const struct call *call)
+{
+    const uint8_t *prefix = (const uint8_t *)call->in.data;
+
+    return (uint32_t)prefix[1] << 24 | (uint32_t)prefix[2] << 16 | (uint32_t)prefix[3] << 8 | prefix[4];
+}
+
+/* Whether the first byte of the next message is valid. */
+static bool is_prefix(const struct call *call)
+{
+    return call->in.data[0] == 0 || (call->in.data[0] == 1 && call->message_coding != CODING_IDENTITY);
+}
+
+bool call_data(struct call *call, const uint8_t *data, size_t bytes)
+{
+    if (call->ended)
+        return true;
+    if (call->in.size + bytes > 2 * call->server->max_body_bytes + 65536)
+        return false; /* the client sends faster than it reads replies */
+    if (!server_hold(call->server, call->held_bytes, bytes)) {
+        strbuf_deinit(&call->in);
+        call->retry_after = 1;
+        call_end(call, GRPC_RESOURCE_EXHAUSTED,
+                 "the messages of all calls in progress exceed max_inflight_bytes; try again later");
+        return true;
+    }
+    call->held_bytes += bytes;
+    strbuf_add(&call->in, data, bytes);
+    (void)atomic_fetch_add_explicit(&call->server->counts->moved_bytes, bytes, memory_order_relaxed);
+    if (call->in.failed) {
+        call_end(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the message");
+    } else if (call->in.size >= PREFIX && !is_prefix(call)) {
+        call_end(call, GRPC_UNIMPLEMENTED, "the message is compressed, but the call has no grpc-encoding");
+    } else if (call->in.size >= PREFIX && message_bytes(call) > call->server->max_body_bytes) {
+        call_end(call, GRPC_RESOURCE_EXHAUSTED, "the message is larger than max_body_bytes");
+    }
+    return true;
+}
+
+struct expansion {
+    struct call *call;
+    struct strbuf message;
+};
+
+static bool take_expanded(void *user, const void *part, size_t bytes)
+{
+    struct expansion *expansion = user;
+    struct call *call = expansion->call;
+
+    if (bytes > call->server->max_body_bytes - expansion->message.size) {
+        call_fail(call, GRPC_RESOURCE_EXHAUSTED, "the decoded message is larger than max_body_bytes");
+    } else if (!server_hold(call->server, call->held_bytes, bytes)) {
+        call->retry_after = 1;
+        call_fail(call, GRPC_RESOURCE_EXHAUSTED,
+                  "the messages of all calls in progress exceed max_inflight_bytes; try again later");
+    } else {
+        call->held_bytes += bytes;
+        strbuf_add(&expansion->message, part, bytes);
+        if (expansion->message.failed)
+            call_fail(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the message");
+    }
+    return call->reply_status == GRPC_OK;
+}
+
+/* Runs the method with a message, which is decoded before if its prefix says so. */
+static void run(struct call *call, const uint8_t *message, size_t bytes)
+{
+    struct expansion expansion = { .call = call };
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (call->in.data[0] == 0) {
+        call->method->run(call, message, bytes);
+        return;
+    }
+    if (coding_expand(call->message_coding, message, bytes, take_expanded, &expansion, &diag) != INLAY_OK)
+        call_fail_diag(call, &diag);
+    else if (call->reply_status == GRPC_OK)
+        call->method->run(call, (const uint8_t *)expansion.message.data, expansion.message.size);
+    strbuf_deinit(&expansion.message);
+}
+
+/* Handles the next message, if it has arrived completely. */
+static bool take_message(struct call *call)
+{
+    size_t bytes;
+
+    if (call->in.size < PREFIX)
+        return false;
+    bytes = message_bytes(call);
+    if (!is_prefix(call)) {
+        call_end(call, GRPC_UNIMPLEMENTED, "the message is compressed, but the call has no grpc-encoding");
+        return false;
+    }
+    if (bytes > call->server->max_body_bytes) {
+        call_end(call, GRPC_RESOURCE_EXHAUSTED, "the message is larger than max_body_bytes");
+        return false;
+    }
+    if (call->in.size - PREFIX < bytes)
+        return false;
+    INLAY_CHECK(!call->working);
+    call->messages++;
+    call->reply_status = GRPC_OK;
+    call->working = true;
+    call->message_bytes = bytes;
+    call->received_ns = clock_ns();
+    if (call->messages > 1)
+        call->arrived_ns = call->received_ns;
+    run(call, (const uint8_t *)call->in.data + PREFIX, bytes);
+    if (call->in.size > PREFIX + bytes)
+        memmove(call->in.data, call->in.data + PREFIX + bytes, call->in.size - PREFIX - bytes);
+    call->in.size -= PREFIX + bytes;
+    return true;
+}
+
+void call_advance(struct call *call)
+{
+    while (!call->ended && !call->working && call->session != NULL && (call->method->streams || call->client_done)) {
+        if (take_message(call)) {
+            if (!call->queued)
+                call_finish_message(call);
+            continue;
+        }
+        if (call->ended || !call->client_done)
+            break;
+        if (call->in.size > 0 || (!call->method->streams && call->messages == 0))
+            call_end(call, GRPC_INTERNAL, "the call ended within a message");
+        else
+            call_end(call, GRPC_OK, "");
+    }
+}

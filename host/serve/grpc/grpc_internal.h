@@ -1,0 +1,154 @@
+/* serve/grpc/grpc_internal.h - the Open Inference Protocol over gRPC: a call, shared by the streams of HTTP/2
+ * (http2_streams.c, http2_rest.c), the call (grpc_call.c) and the methods (grpc_admin.c, grpc_info.c, grpc_infer.c).
+ * Messages are read by protobuf-c. The thread of the connection owns a call, except while its request runs on another
+ * thread. */
+#ifndef SERVE_GRPC_INTERNAL_H
+#define SERVE_GRPC_INTERNAL_H
+#include "inference.pb-c.h"
+#include "serve/exchange/exchange.h"
+#include <nghttp2/nghttp2.h>
+
+/* Status codes of gRPC. */
+enum {
+    GRPC_OK = 0,
+    GRPC_CANCELLED = 1,
+    GRPC_INVALID_ARGUMENT = 3,
+    GRPC_DEADLINE_EXCEEDED = 4,
+    GRPC_NOT_FOUND = 5,
+    GRPC_PERMISSION_DENIED = 7,
+    GRPC_RESOURCE_EXHAUSTED = 8,
+    GRPC_UNIMPLEMENTED = 12,
+    GRPC_INTERNAL = 13,
+    GRPC_UNAVAILABLE = 14,
+    GRPC_UNAUTHENTICATED = 16,
+    GRPC_STATUSES
+};
+
+struct call;
+struct connection;
+
+/* A method handles a message: it writes its reply into call->reply, fails with call_fail(), or queues a request. */
+typedef void (*method_fn)(struct call *call, const uint8_t *message, size_t bytes);
+struct method {
+    const char *path;
+    method_fn run;
+    int access; /* as route_access() */
+    bool streams;
+};
+const struct method *method_find(const char *path); /* grpc_methods.c; NULL = unknown */
+
+/* The calls of a connection, and what they need of it. */
+typedef struct http2_streams {
+    struct connection *connection;
+    struct front_thread *thread;
+    struct server *server;
+    bool has_rest;                                /* requests that are not gRPC's are for REST */
+    bool is_admin;                                /* the connection is of admin_port */
+    bool is_trusted;                              /* the client has shown a certificate, or none is needed */
+    void (*flush)(struct connection *connection); /* sends the pending output; closes a connection that has ended */
+    struct call *calls;
+} http2_streams;
+
+struct call {
+    http2_streams *streams; /* of its connection; valid while session is set */
+    struct server *server;
+    nghttp2_session *session; /* NULL once the stream is closed */
+    int32_t stream;
+    struct sockaddr_in6 client;   /* or a sockaddr_in: its address, for the log */
+    struct exchange *rest;        /* NULL: gRPC */
+    struct strbuf fields;         /* of the header, until it is known whether the call is gRPC's */
+    bool is_stream;               /* REST: the body comes from completion_take() */
+    bool streams_events;          /* REST: more events follow */
+    struct call *next, *previous; /* of its connection */
+    char path[96];
+    const struct method *method;
+    char authorization[300];
+    bool is_grpc;                 /* by content-type */
+    coding message_coding;        /* grpc-encoding: of compressed messages */
+    bool accepts[CODING_UNKNOWN]; /* grpc-accept-encoding */
+    size_t header_bytes;
+    uint64_t timeout_ns;  /* grpc-timeout; 0 = none */
+    uint64_t arrived_ns;  /* time of the header, later of each message of a stream */
+    uint64_t received_ns; /* time when the message was complete; 0 = no message yet */
+    char traceparent[64], request_id[64];
+
+    struct strbuf in;     /* received, not yet handled */
+    size_t held_bytes;    /* of `in` and of the message being handled, see server_hold() */
+    bool client_done;     /* the client sends no more messages */
+    uint32_t messages;    /* complete messages so far */
+    size_t message_bytes; /* of the current one */
+
+    struct strbuf out; /* output; the first `sent` bytes are sent */
+    size_t sent;
+    bool answering, ended;
+    uint32_t retry_after; /* seconds; 0 = not sent */
+    int status;           /* grpc-status */
+    char text[512];       /* grpc-message */
+
+    struct strbuf reply; /* to the current message */
+    int reply_status;
+    char reply_text[512];
+    bool working, queued;
+    bool delayed;   /* it has sent a wrong token */
+    bool in_loader; /* queued with the model loader, not the scheduler */
+    load_task load_task;
+    front_task task;
+    Inference__InferRequest *decoded;
+    size_t decoded_bytes; /* of its message */
+    infer_request request;
+    bool raw; /* outputs as raw bytes */
+    struct job job;
+    void (*release)(struct call *call); /* frees what the method holds for a message; NULL: nothing */
+};
+
+/* grpc_call.c */
+struct call *call_create(http2_streams *streams, nghttp2_session *session, int32_t stream);
+void call_header(struct call *call, const char *name, size_t name_bytes, const char *value, size_t value_bytes);
+/* Appends received bytes. false: the stream has to be reset. */
+bool call_data(struct call *call, const uint8_t *data, size_t bytes);
+void call_advance(struct call *call); /* handles the complete messages */
+/* Reports that the message failed. A stream of requests continues; a call with one request ends. */
+void call_fail(struct call *call, int status, const char *text);
+void call_fail_diag(struct call *call, const inlay_diag *diag);
+/* The current message is finished; the result is in reply, or in reply_status and reply_text. */
+void call_finish_message(struct call *call);
+/* Ends the call. */
+void call_end(struct call *call, int status, const char *text);
+void call_destroy(struct call *call);
+/* Appends the message to call->reply. */
+void call_pack(struct call *call, const ProtobufCMessage *message);
+/* Unpacks with a memory limit that depends on the size; NULL: the call has failed. */
+void *call_unpack(struct call *call, const ProtobufCMessageDescriptor *type, const uint8_t *message, size_t bytes);
+void call_release(void *unpacked);
+
+/* grpc_access.c */
+/* Finds the method and checks the complete header. false: the call has ended, or ends later because of its token. */
+bool call_begin(struct call *call);
+/* Whether the client may call a method with this access level (0 to 2, as in route_access()). false: the call has
+ * ended. */
+bool call_may(struct call *call, int access);
+/* Ends a call without a valid token. */
+void call_refuse(struct call *call);
+
+/* grpc_task.c: the client no longer waits for the call. */
+void grpc_leave(struct call *call);
+/* grpc_task.c: returns a queued call to its thread, which calls grpc_resume(). Any thread. */
+void grpc_finished(struct call *call);
+void grpc_resume(front_task *task);
+/* grpc_info.c, grpc_admin.c, grpc_infer.c: the methods */
+void grpc_live(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_ready(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_model_ready(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_server_metadata(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_model_metadata(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_index(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_health(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_load(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_unload(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_statistics(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_trace_setting(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_log_settings(struct call *call, const uint8_t *message, size_t bytes);
+/* Reads a version number. "" = the latest (0); false: not a version. */
+bool grpc_version(const char *text, uint64_t *out_number);
+void grpc_infer(struct call *call, const uint8_t *message, size_t bytes);
+#endif

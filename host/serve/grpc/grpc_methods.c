@@ -1,0 +1,30 @@
+/* The table of the methods of gRPC. */
+#include "serve/grpc/grpc_internal.h"
+#include <string.h>
+
+const struct method *method_find(const char *path)
+{
+    static const struct method methods[] = {
+#define SERVICE "/inference.GRPCInferenceService/"
+        { SERVICE "ModelInfer", grpc_infer, 1, false },
+        { SERVICE "ModelStreamInfer", grpc_infer, 1, true },
+        { SERVICE "ServerLive", grpc_live, 0, false },
+        { SERVICE "ServerReady", grpc_ready, 0, false },
+        { SERVICE "ModelReady", grpc_model_ready, 0, false },
+        { SERVICE "ServerMetadata", grpc_server_metadata, 1, false },
+        { SERVICE "ModelMetadata", grpc_model_metadata, 1, false },
+        { SERVICE "RepositoryIndex", grpc_index, 1, false },
+        { SERVICE "RepositoryModelLoad", grpc_load, 2, false },
+        { SERVICE "RepositoryModelUnload", grpc_unload, 2, false },
+        { SERVICE "ModelStatistics", grpc_statistics, 1, false },
+        { SERVICE "TraceSetting", grpc_trace_setting, 1, false },
+        { SERVICE "LogSettings", grpc_log_settings, 1, false },
+        { "/grpc.health.v1.Health/Check", grpc_health, 0, false },
+#undef SERVICE
+    };
+
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
+        if (strcmp(methods[i].path, path) == 0)
+            return &methods[i];
+    return NULL;
+}

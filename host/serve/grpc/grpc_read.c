@@ -1,0 +1,203 @@
+/* Converts a ModelInfer message to a request, without sockets or models. */
+#include "inlay/check.h"
+#include "serve/grpc/grpc_read.h"
+#include "base/utf8.h"
+#include "serve/request/datatype.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Copies the elements of the typed contents into the tensor; false: wrong count, or a value is out of range. */
+#define TAKE(field, type)                                                                                              \
+    do {                                                                                                               \
+        if (contents->n_##field != tensor->count)                                                                      \
+            return false;                                                                                              \
+        for (uint64_t i = 0; i < tensor->count; i++) {                                                                 \
+            if ((type)contents->field[i] != contents->field[i])                                                        \
+                return false;                                                                                          \
+            ((type *)tensor->data)[i] = (type)contents->field[i];                                                      \
+        }                                                                                                              \
+        return true;                                                                                                   \
+    } while (0)
+/* The same for an element type that has the field's C type: the elements are copied unchanged. */
+#define COPY(field)                                                                                                    \
+    do {                                                                                                               \
+        if (contents->n_##field != tensor->count)                                                                      \
+            return false;                                                                                              \
+        if (tensor->count > 0)                                                                                         \
+            memcpy(tensor->data, contents->field, tensor->bytes);                                                      \
+        return true;                                                                                                   \
+    } while (0)
+
+static bool take_contents(const Inference__Contents *contents, infer_tensor *tensor)
+{
+    switch (tensor->dtype) {
+    case INLAY_BOOL:
+        TAKE(bool_contents, uint8_t);
+    case INLAY_INT8:
+        TAKE(int_contents, int8_t);
+    case INLAY_INT16:
+        TAKE(int_contents, int16_t);
+    case INLAY_INT32:
+        COPY(int_contents);
+    case INLAY_INT64:
+        COPY(int64_contents);
+    case INLAY_UINT8:
+        TAKE(uint_contents, uint8_t);
+    case INLAY_UINT16:
+        TAKE(uint_contents, uint16_t);
+    case INLAY_UINT32:
+        COPY(uint_contents);
+    case INLAY_UINT64:
+        COPY(uint64_contents);
+    case INLAY_FLOAT:
+        COPY(fp32_contents);
+    case INLAY_DOUBLE:
+        COPY(fp64_contents);
+    case INLAY_STRING:
+        if (contents->n_bytes_contents != tensor->count)
+            return false;
+        for (uint64_t i = 0; i < tensor->count; i++)
+            ((inlay_str *)tensor->data)[i] =
+                (inlay_str){ (const char *)contents->bytes_contents[i].data, contents->bytes_contents[i].len };
+        return true;
+    default:
+        return false; /* FP16 and BF16 have no typed field */
+    }
+}
+
+static inlay_status set_contents(infer_request *request, infer_tensor *tensor, const Inference__Contents *contents,
+                                 size_t message_bytes, inlay_diag *diag)
+{
+    if (tensor->count > message_bytes) /* an element takes at least a byte */
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has fewer elements than its shape", tensor->name);
+    tensor->bytes = tensor->count * datatype_bytes(tensor->dtype);
+    tensor->data = aligned_alloc(64, (tensor->bytes + 64) / 64 * 64);
+    if (tensor->data == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "input '%s': out of memory for %llu bytes", tensor->name,
+                          (unsigned long long)tensor->bytes);
+    tensor->owned = true;
+    request->copied_bytes += tensor->bytes;
+    if (!take_contents(contents, tensor))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "input '%s': its contents are not %llu values of %s in the field of that type", tensor->name,
+                          (unsigned long long)tensor->count, datatype_name(tensor->dtype));
+    return INLAY_OK;
+}
+
+static inlay_status read_input(const Inference__InferRequest *message, infer_request *request, uint32_t i,
+                               size_t message_bytes, inlay_diag *diag)
+{
+    const Inference__Tensor *from = message->inputs[i];
+    infer_tensor *tensor = &request->inputs[i];
+
+    INLAY_CHECK(i < request->input_count);
+    tensor->name = from->name;
+    tensor->dtype = datatype_find(from->datatype, strlen(from->datatype));
+    for (uint32_t k = 0; k < i; k++)
+        if (strcmp(request->inputs[k].name, tensor->name) == 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is given twice", tensor->name);
+    if (tensor->dtype == INLAY_UNDEFINED)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': unknown datatype '%.40s'", tensor->name,
+                          from->datatype);
+    if (from->n_shape > INLAY_MAX_RANK)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has more than %d dimensions", tensor->name,
+                          INLAY_MAX_RANK);
+    tensor->rank = (uint32_t)from->n_shape;
+    if (tensor->rank > 0)
+        memcpy(tensor->dims, from->shape, tensor->rank * sizeof tensor->dims[0]);
+    if (!infer_count(tensor->rank, tensor->dims, &tensor->count))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': invalid shape", tensor->name);
+    for (size_t k = 0; k < from->n_parameters; k++)
+        if (strncmp(from->parameters[k]->key, "shared_memory", 13) == 0)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "shared memory is not supported");
+    if (message->n_raw_input_contents > 0)
+        return infer_set_raw(request, tensor, (char *)message->raw_input_contents[i].data,
+                             message->raw_input_contents[i].len, diag);
+    if (from->contents == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has no contents", tensor->name);
+    return set_contents(request, tensor, from->contents, message_bytes, diag);
+}
+
+static uint64_t parameter_number(const Inference__Parameter *parameter)
+{
+    if (parameter->value == NULL)
+        return 0;
+    if (parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_UINT64_VALUE)
+        return parameter->value->uint64_value;
+    if (parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE &&
+        parameter->value->int64_value > 0)
+        return (uint64_t)parameter->value->int64_value;
+    return 0;
+}
+
+static bool parameter_bool(const Inference__Parameter *parameter)
+{
+    return parameter->value != NULL && parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_BOOL_VALUE &&
+           parameter->value->bool_value;
+}
+
+static bool set_sequence(infer_request *request, const Inference__Parameter *parameter)
+{
+    char number[24];
+
+    if (parameter->value != NULL && parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_STRING_VALUE)
+        return infer_set_sequence(request, parameter->value->string_value, strlen(parameter->value->string_value));
+    (void)snprintf(number, sizeof number, "%llu", (unsigned long long)parameter_number(parameter));
+    return infer_set_sequence(request, number, strlen(number));
+}
+
+static inlay_status read_parameters(const Inference__InferRequest *message, infer_request *request, inlay_diag *diag)
+{
+    for (size_t i = 0; i < message->n_parameters; i++) {
+        const Inference__Parameter *parameter = message->parameters[i];
+
+        if (strcmp(parameter->key, "timeout") == 0)
+            request->timeout_us = parameter_number(parameter);
+        else if (strcmp(parameter->key, "priority") == 0)
+            request->priority = parameter_number(parameter);
+        else if (strcmp(parameter->key, "sequence_start") == 0)
+            request->sequence_start = parameter_bool(parameter);
+        else if (strcmp(parameter->key, "sequence_end") == 0)
+            request->sequence_end = parameter_bool(parameter);
+        else if (strcmp(parameter->key, "sequence_id") == 0 && !set_sequence(request, parameter))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                              "sequence_id must be a number, or a text of at most %d bytes", SEQUENCE_ID_BYTES - 1);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status read_tensors(const Inference__InferRequest *message, infer_request *request, size_t message_bytes,
+                                 inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    if (message->n_inputs == 0 || message->n_inputs > INFER_MAX_TENSORS || message->n_outputs > INFER_MAX_TENSORS)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "a request must have 1 to %d inputs and at most as many outputs", INFER_MAX_TENSORS);
+    if (message->n_raw_input_contents > 0 && message->n_raw_input_contents != message->n_inputs)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%zu raw_input_contents for %zu inputs",
+                          message->n_raw_input_contents, message->n_inputs);
+    request->inputs = calloc(message->n_inputs, sizeof *request->inputs);
+    request->outputs = calloc(message->n_outputs + 1, sizeof *request->outputs);
+    if (request->inputs == NULL || request->outputs == NULL)
+        return no_memory(diag, "for the tensors");
+    request->input_count = (uint32_t)message->n_inputs;
+    for (uint32_t i = 0; status == INLAY_OK && i < request->input_count; i++)
+        status = read_input(message, request, i, message_bytes, diag);
+    for (; request->output_count < message->n_outputs; request->output_count++)
+        request->outputs[request->output_count] =
+            (infer_wanted){ .name = message->outputs[request->output_count]->name, .binary = -1 };
+    return status;
+}
+
+inlay_status grpc_read_request(const Inference__InferRequest *message, size_t message_bytes, infer_request *request,
+                               inlay_diag *diag)
+{
+    inlay_status status;
+
+    request->id = "";
+    if (!utf8_is_valid(message->id, strlen(message->id)))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "the request's id is not UTF-8");
+    status = read_parameters(message, request, diag);
+    return status == INLAY_OK ? read_tensors(message, request, message_bytes, diag) : status;
+}

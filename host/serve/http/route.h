@@ -1,0 +1,52 @@
+/* serve/http/route.h - maps a path to a route. */
+#ifndef SERVE_ROUTE_H
+#define SERVE_ROUTE_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* X(NAME, methods, access); a POST to a route with both methods changes the server, see route_access(). */
+#define ROUTE_LIST(X)                                                                                                  \
+    X(NONE, "", 0)                                                                                                     \
+    X(PAGE, "GET", 1)                                                                                                  \
+    X(METRICS, "GET", 1)                                                                                               \
+    X(LIVE, "GET", 0)                                                                                                  \
+    X(READY, "GET", 0)                                                                                                 \
+    X(SERVER, "GET", 1)                                                                                                \
+    X(MODEL, "GET", 1)                                                                                                 \
+    X(MODEL_READY, "GET", 0)                                                                                           \
+    X(INFER, "POST", 1)                                                                                                \
+    X(STATS, "GET", 1)                                                                                                 \
+    X(INDEX, "POST", 1)                                                                                                \
+    X(LOAD, "POST", 2)                                                                                                 \
+    X(UNLOAD, "POST", 2)                                                                                               \
+    X(COMPLETIONS, "POST", 1)                                                                                          \
+    X(CHAT, "POST", 1)                                                                                                 \
+    X(EMBEDDINGS, "POST", 1)                                                                                           \
+    X(MODELS, "GET", 1)                                                                                                \
+    X(TRACE, "GET, POST", 1)                                                                                           \
+    X(LOGGING, "GET, POST", 1)
+typedef enum route_kind {
+#define ROUTE_ENUM(name, methods, access) ROUTE_##name,
+    ROUTE_LIST(ROUTE_ENUM)
+#undef ROUTE_ENUM
+        ROUTE_COUNT
+} route_kind;
+
+struct route {
+    route_kind kind;
+    const char *name; /* [name_bytes] of the model, in the path; NULL = none */
+    size_t name_bytes;
+    uint64_t version; /* 0 = none given */
+};
+
+/* The route of a path; ROUTE_NONE: unknown. */
+struct route route_find(const char *path);
+/* "GET", "POST" or "GET, POST". */
+const char *route_methods(route_kind kind);
+bool route_takes(route_kind kind, const char *method);
+/* Whether admin_port has the route: health and metrics. */
+bool route_is_admin(route_kind kind);
+/* Required access: 0 = none, 1 = a token, if token_file is set, 2 = an admin token. */
+int route_access(route_kind kind, const char *method);
+#endif

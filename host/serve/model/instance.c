@@ -1,0 +1,82 @@
+/* Instances: a context of a model with the memory of its runs. */
+#include "inlay/check.h"
+#include "serve/model/model.h"
+#include <stdlib.h>
+
+inlay_status instance_init(const struct model *model, struct instance *instance, uint32_t jobs, inlay_diag *diag)
+{
+    INLAY_CHECK(jobs > 0);
+    instance->job_capacity = jobs;
+    instance->batch_inputs = calloc(model->input_count + 1u, sizeof *instance->batch_inputs);
+    instance->batch_input_bytes = calloc(model->input_count + 1u, sizeof *instance->batch_input_bytes);
+    instance->trimmed = calloc(model->output_count + 1u, sizeof *instance->trimmed);
+    instance->trimmed_bytes = calloc(model->output_count + 1u, sizeof *instance->trimmed_bytes);
+    instance->given = calloc(model->input_count + 1u, sizeof *instance->given);
+    instance->outputs = calloc(model->output_count + 1u, sizeof *instance->outputs);
+    instance->jobs = calloc(jobs, sizeof(struct job *));
+    if (instance->batch_inputs == NULL || instance->batch_input_bytes == NULL || instance->trimmed == NULL ||
+        instance->trimmed_bytes == NULL || instance->given == NULL || instance->outputs == NULL ||
+        instance->jobs == NULL)
+        return no_memory(diag, "for an instance");
+    return inlay_context_create(model->session, &instance->context, diag);
+}
+
+void instance_deinit(const struct model *model, struct instance *instance)
+{
+    inlay_context_destroy(instance->context);
+    for (uint32_t k = 0; instance->batch_inputs != NULL && k < model->input_count; k++)
+        free(instance->batch_inputs[k]);
+    for (uint32_t k = 0; instance->trimmed != NULL && k < model->output_count; k++)
+        free(instance->trimmed[k]);
+    free(instance->batch_inputs);
+    free(instance->batch_input_bytes);
+    free(instance->trimmed);
+    free(instance->trimmed_bytes);
+    free((void *)instance->given);
+    free(instance->outputs);
+    free((void *)instance->jobs);
+    *instance = (struct instance){ .context = NULL };
+}
+
+/* ------------------------------------------------------------------ generated inputs */
+
+uint32_t model_generated_dims(const struct model *model, uint32_t k, int64_t rows, int64_t length, int64_t *out_dims)
+{
+    const inlay_io_info *io = &model->inputs[k];
+
+    INLAY_CHECK(k < model->input_count);
+    out_dims[0] = 1;
+    if (io->rank == INLAY_RANK_UNKNOWN)
+        return 1;
+    for (uint32_t axis = 0; axis < io->rank; axis++) {
+        bool is_padded = model->padding.axis != NULL && axis > 0 && axis == model->padding.input_axes[k];
+
+        out_dims[axis] = io->dims[axis] >= 0             ? io->dims[axis]
+                         : axis == 0 && model->batchable ? rows
+                         : is_padded                     ? length
+                                                         : 1;
+    }
+    return io->rank;
+}
+
+inlay_status instance_run_generated(const struct model *model, const struct instance *instance, model_input_fn make,
+                                    const void *user, inlay_diag *diag)
+{
+    inlay_run_options run = INLAY_RUN_OPTIONS_INIT;
+    inlay_status status = INLAY_OK;
+
+    run.cancel = model->settings.stop;
+    for (uint32_t k = 0; status == INLAY_OK && k < model->input_count; k++) {
+        inlay_value *value = NULL;
+
+        status = make(model, k, user, &value, diag);
+        if (status == INLAY_OK && value != NULL)
+            status = inlay_context_set_input(instance->context, k, value, diag);
+        inlay_value_unref(value);
+    }
+    if (status == INLAY_OK)
+        status = inlay_context_run(instance->context, &run, diag);
+    for (uint32_t k = 0; k < model->input_count; k++)
+        (void)inlay_context_set_input(instance->context, k, NULL, NULL);
+    return status;
+}

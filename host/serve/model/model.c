@@ -1,0 +1,358 @@
+#include "serve/model/model.h"
+#include "inlay/check.h"
+#include "serve/request/datatype.h"
+#include "serve/model/sequence.h"
+#include "serve/model/text.h"
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* ------------------------------------------------------------------ inputs and outputs */
+
+static inlay_status read_io(struct model *model, inlay_diag *diag)
+{
+    model->input_count = inlay_session_input_count(model->session);
+    model->output_count = inlay_session_output_count(model->session);
+    model->inputs = calloc(model->input_count + 1u, sizeof *model->inputs);
+    model->outputs = calloc(model->output_count + 1u, sizeof *model->outputs);
+    if (model->inputs == NULL || model->outputs == NULL)
+        return no_memory(diag, "for the model's inputs");
+    for (uint32_t i = 0; i < model->input_count; i++) {
+        model->inputs[i].struct_size = sizeof *model->inputs;
+        (void)inlay_session_input(model->session, i, &model->inputs[i]);
+        if (model->inputs[i].kind != INLAY_KIND_TENSOR || datatype_name(model->inputs[i].dtype) == NULL)
+            return inlay_fail(diag, INLAY_UNSUPPORTED, "input '%s' is not a tensor of a type that the protocol has",
+                              model->inputs[i].name);
+    }
+    for (uint32_t i = 0; i < model->output_count; i++) {
+        model->outputs[i].struct_size = sizeof *model->outputs;
+        (void)inlay_session_output(model->session, i, &model->outputs[i]);
+    }
+    return INLAY_OK;
+}
+
+/* The name of a symbolic first axis, or NULL. */
+static const char *symbolic_axis(const inlay_io_info *io)
+{
+    if (io->kind != INLAY_KIND_TENSOR || io->rank == INLAY_RANK_UNKNOWN || io->rank == 0 || io->dims[0] != -1 ||
+        io->dim_names[0][0] == '\0')
+        return NULL;
+    return io->dim_names[0];
+}
+
+static bool is_batchable(const struct model *model)
+{
+    const char *axis = model->input_count > 0 ? symbolic_axis(&model->inputs[0]) : NULL;
+
+    for (uint32_t i = 0; axis != NULL && i < model->input_count + model->output_count; i++) {
+        const char *other =
+            symbolic_axis(i < model->input_count ? &model->inputs[i] : &model->outputs[i - model->input_count]);
+        if (other == NULL || strcmp(other, axis) != 0)
+            axis = NULL;
+    }
+    return axis != NULL && model->output_count > 0;
+}
+
+/* ------------------------------------------------------------------ instances */
+
+static inlay_status make_instances(struct model *model, inlay_diag *diag)
+{
+    inlay_status status = INLAY_OK;
+
+    model->instances = calloc(model->settings.instances, sizeof *model->instances);
+    model->batches = calloc(model->settings.max_batch, sizeof *model->batches);
+    if (model->instances == NULL || model->batches == NULL)
+        return no_memory(diag, "for %u instances", model->settings.instances);
+    for (uint32_t i = model->settings.instances; status == INLAY_OK && i-- > 0;) {
+        struct instance *instance = &model->instances[i];
+
+        instance->next = model->idle;
+        model->idle = instance;
+        status = instance_init(model, instance, model->settings.max_batch, diag);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ warm-up */
+
+/* Size of the first axis of a batchable model, and of the padded axis. */
+typedef struct warm_size {
+    int64_t rows, length;
+} warm_size;
+
+/* Creates a tensor of zeros or of empty texts. */
+static inlay_status warm_input(const struct model *model, uint32_t k, const void *user, inlay_value **out_value,
+                               inlay_diag *diag)
+{
+    const warm_size *size = user;
+    const inlay_io_info *io = &model->inputs[k];
+    int64_t dims[INLAY_MAX_RANK];
+    inlay_str *texts = NULL;
+    uint32_t rank;
+    uint64_t count;
+    inlay_status status;
+
+    *out_value = NULL;
+    if (io->optional)
+        return INLAY_OK;
+    rank = model_generated_dims(model, k, size->rows, size->length, dims);
+    if (io->dtype != INLAY_STRING)
+        return inlay_value_create(io->dtype, rank, dims, out_value, diag);
+    if (!infer_count(rank, dims, &count) || (texts = calloc(count + 1, sizeof *texts)) == NULL)
+        return no_memory(diag, "to warm up");
+    for (uint64_t i = 0; i < count; i++)
+        texts[i].data = "";
+    status = inlay_value_create_strings(rank, dims, texts, out_value, diag);
+    free(texts);
+    return status;
+}
+
+static inlay_status warm_up(const struct model *model, const struct instance *instance, int64_t rows, int64_t length)
+{
+    const warm_size size = { rows, length };
+
+    return instance_run_generated(model, instance, warm_input, &size, NULL);
+}
+
+/* Times runs of 1, 2, 4 ... rows, up to four times the best batch size. */
+static void measure_batches(struct model *model, const struct instance *instance, int64_t length)
+{
+    enum { TIMES = 3 };
+    batch_cost *cost = &model->queue.cost;
+
+    for (uint32_t rows = 1; rows <= model->settings.max_batch; rows *= 2) {
+        if (warm_up(model, instance, rows, length) != INLAY_OK)
+            return;
+        for (uint32_t k = 0; k < TIMES; k++) {
+            uint64_t start = clock_ns();
+
+            if (warm_up(model, instance, rows, length) == INLAY_OK)
+                batch_cost_add(cost, rows, (double)(clock_ns() - start));
+        }
+        if (cost->best * 4 <= rows)
+            return;
+    }
+}
+
+/* The first run at a shape builds its plan, so do it before requests wait. Failures are ignored: zeros may be invalid.
+ */
+static void warm_all(struct model *model)
+{
+    const padding_config *config = &model->settings.padding;
+    int64_t length = config->size_count > 0 ? (int64_t)config->sizes[0] : 1;
+
+    for (uint32_t i = 0; i < model->settings.instances; i++) {
+        const struct instance *instance = &model->instances[i];
+
+        if (warm_up(model, instance, 1, length) != INLAY_OK)
+            return;
+        if (i == 0 && model->settings.max_batch > 1)
+            measure_batches(model, instance, length);
+        if (model->settings.max_batch > 1 && warm_up(model, instance, model->settings.max_batch, length) != INLAY_OK)
+            return;
+        for (uint32_t k = 1; k < config->size_count; k++)
+            if (warm_up(model, instance, 1, (int64_t)config->sizes[k]) != INLAY_OK)
+                return;
+    }
+}
+
+/* ------------------------------------------------------------------ loading */
+
+uint64_t model_file_bytes(const char *path, bool whole_folder)
+{
+    const char *slash = strrchr(path, '/');
+    const struct dirent *entry;
+    struct stat st;
+    uint64_t bytes = 0;
+    char folder[4200];
+    DIR *dir;
+
+    if (!whole_folder || slash == NULL)
+        return stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+    dir = opendir(folder);
+    while (dir != NULL && (entry = readdir(dir)) != NULL)
+        if (fstatat(dirfd(dir), entry->d_name, &st, 0) == 0 && S_ISREG(st.st_mode))
+            bytes += (uint64_t)st.st_size;
+    if (dir != NULL)
+        (void)closedir(dir);
+    return bytes;
+}
+
+static uint64_t run_bytes(const struct model *model)
+{
+    inlay_memory_info info = { .struct_size = sizeof info };
+
+    return inlay_session_memory(model->session, &info) == INLAY_OK ? info.used_bytes : 0;
+}
+
+inlay_status model_load(const char *name, uint64_t version, const char *path, const model_settings *settings,
+                        const inlay_options *options, struct model **out_model, inlay_diag *diag)
+{
+    struct model *model = calloc(1, sizeof *model);
+    inlay_status status = INLAY_OK;
+
+    *out_model = NULL;
+    if (model == NULL)
+        return no_memory(diag, "for model '%s'", name);
+    atomic_init(&model->refs, 1);
+    (void)pthread_mutex_init(&model->sequence_lock, NULL);
+    model->settings = *settings;
+    model->number = version;
+    (void)snprintf(model->version, sizeof model->version, "%llu", (unsigned long long)version);
+    model->name = strdup(name);
+    model->path = strdup(path);
+    if (model->name == NULL || model->path == NULL) {
+        status = no_memory(diag, "for model '%s'", name);
+        goto done;
+    }
+    INLAY_TRY(board_add_model(settings->board, name, version, &model->board_index, diag));
+    model->stats = &board_own_model(settings->board, model->board_index)->stats;
+    INLAY_TRY(inlay_session_create(path, options, &model->session, diag));
+    INLAY_TRY(read_io(model, diag));
+    INLAY_TRY(sequences_create(model, diag));
+    INLAY_TRY(text_model_open(model, &model->text, diag));
+    model->batchable = is_batchable(model);
+    if (!model->batchable)
+        model->settings.max_batch = 1;
+    INLAY_TRY(padding_init(model, diag));
+    INLAY_TRY(make_instances(model, diag));
+    INLAY_TRY(padding_check(model, &model->instances[0], diag));
+    if (model->settings.warmup)
+        warm_all(model);
+    model->bytes = run_bytes(model);
+    model->shares = shares_read(model->session, &model->share_count);
+    *out_model = model;
+    model = NULL;
+done:
+    model_unref(model);
+    return status;
+}
+
+struct model *model_ref(struct model *model)
+{
+    unsigned before = atomic_fetch_add(&model->refs, 1);
+
+    INLAY_CHECK(before > 0);
+    (void)before;
+    return model;
+}
+
+void model_unref(struct model *model)
+{
+    if (model == NULL || atomic_fetch_sub(&model->refs, 1) != 1)
+        return;
+    INLAY_CHECK(model->queue.count == 0 && model->queue.held == 0);
+    for (uint32_t i = 0; model->instances != NULL && i < model->settings.instances; i++)
+        instance_deinit(model, &model->instances[i]);
+    padding_deinit(&model->padding);
+    text_model_close(model->text);
+    sequences_destroy(model);
+    inlay_session_destroy(model->session);
+    free(model->instances);
+    free(model->batches);
+    if (model->stats != NULL)
+        board_remove_model(model->settings.board, model->board_index);
+    free(model->shares);
+    free(model->inputs);
+    free(model->outputs);
+    free(model->name);
+    free(model->path);
+    free(model);
+}
+
+/* ------------------------------------------------------------------ checks of requests */
+
+static void format_shape(char *text, size_t bytes, uint32_t rank, const int64_t *dims)
+{
+    size_t used = (size_t)snprintf(text, bytes, "[");
+
+    for (uint32_t i = 0; i < rank && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%lld", i > 0 ? "," : "", (long long)dims[i]);
+    if (used < bytes)
+        (void)snprintf(text + used, bytes - used, "]");
+}
+
+static inlay_status check_input(const struct model *model, infer_tensor *tensor, inlay_diag *diag)
+{
+    const inlay_io_info *io;
+    char wanted[200], given[200];
+    bool fits;
+
+    tensor->input = inlay_session_find_input(model->session, tensor->name);
+    if (tensor->input == INLAY_NONE)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "model '%s' has no input '%s'", model->name, tensor->name);
+    io = &model->inputs[tensor->input];
+    if (io->dtype != tensor->dtype)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is %s, but the model expects %s", tensor->name,
+                          datatype_name(tensor->dtype), datatype_name(io->dtype));
+    if (io->rank == INLAY_RANK_UNKNOWN)
+        return INLAY_OK;
+    fits = io->rank == tensor->rank;
+    for (uint32_t axis = 0; fits && axis < tensor->rank; axis++)
+        fits = io->dims[axis] < 0 || io->dims[axis] == tensor->dims[axis];
+    if (fits)
+        return INLAY_OK;
+    format_shape(wanted, sizeof wanted, io->rank, io->dims);
+    format_shape(given, sizeof given, tensor->rank, tensor->dims);
+    return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input '%s' has shape %s, but the model expects %s%s", tensor->name,
+                      given, wanted, strstr(wanted, "-1") != NULL ? " (-1: any size)" : "");
+}
+
+static inlay_status check_outputs(const struct model *model, infer_request *request, inlay_diag *diag)
+{
+    for (uint32_t i = 0; i < request->output_count; i++) {
+        request->outputs[i].output = inlay_session_find_output(model->session, request->outputs[i].name);
+        if (request->outputs[i].output == INLAY_NONE)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "model '%s' has no output '%s'", model->name,
+                              request->outputs[i].name);
+    }
+    return INLAY_OK;
+}
+
+/* Whether the request must have the input. */
+static bool is_needed(const struct job *job, uint32_t input)
+{
+    const struct model *model = job->model;
+
+    return !model->inputs[input].optional && !(model->state_inputs[input] && job->request->sequence[0] != '\0');
+}
+
+inlay_status model_check(struct job *job, inlay_diag *diag)
+{
+    const struct model *model = job->model;
+    infer_request *request = job->request;
+    uint64_t given = 0;
+
+    for (uint32_t i = 0; i < request->input_count; i++) {
+        inlay_status status = check_input(model, &request->inputs[i], diag);
+
+        if (status != INLAY_OK)
+            return status;
+        given += is_needed(job, request->inputs[i].input);
+        job->bytes += request->inputs[i].bytes;
+    }
+    for (uint32_t k = 0; k < model->input_count; k++)
+        given -= is_needed(job, k);
+    for (uint32_t k = 0, i; given != 0 && k < model->input_count; k++) {
+        for (i = 0; i < request->input_count && request->inputs[i].input != k; i++)
+            ;
+        if (i == request->input_count && is_needed(job, k))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' is missing", model->inputs[k].name);
+    }
+    job->rows = model->batchable && request->input_count > 0 ? (uint64_t)request->inputs[0].dims[0] : 1;
+    for (uint32_t i = 0; model->batchable && i < request->input_count; i++)
+        if ((uint64_t)request->inputs[i].dims[0] != job->rows)
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "input '%s' has %lld rows, but input '%s' has %llu",
+                              request->inputs[i].name, (long long)request->inputs[i].dims[0], request->inputs[0].name,
+                              (unsigned long long)job->rows);
+    padding_choose(job);
+    job->level = request->priority == 0                ? model->settings.priority
+                 : request->priority > PRIORITY_LEVELS ? PRIORITY_LEVELS
+                                                       : (uint32_t)request->priority;
+    if (check_outputs(model, request, diag) != INLAY_OK)
+        return diag->code;
+    INLAY_CHECK(job->level >= 1 && job->level <= PRIORITY_LEVELS);
+    return sequence_join(job, diag);
+}

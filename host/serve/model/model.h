@@ -1,0 +1,152 @@
+/* serve/model/model.h - one loaded version of a model: its session, contexts to run it, its queue and its statistics.
+ *
+ * Reference-counted: the repository holds one reference and each request holds one, so an unloaded model exists until
+ * its last request has its reply. */
+#ifndef SERVE_MODEL_H
+#define SERVE_MODEL_H
+#include "base/memory.h"
+#include "serve/model/batch_cost.h"
+#include "serve/request/infer.h"
+#include "serve/model/padding.h"
+#include "serve/model/shares.h"
+#include "serve/base/board.h"
+#include <pthread.h>
+
+struct sequence;
+
+enum { PRIORITY_LEVELS = 3 }; /* 1 = highest, 2 = default, 3 = lowest */
+
+/* How a model is served: the server's settings, overridden by those of its config.yaml. */
+typedef struct model_settings {
+    uint32_t max_batch;        /* most rows of a batch; 1 = no dynamic batching */
+    uint64_t batch_delay_us;   /* most time that a request waits for others */
+    uint64_t batch_target_us;  /* target p99 of a request; 0 = none */
+    uint32_t instances;        /* concurrent runs */
+    uint32_t max_queue;        /* most waiting requests */
+    uint32_t max_sequences;    /* most live sequences of a model with states */
+    uint64_t sequence_idle_ns; /* idle time after which another sequence may take the place */
+    uint32_t priority;         /* of requests without one, 1 to PRIORITY_LEVELS */
+    bool warmup;
+    struct board *board;    /* of the server; borrowed */
+    const uint32_t *stop;   /* polled while the model is loaded: 1 = abandon the load; borrowed */
+    padding_config padding; /* set only by config.yaml */
+} model_settings;
+
+/* A context, and memory for the inputs of batched requests. Has one run at a time. */
+struct instance {
+    inlay_context *context;
+    void **batch_inputs;         /* [input_count] concatenated inputs */
+    uint64_t *batch_input_bytes; /* [input_count] capacity of each */
+    void **trimmed;              /* [output_count] outputs without padding */
+    uint64_t *trimmed_bytes;     /* [output_count] capacity of each */
+    const infer_tensor **given;  /* [input_count] scratch */
+    infer_output *outputs;       /* [output_count] scratch */
+    struct job **jobs;           /* [job_capacity] jobs of the run */
+    uint32_t job_capacity;
+    uint32_t cancel;       /* polled by the run */
+    uint32_t threads;      /* most threads of the run; 0 = those of the session */
+    uint32_t live;         /* jobs of the run that are not cancelled; guarded by the scheduler's lock */
+    struct instance *next; /* in the model's list of idle instances */
+};
+
+/* Waiting requests, by level and arrival; guarded by the scheduler's lock. */
+typedef struct job_queue {
+    struct job *first[PRIORITY_LEVELS], *last[PRIORITY_LEVELS];
+    uint32_t count;
+    uint32_t held; /* requests that wait for an earlier request of their sequence */
+    uint64_t rows;
+    uint64_t used_ns; /* total time of the model's runs, for fairness */
+    bool listed;      /* in the scheduler's list of models with requests */
+    struct model *next;
+    batch_cost cost;          /* time of batched runs by their rows */
+    double run_ns, run_bytes; /* smoothed time of a run and size of its inputs; 0 = unknown */
+} job_queue;
+
+struct model {
+    atomic_uint refs;
+    char *name;
+    char version[24];
+    uint64_t number; /* the version as a number */
+    char *path;      /* of the file, for messages */
+    model_settings settings;
+    inlay_session *session;
+    inlay_io_info *inputs, *outputs;
+    uint32_t input_count, output_count;
+    provider_share *shares; /* [share_count] providers that run it */
+    uint32_t share_count;
+    uint64_t bytes;                     /* size of its files, and of the memory of its runs */
+    atomic_uint_fast64_t requested_ns;  /* time of the last request that named it */
+    bool *state_inputs, *state_outputs; /* [input_count], [output_count] */
+    uint32_t state_count;
+    pthread_mutex_t sequence_lock; /* guards the table of sequences */
+    struct text_model *text;       /* tokenizer and roles of inputs; NULL = not a model for texts */
+    struct sequence *sequences;    /* [settings.max_sequences]; NULL = none */
+    bool batchable;                /* all inputs and outputs have the same symbolic first axis */
+    struct padding padding;
+    struct instance *instances, *idle;
+    job_queue queue;
+    uint32_t board_index; /* of its figures in settings.board */
+    model_stats *stats;   /* those of this process */
+    stats_batch *batches; /* [settings.max_batch] runs of this process with 1, 2 ... rows */
+};
+
+/* A request. The owner sets the first part, keeps it until finish was called, and frees it afterwards. */
+struct job {
+    struct model *model;
+    infer_request *request;
+    struct sequence *sequence; /* sequence_join() sets it; NULL = none */
+    uint64_t arrived_ns;       /* of the header */
+    uint64_t received_ns;      /* of the last byte: from here on, it waits for the server */
+    uint64_t deadline_ns;      /* by clock_ns(); 0 = none */
+    uint64_t rows;             /* size of the first axis; set by model_check(), as are the next three */
+    uint64_t bytes;            /* of its inputs */
+    uint64_t length;           /* size of the padded axis */
+    uint64_t padded;           /* size after padding; 0 = not padded */
+    uint32_t level;
+    /* Called once, by the thread that ran the job: with outputs, or with a failure (then outputs is NULL). */
+    void (*finish)(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count);
+    void *user;
+
+    /* Owned by the scheduler. */
+    struct job *next, *next_held;
+    struct instance *running;
+    bool queued;
+    atomic_bool cancelled; /* also read by `finish` */
+    bool held;             /* waits for an earlier request of its sequence */
+    uint64_t queued_ns, started_ns, compute_ns, ended_ns;
+    uint64_t run_rows; /* of its run */
+};
+
+/* Loads the file, creates the contexts and warms them up. options are library options. */
+INLAY_NODISCARD inlay_status model_load(const char *name, uint64_t version, const char *path,
+                                        const model_settings *settings, const inlay_options *options,
+                                        struct model **out_model, inlay_diag *diag);
+/* Size of the model's files: of `path`, or of all files in its folder. */
+uint64_t model_file_bytes(const char *path, bool whole_folder);
+struct model *model_ref(struct model *model);
+void model_unref(struct model *model); /* NULL is a no-op */
+
+/* instance.c */
+
+/* Initializes an instance for at most `jobs` jobs per run, with a separate context. */
+INLAY_NODISCARD inlay_status instance_init(const struct model *model, struct instance *instance, uint32_t jobs,
+                                           inlay_diag *diag);
+void instance_deinit(const struct model *model, struct instance *instance);
+
+/* Writes the shape of generated input k into out_dims [INLAY_MAX_RANK]: `rows` for the first axis of a batchable model,
+ * `length` for the padded axis, 1 for other symbolic sizes. Returns the rank. */
+uint32_t model_generated_dims(const struct model *model, uint32_t k, int64_t rows, int64_t length, int64_t *out_dims);
+/* Runs the model on generated inputs: make() creates input k, or leaves *out_value NULL to omit it. */
+typedef inlay_status (*model_input_fn)(const struct model *model, uint32_t k, const void *user, inlay_value **out_value,
+                                       inlay_diag *diag);
+INLAY_NODISCARD inlay_status instance_run_generated(const struct model *model, const struct instance *instance,
+                                                    model_input_fn make, const void *user, inlay_diag *diag);
+
+/* model.c and run.c */
+
+/* Finds the request's inputs and outputs in the model, compares types and shapes, sets the job's rows and level. */
+INLAY_NODISCARD inlay_status model_check(struct job *job, inlay_diag *diag);
+
+/* Runs the first `count` jobs of the instance as one batch, and finishes each. */
+void model_run(struct model *model, struct instance *instance, uint32_t count);
+#endif

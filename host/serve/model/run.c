@@ -1,0 +1,243 @@
+/* Runs a model for one request, or for several that are batched along their first axis. */
+#include "inlay/check.h"
+#include "serve/request/datatype.h"
+#include "serve/model/sequence.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ inputs */
+
+static inlay_status bind(const struct instance *instance, uint32_t input, const infer_tensor *tensor,
+                         const int64_t *dims, void *data, uint64_t bytes, inlay_diag *diag)
+{
+    inlay_value *value = NULL;
+    inlay_status status = inlay_value_borrow(tensor->dtype, tensor->rank, dims, data, bytes, &value, diag);
+
+    if (status == INLAY_OK)
+        status = inlay_context_set_input(instance->context, input, value, diag);
+    inlay_value_unref(value);
+    return status;
+}
+
+/* Concatenates the inputs of all jobs, padded if the run is. */
+static inlay_status bind_batch(const struct model *model, struct instance *instance, uint32_t k, uint32_t count,
+                               uint64_t rows, inlay_diag *diag)
+{
+    const infer_tensor *first = &instance->jobs[0]->request->inputs[k];
+    uint32_t input = first->input, axis = instance->jobs[0]->padded > 0 ? model->padding.input_axes[input] : 0;
+    uint64_t length = instance->jobs[0]->padded, bytes = first->bytes / instance->jobs[0]->rows * rows, used = 0;
+    int64_t dims[INLAY_MAX_RANK];
+
+    memcpy(dims, first->dims, sizeof dims);
+    dims[0] = model->batchable ? (int64_t)rows : dims[0];
+    if (axis > 0) {
+        bytes = bytes / (uint64_t)dims[axis] * length;
+        dims[axis] = (int64_t)length;
+    }
+    if (instance->batch_input_bytes[input] < bytes) {
+        void *more = aligned_alloc(64, (bytes + 63) / 64 * 64);
+
+        if (more == NULL)
+            return no_memory(diag, "for a batch of %llu rows", (unsigned long long)rows);
+        free(instance->batch_inputs[input]);
+        instance->batch_inputs[input] = more;
+        instance->batch_input_bytes[input] = bytes;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const infer_request *request = instance->jobs[i]->request;
+
+        for (uint32_t tensor = 0; tensor < request->input_count; tensor++)
+            if (request->inputs[tensor].input == input)
+                used += padding_write(&model->padding, &request->inputs[tensor], length,
+                                      (char *)instance->batch_inputs[input] + used);
+    }
+    INLAY_CHECK(used == bytes); /* the inputs fill the buffer */
+    return bind(instance, input, first, dims, instance->batch_inputs[input], bytes, diag);
+}
+
+static inlay_status bind_inputs(const struct model *model, struct instance *instance, uint32_t count, uint64_t rows,
+                                inlay_diag *diag)
+{
+    const struct job *job = instance->jobs[0];
+    bool written = count > 1 || job->padded > job->length; /* otherwise the inputs are used in place */
+    inlay_status status = INLAY_OK;
+
+    for (uint32_t k = 0; status == INLAY_OK && k < job->request->input_count; k++) {
+        const infer_tensor *tensor = &job->request->inputs[k];
+
+        status = written ? bind_batch(model, instance, k, count, rows, diag)
+                         : bind(instance, tensor->input, tensor, tensor->dims, tensor->data, tensor->bytes, diag);
+    }
+    return status;
+}
+
+static void unbind_inputs(const struct model *model, const struct instance *instance)
+{
+    for (uint32_t k = 0; k < model->input_count; k++)
+        (void)inlay_context_set_input(instance->context, k, NULL, NULL);
+}
+
+/* ------------------------------------------------------------------ outputs */
+
+static inlay_status read_output(const struct model *model, const struct instance *instance, uint32_t k,
+                                infer_output *output, inlay_diag *diag)
+{
+    inlay_value *value = inlay_context_output(instance->context, k);
+
+    if (value == NULL || inlay_value_kind(value) != INLAY_KIND_TENSOR)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not a tensor, and the protocol has only tensors",
+                          model->outputs[k].name);
+    *output = (infer_output){ .name = model->outputs[k].name,
+                              .dtype = inlay_value_dtype(value),
+                              .rank = inlay_value_rank(value),
+                              .count = (uint64_t)inlay_value_count(value),
+                              .data = inlay_value_data(value) };
+    if (output->rank > 0)
+        memcpy(output->dims, inlay_value_dims(value), output->rank * sizeof output->dims[0]);
+    if (output->data == NULL && output->count > 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not in host memory", output->name);
+    return INLAY_OK;
+}
+
+/* The job's rows of an output of the run, beginning with row `from`, with its padding removed. */
+static inlay_status slice_output(const struct model *model, const struct instance *instance, const struct job *job,
+                                 uint64_t from, uint64_t rows, uint32_t k, infer_output *output, inlay_diag *diag)
+{
+    uint32_t axis = job->padded > job->length ? model->padding.output_axes[k] : 0;
+    inlay_status status = read_output(model, instance, k, output, diag);
+    uint64_t row_count;
+
+    if (status != INLAY_OK)
+        return status;
+    INLAY_CHECK(from + job->rows <= rows);
+    if (rows != job->rows) {
+        if (output->rank == 0 || (uint64_t)output->dims[0] != rows)
+            return inlay_fail(
+                diag, INLAY_SHAPE_MISMATCH,
+                "output '%s' does not have one row for each row of the inputs; serve this model with max_batch: 1",
+                output->name);
+        row_count = output->count / rows;
+        output->data =
+            output->count > 0 ? (const char *)output->data + from * row_count * datatype_bytes(output->dtype) : NULL;
+        output->count = job->rows * row_count;
+        output->dims[0] = (int64_t)job->rows;
+    }
+    if (axis == 0)
+        return INLAY_OK;
+    if (axis >= output->rank || (uint64_t)output->dims[axis] != job->padded)
+        return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
+                          "output '%s' does not have the padded length of the inputs; serve this model without buckets",
+                          output->name);
+    return padding_trim(output, axis, job->length, &instance->trimmed[k], &instance->trimmed_bytes[k])
+               ? INLAY_OK
+               : no_memory(diag, "for output '%s'", output->name);
+}
+
+/* The job's outputs, in the order of its request. */
+static inlay_status slice_outputs(const struct model *model, const struct instance *instance, const struct job *job,
+                                  uint64_t from, uint64_t rows, uint32_t *out_count, inlay_diag *diag)
+{
+    const infer_request *request = job->request;
+    uint32_t count = request->output_count > 0 ? request->output_count : model->output_count;
+    inlay_status status = INLAY_OK;
+
+    *out_count = 0;
+    for (uint32_t i = 0; status == INLAY_OK && i < count; i++) {
+        if (request->output_count == 0 && job->sequence != NULL && model->state_outputs[i])
+            continue; /* a state: the context keeps it */
+        status =
+            slice_output(model, instance, job, from, rows, request->output_count > 0 ? request->outputs[i].output : i,
+                         &instance->outputs[(*out_count)++], diag);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------ the run */
+
+/* Time limit of the run: the latest deadline of its jobs; 0 = none, since one of the jobs has none. */
+static uint64_t time_left(const struct instance *instance, uint32_t count, uint64_t now)
+{
+    uint64_t latest = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (instance->jobs[i]->deadline_ns == 0)
+            return 0;
+        latest = instance->jobs[i]->deadline_ns > latest ? instance->jobs[i]->deadline_ns : latest;
+    }
+    return latest > now ? latest - now : 1;
+}
+
+/* Runs each job alone after a batched run failed, so that an invalid request does not fail the others. */
+static void run_each(struct model *model, struct instance *instance, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct job *job = instance->jobs[i];
+
+        instance->jobs[0] = job;
+        model_run(model, instance, 1);
+    }
+}
+
+/* Resets the states where a sequence begins. */
+static void begin_sequence(const struct instance *instance)
+{
+    struct sequence *sequence = instance->jobs[0]->sequence;
+
+    if (sequence == NULL || !(sequence->fresh || instance->jobs[0]->request->sequence_start))
+        return;
+    (void)inlay_context_state_rewind(instance->context, 0, NULL);
+    sequence->fresh = false;
+}
+
+/* The counters of runs with `rows` rows; NULL: none. */
+static stats_batch *batch_of(const struct model *model, uint64_t rows)
+{
+    return rows > 0 && rows <= model->settings.max_batch ? &model->batches[rows - 1] : NULL;
+}
+
+void model_run(struct model *model, struct instance *instance, uint32_t count)
+{
+    inlay_run_options run = INLAY_RUN_OPTIONS_INIT;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    uint64_t rows = 0, from = 0, start = clock_ns(), bound, ended;
+    inlay_status status;
+
+    INLAY_CHECK(count > 0 && count <= instance->job_capacity);
+    for (uint32_t i = 0; i < count; i++)
+        rows += instance->jobs[i]->rows;
+    begin_sequence(instance);
+    status = bind_inputs(model, instance, count, rows, &diag);
+    bound = clock_ns();
+    run.cancel = &instance->cancel;
+    run.max_threads = instance->threads;
+    run.timeout_ns = time_left(instance, count, bound);
+    if (status == INLAY_OK)
+        status = inlay_context_run(instance->context, &run, &diag);
+    ended = clock_ns();
+    unbind_inputs(model, instance);
+    if (status != INLAY_OK && count > 1 && status != INLAY_CANCELLED && status != INLAY_DEADLINE_EXCEEDED) {
+        run_each(model, instance, count);
+        return;
+    }
+    /* Before the first reply is sent, so that a client that has its reply finds the run in the statistics. */
+    if (status == INLAY_OK)
+        stats_add_run(model->stats, batch_of(model, rows), rows, bound - start, ended - bound);
+    for (uint32_t i = 0; i < count; i++) {
+        struct job *job = instance->jobs[i];
+        uint32_t outputs = 0;
+        inlay_status result = status;
+
+        job->started_ns = start;
+        job->compute_ns = ended - bound;
+        job->ended_ns = ended;
+        job->run_rows = rows;
+        stats_add_time(&model->stats->queue, start - job->received_ns);
+        if (result == INLAY_OK)
+            result = slice_outputs(model, instance, job, from, rows, &outputs, &diag);
+        from += job->rows;
+        job->finish(job, result == INLAY_OK ? NULL : &diag, result == INLAY_OK ? instance->outputs : NULL,
+                    result == INLAY_OK ? outputs : 0);
+    }
+    if (status == INLAY_OK)
+        stats_add_output(model->stats, batch_of(model, rows), clock_ns() - ended);
+}

@@ -1,0 +1,170 @@
+#include "serve/model/text.h"
+#include <jansson.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The path of `name` in the model's folder or the one above; false: neither has it. */
+static bool find_file(const char *path, const char *name, char out[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    int folder = slash == NULL ? 0 : (int)(slash - path) + 1;
+
+    for (int up = 0; up < 2; up++) {
+        (void)snprintf(out, PATH_MAX, "%.*s%s%s", folder, path, up == 1 ? "../" : "", name);
+        if (access(out, R_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* false: out of memory. */
+static bool add_end(text_model *model, int64_t token)
+{
+    if (!LIST_GROW(model->ends, model->end_count))
+        return false;
+    model->ends[model->end_count++] = token;
+    return true;
+}
+
+/* eos_token_id of generation_config.json or config.json: a number or several. false: out of memory. */
+static bool find_ends(text_model *model, const char *path)
+{
+    static const char *const names[] = { "generation_config.json", "config.json" };
+    char file[PATH_MAX];
+
+    bool good = true;
+
+    for (int i = 0; i < 2 && model->end_count == 0; i++) {
+        json_t *root = find_file(path, names[i], file) ? json_load_file(file, 0, NULL) : NULL;
+        const json_t *ends = json_object_get(root, "eos_token_id");
+        const size_t count = json_is_array(ends) ? json_array_size(ends) : 1;
+
+        for (size_t k = 0; good && k < count; k++) {
+            const json_t *id = json_is_array(ends) ? json_array_get(ends, k) : ends;
+
+            good = !json_is_integer(id) || add_end(model, json_integer_value(id));
+        }
+        json_decref(root);
+    }
+    return good;
+}
+
+/* A text, or the "content" of an object. */
+static char *text_copy(const json_t *value)
+{
+    const char *text = json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
+
+    return strdup(text != NULL ? text : "");
+}
+
+/* chat_template: a text, or an array of named templates, of which "default" is used. */
+static const char *find_template(const json_t *root)
+{
+    json_t *form = json_object_get(root, "chat_template");
+
+    for (size_t i = 0; i < json_array_size(form); i++) {
+        const json_t *entry = json_array_get(form, i);
+        const char *name = json_string_value(json_object_get(entry, "name"));
+
+        if (name != NULL && strcmp(name, "default") == 0)
+            return json_string_value(json_object_get(entry, "template"));
+    }
+    return json_string_value(form);
+}
+
+/* Reads the chat template and special tokens of tokenizer_config.json, if it exists. false: out of memory. */
+static bool read_chat(text_model *model, const char *path)
+{
+    char file[PATH_MAX];
+    json_t *root = find_file(path, "tokenizer_config.json", file) ? json_load_file(file, 0, NULL) : NULL;
+    const char *form = find_template(root);
+    int64_t end;
+
+    model->begin = text_copy(json_object_get(root, "bos_token"));
+    model->end = text_copy(json_object_get(root, "eos_token"));
+    model->chat_template = form != NULL ? strdup(form) : NULL;
+    end = model->end != NULL && model->end[0] != '\0' ? tokenizer_id(model->tokenizer, model->end) : -1;
+    json_decref(root);
+    if (end >= 0 && !text_model_is_end(model, end) && !add_end(model, end))
+        return false;
+    return model->begin != NULL && model->end != NULL && (form == NULL || model->chat_template != NULL);
+}
+
+/* Whether the inputs are tokens and inputs that follow from the number of tokens, apart from states. */
+static bool takes_tokens(const struct model *model, const text_model *text)
+{
+    for (uint32_t i = 0; i < model->input_count; i++) {
+        bool known = i == text->ids || i == text->mask || i == text->positions || i == text->types;
+
+        if ((known && model->inputs[i].dtype != INLAY_INT64) ||
+            (!known && !model->state_inputs[i] && model->inputs[i].optional == 0))
+            return false;
+    }
+    return text->ids != INLAY_NONE;
+}
+
+static void find_outputs(const struct model *model, text_model *text)
+{
+    static const char *const names[] = { "sentence_embedding", "last_hidden_state", "token_embeddings" };
+
+    text->logits = model->sequences != NULL ? inlay_session_find_output(model->session, "logits") : INLAY_NONE;
+    text->vectors = INLAY_NONE;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && model->state_count == 0 && text->vectors == INLAY_NONE;
+         i++)
+        text->vectors = inlay_session_find_output(model->session, names[i]);
+}
+
+inlay_status text_model_open(const struct model *model, text_model **out_text, inlay_diag *diag)
+{
+    char path[PATH_MAX], error[512];
+    text_model *text;
+
+    *out_text = NULL;
+    if (!find_file(model->path, "tokenizer.json", path))
+        return INLAY_OK;
+    text = calloc(1, sizeof *text);
+    if (text == NULL)
+        return no_memory(diag, "for the tokenizer");
+    text->ids = inlay_session_find_input(model->session, "input_ids");
+    text->mask = inlay_session_find_input(model->session, "attention_mask");
+    text->positions = inlay_session_find_input(model->session, "position_ids");
+    text->types = inlay_session_find_input(model->session, "token_type_ids");
+    find_outputs(model, text);
+    if (!takes_tokens(model, text) || (text->logits == INLAY_NONE && text->vectors == INLAY_NONE)) {
+        text_model_close(text);
+        return INLAY_OK;
+    }
+    text->tokenizer = tokenizer_open(path, error, sizeof error);
+    if (text->tokenizer == NULL) {
+        text_model_close(text);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s", error);
+    }
+    if (!find_ends(text, model->path) || !read_chat(text, model->path)) {
+        text_model_close(text);
+        return no_memory(diag, "for the tokenizer");
+    }
+    *out_text = text;
+    return INLAY_OK;
+}
+
+void text_model_close(text_model *model)
+{
+    if (model == NULL)
+        return;
+    tokenizer_close(model->tokenizer);
+    free(model->chat_template);
+    free(model->ends);
+    free(model->begin);
+    free(model->end);
+    free(model);
+}
+
+bool text_model_is_end(const text_model *model, int64_t token)
+{
+    for (uint32_t i = 0; i < model->end_count; i++)
+        if (model->ends[i] == token)
+            return true;
+    return false;
+}

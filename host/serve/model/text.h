@@ -1,0 +1,23 @@
+/* serve/model/text.h - the parts of a language model other than its file: tokenizer.json, the end tokens, the roles
+ * of its inputs. The tokenizer and the sampler are those of samples/generate. */
+#ifndef SERVE_TEXT_H
+#define SERVE_TEXT_H
+#include "serve/model/model.h"
+#include "tokenizer.h"
+
+typedef struct text_model {
+    struct tokenizer *tokenizer;
+    uint32_t ids, mask, positions, types; /* inputs of the model; INLAY_NONE: missing */
+    uint32_t logits, vectors;             /* outputs; logits: only of a decoder with states */
+    int64_t *ends;                        /* [end_count] tokens that end a text */
+    uint32_t end_count;
+    char *chat_template, *begin,
+        *end; /* chat_template (NULL: none), bos_token and eos_token of tokenizer_config.json */
+} text_model;
+
+/* *out_text is NULL if no tokenizer.json is in the folder of the model's file or in the one above, or if the model is
+ * not a model for texts. An unreadable tokenizer.json is a failure. */
+INLAY_NODISCARD inlay_status text_model_open(const struct model *model, text_model **out_text, inlay_diag *diag);
+void text_model_close(text_model *model); /* NULL is a no-op */
+bool text_model_is_end(const text_model *model, int64_t token);
+#endif

@@ -1,0 +1,41 @@
+/* Stub without tokenizers (libunistring is not installed): no model is a model for texts. */
+#include "serve/model/text.h"
+
+inlay_status text_model_open(const struct model *model, text_model **out_text, inlay_diag *diag)
+{
+    (void)model;
+    (void)diag;
+    *out_text = NULL;
+    return INLAY_OK;
+}
+
+void text_model_close(text_model *model)
+{
+    (void)model;
+}
+
+bool text_model_is_end(const text_model *model, int64_t token)
+{
+    (void)model;
+    (void)token;
+    return false;
+}
+
+bool tokenizer_encode(const struct tokenizer *model, const char *text, bool whole, int64_t **tokens, size_t *count)
+{
+    (void)model;
+    (void)text;
+    (void)whole;
+    (void)tokens;
+    (void)count;
+    return false;
+}
+
+const char *tokenizer_bytes(const struct tokenizer *model, int64_t token, size_t *bytes, bool *special)
+{
+    (void)model;
+    (void)token;
+    *bytes = 0;
+    *special = false;
+    return NULL;
+}

@@ -1,0 +1,124 @@
+/* Accepts connections, and selects those that give way to new ones. */
+#include "serve/network/front_internal.h"
+#include "serve/network/tls.h"
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* The connection of the list that has waited longest for its client's next request, if longer than `oldest`. */
+static struct connection *longer_idle(struct connection *list, connection_group group, struct connection *oldest)
+{
+    for (struct connection *at = list; at != NULL; at = at->next)
+        if (at->group == group && atomic_load_explicit(&at->turn, memory_order_acquire) == CONNECTION_IDLE &&
+            (oldest == NULL || atomic_load_explicit(&at->since_ns, memory_order_relaxed) <
+                                   atomic_load_explicit(&oldest->since_ns, memory_order_relaxed)))
+            oldest = at;
+    return oldest;
+}
+
+/* Lets the connection of the group that has waited longest for its client's next request give way to a new one. false:
+ * all have a request in progress. */
+static bool evict(struct front *front, connection_group group)
+{
+    struct connection *oldest;
+    bool evicted = false;
+
+    for (uint32_t i = 0; i < front->thread_count; i++)
+        (void)pthread_mutex_lock(&front->threads[i]->lock);
+    do {
+        int idle = CONNECTION_IDLE;
+
+        oldest = NULL;
+        for (uint32_t i = 0; i < front->thread_count; i++)
+            oldest = longer_idle(front->threads[i]->incoming, group,
+                                 longer_idle(front->threads[i]->connections, group, oldest));
+        evicted = oldest != NULL && atomic_compare_exchange_strong(&oldest->turn, &idle, CONNECTION_EVICTED);
+    } while (oldest != NULL && !evicted); /* its thread has begun a request */
+    if (evicted) {
+        atomic_store(&oldest->evicted, true);
+        (void)atomic_fetch_sub(&front->counts[group], 1);
+        (void)shutdown(oldest->fd, SHUT_RDWR); /* its thread then closes it */
+    }
+    for (uint32_t i = 0; i < front->thread_count; i++)
+        (void)pthread_mutex_unlock(&front->threads[i]->lock);
+    return evicted;
+}
+
+static void open_connection(struct front *front, const listener_socket *from, int fd, const struct sockaddr *client,
+                            socklen_t bytes, connection_group group)
+{
+    struct front_thread *thread = front->threads[0];
+    struct server *server = front->server;
+    struct connection *connection = calloc(1, sizeof *connection);
+    int on = 1;
+
+    for (uint32_t i = 1; i < front->thread_count; i++)
+        if (atomic_load(&front->threads[i]->connection_count) < atomic_load(&thread->connection_count))
+            thread = front->threads[i];
+    if (connection != NULL && server->tls != NULL)
+        connection->tls = tls_accept(server->tls, fd, from->kind == LISTENER_GRPC);
+    if (connection == NULL || (server->tls != NULL && connection->tls == NULL)) {
+        free(connection);
+        (void)close(fd);
+        return;
+    }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    connection->thread = thread;
+    connection->server = server;
+    connection->from = from;
+    connection->fd = fd;
+    connection->group = group;
+    memcpy(&connection->client, client, bytes < sizeof connection->client ? bytes : sizeof connection->client);
+    connection_set_turn(connection, CONNECTION_IDLE);
+    (void)atomic_fetch_add(&front->counts[group], 1);
+    (void)atomic_fetch_add(&server->counts->connections, 1);
+    (void)atomic_fetch_add(&thread->connection_count, 1);
+    (void)pthread_mutex_lock(&thread->lock);
+    connection->next = thread->incoming;
+    thread->incoming = connection;
+    if (!pthread_equal(thread->thread, pthread_self()))
+        front_interrupt(thread);
+    (void)pthread_mutex_unlock(&thread->lock);
+}
+
+/* The group of a new connection of that listener; CONNECTION_GROUPS: it is closed at once. Only the port of REST
+ * without TLS has an answer for a connection beyond max_connections. */
+static connection_group group_of(struct front *front, const listener_socket *listener)
+{
+    connection_group group = listener->kind == LISTENER_ADMIN ? CONNECTION_ADMIN : CONNECTION_CLIENTS;
+
+    if (atomic_load(&front->counts[group]) < front->limits[group] || evict(front, group))
+        return group;
+    server_refused(front->server, REFUSED_CONNECTIONS);
+    return front->server->tls == NULL && listener->kind == LISTENER_REST &&
+                   atomic_load(&front->counts[CONNECTION_REFUSED]) < front->limits[CONNECTION_REFUSED]
+               ? CONNECTION_REFUSED
+               : CONNECTION_GROUPS;
+}
+
+bool front_accept(struct front *front, const listener_socket *listener)
+{
+    struct sockaddr_in6 client = { .sin6_family = AF_UNSPEC };
+    socklen_t bytes = sizeof client;
+    connection_group group;
+    int fd = -1;
+
+    errno = EAGAIN;
+    (void)pthread_mutex_lock(&front->accepting);
+    if (listener->fd >= 0)
+        fd = accept4(listener->fd, (struct sockaddr *)&client, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    (void)pthread_mutex_unlock(&front->accepting);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+        (void)evict(front, CONNECTION_CLIENTS);
+    if (fd < 0)
+        return errno == ECONNABORTED || errno == EINTR;
+    group = group_of(front, listener);
+    if (group == CONNECTION_GROUPS)
+        (void)close(fd);
+    else
+        open_connection(front, listener, fd, (const struct sockaddr *)&client, bytes, group);
+    return true;
+}

@@ -1,0 +1,164 @@
+#include "serve/network/connection.h"
+#include "base/clock.h"
+#include "inlay/check.h"
+#include "serve/base/chain.h"
+#include "serve/network/front_internal.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------ bytes */
+
+static void note_bytes(atomic_uint_fast64_t *total, ssize_t count)
+{
+    if (count > 0)
+        (void)atomic_fetch_add_explicit(total, (uint64_t)count, memory_order_relaxed);
+}
+
+ssize_t connection_receive(struct connection *connection, void *to, size_t bytes)
+{
+    ssize_t count;
+
+    do
+        count = connection->tls != NULL ? tls_receive(connection->tls, to, bytes) : recv(connection->fd, to, bytes, 0);
+    while (count < 0 && errno == EINTR);
+    note_bytes(&connection->server->counts->received_bytes, count);
+    return count;
+}
+
+ssize_t connection_send(struct connection *connection, const void *first, size_t first_bytes, const void *second,
+                        size_t second_bytes)
+{
+    struct iovec parts[2] = { { (void *)(uintptr_t)first, first_bytes }, { (void *)(uintptr_t)second, second_bytes } };
+    struct msghdr message = { .msg_iov = first_bytes > 0 ? parts : parts + 1,
+                              .msg_iovlen = (first_bytes > 0) + (second_bytes > 0) };
+    ssize_t count;
+
+    INLAY_CHECK(first_bytes + second_bytes > 0);
+    do
+        count = connection->tls == NULL ? sendmsg(connection->fd, &message, MSG_NOSIGNAL)
+                : first_bytes > 0       ? tls_send(connection->tls, first, first_bytes)
+                                        : tls_send(connection->tls, second, second_bytes);
+    while (count < 0 && errno == EINTR);
+    note_bytes(&connection->server->counts->sent_bytes, count);
+    return count;
+}
+
+bool connection_has_more(const struct connection *connection)
+{
+    return connection->tls != NULL && tls_has_more(connection->tls);
+}
+
+void connection_watch(struct connection *connection, uint32_t events)
+{
+    struct epoll_event event = { .events = events, .data.ptr = connection };
+
+    if (connection->interest == events)
+        return;
+    connection->interest = events;
+    (void)epoll_ctl(connection->thread->epoll, EPOLL_CTL_MOD, connection->fd, &event);
+}
+
+/* ------------------------------------------------------------------ state */
+
+void connection_set_turn(struct connection *connection, connection_turn turn)
+{
+    if (turn != CONNECTION_SERVER) /* before other threads read it */
+        atomic_store_explicit(&connection->since_ns, clock_ns(), memory_order_relaxed);
+    atomic_store_explicit(&connection->turn, turn, memory_order_release);
+}
+
+bool connection_begin_request(struct connection *connection)
+{
+    int idle = CONNECTION_IDLE;
+
+    return atomic_compare_exchange_strong(&connection->turn, &idle, CONNECTION_SERVER) || idle != CONNECTION_EVICTED;
+}
+
+bool connection_is_trusted(struct connection *connection)
+{
+    if (!connection->checked) {
+        connection->checked = true;
+        connection->trusted = connection->tls != NULL && tls_is_trusted(connection->tls);
+    }
+    return connection->trusted;
+}
+
+/* ------------------------------------------------------------------ end */
+
+void connection_destroy(struct connection *connection)
+{
+    struct front_thread *thread = connection->thread;
+
+    INLAY_CHECK(connection->http1 == NULL && connection->http2 == NULL);
+    (void)pthread_mutex_lock(&thread->lock);
+    CHAIN_REMOVE(thread->connections, connection, next, previous);
+    (void)pthread_mutex_unlock(&thread->lock);
+    tls_close(connection->tls);
+    (void)close(connection->fd);
+    (void)atomic_fetch_sub(&thread->connection_count, 1);
+    if (!atomic_load(&connection->evicted))
+        (void)atomic_fetch_sub(&thread->front->counts[connection->group], 1);
+    INLAY_CHECK(atomic_load(&connection->server->counts->connections) > 0);
+    (void)atomic_fetch_sub(&connection->server->counts->connections, 1);
+    strbuf_deinit(&connection->out);
+    free(connection);
+}
+
+void connection_close(struct connection *connection)
+{
+    if (connection->protocol == NULL || connection->protocol->close(connection))
+        connection_destroy(connection);
+}
+
+/* ------------------------------------------------------------------ events */
+
+static bool continue_handshake(struct connection *connection)
+{
+    int done = tls_handshake(connection->tls);
+
+    if (done > 0) {
+        connection->secured = true;
+        connection_watch(connection, EPOLLIN | EPOLLRDHUP);
+    } else if (done == 0) {
+        connection_watch(connection, EPOLLIN | EPOLLRDHUP | (tls_wants_write(connection->tls) ? EPOLLOUT : 0u));
+    }
+    return done >= 0;
+}
+
+static bool handle(struct connection *connection, uint32_t events)
+{
+    if (connection->tls != NULL && !connection->secured) {
+        if (!continue_handshake(connection))
+            return false;
+        if (!connection->secured)
+            return true;
+    }
+    if (connection->protocol == NULL && !connection->thread->front->open(connection))
+        return false;
+    return connection->protocol->event(connection, events);
+}
+
+void connection_event(struct connection *connection, uint32_t events)
+{
+    if (!handle(connection, events))
+        connection_close(connection);
+}
+
+uint64_t connection_waited_ns(const struct connection *connection, uint64_t now)
+{
+    uint64_t since = atomic_load_explicit(&connection->since_ns, memory_order_relaxed);
+
+    return now > since ? now - since : 0;
+}
+
+void connection_check_time(struct connection *connection, uint64_t now)
+{
+    if (connection->protocol != NULL ? connection->protocol->is_slow(connection, now)
+                                     : connection_waited_ns(connection, now) > connection->server->receive_ns)
+        connection_close(connection);
+}

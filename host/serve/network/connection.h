@@ -1,0 +1,123 @@
+/* serve/network/connection.h - a connection of the front: its socket, TLS and pending output, below HTTP/1.1 and
+ * HTTP/2. */
+#ifndef SERVE_CONNECTION_H
+#define SERVE_CONNECTION_H
+#include "base/strbuf.h"
+#include "serve/network/front_task.h"
+#include "serve/base/server.h"
+#include "serve/network/tls.h"
+#include <netinet/in.h>
+#include <pthread.h>
+
+enum { CONNECTION_READ_BYTES = 65536 };
+
+struct connection;
+
+/* LISTENER_GRPC: HTTP/2 only; LISTENER_ADMIN: health and metrics only. */
+typedef enum listener_kind { LISTENER_REST, LISTENER_GRPC, LISTENER_ADMIN } listener_kind;
+typedef struct listener_socket {
+    int fd; /* -1 = closed */
+    listener_kind kind;
+    bool is_ours; /* not passed by a parent, which may hold it, too */
+    bool is_loopback;
+} listener_socket;
+
+/* Each group has a limit of its own, so that clients do not keep health checks out. CONNECTION_REFUSED: beyond
+ * max_connections; they are answered 503. */
+typedef enum connection_group {
+    CONNECTION_CLIENTS,
+    CONNECTION_ADMIN,
+    CONNECTION_REFUSED,
+    CONNECTION_GROUPS
+} connection_group;
+
+/* Whom a connection waits for. */
+typedef enum connection_turn {
+    CONNECTION_SERVER, /* a request is in progress */
+    CONNECTION_CLIENT, /* the rest of a body, or the client has to read */
+    CONNECTION_IDLE,   /* the next request; may give way to another connection */
+    CONNECTION_EVICTED /* it gave way: another thread has shut down the socket */
+} connection_turn;
+
+/* What speaks on a connection: HTTP/1.1 or HTTP/2. Called by the connection's thread. */
+struct protocol {
+    bool (*event)(struct connection *connection, uint32_t events); /* of epoll; false: it has to be closed */
+    bool (*is_slow)(struct connection *connection, uint64_t now);  /* its client is too slow */
+    bool (*goaway)(struct connection *connection); /* accepts no new requests; false: it has to be closed. NULL: none */
+    bool (*close)(struct connection *connection);  /* false: the connection is freed when its request ends */
+};
+
+struct front;
+struct http1_connection;
+struct http2_connection;
+struct front_thread {
+    struct front *front;
+    struct server *server;
+    int epoll, event;
+    pthread_t thread;
+    bool started;
+    struct connection *connections; /* changed by the thread, under the lock */
+    atomic_uint connection_count;   /* with those of `incoming` */
+    pthread_mutex_t lock;           /* guards the list `connections` and the fields below */
+    struct connection *incoming;    /* accepted by other threads, linked by `next` */
+    front_task *tasks;              /* handed back, latest first */
+    bool goaway, cancel, stop;
+    front_task *delayed;                /* used by the thread only */
+    bool ending;                        /* used by the thread only: `stop` is set */
+    bool has_probes;                    /* used by the thread only: a client that sends no more may be gone */
+    char buffer[CONNECTION_READ_BYTES]; /* for receiving */
+};
+
+struct connection {
+    struct front_thread *thread;
+    struct server *server;
+    const listener_socket *from;
+    connection_group group;
+    int fd;
+    uint32_t interest; /* events of epoll */
+    union {
+        struct sockaddr any;
+        struct sockaddr_in6 ip;
+    } client;
+    gnutls_session_t tls; /* NULL: no TLS */
+    bool secured;         /* the TLS handshake is complete */
+    bool checked, trusted;
+    bool is_registered;              /* with epoll */
+    const struct protocol *protocol; /* NULL: not known yet */
+    struct http1_connection *http1;  /* one of both once the protocol is known */
+    struct http2_connection *http2;
+    struct strbuf out; /* output; the socket has taken the first `sent` bytes */
+    size_t sent;
+    atomic_bool evicted;           /* it gave way; set under the lock of the thread */
+    atomic_int turn;               /* connection_turn */
+    atomic_uint_fast64_t since_ns; /* when it began to wait for the client */
+    struct connection *next, *previous;
+};
+
+/* Closes the connection, unless a request in progress still needs it. */
+void connection_close(struct connection *connection);
+/* Frees it. Called by connection_close() and by protocols, on its thread. */
+void connection_destroy(struct connection *connection);
+/* Handles events of epoll. */
+void connection_event(struct connection *connection, uint32_t events);
+/* Closes it if its client is too slow. */
+void connection_check_time(struct connection *connection, uint64_t now);
+
+/* Nanoseconds since it began to wait for its client. */
+uint64_t connection_waited_ns(const struct connection *connection, uint64_t now);
+
+/* As recv() and send(), over TLS or not; -1 with errno EAGAIN: try again later. */
+ssize_t connection_receive(struct connection *connection, void *to, size_t bytes);
+/* Sends a prefix of the first part followed by the second. */
+ssize_t connection_send(struct connection *connection, const void *first, size_t first_bytes, const void *second,
+                        size_t second_bytes);
+/* Whether TLS holds bytes that epoll does not report. */
+bool connection_has_more(const struct connection *connection);
+/* Selects the events to wait for (EPOLLIN, EPOLLOUT, EPOLLRDHUP). */
+void connection_watch(struct connection *connection, uint32_t events);
+void connection_set_turn(struct connection *connection, connection_turn turn);
+/* CONNECTION_IDLE to CONNECTION_SERVER; false: the connection was evicted. */
+bool connection_begin_request(struct connection *connection);
+/* Whether the client has shown a certificate signed by an authority of tls_client_ca. */
+bool connection_is_trusted(struct connection *connection);
+#endif

@@ -1,0 +1,393 @@
+#include "serve/network/front.h"
+#include "inlay/check.h"
+#include "base/clock.h"
+#include "base/cpus.h"
+#include "serve/base/chain.h"
+#include "serve/network/front_internal.h"
+#include "serve/process/listen.h"
+#include "serve/base/log.h"
+#include "serve/process/supervise.h"
+#include <errno.h>
+#include <linux/filter.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    MAX_EVENTS = 256,
+    MAX_TICK_MS = 500,
+    STOP_TICK_MS = 5,
+    PROBE_TICK_MS = 50,
+    MAX_STOP_MS = 2000,
+    QUIET_NS = 100000000, /* a client that is about to send its next request does so in this time */
+};
+
+/* ------------------------------------------------------------------ connections */
+
+/* Adds the connections that were accepted to the thread's list and its epoll. */
+static void take_incoming(struct front_thread *thread)
+{
+    struct connection *list, *next;
+
+    (void)pthread_mutex_lock(&thread->lock);
+    list = thread->incoming;
+    thread->incoming = NULL;
+    for (struct connection *at = list; at != NULL; at = next) {
+        next = at->next;
+        CHAIN_ADD(thread->connections, at, next, previous);
+    }
+    (void)pthread_mutex_unlock(&thread->lock);
+    for (struct connection *at = thread->connections; at != NULL; at = next) {
+        struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = at };
+
+        next = at->next;
+        if (at->is_registered)
+            break; /* new ones come first */
+        at->is_registered = true;
+        at->interest = event.events;
+        if (epoll_ctl(thread->epoll, EPOLL_CTL_ADD, at->fd, &event) != 0)
+            connection_close(at);
+        else
+            connection_event(at, 0); /* begins HTTP/2, which sends first */
+    }
+}
+
+/* ------------------------------------------------------------------ the threads */
+
+/* Applies what other threads have requested. false: the thread has to end. */
+static bool apply_requests(struct front_thread *thread)
+{
+    bool goaway, cancel, stop;
+
+    (void)pthread_mutex_lock(&thread->lock);
+    goaway = thread->goaway;
+    cancel = thread->cancel;
+    stop = thread->stop;
+    thread->goaway = thread->cancel = false;
+    (void)pthread_mutex_unlock(&thread->lock);
+    thread->ending = stop;
+    if (!goaway && !cancel && !stop)
+        return true;
+    for (struct connection *at = thread->connections, *next; at != NULL; at = next) {
+        next = at->next;
+        if (stop ||
+            (at->protocol != NULL && at->protocol->goaway != NULL && (cancel || (goaway && !at->protocol->goaway(at)))))
+            connection_close(at);
+    }
+    return !stop || thread->connections != NULL || atomic_load(&thread->server->suspended) > 0;
+}
+
+/* Milliseconds between two calls of check_times(). */
+static int tick_ms(const struct front_thread *thread)
+{
+    return (thread->has_probes || thread->delayed != NULL) && thread->front->tick_ms > PROBE_TICK_MS
+               ? PROBE_TICK_MS
+               : thread->front->tick_ms;
+}
+
+static void check_times(struct front_thread *thread)
+{
+    uint64_t now = clock_ns();
+
+    thread->has_probes = false;
+
+    for (struct connection *at = thread->connections, *next; at != NULL; at = next) {
+        next = at->next;
+        connection_check_time(at, now);
+    }
+}
+
+static listener_socket *listener_of(struct front *front, const void *user)
+{
+    for (uint32_t i = 0; i < front->listener_count; i++)
+        if (user == &front->listeners[i])
+            return &front->listeners[i];
+    return NULL;
+}
+
+static int timeout_ms(const struct front_thread *thread)
+{
+    return thread->ending                                           ? STOP_TICK_MS
+           : thread->connections == NULL && thread->delayed == NULL ? -1
+                                                                    : tick_ms(thread);
+}
+
+static void *serve(void *user)
+{
+    struct front_thread *thread = user;
+    struct front *front = thread->front;
+    struct epoll_event events[MAX_EVENTS];
+    uint64_t ticked = clock_ns(), ignored;
+
+    while (apply_requests(thread)) {
+        int count = epoll_wait(thread->epoll, events, MAX_EVENTS, timeout_ms(thread));
+
+        for (int i = 0; i < count; i++) {
+            const listener_socket *listener = listener_of(front, events[i].data.ptr);
+
+            if (events[i].data.ptr == thread) {
+                if (read(thread->event, &ignored, sizeof ignored) < 0)
+                    continue;
+            } else if (listener != NULL) {
+                (void)front_accept(front, listener);
+            } else {
+                connection_event(events[i].data.ptr, events[i].events);
+            }
+        }
+        do
+            take_incoming(thread);
+        while (front_resume_tasks(thread));
+        front_resume_delayed(thread);
+        if (clock_ns() - ticked > (uint64_t)tick_ms(thread) * 1000000) {
+            ticked = clock_ns();
+            check_times(thread);
+        }
+    }
+    (void)atomic_fetch_sub(&front->running, 1);
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ start */
+
+static uint32_t thread_count(const struct settings *settings)
+{
+    uint32_t count = (uint32_t)settings_int(settings, SET_serve_threads), cpus = cpus_allowed();
+
+    return count > 0 ? count : cpus < 8 ? cpus : 8;
+}
+
+static inlay_status open_listener(struct front *front, listener_kind kind, int port, bool also_grpc, inlay_diag *diag)
+{
+    static const char *const names[] = { "rest", "grpc", "admin" };
+    listener_socket *listener = &front->listeners[front->listener_count];
+    const char *secure = front->server->tls != NULL ? "s" : "";
+    char name[128];
+    inlay_status status = listen_open(names[kind], settings_text(front->server->settings, SET_listen), port,
+                                      &listener->fd, &listener->is_ours, name, sizeof name, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    listener->kind = kind;
+    listener->is_loopback = listen_is_loopback(listener->fd);
+    front->listener_count++;
+    if (kind != LISTENER_GRPC)
+        log_line(LOG_INFO_LINE, "listening on http%s://%s%s", secure, name,
+                 kind == LISTENER_ADMIN ? " (health and metrics)" : "");
+    if (kind == LISTENER_GRPC || also_grpc)
+        log_line(LOG_INFO_LINE, "listening on grpc%s://%s", secure, name);
+    return INLAY_OK;
+}
+
+static inlay_status open_listeners(struct front *front, inlay_diag *diag)
+{
+    const struct settings *settings = front->server->settings;
+    int port = (int)settings_int(settings, SET_port), grpc_port = (int)settings_int(settings, SET_grpc_port),
+        admin_port = (int)settings_int(settings, SET_admin_port);
+    bool one = port > 0 && port == grpc_port;
+    inlay_status status = open_listener(front, LISTENER_REST, port, one, diag);
+
+    front->server->has_grpc = grpc_port >= 0;
+    if (status == INLAY_OK && grpc_port >= 0 && !one)
+        status = open_listener(front, LISTENER_GRPC, grpc_port, false, diag);
+    if (status == INLAY_OK && admin_port >= 0)
+        status = open_listener(front, LISTENER_ADMIN, admin_port, false, diag);
+    if (status == INLAY_OK && !supervise_is_worker()) /* whose supervisor has done it */
+        listen_warn(settings, front->listeners[0].is_loopback);
+    return status;
+}
+
+/* Adds a descriptor to the thread's epoll. exclusive: an event wakes one of the threads that wait for it. */
+static bool wait_for(struct front_thread *thread, int fd, void *user, bool exclusive)
+{
+    struct epoll_event event = { .events = EPOLLIN | (exclusive ? EPOLLEXCLUSIVE : 0u), .data.ptr = user };
+
+    return epoll_ctl(thread->epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static inlay_status open_thread(struct front *front, inlay_diag *diag)
+{
+    struct front_thread *thread = calloc(1, sizeof *thread);
+    bool good;
+
+    if (thread == NULL)
+        return no_memory(diag, "for a thread of the server");
+    front->threads[front->thread_count++] = thread;
+    thread->front = front;
+    thread->server = front->server;
+    (void)pthread_mutex_init(&thread->lock, NULL);
+    thread->epoll = epoll_create1(EPOLL_CLOEXEC);
+    thread->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    good = thread->epoll >= 0 && thread->event >= 0 && wait_for(thread, thread->event, thread, false);
+    for (uint32_t i = 0; i < front->listener_count; i++)
+        good = good && wait_for(thread, front->listeners[i].fd, &front->listeners[i], true);
+    return good ? INLAY_OK : inlay_fail(diag, INLAY_IO_ERROR, "cannot wait for connections: %s", strerror(errno));
+}
+
+static void destroy(struct front *front)
+{
+    for (uint32_t i = 0; i < front->thread_count; i++) {
+        struct front_thread *thread = front->threads[i];
+
+        if (thread->started)
+            (void)pthread_join(thread->thread, NULL);
+        if (thread->epoll >= 0)
+            (void)close(thread->epoll);
+        if (thread->event >= 0)
+            (void)close(thread->event);
+        (void)pthread_mutex_destroy(&thread->lock);
+        free(thread);
+    }
+    for (uint32_t i = 0; i < front->listener_count; i++)
+        if (front->listeners[i].fd >= 0)
+            (void)close(front->listeners[i].fd);
+    (void)pthread_mutex_destroy(&front->accepting);
+    free(front->threads);
+    free(front);
+}
+
+inlay_status front_start(struct server *server, bool (*open)(struct connection *connection), struct front **out_front,
+                         inlay_diag *diag)
+{
+    uint64_t tick_ms = server->receive_ns / 10000000;
+    uint32_t count = thread_count(server->settings);
+    struct front *front = calloc(1, sizeof *front);
+    inlay_status status;
+
+    *out_front = NULL;
+    if (front == NULL)
+        return no_memory(diag, "for the server");
+    front->server = server;
+    front->open = open;
+    front->limits[CONNECTION_CLIENTS] = (uint32_t)settings_int(server->settings, SET_max_connections);
+    front->limits[CONNECTION_ADMIN] = MAX_ADMIN_CONNECTIONS;
+    front->limits[CONNECTION_REFUSED] = MAX_REFUSED_CONNECTIONS;
+    front->tick_ms = tick_ms < MAX_TICK_MS ? (int)tick_ms : MAX_TICK_MS;
+    (void)pthread_mutex_init(&front->accepting, NULL);
+    front->threads = calloc(count, sizeof(struct front_thread *));
+    status = front->threads != NULL ? open_listeners(front, diag) : no_memory(diag, "for the server");
+    for (uint32_t i = 0; status == INLAY_OK && i < count; i++)
+        status = open_thread(front, diag);
+    for (uint32_t i = 0; status == INLAY_OK && i < count; i++) {
+        struct front_thread *thread = front->threads[i];
+
+        (void)atomic_fetch_add(&front->running, 1);
+        /* Its first step takes the lock, after pthread_create() has stored thread->thread. */
+        (void)pthread_mutex_lock(&thread->lock);
+        thread->started = pthread_create(&thread->thread, NULL, serve, thread) == 0;
+        (void)pthread_mutex_unlock(&thread->lock);
+        if (!thread->started) {
+            (void)atomic_fetch_sub(&front->running, 1);
+            status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start a thread");
+        }
+    }
+    if (status != INLAY_OK) {
+        (void)front_stop(front);
+        return status;
+    }
+    *out_front = front;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ shutdown */
+
+static void request(struct front *front, bool goaway, bool cancel, bool stop)
+{
+    for (uint32_t i = 0; i < front->thread_count; i++) {
+        struct front_thread *thread = front->threads[i];
+
+        (void)pthread_mutex_lock(&thread->lock);
+        thread->goaway |= goaway;
+        thread->cancel |= cancel;
+        thread->stop |= stop;
+        front_interrupt(thread);
+        (void)pthread_mutex_unlock(&thread->lock);
+    }
+}
+
+/* Makes the kernel drop the first packet of new connections, so that none is established between the last accept() and
+ * close(), which would reset it. The client repeats the packet and is then refused, or reaches the next server. */
+static void stop_handshakes(int fd)
+{
+    struct sock_filter drop_syn[] = {
+        { BPF_LD | BPF_B | BPF_ABS, 0, 0, 13 },  /* the flags of TCP */
+        { BPF_ALU | BPF_AND | BPF_K, 0, 0, 18 }, /* SYN and ACK */
+        { BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 2 },  /* SYN alone */
+        { BPF_RET | BPF_K, 0, 0, 0 },
+        { BPF_RET | BPF_K, 0, 0, UINT32_MAX },
+    };
+    struct sock_fprog program = { sizeof drop_syn / sizeof drop_syn[0], drop_syn };
+    const struct timespec pause = { 0, 20000000 }; /* for handshakes that have begun */
+
+    if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0)
+        (void)nanosleep(&pause, NULL);
+}
+
+void front_drain(struct front *front)
+{
+    if (front == NULL)
+        return;
+    for (uint32_t i = 0; i < front->listener_count; i++) {
+        listener_socket *listener = &front->listeners[i];
+
+        /* A socket that a parent holds keeps its connections: another process accepts them, unless all workers stop. */
+        if (listener->is_ours || front->server->all_stop) {
+            stop_handshakes(listener->fd);
+            while (front_accept(front, listener))
+                ;
+        }
+        /* If other processes share the socket, closing does not remove it from epoll. */
+        for (uint32_t k = 0; k < front->thread_count; k++)
+            (void)epoll_ctl(front->threads[k]->epoll, EPOLL_CTL_DEL, listener->fd, NULL);
+        (void)pthread_mutex_lock(&front->accepting);
+        (void)close(listener->fd);
+        listener->fd = -1;
+        (void)pthread_mutex_unlock(&front->accepting);
+    }
+    request(front, true, false, false);
+}
+
+bool front_is_quiet(struct front *front)
+{
+    uint64_t now = clock_ns();
+    bool quiet = true;
+
+    if (front == NULL)
+        return true;
+    for (uint32_t i = 0; i < front->thread_count; i++) {
+        struct front_thread *thread = front->threads[i];
+
+        (void)pthread_mutex_lock(&thread->lock);
+        quiet &= thread->incoming == NULL;
+        for (struct connection *at = thread->connections; at != NULL; at = at->next)
+            quiet &= atomic_load_explicit(&at->turn, memory_order_acquire) != CONNECTION_SERVER &&
+                     now > atomic_load_explicit(&at->since_ns, memory_order_relaxed) + QUIET_NS;
+        (void)pthread_mutex_unlock(&thread->lock);
+    }
+    return quiet;
+}
+
+void front_cancel_calls(struct front *front)
+{
+    if (front != NULL)
+        request(front, false, true, false);
+}
+
+bool front_stop(struct front *front)
+{
+    const struct timespec pause = { 0, 1000000 };
+
+    if (front == NULL)
+        return true;
+    request(front, false, false, true);
+    for (uint32_t i = 0; atomic_load(&front->running) > 0; i++) {
+        if (i == MAX_STOP_MS)
+            return false;
+        (void)nanosleep(&pause, NULL);
+    }
+    destroy(front);
+    return true;
+}

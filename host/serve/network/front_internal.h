@@ -1,0 +1,33 @@
+/* serve/network/front_internal.h - shared by the files of the front: its listeners, its threads, and its connections.
+ * */
+#ifndef SERVE_FRONT_INTERNAL_H
+#define SERVE_FRONT_INTERNAL_H
+#include "serve/network/connection.h"
+#include "serve/network/front_task.h"
+
+enum { MAX_LISTENERS = 3, MAX_ADMIN_CONNECTIONS = 64, MAX_REFUSED_CONNECTIONS = 64 };
+
+struct front {
+    struct server *server;
+    bool (*open)(struct connection *connection); /* see front_start() */
+    listener_socket listeners[MAX_LISTENERS];
+    uint32_t listener_count;
+    pthread_mutex_t accepting; /* guards the listeners' descriptors */
+    uint32_t limits[CONNECTION_GROUPS];
+    atomic_uint counts[CONNECTION_GROUPS]; /* without connections that gave way and are not closed yet */
+    atomic_uint delayed;                   /* tasks */
+    int tick_ms;
+    atomic_uint running; /* threads */
+    struct front_thread **threads;
+    uint32_t thread_count;
+};
+
+/* front_task.c: wakes up the thread. The caller holds its lock. */
+void front_interrupt(struct front_thread *thread);
+/* Resumes the tasks in the order in which they were handed back. true: there were any. */
+bool front_resume_tasks(struct front_thread *thread);
+/* Resumes the delayed tasks whose time has come; all if the thread ends. */
+void front_resume_delayed(struct front_thread *thread);
+/* accept.c: accepts a connection that waits. false: none does. */
+bool front_accept(struct front *front, const listener_socket *listener);
+#endif

@@ -1,0 +1,98 @@
+#include "serve/network/front_task.h"
+#include "base/clock.h"
+#include "inlay/check.h"
+#include "serve/network/front_internal.h"
+#include "serve/schedule/sched.h"
+#include <unistd.h>
+
+void front_interrupt(struct front_thread *thread)
+{
+    uint64_t one = 1;
+
+    if (write(thread->event, &one, sizeof one) < 0) {
+        /* The counter is at its maximum, so the thread wakes up anyway. */
+    }
+}
+
+void front_wake(front_task *task)
+{
+    struct front_thread *thread = task->thread;
+
+    (void)pthread_mutex_lock(&thread->lock);
+    INLAY_CHECK(!task->queued);
+    task->queued = true;
+    task->next = thread->tasks;
+    thread->tasks = task;
+    if (task->next == NULL && !pthread_equal(thread->thread, pthread_self()))
+        front_interrupt(thread); /* under the lock: afterwards the thread may end */
+    (void)pthread_mutex_unlock(&thread->lock);
+}
+
+bool front_delay(front_task *task, uint64_t resume_ns)
+{
+    struct front_thread *thread = task->thread;
+    struct front *front = thread->front;
+
+    INLAY_CHECK(pthread_equal(thread->thread, pthread_self()));
+    if (atomic_fetch_add(&front->delayed, 1) >= (front->limits[CONNECTION_CLIENTS] + 3) / 4) {
+        (void)atomic_fetch_sub(&front->delayed, 1);
+        return false;
+    }
+    task->resume_ns = resume_ns;
+    task->next = thread->delayed;
+    thread->delayed = task;
+    return true;
+}
+
+void front_resume_delayed(struct front_thread *thread)
+{
+    uint64_t now = thread->delayed != NULL ? clock_ns() : 0;
+    front_task *list = thread->delayed;
+
+    thread->delayed = NULL;
+    for (front_task *task = list, *next; task != NULL; task = next) {
+        next = task->next;
+        if (now < task->resume_ns && !thread->ending) {
+            task->next = thread->delayed;
+            thread->delayed = task;
+            continue;
+        }
+        (void)atomic_fetch_sub(&thread->front->delayed, 1);
+        task->resume(task);
+    }
+}
+
+bool front_cancel(front_task *task, struct sched *sched, struct job *job)
+{
+    bool waited;
+
+    (void)pthread_mutex_lock(&task->thread->lock);
+    waited = !task->queued && sched_cancel(sched, job);
+    (void)pthread_mutex_unlock(&task->thread->lock);
+    return waited;
+}
+
+bool front_resume_tasks(struct front_thread *thread)
+{
+    front_task *latest, *first = NULL;
+    bool any;
+
+    (void)pthread_mutex_lock(&thread->lock);
+    latest = thread->tasks;
+    thread->tasks = NULL;
+    for (front_task *task = latest, *next; task != NULL; task = next) {
+        next = task->next;
+        task->next = first;
+        first = task;
+    }
+    (void)pthread_mutex_unlock(&thread->lock);
+    any = first != NULL;
+    for (front_task *task = first, *next; task != NULL; task = next) {
+        next = task->next;
+        (void)pthread_mutex_lock(&thread->lock);
+        task->queued = false;
+        (void)pthread_mutex_unlock(&thread->lock);
+        task->resume(task);
+    }
+    return any;
+}

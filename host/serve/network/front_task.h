@@ -1,0 +1,27 @@
+/* serve/network/front_task.h - requests that other threads hand back to the thread of their connection. */
+#ifndef SERVE_FRONT_TASK_H
+#define SERVE_FRONT_TASK_H
+#include <stdbool.h>
+#include <stdint.h>
+
+struct front_thread;
+struct sched;
+struct job;
+
+/* Part of a request that another thread hands back: resume() runs on the connection's thread. */
+typedef struct front_task {
+    struct front_thread *thread;
+    void (*resume)(struct front_task *task);
+    bool queued;        /* guarded by the thread's lock */
+    uint64_t resume_ns; /* see front_delay() */
+    struct front_task *next;
+} front_task;
+
+/* Hands a task back to its thread. Any thread; from here the task may be freed. */
+void front_wake(front_task *task);
+/* Resumes a task on this thread, which is the task's, at that time. At most a quarter of max_connections are delayed at
+ * once, so that those who guess tokens do not keep others out. false: they are; the task is not resumed. */
+bool front_delay(front_task *task, uint64_t resume_ns);
+/* sched_cancel() unless the task is being handed back: true: the job was still waiting and no longer is. */
+bool front_cancel(front_task *task, struct sched *sched, struct job *job);
+#endif

@@ -1,0 +1,128 @@
+#include "serve/repository/changes.h"
+#include "serve/repository/folder.h"
+#include "serve/base/log.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct seen_model {
+    char *name;
+    uint64_t applied; /* state of its files that was loaded or unloaded last; 0 = none */
+    uint64_t current; /* state at the last call; 0 = deleted */
+} seen_model;
+
+void changes_deinit(struct changes *changes)
+{
+    for (uint32_t i = 0; i < changes->count; i++)
+        free(changes->models[i].name);
+    free(changes->models);
+    *changes = (struct changes){ .models = NULL };
+}
+
+static uint64_t mix(uint64_t sum, uint64_t value)
+{
+    sum = (sum ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    return sum ^ sum >> 29;
+}
+
+static uint64_t mix_file(uint64_t sum, const char *path)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0)
+        return mix(sum, 1);
+    sum = mix(sum, (uint64_t)st.st_ino);
+    sum = mix(sum, (uint64_t)st.st_size);
+    sum = mix(sum, (uint64_t)st.st_mtim.tv_sec);
+    return mix(sum, (uint64_t)st.st_mtim.tv_nsec);
+}
+
+/* A hash of inode, size and modification time of a model's files, never 0. */
+static uint64_t state_of(const found_model *model)
+{
+    char path[4200];
+    uint64_t sum = 0;
+
+    if (!model->is_folder)
+        return mix_file(sum, model->path) | 1;
+    (void)snprintf(path, sizeof path, "%s/config.yaml", model->path);
+    sum = mix_file(sum, path);
+    for (uint32_t i = 0; i < model->version_count; i++) {
+        (void)snprintf(path, sizeof path, "%s/%llu/model.onnx", model->path, (unsigned long long)model->versions[i]);
+        sum = mix_file(mix(sum, model->versions[i]), path);
+    }
+    return sum | 1;
+}
+
+/* Returns the entry with that name, which is added if missing; NULL: out of memory. */
+static seen_model *entry_of(struct changes *changes, const char *name)
+{
+    seen_model *more;
+
+    for (uint32_t i = 0; i < changes->count; i++)
+        if (strcmp(changes->models[i].name, name) == 0)
+            return &changes->models[i];
+    if (!LIST_GROW(changes->models, changes->count))
+        return NULL;
+    more = changes->models;
+    more[changes->count] = (seen_model){ .name = strdup(name) };
+    return more[changes->count].name != NULL ? &more[changes->count++] : NULL;
+}
+
+void changes_note(struct changes *changes, const struct settings *settings)
+{
+    struct folder folder;
+
+    if (folder_read(settings->models, settings_text(settings, SET_model_name), &folder, NULL) != INLAY_OK)
+        return;
+    for (uint32_t i = 0; i < folder.count; i++) {
+        seen_model *model = entry_of(changes, folder.models[i].name);
+
+        if (model != NULL)
+            model->applied = model->current = state_of(&folder.models[i]);
+    }
+    folder_deinit(&folder);
+}
+
+/* Loads or unloads the model according to the current state of its files. */
+static void apply_change(struct repository *repository, seen_model *model)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status = model->current != 0 ? repository_load(repository, model->name, &diag)
+                                              : repository_unload(repository, model->name, &diag);
+
+    model->applied = model->current;
+    if (status != INLAY_OK)
+        log_line(LOG_ERROR_LINE, "%s", diag.text);
+    else
+        log_line(LOG_INFO_LINE, "model '%s' %s", model->name, model->current != 0 ? "reloaded" : "unloaded");
+}
+
+static const found_model *find_model(const struct folder *folder, const char *name)
+{
+    for (uint32_t i = 0; i < folder->count; i++)
+        if (strcmp(folder->models[i].name, name) == 0)
+            return &folder->models[i];
+    return NULL;
+}
+
+void changes_poll(struct changes *changes, struct repository *repository, const struct settings *settings)
+{
+    struct folder folder;
+
+    if (folder_read(settings->models, settings_text(settings, SET_model_name), &folder, NULL) != INLAY_OK)
+        return; /* a folder that cannot be read for a moment must not unload its models */
+    for (uint32_t i = 0; i < folder.count; i++)
+        (void)entry_of(changes, folder.models[i].name);
+    for (uint32_t i = 0; i < changes->count; i++) {
+        seen_model *model = &changes->models[i];
+        const found_model *found = find_model(&folder, model->name);
+        uint64_t state = found != NULL ? state_of(found) : 0;
+        bool unchanged = state == model->current;
+
+        model->current = state;
+        if (unchanged && model->current != model->applied)
+            apply_change(repository, model);
+    }
+    folder_deinit(&folder);
+}

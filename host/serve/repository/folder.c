@@ -1,0 +1,249 @@
+#include "serve/repository/folder.h"
+#include "inlay/check.h"
+#include "base/memory.h"
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void folder_deinit(struct folder *folder)
+{
+    for (uint32_t i = 0; i < folder->count; i++) {
+        free(folder->models[i].name);
+        free(folder->models[i].path);
+        free(folder->models[i].versions);
+    }
+    free(folder->models);
+    *folder = (struct folder){ .models = NULL };
+}
+
+bool folder_is_name(const char *name, size_t bytes)
+{
+    if (bytes == 0 || bytes > 128 || name[0] == '.')
+        return false;
+    for (size_t i = 0; i < bytes; i++) {
+        char c = name[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+              c == '-'))
+            return false;
+    }
+    return true;
+}
+
+static int by_number(const void *left, const void *right)
+{
+    uint64_t left_number = *(const uint64_t *)left, right_number = *(const uint64_t *)right;
+
+    return (left_number > right_number) - (left_number < right_number);
+}
+
+static int by_name(const void *left, const void *right)
+{
+    return strcmp(((const found_model *)left)->name, ((const found_model *)right)->name);
+}
+
+static bool is_version(const char *name, uint64_t *out)
+{
+    char *end;
+
+    if (name[0] < '1' || name[0] > '9' || strlen(name) > 18)
+        return false;
+    *out = strtoull(name, &end, 10);
+    return *end == '\0';
+}
+
+static bool is_file(const char *folder_path, const char *name, const char *suffix)
+{
+    char path[4096];
+    struct stat st;
+    int bytes = snprintf(path, sizeof path, "%s/%s%s", folder_path, name, suffix);
+
+    return bytes > 0 && (size_t)bytes < sizeof path && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Finds the numbered subfolders with a model.onnx. */
+static bool read_versions(found_model *model)
+{
+    DIR *dir = opendir(model->path);
+    const struct dirent *entry;
+    bool good = true;
+
+    while (good && dir != NULL && (entry = readdir(dir)) != NULL) {
+        uint64_t version;
+
+        if (!is_version(entry->d_name, &version) || !is_file(model->path, entry->d_name, "/model.onnx"))
+            continue;
+        good = LIST_GROW(model->versions, model->version_count);
+        if (good)
+            model->versions[model->version_count++] = version;
+    }
+    if (dir != NULL)
+        (void)closedir(dir);
+    if (model->version_count > 0)
+        qsort(model->versions, model->version_count, sizeof *model->versions, by_number);
+    return good;
+}
+
+/* Appends a model with the first name_bytes of `name` as its name; `path` is its file or folder. */
+static bool add(struct folder *folder, const char *name, size_t name_bytes, const char *path, bool is_folder)
+{
+    found_model *model;
+
+    if (!LIST_GROW(folder->models, folder->count))
+        return false;
+    model = &folder->models[folder->count++];
+    *model = (found_model){ .name = strndup(name, name_bytes), .path = strdup(path), .is_folder = is_folder };
+    if (model->name == NULL || model->path == NULL)
+        return false;
+    if (is_folder)
+        return read_versions(model);
+    if (!LIST_GROW(model->versions, 0))
+        return false;
+    model->versions[0] = 1;
+    model->version_count = 1;
+    return true;
+}
+
+/* Length of NAME in NAME.onnx; 0 for other names. */
+static size_t stem_bytes(const char *name)
+{
+    size_t bytes = strlen(name);
+
+    return bytes > 5 && strcmp(name + bytes - 5, ".onnx") == 0 ? bytes - 5 : 0;
+}
+
+static bool add_entry(struct folder *folder, const char *path, const char *name)
+{
+    size_t bytes = stem_bytes(name);
+    char full[4096];
+    struct stat st;
+    int full_bytes = snprintf(full, sizeof full, "%s/%s", path, name);
+
+    if (full_bytes < 0 || (size_t)full_bytes >= sizeof full || stat(full, &st) != 0)
+        return true;
+    if (S_ISREG(st.st_mode) && folder_is_name(name, bytes))
+        return add(folder, name, bytes, full, false);
+    if (S_ISDIR(st.st_mode) && folder_is_name(name, strlen(name)))
+        return add(folder, name, strlen(name), full, true);
+    return true;
+}
+
+/* Sorts the models. If a file and a folder have the same name, the folder is used. Folders without versions are
+ * removed. */
+static void sort_unique(struct folder *folder)
+{
+    uint32_t kept = 0;
+
+    if (folder->count > 0)
+        qsort(folder->models, folder->count, sizeof *folder->models, by_name);
+    for (uint32_t i = 0; i < folder->count; i++) {
+        found_model *model = &folder->models[i];
+        bool duplicate = kept > 0 && strcmp(folder->models[kept - 1].name, model->name) == 0;
+
+        INLAY_CHECK(kept <= i);
+        if (model->version_count == 0 || (duplicate && !model->is_folder)) {
+            free(model->name);
+            free(model->path);
+            free(model->versions);
+            continue;
+        }
+        if (duplicate) {
+            found_model file = folder->models[--kept];
+
+            free(file.name);
+            free(file.path);
+            free(file.versions);
+        }
+        folder->models[kept++] = *model;
+    }
+    folder->count = kept;
+}
+
+/* Whether the folder itself is a model: it has versions, or a file model.onnx. */
+static bool add_itself(struct folder *folder, const char *path, const char *name, bool *out_is_model)
+{
+    char file[4096];
+
+    if (!add(folder, name, strlen(name), path, true))
+        return false;
+    *out_is_model = folder->models[0].version_count > 0;
+    if (*out_is_model)
+        return true;
+    folder_deinit(folder);
+    *out_is_model = is_file(path, "model", ".onnx");
+    if (!*out_is_model)
+        return true;
+    (void)snprintf(file, sizeof file, "%s/model.onnx", path);
+    return add(folder, name, strlen(name), file, false);
+}
+
+static bool add_entries(struct folder *folder, const char *path, DIR *dir)
+{
+    const struct dirent *entry;
+
+    while ((entry = readdir(dir)) != NULL)
+        if (!add_entry(folder, path, entry->d_name))
+            return false;
+    return true;
+}
+
+/* Gives the only model its name. */
+static inlay_status rename_model(struct folder *folder, const char *path, const char *name, inlay_diag *diag)
+{
+    char *copy;
+
+    if (folder->count > 1)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "model_name: %s has %u models; remove the setting, or pass the path of one model", path,
+                          folder->count);
+    copy = strdup(name);
+    if (copy == NULL)
+        return no_memory(diag, "for the list of models");
+    if (folder->count == 0) {
+        free(copy);
+        return INLAY_OK;
+    }
+    free(folder->models[0].name);
+    folder->models[0].name = copy;
+    return INLAY_OK;
+}
+
+inlay_status folder_read(const char *path, const char *name, struct folder *out_folder, inlay_diag *diag)
+{
+    const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+    inlay_status status = INLAY_OK;
+    bool good = true, is_model = false;
+    struct stat st;
+    DIR *dir;
+
+    *out_folder = (struct folder){ .models = NULL };
+    if (name[0] != '\0' && !folder_is_name(name, strlen(name)))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "model_name: '%s' is not a name: letters, digits, '.', '_' and '-', at most %d", name,
+                          FOLDER_MAX_NAME);
+    if (stat(path, &st) != 0)
+        return inlay_fail(diag, INLAY_NOT_FOUND, "%s: %s", path, strerror(errno));
+    if (!S_ISDIR(st.st_mode)) {
+        if (!folder_is_name(base, stem_bytes(base)))
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s is neither a folder nor a file NAME.onnx", path);
+        good = add(out_folder, base, stem_bytes(base), path, false);
+    } else {
+        dir = opendir(path);
+        if (dir == NULL)
+            return inlay_fail(diag, INLAY_IO_ERROR, "%s: %s", path, strerror(errno));
+        good = (name[0] == '\0' || add_itself(out_folder, path, name, &is_model)) &&
+               (is_model || add_entries(out_folder, path, dir));
+        (void)closedir(dir);
+    }
+    if (!good) {
+        folder_deinit(out_folder);
+        return no_memory(diag, "for the list of models");
+    }
+    sort_unique(out_folder);
+    if (name[0] != '\0')
+        status = rename_model(out_folder, path, name, diag);
+    if (status != INLAY_OK)
+        folder_deinit(out_folder);
+    return status;
+}

@@ -1,0 +1,29 @@
+/* serve/repository/folder.h - the models in a folder. */
+#ifndef SERVE_FOLDER_H
+#define SERVE_FOLDER_H
+#include "inlay/status.h"
+#include <stdbool.h>
+
+enum { FOLDER_MAX_NAME = 128 };
+
+typedef struct found_model {
+    char *name;
+    char *path; /* the model's file or folder */
+    bool is_folder;
+    uint64_t *versions; /* [version_count] ascending; 1 for a file */
+    uint32_t version_count;
+} found_model;
+
+struct folder {
+    found_model *models; /* [count] by name */
+    uint32_t count;
+};
+
+/* Reads the folder, or the single file. Entries that are not models are skipped. name: of the only model, which may also
+ * be the folder itself (VERSION/model.onnx or model.onnx in it); "" = each model has the name of its file or folder. */
+INLAY_NODISCARD inlay_status folder_read(const char *path, const char *name, struct folder *out_folder,
+                                         inlay_diag *diag);
+void folder_deinit(struct folder *folder);
+/* Letters, digits, '.', '_', '-', not beginning with '.'; at most FOLDER_MAX_NAME. */
+bool folder_is_name(const char *name, size_t bytes);
+#endif

@@ -1,0 +1,156 @@
+/* Loads and unloads models on request, over REST and gRPC. A load takes seconds, so a separate thread runs the tasks
+ * sequentially. */
+#include "serve/repository/loader.h"
+#include "base/clock.h"
+#include "inlay/check.h"
+#include "serve/repository/changes.h"
+#include "serve/base/monitor.h"
+#include "serve/repository/ready.h"
+#include "serve/repository/repository.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct loader {
+    struct server *server;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    load_task *first, *last;
+    bool stop;
+    bool working;     /* a task runs, outside the lock */
+    uint64_t poll_ns; /* time between two polls of the folder; 0 = none */
+    struct changes changes;
+};
+
+static void perform(struct loader *loader, load_task *task)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status;
+
+    if (task->what == LOAD_TASK_LOAD)
+        status = repository_load(loader->server->repository, task->name, &diag);
+    else if (task->what == LOAD_TASK_DEFERRED)
+        status = repository_load_deferred(loader->server->repository, task->name, task->version, &diag);
+    else
+        status = repository_unload(loader->server->repository, task->name, &diag);
+    diag.code = status;
+    if (server_update_ready(loader->server))
+        server_announce_ready(loader->server);
+    task->done(task->user, &diag);
+}
+
+/* Waits for a task; false: it is time to poll the folder. */
+static bool wait_for_work(struct loader *loader, uint64_t poll_at)
+{
+    struct timespec until = { (time_t)(poll_at / 1000000000u), (long)(poll_at % 1000000000u) };
+
+    if (loader->poll_ns == 0)
+        return pthread_cond_wait(&loader->work, &loader->lock) == 0;
+    return pthread_cond_timedwait(&loader->work, &loader->lock, &until) == 0;
+}
+
+/* Polls the folder, but not before all models were loaded for the first time. */
+static void poll_folder(struct loader *loader)
+{
+    if (atomic_load(&loader->server->loaded))
+        changes_poll(&loader->changes, loader->server->repository, loader->server->settings);
+    if (server_update_ready(loader->server))
+        server_announce_ready(loader->server);
+}
+
+static void *work(void *user)
+{
+    struct loader *loader = user;
+    uint64_t poll_at = clock_ns() + loader->poll_ns;
+
+    (void)pthread_mutex_lock(&loader->lock);
+    for (;;) {
+        load_task *task = loader->first;
+
+        if (task == NULL && loader->stop)
+            break;
+        if (task == NULL) {
+            if (!wait_for_work(loader, poll_at) && loader->first == NULL && !loader->stop) {
+                loader->working = true;
+                (void)pthread_mutex_unlock(&loader->lock);
+                poll_folder(loader);
+                (void)pthread_mutex_lock(&loader->lock);
+                loader->working = false;
+                poll_at = clock_ns() + loader->poll_ns;
+            }
+            continue;
+        }
+        INLAY_CHECK(loader->last != NULL && !loader->working);
+        loader->first = task->next;
+        if (loader->first == NULL)
+            loader->last = NULL;
+        loader->working = true;
+        (void)pthread_mutex_unlock(&loader->lock);
+        perform(loader, task);
+        (void)pthread_mutex_lock(&loader->lock);
+        loader->working = false;
+    }
+    (void)pthread_mutex_unlock(&loader->lock);
+    return NULL;
+}
+
+void loader_submit(struct loader *loader, load_task *task)
+{
+    INLAY_CHECK(task->done != NULL);
+    task->next = NULL;
+    (void)pthread_mutex_lock(&loader->lock);
+    if (loader->last != NULL)
+        loader->last->next = task;
+    else
+        loader->first = task;
+    loader->last = task;
+    (void)pthread_cond_signal(&loader->work);
+    (void)pthread_mutex_unlock(&loader->lock);
+}
+
+bool loader_is_idle(struct loader *loader)
+{
+    bool idle;
+
+    if (loader == NULL)
+        return true;
+    (void)pthread_mutex_lock(&loader->lock);
+    idle = loader->first == NULL && !loader->working;
+    (void)pthread_mutex_unlock(&loader->lock);
+    return idle;
+}
+
+inlay_status loader_create(struct server *server, struct loader **out_loader, inlay_diag *diag)
+{
+    struct loader *loader = calloc(1, sizeof *loader);
+
+    *out_loader = NULL;
+    if (loader == NULL)
+        return no_memory(diag, "for the model loader");
+    loader->server = server;
+    monitor_init(&loader->lock, &loader->work);
+    loader->poll_ns = (uint64_t)settings_int(server->settings, SET_poll_ms) * 1000000;
+    if (loader->poll_ns > 0)
+        changes_note(&loader->changes, server->settings); /* this state is loaded next */
+    if (pthread_create(&loader->thread, NULL, work, loader) != 0) {
+        free(loader);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start a thread");
+    }
+    *out_loader = loader;
+    return INLAY_OK;
+}
+
+void loader_destroy(struct loader *loader)
+{
+    if (loader == NULL)
+        return;
+    (void)pthread_mutex_lock(&loader->lock);
+    loader->stop = true;
+    (void)pthread_cond_signal(&loader->work);
+    (void)pthread_mutex_unlock(&loader->lock);
+    (void)pthread_join(loader->thread, NULL);
+    (void)pthread_cond_destroy(&loader->work);
+    (void)pthread_mutex_destroy(&loader->lock);
+    changes_deinit(&loader->changes);
+    free(loader);
+}

@@ -1,0 +1,26 @@
+/* serve/repository/loader.h - the thread that loads and unloads models on request. */
+#ifndef SERVE_LOADER_H
+#define SERVE_LOADER_H
+#include "serve/repository/folder.h"
+#include "serve/base/server.h"
+
+struct loader;
+
+/* A model to load, to unload, or to load for a request that runs it. The loader's thread does it and calls done(). */
+typedef enum load_task_kind { LOAD_TASK_LOAD, LOAD_TASK_UNLOAD, LOAD_TASK_DEFERRED } load_task_kind;
+typedef struct load_task {
+    load_task_kind what;
+    uint64_t version;               /* LOAD_TASK_DEFERRED: the version; 0 = the latest */
+    char name[FOLDER_MAX_NAME + 2]; /* a truncated name matches no model */
+    void (*done)(void *user, const inlay_diag *diag);
+    void *user;
+    struct load_task *next;
+} load_task;
+
+INLAY_NODISCARD inlay_status loader_create(struct server *server, struct loader **out_loader, inlay_diag *diag);
+void loader_destroy(struct loader *loader);
+void loader_submit(struct loader *loader, load_task *task);
+/* Whether no task is waiting or running: then loader_destroy() returns at once, unless a task is submitted. NULL is
+ * idle. */
+bool loader_is_idle(struct loader *loader);
+#endif

@@ -1,0 +1,470 @@
+#include "serve/repository/folder.h"
+#include "serve/base/log.h"
+#include "serve/repository/model_config.h"
+#include "serve/repository/repository_internal.h"
+#include "serve/model/sequence.h"
+#include "inlay/check.h"
+#include <stdlib.h>
+#include <string.h>
+
+static model_settings default_settings(const struct settings *settings, uint32_t runners)
+{
+    uint32_t instances = (uint32_t)settings_int(settings, SET_instances);
+
+    return (model_settings){
+        .max_batch = (uint32_t)settings_int(settings, SET_max_batch),
+        .batch_delay_us = (uint64_t)settings_int(settings, SET_batch_delay_us),
+        .batch_target_us = (uint64_t)settings_int(settings, SET_batch_target_us),
+        .instances = instances > 0 ? instances : runners,
+        .max_queue = (uint32_t)settings_int(settings, SET_max_queue),
+        .max_sequences = (uint32_t)settings_int(settings, SET_max_sequences),
+        .sequence_idle_ns = (uint64_t)settings_int(settings, SET_sequence_idle_ms) * 1000000,
+        .priority = 2,
+        .warmup = settings_int(settings, SET_warmup) != 0,
+        .stop = &settings->stop,
+    };
+}
+
+inlay_status repository_open(const struct settings *settings, uint32_t runners, struct board *board,
+                             struct repository **out_repository, inlay_diag *diag)
+{
+    struct repository *repository = calloc(1, sizeof *repository);
+    struct folder folder;
+    inlay_status status;
+
+    *out_repository = NULL;
+    if (repository == NULL)
+        return no_memory(diag, "for the models");
+    repository->settings = settings;
+    repository->defaults = default_settings(settings, runners);
+    repository->defaults.board = board;
+    repository->budget = (uint64_t)settings_int(settings, SET_models_memory);
+    (void)pthread_mutex_init(&repository->lock, NULL);
+    (void)pthread_mutex_init(&repository->loading, NULL);
+    retired_init(&repository->retired);
+    status = folder_read(settings->models, settings_text(settings, SET_model_name), &folder, diag);
+    if (status != INLAY_OK) {
+        repository_close(repository);
+        return status;
+    }
+    folder_deinit(&folder);
+    *out_repository = repository;
+    return INLAY_OK;
+}
+
+void repository_close(struct repository *repository)
+{
+    if (repository == NULL)
+        return;
+    for (uint32_t i = 0; i < repository->count; i++) {
+        model_unref(repository->entries[i].loaded);
+        free(repository->entries[i].name);
+        free(repository->entries[i].reason);
+    }
+    free(repository->entries);
+    retired_deinit(&repository->retired);
+    (void)pthread_mutex_destroy(&repository->lock);
+    (void)pthread_mutex_destroy(&repository->loading);
+    free(repository);
+}
+
+/* ------------------------------------------------------------------ entries */
+
+struct entry *repository_entry_of(struct repository *repository, const char *name, uint64_t version)
+{
+    struct entry *more;
+    uint32_t at = 0;
+
+    for (; at < repository->count; at++) {
+        int order = strcmp(repository->entries[at].name, name);
+        if (order > 0 || (order == 0 && repository->entries[at].version >= version))
+            break;
+    }
+    if (at < repository->count && repository->entries[at].version == version &&
+        strcmp(repository->entries[at].name, name) == 0)
+        return &repository->entries[at];
+    if (!LIST_GROW(repository->entries, repository->count))
+        return NULL;
+    more = repository->entries;
+    memmove(more + at + 1, more + at, (repository->count - at) * sizeof *more);
+    more[at] = (struct entry){ .name = strdup(name), .version = version };
+    if (more[at].name == NULL) {
+        memmove(more + at, more + at + 1, (repository->count - at) * sizeof *more);
+        return NULL;
+    }
+    repository->count++;
+    return &more[at];
+}
+
+/* Sets the state of a version. Takes the reference `loaded` (may be NULL); with `keep`, the loaded model stays. */
+static void set_entry(struct repository *repository, const char *name, uint64_t version, entry_state state,
+                      struct model *loaded, bool keep, const char *reason)
+{
+    struct model *old = loaded;
+    struct entry *entry;
+
+    INLAY_CHECK(loaded == NULL || state == STATE_READY);
+    (void)pthread_mutex_lock(&repository->lock);
+    entry = repository_entry_of(repository, name, version);
+    if (entry != NULL) {
+        free(entry->reason);
+        entry->reason = reason != NULL ? strdup(reason) : NULL;
+        old = NULL;
+        if (!keep) {
+            old = entry->loaded;
+            entry->loaded = loaded;
+            entry->deferred = false;
+        }
+        if (loaded != NULL)
+            entry->bytes = loaded->bytes;
+        entry->deferred = entry->deferred && state == STATE_LOADING; /* requests do not retry a version that failed */
+        entry->state = entry->loaded != NULL ? STATE_READY : state;
+        entry->failed = false;
+    }
+    (void)pthread_mutex_unlock(&repository->lock);
+    retired_add(&repository->retired, old);
+}
+
+/* A version could not be loaded. If an older model of it is loaded, that one stays. */
+static void set_failed(struct repository *repository, const char *name, uint64_t version, const char *reason)
+{
+    struct entry *entry;
+
+    set_entry(repository, name, version, STATE_UNAVAILABLE, NULL, true, reason);
+    (void)pthread_mutex_lock(&repository->lock);
+    entry = repository_entry_of(repository, name, version);
+    if (entry != NULL)
+        entry->failed = true;
+    (void)pthread_mutex_unlock(&repository->lock);
+}
+
+struct model *repository_acquire(struct repository *repository, const char *name, size_t name_bytes, uint64_t version,
+                                 bool *out_deferred)
+{
+    const struct entry *latest = NULL;
+    struct model *found = NULL;
+
+    (void)pthread_mutex_lock(&repository->lock);
+    for (uint32_t i = 0; i < repository->count; i++) {
+        const struct entry *entry = &repository->entries[i];
+
+        if ((entry->loaded != NULL || entry->deferred) && (version == 0 || entry->version == version) &&
+            strncmp(entry->name, name, name_bytes) == 0 && entry->name[name_bytes] == '\0')
+            latest = entry;
+    }
+    *out_deferred = latest != NULL && latest->loaded == NULL;
+    if (latest != NULL && latest->loaded != NULL) {
+        found = model_ref(latest->loaded);
+        if (repository->budget > 0)
+            atomic_store_explicit(&found->requested_ns, clock_ns(), memory_order_relaxed);
+    }
+    (void)pthread_mutex_unlock(&repository->lock);
+    return found;
+}
+
+struct model *repository_find(struct repository *repository, const char *name, size_t name_bytes, uint64_t version)
+{
+    bool deferred;
+
+    return repository_acquire(repository, name, name_bytes, version, &deferred);
+}
+
+struct model *repository_of_sequence(struct repository *repository, struct model *model, uint64_t version,
+                                     const infer_request *request)
+{
+    struct model *old = NULL;
+
+    if (request->sequence[0] != '\0' && !request->sequence_start && !sequence_is_known(model, request->sequence))
+        old = retired_find(&repository->retired, model->name, version, request->sequence);
+    if (old == NULL)
+        return model;
+    model_unref(model);
+    return old;
+}
+
+void repository_collect(struct repository *repository)
+{
+    retired_collect(&repository->retired);
+}
+
+uint32_t repository_retired(struct repository *repository)
+{
+    uint64_t bytes;
+
+    return retired_count(&repository->retired, &bytes);
+}
+
+bool repository_matches(const repository_entry *entry, const char *name, size_t name_bytes, uint64_t version)
+{
+    return entry->loaded != NULL && (version == 0 || version == entry->version) &&
+           (name == NULL || (strlen(entry->name) == name_bytes && memcmp(entry->name, name, name_bytes) == 0));
+}
+
+void repository_each(struct repository *repository, void (*each)(void *user, const repository_entry *entry), void *user)
+{
+    static const char *const states[] = { "UNAVAILABLE", "LOADING", "READY" };
+
+    (void)pthread_mutex_lock(&repository->lock);
+    for (uint32_t i = 0; i < repository->count; i++) {
+        const struct entry *entry = &repository->entries[i];
+        repository_entry shown = { entry->name, entry->version, states[entry->state],
+                                   entry->reason != NULL ? entry->reason : "", entry->loaded };
+
+        each(user, &shown);
+    }
+    (void)pthread_mutex_unlock(&repository->lock);
+}
+
+/* ------------------------------------------------------------------ loading */
+
+static bool is_wanted(const found_model *model, const model_config *config, uint32_t i)
+{
+    if (config->all_versions || !model->is_folder)
+        return true;
+    for (uint32_t k = 0; k < config->version_count; k++)
+        if (config->versions[k] == model->versions[i])
+            return true;
+    return config->version_count == 0 && i + 1 == model->version_count;
+}
+
+/* Why a model is loaded: at the start, by an admin request, or for a request that runs it. */
+typedef enum load_reason { LOAD_START, LOAD_REQUESTED, LOAD_DEFERRED } load_reason;
+
+static inlay_status load_version(struct repository *repository, const found_model *model, const model_config *config,
+                                 uint64_t version, load_reason reason, inlay_diag *diag)
+{
+    inlay_options *options = NULL;
+    struct model *loaded = NULL;
+    char path[4200];
+    inlay_status status;
+    uint64_t files;
+
+    (void)snprintf(path, sizeof path, model->is_folder ? "%s/%llu/model.onnx" : "%s", model->path,
+                   (unsigned long long)version);
+    files = model_file_bytes(path, model->is_folder);
+    if (reason == LOAD_START && repository_defer(repository, model->name, version, files))
+        return INLAY_OK;
+    repository_make_room(repository, model->name, version, files);
+    set_entry(repository, model->name, version, STATE_LOADING, NULL, true, NULL);
+    INLAY_TRY(settings_options(repository->settings, &options, diag));
+    INLAY_TRY(model_config_apply(config, options, diag));
+    INLAY_TRY(model_load(model->name, version, path, &config->settings, options, &loaded, diag));
+    loaded->bytes += files;
+    atomic_store(&loaded->requested_ns, clock_ns());
+    if (reason == LOAD_START && repository_defer(repository, model->name, version, loaded->bytes)) {
+        model_unref(loaded);
+        inlay_options_destroy(options);
+        return INLAY_OK;
+    }
+    if (repository->budget > 0 && loaded->bytes > repository->budget) {
+        status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "it needs %llu bytes, but models_memory is %llu",
+                            (unsigned long long)loaded->bytes, (unsigned long long)repository->budget);
+        model_unref(loaded);
+        loaded = NULL;
+        goto done;
+    }
+    repository_make_room(repository, model->name, version, loaded->bytes);
+    if (config->requests_batching && !loaded->batchable) {
+        model_unref(loaded);
+        loaded = NULL;
+        status =
+            inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                       "max_batch above 1 is not possible: its inputs and outputs do not share a symbolic first axis");
+    }
+done:
+    inlay_options_destroy(options);
+    (void)atomic_fetch_add(&board_own(repository->defaults.board)->loads[status == INLAY_OK], 1);
+    if (status == INLAY_OK)
+        set_entry(repository, model->name, version, STATE_READY, loaded, false, NULL);
+    else
+        set_failed(repository, model->name, version, diag->text);
+    return status;
+}
+
+/* Loads the selected versions and unloads the others; `only` limits this to one version, 0: all. Reports the first
+ * failure and still tries the other versions. */
+static inlay_status load_model(struct repository *repository, const found_model *model, load_reason reason,
+                               uint64_t only, inlay_diag *diag)
+{
+    model_config config = { .settings = repository->defaults };
+    char path[4200];
+    inlay_status status = INLAY_OK;
+    uint32_t wanted = 0;
+
+    INLAY_CHECK(model->version_count > 0);
+    (void)snprintf(path, sizeof path, "%s/config.yaml", model->path);
+    if (model->is_folder)
+        status = model_config_read(path, &config, diag);
+    if (status != INLAY_OK) {
+        set_failed(repository, model->name, model->versions[model->version_count - 1], diag->text);
+        model_config_deinit(&config);
+        return status;
+    }
+    for (uint32_t i = 0; i < model->version_count; i++) {
+        inlay_diag failure = INLAY_DIAG_INIT;
+        inlay_status result;
+
+        if (only != 0 && model->versions[i] != only) {
+            wanted++;
+            continue;
+        }
+        if (!is_wanted(model, &config, i))
+            continue;
+        wanted++;
+        result = load_version(repository, model, &config, model->versions[i], reason, &failure);
+        if (result != INLAY_OK && status == INLAY_OK)
+            status = inlay_fail(diag, result, "model '%s', version %llu: %s", model->name,
+                                (unsigned long long)model->versions[i], failure.text);
+    }
+    /* Unload last, so that a version is always available. If a version could not be loaded, the old ones stay. */
+    for (uint32_t i = 0; only == 0 && i < model->version_count; i++)
+        if (!is_wanted(model, &config, i))
+            set_entry(repository, model->name, model->versions[i], STATE_UNAVAILABLE, NULL, status != INLAY_OK,
+                      "not selected by config.yaml");
+    model_config_deinit(&config);
+    if (status == INLAY_OK && wanted == 0) {
+        status = inlay_fail(diag, INLAY_NOT_FOUND, "model '%s' has none of the versions in %s", model->name, path);
+        set_failed(repository, model->name, model->versions[model->version_count - 1], diag->text);
+    }
+    return status;
+}
+
+static inlay_status read_folder(const struct repository *repository, struct folder *out_folder, inlay_diag *diag)
+{
+    return folder_read(repository->settings->models, settings_text(repository->settings, SET_model_name), out_folder,
+                       diag);
+}
+
+void repository_load_all(struct repository *repository)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+    struct folder folder;
+
+    if (read_folder(repository, &folder, &diag) != INLAY_OK) {
+        log_line(LOG_ERROR_LINE, "%s", diag.text);
+        return;
+    }
+    (void)pthread_mutex_lock(&repository->loading);
+    for (uint32_t i = 0; i < folder.count && !settings_stopped(repository->settings); i++)
+        if (load_model(repository, &folder.models[i], LOAD_START, 0, &diag) != INLAY_OK)
+            log_line(LOG_ERROR_LINE, "%s", diag.text);
+    (void)pthread_mutex_unlock(&repository->loading);
+    folder_deinit(&folder);
+}
+
+uint32_t repository_ready(struct repository *repository, uint32_t *out_failed)
+{
+    uint32_t ready = 0;
+
+    *out_failed = 0;
+    (void)pthread_mutex_lock(&repository->lock);
+    for (uint32_t i = 0; i < repository->count; i++) {
+        bool is_ready = repository->entries[i].loaded != NULL || repository->entries[i].deferred;
+
+        ready += is_ready;
+        *out_failed += !is_ready && repository->entries[i].failed;
+    }
+    (void)pthread_mutex_unlock(&repository->lock);
+    return ready;
+}
+
+/* Unloads the versions that are no longer in the folder; model NULL: all versions. The caller holds `loading`, so no
+ * entries are added. */
+static void drop_missing(struct repository *repository, const char *name, const found_model *model)
+{
+    for (uint32_t i = 0;; i++) {
+        bool present = true;
+        uint64_t version = 0;
+
+        (void)pthread_mutex_lock(&repository->lock);
+        if (i >= repository->count) {
+            (void)pthread_mutex_unlock(&repository->lock);
+            return;
+        }
+        if (strcmp(repository->entries[i].name, name) == 0) {
+            version = repository->entries[i].version;
+            present = false;
+        }
+        (void)pthread_mutex_unlock(&repository->lock);
+        for (uint32_t k = 0; !present && model != NULL && k < model->version_count; k++)
+            present = model->versions[k] == version;
+        if (!present)
+            set_entry(repository, name, version, STATE_UNAVAILABLE, NULL, false, "unloaded");
+    }
+}
+
+/* The deferred version that a request for `version` (0 = the latest) needs; 0: it is loaded. */
+static uint64_t deferred_version(struct repository *repository, const char *name, uint64_t version)
+{
+    uint64_t found = 0;
+
+    (void)pthread_mutex_lock(&repository->lock);
+    for (uint32_t i = 0; i < repository->count; i++) {
+        const struct entry *entry = &repository->entries[i];
+
+        if ((version == 0 || entry->version == version) && (entry->deferred || entry->loaded != NULL) &&
+            strcmp(entry->name, name) == 0)
+            found = entry->deferred && entry->loaded == NULL ? entry->version : 0;
+    }
+    (void)pthread_mutex_unlock(&repository->lock);
+    return found;
+}
+
+static inlay_status load_found(struct repository *repository, const char *name, load_reason reason, uint64_t version,
+                               inlay_diag *diag)
+{
+    const found_model *found = NULL;
+    struct folder folder;
+    inlay_status status = read_folder(repository, &folder, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    for (uint32_t i = 0; i < folder.count; i++)
+        if (strcmp(folder.models[i].name, name) == 0)
+            found = &folder.models[i];
+    if (found == NULL) {
+        status = inlay_fail(diag, INLAY_NOT_FOUND, "the repository has no model '%s'", name);
+    } else {
+        uint64_t only;
+
+        (void)pthread_mutex_lock(&repository->loading);
+        only = reason == LOAD_DEFERRED ? deferred_version(repository, name, version) : 0;
+
+        status = reason == LOAD_DEFERRED && only == 0 ? INLAY_OK : load_model(repository, found, reason, only, diag);
+        if (status == INLAY_OK && reason != LOAD_DEFERRED)
+            drop_missing(repository, name, found);
+        (void)pthread_mutex_unlock(&repository->loading);
+    }
+    folder_deinit(&folder);
+    return status;
+}
+
+inlay_status repository_load(struct repository *repository, const char *name, inlay_diag *diag)
+{
+    return load_found(repository, name, LOAD_REQUESTED, 0, diag);
+}
+
+inlay_status repository_load_deferred(struct repository *repository, const char *name, uint64_t version,
+                                      inlay_diag *diag)
+{
+    return load_found(repository, name, LOAD_DEFERRED, version, diag);
+}
+
+inlay_status repository_unload(struct repository *repository, const char *name, inlay_diag *diag)
+{
+    bool known = false;
+    struct model *old;
+
+    (void)pthread_mutex_lock(&repository->lock);
+    for (uint32_t i = 0; !known && i < repository->count; i++)
+        known = strcmp(repository->entries[i].name, name) == 0;
+    (void)pthread_mutex_unlock(&repository->lock);
+    if (!known)
+        return inlay_fail(diag, INLAY_NOT_FOUND, "the repository has no model '%s'", name);
+    (void)pthread_mutex_lock(&repository->loading);
+    drop_missing(repository, name, NULL);
+    while ((old = retired_take(&repository->retired, name)) != NULL)
+        model_unref(old);
+    (void)pthread_mutex_unlock(&repository->loading);
+    return INLAY_OK;
+}

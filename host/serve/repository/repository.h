@@ -1,0 +1,66 @@
+/* serve/repository/repository.h - the folder of models, and which of them are loaded.
+ *
+ * MODELS is one file, or a folder of
+ *     NAME.onnx                    model NAME, version 1
+ *     NAME/VERSION/model.onnx      model NAME; VERSION is a number
+ *     NAME/config.yaml             its settings, see model_config.h
+ * With model_name, it may also be the folder of one model: VERSION/model.onnx, or model.onnx.
+ * A name has letters, digits, '.', '_' and '-', and does not begin with '.'. Names from requests are compared with the
+ * names in the folder and never become part of a path. */
+#ifndef SERVE_REPOSITORY_H
+#define SERVE_REPOSITORY_H
+#include "serve/model/model.h"
+#include "serve/base/settings.h"
+
+struct repository;
+
+/* runners: number of instances of a model whose settings do not set it. board: of the models' figures; borrowed. */
+INLAY_NODISCARD inlay_status repository_open(const struct settings *settings, uint32_t runners, struct board *board,
+                                             struct repository **out_repository, inlay_diag *diag);
+/* Unloads all models; no request may be in progress. NULL is a no-op. */
+void repository_close(struct repository *repository);
+
+/* Loads all models and logs each that cannot be loaded. */
+void repository_load_all(struct repository *repository);
+/* The number of versions that are ready; *out_failed: of those that could not be loaded and have no older model. */
+uint32_t repository_ready(struct repository *repository, uint32_t *out_failed);
+/* Reads the folder of this model again and loads the versions that its config selects; they replace the loaded ones. If
+ * a version fails, the old one stays. Slow; one call at a time. INLAY_NOT_FOUND: no such model. */
+INLAY_NODISCARD inlay_status repository_load(struct repository *repository, const char *name, inlay_diag *diag);
+INLAY_NODISCARD inlay_status repository_unload(struct repository *repository, const char *name, inlay_diag *diag);
+
+/* A reference to the model, or NULL. version 0 = the latest loaded one. Any thread. */
+struct model *repository_find(struct repository *repository, const char *name, size_t name_bytes, uint64_t version);
+
+/* As repository_find(), for a request that runs the model. *out_deferred: the model is not loaded because of
+ * models_memory; repository_load_deferred() loads it. */
+struct model *repository_acquire(struct repository *repository, const char *name, size_t name_bytes, uint64_t version,
+                                 bool *out_deferred);
+/* Loads a deferred version, and unloads others if memory requires it. version 0 = the latest. As repository_load(). */
+INLAY_NODISCARD inlay_status repository_load_deferred(struct repository *repository, const char *name, uint64_t version,
+                                                      inlay_diag *diag);
+/* Returns the model that has the request's sequence: `model`, or a replaced one that still has the sequence. Takes the
+ * reference to `model` and returns a reference. version 0 = the request has no version. */
+struct model *repository_of_sequence(struct repository *repository, struct model *model, uint64_t version,
+                                     const infer_request *request);
+/* Releases replaced models whose sequences have ended. Called periodically. */
+void repository_collect(struct repository *repository);
+/* Number of replaced models. */
+uint32_t repository_retired(struct repository *repository);
+/* Bytes of the loaded models. */
+uint64_t repository_bytes(struct repository *repository);
+
+/* An entry of the index. */
+typedef struct repository_entry {
+    const char *name;
+    uint64_t version;     /* 0: unknown, the model could not be read */
+    const char *state;    /* "READY", "LOADING", "UNAVAILABLE" */
+    const char *reason;   /* "" or why it is not ready */
+    struct model *loaded; /* borrowed; NULL unless ready */
+} repository_entry;
+/* Whether the entry is loaded and has that model (NULL = any) and version (0 = any). */
+bool repository_matches(const repository_entry *entry, const char *name, size_t name_bytes, uint64_t version);
+/* Calls each() for every known version, in the order of names; the repository is locked meanwhile. */
+void repository_each(struct repository *repository, void (*each)(void *user, const repository_entry *entry),
+                     void *user);
+#endif

@@ -1,0 +1,73 @@
+/* serve/request/infer.h - an inference request and its reply, independent of the protocol.
+ *
+ * infer_parse_rest() reads untrusted bytes. It uses no model, socket or lock, so that a fuzzer can call it
+ * (tests/fuzz/fuzz_request.c). */
+#ifndef SERVE_INFER_H
+#define SERVE_INFER_H
+#include "inlay/inlay.h"
+#include "base/strbuf.h"
+
+enum { INFER_MAX_TENSORS = 256, SEQUENCE_ID_BYTES = 132 };
+
+typedef struct infer_tensor {
+    const char *name; /* NUL-terminated; points into the request's body */
+    inlay_dtype dtype;
+    uint32_t rank;
+    int64_t dims[INLAY_MAX_RANK];
+    uint64_t count; /* elements */
+    uint64_t bytes; /* of data; elements of BYTES are inlay_str */
+    void *data;     /* aligned to its elements; points into the request's body, or owned */
+    bool owned;
+    uint32_t input; /* index of the model's input, set by model_check() */
+} infer_tensor;
+
+typedef struct infer_wanted {
+    const char *name;
+    int binary;      /* 1, 0; -1: the request's default */
+    uint32_t output; /* index of the model's output, set by model_check() */
+} infer_wanted;
+
+typedef struct infer_request {
+    const char *id; /* "" = none */
+    infer_tensor *inputs;
+    infer_wanted *outputs; /* none: all outputs of the model */
+    uint32_t input_count, output_count;
+    bool binary_output;               /* default of outputs with binary -1 */
+    uint64_t timeout_us;              /* 0 = none */
+    uint64_t priority;                /* 1 = highest; 0 = the model's */
+    char sequence[SEQUENCE_ID_BYTES]; /* "" = none */
+    bool sequence_start, sequence_end;
+    uint64_t copied_bytes; /* of tensors that could not be used in place */
+} infer_request;
+
+/* Reads the body of POST .../infer. Its first header_bytes bytes are JSON, the rest are tensors of the binary
+ * extension; without that extension, header_bytes = bytes. The body is modified and must outlive the request. */
+INLAY_NODISCARD inlay_status infer_parse_rest(char *body, size_t bytes, size_t header_bytes, infer_request *out_request,
+                                              inlay_diag *diag);
+void infer_request_deinit(infer_request *request);
+
+/* Number of elements of a shape; false for a negative dimension or a product of more than 2^58. */
+bool infer_count(uint32_t rank, const int64_t *dims, uint64_t *out_count);
+/* Sets the request's sequence; "" and "0" are none. false: the id is too long or contains a NUL. */
+bool infer_set_sequence(infer_request *request, const char *id, size_t bytes);
+/* Sets the raw bytes of a tensor whose name, type and shape are set. Aligned bytes are referenced, others are copied.
+ */
+INLAY_NODISCARD inlay_status infer_set_raw(infer_request *request, infer_tensor *tensor, char *data, uint64_t bytes,
+                                           inlay_diag *diag);
+
+/* A tensor of a reply; borrowed. */
+typedef struct infer_output {
+    const char *name;
+    inlay_dtype dtype;
+    uint32_t rank;
+    int64_t dims[INLAY_MAX_RANK];
+    uint64_t count;
+    const void *data;
+} infer_output;
+
+/* Writes the reply of POST .../infer into out. *out_header_bytes is the length of its JSON if binary tensors follow,
+ * otherwise 0. */
+INLAY_NODISCARD inlay_status infer_write_rest(const infer_request *request, const char *model, const char *version,
+                                              const infer_output *outputs, uint32_t output_count, struct strbuf *out,
+                                              size_t *out_header_bytes, inlay_diag *diag);
+#endif

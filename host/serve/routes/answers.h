@@ -1,0 +1,21 @@
+/* serve/routes/answers.h - the routes: each sets code and reply of its request, or suspends it. */
+#ifndef SERVE_ANSWERS_H
+#define SERVE_ANSWERS_H
+#include "serve/exchange/exchange.h"
+
+void answer_infer(struct exchange *exchange); /* infer_route.c */
+/* info_route.c */
+void answer_live(struct exchange *exchange);
+void answer_ready(struct exchange *exchange);
+void answer_server(struct exchange *exchange);
+void answer_model(struct exchange *exchange);
+void answer_model_ready(struct exchange *exchange);
+void answer_index(struct exchange *exchange);
+void answer_stats(struct exchange *exchange);   /* stats_route.c */
+void answer_metrics(struct exchange *exchange); /* metrics_route.c */
+void answer_page(struct exchange *exchange);    /* page_route.c */
+/* settings_route.c */
+void answer_trace(struct exchange *exchange);
+void answer_logging(struct exchange *exchange);
+void answer_repository(struct exchange *exchange); /* repository_route.c */
+#endif

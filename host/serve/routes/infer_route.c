@@ -1,0 +1,162 @@
+/* POST /v2/models/NAME[/versions/VERSION]/infer */
+#include "serve/model/sequence.h"
+#include "serve/routes/answers.h"
+#include "serve/repository/repository.h"
+#include "serve/exchange/watch.h"
+#include "serve/schedule/trace.h"
+#include <string.h>
+
+static void fail(struct exchange *exchange, const inlay_diag *diag)
+{
+    exchange_fail_diag(exchange, diag);
+    stats_add_error(exchange->job.model->stats, stats_error_of(diag->code), clock_ns() - exchange->arrived_ns);
+}
+
+/* The request ran or failed: writes the reply and resumes the connection if it is suspended. Any thread. */
+static void finish(struct job *job, const inlay_diag *failure, const infer_output *outputs, uint32_t output_count)
+{
+    struct exchange *exchange = job->user;
+    struct model *model = job->model;
+    inlay_diag diag = INLAY_DIAG_INIT;
+    inlay_status status = INLAY_OK;
+    uint64_t answered;
+
+    watch_remove(exchange->server->watch, exchange);
+    exchange->queue_ns = job->started_ns - job->received_ns;
+    exchange->compute_ns = job->compute_ns;
+    exchange->run_rows = job->run_rows;
+    if (failure == NULL)
+        status = infer_write_rest(&exchange->request, model->name, model->version, outputs, output_count,
+                                  &exchange->reply, &exchange->reply_json_bytes, &diag);
+    if (failure != NULL || status != INLAY_OK) {
+        fail(exchange, failure != NULL ? failure : &diag);
+    } else {
+        exchange->code = HTTP_OK;
+        if (exchange->reply_json_bytes > 0)
+            exchange->type = "application/octet-stream";
+        (void)atomic_fetch_add_explicit(&model->stats->rows, job->rows, memory_order_relaxed);
+        answered = clock_ns();
+        stats_add_request(model->stats, answered - exchange->arrived_ns, job->received_ns - job->arrived_ns,
+                          model->settings.batch_target_us);
+        trace_request(exchange->server->trace, job, answered);
+    }
+    exchange_encode(exchange);
+    sequence_leave(job); /* before the reply, so that the client's next sequence can use the place */
+    if (exchange->suspended)
+        exchange_wake(exchange);
+}
+
+static void suspend(void *user)
+{
+    struct exchange *exchange = user;
+
+    if (!exchange->suspended) /* it is suspended already if it waited for its model */
+        exchange_suspend(exchange);
+}
+
+static inlay_status read_request(struct exchange *exchange, inlay_diag *diag)
+{
+    size_t json_bytes = exchange->json_bytes == SIZE_MAX ? exchange->body_bytes : exchange->json_bytes;
+    inlay_status status = infer_parse_rest(exchange->body, exchange->body_bytes, json_bytes, &exchange->request, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    (void)atomic_fetch_add_explicit(&exchange->server->counts->copied_bytes, exchange->request.copied_bytes,
+                                    memory_order_relaxed);
+    if (exchange->request.timeout_us > 0 && exchange->request.timeout_us < UINT64_MAX / 1000000) {
+        uint64_t until = exchange->arrived_ns + exchange->request.timeout_us * 1000;
+
+        if (exchange->job.deadline_ns == 0 || until < exchange->job.deadline_ns)
+            exchange->job.deadline_ns = until;
+    }
+    exchange->job.request = &exchange->request;
+    exchange->job.model = repository_of_sequence(exchange->server->repository, exchange->job.model,
+                                                 exchange->route.version, &exchange->request);
+    return model_check(&exchange->job, diag);
+}
+
+/* false: the exchange has its failure. true: finish() was called, or will be. */
+static bool submit(struct exchange *exchange)
+{
+    struct server *server = exchange->server;
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (read_request(exchange, &diag) != INLAY_OK) {
+        fail(exchange, &diag);
+        return false;
+    }
+    exchange->job.arrived_ns = exchange->arrived_ns;
+    exchange->job.received_ns = exchange->received_ns;
+    exchange->job.finish = finish;
+    exchange->job.user = exchange;
+    watch_add(server->watch, exchange);
+    if (sched_submit(server->sched, &exchange->job, suspend, exchange) != SCHED_FULL)
+        return true;
+    watch_remove(server->watch, exchange);
+    exchange->retry_after = sched_retry_after(server->sched, exchange->job.model);
+    exchange_fail(exchange, HTTP_TOO_MANY_REQUESTS, "the model's queue is full; try again later");
+    stats_add_error(exchange->job.model->stats, STATS_REJECTED, clock_ns() - exchange->arrived_ns);
+    return false;
+}
+
+/* The model that the request waited for is loaded, or its load failed. */
+static void model_loaded(void *user, const inlay_diag *failure)
+{
+    struct exchange *exchange = user;
+
+    if (failure->code == INLAY_OK)
+        exchange->job.model = repository_find(exchange->server->repository, exchange->route.name,
+                                              exchange->route.name_bytes, exchange->route.version);
+    if (exchange->job.model != NULL && submit(exchange))
+        return;
+    if (failure->code != INLAY_OK) {
+        exchange_fail_diag(exchange, failure);
+    } else if (exchange->job.model == NULL) {
+        exchange->retry_after = 1;
+        exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE,
+                      "the model was unloaded to make room for others; try again later");
+    }
+    exchange_wake(exchange);
+}
+
+static void load_model(struct exchange *exchange)
+{
+    exchange->load_task = (load_task){
+        .what = LOAD_TASK_DEFERRED, .version = exchange->route.version, .done = model_loaded, .user = exchange
+    };
+    (void)snprintf(exchange->load_task.name, sizeof exchange->load_task.name, "%.*s", (int)exchange->route.name_bytes,
+                   exchange->route.name);
+    exchange_suspend(exchange);
+    loader_submit(exchange->server->loader, &exchange->load_task);
+}
+
+void answer_infer(struct exchange *exchange)
+{
+    struct server *server = exchange->server;
+    bool deferred;
+
+    if (atomic_load_explicit(&server->refusing, memory_order_relaxed)) {
+        exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "the server is shutting down");
+        return;
+    }
+    exchange->job.model = repository_acquire(server->repository, exchange->route.name, exchange->route.name_bytes,
+                                             exchange->route.version, &deferred);
+    if (exchange->job.model == NULL && !atomic_load(&server->loaded) && !atomic_load(&server->draining)) {
+        exchange->retry_after = 1;
+        exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "models are being loaded");
+        return;
+    }
+    if (exchange->job.model == NULL && !deferred) {
+        exchange_fail(exchange, HTTP_NOT_FOUND,
+                      "no such model or version is loaded; POST v2/repository/index lists them");
+        return;
+    }
+    if (exchange->body_bytes == 0) {
+        exchange_fail(exchange, HTTP_BAD_REQUEST, "the request has no body");
+        return;
+    }
+    if (deferred)
+        load_model(exchange);
+    else
+        (void)submit(exchange);
+}

@@ -1,0 +1,46 @@
+#include "serve/routes/routes.h"
+#include "base/clock.h"
+#include "inlay/check.h"
+#include "serve/routes/answers.h"
+#include "serve/chat/completion.h"
+#include "serve/chat/embedding.h"
+
+/* What answers each kind of route. */
+static void (*const answers[ROUTE_COUNT])(struct exchange *exchange) = {
+    [ROUTE_PAGE] = answer_page,
+    [ROUTE_METRICS] = answer_metrics,
+    [ROUTE_LIVE] = answer_live,
+    [ROUTE_READY] = answer_ready,
+    [ROUTE_SERVER] = answer_server,
+    [ROUTE_MODEL] = answer_model,
+    [ROUTE_MODEL_READY] = answer_model_ready,
+    [ROUTE_INFER] = answer_infer,
+    [ROUTE_STATS] = answer_stats,
+    [ROUTE_INDEX] = answer_index,
+    [ROUTE_LOAD] = answer_repository,
+    [ROUTE_UNLOAD] = answer_repository,
+    [ROUTE_COMPLETIONS] = answer_completions,
+    [ROUTE_CHAT] = answer_completions,
+    [ROUTE_EMBEDDINGS] = answer_embeddings,
+    [ROUTE_MODELS] = answer_models,
+    [ROUTE_TRACE] = answer_trace,
+    [ROUTE_LOGGING] = answer_logging,
+};
+
+bool routes_run(struct exchange *exchange)
+{
+    exchange->received_ns = clock_ns();
+    if (exchange->code == 0)
+        exchange_expand(exchange);
+    (void)atomic_fetch_add_explicit(&exchange->server->counts->moved_bytes, exchange->moved_bytes,
+                                    memory_order_relaxed);
+    exchange->moved_bytes = 0;
+    if (exchange->code == 0) {
+        INLAY_CHECK(answers[exchange->route.kind] != NULL);
+        answers[exchange->route.kind](exchange);
+    } else if (exchange->delay_ms > 0 &&
+               front_delay(&exchange->task, clock_ns() + exchange->delay_ms * UINT64_C(1000000))) {
+        exchange_suspend(exchange);
+    }
+    return !exchange->suspended;
+}

@@ -1,0 +1,426 @@
+#include "serve/schedule/sched.h"
+#include "inlay/check.h"
+#include "serve/base/monitor.h"
+#include "base/cpus.h"
+#include "serve/schedule/batching.h"
+#include "serve/schedule/queue.h"
+#include "serve/model/sequence.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+enum {
+    QUICK_NS = 300000, /* runs up to this time happen on the thread that received the request */
+    CHANGE_NS = 20000  /* cost of a change of thread; batching has to save more */
+};
+
+struct sched {
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    pthread_t *threads;
+    uint32_t thread_count; /* started threads */
+    uint32_t runners;      /* most concurrent runs */
+    uint32_t active;
+    uint32_t waiting; /* sleeping threads */
+    uint32_t cpus;    /* CPUs that the runs share */
+    struct queues queues;
+    bool stop;
+};
+
+/* ------------------------------------------------------------------ selection, under the lock */
+
+/* The model to run next; NULL: none until *out_wake_at. */
+static struct model *pick(struct sched *sched, uint64_t now, uint64_t *out_wake_at)
+{
+    struct model *best = NULL;
+    uint32_t best_level = UINT32_MAX;
+
+    *out_wake_at = UINT64_MAX;
+    for (struct model *model = sched->queues.models; model != NULL; model = model->queue.next) {
+        uint64_t at;
+        uint32_t level;
+
+        if (model->idle == NULL && queue_first(model)->sequence == NULL)
+            continue;
+        at = batching_ready_at(model);
+        if (at > now) {
+            *out_wake_at = at < *out_wake_at ? at : *out_wake_at;
+            continue;
+        }
+        level = queue_first(model)->level;
+        if (best == NULL || level < best_level || (level == best_level && model->queue.used_ns < best->queue.used_ns)) {
+            best = model;
+            best_level = level;
+        }
+    }
+    return best;
+}
+
+/* Moves the first request of the model, and requests that can be batched with it, to the instance. */
+static uint32_t fill(struct sched *sched, struct model *model, struct instance *instance)
+{
+    uint32_t count = 0;
+    uint64_t rows = 0, limit = UINT64_MAX, now = clock_ns();
+
+    for (uint32_t level = 0; level < PRIORITY_LEVELS; level++) {
+        struct job *before = NULL;
+
+        for (struct job *job = model->queue.first[level], *after; job != NULL; job = after) {
+            uint64_t in_time;
+
+            after = job->next;
+            if (count == instance->job_capacity)
+                break;
+            in_time = batching_rows(job, now);
+            in_time = in_time < limit ? in_time : limit;
+            if (count == 0 || (rows + job->rows <= in_time && batching_fits(instance->jobs[0], job))) {
+                rows += job->rows;
+                limit = in_time;
+                instance->jobs[count++] = job;
+                queues_take(&sched->queues, job, before);
+                job->running = instance;
+            } else {
+                before = job;
+            }
+        }
+    }
+    instance->cancel = 0;
+    instance->live = count;
+    return count;
+}
+
+/* Number of threads for a run that begins now, so that active runs, and those that can start soon, have separate CPUs:
+ * threads of one run wait for each other, and longer if other runs need the CPUs. */
+static uint32_t share_of(const struct sched *sched)
+{
+    uint32_t runs;
+
+    INLAY_CHECK(sched->active <= sched->runners);
+    runs = sched->queues.count < sched->runners - sched->active ? sched->active + sched->queues.count : sched->runners;
+
+    return sched->cpus > runs ? sched->cpus / runs : 1;
+}
+
+/* Takes the instance for this job; a sequence has a separate one. */
+static struct instance *take_instance(struct sched *sched, const struct job *job)
+{
+    struct model *model = job->model;
+    struct instance *instance = job->sequence != NULL ? &job->sequence->instance : model->idle;
+
+    INLAY_CHECK(instance != NULL); /* pick() and is_quick() check that one is idle */
+    if (job->sequence == NULL)
+        model->idle = instance->next;
+    sched->active++;
+    return instance;
+}
+
+static double smooth(double mean, double value)
+{
+    return mean == 0 ? value : mean + (value - mean) / 8;
+}
+
+/* Returns an instance after a run with `rows` rows and `bytes` bytes of inputs. */
+static void return_instance(struct sched *sched, struct model *model, struct instance *instance,
+                            struct sequence *sequence, uint64_t ns, uint64_t rows, uint64_t bytes)
+{
+    if (model->settings.max_batch > 1)
+        batch_cost_add(&model->queue.cost, rows, (double)ns);
+    if (sequence != NULL) {
+        queues_advance(&sched->queues, sequence);
+    } else {
+        instance->next = model->idle;
+        model->idle = instance;
+    }
+    model->queue.used_ns += ns;
+    model->queue.run_ns = smooth(model->queue.run_ns, (double)ns);
+    model->queue.run_bytes = smooth(model->queue.run_bytes, (double)bytes);
+    INLAY_CHECK(sched->active > 0);
+    sched->active--;
+}
+
+/* ------------------------------------------------------------------ threads */
+
+/* Runs the model that pick() selected; the lock is held before and after. */
+static void run_model(struct sched *sched, struct model *model)
+{
+    struct sequence *sequence = queue_first(model)->sequence;
+    struct instance *instance = take_instance(sched, queue_first(model));
+    uint32_t count = fill(sched, model, instance);
+    uint64_t start, bytes = 0, rows = 0;
+
+    instance->threads = share_of(sched);
+    for (uint32_t i = 0; i < count; i++) {
+        bytes += instance->jobs[i]->bytes;
+        rows += instance->jobs[i]->rows;
+    }
+    (void)model_ref(model); /* the jobs' references end when they are finished */
+    if (sched->queues.models != NULL && sched->waiting > 0 && sched->active < sched->runners)
+        (void)pthread_cond_signal(&sched->work);
+    (void)pthread_mutex_unlock(&sched->lock);
+    start = clock_ns();
+    model_run(model, instance, count);
+    (void)pthread_mutex_lock(&sched->lock);
+    return_instance(sched, model, instance, sequence, clock_ns() - start, rows, bytes);
+    (void)pthread_mutex_unlock(&sched->lock);
+    model_unref(model); /* may destroy it, which takes a while */
+    (void)pthread_mutex_lock(&sched->lock);
+}
+
+static void sleep_until(struct sched *sched, uint64_t at)
+{
+    struct timespec until = { .tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u) };
+
+    sched->waiting++;
+    if (at == UINT64_MAX)
+        (void)pthread_cond_wait(&sched->work, &sched->lock);
+    else
+        (void)pthread_cond_timedwait(&sched->work, &sched->lock, &until);
+    sched->waiting--;
+}
+
+static void *runner(void *user)
+{
+    struct sched *sched = user;
+
+    (void)prctl(PR_SET_TIMERSLACK, 1000); /* delays are in microseconds */
+    (void)pthread_mutex_lock(&sched->lock);
+    while (!sched->stop) {
+        uint64_t wake_at = UINT64_MAX;
+        struct model *model = sched->active < sched->runners ? pick(sched, clock_ns(), &wake_at) : NULL;
+
+        if (model != NULL)
+            run_model(sched, model);
+        else
+            sleep_until(sched, wake_at);
+    }
+    (void)pthread_mutex_unlock(&sched->lock);
+    return NULL;
+}
+
+inlay_status sched_create(uint32_t runners, struct sched **out_sched, inlay_diag *diag)
+{
+    struct sched *sched = calloc(1, sizeof *sched);
+
+    *out_sched = NULL;
+    if (sched == NULL || (sched->threads = calloc(runners, sizeof *sched->threads)) == NULL) {
+        free(sched);
+        return no_memory(diag, "for %u runners", runners);
+    }
+    monitor_init(&sched->lock, &sched->work);
+    sched->runners = runners;
+    sched->cpus = cpus_allowed();
+    while (sched->thread_count < runners &&
+           pthread_create(&sched->threads[sched->thread_count], NULL, runner, sched) == 0)
+        sched->thread_count++;
+    if (sched->thread_count < runners) {
+        sched_destroy(sched);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start %u threads", runners);
+    }
+    *out_sched = sched;
+    return INLAY_OK;
+}
+
+void sched_destroy(struct sched *sched)
+{
+    if (sched == NULL)
+        return;
+    (void)pthread_mutex_lock(&sched->lock);
+    sched->stop = true;
+    (void)pthread_cond_broadcast(&sched->work);
+    (void)pthread_mutex_unlock(&sched->lock);
+    for (uint32_t i = 0; i < sched->thread_count; i++)
+        (void)pthread_join(sched->threads[i], NULL);
+    (void)pthread_cond_destroy(&sched->work);
+    (void)pthread_mutex_destroy(&sched->lock);
+    free(sched->threads);
+    free(sched);
+}
+
+/* ------------------------------------------------------------------ requests */
+
+/* Whether neither waiting nor batching would help, and the run is shorter than waking a thread for it. */
+static bool is_quick(const struct sched *sched, const struct job *job)
+{
+    const struct model *model = job->model;
+    double larger = model->queue.run_bytes > 0 ? (double)job->bytes / model->queue.run_bytes : 1;
+
+    return (job->sequence != NULL ? !job->sequence->busy : model->idle != NULL) && sched->queues.models == NULL &&
+           sched->active < sched->runners && model->queue.run_ns > 0 &&
+           model->queue.run_ns * (larger > 1 ? larger : 1) < QUICK_NS &&
+           (model->settings.max_batch <= 1 ||
+            (model->settings.batch_delay_us == 0 && batch_cost_gain(&model->queue.cost) < CHANGE_NS));
+}
+
+sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(void *user), void *user)
+{
+    struct model *model = job->model;
+    struct instance *instance;
+
+    job->queued_ns = clock_ns();
+    (void)pthread_mutex_lock(&sched->lock);
+    if (is_quick(sched, job)) {
+        uint64_t start = clock_ns(), bytes = job->bytes, rows = job->rows;
+
+        struct sequence *sequence = job->sequence;
+
+        if (sequence != NULL)
+            sequence->busy = true;
+        instance = take_instance(sched, job);
+        instance->jobs[0] = job;
+        instance->cancel = 0;
+        instance->live = 1;
+        instance->threads = share_of(sched);
+        job->running = instance;
+        (void)model_ref(model);
+        (void)pthread_mutex_unlock(&sched->lock);
+        model_run(model, instance, 1);
+        (void)pthread_mutex_lock(&sched->lock);
+        return_instance(sched, model, instance, sequence, clock_ns() - start, rows, bytes);
+        if (sched->queues.models != NULL && sched->waiting > 0)
+            (void)pthread_cond_signal(&sched->work);
+        (void)pthread_mutex_unlock(&sched->lock);
+        model_unref(model);
+        return SCHED_DONE;
+    }
+    if (model->queue.count + model->queue.held >= model->settings.max_queue) {
+        (void)pthread_mutex_unlock(&sched->lock);
+        return SCHED_FULL;
+    }
+    suspend(user);
+    if (job->sequence != NULL && job->sequence->busy) {
+        queues_hold(&sched->queues, job);
+    } else {
+        if (job->sequence != NULL)
+            job->sequence->busy = true;
+        queues_push(&sched->queues, job);
+    }
+    if (sched->waiting > 0)
+        (void)pthread_cond_signal(&sched->work);
+    (void)pthread_mutex_unlock(&sched->lock);
+    return SCHED_QUEUED;
+}
+
+bool sched_cancel(struct sched *sched, struct job *job)
+{
+    bool waited;
+    struct job *before = NULL;
+
+    (void)pthread_mutex_lock(&sched->lock);
+    waited = job->queued || job->held;
+    if (job->held) {
+        queues_unhold(&sched->queues, job);
+    } else if (waited) {
+        for (struct job *other = job->model->queue.first[job->level - 1]; other != job; other = other->next)
+            before = other;
+        queues_take(&sched->queues, job, before);
+        queues_advance(&sched->queues, job->sequence);
+    } else if (job->running != NULL && !job->cancelled && --job->running->live == 0) {
+        __atomic_store_n(&job->running->cancel, 1, __ATOMIC_RELAXED);
+    }
+    job->cancelled = true;
+    (void)pthread_mutex_unlock(&sched->lock);
+    return waited;
+}
+
+static void finish_expired(struct job *job)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    (void)inlay_fail(&diag, INLAY_DEADLINE_EXCEEDED, "the request's deadline passed before it could run");
+    job->started_ns = clock_ns();
+    job->finish(job, &diag, NULL, 0);
+}
+
+static bool is_expired(const struct job *job, uint64_t now)
+{
+    return job->deadline_ns != 0 && job->deadline_ns <= now;
+}
+
+/* Removes the expired requests of a model's level and puts them in front of the list `expired`. */
+static struct job *take_expired(struct sched *sched, struct model *model, uint32_t level, uint64_t now,
+                                struct job *expired)
+{
+    struct job *before = NULL;
+
+    for (struct job *job = model->queue.first[level], *after; job != NULL; job = after) {
+        after = job->next;
+        if (!is_expired(job, now)) {
+            before = job;
+            continue;
+        }
+        queues_take(&sched->queues, job, before);
+        queues_advance(&sched->queues, job->sequence);
+        job->next = expired;
+        expired = job;
+    }
+    return expired;
+}
+
+void sched_expire(struct sched *sched)
+{
+    uint64_t now = clock_ns();
+    struct job *expired = NULL;
+
+    (void)pthread_mutex_lock(&sched->lock);
+    /* Held requests first: taking a queued request would queue the held one behind it. */
+    for (struct job *job = sched->queues.held, *after; job != NULL; job = after) {
+        after = job->next_held;
+        if (is_expired(job, now)) {
+            queues_unhold(&sched->queues, job);
+            job->next = expired;
+            expired = job;
+        }
+    }
+    for (struct model *model = sched->queues.models, *next_model; model != NULL; model = next_model) {
+        next_model = model->queue.next;
+        for (uint32_t level = 0; level < PRIORITY_LEVELS; level++)
+            expired = take_expired(sched, model, level, now, expired);
+    }
+    (void)pthread_mutex_unlock(&sched->lock);
+    for (struct job *after; expired != NULL; expired = after) {
+        after = expired->next;
+        finish_expired(expired);
+    }
+}
+
+uint32_t sched_queued(struct sched *sched, const struct model *model)
+{
+    uint32_t count;
+
+    (void)pthread_mutex_lock(&sched->lock);
+    count = model->queue.count;
+    (void)pthread_mutex_unlock(&sched->lock);
+    return count;
+}
+
+uint32_t sched_best_rows(struct sched *sched, const struct model *model)
+{
+    uint32_t best;
+
+    (void)pthread_mutex_lock(&sched->lock);
+    best = model->queue.cost.best;
+    (void)pthread_mutex_unlock(&sched->lock);
+    return best;
+}
+
+uint32_t sched_running(struct sched *sched)
+{
+    uint32_t count;
+
+    (void)pthread_mutex_lock(&sched->lock);
+    count = sched->active;
+    (void)pthread_mutex_unlock(&sched->lock);
+    return count;
+}
+
+uint32_t sched_retry_after(struct sched *sched, const struct model *model)
+{
+    double seconds;
+
+    INLAY_CHECK(model->settings.instances > 0);
+    (void)pthread_mutex_lock(&sched->lock);
+    seconds = model->queue.count * model->queue.run_ns / 1e9 / model->settings.instances;
+    (void)pthread_mutex_unlock(&sched->lock);
+    return seconds < 1 ? 1 : seconds > 60 ? 60 : (uint32_t)seconds + 1;
+}

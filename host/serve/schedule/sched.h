@@ -1,0 +1,39 @@
+/* serve/schedule/sched.h - schedules requests: bounded queues, dynamic batching, fairness among models.
+ *
+ * Runs happen on `runners` threads, which also limits the concurrent runs of all models. If a model's runs are short
+ * and no request waits, sched_submit() runs the request itself: a change of thread would take longer than the run.
+ *
+ * Of the models that have a request and an idle instance, the next is the one whose first request has the best level,
+ * and among those the one with the least run time so far. A model with dynamic batching waits until it has the best
+ * batch size, or until its first request has waited for batch_delay_us. */
+#ifndef SERVE_SCHED_H
+#define SERVE_SCHED_H
+#include "serve/model/model.h"
+
+struct sched;
+
+INLAY_NODISCARD inlay_status sched_create(uint32_t runners, struct sched **out_sched, inlay_diag *diag);
+/* All queues must be empty. NULL is a no-op. */
+void sched_destroy(struct sched *sched);
+
+typedef enum sched_result {
+    SCHED_DONE,   /* ran here; the job is finished */
+    SCHED_QUEUED, /* another thread will call finish, or has called it already */
+    SCHED_FULL    /* the queue of the model is full; the caller keeps the job */
+} sched_result;
+/* suspend(user) is called before the job can be finished by another thread. */
+sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(void *user), void *user);
+
+/* The client no longer waits for the job, which must not be finished yet. true: it was removed from the queue, and the
+ * caller owns it again. false: it runs or is about to; the run is asked to stop, and finish will be called. */
+bool sched_cancel(struct sched *sched, struct job *job);
+/* Finishes requests whose deadline passed while they waited. */
+void sched_expire(struct sched *sched);
+
+uint32_t sched_queued(struct sched *sched, const struct model *model);
+/* Best batch size, as measured; 0 = unknown. */
+uint32_t sched_best_rows(struct sched *sched, const struct model *model);
+uint32_t sched_running(struct sched *sched);
+/* Estimated seconds until a full queue has room again; at least 1. */
+uint32_t sched_retry_after(struct sched *sched, const struct model *model);
+#endif

@@ -1,0 +1,187 @@
+/* Figures of requests over REST and gRPC: /metrics and the access log. */
+#include "grpc_client.h"
+#include "inference.pb-c.h"
+#include "inlay/inlay.h"
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+static struct serving server;
+static int grpc_port;
+
+#define TWICE "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}"
+#define OF_TWICE "{model=\"twice\",version=\"1\"}"
+
+static int start(void **state)
+{
+    static const char *const flags[] = { "--grpc-port", "0", "--access-log", "FOLDER/access", NULL };
+
+    (void)state;
+    serving_open(&server, flags);
+    grpc_port = grpc_port_of(&server);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    return serving_close(&server);
+}
+
+/* Waits until the access log has a line with both parts, and returns it. */
+static const char *await_line(const char *part, const char *other)
+{
+    const struct timespec pause = { 0, 5000000 };
+    static char line[2048];
+    char path[128];
+
+    for (uint32_t i = 0;; i++) {
+        FILE *file = fopen(serving_path(&server, "access", path, sizeof path), "r");
+
+        assert_non_null(file);
+        while (fgets(line, sizeof line, file) != NULL)
+            if (strstr(line, part) != NULL && strstr(line, other) != NULL && strchr(line, '\n') != NULL) {
+                (void)fclose(file);
+                return line;
+            }
+        (void)fclose(file);
+        if (i == 12000)
+            fail_msg("the access log has no line with %s and %s", part, other);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+/* Adds a ModelInfer message for model `twice`. */
+static void add_infer(grpc_call *call)
+{
+    static int64_t shape[] = { 1, 3 };
+    static float numbers[] = { 1, 2, 3 };
+    Inference__Tensor tensor = INFERENCE__TENSOR__INIT, *list = &tensor;
+    Inference__InferRequest request = INFERENCE__INFER_REQUEST__INIT;
+    ProtobufCBinaryData data = { sizeof numbers, (uint8_t *)numbers };
+
+    tensor.name = (char *)(uintptr_t) "x";
+    tensor.datatype = (char *)(uintptr_t) "FP32";
+    tensor.shape = shape;
+    tensor.n_shape = 2;
+    request.model_name = (char *)(uintptr_t) "twice";
+    request.inputs = &list;
+    request.n_inputs = 1;
+    request.raw_input_contents = &data;
+    request.n_raw_input_contents = 1;
+    grpc_add(call, &request.base);
+}
+
+/* Calls, messages of a stream and refused calls are in the access log and in the counters. */
+static void test_grpc(void **state)
+{
+    static grpc_call call;
+    const char *line;
+
+    (void)state;
+    call = (grpc_call){ .path = NULL };
+    add_infer(&call);
+    grpc_expect(grpc_port, SERVICE "ModelInfer", &call, 0, "");
+    line = await_line("\"path\":\"" SERVICE "ModelInfer\"", "\"grpc_status\":0");
+    assert_non_null(strstr(line, "\"client\":\"127.0.0.1\",\"method\":\"POST\""));
+    assert_non_null(strstr(line, "\"status\":200,"));
+    assert_non_null(strstr(line, "\"model\":\"twice\",\"version\":\"1\""));
+    assert_non_null(strstr(line, "\"batch\":1"));
+    assert_true(client_metric(&server, "inlay_grpc_answers_total{code=\"0\"}") == 1);
+    assert_true(client_metric(&server, "inlay_requests_total" OF_TWICE) == 1);
+
+    call = (grpc_call){ .path = NULL };
+    add_infer(&call);
+    add_infer(&call);
+    grpc_expect(grpc_port, SERVICE "ModelStreamInfer", &call, 0, "");
+    (void)await_line("\"path\":\"" SERVICE "ModelStreamInfer\"", "\"grpc_status\":0");
+    assert_true(client_metric(&server, "inlay_grpc_answers_total{code=\"0\"}") == 3);
+
+    call = (grpc_call){ .path = NULL };
+    grpc_expect(grpc_port, SERVICE "None", &call, 12, "unknown method");
+    (void)await_line("\"path\":\"" SERVICE "None\"", "\"grpc_status\":12");
+    assert_true(client_metric(&server, "inlay_grpc_answers_total{code=\"12\"}") == 1);
+
+    /* A message that no method can read. */
+    call = (grpc_call){ .sent = { 0, 0, 0, 0, 1, 0xff }, .sent_bytes = 6 };
+    grpc_expect(grpc_port, SERVICE "ModelInfer", &call, 3, "does not match");
+    (void)await_line("\"path\":\"" SERVICE "ModelInfer\"", "\"grpc_status\":3");
+    assert_true(client_metric(&server, "inlay_grpc_answers_total{code=\"3\"}") == 1);
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* The time in which a client sends its request is not queue time. */
+static void test_slow_upload(void **state)
+{
+    static const char *const names[] = { "inlay_request_seconds_sum" OF_TWICE, "inlay_receive_seconds_sum" OF_TWICE,
+                                         "inlay_queue_seconds_sum" OF_TWICE };
+    enum { REQUEST, RECEIVE, QUEUE };
+    double before[3], took[3], began, sending;
+    int fd = client_connect(&server);
+    char head[256];
+    struct answer answer;
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        before[i] = client_metric(&server, names[i]);
+    (void)snprintf(head, sizeof head,
+                   "POST /v2/models/twice/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%.20s",
+                   sizeof TWICE - 1, TWICE);
+    client_text(fd, head);
+    for (uint32_t i = 0; client_metric(&server, "inlay_inflight_bytes") != 20; i++)
+        assert_true(i < 12000); /* until the server has the first 20 bytes */
+    began = seconds();
+    (void)client_metric(&server, names[0]);
+    sending = seconds() - began;
+    client_text(fd, TWICE + 20);
+    client_receive(fd, &answer);
+    assert_int_equal(answer.code, 200);
+    (void)close(fd);
+    for (int i = 0; i < 3; i++)
+        took[i] = client_metric(&server, names[i]) - before[i];
+    assert_true(took[RECEIVE] >= sending - 1e-6);
+    assert_true(took[RECEIVE] + took[QUEUE] <= took[REQUEST] + 1e-6); /* they do not overlap */
+    (void)await_line("\"path\":\"/v2/models/twice/infer\"", "\"receive_us\":");
+}
+
+static void test_process(void **state)
+{
+    double received = client_metric(&server, "inlay_received_bytes_total"),
+           sent = client_metric(&server, "inlay_sent_bytes_total"), loads;
+    char metric[64];
+
+    (void)state;
+    client_expect(&server, "POST", "/v2/models/twice/infer", "", TWICE, 200, "[2.0,4.0,6.0]");
+    assert_true(client_metric(&server, "inlay_received_bytes_total") >= received + sizeof TWICE - 1);
+    assert_true(client_metric(&server, "inlay_sent_bytes_total") > sent + 20);
+    loads = client_metric(&server, "inlay_model_loads_total{result=\"ok\"}");
+    assert_true(loads > 1);
+    assert_true(client_metric(&server, "inlay_model_loads_total{result=\"failed\"}") == 0);
+    (void)snprintf(metric, sizeof metric, "inlay_build_info{version=\"%s\"}", inlay_version());
+    assert_true(client_metric(&server, metric) == 1);
+    assert_true(client_metric(&server, "inlay_processes") == 1);
+    assert_true(client_metric(&server, "process_cpu_seconds_total") >= 0);
+    assert_true(client_metric(&server, "process_start_time_seconds") <= (double)time(NULL) + 1);
+    assert_true(client_metric(&server, "process_open_fds") > 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_grpc),
+        cmocka_unit_test(test_slow_upload),
+        cmocka_unit_test(test_process),
+    };
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, start, end);
+}
