@@ -1,6 +1,7 @@
 /* Pad (ONNX Pad-2..25) of floats in the layout of the input: channels last stays channels last. The source index of
  * each position is computed per axis; contiguous elements are copied together. */
 #include "layout/moves.h"
+#include "region/build.h"
 #include "inlay/check.h"
 
 enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };

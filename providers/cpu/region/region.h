@@ -22,6 +22,7 @@
 #include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "inlay/kit.h"
+#include "layout/layout.h"
 #include "library/library.h"
 #include "resize_table.h"
 #include "sparse/sparse.h"
@@ -29,7 +30,6 @@
 #include <stdlib.h>
 
 enum {
-    CPU_MAX_RANK = 8,      /* of every tensor of an offered node */
     CPU_MAX_PAD_RANK = 6,  /* of Pad's input: begins and ends share one array of dims */
     CPU_SMALL_BYTES = 4096 /* constants up to this size are always copied */
 };
