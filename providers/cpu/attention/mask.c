@@ -1,5 +1,7 @@
 /* The masks of attention: their strides, and the number of keys that they have columns for. */
+#include "attention/attention.h"
 #include "region/build.h"
+#include "weights/read.h"
 #include "inlay/check.h"
 
 int64_t cpu_mask_columns(const cpu_build *build)

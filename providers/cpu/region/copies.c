@@ -1,4 +1,4 @@
-/* Copies between layouts as steps of a region. */
+/* Copies between layouts as steps of a region, and places that may need one. */
 #include "region/build.h"
 #include "layout/moves.h"
 #include "inlay/check.h"
@@ -228,4 +228,47 @@ inlay_status cpu_emit_copy(cpu_build *build, const cpu_place *from, const cpu_pl
     if (build->state->moves == NULL || !move_axes_of(&from->md, &to->md, &axes) || is_thin(&axes, &from->md))
         return emit_reorder(build, from, to);
     return emit_move(build, &axes, from, to);
+}
+
+/* ------------------------------------------------------------------ places by copies */
+
+inlay_status cpu_reorder(cpu_build *build, const cpu_place *place, const memory_desc *layout, cpu_place *out)
+{
+    const cpu_place from = *place; /* out may be place */
+    const memory_desc md = *layout;
+    inlay_status status;
+
+    INLAY_CHECK(from.buffer < build->instance->buffer_count);
+    if (memory_desc_equal(&from.md, &md) ||
+        (from.md.data_type == md.data_type && memory_desc_is_plain(&from.md) && memory_desc_is_plain(&md))) {
+        *out = from;
+        out->md = md;
+        return INLAY_OK;
+    }
+    status = cpu_new_place(build, &md, out);
+    return status == INLAY_OK ? cpu_emit_copy(build, &from, out) : status;
+}
+
+inlay_status cpu_set_place(cpu_build *build, uint32_t value, const cpu_place *place)
+{
+    const cpu_value *properties = &build->compiled->values[value];
+    const cpu_buffer *buffer = &build->instance->buffers[place->buffer];
+    inlay_status status = INLAY_OK;
+    cpu_place out;
+    memory_desc plain;
+
+    INLAY_CHECK(value < build->compiled->value_count && place->buffer < build->instance->buffer_count);
+    build->places[value] = *place;
+    build->instance->buffers[place->buffer].pending += build->uses[value];
+    if (properties->output == INLAY_NONE || (buffer->kind == CPU_OUTPUT && buffer->index == properties->output))
+        return INLAY_OK;
+    /* The value is an output of the region: the host expects it row-major in its own buffer. */
+    memory_desc_plain(&plain, build->ranks[value], build->dims[value]);
+    plain.data_type = cpu_type(build, value);
+    INLAY_TRY(cpu_result_place(build, value, &plain, &out));
+    INLAY_TRY(cpu_emit_copy(build, place, &out));
+    build->plains[value] = out;
+    build->has[value] |= CPU_HAS_PLAIN;
+done:
+    return status;
 }
