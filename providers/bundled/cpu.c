@@ -3,6 +3,7 @@
 #include "bundled.h"
 #include "quantized/bytes.h"
 #include "simd/cpu.h"
+#include "compile/compile.h"
 #include "choice/kernels.h"
 #include "layout/moves.h"
 #include "weights/nbits.h"

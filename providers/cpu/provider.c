@@ -2,14 +2,17 @@
 #include "provider.h"
 #include "inlay/check.h"
 #include "choice/kernels.h"
+#include "compile/compile.h"
 #include "convolution/tiles.h"
 #include "layout/moves.h"
 #include "matrix/pairs.h"
 #include "matrix/sgemm.h"
+#include "product/product.h"
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include "simd/cpu.h"
 #include "sources.h"
+#include "region/states.h"
 #include "weights/nbits.h"
 #include <stdio.h>
 

@@ -5,6 +5,7 @@
  * contains unit kernels, from whose transforms G is read. If the code below packs the tensor with the same result, it
  * is used for this format; otherwise oneDNN packs the weights. */
 #include "region/build.h"
+#include "weights/packs.h"
 #include "inlay/check.h"
 #include "library_v2.h"
 #include "wino_windows.h"

@@ -1,6 +1,7 @@
 /* The measured error of Winograd's convolutions with given weights. */
 #include "choice/kernels.h"
 #include "convolution/tiles.h"
+#include "weights/packs.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -155,18 +156,19 @@ static void cached_accuracy(void **unused)
     for (int64_t k = 0; k < 16 * 16 * 9; k++)
         weights[k] = weight(ORDINARY, k / 9 / 16, k / 9 % 16, k % 9, 16);
     memory_desc_plain(&plain, 4, dims);
-    assert_int_equal(cpu_constant_accuracy(&compiled, &first, &plain, 6, &accuracy, NULL), INLAY_OK);
+    assert_int_equal(cpu_constant_accuracy(&compiled, &first, &plain, 6, winograd_measure_accuracy, &accuracy, NULL),
+                     INLAY_OK);
     assert_int_equal(store.taken + store.kept, 2);
-    assert_int_equal(cpu_constant_accuracy(&compiled, &first, &plain, 6, &again, NULL),
+    assert_int_equal(cpu_constant_accuracy(&compiled, &first, &plain, 6, winograd_measure_accuracy, &again, NULL),
                      INLAY_OK); /* found in the constant */
     assert_ptr_equal(again, accuracy);
     assert_int_equal(store.taken + store.kept, 2);
-    assert_int_equal(cpu_constant_accuracy(&compiled, &later, &plain, 6, &again, NULL),
+    assert_int_equal(cpu_constant_accuracy(&compiled, &later, &plain, 6, winograd_measure_accuracy, &again, NULL),
                      INLAY_OK); /* found in the cache */
     assert_ptr_not_equal(again, accuracy);
     assert_memory_equal(again, accuracy, winograd_accuracy_bytes(16));
     assert_int_equal(store.kept, 1);
-    assert_int_equal(cpu_constant_accuracy(&compiled, &other, &plain, 4, &again, NULL),
+    assert_int_equal(cpu_constant_accuracy(&compiled, &other, &plain, 4, winograd_measure_accuracy, &again, NULL),
                      INLAY_OK); /* without a content hash: not cached */
     assert_int_equal(store.taken, 2);
     cpu_constant_deinit(&first);

@@ -16,6 +16,8 @@ sh "$here/includes.sh" "$source" "$here/edges" || fail "the tree has forbidden i
 sh "$here/provider_includes.sh" "$source" "$here/provider_edges" ||
     fail "providers have forbidden includes (above)"
 
+python3 "$here/calls.py" "$source" || fail "calls between folders have changed (above; allowed: tests/house/calls)"
+
 sh "$here/stations.sh" "$source" || fail "host/ARCHITECTURE.md names something that does not exist (above)"
 
 python3 "$here/uncalled.py" "$source" || fail "functions that nothing calls (above): delete them"
@@ -122,6 +124,24 @@ expect 'the folder cpu/attic of providers is not listed' 'a sub-folder of a prov
 rm -r "$copy/providers/cpu/attic"
 sed -i 's/^simd:.*/simd: common/' "$copy/provider_edges"
 expect 'simd would include common, which is not listed above it' 'an edge upwards in the list of providers'
+
+# Calls: a function that a low folder declares and calls and a high one defines, in a circle of two files.
+mkdir -p "$copy/calls/host" "$copy/calls/sdk" "$copy/calls/providers/cpu/"{region,choice}
+printf 'void choice_y(void);\n' >"$copy/calls/providers/cpu/region/x.h"
+printf '#include "region/x.h"\nvoid region_x(void)\n{\n    choice_y();\n}\n' >"$copy/calls/providers/cpu/region/x.c"
+printf 'void choice_y(void)\n{\n    region_x();\n}\n' >"$copy/calls/providers/cpu/choice/y.c"
+printf '# none\n' >"$copy/none"
+out=$(python3 "$here/calls.py" "$copy/calls" "$copy/none") && fail "a planted circle of calls was not found"
+[ "$out" = "providers/cpu: circles of files that call each other: [2], the list says []
+    choice/y.c region/x.c
+providers/cpu: functions declared in a header of another folder: [1], the list says [0]
+    region/x.h declares choice_y() of choice/y.c
+providers/cpu: calls to a higher folder (move the function, or call it through a table): [1], the list says [0]
+    region/x.c of cpu/region calls choice_y() of cpu/choice" ] || fail "calls.py said: $out"
+printf 'providers/cpu: 2; 1; 1\n' >"$copy/none"
+python3 "$here/calls.py" "$copy/calls" "$copy/none" || fail "listed calls are rejected (above)"
+printf 'void choice_y(void)\n{\n}\n' >"$copy/calls/providers/cpu/choice/y.c"
+python3 "$here/calls.py" "$copy/calls" "$copy/none" >/dev/null && fail "a list with too high a number was not noticed"
 
 # Replaced names, and a typedef with a word that variables need.
 printf 'static int rg_count; /* rg_count */\ntypedef struct graph {\n    int count;\n} graph;\n' >"$copy/host/planted.c"

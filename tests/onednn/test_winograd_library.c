@@ -2,6 +2,7 @@
  */
 #include "library_versions.h"
 #include "region/build.h"
+#include "weights/packs.h"
 #include "library_v2.h"
 #include <math.h>
 #include <setjmp.h>

@@ -1,92 +1,13 @@
-/* In-place states (inlay.states/1): a Concat of the state of the previous run with new rows. The host keeps the state
- * in one buffer with spare capacity, so only the new rows are written, after the old ones. GroupQueryAttention also
- * writes the new rows at the end of each sequence of the batch, which may be shorter than the state. */
-#include "region/build.h"
+/* Lowers a Concat into a state that is updated in place (states.h). */
+#include "attention/attention.h"
+#include "region/states.h"
+#include "weights/read.h"
 #include "inlay/check.h"
-
-enum { STATE_AXIS = 2 };
-
-/* The TensorScatter (scatter.c) that is the only reader of `value`; NULL: none. */
-static cpu_op *find_scatter(const inlay_compiled *compiled, uint32_t value)
-{
-    for (uint32_t o = 0;
-         compiled->values[value].uses == 1 && compiled->values[value].output == INLAY_NONE && o < compiled->op_count;
-         o++)
-        if (compiled->ops[o].row->family == &cpu_scatter && compiled->ops[o].in[0] == value)
-            return &compiled->ops[o];
-    return NULL;
-}
-
-/* The Concat that makes region output `output` by appending rows to region input `input`, directly or followed by a
- * TensorScatter; NULL: none. */
-static cpu_op *find_append(const inlay_compiled *compiled, uint32_t input, uint32_t output)
-{
-    for (uint32_t o = 0; o < compiled->op_count; o++) {
-        cpu_op *op = &compiled->ops[o], *scatter;
-
-        if (op->row->family == &cpu_concat && op->in_count == 2 && op->size == 4 && op->axis == STATE_AXIS &&
-            compiled->values[op->in[0]].input == input && compiled->values[op->in[0]].uses == 1 &&
-            op->in[0] != op->in[1] && compiled->values[op->out[0]].type == LIBRARY_F32) {
-            scatter = find_scatter(compiled, op->out[0]);
-            if (compiled->values[(scatter != NULL ? scatter : op)->out[0]].output == output)
-                return op;
-        }
-    }
-    return NULL;
-}
-
-uint32_t cpu_state_appends(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output, uint32_t *out_axis)
-{
-    cpu_op *op = find_append(compiled, input, output), *scatter;
-
-    (void)state;
-    if (op == NULL)
-        return 0;
-    op->appends = true;
-    scatter = find_scatter(compiled, op->out[0]);
-    if (scatter != NULL)
-        scatter->appends = true;
-    *out_axis = (uint32_t)op->axis;
-    return 1;
-}
-
-/* Every reader of a value accepts gaps between rows, or makes a dense copy. */
-uint32_t cpu_state_reads(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis)
-{
-    (void)state;
-    for (uint32_t value = 0; value < compiled->value_count; value++)
-        if (compiled->values[value].input == input && compiled->values[value].constant == INLAY_NONE)
-            return axis == STATE_AXIS && compiled->values[value].type == LIBRARY_F32;
-    return 0;
-}
-
-void cpu_inplace_state_strides(const cpu_build *build, uint32_t value, int64_t *strides)
-{
-    int64_t step = 1;
-
-    for (uint32_t d = build->ranks[value]; d-- > 0;) {
-        strides[d] = step;
-        step *= d == STATE_AXIS ? (int64_t)build->rooms[value] : build->dims[value][d];
-    }
-}
-
-void cpu_read_capacities(cpu_build *build, const uint64_t *rooms)
-{
-    const inlay_compiled *compiled = build->compiled;
-
-    for (uint32_t value = 0; value < compiled->value_count; value++)
-        if (rooms != NULL && compiled->values[value].input != INLAY_NONE &&
-            compiled->values[value].constant == INLAY_NONE)
-            build->rooms[value] = rooms[compiled->values[value].input];
-    for (uint32_t o = 0; rooms != NULL && o < compiled->op_count; o++)
-        if (compiled->ops[o].appends && build->rooms[compiled->ops[o].in[0]] != 0)
-            build->rooms[compiled->ops[o].out[0]] = build->rooms[compiled->ops[o].in[0]];
-}
 
 /* Copies the new rows to the end of the state; the old rows stay in place. */
 inlay_status cpu_lower_append(cpu_build *build, const cpu_group *group)
 {
-    const cpu_op *op = build->op, *scatter = find_scatter(build->compiled, group->out);
+    const cpu_op *op = build->op, *scatter = cpu_find_scatter(build->compiled, group->out);
     const uint32_t rank = build->ranks[group->out];
     const int64_t room = (int64_t)build->rooms[group->out], *dims = build->dims[group->out];
     int64_t strides[CPU_MAX_RANK] = { 0 };
@@ -94,16 +15,16 @@ inlay_status cpu_lower_append(cpu_build *build, const cpu_group *group)
     inlay_status status = INLAY_OK;
     memory_desc md;
 
-    INLAY_CHECK(op->in_count == 2 && rank > STATE_AXIS);
-    if (room < dims[STATE_AXIS])
+    INLAY_CHECK(op->in_count == 2 && rank > CPU_STATE_AXIS);
+    if (room < dims[CPU_STATE_AXIS])
         return inlay_fail(build->diag, INLAY_INVALID_ARGUMENT, "node '%s': a state of %lld rows has capacity for %lld",
-                          op->name, (long long)dims[STATE_AXIS], (long long)room);
+                          op->name, (long long)dims[CPU_STATE_AXIS], (long long)room);
     cpu_inplace_state_strides(build, group->out, strides);
     memory_desc_strides(&md, rank, dims, strides);
     INLAY_TRY(cpu_output_place(build, scatter != NULL ? scatter->out[0] : group->out, &md, &whole));
     part = whole;
     memory_desc_strides(&part.md, rank, build->dims[op->in[1]], strides);
-    part.offset += (uint64_t)(build->dims[op->in[0]][STATE_AXIS] * strides[STATE_AXIS]) * sizeof(float);
+    part.offset += (uint64_t)(build->dims[op->in[0]][CPU_STATE_AXIS] * strides[CPU_STATE_AXIS]) * sizeof(float);
     if (cpu_count(build, op->in[1]) > 0) {
         INLAY_TRY(cpu_read_strided(build, op->in[1], &added));
         INLAY_TRY(cpu_emit_copy(build, &added, &part));

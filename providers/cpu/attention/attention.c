@@ -1,7 +1,9 @@
 /* Attention-23..25 without past keys and values, and Attention-1 of ai.inlay (ops/inlay/attention.c). With built-in
  * kernels it is one step (attend.c). Otherwise it is two batched matrix multiplications with a softmax between them,
  * which scales, masks and normalises a row in one pass. */
+#include "attention/attention.h"
 #include "attention/score_loops.h"
+#include "product/product.h"
 #include "region/build.h"
 #include "matrix/sgemm.h"
 #include "simd/vecmath.h"
@@ -214,4 +216,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_attention = { "attention", parse, lower };
+const cpu_family cpu_attention = { .name = "attention", .parse = parse, .lower = lower };

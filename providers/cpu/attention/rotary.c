@@ -2,6 +2,7 @@
  * accessed in place with any strides of batches, heads and positions. */
 #include "attention/score_loops.h"
 #include "region/build.h"
+#include "weights/read.h"
 #include "inlay/check.h"
 
 static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
@@ -158,4 +159,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_rotary = { "rotary", parse, lower };
+const cpu_family cpu_rotary = { .name = "rotary", .parse = parse, .lower = lower };

@@ -2,6 +2,7 @@
  * values. write_indices holds the first row for each sequence of the batch. If the cache is an in-place state
  * (append.c), only the new rows are written. */
 #include "region/build.h"
+#include "weights/read.h"
 #include "inlay/check.h"
 
 enum { ROW_AXIS = 2 };
@@ -133,4 +134,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_scatter = { "scatter", parse, lower };
+const cpu_family cpu_scatter = { .name = "scatter", .parse = parse, .lower = lower };

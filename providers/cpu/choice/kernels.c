@@ -1,6 +1,6 @@
 /* Convolutions and matrix multiplications: the choice among the kernels of the table. */
 #include "choice/kernels.h"
-#include "choice/winograd_accuracy.h"
+#include "weights/winograd_accuracy.h"
 
 /* A layer may take up to this many times the time of its best kernel if that avoids a second copy of packed weights.
  * KERNEL_WORTH_A_PACK is for convolutions, KERNEL_WORTH_A_MATRIX for matrix multiplications. */
@@ -252,7 +252,7 @@ static inlay_status check_error(cpu_build *build, const kernel_layer *layer, ker
     if (*out_fine)
         return INLAY_OK;
     INLAY_TRY(cpu_constant_accuracy(build->compiled, &build->compiled->constants[constant], &layer->weights,
-                                    kernel_table[kernel].points, accuracy, build->diag));
+                                    kernel_table[kernel].points, kernel_table[kernel].measure, accuracy, build->diag));
     *out_fine = winograd_is_accurate(build->state, *accuracy);
     if (*out_fine)
         return INLAY_OK;

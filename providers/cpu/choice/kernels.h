@@ -2,11 +2,12 @@
  *
  * Most layers can run by several kernels. The table (kernels/table.c) holds for each kernel its name, its condition,
  * a model of its time and its lowering. The choice follows the model, or the times that `inlay tune` measured within
- * the region (extension inlay.kernels/1, kernels/tune.c). The instance keeps the chosen kernel and the runners-up for
+ * the region (extension inlay.kernels/1, compile/tune.c). The instance keeps the chosen kernel and the runners-up for
  * `inlay explain --kernels`. */
 #ifndef CPU_KERNELS_H
 #define CPU_KERNELS_H
 #include "region/build.h"
+#include "weights/winograd_accuracy.h"
 
 /* Shape of a convolution. A convolution of one spatial dimension is treated as an image of height 1. For three
  * dimensions only images, in, out, group, share, flops and padded are valid. */
@@ -85,9 +86,6 @@ typedef struct deferred_producer {
     const cpu_group *group;
     kernel_layer layer;
 } deferred_producer;
-/* Defers the layer if that is expected to be faster (kernels/defer.c). *out_waits: the layer was stored in
- * build->ahead, and nothing was emitted. */
-inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_waits);
 
 typedef struct kernel_entry {
     const char *name; /* in keys and explanations */
@@ -97,14 +95,16 @@ typedef struct kernel_entry {
     double (*ns)(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
     /* Emits the steps. *out_done is false, and nothing was emitted, if the kernel cannot run the layer after all. */
     inlay_status (*lower)(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
-    double gate_ns; /* time of a fused Sigmoid or Swish for 16 elements */
-    bool is_strict; /* adds no more terms in a row than `precision` `strict` allows (sgemm_chain) */
+    double gate_ns;            /* time of a fused Sigmoid or Swish for GATE_ELEMENTS elements */
+    bool is_strict;            /* adds no more terms in a row than `precision` `strict` allows (sgemm_chain) */
+    winograd_measure *measure; /* Winograd kernels: measures their error; NULL: any other kernel */
+    /* Defers the layer to its only consumer if that is expected to be faster; NULL: never. *out_waits: the layer was
+     * stored in build->ahead, and nothing was emitted. */
+    inlay_status (*defer)(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_waits);
 } kernel_entry;
 extern const kernel_entry kernel_table[KERNEL_COUNT];
 /* Returns KERNEL_COUNT if no kernel has that name. */
 uint32_t kernel_find(const char *name);
-/* Reads the options of numerical precision (options.c). *out_reduced: bfloat16 was requested. */
-void cpu_read_options(cpu_state *state, const inlay_create_args *args, bool *out_reduced);
 
 /* The candidates for a group in the order of preference. The first one is used. */
 enum { KERNEL_BY_MODEL, KERNEL_BY_TIME, KERNEL_BY_OPTION, KERNEL_ONLY };
@@ -140,12 +140,11 @@ typedef struct kernel_attempt {
 /* Lowers the layer by the first candidate that succeeds. */
 inlay_status kernel_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 
-/* True if oneDNN's convolutions would save less over some runs than generating their code takes (kernels/start.c).
- * build->groups must be complete. */
-bool kernel_skips_onednn_startup(cpu_build *build);
-
-/* True if tiled (register-blocked) convolution kernels exist for the layer. */
-bool kernel_has_tiles(const cpu_build *build, const kernel_layer *layer);
+/* Is it a GEMM with a constant matrix, which is packed? */
+bool cpu_is_packed(const cpu_build *build, const cpu_op *op);
+void kernel_gemm_shape_of(const cpu_build *build, kernel_gemm_shape *product);
+/* True if the weights of build->op are low-bit weights that each run expands to float (low_bit.h). */
+bool kernel_weights_are_low_bit(const cpu_build *build);
 /* True if the input needs no preparation: no deferred channel scales and no deferred producer. */
 bool kernel_input_is_ready(const cpu_build *build);
 /* Remembers, by content hash, the kernel that the weights of a session were packed for (kernels_packs.c).
@@ -159,61 +158,16 @@ void kernel_packs_note(const cpu_build *build, uint8_t kernel);
 /* Appends the choice to the instance. */
 inlay_status kernel_remember(cpu_build *build, const kernel_choice *choice);
 
-/* Extension inlay.kernels/1 (kernels/tune.c). */
-inlay_status kernel_list(void *state, const inlay_kernel_list *request, inlay_diag *diag);
-inlay_status kernel_tune(void *state, inlay_compiled *compiled, const inlay_kernel_trial *request, inlay_diag *diag);
-
-/* Models of time (kernels/model.c): nanoseconds on KERNEL_THREADS threads, independent of the instance's threads. The
+/* Models of time (kernels_price.c, kernels/model.c): nanoseconds on KERNEL_THREADS threads, independent of the instance's threads. The
  * choice must not depend on the number of threads, because the kernel determines the order of additions, and results
  * are bit-identical for any number of threads. */
-enum { KERNEL_THREADS = 2 };
-/* Factor by which built-in kernels are slower at this instruction set than their model says, compared with oneDNN. */
-double kernel_pace(kernel_id kernel);
-double kernel_tiles_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_winograd_ns(const kernel_layer *layer, int64_t points);
+enum { KERNEL_THREADS = 2, GATE_ELEMENTS = 16 };
+/* Time of the group's fused Sigmoids and Swishes (kernel_entry.gate_ns). */
 double kernel_gates_ns(const cpu_build *build, const cpu_group *group, double vector_ns);
-/* Time of a depthwise convolution with its deferred producer, without their activations (lower_depthwise.c). build->op
- * must be the depthwise convolution. */
-double kernel_fused_depthwise_ns(const kernel_layer *layer, const kernel_layer *depthwise);
-double kernel_depthwise_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_planes_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_rows_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 /* Time of layout changes for kernels that need channels-last: of a row-major input and of a row-major result. */
 double kernel_layout_change_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer,
                                kernel_id kernel);
-double kernel_library_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_blocks_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_library_winograd_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_gemm_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_pairs_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-/* Time of Winograd's inner product on one thread, without the start-up of a parallel loop. */
-double kernel_pairs_work_ns(const cpu_build *build, double rows, int64_t k, int64_t n);
+/* Time to move this many bytes to another layout. */
+double kernel_reorder_ns(double bytes);
 
-/* Matrix multiplications (kernels/products.c; the lowerings are in product/product.c). */
-void kernel_gemm_shape_of(const cpu_build *build, kernel_gemm_shape *product);
-bool kernel_packed_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
-/* True if the weights of build->op are low-bit weights that each run expands to float (low_bit.h). */
-bool kernel_weights_are_low_bit(const cpu_build *build);
-/* True if Winograd inner products may be used here; a kernel may have further conditions. */
-bool kernel_pairs_wanted(const cpu_build *build, const char **out_why);
-bool kernel_paired_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
-bool kernel_sparse_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
-bool kernel_inner_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
-bool kernel_plain_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
-bool kernel_batched_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
-bool kernel_matmul_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
-double kernel_packed_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_paired_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_sparse_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_inner_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_plain_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_batched_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_matmul_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-inlay_status kernel_packed(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
-inlay_status kernel_paired(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
-inlay_status kernel_sparse(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
-inlay_status kernel_inner(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
-inlay_status kernel_plain(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
-inlay_status kernel_batched(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
-inlay_status kernel_matmul(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
 #endif

@@ -1,5 +1,6 @@
 /* The shape of a convolution, and that shape without the kernel taps that lie outside the image. */
 #include "choice/kernels.h"
+#include "region/window.h"
 #include "inlay/check.h"
 
 void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_shape *window)
@@ -83,4 +84,63 @@ kernel_conv_shape kernel_trim_conv(const kernel_conv_shape *window, int64_t *out
     inner.padded = inner.begin[0] != 0 || inner.begin[1] != 0 || inner.end[0] != 0 || inner.end[1] != 0;
     *out_first = first[0] * window->kernel[1] + first[1];
     return inner;
+}
+
+/* ------------------------------------------------------------------ operands */
+
+/* True if C of Gemm is a constant bias with one element for each column. */
+static bool is_row(const cpu_build *build, uint32_t value, int64_t columns)
+{
+    uint32_t rank = build->ranks[value];
+
+    return build->compiled->values[value].constant != INLAY_NONE && rank >= 1 &&
+           build->dims[value][rank - 1] == columns && cpu_count(build, value) == columns;
+}
+
+bool cpu_is_packed(const cpu_build *build, const cpu_op *op)
+{
+    uint32_t weights = op->in[1];
+    bool row = op->in_count < 3 || op->in[2] == INLAY_NONE ||
+               is_row(build, op->in[2], build->dims[op->out[0]][build->ranks[op->out[0]] - 1]);
+
+    return build->compiled->values[weights].constant != INLAY_NONE && build->ranks[weights] == 2 &&
+           !op->product.trans_a && row && cpu_count(build, op->in[0]) > 0;
+}
+
+void kernel_gemm_shape_of(const cpu_build *build, kernel_gemm_shape *product)
+{
+    const cpu_op *op = build->op;
+    const uint32_t output = op->out[0], rank = build->ranks[output], a_rank = build->ranks[op->in[0]];
+    const int64_t *a_dims = build->dims[op->in[0]], *dims = build->dims[output];
+    const cpu_place *weights = &build->places[op->in[1]];
+
+    *product = (kernel_gemm_shape){
+        .packed = cpu_is_packed(build, op), .transposed = op->product.trans_b, .rank = rank, .batch = 1, .m = 1, .n = 1
+    };
+    product->k = a_dims[a_rank - (op->product.trans_a ? 2 : 1)];
+    if (rank >= 2) {
+        product->m = dims[rank - 2];
+        product->n = dims[rank - 1];
+    }
+    for (uint32_t d = 0; d + 2 < rank; d++)
+        product->batch *= dims[d];
+    if (product->packed) {
+        product->m *= product->batch;
+        product->batch = 1;
+    }
+    if (weights->buffer != INLAY_NONE && !memory_desc_is_blocked(&weights->md) && weights->md.ndims >= 2)
+        product->transposed = product->transposed != (weights->md.strides[weights->md.ndims - 1] != 1);
+}
+
+bool kernel_weights_are_low_bit(const cpu_build *build)
+{
+    const uint32_t constant = build->op->in_count > 1 ? build->compiled->values[build->op->in[1]].constant : INLAY_NONE;
+
+    return constant != INLAY_NONE && build->compiled->constants[constant].narrow != NULL;
+}
+
+/* Deferred channel scales and deferred producers are supported by tiled kernels only. */
+bool kernel_input_is_ready(const cpu_build *build)
+{
+    return build->scales[build->op->in[0]] == INLAY_NONE && build->ahead[build->op->in[0]] == NULL;
 }

@@ -1,10 +1,13 @@
 /* Compiles a region of the host's graph to ops, values and constants, and keeps instances of it by shape. */
+#include "compile/compile.h"
+#include "recurrent/layer.h"
 #include "region/build.h"
 #include "compile/expand.h"
 #include "inlay/check.h"
 #include "weights/halves.h"
 #include "weights/low_bit.h"
 #include "weights/nbits_weights.h"
+#include "weights/packs.h"
 #include "weights/sparse_weights.h"
 #include <stdio.h>
 

@@ -5,9 +5,13 @@
  * An op is priced as a part of a region: activations after a convolution or matrix multiplication are fused, and values
  * keep the layout in which the previous op made them. Reorders at the borders of a region are reported separately
  * (enter_ns, leave_ns). */
+#include "kernels/table.h"
+#include "quantized/quant.h"
+#include "recurrent/layer.h"
 #include "region/build.h"
 #include "inlay/check.h"
 #include "simd/cpu.h"
+#include "region/window.h"
 #include "weights/halves.h"
 #include "weights/low_bit.h"
 #include "weights/nbits_weights.h"

@@ -1,5 +1,8 @@
 /* Builds an instance: a region at concrete shapes, lowered to executable steps. */
 #include "choice/kernels.h"
+#include "compile/compile.h"
+#include "kernels/table.h"
+#include "region/states.h"
 #include "inlay/check.h"
 
 static inlay_status no_memory(const cpu_build *build)

@@ -1,10 +1,17 @@
 /* Conv (ONNX Conv-1..22), and the cases of ConvTranspose that transposed.c leaves to oneDNN. */
 #include "convolution/library.h"
+#include "convolution/transposed.h"
+#include "elementwise/elementwise.h"
+#include "region/window.h"
 #include "weights/halves.h"
 #include "weights/low_bit.h"
 #include "convolution/tiles.h"
-#include "convolution/window.h"
+#include "weights/read.h"
 #include "inlay/check.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(cpu_deconvolution_pads);
 
 static bool parse_window_op(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
@@ -48,23 +55,12 @@ static bool parse_conv(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-const cpu_operator *cpu_computed_row(const cpu_operator *row)
-{
-    static const cpu_operator computed = { "Conv", 1, 22, &cpu_conv_computed, NULL },
-                              transposed = { "ConvTranspose", 1, 22, &cpu_conv_computed, NULL };
-
-    return row->family == &cpu_conv ? &computed : &transposed;
-}
-
 /* Computed weights cannot be packed ahead: such nodes belong to a family with its own lowering. */
-const cpu_operator *cpu_conv_row(const kit_node *node, const cpu_operator *row)
+bool cpu_conv_has_constants(const kit_node *node)
 {
-    if ((row->family != &cpu_conv && row->family != &cpu_conv_transpose) ||
-        ((kit_is_constant(node, 1) || low_bit_is_constant(node->graph, node->info->inputs[1], NULL) ||
-          halves_is_constant(node->graph, node->info->inputs[1])) &&
-         (kit_input(node, 2) == NULL || kit_is_constant(node, 2))))
-        return row;
-    return cpu_computed_row(row);
+    return (kit_is_constant(node, 1) || low_bit_is_constant(node->graph, node->info->inputs[1], NULL) ||
+            halves_is_constant(node->graph, node->info->inputs[1])) &&
+           (kit_input(node, 2) == NULL || kit_is_constant(node, 2));
 }
 
 bool cpu_parse_deconvolution(const kit_node *node, cpu_op *op, kit_refusal *why)
@@ -99,6 +95,25 @@ static uint32_t weights_axes(const cpu_build *build, bool transposed, memory_des
     memcpy(dims, axis_dims, axis * sizeof *axis_dims);
     memory_desc_strides(out_plain, axis, axis_dims, strides);
     return axis;
+}
+
+void cpu_deconvolution_pads(const cpu_op *op, const int64_t *in, const int64_t *out, int64_t *begins, int64_t *ends)
+{
+    bool same = op->window.auto_pad == CPU_PAD_SAME_UPPER || op->window.auto_pad == CPU_PAD_SAME_LOWER;
+
+    for (uint32_t i = 0; i < op->window.spatial; i++) {
+        int64_t full = (in[i] - 1) * op->window.strides[i] + (op->window.kernel[i] - 1) * op->window.dilations[i] + 1;
+        int64_t total = full + op->window.output_padding[i] - out[i];
+
+        begins[i] = 0;
+        if (op->window.sized || same) {
+            total = total > 0 ? total : 0;
+            begins[i] = op->window.auto_pad == CPU_PAD_SAME_UPPER ? total / 2 : total - total / 2;
+        } else if (op->window.auto_pad == CPU_PAD_EXPLICIT) {
+            begins[i] = op->window.pads[i];
+        }
+        ends[i] = full - out[i] - begins[i];
+    }
 }
 
 /* Fills the description of the operation. Its operands must be set. */
@@ -295,7 +310,7 @@ static inlay_status lower_conv(cpu_build *build, const cpu_group *group)
         return status;
     kernel_conv_shape_of(build, build->op, &layer.window);
     layer.window.in_concat = tiles_is_concat_slice(build, group->out);
-    status = kernel_defer(build, group, &layer, &done);
+    status = kernel_table[KERNEL_TILES].defer(build, group, &layer, &done);
     return status != INLAY_OK || done ? status : kernel_lower(build, group, &layer);
 }
 
@@ -334,5 +349,16 @@ static inlay_status lower_computed(cpu_build *build, const cpu_group *group)
                                                                  : lower_by_library(build, group, false);
 }
 
-const cpu_family cpu_conv = { "convolution", parse_conv, lower_conv };
-const cpu_family cpu_conv_computed = { "convolution with computed weights", NULL, lower_computed };
+static const cpu_operator computed_row = {
+    .op_type = "Conv", .since_min = 1, .since_max = 22, .family = &cpu_conv_computed
+};
+
+const cpu_family cpu_conv = { .name = "convolution",
+                              .parse = parse_conv,
+                              .lower = lower_conv,
+                              .computed = &computed_row,
+                              .has_constants = cpu_conv_has_constants,
+                              .defer_scale = tiles_defer_scale };
+const cpu_family cpu_conv_computed = { .name = "convolution with computed weights",
+                                       .parse = NULL,
+                                       .lower = lower_computed };

@@ -4,6 +4,8 @@
  * convolution is. So each unit first copies the rows that it reads, with their border. */
 #include "convolution/plane_copy.h"
 #include "convolution/tiles.h"
+#include "elementwise/elementwise.h"
+#include "weights/read.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 

@@ -5,6 +5,7 @@
  * of a pointer table that point to zeros. */
 #include "convolution/depthwise.h"
 #include "convolution/tiles.h"
+#include "weights/read.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 #include <math.h>

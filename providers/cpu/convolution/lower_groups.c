@@ -3,6 +3,10 @@
  * dimensions only; for one and three it uses im2col. */
 #include "convolution/groups.h"
 #include "convolution/tiles.h"
+#include "elementwise/elementwise.h"
+#include "images/pad.h"
+#include "region/window.h"
+#include "weights/read.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 

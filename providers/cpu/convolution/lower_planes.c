@@ -3,6 +3,8 @@
  * (convolution/planes.h). */
 #include "convolution/plane_copy.h"
 #include "convolution/tiles.h"
+#include "elementwise/elementwise.h"
+#include "weights/read.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 

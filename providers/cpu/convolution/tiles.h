@@ -11,7 +11,7 @@
 #ifndef CPU_TILES_H
 #define CPU_TILES_H
 #include "choice/kernels.h"
-#include "choice/winograd_accuracy.h"
+#include "weights/winograd_accuracy.h"
 #include "matrix/sgemm.h"
 #include "convolution/tile_set.h"
 
@@ -68,9 +68,8 @@ typedef struct tiles_cut {
 /* tile_bytes: bytes of the image that a tile reads; depth: rows of weights in a panel. */
 void tiles_find_cut(int64_t tiles, int64_t tile_bytes, int64_t panels, int64_t depth, uint32_t threads, tiles_cut *out);
 
-/* Defers a product of an image by one factor for each channel to its only consumer, a pointwise convolution, which
- * then scales its weights instead, if there are fewer weights. *out_done: deferred. */
-inlay_status tiles_defer_scale(cpu_build *build, const cpu_group *group, bool *out_done);
+/* cpu_family.defer_scale of convolutions: pointwise ones scale their weights. */
+inlay_status tiles_defer_scale(cpu_build *build, const cpu_group *group, uint32_t reader, bool *out_done);
 /* Finds the slice of a concatenation that the value will be written into. *out_found is false if there is none, or if
  * the value must be copied. */
 inlay_status tiles_concat_slice(cpu_build *build, uint32_t value, cpu_place *out, bool *out_found);
@@ -90,8 +89,17 @@ bool tiles_panel_layout(const memory_desc *weights, memory_desc *md);
 enum { DEPTHWISE_PLACES = 3 };
 bool depthwise_supports_producer(const kernel_conv_shape *window);
 bool depthwise_runs(const cpu_build *build, const kernel_layer *layer);
+/* Time of a depthwise convolution with its deferred producer, without their activations. build->op
+ * must be the depthwise convolution. */
+double kernel_fused_depthwise_ns(const kernel_layer *layer, const kernel_layer *depthwise);
 inlay_status depthwise_emit(cpu_build *build, const kernel_layer *layer, const tile_epilogue *epilogue,
                             const cpu_place **places, uint32_t count);
+/* A grouped convolution by built-in kernels (groups.c), where oneDNN has no fast kernel. *out_done = false: the CPU has
+ * no such kernels. weights: the original's layout with oneDNN's order of axes. bias: a value, INLAY_NONE. */
+inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const memory_desc *weights, uint32_t bias,
+                              bool *out_done);
+/* Lowers a convolution in bfloat16; *out_done = false: oneDNN has no kernel. */
+inlay_status cpu_lower_reduced_conv(cpu_build *build, const cpu_group *group, bool *out_done);
 /* Depthwise convolutions of row-major images (lower_planes.c). */
 bool planes_run(const cpu_build *build, const kernel_layer *layer);
 inlay_status planes_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer);
@@ -106,6 +114,9 @@ inlay_status tiles_lower_direct(cpu_build *build, const cpu_op *op, const kernel
 inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t points, const cpu_place *input,
                                   const memory_desc *weights, const tile_epilogue *epilogue,
                                   const cpu_place *const *operands, uint32_t operand_count, const cpu_place *output);
+/* Measures the error of that algorithm (tiles_error.c; winograd_measure). */
+bool winograd_measure_accuracy(const cpu_state *state, const memory_desc *plain, const void *source, int64_t points,
+                               winograd_accuracy *out);
 /* The share of the kernel's rows that the GEMM multiplies: rows that are outside the image for a whole block of pixels
  * are skipped. */
 double tiles_gemm_share(const kernel_conv_shape *window);

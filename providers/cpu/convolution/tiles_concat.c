@@ -2,6 +2,7 @@
  * image. That image is allocated with its first slice; other inputs are copied into it when the concatenation is
  * lowered. */
 #include "convolution/tiles.h"
+#include "weights/read.h"
 #include "inlay/check.h"
 
 /* The only consumer of the value if it is a concatenation of channels, INLAY_NONE otherwise; *out_before: channels

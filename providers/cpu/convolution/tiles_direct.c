@@ -3,10 +3,10 @@
  * If the kernel reaches past the image, a copy with a border of zeros is read instead. Then each row of output pixels
  * reads contiguous elements: without dilation, a tap is a whole row of the kernel, with all its pixels and channels. */
 #include "convolution/tiles.h"
-#include "convolution/window.h"
 #include "inlay/check.h"
 #include "layout/moves.h"
 #include "weights/low_bit.h"
+#include "weights/read.h"
 
 /* ------------------------------------------------------------------ the border */
 

@@ -1,5 +1,6 @@
 /* Parts shared by all tiled convolutions: layouts of images and weights, and the epilogue. */
 #include "convolution/tiles.h"
+#include "elementwise/elementwise.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 #include <math.h>

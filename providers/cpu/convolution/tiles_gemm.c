@@ -4,6 +4,7 @@
 #include "weights/low_bit.h"
 #include "weights/pairs_weights.h"
 #include "convolution/tiles.h"
+#include "weights/read.h"
 #include "inlay/check.h"
 #include <math.h>
 

@@ -1,6 +1,7 @@
 /* Channel scales, as in squeeze-and-excitation: Conv(x * s) with a 1x1 kernel equals x by (W * s). One pass over the
  * weights replaces one over the image. */
 #include "convolution/tiles.h"
+#include "weights/read.h"
 #include "inlay/check.h"
 
 struct scale {
@@ -40,20 +41,6 @@ done:
     return status;
 }
 
-/* The only consumer of the value; INLAY_NONE: there are others, or it leaves the region. */
-static uint32_t only_consumer(const cpu_build *build, uint32_t value)
-{
-    uint32_t found = INLAY_NONE;
-
-    if (build->compiled->values[value].output != INLAY_NONE || build->compiled->values[value].uses != 1)
-        return INLAY_NONE;
-    for (uint32_t o = 0; o < build->compiled->op_count; o++)
-        for (uint32_t i = 0; i < build->compiled->ops[o].in_count; i++)
-            if (build->compiled->ops[o].in[i] == value)
-                found = o;
-    return found;
-}
-
 static bool is_pointwise(const cpu_op *op, uint32_t value)
 {
     if (op->row->family != &cpu_conv || op->window.group != 1 || op->window.spatial > 2 || op->in[0] != value)
@@ -65,10 +52,10 @@ static bool is_pointwise(const cpu_op *op, uint32_t value)
     return true;
 }
 
-inlay_status tiles_defer_scale(cpu_build *build, const cpu_group *group, bool *out_done)
+inlay_status tiles_defer_scale(cpu_build *build, const cpu_group *group, uint32_t reader, bool *out_done)
 {
     const cpu_op *op = build->op;
-    uint32_t output = op->out[0], rank = build->ranks[output], consumer, image, factors;
+    uint32_t output = op->out[0], rank = build->ranks[output], image, factors;
     inlay_status status = INLAY_OK;
     int64_t pixels = 1;
     cpu_place place;
@@ -78,8 +65,7 @@ inlay_status tiles_defer_scale(cpu_build *build, const cpu_group *group, bool *o
         op->alg != LIBRARY_BINARY_MUL || group->post_count > 0 || group->out != output || rank < 3 || rank > 4 ||
         build->dims[output][0] != 1)
         return INLAY_OK;
-    consumer = only_consumer(build, output);
-    if (consumer == INLAY_NONE || !is_pointwise(&build->compiled->ops[consumer], output))
+    if (!is_pointwise(&build->compiled->ops[reader], output))
         return INLAY_OK;
     for (uint32_t d = 2; d < rank; d++)
         pixels *= build->dims[output][d];
@@ -88,7 +74,7 @@ inlay_status tiles_defer_scale(cpu_build *build, const cpu_group *group, bool *o
     if (image == factors || build->ranks[image] != rank || build->ranks[factors] != rank ||
         cpu_count(build, image) != cpu_count(build, output) || build->dims[factors][1] != build->dims[output][1] ||
         cpu_count(build, factors) != build->dims[factors][1] ||
-        pixels < build->dims[build->compiled->ops[consumer].out[0]][1])
+        pixels < build->dims[build->compiled->ops[reader].out[0]][1])
         return INLAY_OK;
     INLAY_TRY(cpu_read(build, factors, &place)); /* both buffers must stay valid until the consumer runs */
     build->instance->buffers[place.buffer].pending++;

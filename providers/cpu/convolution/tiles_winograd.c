@@ -13,6 +13,8 @@
  * window alone, not on its neighbours or on threads. */
 #include "convolution/sum_loops.h"
 #include "convolution/tiles.h"
+#include "region/window.h"
+#include "weights/read.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 #include <float.h>
@@ -459,7 +461,8 @@ inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t po
     if (status == INLAY_OK && !build->state->fast) {
         cpu_constant *constant = &build->compiled->constants[build->compiled->values[op->in[1]].constant];
 
-        status = cpu_constant_accuracy(build->compiled, constant, weights, points, &accuracy, build->diag);
+        status = cpu_constant_accuracy(build->compiled, constant, weights, points, winograd_measure_accuracy, &accuracy,
+                                       build->diag);
         if (status == INLAY_OK)
             status = cpu_read_plain(build, op->in[1], &original);
     }

@@ -8,7 +8,9 @@
  *     weighted   groups of one channel: no GEMM; products are computed during the sum */
 #include "convolution/sum_loops.h"
 #include "convolution/transposed.h"
-#include "convolution/window.h"
+#include "elementwise/elementwise.h"
+#include "product/product.h"
+#include "weights/read.h"
 #include "inlay/check.h"
 
 enum { SPATIAL = 3, WIDE_CHANNELS = 8, MAX_TERMS = 64 };
@@ -87,33 +89,6 @@ typedef struct sum_call {
     const float *from, *weights, *bias; /* weights: [taps][channels], of single channels */
     float *output;
 } sum_call;
-
-uint32_t transposed_fuse_posts(const cpu_group *group, transposed_epilogue *out)
-{
-    const cpu_post *next = group->post_count > 0 ? &group->posts[0] : NULL;
-    uint32_t fused_count = 0;
-
-    *out = (transposed_epilogue){ 0 };
-    if (next != NULL && next->kind == CPU_POST_ELTWISE && next->eltwise.alg == LIBRARY_ELTWISE_RELU) {
-        out->relu = true;
-        out->slope = next->eltwise.alpha;
-        fused_count = 1;
-    }
-    for (; fused_count < group->post_count && group->posts[fused_count].kind == CPU_POST_ELTWISE &&
-           cpu_row_of(&group->posts[fused_count].eltwise) != NULL && out->post_count < TRANSPOSED_MAX_POSTS;
-         fused_count++)
-        out->posts[out->post_count++] = group->posts[fused_count].eltwise;
-    return fused_count;
-}
-
-void transposed_apply_epilogue(const transposed_epilogue *epilogue, const struct sgemm_kernel *kernel, float *output,
-                               int64_t n)
-{
-    if (epilogue->relu)
-        KERNEL_BEST(sum_loops)->relu(output, n, epilogue->slope);
-    for (uint32_t i = 0; i < epilogue->post_count; i++)
-        cpu_apply(kernel, &epilogue->posts[i], output, n);
-}
 
 /* Computes output rows [begin, end), channels-last. */
 static inlay_status run_wide(void *user, int64_t begin, int64_t end, uint32_t worker)
@@ -396,4 +371,12 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     return status;
 }
 
-const cpu_family cpu_conv_transpose = { "transposed convolution", parse, lower };
+static const cpu_operator computed_row = {
+    .op_type = "ConvTranspose", .since_min = 1, .since_max = 22, .family = &cpu_conv_computed
+};
+
+const cpu_family cpu_conv_transpose = { .name = "transposed convolution",
+                                        .parse = parse,
+                                        .lower = lower,
+                                        .computed = &computed_row,
+                                        .has_constants = cpu_conv_has_constants };

@@ -1,7 +1,18 @@
-/* transposed.h - the epilogue that all kernels of ConvTranspose share (transposed.c). */
+/* transposed.h - transposed convolutions: pads, the cases that oneDNN runs (conv.c), and the epilogue that all kernels
+ * share. */
 #ifndef CPU_TRANSPOSED_H
 #define CPU_TRANSPOSED_H
 #include "region/build.h"
+
+/* Computes the pads for input sizes `in` and output sizes `out`, [spatial], as in ONNX ConvTranspose-11: from the
+ * attribute, or computed from the output's shape. ends may be negative: the output then extends past the last window
+ * (transposed.c). */
+void cpu_deconvolution_pads(const cpu_op *op, const int64_t *in, const int64_t *out, int64_t *begins, int64_t *ends);
+/* Parses the attributes and weights of ConvTranspose, and lowers it to oneDNN's primitive (conv.c). */
+bool cpu_parse_deconvolution(const kit_node *node, cpu_op *op, kit_refusal *why);
+inlay_status cpu_lower_deconvolution(cpu_build *build, const cpu_group *group);
+/* Are weights and bias constants? (conv.c) */
+bool cpu_conv_has_constants(const kit_node *node);
 
 enum { TRANSPOSED_MAX_POSTS = 4 };
 

@@ -4,9 +4,10 @@
  * columns are sorted by their index modulo s while they are summed, then interleaved. */
 #include "choice/kernels.h"
 #include "convolution/planes.h"
+#include "elementwise/elementwise.h"
 #include "matrix/sgemm.h"
 #include "convolution/transposed.h"
-#include "convolution/window.h"
+#include "weights/read.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 

@@ -1,7 +1,8 @@
-/* Binary elementwise operators, mostly by built-in loops over the elements in any layout, blocked or not. oneDNN's
+/* Steps for binary functions, mostly by built-in loops over the elements in any layout, blocked or not. oneDNN's
  * kernels are used for large tensors with an epilogue, and for large images with one operand element per channel. */
-#include "convolution/tiles.h"
+#include "elementwise/elementwise.h"
 #include "elementwise/element_loops.h"
+#include "weights/read.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 
@@ -9,26 +10,6 @@
 OPTIONAL_IF_CALLED(cpu_binary_at);
 OPTIONAL_IF_CALLED(cpu_binary_loses_nan);
 OPTIONAL_IF_CALLED(cpu_binary_row);
-
-static bool parse_binary(const kit_node *node, cpu_op *op, kit_refusal *why)
-{
-    static const struct {
-        const char *op_type;
-        library_alg alg;
-    } algs[] = { { "Add", LIBRARY_BINARY_ADD }, { "Sub", LIBRARY_BINARY_SUB }, { "Mul", LIBRARY_BINARY_MUL },
-                 { "Div", LIBRARY_BINARY_DIV }, { "Max", LIBRARY_BINARY_MAX }, { "Min", LIBRARY_BINARY_MIN },
-                 { "PRelu", CPU_PRELU },        { "Sum", LIBRARY_BINARY_ADD }, { "Mean", LIBRARY_BINARY_ADD } };
-
-    if (!cpu_is_large(node, why))
-        return false;
-    for (uint32_t i = 0; i < node->info->input_count; i++)
-        if (kit_input(node, i) == NULL)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "input %u is omitted", i);
-    for (uint32_t i = 0; i < KIT_COUNT(algs); i++)
-        if (strcmp(op->row->op_type, algs[i].op_type) == 0)
-            op->alg = algs[i].alg;
-    return true;
-}
 
 /* ------------------------------------------------------------------ the loop */
 
@@ -221,13 +202,12 @@ static struct loop make_loop(library_alg alg, const memory_desc *x0, const memor
 
 /* ------------------------------------------------------------------ lowering */
 
-/* True if the loop supports the layout: plain, or blocked once along one axis. */
-static bool is_simple(const memory_desc *md)
+bool cpu_is_simple_layout(const memory_desc *md)
 {
     return md->kind == CPU_BLOCKED && md->inner_nblks <= 1;
 }
 
-static bool is_padded(const memory_desc *md)
+bool cpu_is_padded(const memory_desc *md)
 {
     for (int d = 0; d < md->ndims; d++)
         if (md->dims[d] != md->padded_dims[d])
@@ -235,7 +215,7 @@ static bool is_padded(const memory_desc *md)
     return false;
 }
 
-static bool has_dims(const memory_desc *md, uint32_t rank, const int64_t *dims)
+bool cpu_has_dims(const memory_desc *md, uint32_t rank, const int64_t *dims)
 {
     return (uint32_t)md->ndims == rank && memcmp(md->dims, dims, rank * sizeof *dims) == 0;
 }
@@ -264,8 +244,8 @@ static bool match_layout(const memory_desc *x0, const memory_desc *x1, library_a
     int64_t strides[CPU_MAX_RANK], stride;
 
     *out_x1 = *x1;
-    if (axis_at < 0 || !is_padded(x0))
-        return is_simple(x1) && !memory_desc_is_blocked(x1);
+    if (axis_at < 0 || !cpu_is_padded(x0))
+        return cpu_is_simple_layout(x1) && !memory_desc_is_blocked(x1);
     if (x1->dims[axis_at] == 1 || alg == LIBRARY_BINARY_DIV || x1->ndims < 3)
         return false;
     /* The blocks of x0 with the dims of x1. */
@@ -350,9 +330,9 @@ static inlay_status emit_loop(cpu_build *build, library_alg alg, cpu_place x0, c
     memory_desc plain, wanted;
     struct loop loop;
 
-    if (has_dims(&x0.md, rank, dims) && is_simple(&x0.md) && memory_desc_bytes(&x0.md) > 0) {
+    if (cpu_has_dims(&x0.md, rank, dims) && cpu_is_simple_layout(&x0.md) && memory_desc_bytes(&x0.md) > 0) {
         memory_desc_plain(&plain, (uint32_t)x1.md.ndims, x1.md.dims);
-        if (memory_desc_is_blocked(&x1.md) || !is_simple(&x1.md))
+        if (memory_desc_is_blocked(&x1.md) || !cpu_is_simple_layout(&x1.md))
             INLAY_TRY(cpu_reorder(build, &x1, &plain, &x1));
         raise_rank(&x1, rank);
         if (is_scaled_image(&x0.md, &x1.md)) {
@@ -380,7 +360,7 @@ static inlay_status emit_loop(cpu_build *build, library_alg alg, cpu_place x0, c
         memory_desc_plain(&plain, rank, dims);
         overwrite = false;
     }
-    if (!memory_desc_is_dense(&plain) && !is_padded(&plain)) { /* a strided view */
+    if (!memory_desc_is_dense(&plain) && !cpu_is_padded(&plain)) { /* a strided view */
         memory_desc_plain(&plain, rank, dims);
         overwrite = false;
     }
@@ -405,7 +385,7 @@ inlay_status cpu_binary_at(cpu_build *build, library_alg alg, const cpu_place *i
 
     if (status != INLAY_OK)
         return status;
-    if (!has_dims(&x0.md, rank, build->dims[like]) && has_dims(&x1.md, rank, build->dims[like]) &&
+    if (!cpu_has_dims(&x0.md, rank, build->dims[like]) && cpu_has_dims(&x1.md, rank, build->dims[like]) &&
         is_commutative(alg)) {
         const cpu_place place = x0;
 
@@ -414,64 +394,11 @@ inlay_status cpu_binary_at(cpu_build *build, library_alg alg, const cpu_place *i
         overwrite = false;
     }
     /* Two tensors of equal dims in different layouts: one reorder is faster than a loop with two layouts. */
-    if (has_dims(&x0.md, rank, build->dims[like]) && has_dims(&x1.md, rank, build->dims[like]) && is_simple(&x0.md) &&
-        (memory_desc_is_blocked(&x0.md) || memory_desc_is_dense(&x0.md))) {
+    if (cpu_has_dims(&x0.md, rank, build->dims[like]) && cpu_has_dims(&x1.md, rank, build->dims[like]) &&
+        cpu_is_simple_layout(&x0.md) && (memory_desc_is_blocked(&x0.md) || memory_desc_is_dense(&x0.md))) {
         status = cpu_reorder(build, &x1, &x0.md, &x1);
         if (status != INLAY_OK)
             return status;
     }
     return emit_loop(build, alg, x0, x1, overwrite, like, result, out);
 }
-
-/* Lowers an op whose operands both have the result's dims to one loop with the epilogue, or, if there is padding, to
- * one primitive of oneDNN. */
-static inlay_status lower_whole(cpu_build *build, const cpu_group *group, cpu_place x0, cpu_place x1, bool overwrite)
-{
-    const uint32_t original_buffer = x0.buffer;
-    library_op desc = { .kind = LIBRARY_BINARY, .alg = build->op->alg };
-    cpu_fused fused = { 0 };
-    inlay_status status;
-
-    if (memory_desc_is_image(&x1.md) && !memory_desc_is_image(&x0.md))
-        INLAY_TRY(cpu_reorder(build, &x0, &x1.md, &x0));
-    else
-        INLAY_TRY(cpu_reorder(build, &x1, &x0.md, &x1));
-    if (is_simple(&x0.md) && !is_padded(&x0.md) && x0.md.data_type == LIBRARY_F32 && x1.md.data_type == LIBRARY_F32)
-        return cpu_lower_binary_chain(build, group, &x0, &x1, overwrite && x0.buffer == original_buffer);
-    desc.input = desc.output = x0.md;
-    desc.weights = x1.md;
-    INLAY_TRY(cpu_fuse_posts(build, group, &desc, &fused));
-    status = cpu_emit_fused(build, group, &fused,
-                            (const cpu_operand[]){ { LIBRARY_ARG_SRC_0, &x0 }, { LIBRARY_ARG_SRC_1, &x1 } }, 2);
-done:
-    library_destroy(fused.pd);
-    return status;
-}
-
-static inlay_status lower_binary(cpu_build *build, const cpu_group *group)
-{
-    const cpu_op *op = build->op;
-    uint32_t y = op->out[0], rank = build->ranks[y];
-    cpu_place x0, x1, out;
-    inlay_status status;
-    bool overwrite = cpu_is_last_use(build, op->in[0]) && op->in[0] != op->in[1], done;
-
-    INLAY_CHECK(op->in_count == 2);
-    INLAY_TRY(tiles_defer_scale(build, group, &done));
-    if (done)
-        goto done;
-
-    INLAY_TRY(cpu_read(build, op->in[0], &x0));
-    INLAY_TRY(cpu_read(build, op->in[1], &x1));
-    if (op->alg != CPU_PRELU && !cpu_binary_loses_nan(op->alg) && has_dims(&x0.md, rank, build->dims[y]) &&
-        has_dims(&x1.md, rank, build->dims[y]) && (memory_desc_is_blocked(&x0.md) || memory_desc_is_dense(&x0.md)) &&
-        (memory_desc_is_blocked(&x1.md) || memory_desc_is_dense(&x1.md)))
-        return lower_whole(build, group, x0, x1, overwrite);
-    INLAY_TRY(cpu_binary_at(build, op->alg, &x0, overwrite, op->in[1], y,
-                            group->post_count == 0 ? group->out : INLAY_NONE, &out));
-    status = cpu_finish(build, group, 0, &out, true);
-done:
-    return status;
-}
-
-const cpu_family cpu_binary = { "binary", parse_binary, lower_binary };

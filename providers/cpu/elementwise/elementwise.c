@@ -1,23 +1,13 @@
 /* Unary elementwise operators: parsing, and lowering of those that are not fused. Most are fused into a convolution or
  * matrix multiplication (posts.c). */
+#include "elementwise/elementwise.h"
 #include "region/build.h"
+#include "weights/read.h"
 #include "inlay/check.h"
 #include <float.h>
 #include <math.h>
 
 /* ------------------------------------------------------------------ reading */
-
-/* Scalars and vectors are mostly shape arithmetic, which the host can compute ahead if it is outside of regions. */
-bool cpu_is_large(const kit_node *node, kit_refusal *why)
-{
-    const inlay_value_info *output = kit_output(node, 0);
-
-    for (uint32_t i = 0; i < node->info->input_count; i++)
-        if (cpu_is_dynamic_scale(node, kit_input(node, i)))
-            return true;
-    return output->rank >= 2 ||
-           kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "scalars and vectors are too small for a step of a region");
-}
 
 /* Clip-6 has attributes whose defaults are the largest finite numbers. Clip-11 has inputs; an omitted one is no bound.
  */
@@ -136,96 +126,6 @@ static bool parse_eltwise(const kit_node *node, cpu_op *op, kit_refusal *why)
 
 /* ------------------------------------------------------------------ lowering */
 
-inlay_status cpu_describe(cpu_build *build, const library_op *op, library_description *out)
-{
-    inlay_status status;
-
-    *out = NULL;
-    if (cpu_memo_find(build, op, out))
-        return INLAY_OK;
-    status =
-        cpu_check(library_describe(build->state->engine, op, NULL, out), build->diag, "compute this", build->op->name);
-    if (status == INLAY_OK)
-        cpu_memo_keep(build, op, *out);
-    return status;
-}
-
-/* True if one loop may run over all bytes of the layout. Gaps are allowed only as padding of blocks, if the function
- * keeps its zeros. */
-static bool is_contiguous(const memory_desc *md, const cpu_eltwise *eltwise)
-{
-    const cpu_row_fn row = cpu_row_of(eltwise);
-    uint64_t padded = 1;
-    float zero = 0;
-
-    if (memory_desc_is_dense(md))
-        return true;
-    for (int d = 0; d < md->ndims; d++)
-        padded *= (uint64_t)md->padded_dims[d];
-    if (row == NULL || !memory_desc_is_blocked(md) || memory_desc_bytes(md) != padded * sizeof(float))
-        return false;
-    row(&zero, &zero, 1, eltwise->alpha, eltwise->beta);
-    return zero == 0;
-}
-
-inlay_status cpu_eltwise_at(cpu_build *build, const cpu_place *place, bool overwrite, const cpu_eltwise *eltwise,
-                            uint32_t result, cpu_place *out)
-{
-    library_description pd = NULL;
-    const bool floats = place->md.data_type == LIBRARY_F32;
-    library_op desc = { .kind = LIBRARY_ELTWISE, .alg = eltwise->alg, .alpha = eltwise->alpha, .beta = eltwise->beta };
-    cpu_place copy, *input = &copy;
-    inlay_status status;
-    memory_desc plain;
-    bool whole;
-
-    copy = *place;
-    whole = floats && is_contiguous(&input->md, eltwise);
-    if (!whole &&
-        (cpu_needs_builtin_loop(eltwise->alg) || (floats && (build->state->alone || cpu_loses_nan(eltwise))))) {
-        whole = true;
-        memory_desc_plain(&plain, (uint32_t)input->md.ndims, input->md.dims);
-        INLAY_TRY(cpu_reorder(build, place, &plain, input));
-    }
-    if (overwrite && (result == INLAY_NONE || build->compiled->values[result].output == INLAY_NONE))
-        *out = *input;
-    else if (result != INLAY_NONE)
-        INLAY_TRY(cpu_result_place(build, result, &input->md, out));
-    else
-        INLAY_TRY(cpu_new_place(build, &input->md, out));
-    if (whole && cpu_row_is_best(build->state, eltwise, memory_desc_count(&input->md)))
-        return cpu_emit_function(build, eltwise, input, out);
-    desc.input = input->md;
-    INLAY_TRY(cpu_describe(build, &desc, &pd));
-    status = cpu_emit(build, pd, (const cpu_operand[]){ { LIBRARY_ARG_SRC, input }, { LIBRARY_ARG_DST, out } }, 2);
-done:
-    library_destroy(pd);
-    return status;
-}
-
-inlay_status cpu_finish(cpu_build *build, const cpu_group *group, uint32_t first, const cpu_place *made, bool overwrite)
-{
-    cpu_place now = *made;
-
-    INLAY_CHECK(first <= group->post_count);
-    for (uint32_t post_index = first; post_index < group->post_count; post_index++) {
-        const cpu_post *post = &group->posts[post_index];
-        uint32_t result = post_index + 1 == group->post_count ? group->out : INLAY_NONE;
-        cpu_place next;
-        inlay_status status;
-
-        if (post->kind == CPU_POST_ELTWISE)
-            status = cpu_eltwise_at(build, &now, overwrite, &post->eltwise, result, &next);
-        else
-            status = cpu_binary_at(build, post->alg, &now, overwrite, post->other, group->out, result, &next);
-        if (status != INLAY_OK)
-            return status;
-        now = next;
-        overwrite = true;
-    }
-    return cpu_set_place(build, group->out, &now);
-}
-
 static inlay_status lower_eltwise(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
@@ -252,4 +152,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_eltwise_family = { "elementwise", parse_eltwise, lower_eltwise };
+const cpu_family cpu_eltwise_family = { .name = "elementwise", .parse = parse_eltwise, .lower = lower_eltwise };

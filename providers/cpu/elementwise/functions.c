@@ -5,6 +5,7 @@
  * enough to amortise its call. */
 #include "elementwise/element_loops.h"
 #include "inlay/check.h"
+#include "elementwise/elementwise.h"
 #include "region/build.h"
 #include "simd/row_set.h"
 #include "matrix/sgemm.h"
@@ -146,6 +147,28 @@ bool cpu_row_is_best(const cpu_state *state, const cpu_eltwise *eltwise, int64_t
     default:
         return cpu_row_of(eltwise) != NULL;
     }
+}
+
+bool cpu_function_of(const cpu_eltwise *eltwise, sgemm_post *out)
+{
+    static const struct {
+        library_alg alg;
+        sgemm_fn fn;
+    } known[] = {
+        { LIBRARY_ELTWISE_RELU, SGEMM_RELU },           { LIBRARY_ELTWISE_GELU_ERF, SGEMM_GELU },
+        { LIBRARY_ELTWISE_GELU_TANH, SGEMM_GELU_TANH }, { LIBRARY_ELTWISE_LOGISTIC, SGEMM_SIGMOID },
+        { LIBRARY_ELTWISE_TANH, SGEMM_TANH },           { LIBRARY_ELTWISE_SWISH, SGEMM_SWISH },
+        { LIBRARY_ELTWISE_HARDSWISH, SGEMM_HARDSWISH }, { LIBRARY_ELTWISE_LINEAR, SGEMM_LINEAR },
+        { LIBRARY_ELTWISE_CLIP_V2, SGEMM_CLIP },
+    };
+
+    for (uint32_t i = 0; i < KIT_COUNT(known); i++) {
+        if (known[i].alg == eltwise->alg) {
+            *out = (sgemm_post){ .fn = known[i].fn, .alpha = eltwise->alpha, .beta = eltwise->beta };
+            return true;
+        }
+    }
+    return false;
 }
 
 void cpu_apply(const sgemm_kernel *kernel, const cpu_eltwise *eltwise, float *output, int64_t n)

@@ -1,6 +1,9 @@
 /* Pad (ONNX Pad-2..25) of floats in the layout of the input: channels last stays channels last. The source index of
  * each position is computed per axis; contiguous elements are copied together. */
+#include "elementwise/elementwise.h"
 #include "layout/moves.h"
+#include "region/build.h"
+#include "weights/read.h"
 #include "inlay/check.h"
 
 enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
@@ -355,4 +358,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_pad = { "padding", parse_pad, lower_pad };
+const cpu_family cpu_pad = { .name = "padding", .parse = parse_pad, .lower = lower_pad };

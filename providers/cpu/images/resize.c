@@ -2,6 +2,7 @@
  * pixel share its weights, which are computed once. The loops are shared by all providers (common/resize_rows.h):
  * oneDNN's resampling supports only two of ONNX's seven coordinate transformations. */
 #include "region/build.h"
+#include "weights/read.h"
 #include "inlay/check.h"
 #include "resize_rows.h"
 #include <math.h>
@@ -247,4 +248,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_resize = { "resize", parse, lower };
+const cpu_family cpu_resize = { .name = "resize", .parse = parse, .lower = lower };

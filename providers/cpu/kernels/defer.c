@@ -1,5 +1,5 @@
 /* Convolutions that are deferred to their consumer, a depthwise convolution, which computes its input row by row. */
-#include "choice/kernels.h"
+#include "kernels/table.h"
 #include "convolution/tiles.h"
 
 /* The only op that consumes the value; INLAY_NONE: there are several, or none. */

@@ -2,11 +2,10 @@
  * for the choice. With AVX2 the ratios differ: with half the registers, a built-in tile is six pixels by 16 channels,
  * which reads more for each multiplication than oneDNN's kernels do (kernel_pace, blocks_pace). */
 #include "simd/cpu.h"
-#include "choice/kernels.h"
+#include "kernels/table.h"
 #include "convolution/tiles.h"
 #include <math.h>
 
-#define REORDER_BYTES_PER_NS 30.0
 #define NEAR_BYTES 1000000.0  /* weights that stay in the cache next to the core */
 #define FAR_BYTES_PER_NS 24.0 /* larger weights, if computation hides none of their transfer */
 #define BORDER_BYTES_PER_NS 40.0
@@ -34,32 +33,6 @@ static double blocks_pace(const kernel_conv_shape *window, int64_t depth)
     return (1 + 36 / (double)depth) * (each < 5 ? 5 / each : 1);
 }
 
-static double reorder_ns(double bytes)
-{
-    return 2.0 * bytes / REORDER_BYTES_PER_NS / KERNEL_THREADS;
-}
-
-/* From channels-last to row-major or back. Memory is slower than the caches. */
-static double layout_change_ns(double bytes)
-{
-    return reorder_ns(bytes) * (bytes > NEAR_BYTES ? 2.5 : 1);
-}
-
-double kernel_layout_change_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer,
-                               kernel_id kernel)
-{
-    const bool row_major = !memory_desc_is_image(&layer->input.md) && memory_desc_is_plain(&layer->input.md);
-    double ns = 0;
-
-    if (layer->product || kernel == KERNEL_PLANES || kernel == KERNEL_ROWS)
-        return 0;
-    if (row_major)
-        ns += layout_change_ns((double)memory_desc_bytes(&layer->input.md));
-    if (row_major && build->compiled->values[group->out].uses == 0) /* consumed outside of the region */
-        ns += layout_change_ns(4.0 * (double)cpu_count(build, group->out));
-    return ns;
-}
-
 /* Number of vectors of output channels. */
 static int64_t vectors_of(const kernel_conv_shape *window)
 {
@@ -81,19 +54,6 @@ static double tile_vectors(const kernel_conv_shape *window, int64_t depth)
         (window->in * (window->dilation[1] == 1 ? window->kernel[1] : 1)) % 2 == 0 && depth <= 2 * SGEMM_CHAIN;
 
     return even ? (double)(window->out / TILE_WIDTH * 2) + narrow[(last + 7) / 8] : (double)vectors_of(window);
-}
-
-double kernel_gates_ns(const cpu_build *build, const cpu_group *group, double vector_ns)
-{
-    double gates = 0;
-
-    for (uint32_t post_index = 0; post_index < group->post_count; post_index++) {
-        const cpu_post *post = &group->posts[post_index];
-
-        gates += post->kind == CPU_POST_ELTWISE &&
-                 (post->eltwise.alg == LIBRARY_ELTWISE_SWISH || post->eltwise.alg == LIBRARY_ELTWISE_LOGISTIC);
-    }
-    return gates * vector_ns * (double)cpu_count(build, group->out) / TILE_LANES / KERNEL_THREADS;
 }
 
 /* ------------------------------------------------------------------ built-in kernels */
@@ -170,7 +130,7 @@ double kernel_planes_ns(const cpu_build *build, const cpu_group *group, const ke
            ns = vectors * (1 + (specialized ? 0.17 : 0.36) * taps) + copied + 30 * planes;
 
     if (build->compiled->values[group->out].uses > 0) /* most consumers prefer channels-last */
-        ns += KERNEL_THREADS * reorder_ns(4.0 * (double)cpu_count(build, group->out));
+        ns += KERNEL_THREADS * kernel_reorder_ns(4.0 * (double)cpu_count(build, group->out));
     return ns / KERNEL_THREADS + LOOP_NS;
 }
 
@@ -322,7 +282,7 @@ static double operands_ns(const cpu_build *build, const cpu_group *group, bool b
         if (other != NULL && other->buffer != INLAY_NONE &&
             memory_desc_count(&other->md) >= cpu_count(build, group->out) &&
             memory_desc_is_blocked(&other->md) != blocked)
-            ns += reorder_ns(4.0 * (double)cpu_count(build, group->out));
+            ns += kernel_reorder_ns(4.0 * (double)cpu_count(build, group->out));
     }
     return ns;
 }
@@ -332,7 +292,7 @@ static double operands_ns(const cpu_build *build, const cpu_group *group, bool b
 static double kernel_layouts_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool blocked)
 {
     return operands_ns(build, group, blocked) + (memory_desc_is_blocked(&layer->input.md) != blocked
-                                                     ? reorder_ns((double)memory_desc_bytes(&layer->input.md))
+                                                     ? kernel_reorder_ns((double)memory_desc_bytes(&layer->input.md))
                                                      : 0);
 }
 
@@ -364,7 +324,7 @@ static double direct_ns(const cpu_build *build, const kernel_layer *layer)
 double kernel_library_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     return direct_ns(build, layer) + kernel_layouts_ns(build, group, layer, false) +
-           (layer->window.in_concat ? reorder_ns(4.0 * (double)cpu_count(build, group->out)) : 0);
+           (layer->window.in_concat ? kernel_reorder_ns(4.0 * (double)cpu_count(build, group->out)) : 0);
 }
 
 double kernel_blocks_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
@@ -379,6 +339,6 @@ double kernel_library_winograd_ns(const cpu_build *build, const cpu_group *group
     double ns = direct_ns(build, layer) / gain + kernel_layouts_ns(build, group, layer, true);
 
     if (!blocks_are_wanted(build, group->out))
-        ns += reorder_ns(4.0 * (double)cpu_count(build, group->out)) / 2;
+        ns += kernel_reorder_ns(4.0 * (double)cpu_count(build, group->out)) / 2;
     return ns;
 }

@@ -1,5 +1,6 @@
 /* Kernels of matrix multiplications: where they run, and models of their time on cores with AVX-512. */
-#include "choice/kernels.h"
+#include "elementwise/elementwise.h"
+#include "kernels/table.h"
 #include "inlay/check.h"
 #include "matrix/sgemm.h"
 #include "weights/sparse_weights.h"
@@ -19,31 +20,6 @@
 #define NEAR_BYTES_PER_NS 105.0 /* from the caches */
 #define NEAR_BYTES 1000000.0
 #define COPY_BYTES_PER_NS 12.0 /* a matrix that is packed into panels for one run */
-
-void kernel_gemm_shape_of(const cpu_build *build, kernel_gemm_shape *product)
-{
-    const cpu_op *op = build->op;
-    const uint32_t output = op->out[0], rank = build->ranks[output], a_rank = build->ranks[op->in[0]];
-    const int64_t *a_dims = build->dims[op->in[0]], *dims = build->dims[output];
-    const cpu_place *weights = &build->places[op->in[1]];
-
-    *product = (kernel_gemm_shape){
-        .packed = cpu_is_packed(build, op), .transposed = op->product.trans_b, .rank = rank, .batch = 1, .m = 1, .n = 1
-    };
-    product->k = a_dims[a_rank - (op->product.trans_a ? 2 : 1)];
-    if (rank >= 2) {
-        product->m = dims[rank - 2];
-        product->n = dims[rank - 1];
-    }
-    for (uint32_t d = 0; d + 2 < rank; d++)
-        product->batch *= dims[d];
-    if (product->packed) {
-        product->m *= product->batch;
-        product->batch = 1;
-    }
-    if (weights->buffer != INLAY_NONE && !memory_desc_is_blocked(&weights->md) && weights->md.ndims >= 2)
-        product->transposed = product->transposed != (weights->md.strides[weights->md.ndims - 1] != 1);
-}
 
 static double weights_bytes(const kernel_gemm_shape *product)
 {

@@ -1,5 +1,6 @@
 /* The table of kernels: conditions, models of time and lowerings. */
-#include "choice/kernels.h"
+#include "kernels/table.h"
+#include "product/product.h"
 #include "convolution/library.h"
 #include "convolution/tiles.h"
 #include "simd/cpu.h"
@@ -50,13 +51,6 @@ static bool gemm_runs(cpu_build *build, const cpu_group *group, const kernel_lay
     return kernel_has_tiles(build, layer) &&
            kernel_trim_conv(&layer->window, &first).share >= (any_share ? 0 : LEAST_INSIDE) &&
            build->scales[build->op->in[0]] == INLAY_NONE;
-}
-
-bool kernel_weights_are_low_bit(const cpu_build *build)
-{
-    const uint32_t constant = build->op->in_count > 1 ? build->compiled->values[build->op->in[1]].constant : INLAY_NONE;
-
-    return constant != INLAY_NONE && build->compiled->constants[constant].narrow != NULL;
 }
 
 bool kernel_pairs_wanted(const cpu_build *build, const char **out_why)
@@ -145,12 +139,6 @@ static inlay_status winograd_2(cpu_build *build, const cpu_group *group, const k
 {
     *out_done = true;
     return tiles_lower(build, group, layer, 4);
-}
-
-/* Deferred channel scales and deferred producers are supported by tiled kernels only. */
-bool kernel_input_is_ready(const cpu_build *build)
-{
-    return build->scales[build->op->in[0]] == INLAY_NONE && build->ahead[build->op->in[0]] == NULL;
 }
 
 static bool library_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
@@ -275,34 +263,39 @@ static bool never_runs(cpu_build *build, const cpu_group *group, const kernel_la
 
 /* Of kernels with equal times the first is taken. */
 const kernel_entry kernel_table[KERNEL_COUNT] = {
-    [KERNEL_TILES] = { "tiles", 0, tiles_run, kernel_tiles_ns, tiles_direct, BUILTIN_GATE, true },
-    [KERNEL_WINOGRAD_4] = { "winograd_4x4", 6, winograd_4_runs, winograd_4_ns, winograd_4, BUILTIN_GATE, false },
-    [KERNEL_WINOGRAD_2] = { "winograd_2x2", 4, winograd_2_runs, winograd_2_ns, winograd_2, BUILTIN_GATE, false },
+    [KERNEL_TILES] = { "tiles", 0, tiles_run, kernel_tiles_ns, tiles_direct, BUILTIN_GATE, .is_strict = true,
+                       .defer = kernel_defer },
+    [KERNEL_WINOGRAD_4] = { "winograd_4x4", 6, winograd_4_runs, winograd_4_ns, winograd_4, BUILTIN_GATE,
+                            .is_strict = false, .measure = winograd_measure_accuracy },
+    [KERNEL_WINOGRAD_2] = { "winograd_2x2", 4, winograd_2_runs, winograd_2_ns, winograd_2, BUILTIN_GATE,
+                            .is_strict = false, .measure = winograd_measure_accuracy },
     [KERNEL_DEPTHWISE] = { "depthwise", 0, depthwise_can_run, kernel_depthwise_ns, depthwise_lower, BUILTIN_GATE,
-                           true },
-    [KERNEL_PLANES] = { "planes", 0, planes_run_here, kernel_planes_ns, planes, BUILTIN_GATE, true },
-    [KERNEL_ROWS] = { "rows", 0, rows_run, kernel_rows_ns, rows, BUILTIN_GATE, true },
-    [KERNEL_GROUPS] = { "groups", 0, groups_run, groups_ns, groups, LIBRARY_GATE, true },
-    [KERNEL_BLOCKS] = { "library_blocked", 0, blocks_run, kernel_blocks_ns, blocks, LIBRARY_GATE, false },
-    [KERNEL_LIBRARY] = { "library", 0, library_runs, kernel_library_ns, library, LIBRARY_GATE, false },
+                           .is_strict = true },
+    [KERNEL_PLANES] = { "planes", 0, planes_run_here, kernel_planes_ns, planes, BUILTIN_GATE, .is_strict = true },
+    [KERNEL_ROWS] = { "rows", 0, rows_run, kernel_rows_ns, rows, BUILTIN_GATE, .is_strict = true },
+    [KERNEL_GROUPS] = { "groups", 0, groups_run, groups_ns, groups, LIBRARY_GATE, .is_strict = true },
+    [KERNEL_BLOCKS] = { "library_blocked", 0, blocks_run, kernel_blocks_ns, blocks, LIBRARY_GATE, .is_strict = false },
+    [KERNEL_LIBRARY] = { "library", 0, library_runs, kernel_library_ns, library, LIBRARY_GATE, .is_strict = false },
     /* oneDNN's Winograd has the same transform points as the built-in one, so the error is assumed to be the same. It
      * has no guard, so it runs with precision `fast` only. */
     [KERNEL_LIBRARY_WINOGRAD] = { "library_winograd", 6, library_winograd_runs, kernel_library_winograd_ns,
-                                  library_winograd, LIBRARY_GATE, false },
-    [KERNEL_GEMM] = { "gemm", 0, gemm_runs, kernel_gemm_ns, gemm, BUILTIN_GATE, true },
-    [KERNEL_PAIRS] = { "pairs", 0, pairs_run_here, kernel_pairs_ns, pairs_lower, BUILTIN_GATE, false },
-    [KERNEL_PACKED] = { "packed", 0, kernel_packed_runs, kernel_packed_ns, kernel_packed, 0, true },
-    [KERNEL_PAIRED] = { "packed_pairs", 0, kernel_paired_runs, kernel_paired_ns, kernel_paired, 0, false },
-    [KERNEL_SPARSE] = { "packed_sparse", 0, kernel_sparse_runs, kernel_sparse_ns, kernel_sparse, 0, false },
-    [KERNEL_INNER] = { "inner_product", 0, kernel_inner_runs, kernel_inner_ns, kernel_inner, 0, false },
-    [KERNEL_PLAIN] = { "plain", 0, kernel_plain_runs, kernel_plain_ns, kernel_plain, 0, false },
-    [KERNEL_BATCHED] = { "batched", 0, kernel_batched_runs, kernel_batched_ns, kernel_batched, 0, true },
-    [KERNEL_MATMUL] = { "matmul", 0, kernel_matmul_runs, kernel_matmul_ns, kernel_matmul, 0, false },
-    [KERNEL_BITS_EXACT] = { "bits_exact", 0, never_runs, NULL, NULL, 0, true },
-    [KERNEL_BITS_BYTE] = { "bits_byte", 0, never_runs, NULL, NULL, 0, false },
-    [KERNEL_BITS_FINE] = { "bits_fine", 0, never_runs, NULL, NULL, 0, false },
-    [KERNEL_BYTES_TILES] = { "bytes_tiles", 0, never_runs, NULL, NULL, 0, true },
-    [KERNEL_BYTES_CHANNELS] = { "bytes_depthwise", 0, never_runs, NULL, NULL, 0, true },
-    [KERNEL_BYTES_LIBRARY] = { "bytes_library", 0, never_runs, NULL, NULL, 0, true },
-    [KERNEL_BYTES_ROWS] = { "bytes_rows", 0, never_runs, NULL, NULL, 0, true },
+                                  library_winograd, LIBRARY_GATE, .is_strict = false,
+                                  .measure = winograd_measure_accuracy },
+    [KERNEL_GEMM] = { "gemm", 0, gemm_runs, kernel_gemm_ns, gemm, BUILTIN_GATE, .is_strict = true },
+    [KERNEL_PAIRS] = { "pairs", 0, pairs_run_here, kernel_pairs_ns, pairs_lower, BUILTIN_GATE, .is_strict = false },
+    [KERNEL_PACKED] = { "packed", 0, kernel_packed_runs, kernel_packed_ns, kernel_packed, 0, .is_strict = true },
+    [KERNEL_PAIRED] = { "packed_pairs", 0, kernel_paired_runs, kernel_paired_ns, kernel_paired, 0, .is_strict = false },
+    [KERNEL_SPARSE] = { "packed_sparse", 0, kernel_sparse_runs, kernel_sparse_ns, kernel_sparse, 0,
+                        .is_strict = false },
+    [KERNEL_INNER] = { "inner_product", 0, kernel_inner_runs, kernel_inner_ns, kernel_inner, 0, .is_strict = false },
+    [KERNEL_PLAIN] = { "plain", 0, kernel_plain_runs, kernel_plain_ns, kernel_plain, 0, .is_strict = false },
+    [KERNEL_BATCHED] = { "batched", 0, kernel_batched_runs, kernel_batched_ns, kernel_batched, 0, .is_strict = true },
+    [KERNEL_MATMUL] = { "matmul", 0, kernel_matmul_runs, kernel_matmul_ns, kernel_matmul, 0, .is_strict = false },
+    [KERNEL_BITS_EXACT] = { "bits_exact", 0, never_runs, NULL, NULL, 0, .is_strict = true },
+    [KERNEL_BITS_BYTE] = { "bits_byte", 0, never_runs, NULL, NULL, 0, .is_strict = false },
+    [KERNEL_BITS_FINE] = { "bits_fine", 0, never_runs, NULL, NULL, 0, .is_strict = false },
+    [KERNEL_BYTES_TILES] = { "bytes_tiles", 0, never_runs, NULL, NULL, 0, .is_strict = true },
+    [KERNEL_BYTES_CHANNELS] = { "bytes_depthwise", 0, never_runs, NULL, NULL, 0, .is_strict = true },
+    [KERNEL_BYTES_LIBRARY] = { "bytes_library", 0, never_runs, NULL, NULL, 0, .is_strict = true },
+    [KERNEL_BYTES_ROWS] = { "bytes_rows", 0, never_runs, NULL, NULL, 0, .is_strict = true },
 };

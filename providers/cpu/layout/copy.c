@@ -1,9 +1,9 @@
 /* Copies elements from one memory layout to another by plain loops. */
 #include "layout/moves.h"
 #include "inlay/check.h"
-#include "region/build.h"
 #include "simd/move_set.h"
 #include <stdlib.h>
+#include <string.h>
 
 /* The offset of index i of axis d, in elements. Offsets of axes can be added, because the blocks of an axis do not
  * depend on other axes. */

@@ -1,7 +1,10 @@
 /* BatchNormalization-7..15, LayerNormalization-17, RMSNormalization-23, LRN-1..13. */
+#include "elementwise/elementwise.h"
+#include "normalization/normalize.h"
 #include "region/build.h"
 #include "inlay/check.h"
 #include "normalization/norm_loops.h"
+#include "weights/read.h"
 #include <math.h>
 
 /* ------------------------------------------------------------------ batch normalisation */
@@ -68,7 +71,7 @@ done:
     return status;
 }
 
-const cpu_family cpu_normalize = { "batch normalisation", parse_batch, lower_batch };
+const cpu_family cpu_normalize = { .name = "batch normalisation", .parse = parse_batch, .lower = lower_batch };
 
 /* ------------------------------------------------------------------ rows */
 
@@ -193,7 +196,7 @@ static bool parse_layer(const kit_node *node, cpu_op *op, kit_refusal *why)
     return covers_row(node, 1, op->axis, why) && covers_row(node, 2, op->axis, why);
 }
 
-const cpu_family cpu_layer_norm = { "layer normalisation", parse_layer, lower_rows };
+const cpu_family cpu_layer_norm = { .name = "layer normalisation", .parse = parse_layer, .lower = lower_rows };
 
 /* ------------------------------------------------------------------ with a residual before it */
 
@@ -221,11 +224,13 @@ static bool parse_skip(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-const cpu_family cpu_skip_norm = { "normalisation of a sum", parse_skip, NULL };
+const cpu_family cpu_skip_norm = { .name = "normalisation of a sum", .parse = parse_skip, .lower = NULL };
 
 /* ------------------------------------------------------------------ RMS normalisation */
 
-const cpu_family cpu_rms_norm = { "normalisation by the mean square", parse_layer, lower_rows };
+const cpu_family cpu_rms_norm = { .name = "normalisation by the mean square",
+                                  .parse = parse_layer,
+                                  .lower = lower_rows };
 
 /* ------------------------------------------------------------------ local response normalisation */
 
@@ -339,4 +344,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_lrn = { "local response normalisation", parse_lrn, lower_lrn };
+const cpu_family cpu_lrn = { .name = "local response normalisation", .parse = parse_lrn, .lower = lower_lrn };

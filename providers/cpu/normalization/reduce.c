@@ -4,10 +4,13 @@
  * (pool.c), which reads images in any layout.
  *
  * Sums are accumulated in double and rounded once, so that sums of rows equal those of LayerNormalization (rows.h). */
+#include "elementwise/elementwise.h"
+#include "normalization/normalize.h"
 #include "region/build.h"
 #include "inlay/check.h"
 #include "simd/row_set.h"
 #include "normalization/row_loops.h"
+#include "weights/read.h"
 #include "simd/vecmath.h"
 #include "simd/optional.h"
 #include <math.h>
@@ -267,4 +270,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_reduce = { "reduction", parse_reduce, lower_reduce };
+const cpu_family cpu_reduce = { .name = "reduction", .parse = parse_reduce, .lower = lower_reduce };

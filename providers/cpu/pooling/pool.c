@@ -1,8 +1,11 @@
 /* Pooling (ONNX MaxPool, AveragePool, GlobalAveragePool, GlobalMaxPool), and ReduceMean and ReduceMax over all pixels
  * of an image, which run as global pooling. For other reductions see reduce.c. */
+#include "elementwise/elementwise.h"
+#include "pooling/pool.h"
 #include "region/build.h"
 #include "inlay/check.h"
-#include "convolution/window.h"
+#include "region/window.h"
+#include "weights/read.h"
 
 static bool parse_pool(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
@@ -185,4 +188,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_pool = { "pooling", parse_pool, lower_pool };
+const cpu_family cpu_pool = { .name = "pooling", .parse = parse_pool, .lower = lower_pool };

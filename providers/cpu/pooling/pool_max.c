@@ -4,7 +4,6 @@
 #include "pooling/pool_loops.h"
 #include "inlay/check.h"
 #include "region/build.h"
-#include "convolution/window.h"
 #include <math.h>
 
 /* Strides of an image in elements. A plane holds one channel, a block of channels, or all channels; a pixel of a plane

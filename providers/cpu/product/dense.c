@@ -1,11 +1,14 @@
 /* GEMM by built-in kernels (sgemm.h) with a fused epilogue. Constant matrices are packed in panels. A computed matrix
  * is read in place if it is row-major; a column-major one is packed into panels first. There may be a batch of
  * computed matrices, with one GEMM for each. */
+#include "elementwise/elementwise.h"
 #include "product/dense.h"
 #include "choice/kernels.h"
 #include "inlay/check.h"
+#include "product/product.h"
 #include "weights/low_bit.h"
 #include "weights/pairs_weights.h"
+#include "weights/read.h"
 #include "weights/sparse_weights.h"
 
 #define PANEL_BYTES_PER_NS 20.0
@@ -218,28 +221,6 @@ static inlay_status run_dense(const cpu_native *native, const cpu_state *state, 
 }
 
 /* ------------------------------------------------------------------ lowering */
-
-bool cpu_function_of(const cpu_eltwise *eltwise, sgemm_post *out)
-{
-    static const struct {
-        library_alg alg;
-        sgemm_fn fn;
-    } known[] = {
-        { LIBRARY_ELTWISE_RELU, SGEMM_RELU },           { LIBRARY_ELTWISE_GELU_ERF, SGEMM_GELU },
-        { LIBRARY_ELTWISE_GELU_TANH, SGEMM_GELU_TANH }, { LIBRARY_ELTWISE_LOGISTIC, SGEMM_SIGMOID },
-        { LIBRARY_ELTWISE_TANH, SGEMM_TANH },           { LIBRARY_ELTWISE_SWISH, SGEMM_SWISH },
-        { LIBRARY_ELTWISE_HARDSWISH, SGEMM_HARDSWISH }, { LIBRARY_ELTWISE_LINEAR, SGEMM_LINEAR },
-        { LIBRARY_ELTWISE_CLIP_V2, SGEMM_CLIP },
-    };
-
-    for (uint32_t i = 0; i < KIT_COUNT(known); i++) {
-        if (known[i].alg == eltwise->alg) {
-            *out = (sgemm_post){ .fn = known[i].fn, .alpha = eltwise->alpha, .beta = eltwise->beta };
-            return true;
-        }
-    }
-    return false;
-}
 
 /* Sets the strides of operand `other` along rows and columns of the output; false: its shape is not supported. */
 static bool operand_of(const cpu_build *build, uint32_t other, uint32_t out, sgemm_post *post)

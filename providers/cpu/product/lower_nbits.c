@@ -3,7 +3,9 @@
 #include "product/dense.h"
 #include "choice/kernels.h"
 #include "inlay/check.h"
+#include "product/product.h"
 #include "weights/nbits_weights.h"
+#include "weights/read.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
@@ -476,3 +478,5 @@ inlay_status nbits_lower(cpu_build *build, const cpu_group *group)
 done:
     return status;
 }
+
+const cpu_family cpu_nbits_product = { .name = "GEMM with n-bit weights", .parse = nbits_parse, .lower = nbits_lower };

@@ -1,25 +1,7 @@
-/* Operands of matrix multiplications: constants that can be packed, and views of computed matrices. */
+/* Operands of matrix multiplications: views of computed matrices. */
 #include "region/build.h"
+#include "weights/read.h"
 #include "inlay/check.h"
-
-/* True if C of Gemm is a constant bias with one element for each column. */
-static bool is_row(const cpu_build *build, uint32_t value, int64_t columns)
-{
-    uint32_t rank = build->ranks[value];
-
-    return build->compiled->values[value].constant != INLAY_NONE && rank >= 1 &&
-           build->dims[value][rank - 1] == columns && cpu_count(build, value) == columns;
-}
-
-bool cpu_is_packed(const cpu_build *build, const cpu_op *op)
-{
-    uint32_t weights = op->in[1];
-    bool row = op->in_count < 3 || op->in[2] == INLAY_NONE ||
-               is_row(build, op->in[2], build->dims[op->out[0]][build->ranks[op->out[0]] - 1]);
-
-    return build->compiled->values[weights].constant != INLAY_NONE && build->ranks[weights] == 2 &&
-           !op->product.trans_a && row && cpu_count(build, op->in[0]) > 0;
-}
 
 inlay_status cpu_read_matrix(cpu_build *build, uint32_t value, uint32_t rank, bool trans, cpu_place *out)
 {

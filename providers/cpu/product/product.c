@@ -2,7 +2,10 @@
  * batched GEMM, which reads transposed views in place. */
 #include "choice/kernels.h"
 #include "inlay/check.h"
+#include "elementwise/elementwise.h"
+#include "product/product.h"
 #include "weights/nbits_weights.h"
+#include "weights/read.h"
 #include "weights/sparse_weights.h"
 
 static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
@@ -157,4 +160,4 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     return kernel_lower(build, group, &layer);
 }
 
-const cpu_family cpu_product = { "matrix multiplication", parse, lower };
+const cpu_family cpu_product = { .name = "matrix multiplication", .parse = parse, .lower = lower };

@@ -1,5 +1,6 @@
 /* QuantizeLinear-10..25, DequantizeLinear-10..25, DynamicQuantizeLinear-11, Clip-12..13 of bytes, and
  * Cast-6..25 of the sums of MatMulInteger and ConvInteger. */
+#include "elementwise/elementwise.h"
 #include "quantized/quant.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -133,8 +134,10 @@ done:
 
 static inlay_status lower_quantize(cpu_build *build, const cpu_group *group);
 
-const cpu_family cpu_quantize = { "quantization", parse_linear, lower_quantize };
-const cpu_family cpu_dequantize = { "dequantization", parse_linear, lower_linear };
+const cpu_family cpu_quantize = {
+    .name = "quantization", .parse = parse_linear, .lower = lower_quantize, .group = cpu_group_quantize_chains
+};
+const cpu_family cpu_dequantize = { .name = "dequantization", .parse = parse_linear, .lower = lower_linear };
 
 static inlay_status lower_quantize(cpu_build *build, const cpu_group *group)
 {
@@ -169,7 +172,7 @@ static bool parse_clip(const kit_node *node, cpu_op *op, kit_refusal *why)
     return cpu_known_rank(kit_input(node, 0), 1, 6, "input 0", why);
 }
 
-const cpu_family cpu_byte_clip = { "bounds", parse_clip, lower_linear };
+const cpu_family cpu_byte_clip = { .name = "bounds", .parse = parse_clip, .lower = lower_linear };
 
 /* ------------------------------------------------------------------ Cast of integer sums */
 
@@ -179,7 +182,7 @@ static bool parse_cast(const kit_node *node, cpu_op *op, kit_refusal *why)
     return cpu_known_rank(kit_input(node, 0), 1, 6, "input 0", why);
 }
 
-const cpu_family cpu_int_cast = { "conversion", parse_cast, lower_linear };
+const cpu_family cpu_int_cast = { .name = "conversion", .parse = parse_cast, .lower = lower_linear };
 
 /* ------------------------------------------------------------------ DynamicQuantizeLinear */
 
@@ -293,4 +296,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_dynamic = { "dynamic quantization", parse_dynamic, lower_dynamic };
+const cpu_family cpu_dynamic = { .name = "dynamic quantization", .parse = parse_dynamic, .lower = lower_dynamic };

@@ -17,6 +17,24 @@ bool q_known_scale(const inlay_value_info *value, int64_t most, const char *what
 bool q_known_zero(const inlay_value_info *value, const inlay_value_info *of, const char *what, int32_t *out,
                   kit_refusal *why);
 
+/* Values of cpu_operator.takes. */
+bool cpu_takes_any(const kit_node *node);
+bool cpu_takes_bytes(const kit_node *node);      /* the first input is int8 or uint8 */
+bool cpu_takes_int32_cast(const kit_node *node); /* Cast of MatMulInteger's or ConvInteger's output to float */
+/* Adds the cost of an operator of integers.def. */
+void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const inlay_node_info *info, inlay_cost *cost);
+
+/* ------------------------------------------------------------------ groups */
+
+/* Moves op `next`, the only reader of the group's output, into the group if it converts the
+ * integers into a type that the group's kernel can write. */
+void cpu_fuse_integer_reader(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group);
+/* Moves a QuantizeLinear to the end of a group: an integer convolution and its epilogue. */
+void cpu_fuse_final_quantize(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group);
+/* Groups each QuantizeLinear with the functions of dequantized values before it. at: [op_count], indexed by the group's
+ * last op. */
+inlay_status cpu_group_quantize_chains(cpu_build *build, uint8_t *taken, cpu_group *at);
+
 /* ------------------------------------------------------------------ lowering */
 
 /* The original bytes of a constant of the region, which will not be dropped from now on. NULL: not a constant, or

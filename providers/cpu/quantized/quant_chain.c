@@ -2,11 +2,11 @@
  * Dequantized values that only chains read are never stored. */
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
+#include "weights/read.h"
 #include "simd/optional.h"
 #include <math.h>
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(cpu_group_quantize_chains, CPU_BYTE_FAMILIES);
 OPTIONAL_IF_CALLED(q_lower_chain);
 
 enum { MOST_LEAVES = 4, MOST_STEPS = 8, TILE = 512, CHAIN_GRAIN = 16384, PAIR_GRAIN = 32768 };

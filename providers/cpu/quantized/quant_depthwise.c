@@ -6,6 +6,7 @@
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include "convolution/tiles.h"
+#include "weights/read.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

@@ -1,9 +1,9 @@
 /* Operands of integer operators: checks of types, scales, zero points and constants. */
 #include "quantized/quant.h"
+#include "weights/read.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(cpu_is_dynamic_scale, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
 OPTIONAL_WITH(cpu_takes_any, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
 OPTIONAL_WITH(cpu_takes_bytes, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
 OPTIONAL_WITH(cpu_takes_int32_cast, CPU_BYTE_FAMILIES " cpu_weights cpu_nbits_product");
@@ -26,23 +26,12 @@ bool cpu_takes_bytes(const kit_node *node)
     return q_is_bytes(kit_input(node, 0));
 }
 
-static bool is_made_by(const kit_node *node, const inlay_value_info *value, const char *op_type)
-{
-    return value != NULL && value->producer != INLAY_NONE && value->producer < node->graph->node_count &&
-           strcmp(inlay_graph_node(node->graph, value->producer)->op_type.data, op_type) == 0;
-}
-
-bool cpu_is_dynamic_scale(const kit_node *node, const inlay_value_info *value)
-{
-    return value != NULL && value->dtype == INLAY_FLOAT && is_made_by(node, value, "DynamicQuantizeLinear");
-}
-
 bool cpu_takes_int32_cast(const kit_node *node)
 {
     const inlay_value_info *input = kit_input(node, 0), *output = kit_output(node, 0);
 
     return input != NULL && output != NULL && input->dtype == INLAY_INT32 && output->dtype == INLAY_FLOAT &&
-           (is_made_by(node, input, "MatMulInteger") || is_made_by(node, input, "ConvInteger"));
+           (cpu_is_made_by(node, input, "MatMulInteger") || cpu_is_made_by(node, input, "ConvInteger"));
 }
 
 /* ------------------------------------------------------------------ parsing */

@@ -5,13 +5,10 @@
  *     sum (a - za)(w - zw) = sum a w - za * colsum(w) - zw * (rowsum(a) - K za)
  *
  * All of this is exact modulo 2^32, like int32 arithmetic. */
+#include "elementwise/elementwise.h"
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
-#include "simd/optional.h"
-
-/* Programs of `inlay bundle` leave these out. */
-OPTIONAL_WITH(cpu_fuse_integer_reader, CPU_BYTE_FAMILIES);
-OPTIONAL_WITH(cpu_fuse_final_quantize, CPU_BYTE_FAMILIES);
+#include "weights/read.h"
 
 /* The indexes of inputs; the left operand is input 0. */
 struct inputs {
@@ -448,7 +445,9 @@ done:
     return status;
 }
 
-const cpu_family cpu_int8_product = { "int8 GEMM", parse, lower };
+const cpu_family cpu_int8_product = {
+    .name = "int8 GEMM", .parse = parse, .lower = lower, .fuse = cpu_fuse_integer_reader
+};
 
 static bool is_linear_conv(const cpu_op *op)
 {

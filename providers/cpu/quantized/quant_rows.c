@@ -2,6 +2,7 @@
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include "convolution/tiles.h"
+#include "weights/read.h"
 
 /* DEEP: most bytes of a row, since rows of a tile are widened, or copied to a multiple of 4, on the stack. */
 enum { DEEP = 8192, STRIP_ROWS = 6, STRIP_END = 16 };

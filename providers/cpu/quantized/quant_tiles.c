@@ -6,7 +6,8 @@
 #include "quantized/bytes.h"
 #include "quantized/quant.h"
 #include "convolution/tiles.h"
-#include "convolution/window.h"
+#include "region/window.h"
+#include "weights/read.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

@@ -3,7 +3,11 @@
  * keeps gates and states in the region's workspace. Any output may be omitted, including Y. */
 #include "recurrent.h"
 #include "inlay/check.h"
+#include "recurrent/layer.h"
 #include "weights/low_bit_pack.h"
+#include "weights/packs.h"
+#include "weights/read.h"
+#include "weights/recurrent_panels.h"
 #include "simd/optional.h"
 #include <stdio.h>
 
@@ -221,33 +225,6 @@ static kit_tensor tensor_of(const cpu_build *build, uint32_t value, int64_t *dim
 
 /* ------------------------------------------------------------------ low-bit weights */
 
-enum { PACK_PANELS = 0x72630000 };
-/* The dims of the layout of panels. */
-enum { D_INPUT, D_LINEAR, D_DIRECTIONS, D_HIDDEN, D_DEPTH, D_CELL, D_COUNT };
-
-bool recurrent_is_pack(const memory_desc *md)
-{
-    return md->kind == CPU_OPAQUE && md->opaque == PACK_PANELS;
-}
-
-static const char *const cells[] = { [CELL_RNN] = "RNN", [CELL_GRU] = "GRU", [CELL_LSTM] = "LSTM" };
-
-void recurrent_reorder_panels(const memory_desc *md, const int32_t *from, int32_t *to)
-{
-    const kit_tensor tensor = { .data = (void *)(uintptr_t)from, .dtype = INLAY_FLOAT };
-    const int64_t *d = md->dims;
-    recurrent_layout layout;
-    recurrent_state state;
-
-    memset(to, 0, md->opaque_bytes);
-    if (!recurrent_read_cell(cells[d[D_CELL]], d[D_LINEAR] != 0, &state) ||
-        !recurrent_compute_layout(&state, d[D_DEPTH], d[D_HIDDEN], &layout))
-        return; /* cannot happen: describe_panels() has checked the sizes */
-    for (int64_t i = 0; i < d[D_DIRECTIONS]; i++)
-        recurrent_pack_matrix(&state, &layout, &tensor, (uint32_t)d[D_INPUT], i,
-                              (char *)to + (uint64_t)i * recurrent_panel_bytes(&layout, (uint32_t)d[D_INPUT]));
-}
-
 /* The layout of W or R in panels; false: the sizes do not match the layer. */
 static bool describe_panels(const cpu_build *build, const cpu_op *op, uint32_t input, memory_desc *md)
 {
@@ -260,14 +237,8 @@ static bool describe_panels(const cpu_build *build, const cpu_op *op, uint32_t i
         r[0] != w[0] || w[0] != (prepared->direction == 2 ? 2 : 1) || w[1] != state.gates * r[2] || r[1] != w[1] ||
         !recurrent_compute_layout(&state, w[2], r[2], &layout))
         return false;
-    memset(md, 0, sizeof *md);
-    md->ndims = D_COUNT;
-    md->data_type = LIBRARY_F32;
-    md->kind = CPU_OPAQUE;
-    memcpy(md->dims, (const int64_t[]){ input, prepared->linear_before_reset, w[0], r[2], w[2], state.cell },
-           D_COUNT * sizeof *w);
-    md->opaque = PACK_PANELS;
-    md->opaque_bytes = (uint64_t)w[0] * recurrent_panel_bytes(&layout, input);
+    recurrent_panels_layout((const int64_t[]){ input, prepared->linear_before_reset, w[0], r[2], w[2], state.cell },
+                            (uint64_t)w[0] * recurrent_panel_bytes(&layout, input), md);
     return true;
 }
 
@@ -464,4 +435,4 @@ void cpu_recurrent_cost(const cpu_state *state, const inlay_cost_request *reques
     cost->bytes_written += layer_cost.bytes_written;
 }
 
-const cpu_family cpu_recurrent = { "recurrent layer", parse_recurrent, lower_recurrent };
+const cpu_family cpu_recurrent = { .name = "recurrent layer", .parse = parse_recurrent, .lower = lower_recurrent };

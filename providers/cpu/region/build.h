@@ -167,101 +167,23 @@ static inline int64_t cpu_key_word(uint32_t rank, uint64_t room)
     return (int64_t)(room << 8 | rank);
 }
 
-/* ------------------------------------------------------------------ layouts (layout.c) */
-
 /* The type of a value's elements. */
 static inline library_type cpu_type(const cpu_build *build, uint32_t value)
 {
     return build->compiled->values[value].type;
 }
-/* A row-major float tensor. For other types set md->data_type afterwards: strides count elements. */
-void memory_desc_plain(memory_desc *md, uint32_t rank, const int64_t *dims);
-void memory_desc_any(memory_desc *md, uint32_t rank, const int64_t *dims);
-void memory_desc_strides(memory_desc *md, uint32_t rank, const int64_t *dims, const int64_t *strides);
-/* Are the elements in memory row-major without gaps? A blocked 1x1 image may be. */
-bool memory_desc_is_plain(const memory_desc *md);
-bool memory_desc_is_dense(const memory_desc *md); /* no gaps, no padding */
-bool memory_desc_is_blocked(const memory_desc *md);
-bool memory_desc_is_image(const memory_desc *md); /* blocked or channels last: the layouts of image kernels */
-/* Channels last, for tensors of rank 3 to 5: the fastest layout of most image kernels. */
-void memory_desc_channels_last(memory_desc *md, uint32_t rank, const int64_t *dims);
-/* Channels last with any distance between pixels: the layout of all tiled kernels. */
-bool tiles_accept_layout(const memory_desc *md);
-int64_t tiles_pixel_step(const memory_desc *md);
-/* The blocked layout of input for a tensor of other dims. false: input is not blocked by 8 or 16 channels only. */
-bool memory_desc_same_blocks(const memory_desc *input, uint32_t rank, const int64_t *dims, memory_desc *out);
-/* Without gaps, axes in the order of input's strides; input is not blocked. */
-void memory_desc_packed(memory_desc *md, const memory_desc *input);
-/* Are the rows (along the last axis) dense and at equal distances? input is not blocked; *out_stride: elements. */
-bool memory_desc_has_rows(const memory_desc *input, int64_t *out_stride);
-/* The layout of the same memory with other dims of the same count; input is not blocked. false: elements must move. */
-bool memory_desc_reshaped(const memory_desc *input, uint32_t rank, const int64_t *dims, memory_desc *out);
-/* For a reshape that must move elements: a layout of input's dims in which each set of axes that the reshape merges is
- * row-major, in the memory order that the sets have now. After a reorder into it, memory_desc_reshaped succeeds.
- * false: there is no such layout, because the axes of a set are not adjacent in memory (merge.c). */
-bool memory_desc_merged(const memory_desc *input, uint32_t rank, const int64_t *dims, memory_desc *out);
-/* Are the elements at the same offsets? Strides of axes with one element do not count. */
-bool memory_desc_equal(const memory_desc *a, const memory_desc *b);
-/* The axes of input in another order: axis d becomes axis to[d]. false: the library cannot describe the result. */
-bool memory_desc_permuted(const memory_desc *input, const int *to, memory_desc *out);
-int64_t memory_desc_count(const memory_desc *md);
-uint64_t memory_desc_bytes(const memory_desc *md);
-size_t cpu_type_bytes(library_type type);
-/* The float layout that oneDNN calls dnnl_<tag>: axes from the outermost, then blocks from the outermost, such as
- * "aBcd16b". Axes are padded to whole blocks. false: no valid layout for these dims. */
-bool memory_desc_blocks(memory_desc *md, uint32_t rank, const int64_t *dims, const char *tag);
-/* Copies elements of 4 bytes from one layout to another, with zeros as padding, if they are so few that a plain loop
- * ends before a kernel would be created. false: they are not, and nothing was done. */
-bool memory_desc_copy(const memory_desc *from, const void *source, const memory_desc *to, void *target);
-/* Copies the block [dims] from index `first` in both, of any size; padding is not written. */
-bool memory_desc_copy_part(const memory_desc *from, const void *source, const memory_desc *to, void *target,
-                           const int64_t *dims, const int64_t *first);
-
-/* ------------------------------------------------------------------ types (precision.c) */
-
-bool cpu_has_bf16(void);
-/* The type of GEMM operands: float or bfloat16. */
-library_type cpu_product_type(const cpu_build *build);
-/* The type of a GEMM's result: cpu_product_type if only GEMMs read it, otherwise float. */
-library_type cpu_kept_type(const cpu_build *build, uint32_t value);
-/* The value row-major, as float or bfloat16. */
-inlay_status cpu_read_rows(cpu_build *build, uint32_t value, library_type type, cpu_place *out);
-/* Lowers a convolution in bfloat16; *out_done = false: oneDNN has no kernel. */
-inlay_status cpu_lower_reduced_conv(cpu_build *build, const cpu_group *group, bool *out_done);
-/* Is it a GEMM with a constant matrix, which is packed (product.c)? */
-bool cpu_is_packed(const cpu_build *build, const cpu_op *op);
 
 /* ------------------------------------------------------------------ building (build.c) */
 
 /* The number of elements of the value. */
 int64_t cpu_count(const cpu_build *build, uint32_t value);
 
-/* The place of a value, without gaps: blocked, or with its axes in any order. bfloat16 becomes float, except by
- * cpu_read_as. Constants are row-major. */
-inlay_status cpu_read(cpu_build *build, uint32_t value, cpu_place *out);
-/* The same, but rows may have gaps: the place may be a part of a larger tensor. */
-inlay_status cpu_read_strided(cpu_build *build, uint32_t value, cpu_place *out);
-/* The same row-major, by a reorder if needed. */
-inlay_status cpu_read_plain(cpu_build *build, uint32_t value, cpu_place *out);
-/* The same in layout md. */
-inlay_status cpu_read_as(cpu_build *build, uint32_t value, const memory_desc *md, cpu_place *out);
-/* An operand of a batched GEMM with `rank` axes; trans: the last two are transposed. The current layout if it is dense
- * and one of these two axes is contiguous, otherwise row-major. */
-inlay_status cpu_read_matrix(cpu_build *build, uint32_t value, uint32_t rank, bool trans, cpu_place *out);
 /* The place in another layout of equal dims, by a reorder if they differ. out may be place. */
 inlay_status cpu_reorder(cpu_build *build, const cpu_place *place, const memory_desc *layout, cpu_place *out);
-/* A constant in layout md. plain: dims and strides with which the original is read. */
-inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
-                               cpu_place *out);
-/* A constant vector of `count` floats, such as a bias. */
-inlay_status cpu_read_floats(cpu_build *build, uint32_t value, int64_t count, cpu_place *out);
 /* Packed weights of a native step, as bytes. The constant owns data. */
 inlay_status cpu_pack_place(cpu_build *build, const void *data, uint64_t bytes, cpu_place *out);
-/* Adds a step that copies a tensor into a place of the same dims and type in any layout (moves.c). */
+/* Adds a step that copies a tensor into a place of the same dims and type in any layout (copies.c). */
 inlay_status cpu_emit_copy(cpu_build *build, const cpu_place *from, const cpu_place *to);
-/* Adds a step that pads a channels-last image with zeros before and after each spatial axis (pad.c). */
-inlay_status cpu_emit_border(cpu_build *build, const cpu_place *input, const int64_t *before, const int64_t *after,
-                             cpu_place *out);
 /* A new buffer for a tensor of this layout. */
 inlay_status cpu_new_place(cpu_build *build, const memory_desc *md, cpu_place *out);
 /* A new buffer for `count` floats: scratch memory of a step. */
@@ -271,6 +193,8 @@ inlay_status cpu_result_place(cpu_build *build, uint32_t value, const memory_des
 /* The place of a step's result: the group's result if the step does all posts of the group, otherwise a new buffer. */
 inlay_status cpu_step_result_place(cpu_build *build, const cpu_group *group, uint32_t posts_done, const memory_desc *md,
                                    cpu_place *out);
+/* Sets place->buffer to that of the region's input `value`, in layout place->md. */
+inlay_status cpu_input_place(cpu_build *build, uint32_t value, cpu_place *place);
 /* The buffer of the region's output `value`. The caller knows the layout that the host expects. */
 inlay_status cpu_output_place(cpu_build *build, uint32_t value, const memory_desc *md, cpu_place *out);
 /* Records the place of a computed value; adds a copy to the region's output if needed. */
@@ -292,29 +216,7 @@ void *cpu_new_native(cpu_build *build, size_t bytes);
 inlay_status cpu_emit_step(cpu_build *build, const cpu_native *step, size_t bytes, const cpu_place *const *places,
                            uint32_t count);
 
-/* Lowers BatchNormalization of a row-major or channels-last image with constant operands to a native step (batch.c).
- * relu: the first post is Relu, and the step does it. *out_done = false: the image has another layout. */
-inlay_status cpu_lower_batch_rows(cpu_build *build, const cpu_group *group, bool relu, bool *out_done);
-
-/* ------------------------------------------------------------------ fused epilogues (posts.c) */
-
-typedef struct cpu_fused {
-    library_description pd; /* the caller destroys it */
-    uint32_t count;         /* fused posts: the first `count` of the group */
-    bool sums;              /* posts[sum_at] is fused as an addition to the old contents of dst */
-    uint32_t sum_at;
-    cpu_place others[CPU_MAX_POSTS]; /* binary operands, in the layouts that the primitive reads */
-} cpu_fused;
-
-/* Is it an optimised kernel, and not one of oneDNN's reference loops? */
-bool cpu_is_fast(library_const_description pd);
-/* Creates the descriptor of an operation with as many of the group's posts as a fast kernel can fuse. The operation's
- * output may have fewer axes than the group's: a GEMM views [.., N] as [M, N]. */
-inlay_status cpu_fuse_posts(cpu_build *build, const cpu_group *group, const library_op *op, cpu_fused *out);
-/* Emits the operation, and steps for the posts that were not fused; sets the place of the group's output. operands: all
- * operands of the operation but dst. */
-inlay_status cpu_emit_fused(cpu_build *build, const cpu_group *group, const cpu_fused *fused,
-                            const cpu_operand *operands, uint32_t count);
+/* ------------------------------------------------------------------ descriptors (memo.c) */
 
 /* Looks for a cached descriptor of an equal operation without posts. The caller destroys *out. false: not found. */
 bool cpu_memo_find(const cpu_build *build, const library_op *op, library_description *out);
@@ -322,159 +224,12 @@ void cpu_memo_keep(cpu_build *build, const library_op *op, library_const_descrip
 void cpu_memo_drop(cpu_build *build);
 /* Creates a descriptor without posts. The caller destroys it. */
 inlay_status cpu_describe(cpu_build *build, const library_op *op, library_description *out);
-/* A built-in loop for a unary function (functions.c): output[i] = f(input[i]); output may be input. NULL: none. */
-typedef void (*cpu_row_fn)(const float *input, float *output, int64_t n, float alpha, float beta);
-cpu_row_fn cpu_row_of(const cpu_eltwise *eltwise);
-/* output[i] = f(output[i]) for n elements in the cache; the function has a built-in loop. kernel (sgemm.h) may be
- * NULL. */
-struct sgemm_kernel;
-void cpu_apply(const struct sgemm_kernel *kernel, const cpu_eltwise *eltwise, float *output, int64_t n);
-/* Is the built-in loop the fastest kernel for `count` elements? */
-bool cpu_row_is_best(const cpu_state *state, const cpu_eltwise *eltwise, int64_t count);
-/* Does the function always run as the built-in loop, because oneDNN does not have it or is not accurate enough? */
-bool cpu_needs_builtin_loop(library_alg alg);
-/* Does oneDNN's kernel turn NaN into a number, or an infinity with a finite limit into NaN? Its minimum and maximum
- * are instructions of x86, which return the second operand if one is NaN; its exponential clamps the operand by both.
- * Built-in loops handle NaN and infinity as ONNX defines it. */
-bool cpu_loses_nan(const cpu_eltwise *eltwise);
-bool cpu_binary_loses_nan(library_alg alg);
-/* Adds the built-in loop as a step. Both places hold floats in the same layout without gaps; a blocked layout may have
- * padding if f(0) = 0. output may be input. */
-inlay_status cpu_emit_function(cpu_build *build, const cpu_eltwise *eltwise, const cpu_place *input,
-                               const cpu_place *output);
-/* Adds a step for a function of a place. overwrite: the result may replace the operand. result: the value that this
- * computes, INLAY_NONE for an intermediate result. */
-inlay_status cpu_eltwise_at(cpu_build *build, const cpu_place *place, bool overwrite, const cpu_eltwise *eltwise,
-                            uint32_t result, cpu_place *out);
-/* The same for alg(input, value `other`), broadcast to the dims of value `like`. */
-inlay_status cpu_binary_at(cpu_build *build, library_alg alg, const cpu_place *input, bool overwrite, uint32_t other,
-                           uint32_t like, uint32_t result, cpu_place *out);
-/* Adds steps for the group's posts from `first` on, applied to the place `made`; sets the place of the group's
- * output. */
-inlay_status cpu_finish(cpu_build *build, const cpu_group *group, uint32_t first, const cpu_place *made,
-                        bool overwrite);
-
-/* Is it Gelu (exact or tanh) with a built-in loop? */
-bool cpu_is_gelu(const cpu_eltwise *eltwise);
-
-struct sgemm_post;
-/* The function as an epilogue of built-in GEMMs (dense.c); false: they do not have it. */
-bool cpu_function_of(const cpu_eltwise *eltwise, struct sgemm_post *out);
-
-/* ------------------------------------------------------------------ lowerings that several families use */
-
-/* A grouped convolution by built-in kernels (groups.c), where oneDNN has no fast kernel. *out_done = false: the CPU has
- * no such kernels. weights: the original's layout with oneDNN's order of axes. bias: a value, INLAY_NONE. */
-inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const memory_desc *weights, uint32_t bias,
-                              bool *out_done);
-
-/* Integers (quant*.c). Moves op `next`, the only reader of the group's output, into the group if it converts the
- * integers into a type that the group's kernel can write. */
-void cpu_fuse_integer_reader(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group);
-/* Moves a QuantizeLinear to the end of a group: an integer convolution and its epilogue. */
-void cpu_fuse_final_quantize(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group);
-/* Groups each QuantizeLinear with the functions of dequantized values before it. at: [op_count], indexed by the group's
- * last op. */
-inlay_status cpu_group_quantize_chains(cpu_build *build, uint8_t *taken, cpu_group *at);
-/* A GEMM with a constant matrix by built-in kernels (dense.c): a plain sum, Winograd's inner product (pairs.h), or
- * block-sparse (sparse.h). Requires state->sgemm. bias: one element per column, or INLAY_NONE. */
-typedef enum cpu_dense_way { CPU_DENSE_PLAIN, CPU_DENSE_PAIRS, CPU_DENSE_SPARSE } cpu_dense_way;
-inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t bias, cpu_dense_way way);
-/* The same for computed matrices; C of Gemm is one of the group's posts. */
-inlay_status cpu_lower_batched(cpu_build *build, const cpu_group *group);
-/* A GEMM by oneDNN, with a constant or a computed matrix, in blocks whose sizes do not depend on threads
- * (product_cut.c). bias: as for cpu_lower_dense, with a constant matrix only. */
-inlay_status cpu_lower_cut(cpu_build *build, const cpu_group *group, uint32_t bias);
-/* output [batch][m, groups, n] = place [m, groups, k] * weights [batch][groups][k, n], all row-major. The caller has
- * allocated output. */
-inlay_status cpu_emit_cut(cpu_build *build, const cpu_place *place, const cpu_place *weights, int64_t batch,
-                          int64_t groups, int64_t m, int64_t k, int64_t n, const cpu_place *output);
-/* output = place * weights: GEMMs in the last two axes; the axes before are those of output. Row-major. The caller has
- * allocated output. */
-inlay_status cpu_emit_cut_matrices(cpu_build *build, const cpu_place *place, const cpu_place *weights,
-                                   const cpu_place *output);
-
-/* Ops with an empty input and a nonempty output (empty.c): sums, means and maxima of no elements. Other ops report an
- * error. */
-bool cpu_reads_empty_input(const cpu_build *build);
-inlay_status cpu_lower_empty_input(cpu_build *build, const cpu_group *group);
-/* The result of a reduction of no elements (reduce.c). */
-float cpu_reduce_empty(const cpu_op *op);
-
-/* A row of n elements: output[i] = alg(p[i], q[i * step]); output may be p. step is 0 or 1. */
-void cpu_binary_row(library_alg alg, const float *x0, const float *x1, float *output, int64_t n, int64_t step);
-/* The op's binary function of two tensors with the same layout without padding, and the group's posts (binary_chain.c).
- * overwrite: the result may replace x0. */
-inlay_status cpu_lower_binary_chain(cpu_build *build, const cpu_group *group, const cpu_place *x0, const cpu_place *x1,
-                                    bool overwrite);
-
-/* Concatenates row-major tensors along the op's axis into the group's output. */
-inlay_status cpu_concat_rows(cpu_build *build, const cpu_group *group, const cpu_place *places, uint32_t count);
-
-/* Concat into a state that is updated in place (append.c). cpu_read_capacities fills build->rooms from the capacities
- * of the region's inputs; cpu_lower_append writes the new rows only; cpu_inplace_state_strides gives the strides of the
- * state `value`. */
-void cpu_read_capacities(cpu_build *build, const uint64_t *rooms);
-inlay_status cpu_lower_append(cpu_build *build, const cpu_group *group);
-void cpu_inplace_state_strides(const cpu_build *build, uint32_t value, int64_t *strides);
-
-/* The number of keys that the mask of the Attention being lowered has columns for; without a mask, all keys. */
-int64_t cpu_mask_columns(const cpu_build *build);
-/* Strides of a mask: elements from one batch, head, query and key to the next. */
-typedef struct cpu_mask {
-    bool there; /* false: the mask is omitted */
-    int64_t batch, head, query, step;
-} cpu_mask;
-static inline int64_t cpu_mask_at(const cpu_mask *mask, int64_t batch, int64_t head, int64_t query)
-{
-    return batch * mask->batch + head * mask->head + query * mask->query;
-}
-/* Reads input `input` of an Attention as a mask; mask->there = false: it is omitted. */
-inlay_status cpu_read_mask(cpu_build *build, uint32_t input, cpu_mask *mask, cpu_place *out);
-/* How the op treats queries that may attend to no key. */
-sgemm_blank cpu_masked_row_rule(const cpu_op *op);
-/* The scale of an attention with heads of that size: of its queries (ONNX) or of its scores (ai.inlay). */
-float cpu_attention_scale(const cpu_op *op, int64_t size);
-/* Attention by built-in kernels (attend.c). */
-struct sgemm_kernel;
-inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const struct sgemm_kernel *kernel);
 
 /* Sets build->groups, in the order in which they are lowered. */
 inlay_status cpu_fuse(cpu_build *build);
-/* Pads of a window at these sizes, explicit or by auto_pad; `in` and `out` are [spatial]. */
-void cpu_window_pads(const cpu_op *op, const int64_t *in, const int64_t *out, const int64_t *kernel, int64_t *begins,
-                     int64_t *ends);
-/* The layout of the weights of the convolution being lowered: [O, I/g, ..], or [g, O/g, I/g, ..] if g > 1. */
-void cpu_window_weights(const cpu_build *build, uint32_t value, memory_desc *out);
-/* The share of a window's taps along one axis that are inside the image, over all outputs; 1 if there is no output.
- * With dilation, most taps may be in the padding. */
-double cpu_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_t begin, int64_t in, int64_t out);
-/* Is the window of an output of the convolution in the padding only? */
-bool cpu_window_misses(const cpu_build *build, const cpu_op *op);
 /* Sets the offsets of all buffers, and instance->workspace_bytes. */
 inlay_status cpu_plan(cpu_build *build);
 
-/* The constant in layout md, packed from the original or from another pack. Under compiled->lock. */
-inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
-                               const memory_desc *md, const cpu_pack **out_pack, inlay_diag *diag);
-/* Reorders a tensor immediately. */
-inlay_status cpu_reorder_now(const cpu_state *state, const memory_desc *from, const void *source, const memory_desc *to,
-                             void *target, inlay_diag *diag);
-/* The accuracy of Winograd's convolution with `points` points (4, 6) and these weights (tiles.h). It is measured once
- * and stored with the packs. *out_trust lives as long as the constant. Under compiled->lock. */
-inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
-                                   int64_t points, const struct winograd_accuracy **out_trust, inlay_diag *diag);
-/* Can all later reads be served by the packs, without the original? Other layouts cannot be made from Winograd's
- * transformed weights. n-bit weights have one layout only. */
-bool cpu_constant_is_packed(const cpu_constant *constant);
-void cpu_constant_deinit(cpu_constant *constant);
-/* Frees the packs that were made for the timing of kernels, whose instances are destroyed. Under compiled->lock. */
-void cpu_constant_drop_trials(cpu_constant *constant);
-
-inlay_status cpu_instance_build(inlay_compiled *compiled, const inlay_value_state *values, uint32_t stride,
-                                uint32_t value_count, const uint64_t *rooms, uint32_t threads,
-                                const struct kernel_attempt *attempt, inlay_instance **out_instance, inlay_diag *diag);
-void cpu_instance_destroy(inlay_instance *instance);
 /* cpu_execute that also stores the time of each step: out_ns[step_count], or NULL. */
 inlay_status cpu_execute_timed(const cpu_state *state, inlay_compiled *compiled, inlay_instance *instance,
                                const inlay_exec_args *args, double *out_ns);

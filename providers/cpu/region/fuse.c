@@ -184,6 +184,15 @@ static void extend(const cpu_build *build, const struct readers *readers_of, uin
     }
 }
 
+/* Lets the family that forms groups itself do so. */
+static inlay_status form_groups(cpu_build *build, uint8_t *taken, cpu_group *at)
+{
+    for (uint32_t op_index = 0; op_index < build->compiled->op_count; op_index++)
+        if (build->compiled->ops[op_index].row->family->group != NULL)
+            return build->compiled->ops[op_index].row->family->group(build, taken, at);
+    return INLAY_OK;
+}
+
 inlay_status cpu_fuse(cpu_build *build)
 {
     uint32_t op_count = build->compiled->op_count;
@@ -200,24 +209,25 @@ inlay_status cpu_fuse(cpu_build *build)
     find_readers(build, readers_of);
     for (uint32_t op_index = 0; op_index < op_count; op_index++)
         at[op_index].op = INLAY_NONE;
-    INLAY_TRY(cpu_group_quantize_chains(build, taken, at));
+    INLAY_TRY(form_groups(build, taken, at));
     for (uint32_t op_index = 0; op_index < op_count; op_index++) {
         cpu_group group = { .op = op_index,
                             .last = op_index,
                             .bias = INLAY_NONE,
                             .out = build->compiled->ops[op_index].out[cpu_first_out(&build->compiled->ops[op_index])] };
+        const cpu_family *family = build->compiled->ops[op_index].row->family;
         const bool adds = is_family(build, op_index, &cpu_product) && build->compiled->ops[op_index].in_count > 2 &&
                           build->compiled->ops[op_index].in[2] != INLAY_NONE;
 
         if (taken[op_index])
             continue;
         group.room = adds ? CPU_MAX_POSTS - 1 : CPU_MAX_POSTS;
-        if (readers_of[group.out].count == 1)
-            cpu_fuse_integer_reader(build, readers_of[group.out].op[0], taken, &group);
+        if (family->fuse != NULL && readers_of[group.out].count == 1)
+            family->fuse(build, readers_of[group.out].op[0], taken, &group);
         if (takes_posts(&build->compiled->ops[op_index]) && cpu_type(build, group.out) == LIBRARY_F32)
             extend(build, readers_of, taken, &group);
-        if (readers_of[group.out].count == 1)
-            cpu_fuse_final_quantize(build, readers_of[group.out].op[0], taken, &group);
+        if (family->fuse_last != NULL && readers_of[group.out].count == 1)
+            family->fuse_last(build, readers_of[group.out].op[0], taken, &group);
         at[group.last] = group;
     }
     for (uint32_t op_index = 0; op_index < op_count; op_index++)

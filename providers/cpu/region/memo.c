@@ -52,3 +52,17 @@ void cpu_memo_drop(cpu_build *build)
     for (; build->memo != NULL; build->memo = build->memo->next)
         library_destroy(build->memo->pd);
 }
+
+inlay_status cpu_describe(cpu_build *build, const library_op *op, library_description *out)
+{
+    inlay_status status;
+
+    *out = NULL;
+    if (cpu_memo_find(build, op, out))
+        return INLAY_OK;
+    status =
+        cpu_check(library_describe(build->state->engine, op, NULL, out), build->diag, "compute this", build->op->name);
+    if (status == INLAY_OK)
+        cpu_memo_keep(build, op, *out);
+    return status;
+}

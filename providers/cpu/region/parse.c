@@ -1,23 +1,6 @@
 /* Parsing nodes: the row of a node, the checks that all families share, and the helpers of their parsers. */
 #include "region/region.h"
 
-static const cpu_operator operators[] = {
-#define X(op, first, last, family, takes) { op, first, last, &family, takes },
-#include "region/integers.def"
-#undef X
-#define X(op, first, last, family, floats) { op, first, last, &family, NULL },
-#include "region/operators.def"
-#undef X
-};
-static const uint16_t float_inputs[] = {
-#define X(op, first, last, family, takes) 0,
-#include "region/integers.def"
-#undef X
-#define X(op, first, last, family, floats) floats,
-#include "region/operators.def"
-#undef X
-};
-
 bool cpu_known_rank(const inlay_value_info *value, uint32_t low, uint32_t high, const char *what, kit_refusal *why)
 {
     if (value == NULL || value->rank == INLAY_RANK_UNKNOWN)
@@ -56,6 +39,29 @@ bool cpu_same_dim(const inlay_dim *a, const inlay_dim *b)
     if (a->kind != b->kind || a->kind == INLAY_DIM_UNKNOWN)
         return false;
     return a->kind == INLAY_DIM_FIXED ? a->value == b->value : a->symbol == b->symbol;
+}
+
+bool cpu_is_made_by(const kit_node *node, const inlay_value_info *value, const char *op_type)
+{
+    return value != NULL && value->producer != INLAY_NONE && value->producer < node->graph->node_count &&
+           strcmp(inlay_graph_node(node->graph, value->producer)->op_type.data, op_type) == 0;
+}
+
+bool cpu_is_dynamic_scale(const kit_node *node, const inlay_value_info *value)
+{
+    return value != NULL && value->dtype == INLAY_FLOAT && cpu_is_made_by(node, value, "DynamicQuantizeLinear");
+}
+
+/* Scalars and vectors are mostly shape arithmetic, which the host can compute ahead if it is outside of regions. */
+bool cpu_is_large(const kit_node *node, kit_refusal *why)
+{
+    const inlay_value_info *output = kit_output(node, 0);
+
+    for (uint32_t i = 0; i < node->info->input_count; i++)
+        if (cpu_is_dynamic_scale(node, kit_input(node, i)))
+            return true;
+    return output->rank >= 2 ||
+           kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "scalars and vectors are too small for a step of a region");
 }
 
 static bool is_named(inlay_str text, const char *name)
@@ -203,8 +209,8 @@ const cpu_operator *cpu_parse(const kit_node *node, cpu_op *op, kit_refusal *why
 {
     const inlay_node_info *info = node->info;
 
-    for (uint32_t row_index = 0; row_index < KIT_COUNT(operators); row_index++) {
-        const cpu_operator *row = &operators[row_index];
+    for (uint32_t row_index = 0; row_index < cpu_operator_count; row_index++) {
+        const cpu_operator *row = &cpu_operator_rows[row_index];
 
         if (!is_named(info->op_type, row->op_type) ||
             (!is_named(info->domain, "ai.onnx") &&
@@ -221,10 +227,11 @@ const cpu_operator *cpu_parse(const kit_node *node, cpu_op *op, kit_refusal *why
         }
         memset(op, 0, sizeof *op);
         op->row = row;
-        if (!(row->takes != NULL ? shapes_fit(node, row, why) : tensors_fit(node, row, float_inputs[row_index], why)) ||
+        if (!(row->takes != NULL ? shapes_fit(node, row, why) : tensors_fit(node, row, row->floats, why)) ||
             !row->family->parse(node, op, why))
             return NULL;
-        op->row = cpu_conv_row(node, row);
+        if (row->family->computed != NULL && !row->family->has_constants(node))
+            op->row = row->family->computed;
         return op->row;
     }
     kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "%s has no kernel for %s of %s", library_in_use->title,
@@ -234,9 +241,9 @@ const cpu_operator *cpu_parse(const kit_node *node, cpu_op *op, kit_refusal *why
 
 const cpu_operator *cpu_row(const char *op_type)
 {
-    for (uint32_t row_index = 0; row_index < KIT_COUNT(operators); row_index++)
-        if (operators[row_index].takes == NULL && strcmp(operators[row_index].op_type, op_type) == 0)
-            return &operators[row_index];
+    for (uint32_t row_index = 0; row_index < cpu_operator_count; row_index++)
+        if (cpu_operator_rows[row_index].takes == NULL && strcmp(cpu_operator_rows[row_index].op_type, op_type) == 0)
+            return &cpu_operator_rows[row_index];
     return NULL;
 }
 

@@ -2,15 +2,18 @@
  *
  *     operators.def     ONNX operators: name, versions, and the family that parses and lowers them
  *     parse.c           finds the row of a node; the family's parser fills a cpu_op or refuses the node
- *     compile/          a region of the host -> struct inlay_compiled: ops, values, constants (compile.c)
- *                       shapes -> groups -> steps -> an instance                              (instance.c)
- *                       cost of an op                                                         (cost.c)
  *     fuse.c            groups: ops that run as one primitive at concrete shapes
- *     build.c, posts.c  helpers of lowering: places, buffers, steps, fused epilogues
+ *     build.c, copies.c helpers of lowering: places, buffers, steps
+ *     window.c          kernel windows; states.c: states that are updated in place
  *     scratch.c         memory of builds and instances, reused by the next one
  *     memo.c            cache of oneDNN's descriptors during a build
  *     plan.c            assigns buffers to one workspace
  *     execute.c         the run
+ *     weights/          constants, and reads of values (weights/read.h)
+ *     elementwise/      fused epilogues and the steps for functions that are not fused
+ *     compile/          a region of the host -> struct inlay_compiled: ops, values, constants (compile.c)
+ *                       shapes -> groups -> steps -> an instance                              (instance.c)
+ *                       cost of an op                                                         (cost.c)
  *
  * After compile, only borrowed constants (INLAY_CONST_BORROWED) point into the host's graph.
  *
@@ -22,6 +25,7 @@
 #include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "inlay/kit.h"
+#include "layout/layout.h"
 #include "library/library.h"
 #include "resize_table.h"
 #include "sparse/sparse.h"
@@ -29,7 +33,6 @@
 #include <stdlib.h>
 
 enum {
-    CPU_MAX_RANK = 8,      /* of every tensor of an offered node */
     CPU_MAX_PAD_RANK = 6,  /* of Pad's input: begins and ends share one array of dims */
     CPU_SMALL_BYTES = 4096 /* constants up to this size are always copied */
 };
@@ -103,7 +106,9 @@ typedef struct cpu_op cpu_op;
 typedef struct cpu_build cpu_build;
 typedef struct cpu_group cpu_group;
 
-/* A family of operators. */
+typedef struct cpu_operator cpu_operator;
+
+/* A family of operators: all that the code below the families (region, weights) calls of them. */
 typedef struct cpu_family {
     const char *name;
     /* Reads the attributes and fills the parameters of op. Returns false, with the reason in *why, if no kernel
@@ -111,16 +116,38 @@ typedef struct cpu_family {
     bool (*parse)(const kit_node *node, cpu_op *op, kit_refusal *why);
     /* Emits the primitives of a group whose first op belongs to this family. */
     inlay_status (*lower)(cpu_build *build, const cpu_group *group);
+
+    /* The other members are NULL for families that do not need them. */
+    /* Convolutions: the row for the same operator with computed weights or bias, and whether a parsed node has constant
+     * ones. */
+    const cpu_operator *computed;
+    bool (*has_constants)(const kit_node *node);
+    /* Forms groups of the family's ops and of ops before them, before cpu_fuse forms the others; one family may do so.
+     * Called once for a build with such an op. taken: [op_count], set for ops that are in a group. at: [op_count], indexed by the group's last
+     * op. */
+    inlay_status (*group)(cpu_build *build, uint8_t *taken, cpu_group *at);
+    /* Moves op `next`, the only reader of the group's output, into a group whose first op belongs to this family, if
+     * the kernel can do its work: before (fuse) and after (fuse_last) the functions that follow the first op. */
+    void (*fuse)(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group);
+    void (*fuse_last)(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group);
+    /* For op `reader` of this family, the only reader of a product by one factor for each channel: lets the reader
+     * multiply its weights instead, if there are fewer. group: the product's, which is being lowered. *out_done: nothing
+     * is left to lower. */
+    inlay_status (*defer_scale)(cpu_build *build, const cpu_group *group, uint32_t reader, bool *out_done);
 } cpu_family;
 
 /* A row of operators.def or integers.def. */
-typedef struct cpu_operator {
+struct cpu_operator {
     const char *op_type;
     uint32_t since_min, since_max;
     const cpu_family *family;
     /* Does the row apply to this node? If not, the next row with the same op_type is tried. NULL: it always applies. */
     bool (*takes)(const kit_node *node);
-} cpu_operator;
+    uint32_t floats; /* number of leading inputs that must be float, if `takes` is NULL; otherwise the parser checks */
+};
+/* All rows, in the order in which they are tried (compile/operators.c). */
+extern const cpu_operator cpu_operator_rows[];
+extern const uint32_t cpu_operator_count;
 
 enum { CPU_PAD_EXPLICIT = 0, CPU_PAD_SAME_UPPER = 1, CPU_PAD_SAME_LOWER = 2, CPU_PAD_VALID = 3 };
 
@@ -217,6 +244,7 @@ struct cpu_op {
     } recurrent;
 };
 
+bool cpu_takes_inlay_domain(const kit_node *node); /* cpu_operator.takes: domain ai.inlay */
 /* The row of a float operator, which must exist. */
 const cpu_operator *cpu_row(const char *op_type);
 enum { CPU_SKIP_SUM = 3 }; /* SkipLayerNormalization: the index of the output that holds the sum */
@@ -237,8 +265,12 @@ bool cpu_known_scalar(const inlay_value_info *value, float *out);
 /* Maps an axis in [-rank, rank) to [0, rank). */
 bool cpu_axis(int64_t axis, uint32_t rank, int64_t *out);
 /* Does the output have at least two axes, or is an input a scale of DynamicQuantizeLinear? If not, the host may compute
- * the node ahead, as shape arithmetic (elementwise.c). */
+ * the node ahead, as shape arithmetic. */
 bool cpu_is_large(const kit_node *node, kit_refusal *why);
+/* Does an operator of this type compute `value`? */
+bool cpu_is_made_by(const kit_node *node, const inlay_value_info *value, const char *op_type);
+/* Does DynamicQuantizeLinear compute `value`? */
+bool cpu_is_dynamic_scale(const kit_node *node, const inlay_value_info *value);
 /* Are both dims known to have the same size? */
 bool cpu_same_dim(const inlay_dim *a, const inlay_dim *b);
 
@@ -249,32 +281,6 @@ extern const cpu_family cpu_conv, cpu_conv_transpose, cpu_conv_computed, cpu_pro
 extern const cpu_family cpu_resize, cpu_split, cpu_slice, cpu_pad, cpu_recurrent, cpu_scatter, cpu_rotary;
 /* The first output that is not omitted; all ops but recurrent layers have output 0. */
 uint32_t cpu_first_out(const cpu_op *op);
-/* The row for convolutions with computed weights or bias, if `node` is one; otherwise `row` (conv.c). */
-const cpu_operator *cpu_conv_row(const kit_node *node, const cpu_operator *row);
-/* The row for the same convolution with computed weights. */
-const cpu_operator *cpu_computed_row(const cpu_operator *row);
-/* Packs the constant weights of a recurrent layer. op is otherwise complete. Called by compile only. */
-inlay_status cpu_recurrent_prepare(inlay_compiled *compiled, const inlay_compile_request *request,
-                                   const inlay_node_info *info, cpu_op *op, inlay_diag *diag);
-void cpu_recurrent_release(cpu_op *op);
-/* Adds the cost of a recurrent layer. */
-void cpu_recurrent_cost(const cpu_state *state, const inlay_cost_request *request, const inlay_node_info *info,
-                        inlay_cost *cost);
-
-/* Values of cpu_operator.takes in integers.def (quant.c). */
-bool cpu_takes_any(const kit_node *node);
-bool cpu_takes_bytes(const kit_node *node); /* the first input is int8 or uint8 */
-/* Does DynamicQuantizeLinear compute `value`? */
-bool cpu_is_dynamic_scale(const kit_node *node, const inlay_value_info *value);
-bool cpu_takes_nbits_weights(const kit_node *node);    /* constant n-bit weights that only GEMMs read */
-bool cpu_takes_low_bit_constant(const kit_node *node); /* other low-bit constants (weights/low_bit.c) */
-bool cpu_takes_float16_constant(const kit_node *node); /* Cast of a float16 or bfloat16 constant to float (halves.c) */
-bool cpu_takes_inlay_domain(const kit_node *node);     /* domain ai.inlay */
-bool cpu_takes_int32_cast(const kit_node *node);       /* Cast of MatMulInteger's or ConvInteger's output to float */
-
-/* The measured speed of Winograd's algorithm relative to a direct convolution. It depends on the size of the output,
- * since a small one fills few tiles, and on the channels. 0: not supported for this window, or slower. */
-double cpu_winograd_gain(const cpu_op *op, int64_t in, int64_t out, int64_t height, int64_t width);
 
 /* ------------------------------------------------------------------ a compiled region */
 
@@ -338,28 +344,15 @@ struct inlay_compiled {
     uint32_t step_hint, arg_hint, slot_hint, buffer_hint; /* counts of the last instance */
     bool keep_last_bit;    /* DynamicQuantizeLinear rounds floats here: an error in the last bit changes integers */
     cpu_scratch *spare;    /* atomic: memory of a destroyed instance, or NULL */
-    bool trying;           /* an instance is being built for the timing of kernels (kernels/tune.c) */
+    bool trying;           /* an instance is being built for the timing of kernels (compile/tune.c) */
     inlay_instance *ready; /* made by compile for the expected shapes, which are its key */
     inlay_instance *last;  /* the newest instance: the region's shapes may repeat while other inputs grow */
 };
 
-inlay_status cpu_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
-                         inlay_diag *diag);
-void cpu_release_compiled(void *state, inlay_compiled *compiled);
-inlay_status cpu_specialize(void *state, inlay_compiled *compiled, inlay_specialize_request *request,
-                            inlay_instance **out_instance, inlay_diag *diag);
-void cpu_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance);
 inlay_status cpu_execute(void *state, inlay_compiled *compiled, inlay_instance *instance, const inlay_exec_args *args);
 /* See inlay_ext_branches.may. */
 uint32_t cpu_may_branch(void *state, inlay_compiled *compiled, inlay_instance *instance);
-/* See inlay_ext_states.appends and reads (append.c). */
-uint32_t cpu_state_appends(void *state, inlay_compiled *compiled, uint32_t input, uint32_t output, uint32_t *out_axis);
-uint32_t cpu_state_reads(void *state, inlay_compiled *compiled, uint32_t input, uint32_t axis);
 inlay_status cpu_assess(void *state, const inlay_assess_request *request, inlay_diag *diag);
-inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost *cost, inlay_diag *diag);
-
-/* Adds the cost of an operator of integers.def. */
-void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const inlay_node_info *info, inlay_cost *cost);
 
 /* Sets the number of OpenMP threads of parallel regions that the calling thread starts. libdnnl and the host share the
  * pool of OpenMP threads. Returns the previous number for cpu_threads_restore; 0: nothing changed. */

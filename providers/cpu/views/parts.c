@@ -1,6 +1,7 @@
 /* Split-1..18, and Slice-1..13 with positive steps. The parts are views of the whole tensor, with gaps between rows.
  * GEMMs with constant matrices and attention read them directly; other ops read a copy (cpu_read). */
 #include "region/build.h"
+#include "weights/read.h"
 
 static bool parse_split(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
@@ -149,5 +150,5 @@ done:
     return status;
 }
 
-const cpu_family cpu_split = { "split", parse_split, lower_split };
-const cpu_family cpu_slice = { "slice", parse_slice, lower_slice };
+const cpu_family cpu_split = { .name = "split", .parse = parse_split, .lower = lower_split };
+const cpu_family cpu_slice = { .name = "slice", .parse = parse_slice, .lower = lower_slice };

@@ -1,5 +1,8 @@
 /* Operators that only move elements: views, transposes, concatenations. */
+#include "attention/attention.h"
 #include "convolution/tiles.h"
+#include "views/concat.h"
+#include "weights/read.h"
 
 /* ------------------------------------------------------------------ views */
 
@@ -43,7 +46,7 @@ static inlay_status lower_view(cpu_build *build, const cpu_group *group)
     return cpu_set_place(build, group->out, &input);
 }
 
-const cpu_family cpu_view = { "view", parse_view, lower_view };
+const cpu_family cpu_view = { .name = "view", .parse = parse_view, .lower = lower_view };
 
 /* ------------------------------------------------------------------ transposes */
 
@@ -99,7 +102,7 @@ done:
     return status;
 }
 
-const cpu_family cpu_transpose = { "transpose", parse_transpose, lower_transpose };
+const cpu_family cpu_transpose = { .name = "transpose", .parse = parse_transpose, .lower = lower_transpose };
 
 /* ------------------------------------------------------------------ concatenation */
 
@@ -215,4 +218,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_concat = { "concatenation", parse_concat, lower_concat };
+const cpu_family cpu_concat = { .name = "concatenation", .parse = parse_concat, .lower = lower_concat };

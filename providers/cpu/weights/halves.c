@@ -1,4 +1,5 @@
 #include "weights/halves.h"
+#include "weights/packs.h"
 #include "simd/convert.h"
 #include "simd/optional.h"
 
@@ -32,12 +33,6 @@ bool halves_is_constant(const inlay_graph *graph, uint32_t value)
 
     return maker.info != NULL && strcmp(maker.info->op_type.data, "Cast") == 0 &&
            strcmp(maker.info->domain.data, "ai.onnx") == 0 && read_cast(&maker);
-}
-
-static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
-{
-    (void)node, (void)op, (void)why;
-    return true; /* cpu_takes_float16_constant has checked the node */
 }
 
 void halves_make_constants(inlay_compiled *compiled, const inlay_graph *graph)
@@ -104,14 +99,3 @@ inlay_status halves_floats(const cpu_constant *constant, void **out, inlay_diag 
     }
     return INLAY_OK;
 }
-
-/* Lowers a Cast whose output leaves the region. */
-static inlay_status lower(cpu_build *build, const cpu_group *group)
-{
-    cpu_place output;
-    inlay_status status = cpu_read_plain(build, group->out, &output);
-
-    return status == INLAY_OK ? cpu_set_place(build, group->out, &output) : status;
-}
-
-const cpu_family cpu_halves = { "float16 constant", parse, lower };

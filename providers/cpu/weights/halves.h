@@ -7,6 +7,8 @@
 #define CPU_HALVES_H
 #include "region/build.h"
 
+/* cpu_operator.takes: Cast of a float16 or bfloat16 constant to float. */
+bool cpu_takes_float16_constant(const kit_node *node);
 /* Is the value such a constant? */
 bool halves_is_constant(const inlay_graph *graph, uint32_t value);
 /* Turns the outputs of such Casts into constants of the region. Called when all nodes of a region are parsed. */

@@ -2,6 +2,7 @@
  * bits, with one scale for all elements, per index of an axis, or per block of an axis. */
 #include "weights/low_bit_pack.h"
 #include "weights/packs.h"
+#include "weights/recurrent_panels.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
@@ -130,12 +131,6 @@ bool low_bit_is_constant(const inlay_graph *graph, uint32_t value, double *out_b
     return false;
 }
 
-static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
-{
-    (void)node, (void)op, (void)why;
-    return true; /* cpu_takes_low_bit_constant has checked the node */
-}
-
 /* ------------------------------------------------------------------ in a region */
 
 /* Makes the value a constant of the region, if its shape is known. false: out of memory. */
@@ -163,10 +158,8 @@ static bool make_constant(inlay_compiled *compiled, const inlay_graph *graph, ui
  * convolution's row to that for computed weights. */
 static void use_computed_weights(inlay_compiled *compiled, cpu_op *op)
 {
-    const bool is_conv = op->row->family == &cpu_conv || op->row->family == &cpu_conv_transpose;
-
-    if (is_conv && compiled->values[op->in[1]].constant == INLAY_NONE)
-        op->row = cpu_computed_row(op->row);
+    if (op->row->family->computed != NULL && compiled->values[op->in[1]].constant == INLAY_NONE)
+        op->row = op->row->family->computed;
 }
 
 inlay_status low_bit_make_constants(inlay_compiled *compiled, const inlay_graph *graph, inlay_diag *diag)
@@ -240,7 +233,7 @@ void low_bit_mark_packed(inlay_compiled *compiled)
     }
 }
 
-/* ------------------------------------------------------------------ lowering */
+/* ------------------------------------------------------------------ reading */
 
 /* args: weights [out, in, 3, 3] with contiguous outputs, and the transformed weights. */
 typedef struct window_step {
@@ -315,17 +308,3 @@ inlay_status low_bit_read(cpu_build *build, uint32_t value, const memory_desc *p
 done:
     return status;
 }
-
-/* Lowers a DequantizeLinear whose output leaves the region. */
-static inlay_status lower(cpu_build *build, const cpu_group *group)
-{
-    cpu_place made;
-    inlay_status status;
-    memory_desc plain;
-
-    memory_desc_plain(&plain, build->ranks[group->out], build->dims[group->out]);
-    status = low_bit_read(build, group->out, &plain, &plain, &made);
-    return status == INLAY_OK ? cpu_set_place(build, group->out, &made) : status;
-}
-
-const cpu_family cpu_narrow = { "low-bit constant", parse, lower };

@@ -1,6 +1,8 @@
 /* Packs of low-bit constants (low_bit.h), and dequantizing them during a run. */
 #include "weights/low_bit_pack.h"
 #include "simd/convert.h"
+#include "weights/packs.h"
+#include "weights/recurrent_panels.h"
 #include "weights/unfold.h"
 #include "simd/optional.h"
 

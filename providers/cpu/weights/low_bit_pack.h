@@ -24,10 +24,6 @@ struct low_bit_constant {
     uint32_t turns[LOW_BIT_MAX_VIEWS]; /* Transposes, as ops */
 };
 
-/* The layout of a recurrent layer's matrices (recurrent.c): is md this layout? And copies 32-bit words into it. */
-bool recurrent_is_pack(const memory_desc *md);
-void recurrent_reorder_panels(const memory_desc *md, const int32_t *from, int32_t *to);
-
 /* The kernels over codes for this CPU; NULL: none, and no pack holds codes. */
 const unfold_kernel *unfold_of_cpu(void);
 /* The codes of a pack, which must outlive them. false: the pack has a type for which unfold.h has no kernel. */

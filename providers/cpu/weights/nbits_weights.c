@@ -3,6 +3,7 @@
 #include "weights/nbits_weights.h"
 #include "matrix/sgemm.h"
 #include "region/families.h"
+#include "weights/read.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */
@@ -158,7 +159,7 @@ static bool parse_weights(const kit_node *node, cpu_op *op, kit_refusal *why)
 
 /* ------------------------------------------------------------------ MatMulNBits */
 
-static bool parse_product(const kit_node *node, cpu_op *op, kit_refusal *why)
+bool nbits_parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     const inlay_value_info *info = kit_input(node, 0), *value_info = kit_input(node, 1), *scale = kit_input(node, 2);
     const inlay_value_info *zero = kit_input(node, 3), *bias = kit_input(node, 5);
@@ -448,5 +449,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_weights = { "n-bit weights", parse_weights, lower_weights };
-const cpu_family cpu_nbits_product = { "GEMM with n-bit weights", parse_product, nbits_lower };
+const cpu_family cpu_weights = { .name = "n-bit weights", .parse = parse_weights, .lower = lower_weights };

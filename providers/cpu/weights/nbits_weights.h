@@ -29,10 +29,12 @@ enum { NBITS_WEIGHTS = 0x6e620000, NBITS_SCALES, NBITS_ZEROS };
 void nbits_describe(const cpu_nbits *nbits, uint32_t what, const int64_t *steps, int64_t bytes, memory_desc *md);
 /* Bytes of a column of packed zero points; 0: they are not packed by column. */
 int64_t nbits_row_bytes(const cpu_nbits *nbits);
+/* Reads a MatMulNBits (cpu_family.parse). */
+bool nbits_parse(const kit_node *node, cpu_op *op, kit_refusal *why);
 bool nbits_is_pack(const memory_desc *md);
 /* Packs source into out; md is one of these layouts. */
 void nbits_pack(const cpu_state *state, const void *source, const memory_desc *md, void *out);
 
-/* Lowers a GEMM with such weights (lower_nbits.c). */
-inlay_status nbits_lower(cpu_build *build, const cpu_group *group);
+bool cpu_takes_nbits_weights(
+    const kit_node *node); /* cpu_operator.takes: constant n-bit weights that only GEMMs read */
 #endif

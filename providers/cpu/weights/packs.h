@@ -14,6 +14,19 @@ extern const cpu_packer cpu_packers[];
 bool pack_by_kernel(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
                     const memory_desc *md, void *target);
 
+/* The constant in layout md, packed from the original or from another pack. Under compiled->lock. */
+inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
+                               const memory_desc *md, const cpu_pack **out_pack, inlay_diag *diag);
+/* Reorders a tensor immediately. */
+inlay_status cpu_reorder_now(const cpu_state *state, const memory_desc *from, const void *source, const memory_desc *to,
+                             void *target, inlay_diag *diag);
+/* Can all later reads be served by the packs, without the original? Other layouts cannot be made from Winograd's
+ * transformed weights. n-bit weights have one layout only. */
+bool cpu_constant_is_packed(const cpu_constant *constant);
+void cpu_constant_deinit(cpu_constant *constant);
+/* Frees the packs that were made for the timing of kernels, whose instances are destroyed. Under compiled->lock. */
+void cpu_constant_drop_trials(cpu_constant *constant);
+
 /* Frees a pack. NULL is a no-op. */
 void pack_destroy(cpu_pack *pack);
 /* A pack from which the original can be restored, because its layout only moves elements; NULL: none. */

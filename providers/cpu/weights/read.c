@@ -1,5 +1,8 @@
-/* Places of packed constants. */
+/* Reads values: a computed value or an input where it is, a constant packed in the layout that the kernel reads. */
+#include "weights/read.h"
+#include "region/states.h"
 #include "weights/low_bit.h"
+#include "weights/packs.h"
 
 inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
                                cpu_place *out)
@@ -17,4 +20,166 @@ inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const memory_de
     status = cpu_pack_place(build, pack->data, memory_desc_bytes(md), out);
     out->md = *md;
     return status;
+}
+
+/* The place of an unpacked constant: the original or the region's copy. */
+static inlay_status place_constant(cpu_build *build, uint32_t value, cpu_place *out)
+{
+    cpu_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
+    inlay_status status;
+    memory_desc plain;
+
+    INLAY_CHECK(build->compiled->values[value].constant < build->compiled->constant_count);
+    memory_desc_plain(&plain, build->ranks[value], build->dims[value]);
+    plain.data_type = cpu_type(build, value);
+    /* The original was dropped, or is not aligned for floats: model files do not align tensors. */
+    if (constant->data == NULL || (uintptr_t)constant->data % sizeof(float) != 0)
+        return cpu_read_constant(build, value, &plain, &plain, out);
+    constant->plain_used = true;
+    status = cpu_pack_place(build, constant->data, constant->bytes, out);
+    out->md = plain;
+    return status;
+}
+
+/* The current place of a value. The first read of a constant or of a region input assigns it. */
+static inlay_status read_raw(cpu_build *build, uint32_t value, cpu_place *out)
+{
+    cpu_place *at = &build->places[value];
+
+    INLAY_CHECK(value < build->compiled->value_count);
+    if (at->buffer == INLAY_NONE) {
+        const cpu_value *properties = &build->compiled->values[value];
+        inlay_status status;
+
+        if (properties->constant != INLAY_NONE) {
+            status = place_constant(build, value, at);
+        } else if (properties->input != INLAY_NONE) {
+            memory_desc_plain(&at->md, build->ranks[value], build->dims[value]);
+            at->md.data_type = cpu_type(build, value);
+            if (build->rooms[value] != 0 && build->ranks[value] == 4) {
+                int64_t strides[CPU_MAX_RANK];
+
+                cpu_inplace_state_strides(build, value, strides);
+                memory_desc_strides(&at->md, 4, build->dims[value], strides);
+            }
+            status = cpu_input_place(build, value, at);
+        } else if (cpu_count(build, value) == 0) { /* no step computes an empty value */
+            memory_desc none;
+
+            memory_desc_plain(&none, build->ranks[value], build->dims[value]);
+            none.data_type = cpu_type(build, value);
+            status = cpu_new_place(build, &none, at);
+        } else {
+            status = inlay_fail(build->diag, INLAY_INTERNAL, "node '%s' reads a value that no step computes",
+                                build->op->name);
+        }
+        if (status != INLAY_OK) {
+            at->buffer = INLAY_NONE;
+            return status;
+        }
+    }
+    *out = *at;
+    return INLAY_OK;
+}
+
+inlay_status cpu_read_strided(cpu_build *build, uint32_t value, cpu_place *out)
+{
+    inlay_status status = read_raw(build, value, out);
+    memory_desc floats;
+
+    if (status != INLAY_OK || out->md.data_type != LIBRARY_BF16)
+        return status;
+    floats = out->md;
+    floats.data_type = LIBRARY_F32;
+    return cpu_read_as(build, value, &floats, out);
+}
+
+/* Recomputes the strides of axes with one element, which are arbitrary after views. oneDNN's image kernels expect the
+ * stride that the axis would have with more elements; its reference loop accepts any, but is a hundred times slower. */
+static void normalize_strides(memory_desc *md)
+{
+    const library_type type = md->data_type;
+    const uint32_t rank = (uint32_t)md->ndims;
+    library_dims dims;
+
+    memcpy(dims, md->dims, rank * sizeof *dims);
+    if (memory_desc_is_plain(md))
+        memory_desc_plain(md, rank, dims);
+    else if (memory_desc_is_image(md))
+        memory_desc_channels_last(md, rank, dims);
+    md->data_type = type;
+}
+
+inlay_status cpu_read(cpu_build *build, uint32_t value, cpu_place *out)
+{
+    inlay_status status = cpu_read_strided(build, value, out);
+    memory_desc packed;
+
+    if (status != INLAY_OK || memory_desc_is_blocked(&out->md))
+        return status;
+    if (memory_desc_is_dense(&out->md)) {
+        normalize_strides(&out->md);
+        return status;
+    }
+    memory_desc_packed(&packed, &out->md);
+    return cpu_read_as(build, value, &packed, out);
+}
+
+inlay_status cpu_read_as(cpu_build *build, uint32_t value, const memory_desc *md, cpu_place *out)
+{
+    const memory_desc wanted = *md;
+    cpu_place at;
+    inlay_status status = read_raw(build, value, &at);
+
+    if (status != INLAY_OK)
+        return status;
+    if ((build->has[value] & CPU_HAS_COPY) != 0 && memory_desc_equal(&build->copies[value].md, &wanted)) {
+        *out = build->copies[value];
+        out->md = wanted; /* kernels step by the requested strides, also along axes with one element */
+        return INLAY_OK;
+    }
+    status = cpu_reorder(build, &at, &wanted, out);
+    if (status == INLAY_OK && out->buffer != at.buffer) {
+        build->copies[value] = *out;
+        build->has[value] |= CPU_HAS_COPY;
+        build->instance->buffers[out->buffer].copy_of = value;
+    }
+    return status;
+}
+
+inlay_status cpu_read_plain(cpu_build *build, uint32_t value, cpu_place *out)
+{
+    inlay_status status;
+    memory_desc plain;
+
+    memory_desc_plain(&plain, build->ranks[value], build->dims[value]);
+    plain.data_type = cpu_type(build, value);
+    if ((build->has[value] & CPU_HAS_PLAIN) != 0) {
+        *out = build->plains[value];
+        return INLAY_OK;
+    }
+    INLAY_TRY(cpu_read_as(build, value, &plain, out));
+    build->plains[value] = *out;
+    build->has[value] |= CPU_HAS_PLAIN;
+done:
+    return status;
+}
+
+inlay_status cpu_read_floats(cpu_build *build, uint32_t value, int64_t count, cpu_place *out)
+{
+    memory_desc md;
+
+    memory_desc_plain(&md, 1, &count);
+    return cpu_read_constant(build, value, &md, &md, out);
+}
+
+inlay_status cpu_read_rows(cpu_build *build, uint32_t value, library_type type, cpu_place *out)
+{
+    memory_desc md;
+
+    if (type == LIBRARY_F32)
+        return cpu_read_plain(build, value, out);
+    memory_desc_plain(&md, build->ranks[value], build->dims[value]);
+    md.data_type = type;
+    return cpu_read_as(build, value, &md, out);
 }

@@ -159,7 +159,7 @@ static bool read_node(const inlay_graph *graph, const inlay_node_info *node, spa
                         rank, out);
 }
 
-static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
+bool sparse_parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     sparse_entries entries;
 
@@ -202,17 +202,6 @@ void sparse_make_constants(inlay_compiled *compiled)
         op->silent = value->output == INLAY_NONE;
     }
 }
-
-/* Lowers a SparseToDense whose output leaves the region. */
-static inlay_status lower(cpu_build *build, const cpu_group *group)
-{
-    cpu_place output;
-    inlay_status status = cpu_read_plain(build, group->out, &output);
-
-    return status == INLAY_OK ? cpu_set_place(build, group->out, &output) : status;
-}
-
-const cpu_family cpu_sparse = { "sparse weights", parse, lower };
 
 /* ------------------------------------------------------------------ costs */
 

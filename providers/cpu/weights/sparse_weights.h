@@ -4,6 +4,8 @@
 #include "region/build.h"
 #include "sparse/sparse24.h"
 
+/* Reads a SparseToDense (cpu_family.parse). */
+bool sparse_parse(const kit_node *node, cpu_op *op, kit_refusal *why);
 /* The number of nonzero blocks of the op's constant matrix. -1: too many to gain by block sparsity, or not known,
  * because the original was dropped before they were counted. */
 int64_t sparse_blocks_of(cpu_build *build, const cpu_op *op);

@@ -4,7 +4,7 @@
 #include "weights/nbits_weights.h"
 #include "weights/packs.h"
 #include "weights/sparse_weights.h"
-#include "choice/winograd_accuracy.h"
+#include "weights/winograd_accuracy.h"
 
 /* Files do not align elements. x86 supports unaligned loads; elsewhere a constant is copied first. */
 #if defined(__x86_64__) || defined(__i386__)
@@ -214,7 +214,8 @@ done:
 /* ------------------------------------------------------------------ measurements, cached by the host */
 
 inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
-                                   int64_t points, const winograd_accuracy **out_trust, inlay_diag *diag)
+                                   int64_t points, winograd_measure *measure, const winograd_accuracy **out_trust,
+                                   inlay_diag *diag)
 {
     const bool kept = compiled->compiling != NULL && compiled->state->packs != NULL && constant->copy == NULL &&
                       constant->content_hash != 0;
@@ -243,7 +244,7 @@ inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *const
         status = read_source(compiled, constant, &source, &copy, diag);
         if (status != INLAY_OK)
             goto done;
-        if (!winograd_measure_accuracy(compiled->state, plain, source, points, trust)) {
+        if (!measure(compiled->state, plain, source, points, trust)) {
             status =
                 inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to measure the accuracy of Winograd's convolution");
             goto done;

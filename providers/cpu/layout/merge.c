@@ -1,6 +1,10 @@
 /* Reshapes of tensors that are not row-major. A channel shuffle, for example, changes the order of channels only, so a
  * channels-last image keeps its layout. */
-#include "region/build.h"
+#include "layout/layout.h"
+#include "inlay/check.h"
+#include "inlay/types.h"
+#include <stdlib.h>
+#include <string.h>
 
 /* Axes [old, old_end) of the input, without axes of one element, whose elements become a range of the output's axes. */
 struct axis_range {

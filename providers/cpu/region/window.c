@@ -1,11 +1,5 @@
 /* Attributes of kernel windows, for convolutions and pooling. */
-#include "region/build.h"
-#include "convolution/window.h"
-#include "inlay/check.h"
-#include "simd/optional.h"
-
-/* Programs of `inlay bundle` leave these out. */
-OPTIONAL_IF_CALLED(cpu_deconvolution_pads);
+#include "region/window.h"
 
 /* oneDNN generates code for each column of the padding: with unreasonably large attributes it takes minutes. */
 enum { MAX_STEPS = 1 << 16 };
@@ -119,23 +113,4 @@ void cpu_window_weights(const cpu_build *build, uint32_t value, memory_desc *out
     for (uint32_t d = 1; d < rank; d++)
         dims[axes++] = source[d];
     memory_desc_plain(out, axes, dims);
-}
-
-void cpu_deconvolution_pads(const cpu_op *op, const int64_t *in, const int64_t *out, int64_t *begins, int64_t *ends)
-{
-    bool same = op->window.auto_pad == CPU_PAD_SAME_UPPER || op->window.auto_pad == CPU_PAD_SAME_LOWER;
-
-    for (uint32_t i = 0; i < op->window.spatial; i++) {
-        int64_t full = (in[i] - 1) * op->window.strides[i] + (op->window.kernel[i] - 1) * op->window.dilations[i] + 1;
-        int64_t total = full + op->window.output_padding[i] - out[i];
-
-        begins[i] = 0;
-        if (op->window.sized || same) {
-            total = total > 0 ? total : 0;
-            begins[i] = op->window.auto_pad == CPU_PAD_SAME_UPPER ? total / 2 : total - total / 2;
-        } else if (op->window.auto_pad == CPU_PAD_EXPLICIT) {
-            begins[i] = op->window.pads[i];
-        }
-        ends[i] = full - out[i] - begins[i];
-    }
 }

@@ -1,0 +1,29 @@
+/* attention.h - parts of attention: masks, kernels, and states that are updated in place. */
+#ifndef CPU_ATTENTION_H
+#define CPU_ATTENTION_H
+#include "region/build.h"
+
+/* The number of keys that the mask of the Attention being lowered has columns for; without a mask, all keys. */
+int64_t cpu_mask_columns(const cpu_build *build);
+/* Strides of a mask: elements from one batch, head, query and key to the next. */
+typedef struct cpu_mask {
+    bool there; /* false: the mask is omitted */
+    int64_t batch, head, query, step;
+} cpu_mask;
+static inline int64_t cpu_mask_at(const cpu_mask *mask, int64_t batch, int64_t head, int64_t query)
+{
+    return batch * mask->batch + head * mask->head + query * mask->query;
+}
+/* Reads input `input` of an Attention as a mask; mask->there = false: it is omitted. */
+inlay_status cpu_read_mask(cpu_build *build, uint32_t input, cpu_mask *mask, cpu_place *out);
+/* How the op treats queries that may attend to no key. */
+sgemm_blank cpu_masked_row_rule(const cpu_op *op);
+/* The scale of an attention with heads of that size: of its queries (ONNX) or of its scores (ai.inlay). */
+float cpu_attention_scale(const cpu_op *op, int64_t size);
+/* Attention by built-in kernels (attend.c). */
+struct sgemm_kernel;
+inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const struct sgemm_kernel *kernel);
+
+/* Lowers a Concat into a state that is updated in place: writes the new rows to the end of the state (append.c). */
+inlay_status cpu_lower_append(cpu_build *build, const cpu_group *group);
+#endif

@@ -1,0 +1,276 @@
+/* Copies between layouts as steps of a region, and places that may need one. */
+#include "region/build.h"
+#include "layout/moves.h"
+#include "inlay/check.h"
+#include "simd/optional.h"
+
+/* Programs of `inlay bundle` leave these out. */
+OPTIONAL_IF_CALLED(cpu_emit_copy);
+
+enum {
+    ROW_BLOCK = 256,   /* rows of a transposed block, along the target's innermost axis */
+    COLUMN_BLOCK = 64, /* minimum number of columns of a transposed block */
+    UNIT_WORDS = ROW_BLOCK * COLUMN_BLOCK,
+    SHORT_WORDS = 1024,          /* below this size the two innermost axes are too small for a unit */
+    MIN_SHARED_WORDS = 24 * 1024 /* below this size one thread is faster */
+};
+
+/* The kernel runs over two axes, `row` and `column` of the source; the other axes are outer loops. */
+typedef struct move_step {
+    cpu_native native;
+    const move_set *set;
+    move_axes axes;
+    uint32_t size;        /* bytes of an element */
+    uint32_t row, column; /* equal: only the column axis is used */
+    bool transpose;       /* the column is the source's innermost axis, the row the target's */
+    int64_t row_block, column_block;
+    int64_t counts[LIBRARY_MAX_NDIMS]; /* units along each axis */
+    int64_t units;
+} move_step;
+
+typedef struct move_call {
+    const move_step *step;
+    const char *source;
+    char *target;
+} move_call;
+
+/* Moves single elements, where neither side has contiguous rows. */
+static inline __attribute__((always_inline)) void move_elements(const move_step *step, const char *source, char *target,
+                                                                int64_t rows, int64_t columns, const size_t size)
+{
+    const move_axes *axes = &step->axes;
+    const int64_t from = axes->from[step->column] * (int64_t)size, to = axes->to[step->column] * (int64_t)size;
+
+    for (int64_t r = 0; r < rows;
+         r++, source += axes->from[step->row] * (int64_t)size, target += axes->to[step->row] * (int64_t)size)
+        for (int64_t c = 0; c < columns; c++)
+            memcpy(target + c * to, source + c * from, size);
+}
+
+/* Moves rows that are contiguous on both sides. */
+static void move_rows(const move_step *step, const char *source, char *target, int64_t rows, int64_t columns)
+{
+    const int64_t size = step->size, from = step->axes.from[step->row] * size, to = step->axes.to[step->row] * size;
+
+    if ((columns * size | from | to) % (int64_t)sizeof(float) == 0 &&
+        ((uintptr_t)source | (uintptr_t)target) % sizeof(float) == 0) {
+        step->set->rows((const float *)(const void *)source, from / 4, (float *)(void *)target, to / 4, rows,
+                        columns * size / 4);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(target + r * to, source + r * from, (size_t)(columns * size));
+}
+
+static void move_unit(const move_call *call, const int64_t *at)
+{
+    const move_step *step = call->step;
+    const move_axes *axes = &step->axes;
+    int64_t from = 0, to = 0, rows = 1, columns = axes->dims[step->column] - at[step->column] * step->column_block;
+
+    INLAY_CHECK(columns > 0);
+    for (uint32_t d = 0; d < axes->rank; d++) {
+        int64_t i = at[d] * (d == step->column ? step->column_block : d == step->row ? step->row_block : 1);
+
+        from += i * axes->from[d];
+        to += i * axes->to[d];
+    }
+    columns = columns < step->column_block ? columns : step->column_block;
+    if (step->row != step->column) {
+        rows = axes->dims[step->row] - at[step->row] * step->row_block;
+        rows = rows < step->row_block ? rows : step->row_block;
+    }
+    const char *source = call->source + from * step->size;
+    char *target = call->target + to * step->size;
+    const int64_t x_row = axes->from[step->row], y_row = axes->to[step->column];
+
+    if (step->transpose && step->set != NULL && step->size == sizeof(float))
+        step->set->turn((const float *)(const void *)source, x_row, (float *)(void *)target, y_row, rows, columns);
+    else if (step->transpose && step->set != NULL)
+        step->set->transpose_elements[step->size / 2](source, x_row * step->size, target, y_row * step->size, rows,
+                                                      columns);
+    else if (step->set != NULL && axes->from[step->column] == 1 && axes->to[step->column] == 1)
+        move_rows(step, source, target, rows, columns);
+    else if (step->size == sizeof(float))
+        move_elements(step, source, target, rows, columns, sizeof(float));
+    else if (step->size == 2)
+        move_elements(step, source, target, rows, columns, 2);
+    else
+        move_elements(step, source, target, rows, columns, 1);
+}
+
+static inlay_status move_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const move_call *call = user;
+    const move_step *step = call->step;
+    int64_t at[LIBRARY_MAX_NDIMS], rest = begin;
+
+    (void)worker;
+    INLAY_CHECK(begin <= end && end <= step->units);
+    for (uint32_t d = step->axes.rank; d-- > 0; rest /= step->counts[d])
+        at[d] = rest % step->counts[d];
+    for (int64_t u = begin; u < end; u++) {
+        uint32_t d = step->axes.rank;
+
+        move_unit(call, at);
+        while (d-- > 0 && ++at[d] == step->counts[d])
+            at[d] = 0;
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_move(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
+                             uint32_t threads)
+{
+    const move_step *step = (const move_step *)(const void *)native;
+    move_call call = { step, args[0], args[1] };
+    int64_t words = 1, grain;
+
+    for (uint32_t d = 0; d < step->axes.rank; d++)
+        words *= step->axes.dims[d];
+    if (threads <= 1 || step->units == 1 || words < MIN_SHARED_WORDS)
+        return move_range(&call, 0, step->units, 0);
+    grain = UNIT_WORDS / (words / step->units + 1) + 1;
+    return state->host->parallel_for(state->host->ctx, run, step->units, grain, move_range, &call);
+}
+
+/* Chooses the axes of the kernel, and divides the copy into units. */
+static void choose_units(move_step *step)
+{
+    const move_axes *axes = &step->axes;
+    uint32_t last = axes->rank - 1, inner = INLAY_NONE;
+
+    for (uint32_t d = 0; d < axes->rank; d++)
+        if (axes->from[d] == 1)
+            inner = d;
+    step->transpose = axes->to[last] == 1 && axes->from[last] != 1 && inner != INLAY_NONE && inner != last;
+    if (step->transpose) {
+        step->row = last;
+        step->column = inner;
+        step->row_block = ROW_BLOCK;
+        step->column_block = axes->dims[last] < ROW_BLOCK ? UNIT_WORDS / axes->dims[last] / COLUMN_BLOCK * COLUMN_BLOCK
+                                                          : COLUMN_BLOCK; /* more columns if there are few rows */
+    } else {
+        step->column = last;
+        step->row = last > 0 ? last - 1 : last;
+        for (uint32_t d = 0; d < last && axes->dims[last - 1] * axes->dims[last] < SHORT_WORDS; d++)
+            if (axes->dims[d] > axes->dims[step->row])
+                step->row = d;
+        step->column_block = axes->dims[last] < UNIT_WORDS ? axes->dims[last] : UNIT_WORDS;
+        step->row_block = step->row == step->column ? step->column_block : UNIT_WORDS / step->column_block;
+    }
+    step->units = 1;
+    for (uint32_t d = 0; d < axes->rank; d++) {
+        int64_t block = d == step->column ? step->column_block : d == step->row ? step->row_block : 1;
+
+        step->counts[d] = axes->dims[d] / block + (axes->dims[d] % block != 0);
+        step->units *= step->counts[d];
+    }
+}
+
+static inlay_status emit_move(cpu_build *build, const move_axes *axes, const cpu_place *from, const cpu_place *to)
+{
+    move_step step = { .native.run = run_move,
+                       .set = build->state->moves,
+                       .axes = *axes,
+                       .size = (uint32_t)cpu_type_bytes(from->md.data_type) };
+
+    INLAY_CHECK(step.size == 1 || step.size == 2 || step.size == 4);
+    choose_units(&step);
+    return cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ from, to }, 2);
+}
+
+/* Emits a reorder of oneDNN, or a built-in copy for layouts that oneDNN rejects: slices whose last stride ends past the
+ * whole tensor. */
+static inlay_status emit_reorder(cpu_build *build, const cpu_place *from, const cpu_place *to)
+{
+    library_description pd = NULL;
+    library_status code = library_describe_reorder(build->state->engine, &from->md, &to->md, &pd);
+    inlay_status status;
+    move_axes axes;
+
+    if ((code == LIBRARY_INVALID_ARGUMENTS || build->state->alone) && build->state->moves != NULL &&
+        move_axes_of(&from->md, &to->md, &axes))
+        return emit_move(build, &axes, from, to);
+    INLAY_TRY(cpu_check(code, build->diag, "reorder values", build->op->name));
+    status = cpu_emit(build, pd, (const cpu_operand[]){ { LIBRARY_ARG_FROM, from }, { LIBRARY_ARG_TO, to } }, 2);
+done:
+    library_destroy(pd);
+    return status;
+}
+
+/* True if the copy is a transpose of bytes or halves with few rows or columns. The library is faster there, because
+ * squares of small elements are wide. Exception: interleaved 3 or 4 colour bytes without gaps. */
+static bool is_thin(const move_axes *axes, const memory_desc *md)
+{
+    enum { THIN = 8, COLOURS = 3, PIXELS = 64 };
+    const uint32_t last = axes->rank - 1;
+
+    if (cpu_type_bytes(md->data_type) == sizeof(float) || axes->from[last] == 1)
+        return false;
+    for (uint32_t d = 0; d < last; d++) {
+        const int64_t columns = axes->dims[d], rows = axes->dims[last];
+
+        if (axes->from[d] != 1)
+            continue;
+        if (cpu_type_bytes(md->data_type) == 1 && columns >= COLOURS && columns <= COLOURS + 1 &&
+            axes->from[last] == columns && rows >= PIXELS)
+            return false;
+        return columns < THIN || rows < THIN;
+    }
+    return true;
+}
+
+inlay_status cpu_emit_copy(cpu_build *build, const cpu_place *from, const cpu_place *to)
+{
+    move_axes axes;
+
+    if (memory_desc_count(&from->md) == 0) /* operators with an empty input may have a result */
+        return INLAY_OK;
+    if (build->state->moves == NULL || !move_axes_of(&from->md, &to->md, &axes) || is_thin(&axes, &from->md))
+        return emit_reorder(build, from, to);
+    return emit_move(build, &axes, from, to);
+}
+
+/* ------------------------------------------------------------------ places by copies */
+
+inlay_status cpu_reorder(cpu_build *build, const cpu_place *place, const memory_desc *layout, cpu_place *out)
+{
+    const cpu_place from = *place; /* out may be place */
+    const memory_desc md = *layout;
+    inlay_status status;
+
+    INLAY_CHECK(from.buffer < build->instance->buffer_count);
+    if (memory_desc_equal(&from.md, &md) ||
+        (from.md.data_type == md.data_type && memory_desc_is_plain(&from.md) && memory_desc_is_plain(&md))) {
+        *out = from;
+        out->md = md;
+        return INLAY_OK;
+    }
+    status = cpu_new_place(build, &md, out);
+    return status == INLAY_OK ? cpu_emit_copy(build, &from, out) : status;
+}
+
+inlay_status cpu_set_place(cpu_build *build, uint32_t value, const cpu_place *place)
+{
+    const cpu_value *properties = &build->compiled->values[value];
+    const cpu_buffer *buffer = &build->instance->buffers[place->buffer];
+    inlay_status status = INLAY_OK;
+    cpu_place out;
+    memory_desc plain;
+
+    INLAY_CHECK(value < build->compiled->value_count && place->buffer < build->instance->buffer_count);
+    build->places[value] = *place;
+    build->instance->buffers[place->buffer].pending += build->uses[value];
+    if (properties->output == INLAY_NONE || (buffer->kind == CPU_OUTPUT && buffer->index == properties->output))
+        return INLAY_OK;
+    /* The value is an output of the region: the host expects it row-major in its own buffer. */
+    memory_desc_plain(&plain, build->ranks[value], build->dims[value]);
+    plain.data_type = cpu_type(build, value);
+    INLAY_TRY(cpu_result_place(build, value, &plain, &out));
+    INLAY_TRY(cpu_emit_copy(build, place, &out));
+    build->plains[value] = out;
+    build->has[value] |= CPU_HAS_PLAIN;
+done:
+    return status;
+}

@@ -1,0 +1,35 @@
+/* Families of operators whose result is a constant of the region: low-bit, float16 and sparse constants. Their readers
+ * use the packed constant; the ops themselves emit a step only for a result that leaves the region. */
+#include "weights/read.h"
+#include "weights/sparse_weights.h"
+
+/* cpu_takes_low_bit_constant or cpu_takes_float16_constant has checked the node. */
+static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
+{
+    (void)node, (void)op, (void)why;
+    return true;
+}
+
+static inlay_status lower(cpu_build *build, const cpu_group *group)
+{
+    cpu_place output;
+    inlay_status status = cpu_read_plain(build, group->out, &output);
+
+    return status == INLAY_OK ? cpu_set_place(build, group->out, &output) : status;
+}
+
+/* A low-bit constant is read from a pack only: the file does not hold its floats. */
+static inlay_status lower_low_bit(cpu_build *build, const cpu_group *group)
+{
+    cpu_place made;
+    inlay_status status;
+    memory_desc plain;
+
+    memory_desc_plain(&plain, build->ranks[group->out], build->dims[group->out]);
+    status = cpu_read_constant(build, group->out, &plain, &plain, &made);
+    return status == INLAY_OK ? cpu_set_place(build, group->out, &made) : status;
+}
+
+const cpu_family cpu_narrow = { .name = "low-bit constant", .parse = parse, .lower = lower_low_bit };
+const cpu_family cpu_halves = { .name = "float16 constant", .parse = parse, .lower = lower };
+const cpu_family cpu_sparse = { .name = "sparse weights", .parse = sparse_parse, .lower = lower };

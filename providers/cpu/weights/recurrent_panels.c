@@ -1,0 +1,43 @@
+/* The layout of a recurrent layer's packed matrices. */
+#include "weights/recurrent_panels.h"
+#include "inlay/kit.h"
+#include "recurrent.h"
+#include <string.h>
+
+enum { PACK_PANELS = 0x72630000 };
+/* The dims of the layout of panels. */
+enum { D_INPUT, D_LINEAR, D_DIRECTIONS, D_HIDDEN, D_DEPTH, D_CELL, D_COUNT };
+
+void recurrent_panels_layout(const int64_t *dims, uint64_t bytes, memory_desc *out)
+{
+    memset(out, 0, sizeof *out);
+    out->ndims = D_COUNT;
+    out->data_type = LIBRARY_F32;
+    out->kind = CPU_OPAQUE;
+    memcpy(out->dims, dims, D_COUNT * sizeof *dims);
+    out->opaque = PACK_PANELS;
+    out->opaque_bytes = bytes;
+}
+
+bool recurrent_is_pack(const memory_desc *md)
+{
+    return md->kind == CPU_OPAQUE && md->opaque == PACK_PANELS;
+}
+
+static const char *const cells[] = { [CELL_RNN] = "RNN", [CELL_GRU] = "GRU", [CELL_LSTM] = "LSTM" };
+
+void recurrent_reorder_panels(const memory_desc *md, const int32_t *from, int32_t *to)
+{
+    const kit_tensor tensor = { .data = (void *)(uintptr_t)from, .dtype = INLAY_FLOAT };
+    const int64_t *d = md->dims;
+    recurrent_layout layout;
+    recurrent_state state;
+
+    memset(to, 0, md->opaque_bytes);
+    if (!recurrent_read_cell(cells[d[D_CELL]], d[D_LINEAR] != 0, &state) ||
+        !recurrent_compute_layout(&state, d[D_DEPTH], d[D_HIDDEN], &layout))
+        return; /* cannot happen: its author has checked the sizes */
+    for (int64_t i = 0; i < d[D_DIRECTIONS]; i++)
+        recurrent_pack_matrix(&state, &layout, &tensor, (uint32_t)d[D_INPUT], i,
+                              (char *)to + (uint64_t)i * recurrent_panel_bytes(&layout, (uint32_t)d[D_INPUT]));
+}
