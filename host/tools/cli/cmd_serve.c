@@ -48,7 +48,7 @@ static int print_help(const char *name)
 #define PATH "PATH"
 #define INT "N"
 #define SETTING(setting, kind, default_value, min, max, text) describe(#setting, kind, default_value, text, rows);
-#include "serve/settings.def"
+#include "serve/base/settings.def"
 #undef SETTING
 #undef TEXT
 #undef PATH
