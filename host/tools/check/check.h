@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "graph/graph.h"
 #include <jansson.h>
+#include <signal.h>
 #include <stdbool.h>
 
 enum { CHECK_PASS, CHECK_FAIL, CHECK_WARN, CHECK_SKIP, CHECK_RESULTS };
@@ -161,8 +162,9 @@ struct crash_hold {
     size_t bytes;
     uint32_t patience_ms;                /* it goes on after this time even if it is not released */
     uint32_t reached, released, expired; /* atomic */
+    stack_t signal_stack;                /* of the calling thread before crash_hold_begin() */
 };
-/* One at a time. Between the two calls the pages are inaccessible until a thread stops at them. */
+/* One at a time, by one thread. Between the two calls the pages are inaccessible until a thread stops at them. */
 void crash_hold_begin(struct crash_hold *here);
 void crash_hold_end(struct crash_hold *here);
 

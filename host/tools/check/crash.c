@@ -95,16 +95,17 @@ static bool hold(uintptr_t address)
     return true;
 }
 
-static void use_stack(char *bytes)
+/* Signal handlers of this thread run on [bytes, bytes + STACK_BYTES). previous: the former stack; may be NULL. */
+static void use_stack(char *bytes, stack_t *previous)
 {
     const stack_t stack = { .ss_sp = bytes, .ss_size = STACK_BYTES };
 
-    (void)sigaltstack(&stack, NULL);
+    (void)sigaltstack(&stack, previous);
 }
 
 void crash_hold_begin(struct crash_hold *here)
 {
-    use_stack(hold_stack); /* the stack pointer of generated code may point to data */
+    use_stack(hold_stack, &here->signal_stack); /* the stack pointer of generated code may point to data */
     (void)mprotect(here->from, here->bytes, PROT_NONE);
     __atomic_store_n(&held, here, __ATOMIC_RELEASE);
 }
@@ -113,6 +114,7 @@ void crash_hold_end(struct crash_hold *here)
 {
     __atomic_store_n(&held, NULL, __ATOMIC_RELEASE);
     (void)mprotect(here->from, here->bytes, PROT_READ | PROT_WRITE);
+    (void)sigaltstack(&here->signal_stack, NULL); /* AddressSanitizer unmaps the stack of a thread that ends */
 }
 
 static void on_signal(int signal, siginfo_t *info, void *context)
@@ -131,7 +133,7 @@ void crash_install_handlers(check_progress *shared)
     struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK };
 
     progress = shared;
-    use_stack(handler_stack); /* for stack overflows */
+    use_stack(handler_stack, NULL); /* for stack overflows */
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++)
         (void)sigaction(signals[i], &action, NULL);
 }
