@@ -13,8 +13,8 @@
 #define EXEC_RIG_H
 #include "cmocka_all.h"
 #include "inlay/inlay.h"
+#include "keep_plugins.h"
 #include "model_writer.h"
-#include "plugin/plugin.h"
 
 enum { RIG_BOOL = INLAY_BOOL, RIG_FLOAT = INLAY_FLOAT, RIG_INT64 = INLAY_INT64, RIG_STRING = INLAY_STRING };
 
@@ -118,17 +118,6 @@ static inline inlay_options *rig_options(const char *const *options, inlay_diag 
         assert_int_equal(inlay_options_set(made, "cache_max_bytes", "1048576", diag), INLAY_OK);
     return made;
 }
-/* Keeps the plugins loaded until the program ends: loading them takes longer than the rest of a small session. They are
- * not probed, because tests/hostile tests that. */
-static inline void rig_keep_plugins(void)
-{
-    static plugin_set *kept;
-    const plugin_search search = { .probe = PLUGIN_PROBE_NEVER };
-    inlay_diag diag = INLAY_DIAG_INIT;
-
-    if (kept == NULL && plugin_set_search_listed(&search, "", &kept, &diag) != INLAY_OK)
-        fail_msg("%s", diag.text);
-}
 /* Returns the status of creating a session, on provider reference unless the options name providers. */
 static inline inlay_status rig_try_open(struct wire *wire, const char *const *options, struct rig *out,
                                         inlay_diag *diag)
@@ -141,7 +130,7 @@ static inline inlay_status rig_try_open(struct wire *wire, const char *const *op
     *wire = (struct wire){ 0 };
     assert_false(out->model.failed);
     assert_int_equal(out->model.splice_count, 0);
-    rig_keep_plugins();
+    keep_plugins();
     for (size_t i = 0; options != NULL && options[i] != NULL; i += 2)
         names_providers = names_providers || strcmp(options[i], "providers") == 0;
     created = rig_options(options, diag);

@@ -222,6 +222,7 @@ static struct outcome run(const char *path, const inlay_options *options)
 {
     struct outcome outcome = { .diag = INLAY_DIAG_INIT };
 
+    keep_plugins();
     outcome.status = inlay_session_create(path, options, &outcome.session, &outcome.diag);
     if (outcome.status == INLAY_OK)
         outcome.status = inlay_context_create(outcome.session, &outcome.context, &outcome.diag);
