@@ -91,8 +91,8 @@ def some_bytes(g, size, dtype=None):
     return Bytes(None, dtype, scale_near(g, size / 60), zero_points(g, dtype, ()))
 
 
-def quantize(g, x):
-    made = some_bytes(g, g.sizes.get(x, 4.0))
+def quantize(g, x, dtype=None):
+    made = some_bytes(g, g.sizes.get(x, 4.0), dtype)
     made.name = g.add("QuantizeLinear", x, made.scale, integers(g, made.dtype, made.zero))
     return made
 
@@ -122,12 +122,12 @@ def ended(g, y, size, exact):
 class Weights:
     """Constant integer weights, with a scale and a zero point for all or for each index of an axis."""
 
-    def __init__(self, g, dtype, dims, axis, centred=.3, single=.4):
+    def __init__(self, g, dtype, dims, axis):
         low, high = ends_of(dtype)
-        self.dtype, self.axis, self.dims, self.each = dtype, axis, dims, g.chance(1 - single)
+        self.dtype, self.axis, self.dims, self.each = dtype, axis, dims, g.chance(.6)
         self.codes = weights(g, dtype, dims, axis)
         count = (dims[axis],) if self.each else g.pick([(), (1,)])
-        self.zero = np.full(count, (low + high + 1) // 2) if g.chance(centred) else zero_points(g, dtype, count)
+        self.zero = np.full(count, (low + high + 1) // 2) if g.chance(.3) else zero_points(g, dtype, count)
         self.scale = scale_near(g, 1 / 64 / (high - low), count)
         self.value, self.zeros = integers(g, dtype, self.codes), integers(g, dtype, self.zero)
 
@@ -135,6 +135,12 @@ class Weights:
         more = {"axis": self.axis} if self.each else {}
         zeros = [] if not self.zero.any() and g.chance(.5) else [self.zeros]
         return g.add("DequantizeLinear", self.value, self.scale, *zeros, known=[(T.FLOAT, self.dims)], **more)
+
+    def inputs(self, g):
+        """Value, scale and zero point as inputs of an operator: scalars, or vectors along the axis."""
+        if self.each:
+            return self.value, self.scale, self.zeros
+        return self.value, self.scale.reshape(()), integers(g, self.dtype, self.zero.reshape(()))
 
 
 def result_size(x_reach, w, products):
@@ -204,9 +210,8 @@ def linear_conv(g, x, shape):
     w = Weights(g, g.pick([T.INT8, T.UINT8]), layer.dims, 0)
     made = some_bytes(g, result_size(quantized.reach(), w, layer.products))
     bias = [g.numbers.integers(-9999, 9999, layer.filters).astype(np.int32)] if g.chance(.6) else []
-    made.name = g.add("QLinearConv", *quantized.inputs(g), w.value, w.scale if w.each else w.scale.reshape(()),
-                      w.zeros if w.each else integers(g, w.dtype, w.zero.reshape(())), made.scale,
-                      integers(g, made.dtype, made.zero), *bias, **layer.more)
+    made.name = g.add("QLinearConv", *quantized.inputs(g), *w.inputs(g), made.scale, integers(g, made.dtype, made.zero),
+                      *bias, **layer.more)
     g.within = ("same", 0) if g.exact else ("step", float(made.scale))
     return dequantize(g, made)
 
@@ -222,10 +227,11 @@ def integer_conv(g, x, shape):
         name, scale, zero = quantized.inputs(g)
         size, x_dtype = quantized.reach(), quantized.dtype
         zero = None if not quantized.zero and g.chance(.5) else zero
-    w = Weights(g, g.pick([T.INT8, T.UINT8]), layer.dims, 0, single=1 if g.opset < 10 else .4)
-    zeros = [] if not w.zero.any() and g.chance(.3) else [w.zeros if w.each else integers(g, w.dtype, w.zero.reshape(()))]
-    y = g.add("Cast", g.add("ConvInteger", name, w.value, zero, *zeros, **layer.more), to=T.FLOAT)
-    spread = w.scale.reshape([-1] + [1] * (len(shape) - 2)) if w.each else w.scale.reshape(())
+    w = Weights(g, g.pick([T.INT8, T.UINT8]), layer.dims, 0)
+    value, spread, *zeros = w.inputs(g)
+    zeros = [] if not w.zero.any() and g.chance(.3) else zeros
+    y = g.add("Cast", g.add("ConvInteger", name, value, zero, *zeros, **layer.more), to=T.FLOAT)
+    spread = spread.reshape([-1] + [1] * (len(shape) - 2)) if w.each else spread
     y = g.add("Mul", y, g.add("Mul", scale, spread))
     if g.chance(.4):
         y = g.add("Add", y, g.numbers.standard_normal([layer.filters] + [1] * (len(shape) - 2)).astype(F))
@@ -279,8 +285,7 @@ def linear_product(g, x, shape):
     quantized, n, k = quantize(g, x), g.pick(COLUMNS), shape[-1]
     w = Weights(g, g.pick([T.INT8, T.UINT8]), [k, n], 1)
     made = some_bytes(g, result_size(quantized.reach(), w, k))
-    made.name = g.add("QLinearMatMul", *quantized.inputs(g), w.value, w.scale if w.each else w.scale.reshape(()),
-                      w.zeros if w.each else integers(g, w.dtype, w.zero.reshape(())), made.scale,
+    made.name = g.add("QLinearMatMul", *quantized.inputs(g), *w.inputs(g), made.scale,
                       integers(g, made.dtype, made.zero))
     g.within = ("same", 0) if g.exact else ("step", float(made.scale))
     return dequantize(g, made)
@@ -414,8 +419,9 @@ def looked_up(g, x, shape):
         dtype = g.pick([INT4, UINT4, T.UINT8])
         zero, scale = zero_points(g, dtype, (count, k // 16)), scale_near(g, 1 / 16, (count, k // 16))
         codes = integers(g, dtype, weights(g, dtype, (count, k), 0))
+        more = {"bits": 8} if dtype == T.UINT8 else {}
         y = g.add("GatherBlockQuantized", codes, indices, scale, integers(g, dtype, zero), block_size=16, gather_axis=0,
-                  quantize_axis=1, domain=MICROSOFT, known=[(T.FLOAT, list(indices.shape) + [k])])
+                  quantize_axis=1, **more, domain=MICROSOFT, known=[(T.FLOAT, list(indices.shape) + [k])])
     else:
         w = Weights(g, g.pick([T.INT8, T.UINT8]), [count, k], g.below(2))
         y = g.add("Gather", w.dequantized(g), indices, axis=0)
@@ -458,16 +464,18 @@ def recurrent(g, x, shape):
 @image(2, 3, 4, 5)
 @rows(2, 2)
 def sum_of_bytes(g, x, shape):
-    a, b = quantize(g, x), quantize(g, g.alike(shape))
-    made = some_bytes(g, max(a.reach(), b.reach()))
-    if g.chance(.5):
+    fused = g.chance(.5)
+    dtype = g.pick([T.UINT8, T.INT8]) if fused else None  # the operators of com.microsoft have one type
+    a, b = quantize(g, x, dtype), quantize(g, g.alike(shape), dtype)
+    made = some_bytes(g, max(a.reach(), b.reach()), dtype)
+    if fused:
         made.name = g.add(g.pick(["QLinearAdd", "QLinearMul"]), *a.inputs(g), *b.inputs(g), made.scale,
                           integers(g, made.dtype, made.zero), domain=MICROSOFT, known=[(made.dtype, shape)])
     else:
         y = g.add(g.pick(["Add", "Mul"]), dequantize(g, a), dequantize(g, b))
         y = g.add("Relu", y) if g.chance(.4) else y
         made.name = g.add("QuantizeLinear", y, made.scale, integers(g, made.dtype, made.zero))
-    g.within = ("step", float(made.scale))
+    g.within = ("same", 0)
     return dequantize(g, made)
 
 
