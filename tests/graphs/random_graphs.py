@@ -5,10 +5,10 @@
   random_graphs.py --passes passes.def
 
 Each seed gives a graph: 2 to 14 steps of the families in families.py, control_flow.py, unsigned.py, windows.py and
-near_misses.py, which nearly match each pattern of the optimiser, from opset 13 to 17, in float, double or float16, with fixed or symbolic sizes, and inner
-tensors among the outputs. Inputs are ordinary numbers, or contain NaN, infinities and denormal numbers, or are huge or
-tiny. A session runs at several sizes, including empty ones, then at the first size again, which must give the same
-bits.
+near_misses.py, which nearly match each pattern of the optimiser, from opset 13 to 17, in float, double or float16, with
+fixed or symbolic sizes, and inner tensors among the outputs. Inputs are ordinary numbers, or contain NaN, infinities and
+denormal numbers, or are huge or tiny. A session runs at several sizes, including empty ones, then at the first size
+again, which must give the same bits.
 
 The largest error relative to the same graph in double may be four times that of level 0, or the change of the result if
 inputs change by a rounding error. If the graph cannot be converted to double, or rounds to steps, both results are
