@@ -4,11 +4,11 @@
   random_graphs.py INLAY [--quantized] [--first SEED] [--count N] [--against ORT_BENCH,LIBONNXRUNTIME] [-- FLAG...]
   random_graphs.py --passes passes.def
 
-Each seed gives a graph: 2 to 14 steps of the families in families.py and near_misses.py, which nearly match each
-pattern of the optimiser, from opset 13 to 17, in float, double or float16, with fixed or symbolic sizes, and inner
-tensors among the outputs. Inputs are ordinary numbers, or contain NaN, infinities and denormal numbers, or are huge or
-tiny. A session runs at several sizes, including empty ones, then at the first size again, which must give the same
-bits.
+Each seed gives a graph: 2 to 14 steps of the families in families.py, control_flow.py, unsigned.py, windows.py and
+near_misses.py, which nearly match each pattern of the optimiser, from opset 13 to 17, in float, double or float16, with
+fixed or symbolic sizes, and inner tensors among the outputs. Inputs are ordinary numbers, or contain NaN, infinities and
+denormal numbers, or are huge or tiny. A session runs at several sizes, including empty ones, then at the first size
+again, which must give the same bits.
 
 The largest error relative to the same graph in double may be four times that of level 0, or the change of the result if
 inputs change by a rounding error. If the graph cannot be converted to double, or rounds to steps, both results are
@@ -36,13 +36,16 @@ import traceback
 
 import numpy as np
 import onnx
+import control_flow  # noqa: F401  (adds families, as the next imports)
 import near_misses
 from families import F, FAMILIES
 from quantized_graph import Quantized
 from onnx import TensorProto, helper, numpy_helper
+import unsigned  # noqa: F401
+import windows  # noqa: F401
 
 STARTS = [[1, 3, 16, 16], [2, 8, 9, 7], [1, 16, 14, 14], [1, 4, 33, 20], [2, 5, 12], [4, 10, 32], [1, 24, 17], [3, 8],
-          [8, 64], [1, 32, 8, 8], [2, 64, 5, 5], [1, 12, 28, 28]]
+          [8, 64], [1, 32, 8, 8], [2, 64, 5, 5], [1, 12, 28, 28], [1, 4, 6, 7, 5], [2, 3, 5, 4, 6], [1, 16, 3, 5, 4]]
 LARGEST = 400000  # elements of a tensor
 # Operators that turn a rounding difference into a step.
 STEPS = {"QuantizeLinear", "DynamicQuantizeLinear", "Cast", "ArgMax", "ArgMin", "Round", "Floor", "Ceil", "Mod",
@@ -55,6 +58,7 @@ class Graph:
         self.opset = self.random.choice([13, 14, 15, 16, 17])
         self.nodes, self.constants, self.floats, self.inputs, self.made = [], [], [], [], 0
         self.known, self.unread, self.also, self.options = {}, set(), [], {}
+        self.hidden = set()  # outputs whose size only a run knows: their family reads them, no other
         self.dtype = self.random.choices([np.float32, np.float16, np.float64], [16, 3, 1])[0]
         start = self.pick(STARTS)
         for i in range(2 if self.chance(.3) else 1):
@@ -152,7 +156,7 @@ class Graph:
         except (ValueError, IndexError):
             del self.nodes[nodes:], self.constants[constants:]
             return False
-        self.floats += [(o, types[o][1]) for o in new if types[o][0] == 1]
+        self.floats += [(o, types[o][1]) for o in new if types[o][0] == 1 and o not in self.hidden]
         return True
 
     def build(self):
@@ -166,7 +170,7 @@ class Graph:
             return None, []
         types, read = self.infer(), {i for n in self.nodes for i in n.input}
         read.update(i for n in self.nodes for a in n.attribute for b in a.g.node for i in b.input)
-        made = [o for n in self.nodes for o in n.output if types[o][0] != 0 and o not in self.unread]
+        made = [o for n in self.nodes for o in n.output if types[o][0] != 0 and o not in self.unread | self.hidden]
         outputs = [o for o in made if o not in read][:6] + [o for o in made if o in read and self.chance(.15)][:4]
         if not outputs:
             return None, []
