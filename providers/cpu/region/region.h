@@ -57,8 +57,6 @@ typedef struct cpu_state {
     const struct tile_set *tiles;      /* tiled convolutions; NULL: none for this CPU */
     const struct move_set *moves;      /* copies between layouts (moves.h); NULL: none for this CPU */
     const struct byte_set *bytes;      /* int8 convolutions and GEMMs (bytes.h); NULL: none for this CPU */
-    bool pairs;                        /* GEMMs may use Winograd's inner product (pairs.h) */
-    bool pairs_are_faster;             /* measured when the provider is opened: on this CPU, that algorithm is faster */
     const struct nbits_kernel *nbits;  /* GEMMs by n-bit weights (nbits.h); NULL: weights are unpacked to floats */
     uint32_t limbs;                    /* nbits_mode: the activations' precision in these GEMMs */
     bool model_sets_limbs;             /* a model may lower `limbs` (accuracy_level of MatMulNBits) */
