@@ -153,4 +153,6 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     return kernel_lower(build, group, &layer);
 }
 
-const cpu_family cpu_product = { .name = "matrix multiplication", .parse = parse, .lower = lower };
+const cpu_family cpu_product = {
+    .name = "matrix multiplication", .parse = parse, .lower = lower, .takes_posts = true, .takes_bias = true
+};

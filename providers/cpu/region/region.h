@@ -115,7 +115,10 @@ typedef struct cpu_family {
     /* Emits the primitives of a group whose first op belongs to this family. */
     inlay_status (*lower)(cpu_build *build, const cpu_group *group);
 
-    /* The other members are NULL for families that do not need them. */
+    /* The other members are false or NULL for families that do not need them. */
+    bool takes_posts; /* a group may have functions after the first op (cpu_post), if its output is float ... */
+    bool takes_bias;  /* ... and, before them, a bias: one element per output channel */
+    bool is_builtin;  /* only built-in kernels compute it: oneDNN has none */
     /* Convolutions: the row for the same operator with computed weights or bias, and whether a parsed node has constant
      * ones. */
     const cpu_operator *computed;
