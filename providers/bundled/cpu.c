@@ -38,7 +38,6 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     state->sgemm = state->attend = sgemm_kernel_best();
     state->nbits = state->sgemm != NULL ? nbits_kernel_best() : NULL;
     cpu_read_options(state, args, &reduced);
-    state->pairs = false; /* used only if a measurement shows that they are faster; bundled programs do not measure */
     state->alone = true;
     if (reduced)
         return inlay_fail(diag, INLAY_UNSUPPORTED,

@@ -5,7 +5,6 @@
 #include "compile/compile.h"
 #include "convolution/tiles.h"
 #include "layout/moves.h"
-#include "matrix/pairs.h"
 #include "matrix/sgemm.h"
 #include "product/product.h"
 #include "quantized/bytes.h"
@@ -27,9 +26,8 @@ static const inlay_option options[] = {
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",
       .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|planes|rows|groups|library|library_blocked|library_"
-                 "winograd|gemm|"
-                 "pairs|packed|packed_pairs|packed_sparse|inner_product|plain|batched|matmul",
-      .doc = "kernel of convolutions (tiles ... pairs) or matrix multiplications (packed ... matmul), used wherever it "
+                 "winograd|gemm|packed|packed_sparse|inner_product|plain|batched|matmul",
+      .doc = "kernel of convolutions (tiles ... gemm) or matrix multiplications (packed ... matmul), used wherever it "
              "applies; auto = the kernel expected, or measured, to be fastest" },
     { .name = "winograd",
       .kind = INLAY_OPTION_BOOL,
@@ -43,18 +41,12 @@ static const inlay_option options[] = {
       .max = 1000000,
       .doc = "microseconds per run that each additional MiB of transformed convolution weights must save; 0 = the "
              "fastest kernel, regardless of the size of its weights" },
-    { .name = "pairs",
-      .kind = INLAY_OPTION_BOOL,
-      .default_value = "1",
-      .doc = "1 = with precision fast, matrix multiplications with constant weights may use Winograd's inner product, "
-             "which halves the number of multiplications, on CPUs where that is faster; all digits may be lost where "
-             "inputs or weights differ much in magnitude" },
     { .name = "precision",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "f32",
       .choices = "strict|f32|fast|reduced",
       .doc = "float arithmetic: strict = plain sums, without Winograd's algorithm; f32 = bounded error for any finite "
-             "input; fast = also Winograd's inner product, and Winograd's algorithm without the bound; reduced = "
+             "input; fast = Winograd's algorithm without the bound; reduced = "
              "bfloat16 products with float sums where the CPU supports them; set by the session option of the same "
              "name" },
     { .name = "activations",
@@ -79,11 +71,10 @@ static const inlay_option options[] = {
     { .name = "kernel",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",
-      .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|planes|rows|groups|gemm|pairs|packed|packed_pairs|"
+      .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|planes|rows|groups|gemm|packed|"
                  "packed_sparse|batched",
-      .doc =
-          "kernel of convolutions (tiles ... pairs) or matrix multiplications (packed ... batched), used wherever it "
-          "applies; auto = the kernel expected, or measured, to be fastest" },
+      .doc = "kernel of convolutions (tiles ... gemm) or matrix multiplications (packed ... batched), used wherever it "
+             "applies; auto = the kernel expected, or measured, to be fastest" },
 };
 
 /* Applies the option `isa`. Must run before the first query of the available kernels. */
@@ -120,7 +111,7 @@ static bool uses_builtin_kernels(const cpu_provider_config *config, const inlay_
 static void warn_ignored_options(const cpu_provider_config *config, const inlay_host *host,
                                  const inlay_create_args *args)
 {
-    static const char *const ignored[] = { "winograd", "pairs", "activations" };
+    static const char *const ignored[] = { "winograd", "activations" };
 
     for (uint32_t i = 0; i < args->option_count; i++) {
         const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
@@ -199,8 +190,6 @@ static inlay_status create(void *config_, const inlay_host *host, const inlay_cr
         state->bytes = q_library_has_products(&why) ? NULL : byte_set_of_cpu(); /* the library has no int8 GEMM */
     }
     cpu_read_options(state, args, &reduced);
-    state->pairs = state->pairs && pairs_of_cpu() != NULL;
-    state->pairs_are_faster = state->pairs && pairs_are_fast();
     state->bf16 = reduced && cpu_has_bf16();
     if (state->bf16)
         state->sgemm = NULL; /* the built-in GEMM supports only floats */

@@ -17,16 +17,13 @@ static int roll(struct dice *dice, int low, int high)
 }
 
 static const char *const kernels[] = { "tiles",   "winograd_4x4",    "winograd_2x2",     "depthwise", "groups",
-                                       "library", "library_blocked", "library_winograd", "gemm",      "pairs",
-                                       "auto" };
-static const char *const products[] = {
-    "packed", "packed_pairs", "inner_product", "plain", "batched", "matmul", "auto"
-};
+                                       "library", "library_blocked", "library_winograd", "gemm",      "auto" };
+static const char *const products[] = { "packed", "inner_product", "plain", "batched", "matmul", "auto" };
 
 /* Kernels without an error bound run only with precision fast. */
 static void expect_as(const char *kernel, const char *script, const char *threads)
 {
-    const bool unbounded = strstr(kernel, "pairs") != NULL || strcmp(kernel, "library_winograd") == 0;
+    const bool unbounded = strcmp(kernel, "library_winograd") == 0;
     const char *precision = unbounded ? "fast" : "f32";
     struct wire wire = { 0 };
     struct rig a, b = compare_open(script, 17, "reference", "1", NULL);
@@ -78,7 +75,7 @@ static void every_kernel(void **state)
  * pixel has another set of valid taps. */
 static void wide_gaps(void **state)
 {
-    static const char *const those[] = { "tiles", "gemm", "pairs", "auto" };
+    static const char *const those[] = { "tiles", "gemm", "auto" };
     struct dice dice = { 23 };
 
     (void)state;
@@ -250,8 +247,8 @@ static void explained(void **state)
     folder_remove(&folder);
 }
 
-/* With precision strict, neither Winograd's algorithm nor the inner product in pairs runs, not even if option kernel
- * names it, for layers that are large enough for both. */
+/* With precision strict, Winograd's algorithm does not run, not even if option kernel names it, for layers that are large
+ * enough for it. */
 static void strict_kernels(void **state)
 {
     static const char *const models[] = {
@@ -259,8 +256,7 @@ static void strict_kernels(void **state)
         "x : 64,256\nw = [256,512]\nc = [512]\nk = MatMul(x, w)\na = Add(k, c)\ny = Relu(a)\n-> y",
         "x : 64,256\nw = [300,256]\nk = Gemm(x, w) transB=1\ny = Relu(k)\n-> y",
     };
-    static const char *const wished[] = { "auto",         "pairs",        "packed_pairs",
-                                          "winograd_4x4", "winograd_2x2", "library_winograd" };
+    static const char *const wished[] = { "auto", "winograd_4x4", "winograd_2x2", "library_winograd" };
     struct text_buffer told = { 0 };
 
     (void)state;
@@ -272,14 +268,11 @@ static void strict_kernels(void **state)
             if (!region_has_kernel(wished[i]))
                 continue;
             script_model(&wire, models[m], 17);
-            rig = rig_open(&wire,
-                           (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy", "priority",
-                                                  "intra_threads", "1", "precision", "strict", REGION ".pairs", "1",
-                                                  REGION ".winograd", "1", REGION ".kernel", wished[i], NULL });
+            rig = rig_open(&wire, (const char *const[]){ "providers", REGION ",reference", REGION_LOOPS "policy",
+                                                         "priority", "intra_threads", "1", "precision", "strict",
+                                                         REGION ".winograd", "1", REGION ".kernel", wished[i], NULL });
             explain(&rig, "json", &told);
             assert_true(count_of(&told, "\"kernel\":") > 0);
-            assert_int_equal(count_of(&told, "\"pairs\""), 0);
-            assert_int_equal(count_of(&told, "\"packed_pairs\""), 0);
             assert_int_equal(count_of(&told, "winograd_"), 0);
             assert_int_equal(count_of(&told, "\"library_winograd\""), 0);
             rig_close(&rig);

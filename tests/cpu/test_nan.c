@@ -156,10 +156,9 @@ static const char *const operators[] = {
     "Hardmax(x)",
 };
 
-static const char *const kernels[] = { "auto",    "winograd_4x4", "winograd_2x2",    "tiles",         "depthwise",
-                                       "groups",  "library",      "library_blocked", "gemm",          "pairs",
-                                       "packed",  "packed_pairs", "packed_sparse",   "inner_product", "plain",
-                                       "batched", "matmul" };
+static const char *const kernels[] = { "auto",          "winograd_4x4",  "winograd_2x2",    "tiles",   "depthwise",
+                                       "groups",        "library",       "library_blocked", "gemm",    "packed",
+                                       "packed_sparse", "inner_product", "plain",           "batched", "matmul" };
 
 enum {
     ROOM = 40000,

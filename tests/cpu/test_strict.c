@@ -33,10 +33,10 @@ static const struct {
     { "x : 2,4,60,64\nz : 2,4,64,50\ny = MatMul(x, z)\n-> y", true },
     { "x : 2,4,3,64\nz : 2,4,50,64\nt = Transpose(z) perm=0,1,3,2\ny = MatMul(x, t)\n-> y", true },
 };
-static const char *const options[] = { "auto",   "tiles",   "winograd_4x4", "winograd_2x2",    "depthwise",
-                                       "groups", "rows",    "library",      "library_blocked", "library_winograd",
-                                       "gemm",   "pairs",   "packed",       "packed_pairs",    "inner_product",
-                                       "plain",  "batched", "matmul" };
+static const char *const options[] = { "auto",   "tiles",  "winograd_4x4",  "winograd_2x2",    "depthwise",
+                                       "groups", "rows",   "library",       "library_blocked", "library_winograd",
+                                       "gemm",   "packed", "inner_product", "plain",           "batched",
+                                       "matmul" };
 /* Kernels with plain sums: built-in ones, with the short chains of strict, and the library's. */
 static const char *const builtin_kernels[] = { "tiles",  "depthwise", "planes", "rows",
                                                "groups", "gemm",      "packed", "batched" };

@@ -128,7 +128,7 @@ static void by_kernels(const char *script, int64_t opset, const char *const *ker
 
 static void products(void **state)
 {
-    static const char *const kernels[] = { "packed", "packed_pairs", "plain" };
+    static const char *const kernels[] = { "packed", "plain" };
     static const int sizes[][3] = {
         { 1, 4096, 200 }, { 2, 6000, 70 },  { 3, 2048, 129 },  { 5, 3000, 64 },  { 17, 5000, 17 },
         { 64, 385, 65 },  { 97, 800, 130 }, { 200, 1200, 10 }, { 641, 130, 70 }, { 1000, 40, 33 },
@@ -179,7 +179,7 @@ static void computed_products(void **state)
 static void convolutions(void **state)
 {
     static const char *const kernels[] = { "tiles",   "winograd_4x4",    "winograd_2x2",     "depthwise", "groups",
-                                           "library", "library_blocked", "library_winograd", "gemm",      "pairs" };
+                                           "library", "library_blocked", "library_winograd", "gemm" };
     /* images, in, height, width, out, window, stride, group */
     static const int sizes[][8] = {
         { 1, 3, 57, 50, 20, 7, 2, 1 },      { 1, 64, 29, 29, 64, 3, 1, 1 }, { 1, 128, 15, 15, 136, 3, 1, 1 },

@@ -3,7 +3,6 @@
 #include "../cpu/region_provider.h"
 #include "choice/kernels.h"
 #include "layer.h"
-#include "matrix/pairs.h"
 #include "convolution/tiles.h"
 #include "text_buffer.h"
 
@@ -134,10 +133,9 @@ static void every_kernel(void **state)
             }
         }
     }
-    /* these kernels require precision fast */
-    assert_int_equal(runs[KERNEL_PAIRS] + runs[KERNEL_PAIRED] + runs[KERNEL_LIBRARY_WINOGRAD], 0);
+    assert_int_equal(runs[KERNEL_LIBRARY_WINOGRAD], 0); /* requires precision fast */
     for (uint32_t k = 0; k < KERNEL_COUNT && tiles_of_cpu() != NULL; k++)
-        if (runs[k] == 0 && is_choice(k) && k != KERNEL_PAIRS && k != KERNEL_PAIRED && k != KERNEL_LIBRARY_WINOGRAD)
+        if (runs[k] == 0 && is_choice(k) && k != KERNEL_LIBRARY_WINOGRAD)
             fail_msg("no layer ran on %s", kernel_table[k].name);
 }
 
@@ -149,10 +147,9 @@ static void fast(void **state)
     (void)state;
     for (int l = 0; l < LAYERS; l++)
         for (uint32_t k = 0; k < KERNEL_COUNT; k++)
-            if (is_choice(k) && (k == KERNEL_PAIRS || k == KERNEL_PAIRED || depends_on_weights(k)))
+            if (is_choice(k) && depends_on_weights(k))
                 ran[expect(&cases[(uint32_t)l * nm_kind_count], kernel_table[k].name, threads[k % 3], "fast", BOUND)] =
                     true;
-    assert_true(pairs_of_cpu() == NULL || (ran[KERNEL_PAIRS] && ran[KERNEL_PAIRED]));
     assert_true(tiles_of_cpu() == NULL || (ran[KERNEL_WINOGRAD_4] && ran[KERNEL_WINOGRAD_2]));
 }
 
@@ -162,7 +159,7 @@ static void strict(void **state)
     for (uint32_t i = 0; i < LAYERS * nm_kind_count; i++) {
         const uint32_t ran = expect(&cases[i], "auto", threads[i % 3], "strict", STRICT_BOUND);
 
-        assert_true(ran == KERNEL_COUNT || (!depends_on_weights(ran) && ran != KERNEL_PAIRS && ran != KERNEL_PAIRED));
+        assert_true(ran == KERNEL_COUNT || !depends_on_weights(ran));
     }
 }
 

@@ -174,7 +174,6 @@ static inlay_status set_options(const bundle_args *args, cli_common *common, con
     INLAY_TRY(inlay_options_set(common->options, "providers", providers, diag));
     INLAY_TRY(inlay_options_set(common->options, "policy", "priority", diag));
     INLAY_TRY(inlay_options_set(common->options, "intra_threads", "1", diag));
-    INLAY_TRY(inlay_options_set(common->options, "cpu.pairs", "0", diag)); /* would depend on measurements */
     status = inlay_options_set(common->options, "cache_dir", "", diag);
 done:
     return status;

@@ -159,4 +159,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_rotary = { .name = "rotary", .parse = parse, .lower = lower };
+const cpu_family cpu_rotary = { .name = "rotary", .parse = parse, .lower = lower, .is_builtin = true };

@@ -134,4 +134,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_scatter = { .name = "scatter", .parse = parse, .lower = lower };
+const cpu_family cpu_scatter = { .name = "scatter", .parse = parse, .lower = lower, .is_builtin = true };

@@ -49,9 +49,7 @@ typedef enum kernel_id {
     KERNEL_BLOCKS,
     KERNEL_LIBRARY_WINOGRAD,
     KERNEL_GEMM,
-    KERNEL_PAIRS,
     KERNEL_PACKED, /* from here on: matrix multiplications */
-    KERNEL_PAIRED,
     KERNEL_SPARSE,
     KERNEL_INNER,
     KERNEL_PLAIN,

@@ -19,13 +19,11 @@
 #include "weights.h"
 #include <math.h>
 
-#define CORE_FLOPS_PER_NS 250.0  /* convolutions and matrix multiplications with packed weights */
-#define SPARSE_PACE 0.48         /* speed of block-sparse matrix multiplication relative to dense, per non-zero block */
-#define PAIRS_FLOPS_PER_NS 300.0 /* Winograd's inner product (pairs.h), from the sizes below on */
-enum { PAIRS_DEPTH = 128, PAIRS_COLUMNS = 64, PAIRS_ROWS = 16 };
-#define THIN_FLOPS_PER_NS 90.0 /* grouped convolutions with few channels per group */
-#define CHANNELS_PER_NS 32.0   /* depthwise convolutions: outputs, without the time of their taps */
-#define TAP_NS 0.0094          /* depthwise convolutions: one tap of one output */
+#define CORE_FLOPS_PER_NS 250.0 /* convolutions and matrix multiplications with packed weights */
+#define SPARSE_PACE 0.48        /* speed of block-sparse matrix multiplication relative to dense, per non-zero block */
+#define THIN_FLOPS_PER_NS 90.0  /* grouped convolutions with few channels per group */
+#define CHANNELS_PER_NS 32.0    /* depthwise convolutions: outputs, without the time of their taps */
+#define TAP_NS 0.0094           /* depthwise convolutions: one tap of one output */
 #define ATTENTION_FLOPS_PER_NS 210.0
 #define SCORE_NS 0.22 /* attention: softmax of one score */
 #define POOL_FLOPS_PER_NS 8.0
@@ -182,15 +180,6 @@ static double taps(const cpu_state *state, const cpu_op *op, const struct sizes 
     return share > 1 ? share : 1;
 }
 
-/* FLOPs per nanosecond of a matrix multiplication with constant weights, or of a convolution as one. */
-static double product_rate(const cpu_state *state, double rows, double depth, double columns)
-{
-    return state->pairs && state->pairs_are_faster && rows >= PAIRS_ROWS && depth >= PAIRS_DEPTH &&
-                   columns >= PAIRS_COLUMNS
-               ? PAIRS_FLOPS_PER_NS
-               : CORE_FLOPS_PER_NS;
-}
-
 /* The number of multiplications and additions; *out_rate: how many per nanosecond. */
 static double flops_of(const cpu_state *state, const cpu_op *op, const struct sizes *sizes, double *out_rate)
 {
@@ -213,9 +202,7 @@ static double flops_of(const cpu_state *state, const cpu_op *op, const struct si
         else if (winograd_gain(state, op, sizes) > 1)
             *out_rate *= winograd_gain(state, op, sizes);
         else if (family == &cpu_conv && op->window.group == 1)
-            *out_rate =
-                speed_of(state, library_in_use->convolution_speed) *
-                product_rate(state, outputs / size_of(sizes->output, 1), per * window, size_of(sizes->output, 1));
+            *out_rate = speed_of(state, library_in_use->convolution_speed) * CORE_FLOPS_PER_NS;
         return 2 * outputs * per * window;
     }
     if (family == &cpu_product && sizes->first != NULL && sizes->first->rank != INLAY_RANK_UNKNOWN &&
@@ -224,9 +211,7 @@ static double flops_of(const cpu_state *state, const cpu_op *op, const struct si
 
         if (sizes->weights > 0 && sizes->output != NULL && sizes->output->rank != INLAY_RANK_UNKNOWN &&
             sizes->output->rank >= 1)
-            *out_rate = speed_of(state, library_in_use->product_speed) *
-                        product_rate(state, outputs / size_of(sizes->output, sizes->output->rank - 1), depth,
-                                     size_of(sizes->output, sizes->output->rank - 1));
+            *out_rate = speed_of(state, library_in_use->product_speed) * CORE_FLOPS_PER_NS;
         return 2 * outputs * depth;
     }
     if (family == &cpu_attention) {

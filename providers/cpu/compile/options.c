@@ -5,7 +5,7 @@
 void cpu_read_options(cpu_state *state, const inlay_create_args *args, bool *out_reduced)
 {
     const char *precision = "f32", *activations = "auto";
-    bool winograd = true, pairs = true;
+    bool winograd = true;
 
     state->kernel = KERNEL_COUNT;
     for (uint32_t i = 0; i < args->option_count; i++) {
@@ -15,8 +15,6 @@ void cpu_read_options(cpu_state *state, const inlay_create_args *args, bool *out
             winograd = value->i != 0;
         else if (strcmp(value->name, "pack_price") == 0)
             state->pack_price = (double)value->i * 1000 / (1 << 20);
-        else if (strcmp(value->name, "pairs") == 0)
-            pairs = value->i != 0;
         else if (strcmp(value->name, "reproducible") == 0)
             state->reproducible = value->i != 0;
         else if (strcmp(value->name, "kernel") == 0 && value->s != NULL)
@@ -34,6 +32,5 @@ void cpu_read_options(cpu_state *state, const inlay_create_args *args, bool *out
                    : !state->model_sets_limbs || state->fast          ? NBITS_FINE
                                                                       : NBITS_EXACT;
     state->winograd = winograd && !state->strict;
-    state->pairs = pairs && state->fast;
     *out_reduced = strcmp(precision, "reduced") == 0;
 }

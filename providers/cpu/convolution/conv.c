@@ -358,7 +358,11 @@ const cpu_family cpu_conv = { .name = "convolution",
                               .lower = lower_conv,
                               .computed = &computed_row,
                               .has_constants = cpu_conv_has_constants,
-                              .defer_scale = tiles_defer_scale };
+                              .defer_scale = tiles_defer_scale,
+                              .takes_posts = true,
+                              .takes_bias = true };
 const cpu_family cpu_conv_computed = { .name = "convolution with computed weights",
                                        .parse = NULL,
-                                       .lower = lower_computed };
+                                       .lower = lower_computed,
+                                       .takes_posts = true,
+                                       .takes_bias = true };

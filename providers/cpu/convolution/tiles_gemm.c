@@ -2,13 +2,12 @@
  * of sgemm.h. Those divide k, too, so that rows and weights stay in the second-level cache for any number of
  * channels. */
 #include "weights/low_bit.h"
-#include "weights/pairs_weights.h"
 #include "convolution/tiles.h"
 #include "weights/read.h"
 #include "inlay/check.h"
 #include <math.h>
 
-enum { ARG_X, ARG_W, ARG_Y, BLOCK_PIXELS = 160, SHARED_PIXELS = 48, WAKE_NS = 10000 };
+enum { ARG_X, ARG_W, ARG_Y, BLOCK_PIXELS = 160, WAKE_NS = 10000 };
 
 struct gemm {
     cpu_native native;
@@ -17,8 +16,6 @@ struct gemm {
     int64_t x_pixel;
     int64_t skipped;               /* elements of each panel that belong to taps outside the image */
     bool unfolded;                 /* receptive fields are unfolded into scratch memory, the fourth argument */
-    bool paired;                   /* by Winograd's inner product */
-    uint32_t prepared_arg;         /* paired: scratch memory of pairs_run, the last argument */
     bool low_bit;                  /* low-bit weights: workers expand one panel at a time to floats */
     uint32_t buffer_arg;           /* low_bit: buffer of each worker for an expanded panel */
     bool in_place;                 /* the added operand is in the buffer of the result */
@@ -32,7 +29,6 @@ typedef struct gemm_call {
     const struct gemm *gemm;
     void *const *args;
     sgemm_job job;
-    float *prepared;
     sgemm_post posts[CPU_MAX_POSTS + 3];
 } gemm_call;
 
@@ -148,57 +144,6 @@ static void unfold(const gemm_call *call, int64_t first, int64_t count, tap_rows
     }
 }
 
-/* Computes panels [panel, panel + panels) of a block by Winograd's inner product. The job has all columns. new_rows:
- * the rows are not those of the previous call. */
-static void block_in_pairs(const gemm_call *call, const float *rows, int64_t first, int64_t count, int64_t panel,
-                           int64_t panels, bool new_rows, float *scratch)
-{
-    sgemm_post posts[CPU_MAX_POSTS + 3];
-    sgemm_job job = call->job;
-
-    job.m = count;
-    job.a = rows;
-    job.c += first * job.c_row;
-    for (uint32_t post = 0; post < job.post_count; post++) {
-        posts[post] = call->posts[post];
-        if (posts[post].other != NULL)
-            posts[post].other += first * posts[post].row;
-    }
-    job.posts = posts;
-    if (new_rows)
-        pairs_start(&job, scratch, 1);
-    pairs_run(&job, scratch, panel, panel + panels < pairs_units(&job) ? panel + panels : pairs_units(&job));
-}
-
-static inlay_status unfolded_pairs(void *user, int64_t begin, int64_t end, uint32_t worker)
-{
-    const gemm_call *call = user;
-    const struct gemm *gemm = call->gemm;
-    float *rows = (float *)call->args[ARG_Y + 1] + worker % gemm->workers * gemm->block_floats;
-    float *scratch = call->prepared + worker % gemm->workers * pairs_scratch_floats(&gemm->job);
-    int64_t unfolded_block = -1;
-
-    for (int64_t unit = begin; unit < end; unit++) {
-        int64_t block = unit / gemm->chunks, first = gemm->job.m * block / gemm->blocks,
-                next = gemm->job.m * (block + 1) / gemm->blocks;
-
-        if (block != unfolded_block)
-            unfold(call, first, next - first, (tap_rows){ 0, gemm->window.kernel[0] }, rows);
-        block_in_pairs(call, rows, first, next - first, unit % gemm->chunks * gemm->chunk, gemm->chunk,
-                       block != unfolded_block, scratch);
-        unfolded_block = block;
-    }
-    return INLAY_OK;
-}
-
-static inlay_status whole_pairs(void *user, int64_t begin, int64_t end, uint32_t worker)
-{
-    const gemm_call *call = user;
-
-    pairs_run(&call->job, call->prepared + worker % call->gemm->workers * pairs_scratch_floats(&call->job), begin, end);
-    return INLAY_OK;
-}
-
 /* Units: blocks of pixels by chunks of panels. */
 static inlay_status unfolded_units(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -280,12 +225,8 @@ static inlay_status run_gemm(const cpu_native *native, const cpu_state *state, i
 {
     const struct gemm *gemm = (const struct gemm *)(const void *)native;
     gemm_call call = { .gemm = gemm, .args = args, .job = gemm->job };
-    int64_t units = gemm->unfolded ? gemm->blocks * gemm->chunks
-                    : gemm->paired ? pairs_units(&gemm->job)
-                                   : sgemm_units(&gemm->job);
-    inlay_parallel_fn body = gemm->paired     ? gemm->unfolded ? unfolded_pairs : whole_pairs
-                             : gemm->unfolded ? unfolded_units
-                                              : whole_units;
+    int64_t units = gemm->unfolded ? gemm->blocks * gemm->chunks : sgemm_units(&gemm->job);
+    inlay_parallel_fn body = gemm->unfolded ? unfolded_units : whole_units;
 
     if (gemm->low_bit) {
         units = (gemm->job.n + gemm->job.width - 1) / gemm->job.width;
@@ -295,10 +236,6 @@ static inlay_status run_gemm(const cpu_native *native, const cpu_state *state, i
     call.job.b = (const float *)args[ARG_W] + gemm->skipped;
     call.job.c = args[ARG_Y];
     set_posts(&call);
-    if (gemm->paired)
-        call.prepared = args[gemm->prepared_arg];
-    if (gemm->paired && !gemm->unfolded)
-        pairs_start(&gemm->job, call.prepared, gemm->workers);
     if (threads <= 1 || units < 2 || sgemm_estimate_ns(&gemm->job) < WAKE_NS)
         return body(&call, 0, units, 0);
     return state->host->parallel_for(state->host->ctx, run, units, 1, body, &call);
@@ -320,16 +257,10 @@ static bool panel_layout(const kernel_layer *layer, memory_desc *md, sgemm_job *
 
 static void divide(struct gemm *gemm, uint32_t threads)
 {
-    const int64_t width = gemm->paired ? PAIRS_WIDTH : gemm->job.width;
-    const int64_t max_rows = gemm->paired ? pairs_block_rows(gemm->job.k) : BLOCK_PIXELS; /* rows of a block */
-    int64_t panels = (gemm->job.n + width - 1) / width;
+    int64_t panels = (gemm->job.n + gemm->job.width - 1) / gemm->job.width;
 
-    gemm->blocks = (gemm->job.m + max_rows - 1) / max_rows;
-    if (gemm->paired && threads > 1 && gemm->job.m / threads >= SHARED_PIXELS)
-        gemm->blocks = (gemm->blocks + threads - 1) / threads * threads;
-    gemm->chunks = gemm->blocks >= 2 * (int64_t)threads || threads <= 1 || (gemm->paired && gemm->blocks % threads == 0)
-                       ? 1
-                       : (int64_t)threads;
+    gemm->blocks = (gemm->job.m + BLOCK_PIXELS - 1) / BLOCK_PIXELS;
+    gemm->chunks = gemm->blocks >= 2 * (int64_t)threads || threads <= 1 ? 1 : (int64_t)threads;
     gemm->chunks = gemm->chunks < panels ? gemm->chunks : panels;
     gemm->chunk = (panels + gemm->chunks - 1) / gemm->chunks;
     gemm->chunks = (panels + gemm->chunk - 1) / gemm->chunk;
@@ -347,33 +278,30 @@ static void shift_arguments(tile_epilogue *epilogue)
         epilogue->posts[post].arg += epilogue->posts[post].arg != INLAY_NONE;
 }
 
-inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, bool paired, const cpu_place *input,
+inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, const cpu_place *input,
                               const tile_epilogue *epilogue, const cpu_place *const *operands, uint32_t operand_count,
                               const cpu_place *output)
 {
     int64_t first = 0;
-    const kernel_conv_shape inner = paired ? layer->window : kernel_trim_conv(&layer->window, &first), *window = &inner;
+    const kernel_conv_shape inner = kernel_trim_conv(&layer->window, &first), *window = &inner;
     const cpu_place *places[ARG_Y + 2 + CPU_MAX_POSTS + 3];
     struct gemm gemm = { .native.run = run_gemm,
                          .window = inner,
                          .epilogue = *epilogue,
-                         .paired = paired,
                          .job = { .kernel = build->state->sgemm,
                                   .m = window->images * window->out_height * window->out_width,
                                   .n = window->out,
                                   .k = window->in * window->kernel[0] * window->kernel[1],
                                   .chain = sgemm_chain(window->in * window->kernel[0] * window->kernel[1],
                                                        build->state->strict) } };
-    cpu_place weights, scratch, prepared;
+    cpu_place weights, scratch, panel;
     uint32_t count = ARG_Y + 1;
     inlay_status status;
     int64_t floats;
     memory_desc md;
 
     INLAY_CHECK(operand_count <= ARG_Y + 1 + CPU_MAX_POSTS + 1);
-    if (paired)
-        pairs_layout(gemm.job.k, gemm.job.n, &md);
-    else if (!panel_layout(layer, &md, &gemm.job))
+    if (!panel_layout(layer, &md, &gemm.job))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", build->op->name);
     gemm.skipped = first * window->in * gemm.job.width;
     gemm.unfolded =
@@ -386,8 +314,6 @@ inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, bool 
     gemm.job.a_row = gemm.unfolded ? gemm.job.k : gemm.x_pixel;
     gemm.in_place = epilogue->add != INLAY_NONE && operands[epilogue->add]->buffer == output->buffer;
     divide(&gemm, build->instance->threads);
-    if (paired && !gemm.unfolded)
-        pairs_share(&gemm.job, build->instance->threads);
     places[ARG_X] = input;
     places[ARG_W] = &weights;
     places[ARG_Y] = output;
@@ -399,18 +325,12 @@ inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, bool 
     }
     for (uint32_t i = ARG_Y + 1; i < operand_count; i++)
         places[count++] = operands[i];
-    if (paired) {
-        floats = pairs_scratch_floats(&gemm.job) * gemm.workers;
-        INLAY_TRY(cpu_new_floats(build, floats, &prepared));
-        gemm.prepared_arg = count;
-        places[count++] = &prepared;
-    }
     if (gemm.low_bit) {
         floats = gemm.job.b_panel * gemm.workers;
         memory_desc_plain(&md, 1, &floats);
-        INLAY_TRY(cpu_new_place(build, &md, &prepared));
+        INLAY_TRY(cpu_new_place(build, &md, &panel));
         gemm.buffer_arg = count;
-        places[count++] = &prepared;
+        places[count++] = &panel;
     }
     status = cpu_emit_step(build, &gemm.native, sizeof gemm, places, count);
 done:

@@ -379,4 +379,6 @@ const cpu_family cpu_conv_transpose = { .name = "transposed convolution",
                                         .parse = parse,
                                         .lower = lower,
                                         .computed = &computed_row,
-                                        .has_constants = cpu_conv_has_constants };
+                                        .has_constants = cpu_conv_has_constants,
+                                        .takes_posts = true,
+                                        .takes_bias = true };

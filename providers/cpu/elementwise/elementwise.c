@@ -152,4 +152,6 @@ done:
     return status;
 }
 
-const cpu_family cpu_eltwise_family = { .name = "elementwise", .parse = parse_eltwise, .lower = lower_eltwise };
+const cpu_family cpu_eltwise_family = {
+    .name = "elementwise", .parse = parse_eltwise, .lower = lower_eltwise, .takes_posts = true
+};

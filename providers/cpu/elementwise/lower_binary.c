@@ -104,4 +104,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_binary = { .name = "binary", .parse = parse_binary, .lower = lower_binary };
+const cpu_family cpu_binary = { .name = "binary", .parse = parse_binary, .lower = lower_binary, .takes_posts = true };

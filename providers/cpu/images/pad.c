@@ -358,4 +358,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_pad = { .name = "padding", .parse = parse_pad, .lower = lower_pad };
+const cpu_family cpu_pad = { .name = "padding", .parse = parse_pad, .lower = lower_pad, .is_builtin = true };

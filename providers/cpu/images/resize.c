@@ -248,4 +248,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_resize = { .name = "resize", .parse = parse, .lower = lower };
+const cpu_family cpu_resize = { .name = "resize", .parse = parse, .lower = lower, .is_builtin = true };

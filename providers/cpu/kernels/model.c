@@ -193,37 +193,6 @@ double kernel_gemm_ns(const cpu_build *build, const cpu_group *group, const kern
     return ns * (input_is_spread(build) ? 1.35 : 1) / KERNEL_THREADS + LOOP_NS;
 }
 
-double kernel_pairs_work_ns(const cpu_build *build, double rows, int64_t k, int64_t n)
-{
-    const double rate = build->state->pairs_are_faster ? 330 : 165, block = 6.8; /* ns for 64 columns, for each row */
-    const double row = 15, element = 0.05;                                       /* preparation of the rows */
-    const double columns = (double)((n + TILE_LANES - 1) / TILE_LANES * TILE_LANES);
-
-    return rows * (2 * (double)k * columns / rate + ceil(columns / 64) * block + row + element * (double)k);
-}
-
-/* The kernel computes blocks of 5 pixels by 64 channels; receptive fields are copied (im2col). */
-double kernel_pairs_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
-{
-    /* hidden: share of the weights' transfer from memory that computation hides */
-    const double piece = 2.5, hidden = 0.8;
-    const kernel_conv_shape *window = &layer->window;
-    double pixels = (double)(window->images * window->out_height * window->out_width),
-           taps = (double)(window->kernel[0] * window->kernel[1]);
-    int64_t depth = window->in * window->kernel[0] * window->kernel[1];
-    double weights = (double)(depth * vectors_of(window) * TILE_LANES) * sizeof(float),
-           far = weights / FAR_BYTES_PER_NS;
-    double ns = kernel_pairs_work_ns(build, pixels, depth, window->out);
-
-    (void)group;
-    if (weights > NEAR_BYTES)
-        ns = ns < far ? far : ns + (1 - hidden) * far;
-    if (window->padded || taps > 1 || window->stride[0] > 1 || window->stride[1] > 1)
-        ns += pixels * (window->dilation[1] == 1 ? (double)window->kernel[0] : taps) * piece +
-              pixels * (double)depth * sizeof(float) / UNFOLD_BYTES_PER_NS;
-    return ns * (input_is_spread(build) ? 1.35 : 1) / KERNEL_THREADS + LOOP_NS;
-}
-
 /* ------------------------------------------------------------------ oneDNN's kernels */
 
 double cpu_winograd_gain(const cpu_op *op, int64_t in, int64_t out, int64_t height, int64_t width)

@@ -2,7 +2,6 @@
 #include "convolution/tiles.h"
 #include "quantized/bytes.h"
 #include "weights/packs.h"
-#include "weights/pairs_weights.h"
 #include "weights/sparse_weights.h"
 
 static bool byte_tiles(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
@@ -19,13 +18,6 @@ static bool byte_channels(const cpu_state *state, inlay_run *run, const memory_d
     return bytes_pack_depthwise(plain, source, md, target);
 }
 
-static bool pairs(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
-                  const memory_desc *md, void *target)
-{
-    (void)run;
-    return pairs_pack_weights(state, plain, source, md, target);
-}
-
 static bool sparse(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
                    const memory_desc *md, void *target)
 {
@@ -33,4 +25,4 @@ static bool sparse(const cpu_state *state, inlay_run *run, const memory_desc *pl
     return sparse_pack_weights(plain, source, md, target);
 }
 
-const cpu_packer cpu_packers[] = { byte_tiles, byte_channels, pairs, sparse, tiles_winograd_weights, NULL };
+const cpu_packer cpu_packers[] = { byte_tiles, byte_channels, sparse, tiles_winograd_weights, NULL };

@@ -68,20 +68,6 @@ double kernel_packed_ns(const cpu_build *build, const cpu_group *group, const ke
     return START_NS + LOOP_NS + work_ns(&layer->gemm, BUILTIN_FLOPS_PER_NS);
 }
 
-bool kernel_paired_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
-{
-    return kernel_pairs_wanted(build, out_why) && kernel_packed_runs(build, group, layer, out_why);
-}
-
-double kernel_paired_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
-{
-    const double work = kernel_pairs_work_ns(build, (double)layer->gemm.m, layer->gemm.k, layer->gemm.n);
-    const double stream = weights_bytes(&layer->gemm) / FAR_BYTES_PER_NS;
-
-    (void)build, (void)group;
-    return START_NS + LOOP_NS + larger(work, stream) / KERNEL_THREADS;
-}
-
 /* Not with option reproducible: sums that skip zeros are added in another order, and the order for one row differs from
  * that for several rows. */
 bool kernel_sparse_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)

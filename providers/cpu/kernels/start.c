@@ -31,8 +31,8 @@ static bool may_be_deferred(const cpu_build *build, const cpu_group *group)
 static void predict(cpu_build *build, const cpu_group *group, const kernel_layer *layer, double *out_builtin,
                     double *out_library)
 {
-    static const uint8_t builtin[] = { KERNEL_TILES,     KERNEL_WINOGRAD_4, KERNEL_WINOGRAD_2,
-                                       KERNEL_DEPTHWISE, KERNEL_GEMM,       KERNEL_PAIRS };
+    static const uint8_t builtin[] = { KERNEL_TILES, KERNEL_WINOGRAD_4, KERNEL_WINOGRAD_2, KERNEL_DEPTHWISE,
+                                       KERNEL_GEMM };
     const char *why = NULL;
 
     *out_builtin = -1;

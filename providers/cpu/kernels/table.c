@@ -53,25 +53,6 @@ static bool gemm_runs(cpu_build *build, const cpu_group *group, const kernel_lay
            build->scales[build->op->in[0]] == INLAY_NONE;
 }
 
-bool kernel_pairs_wanted(const cpu_build *build, const char **out_why)
-{
-    if (build->state->pairs && build->compiled->keep_last_bit)
-        *out_why = "the region has DynamicQuantizeLinear, whose rounding needs exact sums";
-    return build->state->pairs && !build->compiled->keep_last_bit && !kernel_weights_are_low_bit(build);
-}
-
-static bool pairs_run_here(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
-{
-    return kernel_pairs_wanted(build, out_why) && layer->window.share >= LEAST_INSIDE &&
-           gemm_runs(build, group, layer, out_why);
-}
-
-static inlay_status pairs_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
-{
-    *out_done = true;
-    return tiles_lower(build, group, layer, TILES_PAIRS);
-}
-
 /* True if Winograd's algorithm applies: 3x3, stride 1, no dilation, no groups. */
 static bool winograd_applies(const cpu_build *build, const kernel_layer *layer, const char **out_why)
 {
@@ -282,9 +263,7 @@ const kernel_entry kernel_table[KERNEL_COUNT] = {
                                   library_winograd, LIBRARY_GATE, .is_strict = false,
                                   .measure = winograd_measure_accuracy },
     [KERNEL_GEMM] = { "gemm", 0, gemm_runs, kernel_gemm_ns, gemm, BUILTIN_GATE, .is_strict = true },
-    [KERNEL_PAIRS] = { "pairs", 0, pairs_run_here, kernel_pairs_ns, pairs_lower, BUILTIN_GATE, .is_strict = false },
     [KERNEL_PACKED] = { "packed", 0, kernel_packed_runs, kernel_packed_ns, kernel_packed, 0, .is_strict = true },
-    [KERNEL_PAIRED] = { "packed_pairs", 0, kernel_paired_runs, kernel_paired_ns, kernel_paired, 0, .is_strict = false },
     [KERNEL_SPARSE] = { "packed_sparse", 0, kernel_sparse_runs, kernel_sparse_ns, kernel_sparse, 0,
                         .is_strict = false },
     [KERNEL_INNER] = { "inner_product", 0, kernel_inner_runs, kernel_inner_ns, kernel_inner, 0, .is_strict = false },

@@ -25,22 +25,15 @@ double kernel_library_ns(const cpu_build *build, const cpu_group *group, const k
 double kernel_blocks_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_library_winograd_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_gemm_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_pairs_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-/* Time of Winograd's inner product on one thread, without the start-up of a parallel loop. */
-double kernel_pairs_work_ns(const cpu_build *build, double rows, int64_t k, int64_t n);
 
 /* Matrix multiplications (kernels/products.c; the lowerings are in product/product.c). */
 bool kernel_packed_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
-/* True if Winograd inner products may be used here; a kernel may have further conditions. */
-bool kernel_pairs_wanted(const cpu_build *build, const char **out_why);
-bool kernel_paired_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
 bool kernel_sparse_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
 bool kernel_inner_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
 bool kernel_plain_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
 bool kernel_batched_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
 bool kernel_matmul_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
 double kernel_packed_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_paired_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_sparse_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_inner_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_plain_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);

@@ -71,7 +71,9 @@ done:
     return status;
 }
 
-const cpu_family cpu_normalize = { .name = "batch normalisation", .parse = parse_batch, .lower = lower_batch };
+const cpu_family cpu_normalize = {
+    .name = "batch normalisation", .parse = parse_batch, .lower = lower_batch, .takes_posts = true
+};
 
 /* ------------------------------------------------------------------ rows */
 

@@ -7,7 +7,6 @@
 #include "inlay/check.h"
 #include "product/product.h"
 #include "weights/low_bit.h"
-#include "weights/pairs_weights.h"
 #include "weights/read.h"
 #include "weights/sparse_weights.h"
 
@@ -36,14 +35,6 @@ static inlay_status one_product(void *user, int64_t begin, int64_t end, uint32_t
 {
     (void)worker;
     sgemm_run(&((const dense_call *)user)->job, begin, end);
-    return INLAY_OK;
-}
-
-static inlay_status one_in_pairs(void *user, int64_t begin, int64_t end, uint32_t worker)
-{
-    const dense_call *call = user;
-
-    pairs_run(&call->job, call->scratch + worker % call->dense->workers * pairs_scratch_floats(&call->job), begin, end);
     return INLAY_OK;
 }
 
@@ -172,9 +163,7 @@ static inlay_status run_dense(const cpu_native *native, const cpu_state *state, 
 {
     const struct dense *dense = (const struct dense *)(const void *)native;
     dense_call call = { .dense = dense, .lines = args[1], .job = dense->job };
-    int64_t units = dense->paired   ? pairs_units(&call.job)
-                    : dense->sparse ? sparse_units(&call.job)
-                                    : sgemm_units(&call.job) * dense->batch;
+    int64_t units = dense->sparse ? sparse_units(&call.job) : sgemm_units(&call.job) * dense->batch;
     int64_t panels = dense->b_count * ((dense->job.n + SGEMM_WIDTH - 1) / SGEMM_WIDTH);
     double ns = sgemm_estimate_ns(&call.job) * (double)dense->batch;
     const bool sequential = ns < WAKE_NS;
@@ -201,11 +190,6 @@ static inlay_status run_dense(const cpu_native *native, const cpu_state *state, 
                                        pack_panels, &call);
     if (status != INLAY_OK)
         return status;
-    if (dense->paired) {
-        call.scratch = args[dense->arg_count];
-        pairs_start(&call.job, call.scratch, dense->workers);
-        return sequential ? one_in_pairs(&call, 0, units, 0) : run_loop(state, run, units, ns, one_in_pairs, &call);
-    }
     if (dense->sparse) {
         call.scratch = args[dense->arg_count];
         return sequential ? one_sparse(&call, 0, units, 0) : run_loop(state, run, units, ns, one_sparse, &call);
@@ -356,10 +340,9 @@ inlay_status dense_emit(cpu_build *build, const cpu_group *group, struct dense *
     }
     args->list[args->count++] = &output;
     dense->arg_count = args->count;
-    if (dense->paired || dense->sparse || dense->low_bit) {
-        const int64_t floats = dense->workers * (dense->paired   ? pairs_scratch_floats(&dense->job)
-                                                 : dense->sparse ? sparse_scratch_floats(&dense->job)
-                                                                 : dense->job.b_panel);
+    if (dense->sparse || dense->low_bit) {
+        const int64_t floats =
+            dense->workers * (dense->sparse ? sparse_scratch_floats(&dense->job) : dense->job.b_panel);
 
         INLAY_TRY(cpu_new_floats(build, floats, &scratch));
         args->list[args->count++] = &scratch;
@@ -372,7 +355,7 @@ done:
     return status;
 }
 
-inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t bias_value, cpu_dense_way way)
+inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t bias_value, bool sparse)
 {
     const cpu_op *op = build->op;
     uint32_t weights_value = op->in[1];
@@ -393,15 +376,12 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
     inlay_status status;
 
     dense.batch = dense.b_count = 1;
-    (way == CPU_DENSE_PAIRS ? pairs_share : sgemm_share)(&dense.job, build->instance->threads);
-    dense.paired = way == CPU_DENSE_PAIRS;
-    dense.sparse = way == CPU_DENSE_SPARSE;
-    dense.low_bit = way == CPU_DENSE_PLAIN && kernel_weights_are_low_bit(build);
+    sgemm_share(&dense.job, build->instance->threads);
+    dense.sparse = sparse;
+    dense.low_bit = !sparse && kernel_weights_are_low_bit(build);
     dense.workers = build->instance->threads > 0 ? build->instance->threads : 1;
     memory_desc_strides(&w_plain, 2, weights_dims, w_strides);
-    if (dense.paired) {
-        pairs_layout(k, n, &w_md);
-    } else if (dense.sparse) {
+    if (dense.sparse) {
         sparse_layout(&w_plain, sparse_blocks_of(build, op), &w_md);
         dense.job.width = sparse24_matrix_of(build, op) ? SPARSE24_WIDTH : SPARSE_WIDTH;
     } else {

@@ -42,7 +42,6 @@ struct dense {
     bool biased;
     bool sparse;  /* the constant matrix is packed without its zeros; the last argument is scratch memory */
     bool low_bit; /* low-bit weights (low_bit.h): workers expand a panel at a time to floats in scratch memory */
-    bool paired;  /* packed for Winograd's inner product, with scratch memory */
     uint32_t workers;
     uint32_t arg_count;
     uint32_t bias_arg;

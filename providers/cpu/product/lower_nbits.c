@@ -479,4 +479,9 @@ done:
     return status;
 }
 
-const cpu_family cpu_nbits_product = { .name = "GEMM with n-bit weights", .parse = nbits_parse, .lower = nbits_lower };
+const cpu_family cpu_nbits_product = { .name = "GEMM with n-bit weights",
+                                       .parse = nbits_parse,
+                                       .lower = nbits_lower,
+                                       .takes_posts = true,
+                                       .takes_bias = true,
+                                       .is_builtin = true };

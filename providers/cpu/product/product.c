@@ -99,21 +99,14 @@ inlay_status kernel_packed(cpu_build *build, const cpu_group *group, const kerne
 {
     (void)layer;
     *out_done = true;
-    return cpu_lower_dense(build, group, bias_of(build->op, group), CPU_DENSE_PLAIN);
-}
-
-inlay_status kernel_paired(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
-{
-    (void)layer;
-    *out_done = true;
-    return cpu_lower_dense(build, group, bias_of(build->op, group), CPU_DENSE_PAIRS);
+    return cpu_lower_dense(build, group, bias_of(build->op, group), false);
 }
 
 inlay_status kernel_sparse(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
     (void)layer;
     *out_done = sparse_blocks_of(build, build->op) >= 0 || sparse24_matrix_of(build, build->op);
-    return *out_done ? cpu_lower_dense(build, group, bias_of(build->op, group), CPU_DENSE_SPARSE) : INLAY_OK;
+    return *out_done ? cpu_lower_dense(build, group, bias_of(build->op, group), true) : INLAY_OK;
 }
 
 inlay_status kernel_inner(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
@@ -160,4 +153,6 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     return kernel_lower(build, group, &layer);
 }
 
-const cpu_family cpu_product = { .name = "matrix multiplication", .parse = parse, .lower = lower };
+const cpu_family cpu_product = {
+    .name = "matrix multiplication", .parse = parse, .lower = lower, .takes_posts = true, .takes_bias = true
+};

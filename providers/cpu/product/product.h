@@ -16,10 +16,9 @@ inlay_status cpu_read_matrix(cpu_build *build, uint32_t value, uint32_t rank, bo
 
 /* ------------------------------------------------------------------ lowerings */
 
-/* A GEMM with a constant matrix by built-in kernels (dense.c): a plain sum, Winograd's inner product (pairs.h), or
- * block-sparse (sparse.h). Requires state->sgemm. bias: one element per column, or INLAY_NONE. */
-typedef enum cpu_dense_way { CPU_DENSE_PLAIN, CPU_DENSE_PAIRS, CPU_DENSE_SPARSE } cpu_dense_way;
-inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t bias, cpu_dense_way way);
+/* A GEMM with a constant matrix by built-in kernels (dense.c): dense, or block-sparse (sparse.h) and 2:4 sparse
+ * (sparse24.h). Requires state->sgemm. bias: one element per column, or INLAY_NONE. */
+inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t bias, bool sparse);
 /* The same for computed matrices; C of Gemm is one of the group's posts. */
 inlay_status cpu_lower_batched(cpu_build *build, const cpu_group *group);
 /* A GEMM by oneDNN, with a constant or a computed matrix, in blocks whose sizes do not depend on threads
@@ -39,7 +38,6 @@ inlay_status nbits_lower(cpu_build *build, const cpu_group *group);
 
 /* kernel_entry.lower of the kernels of matrix multiplications (product.c). */
 inlay_status kernel_packed(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
-inlay_status kernel_paired(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
 inlay_status kernel_sparse(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
 inlay_status kernel_inner(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
 inlay_status kernel_plain(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);

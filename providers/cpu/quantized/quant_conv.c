@@ -361,4 +361,5 @@ const cpu_family cpu_int8_conv = { .name = "int8 convolution",
                                    .parse = parse,
                                    .lower = lower,
                                    .fuse = cpu_fuse_integer_reader,
-                                   .fuse_last = cpu_fuse_final_quantize };
+                                   .fuse_last = cpu_fuse_final_quantize,
+                                   .takes_posts = true };

@@ -446,7 +446,7 @@ done:
 }
 
 const cpu_family cpu_int8_product = {
-    .name = "int8 GEMM", .parse = parse, .lower = lower, .fuse = cpu_fuse_integer_reader
+    .name = "int8 GEMM", .parse = parse, .lower = lower, .fuse = cpu_fuse_integer_reader, .takes_posts = true
 };
 
 static bool is_linear_conv(const cpu_op *op)

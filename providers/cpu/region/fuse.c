@@ -127,24 +127,11 @@ static bool is_bias(const cpu_build *build, const cpu_op *op, uint32_t result, u
     return true;
 }
 
-static bool takes_posts(const cpu_op *op)
-{
-    const cpu_family *family = op->row->family;
-
-    return family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_conv_computed ||
-           family == &cpu_product || family == &cpu_eltwise_family || family == &cpu_binary ||
-           family == &cpu_normalize || family == &cpu_int8_product || family == &cpu_int8_conv ||
-           family == &cpu_nbits_product;
-}
-
 /* While the only reader of the group's output is a function, adds this function to the epilogue. taken: [op_count], set
  * for ops that are in a group. */
 static void extend(const cpu_build *build, const struct readers *readers_of, uint8_t *taken, cpu_group *group)
 {
     const cpu_op *op = &build->compiled->ops[group->op];
-    bool may_bias = op->row->family == &cpu_conv || op->row->family == &cpu_conv_transpose ||
-                    op->row->family == &cpu_conv_computed || op->row->family == &cpu_product ||
-                    op->row->family == &cpu_nbits_product;
 
     while (build->compiled->values[group->out].output == INLAY_NONE) {
         uint32_t next = readers_of[group->out].count == 1 ? readers_of[group->out].op[0] : INLAY_NONE;
@@ -169,7 +156,7 @@ static void extend(const cpu_build *build, const struct readers *readers_of, uin
             const cpu_op *function = &build->compiled->ops[next];
             uint32_t other = function->in[function->in[0] == group->out ? 1 : 0];
 
-            if (may_bias && group->post_count == 0 && group->bias == INLAY_NONE &&
+            if (op->row->family->takes_bias && group->post_count == 0 && group->bias == INLAY_NONE &&
                 function->alg == LIBRARY_BINARY_ADD && same_dims(build, group->out, function->out[0]) &&
                 is_bias(build, op, group->out, other))
                 group->bias = other;
@@ -224,7 +211,7 @@ inlay_status cpu_fuse(cpu_build *build)
         group.room = adds ? CPU_MAX_POSTS - 1 : CPU_MAX_POSTS;
         if (family->fuse != NULL && readers_of[group.out].count == 1)
             family->fuse(build, readers_of[group.out].op[0], taken, &group);
-        if (takes_posts(&build->compiled->ops[op_index]) && cpu_type(build, group.out) == LIBRARY_F32)
+        if (family->takes_posts && cpu_type(build, group.out) == LIBRARY_F32)
             extend(build, readers_of, taken, &group);
         if (family->fuse_last != NULL && readers_of[group.out].count == 1)
             family->fuse_last(build, readers_of[group.out].op[0], taken, &group);

@@ -250,16 +250,12 @@ const cpu_operator *cpu_row(const char *op_type)
 /* Does the library or this provider have a kernel for the node? */
 static bool has_kernel(const cpu_state *state, const kit_node *node, const cpu_op *op, kit_refusal *why)
 {
-    static const cpu_family *const built_in[] = { &cpu_recurrent, &cpu_resize,        &cpu_pad,     &cpu_scatter,
-                                                  &cpu_rotary,    &cpu_nbits_product, &cpu_weights, &cpu_narrow,
-                                                  &cpu_sparse,    &cpu_halves };
     const inlay_value_info *input = kit_input(node, 0);
     const cpu_family *family = op->row->family;
 
-    for (size_t f = 0; state->library_only && f < KIT_COUNT(built_in); f++)
-        if (family == built_in[f])
-            return kit_refuse(why, INLAY_REFUSE_OPERATOR, "provider cpu", "%s has no kernel for %s of this kind",
-                              library_in_use->title, op->row->op_type);
+    if (state->library_only && family->is_builtin)
+        return kit_refuse(why, INLAY_REFUSE_OPERATOR, "provider cpu", "%s has no kernel for %s of this kind",
+                          library_in_use->title, op->row->op_type);
     if (!state->alone)
         return true;
     if (family == &cpu_conv_computed)

@@ -57,8 +57,6 @@ typedef struct cpu_state {
     const struct tile_set *tiles;      /* tiled convolutions; NULL: none for this CPU */
     const struct move_set *moves;      /* copies between layouts (moves.h); NULL: none for this CPU */
     const struct byte_set *bytes;      /* int8 convolutions and GEMMs (bytes.h); NULL: none for this CPU */
-    bool pairs;                        /* GEMMs may use Winograd's inner product (pairs.h) */
-    bool pairs_are_faster;             /* measured when the provider is opened: on this CPU, that algorithm is faster */
     const struct nbits_kernel *nbits;  /* GEMMs by n-bit weights (nbits.h); NULL: weights are unpacked to floats */
     uint32_t limbs;                    /* nbits_mode: the activations' precision in these GEMMs */
     bool model_sets_limbs;             /* a model may lower `limbs` (accuracy_level of MatMulNBits) */
@@ -117,7 +115,10 @@ typedef struct cpu_family {
     /* Emits the primitives of a group whose first op belongs to this family. */
     inlay_status (*lower)(cpu_build *build, const cpu_group *group);
 
-    /* The other members are NULL for families that do not need them. */
+    /* The other members are false or NULL for families that do not need them. */
+    bool takes_posts; /* a group may have functions after the first op (cpu_post), if its output is float ... */
+    bool takes_bias;  /* ... and, before them, a bias: one element per output channel */
+    bool is_builtin;  /* only built-in kernels compute it: oneDNN has none */
     /* Convolutions: the row for the same operator with computed weights or bias, and whether a parsed node has constant
      * ones. */
     const cpu_operator *computed;

@@ -30,6 +30,8 @@ static inlay_status lower_low_bit(cpu_build *build, const cpu_group *group)
     return status == INLAY_OK ? cpu_set_place(build, group->out, &made) : status;
 }
 
-const cpu_family cpu_narrow = { .name = "low-bit constant", .parse = parse, .lower = lower_low_bit };
-const cpu_family cpu_halves = { .name = "float16 constant", .parse = parse, .lower = lower };
-const cpu_family cpu_sparse = { .name = "sparse weights", .parse = sparse_parse, .lower = lower };
+const cpu_family cpu_narrow = {
+    .name = "low-bit constant", .parse = parse, .lower = lower_low_bit, .is_builtin = true
+};
+const cpu_family cpu_halves = { .name = "float16 constant", .parse = parse, .lower = lower, .is_builtin = true };
+const cpu_family cpu_sparse = { .name = "sparse weights", .parse = sparse_parse, .lower = lower, .is_builtin = true };

@@ -449,4 +449,6 @@ done:
     return status;
 }
 
-const cpu_family cpu_weights = { .name = "n-bit weights", .parse = parse_weights, .lower = lower_weights };
+const cpu_family cpu_weights = {
+    .name = "n-bit weights", .parse = parse_weights, .lower = lower_weights, .is_builtin = true
+};
