@@ -40,6 +40,8 @@ static void other_lines_are_wrapped(void **state)
     expect("see https://example.com/a/long/path\n", 14, false, "see\n  https://example.com/a/long/path\n");
     expect("\xc3\xa4\xc3\xb6\xc3\xbc \xc3\xa4\xc3\xb6\xc3\xbc x\n", 9, false,
            "\xc3\xa4\xc3\xb6\xc3\xbc \xc3\xa4\xc3\xb6\xc3\xbc x\n");
+    /* Colours have no width. */
+    expect("\033[31m-  one\033[0m\n", 6, false, "\033[31m-  one\033[0m\n");
     /* The texts of a list continue below their first column. */
     expect("p95        2.5 ms\n"
            "median     1.5 ms  of several runs\n",

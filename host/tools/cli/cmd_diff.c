@@ -1,5 +1,6 @@
 /* inlay diff: shows the differences between two model files. */
 #include "cli/cli.h"
+#include "cli/terminal.h"
 #include "data/value.h"
 #include "model/model.h"
 #include "modelkit/diff.h"
@@ -122,7 +123,7 @@ static json_t *make_json(const diff_args *args, const struct diff *diff)
 int cmd_diff(int argc, char **argv)
 {
     static const cli_verb verb = { "A B", doc, own_options, NULL };
-    diff_args args = { .context = 3, .color = isatty(STDOUT_FILENO) != 0 };
+    diff_args args = { .context = 3, .color = terminal_has_colours(STDOUT_FILENO) };
     graph_model *models[2] = { NULL, NULL };
     cli_common common;
     inlay_diag diag = INLAY_DIAG_INIT;

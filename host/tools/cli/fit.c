@@ -17,6 +17,7 @@ enum {
 };
 
 static const char CUT[] = "..";
+static const char ESCAPE = '\033';
 static const char BOLD[] = "\033[1m", PLAIN[] = "\033[0m";
 
 /* A line without its newline. */
@@ -27,14 +28,18 @@ typedef struct fit_line {
 
 /* ------------------------------------------------------------------ lines that are no table */
 
-/* Columns of UTF-8 text: continuation bytes have none. */
+/* Columns of UTF-8 text: continuation bytes have none, nor have the sequences of colours, ESC [ ... m. */
 static int columns_of(const char *text, size_t bytes)
 {
-    int columns = 0;
+    bool escape = false;
+    int count = 0;
 
-    for (size_t i = 0; i < bytes; i++)
-        columns += ((unsigned char)text[i] & 0xc0) != 0x80;
-    return columns;
+    for (size_t i = 0; i < bytes; i++) {
+        escape = escape || text[i] == ESCAPE;
+        count += !escape && ((unsigned char)text[i] & 0xc0) != 0x80;
+        escape = escape && text[i] != 'm';
+    }
+    return count;
 }
 
 /* Continues at column `left`; 0: after the indentation. */
@@ -168,7 +173,7 @@ static int mark(fit_line line, struct ruler *ruler)
 static bool is_plain(fit_line line)
 {
     for (size_t i = 0; i < line.bytes; i++)
-        if ((unsigned char)line.text[i] >= 0x80)
+        if ((unsigned char)line.text[i] >= 0x80 || line.text[i] == ESCAPE)
             return false;
     return line.bytes <= MAX_LINE;
 }

@@ -127,9 +127,7 @@ static int64_t size_of_name(const struct graph_model *model, const char *name)
         return LENGTH;
     if (has_word(name, "sample audio wave"))
         return SAMPLES;
-    if (has_word(name, "channel") || is_one_letter(name, "C"))
-        return CHANNELS;
-    if (has_word(name, "height width") || is_one_letter(name, "HW"))
+    if (has_word(name, "height width"))
         return IMAGE;
     return -1;
 }
@@ -186,6 +184,10 @@ static int64_t guess(const struct pricing *pricing, const inlay_value_info *valu
 
     if (size < 0)
         size = size_of_name(pricing->graph->model, name);
+    if (size < 0 && image && (has_word(name, "channel") || is_one_letter(name, "C")))
+        size = CHANNELS;
+    if (size < 0 && image && is_one_letter(name, "HW"))
+        size = IMAGE;
     if (size == SAMPLES && d == 0 && value->rank > 1) /* rows of a table */
         size = BATCH;
     if (size >= 0)
