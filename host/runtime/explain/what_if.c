@@ -210,11 +210,13 @@ static void add_move(facts_outcome *out, uint32_t from, uint32_t to, const char 
 
 static int by_descending_count(const void *a, const void *b)
 {
-    const facts_move *move = a, *y = b;
+    const facts_move *first = a, *second = b;
 
-    if (move->count != y->count)
-        return move->count < y->count ? 1 : -1;
-    return move->from != y->from ? (move->from < y->from ? -1 : 1) : (move->to > y->to) - (move->to < y->to);
+    if (first->count != second->count)
+        return first->count < second->count ? 1 : -1;
+    if (first->from != second->from)
+        return first->from < second->from ? -1 : 1;
+    return (first->to > second->to) - (first->to < second->to);
 }
 
 static void find_moves(struct scenario *scenario, facts_outcome *out)

@@ -133,9 +133,9 @@ struct timed_placement {
 
 static int fastest_first(const void *a, const void *b)
 {
-    const struct timed_placement *timed_placement = a, *y = b;
+    const struct timed_placement *first = a, *second = b;
 
-    return (timed_placement->ratio > y->ratio) - (timed_placement->ratio < y->ratio);
+    return (first->ratio > second->ratio) - (first->ratio < second->ratio);
 }
 
 static inlay_status rank_placements(struct search *search, struct timed_placement order[QDQ_PLACEMENTS])
