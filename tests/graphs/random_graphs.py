@@ -183,9 +183,9 @@ class Graph:
         return other or model, outputs
 
     def other_shapes(self):
-        """Returns further sizes for the session."""
+        """Returns further sizes for the session, in any order, so that they shrink and grow."""
         return [[d if isinstance(given, int) else self.pick([1, 2, 3, 5, d, d + 1, 2 * d, 0])
-                 for d, given in zip(self.inputs[0][1], self.dims)] for _ in range(2)]
+                 for d, given in zip(self.inputs[0][1], self.dims)] for _ in range(4)]
 
     def feeds(self, shape):
         """Returns inputs of that shape: mostly ordinary numbers."""
