@@ -4,7 +4,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PATTERN = 0xca };
+enum {
+    PATTERN = 0xca,
+    GUARD_BYTES = 1 << 20 /* inaccessible on each side: an access far beyond the end does not reach another mapping */
+};
 
 bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *description, struct guarded *out)
 {
@@ -17,13 +20,14 @@ bool guarded_alloc(size_t bytes, size_t alignment, uint8_t fill, const char *des
         page = alignment; /* the mapping is larger than needed then, and data is aligned within it */
     room = (bytes + alignment - 1) / alignment * alignment;
     pages = (room + page - 1) / page * page;
-    out->map_bytes = pages + 3 * page;
+    out->map_bytes = pages + page + 2 * GUARD_BYTES;
     out->map = mmap(NULL, out->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (out->map == MAP_FAILED) {
         out->map = NULL;
         return false;
     }
-    out->data = out->map + page + (page - (uintptr_t)out->map % page) % page;
+    out->data = out->map + GUARD_BYTES;
+    out->data += (page - (uintptr_t)out->data % page) % page;
     if (pages > 0 && mprotect(out->data, pages, PROT_READ | PROT_WRITE) != 0) {
         guarded_free(out);
         return false;

@@ -1,4 +1,4 @@
-/* check/guarded.h - memory between two inaccessible pages (guard pages). */
+/* check/guarded.h - memory between inaccessible pages (guard pages). */
 #ifndef CHECK_GUARDED_H
 #define CHECK_GUARDED_H
 #include <stdbool.h>
