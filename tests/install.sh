@@ -2,11 +2,17 @@
 # Installs Debian packages from tests/packages.txt: those without a group, and those of the groups named as arguments.
 # Changes nothing if all of them are installed; needs the network, and root or sudo, only if packages are missing.
 #   install.sh [GROUP]...
+#   install.sh --packages PACKAGE...      these packages alone
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 
-wanted=$(awk -v groups=" $* " '/^#/ || NF == 0 { next } NF == 1 || index(groups, " " $2 " ") { print $1 }' \
-    "$here/packages.txt")
+if [ "${1:-}" = --packages ]; then
+    shift
+    wanted=$*
+else
+    wanted=$(awk -v groups=" $* " '/^#/ || NF == 0 { next } NF == 1 || index(groups, " " $2 " ") { print $1 }' \
+        "$here/packages.txt")
+fi
 native=$(dpkg --print-architecture)
 missing=
 for package in $wanted; do

@@ -118,7 +118,7 @@ panels_fn panels_product_at(bool wide, uint32_t i)
     panels_fn found[CPU_LEVEL_COUNT];
     uint32_t count = 0;
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(SIMD_ONLY)
     if (cpu_has(CPU_AVX512))
         found[count++] = wide ? panels_f64_avx512 : panels_f32_avx512;
     if (cpu_has(CPU_AVX2))

@@ -19,6 +19,19 @@ static __attribute__((constructor)) void guard_lock(void)
 static int in_use = -1;   /* cpu_level; -1: not fixed yet. Atomic; written under lock */
 static int avx_vnni = -1; /* 1: the CPU supports AVX-VNNI; -1: not determined yet. Atomic */
 
+#if defined(SIMD_ONLY_LEVEL)
+/* There are kernels of one level alone, for CPUs that have it. */
+static cpu_level level_of_cpu(void)
+{
+    return SIMD_ONLY_LEVEL;
+}
+
+static cpu_level cap_level(cpu_level cap)
+{
+    (void)cap;
+    return SIMD_ONLY_LEVEL;
+}
+#else
 static cpu_level level_of_cpu(void)
 {
     const uint32_t level = kit_isa(NULL);
@@ -26,16 +39,22 @@ static cpu_level level_of_cpu(void)
     return level >= INLAY_ISA_X86_64_V4 ? CPU_AVX512 : level >= INLAY_ISA_X86_64_V3 ? CPU_AVX2 : CPU_BASELINE;
 }
 
-/* The level of the CPU, capped by the level of this name; CPU_LEVEL_COUNT: unknown name. */
-static cpu_level level_below(const char *name)
+static cpu_level cap_level(cpu_level cap)
 {
     const cpu_level most = level_of_cpu();
 
+    return cap < most ? cap : most;
+}
+#endif
+
+/* The level of the CPU, capped by the level of this name; CPU_LEVEL_COUNT: unknown name. */
+static cpu_level level_below(const char *name)
+{
     if (strcmp(name, "auto") == 0 || name[0] == '\0')
-        return most;
+        return level_of_cpu();
     for (cpu_level level = 0; level < CPU_LEVEL_COUNT; level++)
         if (strcmp(name, level_names[level]) == 0)
-            return level < most ? level : most;
+            return cap_level(level);
     return CPU_LEVEL_COUNT;
 }
 

@@ -17,8 +17,12 @@
     X(neon, true)                                                                                                      \
     X(c, true)
 
-/* The best instance that this process may use. */
-#if defined(__x86_64__)
+/* The best instance that this process may use. With CMake's INLAY_QUICK there is only that of level SIMD_ONLY. */
+#if defined(SIMD_ONLY)
+#define KERNEL_OF_LEVEL(name, level) (&name##_##level)
+#define KERNEL_OF(name, level) KERNEL_OF_LEVEL(name, level)
+#define KERNEL_BEST(name) KERNEL_OF(name, SIMD_ONLY)
+#elif defined(__x86_64__)
 #define KERNEL_BEST(name) (cpu_has(CPU_AVX512) ? &name##_avx512 : cpu_has(CPU_AVX2) ? &name##_avx2 : &name##_c)
 #elif defined(__aarch64__)
 #define KERNEL_BEST(name) (&name##_neon)

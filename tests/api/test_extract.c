@@ -1,6 +1,6 @@
 /* inlay_extract: the stages together compute the results of the whole model; parts by names and patterns contain only
  * what they need; errors name the wrong argument. The model has a branch with captures, a function and a constant. */
-#include "../exec/rig.h"
+#include "rig.h"
 #include <stdio.h>
 #include <unistd.h>
 

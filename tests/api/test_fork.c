@@ -1,6 +1,6 @@
 /* Children of fork(): they can create sessions and run them on any number of threads, and can use the parent's sessions
  * or get an error, regardless of the activity of other threads. */
-#include "../exec/rig.h"
+#include "rig.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* Option memory_limit, host=BYTES: a session's host memory stays within the limit, or the session is refused with the
  * minimum required limit. */
-#include "../exec/rig.h"
+#include "rig.h"
 #include "base/heap.h"
 
 enum { WIDTH = 256, WEIGHT_BYTES = WIDTH * WIDTH * 4 };

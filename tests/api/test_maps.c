@@ -1,5 +1,5 @@
 /* Maps, sequences of maps and sparse tensors as inputs and outputs of inlay.h. */
-#include "../exec/rig.h"
+#include "rig.h"
 #include <math.h>
 
 /* A value named `name` of type map(key, value), or a sequence of such. */

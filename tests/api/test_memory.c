@@ -1,5 +1,5 @@
 /* Memory of runs: the caller's allocator, the budget, and the reported numbers. */
-#include "../exec/rig.h"
+#include "rig.h"
 #include <pthread.h>
 
 /* An allocator that counts its calls and can fail. */

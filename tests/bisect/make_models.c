@@ -1,5 +1,5 @@
 /* The models of bisect.sh: make_models FOLDER. */
-#include "../passes/graph_script.h"
+#include "graph_script.h"
 #include <stdio.h>
 
 /* Three partitions for the planted provider, with matrix multiplications between them; two outputs, a symbolic size. */

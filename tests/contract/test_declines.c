@@ -1,6 +1,6 @@
 /* A provider that declines offers late: every third region in compile, odd numbers of rows in specialize. Random graphs
  * must give the same results as on the reference provider alone, at every number of rows. */
-#include "../exec/rig.h"
+#include "rig.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdbool.h>

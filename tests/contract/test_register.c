@@ -1,7 +1,7 @@
 /* A plugin that is linked into the program (inlay_plugin_register). */
 #define FAULTY_WITHIN
 #include "faulty.c"
-#include "../exec/rig.h"
+#include "rig.h"
 
 static struct rig open_relu(inlay_diag *diag, inlay_status want)
 {

@@ -1,7 +1,7 @@
 /* Rarely used fields of inlay.h and plugin.h: a plugin linked into the program records the arguments of its calls, and
  * the program queries sessions, devices and steps of the optimiser. */
 #include "inlay/plugin.h"
-#include "../exec/rig.h"
+#include "rig.h"
 #include <unistd.h>
 
 /* ------------------------------------------------------------------ a plugin that records its arguments */

@@ -1,7 +1,7 @@
 /* Control flow nodes that a provider runs including their bodies (INLAY_EXT_BODIES): the results must equal those of
  * the host, no matter which nodes the provider takes, declines or does not support. Also placement rules, saved plans,
  * and rewrites of passes in bodies. */
-#include "../exec/rig.h"
+#include "rig.h"
 #include <stdlib.h>
 #include <unistd.h>
 

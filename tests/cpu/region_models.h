@@ -3,7 +3,7 @@
  * gives the same model. */
 #ifndef CPU_REGION_MODELS_H
 #define CPU_REGION_MODELS_H
-#include "../exec/rig.h"
+#include "rig.h"
 
 struct dice {
     uint64_t state;

@@ -1,7 +1,7 @@
 /* Sizes that change from run to run: results equal those of a fresh session at every size, regardless of earlier
  * runs and the number of threads. Plans are reused, and their number is limited. */
 #include "exec/context/run_shared.h"
-#include "../passes/graph_script.h"
+#include "graph_script.h"
 #include "plan/plan.h"
 #include "session/session.h"
 #include <pthread.h>

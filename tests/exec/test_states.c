@@ -1,6 +1,6 @@
 /* States that a context keeps: results are bitwise equal to those of a caller that passes outputs as inputs, after
  * rewinding, forking, saving and growing. A provider that appends in place copies nothing. */
-#include "../passes/graph_script.h"
+#include "graph_script.h"
 #include "level.h"
 #include "session/session.h"
 

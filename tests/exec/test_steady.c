@@ -1,7 +1,7 @@
 /* A run at known sizes allocates nothing and takes no lock: models with several regions on several providers,
  * alternating sizes, one thread and two, bodies. A decoder that reads one more token in each run does not allocate
  * either. Functions of the same names in this program count the calls; all libraries of the process use them. */
-#include "../passes/graph_script.h"
+#include "graph_script.h"
 #include "level.h"
 #include "session/session.h"
 #include "counting.h"

@@ -4,7 +4,7 @@
 #include "exec/loop/runner.h"
 #include "plan/plan.h"
 #include "session/session.h"
-#include "../passes/graph_script.h"
+#include "graph_script.h"
 #include <sched.h>
 
 enum { CPUS = 4 };

@@ -1,7 +1,7 @@
 /* planted.h - models with one fault each, as exporters write them, for the tests of inlay doctor. */
 #ifndef PLANTED_H
 #define PLANTED_H
-#include "../passes/graph_script.h"
+#include "graph_script.h"
 #include <math.h>
 
 /* Writes a TensorProto with these bytes as raw_data into `field` of the current message. */

@@ -1,6 +1,6 @@
 /* The copies and the memory that the partition predicts compared with those of the schedule, in a session on a
  * device: each value, place and size. */
-#include "../exec/rig.h"
+#include "rig.h"
 #include "plan/plan.h"
 #include "session/session.h"
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* operator.hpp: optional outputs, lists, half precision, states, shapes of unknown sizes, costs, examples, texts. */
-#include "../exec/rig.h"
+#include "rig.h"
 #include "plugin_dirs.h"
 
 enum { LONG_BYTES = 160 };

@@ -1,5 +1,5 @@
 /* The provider of samples/provider_rust: a model with each of its ten operators, and a constant operand. */
-#include "../exec/rig.h"
+#include "rig.h"
 #include <math.h>
 
 static void ten_operators(void **state)

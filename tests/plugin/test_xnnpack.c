@@ -1,6 +1,6 @@
 /* The provider of samples/provider_xnnpack, compared with provider reference: generated convolutional networks of odd
  * sizes, batches of changing size, threads, fork, and sizes that it declines. */
-#include "../exec/rig.h"
+#include "rig.h"
 #include <math.h>
 #include <sys/wait.h>
 #include <unistd.h>

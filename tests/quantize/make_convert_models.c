@@ -1,5 +1,5 @@
 /* The models of convert.sh: make_convert_models FOLDER. */
-#include "../passes/graph_script.h"
+#include "graph_script.h"
 #include <stdio.h>
 
 static const struct {

@@ -1,5 +1,5 @@
 /* The models and samples of quantize.sh: make_models FOLDER. */
-#include "../passes/graph_script.h"
+#include "graph_script.h"
 #include "archive.h"
 #include "model_writer.h"
 #include <math.h>

@@ -5,7 +5,7 @@
  *     test_quantize_opset           each version of the operator
  *     test_quantize_opset all       every opset from 7 on
  *     test_quantize_opset all DIR   also stores the converted models, for other programs to check */
-#include "../passes/graph_script.h"
+#include "graph_script.h"
 #include "base/element.h"
 #include "model/model.h"
 #include "opset_rows.inc"

@@ -1,5 +1,5 @@
 /* Whether quantize returns the unchanged model because the result is slower. Run times are given, not measured. */
-#include "../passes/graph_script.h"
+#include "graph_script.h"
 #include "cmocka_all.h"
 #include "model_writer.h"
 #include "quantize/quantize.h"

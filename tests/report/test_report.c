@@ -1,5 +1,5 @@
 /* Pages and drawings: complete, with the given JSON, and safe against hostile names. */
-#include "../passes/graph_script.h"
+#include "graph_script.h"
 #include "base/memory.h"
 #include "model/model.h"
 #include "report/draw.h"

@@ -19,7 +19,7 @@ const gemm_kernel *gemm_kernel_at(uint32_t type, uint32_t i)
     gemm_set *found[CPU_LEVEL_COUNT];
     uint32_t count = 0;
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(SIMD_ONLY)
     if (cpu_has(CPU_AVX512))
         found[count++] = &gemm_set_avx512;
     if (cpu_has(CPU_AVX2))

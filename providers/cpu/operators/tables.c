@@ -13,9 +13,10 @@
         .name = "cpu", .tables = (list), .table_count = KIT_COUNT(list), .open = operator_settings_open, .close = free \
     }
 
+/* With CMake's INLAY_QUICK, provider reference computes single operators. */
 const kit_provider *cpu_operators(void)
 {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(SIMD_ONLY)
     static const kit_table *const avx512[] = {
 #define TABLE(stem) &reference_##stem##_avx512,
 #include "operators/tables.def"
@@ -30,7 +31,7 @@ const kit_provider *cpu_operators(void)
 
     if (cpu_has(CPU_AVX2))
         return cpu_has(CPU_AVX512) ? &with_avx512 : &with_avx2;
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && !defined(SIMD_ONLY)
     static const kit_table *const neon[] = {
 #define TABLE(stem) &reference_##stem##_neon,
 #include "operators/tables.def"
@@ -40,7 +41,7 @@ const kit_provider *cpu_operators(void)
 
     return &with_neon;
 #endif
-#if !defined(__aarch64__)
+#if !defined(__aarch64__) || defined(SIMD_ONLY)
     static const kit_provider none = { .name = "cpu", .open = operator_settings_open, .close = free };
 
     return &none;

@@ -1,4 +1,4 @@
-/* Selects the int8 kernels for this CPU. */
+/* Selects the int8 kernels for this CPU. CMake's INLAY_QUICK omits them. */
 #include "quantized/byte_set.h"
 #include "simd/optional.h"
 
@@ -7,7 +7,9 @@ OPTIONAL_WITH(byte_set_of_cpu, CPU_BYTE_FAMILIES);
 
 const byte_set *byte_set_of_cpu(void)
 {
-#if defined(__x86_64__)
+#if defined(SIMD_ONLY)
+    return NULL;
+#elif defined(__x86_64__)
     if (cpu_has_vnni())
         return &byte_set_avx512_vnni;
     if (cpu_has_avx_vnni())

@@ -43,7 +43,7 @@ int64_t nbits_parts(const nbits_shape *shape)
 
 const nbits_kernel *nbits_kernel_best(void)
 {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(SIMD_ONLY)
     if (cpu_has_vnni())
         return &nbits_avx512_vnni;
 #endif
