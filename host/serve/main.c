@@ -8,6 +8,7 @@
 #include "serve/protocol/protocol.h"
 #include "serve/repository/ready.h"
 #include "serve/repository/repository.h"
+#include "serve/request/shared_memory.h"
 #include "serve/schedule/sched.h"
 #include "serve/base/server.h"
 #include "serve/exchange/watch.h"
@@ -147,6 +148,15 @@ static inlay_status open_trace(struct server *server, inlay_diag *diag)
     return trace_create(file, &server->trace, diag);
 }
 
+static inlay_status open_shared_memory(struct server *server, inlay_diag *diag)
+{
+    if (settings_int(server->settings, SET_shared_memory) == 0)
+        return INLAY_OK;
+    if (settings_int(server->settings, SET_workers) > 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "shared_memory is not possible with workers");
+    return shared_memory_create(&server->shared_memory, diag);
+}
+
 static inlay_status start(program_state *state, inlay_diag *diag)
 {
     struct server *server = &state->server;
@@ -171,6 +181,7 @@ static inlay_status start(program_state *state, inlay_diag *diag)
     INLAY_TRY(tokens_read(settings_text(&state->settings, SET_token_file), &server->tokens, diag));
     INLAY_TRY(tokens_read(settings_text(&state->settings, SET_admin_token_file), &server->admin_tokens, diag));
     INLAY_TRY(open_trace(server, diag));
+    INLAY_TRY(open_shared_memory(server, diag));
     INLAY_TRY(open_tls(server, diag));
     INLAY_TRY(repository_open(&state->settings, runners, &server->board, &server->repository, diag));
     INLAY_TRY(sched_create(runners, &server->sched, diag));
@@ -318,6 +329,7 @@ static void stop(program_state *state)
     tokens_deinit(&server->tokens);
     tokens_deinit(&server->admin_tokens);
     trace_destroy(server->trace);
+    shared_memory_destroy(server->shared_memory);
     tls_destroy(server->tls);
     if (server->access_log > STDERR_FILENO)
         (void)close(server->access_log);

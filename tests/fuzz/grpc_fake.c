@@ -114,6 +114,9 @@ ECHO(grpc_unload, stream_infer_reply)
 ECHO(grpc_statistics, statistics_reply)
 ECHO(grpc_trace_setting, trace_settings)
 ECHO(grpc_log_settings, log_settings)
+ECHO(grpc_shared_status, shared_status_reply)
+ECHO(grpc_shared_register, shared_region)
+ECHO(grpc_shared_unregister, shared_region)
 
 /* Reads every byte of every element, so that a sanitizer detects invalid pointers. */
 static void touch(const infer_request *request)
@@ -123,6 +126,8 @@ static void touch(const infer_request *request)
     for (uint32_t i = 0; i < request->input_count; i++) {
         const infer_tensor *tensor = &request->inputs[i];
 
+        if (tensor->region.name != NULL) /* nothing reads the shared memory */
+            continue;
         for (uint64_t k = 0; k < tensor->bytes; k++)
             sum = (unsigned char)(sum + ((const unsigned char *)tensor->data)[k]);
         for (uint64_t k = 0; tensor->dtype == INLAY_STRING && k < tensor->count; k++)
@@ -211,7 +216,9 @@ static const char *const paths[] = { "/inference.GRPCInferenceService/ModelInfer
                                      "/inference.GRPCInferenceService/TraceSetting",
                                      "/inference.GRPCInferenceService/LogSettings",
                                      "/grpc.health.v1.Health/Check",
-                                     "/none" };
+                                     "/none",
+                                     "/inference.GRPCInferenceService/SystemSharedMemoryStatus",
+                                     "/inference.GRPCInferenceService/SystemSharedMemoryRegister" };
 
 static ssize_t next_piece(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room, uint32_t *flags,
                           nghttp2_data_source *source, void *user)

@@ -44,6 +44,10 @@ static void freeze(void)
     assert_true(WIFSTOPPED(status));
 }
 
+/* On a busy machine, a test may need longer than the defaults between two steps of a connection: neither the server's
+ * timeout nor its grace time ends it. */
+#define LONG_TIMEOUT "--receive-timeout-ms", "3600000", "--grace-ms", "3600000"
+
 /* ------------------------------------------------------------------ framing */
 
 /* Reads to the end of the connection. Returns the number of bytes; -1: it was reset. */
@@ -307,7 +311,7 @@ static void test_full_rounds(void **state)
     limit.rlim_cur = limit.rlim_max < 2048 ? limit.rlim_max : 2048;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
-        const char *flags[] = { "--serve-threads", threads[i], "--warmup", "0", NULL };
+        const char *flags[] = { "--serve-threads", threads[i], "--warmup", "0", LONG_TIMEOUT, NULL };
 
         restart(flags);
         for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++)
@@ -320,7 +324,9 @@ static void test_full_rounds(void **state)
 static void test_slow_headers_give_way(void **state)
 {
     enum { CONNECTIONS = 4 };
-    static const char *const flags[] = { "--max-connections", "4", "--warmup", "0", "--runners", "2", NULL };
+    static const char *const flags[] = {
+        "--max-connections", "4", "--warmup", "0", "--runners", "2", LONG_TIMEOUT, NULL
+    };
     int slow[CONNECTIONS], busy;
     char byte;
 
@@ -353,7 +359,7 @@ static void test_sigterm_resets_nothing(void **state)
 
     (void)state;
     for (int k = 0; k < 2; k++) {
-        const char *flags[] = { "--drain-ms", drains[k], "--warmup", "0", NULL };
+        const char *flags[] = { "--drain-ms", drains[k], "--warmup", "0", LONG_TIMEOUT, NULL };
         struct answer answer;
 
         restart(flags);
@@ -393,7 +399,7 @@ static void test_sigterm_of_workers_resets_nothing(void **state)
 
     (void)state;
     for (int k = 0; k < 2; k++) {
-        const char *flags[] = { "--workers", "2", "--drain-ms", drains[k], NULL };
+        const char *flags[] = { "--workers", "2", "--drain-ms", drains[k], LONG_TIMEOUT, NULL };
         struct answer answer;
         long pids[WORKERS];
 

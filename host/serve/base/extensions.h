@@ -11,6 +11,7 @@ static const char *const server_extensions[] = { "binary_tensor_data",
                                                  "parameters",
                                                  "statistics",
                                                  "trace",
-                                                 "logging" };
+                                                 "logging",
+                                                 "system_shared_memory" /* the last one; only if it is enabled */ };
 enum { SERVER_EXTENSIONS = sizeof server_extensions / sizeof server_extensions[0] };
 #endif

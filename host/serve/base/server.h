@@ -24,9 +24,10 @@ struct server {
     struct watch *watch;
     struct loader *loader;
     struct trace *trace;
-    struct tls *tls;          /* NULL: no TLS */
-    bool client_certificates; /* clients must show one */
-    bool has_grpc;            /* gRPC is enabled */
+    struct shared_memory *shared_memory; /* NULL: not enabled */
+    struct tls *tls;                     /* NULL: no TLS */
+    bool client_certificates;            /* clients must show one */
+    bool has_grpc;                       /* gRPC is enabled */
     struct tokens tokens, admin_tokens;
     struct guard guard;
     atomic_bool loaded;    /* loading at the start has ended */

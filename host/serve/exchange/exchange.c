@@ -299,6 +299,18 @@ void exchange_take_body(struct exchange *exchange, const char *data, size_t byte
     exchange->body_bytes += bytes;
 }
 
+inlay_status exchange_hold_more(struct exchange *exchange, uint64_t bytes, inlay_diag *diag)
+{
+    if (bytes > exchange->server->max_body_bytes)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the inputs are larger than max_body_bytes");
+    if (bytes > 0 && !server_hold(exchange->server, exchange->held_bytes, bytes)) {
+        exchange->retry_after = 1;
+        return inlay_fail(diag, INLAY_BUSY, "all requests in progress exceed max_inflight_bytes; try again later");
+    }
+    exchange->held_bytes += bytes;
+    return INLAY_OK;
+}
+
 static bool take_expanded(void *user, const void *part, size_t bytes)
 {
     struct exchange *exchange = user;

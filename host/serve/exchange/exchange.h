@@ -114,6 +114,10 @@ static inline const char *exchange_field_get(const struct exchange *exchange, ex
 void exchange_fail(struct exchange *exchange, int code, const char *text);
 /* The same for a failure of the library. */
 void exchange_fail_diag(struct exchange *exchange, const inlay_diag *diag);
+/* Counts further bytes that the request makes the server hold, as those of its body. INLAY_LIMIT_EXCEEDED: more than
+ * max_body_bytes; INLAY_BUSY: they exceed max_inflight_bytes, and
+ * retry_after is set. */
+INLAY_NODISCARD inlay_status exchange_hold_more(struct exchange *exchange, uint64_t bytes, inlay_diag *diag);
 /* Compresses a large reply if the client accepts it. A later call does nothing. Any thread that has the request. */
 void exchange_encode(struct exchange *exchange);
 /* Another thread has the request until exchange_wake(). Called by the connection's thread. */

@@ -5,6 +5,7 @@
 #include "serve/model/sequence.h"
 #include "serve/schedule/trace.h"
 #include "serve/repository/repository.h"
+#include "serve/request/shared_memory.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,10 @@ typedef struct reply_parts {
     ProtobufCBinaryData *raws;
     void **owned;           /* [output_count] */
     struct strbuf *strings; /* [output_count] */
+    struct region_parameters {
+        Inference__Parameter parameters[3], *list[3];
+        Inference__ParameterValue values[3];
+    } * regions; /* [output_count] */
 } reply_parts;
 
 static void parts_deinit(reply_parts *parts, uint32_t count)
@@ -45,6 +50,7 @@ static void parts_deinit(reply_parts *parts, uint32_t count)
     free(parts->raws);
     free((void *)parts->owned);
     free(parts->strings);
+    free(parts->regions);
 }
 
 static bool parts_init(reply_parts *parts, uint32_t count)
@@ -56,8 +62,9 @@ static bool parts_init(reply_parts *parts, uint32_t count)
     parts->raws = calloc(count + 1u, sizeof *parts->raws);
     parts->owned = calloc(count + 1u, sizeof *parts->owned);
     parts->strings = calloc(count + 1u, sizeof *parts->strings);
+    parts->regions = calloc(count + 1u, sizeof *parts->regions);
     return parts->tensors != NULL && parts->tensor_list != NULL && parts->contents != NULL && parts->raws != NULL &&
-           parts->owned != NULL && parts->strings != NULL;
+           parts->owned != NULL && parts->strings != NULL && parts->regions != NULL;
 }
 
 /* Widens the elements of a small type to those of the protobuf field. The parameters are (output, contents, owned). */
@@ -124,18 +131,41 @@ static bool set_contents(const infer_output *output, Inference__Contents *conten
     }
 }
 
-/* Outputs use the representation of the inputs: raw bytes or typed fields. FP16 and BF16 have no typed field, so with
+/* Outputs use the representation of the inputs: raw bytes, also of shared memory, or typed fields. FP16 and BF16 have no typed field, so with
  * one of them all outputs are raw. */
 static bool is_raw(const struct call *call, const infer_output *outputs, uint32_t count)
 {
     bool raw = call->decoded->n_raw_input_contents > 0;
 
+    for (uint32_t i = 0; i < call->request.input_count; i++)
+        raw |= call->request.inputs[i].region.name != NULL;
     for (uint32_t i = 0; i < count; i++)
         raw |= outputs[i].dtype == INLAY_FLOAT16 || outputs[i].dtype == INLAY_BFLOAT16;
     return raw;
 }
 
-static bool set_output(reply_parts *parts, uint32_t i, const infer_output *output, bool raw)
+/* The output was written to shared memory: its message names the place. */
+static void set_region(Inference__Tensor *tensor, struct region_parameters *to, const infer_region *region)
+{
+    static const char *const keys[] = { "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size" };
+
+    for (uint32_t i = 0; i < 3; i++) {
+        inference__parameter__init(&to->parameters[i]);
+        inference__parameter_value__init(&to->values[i]);
+        to->parameters[i].key = (char *)(uintptr_t)keys[i];
+        to->parameters[i].value = &to->values[i];
+        to->list[i] = &to->parameters[i];
+        to->values[i].choice_case =
+            i == 0 ? INFERENCE__PARAMETER_VALUE__CHOICE_STRING_VALUE : INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE;
+    }
+    to->values[0].string_value = (char *)(uintptr_t)region->name;
+    to->values[1].int64_value = (int64_t)region->offset;
+    to->values[2].int64_value = (int64_t)region->bytes;
+    tensor->parameters = to->list;
+    tensor->n_parameters = 3;
+}
+
+static bool set_output(reply_parts *parts, uint32_t i, const infer_output *output, const infer_region *region, bool raw)
 {
     Inference__Tensor *tensor = &parts->tensors[i];
 
@@ -145,6 +175,10 @@ static bool set_output(reply_parts *parts, uint32_t i, const infer_output *outpu
     tensor->n_shape = output->rank;
     tensor->shape = (int64_t *)(uintptr_t)output->dims;
     parts->tensor_list[i] = tensor;
+    if (region != NULL) { /* with raw outputs, an empty one keeps the place of its data */
+        set_region(tensor, &parts->regions[i], region);
+        return true;
+    }
     if (!raw) {
         inference__contents__init(&parts->contents[i]);
         tensor->contents = &parts->contents[i];
@@ -170,9 +204,15 @@ static inlay_status write_reply(struct call *call, const infer_output *outputs, 
         if (datatype_name(outputs[i].dtype) == NULL)
             return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' has type %s, which the protocol does not have",
                               outputs[i].name, inlay_dtype_name(outputs[i].dtype));
+    if (shared_memory_store(call->server->shared_memory, &call->request, outputs, count, diag) != INLAY_OK)
+        return diag->code;
     good = parts_init(&parts, count);
     for (uint32_t i = 0; good && i < count; i++)
-        good = set_output(&parts, i, &outputs[i], raw);
+        good = set_output(&parts, i, &outputs[i],
+                          i < call->request.output_count && call->request.outputs[i].region.name != NULL
+                              ? &call->request.outputs[i].region
+                              : NULL,
+                          raw);
     if (good) {
         parts.reply.model_name = call->job.model->name;
         parts.reply.model_version = call->job.model->version;
@@ -249,6 +289,20 @@ static struct model *find_model(const struct call *call, uint64_t *out_version, 
                               *out_version, out_deferred);
 }
 
+/* Counts the inputs in shared memory as bytes of the message. */
+static inlay_status hold_inputs(struct call *call, inlay_diag *diag)
+{
+    uint64_t bytes = shared_memory_input_bytes(&call->request);
+
+    if (bytes > call->server->max_body_bytes)
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "the inputs are larger than max_body_bytes");
+    if (bytes > 0 && !server_hold(call->server, call->held_bytes, bytes))
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED,
+                          "the messages of all calls in progress exceed max_inflight_bytes; try again later");
+    call->held_bytes += bytes;
+    return INLAY_OK;
+}
+
 static inlay_status read_request(struct call *call, inlay_diag *diag)
 {
     uint64_t version = 0;
@@ -256,6 +310,10 @@ static inlay_status read_request(struct call *call, inlay_diag *diag)
 
     call->job.request = &call->request;
     status = grpc_read_request(call->decoded, call->decoded_bytes, &call->request, diag);
+    if (status == INLAY_OK)
+        status = hold_inputs(call, diag);
+    if (status == INLAY_OK)
+        status = shared_memory_load(call->server->shared_memory, &call->request, diag);
     if (status != INLAY_OK)
         return status;
     (void)grpc_version(call->decoded->model_version, &version); /* find_model() has checked it */

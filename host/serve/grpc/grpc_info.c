@@ -84,7 +84,7 @@ void grpc_server_metadata(struct call *call, const uint8_t *message, size_t byte
     reply.name = (char *)(uintptr_t) "inlay";
     reply.version = (char *)(uintptr_t)inlay_version();
     reply.extensions = (char **)(uintptr_t)server_extensions;
-    reply.n_extensions = SERVER_EXTENSIONS;
+    reply.n_extensions = SERVER_EXTENSIONS - (size_t)(call->server->shared_memory == NULL);
     call_pack(call, &reply.base);
 }
 

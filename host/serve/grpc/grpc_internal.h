@@ -135,7 +135,7 @@ void grpc_leave(struct call *call);
 /* grpc_task.c: returns a queued call to its thread, which calls grpc_resume(). Any thread. */
 void grpc_finished(struct call *call);
 void grpc_resume(front_task *task);
-/* grpc_info.c, grpc_admin.c, grpc_infer.c: the methods */
+/* grpc_info.c, grpc_admin.c, grpc_infer.c, grpc_shared_memory.c: the methods */
 void grpc_live(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_ready(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_model_ready(struct call *call, const uint8_t *message, size_t bytes);
@@ -147,6 +147,9 @@ void grpc_load(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_unload(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_statistics(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_trace_setting(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_shared_status(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_shared_register(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_shared_unregister(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_log_settings(struct call *call, const uint8_t *message, size_t bytes);
 /* Reads a version number. "" = the latest (0); false: not a version. */
 bool grpc_version(const char *text, uint64_t *out_number);

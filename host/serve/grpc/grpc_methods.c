@@ -19,6 +19,9 @@ const struct method *method_find(const char *path)
         { SERVICE "ModelStatistics", grpc_statistics, 1, false },
         { SERVICE "TraceSetting", grpc_trace_setting, 1, false },
         { SERVICE "LogSettings", grpc_log_settings, 1, false },
+        { SERVICE "SystemSharedMemoryStatus", grpc_shared_status, 1, false },
+        { SERVICE "SystemSharedMemoryRegister", grpc_shared_register, 1, false },
+        { SERVICE "SystemSharedMemoryUnregister", grpc_shared_unregister, 1, false },
         { "/grpc.health.v1.Health/Check", grpc_health, 0, false },
 #undef SERVICE
     };

@@ -84,8 +84,37 @@ static inlay_status set_contents(infer_request *request, infer_tensor *tensor, c
     return INLAY_OK;
 }
 
+static uint64_t parameter_number(const Inference__Parameter *parameter)
+{
+    if (parameter->value == NULL)
+        return 0;
+    if (parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_UINT64_VALUE)
+        return parameter->value->uint64_value;
+    if (parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE &&
+        parameter->value->int64_value > 0)
+        return (uint64_t)parameter->value->int64_value;
+    return 0;
+}
+
+/* Reads the parameters of shared memory. */
+static void read_region(Inference__Parameter *const *parameters, size_t count, infer_region *region)
+{
+    for (size_t i = 0; i < count; i++) {
+        const Inference__Parameter *parameter = parameters[i];
+
+        if (strcmp(parameter->key, "shared_memory_offset") == 0)
+            region->offset = parameter_number(parameter);
+        else if (strcmp(parameter->key, "shared_memory_byte_size") == 0)
+            region->bytes = parameter_number(parameter);
+        else if (strcmp(parameter->key, "shared_memory_region") == 0 && parameter->value != NULL &&
+                 parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_STRING_VALUE)
+            region->name = parameter->value->string_value;
+    }
+}
+
+/* raw_used: number of raw_input_contents that earlier inputs have. */
 static inlay_status read_input(const Inference__InferRequest *message, infer_request *request, uint32_t i,
-                               size_t message_bytes, inlay_diag *diag)
+                               size_t *raw_used, size_t message_bytes, inlay_diag *diag)
 {
     const Inference__Tensor *from = message->inputs[i];
     infer_tensor *tensor = &request->inputs[i];
@@ -107,27 +136,20 @@ static inlay_status read_input(const Inference__InferRequest *message, infer_req
         memcpy(tensor->dims, from->shape, tensor->rank * sizeof tensor->dims[0]);
     if (!infer_count(tensor->rank, tensor->dims, &tensor->count))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': invalid shape", tensor->name);
-    for (size_t k = 0; k < from->n_parameters; k++)
-        if (strncmp(from->parameters[k]->key, "shared_memory", 13) == 0)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "shared memory is not supported");
-    if (message->n_raw_input_contents > 0)
-        return infer_set_raw(request, tensor, (char *)message->raw_input_contents[i].data,
-                             message->raw_input_contents[i].len, diag);
+    read_region(from->parameters, from->n_parameters, &tensor->region);
+    if (tensor->region.name != NULL)
+        return INLAY_OK;
+    if (message->n_raw_input_contents > 0) {
+        const ProtobufCBinaryData *raw = &message->raw_input_contents[*raw_used];
+
+        if (*raw_used == message->n_raw_input_contents)
+            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has no raw_input_contents", tensor->name);
+        ++*raw_used;
+        return infer_set_raw(request, tensor, (char *)raw->data, raw->len, diag);
+    }
     if (from->contents == NULL)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has no contents", tensor->name);
     return set_contents(request, tensor, from->contents, message_bytes, diag);
-}
-
-static uint64_t parameter_number(const Inference__Parameter *parameter)
-{
-    if (parameter->value == NULL)
-        return 0;
-    if (parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_UINT64_VALUE)
-        return parameter->value->uint64_value;
-    if (parameter->value->choice_case == INFERENCE__PARAMETER_VALUE__CHOICE_INT64_VALUE &&
-        parameter->value->int64_value > 0)
-        return (uint64_t)parameter->value->int64_value;
-    return 0;
 }
 
 static bool parameter_bool(const Inference__Parameter *parameter)
@@ -170,23 +192,28 @@ static inlay_status read_tensors(const Inference__InferRequest *message, infer_r
                                  inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
+    size_t raw_used = 0;
 
     if (message->n_inputs == 0 || message->n_inputs > INFER_MAX_TENSORS || message->n_outputs > INFER_MAX_TENSORS)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           "a request must have 1 to %d inputs and at most as many outputs", INFER_MAX_TENSORS);
-    if (message->n_raw_input_contents > 0 && message->n_raw_input_contents != message->n_inputs)
-        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%zu raw_input_contents for %zu inputs",
-                          message->n_raw_input_contents, message->n_inputs);
     request->inputs = calloc(message->n_inputs, sizeof *request->inputs);
     request->outputs = calloc(message->n_outputs + 1, sizeof *request->outputs);
     if (request->inputs == NULL || request->outputs == NULL)
         return no_memory(diag, "for the tensors");
     request->input_count = (uint32_t)message->n_inputs;
     for (uint32_t i = 0; status == INLAY_OK && i < request->input_count; i++)
-        status = read_input(message, request, i, message_bytes, diag);
-    for (; request->output_count < message->n_outputs; request->output_count++)
-        request->outputs[request->output_count] =
-            (infer_wanted){ .name = message->outputs[request->output_count]->name, .binary = -1 };
+        status = read_input(message, request, i, &raw_used, message_bytes, diag);
+    if (status == INLAY_OK && raw_used != message->n_raw_input_contents)
+        status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%zu raw_input_contents for %zu inputs",
+                            message->n_raw_input_contents, message->n_inputs);
+    for (; request->output_count < message->n_outputs; request->output_count++) {
+        const Inference__WantedTensor *from = message->outputs[request->output_count];
+        infer_wanted *wanted = &request->outputs[request->output_count];
+
+        *wanted = (infer_wanted){ .name = from->name, .binary = -1 };
+        read_region(from->parameters, from->n_parameters, &wanted->region);
+    }
     return status;
 }
 

@@ -104,6 +104,21 @@ static struct route repository_route(const char *path)
     return route;
 }
 
+static struct route shared_memory_route(const char *path)
+{
+    const char *region = after(path, "region/");
+    struct route route = { .name = region, .name_bytes = region != NULL ? strcspn(region, "/") : 0 };
+    const char *action = region != NULL ? region + route.name_bytes : path - 1;
+
+    if (region != NULL && route.name_bytes == 0)
+        return (struct route){ .kind = ROUTE_NONE };
+    route.kind = strcmp(action, "/status") == 0                       ? ROUTE_SHARED_STATUS
+                 : strcmp(action, "/unregister") == 0                 ? ROUTE_SHARED_UNREGISTER
+                 : region != NULL && strcmp(action, "/register") == 0 ? ROUTE_SHARED_REGISTER
+                                                                      : ROUTE_NONE;
+    return route;
+}
+
 struct route route_find(const char *path)
 {
     static const struct {
@@ -125,6 +140,9 @@ struct route route_find(const char *path)
 
     if (rest != NULL)
         return model_route(rest);
+    rest = after(path, "/v2/systemsharedmemory/");
+    if (rest != NULL)
+        return shared_memory_route(rest);
     rest = after(path, "/v2/repository/");
     if (rest != NULL)
         return repository_route(rest);

@@ -25,7 +25,10 @@
     X(EMBEDDINGS, "POST", 1)                                                                                           \
     X(MODELS, "GET", 1)                                                                                                \
     X(TRACE, "GET, POST", 1)                                                                                           \
-    X(LOGGING, "GET, POST", 1)
+    X(LOGGING, "GET, POST", 1)                                                                                         \
+    X(SHARED_STATUS, "GET", 1)                                                                                         \
+    X(SHARED_REGISTER, "POST", 1)                                                                                      \
+    X(SHARED_UNREGISTER, "POST", 1)
 typedef enum route_kind {
 #define ROUTE_ENUM(name, methods, access) ROUTE_##name,
     ROUTE_LIST(ROUTE_ENUM)
@@ -35,7 +38,7 @@ typedef enum route_kind {
 
 struct route {
     route_kind kind;
-    const char *name; /* [name_bytes] of the model, in the path; NULL = none */
+    const char *name; /* [name_bytes] of the model or the region of shared memory, in the path; NULL = none */
     size_t name_bytes;
     uint64_t version; /* 0 = none given */
 };

@@ -7,9 +7,11 @@
 
 void infer_request_deinit(infer_request *request)
 {
-    for (uint32_t i = 0; i < request->input_count; i++)
+    for (uint32_t i = 0; i < request->input_count; i++) {
         if (request->inputs[i].owned)
             free(request->inputs[i].data);
+        free(request->inputs[i].buffer);
+    }
     free(request->inputs);
     free(request->outputs);
     *request = (infer_request){ .id = "" };

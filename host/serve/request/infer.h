@@ -9,6 +9,12 @@
 
 enum { INFER_MAX_TENSORS = 256, SEQUENCE_ID_BYTES = 132 };
 
+/* A part of a region of shared memory. */
+typedef struct infer_region {
+    const char *name; /* NUL-terminated; NULL = none */
+    uint64_t offset, bytes;
+} infer_region;
+
 typedef struct infer_tensor {
     const char *name; /* NUL-terminated; points into the request's body */
     inlay_dtype dtype;
@@ -18,13 +24,16 @@ typedef struct infer_tensor {
     uint64_t bytes; /* of data; elements of BYTES are inlay_str */
     void *data;     /* aligned to its elements; points into the request's body, or owned */
     bool owned;
-    uint32_t input; /* index of the model's input, set by model_check() */
+    char *buffer;        /* owned; data may point into it */
+    infer_region region; /* where its elements are; shared_memory_load() reads them */
+    uint32_t input;      /* index of the model's input, set by model_check() */
 } infer_tensor;
 
 typedef struct infer_wanted {
     const char *name;
-    int binary;      /* 1, 0; -1: the request's default */
-    uint32_t output; /* index of the model's output, set by model_check() */
+    int binary;          /* 1, 0; -1: the request's default */
+    infer_region region; /* shared_memory_store() writes it there */
+    uint32_t output;     /* index of the model's output, set by model_check() */
 } infer_wanted;
 
 typedef struct infer_request {

@@ -76,22 +76,33 @@ static bool read_dtype(struct parse *parse, infer_tensor *tensor)
                   name.bytes < 40 ? (int)name.bytes : 40, name.data);
 }
 
-static bool refused_parameter(json_text key)
+/* Reads a parameter of shared memory; *out_good: without error. false: it is another parameter. */
+static bool read_region(struct parse *parse, json_text key, infer_region *region, bool *out_good)
 {
-    return key.bytes >= 13 && memcmp(key.data, "shared_memory", 13) == 0;
+    if (text_is(key, "shared_memory_region"))
+        *out_good = read_name(parse, &region->name);
+    else if (text_is(key, "shared_memory_offset"))
+        *out_good = read_uint(parse, &region->offset);
+    else if (text_is(key, "shared_memory_byte_size"))
+        *out_good = read_uint(parse, &region->bytes);
+    else
+        return false;
+    return true;
 }
 
-static bool read_input_parameters(struct parse *parse, struct draft *draft)
+static bool read_input_parameters(struct parse *parse, infer_tensor *tensor, struct draft *draft)
 {
     json_text key, ignored;
     uint64_t bytes;
+    bool good;
 
     if (!reader_open(&parse->reader, '{'))
         return false;
     while (reader_member(&parse->reader, &key)) {
-        if (refused_parameter(key))
-            return REFUSE(parse, "shared memory is not supported; send tensors in the request");
-        if (text_is(key, "binary_data_size")) {
+        if (read_region(parse, key, &tensor->region, &good)) {
+            if (!good)
+                return false;
+        } else if (text_is(key, "binary_data_size")) {
             if (!read_uint(parse, &bytes) || bytes > INT64_MAX)
                 return reader_fail(&parse->reader, "binary_data_size is not a number of bytes");
             draft->binary_bytes = (int64_t)bytes;
@@ -120,7 +131,7 @@ static bool read_input(struct parse *parse, infer_tensor *tensor, struct draft *
         else if (text_is(key, "data"))
             good = reader_skip(&parse->reader, &draft->data);
         else if (text_is(key, "parameters"))
-            good = read_input_parameters(parse, draft);
+            good = read_input_parameters(parse, tensor, draft);
         else
             good = reader_skip(&parse->reader, &ignored);
         if (!good)
@@ -156,13 +167,16 @@ static bool read_inputs(struct parse *parse)
 static bool read_output_parameters(struct parse *parse, infer_wanted *wanted)
 {
     json_text key, ignored;
-    bool value;
+    bool value, good;
 
     if (!reader_open(&parse->reader, '{'))
         return false;
     while (reader_member(&parse->reader, &key)) {
-        if (refused_parameter(key))
-            return REFUSE(parse, "shared memory is not supported; outputs are returned in the reply");
+        if (read_region(parse, key, &wanted->region, &good)) {
+            if (!good)
+                return false;
+            continue;
+        }
         if (text_is(key, "classification"))
             return REFUSE(parse, "output parameter \"classification\" is not supported; request the tensor");
         if (text_is(key, "binary_data")) {
@@ -283,6 +297,11 @@ static inlay_status check_draft(const infer_request *request, uint32_t i, const 
     if (!draft->has_shape || !draft->has_dtype)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s' has no %s", tensor->name,
                           draft->has_shape ? "datatype" : "shape");
+    if (tensor->region.name != NULL)
+        return draft->data.data == NULL && draft->binary_bytes == NO_SIZE
+                   ? INLAY_OK
+                   : inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                                "input '%s' has data and a shared_memory_region; send one", tensor->name);
     if ((draft->data.data == NULL) == (draft->binary_bytes == NO_SIZE))
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                           draft->data.data == NULL ? "input '%s' has neither data nor a binary_data_size"
@@ -324,6 +343,8 @@ static inlay_status make_tensors(infer_request *request, const struct draft *dra
             break;
         if (!infer_count(tensor->rank, tensor->dims, &tensor->count)) {
             status = inlay_fail(diag, INLAY_INVALID_ARGUMENT, "input '%s': the shape is too large", tensor->name);
+        } else if (tensor->region.name != NULL) {
+            continue;
         } else if (draft->data.data != NULL) {
             status = set_json(request, tensor, draft->data, diag);
         } else if ((uint64_t)draft->binary_bytes > binary_bytes - used) {

@@ -10,7 +10,25 @@ static bool is_binary(const infer_request *request, uint32_t i)
     return binary < 0 ? request->binary_output : binary > 0;
 }
 
-static inlay_status write_output(const infer_output *output, bool binary, struct strbuf *out, inlay_diag *diag)
+/* The region into which output i was written; NULL: none. */
+static const infer_region *region_of(const infer_request *request, uint32_t i)
+{
+    return i < request->output_count && request->outputs[i].region.name != NULL ? &request->outputs[i].region : NULL;
+}
+
+static void write_region(struct strbuf *out, const infer_region *region)
+{
+    strbuf_text(out, ",\"parameters\":{\"shared_memory_region\":");
+    strbuf_json(out, region->name, strlen(region->name));
+    strbuf_text(out, ",\"shared_memory_offset\":");
+    strbuf_uint(out, region->offset);
+    strbuf_text(out, ",\"shared_memory_byte_size\":");
+    strbuf_uint(out, region->bytes);
+    strbuf_text(out, "}}");
+}
+
+static inlay_status write_output(const infer_output *output, const infer_region *region, bool binary,
+                                 struct strbuf *out, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
 
@@ -28,7 +46,9 @@ static inlay_status write_output(const infer_output *output, bool binary, struct
         strbuf_int(out, output->dims[i]);
     }
     strbuf_text(out, "]");
-    if (binary) {
+    if (region != NULL) {
+        write_region(out, region);
+    } else if (binary) {
         strbuf_text(out, ",\"parameters\":{\"binary_data_size\":");
         strbuf_uint(out, datatype_raw_bytes(output->dtype, output->count, output->data));
         strbuf_text(out, "}}");
@@ -60,13 +80,13 @@ inlay_status infer_write_rest(const infer_request *request, const char *model, c
     for (uint32_t i = 0; status == INLAY_OK && i < output_count; i++) {
         if (i > 0)
             strbuf_add(out, ",", 1);
-        status = write_output(&outputs[i], is_binary(request, i), out, diag);
+        status = write_output(&outputs[i], region_of(request, i), is_binary(request, i), out, diag);
     }
     strbuf_text(out, "]}");
     if (status != INLAY_OK)
         return status;
     for (uint32_t i = 0; i < output_count; i++) {
-        if (!is_binary(request, i))
+        if (!is_binary(request, i) || region_of(request, i) != NULL)
             continue;
         if (!any)
             *out_header_bytes = out->size;

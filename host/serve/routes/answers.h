@@ -18,4 +18,8 @@ void answer_page(struct exchange *exchange);    /* page_route.c */
 void answer_trace(struct exchange *exchange);
 void answer_logging(struct exchange *exchange);
 void answer_repository(struct exchange *exchange); /* repository_route.c */
+/* shared_memory_route.c */
+void answer_shared_memory_status(struct exchange *exchange);
+void answer_shared_memory_register(struct exchange *exchange);
+void answer_shared_memory_unregister(struct exchange *exchange);
 #endif

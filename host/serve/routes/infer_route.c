@@ -2,6 +2,7 @@
 #include "serve/model/sequence.h"
 #include "serve/routes/answers.h"
 #include "serve/repository/repository.h"
+#include "serve/request/shared_memory.h"
 #include "serve/exchange/watch.h"
 #include "serve/schedule/trace.h"
 #include <string.h>
@@ -26,6 +27,8 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
     exchange->compute_ns = job->compute_ns;
     exchange->run_rows = job->run_rows;
     if (failure == NULL)
+        status = shared_memory_store(exchange->server->shared_memory, &exchange->request, outputs, output_count, &diag);
+    if (failure == NULL && status == INLAY_OK)
         status = infer_write_rest(&exchange->request, model->name, model->version, outputs, output_count,
                                   &exchange->reply, &exchange->reply_json_bytes, &diag);
     if (failure != NULL || status != INLAY_OK) {
@@ -69,6 +72,11 @@ static inlay_status read_request(struct exchange *exchange, inlay_diag *diag)
         if (exchange->job.deadline_ns == 0 || until < exchange->job.deadline_ns)
             exchange->job.deadline_ns = until;
     }
+    status = exchange_hold_more(exchange, shared_memory_input_bytes(&exchange->request), diag);
+    if (status == INLAY_OK)
+        status = shared_memory_load(exchange->server->shared_memory, &exchange->request, diag);
+    if (status != INLAY_OK)
+        return status;
     exchange->job.request = &exchange->request;
     exchange->job.model = repository_of_sequence(exchange->server->repository, exchange->job.model,
                                                  exchange->route.version, &exchange->request);
@@ -83,6 +91,8 @@ static bool submit(struct exchange *exchange)
 
     if (read_request(exchange, &diag) != INLAY_OK) {
         fail(exchange, &diag);
+        if (exchange->retry_after > 0) /* exchange_hold_more() */
+            exchange->code = HTTP_TOO_MANY_REQUESTS;
         return false;
     }
     exchange->job.arrived_ns = exchange->arrived_ns;

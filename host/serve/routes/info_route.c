@@ -43,7 +43,7 @@ void answer_server(struct exchange *exchange)
     strbuf_text(&exchange->reply, "{\"name\":\"inlay\",");
     text_member(&exchange->reply, "version", inlay_version());
     strbuf_text(&exchange->reply, ",\"extensions\":");
-    for (uint32_t i = 0; i < SERVER_EXTENSIONS; i++)
+    for (uint32_t i = 0; i < SERVER_EXTENSIONS - (exchange->server->shared_memory == NULL); i++)
         strbuf_format(&exchange->reply, "%c\"%s\"", i > 0 ? ',' : '[', server_extensions[i]);
     strbuf_text(&exchange->reply, "]}");
     exchange->code = HTTP_OK;

@@ -25,6 +25,9 @@ static void (*const answers[ROUTE_COUNT])(struct exchange *exchange) = {
     [ROUTE_MODELS] = answer_models,
     [ROUTE_TRACE] = answer_trace,
     [ROUTE_LOGGING] = answer_logging,
+    [ROUTE_SHARED_STATUS] = answer_shared_memory_status,
+    [ROUTE_SHARED_REGISTER] = answer_shared_memory_register,
+    [ROUTE_SHARED_UNREGISTER] = answer_shared_memory_unregister,
 };
 
 bool routes_run(struct exchange *exchange)
