@@ -33,7 +33,7 @@ static int start(void **state)
     serving_prepare_empty(&server);
     serving_tokens(&server);
     serving_model(&server, "padded",
-                  "max_batch: 8\nbatch_delay_us: 1500000\ninstances: 1\nbuckets: 4,8\npad: [x=100]\n"
+                  "max_batch: 6\nwarmup: 0\nbatch_delay_us: 10000000\ninstances: 1\nbuckets: 4,8\npad: [x=100]\n"
                   "options: [intra_threads=1]\n",
                   write_with_mask);
     serving_model(&server, "unmasked", "buckets: 4,8\n", write_without_mask);
@@ -106,10 +106,11 @@ static long runs_of(const char *model, long *requests)
     return strtol(at + strlen("\"execution_count\":"), NULL, 10);
 }
 
+/* The rows of each group fill a batch (max_batch is 6); batch_delay_us is long enough to join them on a busy machine. */
 static void test_lengths_are_joined(void **state)
 {
     long requests, runs;
-    int fds[4];
+    int fds[6];
 
     (void)state;
     fds[0] = ask_padded(1, 3);
@@ -123,9 +124,15 @@ static void test_lengths_are_joined(void **state)
     runs = runs_of("padded", &requests);
     assert_int_equal(requests, 6); /* rows */
     assert_in_range(runs, 1, 3);
-    expect_padded(ask_padded(2, 5), HIDDEN("2", "5", "1.0,2.0,3.0,4.0,0.0,6.0,7.0,8.0,9.0,0.0"),
-                  TOTAL("2", "10.0,30.0"));
-    expect_padded(ask_padded(1, 9), HIDDEN("1", "9", "1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0,0.0"), TOTAL("1", "36.0"));
+    /* The other bucket, and a length beyond all buckets. */
+    for (int i = 0; i < 3; i++)
+        fds[i] = ask_padded(2, 5);
+    for (int i = 0; i < 3; i++)
+        expect_padded(fds[i], HIDDEN("2", "5", "1.0,2.0,3.0,4.0,0.0,6.0,7.0,8.0,9.0,0.0"), TOTAL("2", "10.0,30.0"));
+    for (int i = 0; i < 6; i++)
+        fds[i] = ask_padded(1, 9);
+    for (int i = 0; i < 6; i++)
+        expect_padded(fds[i], HIDDEN("1", "9", "1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0,0.0"), TOTAL("1", "36.0"));
     client_expect(&server, "POST", "/v2/models/padded/infer", "",
                   "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,2],\"datatype\":\"FP32\",\"data\":[1,2]},{\"name\":"
                   "\"mask\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}",
