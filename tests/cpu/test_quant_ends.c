@@ -39,7 +39,7 @@ static const struct shape {
 } shapes[] = {
     { "1-D", 1, 20, 9, 1, 3 },     { "2-D", 2, 16, 33, 1, 3 },        { "1x1", 2, 33, 40, 1, 1 },
     { "grouped", 2, 16, 8, 4, 3 }, { "depthwise", 2, 36, 36, 36, 3 }, { "3-D", 3, 8, 5, 1, 3 },
-    { "narrow", 0, 100, 3, 1, 1 }, { "wide", 0, 61, 40, 1, 1 },
+    { "narrow", 0, 100, 3, 1, 1 }, { "wide", 0, 61, 40, 1, 1 },       { "3-D depthwise", 3, 8, 8, 8, 2 },
 };
 
 enum { ZERO_LOW, ZERO_HIGH, ZERO_MIDDLE, ZERO_EACH, ZEROS }; /* ZERO_EACH: alternates by filter */

@@ -93,6 +93,9 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
         weights->dims[0].value / op->window.group < 4) /* 4 groups of 8 by 2 in 2.6.3 */
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL,
                           "oneDNN may compute wrong sums with fewer than 4 filters a group");
+    if (library_in_use != &library_none && input->rank == 5 && op->window.group > 1 && weights->dims[1].value == 1)
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, /* in 2.6.3, with a zero point or int8 images */
+                          "oneDNN computes wrong sums of single channels in three dimensions");
     for (uint32_t i = 0; i < input->rank - 2; i++)
         op->window.kernel[i] = weights->dims[2 + i].value;
     return cpu_parse_window(node, input->rank - 2, op, why) &&
