@@ -1,15 +1,15 @@
 /* The provider cpu in a bundled program. Nodes that need a library fail in compile() with INLAY_UNSUPPORTED and the
  * name of the node (cpu/region/no_library.c). */
-#include "bundled.h"
-#include "quantized/bytes.h"
+#include "bundled/bundled.h"
+#include "cpu/quantized/bytes.h"
 #include "simd/cpu.h"
-#include "compile/compile.h"
-#include "choice/kernels.h"
-#include "layout/moves.h"
-#include "weights/nbits.h"
-#include "quantized/quant.h"
-#include "matrix/sgemm.h"
-#include "convolution/tiles.h"
+#include "cpu/compile/compile.h"
+#include "cpu/choice/kernels.h"
+#include "cpu/layout/moves.h"
+#include "cpu/weights/nbits.h"
+#include "cpu/quantized/quant.h"
+#include "cpu/matrix/sgemm.h"
+#include "cpu/convolution/tiles.h"
 
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)

@@ -1,4 +1,4 @@
-#include "bundled.h"
+#include "bundled/bundled.h"
 #include "simd/cpu.h"
 
 uint32_t bundle_level(void)

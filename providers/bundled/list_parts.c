@@ -3,12 +3,12 @@
  *                            such a table that the provider cpu compiles for an instruction level
  *   family NAME OPERATOR     a family of the provider cpu that handles the operator
  * merge.sh in host/tools/bundle/runtime adds further parts, which it finds in the object files. */
-#include "reference_tables.h"
+#include "reference/reference_tables.h"
 #include "simd/instances.h"
 #include <stdio.h>
 
 #define TABLE(stem) KERNEL_INSTANCES(kit_table, reference_##stem)
-#include "operators/tables.def"
+#include "cpu/operators/tables.def"
 #undef TABLE
 
 int main(void)
@@ -18,15 +18,15 @@ int main(void)
         const kit_table *table;
     } tables[] = {
 #define TABLE(stem) { #stem, &reference_##stem },
-#include "kernels.def"
+#include "reference/kernels.def"
 #undef TABLE
 #if defined(__x86_64__)
 #define TABLE(stem) { #stem "_avx512", &reference_##stem##_avx512 }, { #stem "_avx2", &reference_##stem##_avx2 },
-#include "operators/tables.def"
+#include "cpu/operators/tables.def"
 #undef TABLE
 #elif defined(__aarch64__)
 #define TABLE(stem) { #stem "_neon", &reference_##stem##_neon },
-#include "operators/tables.def"
+#include "cpu/operators/tables.def"
 #undef TABLE
 #endif
     };
@@ -36,8 +36,8 @@ int main(void)
             (void)printf("table reference_%s %s\n", tables[table_index].name,
                          tables[table_index].table->kernels[i].op_type);
 #define X(op, first, last, family, rest) (void)printf("family " #family " %s\n", op);
-#include "region/integers.def"
-#include "region/operators.def"
+#include "cpu/region/integers.def"
+#include "cpu/region/operators.def"
 #undef X
     return 0;
 }

@@ -1,9 +1,9 @@
 /* The operators of a bundled program: those of the provider reference, and those of the provider cpu outside of
  * regions. */
 #include "inlay/check.h"
-#include "bundled.h"
-#include "operator_settings.h"
-#include "operators/operators.h"
+#include "bundled/bundled.h"
+#include "common/operator_settings.h"
+#include "cpu/operators/operators.h"
 #include "simd/cpu.h"
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* Conv: ONNX 1, 11, 22; float16, bfloat16, float and double. */
-#include "conv.h"
-#include "args.h"
-#include "product_cost.h"
-#include "products.h"
+#include "common/conv.h"
+#include "common/args.h"
+#include "common/product_cost.h"
+#include "common/products.h"
 #include <stdlib.h>
 
 typedef struct conv_state {

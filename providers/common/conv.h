@@ -9,7 +9,7 @@
  * runs. A 1x1 window with stride 1 reads the input directly. */
 #ifndef CONV_H
 #define CONV_H
-#include "gemm.h"
+#include "common/gemm.h"
 
 enum { CONV_MAX_SPATIAL = 3 };
 enum { CONV_PAD_EXPLICIT = 0, CONV_PAD_SAME_UPPER = 1, CONV_PAD_SAME_LOWER = 2, CONV_PAD_VALID = 3 };

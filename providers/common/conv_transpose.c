@@ -4,11 +4,11 @@
  * the contribution of each input position at each tap, and these columns are then added to the output planes. Blocks
  * are independent tasks. */
 #include "inlay/check.h"
-#include "args.h"
-#include "conv.h"
+#include "common/args.h"
+#include "common/conv.h"
 #include "simd/convert.h"
-#include "product_cost.h"
-#include "products.h"
+#include "common/product_cost.h"
+#include "common/products.h"
 #include <stdlib.h>
 
 enum {

@@ -6,11 +6,11 @@
  * summed labels, and single terms, are plain loops. Types without a multiplication kernel are converted first: half
  * precision to float, 8-bit and 16-bit integers to 32 bits, which wrap alike. */
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "einsum.h"
-#include "product_cost.h"
-#include "products.h"
+#include "common/einsum.h"
+#include "common/product_cost.h"
+#include "common/products.h"
 #include <stdlib.h>
 
 /* ------------------------------------------------------------------ the equation */

@@ -2,7 +2,7 @@
  * its steps for given shapes. */
 #ifndef EINSUM_H
 #define EINSUM_H
-#include "gemm.h"
+#include "common/gemm.h"
 #include "inlay/kit.h"
 
 enum { LETTERS = 52, LABELS = LETTERS + INLAY_MAX_RANK, MAX_TERMS = 16, ELLIPSIS = 255 };

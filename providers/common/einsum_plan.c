@@ -1,8 +1,8 @@
 /* einsum_plan.c - plans the steps of an Einsum: which labels a pair of terms shares, keeps and sums, and where
  * results are stored. */
 #include "inlay/check.h"
-#include "einsum.h"
-#include "products.h"
+#include "common/einsum.h"
+#include "common/products.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* fft.c - see fft.h. */
 #include "inlay/check.h"
-#include "fft.h"
+#include "common/fft.h"
 #include <math.h>
 #include <string.h>
 

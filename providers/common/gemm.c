@@ -1,9 +1,9 @@
 /* Gemm: ONNX 1, 6, 7, 9, 11, 13. Y = alpha * A' * B' + beta * C, where C broadcasts to Y. */
-#include "gemm.h"
-#include "args.h"
+#include "common/gemm.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "product_cost.h"
-#include "products.h"
+#include "common/product_cost.h"
+#include "common/products.h"
 #include <stdlib.h>
 
 typedef struct gemm_state {

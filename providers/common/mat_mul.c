@@ -1,9 +1,9 @@
 /* MatMul: ONNX 1, 9, 13. Also the shapes of its quantized variants, see matmul.h. */
 #include "inlay/check.h"
-#include "args.h"
-#include "matmul.h"
-#include "product_cost.h"
-#include "products.h"
+#include "common/args.h"
+#include "common/matmul.h"
+#include "common/product_cost.h"
+#include "common/products.h"
 #include <stdlib.h>
 
 /* ------------------------------------------------------------------ shapes */

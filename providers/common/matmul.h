@@ -1,7 +1,7 @@
 /* matmul.h - the shapes of MatMul and its quantized variants: numpy.matmul's rules as one gemm job. */
 #ifndef MATMUL_H
 #define MATMUL_H
-#include "gemm.h"
+#include "common/gemm.h"
 
 /* A plan: created in shape(), freed by the kit. job has sizes, strides and the matrix of each batch. */
 typedef struct matmul_plan {

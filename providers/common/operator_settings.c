@@ -1,6 +1,6 @@
 #include "inlay/check.h"
-#include "operator_settings.h"
-#include "gemm/set.h"
+#include "common/operator_settings.h"
+#include "common/gemm/set.h"
 #include <stdlib.h>
 
 static const gemm_kernel *strict_kernel(const gemm_engine *self, uint32_t type)

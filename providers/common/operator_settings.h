@@ -2,7 +2,7 @@
  * cpu: the gemm engine, and options. */
 #ifndef OPERATOR_SETTINGS_H
 #define OPERATOR_SETTINGS_H
-#include "gemm.h"
+#include "common/gemm.h"
 
 typedef struct operator_settings {
     gemm_engine engine; /* must be first: gemm_kernel_for() converts kit_node.provider to it */

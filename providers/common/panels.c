@@ -1,9 +1,9 @@
 /* panels.c - packs weights for multiplications of few rows, see panels.h. */
 #include "inlay/check.h"
-#include "panels.h"
+#include "common/panels.h"
 #include "simd/convert.h"
 #include "simd/cpu.h"
-#include "panels/set.h"
+#include "common/panels/set.h"
 
 static int64_t lanes_of(const struct panels *panels)
 {

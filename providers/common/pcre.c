@@ -1,5 +1,5 @@
 #include "inlay/check.h"
-#include "pcre.h"
+#include "common/pcre.h"
 #include "simd/at_fork.h"
 #include <dlfcn.h>
 #include <pthread.h>

@@ -4,8 +4,8 @@
  * core, 32 MB of L3), alternating kernels of both engines. Elsewhere the machine profile scales them; the choice of a
  * provider depends on their ratio. */
 #include "inlay/check.h"
-#include "product_cost.h"
-#include "weights.h"
+#include "common/product_cost.h"
+#include "common/weights.h"
 
 #define CALL_NS 30.0        /* per node */
 #define PARALLEL_NS 20000.0 /* shorter multiplications run on one thread */

@@ -1,7 +1,7 @@
 /* product_cost.h - time estimates of matrix multiplications: the operator provides the sizes, the engine its speed. */
 #ifndef PRODUCT_COST_H
 #define PRODUCT_COST_H
-#include "gemm.h"
+#include "common/gemm.h"
 
 /* `batch` multiplications of m x k by k x n. Counts are double, since they are estimates and must not overflow. */
 struct product_size {

@@ -2,7 +2,7 @@
  * which chooses types and costs. kit_node.provider must begin with a gemm_engine. */
 #ifndef PRODUCTS_H
 #define PRODUCTS_H
-#include "conv.h"
+#include "common/conv.h"
 
 #define PRODUCT_PHASES(stem)                                                                                           \
     inlay_status product_##stem##_prepare(const kit_node *node, void **out_state, inlay_diag *diag);                   \

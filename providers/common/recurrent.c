@@ -1,8 +1,8 @@
 /* LSTM: ONNX 1, 7, 14, 22. GRU: ONNX 1, 3, 7, 14, 22. RNN: ONNX 1, 7, 14, 22. float16 and bfloat16 are computed in
  * float. recurrent.h describes how a layer runs. */
 #include "inlay/check.h"
-#include "recurrent.h"
-#include "args.h"
+#include "common/recurrent.h"
+#include "common/args.h"
 #include <stdlib.h>
 #include <strings.h>
 

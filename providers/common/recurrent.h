@@ -8,7 +8,7 @@
 #ifndef RECURRENT_H
 #define RECURRENT_H
 #include "inlay/kit.h"
-#include "panels.h"
+#include "common/panels.h"
 
 enum { CELL_RNN, CELL_GRU, CELL_LSTM };
 enum {

@@ -1,5 +1,5 @@
 /* Gate functions, see recurrent_loops.h. */
-#include "recurrent_loops.h"
+#include "common/recurrent_loops.h"
 #include "simd/vec.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -13,7 +13,7 @@
 #define SIGMOID vm_sigmoid
 #define LOG1P vm_log1p
 #define ABS vm_abs
-#include "recurrent_loops.inc"
+#include "common/recurrent_loops.inc"
 #undef T
 #undef NAME
 #undef EXP
@@ -30,7 +30,7 @@
 #define SIGMOID(x) (1 / (1 + exp(-(x))))
 #define LOG1P log1p
 #define ABS fabs
-#include "recurrent_loops.inc"
+#include "common/recurrent_loops.inc"
 
 const f32_recurrent_loops KERNEL(recurrent_f32) = {
     .plain_lstm = f32_plain_lstm,

@@ -2,7 +2,7 @@
  * blocks [first, end) of the hidden state of n elements of one sample. */
 #ifndef RECURRENT_LOOPS_H
 #define RECURRENT_LOOPS_H
-#include "recurrent.h"
+#include "common/recurrent.h"
 #include "simd/instances.h"
 
 /* limit: gates are clipped to [-limit, limit]; infinity: no clipping. */

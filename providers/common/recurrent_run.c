@@ -1,7 +1,7 @@
 /* recurrent_run.c - runs a recurrent layer, see recurrent.h. */
 #include "inlay/check.h"
 #include "simd/convert.h"
-#include "recurrent_loops.h"
+#include "common/recurrent_loops.h"
 #include <math.h>
 
 /* The rows that the gate functions of one sample read and write at one step. All except old and h are in blocks. */
@@ -18,14 +18,14 @@ typedef struct cell_row {
 #define T float
 #define NAME(name) f32_##name
 #define LOOPS KERNEL_BEST(recurrent_f32)
-#include "recurrent_cells.inc"
+#include "common/recurrent_cells.inc"
 #undef T
 #undef NAME
 #undef LOOPS
 #define T double
 #define NAME(name) f64_##name
 #define LOOPS KERNEL_BEST(recurrent_f64)
-#include "recurrent_cells.inc"
+#include "common/recurrent_cells.inc"
 
 typedef struct recurrent_call {
     const kit_call *call;

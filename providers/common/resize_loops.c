@@ -1,5 +1,5 @@
 /* Loops of Resize over elements, for the common element types; see resize_loops.h. */
-#include "resize_loops.h"
+#include "common/resize_loops.h"
 #include "simd/vec.h"
 #include "simd/convert.h"
 #include <string.h>
@@ -20,7 +20,7 @@
 #define STORE(sum) (sum)
 #define ACC float
 #define PLAIN
-#include "resize_loops.inc"
+#include "common/resize_loops.inc"
 TABLE(f32, resize_direct_f32)
 #undef SUFFIX
 #undef T
@@ -35,7 +35,7 @@ TABLE(f32, resize_direct_f32)
 #define STORE(sum) (sum)
 #define ACC double
 #define PLAIN
-#include "resize_loops.inc"
+#include "common/resize_loops.inc"
 TABLE(f64, resize_direct_f64)
 #undef SUFFIX
 #undef T
@@ -49,7 +49,7 @@ TABLE(f64, resize_direct_f64)
 #define LOAD(element) f16_to_f32(element)
 #define STORE(sum) f32_to_f16(sum)
 #define ACC float
-#include "resize_loops.inc"
+#include "common/resize_loops.inc"
 TABLE(f16, NULL)
 #undef SUFFIX
 #undef T
@@ -62,7 +62,7 @@ TABLE(f16, NULL)
 #define LOAD(element) bf16_to_f32(element)
 #define STORE(sum) f32_to_bf16(sum)
 #define ACC float
-#include "resize_loops.inc"
+#include "common/resize_loops.inc"
 TABLE(bf16, NULL)
 #undef SUFFIX
 #undef T
@@ -75,7 +75,7 @@ TABLE(bf16, NULL)
 #define LOAD(element) ((float)(element))
 #define STORE(sum) CLAMP_CAST(uint8_t, sum, 0.0f, 255.0f)
 #define ACC float
-#include "resize_loops.inc"
+#include "common/resize_loops.inc"
 TABLE(u8, NULL)
 #undef SUFFIX
 #undef T
@@ -88,7 +88,7 @@ TABLE(u8, NULL)
 #define LOAD(element) ((float)(element))
 #define STORE(sum) CLAMP_CAST(int8_t, sum, -128.0f, 127.0f)
 #define ACC float
-#include "resize_loops.inc"
+#include "common/resize_loops.inc"
 TABLE(i8, NULL)
 #undef SUFFIX
 #undef T

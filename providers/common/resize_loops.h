@@ -1,7 +1,7 @@
 /* resize_loops.h - loops of Resize over the elements of a row, compiled for each instruction level. */
 #ifndef RESIZE_LOOPS_H
 #define RESIZE_LOOPS_H
-#include "resize_rows.h"
+#include "common/resize_rows.h"
 #include "simd/instances.h"
 
 /* Truncates v towards zero and clamps it to [least, most], which must be exactly representable; NaN gives 0. */

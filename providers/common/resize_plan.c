@@ -1,6 +1,6 @@
 /* resize_plan.c - plans a Resize at concrete shapes: merges axes, and fills their tables. */
 #include "inlay/check.h"
-#include "resize_rows.h"
+#include "common/resize_rows.h"
 
 static bool resize_is_identity(const resize_axis *axis)
 {

@@ -1,6 +1,6 @@
 /* resize_rows.c - the loops of Resize over rows, for each element type. */
 #include "inlay/check.h"
-#include "resize_loops.h"
+#include "common/resize_loops.h"
 #include "simd/vecmath.h"
 #include <math.h>
 
@@ -76,7 +76,7 @@ static bool resize_next(const resize_plan *plan, resize_cursor *cursor)
 #define STORE(sum) (sum)
 #define ACC float
 #define PLAIN
-#include "resize.inc"
+#include "common/resize.inc"
 
 #define SUFFIX f64
 #define T double
@@ -84,35 +84,35 @@ static bool resize_next(const resize_plan *plan, resize_cursor *cursor)
 #define STORE(sum) (sum)
 #define ACC double
 #define PLAIN
-#include "resize.inc"
+#include "common/resize.inc"
 
 #define SUFFIX f16
 #define T uint16_t
 #define LOAD(element) f16_to_f32(element)
 #define STORE(sum) f32_to_f16(sum)
 #define ACC float
-#include "resize.inc"
+#include "common/resize.inc"
 
 #define SUFFIX bf16
 #define T uint16_t
 #define LOAD(element) bf16_to_f32(element)
 #define STORE(sum) f32_to_bf16(sum)
 #define ACC float
-#include "resize.inc"
+#include "common/resize.inc"
 
 #define SUFFIX u8
 #define T uint8_t
 #define LOAD(element) ((float)(element))
 #define STORE(sum) CLAMP_CAST(uint8_t, sum, 0.0f, 255.0f)
 #define ACC float
-#include "resize.inc"
+#include "common/resize.inc"
 
 #define SUFFIX i8
 #define T int8_t
 #define LOAD(element) ((float)(element))
 #define STORE(sum) CLAMP_CAST(int8_t, sum, -128.0f, 127.0f)
 #define ACC float
-#include "resize.inc"
+#include "common/resize.inc"
 #undef LEVELS
 
 #define SUFFIX u16
@@ -120,49 +120,49 @@ static bool resize_next(const resize_plan *plan, resize_cursor *cursor)
 #define LOAD(element) ((float)(element))
 #define STORE(sum) CLAMP_CAST(uint16_t, sum, 0.0f, 65535.0f)
 #define ACC float
-#include "resize.inc"
+#include "common/resize.inc"
 
 #define SUFFIX i16
 #define T int16_t
 #define LOAD(element) ((float)(element))
 #define STORE(sum) CLAMP_CAST(int16_t, sum, -32768.0f, 32767.0f)
 #define ACC float
-#include "resize.inc"
+#include "common/resize.inc"
 
 #define SUFFIX u32
 #define T uint32_t
 #define LOAD(element) ((double)(element))
 #define STORE(sum) CLAMP_CAST(uint32_t, sum, 0.0, 4294967295.0)
 #define ACC double
-#include "resize.inc"
+#include "common/resize.inc"
 
 #define SUFFIX i32
 #define T int32_t
 #define LOAD(element) ((double)(element))
 #define STORE(sum) CLAMP_CAST(int32_t, sum, -2147483648.0, 2147483647.0)
 #define ACC double
-#include "resize.inc"
+#include "common/resize.inc"
 
 #define SUFFIX u64
 #define T uint64_t
 #define LOAD(element) ((double)(element))
 #define STORE(sum) f64_to_u64((sum) > 0 ? (sum) : 0)
 #define ACC double
-#include "resize.inc"
+#include "common/resize.inc"
 
 #define SUFFIX i64
 #define T int64_t
 #define LOAD(element) ((double)(element))
 #define STORE(sum) f64_to_i64(sum)
 #define ACC double
-#include "resize.inc"
+#include "common/resize.inc"
 
 #define SUFFIX flag
 #define T uint8_t
 #define LOAD(element) ((element) != 0 ? 1.0f : 0.0f)
 #define STORE(sum) ((uint8_t)((sum) != 0))
 #define ACC float
-#include "resize.inc"
+#include "common/resize.inc"
 
 /* A complex number counts as two floats along an additional inner axis. */
 static const resize_rows_fn resize_rows[INLAY_DTYPE_COUNT] = {

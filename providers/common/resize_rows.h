@@ -1,7 +1,7 @@
 /* resize_rows.h - computes output rows of Resize from input rows, by copying or by weighted sums. */
 #ifndef RESIZE_ROWS_H
 #define RESIZE_ROWS_H
-#include "resize_table.h"
+#include "common/resize_table.h"
 
 enum {
     RESIZE_SLOTS = 8,      /* resampled rows that a worker caches, see resize_plan.caches_rows */

@@ -1,6 +1,6 @@
 /* resize_table.c - attributes, coordinates and coefficients of Resize (ONNX Resize-10 to 19, Upsample-1 to 9). */
 #include "inlay/check.h"
-#include "resize_table.h"
+#include "common/resize_table.h"
 #include <math.h>
 
 typedef struct resize_word {

@@ -1,5 +1,5 @@
 #include "inlay/check.h"
-#include "spans.h"
+#include "common/spans.h"
 #include <stdbool.h>
 
 static bool is_before(const struct span *first, const struct span *second)

@@ -1,4 +1,4 @@
-#include "unloaded_library.h"
+#include "common/unloaded_library.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* The plugin cpu: regions of a graph on built-in kernels, and single operators outside of regions. */
 #define INLAY_NOTE_VERSION INLAY_VERSION
-#include "operators/operators.h"
-#include "provider.h"
+#include "cpu/operators/operators.h"
+#include "cpu/provider.h"
 
 INLAY_PLUGIN_NOTE("cpu", "cpu", "")
 

@@ -1,4 +1,4 @@
-#include "sources.h"
+#include "cpu/sources.h"
 #include "inlay/check.h"
 #include "simd/instances.h"
 #include <pthread.h>

@@ -3,7 +3,7 @@
  *
  * The functions below have the names of the library's functions, so the provider is written as if it were linked to the
  * library, as the tests are. The plugin's linker script hides these names from other code. */
-#include "unloaded_library.h"
+#include "common/unloaded_library.h"
 #include "inlay/check.h"
 #include "simd/cpu.h"
 #include "simd/at_fork.h"
@@ -18,7 +18,7 @@
 static const char soname[] = ONEDNN_SONAME; /* the soname of the library that CMake has found */
 
 #define FUNCTION(result, name, parameters, arguments, otherwise) static result(*real_##name) parameters;
-#include "functions.def"
+#include "onednn/functions.def"
 #undef FUNCTION
 static dnnl_status_t (*real_engine_create)(dnnl_engine_t *, dnnl_engine_kind_t, size_t);
 static dnnl_cpu_isa_t (*real_isa)(void);
@@ -80,7 +80,7 @@ static bool open_library(void)
 
 #define FUNCTION(result, name, parameters, arguments, otherwise)                                                       \
     good = good && find_function(library, #name, &real_##name);
-#include "functions.def"
+#include "onednn/functions.def"
 #undef FUNCTION
     good = good && find_function(library, "dnnl_engine_create", &real_engine_create) &&
            find_function(library, "dnnl_get_effective_cpu_isa", &real_isa) &&
@@ -118,7 +118,7 @@ static bool ensure_open(void)
         end_creating(creates);                                                                                         \
         return made;                                                                                                   \
     }
-#include "functions.def"
+#include "onednn/functions.def"
 #undef FUNCTION
 
 /* Called when a provider is created: succeeds if the library is open, can be found by the loader, or can be opened. The

@@ -1,5 +1,5 @@
 /* The table of functions for the region compiler, and those functions that are the same for all versions of oneDNN. */
-#include "library_versions.h"
+#include "onednn/library_versions.h"
 #include "inlay/check.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <stddef.h>

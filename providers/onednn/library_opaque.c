@@ -1,6 +1,6 @@
 /* The registry of opaque layouts, which only oneDNN can read. It has few entries: layouts of packed weights in special
  * formats. */
-#include "library_versions.h"
+#include "onednn/library_versions.h"
 #include "inlay/check.h"
 #include "simd/at_fork.h"
 #include <pthread.h>

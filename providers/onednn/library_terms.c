@@ -1,5 +1,5 @@
 /* Translates the constants of library.h to those of oneDNN. Assertions state which of them have the same numbers. */
-#include "library_versions.h"
+#include "onednn/library_versions.h"
 #include "inlay/check.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <stddef.h>

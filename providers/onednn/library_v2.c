@@ -1,7 +1,7 @@
 /* oneDNN 2: descriptors are structs, operations have separate descriptors, scales and zero points are attributes. */
-#include "library_v2.h"
+#include "onednn/library_v2.h"
 #include "inlay/check.h"
-#include "library_versions.h"
+#include "onednn/library_versions.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* library_v2.h - conversion of layouts to and from descriptors of oneDNN 2. */
 #ifndef ONEDNN_LIBRARY_V2_H
 #define ONEDNN_LIBRARY_V2_H
-#include "library/library.h"
+#include "cpu/library/library.h"
 #include <oneapi/dnnl/dnnl_types.h>
 
 /* Converts a layout to the library's descriptor. */

@@ -4,11 +4,11 @@
  * its layouts are not documented, so they are probed once per process and format: oneDNN packs a small tensor that
  * contains unit kernels, from whose transforms G is read. If the code below packs the tensor with the same result, it
  * is used for this format; otherwise oneDNN packs the weights. */
-#include "region/build.h"
-#include "weights/packs.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/packs.h"
 #include "inlay/check.h"
-#include "library_v2.h"
-#include "wino_windows.h"
+#include "onednn/library_v2.h"
+#include "onednn/wino_windows.h"
 #include "simd/at_fork.h"
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* oneDNN 3: descriptors are objects, operations have no separate descriptors, scales and zero points are operands of
  * the run. */
-#include "library_versions.h"
+#include "onednn/library_versions.h"
 #include "inlay/check.h"
 #include "simd/at_fork.h"
 #include <oneapi/dnnl/dnnl.h>

@@ -1,5 +1,5 @@
 /* oneDNN 3 has no Winograd convolutions on x86, so there are no such weights to pack. */
-#include "region/build.h"
+#include "cpu/region/build.h"
 
 bool onednn_pack_winograd(const cpu_state *state, const memory_desc *plain, const void *source, const memory_desc *md,
                           void *target)

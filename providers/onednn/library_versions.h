@@ -4,7 +4,7 @@
  * number in it. */
 #ifndef ONEDNN_LIBRARY_VERSIONS_H
 #define ONEDNN_LIBRARY_VERSIONS_H
-#include "library/library.h"
+#include "cpu/library/library.h"
 #include <oneapi/dnnl/dnnl_types.h>
 
 /* Returns the number of the stored descriptor that `equal` finds equal to desc. If there is none, stores a copy that

@@ -1,7 +1,7 @@
 /* The plugin onednn: regions of a graph on the kernels of oneDNN. */
 #define INLAY_NOTE_VERSION INLAY_VERSION
-#include "library_versions.h"
-#include "provider.h"
+#include "onednn/library_versions.h"
+#include "cpu/provider.h"
 
 INLAY_PLUGIN_NOTE("onednn", "onednn", "")
 

@@ -1,5 +1,5 @@
 /* Transform of weights, see wino_windows.h. */
-#include "wino_windows.h"
+#include "onednn/wino_windows.h"
 #include "inlay/check.h"
 #include "simd/vec.h"
 

@@ -17,12 +17,12 @@
  *
  * Each tile is computed on one thread of the host. Several threads call the library concurrently, which it allows: a
  * lock of the library guards its buffers. */
-#include "blas.h"
+#include "openblas/blas.h"
 #include "inlay/check.h"
-#include "panel_rows.h"
+#include "openblas/panel_rows.h"
 #include "simd/at_fork.h"
-#include "unloaded_library.h"
-#include "product_cost.h"
+#include "common/unloaded_library.h"
+#include "common/product_cost.h"
 #include <stdlib.h>
 
 enum {

@@ -1,8 +1,8 @@
 /* blas.h - OpenBLAS as a GEMM engine (providers/common/gemm.h). */
 #ifndef BLAS_H
 #define BLAS_H
-#include "gemm.h"
-#include "library.h"
+#include "common/gemm.h"
+#include "openblas/library.h"
 #include <pthread.h>
 
 /* The struct that kit_node.provider points to. */

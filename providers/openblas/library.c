@@ -1,5 +1,5 @@
 /* library.c - loads libopenblas with the right settings, see library.h. */
-#include "library.h"
+#include "openblas/library.h"
 #include "inlay/check.h"
 #include "simd/cpu.h"
 #include "simd/at_fork.h"

@@ -1,5 +1,5 @@
 /* Copies rows into panels, see panel_rows.h. */
-#include "panel_rows.h"
+#include "openblas/panel_rows.h"
 #include "inlay/check.h"
 #include "simd/vec.h"
 

@@ -1,7 +1,7 @@
 /* supports.c - decides which nodes are computed as matrix multiplications. */
-#include "blas.h"
-#include "einsum.h"
-#include "products.h"
+#include "openblas/blas.h"
+#include "common/einsum.h"
+#include "common/products.h"
 
 /* A convolution with one input channel per group has no sum over channels: each output is a dot product over a small
  * kernel, for which other loops are faster than a matrix multiplication with one row. */

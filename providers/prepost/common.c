@@ -1,4 +1,4 @@
-#include "prepost.h"
+#include "prepost/prepost.h"
 
 inlay_status prepost_want_rank(const inlay_infer *in, uint32_t i, uint32_t one, uint32_t other, const char *shape,
                                inlay_diag *diag)

@@ -1,12 +1,12 @@
 /* plugin.c - the plugin prepost: preprocessing and postprocessing as operators of the graph. */
 #define INLAY_NOTE_VERSION INLAY_VERSION
-#include "prepost.h"
+#include "prepost/prepost.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 
 #define OPERATOR(name) &prepost_##name,
 static const prepost_operator *const all[] = {
-#include "operators.def"
+#include "prepost/operators.def"
 };
 #undef OPERATOR
 enum { ALL = sizeof all / sizeof all[0], MOST = 2 * ALL };

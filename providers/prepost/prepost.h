@@ -21,7 +21,7 @@ typedef struct prepost_operator {
 } prepost_operator;
 
 #define OPERATOR(name) extern const prepost_operator prepost_##name;
-#include "operators.def"
+#include "prepost/operators.def"
 #undef OPERATOR
 
 /* The provider's settings; kit_node.provider points to them. */

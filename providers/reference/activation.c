@@ -1,7 +1,7 @@
 /* Activations: ONNX 1 to 28. float16 and bfloat16 compute in float, integers in int64 or double (elementwise.h). */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "elementwise.h"
+#include "reference/elementwise.h"
 #include "simd/row_set.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -11,15 +11,15 @@
 #define LOOP relu
 #define F(x) ((x) < 0.0f ? 0.0f : (x))
 #define D(x) ((x) < 0.0 ? 0.0 : (x))
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP leaky_relu
 #define F(x) ((x) < 0.0f ? A * (x) : (x))
 #define D(x) ((x) < 0.0 ? A * (x) : (x))
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP thresholded_relu
 #define F(x) ((x) <= A ? 0.0f : (x))
 #define D(x) ((x) <= A ? 0.0 : (x))
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP sigmoid /* the loop for float follows below */
 #define D(x) sigmoid(x)
 static double sigmoid(double x)
@@ -27,7 +27,7 @@ static double sigmoid(double x)
     double exponential = exp(-fabs(x));
     return (x < 0 ? exponential : 1.0) / (1.0 + exponential);
 }
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP hard_sigmoid
 #define F(x) hard_unit_f(A *(x) + B)
 #define D(x) hard_unit(A *(x) + B)
@@ -40,23 +40,23 @@ static inline double hard_unit(double x)
 {
     return x < 0.0 ? 0.0 : x > 1.0 ? 1.0 : x;
 }
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP hard_swish /* x * HardSigmoid with alpha 1/6, beta 1/2 */
 #define F(x) ((x)*hard_unit_f((x) * (1.0f / 6.0f) + 0.5f))
 #define D(x) ((x)*hard_unit((x) / 6.0 + 0.5))
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP swish
 #define F(x) ((x)*vm_sigmoid(A * (x)))
 #define D(x) ((x)*sigmoid(A * (x)))
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP elu
 #define F(x) ((x) < 0.0f ? A * vm_expm1(x) : (x))
 #define D(x) ((x) < 0.0 ? A * expm1(x) : (x))
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP selu /* B: gamma */
 #define F(x) ((x) <= 0.0f ? B * A * vm_expm1(x) : B * (x))
 #define D(x) ((x) <= 0.0 ? B * A * expm1(x) : B * (x))
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP celu /* max(0, x) + min(0, alpha (e^(x / alpha) - 1)) */
 #define F(x) celu_f(x, A)
 #define D(x) celu(x, A)
@@ -70,7 +70,7 @@ static inline double celu(double x, double alpha)
     double low = alpha * expm1(x / alpha);
     return (x < 0.0 ? 0.0 : x) + (low > 0.0 ? 0.0 : low);
 }
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP softplus /* ln(1 + e^x), without overflow */
 #define F(x) softplus_f(x)
 #define D(x) softplus(x)
@@ -82,11 +82,11 @@ static inline double softplus(double x)
 {
     return (x < 0.0 ? 0.0 : x) + log1p(exp(-fabs(x)));
 }
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP softsign
 #define F(x) ((x) / (1.0f + vm_abs(x)))
 #define D(x) ((x) / (1.0 + fabs(x)))
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP mish /* x tanh(softplus x) = x (t^2 + 2t) / (t^2 + 2t + 2) with t = e^x */
 #define F(x) mish_f(x)
 #define D(x) ((x)*tanh(softplus(x)))
@@ -95,19 +95,19 @@ static inline float mish_f(float x)
     float exponential = vm_exp(x < 20.0f ? x : 20.0f), numerator = exponential * (exponential + 2.0f);
     return x != x ? x : x * (numerator / (numerator + 2.0f));
 }
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP gelu
 #define F(x) vm_gelu(x)
 #define D(x) (0.5 * (x)*erfc((x) * -0.70710678118654752))
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP gelu_tanh /* Gelu-20 with approximate = tanh; 1 + tanh z = 2 sigmoid(2z) */
 #define F(x) vm_gelu_tanh(x)
 #define D(x) ((x) < -1e100 ? (x)*0.0 : (x)*sigmoid(1.5957691216057308 * ((x) + 0.044715 * (x) * (x) * (x))))
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP shrink /* A: lambd, B: bias */
 #define F(x) ((x) < -A ? (x) + B : (x) > A ? (x)-B : (x) == (x) ? 0.0f : (x))
 #define D(x) ((x) < -A ? (x) + B : (x) > A ? (x)-B : (x) == (x) ? 0.0 : (x))
-#include "unary.inc"
+#include "reference/unary.inc"
 
 static void sigmoid_f32(void *out, const void *in, int64_t count, const double *args)
 {

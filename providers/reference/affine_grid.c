@@ -1,10 +1,10 @@
 /* AffineGrid: ONNX 20. theta [N, 2, 3] and size [N, C, H, W] give a grid [N, H, W, 2]; theta [N, 3, 4] and size
  * [N, C, D, H, W] give a grid [N, D, H, W, 3]. The x coordinate of a point comes first. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "reference.h"
+#include "reference/reference.h"
 
 typedef struct affine_state {
     bool corners;

@@ -1,11 +1,11 @@
 /* ArgMax and ArgMin: ONNX 1, 11, 12, 13. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "simd/row_set.h"
-#include "strided.h"
+#include "reference/strided.h"
 
 enum { ARG_MIN = 1u << 0, ARG_LAST = 1u << 1, ARG_BLOCK = 128 };
 
@@ -16,73 +16,73 @@ enum { ARG_MIN = 1u << 0, ARG_LAST = 1u << 1, ARG_BLOCK = 128 };
 #define IS_NAN __builtin_isnan
 #define LOAD PLAIN
 #define NAME(x) x##_f32
-#include "arg_max.inc"
+#include "reference/arg_max.inc"
 #define T double
 #define ACC double
 #define IS_NAN __builtin_isnan
 #define LOAD PLAIN
 #define NAME(x) x##_f64
-#include "arg_max.inc"
+#include "reference/arg_max.inc"
 #define T uint16_t
 #define ACC float
 #define IS_NAN __builtin_isnan
 #define LOAD f16_to_f32
 #define NAME(x) x##_f16
-#include "arg_max.inc"
+#include "reference/arg_max.inc"
 #define T uint16_t
 #define ACC float
 #define IS_NAN __builtin_isnan
 #define LOAD bf16_to_f32
 #define NAME(x) x##_bf16
-#include "arg_max.inc"
+#include "reference/arg_max.inc"
 #define T int8_t
 #define ACC int8_t
 #define IS_NAN NEVER
 #define LOAD PLAIN
 #define NAME(x) x##_i8
-#include "arg_max.inc"
+#include "reference/arg_max.inc"
 #define T int16_t
 #define ACC int16_t
 #define IS_NAN NEVER
 #define LOAD PLAIN
 #define NAME(x) x##_i16
-#include "arg_max.inc"
+#include "reference/arg_max.inc"
 #define T int32_t
 #define ACC int32_t
 #define IS_NAN NEVER
 #define LOAD PLAIN
 #define NAME(x) x##_i32
-#include "arg_max.inc"
+#include "reference/arg_max.inc"
 #define T int64_t
 #define ACC int64_t
 #define IS_NAN NEVER
 #define LOAD PLAIN
 #define NAME(x) x##_i64
-#include "arg_max.inc"
+#include "reference/arg_max.inc"
 #define T uint8_t
 #define ACC uint8_t
 #define IS_NAN NEVER
 #define LOAD PLAIN
 #define NAME(x) x##_u8
-#include "arg_max.inc"
+#include "reference/arg_max.inc"
 #define T uint16_t
 #define ACC uint16_t
 #define IS_NAN NEVER
 #define LOAD PLAIN
 #define NAME(x) x##_u16
-#include "arg_max.inc"
+#include "reference/arg_max.inc"
 #define T uint32_t
 #define ACC uint32_t
 #define IS_NAN NEVER
 #define LOAD PLAIN
 #define NAME(x) x##_u32
-#include "arg_max.inc"
+#include "reference/arg_max.inc"
 #define T uint64_t
 #define ACC uint64_t
 #define IS_NAN NEVER
 #define LOAD PLAIN
 #define NAME(x) x##_u64
-#include "arg_max.inc"
+#include "reference/arg_max.inc"
 
 typedef void (*arg_fn)(const void *data, int64_t count, int64_t inner, int64_t begin, int64_t end, uint32_t how,
                        int64_t *output);

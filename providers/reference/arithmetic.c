@@ -1,6 +1,6 @@
 /* Add, Sub, Mul, Div (ONNX 1, 6, 7, 13, 14), Pow (1, 7, 12, 13, 15), Mod (10, 13). */
-#include "instance.h"
-#include "elementwise.h"
+#include "reference/instance.h"
+#include "reference/elementwise.h"
 #include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
@@ -11,19 +11,19 @@
 #define RESULT float
 #define LOOP add_f32
 #define OP(a, b) ((a) + (b))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP sub_f32
 #define OP(a, b) ((a) - (b))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP mul_f32
 #define OP(a, b) ((a) * (b))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP div_f32
 #define OP(a, b) ((a) / (b))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #undef T
 #undef RESULT
@@ -31,19 +31,19 @@
 #define RESULT double
 #define LOOP add_f64
 #define OP(a, b) ((a) + (b))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP sub_f64
 #define OP(a, b) ((a) - (b))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP mul_f64
 #define OP(a, b) ((a) * (b))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP div_f64
 #define OP(a, b) ((a) / (b))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 /* Mod-10 requires fmod = 1 for floats; without it the remainder has the sign of the divisor, as with numpy.mod. */
 static inline double mod_double(double a, double b)
@@ -53,15 +53,15 @@ static inline double mod_double(double a, double b)
 }
 #define LOOP fmod_f64
 #define OP(a, b) fmod(a, b)
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP mod_f64
 #define OP(a, b) mod_double(a, b)
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP pow_f64
 #define OP(a, b) pow(a, b)
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #undef T
 #undef RESULT
@@ -69,15 +69,15 @@ static inline double mod_double(double a, double b)
 #define RESULT float
 #define LOOP fmod_f32
 #define OP(a, b) fmodf(a, b)
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP mod_f32
 #define OP(a, b) (float)mod_double((double)(a), (double)(b))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP pow_any_f32
 #define OP(a, b) powf(a, b)
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #undef T
 #undef RESULT
@@ -88,42 +88,42 @@ static inline double mod_double(double a, double b)
 #define UNSIGNED uint32_t
 #define SUFFIX u8
 #define SIGNED 0
-#include "arithmetic.inc"
+#include "reference/arithmetic.inc"
 #define T uint16_t
 #define UNSIGNED uint32_t
 #define SUFFIX u16
 #define SIGNED 0
-#include "arithmetic.inc"
+#include "reference/arithmetic.inc"
 #define T uint32_t
 #define UNSIGNED uint32_t
 #define SUFFIX u32
 #define SIGNED 0
-#include "arithmetic.inc"
+#include "reference/arithmetic.inc"
 #define T uint64_t
 #define UNSIGNED uint64_t
 #define SUFFIX u64
 #define SIGNED 0
-#include "arithmetic.inc"
+#include "reference/arithmetic.inc"
 #define T int8_t
 #define UNSIGNED uint32_t
 #define SUFFIX i8
 #define SIGNED 1
-#include "arithmetic.inc"
+#include "reference/arithmetic.inc"
 #define T int16_t
 #define UNSIGNED uint32_t
 #define SUFFIX i16
 #define SIGNED 1
-#include "arithmetic.inc"
+#include "reference/arithmetic.inc"
 #define T int32_t
 #define UNSIGNED uint32_t
 #define SUFFIX i32
 #define SIGNED 1
-#include "arithmetic.inc"
+#include "reference/arithmetic.inc"
 #define T int64_t
 #define UNSIGNED uint64_t
 #define SUFFIX i64
 #define SIGNED 1
-#include "arithmetic.inc"
+#include "reference/arithmetic.inc"
 
 /* ------------------------------------------------------------------ powers */
 
@@ -181,7 +181,7 @@ static int64_t pow_int(int64_t a, int64_t b)
 #define RESULT int64_t
 #define LOOP pow_i64
 #define OP(a, b) pow_int(a, b)
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #undef T
 #undef RESULT

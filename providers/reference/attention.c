@@ -2,12 +2,12 @@
  * that the scores, the softmax and the result of a block stay in the cache. float16 and bfloat16 are computed in float.
  * The result of a query without visible keys is zeros according to ONNX, and NaN for inlay's operator unless it is
  * guarded. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "gemm/set.h"
-#include "reference.h"
+#include "common/gemm/set.h"
+#include "reference/reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
@@ -339,7 +339,7 @@ static key_range find_range(const attention_call *call, int64_t batch, int64_t q
 #define EXP vm_exp
 #define TANH vm_tanh
 #define LOAD_MASK convert_to_f32
-#include "attention.inc"
+#include "reference/attention.inc"
 #undef T
 #undef NAME
 #undef EXP
@@ -350,7 +350,7 @@ static key_range find_range(const attention_call *call, int64_t batch, int64_t q
 #define EXP exp
 #define TANH tanh
 #define LOAD_MASK convert_to_f64
-#include "attention.inc"
+#include "reference/attention.inc"
 
 static inlay_status run_blocks(void *user, int64_t begin, int64_t end, uint32_t worker)
 {

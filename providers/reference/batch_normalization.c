@@ -5,15 +5,15 @@
  *
  * Versions 14 and 15 have the attribute training_mode. Earlier versions train if the node has more outputs than Y,
  * unless (1 and 6) is_test is set. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
 
 #define BODY "batch_normalization.inc"
-#include "floats.inc"
+#include "reference/floats.inc"
 
 typedef void (*batch_apply_fn)(const void *input, void *output, int64_t begin, int64_t end, int64_t channels,
                                int64_t spatial, const void *factors, const void *offsets);

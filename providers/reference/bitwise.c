@@ -1,6 +1,6 @@
 /* BitwiseAnd, BitwiseOr, BitwiseXor (ONNX 18), BitShift (11). One loop per width, since the sign does not matter. */
-#include "instance.h"
-#include "elementwise.h"
+#include "reference/instance.h"
+#include "reference/elementwise.h"
 #include <stdlib.h>
 
 #define AND(a, b) ((a) & (b))
@@ -13,16 +13,16 @@
 #define RESULT T
 #define T uint8_t
 #define SUFFIX _8
-#include "bitwise.inc"
+#include "reference/bitwise.inc"
 #define T uint16_t
 #define SUFFIX _16
-#include "bitwise.inc"
+#include "reference/bitwise.inc"
 #define T uint32_t
 #define SUFFIX _32
-#include "bitwise.inc"
+#include "reference/bitwise.inc"
 #define T uint64_t
 #define SUFFIX _64
-#include "bitwise.inc"
+#include "reference/bitwise.inc"
 #undef RESULT
 
 typedef struct bitwise_row {

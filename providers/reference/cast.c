@@ -13,9 +13,9 @@
  * numpy on x86; 1e20 and infinity are 255 as UINT8, -1 as INT8, and the largest value of INT32, INT64 and UINT64. BOOL
  * is false only for 0. Strings that are not written as integers ("3e9") are converted as double. */
 #define _GNU_SOURCE /* strtod_l */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "elementwise.h"
+#include "reference/elementwise.h"
 #include <ctype.h>
 #include <locale.h>
 #include <math.h>

@@ -1,10 +1,10 @@
 /* CausalConvWithState: ONNX 27. The kernel of each channel slides over the past state and the input; computed in
  * float. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "simd/vecmath.h"
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /* CenterCropPad: ONNX 18. Axes that are too large are cropped on both sides, axes that are too small are padded with
  * zeros on both sides. If the difference is odd, the end gets the larger half. */
-#include "instance.h"
-#include "args.h"
-#include "reference.h"
-#include "strided.h"
+#include "reference/instance.h"
+#include "common/args.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
 
 typedef struct crop_state {
     int64_t axes[INLAY_MAX_RANK];

@@ -1,17 +1,17 @@
 /* Clip: ONNX 1, 6 (bounds are attributes), 11, 12, 13 (bounds are optional scalar inputs). */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "elementwise.h"
+#include "reference/elementwise.h"
 #include <stdlib.h>
 
 #define T float
 #define SUFFIX f32
-#include "clip.inc"
+#include "reference/clip.inc"
 #define T double
 #define SUFFIX f64
-#include "clip.inc"
+#include "reference/clip.inc"
 #define BODY "clip.inc"
-#include "integers.inc"
+#include "reference/integers.inc"
 
 typedef void (*clip_fn)(void *out, const void *in, int64_t count, const void *low, const void *high);
 static const clip_fn by_dtype[INLAY_DTYPE_COUNT] = {

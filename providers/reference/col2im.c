@@ -1,10 +1,10 @@
 /* Col2Im: ONNX 18. The inverse of im2col: elements that come from the same pixel are added. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "reference.h"
-#include "strided.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
 
 typedef struct col2im_job {
     int64_t image[INLAY_MAX_RANK], block[INLAY_MAX_RANK], counts[INLAY_MAX_RANK]; /* counts: block positions per axis */
@@ -39,55 +39,55 @@ static void col2im_inside(int64_t offset, int64_t stride, int64_t count, int64_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_f32
-#include "col2im.inc"
+#include "reference/col2im.inc"
 #define T double
 #define ACC double
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_f64
-#include "col2im.inc"
+#include "reference/col2im.inc"
 #define T uint16_t
 #define ACC float
 #define LOAD f16_to_f32
 #define STORE f32_to_f16
 #define NAME(x) x##_f16
-#include "col2im.inc"
+#include "reference/col2im.inc"
 #define T uint16_t
 #define ACC float
 #define LOAD bf16_to_f32
 #define STORE f32_to_bf16
 #define NAME(x) x##_bf16
-#include "col2im.inc"
+#include "reference/col2im.inc"
 #define T uint8_t
 #define ACC uint8_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_u8
-#include "col2im.inc"
+#include "reference/col2im.inc"
 #define T uint16_t
 #define ACC uint16_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_u16
-#include "col2im.inc"
+#include "reference/col2im.inc"
 #define T uint32_t
 #define ACC uint32_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_u32
-#include "col2im.inc"
+#include "reference/col2im.inc"
 #define T uint64_t
 #define ACC uint64_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_u64
-#include "col2im.inc"
+#include "reference/col2im.inc"
 #define T uint8_t
 #define ACC uint32_t
 #define LOAD PLAIN
 #define STORE TRUTH
 #define NAME(x) x##_bool
-#include "col2im.inc"
+#include "reference/col2im.inc"
 
 typedef void (*plane_fn)(const col2im_job *job, const void *columns, void *accumulator, void *image);
 static const plane_fn by_dtype[INLAY_DTYPE_COUNT] = {

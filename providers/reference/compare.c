@@ -1,50 +1,50 @@
 /* Equal (ONNX 1, 7, 11, 13, 19), Less and Greater (1, 7, 9, 13), LessOrEqual and GreaterOrEqual (12, 16). */
-#include "instance.h"
-#include "elementwise.h"
+#include "reference/instance.h"
+#include "reference/elementwise.h"
 #include <stdlib.h>
 
 #define RESULT uint8_t
 #define T float
 #define SUFFIX f32
-#include "compare.inc"
+#include "reference/compare.inc"
 #define T int32_t
 #define SUFFIX i32
-#include "compare.inc"
+#include "reference/compare.inc"
 #define T int64_t
 #define SUFFIX i64
-#include "compare.inc"
+#include "reference/compare.inc"
 #define T double
 #define SUFFIX f64
-#include "compare.inc"
+#include "reference/compare.inc"
 #define T uint8_t
 #define SUFFIX u8
-#include "compare.inc"
+#include "reference/compare.inc"
 #define T uint16_t
 #define SUFFIX u16
-#include "compare.inc"
+#include "reference/compare.inc"
 #define T uint32_t
 #define SUFFIX u32
-#include "compare.inc"
+#include "reference/compare.inc"
 #define T uint64_t
 #define SUFFIX u64
-#include "compare.inc"
+#include "reference/compare.inc"
 #define T int8_t
 #define SUFFIX i8
-#include "compare.inc"
+#include "reference/compare.inc"
 #define T int16_t
 #define SUFFIX i16
-#include "compare.inc"
+#include "reference/compare.inc"
 
 #define T uint8_t
 #define LOOP equal_bool
 #define OP(a, b) (((a) != 0) == ((b) != 0))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #undef T
 #define T inlay_str
 #define LOOP equal_str
 #define OP(a, b) ((a).bytes == (b).bytes && ((a).bytes == 0 || memcmp((a).data, (b).data, (a).bytes) == 0))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #undef T
 

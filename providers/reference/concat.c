@@ -1,11 +1,11 @@
 /* Concat: ONNX 1, 4, 11, 13. Split: ONNX 1, 2, 11, 13, 18. Both copy matrices: the axes before the concatenated one
  * form the rows, the others the columns. A part is a dense matrix, and corresponds to a range of columns of the
  * whole. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
-#include "reference.h"
-#include "strided.h"
+#include "common/args.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
 
 typedef struct join_state {
     int64_t axis;

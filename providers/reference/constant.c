@@ -1,10 +1,10 @@
 /* Constant (ONNX 1, 9, 11, 12, 13, 19, 21, 23, 24, 25) and ConstantOfShape (9, 20, 21, 23, 24, 25). The host turns
  * Constant nodes into initializers when it loads a model; this kernel runs them in graphs from other sources. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
-#include "reference.h"
-#include "strided.h"
+#include "common/args.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
 
 /* The elements, copied from the attributes, which are not valid after prepare. */
 typedef struct constant_state {

@@ -1,10 +1,10 @@
 /* Operators of com.microsoft (version 1) that cannot be decomposed into ONNX operators: Inverse, NGramRepeatBlock,
  * MurmurHash3, CropAndResize, WordConvEmbedding. They are defined in "ContribOperators.md" of ONNX Runtime. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include <math.h>
 #include <string.h>
 

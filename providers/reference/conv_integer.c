@@ -1,13 +1,13 @@
 /* ConvInteger: ONNX 10. QLinearConv: ONNX 10. Elements minus their zero points are multiplied as int16 and summed in
  * int32. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
-#include "conv.h"
+#include "common/args.h"
+#include "common/conv.h"
 #include "simd/convert.h"
-#include "gemm/set.h"
-#include "reference.h"
-#include "requantize.h"
+#include "common/gemm/set.h"
+#include "reference/reference.h"
+#include "reference/requantize.h"
 #include <stdlib.h>
 
 /* Indices of the inputs; 0: the operator does not have the input. */

@@ -1,11 +1,11 @@
 /* CumSum (ONNX 11, 14) and CumProd (26). Integers wrap; float16 and bfloat16 accumulate in float. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "elementwise.h"
-#include "reference.h"
-#include "strided.h"
+#include "reference/elementwise.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
 
 enum { CUMULATE_EXCLUSIVE = 1u << 0, CUMULATE_REVERSE = 1u << 1 };
 
@@ -21,11 +21,11 @@ enum { CUMULATE_EXCLUSIVE = 1u << 0, CUMULATE_REVERSE = 1u << 1 };
 #define NAME(x) x##_add_f32
 #define OP ADD
 #define START 0
-#include "cumulative.inc"
+#include "reference/cumulative.inc"
 #define NAME(x) x##_mul_f32
 #define OP MUL
 #define START 1
-#include "cumulative.inc"
+#include "reference/cumulative.inc"
 #undef T
 #undef ACC
 #define T double
@@ -33,11 +33,11 @@ enum { CUMULATE_EXCLUSIVE = 1u << 0, CUMULATE_REVERSE = 1u << 1 };
 #define NAME(x) x##_add_f64
 #define OP ADD
 #define START 0
-#include "cumulative.inc"
+#include "reference/cumulative.inc"
 #define NAME(x) x##_mul_f64
 #define OP MUL
 #define START 1
-#include "cumulative.inc"
+#include "reference/cumulative.inc"
 #undef T
 #undef ACC
 #define T uint32_t
@@ -45,11 +45,11 @@ enum { CUMULATE_EXCLUSIVE = 1u << 0, CUMULATE_REVERSE = 1u << 1 };
 #define NAME(x) x##_add_u32
 #define OP ADD
 #define START 0
-#include "cumulative.inc"
+#include "reference/cumulative.inc"
 #define NAME(x) x##_mul_u32
 #define OP MUL
 #define START 1
-#include "cumulative.inc"
+#include "reference/cumulative.inc"
 #undef T
 #undef ACC
 #define T uint64_t
@@ -57,11 +57,11 @@ enum { CUMULATE_EXCLUSIVE = 1u << 0, CUMULATE_REVERSE = 1u << 1 };
 #define NAME(x) x##_add_u64
 #define OP ADD
 #define START 0
-#include "cumulative.inc"
+#include "reference/cumulative.inc"
 #define NAME(x) x##_mul_u64
 #define OP MUL
 #define START 1
-#include "cumulative.inc"
+#include "reference/cumulative.inc"
 #undef T
 #undef ACC
 #undef ROWS_ADD
@@ -74,11 +74,11 @@ enum { CUMULATE_EXCLUSIVE = 1u << 0, CUMULATE_REVERSE = 1u << 1 };
 #define NAME(x) x##_add_f16
 #define OP ADD
 #define START 0
-#include "cumulative.inc"
+#include "reference/cumulative.inc"
 #define NAME(x) x##_mul_f16
 #define OP MUL
 #define START 1
-#include "cumulative.inc"
+#include "reference/cumulative.inc"
 #undef LOAD
 #undef STORE
 #define LOAD bf16_to_f32
@@ -86,11 +86,11 @@ enum { CUMULATE_EXCLUSIVE = 1u << 0, CUMULATE_REVERSE = 1u << 1 };
 #define NAME(x) x##_add_bf16
 #define OP ADD
 #define START 0
-#include "cumulative.inc"
+#include "reference/cumulative.inc"
 #define NAME(x) x##_mul_bf16
 #define OP MUL
 #define START 1
-#include "cumulative.inc"
+#include "reference/cumulative.inc"
 
 typedef void (*cumulate_fn)(const void *in, void *out, int64_t count, int64_t inner, int64_t begin, int64_t end,
                             uint32_t how);

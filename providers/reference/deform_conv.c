@@ -1,14 +1,14 @@
 /* DeformConv: ONNX 19, 22. Like Conv, it multiplies the weights by a matrix of windows (GEMM), but the elements of the
  * windows are interpolated from the input at the positions given by the offsets. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
-#include "conv.h"
+#include "common/args.h"
+#include "common/conv.h"
 #include "simd/convert.h"
-#include "gemm/set.h"
+#include "common/gemm/set.h"
 #include "simd/move_set.h"
-#include "points.h"
-#include "reference.h"
+#include "reference/points.h"
+#include "reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 

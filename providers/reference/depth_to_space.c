@@ -1,9 +1,9 @@
 /* DepthToSpace (ONNX 1, 11, 13) and SpaceToDepth (1, 13): transpositions of a 6-dimensional view. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
-#include "reference.h"
-#include "strided.h"
+#include "common/args.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
 
 typedef struct block_state {
     int64_t size;

@@ -1,8 +1,8 @@
 /* Det: ONNX 11, 22. LU decomposition in double, with pivoting. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
 #include "simd/convert.h"
-#include "reference.h"
+#include "reference/reference.h"
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {

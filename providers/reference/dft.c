@@ -1,11 +1,11 @@
 /* DFT: ONNX 17, 20. STFT: ONNX 17. Each line is gathered, transformed in double, and stored. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "fft.h"
-#include "reference.h"
-#include "work.h"
+#include "common/fft.h"
+#include "reference/reference.h"
+#include "reference/work.h"
 #include <stdlib.h>
 
 typedef struct dft_state {

@@ -1,8 +1,8 @@
 /* Dropout: ONNX 1 and 6 (random unless is_test), 7 and 10 (never random), 12, 13 and 22 (random in training mode). */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "elementwise.h"
-#include "twister.h"
+#include "reference/elementwise.h"
+#include "reference/twister.h"
 #include <stdlib.h>
 
 typedef struct dropout_state {

@@ -1,5 +1,5 @@
 /* elementwise.c - element types, broadcasting and threads for element-wise operators. It contains no kernels. */
-#include "elementwise.h"
+#include "reference/elementwise.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 

@@ -7,10 +7,10 @@
  * element i. */
 #ifndef ELEMENTWISE_H
 #define ELEMENTWISE_H
-#include "instance.h"
-#include "broadcast.h"
+#include "reference/instance.h"
+#include "reference/broadcast.h"
 #include "simd/convert.h"
-#include "reference.h"
+#include "reference/reference.h"
 
 enum {
     ELEMENTWISE_BLOCK = 512,        /* elements converted on the stack at once */

@@ -1,11 +1,11 @@
 /* Expand (ONNX 8, 13) and Tile (1, 6, 13). For Expand, a repeated axis has step 0 in the source of strided_copy(). Tile
  * writes the first repetition of an axis, and then copies it. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "reference.h"
-#include "strided.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
 
 /* Broadcasts the data to the shape given by input 1, by numpy's rules. Where the shape has a 1, the size of the data is
  * kept. */

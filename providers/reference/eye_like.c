@@ -1,6 +1,6 @@
 /* EyeLike: ONNX 9, 22. Ones on a diagonal of a matrix; a positive diagonal is above the main one. */
-#include "instance.h"
-#include "elementwise.h"
+#include "reference/instance.h"
+#include "reference/elementwise.h"
 #include <stdlib.h>
 
 static inlay_status prepare_eye_like(const kit_node *node, void **out_state, inlay_diag *diag)

@@ -1,11 +1,11 @@
 /* Gather (ONNX 1, 11, 13), GatherElements (11, 13), GatherND (11, 12, 13). Elements are copied by size, independent of
  * their type. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
-#include "indices.h"
-#include "reference.h"
-#include "strided.h"
+#include "common/args.h"
+#include "reference/indices.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
 
 typedef struct gather_state {
     int64_t axis;
@@ -116,19 +116,19 @@ struct element16 {
 };
 #define T uint8_t
 #define NAME(x) x##_1
-#include "gather_elements.inc"
+#include "reference/gather_elements.inc"
 #define T uint16_t
 #define NAME(x) x##_2
-#include "gather_elements.inc"
+#include "reference/gather_elements.inc"
 #define T uint32_t
 #define NAME(x) x##_4
-#include "gather_elements.inc"
+#include "reference/gather_elements.inc"
 #define T uint64_t
 #define NAME(x) x##_8
-#include "gather_elements.inc"
+#include "reference/gather_elements.inc"
 #define T struct element16
 #define NAME(x) x##_16
-#include "gather_elements.inc"
+#include "reference/gather_elements.inc"
 
 /* Processes a range of rows of the indices: all axes but the last. */
 static inlay_status elements_range(void *user, int64_t begin, int64_t end, uint32_t worker)

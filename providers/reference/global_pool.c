@@ -1,9 +1,9 @@
 /* GlobalAveragePool (ONNX 1, 22), GlobalMaxPool (1, 22), GlobalLpPool (1, 2, 22): each plane [D1, ...] becomes one
  * element. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
 #include "simd/convert.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "simd/row_set.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -12,7 +12,7 @@
 enum { GLOBAL_GRAIN = 1 << 15 };
 
 #define BODY "global_pool.inc"
-#include "floats.inc"
+#include "reference/floats.inc"
 
 typedef void (*global_fn)(const void *input, void *output, int64_t count, double power);
 enum { GLOBAL_MEAN, GLOBAL_MAX, GLOBAL_MAGNITUDE, GLOBAL_EUCLID, GLOBAL_POWER, GLOBAL_KINDS };

@@ -1,14 +1,14 @@
 /* GridSample: ONNX 16, 20, 22, in any number of dimensions. The contributing pixels of a point and their weights are
  * computed once; the result in every channel is their weighted sum. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
 #include "simd/move_set.h"
-#include "points.h"
-#include "reference.h"
-#include "strided.h"
-#include "work.h"
+#include "reference/points.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
+#include "reference/work.h"
 #include <math.h>
 
 enum { MODE_LINEAR, MODE_NEAREST, MODE_CUBIC };
@@ -46,79 +46,79 @@ struct sample_job {
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_f32
-#include "grid_sample.inc"
+#include "reference/grid_sample.inc"
 #define T double
 #define ACC double
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_f64
-#include "grid_sample.inc"
+#include "reference/grid_sample.inc"
 #define T uint16_t
 #define ACC float
 #define LOAD f16_to_f32
 #define STORE f32_to_f16
 #define NAME(x) x##_f16
-#include "grid_sample.inc"
+#include "reference/grid_sample.inc"
 #define T uint16_t
 #define ACC float
 #define LOAD bf16_to_f32
 #define STORE f32_to_bf16
 #define NAME(x) x##_bf16
-#include "grid_sample.inc"
+#include "reference/grid_sample.inc"
 #define T int8_t
 #define ACC double
 #define LOAD PLAIN
 #define STORE TO_I8
 #define NAME(x) x##_i8
-#include "grid_sample.inc"
+#include "reference/grid_sample.inc"
 #define T int16_t
 #define ACC double
 #define LOAD PLAIN
 #define STORE TO_I16
 #define NAME(x) x##_i16
-#include "grid_sample.inc"
+#include "reference/grid_sample.inc"
 #define T int32_t
 #define ACC double
 #define LOAD PLAIN
 #define STORE TO_I32
 #define NAME(x) x##_i32
-#include "grid_sample.inc"
+#include "reference/grid_sample.inc"
 #define T int64_t
 #define ACC double
 #define LOAD PLAIN
 #define STORE f64_to_i64
 #define NAME(x) x##_i64
-#include "grid_sample.inc"
+#include "reference/grid_sample.inc"
 #define T uint8_t
 #define ACC double
 #define LOAD PLAIN
 #define STORE TO_U8
 #define NAME(x) x##_u8
-#include "grid_sample.inc"
+#include "reference/grid_sample.inc"
 #define T uint16_t
 #define ACC double
 #define LOAD PLAIN
 #define STORE TO_U16
 #define NAME(x) x##_u16
-#include "grid_sample.inc"
+#include "reference/grid_sample.inc"
 #define T uint32_t
 #define ACC double
 #define LOAD PLAIN
 #define STORE TO_U32
 #define NAME(x) x##_u32
-#include "grid_sample.inc"
+#include "reference/grid_sample.inc"
 #define T uint64_t
 #define ACC double
 #define LOAD PLAIN
 #define STORE f64_to_u64
 #define NAME(x) x##_u64
-#include "grid_sample.inc"
+#include "reference/grid_sample.inc"
 #define T uint8_t
 #define ACC double
 #define LOAD PLAIN
 #define STORE TRUTH
 #define NAME(x) x##_bool
-#include "grid_sample.inc"
+#include "reference/grid_sample.inc"
 
 static const sample_fn by_dtype[INLAY_DTYPE_COUNT] = {
     [INLAY_FLOAT] = sample_f32,     [INLAY_DOUBLE] = sample_f64, [INLAY_FLOAT16] = sample_f16,

@@ -1,7 +1,7 @@
 /* Identity: ONNX 1, 13, 14, 16, 19, 21, 23, 24, 25, for tensors of any type. The host handles sequences and
  * optionals. */
-#include "instance.h"
-#include "reference.h"
+#include "reference/instance.h"
+#include "reference/reference.h"
 
 static inlay_status run_identity(const kit_call *call)
 {

@@ -1,6 +1,6 @@
-#include "indices.h"
+#include "reference/indices.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 
 /* The loop has no branches, so the compiler vectorizes it. */
 bool indices_inside(const kit_tensor *indices, int64_t first, int64_t count, int64_t dim)

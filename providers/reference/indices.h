@@ -1,7 +1,7 @@
 /* indices.h - validation of indices given by a tensor of the model. */
 #ifndef INDICES_H
 #define INDICES_H
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/kit.h"
 
 /* Returns whether indices [first, first + count) are all in [-dim, dim). Called by parts of a parallel loop, each for

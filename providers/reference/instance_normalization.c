@@ -3,9 +3,9 @@
  * Both normalize groups of channels of each sample; InstanceNormalization has as many groups as channels. Scale and
  * bias have one element per channel, but one per group in GroupNormalization-18. Statistics are computed in double for
  * double, otherwise in float. This is at least the precision that stash_type requires. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 enum { INSTANCE_GRAIN = 1 << 14 };
 
 #define BODY "instance_normalization.inc"
-#include "floats.inc"
+#include "reference/floats.inc"
 
 typedef void (*instance_group_fn)(const void *input, void *output, int64_t channels, int64_t spatial, const void *scale,
                                   const void *bias, bool shared, double epsilon);

@@ -4,9 +4,9 @@
  * stash_type is the minimum precision of the statistics. They are computed in double for double, otherwise in float,
  * which is always sufficient. Scale and bias broadcast to X. Usually all rows share one row of scale and bias,
  * sometimes one element. In the rare case that scale or bias differ between rows, they are gathered for each row. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ typedef struct layer_row_args {
 } layer_row_args;
 
 #define BODY "layer_normalization.inc"
-#include "floats.inc"
+#include "reference/floats.inc"
 
 typedef void (*layer_row_fn)(const void *input, void *output, int64_t count, const void *scale, const void *bias,
                              const layer_row_args *args, double *out_mean, double *out_inverse);

@@ -1,11 +1,11 @@
 /* LinearAttention: ONNX 27. There is one state matrix [key size, value size] for each batch and key-value head. At
  * every step the matrix is decayed, corrected, updated and read. Heads are independent. All computations are in
  * float. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>

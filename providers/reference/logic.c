@@ -1,21 +1,21 @@
 /* And, Or, Xor (ONNX 1, 7) on bool; any nonzero byte is true. */
-#include "instance.h"
-#include "elementwise.h"
+#include "reference/instance.h"
+#include "reference/elementwise.h"
 #include <stdlib.h>
 
 #define T uint8_t
 #define RESULT uint8_t
 #define LOOP and_bool
 #define OP(a, b) (((a) != 0) & ((b) != 0))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP or_bool
 #define OP(a, b) (((a) != 0) | ((b) != 0))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP xor_bool
 #define OP(a, b) (((a) != 0) ^ ((b) != 0))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 
 static inlay_status prepare_logic(const kit_node *node, void **out_state, inlay_diag *diag)

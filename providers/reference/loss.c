@@ -2,9 +2,9 @@
  *
  * Scores are [N, C, D1, ...], labels [N, D1, ...]. Each position has a loss and a weight, which is 0 for ignored
  * labels. The mean divides by the sum of the weights. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ typedef struct loss_task {
 } loss_task;
 
 #define BODY "loss.inc"
-#include "floats.inc"
+#include "reference/floats.inc"
 
 typedef int64_t (*loss_fn)(const loss_task *task, const void *scores, void *log_prob, const int64_t *labels,
                            int64_t columns, double *losses, double *totals);

@@ -1,7 +1,7 @@
 /* LpNormalization: ONNX 1, 22. Divides the vectors along an axis by their 1-norm or 2-norm. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 enum { LP_TILE = 256, LP_GRAIN = 1 << 14 };
 
 #define BODY "lp_normalization.inc"
-#include "floats.inc"
+#include "reference/floats.inc"
 
 typedef void (*lp_columns_fn)(const void *input, void *output, int64_t count, int64_t stride, int64_t columns,
                               bool euclidean);

@@ -1,9 +1,9 @@
 /* LRN: ONNX 1, 13. Divides each element by a power of the sum of squares over neighboring channels:
  * y[c] = x[c] / (bias + alpha / size * sum x[c - floor((size - 1) / 2)] ... x[c + ceil((size - 1) / 2)]
  * squared)^beta. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ typedef struct lrn_args {
 } lrn_args;
 
 #define BODY "lrn.inc"
-#include "floats.inc"
+#include "reference/floats.inc"
 
 typedef void (*lrn_fn)(const void *input, void *output, int64_t channels, int64_t spatial, int64_t columns,
                        const lrn_args *args);

@@ -1,13 +1,13 @@
 /* MatMulInteger: ONNX 10. QLinearMatMul: ONNX 10, 21. Integers minus their zero points are multiplied as int16 and
  * summed in int32; float8 operands are multiplied as floats. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "matmul.h"
-#include "gemm/set.h"
-#include "reference.h"
-#include "requantize.h"
+#include "common/matmul.h"
+#include "common/gemm/set.h"
+#include "reference/reference.h"
+#include "reference/requantize.h"
 #include <math.h>
 #include <stdlib.h>
 

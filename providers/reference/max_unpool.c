@@ -1,9 +1,9 @@
 /* MaxUnpool: ONNX 9, 11, 22. Writes the results of MaxPool to their original positions; all other elements are 0. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
-#include "reference.h"
-#include "strided.h"
+#include "common/args.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
 
 typedef struct unpool_state {
     int64_t kernel[INLAY_MAX_RANK], pads[2 * INLAY_MAX_RANK], strides[INLAY_MAX_RANK];

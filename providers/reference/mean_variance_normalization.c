@@ -1,7 +1,7 @@
 /* MeanVarianceNormalization: ONNX 9, 13. (x - mean) / (deviation + 1e-9) over any set of axes. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static inline int64_t mvn_next(const mvn_run *run, int64_t *index)
 }
 
 #define BODY "mean_variance_normalization.inc"
-#include "floats.inc"
+#include "reference/floats.inc"
 
 typedef void (*mvn_group_fn)(const void *input, void *output, const mvn_run *run);
 static const mvn_group_fn mvn_group[INLAY_DTYPE_COUNT] = BY_FLOAT(mvn_group);

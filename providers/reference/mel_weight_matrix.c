@@ -1,9 +1,9 @@
 /* MelWeightMatrix: ONNX 17. Triangular filters that sum the bins of a spectrum into bands evenly spaced on the mel
  * scale. */
-#include "instance.h"
-#include "args.h"
+#include "reference/instance.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include <math.h>
 
 static double to_mel(double hertz)

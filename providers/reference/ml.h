@@ -1,10 +1,10 @@
 /* ml.h - functions for the kernels of ai.onnx.ml: copies of attributes, labels, score transforms, [N, C] inputs. */
 #ifndef ML_H
 #define ML_H
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
 #include "simd/convert.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 

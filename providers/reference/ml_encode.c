@@ -1,7 +1,7 @@
 /* LabelEncoder (ai.onnx.ml 1, 2, 4), CategoryMapper (1), OneHotEncoder (1): hash tables from keys to values. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "ml.h"
+#include "reference/ml.h"
 
 enum { ENCODE_GRAIN = 1 << 11 };
 

@@ -1,7 +1,7 @@
 /* Binarizer, Imputer, Normalizer, Scaler, FeatureVectorizer, ArrayFeatureExtractor: ai.onnx.ml 1. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "ml.h"
+#include "reference/ml.h"
 
 enum { FEATURE_GRAIN = 1 << 13, FEATURE_BLOCK = 256 };
 enum { NORM_MAX, NORM_L1, NORM_L2 };

@@ -1,8 +1,8 @@
 /* LinearClassifier, LinearRegressor: ai.onnx.ml 1. */
-#include "instance.h"
-#include "ml.h"
+#include "reference/instance.h"
+#include "reference/ml.h"
 #include "simd/row_set.h"
-#include "work.h"
+#include "reference/work.h"
 
 enum { LINEAR_GRAIN = 1 << 16, LINEAR_ROWS = 48 };
 

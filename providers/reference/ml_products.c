@@ -3,9 +3,9 @@
  *
  * Coefficients are floats. For float inputs, dot products use the GEMM kernel, and distances are summed as float over
  * STRETCH features, then in double. Other inputs are computed in double. */
-#include "ml.h"
+#include "reference/ml.h"
 #include "inlay/check.h"
-#include "matrix/sgemm.h"
+#include "cpu/matrix/sgemm.h"
 #include "simd/vecmath.h"
 
 /* Columns computed at once, rows computed at once, and features summed as float. */

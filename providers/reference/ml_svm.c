@@ -7,10 +7,10 @@
  *
  * For a linear kernel, the decision values are dot products of the sample with sums of vectors, which are precomputed
  * (folded). */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "ml.h"
-#include "work.h"
+#include "reference/ml.h"
+#include "reference/work.h"
 
 enum { SVM_GRAIN = 1 << 15, SVM_ROWS = 24 };
 enum { SVM_LINEAR, SVM_POLY, SVM_RBF, SVM_SIGMOID };

@@ -1,5 +1,5 @@
 /* ml_transform.c - score transforms of classifiers and regressors. It contains no kernels. */
-#include "ml.h"
+#include "reference/ml.h"
 #include "inlay/check.h"
 
 bool ml_transform_find(const char *name, uint32_t *out)

@@ -6,9 +6,9 @@
  * branches. */
 #ifndef ML_TREE_H
 #define ML_TREE_H
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "ml.h"
+#include "reference/ml.h"
 
 enum { TREE_LEQ, TREE_LT, TREE_GTE, TREE_GT, TREE_EQ, TREE_NEQ, TREE_MEMBER, TREE_LEAF };
 enum { TREE_AVERAGE, TREE_SUM, TREE_MIN, TREE_MAX };

@@ -3,10 +3,10 @@
  * All are converted to one array of nodes with the indices of their children; the weights of a leaf are contiguous.
  * Most are then converted to the flat form (ml_tree_flat.c); the others are traversed node by node. A traversal that
  * takes more steps than there are nodes is in a cycle, which is reported as an error. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "ml_tree.h"
-#include "work.h"
+#include "reference/ml_tree.h"
+#include "reference/work.h"
 
 enum { TREE_GRAIN = 1 << 15, TREE_LEAST_ROWS = 8 }; /* TREE_GRAIN: minimum steps per thread */
 

@@ -10,7 +10,7 @@
  *
  * Children are placed in the cache line of their parent while it has room, so that a line serves two or three
  * levels. */
-#include "ml_tree.h"
+#include "reference/ml_tree.h"
 #include "inlay/check.h"
 
 enum {

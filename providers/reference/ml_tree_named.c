@@ -2,7 +2,7 @@
  * no kernels.
  *
  * Models have up to millions of nodes, which are nearly always sorted by name. Then nothing is sorted or copied. */
-#include "ml_tree.h"
+#include "reference/ml_tree.h"
 #include "inlay/check.h"
 
 /* The name of a node, and the index of the node in the lists of the model. */

@@ -3,11 +3,11 @@
  *
  * The (row, expert) pairs are sorted by expert, so that a row of weights, which QMoE stores as 4 or 8 bits, is read
  * once for several rows of the input. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include <math.h>
 
 enum { TOGETHER = 4, CHUNK = 32 }; /* TOGETHER: pairs that share a row of weights; CHUNK: rows of weights per task */

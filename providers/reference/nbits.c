@@ -1,10 +1,10 @@
 /* MatMulNBits-1, MatMulBnb4-1 and GatherBlockQuantized-1 of com.microsoft: packed weights of 2, 4 and 8 bits. One
  * column of weights, or one row of a table, is converted to float at a time. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
 #include "simd/convert.h"
-#include "elementwise.h"
-#include "reference.h"
+#include "reference/elementwise.h"
+#include "reference/reference.h"
 #include <stdlib.h>
 
 enum {

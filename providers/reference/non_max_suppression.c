@@ -1,11 +1,11 @@
 /* NonMaxSuppression: ONNX 10, 11. For each batch and class: boxes above the score threshold in descending order; a box
  * is kept unless it overlaps a kept one too much. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
-#include "rank.h"
-#include "reference.h"
-#include "work.h"
+#include "common/args.h"
+#include "reference/rank.h"
+#include "reference/reference.h"
+#include "reference/work.h"
 
 typedef struct nms_state {
     bool centers; /* boxes are [x, y, width, height] instead of two corners [y1, x1, y2, x2] */

@@ -1,10 +1,10 @@
 /* NonZero (ONNX 9, 13) and Compress (9, 11). The output sizes depend on data, so the run allocates the outputs. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
-#include "reference.h"
-#include "strided.h"
-#include "work.h"
+#include "common/args.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
+#include "reference/work.h"
 
 /* ------------------------------------------------------------------ NonZero */
 

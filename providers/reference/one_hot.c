@@ -1,10 +1,10 @@
 /* OneHot: ONNX 9, 11. Fills the output with the off value, and sets one element per index to the on value. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "reference.h"
-#include "strided.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
 
 typedef struct one_hot_state {
     int64_t axis;

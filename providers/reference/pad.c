@@ -3,12 +3,12 @@
  * The axes after the last padded one are moved as one block. Each axis gets a table that maps an index of the output to
  * an index of the input (-1: the constant). So all modes use the same loop over rows, which copies the part of a row
  * that the input covers by memcpy. Negative pads crop the input first. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "reference.h"
-#include "strided.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
 
 enum { MODE_CONSTANT, MODE_REFLECT, MODE_EDGE, MODE_WRAP };
 enum { BRIEF = 64 }; /* a brief margin has at most BRIEF bytes, and is written as BRIEF bytes at once */

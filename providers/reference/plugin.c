@@ -1,13 +1,13 @@
 /* The reference provider: every operator in portable C. */
 #define INLAY_NOTE_VERSION INLAY_VERSION
-#include "operator_settings.h"
-#include "reference_tables.h"
+#include "common/operator_settings.h"
+#include "reference/reference_tables.h"
 #include "simd/cpu.h"
 #include <stdlib.h>
 
 static const kit_table *const tables[] = {
 #define TABLE(stem) &reference_##stem,
-#include "kernels.def"
+#include "reference/kernels.def"
 #undef TABLE
 };
 

@@ -1,5 +1,5 @@
 /* points.c - see points.h. It contains no kernels. */
-#include "points.h"
+#include "reference/points.h"
 #include "inlay/check.h"
 #include "simd/move_set.h"
 

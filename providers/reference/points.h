@@ -3,7 +3,7 @@
  * The image is transposed first, so that the channels of a pixel are contiguous. A point then reads a few rows. */
 #ifndef POINTS_H
 #define POINTS_H
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/kit.h"
 
 enum { POINTS_FEW = 8 /* with fewer channels, transposing takes longer than gathering */ };

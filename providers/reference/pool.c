@@ -1,10 +1,10 @@
 /* MaxPool (ONNX 1, 8, 10, 11, 12, 22), AveragePool (1, 7, 10, 11, 19, 22), LpPool (1, 2, 11, 18, 22), any number of
  * spatial axes. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "pool.h"
+#include "reference/pool.h"
 #include "simd/vecmath.h"
-#include "work.h"
+#include "reference/work.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@ enum { POOL_GRAIN = 1 << 14, POOL_SOME = 128 /* POOL_SOME: maximum number of win
 enum { POOL_MAX, POOL_MEAN, POOL_MAGNITUDE, POOL_EUCLID, POOL_POWER, POOL_KINDS };
 
 #define BODY "pool.inc"
-#include "floats.inc"
+#include "reference/floats.inc"
 
 #define NAME(what) what##_i8
 #define SUFFIX i8
@@ -21,7 +21,7 @@ enum { POOL_MAX, POOL_MEAN, POOL_MAGNITUDE, POOL_EUCLID, POOL_POWER, POOL_KINDS 
 #define LOAD(x) (x)
 #define STORE(v) (v)
 #define POOL_MAX_ONLY INT8_MIN
-#include "pool.inc"
+#include "reference/pool.inc"
 #undef NAME
 #undef SUFFIX
 #undef T
@@ -31,7 +31,7 @@ enum { POOL_MAX, POOL_MEAN, POOL_MAGNITUDE, POOL_EUCLID, POOL_POWER, POOL_KINDS 
 #define T uint8_t
 #define ACC uint8_t
 #define POOL_MAX_ONLY 0
-#include "pool.inc"
+#include "reference/pool.inc"
 #undef NAME
 #undef SUFFIX
 #undef T

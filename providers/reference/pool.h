@@ -1,7 +1,7 @@
 /* pool.h - geometry of pooling: output sizes, and the input rows that contribute to an output row. */
 #ifndef POOL_H
 #define POOL_H
-#include "reference.h"
+#include "reference/reference.h"
 #include "inlay/check.h"
 
 /* One spatial axis. */

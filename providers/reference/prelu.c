@@ -1,14 +1,14 @@
 /* PRelu: ONNX 1, 6, 7, 9, 16. The slope broadcasts to the input; in versions 1 and 6 a vector applies to dimension
  * 1. */
-#include "instance.h"
-#include "elementwise.h"
+#include "reference/instance.h"
+#include "reference/elementwise.h"
 #include <stdlib.h>
 
 #define T float
 #define RESULT float
 #define LOOP prelu_f32
 #define OP(a, b) ((a) < 0.0f ? (a) * (b) : (a))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #undef T
 #undef RESULT
@@ -16,7 +16,7 @@
 #define RESULT double
 #define LOOP prelu_f64
 #define OP(a, b) ((a) < 0.0 ? (a) * (b) : (a))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #undef T
 #undef RESULT
@@ -24,7 +24,7 @@
 #define RESULT int64_t
 #define LOOP prelu_i64
 #define OP(a, b) ((a) < 0 ? (int64_t)((uint64_t)(a) * (uint64_t)(b)) : (a))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #undef T
 #undef RESULT
@@ -32,7 +32,7 @@
 #define RESULT uint64_t
 #define LOOP prelu_u64 /* unsigned values are never negative, so the slope is not used */
 #define OP(a, b) ((void)(b), (a))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 
 static inlay_status prepare_prelu(const kit_node *node, void **out_state, inlay_diag *diag)

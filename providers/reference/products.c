@@ -1,8 +1,8 @@
 /* MatMul, Gemm, Conv, ConvTranspose and Einsum with the built-in GEMM kernels, for all types that they support. The
  * operators themselves are in providers/common. */
-#include "instance.h"
-#include "products.h"
-#include "reference.h"
+#include "reference/instance.h"
+#include "common/products.h"
+#include "reference/reference.h"
 
 static const kit_kernel kernels[] = {
 #define PRODUCT(operator, newest, stem, check)                                                                         \
@@ -14,7 +14,7 @@ static const kit_kernel kernels[] = {
       .shape = product_##stem##_shape,                                                                                 \
       .run = product_##stem##_run,                                                                                     \
       .cost = product_##stem##_cost },
-#include "products.def"
+#include "common/products.def"
 #undef PRODUCT
 };
 const kit_table OPERATOR(reference_products) = { kernels, KIT_COUNT(kernels) };

@@ -3,9 +3,9 @@
  * A scale applies to the whole tensor, to one index of an axis, or (since version 21) to a block of an axis. A tensor
  * viewed as [outer, axis, inner] consists of runs of elements: within a run the scale is constant, or there is one
  * scale per element. A loop processes a run in float; other types are converted in blocks on the stack. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "elementwise.h"
+#include "reference/elementwise.h"
 #include "simd/vecmath.h"
 #include <stdlib.h>
 

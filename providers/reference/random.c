@@ -1,10 +1,10 @@
 /* RandomNormal, RandomUniform and their Like forms (ONNX 1, 22), Bernoulli (15, 22), Multinomial (7, 22). */
 #define _GNU_SOURCE
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "elementwise.h"
+#include "reference/elementwise.h"
 #include "simd/clock.h"
-#include "twister.h"
+#include "reference/twister.h"
 #include <stdlib.h>
 
 void twister_source_init(twister_source *source, const kit_node *node)

@@ -1,9 +1,9 @@
 /* Range: ONNX 11, 27. Element i is start + i * delta, computed in the element type; float16 and bfloat16 in float, as
  * required by Range-27's stash_type. */
-#include "instance.h"
-#include "args.h"
+#include "reference/instance.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "reference.h"
+#include "reference/reference.h"
 
 /* Returns max(ceil((limit - start) / delta), 0), or -1 if that is not a valid number of elements. */
 static int64_t count_elements(const kit_call *call)

@@ -1,5 +1,5 @@
 /* rank.c - selection and sorting by the digits (bytes) of keys, see rank.h. It contains no kernels. */
-#include "rank.h"
+#include "reference/rank.h"
 #include "inlay/check.h"
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * elements are selected and sorted by the digits of their keys (radix sort). */
 #ifndef RANK_H
 #define RANK_H
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
 #include "simd/convert.h"
 #include <stdint.h>

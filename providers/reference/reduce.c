@@ -3,10 +3,10 @@
  * Each operator is a fold (how elements are combined) and a finish (the final operation on the result). Adjacent axes
  * of the same kind are merged first, so that kept and reduced axes alternate. Then there are two kinds of loops. If the
  * innermost axes are reduced, rows of contiguous elements are folded; if they are kept, tiles of several columns. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "reduce_types.h"
-#include "reference.h"
+#include "reference/reduce_types.h"
+#include "reference/reference.h"
 #include <stdalign.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* reduce_types.c - the loops of reduce.inc for each element type. It contains no kernels. */
-#include "reduce_types.h"
+#include "reference/reduce_types.h"
 #include "simd/convert.h"
 #include "inlay/kit.h"
 #include "simd/row_set.h"
@@ -23,7 +23,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define EXP(v) vm_exp(v)
 #define LOWEST (-INFINITY)
 #define HIGHEST INFINITY
-#include "reduce.inc"
+#include "reference/reduce.inc"
 
 #define SUFFIX f64
 #define T double
@@ -34,7 +34,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define EXP(v) exp(v)
 #define LOWEST ((double)-INFINITY)
 #define HIGHEST ((double)INFINITY)
-#include "reduce.inc"
+#include "reference/reduce.inc"
 
 #define SUFFIX f16
 #define T uint16_t
@@ -46,7 +46,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define LOWEST (-INFINITY)
 #define HIGHEST INFINITY
 #define THROUGH_F32 INLAY_FLOAT16
-#include "reduce.inc"
+#include "reference/reduce.inc"
 #undef THROUGH_F32
 
 #define SUFFIX bf16
@@ -59,7 +59,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define LOWEST (-INFINITY)
 #define HIGHEST INFINITY
 #define THROUGH_F32 INLAY_BFLOAT16
-#include "reduce.inc"
+#include "reference/reduce.inc"
 #undef THROUGH_F32
 
 #define SUFFIX i32
@@ -70,7 +70,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define ACC_IS_FLOAT 0
 #define LOWEST INT32_MIN
 #define HIGHEST INT32_MAX
-#include "reduce.inc"
+#include "reference/reduce.inc"
 
 #define SUFFIX i64
 #define T int64_t
@@ -80,7 +80,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define ACC_IS_FLOAT 0
 #define LOWEST INT64_MIN
 #define HIGHEST INT64_MAX
-#include "reduce.inc"
+#include "reference/reduce.inc"
 
 #define SUFFIX u32
 #define T uint32_t
@@ -90,7 +90,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define ACC_IS_FLOAT 0
 #define LOWEST 0
 #define HIGHEST UINT32_MAX
-#include "reduce.inc"
+#include "reference/reduce.inc"
 
 #define SUFFIX u64
 #define T uint64_t
@@ -100,7 +100,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define ACC_IS_FLOAT 0
 #define LOWEST 0
 #define HIGHEST UINT64_MAX
-#include "reduce.inc"
+#include "reference/reduce.inc"
 
 #define SUFFIX i8
 #define T int8_t
@@ -110,7 +110,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define ACC_IS_FLOAT 0
 #define LOWEST INT8_MIN
 #define HIGHEST INT8_MAX
-#include "reduce.inc"
+#include "reference/reduce.inc"
 
 #define SUFFIX u8
 #define T uint8_t
@@ -120,7 +120,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define ACC_IS_FLOAT 0
 #define LOWEST 0
 #define HIGHEST UINT8_MAX
-#include "reduce.inc"
+#include "reference/reduce.inc"
 
 #define SUFFIX flag
 #define T uint8_t
@@ -130,7 +130,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define ACC_IS_FLOAT 0
 #define LOWEST 0
 #define HIGHEST 1
-#include "reduce.inc"
+#include "reference/reduce.inc"
 
 /* Integers whose result is a root or a logarithm are folded as doubles. */
 #define SUFFIX i32_real
@@ -142,7 +142,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define EXP(v) exp(v)
 #define LOWEST ((double)-INFINITY)
 #define HIGHEST ((double)INFINITY)
-#include "reduce.inc"
+#include "reference/reduce.inc"
 
 #define SUFFIX i64_real
 #define T int64_t
@@ -153,7 +153,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define EXP(v) exp(v)
 #define LOWEST ((double)-INFINITY)
 #define HIGHEST ((double)INFINITY)
-#include "reduce.inc"
+#include "reference/reduce.inc"
 
 #define SUFFIX u32_real
 #define T uint32_t
@@ -164,7 +164,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define EXP(v) exp(v)
 #define LOWEST ((double)-INFINITY)
 #define HIGHEST ((double)INFINITY)
-#include "reduce.inc"
+#include "reference/reduce.inc"
 
 #define SUFFIX u64_real
 #define T uint64_t
@@ -175,7 +175,7 @@ static inline int64_t truncate_to_integer(double value, double least, double mos
 #define EXP(v) exp(v)
 #define LOWEST ((double)-INFINITY)
 #define HIGHEST ((double)INFINITY)
-#include "reduce.inc"
+#include "reference/reduce.inc"
 
 const reduce_type *const reduce_types[INLAY_DTYPE_COUNT] = {
     [INLAY_FLOAT] = &reduce_type_f32,     [INLAY_DOUBLE] = &reduce_type_f64, [INLAY_FLOAT16] = &reduce_type_f16,

@@ -1,7 +1,7 @@
 /* reduce_types.h - loops of the Reduce operators for each element type. */
 #ifndef REDUCE_TYPES_H
 #define REDUCE_TYPES_H
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/types.h"
 
 /* REDUCE_TILE: maximum columns of a tile. REDUCE_BLOCK: elements summed separately before they are added to the

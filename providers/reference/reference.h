@@ -7,6 +7,6 @@
  */
 #ifndef REFERENCE_H
 #define REFERENCE_H
-#include "instance.h"
-#include "operator_settings.h"
+#include "reference/instance.h"
+#include "common/operator_settings.h"
 #endif

@@ -5,6 +5,6 @@
 #include "inlay/kit.h"
 
 #define TABLE(stem) extern const kit_table reference_##stem;
-#include "kernels.def"
+#include "reference/kernels.def"
 #undef TABLE
 #endif

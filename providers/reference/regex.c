@@ -1,7 +1,7 @@
-#include "regex.h"
+#include "reference/regex.h"
 #include "inlay/check.h"
-#include "pcre.h"
-#include "regex_re2.h"
+#include "common/pcre.h"
+#include "reference/regex_re2.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* regex_none.c - regex.h for builds without PCRE2: every pattern is rejected, so no match is ever run. */
-#include "regex.h"
+#include "reference/regex.h"
 
 inlay_status regex_create(const char *pattern, size_t bytes, struct regex **out_regex, inlay_diag *diag)
 {

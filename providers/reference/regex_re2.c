@@ -2,7 +2,7 @@
  * differently are rewritten (\s, \v, {,2}, repeated assertions, hyphens after classes). Syntax that RE2 does not
  * support is rejected with a message. PCRE2 checks the names of classes and properties, and the order of ranges and
  * counts. */
-#include "regex_re2.h"
+#include "reference/regex_re2.h"
 #include "inlay/check.h"
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* Operators that change only the shape: Reshape (ONNX 1, 5, 13, 14, 19, 21, 23, 24, 25), Flatten (1, 9, 11, 13, 21, 23,
  * 24, 25), Squeeze and Unsqueeze (1, 11, 13, 21, 23, 24, 25). Shape inference computes the shape; the elements are
  * copied here, unless input and output share a buffer. */
-#include "instance.h"
-#include "args.h"
-#include "reference.h"
-#include "strided.h"
+#include "reference/instance.h"
+#include "common/args.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
 
 static inlay_status run_reshape(const kit_call *call)
 {

@@ -2,10 +2,10 @@
  *
  * Nearest copies elements of any type. Linear and cubic are weighted sums, separable by axis. Integers are computed in
  * floating point, truncated and clamped to their range. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
 #include "simd/convert.h"
-#include "resize_rows.h"
+#include "common/resize_rows.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /* ReverseSequence: ONNX 10. Reverses the first sequence_lens[batch] steps of each batch. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
-#include "reference.h"
-#include "strided.h"
+#include "common/args.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
 
 typedef struct reverse_state {
     int64_t batch_axis, time_axis;

@@ -1,11 +1,11 @@
 /* RoiAlign (ONNX 10, 16, 22) and MaxRoiPool (1, 22): regions of a feature map, all resized to the same size. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "reference.h"
-#include "work.h"
-#include "strided.h"
+#include "reference/reference.h"
+#include "reference/work.h"
+#include "reference/strided.h"
 #include <math.h>
 
 /* A sampling point: four pixels of a plane and their weights as float and as double. */
@@ -22,28 +22,28 @@ typedef struct align_tap {
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_f32
-#include "roi_pool.inc"
+#include "reference/roi_pool.inc"
 #define T double
 #define ACC double
 #define WEIGHT wide
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_f64
-#include "roi_pool.inc"
+#include "reference/roi_pool.inc"
 #define T uint16_t
 #define ACC float
 #define WEIGHT weight
 #define LOAD f16_to_f32
 #define STORE f32_to_f16
 #define NAME(x) x##_f16
-#include "roi_pool.inc"
+#include "reference/roi_pool.inc"
 #define T uint16_t
 #define ACC float
 #define WEIGHT weight
 #define LOAD bf16_to_f32
 #define STORE f32_to_bf16
 #define NAME(x) x##_bf16
-#include "roi_pool.inc"
+#include "reference/roi_pool.inc"
 
 /* TAPS: sampling points computed at a time. MAX_GRID: maximum sampling points per axis of a bin. */
 enum { TAPS = 1024, MAX_GRID = 8192 };

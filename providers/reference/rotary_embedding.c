@@ -1,9 +1,9 @@
 /* RotaryEmbedding: ONNX 23. Rotates pairs of elements of each head by the angles of their position. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include <stdlib.h>
 
 typedef struct rotary_state {

@@ -1,14 +1,14 @@
 /* Scatter (ONNX 9, 11), ScatterElements (11, 13, 16, 18), ScatterND (11, 13, 16, 18): the data are copied, then each
  * update replaces an element, or is combined with it (add, mul, max, min). Updates with equal indices are applied in
  * order. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "indices.h"
-#include "reference.h"
-#include "strided.h"
-#include "work.h"
+#include "reference/indices.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
+#include "reference/work.h"
 
 typedef void (*reduce_fn)(void *to, const void *from, int64_t count);
 enum { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT };
@@ -20,84 +20,84 @@ enum { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_f32
-#include "scatter.inc"
+#include "reference/scatter.inc"
 #define T double
 #define ACC double
 #define WRAP double
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_f64
-#include "scatter.inc"
+#include "reference/scatter.inc"
 #define T uint16_t
 #define ACC float
 #define WRAP float
 #define LOAD f16_to_f32
 #define STORE f32_to_f16
 #define NAME(x) x##_f16
-#include "scatter.inc"
+#include "reference/scatter.inc"
 #define T uint16_t
 #define ACC float
 #define WRAP float
 #define LOAD bf16_to_f32
 #define STORE f32_to_bf16
 #define NAME(x) x##_bf16
-#include "scatter.inc"
+#include "reference/scatter.inc"
 #define T int8_t
 #define ACC int8_t
 #define WRAP uint32_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_i8
-#include "scatter.inc"
+#include "reference/scatter.inc"
 #define T int16_t
 #define ACC int16_t
 #define WRAP uint32_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_i16
-#include "scatter.inc"
+#include "reference/scatter.inc"
 #define T int32_t
 #define ACC int32_t
 #define WRAP uint32_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_i32
-#include "scatter.inc"
+#include "reference/scatter.inc"
 #define T int64_t
 #define ACC int64_t
 #define WRAP uint64_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_i64
-#include "scatter.inc"
+#include "reference/scatter.inc"
 #define T uint8_t
 #define ACC uint8_t
 #define WRAP uint32_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_u8
-#include "scatter.inc"
+#include "reference/scatter.inc"
 #define T uint16_t
 #define ACC uint16_t
 #define WRAP uint32_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_u16
-#include "scatter.inc"
+#include "reference/scatter.inc"
 #define T uint32_t
 #define ACC uint32_t
 #define WRAP uint32_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_u32
-#include "scatter.inc"
+#include "reference/scatter.inc"
 #define T uint64_t
 #define ACC uint64_t
 #define WRAP uint64_t
 #define LOAD PLAIN
 #define STORE PLAIN
 #define NAME(x) x##_u64
-#include "scatter.inc"
+#include "reference/scatter.inc"
 #define TRUTH(x) ((uint8_t)((x) != 0))
 #define T uint8_t
 #define ACC uint32_t
@@ -105,7 +105,7 @@ enum { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MAX, REDUCE_MIN, REDUCE_COUNT
 #define LOAD PLAIN
 #define STORE TRUTH
 #define NAME(x) x##_bool
-#include "scatter.inc"
+#include "reference/scatter.inc"
 
 /* Complex numbers can be added and multiplied, but have no order. */
 static void add_c64(void *to, const void *from, int64_t count)

@@ -1,11 +1,11 @@
 /* SearchStart, SearchStep and SearchEnd of ai.inlay: the work of BeamSearch, GreedySearch and Sampling of com.microsoft
  * between the runs of their decoder. They are defined in "ContribOperators.md" of ONNX Runtime. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "search.h"
-#include "args.h"
+#include "reference/search.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SearchStep: selects the next word of each row from the decoder's logits. */
-#include "search.h"
+#include "reference/search.h"
 #include "inlay/check.h"
 #include "simd/convert.h"
 #include "simd/vecmath.h"

@@ -1,8 +1,8 @@
 /* Shape (ONNX 1, 13, 15, 19, 21, 23, 24, 25) and Size (1, 13, 19, 21, 23, 24, 25): the dims, or their product, as a
  * tensor. The host computes most of these nodes when it plans. */
-#include "instance.h"
-#include "args.h"
-#include "reference.h"
+#include "reference/instance.h"
+#include "common/args.h"
+#include "reference/reference.h"
 
 typedef struct shape_state {
     int64_t start, end;

@@ -1,9 +1,9 @@
 /* Slice: ONNX 1 (attributes), 10, 11, 13 (inputs, steps of either sign). */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
-#include "reference.h"
-#include "strided.h"
+#include "common/args.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
 
 typedef struct slice_state {
     int64_t starts[INLAY_MAX_RANK], ends[INLAY_MAX_RANK], axes[INLAY_MAX_RANK];

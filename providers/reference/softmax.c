@@ -1,8 +1,8 @@
 /* Softmax, LogSoftmax, Hardmax: ONNX 1, 11, 13. Before version 13 the tensor is flattened to a matrix at `axis`. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
 #include "simd/convert.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "simd/row_set.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -22,13 +22,13 @@ enum {
 #define ACC double
 #define EXP(v) exp(v)
 #define LOG(v) log(v)
-#include "softmax.inc"
+#include "reference/softmax.inc"
 #define NAME(what) what##_f32
 #define T float
 #define ACC float
 #define EXP(v) vm_exp(v)
 #define LOG(v) vm_log(v)
-#include "softmax.inc"
+#include "reference/softmax.inc"
 
 typedef void (*softmax_fn)(const void *input, void *output, int64_t count, int64_t stride, int64_t columns,
                            uint32_t kind);

@@ -1,7 +1,7 @@
 /* SparseToDense of ai.inlay: converts a sparse matrix to a dense tensor. It is used if no provider supports the sparse
  * matrix directly (host/runtime/passes/sparse_constants.c), or if placement rules exclude the providers that do. */
-#include "instance.h"
-#include "reference.h"
+#include "reference/instance.h"
+#include "reference/reference.h"
 #include <string.h>
 
 static inlay_status run_sparse(const kit_call *call)

@@ -1,5 +1,5 @@
 /* The implementation of strided.h. It does not depend on types: elements have 1, 2, 4, 8 or 16 bytes. */
-#include "strided.h"
+#include "reference/strided.h"
 #include "inlay/check.h"
 #include "simd/move_set.h"
 #include <stdlib.h>
@@ -20,32 +20,32 @@ struct __attribute__((packed, may_alias)) element16 {
 #define T element1
 #define NAME(x) x##_1
 #define KERNEL_SIZE 0
-#include "strided.inc"
+#include "reference/strided.inc"
 #undef T
 #undef NAME
 #undef KERNEL_SIZE
 #define T element2
 #define NAME(x) x##_2
 #define KERNEL_SIZE 1
-#include "strided.inc"
+#include "reference/strided.inc"
 #undef T
 #undef NAME
 #undef KERNEL_SIZE
 #define T element4
 #define NAME(x) x##_4
 #define KERNEL_SIZE 2
-#include "strided.inc"
+#include "reference/strided.inc"
 #undef T
 #undef NAME
 #undef KERNEL_SIZE
 #define T element8
 #define NAME(x) x##_8
-#include "strided.inc"
+#include "reference/strided.inc"
 #undef T
 #undef NAME
 #define T struct element16
 #define NAME(x) x##_16
-#include "strided.inc"
+#include "reference/strided.inc"
 #undef T
 #undef NAME
 

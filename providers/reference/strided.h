@@ -17,7 +17,7 @@
  * Types smaller than a byte are unpacked to bytes first (strided_unpack) and packed again. */
 #ifndef STRIDED_H
 #define STRIDED_H
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
 #include "inlay/kit.h"
 

@@ -1,13 +1,13 @@
 /* Operators on strings: StringConcat, StringSplit, RegexFullMatch (ONNX 20), StringNormalizer (10). Strings are UTF-8,
  * independent of the system's locale. */
 #define _GNU_SOURCE /* memmem */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
-#include "reference.h"
-#include "regex.h"
-#include "strided.h"
-#include "unicode_case.h"
+#include "common/args.h"
+#include "reference/reference.h"
+#include "reference/regex.h"
+#include "reference/strided.h"
+#include "reference/unicode_case.h"
 
 static bool same_text(inlay_str first, inlay_str second)
 {

@@ -1,9 +1,9 @@
 /* TensorScatter: ONNX 24. Writes the rows of `update` to a cache; each batch has its own position in the cache. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
-#include "reference.h"
-#include "strided.h"
+#include "common/args.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
 
 typedef struct cache_state {
     int64_t axis;

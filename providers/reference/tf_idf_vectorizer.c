@@ -1,11 +1,11 @@
 /* TfIdfVectorizer: ONNX 9. Counts the n-grams of a pool in each row. Each word is replaced by a number, its index in
  * the sorted vocabulary of the pool, so that n-grams of strings and of integers are looked up the same way: by binary
  * search in the sorted n-grams of their length. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "reference.h"
+#include "reference/reference.h"
 
 enum { MODE_TF, MODE_IDF, MODE_TFIDF };
 

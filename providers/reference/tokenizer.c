@@ -1,9 +1,9 @@
 /* Tokenizer (com.microsoft 1): splits texts at separators, into the matches of an expression, or into characters. Each
  * row of tokens is padded to the longest one. Expressions find the leftmost, longest match. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "reference.h"
-#include "regex.h"
+#include "reference/reference.h"
+#include "reference/regex.h"
 #include <stdlib.h>
 
 enum { TOKENS_OF_CHARACTERS, TOKENS_BETWEEN, TOKENS_OF_MATCHES };

@@ -1,13 +1,13 @@
 /* TopK: ONNX 1, 10, 11, 24. Of equal elements the one with the lower index comes first; NaN is the largest. The output
  * is always sorted. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
-#include "rank.h"
-#include "reference.h"
+#include "common/args.h"
+#include "reference/rank.h"
+#include "reference/reference.h"
 #include "simd/row_set.h"
-#include "strided.h"
-#include "work.h"
+#include "reference/strided.h"
+#include "reference/work.h"
 
 /* BLOCK: elements tested at once before single ones. FEW: maximum k for a heap. SHORT: maximum elements for
  * counting. */
@@ -90,7 +90,7 @@ static bool find_least(const float *input, int64_t count, int64_t k, uint64_t fl
 #define NAME(x) x##_f32
 #define SELECT_SHORT select_short
 #define FIND_LEAST find_least
-#include "top_k.inc"
+#include "reference/top_k.inc"
 #undef SELECT_SHORT
 #undef FIND_LEAST
 #define SELECT_SHORT(...) false
@@ -99,57 +99,57 @@ static bool find_least(const float *input, int64_t count, int64_t k, uint64_t fl
 #define KEY rank_key_f64
 #define VALUE
 #define NAME(x) x##_f64
-#include "top_k.inc"
+#include "reference/top_k.inc"
 #define T uint16_t
 #define KEY KEY_F16
 #define VALUE f16_to_f32
 #define NAME(x) x##_f16
-#include "top_k.inc"
+#include "reference/top_k.inc"
 #define T uint16_t
 #define KEY KEY_BF16
 #define VALUE bf16_to_f32
 #define NAME(x) x##_bf16
-#include "top_k.inc"
+#include "reference/top_k.inc"
 #define T int8_t
 #define KEY rank_key_i64
 #define VALUE
 #define NAME(x) x##_i8
-#include "top_k.inc"
+#include "reference/top_k.inc"
 #define T int16_t
 #define KEY rank_key_i64
 #define VALUE
 #define NAME(x) x##_i16
-#include "top_k.inc"
+#include "reference/top_k.inc"
 #define T int32_t
 #define KEY rank_key_i64
 #define VALUE
 #define NAME(x) x##_i32
-#include "top_k.inc"
+#include "reference/top_k.inc"
 #define T int64_t
 #define KEY rank_key_i64
 #define VALUE
 #define NAME(x) x##_i64
-#include "top_k.inc"
+#include "reference/top_k.inc"
 #define T uint8_t
 #define KEY
 #define VALUE
 #define NAME(x) x##_u8
-#include "top_k.inc"
+#include "reference/top_k.inc"
 #define T uint16_t
 #define KEY
 #define VALUE
 #define NAME(x) x##_u16
-#include "top_k.inc"
+#include "reference/top_k.inc"
 #define T uint32_t
 #define KEY
 #define VALUE
 #define NAME(x) x##_u32
-#include "top_k.inc"
+#include "reference/top_k.inc"
 #define T uint64_t
 #define KEY
 #define VALUE
 #define NAME(x) x##_u64
-#include "top_k.inc"
+#include "reference/top_k.inc"
 
 typedef void (*select_fn)(const void *data, int64_t step, int64_t count, int64_t k, uint64_t flip, rank_entry *best);
 static const select_fn by_dtype[INLAY_DTYPE_COUNT] = {

@@ -2,9 +2,9 @@
  *
  * The inputs after R (the rate) and T (the number of the step) form groups of equal size: all tensors to be optimized,
  * then all their gradients, then one or two groups of state. The outputs are the new tensors, then the new state. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "simd/convert.h"
 #include <math.h>
 #include <stdlib.h>
@@ -21,10 +21,10 @@ typedef struct training_step {
 
 #define SUFFIX f32
 #define T float
-#include "training.inc"
+#include "reference/training.inc"
 #define SUFFIX f64
 #define T double
-#include "training.inc"
+#include "reference/training.inc"
 
 typedef void (*training_fn)(const training_step *step, int64_t begin, int64_t end);
 enum { ADAGRAD, ADAM, MOMENTUM };

@@ -1,9 +1,9 @@
 /* Transpose: ONNX 1, 13, 21, 23, 24, 25. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
-#include "reference.h"
-#include "strided.h"
+#include "common/args.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
 
 typedef struct transpose_state {
     int64_t perm[INLAY_MAX_RANK];

@@ -1,9 +1,9 @@
 /* Trilu: ONNX 14. Keeps one triangle of each matrix; the other becomes 0. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
-#include "reference.h"
-#include "strided.h"
+#include "common/args.h"
+#include "reference/reference.h"
+#include "reference/strided.h"
 
 typedef struct trilu_state {
     bool upper;

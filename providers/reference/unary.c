@@ -1,8 +1,8 @@
 /* Unary mathematics: ONNX 1 to 22. float16 and bfloat16 compute in float, integers in int64 or double
  * (elementwise.h). */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "elementwise.h"
+#include "reference/elementwise.h"
 #include "simd/row_set.h"
 #include "simd/vecmath.h"
 #include <math.h>
@@ -11,102 +11,102 @@
 #define LOOP abs
 #define F(x) vm_abs(x)
 #define D(x) fabs(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP neg
 #define F(x) (-(x))
 #define D(x) (-(x))
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP sign /* NaN stays NaN */
 #define F(x) ((x) > 0.0f ? 1.0f : (x) < 0.0f ? -1.0f : (x) == 0.0f ? 0.0f : (x))
 #define D(x) ((x) > 0.0 ? 1.0 : (x) < 0.0 ? -1.0 : (x) == 0.0 ? 0.0 : (x))
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP floor
 #define F(x) floorf(x)
 #define D(x) floor(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP ceil
 #define F(x) ceilf(x)
 #define D(x) ceil(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP round /* halves to even: Round-11 */
 #define F(x) rintf(x)
 #define D(x) rint(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP sqrt
 #define F(x) sqrtf(x)
 #define D(x) sqrt(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP exp /* the loop for float follows below */
 #define D(x) vd_exp(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP log
 #define F(x) vm_log(x)
 #define D(x) log(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP reciprocal
 #define F(x) (1.0f / (x))
 #define D(x) (1.0 / (x))
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP erf /* the loop for float follows below */
 #define D(x) erf(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP sin_near
 #define F(x) vm_sin(x)
 #define D(x) sin(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP cos_near
 #define F(x) vm_cos(x)
 #define D(x) cos(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP tan_near
 #define F(x) vm_tan(x)
 #define D(x) tan(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP asin
 #define F(x) asinf(x)
 #define D(x) asin(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP acos
 #define F(x) acosf(x)
 #define D(x) acos(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP atan
 #define F(x) atanf(x)
 #define D(x) atan(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP sinh
 #define F(x) vm_sinh(x)
 #define D(x) sinh(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP cosh
 #define F(x) vm_cosh(x)
 #define D(x) cosh(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP tanh /* the loop for float follows below */
 #define D(x) vd_tanh(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP asinh
 #define F(x) asinhf(x)
 #define D(x) asinh(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP acosh
 #define F(x) acoshf(x)
 #define D(x) acosh(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP atanh
 #define F(x) atanhf(x)
 #define D(x) atanh(x)
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP is_nan
 #define F(x) ((x) != (x))
 #define D(x) ((x) != (x))
 #define RESULT uint8_t
-#include "unary.inc"
+#include "reference/unary.inc"
 #define LOOP is_inf /* A: detect_negative, B: detect_positive */
 #define F(x) (((x) > 3.40282347e38f && B != 0.0f) || ((x) < -3.40282347e38f && A != 0.0f))
 #define D(x) (((x) > 1.7976931348623157e308 && B != 0.0) || ((x) < -1.7976931348623157e308 && A != 0.0))
 #define RESULT uint8_t
-#include "unary.inc"
+#include "reference/unary.inc"
 
 /* Loops that have SIMD kernels. */
 #define KERNEL_LOOP(name)                                                                                              \

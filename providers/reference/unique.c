@@ -1,14 +1,14 @@
 /* Unique: ONNX 11. The indices of elements, or of the slices along an axis, are sorted stably: numbers by the digits of
  * their keys (rank.h), others by merge sort. Equal neighbors form a group; its first index is that of the first
  * occurrence. NaN equals NaN and sorts last, as in numpy. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "args.h"
+#include "common/args.h"
 #include "simd/convert.h"
-#include "rank.h"
-#include "reference.h"
-#include "work.h"
-#include "strided.h"
+#include "reference/rank.h"
+#include "reference/reference.h"
+#include "reference/work.h"
+#include "reference/strided.h"
 #include <math.h>
 
 typedef struct unique_state {

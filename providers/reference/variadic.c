@@ -1,9 +1,9 @@
 /* Max and Min (ONNX 1, 6, 8, 12, 13), Sum and Mean (1, 6, 8, 13) of any number of inputs, broadcast since version 8.
  * Two inputs are computed by one binary loop. More inputs are accumulated in blocks, so that intermediate sums stay in
  * the cache and, for float16 and bfloat16, in float. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "elementwise.h"
+#include "reference/elementwise.h"
 #include <stdlib.h>
 
 /* NaN wins, as in numpy.maximum. */
@@ -15,19 +15,19 @@
 #define RESULT float
 #define LOOP sum_f32
 #define OP SUM
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP max_f32
 #define OP MAX
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP min_f32
 #define OP MIN
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP div_f32
 #define OP(a, b) ((a) / (b))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #undef T
 #undef RESULT
@@ -35,19 +35,19 @@
 #define RESULT double
 #define LOOP sum_f64
 #define OP SUM
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP max_f64
 #define OP MAX
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP min_f64
 #define OP MIN
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #define LOOP div_f64
 #define OP(a, b) ((a) / (b))
-#include "binary.inc"
+#include "reference/binary.inc"
 #undef OP
 #undef T
 #undef RESULT
@@ -56,7 +56,7 @@
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define BODY "variadic.inc"
-#include "integers.inc"
+#include "reference/integers.inc"
 
 #define NUMBERS(name)                                                                                                  \
     [INLAY_FLOAT] = name##_f32, [INLAY_DOUBLE] = name##_f64, [INLAY_UINT8] = name##_u8, [INLAY_UINT16] = name##_u16,   \

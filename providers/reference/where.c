@@ -1,24 +1,24 @@
 /* Where: ONNX 9, 16. Copies elements by size, independent of type; a string is copied as a reference. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "inlay/check.h"
-#include "elementwise.h"
+#include "reference/elementwise.h"
 #include <stdlib.h>
 
 #define T uint32_t
 #define SUFFIX 4
-#include "where.inc"
+#include "reference/where.inc"
 #define T uint8_t
 #define SUFFIX 1
-#include "where.inc"
+#include "reference/where.inc"
 #define T uint16_t
 #define SUFFIX 2
-#include "where.inc"
+#include "reference/where.inc"
 #define T uint64_t
 #define SUFFIX 8
-#include "where.inc"
+#include "reference/where.inc"
 #define T inlay_str
 #define SUFFIX 16
-#include "where.inc"
+#include "reference/where.inc"
 
 typedef void (*where_fn)(void *out, const uint8_t *condition, int64_t condition_step, const void *true_data,
                          int64_t true_step, const void *false_data, int64_t false_step, int64_t count);

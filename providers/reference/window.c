@@ -1,7 +1,7 @@
 /* HannWindow, HammingWindow, BlackmanWindow: ONNX 17; for any numeric output type. */
-#include "instance.h"
+#include "reference/instance.h"
 #include "simd/convert.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* Chooses the arithmetic type of an elementwise op. */
-#include "region.h"
+#include "vulkan/region.h"
 
 bool vulkan_is_float(inlay_dtype dtype)
 {

@@ -1,6 +1,6 @@
 /* Attention (one node, or the sequence MatMul, Softmax, MatMul), and normalisations of a residual sum. */
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 #include <math.h>
 
 /* ------------------------------------------------------------------ fused attention */

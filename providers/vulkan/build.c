@@ -1,6 +1,6 @@
 /* Helpers of the lowering functions: dispatches, operands, places, strides. */
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 #include <stdarg.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* Compiles a region of the host's graph: its ops, values and constants. */
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 #include <stdlib.h>
 
 static inlay_status read_nodes(inlay_compiled *compiled, const inlay_compile_request *request, inlay_diag *diag)

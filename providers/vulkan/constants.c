@@ -1,6 +1,6 @@
 /* Constants of a region on the device: in the layout of the model, or packed in panels. */
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 #include <stdlib.h>
 
 uint32_t vulkan_panel_columns(const gpu_facts *facts)

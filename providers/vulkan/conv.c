@@ -1,6 +1,6 @@
 /* Convolutions (as a matrix multiplication over windows, or depthwise), and transposed convolutions. */
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 
 static bool reaches_outside(const vulkan_window *window)
 {

@@ -1,7 +1,7 @@
 /* The cost of an op: its operations and memory traffic at the assumed speed of the device. The host's machine profile
  * corrects it. */
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 
 /* A dimension; 1 if it is unknown. */
 static double size_at(const inlay_value_state *state, uint32_t d)

@@ -1,6 +1,6 @@
 /* Emits dispatches of programs, including the ops that group.c fuses. */
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 
 static uint32_t load_addressing(const vulkan_program *program, const vulkan_load *load)
 {

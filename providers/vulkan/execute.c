@@ -1,6 +1,6 @@
 /* Runs an instance: commands are recorded once for a set of addresses, then submitted segment by segment. */
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 #include <stdlib.h>
 
 static VkDeviceAddress address_of(const inlay_buffer *buffer)

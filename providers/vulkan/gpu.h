@@ -11,7 +11,7 @@
 #define VULKAN_GPU_H
 #define VK_NO_PROTOTYPES
 #include "inlay/plugin.h"
-#include "shaders/opcodes.h"
+#include "vulkan/shaders/opcodes.h"
 #include <pthread.h>
 #include <stdbool.h>
 #include <vulkan/vulkan.h>
@@ -37,7 +37,7 @@ enum {
 
 typedef enum gpu_shader {
 #define X(name, source, defines) SHADER_##name,
-#include "shaders.def"
+#include "vulkan/shaders.def"
 #undef X
     SHADER_COUNT
 } gpu_shader;

@@ -1,7 +1,7 @@
 /* Stores the driver's pipeline cache in a file. Files of other devices or driver versions are ignored, since drivers
  * may crash on them. */
 #include "inlay/check.h"
-#include "gpu.h"
+#include "vulkan/gpu.h"
 #include "inlay/kit_region.h"
 #include <stdio.h>
 

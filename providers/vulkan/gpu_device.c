@@ -1,6 +1,6 @@
 /* Lists, describes, chooses and opens devices. */
 #include "inlay/check.h"
-#include "gpu.h"
+#include "vulkan/gpu.h"
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>

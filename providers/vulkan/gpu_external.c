@@ -1,5 +1,5 @@
 /* Memory that the device shares with other drivers and processes: what the driver supports. */
-#include "gpu.h"
+#include "vulkan/gpu.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Device memory, and copies between it and the host. */
 #include "inlay/check.h"
-#include "gpu.h"
+#include "vulkan/gpu.h"
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
  * words, each call of word() with a literal is replaced by a constant. Sizes and strides are then compile-time
  * constants, which avoids the slow integer divisions of CPUs. */
 #include "inlay/check.h"
-#include "gpu.h"
+#include "vulkan/gpu.h"
 #include "gpu_shaders.inc" /* generated: one array per shader */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static const struct {
     size_t bytes;
 } shaders[] = {
 #define X(name, source, defines) { shader_##name, sizeof shader_##name },
-#include "shaders.def"
+#include "vulkan/shaders.def"
 #undef X
 };
 
@@ -44,7 +44,7 @@ uint64_t gpu_shaders_hash(void)
 
 static const char *const operations[] = {
 #define X(name) "op_" #name,
-#include "opcodes.def"
+#include "vulkan/opcodes.def"
 #undef X
 };
 #define LOAD(name, text) "load_" #text,

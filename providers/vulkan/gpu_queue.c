@@ -1,6 +1,6 @@
 /* Command buffers, submissions, waits and pipelines. */
 #include "inlay/check.h"
-#include "gpu.h"
+#include "vulkan/gpu.h"
 #include "simd/clock.h"
 #include <stdlib.h>
 #include <string.h>

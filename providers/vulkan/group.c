@@ -1,6 +1,6 @@
 /* Epilogue fusion: elementwise ops, and a Transpose of the result, become part of the dispatch before them. */
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 
 enum { MAX_MEMBERS = VULKAN_MAX_REGISTER_VALUES - 1, LOOK_AHEAD = 64 };
 

@@ -1,5 +1,5 @@
 /* Gather, Scatter, and operators that generate values from positions. */
-#include "region.h"
+#include "vulkan/region.h"
 
 /* ------------------------------------------------------------------ Gather and Scatter */
 

@@ -1,6 +1,6 @@
 /* Specializes a compiled region to concrete shapes: dispatches, pipelines, and parameters on the device. */
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 #include <stdlib.h>
 
 enum { MAX_FIXED_WORDS = 256 }; /* longer parameters are tables, which are always read from memory */

@@ -1,6 +1,6 @@
 /* MatMul and Gemm. */
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 
 /* ------------------------------------------------------------------ MatMul */
 

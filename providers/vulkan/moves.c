@@ -1,6 +1,6 @@
 /* Operators that only move elements. A reshape is an alias of its input. */
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 
 vulkan_box vulkan_whole_box(const vulkan_tensor *tensor)
 {

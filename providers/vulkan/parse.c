@@ -1,10 +1,10 @@
 /* Selects supported nodes: the table of operators, and the constraints that all rows share. */
-#include "region.h"
+#include "vulkan/region.h"
 
 static const vulkan_operator operators[] = {
 #define X(name, first, last, family, number, types, host_inputs)                                                       \
     { name, first, last, &family, number, types, host_inputs },
-#include "operators.def"
+#include "vulkan/operators.def"
 #undef X
 };
 

@@ -1,7 +1,7 @@
 /* Plans an instance: workspace offsets of buffers, barriers between dispatches, and segments. */
 #include "inlay/check.h"
-#include "region.h"
-#include "spans.h"
+#include "vulkan/region.h"
+#include "common/spans.h"
 #include <stdlib.h>
 
 static inlay_status place_buffers(vulkan_build *build)

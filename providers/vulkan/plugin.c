@@ -1,7 +1,7 @@
 /* The vulkan provider: runs regions of a graph on a GPU by compute shaders. */
 #define INLAY_NOTE_VERSION INLAY_VERSION
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 /* Elementwise operators: the slots that each appends to a program. */
-#include "region.h"
+#include "vulkan/region.h"
 
 /* ------------------------------------------------------------------ unary, binary and ternary functions */
 

@@ -1,6 +1,6 @@
 /* Dispatches of shaders/product.comp: matrix multiplications (mat_mul.c) and convolutions (conv.c). */
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 
 /* ------------------------------------------------------------------ tiles */
 

@@ -1,6 +1,6 @@
 /* Builds programs of elementwise operations, which shaders/program.glsl runs. */
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 
 void vulkan_program_start(const vulkan_build *build, vulkan_program *program, uint32_t result, vulkan_arithmetic in)
 {

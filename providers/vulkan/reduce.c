@@ -1,6 +1,6 @@
 /* Reductions, pools, softmax and normalisations. */
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 #include <math.h>
 
 /* The number of invocations per result: a workgroup shares each long sum, on a CPU driver only if there are few

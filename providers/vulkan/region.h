@@ -2,7 +2,7 @@
  * dense and row-major unless vulkan_tensor.transposed is set. */
 #ifndef VULKAN_REGION_H
 #define VULKAN_REGION_H
-#include "gpu.h"
+#include "vulkan/gpu.h"
 #include "inlay/kit_region.h"
 
 /* VULKAN_MAX_LOOP_ROUNDS: Mesa's CPU driver silently ends the loops of an invocation after 65,535 rounds in all. The
@@ -280,7 +280,7 @@ void vulkan_program_start(const vulkan_build *build, vulkan_program *program, ui
 /* Operations of programs. */
 enum {
 #define X(name) OP_##name,
-#include "opcodes.def"
+#include "vulkan/opcodes.def"
 #undef X
     OP_COUNT
 };

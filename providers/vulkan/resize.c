@@ -1,7 +1,7 @@
 /* Resize and Upsample by tables of taps, one per axis. */
 #include "inlay/check.h"
-#include "region.h"
-#include "resize_rows.h"
+#include "vulkan/region.h"
+#include "common/resize_rows.h"
 #include <stdlib.h>
 
 enum { MAX_AXES = 6, FIRST_TABLE = 26 };

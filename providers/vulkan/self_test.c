@@ -2,7 +2,7 @@
  * as in a session, and its results are compared with the expected ones. The verdict (which check failed, if any) is
  * cached per driver version, in the process and in the cache folder. */
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 #include <stdlib.h>
 
 enum { MAX_INPUTS = 3, LONG_ROW = VULKAN_MAX_LOOP_ROUNDS };

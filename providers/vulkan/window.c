@@ -1,6 +1,6 @@
 /* Reads the filter windows of convolutions and pools from attributes and shapes. */
 #include "inlay/check.h"
-#include "region.h"
+#include "vulkan/region.h"
 
 static int64_t attr_at(const inlay_node_info *node, const char *name, uint32_t i, int64_t otherwise)
 {

@@ -1,5 +1,5 @@
 #include "tokenizer.h"
-#include "text.h"
+#include "prepost/text/text.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

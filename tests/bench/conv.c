@@ -1,8 +1,8 @@
 /* bench_conv - times the convolution kernel of the reference on one thread, at sizes of real networks. Not a test. */
 #include "kernel_case.h"
-#include "gemm/set.h"
-#include "reference.h"
-#include "reference_tables.h"
+#include "common/gemm/set.h"
+#include "reference/reference.h"
+#include "reference/reference_tables.h"
 #include <stdio.h>
 #include <time.h>
 

@@ -2,8 +2,8 @@
  * the 4096 x 4096 row, which measures memory. Not a test. */
 #include "simd/convert.h"
 #include "kernel_case.h"
-#include "reference.h"
-#include "reference_tables.h"
+#include "reference/reference.h"
+#include "reference/reference_tables.h"
 #include <stdio.h>
 #include <time.h>
 

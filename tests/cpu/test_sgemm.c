@@ -1,8 +1,8 @@
 /* The kernels of sgemm.h, compared with sums in double: sizes around the edges of blocks and panels, rows with gaps,
  * a bias or an initial C, every function, units in any order; and the error of long sums, also with the tiles of
  * tiles.h. */
-#include "matrix/sgemm.h"
-#include "convolution/tiles.h"
+#include "cpu/matrix/sgemm.h"
+#include "cpu/convolution/tiles.h"
 #include "cmocka_all.h"
 #include "noise.h"
 #include <math.h>

@@ -1,7 +1,7 @@
 /* The measured error of Winograd's convolutions with given weights. */
-#include "choice/kernels.h"
-#include "convolution/tiles.h"
-#include "weights/packs.h"
+#include "cpu/choice/kernels.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/weights/packs.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -105,14 +105,17 @@ for header in cpu/{region/build,choice/kernels,convolution/tiles,matrix/sgemm,pr
     touch "$copy/providers/$header.h"
 done
 check || fail "providers without includes are rejected"
-plant providers/cpu/region/x.c choice/kernels.h 'cpu/region may not include choice/kernels.h of cpu/choice'
-plant providers/cpu/choice/x.c convolution/tiles.h 'cpu/choice may not include convolution/tiles.h of cpu/convolution'
+plant providers/cpu/region/x.c cpu/choice/kernels.h 'cpu/region may not include cpu/choice/kernels.h of cpu/choice'
+plant providers/cpu/choice/x.c cpu/convolution/tiles.h \
+    'cpu/choice may not include cpu/convolution/tiles.h of cpu/convolution'
 plant providers/cpu/matrix/x.h cpu/provider.h 'cpu/matrix may not include cpu/provider.h of cpu'
-plant providers/common/x.c reference.h 'common may not include reference.h of reference'
-plant providers/reference/x.inc choice/kernels.h 'reference may not include choice/kernels.h of cpu/choice'
-plant providers/simd/x.c args.h 'simd may not include args.h of common'
+plant providers/common/x.c reference/reference.h 'common may not include reference/reference.h of reference'
+plant providers/reference/x.inc cpu/choice/kernels.h 'reference may not include cpu/choice/kernels.h of cpu/choice'
+plant providers/simd/x.c common/args.h 'simd may not include common/args.h of common'
 plant providers/cpu/region/x.c ../choice/kernels.h 'includes ../choice/kernels.h'
-printf '#include "choice/kernels.h"\n#include "tiles.h"\n#include "inlay/kit.h"\n#include "simd/vec.h"\n' \
+plant providers/cpu/region/x.c choice/kernels.h 'includes choice/kernels.h; write the path from providers'
+plant providers/cpu/convolution/x.c tiles.h 'includes tiles.h; write the path from providers'
+printf '#include "cpu/choice/kernels.h"\n#include "cpu/convolution/tiles.h"\n#include "inlay/kit.h"\n#include "simd/vec.h"\n' \
     >"$copy/providers/cpu/convolution/x.c"
 check || fail "allowed includes of providers are rejected"
 mkdir "$copy/providers/"{attic,cpu/attic}

@@ -3,9 +3,8 @@
 #
 #   provider_includes.sh ROOT EDGES   prints one line per forbidden #include; exit code 1 if there are any
 #
-# EDGES lists the folders that each folder may include (the file `provider_edges` next to this script). A header is
-# searched like the compiler does: next to the file, in providers/, in the provider, then in cpu/, common/ and
-# reference/, whose libraries others link to. Other headers belong to the SDK or are generated.
+# EDGES lists the folders that each folder may include (the file `provider_edges` next to this script). Headers are
+# included by their path from providers/. Other headers belong to the SDK or are generated.
 set -eu
 root=$1
 edges=$2
@@ -23,16 +22,11 @@ trap 'rm -f "$wrong"' EXIT
         while (sub(/\/[^\/]*$/, "", path)) if (path in listed) return path
         return ""
     }
-    function find_header(path, header, folder_of_file, first) {
+    # The header is next to the file, or in its provider.
+    function is_near(path, header, folder_of_file, first) {
         folder_of_file = path; sub(/[^\/]*$/, "", folder_of_file)
         first = path; sub(/^providers\//, "", first); sub(/\/.*/, "", first)
-        if (folder_of_file header in is_file) return folder_of_file header
-        if ("providers/" header in is_file) return "providers/" header
-        if ("providers/" first "/" header in is_file) return "providers/" first "/" header
-        if ("providers/cpu/" header in is_file) return "providers/cpu/" header
-        if ("providers/common/" header in is_file) return "providers/common/" header
-        if ("providers/reference/" header in is_file) return "providers/reference/" header
-        return ""
+        return folder_of_file header in is_file || "providers/" first "/" header in is_file
     }
     BEGIN {
         while ((getline line < list) > 0) {
@@ -64,12 +58,12 @@ trap 'rm -f "$wrong"' EXIT
     {
         split($0, part, ":")
         header = part[3]; sub(/^[^"]*"/, "", header); sub(/"$/, "", header)
-        if (header ~ /^\.\.?\//) {
-            print part[1] ":" part[2] ": includes " header "; write the path from providers or from the provider"
+        if (header ~ /^\.\.?\// || is_near(part[1], header)) {
+            print part[1] ":" part[2] ": includes " header "; write the path from providers"
             next
         }
         path = part[1]; sub(/^providers\//, "", path); from = home(path)
-        target = find_header(part[1], header); sub(/^providers\//, "", target); to = target == "" ? "" : home(target)
+        to = "providers/" header in is_file ? home(header) : ""
         if (from != "" && to != "" && to != from && !((from, to) in may))
             print part[1] ":" part[2] ": " from " may not include " header " of " to \
                 "; move the declaration down, or the code up (allowed: tests/house/provider_edges)"

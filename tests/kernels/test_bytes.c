@@ -1,6 +1,6 @@
 /* Loops over bytes of every instance that this CPU supports, compared with sums in plain C. Inputs contain extreme
  * bytes, so that intermediate saturation would be detected. */
-#include "quantized/byte_set.h"
+#include "cpu/quantized/byte_set.h"
 #include "cmocka_all.h"
 #include <math.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 /* Kernels of every instruction set that this CPU supports, including plain C, compared with sums in double: sizes
  * around those of registers, and guard elements that must not be overwritten. */
-#include "convolution/depthwise.h"
-#include "convolution/groups.h"
+#include "cpu/convolution/depthwise.h"
+#include "cpu/convolution/groups.h"
 #include "simd/move_set.h"
-#include "convolution/planes.h"
-#include "quantized/quantize.h"
+#include "cpu/convolution/planes.h"
+#include "cpu/quantized/quantize.h"
 #include "simd/row_set.h"
-#include "convolution/tile_set.h"
+#include "cpu/convolution/tile_set.h"
 #include "cmocka_all.h"
 #include <math.h>
 #include <stdlib.h>

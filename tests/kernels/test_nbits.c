@@ -1,7 +1,7 @@
 /* Matrix multiplications with packed n-bit weights, for every instruction set that this CPU supports, compared with
  * sums in double of the unpacked weights: numbers of bits, block sizes that do and do not divide k, transposed
  * weights, zero points, numbers of rows, and activations that cannot be quantized. */
-#include "weights/nbits.h"
+#include "cpu/weights/nbits.h"
 #include "cmocka_all.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* The list of kernel sources: it contains every source that is compiled for several instruction sets, with its
  * instances, and the chosen instance is the one that kernels use. */
-#include "sources.h"
+#include "cpu/sources.h"
 #include "simd/move_set.h"
-#include "convolution/tile_set.h"
+#include "cpu/convolution/tile_set.h"
 #include "cmocka_all.h"
 #include <dirent.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Matrix multiplications with block-sparse weights and with 2:4 sparse weights, compared with sums in double, for any
  * number of rows and columns, with an epilogue. Infinity and NaN times zero give NaN as in a dense multiplication. */
 #include "cmocka_all.h"
-#include "sparse/sparse24.h"
+#include "cpu/sparse/sparse24.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* Compares every kernel for convolutions and matrix multiplications with sums in double, relative to the magnitudes of
  * the terms of each element, with data that stresses float arithmetic, on one and several threads. */
 #include "../cpu/region_provider.h"
-#include "choice/kernels.h"
+#include "cpu/choice/kernels.h"
 #include "layer.h"
-#include "convolution/tiles.h"
+#include "cpu/convolution/tiles.h"
 #include "text_buffer.h"
 
 /* Error bound of precision f32 in units of eps * sqrt(terms), and the stricter bound of precision strict. */

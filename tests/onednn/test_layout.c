@@ -1,6 +1,6 @@
 /* Layouts that the provider computes, compares and measures without oneDNN agree with oneDNN's descriptors. */
-#include "library_versions.h"
-#include "region/build.h"
+#include "onednn/library_versions.h"
+#include "cpu/region/build.h"
 #include "expected_layout.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /* Packed weights of Winograd convolutions, compared with those packed by oneDNN, for every layout that oneDNN 2 uses.
  */
-#include "library_versions.h"
-#include "region/build.h"
-#include "weights/packs.h"
-#include "library_v2.h"
+#include "onednn/library_versions.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/packs.h"
+#include "onednn/library_v2.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

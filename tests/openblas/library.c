@@ -1,6 +1,6 @@
 /* How provider openblas opens its library: the choice of library, its settings, and the effects on the process. */
-#include "unloaded_library.h"
-#include "blas.h"
+#include "common/unloaded_library.h"
+#include "openblas/blas.h"
 #include <dirent.h>
 #include <malloc.h>
 #include <pthread.h>

@@ -1,11 +1,11 @@
 /* Every operator of provider openblas compared with provider reference: random shapes, attributes and types, the same
  * node with either engine. Outputs are initialised with NaN, so that reads of them are detected; tensors and workspace
  * end at an inaccessible page. */
-#include "gemm/set.h"
+#include "common/gemm/set.h"
 #include "kernel_case.h"
 #include "library_under_test.h"
-#include "reference.h"
-#include "reference_tables.h"
+#include "reference/reference.h"
+#include "reference/reference_tables.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

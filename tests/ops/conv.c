@@ -1,10 +1,10 @@
 /* conv.c - convolution, compared with its definition: random kernel sizes, strides, dilations, pads, groups and types.
  * All tensors and the workspace end at a guard page. */
 #include "simd/convert.h"
-#include "gemm/set.h"
+#include "common/gemm/set.h"
 #include "kernel_case.h"
-#include "reference.h"
-#include "reference_tables.h"
+#include "reference/reference.h"
+#include "reference/reference_tables.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,12 +1,12 @@
 /* elementwise.c - elementwise kernels of the reference provider in cases that ONNX's own tests lack: every element
  * type, every kind of broadcasting, rank 0, dimensions of 0, integer limits, old opsets, and memory that ends at a
  * guard page. */
-#include "broadcast.h"
+#include "reference/broadcast.h"
 #include "cmocka_all.h"
 #include "simd/convert.h"
 #include "kernel_case.h"
-#include "reference.h"
-#include "reference_tables.h"
+#include "reference/reference.h"
+#include "reference/reference_tables.h"
 #include <math.h>
 #include <stdio.h>
 

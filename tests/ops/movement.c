@@ -3,8 +3,8 @@
  * message. */
 #include "simd/convert.h"
 #include "kernel_case.h"
-#include "reference.h"
-#include "reference_tables.h"
+#include "reference/reference.h"
+#include "reference/reference_tables.h"
 #include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -104,7 +104,7 @@ static const kit_table *find_table(const char *op_type)
 {
     static const kit_table *const tables[] = {
 #define TABLE(stem) &reference_##stem,
-#include "kernels.def"
+#include "reference/kernels.def"
 #undef TABLE
     };
 

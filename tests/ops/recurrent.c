@@ -4,9 +4,9 @@
  * page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
-#include "panels.h"
-#include "reference.h"
-#include "reference_tables.h"
+#include "common/panels.h"
+#include "reference/reference.h"
+#include "reference/reference_tables.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

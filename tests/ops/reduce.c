@@ -2,8 +2,8 @@
  * sizes from 0; and axes that do not exist. All tensors end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
-#include "reference.h"
-#include "reference_tables.h"
+#include "reference/reference.h"
+#include "reference/reference_tables.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* regex.c - regular expressions: matches, mismatches, and refused patterns. Case mapping of UTF-8. */
-#include "regex.h"
-#include "unicode_case.h"
+#include "reference/regex.h"
+#include "reference/unicode_case.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
  * tensors and the workspace end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
-#include "reference.h"
-#include "reference_tables.h"
+#include "reference/reference.h"
+#include "reference/reference_tables.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

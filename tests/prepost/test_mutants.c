@@ -1,12 +1,12 @@
 /* test_mutants.c - damaged files: decoders and tokenizers fail with a message and access no other memory, which
  * AddressSanitizer checks. */
 #include "cmocka_all.h"
-#include "picture.h"
-#include "audio/sound.h"
+#include "prepost/image/picture.h"
+#include "prepost/audio/sound.h"
 #include <stdlib.h>
 #include <string.h>
 #ifdef PREPOST_TEXT
-#include "text.h"
+#include "prepost/text/text.h"
 #endif
 
 static uint64_t next_random(uint64_t *state)

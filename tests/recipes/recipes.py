@@ -37,7 +37,7 @@ RECIPES = {
             (r"kernel_instances\(simd .*",
              'if("avx2" IN_LIST KERNEL_LEVELS)\n  kernel_instance(simd avx2 avx2 clamp_row.c)\nendif()')],
         "providers/reference/clamped.c": [
-            (r'#include "reference.h"', '#include "simd/clamp_row.h"'),
+            (r'#include "reference/reference.h"', '#include "simd/clamp_row.h"'),
             (r"    float \*y = call->out.*", "\n    if (clamp_row(x, y, call->out[0].count))\n        return INLAY_OK;")],
         "tests/kernels/test_clamp_row.c": "test_clamp_row.c",
         "tests/kernels/CMakeLists.txt": [

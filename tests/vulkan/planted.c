@@ -2,7 +2,7 @@
  *   planted beyond FLOATS     a dispatch writes this many floats beyond the end of its buffer
  *   planted race BARRIERS     a copy reads the result of an earlier copy; 0: without a barrier between them
  * Exit status 77: there is no device. */
-#include "region.h"
+#include "vulkan/region.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* Copies on a device whose memory the host cannot map: each list of copies is one submission. Uses only the gpu_*.c
  * files of the provider, with the injected fault that separates the memory. */
-#include "region.h"
+#include "vulkan/region.h"
 #include "cmocka_all.h"
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Checks buffer places and barriers of random regions byte by byte. No dispatch conflicts with another one since
  * the last barrier, no byte is overwritten that is read later, and every barrier is necessary. Validation layers check
  * copies, but not accesses by address in shaders. */
-#include "region.h"
+#include "vulkan/region.h"
 #include "cmocka_all.h"
 #include <stdlib.h>
 

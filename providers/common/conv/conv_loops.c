@@ -1,5 +1,5 @@
 /* Loops over staged inputs, see conv_loops.h. */
-#include "conv/conv_loops.h"
+#include "common/conv/conv_loops.h"
 #include "simd/vec.h"
 #include <string.h>
 
@@ -38,12 +38,12 @@ static void copy_pairs(const int16_t *base, const int64_t *offset, int64_t depth
 
 #define T float
 #define NAME(name) f32_##name
-#include "conv/depthwise.inc"
+#include "common/conv/depthwise.inc"
 #undef T
 #undef NAME
 #define T double
 #define NAME(name) f64_##name
-#include "conv/depthwise.inc"
+#include "common/conv/depthwise.inc"
 #undef T
 #undef NAME
 

@@ -1,7 +1,7 @@
 /* depthwise.c - convolution with one input channel per group: a window slides over each staged channel. */
 #include "inlay/check.h"
-#include "conv.h"
-#include "conv/conv_loops.h"
+#include "common/conv.h"
+#include "common/conv/conv_loops.h"
 #include "simd/convert.h"
 #include "simd/optional.h"
 

@@ -1,7 +1,7 @@
 /* geometry.c - attributes and window geometry of the convolutions (ONNX Conv-1, 11, 22). */
 #include "inlay/check.h"
-#include "args.h"
-#include "conv.h"
+#include "common/args.h"
+#include "common/conv.h"
 
 inlay_status conv_read_attrs(const kit_node *node, conv_attrs *out, inlay_diag *diag)
 {

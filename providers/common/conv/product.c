@@ -1,8 +1,8 @@
 /* product.c - convolution as a matrix multiplication over a staged input. */
 #include "inlay/check.h"
-#include "args.h"
-#include "conv.h"
-#include "conv/conv_loops.h"
+#include "common/args.h"
+#include "common/conv.h"
+#include "common/conv/conv_loops.h"
 #include "simd/convert.h"
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* stage.c - copies channels of the input into padded buffers, with columns split by stride. */
 #include "simd/convert.h"
-#include "conv.h"
+#include "common/conv.h"
 
 /* Whether dim i would mostly contain padding, or gaps that no tap reads, if it were not staged as a list. */
 static bool needs_list(const conv_geometry *geometry, uint32_t i)

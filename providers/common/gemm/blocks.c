@@ -2,8 +2,8 @@
  * cache-sized blocks, and runs them. */
 #include "inlay/check.h"
 #include "simd/instances.h"
-#include "gemm/set.h"
-#include "product_cost.h"
+#include "common/gemm/set.h"
+#include "common/product_cost.h"
 
 enum {
     TILE_A_BYTES = 512 * 1024, /* packed rows of a tile, per block of k: half of the second-level cache */

@@ -2,7 +2,7 @@
  * precision. */
 #include "inlay/check.h"
 #include "simd/convert.h"
-#include "gemm.h"
+#include "common/gemm.h"
 
 /* ------------------------------------------------------------------ sizes */
 

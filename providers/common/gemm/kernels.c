@@ -1,6 +1,6 @@
 /* kernels.c - the microkernels of all types, for each instruction level. GEMM_CELLS(X) lists rows 1..MR with 1 to 3
  * vectors. */
-#include "gemm/set.h"
+#include "common/gemm/set.h"
 #include "simd/vec.h"
 
 #define ISA KERNEL_TEXT
@@ -45,26 +45,26 @@ enum { DEPTH_BYTES = 1024 }; /* bytes of one line in a block: a panel of B then 
 
 #define T float
 #define NAME(name) f32_##name
-#include "gemm/kernel.inc"
+#include "common/gemm/kernel.inc"
 #undef T
 #undef NAME
 #define T double
 #define NAME(name) f64_##name
-#include "gemm/kernel.inc"
+#include "common/gemm/kernel.inc"
 #undef T
 #undef NAME
 #define T uint32_t
 #define NAME(name) u32_##name
-#include "gemm/kernel.inc"
+#include "common/gemm/kernel.inc"
 #undef T
 #undef NAME
 #define T uint64_t
 #define NAME(name) u64_##name
-#include "gemm/kernel.inc"
+#include "common/gemm/kernel.inc"
 #undef T
 #undef NAME
 #define NAME(name) s16_##name
-#include "gemm/kernel_s16.inc"
+#include "common/gemm/kernel_s16.inc"
 #undef NAME
 
 const gemm_kernel *const KERNEL(gemm_set)[GEMM_TYPE_COUNT] = {

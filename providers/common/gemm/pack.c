@@ -1,6 +1,6 @@
 /* pack.c - packs strided matrices of all types that the microkernels support. */
 #include "simd/convert.h"
-#include "gemm.h"
+#include "common/gemm.h"
 
 #define SAME(element) (element)
 #define WIDEN(element) ((double)(element))
@@ -10,24 +10,24 @@
 #define LOAD SAME
 #define SCALED 0
 #define NAME(name) f32_##name
-#include "gemm/pack.inc"
+#include "common/gemm/pack.inc"
 #undef NAME
 #undef SCALED
 #define SCALED 1
 #define NAME(name) f32_scaled_##name
-#include "gemm/pack.inc"
+#include "common/gemm/pack.inc"
 #undef NAME
 #undef LOAD
 #undef SRC
 #define SRC uint16_t
 #define LOAD f16_to_f32
 #define NAME(name) f16_##name
-#include "gemm/pack.inc"
+#include "common/gemm/pack.inc"
 #undef NAME
 #undef LOAD
 #define LOAD bf16_to_f32
 #define NAME(name) bf16_##name
-#include "gemm/pack.inc"
+#include "common/gemm/pack.inc"
 #undef NAME
 #undef LOAD
 #undef SRC
@@ -36,14 +36,14 @@
 #define DST double
 #define LOAD SAME
 #define NAME(name) f64_##name
-#include "gemm/pack.inc"
+#include "common/gemm/pack.inc"
 #undef NAME
 #undef LOAD
 #undef SRC
 #define SRC float
 #define LOAD WIDEN
 #define NAME(name) f64_from_f32_##name
-#include "gemm/pack.inc"
+#include "common/gemm/pack.inc"
 #undef NAME
 #undef LOAD
 #undef SCALED
@@ -54,26 +54,26 @@
 #define SRC uint32_t
 #define DST uint32_t
 #define NAME(name) u32_##name
-#include "gemm/pack.inc"
+#include "common/gemm/pack.inc"
 #undef NAME
 #undef SRC
 #undef DST
 #define SRC uint64_t
 #define DST uint64_t
 #define NAME(name) u64_##name
-#include "gemm/pack.inc"
+#include "common/gemm/pack.inc"
 #undef NAME
 #undef SRC
 #undef DST
 
 #define SRC int8_t
 #define NAME(name) s8_##name
-#include "gemm/pack_s16.inc"
+#include "common/gemm/pack_s16.inc"
 #undef NAME
 #undef SRC
 #define SRC uint8_t
 #define NAME(name) u8_##name
-#include "gemm/pack_s16.inc"
+#include "common/gemm/pack_s16.inc"
 #undef NAME
 #undef SRC
 

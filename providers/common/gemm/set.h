@@ -1,7 +1,7 @@
 /* gemm/set.h - the sets of microkernels, one per instruction set. */
 #ifndef GEMM_SET_H
 #define GEMM_SET_H
-#include "gemm.h"
+#include "common/gemm.h"
 
 typedef const gemm_kernel *const gemm_set[GEMM_TYPE_COUNT];
 extern gemm_set gemm_set_avx512, gemm_set_avx2, gemm_set_neon, gemm_set_c;

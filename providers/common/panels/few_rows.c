@@ -1,5 +1,5 @@
 /* few_rows.c - multiplications of few rows of floats and doubles, over the vectors of an instruction level. */
-#include "panels/set.h"
+#include "common/panels/set.h"
 #include "simd/vec.h"
 
 #if defined(KERNEL_IS_avx512)
@@ -22,11 +22,11 @@ enum {
 #define T float
 #define NAME(name) f32_##name
 #define PRODUCT KERNEL(panels_f32)
-#include "panels/kernel.inc"
+#include "common/panels/kernel.inc"
 #undef T
 #undef NAME
 #undef PRODUCT
 #define T double
 #define NAME(name) f64_##name
 #define PRODUCT KERNEL(panels_f64)
-#include "panels/kernel.inc"
+#include "common/panels/kernel.inc"

@@ -1,7 +1,7 @@
 /* panels/set.h - the multiplication functions of panels.h, compiled once for each instruction level. */
 #ifndef PANELS_SET_H
 #define PANELS_SET_H
-#include "panels.h"
+#include "common/panels.h"
 #include "simd/instances.h"
 
 typedef void panels_product_fn(const struct panels *panels, const void *packed, int64_t first, int64_t end,

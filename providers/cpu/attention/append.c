@@ -1,7 +1,7 @@
 /* Lowers a Concat into a state that is updated in place (states.h). */
-#include "attention/attention.h"
-#include "region/states.h"
-#include "weights/read.h"
+#include "cpu/attention/attention.h"
+#include "cpu/region/states.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 
 /* Copies the new rows to the end of the state; the old rows stay in place. */

@@ -1,12 +1,12 @@
 /* Attention on built-in kernels. It runs one block of queries of one head at a time, so that the scores stay in the
  * cache. Queries, keys and values are read in place with any strides. The result is written in the layout of a
  * Transpose that follows. */
-#include "attention/attention.h"
-#include "attention/score_loops.h"
+#include "cpu/attention/attention.h"
+#include "cpu/attention/score_loops.h"
 #include "inlay/check.h"
-#include "region/build.h"
-#include "matrix/sgemm.h"
-#include "weights/read.h"
+#include "cpu/region/build.h"
+#include "cpu/matrix/sgemm.h"
+#include "cpu/weights/read.h"
 #include <float.h>
 #include <math.h>
 

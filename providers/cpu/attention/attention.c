@@ -1,11 +1,11 @@
 /* Attention-23..25 without past keys and values, and Attention-1 of ai.inlay (ops/inlay/attention.c). With built-in
  * kernels it is one step (attend.c). Otherwise it is two batched matrix multiplications with a softmax between them,
  * which scales, masks and normalises a row in one pass. */
-#include "attention/attention.h"
-#include "attention/score_loops.h"
-#include "product/product.h"
-#include "region/build.h"
-#include "matrix/sgemm.h"
+#include "cpu/attention/attention.h"
+#include "cpu/attention/score_loops.h"
+#include "cpu/product/product.h"
+#include "cpu/region/build.h"
+#include "cpu/matrix/sgemm.h"
 #include "simd/vecmath.h"
 #include "inlay/check.h"
 

@@ -1,7 +1,7 @@
 /* attention.h - parts of attention: masks, kernels, and states that are updated in place. */
 #ifndef CPU_ATTENTION_H
 #define CPU_ATTENTION_H
-#include "region/build.h"
+#include "cpu/region/build.h"
 
 /* The number of keys that the mask of the Attention being lowered has columns for; without a mask, all keys. */
 int64_t cpu_mask_columns(const cpu_build *build);

@@ -1,7 +1,7 @@
 /* The scale of attention, and its masks: their strides, and the number of keys that they have columns for. */
-#include "attention/attention.h"
-#include "region/build.h"
-#include "weights/read.h"
+#include "cpu/attention/attention.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 #include <math.h>
 

@@ -1,8 +1,8 @@
 /* RotaryEmbedding-23: rotates pairs of elements of each head by the angles of their position. Input and output are
  * accessed in place with any strides of batches, heads and positions. */
-#include "attention/score_loops.h"
-#include "region/build.h"
-#include "weights/read.h"
+#include "cpu/attention/score_loops.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 
 static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)

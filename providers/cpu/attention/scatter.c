@@ -1,8 +1,8 @@
 /* TensorScatter-24 of rows into a cache [batch, heads, rows, size], as GroupQueryAttention does with new keys and
  * values. write_indices holds the first row for each sequence of the batch. If the cache is an in-place state
  * (append.c), only the new rows are written. */
-#include "region/build.h"
-#include "weights/read.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 
 enum { ROW_AXIS = 2 };

@@ -1,5 +1,5 @@
 /* Loops of attention, see score_loops.h. */
-#include "attention/score_loops.h"
+#include "cpu/attention/score_loops.h"
 #include "inlay/check.h"
 #include "simd/vec.h"
 #include "simd/vecmath.h"

@@ -1,7 +1,7 @@
 /* score_loops.h - loops of attention over rows of scores, and of RotaryEmbedding. */
 #ifndef CPU_SCORE_LOOPS_H
 #define CPU_SCORE_LOOPS_H
-#include "matrix/sgemm.h"
+#include "cpu/matrix/sgemm.h"
 #include "simd/instances.h"
 #include <stdint.h>
 

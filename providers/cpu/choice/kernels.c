@@ -1,6 +1,6 @@
 /* Convolutions and matrix multiplications: the choice among the kernels of the table. */
-#include "choice/kernels.h"
-#include "weights/winograd_accuracy.h"
+#include "cpu/choice/kernels.h"
+#include "cpu/weights/winograd_accuracy.h"
 
 /* A layer may take up to this many times the time of its best kernel if that avoids a second copy of packed weights.
  * KERNEL_WORTH_A_PACK is for convolutions, KERNEL_WORTH_A_MATRIX for matrix multiplications. */

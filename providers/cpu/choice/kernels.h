@@ -6,8 +6,8 @@
  * `inlay explain --kernels`. */
 #ifndef CPU_KERNELS_H
 #define CPU_KERNELS_H
-#include "region/build.h"
-#include "weights/winograd_accuracy.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/winograd_accuracy.h"
 
 /* Shape of a convolution. A convolution of one spatial dimension is treated as an image of height 1. For three
  * dimensions only images, in, out, group, share, flops and padded are valid. */

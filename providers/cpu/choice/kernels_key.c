@@ -1,6 +1,6 @@
 /* Keys under which the timings of a layer's kernels are stored. */
-#include "choice/kernels.h"
-#include "region/window.h"
+#include "cpu/choice/kernels.h"
+#include "cpu/region/window.h"
 #include "inlay/check.h"
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* The kernel that large weights are packed for. The weights of one session are packed once for all shapes and all
  * regions that read them (for instance the branches of an If), where that costs little time. */
-#include "choice/kernels.h"
+#include "cpu/choice/kernels.h"
 #include "inlay/check.h"
 #include "simd/at_fork.h"
 #include <stdlib.h>

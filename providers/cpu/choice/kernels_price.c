@@ -1,5 +1,5 @@
 /* The parts of a kernel's time that do not depend on the kernel: layout changes and fused functions. */
-#include "choice/kernels.h"
+#include "cpu/choice/kernels.h"
 
 #define REORDER_BYTES_PER_NS 30.0
 #define NEAR_BYTES 1000000.0 /* data that stay in the cache next to the core */

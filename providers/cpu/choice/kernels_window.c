@@ -1,6 +1,6 @@
 /* The shape of a convolution, and that shape without the kernel taps that lie outside the image. */
-#include "choice/kernels.h"
-#include "region/window.h"
+#include "cpu/choice/kernels.h"
+#include "cpu/region/window.h"
 #include "inlay/check.h"
 
 void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_shape *window)

@@ -1,14 +1,14 @@
 /* Compiles a region of the host's graph to ops, values and constants, and keeps instances of it by shape. */
-#include "compile/compile.h"
-#include "recurrent/layer.h"
-#include "region/build.h"
-#include "compile/expand.h"
+#include "cpu/compile/compile.h"
+#include "cpu/recurrent/layer.h"
+#include "cpu/region/build.h"
+#include "cpu/compile/expand.h"
 #include "inlay/check.h"
-#include "weights/halves.h"
-#include "weights/low_bit.h"
-#include "weights/nbits_weights.h"
-#include "weights/packs.h"
-#include "weights/sparse_weights.h"
+#include "cpu/weights/halves.h"
+#include "cpu/weights/low_bit.h"
+#include "cpu/weights/nbits_weights.h"
+#include "cpu/weights/packs.h"
+#include "cpu/weights/sparse_weights.h"
 #include <stdio.h>
 
 /* ------------------------------------------------------------------ nodes */

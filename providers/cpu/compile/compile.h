@@ -1,7 +1,7 @@
 /* compile.h - compiles regions, and builds their instances. */
 #ifndef CPU_COMPILE_H
 #define CPU_COMPILE_H
-#include "choice/kernels.h"
+#include "cpu/choice/kernels.h"
 
 inlay_status cpu_compile(void *state, const inlay_compile_request *request, inlay_compiled **out_compiled,
                          inlay_diag *diag);

@@ -5,18 +5,18 @@
  * An op is priced as a part of a region: activations after a convolution or matrix multiplication are fused, and values
  * keep the layout in which the previous op made them. Reorders at the borders of a region are reported separately
  * (enter_ns, leave_ns). */
-#include "kernels/table.h"
-#include "quantized/quant.h"
-#include "recurrent/layer.h"
-#include "region/build.h"
+#include "cpu/kernels/table.h"
+#include "cpu/quantized/quant.h"
+#include "cpu/recurrent/layer.h"
+#include "cpu/region/build.h"
 #include "inlay/check.h"
 #include "simd/cpu.h"
-#include "region/window.h"
-#include "weights/halves.h"
-#include "weights/low_bit.h"
-#include "weights/nbits_weights.h"
-#include "weights/sparse_weights.h"
-#include "weights.h"
+#include "cpu/region/window.h"
+#include "cpu/weights/halves.h"
+#include "cpu/weights/low_bit.h"
+#include "cpu/weights/nbits_weights.h"
+#include "cpu/weights/sparse_weights.h"
+#include "common/weights.h"
 #include <math.h>
 
 #define CORE_FLOPS_PER_NS 250.0 /* convolutions and matrix multiplications with packed weights */

@@ -1,9 +1,9 @@
 /* Ops with an empty input and a nonempty output, such as a sum, mean or maximum of no elements. oneDNN does not
  * describe them. */
-#include "elementwise/elementwise.h"
-#include "normalization/normalize.h"
-#include "region/build.h"
-#include "weights/read.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/normalization/normalize.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/read.h"
 #include <math.h>
 
 /* Writes value + bias[channel] to each element of a row-major tensor, or the same byte everywhere. */

@@ -1,6 +1,6 @@
 /* Nodes that become several ops: SkipLayerNormalization and SkipSimplifiedLayerNormalization, variadic functions (Sum,
  * Mean, Max, Min), and Gemm with alpha or beta. */
-#include "compile/expand.h"
+#include "cpu/compile/expand.h"
 #include "inlay/check.h"
 
 /* Adds an op with in_count inputs and one output. */

@@ -2,7 +2,7 @@
  * each of them can be fused. */
 #ifndef CPU_EXPAND_H
 #define CPU_EXPAND_H
-#include "region/region.h"
+#include "cpu/region/region.h"
 
 /* State while a region is read. */
 typedef struct cpu_reader {

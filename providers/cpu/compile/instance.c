@@ -1,8 +1,8 @@
 /* Builds an instance: a region at concrete shapes, lowered to executable steps. */
-#include "choice/kernels.h"
-#include "compile/compile.h"
-#include "kernels/table.h"
-#include "region/states.h"
+#include "cpu/choice/kernels.h"
+#include "cpu/compile/compile.h"
+#include "cpu/kernels/table.h"
+#include "cpu/region/states.h"
 #include "inlay/check.h"
 
 static inlay_status no_memory(const cpu_build *build)

@@ -1,6 +1,6 @@
 /* Reads the options of numerics and kernel selection, for the plugin and for programs of `inlay bundle`. */
-#include "choice/kernels.h"
-#include "weights/nbits.h"
+#include "cpu/choice/kernels.h"
+#include "cpu/weights/nbits.h"
 
 void cpu_read_options(cpu_state *state, const inlay_create_args *args, bool *out_reduced)
 {

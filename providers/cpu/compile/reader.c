@@ -1,5 +1,5 @@
 /* Numbers the values of a region, in the order in which its nodes refer to them. */
-#include "compile/expand.h"
+#include "cpu/compile/expand.h"
 #include "inlay/check.h"
 
 static library_type type_of(inlay_dtype dtype)

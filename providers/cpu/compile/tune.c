@@ -5,9 +5,9 @@
  * that region, with the state of the caches that its neighbours leave, and with the layout changes that it needs. The
  * choice by these times is then run against the model's choice. If it is not faster as a whole, only times that agree
  * with the model are kept. */
-#include "compile/compile.h"
-#include "convolution/tiles.h"
-#include "weights/packs.h"
+#include "cpu/compile/compile.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/weights/packs.h"
 #include "inlay/check.h"
 #include "simd/clock.h"
 #include <string.h>

@@ -2,10 +2,10 @@
  * work is a GEMM of the unpacked weights by the receptive fields of several output rows, which are unfolded (im2col)
  * into panels (sgemm.h). For one tap and one channel, a line of a panel is a piece of an image row, strided if the
  * convolution is. So each unit first copies the rows that it reads, with their border. */
-#include "convolution/plane_copy.h"
-#include "convolution/tiles.h"
-#include "elementwise/elementwise.h"
-#include "weights/read.h"
+#include "cpu/convolution/plane_copy.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 

@@ -1,5 +1,5 @@
 /* Blocks of depthwise convolutions, see depthwise.h. */
-#include "convolution/depthwise.h"
+#include "cpu/convolution/depthwise.h"
 #include "inlay/check.h"
 #include "simd/vec.h"
 

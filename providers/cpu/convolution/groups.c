@@ -1,5 +1,5 @@
 /* Convolutions whose groups have one channel, see groups.h. */
-#include "convolution/groups.h"
+#include "cpu/convolution/groups.h"
 #include "inlay/check.h"
 #include "simd/vec.h"
 

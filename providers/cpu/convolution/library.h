@@ -1,7 +1,7 @@
 /* library.h - convolutions that run by oneDNN (conv.c). */
 #ifndef CPU_LIBRARY_H
 #define CPU_LIBRARY_H
-#include "choice/kernels.h"
+#include "cpu/choice/kernels.h"
 
 /* Algorithm and layout: direct with oneDNN's preferred layout, direct with the blocks of the input, or Winograd. */
 typedef enum library_variant { LIBRARY_ANY_LAYOUT, LIBRARY_INPUT_LAYOUT, LIBRARY_WINOGRAD } library_variant;

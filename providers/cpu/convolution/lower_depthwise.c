@@ -3,9 +3,9 @@
  * A unit of work is a slice of the rows and a block of channels. It processes the rows from top to bottom in strips
  * of columns that are narrow enough to keep the rows of a kernel window in the first-level cache. Borders are entries
  * of a pointer table that point to zeros. */
-#include "convolution/depthwise.h"
-#include "convolution/tiles.h"
-#include "weights/read.h"
+#include "cpu/convolution/depthwise.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 #include <math.h>

@@ -1,12 +1,12 @@
 /* Group convolutions (Conv-1..22) in one, two or three dimensions, channels-last. Groups of one channel are computed
  * along vectors of channels, others as tiles of pixels by the channels of a group. oneDNN has fast kernels for two
  * dimensions only; for one and three it uses im2col. */
-#include "convolution/groups.h"
-#include "convolution/tiles.h"
-#include "elementwise/elementwise.h"
-#include "images/pad.h"
-#include "region/window.h"
-#include "weights/read.h"
+#include "cpu/convolution/groups.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/images/pad.h"
+#include "cpu/region/window.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 

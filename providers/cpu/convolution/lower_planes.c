@@ -1,10 +1,10 @@
 /* Depthwise convolutions of row-major images (planes), in one or two dimensions, where no consumer wants
  * channels-last. A unit of work copies some rows of a plane with their border, and computes output rows from the copy
  * (convolution/planes.h). */
-#include "convolution/plane_copy.h"
-#include "convolution/tiles.h"
-#include "elementwise/elementwise.h"
-#include "weights/read.h"
+#include "cpu/convolution/plane_copy.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 

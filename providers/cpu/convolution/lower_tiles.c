@@ -1,7 +1,7 @@
 /* Lowering of all tiled convolutions: their input, epilogue, and the placement of the result. */
-#include "convolution/tiles.h"
-#include "elementwise/elementwise.h"
-#include "weights/read.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/weights/read.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

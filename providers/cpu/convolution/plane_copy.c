@@ -1,5 +1,5 @@
 /* Copies of image rows with their border, see plane_copy.h. */
-#include "convolution/plane_copy.h"
+#include "cpu/convolution/plane_copy.h"
 #include "inlay/check.h"
 #include <string.h>
 

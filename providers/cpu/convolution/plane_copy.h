@@ -3,8 +3,8 @@
  * neighbouring elements. */
 #ifndef CPU_PLANE_COPY_H
 #define CPU_PLANE_COPY_H
-#include "choice/kernels.h"
-#include "convolution/planes.h"
+#include "cpu/choice/kernels.h"
+#include "cpu/convolution/planes.h"
 
 /* Columns of one phase, contiguous in the copy: every step-th column of the image from `from` on, stored at `to`. */
 typedef struct plane_phase {

@@ -1,5 +1,5 @@
 /* Convolutions of row-major images, see planes.h. */
-#include "convolution/planes.h"
+#include "cpu/convolution/planes.h"
 #include "simd/vec.h"
 
 /* largest kernel whose weights stay (nearly) in registers; vectors of one row at a time */

@@ -1,9 +1,9 @@
 /* Convolutions in bfloat16 by oneDNN (option precision: reduced). */
-#include "convolution/tiles.h"
-#include "elementwise/elementwise.h"
-#include "product/product.h"
-#include "region/window.h"
-#include "weights/read.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/product/product.h"
+#include "cpu/region/window.h"
+#include "cpu/weights/read.h"
 
 static void describe(const cpu_build *build, const memory_desc *w_plain, const memory_desc *bias, library_type y_type,
                      library_op *out)

@@ -1,5 +1,5 @@
 /* Auxiliary loops over pixels and weights, see sum_loops.h. */
-#include "convolution/sum_loops.h"
+#include "cpu/convolution/sum_loops.h"
 #include "inlay/check.h"
 #include "simd/vec.h"
 #include <float.h>

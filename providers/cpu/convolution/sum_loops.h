@@ -2,7 +2,7 @@
  * the measurement of its error, and for the sums of a transposed convolution. */
 #ifndef CPU_SUM_LOOPS_H
 #define CPU_SUM_LOOPS_H
-#include "convolution/tile_set.h"
+#include "cpu/convolution/tile_set.h"
 #include "simd/instances.h"
 #include <stdbool.h>
 #include <stdint.h>

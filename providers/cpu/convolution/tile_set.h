@@ -3,7 +3,7 @@
 #ifndef CPU_TILE_SET_H
 #define CPU_TILE_SET_H
 #include "simd/instances.h"
-#include "matrix/sgemm.h"
+#include "cpu/matrix/sgemm.h"
 
 enum {
     TILE_ROWS = 14,  /* 28 sums, 2 vectors of weights and the input elements fit into 32 registers */

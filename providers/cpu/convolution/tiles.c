@@ -1,8 +1,8 @@
 /* Tiles of GEMMs and the transforms of Winograd's algorithm, see tile_set.h. */
-#include "matrix/block.h"
-#include "convolution/depthwise.h"
-#include "matrix/functions.h"
-#include "convolution/tile_set.h"
+#include "cpu/matrix/block.h"
+#include "cpu/convolution/depthwise.h"
+#include "cpu/matrix/functions.h"
+#include "cpu/convolution/tile_set.h"
 #include "inlay/check.h"
 
 /* ------------------------------------------------------------------ products

@@ -10,10 +10,10 @@
  * convolutions run. */
 #ifndef CPU_TILES_H
 #define CPU_TILES_H
-#include "choice/kernels.h"
-#include "weights/winograd_accuracy.h"
-#include "matrix/sgemm.h"
-#include "convolution/tile_set.h"
+#include "cpu/choice/kernels.h"
+#include "cpu/weights/winograd_accuracy.h"
+#include "cpu/matrix/sgemm.h"
+#include "cpu/convolution/tile_set.h"
 
 /* A post-op of the epilogue. */
 typedef struct tile_post {

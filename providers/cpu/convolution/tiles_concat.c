@@ -1,8 +1,8 @@
 /* Concatenations of channels without copies: a convolution writes its pixels into their slice of the concatenated
  * image. That image is allocated with its first slice; other inputs are copied into it when the concatenation is
  * lowered. */
-#include "convolution/tiles.h"
-#include "weights/read.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 
 /* The only consumer of the value if it is a concatenation of channels, INLAY_NONE otherwise; *out_before: channels

@@ -1,5 +1,5 @@
 /* Division of a tiled convolution into units of work. */
-#include "convolution/tiles.h"
+#include "cpu/convolution/tiles.h"
 #include "inlay/check.h"
 
 enum { BLOCK_BYTES = 200 * 1024 };

@@ -2,11 +2,11 @@
  *
  * If the kernel reaches past the image, a copy with a border of zeros is read instead. Then each row of output pixels
  * reads contiguous elements: without dilation, a tap is a whole row of the kernel, with all its pixels and channels. */
-#include "convolution/tiles.h"
+#include "cpu/convolution/tiles.h"
 #include "inlay/check.h"
-#include "layout/moves.h"
-#include "weights/low_bit.h"
-#include "weights/read.h"
+#include "cpu/layout/moves.h"
+#include "cpu/weights/low_bit.h"
+#include "cpu/weights/read.h"
 
 /* ------------------------------------------------------------------ the border */
 

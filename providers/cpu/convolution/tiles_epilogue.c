@@ -1,6 +1,6 @@
 /* Parts shared by all tiled convolutions: layouts of images and weights, and the epilogue. */
-#include "convolution/tiles.h"
-#include "elementwise/elementwise.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/elementwise/elementwise.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 #include <math.h>

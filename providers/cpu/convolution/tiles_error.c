@@ -10,8 +10,8 @@
  * compares the largest pixel of a window with the pixels around each result (tiles_winograd.c). The measurement
  * determines how large that ratio may become before the error of a result exceeds what its own terms justify. If a
  * result has only a few terms, they may be those with the small weights: the guard must reject that, too. */
-#include "convolution/sum_loops.h"
-#include "convolution/tiles.h"
+#include "cpu/convolution/sum_loops.h"
+#include "cpu/convolution/tiles.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 #include <float.h>

@@ -1,9 +1,9 @@
 /* Convolutions as one GEMM: of pixels by channels in place, or of unfolded receptive fields (im2col), by the kernels
  * of sgemm.h. Those divide k, too, so that rows and weights stay in the second-level cache for any number of
  * channels. */
-#include "weights/low_bit.h"
-#include "convolution/tiles.h"
-#include "weights/read.h"
+#include "cpu/weights/low_bit.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* Tiles of few output channels with vectors of 16 lanes: two elements of a pixel at a time by the weights of eight
  * channels each, so that vectors are full for 8, 16 and 24 channels, and one load serves two elements. The sums of
  * even and of odd elements are added at the end. */
-#include "convolution/tile_set.h"
+#include "cpu/convolution/tile_set.h"
 #include "inlay/check.h"
 #include "simd/vec.h"
 

@@ -1,7 +1,7 @@
 /* Channel scales, as in squeeze-and-excitation: Conv(x * s) with a 1x1 kernel equals x by (W * s). One pass over the
  * weights replaces one over the image. */
-#include "convolution/tiles.h"
-#include "weights/read.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 
 struct scale {

@@ -11,10 +11,10 @@
  * infinity, or if a result has only a few terms, all results of the window are direct sums with the original weights
  * (direct_window). The allowed ratio was measured with the weights (tiles_error.c). The decision depends on the
  * window alone, not on its neighbours or on threads. */
-#include "convolution/sum_loops.h"
-#include "convolution/tiles.h"
-#include "region/window.h"
-#include "weights/read.h"
+#include "cpu/convolution/sum_loops.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/region/window.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 #include <float.h>

@@ -6,11 +6,11 @@
  *     wide       channels-last: one GEMM for each tap and group, and sums of vectors of channels
  *     thin       a few output channels: one GEMM for all taps, and sums along rows of the image
  *     weighted   groups of one channel: no GEMM; products are computed during the sum */
-#include "convolution/sum_loops.h"
-#include "convolution/transposed.h"
-#include "elementwise/elementwise.h"
-#include "product/product.h"
-#include "weights/read.h"
+#include "cpu/convolution/sum_loops.h"
+#include "cpu/convolution/transposed.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/product/product.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 
 enum { SPATIAL = 3, WIDE_CHANNELS = 8, MAX_TERMS = 64 };

@@ -2,7 +2,7 @@
  * share. */
 #ifndef CPU_TRANSPOSED_H
 #define CPU_TRANSPOSED_H
-#include "region/build.h"
+#include "cpu/region/build.h"
 
 /* Computes the pads for input sizes `in` and output sizes `out`, [spatial], as in ONNX ConvTranspose-11: from the
  * attribute, or computed from the output's shape. ends may be negative: the output then extends past the last window

@@ -1,7 +1,7 @@
 /* The epilogue that all kernels of ConvTranspose share. */
-#include "convolution/transposed.h"
-#include "convolution/sum_loops.h"
-#include "elementwise/elementwise.h"
+#include "cpu/convolution/transposed.h"
+#include "cpu/convolution/sum_loops.h"
+#include "cpu/elementwise/elementwise.h"
 
 uint32_t transposed_fuse_posts(const cpu_group *group, transposed_epilogue *out)
 {

@@ -2,12 +2,12 @@
  * work computes some rows of some output channels: a GEMM multiplies the weights of all taps by the input pixels that
  * contribute to those rows, and then each row is the sum of the products that fall on it. For a stride s, output
  * columns are sorted by their index modulo s while they are summed, then interleaved. */
-#include "choice/kernels.h"
-#include "convolution/planes.h"
-#include "elementwise/elementwise.h"
-#include "matrix/sgemm.h"
-#include "convolution/transposed.h"
-#include "weights/read.h"
+#include "cpu/choice/kernels.h"
+#include "cpu/convolution/planes.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/matrix/sgemm.h"
+#include "cpu/convolution/transposed.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 

@@ -1,8 +1,8 @@
 /* Steps for binary functions, mostly by built-in loops over the elements in any layout, blocked or not. oneDNN's
  * kernels are used for large tensors with an epilogue, and for large images with one operand element per channel. */
-#include "elementwise/elementwise.h"
-#include "elementwise/element_loops.h"
-#include "weights/read.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/elementwise/element_loops.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 

@@ -1,8 +1,8 @@
 /* Binary operators on two tensors of equal dims and layout, with their epilogue, in one loop. oneDNN would generate
  * code for each size, which takes longer than computing small tensors. */
-#include "elementwise/elementwise.h"
-#include "region/build.h"
-#include "weights/read.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 
 enum { PIECE = 2048, GRAIN = 16384 }; /* elements that stay in the first-level cache; elements worth another thread */

@@ -1,5 +1,5 @@
 /* Elementwise functions, see element_loops.h. */
-#include "elementwise/element_loops.h"
+#include "cpu/elementwise/element_loops.h"
 #include "simd/vec.h"
 #include "simd/vecmath.h"
 #include <math.h>

@@ -1,8 +1,8 @@
 /* Unary elementwise operators: parsing, and lowering of those that are not fused. Most are fused into a convolution or
  * matrix multiplication (posts.c). */
-#include "elementwise/elementwise.h"
-#include "region/build.h"
-#include "weights/read.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 #include <float.h>
 #include <math.h>

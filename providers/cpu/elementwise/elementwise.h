@@ -1,7 +1,7 @@
 /* elementwise.h - elementwise functions, as steps and as the fused epilogues of other operators. */
 #ifndef CPU_ELEMENTWISE_H
 #define CPU_ELEMENTWISE_H
-#include "region/build.h"
+#include "cpu/region/build.h"
 
 /* ------------------------------------------------------------------ fused epilogues (posts.c) */
 

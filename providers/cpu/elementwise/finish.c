@@ -1,5 +1,5 @@
 /* Steps for functions of a place, and for the functions of a group that its first step has not done. */
-#include "elementwise/elementwise.h"
+#include "cpu/elementwise/elementwise.h"
 
 /* True if one loop may run over all bytes of the layout. Gaps are allowed only as padding of blocks, if the function
  * keeps its zeros. */

@@ -3,12 +3,12 @@
  * is 7.6e-6 instead of 2e-9; its Elu of -1e-8 and its Mish of -20 are 0). They treat NaN, infinity and the sign of zero
  * as ONNX specifies. oneDNN's kernels are used where they are faster: functions with an exponential, for tensors large
  * enough to amortise its call. */
-#include "elementwise/element_loops.h"
+#include "cpu/elementwise/element_loops.h"
 #include "inlay/check.h"
-#include "elementwise/elementwise.h"
-#include "region/build.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/region/build.h"
 #include "simd/row_set.h"
-#include "matrix/sgemm.h"
+#include "cpu/matrix/sgemm.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

@@ -1,6 +1,6 @@
 /* Binary elementwise operators: parsing and lowering. */
-#include "elementwise/elementwise.h"
-#include "weights/read.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 
 static bool parse_binary(const kit_node *node, cpu_op *op, kit_refusal *why)

@@ -1,9 +1,9 @@
 /* Fuses the epilogue of a group into a primitive: as many posts as a fast kernel takes. The other posts become
  * steps. */
-#include "elementwise/elementwise.h"
-#include "region/build.h"
-#include "region/window.h"
-#include "weights/read.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/region/build.h"
+#include "cpu/region/window.h"
+#include "cpu/weights/read.h"
 
 static bool same_dims(const cpu_build *build, uint32_t a, uint32_t b)
 {

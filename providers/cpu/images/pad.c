@@ -1,9 +1,9 @@
 /* Pad (ONNX Pad-2..25) of floats in the layout of the input: channels last stays channels last. The source index of
  * each position is computed per axis; contiguous elements are copied together. */
-#include "elementwise/elementwise.h"
-#include "layout/moves.h"
-#include "region/build.h"
-#include "weights/read.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/layout/moves.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 
 enum { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };

@@ -1,10 +1,10 @@
 /* Resize-10..19 and Upsample-7..9 in the layout of the input. With blocked channels or channels last, the channels of a
  * pixel share its weights, which are computed once. The loops are shared by all providers (common/resize_rows.h):
  * oneDNN's resampling supports only two of ONNX's seven coordinate transformations. */
-#include "region/build.h"
-#include "weights/read.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
-#include "resize_rows.h"
+#include "common/resize_rows.h"
 #include <math.h>
 
 /* An input; NULL if it is omitted or an empty tensor, which means the same. */

@@ -1,6 +1,6 @@
 /* Convolutions that are deferred to their consumer, a depthwise convolution, which computes its input row by row. */
-#include "kernels/table.h"
-#include "convolution/tiles.h"
+#include "cpu/kernels/table.h"
+#include "cpu/convolution/tiles.h"
 
 /* The only op that consumes the value; INLAY_NONE: there are several, or none. */
 static uint32_t only_consumer(const cpu_build *build, uint32_t value)

@@ -2,8 +2,8 @@
  * for the choice. With AVX2 the ratios differ: with half the registers, a built-in tile is six pixels by 16 channels,
  * which reads more for each multiplication than oneDNN's kernels do (kernel_pace, blocks_pace). */
 #include "simd/cpu.h"
-#include "kernels/table.h"
-#include "convolution/tiles.h"
+#include "cpu/kernels/table.h"
+#include "cpu/convolution/tiles.h"
 #include <math.h>
 
 #define NEAR_BYTES 1000000.0  /* weights that stay in the cache next to the core */

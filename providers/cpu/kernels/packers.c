@@ -1,8 +1,8 @@
 /* The table of packers, for kernels that define their own layouts of weights. */
-#include "convolution/tiles.h"
-#include "quantized/bytes.h"
-#include "weights/packs.h"
-#include "weights/sparse_weights.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/quantized/bytes.h"
+#include "cpu/weights/packs.h"
+#include "cpu/weights/sparse_weights.h"
 
 static bool byte_tiles(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
                        const memory_desc *md, void *target)

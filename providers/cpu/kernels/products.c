@@ -1,9 +1,9 @@
 /* Kernels of matrix multiplications: where they run, and models of their time on cores with AVX-512. */
-#include "elementwise/elementwise.h"
-#include "kernels/table.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/kernels/table.h"
 #include "inlay/check.h"
-#include "matrix/sgemm.h"
-#include "weights/sparse_weights.h"
+#include "cpu/matrix/sgemm.h"
+#include "cpu/weights/sparse_weights.h"
 
 #define BUILTIN_FLOPS_PER_NS 250.0
 #define SPARSE_FLOPS_PER_NS 120.0   /* of nonzero blocks, including the transposition of rows */

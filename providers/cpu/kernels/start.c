@@ -2,7 +2,7 @@
  * longer than the rest of the first run of a small network. If its kernels would save less than that over RUNS runs,
  * built-in kernels are used, which are compiled ahead of time. `inlay tune` measures and takes the fastest kernel
  * regardless. */
-#include "kernels/table.h"
+#include "cpu/kernels/table.h"
 
 static const double RUNS = 50;
 static const double OPEN_NS = 1.8e6;    /* opening the library, unless another op needs it */

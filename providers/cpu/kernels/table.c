@@ -1,8 +1,8 @@
 /* The table of kernels: conditions, models of time and lowerings. */
-#include "kernels/table.h"
-#include "product/product.h"
-#include "convolution/library.h"
-#include "convolution/tiles.h"
+#include "cpu/kernels/table.h"
+#include "cpu/product/product.h"
+#include "cpu/convolution/library.h"
+#include "cpu/convolution/tiles.h"
 #include "simd/cpu.h"
 
 static const double TRANSFORM_NS = 0.25; /* one transformed number of low-bit weights */

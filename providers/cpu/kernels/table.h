@@ -1,7 +1,7 @@
 /* table.h - the parts of the table of kernels: conditions and models of time. */
 #ifndef CPU_KERNEL_TABLE_H
 #define CPU_KERNEL_TABLE_H
-#include "choice/kernels.h"
+#include "cpu/choice/kernels.h"
 
 /* The measured speed of Winograd's algorithm relative to a direct convolution. It depends on the size of the output,
  * since a small one fills few tiles, and on the channels. 0: not supported for this window, or slower. */

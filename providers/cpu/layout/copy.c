@@ -1,5 +1,5 @@
 /* Copies elements from one memory layout to another by plain loops. */
-#include "layout/moves.h"
+#include "cpu/layout/moves.h"
 #include "inlay/check.h"
 #include "simd/move_set.h"
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Memory layouts: construction, comparison, reshapes. */
-#include "layout/layout.h"
+#include "cpu/layout/layout.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>

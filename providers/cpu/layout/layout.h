@@ -1,7 +1,7 @@
 /* layout.h - memory layouts of tensors (memory_desc), and copies between them by plain loops (copy.c). */
 #ifndef CPU_LAYOUT_H
 #define CPU_LAYOUT_H
-#include "library/library.h"
+#include "cpu/library/library.h"
 
 enum { CPU_MAX_RANK = 8 }; /* of every tensor of an offered node */
 

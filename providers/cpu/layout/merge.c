@@ -1,6 +1,6 @@
 /* Reshapes of tensors that are not row-major. A channel shuffle, for example, changes the order of channels only, so a
  * channels-last image keeps its layout. */
-#include "layout/layout.h"
+#include "cpu/layout/layout.h"
 #include "inlay/check.h"
 #include "inlay/types.h"
 #include <stdlib.h>

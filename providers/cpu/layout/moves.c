@@ -1,5 +1,5 @@
 /* The axes of a copy between two layouts. */
-#include "layout/moves.h"
+#include "cpu/layout/moves.h"
 #include "inlay/check.h"
 
 const move_set *moves_of_cpu(void)

@@ -5,7 +5,7 @@
  * bandwidth of the caches. */
 #ifndef CPU_MOVES_H
 #define CPU_MOVES_H
-#include "layout/layout.h"
+#include "cpu/layout/layout.h"
 #include "simd/move_set.h"
 
 /* The axes of a copy, ordered by the target's strides, outermost first. Axes of size 1 are dropped, and axes that are

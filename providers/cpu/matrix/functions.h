@@ -1,7 +1,7 @@
 /* functions.h - activation functions on vectors, for the epilogue of kernels. */
 #ifndef CPU_FUNCTIONS_H
 #define CPU_FUNCTIONS_H
-#include "matrix/sgemm.h"
+#include "cpu/matrix/sgemm.h"
 #include "simd/vec.h"
 
 /* 1 + e^(k x / log2(e)): 2^n times a polynomial of 2^r, accurate to about 2 ulp for k x in [-16, 16]. Beyond, the

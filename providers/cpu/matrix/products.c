@@ -1,10 +1,10 @@
 /* Tiles of the GEMM, functions of its epilogue, and softmax of attention, see sgemm.h. Loops over rows and vectors
  * have constant bounds and are unrolled entirely, so that the sums stay in registers: of 32 registers of 16 lanes, 6
  * rows of 4 vectors, 8 of 3, 12 of 2 or 1; of 16 registers of 8 lanes, 6 rows of 2 at a time. */
-#include "matrix/block.h"
+#include "cpu/matrix/block.h"
 #include "inlay/check.h"
-#include "matrix/gelu.h"
-#include "matrix/sgemm.h"
+#include "cpu/matrix/gelu.h"
+#include "cpu/matrix/sgemm.h"
 #include "simd/vecmath.h"
 
 enum {

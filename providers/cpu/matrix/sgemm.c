@@ -1,6 +1,6 @@
 /* The loops around the tiles of a GEMM. Rows and k are divided so that a block of A stays in the second-level cache
  * while panels of B are streamed; each panel is read from memory once for a block of rows. */
-#include "matrix/sgemm.h"
+#include "cpu/matrix/sgemm.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 #include <stddef.h>

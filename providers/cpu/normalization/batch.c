@@ -1,9 +1,9 @@
 /* BatchNormalization of row-major or channels-last images in one pass, limited by memory bandwidth. oneDNN 2.6 is
  * several times slower on these layouts; it runs blocked images. Without the library other layouts become row-major. */
-#include "elementwise/elementwise.h"
-#include "normalization/row_loops.h"
-#include "region/build.h"
-#include "weights/read.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/normalization/row_loops.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* Normalisation of rows, see norm_loops.h. */
-#include "normalization/norm_loops.h"
+#include "cpu/normalization/norm_loops.h"
 #include "inlay/check.h"
-#include "normalization/rows.h"
+#include "cpu/normalization/rows.h"
 #include "simd/vec.h"
 #include <math.h>
 #include <stddef.h>

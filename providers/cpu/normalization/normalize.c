@@ -1,10 +1,10 @@
 /* BatchNormalization-7..15, LayerNormalization-17, RMSNormalization-23, LRN-1..13. */
-#include "elementwise/elementwise.h"
-#include "normalization/normalize.h"
-#include "region/build.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/normalization/normalize.h"
+#include "cpu/region/build.h"
 #include "inlay/check.h"
-#include "normalization/norm_loops.h"
-#include "weights/read.h"
+#include "cpu/normalization/norm_loops.h"
+#include "cpu/weights/read.h"
 #include <math.h>
 
 /* ------------------------------------------------------------------ batch normalisation */

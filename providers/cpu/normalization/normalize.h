@@ -1,7 +1,7 @@
 /* normalize.h - parts of normalisations and reductions. */
 #ifndef CPU_NORMALIZE_H
 #define CPU_NORMALIZE_H
-#include "region/build.h"
+#include "cpu/region/build.h"
 
 /* Lowers BatchNormalization of a row-major or channels-last image with constant operands to a native step (batch.c).
  * relu: the first post is Relu, and the step does it. *out_done = false: the image has another layout. */

@@ -4,13 +4,13 @@
  * (pool.c), which reads images in any layout.
  *
  * Sums are accumulated in double and rounded once, so that sums of rows equal those of LayerNormalization (rows.h). */
-#include "elementwise/elementwise.h"
-#include "normalization/normalize.h"
-#include "region/build.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/normalization/normalize.h"
+#include "cpu/region/build.h"
 #include "inlay/check.h"
 #include "simd/row_set.h"
-#include "normalization/row_loops.h"
-#include "weights/read.h"
+#include "cpu/normalization/row_loops.h"
+#include "cpu/weights/read.h"
 #include "simd/vecmath.h"
 #include "simd/optional.h"
 #include <math.h>

@@ -1,5 +1,5 @@
 /* Loops over rows and columns, see row_loops.h. */
-#include "normalization/row_loops.h"
+#include "cpu/normalization/row_loops.h"
 #include "simd/row_set.h"
 #include "simd/vec.h"
 #include "simd/vecmath.h"

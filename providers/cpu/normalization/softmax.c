@@ -1,10 +1,10 @@
 /* Softmax and LogSoftmax (ONNX Softmax-1..13): loops over rows, or over blocks of columns if the axis is not the
  * innermost. A row with NaN or +infinity becomes NaN, as ONNX specifies, because the maximum is subtracted. */
-#include "elementwise/elementwise.h"
-#include "normalization/row_loops.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/normalization/row_loops.h"
 #include "inlay/check.h"
-#include "region/build.h"
-#include "weights/read.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/read.h"
 #include "simd/row_set.h"
 
 static bool parse_softmax(const kit_node *node, cpu_op *op, kit_refusal *why)

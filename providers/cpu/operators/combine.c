@@ -1,5 +1,5 @@
 /* Combines two providers. The cookie of an offer and the compiled region record which of them made it. */
-#include "operators/operators.h"
+#include "cpu/operators/operators.h"
 #include "inlay/check.h"
 #include "inlay/extensions.h"
 #include <stdlib.h>

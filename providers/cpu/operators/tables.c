@@ -1,11 +1,11 @@
 /* The tables of operators for the instruction set in use. */
-#include "operator_settings.h"
-#include "operators/operators.h"
+#include "common/operator_settings.h"
+#include "cpu/operators/operators.h"
 #include "simd/instances.h"
 #include <stdlib.h>
 
 #define TABLE(stem) KERNEL_INSTANCES(kit_table, reference_##stem)
-#include "operators/tables.def"
+#include "cpu/operators/tables.def"
 #undef TABLE
 
 #define LEVEL(list)                                                                                                    \
@@ -19,12 +19,12 @@ const kit_provider *cpu_operators(void)
 #if defined(__x86_64__) && !defined(SIMD_ONLY)
     static const kit_table *const avx512[] = {
 #define TABLE(stem) &reference_##stem##_avx512,
-#include "operators/tables.def"
+#include "cpu/operators/tables.def"
 #undef TABLE
     };
     static const kit_table *const avx2[] = {
 #define TABLE(stem) &reference_##stem##_avx2,
-#include "operators/tables.def"
+#include "cpu/operators/tables.def"
 #undef TABLE
     };
     static const kit_provider with_avx512 = LEVEL(avx512), with_avx2 = LEVEL(avx2);
@@ -34,7 +34,7 @@ const kit_provider *cpu_operators(void)
 #elif defined(__aarch64__) && !defined(SIMD_ONLY)
     static const kit_table *const neon[] = {
 #define TABLE(stem) &reference_##stem##_neon,
-#include "operators/tables.def"
+#include "cpu/operators/tables.def"
 #undef TABLE
     };
     static const kit_provider with_neon = LEVEL(neon);

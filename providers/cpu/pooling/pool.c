@@ -1,11 +1,11 @@
 /* Pooling (ONNX MaxPool, AveragePool, GlobalAveragePool, GlobalMaxPool), and ReduceMean and ReduceMax over all pixels
  * of an image, which run as global pooling. For other reductions see reduce.c. */
-#include "elementwise/elementwise.h"
-#include "pooling/pool.h"
-#include "region/build.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/pooling/pool.h"
+#include "cpu/region/build.h"
 #include "inlay/check.h"
-#include "region/window.h"
-#include "weights/read.h"
+#include "cpu/region/window.h"
+#include "cpu/weights/read.h"
 
 static bool parse_pool(const kit_node *node, cpu_op *op, kit_refusal *why)
 {

@@ -1,7 +1,7 @@
 /* pool.h - lowerings of pooling to built-in loops. */
 #ifndef CPU_POOL_H
 #define CPU_POOL_H
-#include "region/build.h"
+#include "cpu/region/build.h"
 
 /* Lowers max pooling of input to a built-in loop (pool_max.c). Arrays have [spatial] elements; dilations count from
  * 0, as in oneDNN. *out_done: the loop supports it, and *out is the result's placement. */

@@ -1,7 +1,7 @@
 /* Loops of pooling, see pool_loops.h. */
-#include "pooling/pool_loops.h"
+#include "cpu/pooling/pool_loops.h"
 #include "inlay/check.h"
-#include "normalization/rows.h"
+#include "cpu/normalization/rows.h"
 #include "simd/vec.h"
 #include <math.h>
 

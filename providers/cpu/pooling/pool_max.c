@@ -1,9 +1,9 @@
 /* MaxPool, GlobalMaxPool and ReduceMax of images in one or two dimensions (ONNX MaxPool-1..22), in the layout of the
  * input: row-major, channels last, or blocked channels. The maximum is NaN if any element is NaN, and -inf if all are
  * -inf. oneDNN's kernels have other results there, and are not faster, because loads dominate. */
-#include "pooling/pool_loops.h"
+#include "cpu/pooling/pool_loops.h"
 #include "inlay/check.h"
-#include "region/build.h"
+#include "cpu/region/build.h"
 #include <math.h>
 
 /* Strides of an image in elements. A plane holds one channel, a block of channels, or all channels; a pixel of a plane

@@ -2,10 +2,10 @@
  * image), in the layout of the input: row-major, channels last, or blocked channels. Chains of 128 pixels are added in
  * float, and their sums in double, so the mean is exact to float precision. oneDNN would generate code for each size.
  */
-#include "pooling/pool.h"
-#include "region/build.h"
+#include "cpu/pooling/pool.h"
+#include "cpu/region/build.h"
 #include "inlay/check.h"
-#include "pooling/pool_loops.h"
+#include "cpu/pooling/pool_loops.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

@@ -1,10 +1,10 @@
 /* MaxPool and AveragePool of row-major images in one or two dimensions (ONNX MaxPool-1..22, AveragePool-1..22), without
  * a change of layout. The rows of a window are combined first, by contiguous vectors, then the columns of the result.
  * NaN is propagated. */
-#include "pooling/pool.h"
-#include "pooling/pool_loops.h"
+#include "cpu/pooling/pool.h"
+#include "cpu/pooling/pool_loops.h"
 #include "inlay/check.h"
-#include "region/build.h"
+#include "cpu/region/build.h"
 #include "simd/move_set.h"
 #include "simd/row_set.h"
 #include "simd/optional.h"

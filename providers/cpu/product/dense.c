@@ -1,14 +1,14 @@
 /* GEMM by built-in kernels (sgemm.h) with a fused epilogue. Constant matrices are packed in panels. A computed matrix
  * is read in place if it is row-major; a column-major one is packed into panels first. There may be a batch of
  * computed matrices, with one GEMM for each. */
-#include "elementwise/elementwise.h"
-#include "product/dense.h"
-#include "choice/kernels.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/product/dense.h"
+#include "cpu/choice/kernels.h"
 #include "inlay/check.h"
-#include "product/product.h"
-#include "weights/low_bit.h"
-#include "weights/read.h"
-#include "weights/sparse_weights.h"
+#include "cpu/product/product.h"
+#include "cpu/weights/low_bit.h"
+#include "cpu/weights/read.h"
+#include "cpu/weights/sparse_weights.h"
 
 #define PANEL_BYTES_PER_NS 20.0
 

@@ -1,9 +1,9 @@
 /* dense.h - GEMM by built-in kernels: the parts that dense.c and lower_nbits.c share. */
 #ifndef CPU_DENSE_H
 #define CPU_DENSE_H
-#include "region/build.h"
-#include "weights/nbits.h"
-#include "matrix/sgemm.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/nbits.h"
+#include "cpu/matrix/sgemm.h"
 
 enum { WAKE_NS = 10000 }; /* a GEMM that takes longer is worth waking other threads */
 

@@ -1,11 +1,11 @@
 /* GEMM with n-bit weights (nbits.h), which stay packed. Few rows are multiplied by the packed weights directly. For
  * many rows, panels of weights are expanded in the cache, to floats or to integers. */
-#include "product/dense.h"
-#include "choice/kernels.h"
+#include "cpu/product/dense.h"
+#include "cpu/choice/kernels.h"
 #include "inlay/check.h"
-#include "product/product.h"
-#include "weights/nbits_weights.h"
-#include "weights/read.h"
+#include "cpu/product/product.h"
+#include "cpu/weights/nbits_weights.h"
+#include "cpu/weights/read.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

@@ -1,6 +1,6 @@
 /* Operands of matrix multiplications: views of computed matrices. */
-#include "region/build.h"
-#include "weights/read.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 
 inlay_status cpu_read_matrix(cpu_build *build, uint32_t value, uint32_t rank, bool trans, cpu_place *out)

@@ -1,8 +1,8 @@
 /* Option precision: data types of multiplications and of their results. With `reduced`, operands are bfloat16 and
  * sums float; a result stays bfloat16 if only such multiplications consume it. */
-#include "choice/kernels.h"
-#include "region/build.h"
-#include "weights/read.h"
+#include "cpu/choice/kernels.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/read.h"
 
 bool cpu_has_bf16(void)
 {

@@ -1,12 +1,12 @@
 /* MatMul and Gemm. With a constant matrix: one GEMM of all rows with packed weights. With two computed matrices: a
  * batched GEMM, which reads transposed views in place. */
-#include "choice/kernels.h"
+#include "cpu/choice/kernels.h"
 #include "inlay/check.h"
-#include "elementwise/elementwise.h"
-#include "product/product.h"
-#include "weights/nbits_weights.h"
-#include "weights/read.h"
-#include "weights/sparse_weights.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/product/product.h"
+#include "cpu/weights/nbits_weights.h"
+#include "cpu/weights/read.h"
+#include "cpu/weights/sparse_weights.h"
 
 static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {

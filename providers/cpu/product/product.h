@@ -1,7 +1,7 @@
 /* product.h - matrix multiplications. */
 #ifndef CPU_PRODUCT_H
 #define CPU_PRODUCT_H
-#include "choice/kernels.h"
+#include "cpu/choice/kernels.h"
 
 /* ------------------------------------------------------------------ types (precision.c) and operands (operands.c) */
 

@@ -1,9 +1,9 @@
 /* GEMM by oneDNN where no built-in kernel runs, divided into blocks of rows and columns that each run on one thread.
  * If oneDNN gets a whole GEMM, its result depends on the number of threads, because it divides long sums among them. */
-#include "choice/kernels.h"
-#include "elementwise/elementwise.h"
-#include "product/product.h"
-#include "weights/read.h"
+#include "cpu/choice/kernels.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/product/product.h"
+#include "cpu/weights/read.h"
 #include "inlay/check.h"
 
 enum { MAX_UNITS = 64, MIN_WORK = 1 << 20, FEW_ROWS = 48, FEW_COLUMNS = 64 };

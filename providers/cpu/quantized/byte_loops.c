@@ -1,5 +1,5 @@
 /* The kernels of byte_loops.h for one instruction set. */
-#include "quantized/byte_loops.h"
+#include "cpu/quantized/byte_loops.h"
 #include "inlay/check.h"
 #include "simd/vec.h"
 #include "simd/vecmath.h"

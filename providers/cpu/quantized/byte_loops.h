@@ -1,7 +1,7 @@
 /* byte_loops.h - elementwise kernels for quantized operators: between bytes and floats, and on sums of products. */
 #ifndef CPU_BYTE_LOOPS_H
 #define CPU_BYTE_LOOPS_H
-#include "library/library.h"
+#include "cpu/library/library.h"
 #include "simd/instances.h"
 #include <stdbool.h>
 #include <stdint.h>

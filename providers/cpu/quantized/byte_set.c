@@ -1,5 +1,5 @@
 /* Selects the int8 kernels for this CPU. CMake's INLAY_QUICK omits them. */
-#include "quantized/byte_set.h"
+#include "cpu/quantized/byte_set.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

@@ -7,7 +7,7 @@
  * 128. */
 #ifndef CPU_BYTE_SET_H
 #define CPU_BYTE_SET_H
-#include "region/families.h"
+#include "cpu/region/families.h"
 #include "simd/instances.h"
 #include <stdbool.h>
 #include <stdint.h>

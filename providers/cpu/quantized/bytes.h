@@ -7,10 +7,10 @@
  * is refused. */
 #ifndef CPU_BYTES_H
 #define CPU_BYTES_H
-#include "quantized/byte_set.h"
-#include "choice/kernels.h"
-#include "quantized/quantize.h"
-#include "convolution/tiles.h"
+#include "cpu/quantized/byte_set.h"
+#include "cpu/choice/kernels.h"
+#include "cpu/quantized/quantize.h"
+#include "cpu/convolution/tiles.h"
 
 /* Can a built-in kernel run this convolution with constant weights? Called by the parser; sets the reason if not. */
 bool bytes_offers_conv(const kit_node *node, const cpu_op *op, kit_refusal *why);

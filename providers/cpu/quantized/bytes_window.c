@@ -1,5 +1,5 @@
 /* The depthwise kernels of byte_set.h for one instruction set. */
-#include "quantized/bytes_window.h"
+#include "cpu/quantized/bytes_window.h"
 #include "inlay/check.h"
 #include "simd/vec_int.h"
 

@@ -1,7 +1,7 @@
 /* bytes_window.h - the depthwise kernels of bytes_window.c, which bytes.c puts into the table of the same instance. */
 #ifndef CPU_BYTES_WINDOW_H
 #define CPU_BYTES_WINDOW_H
-#include "quantized/byte_set.h"
+#include "cpu/quantized/byte_set.h"
 #include "simd/vec.h"
 
 /* Channels of a block: 64 with quads, two vectors with pairs. */

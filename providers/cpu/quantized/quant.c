@@ -1,7 +1,7 @@
 /* QuantizeLinear-10..25, DequantizeLinear-10..25, DynamicQuantizeLinear-11, Clip-12..13 of bytes, and
  * Cast-6..25 of the sums of MatMulInteger and ConvInteger. */
-#include "elementwise/elementwise.h"
-#include "quantized/quant.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/quantized/quant.h"
 #include "simd/vecmath.h"
 #include <math.h>
 

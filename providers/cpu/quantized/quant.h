@@ -1,10 +1,10 @@
 /* quant.h - helpers of the integer operators (quant*.c). */
 #ifndef CPU_QUANT_H
 #define CPU_QUANT_H
-#include "quantized/byte_loops.h"
-#include "quantized/quantize.h"
-#include "quantized/byte_set.h"
-#include "region/build.h"
+#include "cpu/quantized/byte_loops.h"
+#include "cpu/quantized/quantize.h"
+#include "cpu/quantized/byte_set.h"
+#include "cpu/region/build.h"
 
 /* ------------------------------------------------------------------ parsing */
 

@@ -1,6 +1,6 @@
 /* Padded copies of int8 images: channels last, the number of channels rounded up to a multiple of 4, with a border of
  * zero points, for windows that reach past the image (quant_tiles.c). */
-#include "quantized/bytes.h"
+#include "cpu/quantized/bytes.h"
 
 /* The step that makes the copy, from any strides. */
 struct border {

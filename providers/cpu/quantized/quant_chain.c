@@ -1,8 +1,8 @@
 /* Chains of functions between DequantizeLinear and QuantizeLinear: one loop over tiles, in float arithmetic as in ONNX.
  * Dequantized values that only chains read are never stored. */
-#include "quantized/bytes.h"
-#include "quantized/quant.h"
-#include "weights/read.h"
+#include "cpu/quantized/bytes.h"
+#include "cpu/quantized/quant.h"
+#include "cpu/weights/read.h"
 #include "simd/optional.h"
 #include <math.h>
 

@@ -6,11 +6,11 @@
  * this size have no fractional bits, and ROUNDER is subtracted from the zero point. (oneDNN has a rounding function,
  * but not in all kernels.) Results equal the reference's to the last bit
  * as long as sums and biases are below 2^24, because oneDNN converts both to float before it adds them. */
-#include "elementwise/elementwise.h"
-#include "quantized/bytes.h"
-#include "quantized/quant.h"
-#include "region/window.h"
-#include "weights/read.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/quantized/bytes.h"
+#include "cpu/quantized/quant.h"
+#include "cpu/region/window.h"
+#include "cpu/weights/read.h"
 
 enum { ROUNDER = 12582912 }; /* 1.5 * 2^23 */
 enum { X = 0, X_SCALE = 1, X_ZERO = 2, W_SCALE = 4, Y_SCALE = 6, Y_ZERO = 7, BIAS = 8 };

@@ -1,7 +1,7 @@
 /* The cost of integer operators, as measured on one core with AVX-512 VNNI; see compile/cost.c. */
 #include "simd/cpu.h"
-#include "weights/low_bit.h"
-#include "quantized/quant.h"
+#include "cpu/weights/low_bit.h"
+#include "cpu/quantized/quant.h"
 #include <math.h>
 
 #define BYTE_FLOPS_PER_NS 1000.0

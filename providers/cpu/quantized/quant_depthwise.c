@@ -3,10 +3,10 @@
  *
  * A unit of work is a range of output rows by a few blocks of channels. The addresses of an input row's pixels are in a
  * table, which all windows that read the row share; pixels outside the image point to a pixel of zero points. */
-#include "quantized/bytes.h"
-#include "quantized/quant.h"
-#include "convolution/tiles.h"
-#include "weights/read.h"
+#include "cpu/quantized/bytes.h"
+#include "cpu/quantized/quant.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/weights/read.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

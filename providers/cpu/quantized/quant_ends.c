@@ -1,6 +1,6 @@
 /* Computes byte_ending (byte_set.h) from scales, bias, zero points and bounds. */
-#include "quantized/bytes.h"
-#include "quantized/quant.h"
+#include "cpu/quantized/bytes.h"
+#include "cpu/quantized/quant.h"
 
 enum { W_SCALE = 4, BIAS = 8 };
 

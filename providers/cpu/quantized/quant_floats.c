@@ -1,10 +1,10 @@
 /* The epilogue of ConvInteger by built-in kernels: int32 sums, or floats, sum * scale + shift, with functions that run
  * while a tile is in the cache, and perhaps a QuantizeLinear at the end. Scale and shift are a Mul and an Add with
  * constants, each rounded separately, so that the floats equal the reference's to the last bit. */
-#include "elementwise/elementwise.h"
-#include "quantized/bytes.h"
-#include "quantized/quant.h"
-#include "weights/read.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/quantized/bytes.h"
+#include "cpu/quantized/quant.h"
+#include "cpu/weights/read.h"
 #include <math.h>
 
 /* ------------------------------------------------------------------ supported posts */

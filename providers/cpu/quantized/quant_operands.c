@@ -1,6 +1,6 @@
 /* Operands of integer operators: checks of types, scales, zero points and constants. */
-#include "quantized/quant.h"
-#include "weights/read.h"
+#include "cpu/quantized/quant.h"
+#include "cpu/weights/read.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

@@ -5,10 +5,10 @@
  *     sum (a - za)(w - zw) = sum a w - za * colsum(w) - zw * (rowsum(a) - K za)
  *
  * All of this is exact modulo 2^32, like int32 arithmetic. */
-#include "elementwise/elementwise.h"
-#include "quantized/bytes.h"
-#include "quantized/quant.h"
-#include "weights/read.h"
+#include "cpu/elementwise/elementwise.h"
+#include "cpu/quantized/bytes.h"
+#include "cpu/quantized/quant.h"
+#include "cpu/weights/read.h"
 
 /* The indexes of inputs; the left operand is input 0. */
 struct inputs {

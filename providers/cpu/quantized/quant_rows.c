@@ -1,8 +1,8 @@
 /* GEMM of bytes by a constant matrix into int32, by int8 tiles. */
-#include "quantized/bytes.h"
-#include "quantized/quant.h"
-#include "convolution/tiles.h"
-#include "weights/read.h"
+#include "cpu/quantized/bytes.h"
+#include "cpu/quantized/quant.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/weights/read.h"
 
 /* DEEP: most bytes of a row, since rows of a tile are widened, or copied to a multiple of 4, on the stack. */
 enum { DEEP = 8192, STRIP_ROWS = 6, STRIP_END = 16 };

@@ -3,11 +3,11 @@
  *
  * The initial values of sums correct for the zero point of the input. If a window reaches past the image, or the number
  * of channels is not a multiple of 4, the kernel reads a copy padded with the zero point. */
-#include "quantized/bytes.h"
-#include "quantized/quant.h"
-#include "convolution/tiles.h"
-#include "region/window.h"
-#include "weights/read.h"
+#include "cpu/quantized/bytes.h"
+#include "cpu/quantized/quant.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/region/window.h"
+#include "cpu/weights/read.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

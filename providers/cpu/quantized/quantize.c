@@ -1,5 +1,5 @@
 /* The kernel of quantize.h for one instruction set. */
-#include "quantized/quantize.h"
+#include "cpu/quantized/quantize.h"
 #include "simd/vec.h"
 
 /* x / scale, exactly rounded: two Newton steps with fused multiply-add. Without fused multiply-add (plain C) it is a

@@ -1,7 +1,7 @@
 /* layer.h - recurrent layers in regions. */
 #ifndef CPU_RECURRENT_LAYER_H
 #define CPU_RECURRENT_LAYER_H
-#include "region/region.h"
+#include "cpu/region/region.h"
 
 /* Packs the constant weights of a recurrent layer. op is otherwise complete. Called by compile only. */
 inlay_status cpu_recurrent_prepare(inlay_compiled *compiled, const inlay_compile_request *request,

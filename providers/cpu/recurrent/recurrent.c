@@ -1,13 +1,13 @@
 /* LSTM, GRU and RNN (ONNX 1..22): a step of the region that runs the kernel shared with provider reference
  * (common/recurrent.h). It packs constant weights when the region is compiled, reads and writes row-major tensors, and
  * keeps gates and states in the region's workspace. Any output may be omitted, including Y. */
-#include "recurrent.h"
+#include "common/recurrent.h"
 #include "inlay/check.h"
-#include "recurrent/layer.h"
-#include "weights/low_bit_pack.h"
-#include "weights/packs.h"
-#include "weights/read.h"
-#include "weights/recurrent_panels.h"
+#include "cpu/recurrent/layer.h"
+#include "cpu/weights/low_bit_pack.h"
+#include "cpu/weights/packs.h"
+#include "cpu/weights/read.h"
+#include "cpu/weights/recurrent_panels.h"
 #include "simd/optional.h"
 #include <stdio.h>
 

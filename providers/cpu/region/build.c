@@ -1,5 +1,5 @@
 /* Builds a region at concrete shapes: places of values, buffers, and steps. */
-#include "region/build.h"
+#include "cpu/region/build.h"
 
 static inlay_status no_memory(const cpu_build *build)
 {

@@ -5,8 +5,8 @@
  * workspace when all steps are known (plan.c). A step may overwrite an operand that it reads for the last time. */
 #ifndef CPU_BUILD_H
 #define CPU_BUILD_H
-#include "region/region.h"
-#include "matrix/sgemm.h"
+#include "cpu/region/region.h"
+#include "cpu/matrix/sgemm.h"
 
 /* An arena for a build or an instance (scratch.c). Closing it leaves the memory at *spare for the next one; it is not
  * cleared. Only one thread at a time may use an arena. */

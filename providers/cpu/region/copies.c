@@ -1,6 +1,6 @@
 /* Copies between layouts as steps of a region, and places that may need one. */
-#include "region/build.h"
-#include "layout/moves.h"
+#include "cpu/region/build.h"
+#include "cpu/layout/moves.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 

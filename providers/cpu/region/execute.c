@@ -1,6 +1,6 @@
 /* Runs an instance: a flat list of steps. The memory objects of oneDNN's primitives belong to a context, which one run
  * uses at a time. The instance keeps idle contexts, so that repeated runs allocate nothing. */
-#include "region/build.h"
+#include "cpu/region/build.h"
 #include "simd/clock.h"
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
  *
  * A group runs at the position of its last op: at that point all its operands have been computed. No op outside the
  * group reads its intermediate values. */
-#include "region/build.h"
+#include "cpu/region/build.h"
 #include <math.h>
 
 /* The ops that read a value. */

@@ -1,6 +1,6 @@
 /* A cache of oneDNN's descriptors during a build, keyed by operation and by whether it may use several threads. Layers
  * of a network are often equal, and the search for a kernel takes longer than a small kernel runs. */
-#include "region/build.h"
+#include "cpu/region/build.h"
 
 struct cpu_memo {
     cpu_memo *next;

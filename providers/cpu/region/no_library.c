@@ -1,7 +1,7 @@
 /* The table of a missing library: only built-in kernels exist. Compiling a region that needs another kernel returns
  * INLAY_UNSUPPORTED. */
-#include "region/build.h"
-#include "matrix/sgemm.h"
+#include "cpu/region/build.h"
+#include "cpu/matrix/sgemm.h"
 
 #define UNSUPPORTED(out) (*(out) = NULL, LIBRARY_UNIMPLEMENTED)
 

@@ -1,6 +1,6 @@
 /* Assigns all work buffers to one workspace; buffers that are never used by the same step may share bytes. */
-#include "region/build.h"
-#include "spans.h"
+#include "cpu/region/build.h"
+#include "common/spans.h"
 
 enum { ALIGN = 64 };
 

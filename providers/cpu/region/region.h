@@ -25,10 +25,10 @@
 #include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "inlay/kit.h"
-#include "layout/layout.h"
-#include "library/library.h"
-#include "resize_table.h"
-#include "sparse/sparse.h"
+#include "cpu/layout/layout.h"
+#include "cpu/library/library.h"
+#include "common/resize_table.h"
+#include "cpu/sparse/sparse.h"
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* Arenas for builds and instances, which the next build reuses: first touching new pages would take longer than writing
  * the contents. */
-#include "region/build.h"
+#include "cpu/region/build.h"
 #include <stdlib.h>
 
 /* Sizes are multiples of CACHE_LINE. Addresses are aligned as those of malloc. */

@@ -1,5 +1,5 @@
 /* Which ops of a region update a state in place, and the layout of the state. */
-#include "region/states.h"
+#include "cpu/region/states.h"
 
 cpu_op *cpu_find_scatter(const inlay_compiled *compiled, uint32_t value)
 {

@@ -4,7 +4,7 @@
  * state. */
 #ifndef CPU_STATES_H
 #define CPU_STATES_H
-#include "region/build.h"
+#include "cpu/region/build.h"
 
 enum { CPU_STATE_AXIS = 2 }; /* the axis of rows */
 

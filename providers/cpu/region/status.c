@@ -1,5 +1,5 @@
 /* Converts a library's status to an inlay_status with a message. */
-#include "region/region.h"
+#include "cpu/region/region.h"
 
 inlay_status cpu_check(library_status code, inlay_diag *diag, const char *what, const char *name)
 {

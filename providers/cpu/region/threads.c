@@ -1,5 +1,5 @@
 /* Sets the number of OpenMP threads of parallel regions that the calling thread starts. */
-#include "region/region.h"
+#include "cpu/region/region.h"
 
 /* Functions of libgomp, which libdnnl uses, too. */
 extern void omp_set_num_threads(int threads);

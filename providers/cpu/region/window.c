@@ -1,5 +1,5 @@
 /* Attributes of kernel windows, for convolutions and pooling. */
-#include "region/window.h"
+#include "cpu/region/window.h"
 
 /* oneDNN generates code for each column of the padding: with unreasonably large attributes it takes minutes. */
 enum { MAX_STEPS = 1 << 16 };

@@ -1,7 +1,7 @@
 /* window.h - the kernel windows of convolutions and pooling. */
 #ifndef CPU_WINDOW_H
 #define CPU_WINDOW_H
-#include "region/build.h"
+#include "cpu/region/build.h"
 
 /* Reads strides, dilations, pads, auto_pad and output_padding for a kernel of `spatial` axes. */
 bool cpu_parse_window(const kit_node *node, uint32_t spatial, cpu_op *op, kit_refusal *why);

@@ -1,5 +1,5 @@
 /* Sparse GEMM: selects block-sparse or 2:4 sparse (sparse24.h) kernels. */
-#include "sparse/sparse24.h"
+#include "cpu/sparse/sparse24.h"
 
 int64_t sparse_units(const sgemm_job *job)
 {

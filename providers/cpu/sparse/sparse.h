@@ -11,7 +11,7 @@
  * a row has NaN or infinity, it is multiplied by the zero blocks, too: infinity times zero is NaN. */
 #ifndef CPU_SPARSE_H
 #define CPU_SPARSE_H
-#include "matrix/sgemm.h"
+#include "cpu/matrix/sgemm.h"
 #include <string.h>
 
 enum { SPARSE_WIDTH = 16, SPARSE_MOST_ROWS = 24, SPARSE_AHEAD = 4 /* elements of a list that are read past its end */ };

@@ -1,5 +1,5 @@
 /* 2:4 sparse GEMM: packing, and the loop over panels. The kernels are in sparse24_tiles.c. */
-#include "sparse/sparse24.h"
+#include "cpu/sparse/sparse24.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>

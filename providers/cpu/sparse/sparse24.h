@@ -12,7 +12,7 @@
  * If a row has NaN or infinity, it is multiplied by the zeros, too: infinity times zero is NaN. */
 #ifndef CPU_FOURS_H
 #define CPU_FOURS_H
-#include "sparse/sparse.h"
+#include "cpu/sparse/sparse.h"
 
 enum {
     SPARSE24_K = 4,                                             /* k that share two values */

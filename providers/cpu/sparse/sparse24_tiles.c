@@ -1,6 +1,6 @@
 /* The kernels of sparse24.h for one instruction set. All loop bounds but the number of steps are constants, so that the
  * sums stay in registers. With few rows, each has several sums, which hides the latency of additions. */
-#include "sparse/sparse24.h"
+#include "cpu/sparse/sparse24.h"
 #include "simd/vec_words.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* GEMM with a block-sparse pack: rows by panels, and the epilogue. */
-#include "sparse/sparse.h"
+#include "cpu/sparse/sparse.h"
 #include "inlay/check.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* Packs matrices that are stored as values and indexes (sparse.h), without making them dense. */
-#include "sparse/sparse.h"
+#include "cpu/sparse/sparse.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>

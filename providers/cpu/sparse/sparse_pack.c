@@ -1,5 +1,5 @@
 /* Counts the nonzero blocks of a matrix, and packs them. */
-#include "sparse/sparse.h"
+#include "cpu/sparse/sparse.h"
 #include "inlay/check.h"
 #include <string.h>
 

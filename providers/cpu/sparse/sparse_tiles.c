@@ -1,7 +1,7 @@
 /* The kernels of sparse.h for one instruction set. Loops over rows and vectors have constant bounds, so that the sums
  * stay in registers: 24 rows by one vector with 32 registers of 16 lanes, 6 rows by two vectors with 16 registers of 8
  * lanes. */
-#include "sparse/sparse.h"
+#include "cpu/sparse/sparse.h"
 #include "inlay/check.h"
 #include "simd/vec.h"
 

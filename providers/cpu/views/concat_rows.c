@@ -1,6 +1,6 @@
 /* Concatenation of row-major tensors, as rows of bytes. oneDNN's kernels are fast for long rows only; rotary
  * embeddings, for example, have rows of one element. */
-#include "region/build.h"
+#include "cpu/region/build.h"
 
 typedef struct concat_rows {
     cpu_native native;

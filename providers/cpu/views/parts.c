@@ -1,7 +1,7 @@
 /* Split-1..18, and Slice-1..13 with positive steps. The parts are views of the whole tensor, with gaps between rows.
  * GEMMs with constant matrices and attention read them directly; other ops read a copy (cpu_read). */
-#include "region/build.h"
-#include "weights/read.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/read.h"
 
 static bool parse_split(const kit_node *node, cpu_op *op, kit_refusal *why)
 {

@@ -1,8 +1,8 @@
 /* Operators that only move elements: views, transposes, concatenations. */
-#include "attention/attention.h"
-#include "convolution/tiles.h"
-#include "views/concat.h"
-#include "weights/read.h"
+#include "cpu/attention/attention.h"
+#include "cpu/convolution/tiles.h"
+#include "cpu/views/concat.h"
+#include "cpu/weights/read.h"
 
 /* ------------------------------------------------------------------ views */
 

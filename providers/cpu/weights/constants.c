@@ -1,7 +1,7 @@
 /* Families of operators whose result is a constant of the region: low-bit, float16 and sparse constants. Their readers
  * use the packed constant; the ops themselves emit a step only for a result that leaves the region. */
-#include "weights/read.h"
-#include "weights/sparse_weights.h"
+#include "cpu/weights/read.h"
+#include "cpu/weights/sparse_weights.h"
 
 /* cpu_takes_low_bit_constant or cpu_takes_float16_constant has checked the node. */
 static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)

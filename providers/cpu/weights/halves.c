@@ -1,5 +1,5 @@
-#include "weights/halves.h"
-#include "weights/packs.h"
+#include "cpu/weights/halves.h"
+#include "cpu/weights/packs.h"
 #include "simd/convert.h"
 #include "simd/optional.h"
 

@@ -5,7 +5,7 @@
  * cached from an earlier session. */
 #ifndef CPU_HALVES_H
 #define CPU_HALVES_H
-#include "region/build.h"
+#include "cpu/region/build.h"
 
 /* cpu_operator.takes: Cast of a float16 or bfloat16 constant to float. */
 bool cpu_takes_float16_constant(const kit_node *node);

@@ -1,8 +1,8 @@
 /* Low-bit constants (low_bit.h): DequantizeLinear-10..25 of integers of 2, 4, 8 and 16 bits and of floats of 4 and 8
  * bits, with one scale for all elements, per index of an axis, or per block of an axis. */
-#include "weights/low_bit_pack.h"
-#include "weights/packs.h"
-#include "weights/recurrent_panels.h"
+#include "cpu/weights/low_bit_pack.h"
+#include "cpu/weights/packs.h"
+#include "cpu/weights/recurrent_panels.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

@@ -8,7 +8,7 @@
  * So results equal those of the float model with the same kernel. Such packs are not cached between sessions. */
 #ifndef CPU_NARROW_H
 #define CPU_NARROW_H
-#include "region/build.h"
+#include "cpu/region/build.h"
 
 #define LOW_BIT_NS 0.05 /* to dequantize an element */
 

@@ -1,9 +1,9 @@
 /* Packs of low-bit constants (low_bit.h), and dequantizing them during a run. */
-#include "weights/low_bit_pack.h"
+#include "cpu/weights/low_bit_pack.h"
 #include "simd/convert.h"
-#include "weights/packs.h"
-#include "weights/recurrent_panels.h"
-#include "weights/unfold.h"
+#include "cpu/weights/packs.h"
+#include "cpu/weights/recurrent_panels.h"
+#include "cpu/weights/unfold.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

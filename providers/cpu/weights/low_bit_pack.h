@@ -7,8 +7,8 @@
  * and 8 bits are stored as codes, for which unfold.h has vectorised kernels. */
 #ifndef CPU_NARROW_PACK_H
 #define CPU_NARROW_PACK_H
-#include "weights/low_bit.h"
-#include "weights/unfold.h"
+#include "cpu/weights/low_bit.h"
+#include "cpu/weights/unfold.h"
 
 enum { LOW_BIT_MAX_VIEWS = 3 }; /* most views between the DequantizeLinear and a reader */
 

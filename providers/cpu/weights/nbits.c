@@ -1,5 +1,5 @@
 /* The kernels of nbits.h for one instruction set, written in terms of simd/vec.h. */
-#include "weights/nbits_block.h"
+#include "cpu/weights/nbits_block.h"
 #include "inlay/check.h"
 #include "simd/vec_words.h"
 #include <float.h>

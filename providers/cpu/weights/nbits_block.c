@@ -8,7 +8,7 @@
  * where a0 a1 is one number for each part of a row, w0 w1 for each part of a column. Additions run in other execution
  * units than multiplications; if all groups used this formula, additions would be the bottleneck. Sums wrap around, but
  * the final result fits into 32 bits, so it is exact. */
-#include "weights/nbits_block.h"
+#include "cpu/weights/nbits_block.h"
 #include "inlay/check.h"
 #include "simd/vec_words.h"
 

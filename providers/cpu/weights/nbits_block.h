@@ -2,7 +2,7 @@
  * nbits.c puts them into the kernel table. */
 #ifndef CPU_NBITS_BLOCK_H
 #define CPU_NBITS_BLOCK_H
-#include "weights/nbits.h"
+#include "cpu/weights/nbits.h"
 #include "simd/vec.h"
 
 void KERNEL(nbits_spread)(const nbits_tile *tile, nbits_mode mode, int64_t first, int64_t parts, int at, void *out,

@@ -1,5 +1,5 @@
 /* The layouts of packed n-bit weights: opaque to the library, with the shape in dims. Packs constants into them. */
-#include "weights/nbits_weights.h"
+#include "cpu/weights/nbits_weights.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

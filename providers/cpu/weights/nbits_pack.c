@@ -1,5 +1,5 @@
 /* Packs n-bit weights into the layout of nbits.h. */
-#include "weights/nbits.h"
+#include "cpu/weights/nbits.h"
 #include "inlay/check.h"
 #include "simd/optional.h"
 #include <string.h>

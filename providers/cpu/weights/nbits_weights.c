@@ -1,9 +1,9 @@
 /* n-bit weights: which nodes have them, the layout of their elements, and their packs. Supports DequantizeLinear-10..25
  * of constant matrices, and MatMulNBits-1 of com.microsoft. */
-#include "weights/nbits_weights.h"
-#include "matrix/sgemm.h"
-#include "region/families.h"
-#include "weights/read.h"
+#include "cpu/weights/nbits_weights.h"
+#include "cpu/matrix/sgemm.h"
+#include "cpu/region/families.h"
+#include "cpu/weights/read.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

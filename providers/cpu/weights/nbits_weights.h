@@ -5,8 +5,8 @@
  * packed once; the originals are dropped. */
 #ifndef CPU_NBITS_WEIGHTS_H
 #define CPU_NBITS_WEIGHTS_H
-#include "region/build.h"
-#include "weights/nbits.h"
+#include "cpu/region/build.h"
+#include "cpu/weights/nbits.h"
 
 /* Is the value n-bit weights, the output of such a DequantizeLinear or of a Transpose after it? *out_bytes: bytes of
  * its inputs. */

@@ -2,7 +2,7 @@
  * low_bit_pack.c). */
 #ifndef CPU_PACKS_H
 #define CPU_PACKS_H
-#include "region/build.h"
+#include "cpu/region/build.h"
 
 /* Packs weights of layout `plain` if md is the packed layout of its kernel; otherwise returns false. run: the run whose
  * threads may help, or NULL. */

@@ -1,8 +1,8 @@
 /* Reads values: a computed value or an input where it is, a constant packed in the layout that the kernel reads. */
-#include "weights/read.h"
-#include "region/states.h"
-#include "weights/low_bit.h"
-#include "weights/packs.h"
+#include "cpu/weights/read.h"
+#include "cpu/region/states.h"
+#include "cpu/weights/low_bit.h"
+#include "cpu/weights/packs.h"
 
 inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
                                cpu_place *out)

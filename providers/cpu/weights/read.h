@@ -1,7 +1,7 @@
 /* read.h - reads values while a region is lowered: the place of a value in a layout that the kernel accepts. */
 #ifndef CPU_READ_H
 #define CPU_READ_H
-#include "region/build.h"
+#include "cpu/region/build.h"
 
 /* The place of a value, without gaps: blocked, or with its axes in any order. bfloat16 becomes float, except by
  * cpu_read_as. Constants are row-major. */

@@ -1,7 +1,7 @@
 /* recurrent_panels.h - the layout of a recurrent layer's packed matrices: panels (common/recurrent.h). */
 #ifndef CPU_RECURRENT_PANELS_H
 #define CPU_RECURRENT_PANELS_H
-#include "layout/layout.h"
+#include "cpu/layout/layout.h"
 
 /* The layout. dims: the input (1: W, 2: R), linear_before_reset, directions, hidden size, depth, and cell. bytes: of all
  * directions. */

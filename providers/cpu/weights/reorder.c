@@ -1,5 +1,5 @@
 /* Reorders constants while a region is compiled: by the library, or without one on the host's threads. */
-#include "weights/packs.h"
+#include "cpu/weights/packs.h"
 
 enum { ALONE_BYTES = 1 << 20 };
 

@@ -1,4 +1,4 @@
-#include "weights/sparse_weights.h"
+#include "cpu/weights/sparse_weights.h"
 #include "simd/optional.h"
 
 /* Programs of `inlay bundle` leave these out. */

@@ -1,8 +1,8 @@
 /* sparse_weights.h - packed weights of block-sparse (sparse.h) and 2:4 sparse (sparse24.h) matrices. */
 #ifndef CPU_SPARSE_WEIGHTS_H
 #define CPU_SPARSE_WEIGHTS_H
-#include "region/build.h"
-#include "sparse/sparse24.h"
+#include "cpu/region/build.h"
+#include "cpu/sparse/sparse24.h"
 
 /* Reads a SparseToDense (cpu_family.parse). */
 bool sparse_parse(const kit_node *node, cpu_op *op, kit_refusal *why);

@@ -1,5 +1,5 @@
 /* The kernels of unfold.h for one instruction set, written in terms of simd/vec.h. */
-#include "weights/unfold.h"
+#include "cpu/weights/unfold.h"
 #include "inlay/check.h"
 #include "simd/vec_words.h"
 

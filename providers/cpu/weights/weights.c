@@ -1,10 +1,10 @@
 /* Packs the constants of a region: once per layout, shared by the instances of all shapes. */
-#include "weights/halves.h"
-#include "weights/low_bit.h"
-#include "weights/nbits_weights.h"
-#include "weights/packs.h"
-#include "weights/sparse_weights.h"
-#include "weights/winograd_accuracy.h"
+#include "cpu/weights/halves.h"
+#include "cpu/weights/low_bit.h"
+#include "cpu/weights/nbits_weights.h"
+#include "cpu/weights/packs.h"
+#include "cpu/weights/sparse_weights.h"
+#include "cpu/weights/winograd_accuracy.h"
 
 /* Files do not align elements. x86 supports unaligned loads; elsewhere a constant is copied first. */
 #if defined(__x86_64__) || defined(__i386__)

@@ -1,5 +1,5 @@
 /* Whether the measured error of Winograd's algorithm is small enough. */
-#include "weights/winograd_accuracy.h"
+#include "cpu/weights/winograd_accuracy.h"
 
 uint64_t winograd_accuracy_bytes(int64_t in)
 {

@@ -3,7 +3,7 @@
  * (kernels.c). */
 #ifndef CPU_WINOGRAD_ACCURACY_H
 #define CPU_WINOGRAD_ACCURACY_H
-#include "region/build.h"
+#include "cpu/region/build.h"
 
 /* The measured error, and the parameters of the guard that each run applies (tiles_error.c). This memory layout is also
  * stored in the cache between sessions. */

@@ -1,6 +1,6 @@
 /* audio.c - AudioDecoder: decodes a sound file to samples. */
-#include "prepost.h"
-#include "sound.h"
+#include "prepost/prepost.h"
+#include "prepost/audio/sound.h"
 #include <stdlib.h>
 
 typedef struct audio_state {

@@ -1,7 +1,7 @@
 /* mel.c - MelSpectrogram, compatible with Whisper and librosa. */
-#include "fft.h"
+#include "common/fft.h"
 #include "inlay/check.h"
-#include "prepost.h"
+#include "prepost/prepost.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

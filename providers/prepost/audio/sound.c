@@ -1,5 +1,5 @@
 /* sound.c - decoding and resampling of sound files, see sound.h. */
-#include "sound.h"
+#include "prepost/audio/sound.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* boxes.c - YoloBoxes: converts predictions of YOLO models to boxes, with non-maximum suppression. */
-#include "text/lines.h"
+#include "prepost/text/lines.h"
 #include "inlay/check.h"
-#include "prepost.h"
+#include "prepost/prepost.h"
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* bmp.c - BMP: 1, 4, 8, 16, 24 and 32 bits a pixel, uncompressed, with bit masks or run-length encoded. */
-#include "codec.h"
+#include "prepost/image/codec.h"
 #include <stdlib.h>
 #include <string.h>
 

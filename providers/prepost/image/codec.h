@@ -1,7 +1,7 @@
 /* codec.h - declarations shared by the image formats; see picture.h. */
 #ifndef CODEC_H
 #define CODEC_H
-#include "picture.h"
+#include "prepost/image/picture.h"
 
 /* A format: detection of its files, decoder and encoder. */
 struct codec {

@@ -1,5 +1,5 @@
 /* colour.c - ConvertColor: converts between colour spaces, compatible with Pillow. */
-#include "prepost.h"
+#include "prepost/prepost.h"
 #include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* draw.c - onnxruntime-extensions' DrawBoundingBoxes. */
-#include "prepost.h"
+#include "prepost/prepost.h"
 #include <math.h>
 #include <stdlib.h>
 

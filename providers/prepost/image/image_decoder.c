@@ -1,8 +1,8 @@
 /* image_decoder.c - the plugin image_decoder: ai.onnx.ImageDecoder-20 on the CPU. */
 #define INLAY_NOTE_VERSION INLAY_VERSION
 #include "inlay/kit.h"
-#include "picture.h"
-#include "run_decode.h"
+#include "prepost/image/picture.h"
+#include "prepost/image/run_decode.h"
 #include <stdlib.h>
 
 static picture_order order_of(const char *format, bool *known)

@@ -1,7 +1,7 @@
 /* images.c - DecodeImage and EncodeImage: image files to pixels and back. */
-#include "prepost.h"
+#include "prepost/prepost.h"
 #include "inlay/check.h"
-#include "run_decode.h"
+#include "prepost/image/run_decode.h"
 #include <stdlib.h>
 
 static const char *const orders[] = { "bgr", "rgb", "grey" };

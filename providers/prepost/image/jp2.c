@@ -1,5 +1,5 @@
 /* jp2.c - JPEG 2000 with openjpeg. */
-#include "codec.h"
+#include "prepost/image/codec.h"
 #include <math.h>
 #include <openjpeg.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* jpeg.c - JPEG with libjpeg-turbo. */
-#include "codec.h"
+#include "prepost/image/codec.h"
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* none.c - formats whose library was not found at build time: they are detected, and the error names the library. */
-#include "codec.h"
+#include "prepost/image/codec.h"
 
 #ifdef NONE_PNG
 static bool is_png(const uint8_t *b, size_t n)

@@ -1,5 +1,5 @@
 /* normalize.c - NormalizeImage, ImageFromPlanes and CropImage: pixels to model inputs and back. */
-#include "prepost.h"
+#include "prepost/prepost.h"
 #include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* picture.c - detection of the format of an image file, and the functions that all formats share; see picture.h. */
-#include "codec.h"
+#include "prepost/image/codec.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>

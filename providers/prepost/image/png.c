@@ -1,5 +1,5 @@
 /* png.c - PNG with libpng. */
-#include "codec.h"
+#include "prepost/image/codec.h"
 #include <png.h>
 #include <setjmp.h>
 #include <stdlib.h>

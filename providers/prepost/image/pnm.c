@@ -1,5 +1,5 @@
 /* pnm.c - PNM: P1 to P6, which are PBM, PGM and PPM as text or binary. */
-#include "codec.h"
+#include "prepost/image/codec.h"
 #include <stdio.h>
 #include <stdlib.h>
 

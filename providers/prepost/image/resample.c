@@ -1,5 +1,5 @@
 /* resample.c - resizes images with Pillow's filters, see resample.h. */
-#include "resample.h"
+#include "prepost/image/resample.h"
 #include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* resize.c - ResizeImage and Letterbox: images in another size. */
-#include "prepost.h"
+#include "prepost/prepost.h"
 #include "inlay/check.h"
-#include "resample.h"
+#include "prepost/image/resample.h"
 #include <stdlib.h>
 
 static const char *const fits[] = { "stretch", "inside", "cover" };

@@ -1,5 +1,5 @@
 /* run_decode.c - image decoding as a kit kernel, see run_decode.h. */
-#include "run_decode.h"
+#include "prepost/image/run_decode.h"
 #include <stdlib.h>
 
 const inlay_option decode_options[1] = { { .name = "max_pixels",

@@ -2,7 +2,7 @@
 #ifndef RUN_DECODE_H
 #define RUN_DECODE_H
 #include "inlay/kit.h"
-#include "picture.h"
+#include "prepost/image/picture.h"
 
 /* State made by prepare; freed with free(). */
 typedef struct decode_state {

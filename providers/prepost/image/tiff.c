@@ -1,6 +1,6 @@
 /* tiff.c - decodes the first picture of a TIFF file as 8-bit RGB, with libtiff. libtiff loads eight other libraries, so
  * it is opened when the first TIFF file is decoded, and not with the plugin. */
-#include "codec.h"
+#include "prepost/image/codec.h"
 #include "inlay/check.h"
 #include <dlfcn.h>
 #include <stdarg.h>

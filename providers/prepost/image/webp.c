@@ -1,5 +1,5 @@
 /* webp.c - decodes and encodes WebP with libwebp. Animations are refused: their first frame would need libwebpdemux. */
-#include "codec.h"
+#include "prepost/image/codec.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <webp/decode.h>

@@ -1,5 +1,5 @@
 /* bert_sentencepiece.c - onnxruntime-extensions' BertTokenizer, SentencepieceTokenizer and SentencepieceDecoder. */
-#include "tokens.h"
+#include "prepost/text/tokens.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* bpe.c - byte-pair encoding: merges adjacent symbols, in the order in which training learnt the merges. */
-#include "tokenizer_parts.h"
+#include "prepost/text/tokenizer_parts.h"
 #include "inlay/check.h"
 
 static size_t mix(uint32_t left, uint32_t right)

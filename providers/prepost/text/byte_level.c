@@ -1,6 +1,6 @@
 /* byte_level.c - onnxruntime-extensions' tokenizers with byte-level BPE: GPT2Tokenizer, RobertaTokenizer, CLIPTokenizer.
  */
-#include "tokens.h"
+#include "prepost/text/tokens.h"
 #include "inlay/check.h"
 #include <jansson.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* characters.c - UTF-8, classes of characters, and text buffers that grow. */
-#include "tokenizer_parts.h"
+#include "prepost/text/tokenizer_parts.h"
 #include "inlay/check.h"
 #include <unictype.h>
 

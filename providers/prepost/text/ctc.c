@@ -1,6 +1,6 @@
 /* ctc.c - CtcDecode: converts the scores of each step to text, greedily or with a prefix beam search. */
-#include "lines.h"
-#include "prepost.h"
+#include "prepost/text/lines.h"
+#include "prepost/prepost.h"
 #include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* decoders.c - onnxruntime-extensions' BpeDecoder and BertTokenizerDecoder: convert ids to text with lists of tokens. */
-#include "lines.h"
-#include "tokens.h"
+#include "prepost/text/lines.h"
+#include "prepost/text/tokens.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 

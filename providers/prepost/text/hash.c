@@ -1,7 +1,7 @@
 /* hash.c - onnxruntime-extensions' StringToHashBucketFast: FarmHash's Fingerprint64, which has the same value on every
  * CPU. StringToHashBucket is not supported: it uses FarmHash's Hash64, whose values depend on the CPU. Functions are named
  * after those of FarmHash. */
-#include "prepost.h"
+#include "prepost/prepost.h"
 #include "inlay/check.h"
 
 static const uint64_t k0 = UINT64_C(0xc3a5c85c97cb3127), k1 = UINT64_C(0xb492b66fbe98f273),

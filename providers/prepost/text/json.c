@@ -1,5 +1,5 @@
 /* json.c - reads tokenizer.json, and vocab.json with merges.txt. */
-#include "json_parts.h"
+#include "prepost/text/json_parts.h"
 #include "inlay/check.h"
 
 /* ------------------------------------------------------------------ pre-tokenizers */

@@ -1,5 +1,5 @@
 /* json_normalizer.c - reads the normalizers of a tokenizer.json. */
-#include "json_parts.h"
+#include "prepost/text/json_parts.h"
 #include "inlay/check.h"
 
 /* The six bits of a base64 digit; -1 for other characters. */

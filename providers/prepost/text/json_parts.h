@@ -1,7 +1,7 @@
 /* json_parts.h - shared by json.c and json_normalizer.c, which read tokenizer.json. */
 #ifndef JSON_PARTS_H
 #define JSON_PARTS_H
-#include "tokenizer_parts.h"
+#include "prepost/text/tokenizer_parts.h"
 #include <jansson.h>
 
 /* The tokenizer that the functions fill, and the diag for their errors. */

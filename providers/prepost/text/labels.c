@@ -1,6 +1,6 @@
 /* labels.c - TopKLabels: the names of the best classes; and lists of lines (lines.h). */
-#include "lines.h"
-#include "prepost.h"
+#include "prepost/text/lines.h"
+#include "prepost/prepost.h"
 #include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>

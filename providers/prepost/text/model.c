@@ -1,5 +1,5 @@
 /* model.c - functions shared by the tokenization models, and WordPiece. */
-#include "tokenizer_parts.h"
+#include "prepost/text/tokenizer_parts.h"
 #include "inlay/check.h"
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* normalize.c - the normalizers, which change a text before it is split into words. */
-#include "tokenizer_parts.h"
+#include "prepost/text/tokenizer_parts.h"
 #include "inlay/check.h"
 #include <unicase.h>
 #include <uninorm.h>

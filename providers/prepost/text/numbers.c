@@ -1,6 +1,6 @@
 /* numbers.c - onnxruntime-extensions' operators on floats: NegPos, Inverse, STFT, StftNorm. */
-#include "fft.h"
-#include "prepost.h"
+#include "common/fft.h"
+#include "prepost/prepost.h"
 #include "inlay/check.h"
 #include <math.h>
 #include <stdlib.h>

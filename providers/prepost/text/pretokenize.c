@@ -1,5 +1,5 @@
 /* pretokenize.c - splits a text into words, before the model splits words into tokens. */
-#include "tokenizer_parts.h"
+#include "prepost/text/tokenizer_parts.h"
 #include "inlay/check.h"
 
 /* The rest of a text, from the start of the next word on. */

@@ -1,6 +1,6 @@
 /* ragged.c - onnxruntime-extensions' operators on ragged tensors: concatenated lists, and the index of the first value of
  * each list. RaggedTensorToSparse, RaggedTensorToDense, StringRaggedTensorToDense; SegmentExtraction. */
-#include "prepost.h"
+#include "prepost/prepost.h"
 #include "inlay/check.h"
 
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)

@@ -1,9 +1,9 @@
 /* regex.c - onnxruntime-extensions' operators on regular expressions, implemented with PCRE2. StringRegexReplace and
  * StringRegexSplitWithOffsets behave like RE2; the two operators with ECMA in their names behave like C++'s std::regex.
  */
-#include "prepost.h"
+#include "prepost/prepost.h"
 #include "inlay/check.h"
-#include "pcre.h"
+#include "common/pcre.h"
 #include <stdlib.h>
 
 /* RE2 matches characters, std::regex bytes. In both, $ does not match before a final end of line. */

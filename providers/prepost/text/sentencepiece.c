@@ -1,5 +1,5 @@
 /* sentencepiece.c - reads SentencePiece's .model: a protobuf message of pieces, followed by the normalizer. */
-#include "tokenizer_parts.h"
+#include "prepost/text/tokenizer_parts.h"
 #include "inlay/check.h"
 
 enum { TYPE_NORMAL = 1, TYPE_UNKNOWN = 2, TYPE_CONTROL = 3, TYPE_USER = 4, TYPE_UNUSED = 5, TYPE_BYTE = 6 };

@@ -1,5 +1,5 @@
 /* string_maps.c - onnxruntime-extensions' operators that look up texts or integers in a table, and SegmentSum. */
-#include "prepost.h"
+#include "prepost/prepost.h"
 #include "inlay/check.h"
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* strings.c - onnxruntime-extensions' operators that convert, join, split and compare strings. */
-#include "prepost.h"
+#include "prepost/prepost.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* tokenizer.c - converts text to tokens and back: added tokens, normalizers, pre-tokenizers, model, decoder. */
-#include "tokenizer_parts.h"
+#include "prepost/text/tokenizer_parts.h"
 #include "inlay/check.h"
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
  * implement text.h, and private to them. */
 #ifndef TOKENIZER_PARTS_H
 #define TOKENIZER_PARTS_H
-#include "text.h"
+#include "prepost/text/text.h"
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* tokens.c - Tokenize and Detokenize, HfJsonTokenizer of onnxruntime-extensions, and functions shared by the tokenizer
  * operators. */
-#include "tokens.h"
+#include "prepost/text/tokens.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 

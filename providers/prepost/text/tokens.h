@@ -1,8 +1,8 @@
 /* tokens.h - shared by the operators that convert texts to tokens. */
 #ifndef TOKENS_H
 #define TOKENS_H
-#include "prepost.h"
-#include "text.h"
+#include "prepost/prepost.h"
+#include "prepost/text/text.h"
 
 /* The state of a tokenizer operator; tokens_release() frees it. */
 typedef struct token_state {

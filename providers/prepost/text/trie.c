@@ -1,6 +1,6 @@
 /* trie.c - onnxruntime-extensions' TrieTokenizer and TrieDetokenizer, with the vocabulary of RWKV models: each line has
  * an id, the text as a Python literal, and its length in bytes. */
-#include "tokens.h"
+#include "prepost/text/tokens.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 

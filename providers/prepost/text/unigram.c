@@ -1,5 +1,5 @@
 /* unigram.c - the most probable segmentation of a text into tokens, by the Viterbi algorithm. */
-#include "tokenizer_parts.h"
+#include "prepost/text/tokenizer_parts.h"
 #include "inlay/check.h"
 
 /* The best segmentation up to a byte of the text: its score, its last token and the byte where that token begins. */

@@ -1,5 +1,5 @@
 /* vocabulary.c - tokens by id, and a hash table from the text of a token to its id. */
-#include "tokenizer_parts.h"
+#include "prepost/text/tokenizer_parts.h"
 #include "inlay/check.h"
 
 enum { MOST_WORDS = 1 << 24 };

@@ -1,5 +1,5 @@
 /* wordpiece.c - onnxruntime-extensions' WordpieceTokenizer: splits words into the pieces of a vocabulary. */
-#include "tokens.h"
+#include "prepost/text/tokens.h"
 #include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>

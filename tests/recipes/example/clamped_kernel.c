@@ -1,5 +1,5 @@
 /* Clamped: ai.inlay 1. */
-#include "reference.h"
+#include "reference/reference.h"
 
 static inlay_status run_clamped(const kit_call *call)
 {
