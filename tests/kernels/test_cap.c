@@ -4,6 +4,7 @@
 #include "elementwise/element_loops.h"
 #include "normalization/norm_loops.h"
 #include "normalization/row_loops.h"
+#include "pooling/pool_lanes.h"
 #include "pooling/pool_loops.h"
 #include "quantized/byte_loops.h"
 #include "conv/conv_loops.h"
@@ -27,6 +28,7 @@ static void tables(void **state)
     TABLE(convert_loops)
     TABLE(element_loops)
     TABLE(norm_loops)
+    TABLE(pool_lanes)
     TABLE(pool_loops)
     TABLE(recurrent_f32)
     TABLE(recurrent_f64)
