@@ -240,13 +240,55 @@ static void means(void **state)
         compare_expect(&(compare_case){ NULL, scripts[i] }, 13, NULL);
 }
 
+/* Pools of images in the layout of the layer before, with whole and incomplete vectors of channels. */
+static void pools(void **state)
+{
+    static const int channels[] = { 8, 16, 37, 64, 136 };
+    static const char *const windows[] = {
+        "MaxPool(a) kernel_shape=3,3 strides=2,2",
+        "MaxPool(a) kernel_shape=3,3 pads=1,1,1,1",
+        "MaxPool(a) kernel_shape=2,2 strides=2,2 ceil_mode=1",
+        "MaxPool(a) kernel_shape=4,5 pads=2,1,1,3 dilations=2,1",
+        "MaxPool(a) kernel_shape=2,3 dilations=1,2 strides=2,1",
+        "MaxPool(a) kernel_shape=2,2 strides=3,4",
+        "MaxPool(a) kernel_shape=2,150 pads=0,70,0,149",
+        "MaxPool(a) kernel_shape=13,131",
+        "AveragePool(a) kernel_shape=3,3 strides=2,2",
+        "AveragePool(a) kernel_shape=3,3 strides=2,2 pads=1,1,1,1 ceil_mode=1",
+        "AveragePool(a) kernel_shape=3,3 pads=1,1,1,1",
+        "AveragePool(a) kernel_shape=3,3 pads=1,1,1,1 count_include_pad=1",
+        "AveragePool(a) kernel_shape=2,2 strides=2,2 pads=1,1,0,0",
+        "AveragePool(a) kernel_shape=7,7 pads=3,2,1,0 count_include_pad=1",
+        "AveragePool(a) kernel_shape=1,4 strides=1,3",
+        "AveragePool(a) kernel_shape=13,1",
+        "AveragePool(a) kernel_shape=5,130 strides=2,1",
+        "AveragePool(a) kernel_shape=2,3 auto_pad=SAME_UPPER strides=3,2",
+    };
+    char script[256];
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof windows / sizeof windows[0]; i++)
+        for (uint32_t k = 0; k < sizeof channels / sizeof channels[0]; k++) {
+            snprintf(script, sizeof script, "x : 2,6,13,131\nw = [%d,6,1,1]\na = Conv(x, w)\ny = %s\n-> y", channels[k],
+                     windows[i]);
+            compare_expect(&(compare_case){ NULL, script }, 19, NULL);
+        }
+    for (uint32_t k = 0; k < sizeof channels / sizeof channels[0]; k++) { /* of a row */
+        snprintf(script, sizeof script,
+                 "x : 3,6,300\nw = [%d,6,1]\na = Conv(x, w)\ny = AveragePool(a) kernel_shape=6, strides=2, pads=3,5\n"
+                 "z = MaxPool(a) kernel_shape=6, strides=5, pads=3,5\n-> y, z",
+                 channels[k]);
+        compare_expect(&(compare_case){ NULL, script }, 19, NULL);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resize),     cmocka_unit_test(resize_unsupported),
         cmocka_unit_test(transposed), cmocka_unit_test(computed_weights),
         cmocka_unit_test(prelu),      cmocka_unit_test(views),
-        cmocka_unit_test(means),
+        cmocka_unit_test(means),      cmocka_unit_test(pools),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

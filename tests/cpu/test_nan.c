@@ -77,13 +77,19 @@ static const struct layer layers[] = {
     { "nothing", "2,16,26,7", "", "", 0, "Add(q, x)", "2,16,26,7", "[16,1,1]" }, /* many elements */
 };
 
-/* Operators of x and z = [2,8,13,12], which return NaN somewhere if x has NaN. */
+/* Operators of x and z = [2,8,13,12], and of c, a convolution of x, which return NaN somewhere if x has NaN. */
 static const char *const operators[] = {
     "MaxPool(x) kernel_shape=3,3",
     "MaxPool(x) kernel_shape=3,3 strides=2,2 pads=1,1,1,1",
     "MaxPool(x) kernel_shape=2,2 strides=2,2",
     "MaxPool(x) kernel_shape=3,1 dilations=2,1",
     "GlobalMaxPool(x)",
+    "MaxPool(c) kernel_shape=3,3 pads=1,1,1,1",
+    "MaxPool(c) kernel_shape=2,2 strides=2,2",
+    "MaxPool(c) kernel_shape=5,6 pads=2,3,0,1",
+    "GlobalMaxPool(c)",
+    "AveragePool(c) kernel_shape=3,3 pads=1,1,1,1",
+    "AveragePool(c) kernel_shape=5,6 strides=2,2",
     "AveragePool(x) kernel_shape=3,3",
     "AveragePool(x) kernel_shape=2,2 strides=2,2 count_include_pad=1",
     "GlobalAveragePool(x)",
@@ -249,12 +255,13 @@ static struct rig run_operator(const char *op, bool reference, const char *preci
     struct wire wire = { 0 };
     struct rig rig;
 
-    (void)snprintf(script, sizeof script,
-                   "x : 2,8,13,12\nz : 2,8,13,12\nr = [12]\nv = [8]\na1 = i[1] 1\na3 = i[1] 3\na23 = i[2] 2,3\n"
-                   "two = [4] 1,1,2,2\nthree = i[1] 3\naxis = i[] 1\nhalf = [] 0.5\npads = i[8] 0,0,1,1,0,0,2,2\n"
-                   "begin = i[4] 0,0,0,1\nend = i[4] 2,8,12,12\nshape = i[5] 2,2,8,13,12\n"
-                   "one = Exp(r)\nflag = Greater(one, half)\ny%s = %s\n-> y\n",
-                   strncmp(op, "TopK", 4) == 0 ? ", at" : "", op);
+    (void)snprintf(
+        script, sizeof script,
+        "x : 2,8,13,12\nz : 2,8,13,12\nr = [12]\nv = [8]\na1 = i[1] 1\na3 = i[1] 3\na23 = i[2] 2,3\n"
+        "two = [4] 1,1,2,2\nthree = i[1] 3\naxis = i[] 1\nhalf = [] 0.5\npads = i[8] 0,0,1,1,0,0,2,2\n"
+        "w = [72,8,1,1]\nc = Conv(x, w)\nbegin = i[4] 0,0,0,1\nend = i[4] 2,8,12,12\nshape = i[5] 2,2,8,13,12\n"
+        "one = Exp(r)\nflag = Greater(one, half)\ny%s = %s\n-> y\n",
+        strncmp(op, "TopK", 4) == 0 ? ", at" : "", op);
     script_model(&wire, script, 24);
     rig = rig_open(&wire,
                    (const char *const[]){ "providers", reference ? "reference" : REGION ",reference", "policy",

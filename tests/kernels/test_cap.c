@@ -4,6 +4,7 @@
 #include "cpu/elementwise/element_loops.h"
 #include "cpu/normalization/norm_loops.h"
 #include "cpu/normalization/row_loops.h"
+#include "cpu/pooling/pool_lanes.h"
 #include "cpu/pooling/pool_loops.h"
 #include "cpu/quantized/byte_loops.h"
 #include "common/conv/conv_loops.h"
@@ -27,6 +28,7 @@ static void tables(void **state)
     TABLE(convert_loops)
     TABLE(element_loops)
     TABLE(norm_loops)
+    TABLE(pool_lanes)
     TABLE(pool_loops)
     TABLE(recurrent_f32)
     TABLE(recurrent_f64)

@@ -150,18 +150,16 @@ static inlay_status lower_pool(cpu_build *build, const cpu_group *group)
         return set_reduced(build, group, &out);
     if (!memory_desc_is_image(&in.md)) /* a reorder is much faster than oneDNN's kernels for row-major images */
         INLAY_TRY(read_image(build, value, &in));
-    if (op->alg == LIBRARY_POOLING_MAX) {
-        INLAY_TRY(cpu_lower_max(build, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,
-                                op->reduction.keepdims ? group->out : op->out[0], &out, &done));
-        if (done)
-            return set_reduced(build, group, &out);
-    }
     if (op->alg != LIBRARY_POOLING_MAX &&
         is_whole_image(op, build->dims[value] + 2, dims + 2, desc.begins, desc.ends)) {
         INLAY_TRY(cpu_lower_mean(build, &in, op->reduction.keepdims ? group->out : op->out[0], &out, &done));
         if (done)
             return set_reduced(build, group, &out);
     }
+    INLAY_TRY(cpu_lower_image(build, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,
+                              op->reduction.keepdims ? group->out : op->out[0], &out, &done));
+    if (done)
+        return set_reduced(build, group, &out);
     if (build->state->alone && in.md.data_type == LIBRARY_F32) {
         INLAY_TRY(cpu_read_plain(build, value, &in));
         INLAY_TRY(cpu_lower_rows(build, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,

@@ -3,11 +3,11 @@
 #define CPU_POOL_H
 #include "cpu/region/build.h"
 
-/* Lowers max pooling of input to a built-in loop (pool_max.c). Arrays have [spatial] elements; dilations count from
- * 0, as in oneDNN. *out_done: the loop supports it, and *out is the result's placement. */
-inlay_status cpu_lower_max(cpu_build *build, const cpu_place *input, const int64_t *out_dims, const int64_t *kernel,
-                           const int64_t *strides, const int64_t *dilations, const int64_t *begins, uint32_t result,
-                           cpu_place *out, bool *out_done);
+/* Lowers max or average pooling of input in its layout (pool_image.c) for build->op. Arrays have [spatial] elements;
+ * dilations count from 0, as in oneDNN. *out_done: the layout is supported, and *out is the result's placement. */
+inlay_status cpu_lower_image(cpu_build *build, const cpu_place *input, const int64_t *out_dims, const int64_t *kernel,
+                             const int64_t *strides, const int64_t *dilations, const int64_t *begins, uint32_t result,
+                             cpu_place *out, bool *out_done);
 
 /* Lowers global average pooling (pool_mean.c). */
 inlay_status cpu_lower_mean(cpu_build *build, const cpu_place *input, uint32_t result, cpu_place *out, bool *out_done);

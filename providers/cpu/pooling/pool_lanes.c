@@ -1,0 +1,255 @@
+/* Pooling of images whose pixels are contiguous channels, see pool_lanes.h.
+ *
+ * Windows are separable: the rows of a column are combined first, then columns. Neighbouring windows share columns,
+ * which stay in registers for the usual small windows, otherwise in a buffer. */
+#include "cpu/pooling/pool_lanes.h"
+#include "simd/vec.h"
+#include <math.h>
+
+enum {
+    VECTORS = VEC_REGISTERS / 8, /* of channels that are computed together */
+    HELD = 3,                    /* columns in registers */
+    BUFFER = 128                 /* columns in the buffer */
+};
+
+/* A row of the output, for one group of channels. */
+typedef struct lane_row {
+    const pool_window *window;
+    const float *input; /* first row of the image inside the windows */
+    float *output;
+    int64_t rows, row_step; /* rows inside the windows */
+    vmask mask;             /* channels of an incomplete vector */
+    vec special[VECTORS];   /* NaN if an element of a maximum is NaN or infinite */
+} lane_row;
+
+/* The parts of a loop that are constant after inlining. */
+typedef struct lane_kind {
+    bool is_mean, whole; /* whole: all lanes of the vectors exist */
+    int vectors;
+} lane_kind;
+
+VEC_INLINE vec load(const lane_row *row, const lane_kind kind, const float *input)
+{
+    return kind.whole ? vec_load(input) : vec_load_some(row->mask, input);
+}
+
+VEC_INLINE vec join(const lane_kind kind, vec total, vec v)
+{
+    return kind.is_mean ? vec_add(total, v) : vec_max(v, total);
+}
+
+/* Combines rows > 0 elements of column x, which may be in the padding. */
+VEC_INLINE void make_column(lane_row *row, const lane_kind kind, const int64_t rows, int64_t x, vec *out)
+{
+    const float *input = row->input + x * row->window->pixel_step;
+    vec special[VECTORS]; /* of this column, so that columns are computed at the same time */
+
+    if (x < 0 || x >= row->window->in[1]) {
+        VEC_UNROLL
+        for (int v = 0; v < kind.vectors; v++)
+            out[v] = vec_set(kind.is_mean ? 0 : -INFINITY);
+        return;
+    }
+    VEC_UNROLL
+    for (int v = 0; v < kind.vectors; v++) {
+        out[v] = load(row, kind, input + v * VEC_LANES);
+        special[v] = vec_mul(out[v], vec_zero());
+    }
+    for (int64_t r = 1; r < rows; r++) {
+        input += row->row_step;
+        VEC_UNROLL
+        for (int v = 0; v < kind.vectors; v++) {
+            const vec element = load(row, kind, input + v * VEC_LANES);
+
+            out[v] = join(kind, out[v], element);
+            special[v] = vec_fma(element, vec_zero(), special[v]);
+        }
+    }
+    VEC_UNROLL
+    for (int v = 0; v < kind.vectors; v++)
+        row->special[v] = kind.is_mean ? row->special[v] : vec_add(row->special[v], special[v]);
+}
+
+/* Stores pixel p of the output; a sum becomes a mean. */
+VEC_INLINE void put(const lane_row *row, const lane_kind kind, int64_t p, const vec *total)
+{
+    const pool_window *window = row->window;
+    float *output = row->output + p * window->out_pixel_step;
+    float taps = 1;
+
+    if (kind.is_mean) {
+        const int64_t first = p * window->stride[1] - window->begin[1], past = first + window->kernel[1];
+        const int64_t columns = (past < window->in[1] ? past : window->in[1]) - (first > 0 ? first : 0);
+        const int64_t count = window->counts_pads ? window->kernel[0] * window->kernel[1]
+                              : columns > 0       ? columns * row->rows
+                                                  : 1;
+
+        taps = (float)count;
+    }
+    VEC_UNROLL
+    for (int v = 0; v < kind.vectors; v++) {
+        const vec result = kind.is_mean ? vec_div(total[v], vec_set(taps)) : total[v];
+
+        if (kind.whole)
+            vec_store(output + v * VEC_LANES, result);
+        else
+            vec_store_some(output + v * VEC_LANES, row->mask, result);
+    }
+}
+
+/* Windows of `taps` columns at distance `stride`, both constant after inlining, with shared columns in registers. */
+VEC_INLINE void held_columns(lane_row *row, const lane_kind kind, const int64_t rows, const int taps, const int stride)
+{
+    const int64_t begin = row->window->begin[1];
+    vec held[HELD][VECTORS];
+
+    VEC_UNROLL
+    for (int k = 0; k < taps - stride; k++)
+        make_column(row, kind, rows, k - begin, held[k]);
+    for (int64_t p = 0; p < row->window->out[1]; p++) {
+        vec total[VECTORS];
+
+        VEC_UNROLL
+        for (int k = taps - stride; k < taps; k++)
+            make_column(row, kind, rows, p * stride + k - begin, held[k]);
+        VEC_UNROLL
+        for (int v = 0; v < kind.vectors; v++) {
+            total[v] = held[0][v];
+            VEC_UNROLL
+            for (int k = 1; k < taps; k++)
+                total[v] = join(kind, total[v], held[k][v]);
+        }
+        put(row, kind, p, total);
+        VEC_UNROLL
+        for (int k = 0; k < taps - stride; k++) {
+            VEC_UNROLL
+            for (int v = 0; v < kind.vectors; v++)
+                held[k][v] = held[k + stride][v];
+        }
+    }
+}
+
+/* Windows that share no columns, or are wider than the buffer. */
+VEC_INLINE void own_columns(lane_row *row, const lane_kind kind)
+{
+    const pool_window *window = row->window;
+
+    for (int64_t p = 0; p < window->out[1]; p++) {
+        const int64_t first = p * window->stride[1] - window->begin[1];
+        vec total[VECTORS], column[VECTORS];
+        int64_t low;
+        const int64_t columns = pool_taps(window, 1, first, &low);
+
+        VEC_UNROLL
+        for (int v = 0; v < kind.vectors; v++)
+            total[v] = vec_set(kind.is_mean ? 0 : -INFINITY);
+        for (int64_t k = low; k < low + columns; k++) {
+            make_column(row, kind, row->rows, first + k * window->dilation[1], column);
+            VEC_UNROLL
+            for (int v = 0; v < kind.vectors; v++)
+                total[v] = join(kind, total[v], column[v]);
+        }
+        put(row, kind, p, total);
+    }
+}
+
+/* Windows that share columns, which are in the buffer, for as many pixels of the output at a time as fit. */
+VEC_INLINE void buffered_columns(lane_row *row, const lane_kind kind)
+{
+    const pool_window *window = row->window;
+    const int64_t width = (window->kernel[1] - 1) * window->dilation[1] + 1, stride = window->stride[1],
+                  pixels = (BUFFER - width) / stride + 1;
+    vec buffer[BUFFER][VECTORS];
+
+    for (int64_t p = 0; p < window->out[1]; p += pixels) {
+        const int64_t past = p + pixels < window->out[1] ? p + pixels : window->out[1],
+                      columns = (past - 1 - p) * stride + width, first = p * stride - window->begin[1];
+
+        for (int64_t x = 0; x < columns; x++)
+            make_column(row, kind, row->rows, first + x, buffer[x]);
+        for (int64_t q = p; q < past; q++) {
+            const vec(*column)[VECTORS] = (const vec(*)[VECTORS])buffer + (q - p) * stride;
+            vec total[VECTORS];
+
+            VEC_UNROLL
+            for (int v = 0; v < kind.vectors; v++)
+                total[v] = column[0][v];
+            for (int64_t k = 1; k < window->kernel[1]; k++) {
+                VEC_UNROLL
+                for (int v = 0; v < kind.vectors; v++)
+                    total[v] = join(kind, total[v], column[k * window->dilation[1]][v]);
+            }
+            put(row, kind, q, total);
+        }
+    }
+}
+
+/* The usual number of rows is a constant, too. */
+VEC_INLINE void held_columns_of(lane_row *row, const lane_kind kind, const int taps, const int stride)
+{
+    if (row->rows == taps)
+        held_columns(row, kind, taps, taps, stride);
+    else
+        held_columns(row, kind, row->rows, taps, stride);
+}
+
+VEC_INLINE void make_row(lane_row *row, const lane_kind kind)
+{
+    const pool_window *window = row->window;
+    const int64_t taps = window->kernel[1], stride = window->stride[1];
+    const bool dense = window->dilation[1] == 1;
+
+    if (dense && taps == 3 && stride == 1)
+        held_columns_of(row, kind, 3, 1);
+    else if (dense && taps == 3 && stride == 2)
+        held_columns_of(row, kind, 3, 2);
+    else if (dense && taps == 2 && stride == 2)
+        held_columns_of(row, kind, 2, 2);
+    else if (stride >= taps || window->out[1] == 1 || taps > BUFFER || window->dilation[1] > BUFFER ||
+             (taps - 1) * window->dilation[1] >= BUFFER)
+        own_columns(row, kind);
+    else
+        buffered_columns(row, kind);
+}
+
+VEC_INLINE bool lanes_row(const pool_window *window, const float *input, float *output, int64_t row_out,
+                          const bool is_mean)
+{
+    const int64_t top = row_out * window->stride[0] - window->begin[0];
+    int64_t low, at = 0;
+    lane_row row = { .window = window, .row_step = window->dilation[0] * window->row_step };
+
+    for (int v = 0; v < VECTORS; v++)
+        row.special[v] = vec_zero();
+    row.rows = pool_taps(window, 0, top, &low);
+    output += row_out * window->out_row_step;
+    if (row.rows == 0) {
+        for (int64_t p = 0; p < window->out[1]; p++)
+            for (int64_t i = 0; i < window->lanes; i++)
+                output[p * window->out_pixel_step + i] = is_mean ? 0 : -INFINITY;
+        return true;
+    }
+    input += (top + low * window->dilation[0]) * window->row_step;
+    for (; at + VECTORS * VEC_LANES <= window->lanes; at += VECTORS * VEC_LANES) {
+        row.input = input + at;
+        row.output = output + at;
+        make_row(&row, (lane_kind){ is_mean, true, VECTORS });
+    }
+    for (; at < window->lanes; at += VEC_LANES) {
+        row.input = input + at;
+        row.output = output + at;
+        row.mask = vec_first(window->lanes - at);
+        make_row(&row, (lane_kind){ is_mean, false, 1 });
+    }
+    for (int v = 1; v < VECTORS; v++)
+        row.special[0] = vec_add(row.special[0], row.special[v]);
+    return vec_sum(row.special[0]) == 0;
+}
+
+static bool row_of_lanes(const pool_window *window, const float *input, float *output, int64_t row_out)
+{
+    return window->is_mean ? lanes_row(window, input, output, row_out, true)
+                           : lanes_row(window, input, output, row_out, false);
+}
+
+const pool_lanes_set KERNEL(pool_lanes) = { .row = row_of_lanes };

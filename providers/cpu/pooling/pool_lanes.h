@@ -1,0 +1,36 @@
+/* pool_lanes.h - pooling of images whose pixels are contiguous channels. */
+#ifndef CPU_POOL_LANES_H
+#define CPU_POOL_LANES_H
+#include "simd/instances.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Pooling of one plane of an image: `lanes` channels, contiguous in each pixel. Arrays are of rows and columns; steps
+ * are distances in elements. */
+typedef struct pool_window {
+    int64_t in[2], out[2], kernel[2], stride[2], dilation[2], begin[2];
+    int64_t lanes, row_step, pixel_step, out_row_step, out_pixel_step;
+    bool is_mean;     /* otherwise maximum */
+    bool counts_pads; /* the divisor of a mean is the number of taps, also of those in the padding */
+} pool_window;
+
+typedef struct pool_lanes_set {
+    /* Computes row `row_out` of the output; input and output point to the beginning of the plane. false: the maxima may
+     * be wrong, because an element is NaN or infinite. */
+    bool (*row)(const pool_window *window, const float *input, float *output, int64_t row_out);
+} pool_lanes_set;
+
+KERNEL_INSTANCES(pool_lanes_set, pool_lanes)
+
+/* The number of taps inside the image of a window that begins at `first`, and the first of them. axis: 0 = rows. */
+static inline int64_t pool_taps(const pool_window *window, int axis, int64_t first, int64_t *out_low)
+{
+    const int64_t step = window->dilation[axis];
+    const int64_t low = first < 0 ? (-first + step - 1) / step : 0;
+    const int64_t inside = first < window->in[axis] ? (window->in[axis] - 1 - first) / step + 1 : 0;
+    const int64_t high = inside < window->kernel[axis] ? inside : window->kernel[axis];
+
+    *out_low = low;
+    return high > low ? high - low : 0;
+}
+#endif
