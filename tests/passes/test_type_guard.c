@@ -21,15 +21,14 @@ static graph_model *load(struct wire *wire)
     return model;
 }
 
+/* The model reads from memory that the next call frees. */
 static graph_model *load_script(const char *script)
 {
-    graph_model *model;
-    struct wire wire = { 0 };
+    static struct wire wire;
 
-    script_model(&wire, script, 17);
-    model = load(&wire);
     wire_deinit(&wire);
-    return model;
+    script_model(&wire, script, 17);
+    return load(&wire);
 }
 
 #ifdef INLAY_CHECKS
