@@ -2,13 +2,19 @@
 # Installs Debian packages from tests/packages.txt: those without a group, and those of the groups named as arguments.
 # Changes nothing if all of them are installed; needs the network, and root or sudo, only if packages are missing.
 #   install.sh [GROUP]...
-#   install.sh --packages PACKAGE...      these packages alone
+#   install.sh --packages PACKAGE...      these packages of the list alone
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 
 if [ "${1:-}" = --packages ]; then
     shift
     wanted=$*
+    for package in $wanted; do
+        if ! grep -qE "^$package( |\$)" "$here/packages.txt"; then
+            echo "install.sh: tests/packages.txt does not list $package" >&2
+            exit 2
+        fi
+    done
 else
     wanted=$(awk -v groups=" $* " '/^#/ || NF == 0 { next } NF == 1 || index(groups, " " $2 " ") { print $1 }' \
         "$here/packages.txt")
