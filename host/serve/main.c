@@ -279,7 +279,7 @@ static void end_loads(program_state *state)
     state->loading = false;
 }
 
-/* A supervisor's signal stops all workers: then nobody else accepts the connections that wait. */
+/* A supervisor's signal stops all workers: then no process is left to accept the connections that wait. */
 static void note_sender(struct server *server, int which, const siginfo_t *info)
 {
     server->all_stop |= which > 0 && info->si_pid == getppid() && supervise_owns_sockets();

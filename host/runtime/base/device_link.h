@@ -21,7 +21,7 @@ enum {
 /* The name of a link in reports: "host", "direct", "import". */
 const char *link_name(uint32_t link);
 
-/* The link between domains of two providers. Tests it with a page of memory when it is asked for the first time; a
+/* The link between domains of two providers. Tests it with a page of memory at the first request; a
  * refusal is remembered as long as the process runs, because ids of domains are never used again. */
 uint32_t link_between(const link_end *from, const link_end *to);
 

@@ -2,7 +2,7 @@
  *
  * Prices of kernels do not show everything that a provider costs a run: copies, regions of others that it splits, and
  * kernels whose time depends on what ran before them. So the assignment that follows from the measurements is timed
- * against the assignments without each provider that it uses, and with each provider alone beside the reference
+ * against the assignments without each provider that it uses, and with each provider alone and the reference
  * provider. If one of these is faster, records for each provider that it does without (cost_key_without()) make later
  * sessions leave these providers out, as long as they have those that it uses, and the comparison is repeated from
  * there. A provider that was not compared keeps its prices. */
@@ -17,7 +17,7 @@
 
 static const double TIME_SHARE = 0.5;  /* of the budget, on top of it: the time for comparing */
 static const double RELEVANT = 0.5;    /* a provider that runs alone must offer this share of the assignment's price */
-static const double RUNS_OF_ROUND = 4; /* of a slow model; what is expected not to fit into its time is not run */
+static const double RUNS_OF_ROUND = 4; /* of a slow model; a run that is expected to exceed its time is left out */
 static const double FAR_SLOWER = 0.25; /* one round that is this much slower ends a comparison */
 static const double CLEARLY_SLOWER = 0.9, CLEARLY_FASTER = 1.25; /* if all rounds are, no more are needed */
 static const double BETTER = 1.01;                               /* the median of the rounds must exceed this ratio */

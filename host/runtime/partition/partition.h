@@ -223,7 +223,7 @@ typedef struct dtype_history {
     const inlay_dtype *types; /* [count] */
     uint32_t count;
 } dtype_history;
-/* The history of the host's types. Tests replace it; nothing else writes it. */
+/* The history of the host's types. Only tests replace it. */
 extern dtype_history partition_dtypes;
 
 /* Returns whether a plugin that was built for this minor version knows the element types of the node's inputs, outputs

@@ -158,7 +158,7 @@ static bool find_scaled(struct rewrite *rewrite, const graph_node *node, struct 
     return false;
 }
 
-/* Reads a normalisation that nothing else reads, without bias, and in the usual precision. */
+/* Reads a normalisation whose values have no other consumer, without bias, and in the usual precision. */
 static bool find_norm(const struct rewrite *rewrite, uint32_t value, struct norm_pattern *pattern)
 {
     const graph_node *norm = rewrite_producer_op(rewrite, value, "LayerNormalization");

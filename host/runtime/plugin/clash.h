@@ -1,7 +1,7 @@
 /* plugin/clash.h - names that two plugins have in common. Private to this folder.
  *
  * The first plugin with a name wins. A later one, such as an old copy that an upgrade left or a system file below the
- * user's own, is skipped and reported. If its note tells, it is not even mapped. */
+ * user's own, is skipped and reported. If its note shows the clash, the file is not even mapped. */
 #ifndef PLUGIN_CLASH_H
 #define PLUGIN_CLASH_H
 #include "plugin/module.h"

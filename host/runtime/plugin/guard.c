@@ -199,7 +199,7 @@ static inlay_status guard_cache_verdict(void *state, inlay_cache_request *reques
     return forward_error(guard, status, &own, diag);
 }
 
-/* The host tells by the domain whether a handle is an address, so it does not rely on the plugin to set it. Handle 0 means
+/* The domain determines whether a handle is an address, so it does not rely on the plugin to set it. Handle 0 means
  * "no memory" to the host, which would neither use nor free such a buffer. */
 static inlay_status forward_buffer(const struct guard *guard, const char *call, inlay_status status, uint32_t domain,
                                    inlay_buffer *out, inlay_diag *own, inlay_diag *diag)

@@ -166,7 +166,7 @@ const struct plugin_module *provider_module(const inlay_provider *table, const v
  * thread. In control.c, like provider_control(). */
 INLAY_NODISCARD inlay_status provider_begin_use(const struct provider *handle, inlay_diag *diag);
 void provider_end_use(const struct provider *handle);
-/* Carries out an action (INLAY_CONTROL_*). SUSPEND waits until nobody uses the provider. INLAY_UNSUPPORTED: the provider
+/* Carries out an action (INLAY_CONTROL_*). SUSPEND waits until the provider is unused. INLAY_UNSUPPORTED: the provider
  * does not support the action. Any thread. */
 INLAY_NODISCARD inlay_status provider_control(const struct provider *handle, inlay_control_args *args,
                                               inlay_diag *diag);

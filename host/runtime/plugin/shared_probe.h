@@ -1,7 +1,7 @@
 /* plugin/shared_probe.h - one probe of a file for all sessions that need its verdict. Private to this folder.
  *
- * A session that needs a file while another session probes it joins that probe. Whoever asks first for the result reads
- * the helper's report; the others wait for it. Nobody waits here for the progress of another session, so two sessions
+ * A session that needs a file while another session probes it joins that probe. The first caller that needs the result reads
+ * the helper's report; the others wait for it. No caller waits here for the progress of another session, so two sessions
  * that need each other's files cannot block each other. The time limit is that of the session that started the probe.
  * Any thread may call these functions. A child of fork() does not join the probes of its parent. */
 #ifndef PLUGIN_SHARED_PROBE_H
@@ -18,7 +18,7 @@ INLAY_NODISCARD inlay_status shared_probe_join(const char *helper, const char *p
                                                struct verdict *verdict, inlay_diag *diag);
 /* Waits for the end of the probe, stores its verdict under the key of the caller, and returns it. */
 void shared_probe_wait(shared_probe *probe, const verdict_key *key, struct verdict *out);
-/* Leaves the probe. If nobody needs it any more, the process is ended without a verdict. The helper ends with the thread
+/* Leaves the probe. If no session needs it any more, the process is ended without a verdict. The helper ends with the thread
  * that started it; so this thread, which must be the one that leaves, waits while others need the result. NULL is a
  * no-op. */
 void shared_probe_leave(shared_probe *probe);

@@ -1,4 +1,4 @@
-/* What a page in a browser on this machine could do to a server that nothing else protects: reach it by a name that its
+/* What a page in a browser on this machine could do to a server without other protection: reach it by a name that its
  * own DNS maps to 127.0.0.1 (DNS rebinding), or send requests to it whose replies it cannot read. */
 #include "serve/exchange/access.h"
 #include <arpa/inet.h>

@@ -43,7 +43,7 @@ typedef struct http2_streams {
     struct front_thread *thread;
     struct server *server;
     bool has_rest;                                /* requests that are not gRPC's are for REST */
-    bool is_admin;                                /* the connection is of admin_port */
+    bool is_admin;                                /* accepted by admin_port */
     bool is_trusted;                              /* the client has shown a certificate, or none is needed */
     void (*flush)(struct connection *connection); /* sends the pending output; closes a connection that has ended */
     struct call *calls;

@@ -1,4 +1,4 @@
-/* serve/http/http1.h - a strict parser of HTTP/1.1 requests (RFC 9112), without sockets or memory of its own.
+/* serve/http/http1.h - a strict parser of HTTP/1.1 requests (RFC 9112), without sockets; it allocates no memory.
  *
  * The parser accepts what the grammar allows and nothing that two implementations could read in two ways: what RFC 9112
  * lets a server either repair or refuse is refused. It works incrementally and looks at each byte once. After

@@ -22,7 +22,7 @@ typedef struct listener_socket {
     bool is_loopback;
 } listener_socket;
 
-/* Each group has a limit of its own, so that clients do not keep health checks out. CONNECTION_REFUSED: beyond
+/* Each group has a separate limit, so that clients do not keep health checks out. CONNECTION_REFUSED: beyond
  * max_connections; they are answered 503. */
 typedef enum connection_group {
     CONNECTION_CLIENTS,

@@ -31,7 +31,7 @@ ssize_t tls_receive(gnutls_session_t session, void *to, size_t bytes);
 ssize_t tls_send(gnutls_session_t session, const void *from, size_t bytes);
 /* Whether TLS holds bytes that were read from the socket but not received yet. */
 bool tls_has_more(gnutls_session_t session);
-/* Tells the client that nothing more is sent. NULL is a no-op. */
+/* Sends close_notify: the end of data. NULL is a no-op. */
 void tls_finish(gnutls_session_t session);
 void tls_close(gnutls_session_t session); /* NULL is a no-op */
 #endif

@@ -8,7 +8,7 @@
 bool supervise_wanted(const struct settings *settings);
 /* Whether this process is a worker. It accepts no connection before its models are loaded. */
 bool supervise_is_worker(void);
-/* Whether this process is a worker and its supervisor opened the sockets: nobody accepts their connections once all
+/* Whether this process is a worker and its supervisor opened the sockets: their connections are not accepted once all
  * workers have stopped. */
 bool supervise_owns_sockets(void);
 /* The first call of a worker. */

@@ -525,7 +525,7 @@ static bool handle_event(struct connection *connection, uint32_t events)
         atomic_store_explicit(&connection->since_ns, clock_ns(), memory_order_relaxed);
         connection->thread->has_probes = true;
     }
-    /* What it sends meanwhile waits in the socket. */
+    /* Bytes that it sends meanwhile wait in the socket. */
     connection_watch(connection,
                      connection->interest & ~(uint32_t)EPOLLIN & ~(http1->half_closed ? (uint32_t)EPOLLRDHUP : 0u));
     return true;

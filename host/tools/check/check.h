@@ -160,7 +160,7 @@ void crash_forget_range(const void *from);
 struct crash_hold {
     void *from; /* [bytes] whole pages */
     size_t bytes;
-    uint32_t patience_ms;                /* it goes on after this time even if it is not released */
+    uint32_t patience_ms;                /* it continues after this time even if it is not released */
     uint32_t reached, released, expired; /* atomic */
     stack_t signal_stack;                /* of the calling thread before crash_hold_begin() */
 };

@@ -18,7 +18,7 @@ static const struct {
 struct descriptor_test {
     device_link *link;
     uint32_t kind;
-    inlay_native_memory memory; /* what is imported; its descriptor is the checker's */
+    inlay_native_memory memory; /* the imported memory; its descriptor is the checker's */
     inlay_buffer buffer;        /* the same memory as a buffer of the provider; handle 0: SHARED_FD of the checker */
     unsigned char *mapped;      /* the memory in this process; NULL: not mapped */
     unsigned char sent[BYTES], got[BYTES];

@@ -80,7 +80,7 @@ void gate_start(struct gate *gate);
 /* Opens the gate if it is closed, and waits for the copies. */
 void gate_close(struct run_state *run, struct gate *gate);
 
-/* Fences that are signalled one after the other while the run waits for them. */
+/* Fences that are signalled in order while the run waits for them. */
 struct fence_series {
     struct run_state *run;
     pthread_t thread;

@@ -10,6 +10,6 @@ const inlay_host *check_host(void);
  * NULL: no longer. */
 void check_host_cancel_in_loops(uint32_t *word);
 /* From now on, loops of a run take place on the calling thread in descending ranges, as if by the workers with the
- * highest numbers, of which there are as many as specialize was told. */
+ * highest numbers, of which there are as many as specialize was given. */
 void check_host_scatter_loops(bool on);
 #endif

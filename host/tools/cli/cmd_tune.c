@@ -85,7 +85,7 @@ static void note_run(void *user, const inlay_tune_run *run)
                        run->left_out, run->ns * 1e-6, run->assigned_ns * 1e-6);
 }
 
-/* What was timed, and what was not. */
+/* Prints which measurements were made, and which were left out. */
 static void print_timed(const tune_args *args, const inlay_tune_result *result, const struct changes *changes)
 {
     const uint32_t runs = changes->run_count + (result->run_before_ns > 0 ? 2 : 0);

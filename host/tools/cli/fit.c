@@ -462,7 +462,7 @@ void fit_text(const char *text, size_t bytes, int width, bool colours, FILE *to)
 /* ------------------------------------------------------------------ standard output */
 
 static int collected = -1; /* the file behind descriptor 1 while output is collected */
-static int real = -1;      /* what was behind it */
+static int real = -1;      /* the descriptor that it replaced */
 static int columns;
 static bool coloured;
 

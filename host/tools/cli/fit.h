@@ -12,12 +12,12 @@
 /* From this call on, standard output is collected, and printed in the width of the terminal by fit_flush() and at the
  * end of the process. No-op if its width does not matter. */
 void fit_begin(void);
-/* Prints what was collected; for text that should be seen now, and before writing to stderr. Otherwise fflush(). */
+/* Prints the collected text; for text that should be seen now, and before writing to stderr. Otherwise fflush(). */
 void fit_flush(void);
 
 /* The width that standard output is fitted to; 0: it is not. */
 int fit_columns(void);
-/* Gives standard output back to what is behind it, before another program replaces this one. A signal handler may call
+/* Restores standard output, before another program replaces this one. A signal handler may call
  * it. */
 void fit_restore(void);
 

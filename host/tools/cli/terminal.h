@@ -3,7 +3,7 @@
 #define CLI_TERMINAL_H
 #include <stdbool.h>
 
-/* Width for the text that goes to file descriptor fd: COLUMNS of the environment, or else the terminal's, or else 80.
+/* Width of text written to file descriptor fd: COLUMNS of the environment, or else the terminal's, or else 80.
  * Always at least 20. */
 int terminal_columns(int fd);
 /* Whether file descriptor fd is a terminal that can show colours, and NO_COLOR is not set. */

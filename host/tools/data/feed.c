@@ -282,7 +282,7 @@ struct size_notes {
     char input[64]; /* the first input with an unnamed axis */
 };
 
-/* Adds "NAME=SIZE" unless it is there already. */
+/* Adds "NAME=SIZE" unless the list has it. */
 static void add_note(struct size_notes *notes, const char *name, int64_t size)
 {
     enum { MOST = 12 };

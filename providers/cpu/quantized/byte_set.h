@@ -33,7 +33,7 @@ typedef struct byte_ending {
     uint8_t low, high, flip;
 } byte_ending;
 
-/* A tile, where each product is of four bytes of input, a quad or a widened pair, and strides count bytes:
+/* A tile, where each product takes four bytes of input, a quad or a widened pair, and strides count bytes:
  *     output[r][j] = end(first[j] + sum over t, q of input[taps[t] + r * x_pixel + 4 q] * weights[t * steps + q][j]) */
 typedef struct byte_product {
     const uint8_t *input;

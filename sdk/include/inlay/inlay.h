@@ -882,7 +882,7 @@ typedef void (*inlay_tune_change_fn)(void *user, const inlay_tune_change *change
 typedef struct inlay_tune_run {
     uint64_t struct_size;
     const char *left_out; /* providers, separated by spaces: they run only what no other provider offers */
-    const char *alone;    /* the provider that runs all that it offers, beside the reference provider; NULL: none */
+    const char *alone;    /* the provider that ran all its offers, the rest on reference; NULL: none */
     double ns;            /* median time of a run */
     double assigned_ns;   /* the same for the assignment that it was compared with, in alternating runs */
     uint32_t rounds;      /* of alternating runs; a result from fewer than 3 is not used */

@@ -21,7 +21,7 @@
  *                           plugin that stays loaded may be opened again
  *
  * Each inlay_plugin_open that succeeded is followed by one shutdown, unless the host cannot use the description because
- * it is of another major version or too short. A plugin may be opened a second time before shutdown, with the same host
+ * its major version differs or it is too short. A plugin may be opened a second time before shutdown, with the same host
  * table: for instance when only the time stamp of its file has changed.
  *
  * Before the first of these calls, the host reads the plugin's ELF note (inlay/note.h) and loads a file that it has not
@@ -44,8 +44,8 @@
  *    the host rejects any other value as it does an unknown low bit. A plugin ignores these fields: a later minor
  *    version may give them a meaning for which 0 means as before. Only before it uses such a field, or a new low bit,
  *    does a plugin compare inlay_host.abi_minor with the minor version that introduced it.
- *  - Numbers of kinds, reasons, actions and the like are added, too. A plugin that gets an unknown one treats a hint
- *    (priority, power, usage, lifetime) as 0, and returns INLAY_UNSUPPORTED if it is asked for something (an action, a
+ *  - Numbers of kinds, reasons, actions and similar enumerations are added, too. A plugin that gets an unknown one treats a hint
+ *    (priority, power, usage, lifetime) as 0, and returns INLAY_UNSUPPORTED if it gets an unknown request (an action, a
  *    kind of memory). The host treats an unknown inlay_cost.confidence as MODEL, an unknown verdict as RECOMPILE, an
  *    unknown answer in inlay_compile_request.constants as COPIED, and an unknown inlay_output_plan.kind as KNOWN. It
  *    refuses a plugin with an unknown kind of option.
@@ -90,7 +90,7 @@
  *    inlay_status and inlay_dtype, and uint32_t for flags and kinds.
  *  - Inline functions and macros of these headers, except the names of extensions and of the entry point, are for
  *    convenience: the ABI consists of the structs, the constants, the functions behind pointers, the entry point and
- *    the note. A plugin or a host in another language implements what it needs of the others (inlay_fail: write text
+ *    the note. A plugin or a host in another language implements those of the others that it needs (inlay_fail: write text
  *    and node of the diag, the host sets the rest).
  *
  * Values. A provider computes each operator as ONNX defines it, for all values, also if it fuses operators: NaN is not
@@ -178,7 +178,7 @@ extern "C" {
  * Element types are added as well. A node is not a candidate for a plugin whose minor is older than the element type of
  * one of the node's inputs or outputs, or of a tensor attribute. So a plugin never computes with an element type that
  * it does not know. It may see one in the graph: inlay_value_info.dtype of values of other nodes. Its numbers of
- * element types begin with those below INLAY_DTYPE_COUNT of its own types.h. */
+ * element types agree with types.h below INLAY_DTYPE_COUNT. */
 
 /* Kinds of attributes, with the numbers of ONNX's AttributeProto.AttributeType. */
 enum {
@@ -313,7 +313,7 @@ enum { INLAY_LOG_ERROR = 0, INLAY_LOG_WARNING = 1, INLAY_LOG_INFO = 2, INLAY_LOG
 
 /* Body of a parallel loop: processes the iterations [begin, end). worker identifies one of the loop's threads: calls
  * that run at the same time have different numbers, below thread_count(run), where run is the run that the loop belongs
- * to. thread_count(run) never exceeds inlay_specialize_request.max_threads: allocate scratch memory for so many
+ * to. thread_count(run) never exceeds inlay_specialize_request.max_threads: allocate scratch memory for that number
  * workers. A status other than INLAY_OK stops the distribution of further ranges; the loop returns it. */
 typedef inlay_status (*inlay_parallel_fn)(void *user, int64_t begin, int64_t end, uint32_t worker);
 
@@ -595,7 +595,7 @@ typedef struct inlay_cost_request {
     /* workers that the run to be priced uses, not those that the session has: the host compares all providers at the
      * same number, which is fixed (2 in this version), so that neither the assignment nor the results depend on the
      * threads of a session. It asks with the number of a session's threads only to report times and to compare them
-     * with measurements. Answer for this number, whatever it is */
+     * with measurements. Price a run with this number */
     uint32_t max_threads;
     uint32_t reserved;
 } inlay_cost_request;
@@ -650,7 +650,7 @@ typedef struct inlay_compile_request {
     uint8_t *constants;
 
     /* The blob that was stored for an equal region, see inlay_provider.fingerprint; NULL: none. The file is mapped
-     * read-only: the blob needs no memory of its own, starts at a multiple of 4096 and stays until release_compiled. */
+     * read-only: the blob needs no further memory, starts at a multiple of 4096 and stays until release_compiled. */
     const void *cache_blob;
     uint64_t cache_bytes; /* size of cache_blob */
     void *ctx; /* first argument of the functions below; each may be NULL; call them from one thread at a time */
@@ -989,7 +989,7 @@ enum {
 };
 /* Flags of fingerprints. */
 enum {
-    INLAY_FINGERPRINT_THREADS = 1u << 0, /* what is stored depends on max_threads of the requests */
+    INLAY_FINGERPRINT_THREADS = 1u << 0, /* the stored blob depends on max_threads of the requests */
     INLAY_FINGERPRINT_PROFILE = 1u << 1  /* ... on the shapes in inlay_compile_request.profile */
 };
 enum { INLAY_MAX_FINGERPRINT_BYTES = 4096 };
@@ -1093,7 +1093,7 @@ typedef struct inlay_provider {
      *    sizes by value, symbols by their bounds and by where they recur, expressions of symbols also by their text;
      *  - the placements of inputs and outputs: their types, and their domains by index in the provider's list;
      *  - what inlay_fingerprint.flags adds.
-     * Nothing else is part of the key: not the names of nodes and values, their indices, the rest of the graph, the
+     * The key has no other part: not the names of nodes and values, their indices, the rest of the graph, the
      * cookies, or the number of threads. A layer that two models share is thus built once, and what is stored must
      * depend on nothing else. cache_verdict sets request->verdict; a failure counts as INLAY_CACHE_RECOMPILE. */
     inlay_status (*fingerprint)(void *state, inlay_fingerprint *out, inlay_diag *diag);

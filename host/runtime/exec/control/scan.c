@@ -76,7 +76,7 @@ static void scan_slice(scan_input *input, int64_t step)
     }
 }
 
-/* Runs the body on each slice in turn. loop->in holds the states. All scan inputs have the same length. */
+/* Runs the body on one slice after another. loop->in holds the states. All scan inputs have the same length. */
 static inlay_status scan_pass(struct loop *loop, scan_input *scans, uint32_t scan_count, int64_t length)
 {
     inlay_status status = INLAY_OK;

@@ -73,7 +73,7 @@ inlay_status build_team_report(build_team *team, const program_env *env, const c
         return env->progress(env->progress_ctx, what, steps);
     (void)pthread_mutex_lock(&team->lock);
     status = team->stop;
-    if (status == INLAY_OK) /* who has cancelled is not asked again */
+    if (status == INLAY_OK) /* a cancelled session is not asked again */
         status = env->progress(env->progress_ctx, what, steps);
     __atomic_store_n(&team->stop, status, __ATOMIC_RELAXED);
     (void)pthread_mutex_unlock(&team->lock);

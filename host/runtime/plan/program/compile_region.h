@@ -26,6 +26,6 @@ void region_build_run(region_build *build, uint8_t *fates, build_team *team, uin
 inlay_status region_build_end(region_build *build, program_declined *out_declined, inlay_diag *diag);
 
 /* Compiles the builds at the same time, on several threads, and sets their status. If one fails, later ones may be left
- * out: their status is INLAY_CANCELLED. Without threads or memory, compiles them one after the other. */
+ * out: their status is INLAY_CANCELLED. Without threads or memory, compiles them sequentially. */
 void region_builds_run(region_build *builds, uint32_t count);
 #endif
