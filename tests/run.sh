@@ -1,8 +1,9 @@
 #!/bin/bash
 # Sets up a fresh Debian 12 or 13, builds, and runs every test: an optimised build, and one with AddressSanitizer and
-# UndefinedBehaviorSanitizer. A test that fails is repeated once, alone, after all others of its build. If it passes then, it
-# counts as passed and is listed as unstable; its first output is build/BUILD/unstable/TEST.log. The last lines are
-# 'N skipped: BUILD/TEST ...', 'N unstable: BUILD/TEST ...' and 'N passed, N failed'; the exit code is 0 only if nothing failed.
+# UndefinedBehaviorSanitizer. A test that fails is repeated once, alone, after all others of its build. If it passes
+# then, it counts as passed and is listed as unstable; its first output is build/BUILD/unstable/TEST.log. The last lines
+# are 'N skipped: BUILD/TEST ...', 'N unstable: BUILD/TEST ...' and 'N passed, N failed'; the exit code is 0 only if
+# nothing failed.
 #
 #   tests/run.sh            release and asan
 #   tests/run.sh --all      also tsan, and a build with Clang
@@ -44,7 +45,8 @@ output_of() {
         "build/$1/Testing/Temporary/LastTest.log"
 }
 
-# Repeats the failed tests of a build, one at a time, and counts those that fail again. $1: name of the build, the rest: tests
+# Repeats the failed tests of a build, one at a time, and counts those that fail again. $1: name of the build, the
+# rest: tests
 repeat_failed() {
     local name=$1 test kept=build/$1/unstable
     shift
@@ -64,8 +66,8 @@ repeat_failed() {
     done
 }
 
-# Configures and builds in build/$1 and counts the tests that pass, fail and are skipped there. $1: name of the build, $2: preset, the rest:
-# further arguments for cmake
+# Configures and builds in build/$1 and counts the tests that pass, fail and are skipped there. $1: name of the build,
+# $2: preset, the rest: further arguments for cmake
 check() {
     local name=$1 preset=$2 log=build/$1/run.log failures=build/$1/Testing/Temporary/LastTestsFailed.log
     local start=$SECONDS total absent wrong=()

@@ -50,7 +50,7 @@ bool case_vary(const op_case *from, uint64_t seed, op_case *out);
  * numbers, in changing combinations. one_nan: the first of these inputs has a NaN; all other elements are equal. False: as
  * in case_vary(). */
 bool case_special(const op_case *from, bool one_nan, op_case *out);
-/* A copy in which input `input` is a constant; it shares the arena of the original. */
+/* A copy in which input `input` is a constant; it borrows the arena of the original. */
 op_case case_with_constant(const op_case *from, uint32_t input);
 /* "Conv-22 float[2,3,9,7] float[4,3,3,3]! pads=[1,1,1,1]", cut to fit; ! marks constants. */
 char *case_text(const op_case *entry, char *text, size_t bytes);
