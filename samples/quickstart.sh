@@ -70,4 +70,15 @@ build/quick/bin/ocr "$models" "${picture:-$work/picture.png}" "$work/boxes.png"
 seconds "reading ${picture:-$work/picture.png}" "$reading"
 seconds "in all" "$begin"
 echo "the picture with its boxes: $PWD/$work/boxes.png"
-echo "everything else, with build/release/bin/inlay: cmake --preset release && cmake --build --preset release"
+cat <<END
+
+Next, build the command line (some minutes), and try it on the model that found the text:
+
+    cmake --preset release && cmake --build --preset release -j $(nproc)
+    model=$PWD/$models/ch_PP-OCRv4_det_infer.onnx
+    build/release/bin/inlay inspect \$model                  # its inputs, outputs and operators
+    build/release/bin/inlay explain \$model                  # which provider runs it, and why
+    build/release/bin/inlay bench \$model                    # time it
+    build/release/bin/inlay profile \$model                  # where the time goes
+    build/release/bin/inlay serve $PWD/$models          # over HTTP and gRPC, on this machine only
+END
