@@ -97,13 +97,14 @@ static void test_absent_entries_return_not_implemented(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT && ours(); i++) {
         OrtStatus *(*fn)(void) = (OrtStatus * (*)(void)) entry(i);
+        const bool not_built = strcmp(rows[i].state, "NOT_BUILT") == 0;
         OrtStatus *status;
 
-        if (strcmp(rows[i].state, "ABSENT") != 0)
+        if (!not_built && strcmp(rows[i].state, "ABSENT") != 0)
             continue;
         status = fn();
         assert_non_null(status);
-        assert_int_equal(api->GetErrorCode(status), ORT_NOT_IMPLEMENTED);
+        assert_int_equal(api->GetErrorCode(status), not_built ? ORT_FAIL : ORT_NOT_IMPLEMENTED);
         assert_non_null(strstr(api->GetErrorMessage(status), rows[i].name));
         api->ReleaseStatus(status);
         absent++;
@@ -125,10 +126,10 @@ static void test_accepted_entries_succeed(void **state)
 /* The tables that the main table returns have no NULL entries either. */
 static void test_inner_tables(void **state)
 {
-    const void *tables[] = { api->GetModelEditorApi(), api->GetCompileApi(), api->GetInteropApi(), api->GetEpApi() };
+    const void *tables[] = { api->GetInteropApi(), api->GetEpApi() }; /* test_ort_build.c calls the others */
 
     (void)state;
-    for (size_t table = 0; table < 4 && ours(); table++)
+    for (size_t table = 0; table < 2 && ours(); table++)
         for (size_t i = 1; i < 128; i++) {
             OrtStatus *(*fn)(void);
 
@@ -163,7 +164,7 @@ static void test_symbol_versions(void **state)
 /* The numbers of entries in README.md are correct. */
 static void test_readme(void **state)
 {
-    static const char *const states[] = { "WORKS", "KEPT", "ACCEPTED", "NOTHING", "ABSENT" };
+    static const char *const states[] = { "WORKS", "KEPT", "ACCEPTED", "NOTHING", "NOT_BUILT", "ABSENT" };
     FILE *file = fopen(INLAY_SOURCE_DIR "/sdk/bindings/onnxruntime/README.md", "r");
     char text[20000];
     size_t length;

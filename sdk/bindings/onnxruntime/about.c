@@ -4,6 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+OrtStatus *ort_session_ready(const OrtSession *session)
+{
+    if (session->session == NULL)
+        return ort_fail(ORT_FAIL, "Session has not been initialized: call FinalizeModelEditorSession");
+    return NULL;
+}
+
 inlay_io_info ort_input_info(const OrtSession *session, uint32_t model_index)
 {
     inlay_io_info info = { .struct_size = sizeof info, .name = "" };
@@ -196,6 +203,7 @@ OrtStatus *ort_SessionGetModelMetadata(const OrtSession *session, OrtModelMetada
     ORT_NEED(session);
     ORT_NEED(out);
     *out = NULL;
+    ORT_TRY(ort_session_ready(session));
     (void)inlay_session_model(session->session, &info);
     metadata = calloc(1, sizeof *metadata);
     ok = metadata != NULL && ort_pairs_set(&metadata->texts, "producer", info.producer_name) &&

@@ -161,6 +161,41 @@ OrtStatus *ort_CreateOpAttr(const char *name, const void *data, int len, OrtOpAt
     return NULL;
 }
 
+OrtStatus *ort_attr_clone(const OrtOpAttr *attribute, OrtOpAttr **out)
+{
+    const char **texts;
+    OrtStatus *failed;
+
+    switch (attribute->type) {
+    case ORT_OP_ATTR_INT:
+    case ORT_OP_ATTR_INTS:
+        return ort_CreateOpAttr(attribute->name, attribute->ints, (int)attribute->count, attribute->type, out);
+    case ORT_OP_ATTR_FLOAT:
+    case ORT_OP_ATTR_FLOATS:
+        return ort_CreateOpAttr(attribute->name, attribute->floats, (int)attribute->count, attribute->type, out);
+    case ORT_OP_ATTR_STRING:
+        return ort_CreateOpAttr(attribute->name, attribute->strings[0].data, (int)attribute->strings[0].bytes,
+                                attribute->type, out);
+    case ORT_OP_ATTR_STRINGS:
+        texts = calloc(attribute->count + 1, sizeof *texts);
+        for (size_t i = 0; texts != NULL && i < attribute->count; i++)
+            texts[i] = attribute->strings[i].data;
+        failed = texts == NULL ? ort_no_memory()
+                               : ort_CreateOpAttr(attribute->name, texts, (int)attribute->count, attribute->type, out);
+        free(texts);
+        return failed;
+    case ORT_OP_ATTR_TENSOR:
+        *out = new_attr(attribute->name, strlen(attribute->name), attribute->type, 1);
+        if (*out == NULL)
+            return ort_no_memory();
+        (*out)->tensor = ort_value_ref(attribute->tensor);
+        return NULL;
+    default:
+        return ort_fail(ORT_NOT_IMPLEMENTED, "attribute %s: attributes of type %d are not supported", attribute->name,
+                        attribute->type);
+    }
+}
+
 /* The size of an attribute's value. The strings of a list are stored consecutively, each with NUL; a single string has
  * no NUL. */
 static size_t bytes_of(const OrtOpAttr *attribute)

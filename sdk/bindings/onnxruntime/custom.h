@@ -68,6 +68,8 @@ struct OrtOpAttr {
 };
 /* NULL: no memory. A kind without counterpart has the type ORT_OP_ATTR_UNDEFINED. */
 OrtOpAttr *ort_attr_copy(const inlay_attr_info *attr);
+/* A copy of an attribute; the copy of a tensor holds a reference to it. */
+OrtStatus *ort_attr_clone(const OrtOpAttr *attribute, OrtOpAttr **out);
 
 /* ------------------------------------------------------------------ kernels */
 

@@ -1,7 +1,10 @@
 /* Allocators and memory descriptions. There is one kind of memory, that of the host. */
 #include "ort.h"
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <strings.h>
 
 enum { ALIGNMENT = 64 };
@@ -349,4 +352,36 @@ OrtStatus *ort_CreatePrepackedWeightsContainer(OrtPrepackedWeightsContainer **ou
 void ort_ReleasePrepackedWeightsContainer(OrtPrepackedWeightsContainer *container)
 {
     free(container);
+}
+
+/* ------------------------------------------------------------------ files */
+
+OrtStatus *ort_read_file(const char *path, void **out_data, size_t *out_bytes)
+{
+    FILE *file = fopen(path, "rbe");
+    struct stat about;
+    char *data = NULL;
+    size_t bytes = 0, got = 0;
+
+    if (file == NULL || fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode)) {
+        const int error = file == NULL ? errno : EINVAL;
+
+        if (file != NULL)
+            (void)fclose(file);
+        return ort_fail(ORT_NO_SUCHFILE, "%s: %s", path, error == EINVAL ? "not a regular file" : strerror(error));
+    }
+    bytes = (size_t)about.st_size;
+    data = malloc(bytes + 1);
+    if (data != NULL)
+        got = fread(data, 1, bytes, file);
+    (void)fclose(file);
+    if (data == NULL)
+        return ort_no_memory();
+    if (got != bytes) {
+        free(data);
+        return ort_fail(ORT_FAIL, "%s: read %zu of %zu bytes", path, got, bytes);
+    }
+    *out_data = data;
+    *out_bytes = bytes;
+    return NULL;
 }

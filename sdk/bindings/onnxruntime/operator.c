@@ -1,6 +1,7 @@
 /* Operators that kernels of programs call (CreateOp, InvokeOp). For each combination of element types that an operator
  * is called with, the first call creates a session of a model with one node. */
 #include "custom.h"
+#include "wire.h"
 #include "inlay/check.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,105 +25,18 @@ struct OrtOp {
     struct variant *variants;
 };
 
-/* ------------------------------------------------------------------ ONNX's wire format */
-
-struct writer {
-    unsigned char *data;
-    size_t count, capacity;
-    bool failed; /* out of memory */
-};
-
-static void put(struct writer *writer, const void *data, size_t bytes)
-{
-    INLAY_CHECK(writer->count <= writer->capacity);
-    if (bytes > writer->capacity - writer->count) {
-        size_t capacity = (writer->count + bytes) * 2 + 256;
-        unsigned char *more = writer->failed ? NULL : realloc(writer->data, capacity);
-
-        if (more == NULL) {
-            writer->failed = true;
-            return;
-        }
-        writer->data = more;
-        writer->capacity = capacity;
-    }
-    if (bytes > 0)
-        memcpy(writer->data + writer->count, data, bytes);
-    writer->count += bytes;
-}
-
-static void put_varint(struct writer *writer, uint64_t value)
-{
-    do {
-        unsigned char byte = (unsigned char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
-
-        put(writer, &byte, 1);
-        value >>= 7;
-    } while (value > 0);
-}
-
-static void put_number(struct writer *writer, uint32_t field, int64_t value)
-{
-    put_varint(writer, field << 3);
-    put_varint(writer, (uint64_t)value);
-}
-
-static void put_float(struct writer *writer, uint32_t field, float value)
-{
-    put_varint(writer, field << 3 | 5);
-    put(writer, &value, sizeof value);
-}
-
-static void put_blob(struct writer *writer, uint32_t field, const void *data, size_t bytes)
-{
-    put_varint(writer, field << 3 | 2);
-    put_varint(writer, bytes);
-    put(writer, data, bytes);
-}
-
-static void put_text(struct writer *writer, uint32_t field, const char *text)
-{
-    put_blob(writer, field, text, strlen(text));
-}
-
-/* Appends `part` as an embedded message, then frees and clears `part`. */
-static void put_message(struct writer *writer, uint32_t field, struct writer *part)
-{
-    put_blob(writer, field, part->data, part->count);
-    writer->failed |= part->failed;
-    free(part->data);
-    *part = (struct writer){ 0 };
-}
-
-static void put_attr(struct writer *node, const OrtOpAttr *attribute)
-{
-    static const int kinds[] = { [ORT_OP_ATTR_INT] = 2,    [ORT_OP_ATTR_INTS] = 7,   [ORT_OP_ATTR_FLOAT] = 1,
-                                 [ORT_OP_ATTR_FLOATS] = 6, [ORT_OP_ATTR_STRING] = 3, [ORT_OP_ATTR_STRINGS] = 8 };
-    struct writer attr = { 0 };
-    INLAY_CHECK(attribute->type > ORT_OP_ATTR_UNDEFINED && attribute->type <= ORT_OP_ATTR_STRINGS);
-
-    put_text(&attr, 1, attribute->name);
-    put_number(&attr, 20, kinds[attribute->type]);
-    for (size_t i = 0; attribute->ints != NULL && i < attribute->count; i++)
-        put_number(&attr, attribute->type == ORT_OP_ATTR_INT ? 3 : 8, attribute->ints[i]);
-    for (size_t i = 0; attribute->floats != NULL && i < attribute->count; i++)
-        put_float(&attr, attribute->type == ORT_OP_ATTR_FLOAT ? 2 : 7, attribute->floats[i]);
-    for (size_t i = 0; attribute->strings != NULL && i < attribute->count; i++)
-        put_blob(&attr, attribute->type == ORT_OP_ATTR_STRING ? 4 : 9, attribute->strings[i].data,
-                 (size_t)attribute->strings[i].bytes);
-    put_message(node, 5, &attr);
-}
+/* ------------------------------------------------------------------ the model of a variant */
 
 /* An input or output of a graph: a tensor of that type and of any shape. */
-static void put_port(struct writer *graph, uint32_t field, const char *name, inlay_dtype type)
+static void put_port(ort_writer *graph, uint32_t field, const char *name, inlay_dtype type)
 {
-    struct writer tensor = { 0 }, kind = { 0 }, port = { 0 };
+    ort_writer tensor = { 0 }, kind = { 0 }, port = { 0 };
 
-    put_number(&tensor, 1, type);
-    put_message(&kind, 1, &tensor);
-    put_text(&port, 1, name);
-    put_message(&port, 2, &kind);
-    put_message(graph, field, &port);
+    ort_put_number(&tensor, 1, type);
+    ort_put_message(&kind, 1, &tensor);
+    ort_put_text(&port, 1, name);
+    ort_put_message(&port, 2, &kind);
+    ort_put_message(graph, field, &port);
 }
 
 /* The name of an input or output; empty if it is omitted. */
@@ -134,33 +48,33 @@ static const char *port_name(char text[24], char kind, size_t index, inlay_dtype
     return text;
 }
 
-static void put_model(struct writer *file, const OrtOp *op, const inlay_dtype *types)
+static void put_model(ort_writer *file, const OrtOp *op, const inlay_dtype *types)
 {
-    struct writer node = { 0 }, graph = { 0 }, import = { 0 };
+    ort_writer node = { 0 }, graph = { 0 }, import = { 0 };
     char name[24];
 
     for (size_t i = 0; i < op->input_count; i++)
-        put_text(&node, 1, port_name(name, 'i', i, types[i]));
+        ort_put_text(&node, NODE_INPUT, port_name(name, 'i', i, types[i]));
     for (size_t i = 0; i < op->output_count; i++)
-        put_text(&node, 2, port_name(name, 'o', i, types[op->input_count + i]));
-    put_text(&node, 4, op->name);
+        ort_put_text(&node, NODE_OUTPUT, port_name(name, 'o', i, types[op->input_count + i]));
+    ort_put_text(&node, NODE_OPERATOR, op->name);
     for (size_t i = 0; i < op->attr_count; i++)
-        put_attr(&node, op->attrs[i]);
-    put_text(&node, 7, op->domain);
-    put_message(&graph, 1, &node);
-    put_text(&graph, 2, op->name);
+        ort_put_attr(&node, op->attrs[i]);
+    ort_put_text(&node, NODE_DOMAIN, op->domain);
+    ort_put_message(&graph, GRAPH_NODE, &node);
+    ort_put_text(&graph, GRAPH_NAME, op->name);
     for (size_t i = 0; i < op->input_count + op->output_count; i++) {
         bool in = i < op->input_count;
 
         if (types[i] != INLAY_UNDEFINED)
-            put_port(&graph, in ? 11 : 12, port_name(name, in ? 'i' : 'o', in ? i : i - op->input_count, types[i]),
-                     types[i]);
+            put_port(&graph, in ? GRAPH_INPUT : GRAPH_OUTPUT,
+                     port_name(name, in ? 'i' : 'o', in ? i : i - op->input_count, types[i]), types[i]);
     }
-    put_number(file, 1, 10);
-    put_message(file, 7, &graph);
-    put_text(&import, 1, op->domain);
-    put_number(&import, 2, op->version);
-    put_message(file, 8, &import);
+    ort_put_number(file, MODEL_IR_VERSION, 10);
+    ort_put_message(file, MODEL_GRAPH, &graph);
+    ort_put_text(&import, OPSET_DOMAIN, op->domain);
+    ort_put_number(&import, OPSET_VERSION, op->version);
+    ort_put_message(file, MODEL_OPSET, &import);
 }
 
 /* ------------------------------------------------------------------ operators */
@@ -185,35 +99,6 @@ void ort_ReleaseOp(OrtOp *op)
     free(op);
 }
 
-static OrtStatus *copy_attr(const OrtOpAttr *attribute, OrtOpAttr **out)
-{
-    const char **texts;
-    OrtStatus *failed;
-
-    switch (attribute->type) {
-    case ORT_OP_ATTR_INT:
-    case ORT_OP_ATTR_INTS:
-        return ort_CreateOpAttr(attribute->name, attribute->ints, (int)attribute->count, attribute->type, out);
-    case ORT_OP_ATTR_FLOAT:
-    case ORT_OP_ATTR_FLOATS:
-        return ort_CreateOpAttr(attribute->name, attribute->floats, (int)attribute->count, attribute->type, out);
-    case ORT_OP_ATTR_STRING:
-        return ort_CreateOpAttr(attribute->name, attribute->strings[0].data, (int)attribute->strings[0].bytes,
-                                attribute->type, out);
-    case ORT_OP_ATTR_STRINGS:
-        texts = calloc(attribute->count + 1, sizeof *texts);
-        for (size_t i = 0; texts != NULL && i < attribute->count; i++)
-            texts[i] = attribute->strings[i].data;
-        failed = texts == NULL ? ort_no_memory()
-                               : ort_CreateOpAttr(attribute->name, texts, (int)attribute->count, attribute->type, out);
-        free(texts);
-        return failed;
-    default:
-        return ort_fail(ORT_NOT_IMPLEMENTED, "attribute %s: operators called by kernels take no attribute of type %d",
-                        attribute->name, attribute->type);
-    }
-}
-
 static OrtStatus *fill_op(OrtOp *op, const char *name, const char *domain, const OrtOpAttr *const *attrs, size_t count)
 {
     op->name = strdup(name);
@@ -223,7 +108,7 @@ static OrtStatus *fill_op(OrtOp *op, const char *name, const char *domain, const
         return ort_no_memory();
     for (; op->attr_count < count; op->attr_count++) {
         ORT_NEED(attrs[op->attr_count]);
-        ORT_TRY(copy_attr(attrs[op->attr_count], &op->attrs[op->attr_count]));
+        ORT_TRY(ort_attr_clone(attrs[op->attr_count], &op->attrs[op->attr_count]));
     }
     return NULL;
 }
@@ -284,7 +169,7 @@ static OrtStatus *find_variant(OrtOp *op, const inlay_dtype *types, OrtSession *
 {
     size_t bytes = (op->input_count + op->output_count) * sizeof *types;
     OrtStatus *failed;
-    struct writer file = { 0 };
+    ort_writer file = { 0 };
     struct variant *variant;
 
     INLAY_CHECK(op->input_count + op->output_count <= MOST_PORTS);
@@ -299,8 +184,12 @@ static OrtStatus *find_variant(OrtOp *op, const inlay_dtype *types, OrtSession *
         return ort_no_memory();
     memcpy(variant->types, types, bytes);
     put_model(&file, op, types);
-    failed = file.failed ? ort_no_memory() : ort_session_from_bytes(file.data, file.count, &variant->session);
-    free(file.data);
+    if (file.failed) {
+        free(file.data);
+        failed = ort_no_memory();
+    } else {
+        failed = ort_session_from_bytes(NULL, file.data, file.count, &variant->session);
+    }
     if (failed != NULL) {
         free(variant);
         return failed;

@@ -28,6 +28,7 @@ void ort_ReleaseSessionOptions(OrtSessionOptions *options)
     free(options->optimized_path);
     free(options->profile_prefix);
     free(options->domains);
+    ort_initializers_release(options);
     free(options);
 }
 
@@ -55,6 +56,9 @@ OrtStatus *ort_CloneSessionOptions(const OrtSessionOptions *in_options, OrtSessi
     copy->optimized_path = copy->profile_prefix = NULL;
     copy->domains = NULL;
     copy->domain_count = 0;
+    copy->initializers = NULL;
+    copy->files = NULL;
+    copy->initializer_count = copy->file_count = 0;
     ok = ort_pairs_copy(&copy->entries, &in_options->entries) && ort_pairs_copy(&copy->dims, &in_options->dims) &&
          ort_pairs_copy(&copy->providers, &in_options->providers) &&
          ort_pairs_copy(&copy->settings, &in_options->settings) &&
@@ -62,6 +66,7 @@ OrtStatus *ort_CloneSessionOptions(const OrtSessionOptions *in_options, OrtSessi
          ort_set_text(&copy->profile_prefix, in_options->profile_prefix);
     for (size_t i = 0; ok && i < in_options->domain_count; i++)
         ok = add_domain(copy, in_options->domains[i]) == NULL;
+    ok = ok && ort_initializers_copy(copy, in_options);
     if (!ok) {
         ort_ReleaseSessionOptions(copy);
         return ort_no_memory();

@@ -13,6 +13,7 @@
 #define ENTRY_KEPT(returns, name, params) returns ort_##name params;
 #define ENTRY_ACCEPTED(returns, name, params)
 #define ENTRY_NOTHING(returns, name, params)
+#define ENTRY_NOT_BUILT(returns, name, params)
 #define ENTRY_ABSENT(returns, name, params)
 #define ENTRY(state, returns, name, params) ENTRY_##state(returns, name, params)
 #include "api.def"
@@ -21,7 +22,14 @@
 #undef ENTRY_KEPT
 #undef ENTRY_ACCEPTED
 #undef ENTRY_NOTHING
+#undef ENTRY_NOT_BUILT
 #undef ENTRY_ABSENT
+
+/* The functions of the tables for building and compiling models. */
+#define ENTRY(returns, name, params) returns ort_##name params;
+#include "editor.def"
+#include "compile.def"
+#undef ENTRY
 
 const OrtApi *ort_table(void);
 const OrtApiBase *ort_base(void);
@@ -106,6 +114,8 @@ struct OrtMemoryInfo {
 };
 extern const OrtMemoryInfo ort_cpu_memory; /* of the default allocator and of outputs */
 OrtAllocator *ort_allocator(void);
+/* The contents of a regular file, in memory from malloc. */
+OrtStatus *ort_read_file(const char *path, void **out_data, size_t *out_bytes);
 
 /* ------------------------------------------------------------------ types */
 
@@ -176,10 +186,18 @@ OrtTensorTypeAndShapeInfo *ort_sparse_shape(const OrtValue *value);
 
 /* ------------------------------------------------------------------ options */
 
-typedef struct ort_dim {
+/* A tensor in place of the model's initializer of that name. */
+typedef struct ort_initializer {
     char *name;
-    int64_t size;
-} ort_dim;
+    OrtValue *value;
+    bool external; /* the model's must have external data */
+} ort_initializer;
+/* A file of external data in memory of the program, which outlives the session's creation. */
+typedef struct ort_file {
+    char *name;
+    const void *data; /* [bytes] */
+    size_t bytes;
+} ort_file;
 
 struct OrtSessionOptions {
     OrtKeyValuePairs entries;   /* AddSessionConfigEntry */
@@ -200,7 +218,17 @@ struct OrtSessionOptions {
     uint32_t cancel_load;        /* atomic */
     OrtCustomOpDomain **domains; /* [domain_count] borrowed from the program */
     size_t domain_count;
+    ort_initializer *initializers; /* [initializer_count] */
+    ort_file *files;               /* [file_count] */
+    size_t initializer_count, file_count;
 };
+/* The initializers and files of options (initializers.c). _copy sets those of `to`, which holds none yet; false: no
+ * memory. */
+bool ort_initializers_copy(OrtSessionOptions *to, const OrtSessionOptions *from);
+void ort_initializers_release(OrtSessionOptions *options);
+bool ort_initializers_given(const OrtSessionOptions *options); /* options may be NULL */
+/* Replaces the bytes of a model, allocated with malloc, by a copy with the given initializers. */
+OrtStatus *ort_initializers_apply(const OrtSessionOptions *options, void **data, size_t *bytes);
 
 struct OrtRunOptions {
     uint32_t terminate; /* atomic */
@@ -215,8 +243,10 @@ struct OrtRunOptions {
 typedef struct ort_custom ort_custom; /* custom operators of a session, see custom.h */
 enum { ORT_MOST_IDLE = 64 };
 struct OrtSession {
-    inlay_session *session;
-    void *bytes; /* a copy of the model if it was loaded from memory */
+    inlay_session *session; /* NULL: the program edits the model (editor.c) */
+    void *bytes;            /* [byte_count] the model, if it was loaded from memory or changed; malloc */
+    size_t byte_count;
+    char *folder; /* of the file that bytes were read from; NULL: none */
     OrtLogger logger;
     uint32_t *inputs;      /* [input_count] indices of the model's inputs without a default */
     uint32_t *overridable; /* [overridable_count] indices of the model's inputs with a default */
@@ -238,8 +268,22 @@ typedef struct ort_feed {
 } ort_feed;
 OrtStatus *ort_run(OrtSession *session, const OrtRunOptions *options, const ort_feed *feeds, size_t feed_count,
                    const uint32_t *wanted, OrtValue **fetches, size_t fetch_count);
-/* Creates a session of a model that this library generated. */
-OrtStatus *ort_session_from_bytes(const void *data, size_t bytes, OrtSession **out);
+/* Creates a session of a model that this library generated, in memory from malloc, which the session then owns; also on
+ * failure. options may be NULL. */
+OrtStatus *ort_session_from_bytes(const OrtSessionOptions *options, void *data, size_t bytes, OrtSession **out);
+/* Writes the model at path, optimised at that level and with the operators of options, as args state. */
+OrtStatus *ort_session_optimize(const OrtSessionOptions *options, int level, const char *path,
+                                inlay_optimize_args *args);
+/* Fails if the program still edits the session's model. */
+OrtStatus *ort_session_ready(const OrtSession *session);
+
+/* ------------------------------------------------------------------ models that programs build (editor.c) */
+
+/* Writes the model as an ONNX file in memory from malloc. */
+OrtStatus *ort_model_write(const OrtModel *model, void **out_data, size_t *out_bytes);
+/* Writes the file `data` with the nodes, initializers and opsets of the model, and with its inputs and outputs if it has
+ * some. */
+OrtStatus *ort_model_extend(const OrtModel *model, const void *data, size_t bytes, void **out_data, size_t *out_bytes);
 OrtStatus *ort_find_input(const OrtSession *session, const char *name, uint32_t *out);
 OrtStatus *ort_find_output(const OrtSession *session, const char *name, uint32_t *out);
 #endif

@@ -442,6 +442,7 @@ OrtStatus *ort_run(OrtSession *session, const OrtRunOptions *options, const ort_
 OrtStatus *ort_find_input(const OrtSession *session, const char *name, uint32_t *out)
 {
     ORT_NEED(name);
+    ORT_TRY(ort_session_ready(session));
     *out = inlay_session_find_input(session->session, name);
     return *out != INLAY_NONE ? NULL : ort_fail(ORT_INVALID_ARGUMENT, "Invalid input name: %s", name);
 }
@@ -449,6 +450,7 @@ OrtStatus *ort_find_input(const OrtSession *session, const char *name, uint32_t 
 OrtStatus *ort_find_output(const OrtSession *session, const char *name, uint32_t *out)
 {
     ORT_NEED(name);
+    ORT_TRY(ort_session_ready(session));
     *out = inlay_session_find_output(session->session, name);
     return *out != INLAY_NONE ? NULL : ort_fail(ORT_INVALID_ARGUMENT, "Invalid output name: %s", name);
 }

@@ -131,6 +131,7 @@ static OrtStatus *make_options(struct creation *creation)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = inlay_options_create(&creation->to, &diag);
+    const char *folder = creation->session->folder;
 
     if (status == INLAY_OK) {
         inlay_options_set_log(creation->to, forward_log, &creation->session->logger);
@@ -139,6 +140,8 @@ static OrtStatus *make_options(struct creation *creation)
     }
     if (status == INLAY_OK)
         status = inlay_options_load_environment(creation->to, &diag);
+    if (status == INLAY_OK && folder != NULL)
+        status = inlay_options_set(creation->to, "external_dir", folder, &diag);
     return status == INLAY_OK ? apply_options(creation) : ort_from(status, &diag);
 }
 
@@ -258,30 +261,56 @@ static OrtStatus *save_optimized(const struct creation *creation, const char *pa
     return ort_from(inlay_optimize(path, creation->to, &args, &diag), &diag);
 }
 
-/* Loads from path, or from data, which is copied because programs free it once the session exists. */
-static OrtStatus *make_session(struct creation *creation, const char *path, const void *data, size_t bytes)
+static OrtStatus *check_exists(const char *path)
+{
+    struct stat file;
+
+    if (stat(path, &file) != 0 && errno == ENOENT)
+        return ort_fail(ORT_NO_SUCHFILE, "Load model from %s failed:Load model %s failed. File doesn't exist", path,
+                        path);
+    return NULL;
+}
+
+/* Keeps a copy of data, because programs free it once the session exists. */
+static OrtStatus *keep_bytes(OrtSession *session, const void *data, size_t bytes)
+{
+    session->bytes = malloc(bytes + 1);
+    if (session->bytes == NULL)
+        return ort_no_memory();
+    if (bytes > 0)
+        memcpy(session->bytes, data, bytes);
+    session->byte_count = bytes;
+    return NULL;
+}
+
+/* Keeps the contents of a file, and its folder for external data. */
+static OrtStatus *keep_file(OrtSession *session, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    ORT_TRY(check_exists(path));
+    ORT_TRY(ort_read_file(path, &session->bytes, &session->byte_count));
+    session->folder = slash == NULL ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    return session->folder != NULL ? NULL : ort_no_memory();
+}
+
+/* Loads from path, or from session->bytes. */
+static OrtStatus *make_session(struct creation *creation, const char *path)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
     OrtSession *session = creation->session;
     inlay_status status;
 
-    INLAY_CHECK(path == NULL || (data == NULL && bytes == 0));
+    INLAY_CHECK((path == NULL) == (session->bytes != NULL));
     make_logger(creation->options, &session->logger);
     ORT_TRY(make_options(creation));
-    if (path != NULL) {
-        struct stat file;
-
-        if (stat(path, &file) != 0 && errno == ENOENT)
-            return ort_fail(ORT_NO_SUCHFILE, "Load model from %s failed:Load model %s failed. File doesn't exist", path,
-                            path);
+    if (path != NULL)
+        ORT_TRY(check_exists(path));
+    if (path != NULL)
         status = inlay_session_create(path, creation->to, &session->session, &diag);
-    } else {
-        session->bytes = malloc(bytes + 1);
-        if (session->bytes == NULL)
-            return ort_no_memory();
-        memcpy(session->bytes, data, bytes);
-        status = inlay_session_create_from_bytes(session->bytes, bytes, creation->to, &session->session, &diag);
-    }
+    else
+        status = inlay_session_create_from_bytes(session->bytes, session->byte_count, creation->to, &session->session,
+                                                 &diag);
     if (status != INLAY_OK)
         return explain_failure(path, status, &diag);
     ORT_TRY(sort_inputs(session));
@@ -289,50 +318,110 @@ static OrtStatus *make_session(struct creation *creation, const char *path, cons
     return start_profile(session, creation->options);
 }
 
-static OrtStatus *create(const OrtSessionOptions *options, const char *path, const void *data, size_t bytes,
-                         OrtSession **out)
+/* The session of a model at path, or of the bytes that it keeps. */
+static OrtStatus *load(OrtSession *session, const OrtSessionOptions *options, const char *path)
 {
-    struct creation creation = { .options = options };
+    struct creation creation = { .options = options, .session = session };
     const ort_custom *outer; /* operators of the session whose creation called the program; NULL: none */
     OrtStatus *failed;
 
-    ORT_NEED(out);
-    *out = NULL;
-    creation.session = calloc(1, sizeof *creation.session);
-    if (creation.session == NULL)
-        return ort_no_memory();
-    (void)pthread_mutex_init(&creation.session->lock, NULL);
+    if (ort_initializers_given(options)) {
+        if (path != NULL)
+            ORT_TRY(keep_file(session, path));
+        path = NULL;
+        ORT_TRY(ort_initializers_apply(options, &session->bytes, &session->byte_count));
+    }
     outer = ort_custom_creating(NULL);
-    failed = make_session(&creation, path, data, bytes);
+    failed = make_session(&creation, path);
     (void)ort_custom_creating(outer);
     inlay_options_destroy(creation.to);
-    if (failed != NULL)
-        ort_ReleaseSession(creation.session);
-    else
-        *out = creation.session;
     return failed;
 }
 
-OrtStatus *ort_session_from_bytes(const void *data, size_t bytes, OrtSession **out)
+static OrtStatus *new_session(OrtSession **out)
 {
-    return create(NULL, NULL, data, bytes, out);
+    *out = calloc(1, sizeof **out);
+    if (*out == NULL)
+        return ort_no_memory();
+    (void)pthread_mutex_init(&(*out)->lock, NULL);
+    return NULL;
+}
+
+/* Returns the session, or releases it if its creation failed. */
+static OrtStatus *give(OrtSession *session, OrtStatus *failed, OrtSession **out)
+{
+    if (failed != NULL)
+        ort_ReleaseSession(session);
+    else
+        *out = session;
+    return failed;
+}
+
+OrtStatus *ort_session_from_bytes(const OrtSessionOptions *options, void *data, size_t bytes, OrtSession **out)
+{
+    OrtSession *session;
+    OrtStatus *failed = new_session(&session);
+
+    if (failed != NULL) {
+        free(data);
+        return failed;
+    }
+    session->bytes = data;
+    session->byte_count = bytes;
+    return give(session, load(session, options, NULL), out);
+}
+
+OrtStatus *ort_session_optimize(const OrtSessionOptions *options, int level, const char *path,
+                                inlay_optimize_args *args)
+{
+    struct creation creation = { .options = options };
+    inlay_diag diag = INLAY_DIAG_INIT;
+    OrtStatus *failed;
+
+    ORT_TRY(new_session(&creation.session)); /* holds the logger and the custom operators */
+    make_logger(options, &creation.session->logger);
+    failed = check_exists(path);
+    if (failed == NULL)
+        failed = make_options(&creation);
+    if (failed == NULL)
+        failed = set_number(&creation, "level", level);
+    if (failed == NULL) {
+        inlay_status status = inlay_optimize(path, creation.to, args, &diag);
+
+        failed = status != INLAY_OK ? explain_failure(path, status, &diag) : NULL;
+    }
+    inlay_options_destroy(creation.to);
+    ort_ReleaseSession(creation.session);
+    return failed;
 }
 
 OrtStatus *ort_CreateSession(const OrtEnv *env, const char *model_path, const OrtSessionOptions *options,
                              OrtSession **out)
 {
+    OrtSession *session;
+
     ORT_NEED(env);
     ORT_NEED(model_path);
-    return create(options, model_path, NULL, 0, out);
+    ORT_NEED(out);
+    *out = NULL;
+    ORT_TRY(new_session(&session));
+    return give(session, load(session, options, model_path), out);
 }
 
 OrtStatus *ort_CreateSessionFromArray(const OrtEnv *env, const void *model_data, size_t model_data_length,
                                       const OrtSessionOptions *options, OrtSession **out)
 {
+    OrtSession *session;
+    OrtStatus *failed;
+
     ORT_NEED(env);
     if (model_data_length > 0)
         ORT_NEED(model_data);
-    return create(options, NULL, model_data, model_data_length, out);
+    ORT_NEED(out);
+    *out = NULL;
+    ORT_TRY(new_session(&session));
+    failed = keep_bytes(session, model_data, model_data_length);
+    return give(session, failed != NULL ? failed : load(session, options, NULL), out);
 }
 
 OrtStatus *ort_CreateSessionWithPrepackedWeightsContainer(const OrtEnv *env, const char *model_path,
@@ -350,6 +439,93 @@ OrtStatus *ort_CreateSessionFromArrayWithPrepackedWeightsContainer(
 {
     (void)prepacked_weights_container;
     return ort_CreateSessionFromArray(env, model_data, model_data_length, options, out);
+}
+
+/* ------------------------------------------------------------------ models that programs build or extend */
+
+OrtStatus *ort_CreateSessionFromModel(const OrtEnv *env, const OrtModel *model, const OrtSessionOptions *options,
+                                      OrtSession **out)
+{
+    void *data;
+    size_t bytes;
+
+    ORT_NEED(env);
+    ORT_NEED(model);
+    ORT_NEED(out);
+    *out = NULL;
+    ORT_TRY(ort_model_write(model, &data, &bytes));
+    return ort_session_from_bytes(options, data, bytes, out);
+}
+
+OrtStatus *ort_CreateModelEditorSession(const OrtEnv *env, const char *model_path, const OrtSessionOptions *options,
+                                        OrtSession **out)
+{
+    OrtSession *session;
+
+    (void)options; /* those of FinalizeModelEditorSession apply */
+    ORT_NEED(env);
+    ORT_NEED(model_path);
+    ORT_NEED(out);
+    *out = NULL;
+    ORT_TRY(new_session(&session));
+    return give(session, keep_file(session, model_path), out);
+}
+
+OrtStatus *ort_CreateModelEditorSessionFromArray(const OrtEnv *env, const void *model_data, size_t model_data_length,
+                                                 const OrtSessionOptions *options, OrtSession **out)
+{
+    OrtSession *session;
+
+    (void)options;
+    ORT_NEED(env);
+    ORT_NEED(model_data);
+    ORT_NEED(out);
+    *out = NULL;
+    ORT_TRY(new_session(&session));
+    return give(session, keep_bytes(session, model_data, model_data_length), out);
+}
+
+static OrtStatus *check_editing(const OrtSession *session)
+{
+    ORT_NEED(session);
+    if (session->session != NULL)
+        return ort_fail(ORT_MODEL_LOADED, "This session has already been initialized.");
+    return NULL;
+}
+
+OrtStatus *ort_ApplyModelToModelEditorSession(OrtSession *session, OrtModel *model)
+{
+    void *data;
+    size_t bytes;
+
+    ORT_TRY(check_editing(session));
+    ORT_NEED(model);
+    ORT_TRY(ort_model_extend(model, session->bytes, session->byte_count, &data, &bytes));
+    free(session->bytes);
+    session->bytes = data;
+    session->byte_count = bytes;
+    return NULL;
+}
+
+OrtStatus *ort_FinalizeModelEditorSession(OrtSession *session, const OrtSessionOptions *options,
+                                          OrtPrepackedWeightsContainer *prepacked_weights_container)
+{
+    OrtStatus *failed;
+
+    (void)prepacked_weights_container;
+    ORT_TRY(check_editing(session));
+    failed = load(session, options, NULL);
+    if (failed != NULL) { /* the program may apply another model and try again */
+        inlay_session_destroy(session->session);
+        ort_custom_end(session->custom);
+        free(session->inputs);
+        free(session->overridable);
+        session->session = NULL;
+        session->custom = NULL;
+        session->inputs = session->overridable = NULL;
+        session->input_count = session->overridable_count = 0;
+    }
+    return failed;
 }
 
 void ort_ReleaseSession(OrtSession *session)
@@ -371,5 +547,6 @@ void ort_ReleaseSession(OrtSession *session)
     free(session->inputs);
     free(session->overridable);
     free(session->bytes);
+    free(session->folder);
     free(session);
 }

@@ -20,6 +20,11 @@ typedef void (*any_fn)(void);
     {                                                                                                                  \
         return NULL;                                                                                                   \
     }
+#define ENTRY_NOT_BUILT(name)                                                                                          \
+    static OrtStatus *absent_##name(void)                                                                              \
+    {                                                                                                                  \
+        return ort_fail(ORT_FAIL, "%s: the execution provider is not enabled in this build", #name);                   \
+    }
 #define ENTRY_ABSENT(name)                                                                                             \
     static OrtStatus *absent_##name(void)                                                                              \
     {                                                                                                                  \
@@ -32,6 +37,7 @@ typedef void (*any_fn)(void);
 #undef ENTRY_KEPT
 #undef ENTRY_ACCEPTED
 #undef ENTRY_NOTHING
+#undef ENTRY_NOT_BUILT
 #undef ENTRY_ABSENT
 
 static const any_fn table[] = {
@@ -39,6 +45,7 @@ static const any_fn table[] = {
 #define ENTRY_KEPT(name) (any_fn) ort_##name,
 #define ENTRY_ACCEPTED(name) (any_fn) accepted_##name,
 #define ENTRY_NOTHING(name) (any_fn) nothing_##name,
+#define ENTRY_NOT_BUILT(name) (any_fn) absent_##name,
 #define ENTRY_ABSENT(name) (any_fn) absent_##name,
 #define ENTRY(state, returns, name, params) ENTRY_##state(name)
 #include "api.def"
@@ -46,29 +53,38 @@ static const any_fn table[] = {
 };
 _Static_assert(sizeof table / sizeof table[0] == 426, "the table of version 30 has 426 entries");
 
-/* ------------------------------------------------------------------ further tables
- *
- * Their functions serve tools that build or compile models, and execution providers for ONNX Runtime. */
+/* ------------------------------------------------------------------ further tables */
 
+#define ENTRY(returns, name, params) (any_fn) ort_##name,
+static const any_fn editor_table[] = {
+#include "editor.def"
+};
+static const any_fn compile_table[] = {
+#include "compile.def"
+};
+#undef ENTRY
+_Static_assert(sizeof editor_table / sizeof editor_table[0] == 20, "OrtModelEditorApi of version 30 has 20 entries");
+_Static_assert(sizeof compile_table / sizeof compile_table[0] == 16, "OrtCompileApi of version 30 has 16 entries");
+
+const OrtModelEditorApi *ort_GetModelEditorApi(void)
+{
+    return (const OrtModelEditorApi *)(const void *)editor_table;
+}
+
+const OrtCompileApi *ort_GetCompileApi(void)
+{
+    return (const OrtCompileApi *)(const void *)compile_table;
+}
+
+/* These serve execution providers for ONNX Runtime, and devices. */
 static OrtStatus *absent_in_table(void)
 {
-    return ort_fail(ORT_NOT_IMPLEMENTED, "OrtModelEditorApi, OrtCompileApi, OrtInteropApi and OrtEpApi are not "
-                                         "implemented in inlay");
+    return ort_fail(ORT_NOT_IMPLEMENTED, "OrtInteropApi and OrtEpApi are not implemented in inlay");
 }
 
 #define A4 absent_in_table, absent_in_table, absent_in_table, absent_in_table
 #define A32 A4, A4, A4, A4, A4, A4, A4, A4
 static OrtStatus *(*const absent_table[])(void) = { A32, A32, A32, A32, A32, A32, A32, A32 };
-
-const OrtModelEditorApi *ort_GetModelEditorApi(void)
-{
-    return (const OrtModelEditorApi *)(const void *)absent_table;
-}
-
-const OrtCompileApi *ort_GetCompileApi(void)
-{
-    return (const OrtCompileApi *)(const void *)absent_table;
-}
 
 const OrtInteropApi *ort_GetInteropApi(void)
 {

@@ -427,3 +427,56 @@ OrtStatus *ort_GetOptionalContainedTypeInfo(const OrtOptionalTypeInfo *optional_
     ORT_NEED(out);
     return give_copy(optional_type_info->contained, out);
 }
+
+/* ------------------------------------------------------------------ types of models that programs build */
+
+static OrtStatus *make_tensor_type(ONNXType type, const OrtTensorTypeAndShapeInfo *from, OrtTypeInfo **out)
+{
+    ORT_NEED(out);
+    *out = NULL;
+    if (from == NULL)
+        return ort_fail(ORT_INVALID_ARGUMENT, "tensor_info is NULL");
+    if (ort_dtype(from->type) == INLAY_UNDEFINED)
+        return ort_fail(ORT_INVALID_ARGUMENT, "tensor_info has no element type: call SetTensorElementType");
+    *out = tensor_type(
+        ort_shape_new(from->type, from->has_shape, from->rank, from->dims, (const char *const *)from->names));
+    if (*out == NULL)
+        return ort_no_memory();
+    (*out)->type = type;
+    return NULL;
+}
+
+OrtStatus *ort_CreateTensorTypeInfo(const OrtTensorTypeAndShapeInfo *tensor_info, OrtTypeInfo **type_info)
+{
+    return make_tensor_type(ONNX_TYPE_TENSOR, tensor_info, type_info);
+}
+
+OrtStatus *ort_CreateSparseTensorTypeInfo(const OrtTensorTypeAndShapeInfo *tensor_info, OrtTypeInfo **type_info)
+{
+    return make_tensor_type(ONNX_TYPE_SPARSETENSOR, tensor_info, type_info);
+}
+
+static OrtStatus *make_outer_type(ONNXType type, ONNXTensorElementDataType key, const OrtTypeInfo *inner,
+                                  OrtTypeInfo **out)
+{
+    ORT_NEED(inner);
+    ORT_NEED(out);
+    *out = outer_type(type, key, ort_type_copy(inner));
+    return *out != NULL ? NULL : ort_no_memory();
+}
+
+OrtStatus *ort_CreateMapTypeInfo(ONNXTensorElementDataType map_key_type, const OrtTypeInfo *map_value_type,
+                                 OrtTypeInfo **type_info)
+{
+    return make_outer_type(ONNX_TYPE_MAP, map_key_type, map_value_type, type_info);
+}
+
+OrtStatus *ort_CreateSequenceTypeInfo(const OrtTypeInfo *sequence_type, OrtTypeInfo **type_info)
+{
+    return make_outer_type(ONNX_TYPE_SEQUENCE, 0, sequence_type, type_info);
+}
+
+OrtStatus *ort_CreateOptionalTypeInfo(const OrtTypeInfo *contained_type, OrtTypeInfo **type_info)
+{
+    return make_outer_type(ONNX_TYPE_OPTIONAL, 0, contained_type, type_info);
+}

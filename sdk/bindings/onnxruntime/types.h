@@ -103,7 +103,7 @@ enum { ORT_REQUIRED, ORT_OPTIONAL, ORT_VARIADIC };
     X(Graph) X(Model) X(HardwareDevice) X(EpDevice) X(KeyValuePairs) X(SyncStream) X(ExternalInitializerInfo)          \
     X(DeviceEpIncompatibilityDetails) X(EpAssignedSubgraph) X(EpAssignedNode) X(KernelInfo) X(KernelContext) X(Api)    \
     X(TrainingApi) X(ModelEditorApi) X(CompileApi) X(InteropApi) X(EpApi) X(ThreadPoolCallbacksConfig) X(Allocator)    \
-    X(CustomOp) X(ApiBase) X(EnvCreationOptions)
+    X(CustomOp) X(ApiBase) X(EnvCreationOptions) X(ModelCompilationOptions)
 /* clang-format on */
 #define ORT_CLASS(name) typedef struct Ort##name Ort##name;
 ORT_CLASSES(ORT_CLASS)
@@ -119,6 +119,11 @@ typedef void (*OrtCustomJoinThreadFn)(const struct OrtCustomHandleType *handle);
 typedef OrtStatus *(*EpSelectionDelegate)(const OrtEpDevice **devices, size_t count, const OrtKeyValuePairs *model,
                                           const OrtKeyValuePairs *runtime, const OrtEpDevice **selected,
                                           size_t max_selected, size_t *num_selected, void *state);
+typedef OrtStatus *(*OrtWriteBufferFunc)(void *state, const void *buffer, size_t buffer_num_bytes);
+typedef OrtStatus *(*OrtGetInitializerLocationFunc)(void *state, const char *initializer_name,
+                                                    const OrtValue *initializer_value,
+                                                    const OrtExternalInitializerInfo *external_info,
+                                                    OrtExternalInitializerInfo **new_external_info);
 typedef OrtStatus *(*RegisterCustomOpsFn)(OrtSessionOptions *options, const OrtApiBase *api);
 
 struct OrtApiBase {

@@ -22,14 +22,14 @@ EXPORT OrtStatus *own_OrtSessionOptionsAppendExecutionProvider_CUDA(OrtSessionOp
 EXPORT OrtStatus *own_OrtSessionOptionsAppendExecutionProvider_CUDA(OrtSessionOptions *options, int device_id)
 {
     (void)options, (void)device_id;
-    return ort_fail(ORT_NOT_IMPLEMENTED, "%s is not implemented in inlay", __func__ + sizeof "own");
+    return ort_fail(ORT_FAIL, "%s: the execution provider is not enabled in this build", __func__ + sizeof "own");
 }
 
 EXPORT OrtStatus *own_OrtSessionOptionsAppendExecutionProvider_Tensorrt(OrtSessionOptions *options, int device_id);
 EXPORT OrtStatus *own_OrtSessionOptionsAppendExecutionProvider_Tensorrt(OrtSessionOptions *options, int device_id)
 {
     (void)options, (void)device_id;
-    return ort_fail(ORT_NOT_IMPLEMENTED, "%s is not implemented in inlay", __func__ + sizeof "own");
+    return ort_fail(ORT_FAIL, "%s: the execution provider is not enabled in this build", __func__ + sizeof "own");
 }
 
 /* The same functions with each version, and with the default version that the linker uses. The names with a suffix are

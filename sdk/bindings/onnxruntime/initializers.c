@@ -1,0 +1,365 @@
+/* Initializers that a program gives a session in place of the model's (AddInitializer, AddExternalInitializers), and
+ * external data in memory (AddExternalInitializersFromFilesInMemory). They are written into a copy of the model's file
+ * before it is loaded. Sessions of the same values share packed weights through the cache, as those of equal files. */
+#include "wire.h"
+#include "inlay/check.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ------------------------------------------------------------------ options */
+
+static OrtStatus *add(OrtSessionOptions *options, const char *name, const OrtValue *value, bool external)
+{
+    char *copy;
+
+    if (name == NULL || name[0] == '\0')
+        return ort_fail(ORT_INVALID_ARGUMENT, "Received a null or empty name of an initializer");
+    if (value == NULL || value->type != ONNX_TYPE_TENSOR || value->value == NULL)
+        return ort_fail(ORT_INVALID_ARGUMENT, "Received OrtValue is not a tensor. Only initializers that are tensors "
+                                              "are supported.");
+    if (inlay_value_data(value->value) == NULL && inlay_value_count(value->value) > 0)
+        return ort_fail(ORT_INVALID_ARGUMENT, "initializer %s is not in CPU memory", name);
+    for (size_t i = 0; i < options->initializer_count; i++)
+        if (strcmp(options->initializers[i].name, name) == 0)
+            return ort_fail(ORT_INVALID_ARGUMENT, "An OrtValue for this name has already been added: %s", name);
+    copy = strdup(name);
+    if (copy == NULL || !ORT_GROW(options->initializers, options->initializer_count)) {
+        free(copy);
+        return ort_no_memory();
+    }
+    options->initializers[options->initializer_count++] =
+        (ort_initializer){ .name = copy, .value = ort_value_ref((OrtValue *)(uintptr_t)value), .external = external };
+    return NULL;
+}
+
+OrtStatus *ort_AddInitializer(OrtSessionOptions *options, const char *name, const OrtValue *val)
+{
+    ORT_NEED(options);
+    return add(options, name, val, false);
+}
+
+OrtStatus *ort_AddExternalInitializers(OrtSessionOptions *options, const char *const *initializer_names,
+                                       const OrtValue *const *initializers, size_t num_initializers)
+{
+    ORT_NEED(options);
+    if (num_initializers > 0) {
+        ORT_NEED(initializer_names);
+        ORT_NEED(initializers);
+    }
+    for (size_t i = 0; i < num_initializers; i++)
+        ORT_TRY(add(options, initializer_names[i], initializers[i], true));
+    return NULL;
+}
+
+OrtStatus *ort_AddExternalInitializersFromFilesInMemory(OrtSessionOptions *options,
+                                                        const char *const *external_initializer_file_names,
+                                                        char *const *external_initializer_file_buffer_array,
+                                                        const size_t *external_initializer_file_lengths,
+                                                        size_t num_external_initializer_files)
+{
+    ORT_NEED(options);
+    if (num_external_initializer_files > 0) {
+        ORT_NEED(external_initializer_file_names);
+        ORT_NEED(external_initializer_file_buffer_array);
+        ORT_NEED(external_initializer_file_lengths);
+    }
+    for (size_t i = 0; i < num_external_initializer_files; i++) {
+        const char *name = external_initializer_file_names[i];
+        char *copy;
+
+        if (name == NULL || external_initializer_file_buffer_array[i] == NULL)
+            return ort_fail(ORT_INVALID_ARGUMENT, "file %zu has no name or no buffer", i);
+        for (size_t k = 0; k < options->file_count; k++)
+            if (strcmp(options->files[k].name, name) == 0)
+                return ort_fail(ORT_INVALID_ARGUMENT, "the file %s has already been added", name);
+        copy = strdup(name);
+        if (copy == NULL || !ORT_GROW(options->files, options->file_count)) {
+            free(copy);
+            return ort_no_memory();
+        }
+        options->files[options->file_count++] = (ort_file){ .name = copy,
+                                                            .data = external_initializer_file_buffer_array[i],
+                                                            .bytes = external_initializer_file_lengths[i] };
+    }
+    return NULL;
+}
+
+static OrtStatus *copy_all(OrtSessionOptions *to, const OrtSessionOptions *from)
+{
+    INLAY_CHECK(to->initializer_count + to->file_count == 0);
+    for (size_t i = 0; i < from->initializer_count; i++)
+        ORT_TRY(add(to, from->initializers[i].name, from->initializers[i].value, from->initializers[i].external));
+    for (size_t i = 0; i < from->file_count; i++) {
+        char *data = (char *)(uintptr_t)from->files[i].data;
+
+        ORT_TRY(ort_AddExternalInitializersFromFilesInMemory(to, (const char *const *)&from->files[i].name, &data,
+                                                             &from->files[i].bytes, 1));
+    }
+    return NULL;
+}
+
+bool ort_initializers_copy(OrtSessionOptions *to, const OrtSessionOptions *from)
+{
+    OrtStatus *failed = copy_all(to, from);
+
+    ort_ReleaseStatus(failed);
+    return failed == NULL;
+}
+
+void ort_initializers_release(OrtSessionOptions *options)
+{
+    for (size_t i = 0; i < options->initializer_count; i++) {
+        free(options->initializers[i].name);
+        ort_ReleaseValue(options->initializers[i].value);
+    }
+    for (size_t i = 0; i < options->file_count; i++)
+        free(options->files[i].name);
+    free(options->initializers);
+    free(options->files);
+}
+
+/* ------------------------------------------------------------------ the copy of the model */
+
+enum { LOCATION_EXTERNAL = 1, MOST_RANK = 32 };
+
+/* What a TensorProto states about itself. */
+struct tensor {
+    ort_field name, location; /* location: name of the file with external data */
+    uint64_t offset, length;  /* of the external data; length UINT64_MAX: to the end of the file */
+    uint64_t type;
+    uint32_t rank; /* beyond MOST_RANK: the dims are not complete */
+    int64_t dims[MOST_RANK];
+    bool external;
+};
+
+struct copy {
+    const OrtSessionOptions *options;
+    bool *used; /* [initializer_count] */
+    bool bad;   /* the file is malformed */
+};
+
+/* Decimal text of an entry of external_data. */
+static uint64_t number_of(const ort_field *text)
+{
+    char digits[24];
+
+    (void)snprintf(digits, sizeof digits, "%.*s", (int)(text->bytes < 23 ? text->bytes : 23), (const char *)text->data);
+    return strtoull(digits, NULL, 10);
+}
+
+static void read_external(const ort_field *entry, struct tensor *out, bool *bad)
+{
+    const unsigned char *at = entry->data;
+    ort_field field, key = { 0 }, value = { 0 };
+
+    while (ort_next_field(&at, entry->data + entry->bytes, &field, bad)) {
+        if (field.number == 1)
+            key = field;
+        else if (field.number == 2)
+            value = field;
+    }
+    if (key.data == NULL || value.data == NULL)
+        return;
+    if (ort_field_is(&key, "location"))
+        out->location = value;
+    else if (ort_field_is(&key, "offset"))
+        out->offset = number_of(&value);
+    else if (ort_field_is(&key, "length"))
+        out->length = number_of(&value);
+}
+
+static void add_dim(struct tensor *tensor, uint64_t dim)
+{
+    if (tensor->rank < MOST_RANK)
+        tensor->dims[tensor->rank] = (int64_t)dim;
+    tensor->rank++;
+}
+
+/* dims are packed or not: proto2 writes them one by one, and readers must accept both. */
+static void read_dims(const ort_field *field, struct tensor *out)
+{
+    uint64_t dim = 0;
+    unsigned shift = 0;
+
+    if (field->wire_type == 0) {
+        add_dim(out, field->value);
+        return;
+    }
+    for (size_t i = 0; i < field->bytes; i++) {
+        dim |= (uint64_t)(field->data[i] & 0x7f) << shift;
+        shift = shift < 56 ? shift + 7 : 63;
+        if (field->data[i] < 0x80) {
+            add_dim(out, dim);
+            dim = 0;
+            shift = 0;
+        }
+    }
+}
+
+static void read_tensor(const ort_field *message, struct tensor *out, bool *bad)
+{
+    const unsigned char *at = message->data;
+    ort_field field;
+
+    *out = (struct tensor){ .length = UINT64_MAX };
+    while (ort_next_field(&at, message->data + message->bytes, &field, bad)) {
+        switch (field.number) {
+        case TENSOR_DIMS:
+            read_dims(&field, out);
+            break;
+        case TENSOR_TYPE:
+            out->type = field.value;
+            break;
+        case TENSOR_NAME:
+            out->name = field;
+            break;
+        case TENSOR_EXTERNAL:
+            read_external(&field, out, bad);
+            break;
+        case TENSOR_LOCATION:
+            out->external = field.value == LOCATION_EXTERNAL;
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+static OrtStatus *check_fits(const struct tensor *tensor, const ort_initializer *given)
+{
+    const inlay_value *value = given->value->value;
+    const uint32_t rank = inlay_value_rank(value);
+
+    if (given->external && !tensor->external)
+        return ort_fail(ORT_INVALID_ARGUMENT, "initializer %s has no external data in the model; use AddInitializer",
+                        given->name);
+    if (tensor->type != (uint64_t)inlay_value_dtype(value))
+        return ort_fail(ORT_INVALID_ARGUMENT, "initializer %s is %s, but the model's has element type %llu",
+                        given->name, ort_type_text(inlay_value_dtype(value)), (unsigned long long)tensor->type);
+    if (tensor->rank != rank ||
+        (rank > 0 && memcmp(tensor->dims, inlay_value_dims(value), rank * sizeof *tensor->dims) != 0))
+        return ort_fail(ORT_INVALID_ARGUMENT, "initializer %s has another shape than in the model", given->name);
+    return NULL;
+}
+
+/* The file in memory with the external data of a tensor; NULL: none. Programs name files with or without the folder. */
+static const ort_file *find_file(const OrtSessionOptions *options, const ort_field *location)
+{
+    for (size_t i = 0; location->data != NULL && i < options->file_count; i++) {
+        const char *slash = strrchr(options->files[i].name, '/');
+
+        if (ort_field_is(location, options->files[i].name) || (slash != NULL && ort_field_is(location, slash + 1)))
+            return &options->files[i];
+    }
+    return NULL;
+}
+
+static OrtStatus *put_file_data(ort_writer *graph, const ort_field *message, const struct tensor *tensor,
+                                const ort_file *file, bool *bad)
+{
+    const uint64_t length = tensor->length != UINT64_MAX   ? tensor->length
+                            : tensor->offset < file->bytes ? file->bytes - tensor->offset
+                                                           : 0;
+    const unsigned char *at = message->data;
+    ort_writer copy = { 0 };
+    ort_field field;
+
+    if (tensor->offset > file->bytes || length > file->bytes - tensor->offset)
+        return ort_fail(ORT_INVALID_ARGUMENT,
+                        "initializer %.*s: the file %s in memory has %zu bytes, but the data ends "
+                        "at %llu",
+                        (int)(tensor->name.bytes < 200 ? tensor->name.bytes : 200), (const char *)tensor->name.data,
+                        file->name, file->bytes, (unsigned long long)(tensor->offset + length));
+    while (ort_next_field(&at, message->data + message->bytes, &field, bad))
+        if (field.number != TENSOR_EXTERNAL && field.number != TENSOR_LOCATION)
+            ort_put(&copy, field.whole, field.whole_bytes);
+    ort_put_blob(&copy, TENSOR_RAW, (const char *)file->data + tensor->offset, (size_t)length);
+    ort_put_message(graph, GRAPH_INITIALIZER, &copy);
+    return NULL;
+}
+
+static OrtStatus *copy_initializer(ort_writer *graph, const ort_field *message, struct copy *copy)
+{
+    const OrtSessionOptions *options = copy->options;
+    const ort_file *file;
+    struct tensor tensor;
+
+    read_tensor(message, &tensor, &copy->bad);
+    for (size_t i = 0; i < options->initializer_count; i++) {
+        if (tensor.name.data == NULL || !ort_field_is(&tensor.name, options->initializers[i].name))
+            continue;
+        ORT_TRY(check_fits(&tensor, &options->initializers[i]));
+        ort_put_tensor(graph, GRAPH_INITIALIZER, options->initializers[i].name, options->initializers[i].value);
+        copy->used[i] = true;
+        return NULL;
+    }
+    file = tensor.external ? find_file(options, &tensor.location) : NULL;
+    if (file != NULL)
+        return put_file_data(graph, message, &tensor, file, &copy->bad);
+    ort_put(graph, message->whole, message->whole_bytes);
+    return NULL;
+}
+
+static OrtStatus *copy_graph(ort_writer *file, const ort_field *message, struct copy *copy)
+{
+    const unsigned char *at = message->data;
+    ort_writer graph = { 0 };
+    OrtStatus *failed = NULL;
+    ort_field field;
+
+    while (failed == NULL && ort_next_field(&at, message->data + message->bytes, &field, &copy->bad)) {
+        if (field.number == GRAPH_INITIALIZER)
+            failed = copy_initializer(&graph, &field, copy);
+        else
+            ort_put(&graph, field.whole, field.whole_bytes);
+    }
+    ort_put_message(file, MODEL_GRAPH, &graph);
+    return failed;
+}
+
+static OrtStatus *copy_model(ort_writer *file, const void *data, size_t bytes, struct copy *copy)
+{
+    const unsigned char *at = data;
+    ort_field field;
+
+    while (ort_next_field(&at, (const unsigned char *)data + bytes, &field, &copy->bad)) {
+        if (field.number == MODEL_GRAPH)
+            ORT_TRY(copy_graph(file, &field, copy));
+        else
+            ort_put(file, field.whole, field.whole_bytes);
+    }
+    if (copy->bad)
+        return ort_fail(ORT_INVALID_PROTOBUF, "Failed to load model because protobuf parsing failed.");
+    for (size_t i = 0; i < copy->options->initializer_count; i++)
+        if (copy->options->initializers[i].external && !copy->used[i])
+            return ort_fail(ORT_INVALID_ARGUMENT, "Failed to find an initializer with the name %s in the model",
+                            copy->options->initializers[i].name);
+    return file->failed ? ort_no_memory() : NULL;
+}
+
+bool ort_initializers_given(const OrtSessionOptions *options)
+{
+    return options != NULL && options->initializer_count + options->file_count > 0;
+}
+
+OrtStatus *ort_initializers_apply(const OrtSessionOptions *options, void **data, size_t *bytes)
+{
+    struct copy copy = { .options = options };
+    ort_writer file = { 0 };
+    OrtStatus *failed;
+
+    copy.used = calloc(options->initializer_count + 1, sizeof *copy.used);
+    if (copy.used == NULL)
+        return ort_no_memory();
+    failed = copy_model(&file, *data, *bytes, &copy);
+    free(copy.used);
+    if (failed != NULL) {
+        free(file.data);
+        return failed;
+    }
+    free(*data);
+    *data = file.data;
+    *bytes = file.count;
+    return NULL;
+}

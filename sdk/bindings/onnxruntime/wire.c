@@ -1,0 +1,224 @@
+/* ONNX's wire format. */
+#include "wire.h"
+#include "custom.h"
+#include "inlay/check.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { WIRE_VARINT = 0, WIRE_EIGHT_BYTES = 1, WIRE_BYTES = 2, WIRE_FOUR_BYTES = 5 };
+
+/* ------------------------------------------------------------------ writing */
+
+void ort_put(ort_writer *writer, const void *data, size_t bytes)
+{
+    INLAY_CHECK(writer->count <= writer->capacity);
+    if (bytes > writer->capacity - writer->count) {
+        size_t capacity = (writer->count + bytes) * 2 + 256;
+        unsigned char *more = writer->failed ? NULL : realloc(writer->data, capacity);
+
+        if (more == NULL) {
+            writer->failed = true;
+            return;
+        }
+        writer->data = more;
+        writer->capacity = capacity;
+    }
+    if (bytes > 0)
+        memcpy(writer->data + writer->count, data, bytes);
+    writer->count += bytes;
+}
+
+static void put_varint(ort_writer *writer, uint64_t value)
+{
+    do {
+        unsigned char byte = (unsigned char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0));
+
+        ort_put(writer, &byte, 1);
+        value >>= 7;
+    } while (value > 0);
+}
+
+void ort_put_number(ort_writer *writer, uint32_t field, int64_t value)
+{
+    put_varint(writer, field << 3 | WIRE_VARINT);
+    put_varint(writer, (uint64_t)value);
+}
+
+static void put_float(ort_writer *writer, uint32_t field, float value)
+{
+    put_varint(writer, field << 3 | WIRE_FOUR_BYTES);
+    ort_put(writer, &value, sizeof value);
+}
+
+void ort_put_blob(ort_writer *writer, uint32_t field, const void *data, size_t bytes)
+{
+    put_varint(writer, field << 3 | WIRE_BYTES);
+    put_varint(writer, bytes);
+    ort_put(writer, data, bytes);
+}
+
+void ort_put_text(ort_writer *writer, uint32_t field, const char *text)
+{
+    ort_put_blob(writer, field, text, strlen(text));
+}
+
+void ort_put_message(ort_writer *writer, uint32_t field, ort_writer *part)
+{
+    ort_put_blob(writer, field, part->data, part->count);
+    writer->failed |= part->failed;
+    free(part->data);
+    *part = (ort_writer){ 0 };
+}
+
+void ort_put_attr(ort_writer *node, const OrtOpAttr *attribute)
+{
+    /* AttributeProto.type and the field of the value, by kind */
+    static const struct {
+        int type;
+        uint32_t field;
+    } kinds[] = { [ORT_OP_ATTR_INT] = { 2, 3 },    [ORT_OP_ATTR_INTS] = { 7, 8 },   [ORT_OP_ATTR_FLOAT] = { 1, 2 },
+                  [ORT_OP_ATTR_FLOATS] = { 6, 7 }, [ORT_OP_ATTR_STRING] = { 3, 4 }, [ORT_OP_ATTR_STRINGS] = { 8, 9 },
+                  [ORT_OP_ATTR_TENSOR] = { 4, 5 } };
+    const uint32_t field = kinds[attribute->type].field;
+    ort_writer attr = { 0 };
+    INLAY_CHECK(attribute->type > ORT_OP_ATTR_UNDEFINED && attribute->type <= ORT_OP_ATTR_TENSOR && field != 0);
+
+    ort_put_text(&attr, 1, attribute->name);
+    ort_put_number(&attr, 20, kinds[attribute->type].type);
+    for (size_t i = 0; attribute->ints != NULL && i < attribute->count; i++)
+        ort_put_number(&attr, field, attribute->ints[i]);
+    for (size_t i = 0; attribute->floats != NULL && i < attribute->count; i++)
+        put_float(&attr, field, attribute->floats[i]);
+    for (size_t i = 0; attribute->strings != NULL && i < attribute->count; i++)
+        ort_put_blob(&attr, field, attribute->strings[i].data, (size_t)attribute->strings[i].bytes);
+    if (attribute->tensor != NULL)
+        ort_put_tensor(&attr, field, attribute->name, attribute->tensor);
+    ort_put_message(node, NODE_ATTRIBUTE, &attr);
+}
+
+void ort_put_tensor(ort_writer *writer, uint32_t field, const char *name, const OrtValue *value)
+{
+    const inlay_value *from = value->value;
+    const inlay_dtype dtype = inlay_value_dtype(from);
+    const int64_t *dims = inlay_value_dims(from);
+    ort_writer tensor = { 0 };
+    INLAY_CHECK(from != NULL && value->type == ONNX_TYPE_TENSOR);
+
+    for (uint32_t d = 0; d < inlay_value_rank(from); d++)
+        ort_put_number(&tensor, TENSOR_DIMS, dims[d]);
+    ort_put_number(&tensor, TENSOR_TYPE, dtype);
+    ort_put_text(&tensor, TENSOR_NAME, name);
+    if (dtype == INLAY_STRING) {
+        const inlay_str *texts = value->strings != NULL ? value->strings : inlay_value_data(from);
+
+        for (int64_t i = 0; i < inlay_value_count(from); i++)
+            ort_put_blob(&tensor, TENSOR_STRINGS, texts[i].data, (size_t)texts[i].bytes);
+    } else {
+        ort_put_blob(&tensor, TENSOR_RAW, inlay_value_data(from), (size_t)inlay_value_bytes(from));
+    }
+    ort_put_message(writer, field, &tensor);
+}
+
+/* TypeProto.Tensor and TypeProto.SparseTensor. */
+static void put_tensor_type(ort_writer *type, uint32_t field, const OrtTensorTypeAndShapeInfo *from)
+{
+    ort_writer tensor = { 0 }, shape = { 0 };
+
+    ort_put_number(&tensor, 1, ort_dtype(from->type));
+    for (size_t d = 0; from->has_shape && d < from->rank; d++) {
+        ort_writer dim = { 0 };
+
+        if (from->dims[d] >= 0)
+            ort_put_number(&dim, 1, from->dims[d]);
+        else if (from->names[d][0] != '\0')
+            ort_put_text(&dim, 2, from->names[d]);
+        ort_put_message(&shape, 1, &dim);
+    }
+    if (from->has_shape)
+        ort_put_message(&tensor, 2, &shape);
+    ort_put_message(type, field, &tensor);
+}
+
+void ort_put_type(ort_writer *writer, uint32_t field, const OrtTypeInfo *type)
+{
+    ort_writer message = { 0 }, part = { 0 };
+
+    switch (type->type) {
+    case ONNX_TYPE_TENSOR:
+        put_tensor_type(&message, 1, type->tensor);
+        break;
+    case ONNX_TYPE_SPARSETENSOR:
+        put_tensor_type(&message, 8, type->tensor);
+        break;
+    case ONNX_TYPE_SEQUENCE:
+        ort_put_type(&part, 1, type->sequence->element);
+        ort_put_message(&message, 4, &part);
+        break;
+    case ONNX_TYPE_MAP:
+        ort_put_number(&part, 1, ort_dtype(type->map->key));
+        ort_put_type(&part, 2, type->map->value);
+        ort_put_message(&message, 5, &part);
+        break;
+    case ONNX_TYPE_OPTIONAL:
+        ort_put_type(&part, 1, type->optional->contained);
+        ort_put_message(&message, 9, &part);
+        break;
+    default:
+        break;
+    }
+    ort_put_message(writer, field, &message);
+}
+
+/* ------------------------------------------------------------------ reading */
+
+static bool read_varint(const unsigned char **at, const unsigned char *end, uint64_t *out)
+{
+    *out = 0;
+    for (unsigned shift = 0; shift < 64 && *at < end; shift += 7) {
+        const unsigned char byte = *(*at)++;
+
+        *out |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80)
+            return true;
+    }
+    return false;
+}
+
+bool ort_next_field(const unsigned char **at, const unsigned char *end, ort_field *out, bool *bad)
+{
+    const unsigned char *const begin = *at;
+    uint64_t key;
+
+    if (*bad || begin == end)
+        return false;
+    *bad = true;
+    if (!read_varint(at, end, &key) || key >> 3 == 0 || key >> 3 > UINT32_MAX)
+        return false;
+    *out = (ort_field){ .number = (uint32_t)(key >> 3), .wire_type = key & 7, .whole = begin };
+    switch (out->wire_type) {
+    case WIRE_VARINT:
+        if (!read_varint(at, end, &out->value))
+            return false;
+        out->data = *at;
+        break;
+    case WIRE_BYTES:
+        if (!read_varint(at, end, &out->value) || out->value > (uint64_t)(end - *at))
+            return false;
+        out->bytes = (size_t)out->value;
+        out->data = *at;
+        break;
+    case WIRE_EIGHT_BYTES:
+    case WIRE_FOUR_BYTES:
+        out->bytes = out->wire_type == WIRE_EIGHT_BYTES ? 8 : 4;
+        out->data = *at;
+        if (out->bytes > (size_t)(end - *at))
+            return false;
+        break;
+    default:
+        return false;
+    }
+    *at += out->bytes;
+    out->whole_bytes = (size_t)(*at - begin);
+    *bad = false;
+    return true;
+}
