@@ -453,6 +453,181 @@ static void test_external(void **state)
     free(wire.bytes);
 }
 
+/* ------------------------------------------------------------------ LoRA adapters */
+
+/* A FlatBuffer, written from the end of a buffer to its beginning, as the format requires references to point forward;
+ * positions count from the end. */
+struct flat {
+    unsigned char bytes[2048];
+    uint32_t used;
+};
+
+static uint32_t flat_put(struct flat *flat, const void *data, uint32_t bytes)
+{
+    assert_true(flat->used + bytes <= sizeof flat->bytes);
+    flat->used += bytes;
+    memcpy(flat->bytes + sizeof flat->bytes - flat->used, data, bytes);
+    return flat->used;
+}
+
+static uint32_t flat_u32(struct flat *flat, uint32_t value)
+{
+    return flat_put(flat, &value, sizeof value);
+}
+
+static uint32_t flat_reference(struct flat *flat, uint32_t position)
+{
+    return flat_u32(flat, flat->used + 4 - position);
+}
+
+/* Pads so that what follows, `bytes` long, ends at a multiple of 8. */
+static void flat_align(struct flat *flat, uint32_t bytes)
+{
+    while ((flat->used + bytes) % 8 != 0)
+        (void)flat_put(flat, "", 1);
+}
+
+static uint32_t flat_vector(struct flat *flat, const void *data, uint32_t bytes, uint32_t count)
+{
+    flat_align(flat, bytes);
+    (void)flat_put(flat, data, bytes);
+    return flat_u32(flat, count);
+}
+
+/* A table of four fields of 4 bytes, with its vtable. Fields that refer are given by position. */
+static uint32_t flat_table(struct flat *flat, const uint32_t fields[4], const bool refers[4])
+{
+    const uint16_t vtable[] = { 12, 20, 4, 8, 12, 16 };
+    uint32_t table;
+
+    flat_align(flat, 20);
+    for (int i = 3; i >= 0; i--)
+        table = refers[i] ? flat_reference(flat, fields[i]) : flat_u32(flat, fields[i]);
+    table = flat_u32(flat, 12); /* the vtable is 12 bytes before the table */
+    (void)flat_put(flat, vtable, sizeof vtable);
+    return table;
+}
+
+/* An adapter with one parameter, dims [16, 4], all elements equal. */
+static void write_adapter(struct flat *flat, const char *name, float value)
+{
+    static const bool parameter_refers[] = { true, true, false, true }, refers[] = { false, false, false, true };
+    const int64_t dims[] = { COLUMNS, 4 };
+    float elements[COLUMNS * 4];
+    uint32_t fields[4], table, list;
+
+    *flat = (struct flat){ .used = 0 };
+    for (size_t i = 0; i < COLUMNS * 4; i++)
+        elements[i] = value;
+    fields[3] = flat_vector(flat, elements, sizeof elements, sizeof elements);
+    fields[1] = flat_vector(flat, dims, sizeof dims, 2);
+    (void)flat_put(flat, "", 1); /* the end of the name */
+    fields[0] = flat_vector(flat, name, (uint32_t)strlen(name), (uint32_t)strlen(name));
+    fields[2] = FLOAT;
+    table = flat_table(flat, fields, parameter_refers);
+    flat_align(flat, 4);
+    list = flat_reference(flat, table);
+    list = flat_u32(flat, 1);
+    table = flat_table(flat, (const uint32_t[]){ 1, 1, 1, list }, refers);
+    flat_align(flat, 8);
+    (void)flat_put(flat, "TORT", 4);
+    (void)flat_reference(flat, table);
+}
+
+/* sum = x * w, where w is an input with a default of 1 */
+static void write_adaptable(struct wire *wire)
+{
+    const int64_t dims[] = { COLUMNS, 4 };
+    wire_mark mark = mw_begin(wire, 8, OPSET), w;
+
+    mw_value(wire, MW_INPUT, "x", FLOAT, "N,16");
+    mw_value(wire, MW_INPUT, "w", FLOAT, "16,4");
+    for (size_t i = 0; i < COLUMNS * 4; i++)
+        weights[i] = 1;
+    w = wire_begin(wire, 5);
+    mw_tensor_head(wire, "w", FLOAT, 2, dims);
+    wire_bytes(wire, 9, weights, sizeof weights);
+    wire_end(wire, w);
+    mw_node(wire, "MatMul", "x,w", "sum");
+    mw_value(wire, MW_OUTPUT, "sum", FLOAT, "N,4");
+    wire_end(wire, mark);
+}
+
+static float run_adapted(OrtSession *session, const OrtLoraAdapter *adapter)
+{
+    const int64_t dims[] = { ROWS, COLUMNS };
+    const char *in = "x", *out = "sum";
+    float ones[ROWS * COLUMNS], result;
+    OrtRunOptions *options;
+    OrtValue *x, *y = NULL;
+    void *data;
+
+    for (size_t i = 0; i < ROWS * COLUMNS; i++)
+        ones[i] = 1;
+    x = tensor(FLOAT, dims, 2, ones, sizeof ones);
+    ok(api->CreateRunOptions(&options));
+    if (adapter != NULL)
+        ok(api->RunOptionsAddActiveLoraAdapter(options, adapter));
+    ok(api->Run(session, options, &in, (const OrtValue *const *)&x, 1, &out, 1, &y));
+    ok(api->GetTensorMutableData(y, &data));
+    memcpy(&result, data, sizeof result);
+    api->ReleaseValue(x);
+    api->ReleaseValue(y);
+    api->ReleaseRunOptions(options);
+    return result;
+}
+
+static void test_adapters(void **state)
+{
+    struct wire wire = { 0 };
+    OrtLoraAdapter *three, *four;
+    OrtSession *session;
+    struct flat flat;
+
+    (void)state;
+    write_adaptable(&wire);
+    session = session_of(&wire, NULL);
+    write_adapter(&flat, "w", 3);
+    ok(api->CreateLoraAdapterFromArray(flat.bytes + sizeof flat.bytes - flat.used, flat.used, NULL, &three));
+    write_adapter(&flat, "w", 4);
+    ok(api->CreateLoraAdapterFromArray(flat.bytes + sizeof flat.bytes - flat.used, flat.used, NULL, &four));
+    assert_float_equal(run_adapted(session, NULL), 16, 0);
+    assert_float_equal(run_adapted(session, three), 48, 0);
+    assert_float_equal(run_adapted(session, four), 64, 0);
+    assert_float_equal(run_adapted(session, NULL), 16, 0);
+    api->ReleaseLoraAdapter(three);
+    api->ReleaseLoraAdapter(four);
+    api->ReleaseSession(session);
+    free(wire.bytes);
+}
+
+/* Every damaged byte and every length: read or refused, never followed out of the file. */
+static void test_damaged_adapters(void **state)
+{
+    struct flat flat;
+    OrtLoraAdapter *adapter;
+    size_t refused = 0;
+
+    (void)state;
+    write_adapter(&flat, "w", 3);
+    for (uint32_t i = 0; i < 2 * flat.used && ours(); i++) {
+        const uint32_t bytes = i < flat.used ? i : flat.used, at = i % flat.used;
+        unsigned char *copy = malloc(bytes + 1);
+        OrtStatus *status;
+
+        assert_non_null(copy);
+        memcpy(copy, flat.bytes + sizeof flat.bytes - flat.used, bytes);
+        if (i >= flat.used)
+            copy[at] ^= 0x81;
+        status = api->CreateLoraAdapterFromArray(copy, bytes, NULL, &adapter);
+        refused += status != NULL;
+        api->ReleaseLoraAdapter(adapter);
+        api->ReleaseStatus(status);
+        free(copy);
+    }
+    assert_true(!ours() || refused > flat.used);
+}
+
 /* ------------------------------------------------------------------ compiling */
 
 static OrtStatus *collect(void *state, const void *buffer, size_t bytes)
@@ -558,6 +733,7 @@ int main(void)
         cmocka_unit_test(test_extend_states),  cmocka_unit_test(test_initializer),
         cmocka_unit_test(test_external),       cmocka_unit_test(test_initializer_refusals),
         cmocka_unit_test(test_compile),        cmocka_unit_test(test_compile_files),
+        cmocka_unit_test(test_adapters),       cmocka_unit_test(test_damaged_adapters),
     };
 
     return cmocka_run_group_tests(tests, begin, ort_test_end);

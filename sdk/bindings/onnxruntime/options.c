@@ -375,6 +375,7 @@ void ort_ReleaseRunOptions(OrtRunOptions *options)
     ort_pairs_clear(&options->entries);
     free(options->tag);
     free(options->profile_prefix);
+    free(options->adapters);
     free(options);
 }
 

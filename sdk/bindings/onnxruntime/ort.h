@@ -236,7 +236,15 @@ struct OrtRunOptions {
     char *tag;
     char *profile_prefix;
     OrtKeyValuePairs entries;
+    const OrtLoraAdapter **adapters; /* [adapter_count] borrowed from the program */
+    size_t adapter_count;
 };
+/* A parameter of an adapter (lora.c): the value of the input of that name. */
+typedef struct ort_parameter {
+    char *name;
+    OrtValue *value;
+} ort_parameter;
+const ort_parameter *ort_adapter_parameters(const OrtLoraAdapter *adapter, size_t *out_count);
 
 /* ------------------------------------------------------------------ sessions */
 

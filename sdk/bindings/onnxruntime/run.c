@@ -410,8 +410,8 @@ static OrtStatus *run_free(OrtSession *session, const OrtRunOptions *options, co
     return failed;
 }
 
-OrtStatus *ort_run(OrtSession *session, const OrtRunOptions *options, const ort_feed *feeds, size_t feed_count,
-                   const uint32_t *wanted, OrtValue **fetches, size_t fetch_count)
+static OrtStatus *run_feeds(OrtSession *session, const OrtRunOptions *options, const ort_feed *feeds, size_t feed_count,
+                            const uint32_t *wanted, OrtValue **fetches, size_t fetch_count)
 {
     fetch_list list = { .wanted = wanted, .values = fetches, .count = fetch_count };
     bool *created; /* [fetch_count] the run creates this output, which is released if the run fails */
@@ -435,6 +435,46 @@ OrtStatus *ort_run(OrtSession *session, const OrtRunOptions *options, const ort_
     }
     free(created);
     return failed;
+}
+
+/* Runs with the parameters of active adapters as further inputs. */
+static OrtStatus *run_adapted(OrtSession *session, const OrtRunOptions *options, const ort_feed *feeds,
+                              size_t feed_count, const uint32_t *wanted, OrtValue **fetches, size_t fetch_count)
+{
+    size_t count, all = feed_count;
+    OrtStatus *failed = NULL;
+    ort_feed *both;
+
+    for (size_t i = 0; i < options->adapter_count; i++) {
+        (void)ort_adapter_parameters(options->adapters[i], &count);
+        all += count;
+    }
+    both = calloc(all + 1, sizeof *both);
+    if (both == NULL)
+        return ort_no_memory();
+    if (feed_count > 0)
+        memcpy(both, feeds, feed_count * sizeof *feeds);
+    all = feed_count;
+    for (size_t i = 0; failed == NULL && i < options->adapter_count; i++) {
+        const ort_parameter *parameters = ort_adapter_parameters(options->adapters[i], &count);
+
+        for (size_t k = 0; failed == NULL && k < count; k++) {
+            failed = ort_find_input(session, parameters[k].name, &both[all].index);
+            both[all++].value = parameters[k].value;
+        }
+    }
+    if (failed == NULL)
+        failed = run_feeds(session, options, both, all, wanted, fetches, fetch_count);
+    free(both);
+    return failed;
+}
+
+OrtStatus *ort_run(OrtSession *session, const OrtRunOptions *options, const ort_feed *feeds, size_t feed_count,
+                   const uint32_t *wanted, OrtValue **fetches, size_t fetch_count)
+{
+    if (options != NULL && options->adapter_count > 0)
+        return run_adapted(session, options, feeds, feed_count, wanted, fetches, fetch_count);
+    return run_feeds(session, options, feeds, feed_count, wanted, fetches, fetch_count);
 }
 
 /* ------------------------------------------------------------------ runs by name */
