@@ -12,11 +12,11 @@ import warnings
 import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as C
-from onnxruntime.capi._table import ENTRIES
+from onnxruntime.capi._table import COMPILE_ENTRIES, ENTRIES
 
 from test_inlay import case, field, ml_model, tensor_type
 
-API = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../sdk/bindings/onnxruntime/api.def")
+TABLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../sdk/bindings/onnxruntime")
 #: what ONNX Runtime 1.30's package has without an underscore
 NAMES = """AdapterFormat ExecutionMode ExecutionOrder GraphOptimizationLevel IOBinding InferenceSession LoraAdapter
 ModelCompiler ModelMetadata NodeArg OrtAllocatorType OrtArenaCfg OrtCompileApiFlags OrtDevice OrtDeviceMemoryType
@@ -64,12 +64,16 @@ class Names(unittest.TestCase):
                 self.assertEqual(getattr(found, name).__module__, "onnxruntime.capi.onnxruntime_pybind11_state")
 
     def test_table(self):
+        self.check_table("api.def", r"ENTRY\(\w+,\s*(.*?),\s*(\w+),\s*\((.*?)\)\)", ENTRIES)
+        self.check_table("compile.def", r"ENTRY\((.*?),\s*(\w+),\s*\((.*?)\)\)", COMPILE_ENTRIES)
+
+    def check_table(self, name, pattern, listed):
         """Index and number of parameters of each entry agree with the table of the library."""
-        with open(API, encoding="utf-8") as f:
+        with open(os.path.join(TABLES, name), encoding="utf-8") as f:
             text = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
-        entries = re.findall(r"ENTRY\(\w+,\s*(.*?),\s*(\w+),\s*\((.*?)\)\)", text, flags=re.S)
+        entries = re.findall(pattern, text, flags=re.S)
         letters = {"size_t": "z", "int64_t": "l", "uint32_t": "u"}
-        for line in ENTRIES.splitlines():
+        for line in listed.splitlines():
             name, index, signature = line.split()
             result, found, parameters = entries[int(index)]
             self.assertEqual(found, name)
@@ -80,6 +84,43 @@ class Names(unittest.TestCase):
                 kind = parameter.split()[0]
                 pointer = "*" in parameter or "[" in parameter or kind == "OrtLoggingFunction"
                 self.assertEqual(letter, "p" if pointer else letters.get(kind, "i"), f"{name}: {parameter}")
+
+
+class Adapters(unittest.TestCase):
+    def test_files(self):
+        weights = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "empty": np.zeros((0, 4), np.int64),
+                   "one": np.array(7, np.float16)}
+        written = ort.AdapterFormat()
+        written.set_adapter_version(3)
+        written.set_model_version(5)
+        written.set_parameters({name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in weights.items()})
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "a.onnx_adapter")
+            written.export_adapter(path)
+            read = ort.AdapterFormat.read_adapter(path)
+            self.assertEqual((read.get_adapter_version(), read.get_model_version()), (3, 5))
+            self.assertEqual(sorted(read.get_parameters()), sorted(weights))
+            for name, value in read.get_parameters().items():
+                np.testing.assert_array_equal(value.numpy(), weights[name])
+            ort.LoraAdapter().Load(path)  # the library reads what the package wrote
+            with open(path, "rb") as f:
+                data = f.read()
+            for size in range(0, len(data), 5):
+                with open(path, "wb") as f:
+                    f.write(data[:size])
+                with self.assertRaises(C.Fail):
+                    ort.AdapterFormat.read_adapter(path)
+
+
+class Compiling(unittest.TestCase):
+    def test_bytes(self):
+        data = ort.ModelCompiler(ort.SessionOptions(), case("test_add")).compile_to_bytes()
+        session = ort.InferenceSession(data, providers=["CPUExecutionProvider"])
+        np.testing.assert_array_equal(session.run(None, {"x": X, "y": X})[0], X + X)
+        with self.assertRaises(C.NoSuchFile):
+            ort.ModelCompiler(ort.SessionOptions(), "absent.onnx").compile_to_bytes()
+        with self.assertRaises(C.NotImplemented):
+            ort.ModelCompiler(ort.SessionOptions(), "m.onnx", get_initializer_location_func=print)
 
 
 class Sessions(unittest.TestCase):

@@ -310,7 +310,7 @@ static OrtStatus *output_path(struct job *job, const char **out)
     if (*out == NULL)
         ORT_TRY(default_output(job, out));
     if ((job->from->flags & FLAG_ERROR_IF_OUTPUT_FILE_EXISTS) != 0 && access(*out, F_OK) == 0)
-        return ort_fail(ORT_FAIL, "Output model file path '%s' already exists", *out);
+        return ort_fail(ORT_FAIL, "Output model file path '%s' exists already", *out);
     return NULL;
 }
 

@@ -65,24 +65,6 @@ class OrtExternalInitializerInfo:
         self.filepath, self.file_offset, self.byte_size = filepath, file_offset, byte_size
 
 
-class ModelCompiler:
-    """Compilation to EPContext nodes, which inlay does not have: `inlay optimize` and plan files take its place."""
-
-    def __init__(self, *_: Any, **__: Any):
-        raise error(9, "inlay does not compile models to EPContext nodes; inlay.optimize() writes an optimised model")
-
-
-class AdapterFormat:
-    """Files of LoRA adapters, which inlay does not read or write."""
-
-    def __init__(self, *_: Any):
-        raise error(9, "inlay does not read or write files of LoRA adapters")
-
-    @staticmethod
-    def read_adapter(path: Any) -> "AdapterFormat":
-        return AdapterFormat(path)
-
-
 def get_available_providers() -> List[str]:
     found, count = ctypes.POINTER(ctypes.c_char_p)(), c_int()
     api.GetAvailableProviders(byref(found), byref(count))

@@ -11,7 +11,7 @@ from ctypes import CFUNCTYPE, byref, c_char_p, c_int, c_int64, c_size_t, c_uint3
 import inlay  # noqa: F401 (loads libinlay.so.1, with which libonnxruntime.so.1 is linked)
 
 from ._errors import error
-from ._table import ENTRIES
+from ._table import COMPILE_ENTRIES, ENTRIES
 
 VERSION = 30  # ORT_API_VERSION
 _TYPES = {"p": c_void_p, "i": c_int, "u": c_uint32, "l": c_int64, "z": c_size_t, "s": c_char_p, "v": None,
@@ -41,7 +41,7 @@ def _load():
 
 
 class _Api:
-    """The entries of the table as functions. Those that return a status raise its error."""
+    """The entries of the table and of OrtCompileApi as functions. Those that return a status raise its error."""
 
     def __init__(self):
         self._library = _load()
@@ -53,7 +53,11 @@ class _Api:
         if not table:
             raise ImportError(f"onnxruntime: the library has no table of version {VERSION}: it is older than this "
                               "package")
-        for line in ENTRIES.splitlines():
+        self._bind(table, ENTRIES)
+        self._bind(self.GetCompileApi(), COMPILE_ENTRIES)
+
+    def _bind(self, table, entries):
+        for line in entries.splitlines():
             name, index, signature = line.split()
             address = c_void_p.from_address(table + int(index) * ctypes.sizeof(c_void_p)).value
             kind = CFUNCTYPE(_TYPES[signature[0]], *(_TYPES[letter] for letter in signature[1:]))

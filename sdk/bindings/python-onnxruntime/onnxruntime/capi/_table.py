@@ -2,7 +2,7 @@
 
 A signature is the letter of the result and one letter per parameter: "!" a status, "v" nothing, "s" a string, "p" a
 pointer, "i" an int, "u" a uint32_t, "l" an int64_t, "z" a size_t. tests/python/test_onnxruntime.py compares the lines
-with sdk/bindings/onnxruntime/api.def."""
+with sdk/bindings/onnxruntime/api.def, and those of OrtCompileApi with compile.def."""
 
 ENTRIES = """\
 GetErrorCode 1 ip
@@ -147,6 +147,7 @@ CreateLoraAdapterFromArray 281 !pzpp
 ReleaseLoraAdapter 282 vp
 RunOptionsAddActiveLoraAdapter 283 !pp
 SetEpDynamicOptions 284 !pppz
+GetCompileApi 294 p
 GetKeyValuePairs 298 vpppp
 RegisterExecutionProviderLibrary 301 !ppp
 UnregisterExecutionProviderLibrary 302 !pp
@@ -173,4 +174,17 @@ SessionGetMemoryInfoForOutputs 381 !ppz
 SessionGetEpDeviceForInputs 382 !ppz
 CopyTensors 386 !ppppz
 GetTensorElementTypeAndShapeDataReference 414 !pppp
+"""
+
+COMPILE_ENTRIES = """\
+ReleaseModelCompilationOptions 0 vp
+CreateModelCompilationOptionsFromSessionOptions 1 !ppp
+ModelCompilationOptions_SetInputModelPath 2 !pp
+ModelCompilationOptions_SetInputModelFromBuffer 3 !ppz
+ModelCompilationOptions_SetOutputModelPath 4 !pp
+ModelCompilationOptions_SetOutputModelExternalInitializersFile 5 !ppz
+ModelCompilationOptions_SetOutputModelBuffer 6 !pppp
+CompileModel 8 !pp
+ModelCompilationOptions_SetFlags 9 !pu
+ModelCompilationOptions_SetGraphOptimizationLevel 11 !pi
 """

@@ -1,5 +1,7 @@
 """The names of ONNX Runtime's extension module."""
-from ._devices import (AdapterFormat, ModelCompiler, OrtEpAssignedNode, OrtEpAssignedSubgraph, OrtEpDevice,
+from ._adapter import AdapterFormat
+from ._compile import ModelCompiler
+from ._devices import (OrtEpAssignedNode, OrtEpAssignedSubgraph, OrtEpDevice,
                        OrtExternalInitializerInfo, OrtHardwareDevice, OrtSyncStream, copy_tensors,
                        create_and_register_allocator, create_and_register_allocator_v2, disable_telemetry_events,
                        enable_telemetry_events, get_available_providers, get_build_info, get_device, get_ep_devices,
