@@ -23,7 +23,7 @@ static inlay_status run(const kit_call *call)
 {
     if (atomic_exchange(&loaded, call->state) != call->state)
         (void)nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
-    memset(call->out[0].data, 0, (size_t)call->out[0].count * sizeof(float));
+    *(float *)call->out[0].data = 0; /* the values do not matter; fast with sanitizers, too */
     return INLAY_OK;
 }
 

@@ -1,5 +1,6 @@
-/* New providers: ties in the default order; tune compares whole runs with and without each provider. No condition depends on the speed of the machine: the
- * newcomer waits, in runs of a model, for a multiple of the time that the reference provider needs. */
+/* New providers: ties in the default order; tune compares whole runs with and without each provider. No condition
+ * depends on the speed of the machine: the newcomer waits, in runs of a model, for a multiple of the time that the
+ * reference provider needs. */
 #include "assigned.h"
 #include "folder.h"
 #include "inlay/inlay.h"
