@@ -27,13 +27,14 @@ compile() { # FILE: writes its errors to $room/log
     musl-gcc -std=gnu11 -Wall -Wextra -Werror -Wno-cpp -fopenmp-simd "${level[@]}" -D_GNU_SOURCE= \
         -DINLAY_VERSION='"0"' -DINLAY_PLUGIN_SUBDIR='"plugins"' -DINLAY_LIBEXEC_FROM_LIB='"libexec"' \
         -DINLAY_LIBEXEC_FROM_BIN='"libexec"' \
-        -Isdk/include -Isdk/kit -Iops -Ihost/runtime -Ihost/tools -Ihost -Iproviders -Iproviders/common -Iproviders/cpu -Iproviders/reference -I$proto \
+        -Isdk/include -Isdk/kit -Iops -Ihost/runtime -Ihost/tools -Ihost -Iproviders -I$proto \
         -isystem "$room/headers" -c "$1" -o "$room/object.o" 2>"$room/log"
 }
 
 compiled=0
 failed=0
-for file in sdk/kit/*.c ops/*.c ops/*/*.c providers/simd/*.c providers/reference/*.c; do
+for file in sdk/kit/*.c ops/*.c ops/*/*.c providers/simd/*.c providers/operators/*.c providers/operators/*/*.c \
+    providers/reference/*.c; do
     if compile "$file"; then
         compiled=$((compiled + 1))
     else
@@ -45,7 +46,7 @@ echo "SDK, operators, reference: $compiled files compile with musl, $failed do n
 
 others=0
 blocked=0
-for file in providers/common/*.c providers/common/*/*.c host/*/*.c host/*/*/*.c host/*/*/*/*.c; do
+for file in providers/common/*.c host/*/*.c host/*/*/*.c host/*/*/*/*.c; do
     others=$((others + 1))
     if ! compile "$file"; then
         blocked=$((blocked + 1))

@@ -2,7 +2,7 @@
  * regions. */
 #include "inlay/check.h"
 #include "bundled/bundled.h"
-#include "common/operator_settings.h"
+#include "operators/operator_settings.h"
 #include "cpu/operators/operators.h"
 #include "simd/cpu.h"
 #include <stdlib.h>

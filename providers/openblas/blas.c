@@ -22,7 +22,7 @@
 #include "openblas/panel_rows.h"
 #include "simd/at_fork.h"
 #include "common/unloaded_library.h"
-#include "common/product_cost.h"
+#include "operators/product_cost.h"
 #include <stdlib.h>
 
 enum {

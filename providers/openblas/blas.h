@@ -1,7 +1,7 @@
-/* blas.h - OpenBLAS as a GEMM engine (providers/common/gemm.h). */
+/* blas.h - OpenBLAS as a GEMM engine (providers/operators/gemm.h). */
 #ifndef BLAS_H
 #define BLAS_H
-#include "common/gemm.h"
+#include "operators/gemm.h"
 #include "openblas/library.h"
 #include <pthread.h>
 

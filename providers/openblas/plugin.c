@@ -2,7 +2,7 @@
 #define INLAY_NOTE_VERSION INLAY_VERSION
 #include "openblas/blas.h"
 #include "simd/cpu.h"
-#include "common/products.h"
+#include "operators/products.h"
 #include <stdlib.h>
 
 #define TYPES (KIT_BIT(FLOAT) | KIT_BIT(DOUBLE))
@@ -14,7 +14,7 @@
                                                                                                                        \
         return status == INLAY_OK ? product_##stem##_prepare(node, out_state, diag) : status;                          \
     }
-#include "common/products.def"
+#include "operators/products.def"
 #undef PRODUCT
 
 static const kit_kernel kernels[] = {
@@ -28,7 +28,7 @@ static const kit_kernel kernels[] = {
       .shape = product_##stem##_shape,                                                                                 \
       .run = product_##stem##_run,                                                                                     \
       .cost = product_##stem##_cost },
-#include "common/products.def"
+#include "operators/products.def"
 #undef PRODUCT
 };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };

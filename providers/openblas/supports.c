@@ -1,7 +1,7 @@
 /* supports.c - decides which nodes are computed as matrix multiplications. */
 #include "openblas/blas.h"
-#include "common/einsum.h"
-#include "common/products.h"
+#include "operators/einsum.h"
+#include "operators/products.h"
 
 /* A convolution with one input channel per group has no sum over channels: each output is a dot product over a small
  * kernel, for which other loops are faster than a matrix multiplication with one row. */

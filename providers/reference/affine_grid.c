@@ -1,10 +1,9 @@
 /* AffineGrid: ONNX 20. theta [N, 2, 3] and size [N, C, H, W] give a grid [N, H, W, 2]; theta [N, 3, 4] and size
  * [N, C, D, H, W] give a grid [N, D, H, W, 3]. The x coordinate of a point comes first. */
-#include "reference/instance.h"
 #include "inlay/check.h"
-#include "common/args.h"
+#include "operators/args.h"
 #include "simd/convert.h"
-#include "reference/reference.h"
+#include "operators/operators.h"
 
 typedef struct affine_state {
     bool corners;
@@ -99,4 +98,4 @@ static inlay_status run_affine(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "AffineGrid", .prepare = prepare_affine, .run = run_affine },
 };
-const kit_table OPERATOR(reference_affine_grid) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_affine_grid = { kernels, KIT_COUNT(kernels) };

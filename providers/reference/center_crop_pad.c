@@ -1,9 +1,8 @@
 /* CenterCropPad: ONNX 18. Axes that are too large are cropped on both sides, axes that are too small are padded with
  * zeros on both sides. If the difference is odd, the end gets the larger half. */
-#include "reference/instance.h"
-#include "common/args.h"
-#include "reference/reference.h"
-#include "reference/strided.h"
+#include "operators/args.h"
+#include "operators/operators.h"
+#include "operators/strided.h"
 
 typedef struct crop_state {
     int64_t axes[INLAY_MAX_RANK];
@@ -64,4 +63,4 @@ done:
 static const kit_kernel kernels[] = {
     { .op_type = "CenterCropPad", .prepare = prepare_crop, .run = run_crop },
 };
-const kit_table OPERATOR(reference_center_crop_pad) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_center_crop_pad = { kernels, KIT_COUNT(kernels) };

@@ -1,10 +1,9 @@
 /* Constant (ONNX 1, 9, 11, 12, 13, 19, 21, 23, 24, 25) and ConstantOfShape (9, 20, 21, 23, 24, 25). The host turns
  * Constant nodes into initializers when it loads a model; this kernel runs them in graphs from other sources. */
-#include "reference/instance.h"
 #include "inlay/check.h"
-#include "common/args.h"
-#include "reference/reference.h"
-#include "reference/strided.h"
+#include "operators/args.h"
+#include "operators/operators.h"
+#include "operators/strided.h"
 
 /* The elements, copied from the attributes, which are not valid after prepare. */
 typedef struct constant_state {
@@ -171,4 +170,4 @@ static const kit_kernel kernels[] = {
     { .op_type = "Constant", .prepare = prepare_constant, .run = run_constant },
     { .op_type = "ConstantOfShape", .prepare = prepare_constant_of_shape, .run = run_constant_of_shape },
 };
-const kit_table OPERATOR(reference_constant) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_constant = { kernels, KIT_COUNT(kernels) };

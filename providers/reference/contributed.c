@@ -1,10 +1,9 @@
 /* Operators of com.microsoft (version 1) that cannot be decomposed into ONNX operators: Inverse, NGramRepeatBlock,
  * MurmurHash3, CropAndResize, WordConvEmbedding. They are defined in "ContribOperators.md" of ONNX Runtime. */
-#include "reference/instance.h"
 #include "inlay/check.h"
-#include "common/args.h"
+#include "operators/args.h"
 #include "simd/convert.h"
-#include "reference/reference.h"
+#include "operators/operators.h"
 #include <math.h>
 #include <string.h>
 
@@ -404,4 +403,4 @@ static const kit_kernel kernels[] = {
     { MICROSOFT, .op_type = "WordConvEmbedding", .since_max = 1, .prepare = prepare_embedding, .shape = shape_embedding,
       .run = run_embedding },
 };
-const kit_table OPERATOR(reference_contributed) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_contributed = { kernels, KIT_COUNT(kernels) };

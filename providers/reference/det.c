@@ -1,8 +1,7 @@
 /* Det: ONNX 11, 22. LU decomposition in double, with pivoting. */
-#include "reference/instance.h"
 #include "inlay/check.h"
 #include "simd/convert.h"
-#include "reference/reference.h"
+#include "operators/operators.h"
 
 static inlay_status shape(const void *state, kit_plan *plan, inlay_diag *diag)
 {
@@ -78,4 +77,4 @@ static inlay_status run(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "Det", .since_max = 22, .shape = shape, .run = run },
 };
-const kit_table OPERATOR(reference_det) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_det = { kernels, KIT_COUNT(kernels) };

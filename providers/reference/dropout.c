@@ -1,7 +1,6 @@
 /* Dropout: ONNX 1 and 6 (random unless is_test), 7 and 10 (never random), 12, 13 and 22 (random in training mode). */
-#include "reference/instance.h"
 #include "inlay/check.h"
-#include "reference/elementwise.h"
+#include "operators/elementwise.h"
 #include "reference/twister.h"
 #include <stdlib.h>
 
@@ -87,4 +86,4 @@ static const kit_kernel kernels[] = {
       .prepare = prepare_dropout,
       .run = run_dropout },
 };
-const kit_table OPERATOR(reference_dropout) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_dropout = { kernels, KIT_COUNT(kernels) };

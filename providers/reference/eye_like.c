@@ -1,6 +1,5 @@
 /* EyeLike: ONNX 9, 22. Ones on a diagonal of a matrix; a positive diagonal is above the main one. */
-#include "reference/instance.h"
-#include "reference/elementwise.h"
+#include "operators/elementwise.h"
 #include <stdlib.h>
 
 static inlay_status prepare_eye_like(const kit_node *node, void **out_state, inlay_diag *diag)
@@ -31,4 +30,4 @@ static inlay_status run_eye_like(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "EyeLike", .prepare = prepare_eye_like, .run = run_eye_like },
 };
-const kit_table OPERATOR(reference_eye_like) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_eye_like = { kernels, KIT_COUNT(kernels) };

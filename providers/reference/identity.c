@@ -1,7 +1,6 @@
 /* Identity: ONNX 1, 13, 14, 16, 19, 21, 23, 24, 25, for tensors of any type. The host handles sequences and
  * optionals. */
-#include "reference/instance.h"
-#include "reference/reference.h"
+#include "operators/operators.h"
 
 static inlay_status run_identity(const kit_call *call)
 {
@@ -15,4 +14,4 @@ static inlay_status run_identity(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "Identity", .flags = KIT_IN_PLACE, .run = run_identity },
 };
-const kit_table OPERATOR(reference_identity) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_identity = { kernels, KIT_COUNT(kernels) };

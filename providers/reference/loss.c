@@ -2,9 +2,8 @@
  *
  * Scores are [N, C, D1, ...], labels [N, D1, ...]. Each position has a loss and a weight, which is 0 for ignored
  * labels. The mean divides by the sum of the weights. */
-#include "reference/instance.h"
 #include "inlay/check.h"
-#include "reference/reference.h"
+#include "operators/operators.h"
 #include "simd/vecmath.h"
 #include <math.h>
 #include <stdlib.h>
@@ -19,8 +18,8 @@ typedef struct loss_task {
     int64_t ignored;
 } loss_task;
 
-#define BODY "loss.inc"
-#include "reference/floats.inc"
+#define BODY "reference/loss.inc"
+#include "operators/floats.inc"
 
 typedef int64_t (*loss_fn)(const loss_task *task, const void *scores, void *log_prob, const int64_t *labels,
                            int64_t columns, double *losses, double *totals);
@@ -153,4 +152,4 @@ static const kit_kernel kernels[] = {
     LOSS_KERNEL("NegativeLogLikelihoodLoss"),
     LOSS_KERNEL("SoftmaxCrossEntropyLoss"),
 };
-const kit_table OPERATOR(reference_loss) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_loss = { kernels, KIT_COUNT(kernels) };

@@ -1,9 +1,8 @@
 /* MelWeightMatrix: ONNX 17. Triangular filters that sum the bins of a spectrum into bands evenly spaced on the mel
  * scale. */
-#include "reference/instance.h"
-#include "common/args.h"
+#include "operators/args.h"
 #include "simd/convert.h"
-#include "reference/reference.h"
+#include "operators/operators.h"
 #include <math.h>
 
 static double to_mel(double hertz)
@@ -54,4 +53,4 @@ static inlay_status run(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .op_type = "MelWeightMatrix", .since_max = 17, .run = run },
 };
-const kit_table OPERATOR(reference_mel_weight_matrix) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_mel_weight_matrix = { kernels, KIT_COUNT(kernels) };

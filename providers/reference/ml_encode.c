@@ -1,7 +1,6 @@
 /* LabelEncoder (ai.onnx.ml 1, 2, 4), CategoryMapper (1), OneHotEncoder (1): hash tables from keys to values. */
-#include "reference/instance.h"
 #include "inlay/check.h"
-#include "reference/ml.h"
+#include "operators/ml.h"
 
 enum { ENCODE_GRAIN = 1 << 11 };
 
@@ -436,4 +435,4 @@ static const kit_kernel kernels[] = {
     ENCODE_KERNEL("CategoryMapper"),
     ENCODE_KERNEL("OneHotEncoder"),
 };
-const kit_table OPERATOR(reference_ml_encode) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_ml_encode = { kernels, KIT_COUNT(kernels) };

@@ -1,10 +1,9 @@
 /* NonZero (ONNX 9, 13) and Compress (9, 11). The output sizes depend on data, so the run allocates the outputs. */
-#include "reference/instance.h"
 #include "inlay/check.h"
-#include "common/args.h"
-#include "reference/reference.h"
-#include "reference/strided.h"
-#include "reference/work.h"
+#include "operators/args.h"
+#include "operators/operators.h"
+#include "operators/strided.h"
+#include "operators/work.h"
 
 /* ------------------------------------------------------------------ NonZero */
 
@@ -209,4 +208,4 @@ static const kit_kernel kernels[] = {
       .cost = cost_compress,
       .run = run_compress },
 };
-const kit_table OPERATOR(reference_non_zero) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_non_zero = { kernels, KIT_COUNT(kernels) };

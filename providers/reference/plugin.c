@@ -1,11 +1,14 @@
 /* The reference provider: every operator in portable C. */
 #define INLAY_NOTE_VERSION INLAY_VERSION
-#include "common/operator_settings.h"
+#include "operators/operator_settings.h"
+#include "operators/tables.h"
 #include "reference/reference_tables.h"
-#include "simd/cpu.h"
 #include <stdlib.h>
 
 static const kit_table *const tables[] = {
+#define TABLE(stem) &operators_##stem,
+#include "operators/tables.def"
+#undef TABLE
 #define TABLE(stem) &reference_##stem,
 #include "reference/kernels.def"
 #undef TABLE
@@ -25,15 +28,6 @@ static const inlay_option options[] = {
       .doc = "strict = matrix multiplications add few terms in a row; the session option of that name sets it" },
 };
 
-/* Code shared with other providers also has kernels for instruction set extensions: disable them. */
-static inlay_status open_reference(const inlay_host *host, const inlay_create_args *args, void **out, inlay_diag *diag)
-{
-    const inlay_status status = cpu_limit_isa("baseline", diag);
-
-    *out = NULL;
-    return status == INLAY_OK ? operator_settings_open(host, args, out, diag) : status;
-}
-
 static const kit_provider provider = {
     .name = "reference",
     .description = "every operator in portable C",
@@ -41,7 +35,7 @@ static const kit_provider provider = {
     .table_count = KIT_COUNT(tables),
     .options = options,
     .option_count = KIT_COUNT(options),
-    .open = open_reference,
+    .open = operator_settings_open,
     .close = free,
     .flags = INLAY_PROVIDER_REFERENCE_CORE,
 };

@@ -1,8 +1,7 @@
 /* RandomNormal, RandomUniform and their Like forms (ONNX 1, 22), Bernoulli (15, 22), Multinomial (7, 22). */
 #define _GNU_SOURCE
-#include "reference/instance.h"
 #include "inlay/check.h"
-#include "reference/elementwise.h"
+#include "operators/elementwise.h"
 #include "simd/clock.h"
 #include "reference/twister.h"
 #include <stdlib.h>
@@ -166,4 +165,4 @@ static const kit_kernel kernels[] = {
     RANDOM("Bernoulli", run_bernoulli),
     { .op_type = "Multinomial", .prepare = prepare_random, .shape = shape_multinomial, .run = run_multinomial },
 };
-const kit_table OPERATOR(reference_random) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_random = { kernels, KIT_COUNT(kernels) };

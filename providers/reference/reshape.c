@@ -1,10 +1,9 @@
 /* Operators that change only the shape: Reshape (ONNX 1, 5, 13, 14, 19, 21, 23, 24, 25), Flatten (1, 9, 11, 13, 21, 23,
  * 24, 25), Squeeze and Unsqueeze (1, 11, 13, 21, 23, 24, 25). Shape inference computes the shape; the elements are
  * copied here, unless input and output share a buffer. */
-#include "reference/instance.h"
-#include "common/args.h"
-#include "reference/reference.h"
-#include "reference/strided.h"
+#include "operators/args.h"
+#include "operators/operators.h"
+#include "operators/strided.h"
 
 static inlay_status run_reshape(const kit_call *call)
 {
@@ -23,4 +22,4 @@ static const kit_kernel kernels[] = {
     { .op_type = "Squeeze", .flags = KIT_IN_PLACE_FIRST, .run = run_reshape },
     { .op_type = "Unsqueeze", .flags = KIT_IN_PLACE_FIRST, .run = run_reshape },
 };
-const kit_table OPERATOR(reference_reshape) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_reshape = { kernels, KIT_COUNT(kernels) };

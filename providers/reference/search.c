@@ -1,11 +1,10 @@
 /* SearchStart, SearchStep and SearchEnd of ai.inlay: the work of BeamSearch, GreedySearch and Sampling of com.microsoft
  * between the runs of their decoder. They are defined in "ContribOperators.md" of ONNX Runtime. */
-#include "reference/instance.h"
 #include "inlay/check.h"
 #include "reference/search.h"
-#include "common/args.h"
+#include "operators/args.h"
 #include "simd/convert.h"
-#include "reference/reference.h"
+#include "operators/operators.h"
 #include <math.h>
 #include <string.h>
 
@@ -500,4 +499,4 @@ static const kit_kernel kernels[] = {
     { AI_INLAY, .op_type = "SearchStep", .shape = search_shape_step, .run = search_run_step },
     { AI_INLAY, .op_type = "SearchEnd", .shape = shape_end, .run = run_end },
 };
-const kit_table OPERATOR(reference_search) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_search = { kernels, KIT_COUNT(kernels) };

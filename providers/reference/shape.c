@@ -1,8 +1,7 @@
 /* Shape (ONNX 1, 13, 15, 19, 21, 23, 24, 25) and Size (1, 13, 19, 21, 23, 24, 25): the dims, or their product, as a
  * tensor. The host computes most of these nodes when it plans. */
-#include "reference/instance.h"
-#include "common/args.h"
-#include "reference/reference.h"
+#include "operators/args.h"
+#include "operators/operators.h"
 
 typedef struct shape_state {
     int64_t start, end;
@@ -51,4 +50,4 @@ static const kit_kernel kernels[] = {
     { .op_type = "Shape", .prepare = prepare_shape, .run = run_shape },
     { .op_type = "Size", .run = run_size },
 };
-const kit_table OPERATOR(reference_shape) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_shape = { kernels, KIT_COUNT(kernels) };

@@ -1,7 +1,6 @@
 /* SparseToDense of ai.inlay: converts a sparse matrix to a dense tensor. It is used if no provider supports the sparse
  * matrix directly (host/runtime/passes/sparse_constants.c), or if placement rules exclude the providers that do. */
-#include "reference/instance.h"
-#include "reference/reference.h"
+#include "operators/operators.h"
 #include <string.h>
 
 static inlay_status run_sparse(const kit_call *call)
@@ -27,4 +26,4 @@ static inlay_status run_sparse(const kit_call *call)
 static const kit_kernel kernels[] = {
     { .domain = "ai.inlay", .op_type = "SparseToDense", .since_max = 1, .run = run_sparse },
 };
-const kit_table OPERATOR(reference_sparse) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_sparse = { kernels, KIT_COUNT(kernels) };

@@ -1,12 +1,11 @@
 /* Operators on strings: StringConcat, StringSplit, RegexFullMatch (ONNX 20), StringNormalizer (10). Strings are UTF-8,
  * independent of the system's locale. */
 #define _GNU_SOURCE /* memmem */
-#include "reference/instance.h"
 #include "inlay/check.h"
-#include "common/args.h"
-#include "reference/reference.h"
+#include "operators/args.h"
+#include "operators/operators.h"
 #include "reference/regex.h"
-#include "reference/strided.h"
+#include "operators/strided.h"
 #include "reference/unicode_case.h"
 
 static bool same_text(inlay_str first, inlay_str second)
@@ -365,4 +364,4 @@ static const kit_kernel kernels[] = {
       .shape = shape_regex,
       .run = run_regex },
 };
-const kit_table OPERATOR(reference_string) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_string = { kernels, KIT_COUNT(kernels) };

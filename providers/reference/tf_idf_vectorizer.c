@@ -1,11 +1,10 @@
 /* TfIdfVectorizer: ONNX 9. Counts the n-grams of a pool in each row. Each word is replaced by a number, its index in
  * the sorted vocabulary of the pool, so that n-grams of strings and of integers are looked up the same way: by binary
  * search in the sorted n-grams of their length. */
-#include "reference/instance.h"
 #include "inlay/check.h"
-#include "common/args.h"
+#include "operators/args.h"
 #include "simd/convert.h"
-#include "reference/reference.h"
+#include "operators/operators.h"
 
 enum { MODE_TF, MODE_IDF, MODE_TFIDF };
 
@@ -334,4 +333,4 @@ static const kit_kernel kernels[] = {
       .shape = shape_tfidf,
       .run = run_tfidf },
 };
-const kit_table OPERATOR(reference_tf_idf_vectorizer) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_tf_idf_vectorizer = { kernels, KIT_COUNT(kernels) };

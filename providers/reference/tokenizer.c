@@ -1,8 +1,7 @@
 /* Tokenizer (com.microsoft 1): splits texts at separators, into the matches of an expression, or into characters. Each
  * row of tokens is padded to the longest one. Expressions find the leftmost, longest match. */
-#include "reference/instance.h"
 #include "inlay/check.h"
-#include "reference/reference.h"
+#include "operators/operators.h"
 #include "reference/regex.h"
 #include <stdlib.h>
 
@@ -247,4 +246,4 @@ static const kit_kernel kernels[] = {
       .shape = shape_tokens,
       .run = run_tokens },
 };
-const kit_table OPERATOR(reference_tokenizer) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_tokenizer = { kernels, KIT_COUNT(kernels) };

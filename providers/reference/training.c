@@ -2,9 +2,8 @@
  *
  * The inputs after R (the rate) and T (the number of the step) form groups of equal size: all tensors to be optimized,
  * then all their gradients, then one or two groups of state. The outputs are the new tensors, then the new state. */
-#include "reference/instance.h"
 #include "inlay/check.h"
-#include "reference/reference.h"
+#include "operators/operators.h"
 #include "simd/convert.h"
 #include <math.h>
 #include <stdlib.h>
@@ -141,4 +140,4 @@ static const kit_kernel kernels[] = {
     TRAINING_KERNEL("Adam"),
     TRAINING_KERNEL("Momentum"),
 };
-const kit_table OPERATOR(reference_training) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_training = { kernels, KIT_COUNT(kernels) };

@@ -1,14 +1,13 @@
 /* Unique: ONNX 11. The indices of elements, or of the slices along an axis, are sorted stably: numbers by the digits of
  * their keys (rank.h), others by merge sort. Equal neighbors form a group; its first index is that of the first
  * occurrence. NaN equals NaN and sorts last, as in numpy. */
-#include "reference/instance.h"
 #include "inlay/check.h"
-#include "common/args.h"
+#include "operators/args.h"
 #include "simd/convert.h"
-#include "reference/rank.h"
-#include "reference/reference.h"
-#include "reference/work.h"
-#include "reference/strided.h"
+#include "operators/rank.h"
+#include "operators/operators.h"
+#include "operators/work.h"
+#include "operators/strided.h"
 #include <math.h>
 
 typedef struct unique_state {
@@ -331,4 +330,4 @@ static const kit_kernel kernels[] = {
       .cost = cost,
       .run = run_unique },
 };
-const kit_table OPERATOR(reference_unique) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_unique = { kernels, KIT_COUNT(kernels) };

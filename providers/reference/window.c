@@ -1,7 +1,6 @@
 /* HannWindow, HammingWindow, BlackmanWindow: ONNX 17; for any numeric output type. */
-#include "reference/instance.h"
 #include "simd/convert.h"
-#include "reference/reference.h"
+#include "operators/operators.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -61,4 +60,4 @@ static const kit_kernel kernels[] = {
     { .op_type = "HammingWindow", .since_max = 17, .prepare = prepare, .run = run },
     { .op_type = "BlackmanWindow", .since_max = 17, .prepare = prepare, .run = run },
 };
-const kit_table OPERATOR(reference_window) = { kernels, KIT_COUNT(kernels) };
+const kit_table reference_window = { kernels, KIT_COUNT(kernels) };

@@ -1,8 +1,8 @@
 /* bench_conv - times the convolution kernel of the reference on one thread, at sizes of real networks. Not a test. */
 #include "kernel_case.h"
-#include "common/gemm/set.h"
-#include "reference/reference.h"
-#include "reference/reference_tables.h"
+#include "operators/gemm/set.h"
+#include "operators/operators.h"
+#include "operators/tables.h"
 #include <stdio.h>
 #include <time.h>
 
@@ -42,7 +42,7 @@ static double time_layer(const struct layer *layer)
     kernel_case_ints(&layer_case, "pads", 4, pads);
     kernel_case_ints(&layer_case, "strides", 2, strides);
     kernel_case_int(&layer_case, "group", layer->group);
-    if (kernel_case_prepare(&layer_case, &reference_products) != INLAY_OK)
+    if (kernel_case_prepare(&layer_case, &operators_products) != INLAY_OK)
         printf("%s\n", layer_case.diag.text);
     for (int i = 0; i < 3 || spent < 0.1; i++) {
         double t = now();

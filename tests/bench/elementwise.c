@@ -2,8 +2,8 @@
  * the 4096 x 4096 row, which measures memory. Not a test. */
 #include "simd/convert.h"
 #include "kernel_case.h"
-#include "reference/reference.h"
-#include "reference/reference_tables.h"
+#include "operators/operators.h"
+#include "operators/tables.h"
 #include <stdio.h>
 #include <time.h>
 
@@ -35,29 +35,29 @@ static const struct row {
             64, 1024                                                                                                   \
         }                                                                                                              \
     }
-    { "Add", &reference_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { SAME, SAME } },
-    { "Add", &reference_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { { 2, { 4096, 4096 } }, { 2, { 4096, 4096 } } } },
-    { "Add", &reference_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { SAME, { 0, { 0 } } } },
-    { "Add", &reference_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { SAME, { 1, { 1024 } } } },
-    { "Mul", &reference_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { { 3, { 64, 32, 32 } }, { 3, { 64, 1, 1 } } } },
-    { "Mul", &reference_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { { 3, { 1024, 7, 7 } }, { 3, { 1024, 1, 1 } } } },
-    { "Mul", &reference_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { { 2, { 16384, 4 } }, { 1, { 4 } } } },
-    { "Mul", &reference_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { { 2, { 16384, 4 } }, { 2, { 16384, 1 } } } },
-    { "Add", &reference_arithmetic, INLAY_FLOAT16, INLAY_FLOAT16, 2, { SAME, SAME } },
-    { "Add", &reference_arithmetic, INLAY_BFLOAT16, INLAY_BFLOAT16, 2, { SAME, SAME } },
-    { "Add", &reference_arithmetic, INLAY_INT64, INLAY_INT64, 2, { SAME, SAME } },
-    { "Pow", &reference_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { SAME, SAME } },
-    { "Less", &reference_compare, INLAY_FLOAT, INLAY_BOOL, 2, { SAME, SAME } },
-    { "Max", &reference_variadic, INLAY_FLOAT, INLAY_FLOAT, 3, { SAME, SAME, SAME } },
-    { "Clip", &reference_clip, INLAY_FLOAT, INLAY_FLOAT, 3, { SAME, { 0, { 0 } }, { 0, { 0 } } } },
-    { "Cast", &reference_cast, INLAY_FLOAT, INLAY_INT64, 1, { SAME } },
-    { "Cast", &reference_cast, INLAY_INT64, INLAY_FLOAT, 1, { SAME } },
-    { "Cast", &reference_cast, INLAY_FLOAT, INLAY_FLOAT16, 1, { SAME } },
-    { "Cast", &reference_cast, INLAY_FLOAT16, INLAY_FLOAT, 1, { SAME } },
-    { "Cast", &reference_cast, INLAY_INT4, INLAY_FLOAT, 1, { SAME } },
+    { "Add", &operators_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { SAME, SAME } },
+    { "Add", &operators_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { { 2, { 4096, 4096 } }, { 2, { 4096, 4096 } } } },
+    { "Add", &operators_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { SAME, { 0, { 0 } } } },
+    { "Add", &operators_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { SAME, { 1, { 1024 } } } },
+    { "Mul", &operators_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { { 3, { 64, 32, 32 } }, { 3, { 64, 1, 1 } } } },
+    { "Mul", &operators_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { { 3, { 1024, 7, 7 } }, { 3, { 1024, 1, 1 } } } },
+    { "Mul", &operators_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { { 2, { 16384, 4 } }, { 1, { 4 } } } },
+    { "Mul", &operators_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { { 2, { 16384, 4 } }, { 2, { 16384, 1 } } } },
+    { "Add", &operators_arithmetic, INLAY_FLOAT16, INLAY_FLOAT16, 2, { SAME, SAME } },
+    { "Add", &operators_arithmetic, INLAY_BFLOAT16, INLAY_BFLOAT16, 2, { SAME, SAME } },
+    { "Add", &operators_arithmetic, INLAY_INT64, INLAY_INT64, 2, { SAME, SAME } },
+    { "Pow", &operators_arithmetic, INLAY_FLOAT, INLAY_FLOAT, 2, { SAME, SAME } },
+    { "Less", &operators_compare, INLAY_FLOAT, INLAY_BOOL, 2, { SAME, SAME } },
+    { "Max", &operators_variadic, INLAY_FLOAT, INLAY_FLOAT, 3, { SAME, SAME, SAME } },
+    { "Clip", &operators_clip, INLAY_FLOAT, INLAY_FLOAT, 3, { SAME, { 0, { 0 } }, { 0, { 0 } } } },
+    { "Cast", &operators_cast, INLAY_FLOAT, INLAY_INT64, 1, { SAME } },
+    { "Cast", &operators_cast, INLAY_INT64, INLAY_FLOAT, 1, { SAME } },
+    { "Cast", &operators_cast, INLAY_FLOAT, INLAY_FLOAT16, 1, { SAME } },
+    { "Cast", &operators_cast, INLAY_FLOAT16, INLAY_FLOAT, 1, { SAME } },
+    { "Cast", &operators_cast, INLAY_INT4, INLAY_FLOAT, 1, { SAME } },
 #define UNARY(name)                                                                                                    \
     {                                                                                                                  \
-        name, &reference_unary, INLAY_FLOAT, INLAY_FLOAT, 1,                                                           \
+        name, &operators_unary, INLAY_FLOAT, INLAY_FLOAT, 1,                                                           \
         {                                                                                                              \
             SAME                                                                                                       \
         }                                                                                                              \
@@ -73,7 +73,7 @@ static const struct row {
     UNARY("Atan"),
 #define ACTIVATION(name)                                                                                               \
     {                                                                                                                  \
-        name, &reference_activation, INLAY_FLOAT, INLAY_FLOAT, 1,                                                      \
+        name, &operators_activation, INLAY_FLOAT, INLAY_FLOAT, 1,                                                      \
         {                                                                                                              \
             SAME                                                                                                       \
         }                                                                                                              \

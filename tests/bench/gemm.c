@@ -1,5 +1,5 @@
 /* bench_gemm - GFLOP/s of matrix multiplications on one thread, for shapes of real models. Not a test. */
-#include "common/gemm/set.h"
+#include "operators/gemm/set.h"
 #include "gemm_whole.h"
 #include <stdio.h>
 #include <stdlib.h>

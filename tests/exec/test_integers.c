@@ -305,7 +305,7 @@ enum { VALUES = 12 };
 static const double cast_from[VALUES] = {
     300, -1, -129, 255.9, -0.9, 3e9, -3e9, 1e20, -1e20, NAN, INFINITY, -INFINITY
 };
-/* The rule is in providers/reference/cast.c. Expected values are int64; each type has their low bits. */
+/* The rule is in providers/operators/cast.c. Expected values are int64; each type has their low bits. */
 static const struct {
     inlay_dtype to;
     int64_t want[VALUES];

@@ -99,7 +99,7 @@ grep -q 'the picture does not have threads below base' <<<"$out" || fail "the pi
 # The same for providers/.
 check() { sh "$here/provider_includes.sh" "$copy" "$copy/provider_edges"; }
 cp "$here/provider_edges" "$copy/"
-for header in cpu/{region/build,choice/kernels,convolution/tiles,matrix/sgemm,provider} common/args reference/reference \
+for header in cpu/{region/build,choice/kernels,convolution/tiles,matrix/sgemm,provider} common/spans operators/args reference/regex \
     simd/vec; do
     mkdir -p "$copy/providers/$(dirname $header)"
     touch "$copy/providers/$header.h"
@@ -109,9 +109,10 @@ plant providers/cpu/region/x.c cpu/choice/kernels.h 'cpu/region may not include 
 plant providers/cpu/choice/x.c cpu/convolution/tiles.h \
     'cpu/choice may not include cpu/convolution/tiles.h of cpu/convolution'
 plant providers/cpu/matrix/x.h cpu/provider.h 'cpu/matrix may not include cpu/provider.h of cpu'
-plant providers/common/x.c reference/reference.h 'common may not include reference/reference.h of reference'
+plant providers/common/x.c operators/args.h 'common may not include operators/args.h of operators'
+plant providers/operators/x.c reference/regex.h 'operators may not include reference/regex.h of reference'
 plant providers/reference/x.inc cpu/choice/kernels.h 'reference may not include cpu/choice/kernels.h of cpu/choice'
-plant providers/simd/x.c common/args.h 'simd may not include common/args.h of common'
+plant providers/simd/x.c common/spans.h 'simd may not include common/spans.h of common'
 plant providers/cpu/region/x.c ../choice/kernels.h 'includes ../choice/kernels.h'
 plant providers/cpu/region/x.c choice/kernels.h 'includes choice/kernels.h; write the path from providers'
 plant providers/cpu/convolution/x.c tiles.h 'includes tiles.h; write the path from providers'

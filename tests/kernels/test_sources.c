@@ -77,9 +77,10 @@ static void every_source_is_listed(void **state)
     static const char *const folders[] = {
         "providers/simd",
         "providers/common",
-        "providers/common/conv",
-        "providers/common/gemm",
-        "providers/common/panels",
+        "providers/operators/conv",
+        "providers/operators/gemm",
+        "providers/operators/panels",
+        "providers/operators/recurrent",
         "providers/cpu/attention",
         "providers/cpu/convolution",
         "providers/cpu/elementwise",

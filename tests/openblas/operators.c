@@ -1,11 +1,11 @@
 /* Every operator of provider openblas compared with provider reference: random shapes, attributes and types, the same
  * node with either engine. Outputs are initialised with NaN, so that reads of them are detected; tensors and workspace
  * end at an inaccessible page. */
-#include "common/gemm/set.h"
+#include "operators/gemm/set.h"
 #include "kernel_case.h"
 #include "library_under_test.h"
-#include "reference/reference.h"
-#include "reference/reference_tables.h"
+#include "operators/operators.h"
+#include "operators/tables.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -113,7 +113,7 @@ static void compare(const struct trial *trial, uint32_t o)
 static void finish(struct trial *trial)
 {
     for (uint32_t engine = 0; engine < 2; engine++)
-        if (kernel_case_prepare(&trial->by[engine], &reference_products) != INLAY_OK ||
+        if (kernel_case_prepare(&trial->by[engine], &operators_products) != INLAY_OK ||
             kernel_case_run(&trial->by[engine]) != INLAY_OK)
             fail_msg("%s %s: %s", trial->op, trial->what, trial->by[engine].diag.text);
     for (uint32_t o = 0; o < trial->out; o++)

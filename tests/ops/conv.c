@@ -1,10 +1,10 @@
 /* conv.c - convolution, compared with its definition: random kernel sizes, strides, dilations, pads, groups and types.
  * All tensors and the workspace end at a guard page. */
 #include "simd/convert.h"
-#include "common/gemm/set.h"
+#include "operators/gemm/set.h"
 #include "kernel_case.h"
-#include "reference/reference.h"
-#include "reference/reference_tables.h"
+#include "operators/operators.h"
+#include "operators/tables.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -120,7 +120,7 @@ static void check_random_window(uint32_t spatial, inlay_dtype dtype, bool consta
     kernel_case_ints(&c, "strides", spatial, window.stride + skip);
     kernel_case_ints(&c, "dilations", spatial, window.dilation + skip);
     kernel_case_int(&c, "group", group);
-    if (kernel_case_prepare(&c, &reference_products) != INLAY_OK || kernel_case_run(&c) != INLAY_OK)
+    if (kernel_case_prepare(&c, &operators_products) != INLAY_OK || kernel_case_run(&c) != INLAY_OK)
         fail_msg("%s", c.diag.text);
     for (int64_t i = 0; i < y_count; i++) {
         int64_t at[3] = { i / window.out[2] / window.out[1] % window.out[0], i / window.out[2] % window.out[1],

@@ -3,8 +3,8 @@
  * far outside the image, and NaN. */
 #include "guard.h"
 #include "kernel_case.h"
-#include "reference/reference.h"
-#include "reference/reference_tables.h"
+#include "operators/operators.h"
+#include "operators/tables.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static void convolve(const deform_case *d, inlay_dtype dtype, const struct guard
     for (int i = 0; i < INPUTS; i++)
         kernel_case_input(&c, dtype, (uint32_t)d->ranks[i], d->dims[i], in[i].data, false);
     kernel_case_output(&c, dtype, 4, d->y_dims, output);
-    assert_int_equal(kernel_case_prepare(&c, &reference_deform_conv), INLAY_OK);
+    assert_int_equal(kernel_case_prepare(&c, &operators_deform_conv), INLAY_OK);
     assert_int_equal(kernel_case_run(&c), INLAY_OK);
     kernel_case_deinit(&c);
 }

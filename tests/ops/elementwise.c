@@ -1,12 +1,12 @@
 /* elementwise.c - elementwise kernels of the reference provider in cases that ONNX's own tests lack: every element
  * type, every kind of broadcasting, rank 0, dimensions of 0, integer limits, old opsets, and memory that ends at a
  * guard page. */
-#include "reference/broadcast.h"
+#include "operators/broadcast.h"
 #include "cmocka_all.h"
 #include "simd/convert.h"
 #include "kernel_case.h"
-#include "reference/reference.h"
-#include "reference/reference_tables.h"
+#include "operators/operators.h"
+#include "operators/tables.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -159,7 +159,7 @@ static void test_cast_all_pairs(void **unused)
                 set(&x, i, pow2 ? 1 : (double)(i * i % 3 % 2));
             add_input(&c, &x);
             add_output(&c, &y);
-            assert_int_equal(run(&c, &reference_cast), INLAY_OK);
+            assert_int_equal(run(&c, &operators_cast), INLAY_OK);
             for (int64_t i = 0; i < x.count; i++)
                 assert_true(get(&y, i) == (pow2 ? 1 : (double)(i * i % 3 % 2)));
             guard_free(&x.memory);
@@ -196,7 +196,7 @@ static void test_cast_strings(void **unused)
 
         kernel_case_input(&c, INLAY_STRING, 0, NULL, &text, false);
         add_output(&c, &y);
-        assert_int_equal(run(&c, &reference_cast), rows[r].status);
+        assert_int_equal(run(&c, &operators_cast), rows[r].status);
         if (rows[r].status == INLAY_OK)
             assert_true(get(&y, 0) == rows[r].value);
         guard_free(&y.memory);
@@ -300,14 +300,14 @@ static const struct operator_row {
     uint64_t types;
     bool to_bool;
 } operators[] = {
-    { "Add", &reference_arithmetic, add, 14, KIT_NUMBERS, false },
-    { "Sub", &reference_arithmetic, sub, 14, KIT_NUMBERS, false },
-    { "Mul", &reference_arithmetic, mul, 14, KIT_NUMBERS, false },
-    { "Div", &reference_arithmetic, divide, 14, KIT_NUMBERS, false },
-    { "Pow", &reference_arithmetic, power, 15, KIT_FLOATS | KIT_BIT(INT32) | KIT_BIT(INT64), false },
-    { "Max", &reference_variadic, larger, 13, KIT_NUMBERS, false },
-    { "Less", &reference_compare, less, 13, KIT_NUMBERS, true },
-    { "Equal", &reference_compare, equal, 13, KIT_NUMBERS, true },
+    { "Add", &operators_arithmetic, add, 14, KIT_NUMBERS, false },
+    { "Sub", &operators_arithmetic, sub, 14, KIT_NUMBERS, false },
+    { "Mul", &operators_arithmetic, mul, 14, KIT_NUMBERS, false },
+    { "Div", &operators_arithmetic, divide, 14, KIT_NUMBERS, false },
+    { "Pow", &operators_arithmetic, power, 15, KIT_FLOATS | KIT_BIT(INT32) | KIT_BIT(INT64), false },
+    { "Max", &operators_variadic, larger, 13, KIT_NUMBERS, false },
+    { "Less", &operators_compare, less, 13, KIT_NUMBERS, true },
+    { "Equal", &operators_compare, equal, 13, KIT_NUMBERS, true },
 };
 
 static void check_operator(const struct operator_row *op, inlay_dtype dtype, const struct shapes *s, bool in_place)
@@ -405,7 +405,7 @@ static void test_shapes_that_do_not_broadcast(void **unused)
     add_input(&c, &x);
     add_input(&c, &y);
     add_output(&c, &z);
-    assert_int_equal(run(&c, &reference_arithmetic), INLAY_SHAPE_MISMATCH);
+    assert_int_equal(run(&c, &operators_arithmetic), INLAY_SHAPE_MISMATCH);
     guard_free(&x.memory);
     guard_free(&y.memory);
     guard_free(&z.memory);
@@ -428,7 +428,7 @@ static void test_old_broadcast(void **unused)
     add_output(&c, &z);
     kernel_case_int(&c, "broadcast", 1);
     kernel_case_int(&c, "axis", 1);
-    assert_int_equal(run(&c, &reference_arithmetic), INLAY_OK);
+    assert_int_equal(run(&c, &operators_arithmetic), INLAY_OK);
     for (int64_t i = 0; i < z.count; i++)
         assert_true(get(&z, i) == (double)(i + 100 * (i / 4 % 3)));
     guard_free(&x.memory);
@@ -464,7 +464,7 @@ static void test_integer_corners(void **unused)
         kernel_case_output(&c, INLAY_INT32, 0, NULL, &out);
         kernel_case_int(&c, "fmod", rows[r].fmod);
         /* Division by 0 has no defined result. */
-        assert_int_equal(run(&c, &reference_arithmetic), rows[r].b == 0 ? INLAY_INVALID_ARGUMENT : INLAY_OK);
+        assert_int_equal(run(&c, &operators_arithmetic), rows[r].b == 0 ? INLAY_INVALID_ARGUMENT : INLAY_OK);
         assert_int_equal(out, rows[r].want);
     }
 }
@@ -484,7 +484,7 @@ static void test_cast_beyond_nibbles(void **unused)
 
         kernel_case_input(&c, INLAY_FLOAT, 1, dims, x, false);
         kernel_case_output(&c, types[t], 1, dims, y);
-        assert_int_equal(run(&c, &reference_cast), INLAY_OK);
+        assert_int_equal(run(&c, &operators_cast), INLAY_OK);
         assert_memory_equal(y, t < 2 ? nibbles : pairs, t < 2 ? sizeof nibbles : sizeof pairs);
     }
 }
@@ -501,7 +501,7 @@ static void test_shift_by_the_width(void **unused)
     kernel_case_input(&c, INLAY_UINT32, 1, dims, y, false);
     kernel_case_output(&c, INLAY_UINT32, 1, dims, z);
     kernel_case_string(&c, "direction", "LEFT");
-    assert_int_equal(run(&c, &reference_bitwise), INLAY_OK);
+    assert_int_equal(run(&c, &operators_bitwise), INLAY_OK);
     assert_int_equal(z[0], 0x80000000u);
     assert_int_equal(z[1], 0);
     assert_int_equal(z[2], 0);
@@ -545,23 +545,23 @@ static const struct unary_row {
     unary_double fn;
     double low, high;
 } unaries[] = {
-    { "Abs", &reference_unary, fabs, -50, 50 },
-    { "Neg", &reference_unary, negate, -50, 50 },
-    { "Exp", &reference_unary, exp, -10, 10 },
-    { "Log", &reference_unary, log, 1e-3, 90 },
-    { "Sqrt", &reference_unary, sqrt, 0, 90 },
-    { "Reciprocal", &reference_unary, reciprocal, 0.1, 9 },
-    { "Erf", &reference_unary, erf, -5, 5 },
-    { "Sin", &reference_unary, sin, -40, 40 },
-    { "Cos", &reference_unary, cos, -40, 40 },
-    { "Tanh", &reference_unary, tanh, -12, 12 },
-    { "Floor", &reference_unary, floor, -9, 9 },
-    { "Round", &reference_unary, rint, -9, 9 },
-    { "Sigmoid", &reference_activation, sigmoid, -12, 12 },
-    { "Gelu", &reference_activation, gelu, -5, 20 },
-    { "Mish", &reference_activation, mish, -12, 30 },
-    { "Softplus", &reference_activation, softplus, -12, 40 },
-    { "Relu", &reference_activation, relu, -3, 3 },
+    { "Abs", &operators_unary, fabs, -50, 50 },
+    { "Neg", &operators_unary, negate, -50, 50 },
+    { "Exp", &operators_unary, exp, -10, 10 },
+    { "Log", &operators_unary, log, 1e-3, 90 },
+    { "Sqrt", &operators_unary, sqrt, 0, 90 },
+    { "Reciprocal", &operators_unary, reciprocal, 0.1, 9 },
+    { "Erf", &operators_unary, erf, -5, 5 },
+    { "Sin", &operators_unary, sin, -40, 40 },
+    { "Cos", &operators_unary, cos, -40, 40 },
+    { "Tanh", &operators_unary, tanh, -12, 12 },
+    { "Floor", &operators_unary, floor, -9, 9 },
+    { "Round", &operators_unary, rint, -9, 9 },
+    { "Sigmoid", &operators_activation, sigmoid, -12, 12 },
+    { "Gelu", &operators_activation, gelu, -5, 20 },
+    { "Mish", &operators_activation, mish, -12, 30 },
+    { "Softplus", &operators_activation, softplus, -12, 40 },
+    { "Relu", &operators_activation, relu, -3, 3 },
 };
 
 static void check_unary(const struct unary_row *u, inlay_dtype dtype, const int64_t *dims, bool in_place)
@@ -622,7 +622,7 @@ static void test_far_angles(void **unused)
                     set(&x, i, i == at ? angles[k / 2] : 0.25);
                 add_input(&c, &x);
                 add_output(&c, &y);
-                assert_int_equal(run(&c, &reference_unary), INLAY_OK);
+                assert_int_equal(run(&c, &operators_unary), INLAY_OK);
                 for (int64_t i = 0; i < x.count; i++)
                     assert_true(fabs(get(&y, i) - functions[k % 2].f(get(&x, i))) < 1e-6);
                 guard_free(&x.memory);
@@ -653,7 +653,7 @@ static void test_not_a_number(void **unused)
             kernel_case_float(&c, "beta", 0.5);
             kernel_case_float(&c, "gamma", 1.5);
             kernel_case_float(&c, "lambd", 0.5);
-            assert_int_equal(run(&c, &reference_activation), INLAY_OK);
+            assert_int_equal(run(&c, &operators_activation), INLAY_OK);
             for (int64_t i = 0; i < x.count; i++)
                 if (!isnan(get(&y, i)))
                     fail_msg("%s turns NaN into %g", names[o], get(&y, i));
@@ -682,7 +682,7 @@ static void test_clip_types(void **unused)
         add_input(&c, &low);
         add_input(&c, &high);
         add_output(&c, &y);
-        assert_int_equal(run(&c, &reference_clip), INLAY_OK);
+        assert_int_equal(run(&c, &operators_clip), INLAY_OK);
         for (int64_t i = 0; i < x.count; i++)
             assert_true(get(&y, i) == (i % 100 < 20 ? 20 : i % 100 > 60 ? 60 : (double)(i % 100)));
         guard_free(&x.memory);
@@ -712,7 +712,7 @@ static void check_where(const int64_t out[3])
                     add_input(&c, &in[k]);
                 }
                 add_output(&c, &y);
-                assert_int_equal(run(&c, &reference_where), INLAY_OK);
+                assert_int_equal(run(&c, &operators_where), INLAY_OK);
                 for (int64_t i = 0; i < y.count; i++) {
                     int64_t at[3];
                     for (int k = 0; k < 3; k++) {
@@ -776,7 +776,7 @@ static void test_quantize(void **unused)
                 add_output(both[k], k == 0 ? &y : &back);
                 kernel_case_int(both[k], "axis", rows[r].axis);
                 kernel_case_int(both[k], "block_size", rows[r].block);
-                assert_int_equal(run(both[k], &reference_quantize), INLAY_OK);
+                assert_int_equal(run(both[k], &operators_quantize), INLAY_OK);
             }
             for (int64_t i = 0; i < x.count; i++)
                 assert_true(fabs(get(&x, i) - get(&back, i)) <= 1.25 + 1e-6);
@@ -799,7 +799,7 @@ static void test_quantize_wrong_scale(void **unused)
     add_input(&c, &scale);
     add_output(&c, &y);
     kernel_case_int(&c, "axis", 1);
-    assert_int_equal(run(&c, &reference_quantize), INLAY_SHAPE_MISMATCH);
+    assert_int_equal(run(&c, &operators_quantize), INLAY_SHAPE_MISMATCH);
     guard_free(&x.memory);
     guard_free(&scale.memory);
     guard_free(&y.memory);

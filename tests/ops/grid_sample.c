@@ -3,8 +3,8 @@
  * tensors end at a guard page. */
 #include "guard.h"
 #include "kernel_case.h"
-#include "reference/reference.h"
-#include "reference/reference_tables.h"
+#include "operators/operators.h"
+#include "operators/tables.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static void sample(inlay_dtype dtype, const char *mode, const char *padding, boo
     kernel_case_input(&c, dtype, 4, x_dims, (void *)(uintptr_t)input, false);
     kernel_case_input(&c, INLAY_FLOAT, 4, grid_dims, (void *)(uintptr_t)grid, false);
     kernel_case_output(&c, dtype, 4, y_dims, output);
-    assert_int_equal(kernel_case_prepare(&c, &reference_grid_sample), INLAY_OK);
+    assert_int_equal(kernel_case_prepare(&c, &operators_grid_sample), INLAY_OK);
     assert_int_equal(kernel_case_run(&c), INLAY_OK);
     kernel_case_deinit(&c);
 }

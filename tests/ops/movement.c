@@ -3,7 +3,8 @@
  * message. */
 #include "simd/convert.h"
 #include "kernel_case.h"
-#include "reference/reference.h"
+#include "operators/operators.h"
+#include "operators/tables.h"
 #include "reference/reference_tables.h"
 #include <ctype.h>
 #include <setjmp.h>
@@ -103,6 +104,9 @@ static void parse_attrs(kernel_case *c, const char *text, char *room, int64_t (*
 static const kit_table *find_table(const char *op_type)
 {
     static const kit_table *const tables[] = {
+#define TABLE(stem) &operators_##stem,
+#include "operators/tables.def"
+#undef TABLE
 #define TABLE(stem) &reference_##stem,
 #include "reference/kernels.def"
 #undef TABLE
@@ -193,7 +197,7 @@ static void test_top_k_ties(void **unused)
                 kernel_case_output(&c, types[type], 1, &k, values);
                 kernel_case_output(&c, INLAY_INT64, 1, &k, indices);
                 kernel_case_int(&c, "largest", largest);
-                assert_int_equal(kernel_case_prepare(&c, &reference_top_k), INLAY_OK);
+                assert_int_equal(kernel_case_prepare(&c, &operators_top_k), INLAY_OK);
                 assert_int_equal(kernel_case_run(&c), INLAY_OK);
                 for (int64_t i = 0; i < k; i++) {
                     assert_int_equal(indices[i], best[largest][i]);
@@ -242,7 +246,7 @@ static void test_top_k_rows(void **unused)
                 kernel_case_output(&c, INLAY_FLOAT, 1, &k, values);
                 kernel_case_output(&c, INLAY_INT64, 1, &k, indices);
                 kernel_case_int(&c, "largest", largest);
-                assert_int_equal(kernel_case_prepare(&c, &reference_top_k), INLAY_OK);
+                assert_int_equal(kernel_case_prepare(&c, &operators_top_k), INLAY_OK);
                 assert_int_equal(kernel_case_run(&c), INLAY_OK);
                 for (int64_t i = 0; i < k; i++) {
                     int64_t ahead = 0;

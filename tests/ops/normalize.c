@@ -2,7 +2,8 @@
  * every legal way, constant or not; and errors of models. All tensors and the workspace end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
-#include "reference/reference.h"
+#include "operators/operators.h"
+#include "operators/tables.h"
 #include "reference/reference_tables.h"
 #include <math.h>
 #include <setjmp.h>
@@ -96,7 +97,7 @@ static void check_random_layer(inlay_dtype dtype, bool rms)
         kernel_case_output(&c, INLAY_FLOAT, rank, stats, means);
         kernel_case_output(&c, INLAY_FLOAT, rank, stats, inverses);
     }
-    assert_int_equal(kernel_case_prepare(&c, &reference_layer_normalization), INLAY_OK);
+    assert_int_equal(kernel_case_prepare(&c, &operators_layer_normalization), INLAY_OK);
     assert_int_equal(kernel_case_run(&c), INLAY_OK);
     for (int64_t r = 0; r < rows; r++) {
         double mean = 0, variance = 0;
@@ -160,7 +161,7 @@ static void check_random_batch(inlay_dtype dtype, bool training, bool constant)
         if (training)
             kernel_case_output(&c, dtype, 1, &channels, moments[i].data);
     }
-    assert_int_equal(kernel_case_prepare(&c, &reference_batch_normalization), INLAY_OK);
+    assert_int_equal(kernel_case_prepare(&c, &operators_batch_normalization), INLAY_OK);
     assert_int_equal(kernel_case_run(&c), INLAY_OK);
     for (int64_t k = 0; k < channels; k++) {
         double mean = convert_get_f64(dtype, p[2].data, k), variance = convert_get_f64(dtype, p[3].data, k);
@@ -223,7 +224,7 @@ static void groups(void **state)
         kernel_case_input(&c, dtype, 1, &parameters, scale.data, false);
         kernel_case_input(&c, dtype, 1, &parameters, bias.data, false);
         kernel_case_output(&c, dtype, 3, dims, y.data);
-        assert_int_equal(kernel_case_prepare(&c, &reference_instance_normalization), INLAY_OK);
+        assert_int_equal(kernel_case_prepare(&c, &operators_instance_normalization), INLAY_OK);
         assert_int_equal(kernel_case_run(&c), INLAY_OK);
         for (int64_t i = 0; i < count; i++) {
             int64_t first = i / n * n, channel = i / inner % dims[1], k = version == 18 ? channel / per : channel;
@@ -257,7 +258,7 @@ static void mistakes(void **state)
     kernel_case_input(&c, INLAY_FLOAT, 2, two, x, false);
     kernel_case_input(&c, INLAY_FLOAT, 1, &four, p, false);
     kernel_case_output(&c, INLAY_FLOAT, 2, two, y);
-    assert_int_equal(kernel_case_prepare(&c, &reference_layer_normalization), INLAY_SHAPE_MISMATCH);
+    assert_int_equal(kernel_case_prepare(&c, &operators_layer_normalization), INLAY_SHAPE_MISMATCH);
     assert_non_null(strstr(c.diag.text, "scale"));
     kernel_case_deinit(&c);
 
@@ -266,7 +267,7 @@ static void mistakes(void **state)
     for (int i = 0; i < 4; i++)
         kernel_case_input(&c, INLAY_FLOAT, 1, i == 2 ? &four : &three, p, false);
     kernel_case_output(&c, INLAY_FLOAT, 2, two, y);
-    assert_int_equal(kernel_case_prepare(&c, &reference_batch_normalization), INLAY_SHAPE_MISMATCH);
+    assert_int_equal(kernel_case_prepare(&c, &operators_batch_normalization), INLAY_SHAPE_MISMATCH);
     assert_non_null(strstr(c.diag.text, "input 3"));
     kernel_case_deinit(&c);
 

@@ -2,8 +2,8 @@
  * with indices in both orders. All tensors and the workspace end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
-#include "reference/reference.h"
-#include "reference/reference_tables.h"
+#include "operators/operators.h"
+#include "operators/tables.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -125,7 +125,7 @@ static void check_random_window(int kind, uint32_t spatial, inlay_dtype dtype, b
     kernel_case_int(&c, "count_include_pad", window.include_pad);
     kernel_case_int(&c, "storage_order", window.column_major);
     kernel_case_int(&c, "p", (int64_t)window.p);
-    assert_int_equal(kernel_case_prepare(&c, &reference_pool), INLAY_OK);
+    assert_int_equal(kernel_case_prepare(&c, &operators_pool), INLAY_OK);
     assert_int_equal(kernel_case_run(&c), INLAY_OK);
     for (int64_t i = 0; i < outputs; i++) {
         int64_t plane = i / (window.out[0] * window.out[1] * window.out[2]);
@@ -190,7 +190,7 @@ static void endless_windows(void **state)
         kernel_case_ints(&c, "kernel_shape", 2, kernel);
         kernel_case_ints(&c, "strides", 2, strides);
         kernel_case_ints(&c, "pads", 4, pads);
-        assert_int_equal(kernel_case_prepare(&c, &reference_pool), INLAY_OK);
+        assert_int_equal(kernel_case_prepare(&c, &operators_pool), INLAY_OK);
         assert_int_equal(kernel_case_run(&c), INLAY_OK);
         for (int i = 0; i < 6; i++) {
             const float want = kind == MAX ? (i < 3 ? 5.0f : -1.0f) : i < 3 ? 3.0f : -3.8f;

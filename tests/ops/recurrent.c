@@ -4,9 +4,9 @@
  * page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
-#include "common/panels.h"
-#include "reference/reference.h"
-#include "reference/reference_tables.h"
+#include "operators/panels.h"
+#include "operators/operators.h"
+#include "operators/tables.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -454,7 +454,7 @@ static void check_random_layer(const char *op, int64_t gates, bool large)
     layer.yc = calloc((size_t)(d * layer.batch * n) + 1, sizeof *layer.yc);
     assert_true(layer.output != NULL && layer.yh != NULL && layer.yc != NULL);
     run_by_definition(&layer);
-    if (kernel_case_prepare(&trial.kernel_case, &reference_recurrent) != INLAY_OK)
+    if (kernel_case_prepare(&trial.kernel_case, &operators_recurrent) != INLAY_OK)
         fail_msg("%s: %s", op, trial.kernel_case.diag.text);
     for (int again = 0; again < 2; again++) { /* the second run reuses the workspace of the first one */
         if (kernel_case_run(&trial.kernel_case) != INLAY_OK)

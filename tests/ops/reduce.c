@@ -2,8 +2,8 @@
  * sizes from 0; and axes that do not exist. All tensors end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
-#include "reference/reference.h"
-#include "reference/reference_tables.h"
+#include "operators/operators.h"
+#include "operators/tables.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -166,7 +166,7 @@ static void one_reduction(const struct fold *fold, inlay_dtype dtype)
     else if (axis_count > 0)
         kernel_case_ints(&c, "axes", axis_count, axes);
     kernel_case_output(&c, dtype, out_rank, out_dims, y.data);
-    assert_int_equal(kernel_case_prepare(&c, &reference_reduce), INLAY_OK);
+    assert_int_equal(kernel_case_prepare(&c, &operators_reduce), INLAY_OK);
     assert_int_equal(kernel_case_run(&c), INLAY_OK);
     for (int64_t o = 0; o < outputs; o++) {
         double n = outputs > 0 ? (double)count / (double)outputs : 0;
@@ -209,7 +209,7 @@ static void extrema_of_nan(void **state)
             kernel_case_input(&c, INLAY_FLOAT, 1, &n, x, false);
             kernel_case_output(&c, INLAY_FLOAT, 0, NULL, &y);
             kernel_case_int(&c, "keepdims", 0);
-            assert_int_equal(kernel_case_prepare(&c, &reference_reduce), INLAY_OK);
+            assert_int_equal(kernel_case_prepare(&c, &operators_reduce), INLAY_OK);
             assert_int_equal(kernel_case_run(&c), INLAY_OK);
             assert_true(isnan(y));
             kernel_case_deinit(&c);
@@ -231,7 +231,7 @@ static void large_roots(void **state)
         kernel_case_input(&c, INLAY_UINT64, 1, &(int64_t){ 2 }, x[i], false);
         kernel_case_output(&c, INLAY_UINT64, 0, NULL, &y);
         kernel_case_int(&c, "keepdims", 0);
-        assert_int_equal(kernel_case_prepare(&c, &reference_reduce), INLAY_OK);
+        assert_int_equal(kernel_case_prepare(&c, &operators_reduce), INLAY_OK);
         assert_int_equal(kernel_case_run(&c), INLAY_OK);
         assert_true(y == want[i]);
         kernel_case_deinit(&c);
@@ -251,7 +251,7 @@ static void wrong_axes(void **state)
         kernel_case_input(&c, INLAY_FLOAT, 2, dims, x, false);
         kernel_case_input(&c, INLAY_INT64, 1, &(int64_t){ 1 }, &wrong[i], false);
         kernel_case_output(&c, INLAY_FLOAT, 2, dims, y);
-        assert_int_equal(kernel_case_prepare(&c, &reference_reduce), INLAY_SHAPE_MISMATCH);
+        assert_int_equal(kernel_case_prepare(&c, &operators_reduce), INLAY_SHAPE_MISMATCH);
         assert_non_null(strstr(c.diag.text, "axis"));
         kernel_case_deinit(&c);
     }
@@ -295,7 +295,7 @@ static void random_softmax(void **state)
         kernel_case_int(&c, "axis", pick(0, 1) ? (int64_t)axis : (int64_t)axis - rank);
         kernel_case_input(&c, dtype, rank, dims, guard.data, false);
         kernel_case_output(&c, dtype, rank, dims, guard.data); /* in place */
-        assert_int_equal(kernel_case_prepare(&c, &reference_softmax), INLAY_OK);
+        assert_int_equal(kernel_case_prepare(&c, &operators_softmax), INLAY_OK);
         assert_int_equal(kernel_case_run(&c), INLAY_OK);
         for (int64_t i = 0; i < count; i++) {
             double sum = sums[i / (n * inner) * inner + i % inner];

@@ -2,8 +2,8 @@
  * tensors and the workspace end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
-#include "reference/reference.h"
-#include "reference/reference_tables.h"
+#include "operators/operators.h"
+#include "operators/tables.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -101,7 +101,7 @@ static void check_random_sizes(int mode, int coordinates, inlay_dtype dtype)
     kernel_case_input(&c, INLAY_UNDEFINED, 0, NULL, NULL, false);
     kernel_case_input(&c, INLAY_INT64, 1, &(int64_t){ rank }, out, false);
     kernel_case_output(&c, dtype, rank, out, y.data);
-    assert_int_equal(kernel_case_prepare(&c, &reference_resize), INLAY_OK);
+    assert_int_equal(kernel_case_prepare(&c, &operators_resize), INLAY_OK);
     assert_int_equal(kernel_case_run(&c), INLAY_OK);
     for (int64_t i = 0; i < outputs; i++) {
         int64_t at[4], rest = i;
@@ -161,7 +161,7 @@ static void scales_divide_as_floats(void **state)
         kernel_case_input(&c, INLAY_UNDEFINED, 0, NULL, NULL, false);
         kernel_case_input(&c, INLAY_FLOAT, 1, &(int64_t){ 1 }, scale, false);
         kernel_case_output(&c, INLAY_FLOAT, 1, out, y);
-        assert_int_equal(kernel_case_prepare(&c, &reference_resize), INLAY_OK);
+        assert_int_equal(kernel_case_prepare(&c, &operators_resize), INLAY_OK);
         assert_int_equal(kernel_case_run(&c), INLAY_OK);
         assert_float_equal(y[rows[i].out], (float)rows[i].want, 0);
         kernel_case_deinit(&c);
@@ -213,7 +213,7 @@ static void fractional_lengths(void **state)
         kernel_case_input(&c, INLAY_FLOAT, 1, &(int64_t){ 2 }, (void *)(uintptr_t)rows[i].roi, false);
         kernel_case_input(&c, INLAY_FLOAT, 1, &(int64_t){ 1 }, (void *)(uintptr_t)&rows[i].scale, false);
         kernel_case_output(&c, INLAY_FLOAT, 1, &rows[i].out, y);
-        assert_int_equal(kernel_case_prepare(&c, &reference_resize), INLAY_OK);
+        assert_int_equal(kernel_case_prepare(&c, &operators_resize), INLAY_OK);
         assert_int_equal(kernel_case_run(&c), INLAY_OK);
         if (!(fabsf(y[rows[i].at] - rows[i].want) <= 1e-5f))
             fail_msg("%s %s %s: %lld elements times %g: element %lld is %g, not %g", rows[i].mode, rows[i].rounding,
@@ -238,7 +238,7 @@ static void strings_and_pairs(void **state)
     kernel_case_input(&c, INLAY_STRING, 1, in, words, false);
     kernel_case_input(&c, INLAY_FLOAT, 1, &(int64_t){ 1 }, &(float){ 1.5f }, false);
     kernel_case_output(&c, INLAY_STRING, 1, out, found);
-    assert_int_equal(kernel_case_prepare(&c, &reference_resize), INLAY_OK);
+    assert_int_equal(kernel_case_prepare(&c, &operators_resize), INLAY_OK);
     assert_int_equal(kernel_case_run(&c), INLAY_OK);
     assert_string_equal(found[0].data, "left");
     assert_string_equal(found[1].data, "left");
@@ -253,7 +253,7 @@ static void strings_and_pairs(void **state)
     kernel_case_input(&c, INLAY_UNDEFINED, 0, NULL, NULL, false);
     kernel_case_input(&c, INLAY_INT64, 1, &(int64_t){ 1 }, out, false);
     kernel_case_output(&c, INLAY_COMPLEX64, 1, out, mixed);
-    assert_int_equal(kernel_case_prepare(&c, &reference_resize), INLAY_OK);
+    assert_int_equal(kernel_case_prepare(&c, &operators_resize), INLAY_OK);
     assert_int_equal(kernel_case_run(&c), INLAY_OK);
     for (int i = 0; i < 6; i++)
         assert_float_equal(mixed[i], want[i], 1e-6);

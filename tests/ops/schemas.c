@@ -391,6 +391,8 @@ static void test_files_are_listed(void **state)
     check_listed(OPS "/preview", OPS "/ops.def", "TABLE(preview, %s)\n", "op_preview_%s");
 #define REFERENCE INLAY_SOURCE_DIR "/providers/reference"
     check_listed(REFERENCE, REFERENCE "/kernels.def", "TABLE(%s)\n", "kit_table reference_%s");
+#define OPERATORS INLAY_SOURCE_DIR "/providers/operators"
+    check_listed(OPERATORS, OPERATORS "/tables.def", "TABLE(%s)\n", "kit_table OPERATOR(operators_%s)");
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* strided.c - strided copies, compared with a plain loop over indexes: random shapes, permutations, repeats and
  * reversals of elements of every size; packing of sub-byte elements. Source and target end at a guard page. */
 #include "guard.h"
-#include "reference/strided.h"
+#include "operators/strided.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

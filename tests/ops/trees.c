@@ -1,6 +1,6 @@
 /* trees.c - trees as flat arrays (ml_tree_flat.c), compared with a walk from node to node: every comparison, missing
  * values, values next to the splits, all input types, one row and many rows. */
-#include "reference/ml_tree.h"
+#include "operators/ml_tree.h"
 #include "cmocka_all.h"
 
 enum { TREES = 20, NODES = 1200, FEATURES = 6, ROWS = 37, TARGETS = 3 };

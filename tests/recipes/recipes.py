@@ -28,7 +28,7 @@ RECIPES = {
         "ops/inlay/clamped.c": "clamped_ops.c",
         "ops/ops.def": [(r"TABLE\(inlay, attention\)", "TABLE(inlay, clamped)")],
         "providers/reference/clamped.c": "clamped_kernel.c",
-        "providers/reference/kernels.def": [(r"TABLE\(reduce\)", "TABLE(clamped)")],
+        "providers/reference/kernels.def": [(r"TABLE\(loss\)", "TABLE(clamped)")],
     }),
     "Add a fast kernel for one level.": (6, {
         "providers/simd/clamp_row.c": "clamp_row.c",
@@ -37,12 +37,20 @@ RECIPES = {
             (r"kernel_instances\(simd .*",
              'if("avx2" IN_LIST KERNEL_LEVELS)\n  kernel_instance(simd avx2 avx2 clamp_row.c)\nendif()')],
         "providers/reference/clamped.c": [
-            (r'#include "reference/reference.h"', '#include "simd/clamp_row.h"'),
+            (r'#include "operators/operators.h"', '#include "simd/clamp_row.h"'),
             (r"    float \*y = call->out.*", "\n    if (clamp_row(x, y, call->out[0].count))\n        return INLAY_OK;")],
         "tests/kernels/test_clamp_row.c": "test_clamp_row.c",
         "tests/kernels/CMakeLists.txt": [
             (r"target_link_libraries\(test_kernel_rows .*",
              "inlay_test(kernel_clamp_row test_clamp_row.c)\ntarget_link_libraries(test_kernel_clamp_row PRIVATE simd)")],
+    }),
+    "Add an operator to the region compiler.": (5, {
+        "providers/cpu/elementwise/sine.c": "sine_family.c",
+        "providers/cpu/region/operators.def": [(r'X\("Pow", .*', 'X("Sin", 7, 22, cpu_sine, 1)')],
+        "tests/cpu/test_sine.c": "test_sine.c",
+        "tests/cpu/CMakeLists.txt": [
+            (r"target_link_libraries\(test_cpu_regions .*",
+             "inlay_test(cpu_sine test_sine.c)\nadd_dependencies(test_cpu_sine cpu reference)")],
     }),
     "Add a provider.": (3, {
         "providers/mine/mine.c": "samples/provider_skeleton/skeleton.c: skeleton > mine",
@@ -124,16 +132,18 @@ def message(number, *parts):
     return bytes([number << 3 | 2, len(body)]) + body
 
 
-def model_bytes():
-    """Writes y = Neg(Relu(Clamped(x))), x of 3 floats."""
-    def node(x, y, op_type="Clamped", domain="ai.inlay"):
+def model_bytes(*operators):
+    """Writes a chain of operators, x of 3 floats."""
+    def node(x, y, op_type):
+        domain = "ai.inlay" if op_type == "Clamped" else ""
         return message(1, message(1, x), message(2, y), message(3, y), message(4, op_type), message(7, domain))
 
     def tensor(field, name):
         shape = message(2, message(1, message(1, 3)))
         return message(field, message(1, name), message(2, message(1, message(1, 1), shape)))
 
-    nodes = node("x", "m") + node("m", "n", "Relu", "") + node("n", "y", "Neg", "")
+    names = ["x", *"abcdefg"[:len(operators) - 1], "y"]
+    nodes = b"".join(node(names[i], names[i + 1], op_type) for i, op_type in enumerate(operators))
     graph = message(7, nodes, message(2, "g"), tensor(11, "x"), tensor(12, "y"))
     return message(1, 8) + graph + message(8, message(1, ""), message(2, 17)) + message(8, message(1, "ai.inlay"), message(2, 1))
 
@@ -218,7 +228,7 @@ def list_reusable(examples, build, compiler):
 
 def check_operator_and_pass(inlay, environment):
     model = WORK / "model.onnx"
-    model.write_bytes(model_bytes())
+    model.write_bytes(model_bytes("Clamped", "Relu", "Neg"))
     if "| ai.inlay.Clamped | 1 | f32 | all |" not in run(inlay, "providers", "--types", env=environment).replace("| - ", ""):
         fail("inlay providers --types does not list Clamped")
     if "relu_of_clamped" not in run(inlay, "optimize", model, "-o", WORK / "out.onnx", "--explain", env=environment):
@@ -231,12 +241,24 @@ def check_operator_and_pass(inlay, environment):
     return model
 
 
-def check_kernel(build):
+def run_test(source, *libraries):
+    """Compiles and runs a test, whose folder's CMakeLists.txt the copy does not read (INLAY_TESTS is off)."""
     flags = run("pkg-config", "--cflags", "--libs", "cmocka").split()
-    includes = [f"-I{TREE / folder}" for folder in ("providers", "sdk/include", "tests/support")]
-    libraries = [build / f"lib/lib{name}.a" for name in ("simd", "inlay_kit")]
-    run("cc", *includes, TREE / "tests/kernels/test_clamp_row.c", *libraries, *flags, "-lm", "-o", WORK / "test_clamp_row")
-    run(WORK / "test_clamp_row")
+    includes = [f"-I{TREE / folder}" for folder in ("providers", "sdk/include", "tests/support", "host/runtime")]
+    program = WORK / pathlib.Path(source).stem
+    run("cc", "-D_GNU_SOURCE", *includes, TREE / source, *libraries, *flags, "-lm", "-o", program)
+    run(program)
+
+
+def check_region(inlay, build, environment):
+    """Sin is a part of a region of cpu with its neighbours; by the operators outside of regions it would be separate."""
+    model = WORK / "sine.onnx"
+    model.write_bytes(model_bytes("Relu", "Sin", "Neg"))
+    explained = run(inlay, "explain", model, "--providers", "cpu,reference", "--policy", "priority", "--level", "0",
+                    env=dict(environment, INLAY_PROVIDERS="cpu,reference"))
+    if "in 1 region\n" not in explained:
+        fail(f"Sin is not in a region of provider cpu:\n{explained}")
+    run_test("tests/cpu/test_sine.c", f"-Wl,-rpath,{build}/lib", f"-L{build}/lib", "-linlay")
 
 
 def main():
@@ -250,12 +272,13 @@ def main():
     run("cmake", "-S", TREE, "-B", build, "-G", "Ninja", *[f"-D{name}={value}" for name, value in variables.items()])
     if list_reusable(examples, build, variables["CMAKE_C_COMPILER"]) == 0:
         print(f"no object of {BUILD} can be reused")
-    run("cmake", "--build", build, "-j", str(os.cpu_count()), "--target", "inlay_cli", "reference", "mine")
+    run("cmake", "--build", build, "-j", str(os.cpu_count()), "--target", "inlay_cli", "reference", "cpu", "mine")
     inlay, environment = build / "bin/inlay", dict(os.environ, INLAY_CACHE_DIR="", INLAY_PROVIDERS="reference")
     if run(inlay, "greet", env=environment) != "hello\n" or run(inlay, "greet", "--greeting", "hi", env=environment) != "hi\n":
         fail("inlay greet does not print the option greeting")
     model = check_operator_and_pass(inlay, environment)
-    check_kernel(build)
+    run_test("tests/kernels/test_clamp_row.c", build / "lib/libsimd.a", build / "lib/libinlay_kit.a")
+    check_region(inlay, build, environment)
     explained = run(inlay, "explain", model, "--providers", "mine,reference", "--policy", "priority", "--level", "0",
                     env=environment)
     if not re.search(r"^ *\d+ mine .*Relu", explained, re.M):

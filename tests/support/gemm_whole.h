@@ -1,7 +1,7 @@
 /* gemm_whole.h - prepacks a whole operand of a matrix multiplication, as for constants. */
 #ifndef GEMM_WHOLE_H
 #define GEMM_WHOLE_H
-#include "common/gemm.h"
+#include "operators/gemm.h"
 
 /* width is kernel->mr for A and kernel->nr for B; out has gemm_packed_bytes(). */
 static inline void gemm_pack_whole(const gemm_kernel *kernel, uint32_t width, const gemm_operand *source, int64_t lines,

@@ -4,7 +4,7 @@
  *     kernel_case_input(&test, INLAY_FLOAT, 4, dims, data, false);
  *     kernel_case_ints(&test, "pads", 4, pads);
  *     kernel_case_output(&test, INLAY_FLOAT, 4, out_dims, out);
- *     status = kernel_case_prepare(&test, &reference_products);
+ *     status = kernel_case_prepare(&test, &operators_products);
  *     status = kernel_case_run(&test);
  *     kernel_case_deinit(&test);
  *

@@ -1,5 +1,5 @@
 /* operators.h - provider cpu combines two providers: regions of operators with built-in kernels, and single operators
- * of providers/reference, compiled for the instruction set of this CPU, for the remaining nodes. */
+ * of providers/operators, compiled for the instruction set of this CPU, for the remaining nodes. */
 #ifndef CPU_OPERATORS_H
 #define CPU_OPERATORS_H
 #include "inlay/kit.h"

@@ -1,11 +1,11 @@
 /* The tables of operators for the instruction set in use. */
-#include "common/operator_settings.h"
+#include "operators/operator_settings.h"
 #include "cpu/operators/operators.h"
 #include "simd/instances.h"
 #include <stdlib.h>
 
-#define TABLE(stem) KERNEL_INSTANCES(kit_table, reference_##stem)
-#include "cpu/operators/tables.def"
+#define TABLE(stem) KERNEL_INSTANCES(kit_table, operators_##stem)
+#include "operators/tables.def"
 #undef TABLE
 
 #define LEVEL(list)                                                                                                    \
@@ -18,13 +18,13 @@ const kit_provider *cpu_operators(void)
 {
 #if defined(__x86_64__) && !defined(SIMD_ONLY)
     static const kit_table *const avx512[] = {
-#define TABLE(stem) &reference_##stem##_avx512,
-#include "cpu/operators/tables.def"
+#define TABLE(stem) &operators_##stem##_avx512,
+#include "operators/tables.def"
 #undef TABLE
     };
     static const kit_table *const avx2[] = {
-#define TABLE(stem) &reference_##stem##_avx2,
-#include "cpu/operators/tables.def"
+#define TABLE(stem) &operators_##stem##_avx2,
+#include "operators/tables.def"
 #undef TABLE
     };
     static const kit_provider with_avx512 = LEVEL(avx512), with_avx2 = LEVEL(avx2);
@@ -33,8 +33,8 @@ const kit_provider *cpu_operators(void)
         return cpu_has(CPU_AVX512) ? &with_avx512 : &with_avx2;
 #elif defined(__aarch64__) && !defined(SIMD_ONLY)
     static const kit_table *const neon[] = {
-#define TABLE(stem) &reference_##stem##_neon,
-#include "cpu/operators/tables.def"
+#define TABLE(stem) &operators_##stem##_neon,
+#include "operators/tables.def"
 #undef TABLE
     };
     static const kit_provider with_neon = LEVEL(neon);

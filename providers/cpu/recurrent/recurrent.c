@@ -1,7 +1,7 @@
 /* LSTM, GRU and RNN (ONNX 1..22): a step of the region that runs the kernel shared with provider reference
- * (common/recurrent.h). It packs constant weights when the region is compiled, reads and writes row-major tensors, and
- * keeps gates and states in the region's workspace. Any output may be omitted, including Y. */
-#include "common/recurrent.h"
+ * (operators/recurrent/recurrent.h). It packs constant weights when the region is compiled, reads and writes row-major
+ * tensors, and keeps gates and states in the region's workspace. Any output may be omitted, including Y. */
+#include "operators/recurrent/recurrent.h"
 #include "inlay/check.h"
 #include "cpu/recurrent/layer.h"
 #include "cpu/weights/low_bit_pack.h"
@@ -112,7 +112,7 @@ typedef struct coded_panels {
 
 enum { CODED_ROWS = 4 /* rows that are multiplied together */ };
 
-/* A panels_fn (common/panels.h) for panels of codes. */
+/* A panels_fn (operators/panels.h) for panels of codes. */
 static void coded_product(const struct panels *panels, const void *packed, int64_t first, int64_t end, bool backwards,
                           int64_t rows, const void *const *x, const void *start, void *const *y)
 {

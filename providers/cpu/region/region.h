@@ -17,9 +17,10 @@
  *
  * After compile, only borrowed constants (INLAY_CONST_BORROWED) point into the host's graph.
  *
- * To add an operator: add a row to operators.def; write a parser, which refuses nodes that the kernel would compute
- * differently from ONNX; write a lowering, which reads its inputs with cpu_read*, emits a step with cpu_emit or
- * cpu_emit_native, and ends with cpu_set_place or cpu_finish. */
+ * To add an operator: add a row to operators.def, which also declares its family; write a parser, which refuses nodes
+ * that the kernel would compute differently from ONNX; write a lowering, which reads its inputs with cpu_read*
+ * (weights/read.h), emits a step with cpu_emit_step, cpu_emit_native or cpu_emit, and ends with cpu_set_place or
+ * cpu_finish. */
 #ifndef CPU_REGION_H
 #define CPU_REGION_H
 #include "inlay/check.h"
@@ -239,7 +240,7 @@ struct cpu_op {
         float scales[CPU_MAX_RANK];
     } resize;
     struct {
-        const kit_kernel *layer; /* the kernel of common/recurrent.h */
+        const kit_kernel *layer; /* the kernel of operators/recurrent/recurrent.h */
         void *prepared;          /* its state, owned by the op */
         uint32_t dropped;        /* bit i = `prepared` holds constant input i packed */
     } recurrent;
@@ -275,11 +276,12 @@ bool cpu_is_dynamic_scale(const kit_node *node, const inlay_value_info *value);
 /* Are both dims known to have the same size? */
 bool cpu_same_dim(const inlay_dim *a, const inlay_dim *b);
 
-extern const cpu_family cpu_conv, cpu_conv_transpose, cpu_conv_computed, cpu_product, cpu_eltwise_family, cpu_binary,
-    cpu_pool, cpu_normalize, cpu_concat, cpu_softmax, cpu_layer_norm, cpu_rms_norm, cpu_skip_norm, cpu_reduce, cpu_view,
-    cpu_transpose, cpu_lrn, cpu_attention, cpu_quantize, cpu_dequantize, cpu_dynamic, cpu_int8_conv, cpu_int8_product,
-    cpu_int_cast, cpu_byte_clip, cpu_weights, cpu_narrow, cpu_nbits_product, cpu_sparse, cpu_halves;
-extern const cpu_family cpu_resize, cpu_split, cpu_slice, cpu_pad, cpu_recurrent, cpu_scatter, cpu_rotary;
+/* The families of all rows, and that of convolutions with computed weights or bias. */
+#define X(op, first, last, family, rest) extern const cpu_family family;
+#include "cpu/region/integers.def"
+#include "cpu/region/operators.def"
+#undef X
+extern const cpu_family cpu_conv_computed;
 /* The first output that is not omitted; all ops but recurrent layers have output 0. */
 uint32_t cpu_first_out(const cpu_op *op);
 

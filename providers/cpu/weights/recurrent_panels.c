@@ -1,7 +1,7 @@
 /* The layout of a recurrent layer's packed matrices. */
 #include "cpu/weights/recurrent_panels.h"
 #include "inlay/kit.h"
-#include "common/recurrent.h"
+#include "operators/recurrent/recurrent.h"
 #include <string.h>
 
 enum { PACK_PANELS = 0x72630000 };

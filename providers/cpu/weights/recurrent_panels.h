@@ -1,4 +1,4 @@
-/* recurrent_panels.h - the layout of a recurrent layer's packed matrices: panels (common/recurrent.h). */
+/* recurrent_panels.h - the layout of a recurrent layer's packed matrices: panels (operators/recurrent/recurrent.h). */
 #ifndef CPU_RECURRENT_PANELS_H
 #define CPU_RECURRENT_PANELS_H
 #include "cpu/layout/layout.h"

@@ -1,5 +1,5 @@
 /* Clamped: ai.inlay 1. */
-#include "reference/reference.h"
+#include "operators/operators.h"
 
 static inlay_status run_clamped(const kit_call *call)
 {

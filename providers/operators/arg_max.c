@@ -1,0 +1,210 @@
+/* ArgMax and ArgMin: ONNX 1, 11, 12, 13. */
+#include "operators/instance.h"
+#include "inlay/check.h"
+#include "operators/args.h"
+#include "simd/convert.h"
+#include "operators/operators.h"
+#include "simd/row_set.h"
+#include "operators/strided.h"
+
+enum { ARG_MIN = 1u << 0, ARG_LAST = 1u << 1, ARG_BLOCK = 128 };
+
+#define PLAIN(x) (x)
+#define NEVER(x) false
+#define T float
+#define ACC float
+#define IS_NAN __builtin_isnan
+#define LOAD PLAIN
+#define NAME(x) x##_f32
+#include "operators/arg_max.inc"
+#define T double
+#define ACC double
+#define IS_NAN __builtin_isnan
+#define LOAD PLAIN
+#define NAME(x) x##_f64
+#include "operators/arg_max.inc"
+#define T uint16_t
+#define ACC float
+#define IS_NAN __builtin_isnan
+#define LOAD f16_to_f32
+#define NAME(x) x##_f16
+#include "operators/arg_max.inc"
+#define T uint16_t
+#define ACC float
+#define IS_NAN __builtin_isnan
+#define LOAD bf16_to_f32
+#define NAME(x) x##_bf16
+#include "operators/arg_max.inc"
+#define T int8_t
+#define ACC int8_t
+#define IS_NAN NEVER
+#define LOAD PLAIN
+#define NAME(x) x##_i8
+#include "operators/arg_max.inc"
+#define T int16_t
+#define ACC int16_t
+#define IS_NAN NEVER
+#define LOAD PLAIN
+#define NAME(x) x##_i16
+#include "operators/arg_max.inc"
+#define T int32_t
+#define ACC int32_t
+#define IS_NAN NEVER
+#define LOAD PLAIN
+#define NAME(x) x##_i32
+#include "operators/arg_max.inc"
+#define T int64_t
+#define ACC int64_t
+#define IS_NAN NEVER
+#define LOAD PLAIN
+#define NAME(x) x##_i64
+#include "operators/arg_max.inc"
+#define T uint8_t
+#define ACC uint8_t
+#define IS_NAN NEVER
+#define LOAD PLAIN
+#define NAME(x) x##_u8
+#include "operators/arg_max.inc"
+#define T uint16_t
+#define ACC uint16_t
+#define IS_NAN NEVER
+#define LOAD PLAIN
+#define NAME(x) x##_u16
+#include "operators/arg_max.inc"
+#define T uint32_t
+#define ACC uint32_t
+#define IS_NAN NEVER
+#define LOAD PLAIN
+#define NAME(x) x##_u32
+#include "operators/arg_max.inc"
+#define T uint64_t
+#define ACC uint64_t
+#define IS_NAN NEVER
+#define LOAD PLAIN
+#define NAME(x) x##_u64
+#include "operators/arg_max.inc"
+
+typedef void (*arg_fn)(const void *data, int64_t count, int64_t inner, int64_t begin, int64_t end, uint32_t how,
+                       int64_t *output);
+static const arg_fn by_dtype[INLAY_DTYPE_COUNT] = {
+    [INLAY_FLOAT] = arg_f32, [INLAY_DOUBLE] = arg_f64, [INLAY_FLOAT16] = arg_f16, [INLAY_BFLOAT16] = arg_bf16,
+    [INLAY_INT8] = arg_i8,   [INLAY_INT16] = arg_i16,  [INLAY_INT32] = arg_i32,   [INLAY_INT64] = arg_i64,
+    [INLAY_UINT8] = arg_u8,  [INLAY_UINT16] = arg_u16, [INLAY_UINT32] = arg_u32,  [INLAY_UINT64] = arg_u64,
+};
+
+typedef struct arg_state_data {
+    int64_t axis;
+    uint32_t how;
+    bool keep;
+} arg_state_data;
+
+static inlay_status prepare_arg(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_status status = arg_allocate_state(sizeof(arg_state_data), out_state, diag);
+
+    if (status == INLAY_OK) {
+        const bool last = kit_attr_int(node->info, "select_last_index", 0) != 0;
+        const bool smallest = strcmp(node->info->op_type.data, "ArgMin") == 0;
+
+        *(arg_state_data *)*out_state = (arg_state_data){ .axis = kit_attr_int(node->info, "axis", 0),
+                                                          .how = (smallest ? ARG_MIN : 0) | (last ? ARG_LAST : 0),
+                                                          .keep = kit_attr_int(node->info, "keepdims", 1) != 0 };
+    }
+    return status;
+}
+
+typedef struct arg_job {
+    const void *in;
+    int64_t *out;
+    arg_fn arg;
+    int64_t count, inner;
+    uint32_t how;
+} arg_job;
+
+/* Returns the index of the first element that equals `best` or is NaN; there must be one. Blocks without such an
+ * element are skipped. */
+static int64_t first_of(const float *input, int64_t count, float best)
+{
+    enum { BLOCK = 64 };
+    int64_t at = 0;
+    INLAY_CHECK(count > 0);
+
+    for (; at + BLOCK <= count; at += BLOCK) {
+        int32_t any = 0;
+
+        for (int i = 0; i < BLOCK; i++)
+            any |= (input[at + i] == best) | (input[at + i] != input[at + i]);
+        if (any != 0)
+            break;
+    }
+    while (at + 1 < count && input[at] != best && (best == best || input[at] == input[at]))
+        at++;
+    return at;
+}
+
+/* Processes rows [begin, end) of floats with the SIMD kernel that finds the best value of a row. */
+static inlay_status arg_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const arg_job *job = user;
+
+    (void)worker;
+    INLAY_CHECK(job->count > 0 && job->inner == 1);
+    for (int64_t row = begin; row < end; row++) {
+        const float *input = (const float *)job->in + row * job->count;
+        float best;
+
+        ((job->how & ARG_MIN) != 0 ? KERNEL_BEST(rows)->lows : KERNEL_BEST(rows)->tops)(input, &best, 1, job->count);
+        job->out[row] = first_of(input, job->count, best);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status arg_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const arg_job *job = user;
+
+    (void)worker;
+    INLAY_CHECK(job->count > 0 && job->inner > 0);
+    job->arg(job->in, job->count, job->inner, begin, end, job->how, job->out);
+    return INLAY_OK;
+}
+
+static inlay_status run_arg(const kit_call *call)
+{
+    const arg_state_data *state = call->state;
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    arg_job job = { .in = input->data, .out = output->data, .arg = by_dtype[input->dtype], .how = state->how };
+    int64_t dims[INLAY_MAX_RANK];
+    inlay_status status = INLAY_OK;
+    uint32_t axis, rank = 0;
+
+    if (job.arg == NULL)
+        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "elements of type %s", inlay_dtype_name(input->dtype));
+    INLAY_TRY(arg_axis(call->diag, state->axis, input->rank, "axis", &axis));
+    for (uint32_t i = 0; i < input->rank; i++) {
+        if (i != axis)
+            dims[rank++] = input->dims[i];
+        else if (state->keep)
+            dims[rank++] = 1;
+    }
+    INLAY_TRY(arg_expect_dims(call->diag, output, rank, dims));
+    if (output->count == 0)
+        goto done;
+    if (input->dims[axis] == 0)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axis %u has no elements to choose from", axis);
+    if (input->dims[axis] > INT32_MAX)
+        return inlay_fail(call->diag, INLAY_LIMIT_EXCEEDED, "axis %u has more than 2^31 elements", axis);
+    job.count = input->dims[axis];
+    job.inner = strided_product(input->dims, axis + 1, input->rank);
+    INLAY_TRY(kit_parallel(
+        call, output->count, 32768 / job.count + 1,
+        input->dtype == INLAY_FLOAT && job.inner == 1 && (state->how & ARG_LAST) == 0 ? arg_rows : arg_range, &job));
+done:
+    return status;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "ArgMax", .prepare = prepare_arg, .run = run_arg },
+    { .op_type = "ArgMin", .prepare = prepare_arg, .run = run_arg },
+};
+const kit_table OPERATOR(operators_arg_max) = { kernels, KIT_COUNT(kernels) };

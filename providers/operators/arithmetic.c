@@ -1,0 +1,309 @@
+/* Add, Sub, Mul, Div (ONNX 1, 6, 7, 13, 14), Pow (1, 7, 12, 13, 15), Mod (10, 13). */
+#include "operators/instance.h"
+#include "operators/elementwise.h"
+#include "simd/vecmath.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* ------------------------------------------------------------------ floats */
+
+#define T float
+#define RESULT float
+#define LOOP add_f32
+#define OP(a, b) ((a) + (b))
+#include "operators/binary.inc"
+#undef OP
+#define LOOP sub_f32
+#define OP(a, b) ((a) - (b))
+#include "operators/binary.inc"
+#undef OP
+#define LOOP mul_f32
+#define OP(a, b) ((a) * (b))
+#include "operators/binary.inc"
+#undef OP
+#define LOOP div_f32
+#define OP(a, b) ((a) / (b))
+#include "operators/binary.inc"
+#undef OP
+#undef T
+#undef RESULT
+#define T double
+#define RESULT double
+#define LOOP add_f64
+#define OP(a, b) ((a) + (b))
+#include "operators/binary.inc"
+#undef OP
+#define LOOP sub_f64
+#define OP(a, b) ((a) - (b))
+#include "operators/binary.inc"
+#undef OP
+#define LOOP mul_f64
+#define OP(a, b) ((a) * (b))
+#include "operators/binary.inc"
+#undef OP
+#define LOOP div_f64
+#define OP(a, b) ((a) / (b))
+#include "operators/binary.inc"
+#undef OP
+/* Mod-10 requires fmod = 1 for floats; without it the remainder has the sign of the divisor, as with numpy.mod. */
+static inline double mod_double(double a, double b)
+{
+    double remainder = fmod(a, b);
+    return remainder != 0 && (remainder < 0) != (b < 0) ? remainder + b : remainder;
+}
+#define LOOP fmod_f64
+#define OP(a, b) fmod(a, b)
+#include "operators/binary.inc"
+#undef OP
+#define LOOP mod_f64
+#define OP(a, b) mod_double(a, b)
+#include "operators/binary.inc"
+#undef OP
+#define LOOP pow_f64
+#define OP(a, b) pow(a, b)
+#include "operators/binary.inc"
+#undef OP
+#undef T
+#undef RESULT
+#define T float
+#define RESULT float
+#define LOOP fmod_f32
+#define OP(a, b) fmodf(a, b)
+#include "operators/binary.inc"
+#undef OP
+#define LOOP mod_f32
+#define OP(a, b) (float)mod_double((double)(a), (double)(b))
+#include "operators/binary.inc"
+#undef OP
+#define LOOP pow_any_f32
+#define OP(a, b) powf(a, b)
+#include "operators/binary.inc"
+#undef OP
+#undef T
+#undef RESULT
+
+/* ------------------------------------------------------------------ integers */
+
+#define T uint8_t
+#define UNSIGNED uint32_t
+#define SUFFIX u8
+#define SIGNED 0
+#include "operators/arithmetic.inc"
+#define T uint16_t
+#define UNSIGNED uint32_t
+#define SUFFIX u16
+#define SIGNED 0
+#include "operators/arithmetic.inc"
+#define T uint32_t
+#define UNSIGNED uint32_t
+#define SUFFIX u32
+#define SIGNED 0
+#include "operators/arithmetic.inc"
+#define T uint64_t
+#define UNSIGNED uint64_t
+#define SUFFIX u64
+#define SIGNED 0
+#include "operators/arithmetic.inc"
+#define T int8_t
+#define UNSIGNED uint32_t
+#define SUFFIX i8
+#define SIGNED 1
+#include "operators/arithmetic.inc"
+#define T int16_t
+#define UNSIGNED uint32_t
+#define SUFFIX i16
+#define SIGNED 1
+#include "operators/arithmetic.inc"
+#define T int32_t
+#define UNSIGNED uint32_t
+#define SUFFIX i32
+#define SIGNED 1
+#include "operators/arithmetic.inc"
+#define T int64_t
+#define UNSIGNED uint64_t
+#define SUFFIX i64
+#define SIGNED 1
+#include "operators/arithmetic.inc"
+
+/* ------------------------------------------------------------------ powers */
+
+/* Computes powers with exponent 2, 3, 1/2, -1 or 1, the usual constants. Returns false for any other exponent. */
+static bool pow_by_constant(float *output, const float *input, float exponent, int64_t count)
+{
+    if (exponent == 2.0f) {
+        VECTOR_LOOP
+        for (int64_t i = 0; i < count; i++)
+            output[i] = input[i] * input[i];
+    } else if (exponent == 3.0f) {
+        VECTOR_LOOP
+        for (int64_t i = 0; i < count; i++)
+            output[i] = input[i] * input[i] * input[i];
+    } else if (exponent == 0.5f) { /* pow(-0, 0.5) is 0 and pow(-infinity, 0.5) is infinity, unlike sqrt */
+        VECTOR_LOOP
+        for (int64_t i = 0; i < count; i++)
+            output[i] = input[i] < -3.40282347e38f ? -input[i] : sqrtf(input[i]) + 0.0f;
+    } else if (exponent == -1.0f) {
+        VECTOR_LOOP
+        for (int64_t i = 0; i < count; i++)
+            output[i] = 1.0f / input[i];
+    } else if (exponent == 1.0f) {
+        VECTOR_LOOP
+        for (int64_t i = 0; i < count; i++)
+            output[i] = input[i];
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void pow_f32(void *output, const void *base, int64_t base_step, const void *exponent, int64_t exponent_step,
+                    int64_t count)
+{
+    if (base_step == 0 || exponent_step != 0 || !pow_by_constant(output, base, *(const float *)exponent, count))
+        pow_any_f32(output, base, base_step, exponent, exponent_step, count);
+}
+
+/* Returns a^b modulo 2^64. If b is negative, the result is 1 / a^-b, truncated, or 0 if a is 0. */
+static int64_t pow_int(int64_t a, int64_t b)
+{
+    uint64_t base = (uint64_t)a, result = 1;
+
+    if (b < 0)
+        return a == 1 ? 1 : a == -1 ? ((b & 1) != 0 ? -1 : 1) : 0;
+    for (; b > 0; b >>= 1) {
+        if ((b & 1) != 0)
+            result *= base;
+        base *= base;
+    }
+    return (int64_t)result;
+}
+#define T int64_t
+#define RESULT int64_t
+#define LOOP pow_i64
+#define OP(a, b) pow_int(a, b)
+#include "operators/binary.inc"
+#undef OP
+#undef T
+#undef RESULT
+
+/* ------------------------------------------------------------------ tables */
+
+typedef struct arithmetic_row {
+    const char *op_type;
+    elementwise_binary_fn by_dtype[INLAY_DTYPE_COUNT];
+} arithmetic_row;
+
+#define BY_DTYPE(f, u, s)                                                                                              \
+    {                                                                                                                  \
+        [INLAY_FLOAT] = f##_f32, [INLAY_DOUBLE] = f##_f64, [INLAY_UINT8] = u##_u8, [INLAY_UINT16] = u##_u16,           \
+        [INLAY_UINT32] = u##_u32, [INLAY_UINT64] = u##_u64, [INLAY_INT8] = s##8, [INLAY_INT16] = s##16,                \
+        [INLAY_INT32] = s##32, [INLAY_INT64] = s##64                                                                   \
+    }
+static const arithmetic_row rows[] = {
+    { "Add", BY_DTYPE(add, add_loop, add_loop_u) },
+    { "Sub", BY_DTYPE(sub, sub_loop, sub_loop_u) },
+    { "Mul", BY_DTYPE(mul, mul_loop, mul_loop_u) },
+    { "Div", BY_DTYPE(div, div_loop, div_loop_i) },
+    { "Mod", BY_DTYPE(mod, mod_loop, mod_loop_i) },
+    { "Fmod", BY_DTYPE(fmod, fmod_loop, fmod_loop_i) }, /* Mod with fmod = 1 */
+};
+
+static elementwise_binary *new_state(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    elementwise_binary *binary = calloc(1, sizeof *binary);
+
+    *out_state = binary;
+    if (binary == NULL)
+        (void)inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a kernel's state");
+    else
+        elementwise_binary_legacy(node, binary);
+    return binary;
+}
+
+static inlay_status prepare_arithmetic(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_dtype dtype = kit_input_dtype(node, 0);
+    const arithmetic_row *row = rows;
+    elementwise_binary *binary = new_state(node, out_state, diag);
+
+    if (binary == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    while (row < rows + KIT_COUNT(rows) - 1 && !elementwise_is(node->info, row->op_type))
+        row++;
+    if (elementwise_is(node->info, "Mod") && kit_attr_int(node->info, "fmod", 0) != 0)
+        row = &rows[KIT_COUNT(rows) - 1];
+    binary->compute = dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16 ? INLAY_FLOAT : dtype;
+    binary->result = binary->compute;
+    binary->fn = row->by_dtype[binary->compute];
+    if ((KIT_INTEGERS & INLAY_DTYPE_BIT(dtype)) != 0 &&
+        (elementwise_is(node->info, "Div") || elementwise_is(node->info, "Mod")))
+        binary->grain = ELEMENTWISE_GRAIN_CALLS; /* an integer division takes as long as a call */
+    return INLAY_OK;
+}
+
+typedef int64_t (*find_zero_fn)(const void *data, int64_t count);
+
+/* Div and Mod: an integer division by 0 has no result, so it is an error unless the output is empty. */
+static inlay_status run_division(const kit_call *call)
+{
+    static const find_zero_fn by_dtype[INLAY_DTYPE_COUNT] = {
+        [INLAY_UINT8] = find_zero_u8,   [INLAY_UINT16] = find_zero_u16, [INLAY_UINT32] = find_zero_u32,
+        [INLAY_UINT64] = find_zero_u64, [INLAY_INT8] = find_zero_i8,    [INLAY_INT16] = find_zero_i16,
+        [INLAY_INT32] = find_zero_i32,  [INLAY_INT64] = find_zero_i64
+    };
+    const kit_tensor *divisor = &call->in[1];
+    find_zero_fn find = by_dtype[divisor->dtype];
+    int64_t at = find != NULL && call->out[0].count > 0 ? find(divisor->data, divisor->count) : divisor->count;
+
+    if (at < divisor->count)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT,
+                          "element %lld of the divisor is 0; an integer cannot be divided by it", (long long)at);
+    return elementwise_binary_run(call);
+}
+
+/* The exponent may have another type (Pow-12). Integers to integer powers are computed exactly in int64, everything
+ * else in float or double. */
+static inlay_status prepare_pow(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    uint64_t base = INLAY_DTYPE_BIT(kit_input_dtype(node, 0)), exponent = INLAY_DTYPE_BIT(kit_input_dtype(node, 1));
+    elementwise_binary *binary = new_state(node, out_state, diag);
+
+    if (binary == NULL)
+        return INLAY_OUT_OF_MEMORY;
+    binary->fn = pow_f32;
+    binary->grain = ELEMENTWISE_GRAIN_CALLS;
+    binary->compute = INLAY_FLOAT;
+    if ((base & KIT_INTEGERS) != 0 && (exponent & KIT_INTEGERS) != 0) {
+        binary->fn = pow_i64;
+        binary->compute = INLAY_INT64;
+    } else if ((base & (KIT_INTEGERS | KIT_BIT(DOUBLE))) != 0) {
+        binary->fn = pow_f64;
+        binary->compute = INLAY_DOUBLE;
+    }
+    binary->result = binary->compute;
+    return INLAY_OK;
+}
+
+#define BINARY(name, runs)                                                                                             \
+    {                                                                                                                  \
+        .op_type = name, .in_types = { KIT_NUMBERS, KIT_NUMBERS }, .flags = KIT_IN_PLACE,                              \
+        .prepare = prepare_arithmetic, .shape = elementwise_binary_shape, .run = runs, .row = elementwise_binary_row,  \
+        .row_inputs = 2, .row_fits = elementwise_binary_row_fits                                                       \
+    }
+static const kit_kernel kernels[] = {
+    BINARY("Add", elementwise_binary_run),
+    BINARY("Sub", elementwise_binary_run),
+    BINARY("Mul", elementwise_binary_run),
+    BINARY("Div", run_division),
+    BINARY("Mod", run_division),
+    { .op_type = "Pow",
+      .in_types = { KIT_FLOATS | KIT_BIT(INT32) | KIT_BIT(INT64), KIT_NUMBERS },
+      .flags = KIT_IN_PLACE,
+      .prepare = prepare_pow,
+      .shape = elementwise_binary_shape,
+      .run = elementwise_binary_run,
+      .row = elementwise_binary_row,
+      .row_inputs = 2,
+      .row_fits = elementwise_binary_row_fits },
+};
+const kit_table OPERATOR(operators_arithmetic) = { kernels, KIT_COUNT(kernels) };

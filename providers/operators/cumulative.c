@@ -1,0 +1,171 @@
+/* CumSum (ONNX 11, 14) and CumProd (26). Integers wrap; float16 and bfloat16 accumulate in float. */
+#include "operators/instance.h"
+#include "inlay/check.h"
+#include "operators/args.h"
+#include "simd/convert.h"
+#include "operators/elementwise.h"
+#include "operators/operators.h"
+#include "operators/strided.h"
+
+enum { CUMULATE_EXCLUSIVE = 1u << 0, CUMULATE_REVERSE = 1u << 1 };
+
+#define ADD(a, b) ((a) + (b))
+#define MUL(a, b) ((a) * (b))
+#define PLAIN(x) (x)
+
+#define ROWS_ADD
+#define T float
+#define ACC float
+#define LOAD PLAIN
+#define STORE PLAIN
+#define NAME(x) x##_add_f32
+#define OP ADD
+#define START 0
+#include "operators/cumulative.inc"
+#define NAME(x) x##_mul_f32
+#define OP MUL
+#define START 1
+#include "operators/cumulative.inc"
+#undef T
+#undef ACC
+#define T double
+#define ACC double
+#define NAME(x) x##_add_f64
+#define OP ADD
+#define START 0
+#include "operators/cumulative.inc"
+#define NAME(x) x##_mul_f64
+#define OP MUL
+#define START 1
+#include "operators/cumulative.inc"
+#undef T
+#undef ACC
+#define T uint32_t
+#define ACC uint32_t
+#define NAME(x) x##_add_u32
+#define OP ADD
+#define START 0
+#include "operators/cumulative.inc"
+#define NAME(x) x##_mul_u32
+#define OP MUL
+#define START 1
+#include "operators/cumulative.inc"
+#undef T
+#undef ACC
+#define T uint64_t
+#define ACC uint64_t
+#define NAME(x) x##_add_u64
+#define OP ADD
+#define START 0
+#include "operators/cumulative.inc"
+#define NAME(x) x##_mul_u64
+#define OP MUL
+#define START 1
+#include "operators/cumulative.inc"
+#undef T
+#undef ACC
+#undef ROWS_ADD
+#undef LOAD
+#undef STORE
+#define T uint16_t
+#define ACC float
+#define LOAD f16_to_f32
+#define STORE f32_to_f16
+#define NAME(x) x##_add_f16
+#define OP ADD
+#define START 0
+#include "operators/cumulative.inc"
+#define NAME(x) x##_mul_f16
+#define OP MUL
+#define START 1
+#include "operators/cumulative.inc"
+#undef LOAD
+#undef STORE
+#define LOAD bf16_to_f32
+#define STORE f32_to_bf16
+#define NAME(x) x##_add_bf16
+#define OP ADD
+#define START 0
+#include "operators/cumulative.inc"
+#define NAME(x) x##_mul_bf16
+#define OP MUL
+#define START 1
+#include "operators/cumulative.inc"
+
+typedef void (*cumulate_fn)(const void *in, void *out, int64_t count, int64_t inner, int64_t begin, int64_t end,
+                            uint32_t how);
+static const cumulate_fn by_dtype[INLAY_DTYPE_COUNT][2] = {
+    [INLAY_FLOAT] = { cumulate_add_f32, cumulate_mul_f32 },
+    [INLAY_DOUBLE] = { cumulate_add_f64, cumulate_mul_f64 },
+    [INLAY_FLOAT16] = { cumulate_add_f16, cumulate_mul_f16 },
+    [INLAY_BFLOAT16] = { cumulate_add_bf16, cumulate_mul_bf16 },
+    [INLAY_INT32] = { cumulate_add_u32, cumulate_mul_u32 },
+    [INLAY_UINT32] = { cumulate_add_u32, cumulate_mul_u32 },
+    [INLAY_INT64] = { cumulate_add_u64, cumulate_mul_u64 },
+    [INLAY_UINT64] = { cumulate_add_u64, cumulate_mul_u64 },
+};
+
+typedef struct cumulate_state {
+    uint32_t how;
+    uint32_t product;
+} cumulate_state;
+
+static inlay_status prepare_cumulate(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_status status = arg_allocate_state(sizeof(cumulate_state), out_state, diag);
+
+    if (status == INLAY_OK)
+        *(cumulate_state *)*out_state = (cumulate_state){
+            .how = (kit_attr_int(node->info, "exclusive", 0) != 0 ? CUMULATE_EXCLUSIVE : 0) |
+                   (kit_attr_int(node->info, "reverse", 0) != 0 ? CUMULATE_REVERSE : 0),
+            .product = strcmp(node->info->op_type.data, "CumProd") == 0,
+        };
+    return status;
+}
+
+typedef struct cumulate_job {
+    const void *in;
+    void *out;
+    cumulate_fn run;
+    int64_t count, inner;
+    uint32_t how;
+} cumulate_job;
+
+static inlay_status cumulate_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const cumulate_job *job = user;
+
+    (void)worker;
+    INLAY_CHECK(job->count > 0 && job->inner > 0);
+    job->run(job->in, job->out, job->count, job->inner, begin, end, job->how);
+    return INLAY_OK;
+}
+
+static inlay_status run_cumulate(const kit_call *call)
+{
+    const cumulate_state *state = call->state;
+    const kit_tensor *input = &call->in[0], *output = &call->out[0];
+    cumulate_job job = { input->data, output->data, by_dtype[input->dtype][state->product], 0, 0, state->how };
+    inlay_status status = INLAY_OK;
+    uint32_t axis;
+
+    if (job.run == NULL)
+        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "elements of type %s", inlay_dtype_name(input->dtype));
+    if (call->in[1].count != 1)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "axis must hold one value");
+    INLAY_TRY(arg_axis(call->diag, arg_index(&call->in[1], 0), input->rank, "axis", &axis));
+    INLAY_TRY(arg_expect_dims(call->diag, output, input->rank, input->dims));
+    if (output->count == 0)
+        goto done;
+    job.count = input->dims[axis];
+    job.inner = strided_product(input->dims, axis + 1, input->rank);
+    INLAY_TRY(kit_parallel(call, output->count / job.count, 32768 / job.count + 64, cumulate_range, &job));
+done:
+    return status;
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "CumSum", .flags = KIT_IN_PLACE_FIRST, .prepare = prepare_cumulate, .run = run_cumulate },
+    { .op_type = "CumProd", .flags = KIT_IN_PLACE_FIRST, .prepare = prepare_cumulate, .run = run_cumulate },
+};
+const kit_table OPERATOR(operators_cumulative) = { kernels, KIT_COUNT(kernels) };

@@ -1,0 +1,193 @@
+/* ml_products.c - rows times a table of coefficients, and exponentials, for linear models and support vector machines.
+ * It contains no kernels.
+ *
+ * Coefficients are floats. For float inputs, dot products use the GEMM kernel, and distances are summed as float over
+ * STRETCH features, then in double. Other inputs are computed in double. */
+#include "operators/ml.h"
+#include "inlay/check.h"
+#include "cpu/matrix/sgemm.h"
+#include "simd/vecmath.h"
+
+/* Columns computed at once, rows computed at once, and features summed as float. */
+enum { WIDE = SGEMM_LANES, ROWS = 6, STRETCH = 64 };
+typedef double wide_double __attribute__((vector_size(WIDE * sizeof(double))));
+typedef float wide_float __attribute__((vector_size(WIDE * sizeof(float))));
+typedef float loose_float __attribute__((vector_size(WIDE * sizeof(float)), aligned(4), may_alias));
+typedef double loose_double __attribute__((vector_size(WIDE * sizeof(double)), aligned(8), may_alias));
+
+ml_table ml_table_of(ml_pool *pool, const float *values, int64_t outputs, int64_t features)
+{
+    const int64_t columns = (outputs + WIDE - 1) / WIDE * WIDE, width = columns < SGEMM_WIDTH ? columns : SGEMM_WIDTH;
+    const int64_t panels = (columns + width - 1) / width;
+    ml_table table = { NULL, columns, width, features };
+
+    table.values = ml_alloc(pool, (uint64_t)(panels * width) * (uint64_t)features, sizeof *table.values);
+    for (int64_t output = 0; table.values != NULL && output < outputs; output++)
+        for (int64_t i = 0; i < features; i++)
+            table.values[(output / width * features + i) * width + output % width] = values[output * features + i];
+    return table;
+}
+
+/* Returns the coefficients of columns [column, column + WIDE). */
+static const float *columns_at(const ml_table *table, int64_t column)
+{
+    INLAY_CHECK(column >= 0 && column + WIDE <= table->columns);
+    return table->values + column / table->width * table->width * table->features + column % table->width;
+}
+
+int64_t ml_table_room(const ml_table *table, int64_t rows)
+{
+    return table->features + (rows * table->columns + 1) / 2;
+}
+
+void ml_table_products(const ml_table *table, const float *input, int64_t rows, const float *bias, float *out,
+                       int64_t outputs)
+{
+    const sgemm_job job = { .kernel = KERNEL_BEST(products),
+                            .m = rows,
+                            .n = outputs,
+                            .k = table->features,
+                            .a = input,
+                            .a_row = table->features,
+                            .b = table->values,
+                            .width = table->width,
+                            .b_panel = table->width * table->features,
+                            .b_step = table->width,
+                            .bias = bias,
+                            .c = out,
+                            .c_row = outputs };
+
+    INLAY_CHECK(outputs <= table->columns);
+    sgemm_run(&job, 0, sgemm_units(&job));
+}
+
+/* Squared distances of `rows` rows to WIDE columns. rows is a constant after inlining, so that the sums stay in
+ * registers. */
+static inline __attribute__((always_inline)) void squares_block(const float *input, const int64_t rows,
+                                                                const ml_table *descriptor, const float *table,
+                                                                double *out, int64_t out_step)
+{
+    const int64_t features = descriptor->features, step = descriptor->width;
+
+    for (int64_t first = 0; first < features; first += STRETCH) {
+        const int64_t end = first + STRETCH < features ? first + STRETCH : features;
+        wide_float sums[ROWS];
+
+#pragma GCC unroll 8
+        for (int64_t row = 0; row < rows; row++)
+            sums[row] = (wide_float){ 0 };
+        for (int64_t i = first; i < end; i++) {
+            const wide_float coefficients = *(const loose_float *)(const void *)(table + i * step);
+#pragma GCC unroll 8
+            for (int64_t row = 0; row < rows; row++) {
+                const wide_float difference = input[row * features + i] - coefficients;
+                sums[row] += difference * difference;
+            }
+        }
+        for (int64_t row = 0; row < rows; row++) {
+            loose_double *to = (loose_double *)(void *)(out + row * out_step);
+            const wide_double sum = __builtin_convertvector(sums[row], wide_double);
+            if (first == 0)
+                *to = sum;
+            else
+                *to += sum;
+        }
+    }
+}
+
+static void squares_rows(const ml_table *table, const float *input, int64_t rows, double *out)
+{
+    for (; rows >= ROWS; rows -= ROWS, input += ROWS * table->features, out += ROWS * table->columns)
+        for (int64_t column = 0; column < table->columns; column += WIDE)
+            squares_block(input, ROWS, table, columns_at(table, column), out + column, table->columns);
+    for (; rows > 0; rows--, input += table->features, out += table->columns)
+        for (int64_t column = 0; column < table->columns; column += WIDE)
+            squares_block(input, 1, table, columns_at(table, column), out + column, table->columns);
+}
+
+/* Computes squared distances or dot products for one row of doubles. */
+static void doubles_row(const ml_table *table, const double *input, bool squares, double *out)
+{
+    for (int64_t column = 0; column < table->columns; column += WIDE) {
+        const float *coefficients = columns_at(table, column);
+
+        for (int lane = 0; lane < WIDE; lane++)
+            out[column + lane] = 0;
+        for (int64_t i = 0; i < table->features; i++, coefficients += table->width) {
+            for (int lane = 0; lane < WIDE; lane++) {
+                const double difference = squares ? input[i] - (double)coefficients[lane] : (double)coefficients[lane];
+                out[column + lane] += squares ? difference * difference : input[i] * difference;
+            }
+        }
+    }
+}
+
+void ml_table_rows(const ml_table *table, const kit_tensor *input, int64_t first, int64_t rows, bool squares,
+                   double *room, double *out)
+{
+    float *products = (float *)(void *)(room + table->features);
+
+    INLAY_CHECK(rows >= 0 && table->width > 0);
+    if (input->dtype == INLAY_FLOAT && squares) {
+        squares_rows(table, (const float *)input->data + first * table->features, rows, out);
+        return;
+    }
+    if (input->dtype == INLAY_FLOAT) {
+        ml_table_products(table, (const float *)input->data + first * table->features, rows, NULL, products,
+                          table->columns);
+        convert_to_f64(out, INLAY_FLOAT, products, 0, rows * table->columns);
+        return;
+    }
+    for (int64_t row = 0; row < rows; row++) {
+        convert_to_f64(room, input->dtype, input->data, (first + row) * table->features, table->features);
+        doubles_row(table, room, squares, out + row * table->columns);
+    }
+}
+
+/* Implements ml_sum_of_powers(); power is a constant after inlining. */
+static inline __attribute__((always_inline)) double sum_of(const float *values, const double *weight, int64_t count,
+                                                           double factor, double term, const int power)
+{
+    double sum = 0;
+
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; i++) {
+        const double base = factor * (double)values[i] + term, square = base * base;
+        sum += weight[i] * (power == 1 ? base : power == 2 ? square : power == 3 ? square * base : square * square);
+    }
+    return sum;
+}
+double ml_sum_of_powers(const float *values, const double *weight, int64_t count, double factor, double term, int power)
+{
+    INLAY_CHECK(power >= 1 && power <= 4);
+    return power == 1   ? sum_of(values, weight, count, factor, term, 1)
+           : power == 2 ? sum_of(values, weight, count, factor, term, 2)
+           : power == 3 ? sum_of(values, weight, count, factor, term, 3)
+                        : sum_of(values, weight, count, factor, term, 4);
+}
+
+void ml_exp(double *values, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        values[i] = vd_exp(values[i]);
+}
+
+double ml_dot(const double *first, const double *second, int64_t count)
+{
+    double sum = 0;
+
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; i++)
+        sum += first[i] * second[i];
+    return sum;
+}
+
+/* values[i] = (factor * values[i] + term) ^ power. */
+void ml_powers(double *values, int64_t count, double factor, double term, int power)
+{
+    INLAY_CHECK(power >= 1 && power <= 4);
+    for (int64_t i = 0; i < count; i++) {
+        const double base = factor * values[i] + term, square = base * base;
+        values[i] = power == 1 ? base : power == 2 ? square : power == 3 ? square * base : square * square;
+    }
+}

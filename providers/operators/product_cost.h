@@ -1,0 +1,22 @@
+/* product_cost.h - time estimates of matrix multiplications: the operator provides the sizes, the engine its speed. */
+#ifndef PRODUCT_COST_H
+#define PRODUCT_COST_H
+#include "operators/gemm.h"
+
+/* `batch` multiplications of m x k by k x n. Counts are double, since they are estimates and must not overflow. */
+struct product_size {
+    double batch, m, n, k;
+    bool a_constant, b_constant; /* known before the run, so an engine may have packed it */
+    bool a_across;               /* lines of A are adjacent in memory (transposed) */
+    bool b_along;                /* lines of B are contiguous in memory (transposed) */
+    bool b_windows;              /* B is built from the windows of a convolution */
+};
+
+/* Sets ns for `count` sequential multiplications in type GEMM_* by the engine of the node's provider, plus `more`
+ * nanoseconds of other work; also sets flops and confidence. */
+void product_cost_set(const kit_node *node, const kit_plan *shapes, uint32_t type, const product_size *sizes,
+                      uint32_t count, double more, inlay_cost *cost);
+
+/* The time to read bytes from memory; small amounts come from caches. */
+double product_memory_ns(double bytes);
+#endif

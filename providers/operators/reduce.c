@@ -1,0 +1,378 @@
+/* ReduceSum, Mean, Max, Min, Prod, L1, L2, LogSum, LogSumExp, SumSquare: ONNX 1, 11, 13, 18, 20.
+ *
+ * Each operator is a fold (how elements are combined) and a finish (the final operation on the result). Adjacent axes
+ * of the same kind are merged first, so that kept and reduced axes alternate. Then there are two kinds of loops. If the
+ * innermost axes are reduced, rows of contiguous elements are folded; if they are kept, tiles of several columns. */
+#include "operators/instance.h"
+#include "inlay/check.h"
+#include "operators/reduce_types.h"
+#include "operators/operators.h"
+#include <stdalign.h>
+#include <stdlib.h>
+
+enum {
+    REDUCE_SPLITS = 16, /* maximum; does not depend on the number of threads, because splitting changes the rounding */
+    REDUCE_SPLIT_MIN = 1 << 16,
+    REDUCE_GRAIN = 1 << 15,
+    REDUCE_SHORT = 32
+};
+
+/* ------------------------------------------------------------------ the operators */
+
+typedef struct reduce_op {
+    const char *name;
+    uint32_t fold;
+    uint32_t finish;
+} reduce_op;
+
+static const reduce_op reduce_ops[] = {
+    { "ReduceSum", FOLD_SUM, FINISH_NONE },
+    { "ReduceMean", FOLD_SUM, FINISH_MEAN },
+    { "ReduceMax", FOLD_MAX, FINISH_NONE },
+    { "ReduceMin", FOLD_MIN, FINISH_NONE },
+    { "ReduceProd", FOLD_PRODUCT, FINISH_NONE },
+    { "ReduceL1", FOLD_MAGNITUDES, FINISH_NONE },
+    { "ReduceL2", FOLD_SQUARES, FINISH_ROOT },
+    { "ReduceLogSum", FOLD_SUM, FINISH_LOG },
+    { "ReduceLogSumExp", FOLD_EXPONENTIALS, FINISH_SHIFTED_LOG },
+    { "ReduceSumSquare", FOLD_SQUARES, FINISH_NONE },
+};
+
+typedef struct reduce_state {
+    const reduce_op *op;
+    bool keep_all_when_empty; /* noop_with_empty_axes */
+    bool has_axes;            /* as an attribute */
+    uint32_t axis_count;
+    int64_t axes[INLAY_MAX_RANK];
+} reduce_state;
+
+static inlay_status prepare_reduce(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    reduce_state *state = calloc(1, sizeof *state);
+    uint32_t count;
+    const int64_t *axes = kit_attr_ints(node->info, "axes", &count);
+
+    if (state == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a reduction's attributes");
+    if (count > INLAY_MAX_RANK) {
+        free(state);
+        return inlay_fail(diag, INLAY_INVALID_MODEL, "axes has %u entries, more than any tensor has axes", count);
+    }
+    for (uint32_t i = 0; i < KIT_COUNT(reduce_ops); i++)
+        if (strcmp(reduce_ops[i].name, node->info->op_type.data) == 0)
+            state->op = &reduce_ops[i];
+    state->keep_all_when_empty = kit_attr_int(node->info, "noop_with_empty_axes", 0) != 0;
+    state->has_axes = axes != NULL;
+    state->axis_count = count;
+    if (count > 0)
+        memcpy(state->axes, axes, count * sizeof *axes);
+    *out_state = state;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ merged axes */
+
+/* A reduction as nested loops: over the kept axes, then over the reduced axes, then over the innermost group of axes,
+ * `inner`, which is kept or reduced. Strides are in elements. The last reduced axis is stored separately, as `rows`. */
+typedef struct reduce_layout {
+    int64_t kept_dims[INLAY_MAX_RANK], kept_strides[INLAY_MAX_RANK];
+    int64_t reduced_dims[INLAY_MAX_RANK], reduced_strides[INLAY_MAX_RANK];
+    uint32_t kept_rank, reduced_rank;
+    int64_t rows, row_stride;
+    int64_t inner;
+    bool inner_reduced;
+    bool is_short;   /* there are only contiguous rows, too short for a loop each: a tile has REDUCE_TILE rows */
+    int64_t kept;    /* product of kept_dims */
+    int64_t outputs; /* kept * inner if inner is kept */
+    int64_t reduced; /* elements per output */
+    int64_t tiles;   /* tiles per kept index; 1 if rows are folded */
+    int64_t splits;  /* parts into which the reduced elements of an output are split, for more threads */
+} reduce_layout;
+
+static inlay_status reduce_axes(const reduce_state *state, const kit_tensor *input, const kit_tensor *input_axes,
+                                bool is_reduced[INLAY_MAX_RANK], inlay_diag *diag)
+{
+    const int64_t *axes = state->axes;
+    int64_t count = state->axis_count;
+
+    if (input_axes != NULL) {
+        axes = input_axes->data;
+        count = input_axes->count;
+    }
+    for (uint32_t d = 0; d < input->rank; d++)
+        is_reduced[d] = count == 0 && !state->keep_all_when_empty;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t axis = axes[i] < 0 ? axes[i] + input->rank : axes[i];
+        if (axis < 0 || axis >= input->rank)
+            return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "%s: axis %lld is outside the input's rank %u",
+                              state->op->name, (long long)axes[i], input->rank);
+        is_reduced[axis] = true;
+    }
+    return INLAY_OK;
+}
+
+/* Merges adjacent axes of the same kind, drops axes of size 1, and assigns the groups to the layout. */
+static void reduce_merge(const kit_tensor *input, const bool *is_reduced, bool may_split, reduce_layout *layout)
+{
+    int64_t dims[INLAY_MAX_RANK], strides[INLAY_MAX_RANK], stride = 1;
+    bool kinds[INLAY_MAX_RANK];
+    uint32_t groups = 0; /* innermost first */
+
+    *layout = (reduce_layout){ .rows = 1, .inner = 1, .kept = 1, .outputs = 1, .reduced = 1, .tiles = 1, .splits = 1 };
+    for (uint32_t axis = input->rank; axis-- > 0; stride *= input->dims[axis]) {
+        if (is_reduced[axis])
+            layout->reduced *= input->dims[axis];
+        else
+            layout->outputs *= input->dims[axis];
+        if (input->dims[axis] == 1)
+            continue;
+        if (groups > 0 && kinds[groups - 1] == is_reduced[axis]) {
+            dims[groups - 1] *= input->dims[axis];
+            continue;
+        }
+        dims[groups] = input->dims[axis];
+        strides[groups] = stride;
+        kinds[groups++] = is_reduced[axis];
+    }
+    if (groups > 0) {
+        layout->inner = dims[0];
+        layout->inner_reduced = kinds[0];
+    }
+    for (uint32_t group = groups; group-- > 1;) { /* outermost first */
+        if (kinds[group]) {
+            layout->reduced_dims[layout->reduced_rank] = dims[group];
+            layout->reduced_strides[layout->reduced_rank++] = strides[group];
+        } else {
+            layout->kept_dims[layout->kept_rank] = dims[group];
+            layout->kept_strides[layout->kept_rank++] = strides[group];
+            layout->kept *= dims[group];
+        }
+    }
+    INLAY_CHECK(layout->kept_rank + layout->reduced_rank <= INLAY_MAX_RANK);
+    if (layout->reduced_rank > 0) {
+        layout->rows = layout->reduced_dims[--layout->reduced_rank];
+        layout->row_stride = layout->reduced_strides[layout->reduced_rank];
+    }
+    layout->is_short = layout->inner_reduced && layout->inner <= REDUCE_SHORT && groups == 2;
+    if (layout->is_short)
+        layout->kept = 1;
+    if (layout->is_short || !layout->inner_reduced)
+        layout->tiles = ((layout->is_short ? layout->outputs : layout->inner) + REDUCE_TILE - 1) / REDUCE_TILE;
+    if (may_split && !layout->is_short && layout->kept * layout->tiles < REDUCE_SPLITS && layout->reduced > 0 &&
+        layout->outputs <= REDUCE_SPLIT_MIN && layout->reduced * layout->outputs >= 2 * REDUCE_SPLIT_MIN) {
+        int64_t max_splits = layout->reduced * layout->outputs / REDUCE_SPLIT_MIN;
+        layout->splits = max_splits < REDUCE_SPLITS ? max_splits : REDUCE_SPLITS;
+    }
+}
+
+static inlay_status shape_reduce(const void *state, kit_plan *plan, inlay_diag *diag)
+{
+    const reduce_state *attributes = state;
+    const kit_tensor *input = &plan->in[0];
+    const kit_tensor *axes = plan->in_count > 1 && plan->in[1].dtype != INLAY_UNDEFINED ? &plan->in[1] : NULL;
+    const reduce_type *type =
+        attributes->op->finish >= FINISH_ROOT ? reduce_real_types[input->dtype] : reduce_types[input->dtype];
+    bool is_reduced[INLAY_MAX_RANK];
+    reduce_layout *layout;
+    inlay_status status;
+
+    if (axes != NULL && axes->data == NULL && axes->count > 0)
+        return inlay_fail(diag, INLAY_UNSUPPORTED, "%s: the axes must be known before the node runs",
+                          attributes->op->name);
+    status = reduce_axes(attributes, input, axes, is_reduced, diag);
+    if (status != INLAY_OK)
+        return status;
+    layout = kit_plan_new(plan, sizeof *layout);
+    if (layout == NULL)
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for a reduction's plan");
+    if (input->count == 0) {
+        /* If a dim is 0, the product of the others may be huge; only elements of the output get the neutral element. */
+        int64_t outputs = plan->out[0].count > 0 ? plan->out[0].count : 0;
+        *layout =
+            (reduce_layout){ .inner_reduced = true, .kept = outputs, .outputs = outputs, .tiles = 1, .splits = 1 };
+    } else {
+        reduce_merge(input, is_reduced, attributes->op->fold != FOLD_EXPONENTIALS, layout);
+    }
+    if (layout->splits > 1)
+        plan->workspace_bytes = (uint64_t)layout->splits * (uint64_t)layout->outputs * type->acc_bytes;
+    return INLAY_OK;
+}
+
+/* ------------------------------------------------------------------ the loops */
+
+typedef struct reduce_job {
+    const reduce_layout *layout;
+    const reduce_type *type;
+    const reduce_op *op;
+    const char *input;
+    char *output;
+    char *partials; /* [splits, outputs] accumulators; NULL without splits */
+} reduce_job;
+
+/* Folds all elements of outputs [0, columns), which start at `elements`, into acc. split: part of the last reduced
+ * axis. */
+static void reduce_fold_item(const reduce_job *job, reduce_fold fold, const char *elements, int64_t columns,
+                             int64_t split, void *acc, const void *shifts)
+{
+    const reduce_layout *layout = job->layout;
+    int64_t index[INLAY_MAX_RANK];
+    int64_t rows = layout->rows, row_begin = 0;
+    int64_t element_bytes = job->type->elem_bytes;
+
+    INLAY_CHECK(split >= 0 && split < layout->splits);
+    if (layout->reduced == 0)
+        return;
+    if (layout->splits > 1) { /* split the rows, or the columns of a single row */
+        int64_t *split_length = rows > 1 || !layout->inner_reduced ? &rows : &columns;
+        int64_t whole_length = *split_length, begin = whole_length * split / layout->splits;
+        *split_length = whole_length * (split + 1) / layout->splits - begin;
+        row_begin = begin * (split_length == &rows ? layout->row_stride : 1);
+    }
+    elements += row_begin * element_bytes;
+    for (uint32_t axis = 0; axis < layout->reduced_rank; axis++)
+        index[axis] = 0;
+    for (;;) {
+        uint32_t axis = layout->reduced_rank;
+        fold(acc, elements, rows, layout->row_stride, columns, shifts);
+        while (axis > 0) { /* the next index of the outer reduced axes */
+            axis--;
+            elements += layout->reduced_strides[axis] * element_bytes;
+            if (++index[axis] < layout->reduced_dims[axis])
+                break;
+            elements -= index[axis] * layout->reduced_strides[axis] * element_bytes;
+            index[axis] = 0;
+            if (axis == 0)
+                return;
+        }
+        if (layout->reduced_rank == 0)
+            return;
+    }
+}
+
+/* Zeros, passed as `shifts` to folds that need none. */
+alignas(64) static const char no_shifts[REDUCE_TILE * sizeof(double)];
+
+/* Processes tiles of short rows, see reduce_layout.is_short. */
+static inlay_status reduce_short_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const reduce_job *job = user;
+    const reduce_layout *layout = job->layout;
+    const reduce_type *type = job->type;
+    alignas(64) char acc[REDUCE_TILE * sizeof(double)];
+    alignas(64) char maxima[REDUCE_TILE * sizeof(double)];
+    const bool shifted = job->op->fold == FOLD_EXPONENTIALS;
+    const void *shifts = shifted ? maxima : no_shifts;
+
+    INLAY_CHECK(layout->is_short);
+    (void)worker;
+    for (int64_t tile = begin; tile < end; tile++) {
+        int64_t first = tile * REDUCE_TILE,
+                rows = layout->outputs - first < REDUCE_TILE ? layout->outputs - first : REDUCE_TILE;
+        const char *elements = job->input + first * layout->inner * type->elem_bytes;
+
+        if (shifted) {
+            type->short_rows[FOLD_MAX](maxima, elements, rows, 0, layout->inner, no_shifts);
+            type->tame(maxima, rows);
+        }
+        type->short_rows[job->op->fold](acc, elements, rows, 0, layout->inner, shifts);
+        type->finish(job->output + first * type->elem_bytes, acc, shifts, rows, job->op->finish, layout->reduced);
+    }
+    return INLAY_OK;
+}
+
+/* Processes items (split, kept index, tile); the last index varies fastest. */
+static inlay_status reduce_items(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const reduce_job *job = user;
+    const reduce_layout *layout = job->layout;
+    const reduce_type *type = job->type;
+    alignas(64) char acc[REDUCE_TILE * sizeof(double)];
+    alignas(64) char maxima[REDUCE_TILE * sizeof(double)];
+    const bool shifted = job->op->fold == FOLD_EXPONENTIALS;
+    const void *shifts = shifted ? maxima : no_shifts;
+
+    INLAY_CHECK(layout->kept > 0 && layout->tiles > 0);
+    (void)worker;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t row = layout->tiles == 1 ? item : item / layout->tiles,
+                      split = layout->splits == 1 ? 0 : row / layout->kept;
+        int64_t tile = item - row * layout->tiles,
+                kept = row - split * layout->kept; /* divisions are avoided: one takes as long as a short row */
+        int64_t first = tile * REDUCE_TILE;        /* column */
+        int64_t columns = layout->inner_reduced                 ? layout->inner
+                          : layout->inner - first < REDUCE_TILE ? layout->inner - first
+                                                                : REDUCE_TILE;
+        int64_t width = layout->inner_reduced ? 1 : columns;
+        int64_t output_index = layout->inner_reduced ? kept : kept * layout->inner + first;
+        int64_t offset = layout->inner_reduced ? 0 : first;
+        const reduce_fold *folds = layout->inner_reduced ? type->row : type->tile;
+        const char *elements;
+
+        for (uint32_t axis = layout->kept_rank; axis-- > 1; kept /= layout->kept_dims[axis])
+            offset += kept % layout->kept_dims[axis] * layout->kept_strides[axis];
+        offset += layout->kept_rank > 0 ? kept * layout->kept_strides[0] : 0;
+        elements = job->input + offset * type->elem_bytes;
+        if (shifted) { /* exp(x - max) cannot overflow */
+            type->init(maxima, width, FOLD_MAX);
+            reduce_fold_item(job, folds[FOLD_MAX], elements, columns, split, maxima, no_shifts);
+            type->tame(maxima, width);
+        }
+        type->init(acc, width, job->op->fold);
+        reduce_fold_item(job, folds[job->op->fold], elements, columns, split, acc, shifts);
+        if (job->partials != NULL)
+            memcpy(job->partials + (split * layout->outputs + output_index) * type->acc_bytes, acc,
+                   (size_t)width * type->acc_bytes);
+        else
+            type->finish(job->output + output_index * type->elem_bytes, acc, shifts, width, job->op->finish,
+                         layout->reduced);
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_reduce(const kit_call *call)
+{
+    const reduce_state *state = call->state;
+    const reduce_layout *layout = call->plan;
+    const kit_tensor *input = &call->in[0];
+    const reduce_type *type =
+        state->op->finish >= FINISH_ROOT ? reduce_real_types[input->dtype] : reduce_types[input->dtype];
+    reduce_job job = { layout, type, state->op, input->data, call->out[0].data, NULL };
+    int64_t per_item, grain;
+    inlay_status status;
+
+    INLAY_CHECK(type != NULL);
+    if (call->out[0].count != layout->outputs)
+        return inlay_fail(call->diag, INLAY_SHAPE_MISMATCH, "%s: the output has %lld elements, the reduction %lld",
+                          state->op->name, (long long)call->out[0].count, (long long)layout->outputs);
+    if (layout->outputs == 0)
+        return INLAY_OK;
+    if (layout->splits > 1)
+        job.partials = call->workspace;
+    per_item = layout->reduced * layout->outputs / (layout->splits * layout->kept * layout->tiles) + 1;
+    grain = REDUCE_GRAIN / per_item + 1;
+    status = kit_parallel(call, layout->splits * layout->kept * layout->tiles, grain,
+                          layout->is_short ? reduce_short_rows : reduce_items, &job);
+    if (status == INLAY_OK && layout->splits > 1) {
+        int64_t bytes = layout->outputs * type->acc_bytes;
+        for (int64_t i = 1; i < layout->splits; i++)
+            type->combine(job.partials, job.partials + i * bytes, layout->outputs, state->op->fold);
+        type->finish(job.output, job.partials, job.partials, layout->outputs, state->op->finish, layout->reduced);
+    }
+    return status;
+}
+
+#define REDUCE_NUMBERS (KIT_FLOATS | KIT_BIT(INT32) | KIT_BIT(INT64) | KIT_BIT(UINT32) | KIT_BIT(UINT64))
+#define REDUCE_ORDERED (REDUCE_NUMBERS | KIT_BIT(INT8) | KIT_BIT(UINT8) | KIT_BIT(BOOL))
+#define REDUCE(name, types)                                                                                            \
+    {                                                                                                                  \
+        .op_type = name, .in_types = { types }, .prepare = prepare_reduce, .shape = shape_reduce, .run = run_reduce    \
+    }
+
+static const kit_kernel kernels[] = {
+    REDUCE("ReduceSum", REDUCE_NUMBERS),       REDUCE("ReduceMean", REDUCE_NUMBERS),
+    REDUCE("ReduceMax", REDUCE_ORDERED),       REDUCE("ReduceMin", REDUCE_ORDERED),
+    REDUCE("ReduceProd", REDUCE_NUMBERS),      REDUCE("ReduceL1", REDUCE_NUMBERS),
+    REDUCE("ReduceL2", REDUCE_NUMBERS),        REDUCE("ReduceLogSum", REDUCE_NUMBERS),
+    REDUCE("ReduceLogSumExp", REDUCE_NUMBERS), REDUCE("ReduceSumSquare", REDUCE_NUMBERS),
+};
+const kit_table OPERATOR(operators_reduce) = { kernels, KIT_COUNT(kernels) };

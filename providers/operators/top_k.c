@@ -1,0 +1,306 @@
+/* TopK: ONNX 1, 10, 11, 24. Of equal elements the one with the lower index comes first; NaN is the largest. The output
+ * is always sorted. */
+#include "operators/instance.h"
+#include "inlay/check.h"
+#include "operators/args.h"
+#include "operators/rank.h"
+#include "operators/operators.h"
+#include "simd/row_set.h"
+#include "operators/strided.h"
+#include "operators/work.h"
+
+/* BLOCK: elements tested at once before single ones. FEW: maximum k for a heap. SHORT: maximum elements for
+ * counting. */
+enum { BLOCK = 64, FEW = 16, SHORT = 192 };
+
+/* Returns the number of elements of a part, if the maxima of parts are used as a bound for the best k of a row; 0 if
+ * they are not. */
+static int64_t part_of(int64_t count, int64_t k)
+{
+    return k <= FEW || count < 16 * BLOCK ? 0 : count / BLOCK >= 2 * k ? BLOCK : count / 16 >= k + k / 2 ? 16 : 0;
+}
+
+/* Returns the number of entries in which the best k are collected. For a large k it is at least k + BLOCK, and there is
+ * room for the maxima of the parts. */
+static int64_t select_room(int64_t count, int64_t k)
+{
+    const int64_t part = part_of(count, k), room = 2 * k + 2 * BLOCK;
+    const int64_t parts = part > 0 ? count / part + count / part / 4 + 1 : 0;
+
+    return k <= FEW ? k : parts > room ? parts : room;
+}
+/* Returns the number of entries of a worker: select_room(), and scratch memory for sorting k entries. */
+static int64_t worker_room(int64_t count, int64_t k)
+{
+    return select_room(count, k) + (k <= FEW ? 0 : k);
+}
+
+/* Selects the best k of a short row: compares each element with all others; the number of better elements is its
+ * position. Returns false if the row is not suitable. */
+static bool select_short(const float *input, int64_t count, int64_t k, bool smallest, rank_entry *best)
+{
+    const row_set *set = KERNEL_BEST(rows);
+    INLAY_CHECK(k <= count);
+    const float limit = (float)k;
+    float negated[SHORT], better[SHORT];
+    uint8_t equal[SHORT] = { 0 }; /* for each number of better elements, how many elements had it so far */
+
+    if (count > SHORT || !set->finite(input, count))
+        return false;
+    for (int64_t i = 0; i < count && smallest; i++)
+        negated[i] = -input[i];
+    set->greater(smallest ? negated : input, better, count);
+    for (int64_t i = 0; i < count; i++) {
+        int32_t at;
+
+        if (better[i] >= limit)
+            continue;
+        at = (int32_t)better[i];
+        if (at + equal[at] < k)
+            best[at + equal[at]++].index = i;
+    }
+    return true;
+}
+
+/* Finds a lower bound for the best k of a row: the k-th best of the maxima of parts. Returns false if there is none. */
+static bool find_least(const float *input, int64_t count, int64_t k, uint64_t flip, rank_entry *scratch, float *out)
+{
+    const int64_t part = part_of(count, k), parts = part > 0 ? count / part : 0;
+    float *maxima = (float *)(void *)(scratch + parts);
+    uint64_t bar;
+
+    if (parts == 0)
+        return false;
+    INLAY_CHECK(parts >= k);
+    (flip != 0 ? KERNEL_BEST(rows)->lows : KERNEL_BEST(rows)->tops)(input, maxima, parts, part);
+    for (int64_t i = 0; i < parts; i++)
+        scratch[i] = (rank_entry){ rank_key_f32(maxima[i]) ^ flip, i };
+    bar = rank_keep(scratch, parts, k);
+    for (int64_t i = 0; i < k; i++)
+        if (scratch[i].key == bar)
+            *out = maxima[scratch[i].index];
+    return true;
+}
+
+#define KEY_F16(x) rank_key_f32(f16_to_f32(x))
+#define KEY_BF16(x) rank_key_f32(bf16_to_f32(x))
+#define T float
+#define KEY rank_key_f32
+#define VALUE
+#define NAME(x) x##_f32
+#define SELECT_SHORT select_short
+#define FIND_LEAST find_least
+#include "operators/top_k.inc"
+#undef SELECT_SHORT
+#undef FIND_LEAST
+#define SELECT_SHORT(...) false
+#define FIND_LEAST(...) false
+#define T double
+#define KEY rank_key_f64
+#define VALUE
+#define NAME(x) x##_f64
+#include "operators/top_k.inc"
+#define T uint16_t
+#define KEY KEY_F16
+#define VALUE f16_to_f32
+#define NAME(x) x##_f16
+#include "operators/top_k.inc"
+#define T uint16_t
+#define KEY KEY_BF16
+#define VALUE bf16_to_f32
+#define NAME(x) x##_bf16
+#include "operators/top_k.inc"
+#define T int8_t
+#define KEY rank_key_i64
+#define VALUE
+#define NAME(x) x##_i8
+#include "operators/top_k.inc"
+#define T int16_t
+#define KEY rank_key_i64
+#define VALUE
+#define NAME(x) x##_i16
+#include "operators/top_k.inc"
+#define T int32_t
+#define KEY rank_key_i64
+#define VALUE
+#define NAME(x) x##_i32
+#include "operators/top_k.inc"
+#define T int64_t
+#define KEY rank_key_i64
+#define VALUE
+#define NAME(x) x##_i64
+#include "operators/top_k.inc"
+#define T uint8_t
+#define KEY
+#define VALUE
+#define NAME(x) x##_u8
+#include "operators/top_k.inc"
+#define T uint16_t
+#define KEY
+#define VALUE
+#define NAME(x) x##_u16
+#include "operators/top_k.inc"
+#define T uint32_t
+#define KEY
+#define VALUE
+#define NAME(x) x##_u32
+#include "operators/top_k.inc"
+#define T uint64_t
+#define KEY
+#define VALUE
+#define NAME(x) x##_u64
+#include "operators/top_k.inc"
+
+typedef void (*select_fn)(const void *data, int64_t step, int64_t count, int64_t k, uint64_t flip, rank_entry *best);
+static const select_fn by_dtype[INLAY_DTYPE_COUNT] = {
+    [INLAY_FLOAT] = select_f32,     [INLAY_DOUBLE] = select_f64, [INLAY_FLOAT16] = select_f16,
+    [INLAY_BFLOAT16] = select_bf16, [INLAY_INT8] = select_i8,    [INLAY_INT16] = select_i16,
+    [INLAY_INT32] = select_i32,     [INLAY_INT64] = select_i64,  [INLAY_UINT8] = select_u8,
+    [INLAY_UINT16] = select_u16,    [INLAY_UINT32] = select_u32, [INLAY_UINT64] = select_u64,
+};
+
+typedef struct top_k_state {
+    int64_t axis;
+    int64_t k; /* the attribute of TopK-1; -1 if K is an input */
+    bool largest;
+} top_k_state;
+
+static inlay_status prepare_top_k(const kit_node *node, void **out_state, inlay_diag *diag)
+{
+    inlay_status status = arg_allocate_state(sizeof(top_k_state), out_state, diag);
+
+    if (status == INLAY_OK)
+        *(top_k_state *)*out_state =
+            (top_k_state){ .axis = kit_attr_int(node->info, "axis", -1),
+                           .k = node->info->since_version < 10 ? kit_attr_int(node->info, "k", 0) : -1,
+                           .largest = kit_attr_int(node->info, "largest", 1) != 0 };
+    return status;
+}
+
+/* The output that determines the shape: values, or indices if there are no values. */
+static const kit_tensor *any_output(const kit_tensor *out, uint32_t count)
+{
+    return count > 1 && out[0].dtype == INLAY_UNDEFINED ? &out[1] : &out[0];
+}
+
+/* The workspace has entries for each worker. */
+static inlay_status shape_top_k(const void *opaque, kit_plan *plan, inlay_diag *diag)
+{
+    const kit_tensor *output = any_output(plan->out, plan->out_count);
+    uint32_t axis;
+    inlay_status status = arg_axis(diag, ((const top_k_state *)opaque)->axis, plan->in[0].rank, "axis", &axis);
+
+    if (status != INLAY_OK || output->count < 0 || output->rank != plan->in[0].rank)
+        return status;
+    if (output->dims[axis] > INT64_MAX / 8 || plan->in[0].dims[axis] > INT64_MAX / 8 ||
+        __builtin_mul_overflow((uint64_t)worker_room(plan->in[0].dims[axis], output->dims[axis]),
+                               sizeof(rank_entry) * plan->max_threads, &plan->workspace_bytes))
+        return inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "K is %lld", (long long)output->dims[axis]);
+    return INLAY_OK;
+}
+
+typedef struct top_k_job {
+    const char *in;
+    char *values;     /* NULL: not needed */
+    int64_t *indices; /* NULL: not needed */
+    rank_entry *room;
+    select_fn select;
+    int64_t count, k, inner;
+    uint64_t flip;
+    uint32_t element;
+} top_k_job;
+
+static void copy_element(char *to, const char *from, uint32_t bytes)
+{
+    if (bytes == 4)
+        memcpy(to, from, 4);
+    else if (bytes == 8)
+        memcpy(to, from, 8);
+    else
+        memcpy(to, from, bytes);
+}
+
+/* A unit of work is a row: (index before the axis, index after it). */
+static inlay_status top_k_range(void *user, int64_t begin, int64_t end, uint32_t worker)
+{
+    const top_k_job *job = user;
+    rank_entry *best = job->room + worker * worker_room(job->count, job->k);
+
+    INLAY_CHECK(job->k > 0 && job->k <= job->count && job->inner > 0);
+    for (int64_t row = begin; row < end; row++) {
+        const int64_t outer = row / job->inner, inner = row % job->inner;
+        const char *from = job->in + (outer * job->count * job->inner + inner) * job->element;
+        const int64_t first = outer * job->k * job->inner + inner;
+
+        job->select(from, job->inner, job->count, job->k, job->flip, best);
+        for (int64_t i = 0; i < job->k; i++) {
+            const int64_t to = first + i * job->inner;
+
+            if (job->indices != NULL)
+                job->indices[to] = best[i].index;
+            if (job->values != NULL)
+                copy_element(job->values + to * job->element, from + best[i].index * job->inner * job->element,
+                             job->element);
+        }
+    }
+    return INLAY_OK;
+}
+
+static inlay_status run_top_k(const kit_call *call)
+{
+    const top_k_state *state = call->state;
+    const kit_tensor *input = &call->in[0], *output = any_output(call->out, call->out_count);
+    top_k_job job = { .in = input->data, .room = call->workspace, .select = by_dtype[input->dtype] };
+    int64_t dims[INLAY_MAX_RANK];
+    inlay_status status = INLAY_OK;
+    uint32_t axis;
+
+    if (job.select == NULL)
+        return inlay_fail(call->diag, INLAY_UNSUPPORTED, "elements of type %s", inlay_dtype_name(input->dtype));
+    INLAY_TRY(arg_axis(call->diag, state->axis, input->rank, "axis", &axis));
+    if (state->k < 0 && call->in[1].count != 1)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "K must hold one value");
+    job.k = state->k >= 0 ? state->k : *(const int64_t *)call->in[1].data;
+    job.count = input->dims[axis];
+    if (job.k < 0 || job.k > job.count)
+        return inlay_fail(call->diag, INLAY_INVALID_ARGUMENT, "K is %lld of %lld elements", (long long)job.k,
+                          (long long)job.count);
+    memcpy(dims, input->dims, input->rank * sizeof *dims);
+    dims[axis] = job.k;
+    INLAY_TRY(arg_expect_dims(call->diag, output, input->rank, dims));
+    if (output->count == 0)
+        goto done;
+    job.values = kit_has_output(call, 0) ? call->out[0].data : NULL;
+    job.indices = kit_has_output(call, 1) ? call->out[1].data : NULL;
+    job.inner = strided_product(input->dims, axis + 1, input->rank);
+    job.flip = state->largest ? 0 : UINT64_MAX;
+    job.element = strided_element_bytes(input->dtype);
+    INLAY_TRY(kit_parallel(call, output->count / job.k, 8192 / job.count + 1, top_k_range, &job));
+done:
+    return status;
+}
+
+/* Every element is read. For a small k, about k * (1 + ln(n / k)) of n elements in random order enter the heap, and k
+ * are removed from it in order. For a large k, candidates are collected, and are then read once per digit of their
+ * keys. */
+static void cost_top_k(const kit_node *node, const kit_plan *shapes, inlay_cost *cost)
+{
+    const kit_tensor *input = &shapes->in[0], *output = any_output(shapes->out, shapes->out_count);
+    int64_t axis = kit_attr_int(node->info, "axis", -1);
+    double axis_length, k, rows;
+
+    axis += axis < 0 ? (int64_t)input->rank : 0;
+    if (input->count <= 0 || output->count <= 0 || output->rank != input->rank || axis < 0 ||
+        axis >= (int64_t)input->rank)
+        return;
+    axis_length = (double)input->dims[axis];
+    k = (double)output->dims[axis];
+    rows = (double)input->count / axis_length;
+    work_cost(shapes, rows * (axis_length / 4 + k * (k <= FEW ? (2 + log(axis_length / k)) * log2(k + 1) : 20)), 1.5,
+              rows, cost);
+}
+
+static const kit_kernel kernels[] = {
+    { .op_type = "TopK", .prepare = prepare_top_k, .shape = shape_top_k, .cost = cost_top_k, .run = run_top_k },
+};
+const kit_table OPERATOR(operators_top_k) = { kernels, KIT_COUNT(kernels) };
