@@ -412,6 +412,70 @@ static void scaled_by_channels(void **state)
     }
 }
 
+/* DynamicQuantizeLSTM keeps its weights in 8 bits, with one scale for each direction or each column, also if only the
+ * weights of its input are large; floats have the reference's bounds. */
+static void lstm_of_bytes(void **state)
+{
+    enum { STEPS = 7, DEPTH = 100, HIDDEN = 48, COLUMNS = 4 * HIDDEN, OUTPUTS = STEPS * 2 * HIDDEN };
+    static const char *const ways_of[2][7] = {
+        { "providers", "reference", "level", "0", NULL },
+        { "fold_max_bytes", "32768", "providers", REGION ",reference", NULL },
+    };
+    static const int64_t w_dims[] = { 2, DEPTH, COLUMNS }, r_dims[] = { 2, HIDDEN, COLUMNS };
+    static float x[STEPS * DEPTH], y[2][OUTPUTS];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++)
+        x[i] = (float)(noise_bits() % 4096) / 2048 - 1;
+    for (uint32_t k = 0; k < 4; k++) {
+        const struct weights of = { .type = k % 2 == 0 ? 4 : 5 }; /* int8, uint8 */
+        const uint32_t rank = 1 + k / 2;
+        const int64_t scales = rank == 1 ? 2 : 2 * COLUMNS;
+
+        for (int way = 0; way < 2; way++) {
+            inlay_plan_info told = { .struct_size = sizeof told };
+            struct wire wire = { 0 };
+            wire_mark mark, node;
+            struct rig rig;
+
+            state_of_noise = 13;
+            mark = mw_begin(&wire, 8, 21);
+            mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, "7,1,100");
+            put_codes(&wire, "w", &of, 3, w_dims, 2 * DEPTH * COLUMNS, false);
+            put_codes(&wire, "r", &of, 3, r_dims, 2 * HIDDEN * COLUMNS, false);
+            (void)put_floats(&wire, "ws", rank, (const int64_t[]){ 2, COLUMNS }, 0.001f, 0.002f);
+            (void)put_floats(&wire, "rs", rank, (const int64_t[]){ 2, COLUMNS }, 0.001f, 0.002f);
+            put_codes(&wire, "wz", &of, rank, (const int64_t[]){ 2, COLUMNS }, scales, true);
+            put_codes(&wire, "rz", &of, rank, (const int64_t[]){ 2, COLUMNS }, scales, true);
+            node = mw_node_begin(&wire, "DynamicQuantizeLSTM", "x,w,r,_,_,_,_,_,ws,wz,rs,rz", "y");
+            wire_text(&wire, 7, "com.microsoft");
+            rig_attr_int(&wire, "hidden_size", HIDDEN);
+            {
+                wire_mark direction = rig_attr_begin(&wire, "direction", 3);
+
+                wire_bytes(&wire, 4, "bidirectional", 13);
+                wire_end(&wire, direction);
+            }
+            wire_end(&wire, node);
+            mw_value(&wire, MW_OUTPUT, "y", INLAY_FLOAT, NULL);
+            wire_end(&wire, mark);
+            mw_opset(&wire, 8, "com.microsoft", 1);
+            rig = rig_open(&wire, ways_of[way]);
+            rig_floats(&rig, 0, "7,1,100", x);
+            rig_run(&rig);
+            assert_int_equal(inlay_value_count(inlay_context_output(rig.context, 0)), OUTPUTS);
+            memcpy(y[way], inlay_value_data(inlay_context_output(rig.context, 0)), sizeof y[way]);
+            assert_int_equal(inlay_context_plan(rig.context, &told), INLAY_OK);
+            if (way == 1 && !is_below_avx2()) /* on these CPUs the weights are floats */
+                assert_in_range(told.constant_bytes, 1, 2 * (DEPTH + HIDDEN) * COLUMNS * 3 / 2 + 16384);
+            rig_close(&rig);
+        }
+        for (size_t i = 0; i < OUTPUTS; i++)
+            if (!(fabsf(y[1][i] - y[0][i]) <= 1e-5f))
+                fail_msg("%u: element %zu is %.9g, not %.9g", k, i, (double)y[1][i], (double)y[0][i]);
+    }
+}
+
 /* NaN and infinity are those of DequantizeLinear; weights with them are not kept quantized for a kernel that would lose
  * them. */
 static void not_finite(void **state)
@@ -464,7 +528,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches_reference),  cmocka_unit_test(stay_packed), cmocka_unit_test(stay_by_default),
-        cmocka_unit_test(scaled_by_channels), cmocka_unit_test(not_finite),
+        cmocka_unit_test(scaled_by_channels), cmocka_unit_test(not_finite),  cmocka_unit_test(lstm_of_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -301,7 +301,15 @@ static void one_integer_conv(uint64_t seed)
     bool dynamic = roll(&dice, 0, 1), zero = roll(&dice, 0, 2) > 0, depthwise = roll(&dice, 0, 2) == 0;
     int x_type = dynamic || roll(&dice, 0, 1) ? U8 : S8, w_type = roll(&dice, 0, 1) ? U8 : S8;
     int64_t in = roll(&dice, 1, 3) * 8, out = depthwise ? in : roll(&dice, 1, 40), pads[] = { 1, 0, 1, 2 };
-    int64_t w[] = { out, depthwise ? 1 : in, 3, 3 }, x[] = { 1, in, 9, 8 }, around = w_type == U8 ? 128 : 0;
+    int64_t w[] = { out, depthwise ? 1 : in, 3, 3 }, x[] = { 1, in, 9, 8 };
+    /* Weights minus their zero point reach both ends of int8 as far as uint8 does. */
+    int64_t around = w_type == S8 ? 0 : roll(&dice, 0, 1) ? 128 : roll(&dice, 0, 255);
+    int64_t least = w_type == S8   ? -128
+                    : around > 128 ? around - 128
+                                   : 0,
+            most = w_type == S8   ? 127
+                   : around < 128 ? around + 127
+                                  : 255;
     char dims[32];
     uint32_t y;
     struct list list = { "" };
@@ -315,7 +323,7 @@ static void one_integer_conv(uint64_t seed)
     } else {
         put_tensor(&list, 0);
     }
-    put(&list, ints(&model, w_type, 4, w, lowest(w_type), lowest(w_type) + 255));
+    put(&list, ints(&model, w_type, 4, w, least, most));
     if (dynamic)
         put(&list, "xz");
     else if (zero)

@@ -253,12 +253,59 @@ static void ranks_known_at_run_time(void **state)
     rig_close(&rig);
 }
 
+/* The peak memory of a run of `count` MatMul steps over a tensor whose rows are known at run time only. */
+static uint64_t peak_of_products(uint32_t count)
+{
+    enum { ROWS = 256, COLUMNS = 64 };
+    static float x[ROWS * COLUMNS], w[COLUMNS * COLUMNS];
+    inlay_memory_info info = { .struct_size = sizeof info };
+    struct wire wire = { 0 };
+    wire_mark mark = mw_begin(&wire, 8, 17);
+    char inputs[32], output[16] = "g";
+    struct rig rig;
+
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        x[i] = i % COLUMNS == 0;
+    mw_value(&wire, MW_INPUT, "x", RIG_FLOAT, "256,64");
+    mw_value(&wire, MW_INPUT, "w", RIG_FLOAT, "64,64");
+    rig_ints(&wire, "first", 1, 1, (int64_t[]){ 0 });
+    mw_node(&wire, "NonZero", "x", "nz");
+    rig_node_int(&wire, "Gather", "nz,first", "at", "axis", 0);
+    mw_node(&wire, "Squeeze", "at,first", "rows");
+    rig_node_int(&wire, "Gather", "x,rows", "g", "axis", 0);
+    for (uint32_t k = 0; k < count; k++) {
+        (void)snprintf(inputs, sizeof inputs, "%s,w", output);
+        (void)snprintf(output, sizeof output, "y%u", k);
+        mw_node(&wire, "MatMul", inputs, output);
+    }
+    mw_value(&wire, MW_OUTPUT, output, RIG_FLOAT, NULL);
+    wire_end(&wire, mark);
+    rig = rig_open(&wire, (const char *[]){ "providers", "reference", "intra_threads", "1", NULL });
+    rig_floats(&rig, 0, "256,64", x);
+    rig_floats(&rig, 1, "64,64", w);
+    rig_run(&rig);
+    assert_int_equal(inlay_session_memory(rig.session, &info), INLAY_OK);
+    rig_close(&rig);
+    return info.peak_bytes;
+}
+
+/* Steps that are sized when they run share one workspace: more steps do not need more memory. */
+static void steps_share_a_workspace(void **state)
+{
+    const uint64_t few = peak_of_products(4), many = peak_of_products(40);
+
+    (void)state;
+    assert_true(few > 0);
+    assert_int_equal(many, few);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chain_after_nonzero),       cmocka_unit_test(known_shape_after_dynamic_step),
         cmocka_unit_test(allocated_although_known),  cmocka_unit_test(shapes_from_data),
         cmocka_unit_test(wrong_shapes_are_reported), cmocka_unit_test(ranks_known_at_run_time),
+        cmocka_unit_test(steps_share_a_workspace),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

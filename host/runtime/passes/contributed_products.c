@@ -362,11 +362,25 @@ static uint32_t broadcast_over_rows(subgraph_builder *builder, uint32_t value)
 static uint32_t float_weights(subgraph_builder *builder, uint32_t w, uint32_t scale, uint32_t zero)
 {
     const int64_t perm[3] = { 0, 2, 1 };
-    uint32_t input = emit_cast(builder, w, INLAY_FLOAT);
+    const int64_t rows = builder_rank(builder, w) == 3 ? rewrite_dim(rewrite_value_info(builder->rewrite, w), 1) : -1;
+    uint32_t input;
 
-    if (zero != INLAY_NONE)
-        input = emit_op(builder, "Sub", 14, input, broadcast_over_rows(builder, emit_cast(builder, zero, INLAY_FLOAT)));
-    return emit_transpose(builder, emit_op(builder, "Mul", 14, input, broadcast_over_rows(builder, scale)), perm, 3);
+    if (builder_rank(builder, scale) == 1) { /* providers keep the weights of a DequantizeLinear in 8 bits */
+        input = emit_typed(builder, "DequantizeLinear", 21, INLAY_FLOAT, w, scale, zero);
+        emit_attr_int(builder, "axis", 0);
+    } else if (builder_rank(builder, scale) == 2 && rows > 0) { /* each column is a block */
+        input = emit_typed(builder, "DequantizeLinear", 21, INLAY_FLOAT, w, broadcast_over_rows(builder, scale),
+                           zero == INLAY_NONE ? INLAY_NONE : broadcast_over_rows(builder, zero));
+        emit_attr_int(builder, "axis", 1);
+        emit_attr_int(builder, "block_size", rows);
+    } else {
+        input = emit_cast(builder, w, INLAY_FLOAT);
+        if (zero != INLAY_NONE)
+            input =
+                emit_op(builder, "Sub", 14, input, broadcast_over_rows(builder, emit_cast(builder, zero, INLAY_FLOAT)));
+        input = emit_op(builder, "Mul", 14, input, broadcast_over_rows(builder, scale));
+    }
+    return emit_transpose(builder, input, perm, 3);
 }
 
 /* LSTM with 8-bit weights. ONNX Runtime also quantizes the activations, because its integer kernels are faster; here

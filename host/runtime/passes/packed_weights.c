@@ -140,6 +140,23 @@ static bool has_many_pixels(const struct graph *graph, const graph_node *node)
     return pixels >= MANY_PIXELS;
 }
 
+/* The size in bytes, as floats, that decides about the weights of input i of the node, which have `bytes`. W and R of a
+ * recurrent operator have one kernel, for floats or for integers, so the larger one decides for both. */
+static uint64_t deciding_bytes(const struct graph *graph, const graph_node *node, uint64_t bytes)
+{
+    uint64_t most = bytes;
+
+    for (uint32_t i = 1; i <= 2 && i < node->info.input_count && pass_is_among(node, "LSTM GRU RNN"); i++) {
+        const inlay_value_info *weights = &graph->values[node->info.inputs[i]].info;
+        uint64_t size = sizeof(float);
+
+        for (uint32_t d = 0; d < (weights->rank <= INLAY_MAX_RANK ? weights->rank : 0); d++)
+            size *= weights->dims[d].kind == INLAY_DIM_FIXED ? (uint64_t)weights->dims[d].value : 0;
+        most = size > most ? size : most;
+    }
+    return most;
+}
+
 /* Largest size in bytes, as floats, for which `node` is faster with floats than with integer weights, as measured
  * (tests/bench/passes.md). 3x3 kernels are transformed (Winograd) once as floats, but in each run as integers. Float
  * weights of a recurrent operator that fit into the second-level cache stay there between steps. For other low-bit
@@ -181,7 +198,8 @@ static bool only_weights_read(const pass_ctx *ctx, const struct graph *graph, co
 
         if (view ? !only_weights_read(ctx, graph, readers, node->info.outputs[0], bytes, core_converted, depth + 1)
                  : !is_weights(node, readers->input[at]) ||
-                       bytes <= unpack_limit(ctx, graph, node, &graph->values[value].info, core_converted))
+                       deciding_bytes(graph, node, bytes) <=
+                           unpack_limit(ctx, graph, node, &graph->values[value].info, core_converted))
             return false;
         any = true;
     }

@@ -64,7 +64,7 @@ void tiles_apply_epilogue(const tile_set *set, const sgemm_kernel *kernel, const
         const int64_t count = contiguous ? 1 : rows, width = contiguous ? rows * columns : columns;
 
         if (epilogue->posts[post_index].arg != INLAY_NONE)
-            post.other = (const float *)args[epilogue->posts[post_index].arg] + pixel * post.row + column;
+            post.other = (const float *)args[epilogue->posts[post_index].arg] + pixel * post.row + column * post.col;
         if (!set->function(&post, c, c_pixel, count, width))
             kernel->post(&post, c, c_pixel, count, width);
     }

@@ -65,9 +65,11 @@ typedef struct bytes_case {
     float *scale, *shift; /* [out] of BYTE_FLOATS */
     bytes_floats floats;
     cpu_place others[CPU_MAX_POSTS];
-    uint32_t posts; /* BYTE_FLOATS: the number of posts that the step does */
-    uint8_t border; /* the padding of the image, as stored */
-    int32_t x_zero; /* the zero point of x as an unsigned byte */
+    uint32_t posts;        /* BYTE_FLOATS: the number of posts that the step does */
+    uint8_t border;        /* the padding of the image, as stored */
+    int32_t x_zero;        /* the zero point of x as an unsigned byte */
+    bool computes_zero;    /* the zero point is computed in the run: `zero`, as stored; border and x_zero are 0 */
+    cpu_place zero, first; /* first: [channels] the initial values of sums, if the zero point is computed */
     const cpu_group *group;
 } bytes_case;
 
@@ -99,6 +101,14 @@ void bytes_finish(const bytes_floats *floats, void *const *args, float *c, int64
                   int64_t columns, void *output, int64_t y_pixel);
 /* Sets the members of byte_ending that are the same for all channels: zero point, bounds, sign. */
 void bytes_end(const cpu_build *build, const bytes_case *layer, byte_ending *out);
+/* The index of the argument with these values. */
+static inline uint32_t bytes_first_arg(const bytes_case *layer)
+{
+    return BYTES_OTHERS + layer->floats.operand_count;
+}
+/* Emits a step that computes layer->first, of `room` elements, from the zero point and the sums of the filters. sums
+ * must outlive the instance. */
+inlay_status bytes_emit_first(cpu_build *build, bytes_case *layer, const int32_t *sums, int64_t room);
 /* Replaces layer->input by a padded copy: channels last, their number rounded up to a multiple of 4. layer->window gets
  * the size of the copy (quant_border.c). */
 inlay_status bytes_add_border(cpu_build *build, bytes_case *layer);

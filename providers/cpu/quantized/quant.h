@@ -51,8 +51,9 @@ static inline memory_desc q_typed(const memory_desc *md, library_type type)
     return typed;
 }
 inlay_status q_no_memory(const cpu_build *build);
-/* From now on, packs of this constant of uint8 weights hold int8: each weight minus 128. */
-void q_shift(cpu_build *build, uint32_t value);
+/* From now on, packs of this constant of uint8 weights hold int8: each weight minus `zero`. INLAY_UNSUPPORTED: packs
+ * with another zero point exist. */
+INLAY_NODISCARD inlay_status q_shift(cpu_build *build, uint32_t value, uint8_t zero);
 
 /* Emits the chain of functions that ends in the group's QuantizeLinear (quant_chain.c); *out_done = false: not a
  * chain. */

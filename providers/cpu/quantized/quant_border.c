@@ -10,12 +10,14 @@ struct border {
     int64_t height, width, top, left, out_height, out_width;
     int64_t s_image, s_channel, s_row, s_pixel; /* strides of the source */
     uint8_t value;
+    bool computes_value; /* the third argument is the value */
 };
 
 typedef struct border_call {
     const struct border *border;
     const uint8_t *input;
     uint8_t *output;
+    uint8_t value;
 } border_call;
 
 static void copy_row(const struct border *border, const uint8_t *input, uint8_t *output)
@@ -47,12 +49,12 @@ static inlay_status border_rows(void *user, int64_t begin, int64_t end, uint32_t
         uint8_t *output = call->output + (size_t)i * row;
 
         if (h < 0 || h >= border->height) {
-            memset(output, border->value, row);
+            memset(output, call->value, row);
             continue;
         }
-        memset(output, border->value, left);
+        memset(output, call->value, left);
         copy_row(border, call->input + image * border->s_image + h * border->s_row, output + left);
-        memset(output + left + inner, border->value, row - left - inner);
+        memset(output + left + inner, call->value, row - left - inner);
     }
     return INLAY_OK;
 }
@@ -63,7 +65,7 @@ static inlay_status run_border(const cpu_native *native, const cpu_state *state,
                                uint32_t threads)
 {
     const struct border *border = (const struct border *)(const void *)native;
-    border_call call = { border, args[0], args[1] };
+    border_call call = { border, args[0], args[1], border->computes_value ? *(const uint8_t *)args[2] : border->value };
     const int64_t rows = border->images * border->out_height,
                   grain = GRAIN_BYTES / (border->out_width * border->pixel) + 1;
 
@@ -94,7 +96,8 @@ inlay_status bytes_add_border(cpu_build *build, bytes_case *layer)
                                  .s_channel = s[1],
                                  .s_row = layer->input.md.ndims == 4 ? s[2] : 0,
                                  .s_pixel = s[layer->input.md.ndims - 1],
-                                 .value = layer->border };
+                                 .value = layer->border,
+                                 .computes_value = layer->computes_zero };
     inlay_status status;
     cpu_place output;
     memory_desc md;
@@ -103,7 +106,9 @@ inlay_status bytes_add_border(cpu_build *build, bytes_case *layer)
     memory_desc_channels_last(&md, 4, dims);
     md.data_type = layer->input.md.data_type;
     INLAY_TRY(cpu_new_place(build, &md, &output));
-    INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ &layer->input, &output }, 2));
+    INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step,
+                            (const cpu_place *const[]){ &layer->input, &output, &layer->zero },
+                            layer->computes_zero ? 3 : 2));
     layer->input = output;
     window->height = dims[2];
     window->width = dims[3];

@@ -25,8 +25,21 @@ static uint32_t weights_at(const cpu_op *op)
     return is_linear(op) ? 3 : 1;
 }
 
-/* Are the weights int8 with zero point 0, or uint8 with zero point 128? Only these are supported. */
-static bool weights_fit(const kit_node *node, const cpu_op *op, kit_refusal *why)
+/* Are all bytes in [low, high]? */
+static bool bytes_within(const uint8_t *bytes, uint64_t count, uint8_t low, uint8_t high)
+{
+    uint8_t least = UINT8_MAX, most = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        least = bytes[i] < least ? bytes[i] : least;
+        most = bytes[i] > most ? bytes[i] : most;
+    }
+    return least >= low && most <= high;
+}
+
+/* Are the weights int8 with zero point 0, or uint8 that are int8 without their zero point, one for all filters? Only
+ * these are supported. */
+static bool weights_fit(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     uint32_t at = weights_at(op), zero_at = is_linear(op) ? 5 : 3;
     const inlay_value_info *weights = kit_input(node, at), *zero = kit_input(node, zero_at);
@@ -34,16 +47,23 @@ static bool weights_fit(const kit_node *node, const cpu_op *op, kit_refusal *why
 
     if (!q_is_bytes(weights) || !kit_is_constant(node, at) || cpu_known_count(weights) < 1)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make them a constant", "the weights are not constant bytes");
-    wanted = weights->dtype == INLAY_UINT8 ? 128 : 0;
-    if (zero == NULL && wanted == 0)
+    if (zero == NULL && weights->dtype == INLAY_INT8)
         return true;
     if (zero == NULL || !kit_is_constant(node, zero_at) || zero->data == NULL || zero->dtype != weights->dtype)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "make it a constant",
                           "the zero point of the weights is not a constant");
+    wanted = weights->dtype == INLAY_UINT8 && zero->data_bytes > 0 ? *(const uint8_t *)zero->data : 0;
     for (uint64_t i = 0; i < zero->data_bytes; i++)
         if (((const uint8_t *)zero->data)[i] != wanted)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "quantize the weights around 0",
                               "a zero point of the weights is not %u", wanted);
+    op->quantized.w_zero = wanted;
+    if (weights->dtype == INLAY_UINT8 && wanted != 128 &&
+        (weights->data == NULL ||
+         !bytes_within(weights->data, weights->data_bytes, wanted > 128 ? (uint8_t)(wanted - 128) : 0,
+                       wanted < 128 ? (uint8_t)(wanted + 127) : 255)))
+        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "quantize the weights around 128",
+                          "weights minus their zero point %u do not fit into int8", wanted);
     return true;
 }
 
@@ -316,7 +336,7 @@ static inlay_status lower_by_library(cpu_build *build, const cpu_group *group)
     INLAY_TRY(describe(build, group, &w_plain, biased ? &bias_md : NULL, &attr, &pd));
     INLAY_TRY(cpu_read_as(build, op->in[X], library_layout(pd, LIBRARY_OPERAND_SRC, &md), &input));
     if (cpu_type(build, weights) == LIBRARY_U8)
-        q_shift(build, weights);
+        INLAY_TRY(q_shift(build, weights, op->quantized.w_zero));
     INLAY_TRY(cpu_read_constant(build, weights, &w_plain, library_layout(pd, LIBRARY_OPERAND_WEIGHTS, &md), &w));
     operands[operand_count++] = (cpu_operand){ LIBRARY_ARG_SRC, &input };
     operands[operand_count++] = (cpu_operand){ LIBRARY_ARG_WEIGHTS, &w };

@@ -42,6 +42,47 @@ void bytes_end_channel(const bytes_ends *ends, int64_t channel, int32_t sum, int
     *out_first = (int32_t)((uint32_t)bias - ends->x_zero * (uint32_t)sum);
 }
 
+/* The step of bytes_emit_first(). */
+struct first {
+    cpu_native native;
+    const int32_t *sums;
+    int64_t room;
+    bool is_signed;
+};
+
+static inlay_status run_first(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
+                              uint32_t threads)
+{
+    const struct first *first = (const struct first *)(const void *)native;
+    const uint32_t zero =
+        first->is_signed ? (uint32_t)(*(const int8_t *)args[0] + 128) : (uint32_t) * (const uint8_t *)args[0];
+    int32_t *to = args[1];
+
+    (void)state;
+    (void)run;
+    (void)threads;
+    for (int64_t o = 0; o < first->room; o++)
+        to[o] = (int32_t)(0 - zero * (uint32_t)first->sums[o]);
+    return INLAY_OK;
+}
+
+inlay_status bytes_emit_first(cpu_build *build, bytes_case *layer, const int32_t *sums, int64_t room)
+{
+    const struct first step = {
+        .native.run = run_first, .sums = sums, .room = room, .is_signed = layer->input.md.data_type == LIBRARY_S8
+    };
+    inlay_status status;
+    memory_desc md;
+
+    memory_desc_plain(&md, 1, &room);
+    md.data_type = LIBRARY_S32;
+    INLAY_TRY(cpu_new_place(build, &md, &layer->first));
+    status =
+        cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ &layer->zero, &layer->first }, 2);
+done:
+    return status;
+}
+
 static uint8_t clamp_byte(uint8_t x, uint8_t low, uint8_t high)
 {
     const uint8_t least = x < low ? low : x;

@@ -51,9 +51,7 @@ static bool is_operand(const cpu_build *build, const cpu_group *group, const cpu
         memcmp(build->dims[post->other], build->dims[group->out], build->ranks[group->out] * sizeof(int64_t)) == 0;
     return (post->alg == LIBRARY_BINARY_ADD || post->alg == LIBRARY_BINARY_MUL) &&
            cpu_type(build, post->other) == LIBRARY_F32 &&
-           (*out_whole ||
-            (is_scalar_or_per_channel(build, group, post->other) &&
-             (cpu_count(build, post->other) > 1 || build->compiled->values[post->other].constant != INLAY_NONE)));
+           (*out_whole || is_scalar_or_per_channel(build, group, post->other));
 }
 
 static bool supports_post(const cpu_build *build, const cpu_group *group, const cpu_post *post)
@@ -122,11 +120,11 @@ static inlay_status read_operand(cpu_build *build, bytes_case *layer, const cpu_
 
     INLAY_CHECK(floats->operand_count < CPU_MAX_POSTS);
     (void)is_operand(build, layer->group, post, &whole);
-    if (!whole && cpu_count(build, post->other) == 1) {
+    if (!whole && cpu_count(build, post->other) == 1 && build->compiled->values[post->other].constant != INLAY_NONE) {
         tile->post = (sgemm_post){ .fn = SGEMM_LINEAR, .alpha = 1, .beta = 0 };
         return number_at(build, post->other, 0, adds ? &tile->post.beta : &tile->post.alpha);
     }
-    tile->post = (sgemm_post){ .fn = adds ? SGEMM_ADD : SGEMM_MUL, .col = 1 };
+    tile->post = (sgemm_post){ .fn = adds ? SGEMM_ADD : SGEMM_MUL, .col = whole || cpu_count(build, post->other) > 1 };
     tile->arg = BYTES_OTHERS + floats->operand_count++;
     if (!whole)
         return cpu_read_plain(build, post->other, place);
@@ -181,13 +179,16 @@ done:
 inlay_status bytes_emit(cpu_build *build, const bytes_case *layer, const cpu_place *weights, const cpu_place *output,
                         cpu_native *native)
 {
-    const cpu_place *places[BYTES_OTHERS + CPU_MAX_POSTS] = { &layer->input, weights, output };
+    const cpu_place *places[BYTES_OTHERS + CPU_MAX_POSTS + 1] = { &layer->input, weights, output };
+    const uint32_t count = bytes_first_arg(layer) + (layer->computes_zero ? 1 : 0);
     inlay_status status;
 
     INLAY_CHECK(layer->floats.operand_count <= CPU_MAX_POSTS);
     for (uint32_t i = 0; i < layer->floats.operand_count; i++)
         places[BYTES_OTHERS + i] = &layer->others[i];
-    status = cpu_emit_native(build, native, places, BYTES_OTHERS + layer->floats.operand_count);
+    if (layer->computes_zero)
+        places[bytes_first_arg(layer)] = &layer->first;
+    status = cpu_emit_native(build, native, places, count);
     return status != INLAY_OK
                ? status
                : cpu_finish(build, layer->group, layer->kind == BYTE_FLOATS ? layer->posts : layer->group->post_count,

@@ -97,10 +97,16 @@ const void *q_constant(cpu_build *build, uint32_t value)
     return constant->data;
 }
 
-void q_shift(cpu_build *build, uint32_t value)
+inlay_status q_shift(cpu_build *build, uint32_t value, uint8_t zero)
 {
+    cpu_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
+
     INLAY_CHECK(build->compiled->values[value].constant < build->compiled->constant_count);
-    build->compiled->constants[build->compiled->values[value].constant].shifted = true;
+    if (constant->shift != zero && constant->packs != NULL)
+        return inlay_fail(build->diag, INLAY_UNSUPPORTED,
+                          "node '%s': another node reads its weights with another zero point", build->op->name);
+    constant->shift = zero;
+    return INLAY_OK;
 }
 
 inlay_status q_read_dense(cpu_build *build, uint32_t value, const memory_desc *as, cpu_place *out)

@@ -409,7 +409,7 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     tail->floats = cpu_type(build, group->out) == LIBRARY_F32;
     INLAY_TRY(cpu_read_plain(build, op->in[0], &place));
     if (op->reduction.axes != 0)
-        q_shift(build, op->in[at->w]);
+        INLAY_TRY(q_shift(build, op->in[at->w], 128));
     if (bytes_run_product(build->state, k))
         INLAY_TRY(bytes_emit_product(build, &place, op->in[at->w], m, k, n, &sums));
     else

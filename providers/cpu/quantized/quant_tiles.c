@@ -31,6 +31,7 @@ struct direct {
     int64_t y_bytes; /* of an element */
     byte_ending ending;
     bytes_floats floats;
+    uint32_t first_arg; /* index of the argument that replaces ending.first; INLAY_NONE: none */
     /* [2 * tap_count] offsets of taps in the input, then in the widened input; then first, scale and shift of all
      * channels */
     int64_t taps[];
@@ -39,6 +40,7 @@ struct direct {
 typedef struct direct_call {
     const struct direct *direct;
     void *const *args;
+    const int32_t *first; /* the initial values of sums */
 } direct_call;
 
 /* STRIP: elements of the widened windows of a few tiles; those of one tile may have up to STRIP_MOST. STRIP_END: room
@@ -105,7 +107,7 @@ static void multiply_panel(const direct_call *call, int64_t panel, const pixel_r
     };
 
     INLAY_CHECK(panel < direct->panels && lines <= BYTE_LINES && most <= BYTE_ROWS && set->width <= MOST_WIDTH);
-    product.ending.first += column;
+    product.ending.first = call->first + column;
     product.ending.scale += column;
     product.ending.shift += direct->ending.kind == BYTE_FLOATS ? column : 0;
     product.output = has_epilogue ? (void *)floats : output;
@@ -244,7 +246,8 @@ static inlay_status run_direct(const cpu_native *native, const cpu_state *state,
                                uint32_t threads)
 {
     const struct direct *direct = (const struct direct *)(const void *)native;
-    direct_call call = { direct, args };
+    direct_call call = { direct, args,
+                         direct->first_arg != INLAY_NONE ? args[direct->first_arg] : direct->ending.first };
     const int64_t blocks = (direct->rows * direct->row_tiles + direct->block - 1) / direct->block;
     const int64_t units = blocks * ((direct->panels + direct->chunk - 1) / direct->chunk);
 
@@ -343,6 +346,13 @@ static bool kernel_supports(const byte_set *set, const kernel_conv_shape *window
                                : bytes_depthwise_runs(set, window));
 }
 
+/* Is the zero point of x computed in the run? */
+static bool computes_zero(const cpu_build *build, const cpu_op *op)
+{
+    return !is_linear(op) && op->in_count > X_ZERO && op->in[X_ZERO] != INLAY_NONE &&
+           build->compiled->values[op->in[X_ZERO]].constant == INLAY_NONE;
+}
+
 bool bytes_runs_conv(const cpu_build *build, const cpu_op *op)
 {
     const bool linear = is_linear(op);
@@ -358,8 +368,7 @@ bool bytes_runs_conv(const cpu_build *build, const cpu_op *op)
 
         return bytes_scales_fit(op, constant->data, cpu_count(build, op->in[W_SCALE]));
     }
-    return op->in_count <= X_ZERO || op->in[X_ZERO] == INLAY_NONE ||
-           build->compiled->values[op->in[X_ZERO]].constant != INLAY_NONE;
+    return window.group == 1 || !computes_zero(build, op);
 }
 
 bool bytes_offers_conv(const kit_node *node, const cpu_op *op, kit_refusal *why)
@@ -383,9 +392,9 @@ bool bytes_offers_conv(const kit_node *node, const cpu_op *op, kit_refusal *why)
         return kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                           "without AVX-512 VNNI there is no exact int8 convolution for this group count and window");
     if (!linear)
-        return kit_input(node, X_ZERO) == NULL || kit_is_constant(node, X_ZERO) ||
+        return window.group == 1 || kit_input(node, X_ZERO) == NULL || kit_is_constant(node, X_ZERO) ||
                kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
-                          "without AVX-512 VNNI the zero point of input 0 must be a constant");
+                          "without AVX-512 VNNI the zero point of input 0 must be a constant if there are groups");
     return bytes_scales_fit(op, scales->data, cpu_known_count(scales)) ||
            kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
                       "without AVX-512 VNNI scales of sums must be below 1");
@@ -459,6 +468,8 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': the packed weights would be too large", op->name);
     INLAY_TRY(cpu_read_constant(build, layer->w_value, &layer->weights, &md, &weights));
     sums = bytes_tiles_sums(set, &md, build->instance->buffers[weights.buffer].data, window->out);
+    if (layer->computes_zero)
+        INLAY_TRY(bytes_emit_first(build, layer, sums, room));
     INLAY_TRY(bytes_result(build, layer, &output));
     direct =
         calloc(1, sizeof *direct + 2 * (size_t)tap_count * sizeof direct->taps[0] + 3 * (size_t)room * sizeof(float));
@@ -477,7 +488,8 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
                                .channels = window->out,
                                .flip = layer->input.md.data_type == LIBRARY_S8,
                                .y_bytes = (int64_t)cpu_type_bytes(output.md.data_type),
-                               .floats = layer->floats };
+                               .floats = layer->floats,
+                               .first_arg = layer->computes_zero ? bytes_first_arg(layer) : INLAY_NONE };
     find_taps(direct, window, pixel, merged);
     bytes_end(build, layer, &direct->ending);
     direct->ending.first = first = (int32_t *)(void *)(direct->taps + 2 * tap_count);
@@ -547,9 +559,12 @@ inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *ou
     INLAY_CHECK(build->state->bytes != NULL);
     kernel_conv_shape_of(build, op, &layer.window);
     layer.kind = linear ? BYTE_BYTES : cpu_type(build, group->out) == LIBRARY_S32 ? BYTE_SUMS : BYTE_FLOATS;
-    layer.x_zero = linear ? op->quantized.zero : zero_of(build, op);
+    layer.computes_zero = computes_zero(build, op);
+    layer.x_zero = linear ? op->quantized.zero : layer.computes_zero ? 0 : zero_of(build, op);
     layer.border = (uint8_t)layer.x_zero;
     status = bytes_read_posts(build, &layer);
+    if (status == INLAY_OK && layer.computes_zero)
+        status = cpu_read_plain(build, op->in[X_ZERO], &layer.zero);
     if (status == INLAY_OK)
         status = read_image(build, &layer);
     if (status != INLAY_OK)
@@ -558,8 +573,11 @@ inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *ou
         layer.x_zero += 128;
     cpu_window_weights(build, layer.w_value, &layer.weights);
     layer.weights.data_type = LIBRARY_S8;
-    if (cpu_type(build, layer.w_value) == LIBRARY_U8)
-        q_shift(build, layer.w_value);
+    if (cpu_type(build, layer.w_value) == LIBRARY_U8) {
+        status = q_shift(build, layer.w_value, op->quantized.w_zero);
+        if (status != INLAY_OK)
+            return status;
+    }
     status = layer.window.group == 1 ? lower_tiles(build, &layer) : bytes_lower_depthwise(build, &layer);
     return status != INLAY_OK
                ? status

@@ -52,13 +52,33 @@ bool cpu_is_dynamic_scale(const kit_node *node, const inlay_value_info *value)
     return value != NULL && value->dtype == INLAY_FLOAT && cpu_is_made_by(node, value, "DynamicQuantizeLinear");
 }
 
-/* Scalars and vectors are mostly shape arithmetic, which the host can compute ahead if it is outside of regions. */
+/* Is the value computed from a scale of DynamicQuantizeLinear by at most `depth` nodes? */
+static bool follows_dynamic_scale(const kit_node *node, const inlay_value_info *value, int depth)
+{
+    const inlay_node_info *producer;
+
+    if (value == NULL || value->dtype != INLAY_FLOAT || value->producer == INLAY_NONE ||
+        value->producer >= node->graph->node_count)
+        return false;
+    if (cpu_is_dynamic_scale(node, value))
+        return true;
+    producer = inlay_graph_node(node->graph, value->producer);
+    for (uint32_t i = 0; depth > 0 && i < producer->input_count; i++)
+        if (producer->inputs[i] != INLAY_NONE &&
+            follows_dynamic_scale(node, inlay_graph_value(node->graph, producer->inputs[i]), depth - 1))
+            return true;
+    return false;
+}
+
+/* Scalars and vectors are mostly shape arithmetic, which the host can compute ahead if it is outside of regions. The
+ * scale of a dynamically quantized operator, and the bias in its unit, are computed where they are used. */
 bool cpu_is_large(const kit_node *node, kit_refusal *why)
 {
+    enum { SCALE_STEPS = 5 };
     const inlay_value_info *output = kit_output(node, 0);
 
     for (uint32_t i = 0; i < node->info->input_count; i++)
-        if (cpu_is_dynamic_scale(node, kit_input(node, i)))
+        if (follows_dynamic_scale(node, kit_input(node, i), SCALE_STEPS))
             return true;
     return output->rank >= 2 ||
            kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "scalars and vectors are too small for a step of a region");

@@ -205,8 +205,9 @@ struct cpu_op {
         bool trans_a, trans_b;
     } product;
     struct {
-        float scale;  /* of the input, or of the result */
-        int32_t zero; /* its zero point */
+        float scale;    /* of the input, or of the result */
+        int32_t zero;   /* its zero point */
+        uint8_t w_zero; /* of the weights of a convolution: subtracted from uint8 weights while they are packed */
     } quantized;
     struct {
         bool own;     /* domain ai.inlay, not ai.onnx */
@@ -308,7 +309,7 @@ typedef struct cpu_constant {
     cpu_pack *packs;
     bool plain_used;        /* a step reads the original unpacked */
     uint32_t repacked_ops;  /* ops that have packed it themselves (recurrent.c) */
-    bool shifted;           /* packs hold int8: the original's uint8 minus 128 */
+    uint8_t shift;          /* not 0: packs hold int8, the original's uint8 minus this */
     int32_t *sums;          /* integer GEMMs: the sum of each column */
     sparse_entries entries; /* count > 0: stored sparse in the model (sparse_weights.c); data is NULL */
     uint32_t sources[2];    /* values of the host's graph that hold entries or halves */

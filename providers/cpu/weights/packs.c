@@ -94,7 +94,7 @@ inlay_status pack_allocate(inlay_compiled *compiled, const cpu_constant *constan
     if (compiled->compiling != NULL && compiled->state->packs != NULL && constant->copy == NULL &&
         constant->content_hash != 0 && add_layout(&from, &pack->plain) && add_layout(&to, &pack->md)) {
         key[count++] = constant->content_hash;
-        key[count++] = constant->shifted;
+        key[count++] = constant->shift;
         key[count++] = pack->md.kind == CPU_OPAQUE ? library_version() : 0; /* others do not depend on the library */
         memcpy(&key[count], from.word, from.count * sizeof *key);
         count += from.count;

@@ -50,7 +50,7 @@ static inlay_status unpack(const inlay_compiled *compiled, const cpu_constant *c
     return status;
 }
 
-/* Converts uint8 to int8, the type of oneDNN's weights, by subtracting 128. */
+/* Converts uint8 to int8, the type of the kernels' weights, by subtracting their zero point. */
 static inlay_status shift_to_int8(const cpu_constant *constant, void **out, inlay_diag *diag)
 {
     const uint8_t *from = constant->data;
@@ -62,7 +62,7 @@ static inlay_status shift_to_int8(const cpu_constant *constant, void **out, inla
     }
     to = *out;
     for (uint64_t i = 0; i < constant->bytes; i++)
-        to[i] = from[i] ^ 0x80;
+        to[i] = (uint8_t)(from[i] - constant->shift);
     return INLAY_OK;
 }
 
@@ -125,7 +125,7 @@ static inlay_status read_source(const inlay_compiled *compiled, const cpu_consta
         status = low_bit_floats(compiled, constant, out_copy, diag);
     } else if (constant->data == NULL) {
         status = unpack(compiled, constant, out_copy, diag);
-    } else if (constant->shifted) {
+    } else if (constant->shift != 0) {
         status = shift_to_int8(constant, out_copy, diag);
     } else if (MUST_ALIGN && (uintptr_t)constant->data % sizeof(float) != 0) {
         if (posix_memalign(out_copy, 64, constant->bytes) != 0) {

@@ -336,34 +336,25 @@ static inlay_status bind_output(dynamic_call *call, uint32_t i)
 
 static inlay_status bind_workspace(dynamic_call *call, inlay_exec_args *args)
 {
-    dynamic_cache *cache = call->cache;
-    uint64_t bytes = cache->workspace_bytes;
+    const dynamic_cache *cache = call->cache;
+    const uint64_t bytes = cache->workspace_bytes;
+    void *memory = NULL;
+    inlay_status status;
 
     if (bytes == 0)
         return INLAY_OK;
     if (on_device(call)) {
-        inlay_status status = device_memory_alloc(call->runner, provider_index(call), call->domain, bytes,
-                                                  (buffer_use){ .usage = INLAY_USE_WORKSPACE,
-                                                                .lifetime = INLAY_LIFETIME_RUN,
-                                                                .alignment = cache->workspace_alignment },
-                                                  &call->workspace, call->diag);
+        status = device_memory_alloc(call->runner, provider_index(call), call->domain, bytes,
+                                     (buffer_use){ .usage = INLAY_USE_WORKSPACE,
+                                                   .lifetime = INLAY_LIFETIME_RUN,
+                                                   .alignment = cache->workspace_alignment },
+                                     &call->workspace, call->diag);
         args->workspace = call->workspace;
         return status;
     }
-    if (bytes > cache->workspace_room || (uintptr_t)cache->workspace % cache->workspace_alignment != 0) {
-        inlay_status status = run_check_tensor_size(call->runner->shared, bytes, call->diag);
-        if (status != INLAY_OK)
-            return status;
-        run_memory_give(call->runner->shared->tensors.memory, cache->workspace, cache->workspace_room);
-        cache->workspace_room = 0;
-        cache->memory = call->runner->shared->tensors.memory;
-        status = run_take(call->runner->shared, bytes, cache->workspace_alignment, &cache->workspace, call->diag);
-        if (status != INLAY_OK)
-            return status;
-        cache->workspace_room = bytes;
-    }
-    args->workspace = (inlay_buffer){ .handle = (uintptr_t)cache->workspace, .bytes = bytes };
-    return INLAY_OK;
+    status = run_take_workspace(call->runner->shared, bytes, cache->workspace_alignment, &memory, call->diag);
+    args->workspace = (inlay_buffer){ .handle = (uintptr_t)memory, .bytes = bytes };
+    return status;
 }
 
 /* ------------------------------------------------------------------ devices */

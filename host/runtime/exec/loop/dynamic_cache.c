@@ -16,7 +16,6 @@ void dynamic_cache_destroy(bound_step *step)
     timeline_destroy(cache->timeline);
     arena_deinit(&cache->arena);
     signature_deinit(&cache->signature);
-    run_memory_give(cache->memory, cache->workspace, cache->workspace_room);
     free(cache);
     step->cache = NULL;
 }

@@ -13,9 +13,6 @@ struct dynamic_cache {
     inlay_output_plan *outputs;
     inlay_value_state *shapes; /* [output_count] as inferred */
     uint64_t workspace_bytes, workspace_alignment;
-    void *workspace; /* host */
-    uint64_t workspace_room;
-    run_memory *memory;           /* the owner of the workspace */
     uint64_t timeline, signalled; /* of asynchronous providers: the fence of the step, and how often it was signalled */
     bool reads_device_data;       /* the output sizes depend on data in device memory, which must be read first */
     bool reads_device_data_known; /* a run has determined reads_device_data */

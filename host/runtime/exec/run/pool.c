@@ -4,9 +4,24 @@
 #include "inlay/check.h"
 #include <string.h>
 
+static void drop_workspace(run_tensors *tensors)
+{
+    run_memory_give(tensors->memory, tensors->workspace, tensors->workspace_room);
+    tensors->workspace = NULL;
+    tensors->workspace_room = 0;
+}
+
+/* Returns whether run_shared_drop() would free memory. */
+static bool has_idle_memory(const run_shared *shared)
+{
+    return shared->tensors.pool_count > 0 || (shared->dynamic == NULL && shared->tensors.workspace != NULL);
+}
+
 void run_shared_drop(run_shared *shared)
 {
     INLAY_CHECK(shared->tensors.pool_count <= POOL_SIZE);
+    if (shared->dynamic == NULL)
+        drop_workspace(&shared->tensors);
     while (shared->tensors.pool_count > 0)
         value_unref(shared->tensors.pool[--shared->tensors.pool_count]);
 }
@@ -15,10 +30,30 @@ inlay_status run_take(run_shared *shared, uint64_t bytes, uint64_t alignment, vo
 {
     inlay_status status = run_memory_take(shared->tensors.memory, bytes, alignment, out_memory, diag);
 
-    if (status == INLAY_OK || shared->tensors.pool_count == 0)
+    if (status == INLAY_OK || !has_idle_memory(shared))
         return status;
     run_shared_drop(shared);
     return run_memory_take(shared->tensors.memory, bytes, alignment, out_memory, diag);
+}
+
+inlay_status run_take_workspace(run_shared *shared, uint64_t bytes, uint64_t alignment, void **out_memory,
+                                inlay_diag *diag)
+{
+    run_tensors *tensors = &shared->tensors;
+    inlay_status status = INLAY_OK;
+
+    INLAY_CHECK(shared->dynamic == NULL);
+    if (bytes > tensors->workspace_room || (uintptr_t)tensors->workspace % alignment != 0) {
+        status = run_check_tensor_size(shared, bytes, diag);
+        if (status != INLAY_OK)
+            return status;
+        drop_workspace(tensors);
+        status = run_take(shared, bytes, alignment, &tensors->workspace, diag);
+        if (status == INLAY_OK)
+            tensors->workspace_room = bytes;
+    }
+    *out_memory = tensors->workspace;
+    return status;
 }
 
 /* Allocates a tensor; empties the pool and tries again if there is not enough memory. */
@@ -27,7 +62,7 @@ static inlay_status make_tensor(run_shared *shared, inlay_dtype dtype, uint32_t 
 {
     inlay_status status = value_create_from(shared->tensors.memory, dtype, rank, dims, false, out_value, diag);
 
-    if ((status != INLAY_OUT_OF_MEMORY && status != INLAY_LIMIT_EXCEEDED) || shared->tensors.pool_count == 0)
+    if ((status != INLAY_OUT_OF_MEMORY && status != INLAY_LIMIT_EXCEEDED) || !has_idle_memory(shared))
         return status;
     run_shared_drop(shared);
     return value_create_from(shared->tensors.memory, dtype, rank, dims, false, out_value, diag);

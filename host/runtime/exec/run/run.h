@@ -31,6 +31,8 @@ typedef struct run_tensors {
     uint64_t max_bytes;           /* limit of one tensor */
     inlay_value *pool[POOL_SIZE]; /* unshared tensors whose memory may be reused */
     uint32_t pool_count;
+    void *workspace; /* host memory of dynamic steps, of which one runs at a time; see run_take_workspace() */
+    uint64_t workspace_room;
 } run_tensors;
 
 /* Elements of string tensors that a run created; kernels allocate them from their threads. */
@@ -63,8 +65,12 @@ typedef struct run_shared {
 
 /* ------------------------------------------------------------------ memory reuse, pool.c */
 
-/* Frees the tensors of the pool. */
+/* Frees the tensors of the pool, and the workspace unless a dynamic step is using it. */
 void run_shared_drop(run_shared *shared);
+/* The workspace of the dynamic step that runs next: at least `bytes` bytes at a multiple of alignment, valid until the
+ * next call. All dynamic steps of the context share it. */
+INLAY_NODISCARD inlay_status run_take_workspace(run_shared *shared, uint64_t bytes, uint64_t alignment,
+                                                void **out_memory, inlay_diag *diag);
 /* Checks a tensor size against max_run_bytes. INLAY_LIMIT_EXCEEDED: diag names the option. */
 INLAY_NODISCARD inlay_status run_check_tensor_size(const run_shared *shared, uint64_t bytes, inlay_diag *diag);
 /* Calls run_memory_take() with the session's memory; if that fails, empties the pool and tries again. */
