@@ -18,6 +18,7 @@ typedef struct lane_row {
     const float *input; /* first row of the image inside the windows */
     float *output;
     int64_t rows, row_step; /* rows inside the windows */
+    vec count;              /* divisor of means of windows whose columns are inside */
     vmask mask;             /* channels of an incomplete vector */
     vec special[VECTORS];   /* NaN if an element of a maximum is NaN or infinite */
 } lane_row;
@@ -75,20 +76,17 @@ VEC_INLINE void put(const lane_row *row, const lane_kind kind, int64_t p, const 
 {
     const pool_window *window = row->window;
     float *output = row->output + p * window->out_pixel_step;
-    float taps = 1;
+    const int64_t first = p * window->stride[1] - window->begin[1], past = first + window->kernel[1];
+    vec count = row->count;
 
-    if (kind.is_mean) {
-        const int64_t first = p * window->stride[1] - window->begin[1], past = first + window->kernel[1];
+    if (kind.is_mean && !window->counts_pads && (first < 0 || past > window->in[1])) {
         const int64_t columns = (past < window->in[1] ? past : window->in[1]) - (first > 0 ? first : 0);
-        const int64_t count = window->counts_pads ? window->kernel[0] * window->kernel[1]
-                              : columns > 0       ? columns * row->rows
-                                                  : 1;
 
-        taps = (float)count;
+        count = vec_set(columns > 0 ? (float)(columns * row->rows) : 1);
     }
     VEC_UNROLL
     for (int v = 0; v < kind.vectors; v++) {
-        const vec result = kind.is_mean ? vec_div(total[v], vec_set(taps)) : total[v];
+        const vec result = kind.is_mean ? vec_div(total[v], count) : total[v];
 
         if (kind.whole)
             vec_store(output + v * VEC_LANES, result);
@@ -230,10 +228,16 @@ VEC_INLINE bool lanes_row(const pool_window *window, const float *input, float *
         return true;
     }
     input += (top + low * window->dilation[0]) * window->row_step;
+    row.count = vec_set((float)(window->kernel[1] * (window->counts_pads ? window->kernel[0] : row.rows)));
     for (; at + VECTORS * VEC_LANES <= window->lanes; at += VECTORS * VEC_LANES) {
         row.input = input + at;
         row.output = output + at;
         make_row(&row, (lane_kind){ is_mean, true, VECTORS });
+    }
+    for (; !VEC_HAS_MASKS && at + VEC_LANES <= window->lanes; at += VEC_LANES) { /* all of some blocked layouts */
+        row.input = input + at;
+        row.output = output + at;
+        make_row(&row, (lane_kind){ is_mean, true, 1 });
     }
     for (; at < window->lanes; at += VEC_LANES) {
         row.input = input + at;
