@@ -254,6 +254,8 @@ void model_unref(struct model *model)
     free(model->batches);
     if (model->stats != NULL)
         board_remove_model(model->settings.board, model->board_index);
+    if (model->config != NULL)
+        protobuf_c_message_free_unpacked(model->config, NULL);
     free(model->shares);
     free(model->inputs);
     free(model->outputs);

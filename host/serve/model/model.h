@@ -10,6 +10,7 @@
 #include "serve/model/padding.h"
 #include "serve/model/shares.h"
 #include "serve/base/board.h"
+#include <protobuf-c/protobuf-c.h>
 #include <pthread.h>
 
 struct sequence;
@@ -87,6 +88,8 @@ struct model {
     job_queue queue;
     uint32_t board_index; /* of its figures in settings.board */
     model_stats *stats;   /* those of this process */
+    ProtobufCMessage
+        *config;          /* its configuration in Triton's form, see config_text.c; owned; NULL while it is loaded */
     stats_batch *batches; /* [settings.max_batch] runs of this process with 1, 2 ... rows */
 };
 

@@ -224,7 +224,8 @@ static bool is_wanted(const found_model *model, const model_config *config, uint
     for (uint32_t k = 0; k < config->version_count; k++)
         if (config->versions[k] == model->versions[i])
             return true;
-    return config->version_count == 0 && i + 1 == model->version_count;
+    return config->version_count == 0 &&
+           i + (config->latest_count > 1 ? config->latest_count : 1) >= model->version_count;
 }
 
 /* Why a model is loaded: at the start, by an admin request, or for a request that runs it. */
@@ -264,12 +265,15 @@ static inlay_status load_version(struct repository *repository, const found_mode
         goto done;
     }
     repository_make_room(repository, model->name, version, loaded->bytes);
-    if (config->requests_batching && !loaded->batchable) {
-        model_unref(loaded);
-        loaded = NULL;
+    if (config->requests_batching && !loaded->batchable)
         status =
             inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                        "max_batch above 1 is not possible: its inputs and outputs do not share a symbolic first axis");
+    else
+        status = config_text_complete(config, loaded, diag);
+    if (status != INLAY_OK) {
+        model_unref(loaded);
+        loaded = NULL;
     }
 done:
     inlay_options_destroy(options);
@@ -287,14 +291,12 @@ static inlay_status load_model(struct repository *repository, const found_model 
                                uint64_t only, inlay_diag *diag)
 {
     model_config config = { .settings = repository->defaults };
-    char path[4200];
     inlay_status status = INLAY_OK;
     uint32_t wanted = 0;
 
     INLAY_CHECK(model->version_count > 0);
-    (void)snprintf(path, sizeof path, "%s/config.yaml", model->path);
     if (model->is_folder)
-        status = model_config_read(path, &config, diag);
+        status = model_config_read(model->path, model->name, &config, diag);
     if (status != INLAY_OK) {
         set_failed(repository, model->name, model->versions[model->version_count - 1], diag->text);
         model_config_deinit(&config);
@@ -320,10 +322,11 @@ static inlay_status load_model(struct repository *repository, const found_model 
     for (uint32_t i = 0; only == 0 && i < model->version_count; i++)
         if (!is_wanted(model, &config, i))
             set_entry(repository, model->name, model->versions[i], STATE_UNAVAILABLE, NULL, status != INLAY_OK,
-                      "not selected by config.yaml");
+                      "not selected by its configuration");
     model_config_deinit(&config);
     if (status == INLAY_OK && wanted == 0) {
-        status = inlay_fail(diag, INLAY_NOT_FOUND, "model '%s' has none of the versions in %s", model->name, path);
+        status =
+            inlay_fail(diag, INLAY_NOT_FOUND, "model '%s' has none of the versions of its configuration", model->name);
         set_failed(repository, model->name, model->versions[model->version_count - 1], diag->text);
     }
     return status;
