@@ -196,7 +196,7 @@ void grpc_model_metadata(struct call *call, const uint8_t *message, size_t bytes
     reply.name = model->name;
     reply.versions = versions.texts;
     reply.n_versions = versions.count;
-    reply.platform = (char *)(uintptr_t) "inlay_onnx";
+    reply.platform = (char *)(uintptr_t)(model->ensemble != NULL ? "ensemble" : "inlay_onnx");
     reply.n_inputs = model->input_count;
     reply.n_outputs = model->output_count;
     if (inputs != NULL && outputs != NULL && !versions.failed)

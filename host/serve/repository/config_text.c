@@ -14,13 +14,33 @@ static bool is_one_of(const char *text, const char *first, const char *second)
 
 /* ------------------------------------------------------------------ settings */
 
+/* An ensemble has steps, and no file of its own. */
+static inlay_status take_ensemble(const struct pbtxt *text, model_config *config, inlay_diag *diag)
+{
+    const Inference__ModelConfig *file = (const void *)text->message;
+    bool has_steps = file->scheduling_choice_case == INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_ENSEMBLE_SCHEDULING;
+
+    config->is_ensemble = strcmp(file->platform, "ensemble") == 0;
+    if (!config->is_ensemble)
+        return has_steps ? pbtxt_fail(text, file, "ensemble_scheduling", diag, "the platform is not ensemble")
+                         : INLAY_OK;
+    if (!has_steps)
+        return pbtxt_fail(text, file, "platform", diag, "an ensemble needs ensemble_scheduling");
+    if (file->backend[0] != '\0')
+        return pbtxt_fail(text, file, "backend", diag, "an ensemble has none");
+    if (file->n_parameters > 0)
+        return pbtxt_fail(text, file, "parameters", diag, "library options are those of the models of the steps");
+    config->settings.max_batch = file->max_batch_size > 1 ? (uint32_t)file->max_batch_size : 1;
+    return INLAY_OK;
+}
+
 static inlay_status take_names(const char *name, const struct pbtxt *text, inlay_diag *diag)
 {
     const Inference__ModelConfig *file = (const void *)text->message;
 
     if (file->name[0] != '\0' && strcmp(file->name, name) != 0)
         return pbtxt_fail(text, file, "name", diag, "'%s' is not the name of the folder, '%s'", file->name, name);
-    if (!is_one_of(file->platform, "onnxruntime_onnx", "inlay_onnx"))
+    if (!is_one_of(file->platform, "onnxruntime_onnx", "inlay_onnx") && strcmp(file->platform, "ensemble") != 0)
         return pbtxt_fail(text, file, "platform", diag, "'%s' is not supported; ONNX models have onnxruntime_onnx",
                           file->platform);
     if (!is_one_of(file->backend, "onnxruntime", "inlay"))
@@ -98,8 +118,6 @@ static inlay_status take_scheduling(const struct pbtxt *text, model_config *conf
     if (file->max_batch_size < 0 || file->max_batch_size > 65536)
         return pbtxt_fail(text, file, "max_batch_size", diag, "must be from 0 to 65536");
     config->settings.max_batch = 1;
-    if (file->scheduling_choice_case == INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_ENSEMBLE_SCHEDULING)
-        return pbtxt_fail(text, file, "ensemble_scheduling", diag, "the platform is not ensemble");
     if (file->scheduling_choice_case == INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING)
         return take_batching(text, file->dynamic_batching, config, diag);
     if (file->scheduling_choice_case == INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_SEQUENCE_BATCHING &&
@@ -155,6 +173,7 @@ inlay_status config_text_take(const char *name, model_config *config, inlay_diag
     INLAY_TRY(take_names(name, text, diag));
     INLAY_TRY(take_versions(text, config, diag));
     INLAY_TRY(take_scheduling(text, config, diag));
+    INLAY_TRY(take_ensemble(text, config, diag));
     INLAY_TRY(take_instances(text, config, diag));
     INLAY_TRY(take_parameters(text, config, diag));
 done:
@@ -435,11 +454,13 @@ inlay_status config_text_complete(const model_config *settings, struct model *mo
     if (!has_file && !complete_batching(config, model))
         return no_memory(diag, "for the configuration of '%s'", model->name);
     batched = config->max_batch_size > 0;
-    return complete_text(&config->name, model->name) && complete_text(&config->platform, "inlay_onnx") &&
-                   complete_text(&config->backend, "inlay") &&
-                   complete_text(&config->default_model_filename, "model.onnx") &&
-                   complete_inputs(config, model, batched) && complete_outputs(config, model, batched) &&
-                   complete_instances(config, model) && complete_policy(config, settings)
+    if (!settings->is_ensemble &&
+        (!complete_text(&config->platform, "inlay_onnx") || !complete_text(&config->backend, "inlay") ||
+         !complete_text(&config->default_model_filename, "model.onnx")))
+        return no_memory(diag, "for the configuration of '%s'", model->name);
+    return complete_text(&config->name, model->name) && complete_inputs(config, model, batched) &&
+                   complete_outputs(config, model, batched) && complete_instances(config, model) &&
+                   complete_policy(config, settings)
                ? INLAY_OK
                : no_memory(diag, "for the configuration of '%s'", model->name);
 }

@@ -147,6 +147,19 @@ static inlay_status read_yaml(const char *path, model_config *config, inlay_diag
     return status;
 }
 
+bool model_config_is_ensemble(const char *folder)
+{
+    struct pbtxt text;
+    char path[4200];
+    bool is_ensemble;
+
+    (void)snprintf(path, sizeof path, "%s/config.pbtxt", folder);
+    is_ensemble = pbtxt_read(path, &inference__model_config__descriptor, &text, NULL) == INLAY_OK &&
+                  strcmp(((const Inference__ModelConfig *)(const void *)text.message)->platform, "ensemble") == 0;
+    pbtxt_close(&text);
+    return is_ensemble;
+}
+
 inlay_status model_config_read(const char *folder, const char *name, model_config *config, inlay_diag *diag)
 {
     char yaml[4200], text[4200];

@@ -29,6 +29,7 @@ typedef struct model_config {
     char **options; /* [option_count] "name=value"; owned */
     uint32_t option_count;
     bool requests_batching; /* the file sets max_batch above 1 */
+    bool is_ensemble;       /* of config.pbtxt */
     struct pbtxt text;      /* of config.pbtxt; without a message: none */
 } model_config;
 
@@ -42,6 +43,16 @@ INLAY_NODISCARD inlay_status model_config_add_option(model_config *config, const
                                                      size_t name_bytes, const char *value, inlay_diag *diag);
 /* Sets the options. */
 INLAY_NODISCARD inlay_status model_config_apply(const model_config *config, inlay_options *options, inlay_diag *diag);
+
+/* Whether the folder's config.pbtxt is that of an ensemble. */
+bool model_config_is_ensemble(const char *folder);
+
+/* config_ensemble.c: builds the ensemble of config->text, and limits the settings to those of its models. find() returns a
+ * reference to a loaded model (version 0 = the latest), or NULL. */
+typedef struct model *(*ensemble_find_fn)(void *user, const char *name, uint64_t version);
+INLAY_NODISCARD inlay_status config_ensemble(const model_config *config, ensemble_find_fn find, void *user,
+                                             model_settings *settings, struct ensemble **out_ensemble,
+                                             inlay_diag *diag);
 
 /* config_text.c */
 /* Takes the settings of config->text. */

@@ -2,6 +2,7 @@
 #include "serve/base/log.h"
 #include "serve/repository/model_config.h"
 #include "serve/repository/repository_internal.h"
+#include "serve/model/ensemble.h"
 #include "serve/model/sequence.h"
 #include "inlay/check.h"
 #include <stdlib.h>
@@ -231,6 +232,25 @@ static bool is_wanted(const found_model *model, const model_config *config, uint
 /* Why a model is loaded: at the start, by an admin request, or for a request that runs it. */
 typedef enum load_reason { LOAD_START, LOAD_REQUESTED, LOAD_DEFERRED } load_reason;
 
+/* An ensemble_find_fn. */
+static struct model *find_step_model(void *user, const char *name, uint64_t version)
+{
+    return repository_find(user, name, strlen(name), version);
+}
+
+static inlay_status load_ensemble(struct repository *repository, const found_model *model, const model_config *config,
+                                  uint64_t version, struct model **out_model, inlay_diag *diag)
+{
+    model_settings settings = config->settings;
+    struct ensemble *ensemble = NULL;
+    inlay_status status = config_ensemble(config, find_step_model, repository, &settings, &ensemble, diag);
+
+    *out_model = NULL;
+    return status != INLAY_OK
+               ? status
+               : model_load_ensemble(model->name, version, model->path, &settings, ensemble, out_model, diag);
+}
+
 static inlay_status load_version(struct repository *repository, const found_model *model, const model_config *config,
                                  uint64_t version, load_reason reason, inlay_diag *diag)
 {
@@ -242,14 +262,17 @@ static inlay_status load_version(struct repository *repository, const found_mode
 
     (void)snprintf(path, sizeof path, model->is_folder ? "%s/%llu/model.onnx" : "%s", model->path,
                    (unsigned long long)version);
-    files = model_file_bytes(path, model->is_folder);
+    files = config->is_ensemble ? 0 : model_file_bytes(path, model->is_folder);
     if (reason == LOAD_START && repository_defer(repository, model->name, version, files))
         return INLAY_OK;
     repository_make_room(repository, model->name, version, files);
     set_entry(repository, model->name, version, STATE_LOADING, NULL, true, NULL);
     INLAY_TRY(settings_options(repository->settings, &options, diag));
     INLAY_TRY(model_config_apply(config, options, diag));
-    INLAY_TRY(model_load(model->name, version, path, &config->settings, options, &loaded, diag));
+    if (config->is_ensemble)
+        INLAY_TRY(load_ensemble(repository, model, config, version, &loaded, diag));
+    else
+        INLAY_TRY(model_load(model->name, version, path, &config->settings, options, &loaded, diag));
     loaded->bytes += files;
     atomic_store(&loaded->requested_ns, clock_ns());
     if (reason == LOAD_START && repository_defer(repository, model->name, version, loaded->bytes)) {
@@ -338,6 +361,20 @@ static inlay_status read_folder(const struct repository *repository, struct fold
                        diag);
 }
 
+/* Loads the ensembles, which need their models, or the other models. */
+static void load_kind(struct repository *repository, const struct folder *folder, bool ensembles)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    for (uint32_t i = 0; i < folder->count && !settings_stopped(repository->settings); i++) {
+        const found_model *model = &folder->models[i];
+
+        if ((model->is_folder && model_config_is_ensemble(model->path)) == ensembles &&
+            load_model(repository, model, LOAD_START, 0, &diag) != INLAY_OK)
+            log_line(LOG_ERROR_LINE, "%s", diag.text);
+    }
+}
+
 void repository_load_all(struct repository *repository)
 {
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -348,9 +385,8 @@ void repository_load_all(struct repository *repository)
         return;
     }
     (void)pthread_mutex_lock(&repository->loading);
-    for (uint32_t i = 0; i < folder.count && !settings_stopped(repository->settings); i++)
-        if (load_model(repository, &folder.models[i], LOAD_START, 0, &diag) != INLAY_OK)
-            log_line(LOG_ERROR_LINE, "%s", diag.text);
+    load_kind(repository, &folder, false);
+    load_kind(repository, &folder, true);
     (void)pthread_mutex_unlock(&repository->loading);
     folder_deinit(&folder);
 }
@@ -413,6 +449,35 @@ static uint64_t deferred_version(struct repository *repository, const char *name
     return found;
 }
 
+/* Whether a loaded version of the ensemble has a step of that model. */
+static bool has_step(struct repository *repository, const char *ensemble, const char *name)
+{
+    bool found = false;
+
+    (void)pthread_mutex_lock(&repository->lock);
+    for (uint32_t i = 0; i < repository->count; i++) {
+        const struct model *model = repository->entries[i].loaded;
+
+        if (model == NULL || model->ensemble == NULL || strcmp(model->name, ensemble) != 0)
+            continue;
+        for (uint32_t k = 0; k < model->ensemble->stage_count; k++)
+            found |= strcmp(model->ensemble->stages[k].model->name, name) == 0;
+    }
+    (void)pthread_mutex_unlock(&repository->lock);
+    return found;
+}
+
+/* Loads the ensembles that run the model, which has been loaded, again. The caller holds `loading`. */
+static void load_dependents(struct repository *repository, const struct folder *folder, const char *name)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    for (uint32_t i = 0; i < folder->count; i++)
+        if (has_step(repository, folder->models[i].name, name) &&
+            load_model(repository, &folder->models[i], LOAD_REQUESTED, 0, &diag) != INLAY_OK)
+            log_line(LOG_ERROR_LINE, "%s", diag.text);
+}
+
 static inlay_status load_found(struct repository *repository, const char *name, load_reason reason, uint64_t version,
                                inlay_diag *diag)
 {
@@ -436,6 +501,8 @@ static inlay_status load_found(struct repository *repository, const char *name, 
         status = reason == LOAD_DEFERRED && only == 0 ? INLAY_OK : load_model(repository, found, reason, only, diag);
         if (status == INLAY_OK && reason != LOAD_DEFERRED)
             drop_missing(repository, name, found);
+        if (status == INLAY_OK)
+            load_dependents(repository, &folder, name);
         (void)pthread_mutex_unlock(&repository->loading);
     }
     folder_deinit(&folder);

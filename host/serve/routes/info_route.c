@@ -107,7 +107,8 @@ void answer_model(struct exchange *exchange)
     text_member(&exchange->reply, "name", model->name);
     strbuf_text(&exchange->reply, ",\"versions\":[");
     repository_each(exchange->server->repository, add_version, &list);
-    strbuf_text(&exchange->reply, "],\"platform\":\"inlay_onnx\",\"inputs\":[");
+    strbuf_format(&exchange->reply, "],\"platform\":\"%s\",\"inputs\":[",
+                  model->ensemble != NULL ? "ensemble" : "inlay_onnx");
     write_ios(&exchange->reply, model->inputs, model->input_count);
     strbuf_text(&exchange->reply, "],\"outputs\":[");
     write_ios(&exchange->reply, model->outputs, model->output_count);
