@@ -1,4 +1,6 @@
 #include "grpc_fake.h"
+#include "model_config.pb-c.h"
+#include "reflection.pb-c.h"
 #include "serve/exchange/access.h"
 #include "serve/exchange/access_log.h"
 #include "serve/grpc/grpc_read.h"
@@ -109,6 +111,9 @@ ECHO(grpc_server_metadata, server_metadata_reply)
 ECHO(grpc_model_metadata, model_metadata_reply)
 ECHO(grpc_index, index_reply)
 ECHO(grpc_health, health_request)
+ECHO(grpc_watch, health_reply)
+ECHO(grpc_model_config, model_config_reply)
+ECHO(grpc_reflection, reflection_request)
 ECHO(grpc_load, repository_request)
 ECHO(grpc_unload, stream_infer_reply)
 ECHO(grpc_statistics, statistics_reply)

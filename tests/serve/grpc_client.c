@@ -190,9 +190,21 @@ void grpc_submit_rest(grpc_client *client, grpc_call *call, const char *method, 
     assert_true(nghttp2_session_send(client->session) == 0 || client->tls != NULL);
 }
 
-void grpc_wait(grpc_client *client, grpc_call *call)
+static uint32_t message_count(const grpc_call *call)
 {
-    while (!call->closed) {
+    const uint8_t *at = call->got, *end = call->got + call->got_bytes;
+    uint32_t count = 0;
+
+    while (end - at >= 5 && (size_t)(end - at) >= 5 + ((size_t)at[3] << 8 | at[4])) {
+        at += 5 + ((size_t)at[3] << 8 | at[4]);
+        count++;
+    }
+    return count;
+}
+
+void grpc_wait_messages(grpc_client *client, grpc_call *call, uint32_t count)
+{
+    while (!call->closed && message_count(call) < count) {
         uint8_t bytes[16384];
         ssize_t n = client->tls != NULL ? gnutls_record_recv(client->tls, bytes, sizeof bytes)
                                         : recv(client->fd, bytes, sizeof bytes, 0);
@@ -202,6 +214,11 @@ void grpc_wait(grpc_client *client, grpc_call *call)
         assert_int_equal(nghttp2_session_mem_recv(client->session, bytes, (size_t)n), n);
         assert_true(nghttp2_session_send(client->session) == 0 || client->tls != NULL);
     }
+}
+
+void grpc_wait(grpc_client *client, grpc_call *call)
+{
+    grpc_wait_messages(client, call, UINT32_MAX);
 }
 
 /* ------------------------------------------------------------------ messages */

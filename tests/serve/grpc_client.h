@@ -39,6 +39,8 @@ bool grpc_open_tls(grpc_client *client, int port, gnutls_certificate_credentials
 void grpc_close(grpc_client *client);
 void grpc_submit(grpc_client *client, grpc_call *call);
 void grpc_wait(grpc_client *client, grpc_call *call);
+/* Waits for `count` messages, or until the call is closed. */
+void grpc_wait_messages(grpc_client *client, grpc_call *call, uint32_t count);
 
 /* Sends a request for REST with this body. */
 void grpc_submit_rest(grpc_client *client, grpc_call *call, const char *method, const char *body);

@@ -6,6 +6,7 @@
 static const char *const server_extensions[] = { "binary_tensor_data",
                                                  "model_repository",
                                                  "model_repository(unload_dependents)",
+                                                 "model_configuration",
                                                  "schedule_policy",
                                                  "sequence",
                                                  "parameters",

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 static const char doc[] =
-    "Serves the models in MODELS, a folder (NAME.onnx, or NAME/VERSION/model.onnx and NAME/config.yaml) or one file, "
-    "over the Open Inference Protocol.\v"
+    "Serves the models in MODELS, a folder (NAME.onnx, or NAME/VERSION/model.onnx and NAME/config.yaml or "
+    "config.pbtxt) or one file, over the Open Inference Protocol.\v"
     "Examples:\n"
     "  inlay serve models/\n"
     "  inlay serve model.onnx --port 8080 --max-batch 32 --batch-delay-us 500\n"

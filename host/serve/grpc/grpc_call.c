@@ -408,10 +408,31 @@ static uint8_t code_reply(struct call *call)
     return 1;
 }
 
+/* Sends the reply as a message, the last one or not. */
+static void send_reply(struct call *call, bool is_last)
+{
+    uint8_t prefix[PREFIX] = { code_reply(call) };
+
+    for (int i = 1; i < PREFIX; i++)
+        prefix[i] = (uint8_t)(call->reply.size >> (8 * (4 - i)));
+    strbuf_add(&call->out, prefix, sizeof prefix);
+    strbuf_add(&call->out, call->reply.data, call->reply.size);
+    if (call->reply.failed || call->out.failed || call->reply.size > UINT32_MAX)
+        call_end(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the reply");
+    else if (is_last)
+        call_end(call, GRPC_OK, "");
+    else
+        begin_answer(call);
+    strbuf_deinit(&call->reply);
+}
+
+void call_send(struct call *call)
+{
+    send_reply(call, false);
+}
+
 void call_finish_message(struct call *call)
 {
-    uint8_t prefix[PREFIX];
-
     INLAY_CHECK(call->method != NULL || call->ended || call->session == NULL);
 
     call->working = call->queued = call->in_loader = false;
@@ -422,24 +443,12 @@ void call_finish_message(struct call *call)
     call->held_bytes = call->in.size;
     if (call->session == NULL || call->ended)
         return;
-    if (call->method->streams)
+    if (call->method->wraps_failures)
         wrap_stream_reply(call);
-    if (call->reply_status != GRPC_OK) {
+    if (call->reply_status != GRPC_OK)
         call_end(call, call->reply_status, call->reply_text);
-        return;
-    }
-    prefix[0] = code_reply(call);
-    for (int i = 1; i < PREFIX; i++)
-        prefix[i] = (uint8_t)(call->reply.size >> (8 * (4 - i)));
-    strbuf_add(&call->out, prefix, sizeof prefix);
-    strbuf_add(&call->out, call->reply.data, call->reply.size);
-    if (call->reply.failed || call->out.failed || call->reply.size > UINT32_MAX)
-        call_end(call, GRPC_RESOURCE_EXHAUSTED, "out of memory for the reply");
-    else if (!call->method->streams)
-        call_end(call, GRPC_OK, "");
     else
-        begin_answer(call);
-    strbuf_deinit(&call->reply);
+        send_reply(call, !call->method->streams);
 }
 
 static uint32_t message_bytes(const struct call *call)

@@ -1,4 +1,6 @@
 /* Methods that return metadata of the server and its models. */
+#include "model_config.pb-c.h"
+#include "base/clock.h"
 #include "base/utf8.h"
 #include "serve/request/datatype.h"
 #include "serve/grpc/grpc_internal.h"
@@ -8,6 +10,7 @@
 #include <string.h>
 
 enum { SERVING = 1, NOT_SERVING = 2 };
+enum { WATCH_NS = 100000000 }; /* time between two looks at the status */
 
 void grpc_live(struct call *call, const uint8_t *message, size_t bytes)
 {
@@ -29,14 +32,55 @@ void grpc_ready(struct call *call, const uint8_t *message, size_t bytes)
     call_pack(call, &reply.base);
 }
 
+static int health_of(const struct server *server)
+{
+    return atomic_load(&server->ready) ? SERVING : NOT_SERVING;
+}
+
 void grpc_health(struct call *call, const uint8_t *message, size_t bytes)
 {
     Inference__HealthReply reply = INFERENCE__HEALTH_REPLY__INIT;
 
     (void)message;
     (void)bytes;
-    reply.status = atomic_load(&call->server->ready) ? SERVING : NOT_SERVING;
+    reply.status = health_of(call->server);
     call_pack(call, &reply.base);
+}
+
+/* Sends the status if it differs from the last one, and waits for the next change. */
+static void watch(struct call *call)
+{
+    Inference__HealthReply reply = INFERENCE__HEALTH_REPLY__INIT;
+
+    reply.status = health_of(call->server);
+    if (reply.status != call->watched) {
+        call->watched = reply.status;
+        call_pack(call, &reply.base);
+        call_send(call);
+    }
+    (void)atomic_fetch_add(&call->server->suspended, 1);
+    front_later(&call->task, clock_ns() + WATCH_NS);
+}
+
+void grpc_watch(struct call *call, const uint8_t *message, size_t bytes)
+{
+    (void)message;
+    (void)bytes;
+    call->queued = true;
+    watch(call);
+}
+
+void grpc_watch_again(struct call *call)
+{
+    bool ends = atomic_load(&call->server->draining) && call->watched == NOT_SERVING;
+
+    if (!ends && !call->ended) {
+        watch(call);
+        return;
+    }
+    call->watched = 0;
+    call_fail(call, GRPC_UNAVAILABLE, "the server is shutting down");
+    call_finish_message(call);
 }
 
 bool grpc_version(const char *text, uint64_t *out_number)
@@ -152,7 +196,7 @@ void grpc_model_metadata(struct call *call, const uint8_t *message, size_t bytes
     reply.name = model->name;
     reply.versions = versions.texts;
     reply.n_versions = versions.count;
-    reply.platform = (char *)(uintptr_t) "inlay_onnx";
+    reply.platform = (char *)(uintptr_t)(model->ensemble != NULL ? "ensemble" : "inlay_onnx");
     reply.n_inputs = model->input_count;
     reply.n_outputs = model->output_count;
     if (inputs != NULL && outputs != NULL && !versions.failed)
@@ -164,6 +208,25 @@ void grpc_model_metadata(struct call *call, const uint8_t *message, size_t bytes
     for (size_t i = 0; i < versions.count; i++)
         free(versions.texts[i]);
     free(versions.texts);
+    model_unref(model);
+}
+
+void grpc_model_config(struct call *call, const uint8_t *message, size_t bytes)
+{
+    Inference__ModelName *name = call_unpack(call, &inference__model_name__descriptor, message, bytes);
+    Inference__ModelConfigReply reply = INFERENCE__MODEL_CONFIG_REPLY__INIT;
+    struct model *model;
+
+    if (name == NULL)
+        return;
+    model = find_model(call, name->name, name->version);
+    call_release(name);
+    if (model == NULL) {
+        call_fail(call, GRPC_NOT_FOUND, "no such model or version is loaded");
+        return;
+    }
+    reply.config = (Inference__ModelConfig *)(void *)model->config;
+    call_pack(call, &reply.base);
     model_unref(model);
 }
 

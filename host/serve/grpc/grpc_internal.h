@@ -32,8 +32,9 @@ typedef void (*method_fn)(struct call *call, const uint8_t *message, size_t byte
 struct method {
     const char *path;
     method_fn run;
-    int access; /* as route_access() */
-    bool streams;
+    int access;          /* as route_access() */
+    bool streams;        /* several messages: each is handled when it arrives */
+    bool wraps_failures; /* a failure is a message, and the stream continues */
 };
 const struct method *method_find(const char *path); /* grpc_methods.c; NULL = unknown */
 
@@ -91,6 +92,7 @@ struct call {
     bool working, queued;
     bool delayed;   /* it has sent a wrong token */
     bool in_loader; /* queued with the model loader, not the scheduler */
+    int watched; /* Health/Watch: the status that was sent last, and the call waits for another one; 0: it is not one */
     load_task load_task;
     front_task task;
     Inference__InferRequest *decoded;
@@ -112,6 +114,8 @@ void call_fail(struct call *call, int status, const char *text);
 void call_fail_diag(struct call *call, const inlay_diag *diag);
 /* The current message is finished; the result is in reply, or in reply_status and reply_text. */
 void call_finish_message(struct call *call);
+/* Sends call->reply as a message; the current message is not finished. */
+void call_send(struct call *call);
 /* Ends the call. */
 void call_end(struct call *call, int status, const char *text);
 void call_destroy(struct call *call);
@@ -143,6 +147,11 @@ void grpc_server_metadata(struct call *call, const uint8_t *message, size_t byte
 void grpc_model_metadata(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_index(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_health(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_watch(struct call *call, const uint8_t *message, size_t bytes);
+/* A watch is resumed: it sends the status if it has changed, and ends with the server. */
+void grpc_watch_again(struct call *call);
+void grpc_reflection(struct call *call, const uint8_t *message, size_t bytes);
+void grpc_model_config(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_load(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_unload(struct call *call, const uint8_t *message, size_t bytes);
 void grpc_statistics(struct call *call, const uint8_t *message, size_t bytes);

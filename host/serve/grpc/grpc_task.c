@@ -14,7 +14,7 @@ void grpc_leave(struct call *call)
     bool mine = true;
 
     call->session = NULL;
-    if (call->working && (call->in_loader || call->delayed)) {
+    if (call->working && (call->in_loader || call->delayed || call->watched != 0)) {
         mine = false;
     } else if (call->working && call->queued) {
         mine = front_cancel(&call->task, call->server->sched, &call->job);
@@ -41,6 +41,8 @@ void grpc_resume(front_task *task)
     if (call->delayed) {
         call->working = call->delayed = false;
         call_refuse(call);
+    } else if (call->watched != 0) {
+        grpc_watch_again(call);
     } else {
         call_finish_message(call);
         call_advance(call);

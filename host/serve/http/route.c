@@ -52,6 +52,8 @@ static route_kind model_route_kind(const char *rest)
         return ROUTE_MODEL;
     if (strcmp(rest, "/ready") == 0)
         return ROUTE_MODEL_READY;
+    if (strcmp(rest, "/config") == 0)
+        return ROUTE_MODEL_CONFIG;
     if (strcmp(rest, "/infer") == 0)
         return ROUTE_INFER;
     if (strcmp(rest, "/stats") == 0)

@@ -14,6 +14,7 @@
     X(READY, "GET", 0)                                                                                                 \
     X(SERVER, "GET", 1)                                                                                                \
     X(MODEL, "GET", 1)                                                                                                 \
+    X(MODEL_CONFIG, "GET", 1)                                                                                          \
     X(MODEL_READY, "GET", 0)                                                                                           \
     X(INFER, "POST", 1)                                                                                                \
     X(STATS, "GET", 1)                                                                                                 \

@@ -1,6 +1,6 @@
 /* Instances: a context of a model with the memory of its runs. */
 #include "inlay/check.h"
-#include "serve/model/model.h"
+#include "serve/model/ensemble.h"
 #include <stdlib.h>
 
 inlay_status instance_init(const struct model *model, struct instance *instance, uint32_t jobs, inlay_diag *diag)
@@ -18,11 +18,15 @@ inlay_status instance_init(const struct model *model, struct instance *instance,
         instance->trimmed_bytes == NULL || instance->given == NULL || instance->outputs == NULL ||
         instance->jobs == NULL)
         return no_memory(diag, "for an instance");
+    if (model->ensemble != NULL)
+        return ensemble_init_instance(model->ensemble, instance, diag);
     return inlay_context_create(model->session, &instance->context, diag);
 }
 
 void instance_deinit(const struct model *model, struct instance *instance)
 {
+    if (model->ensemble != NULL)
+        ensemble_deinit_instance(model->ensemble, instance);
     inlay_context_destroy(instance->context);
     for (uint32_t k = 0; instance->batch_inputs != NULL && k < model->input_count; k++)
         free(instance->batch_inputs[k]);
@@ -36,6 +40,39 @@ void instance_deinit(const struct model *model, struct instance *instance)
     free(instance->outputs);
     free((void *)instance->jobs);
     *instance = (struct instance){ .context = NULL };
+}
+
+/* ------------------------------------------------------------------ runs */
+
+inlay_status instance_bind(const struct model *model, const struct instance *instance, uint32_t k, inlay_value *value,
+                           inlay_diag *diag)
+{
+    if (model->ensemble == NULL)
+        return inlay_context_set_input(instance->context, k, value, diag);
+    inlay_value_unref(instance->values[k]);
+    instance->values[k] = inlay_value_ref(value);
+    return INLAY_OK;
+}
+
+void instance_unbind(const struct model *model, const struct instance *instance)
+{
+    for (uint32_t k = 0; k < model->input_count; k++)
+        (void)instance_bind(model, instance, k, NULL, NULL);
+}
+
+inlay_status instance_run(const struct model *model, struct instance *instance, uint64_t rows,
+                          const inlay_run_options *run, inlay_diag *diag)
+{
+    if (model->ensemble != NULL)
+        return ensemble_run(model->ensemble, instance, rows, run, diag);
+    return inlay_context_run(instance->context, run, diag);
+}
+
+inlay_value *instance_output(const struct model *model, const struct instance *instance, uint32_t k)
+{
+    if (model->ensemble != NULL)
+        return instance->values[model->ensemble->output_tensors[k]];
+    return inlay_context_output(instance->context, k);
 }
 
 /* ------------------------------------------------------------------ generated inputs */
@@ -59,7 +96,7 @@ uint32_t model_generated_dims(const struct model *model, uint32_t k, int64_t row
     return io->rank;
 }
 
-inlay_status instance_run_generated(const struct model *model, const struct instance *instance, model_input_fn make,
+inlay_status instance_run_generated(const struct model *model, struct instance *instance, model_input_fn make,
                                     const void *user, inlay_diag *diag)
 {
     inlay_run_options run = INLAY_RUN_OPTIONS_INIT;
@@ -71,12 +108,11 @@ inlay_status instance_run_generated(const struct model *model, const struct inst
 
         status = make(model, k, user, &value, diag);
         if (status == INLAY_OK && value != NULL)
-            status = inlay_context_set_input(instance->context, k, value, diag);
+            status = instance_bind(model, instance, k, value, diag);
         inlay_value_unref(value);
     }
     if (status == INLAY_OK)
-        status = inlay_context_run(instance->context, &run, diag);
-    for (uint32_t k = 0; k < model->input_count; k++)
-        (void)inlay_context_set_input(instance->context, k, NULL, NULL);
+        status = instance_run(model, instance, 1, &run, diag);
+    instance_unbind(model, instance);
     return status;
 }

@@ -1,4 +1,4 @@
-#include "serve/model/model.h"
+#include "serve/model/ensemble.h"
 #include "inlay/check.h"
 #include "serve/request/datatype.h"
 #include "serve/model/sequence.h"
@@ -108,7 +108,7 @@ static inlay_status warm_input(const struct model *model, uint32_t k, const void
     return status;
 }
 
-static inlay_status warm_up(const struct model *model, const struct instance *instance, int64_t rows, int64_t length)
+static inlay_status warm_up(const struct model *model, struct instance *instance, int64_t rows, int64_t length)
 {
     const warm_size size = { rows, length };
 
@@ -116,7 +116,7 @@ static inlay_status warm_up(const struct model *model, const struct instance *in
 }
 
 /* Times runs of 1, 2, 4 ... rows, up to four times the best batch size. */
-static void measure_batches(struct model *model, const struct instance *instance, int64_t length)
+static void measure_batches(struct model *model, struct instance *instance, int64_t length)
 {
     enum { TIMES = 3 };
     batch_cost *cost = &model->queue.cost;
@@ -143,7 +143,7 @@ static void warm_all(struct model *model)
     int64_t length = config->size_count > 0 ? (int64_t)config->sizes[0] : 1;
 
     for (uint32_t i = 0; i < model->settings.instances; i++) {
-        const struct instance *instance = &model->instances[i];
+        struct instance *instance = &model->instances[i];
 
         if (warm_up(model, instance, 1, length) != INLAY_OK)
             return;
@@ -187,13 +187,13 @@ static uint64_t run_bytes(const struct model *model)
     return inlay_session_memory(model->session, &info) == INLAY_OK ? info.used_bytes : 0;
 }
 
-inlay_status model_load(const char *name, uint64_t version, const char *path, const model_settings *settings,
-                        const inlay_options *options, struct model **out_model, inlay_diag *diag)
+/* A model without session, instances and inputs. */
+static inlay_status model_create(const char *name, uint64_t version, const char *path, const model_settings *settings,
+                                 struct model **out_model, inlay_diag *diag)
 {
     struct model *model = calloc(1, sizeof *model);
-    inlay_status status = INLAY_OK;
 
-    *out_model = NULL;
+    *out_model = model;
     if (model == NULL)
         return no_memory(diag, "for model '%s'", name);
     atomic_init(&model->refs, 1);
@@ -203,12 +203,28 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     (void)snprintf(model->version, sizeof model->version, "%llu", (unsigned long long)version);
     model->name = strdup(name);
     model->path = strdup(path);
-    if (model->name == NULL || model->path == NULL) {
-        status = no_memory(diag, "for model '%s'", name);
-        goto done;
-    }
-    INLAY_TRY(board_add_model(settings->board, name, version, &model->board_index, diag));
-    model->stats = &board_own_model(settings->board, model->board_index)->stats;
+    return model->name != NULL && model->path != NULL ? INLAY_OK : no_memory(diag, "for model '%s'", name);
+}
+
+/* Adds the model to the figures. */
+static inlay_status count_model(struct model *model, inlay_diag *diag)
+{
+    inlay_status status = board_add_model(model->settings.board, model->name, model->number, &model->board_index, diag);
+
+    if (status == INLAY_OK)
+        model->stats = &board_own_model(model->settings.board, model->board_index)->stats;
+    return status;
+}
+
+inlay_status model_load(const char *name, uint64_t version, const char *path, const model_settings *settings,
+                        const inlay_options *options, struct model **out_model, inlay_diag *diag)
+{
+    struct model *model = NULL;
+    inlay_status status = INLAY_OK;
+
+    *out_model = NULL;
+    INLAY_TRY(model_create(name, version, path, settings, &model, diag));
+    INLAY_TRY(count_model(model, diag));
     INLAY_TRY(inlay_session_create(path, options, &model->session, diag));
     INLAY_TRY(read_io(model, diag));
     INLAY_TRY(sequences_create(model, diag));
@@ -230,6 +246,39 @@ done:
     return status;
 }
 
+inlay_status model_load_ensemble(const char *name, uint64_t version, const char *path, const model_settings *settings,
+                                 struct ensemble *ensemble, struct model **out_model, inlay_diag *diag)
+{
+    struct model *model = NULL;
+    inlay_status status = model_create(name, version, path, settings, &model, diag);
+
+    *out_model = NULL;
+    if (model == NULL) {
+        ensemble_destroy(ensemble);
+        return status;
+    }
+    model->ensemble = ensemble;
+    INLAY_TRY(status);
+    INLAY_TRY(count_model(model, diag));
+    model->inputs = ensemble->inputs;
+    model->input_count = ensemble->input_count;
+    model->outputs = ensemble->outputs;
+    model->output_count = ensemble->output_count;
+    model->batchable = ensemble->batchable;
+    ensemble->inputs = ensemble->outputs = NULL;
+    INLAY_TRY(sequences_create(model, diag));
+    if (!model->batchable)
+        model->settings.max_batch = 1;
+    INLAY_TRY(make_instances(model, diag));
+    if (model->settings.warmup)
+        warm_all(model);
+    *out_model = model;
+    model = NULL;
+done:
+    model_unref(model);
+    return status;
+}
+
 struct model *model_ref(struct model *model)
 {
     unsigned before = atomic_fetch_add(&model->refs, 1);
@@ -237,6 +286,26 @@ struct model *model_ref(struct model *model)
     INLAY_CHECK(before > 0);
     (void)before;
     return model;
+}
+
+void ensemble_destroy(struct ensemble *ensemble)
+{
+    if (ensemble == NULL)
+        return;
+    for (uint32_t i = 0; i < ensemble->stage_count; i++) {
+        free(ensemble->stages[i].inputs);
+        free(ensemble->stages[i].outputs);
+        (void)atomic_fetch_sub(&ensemble->stages[i].model->pins, 1);
+        model_unref(ensemble->stages[i].model);
+    }
+    for (uint32_t i = 0; i < ensemble->tensor_count; i++)
+        free(ensemble->names[i]);
+    free(ensemble->stages);
+    free(ensemble->names);
+    free(ensemble->output_tensors);
+    free(ensemble->inputs);
+    free(ensemble->outputs);
+    free(ensemble);
 }
 
 void model_unref(struct model *model)
@@ -249,11 +318,14 @@ void model_unref(struct model *model)
     padding_deinit(&model->padding);
     text_model_close(model->text);
     sequences_destroy(model);
+    ensemble_destroy(model->ensemble);
     inlay_session_destroy(model->session);
     free(model->instances);
     free(model->batches);
     if (model->stats != NULL)
         board_remove_model(model->settings.board, model->board_index);
+    if (model->config != NULL)
+        protobuf_c_message_free_unpacked(model->config, NULL);
     free(model->shares);
     free(model->inputs);
     free(model->outputs);
@@ -274,13 +346,21 @@ static void format_shape(char *text, size_t bytes, uint32_t rank, const int64_t 
         (void)snprintf(text + used, bytes - used, "]");
 }
 
+static uint32_t find_io(const inlay_io_info *ios, uint32_t count, const char *name)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(ios[i].name, name) == 0)
+            return i;
+    return INLAY_NONE;
+}
+
 static inlay_status check_input(const struct model *model, infer_tensor *tensor, inlay_diag *diag)
 {
     const inlay_io_info *io;
     char wanted[200], given[200];
     bool fits;
 
-    tensor->input = inlay_session_find_input(model->session, tensor->name);
+    tensor->input = find_io(model->inputs, model->input_count, tensor->name);
     if (tensor->input == INLAY_NONE)
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "model '%s' has no input '%s'", model->name, tensor->name);
     io = &model->inputs[tensor->input];
@@ -303,7 +383,7 @@ static inlay_status check_input(const struct model *model, infer_tensor *tensor,
 static inlay_status check_outputs(const struct model *model, infer_request *request, inlay_diag *diag)
 {
     for (uint32_t i = 0; i < request->output_count; i++) {
-        request->outputs[i].output = inlay_session_find_output(model->session, request->outputs[i].name);
+        request->outputs[i].output = find_io(model->outputs, model->output_count, request->outputs[i].name);
         if (request->outputs[i].output == INLAY_NONE)
             return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "model '%s' has no output '%s'", model->name,
                               request->outputs[i].name);

@@ -10,9 +10,11 @@
 #include "serve/model/padding.h"
 #include "serve/model/shares.h"
 #include "serve/base/board.h"
+#include <protobuf-c/protobuf-c.h>
 #include <pthread.h>
 
 struct sequence;
+struct ensemble;
 
 enum { PRIORITY_LEVELS = 3 }; /* 1 = highest, 2 = default, 3 = lowest */
 
@@ -34,7 +36,9 @@ typedef struct model_settings {
 
 /* A context, and memory for the inputs of batched requests. Has one run at a time. */
 struct instance {
-    inlay_context *context;
+    inlay_context *context;      /* NULL in an ensemble */
+    inlay_context **stages;      /* of an ensemble's stages */
+    inlay_value **values;        /* of an ensemble's tensors; the inputs' ones are references, the others borrowed */
     void **batch_inputs;         /* [input_count] concatenated inputs */
     uint64_t *batch_input_bytes; /* [input_count] capacity of each */
     void **trimmed;              /* [output_count] outputs without padding */
@@ -69,7 +73,9 @@ struct model {
     uint64_t number; /* the version as a number */
     char *path;      /* of the file, for messages */
     model_settings settings;
-    inlay_session *session;
+    inlay_session *session;    /* NULL: an ensemble */
+    struct ensemble *ensemble; /* NULL: not one; owned */
+    atomic_uint pins;          /* ensembles that run it */
     inlay_io_info *inputs, *outputs;
     uint32_t input_count, output_count;
     provider_share *shares; /* [share_count] providers that run it */
@@ -87,6 +93,8 @@ struct model {
     job_queue queue;
     uint32_t board_index; /* of its figures in settings.board */
     model_stats *stats;   /* those of this process */
+    ProtobufCMessage
+        *config;          /* its configuration in Triton's form, see config_text.c; owned; NULL while it is loaded */
     stats_batch *batches; /* [settings.max_batch] runs of this process with 1, 2 ... rows */
 };
 
@@ -121,6 +129,10 @@ struct job {
 INLAY_NODISCARD inlay_status model_load(const char *name, uint64_t version, const char *path,
                                         const model_settings *settings, const inlay_options *options,
                                         struct model **out_model, inlay_diag *diag);
+/* Makes a model of an ensemble, which it takes. */
+INLAY_NODISCARD inlay_status model_load_ensemble(const char *name, uint64_t version, const char *path,
+                                                 const model_settings *settings, struct ensemble *ensemble,
+                                                 struct model **out_model, inlay_diag *diag);
 /* Size of the model's files: of `path`, or of all files in its folder. */
 uint64_t model_file_bytes(const char *path, bool whole_folder);
 struct model *model_ref(struct model *model);
@@ -132,6 +144,15 @@ void model_unref(struct model *model); /* NULL is a no-op */
 INLAY_NODISCARD inlay_status instance_init(const struct model *model, struct instance *instance, uint32_t jobs,
                                            inlay_diag *diag);
 void instance_deinit(const struct model *model, struct instance *instance);
+/* Binds input k; NULL unbinds it. */
+inlay_status instance_bind(const struct model *model, const struct instance *instance, uint32_t k, inlay_value *value,
+                           inlay_diag *diag);
+void instance_unbind(const struct model *model, const struct instance *instance);
+/* Runs the model, or the stages of the ensemble. rows: of the inputs. */
+INLAY_NODISCARD inlay_status instance_run(const struct model *model, struct instance *instance, uint64_t rows,
+                                          const inlay_run_options *run, inlay_diag *diag);
+/* Output k of the last run, borrowed; NULL: there is none. */
+inlay_value *instance_output(const struct model *model, const struct instance *instance, uint32_t k);
 
 /* Writes the shape of generated input k into out_dims [INLAY_MAX_RANK]: `rows` for the first axis of a batchable model,
  * `length` for the padded axis, 1 for other symbolic sizes. Returns the rank. */
@@ -139,7 +160,7 @@ uint32_t model_generated_dims(const struct model *model, uint32_t k, int64_t row
 /* Runs the model on generated inputs: make() creates input k, or leaves *out_value NULL to omit it. */
 typedef inlay_status (*model_input_fn)(const struct model *model, uint32_t k, const void *user, inlay_value **out_value,
                                        inlay_diag *diag);
-INLAY_NODISCARD inlay_status instance_run_generated(const struct model *model, const struct instance *instance,
+INLAY_NODISCARD inlay_status instance_run_generated(const struct model *model, struct instance *instance,
                                                     model_input_fn make, const void *user, inlay_diag *diag);
 
 /* model.c and run.c */

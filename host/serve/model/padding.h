@@ -40,8 +40,7 @@ INLAY_NODISCARD inlay_status padding_set_value(padding_config *config, const cha
 INLAY_NODISCARD inlay_status padding_init(struct model *model, inlay_diag *diag);
 void padding_deinit(struct padding *padding);
 /* Runs the model with and without padding: INLAY_UNSUPPORTED if its outputs differ. */
-INLAY_NODISCARD inlay_status padding_check(const struct model *model, const struct instance *instance,
-                                           inlay_diag *diag);
+INLAY_NODISCARD inlay_status padding_check(const struct model *model, struct instance *instance, inlay_diag *diag);
 
 /* Sets the job's length and padded length; its request has passed model_check(). */
 void padding_choose(struct job *job);

@@ -57,7 +57,7 @@ static bool is_close(double left, double right)
 }
 
 /* Copies output k, trimmed as for a request. The caller frees out->data, which is NULL after a failure. */
-static inlay_status copy_output(const struct model *model, const struct instance *instance, uint32_t k, uint64_t own,
+static inlay_status copy_output(const struct model *model, struct instance *instance, uint32_t k, uint64_t own,
                                 infer_output *out, inlay_diag *diag)
 {
     inlay_value *value = inlay_context_output(instance->context, k);
@@ -109,7 +109,7 @@ static inlay_status compare(const infer_output *plain, const infer_output *padde
 }
 
 /* Compares the outputs of the last run with those in `plain`. */
-static inlay_status compare_run(const struct model *model, const struct instance *instance, uint64_t own,
+static inlay_status compare_run(const struct model *model, struct instance *instance, uint64_t own,
                                 const infer_output *plain, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
@@ -125,7 +125,7 @@ static inlay_status compare_run(const struct model *model, const struct instance
     return status;
 }
 
-inlay_status padding_check(const struct model *model, const struct instance *instance, inlay_diag *diag)
+inlay_status padding_check(const struct model *model, struct instance *instance, inlay_diag *diag)
 {
     const padding_config *config = &model->settings.padding;
     infer_output *plain;

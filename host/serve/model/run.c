@@ -7,14 +7,14 @@
 
 /* ------------------------------------------------------------------ inputs */
 
-static inlay_status bind(const struct instance *instance, uint32_t input, const infer_tensor *tensor,
-                         const int64_t *dims, void *data, uint64_t bytes, inlay_diag *diag)
+static inlay_status bind(const struct model *model, const struct instance *instance, uint32_t input,
+                         const infer_tensor *tensor, const int64_t *dims, void *data, uint64_t bytes, inlay_diag *diag)
 {
     inlay_value *value = NULL;
     inlay_status status = inlay_value_borrow(tensor->dtype, tensor->rank, dims, data, bytes, &value, diag);
 
     if (status == INLAY_OK)
-        status = inlay_context_set_input(instance->context, input, value, diag);
+        status = instance_bind(model, instance, input, value, diag);
     inlay_value_unref(value);
     return status;
 }
@@ -52,7 +52,7 @@ static inlay_status bind_batch(const struct model *model, struct instance *insta
                                       (char *)instance->batch_inputs[input] + used);
     }
     INLAY_CHECK(used == bytes); /* the inputs fill the buffer */
-    return bind(instance, input, first, dims, instance->batch_inputs[input], bytes, diag);
+    return bind(model, instance, input, first, dims, instance->batch_inputs[input], bytes, diag);
 }
 
 static inlay_status bind_inputs(const struct model *model, struct instance *instance, uint32_t count, uint64_t rows,
@@ -65,16 +65,11 @@ static inlay_status bind_inputs(const struct model *model, struct instance *inst
     for (uint32_t k = 0; status == INLAY_OK && k < job->request->input_count; k++) {
         const infer_tensor *tensor = &job->request->inputs[k];
 
-        status = written ? bind_batch(model, instance, k, count, rows, diag)
-                         : bind(instance, tensor->input, tensor, tensor->dims, tensor->data, tensor->bytes, diag);
+        status = written
+                     ? bind_batch(model, instance, k, count, rows, diag)
+                     : bind(model, instance, tensor->input, tensor, tensor->dims, tensor->data, tensor->bytes, diag);
     }
     return status;
-}
-
-static void unbind_inputs(const struct model *model, const struct instance *instance)
-{
-    for (uint32_t k = 0; k < model->input_count; k++)
-        (void)inlay_context_set_input(instance->context, k, NULL, NULL);
 }
 
 /* ------------------------------------------------------------------ outputs */
@@ -82,7 +77,7 @@ static void unbind_inputs(const struct model *model, const struct instance *inst
 static inlay_status read_output(const struct model *model, const struct instance *instance, uint32_t k,
                                 infer_output *output, inlay_diag *diag)
 {
-    inlay_value *value = inlay_context_output(instance->context, k);
+    inlay_value *value = instance_output(model, instance, k);
 
     if (value == NULL || inlay_value_kind(value) != INLAY_KIND_TENSOR)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "output '%s' is not a tensor, and the protocol has only tensors",
@@ -212,9 +207,9 @@ void model_run(struct model *model, struct instance *instance, uint32_t count)
     run.max_threads = instance->threads;
     run.timeout_ns = time_left(instance, count, bound);
     if (status == INLAY_OK)
-        status = inlay_context_run(instance->context, &run, &diag);
+        status = instance_run(model, instance, rows, &run, &diag);
     ended = clock_ns();
-    unbind_inputs(model, instance);
+    instance_unbind(model, instance);
     if (status != INLAY_OK && count > 1 && status != INLAY_CANCELLED && status != INLAY_DEADLINE_EXCEEDED) {
         run_each(model, instance, count);
         return;

@@ -13,7 +13,7 @@ inlay_status sequences_create(struct model *model, inlay_diag *diag)
     model->state_outputs = calloc(model->output_count + 1u, sizeof *model->state_outputs);
     if (model->state_inputs == NULL || model->state_outputs == NULL)
         return no_memory(diag, "for the model's inputs");
-    for (uint32_t i = 0; inlay_session_state(model->session, i, &info) == INLAY_OK; i++) {
+    for (uint32_t i = 0; model->session != NULL && inlay_session_state(model->session, i, &info) == INLAY_OK; i++) {
         model->state_inputs[info.input] = true;
         model->state_outputs[info.output] = true;
         model->state_count++;

@@ -28,19 +28,27 @@ void front_wake(front_task *task)
     (void)pthread_mutex_unlock(&thread->lock);
 }
 
-bool front_delay(front_task *task, uint64_t resume_ns)
+void front_later(front_task *task, uint64_t resume_ns)
 {
     struct front_thread *thread = task->thread;
-    struct front *front = thread->front;
 
     INLAY_CHECK(pthread_equal(thread->thread, pthread_self()));
+    task->resume_ns = resume_ns;
+    task->counted = false;
+    task->next = thread->delayed;
+    thread->delayed = task;
+}
+
+bool front_delay(front_task *task, uint64_t resume_ns)
+{
+    struct front *front = task->thread->front;
+
     if (atomic_fetch_add(&front->delayed, 1) >= (front->limits[CONNECTION_CLIENTS] + 3) / 4) {
         (void)atomic_fetch_sub(&front->delayed, 1);
         return false;
     }
-    task->resume_ns = resume_ns;
-    task->next = thread->delayed;
-    thread->delayed = task;
+    front_later(task, resume_ns);
+    task->counted = true;
     return true;
 }
 
@@ -57,7 +65,8 @@ void front_resume_delayed(struct front_thread *thread)
             thread->delayed = task;
             continue;
         }
-        (void)atomic_fetch_sub(&thread->front->delayed, 1);
+        if (task->counted)
+            (void)atomic_fetch_sub(&thread->front->delayed, 1);
         task->resume(task);
     }
 }

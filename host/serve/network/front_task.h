@@ -14,6 +14,7 @@ typedef struct front_task {
     void (*resume)(struct front_task *task);
     bool queued;        /* guarded by the thread's lock */
     uint64_t resume_ns; /* see front_delay() */
+    bool counted;       /* among the delayed ones */
     struct front_task *next;
 } front_task;
 
@@ -22,6 +23,8 @@ void front_wake(front_task *task);
 /* Resumes a task on this thread, which is the task's, at that time. At most a quarter of max_connections are delayed at
  * once, so that those who guess tokens do not keep others out. false: they are; the task is not resumed. */
 bool front_delay(front_task *task, uint64_t resume_ns);
+/* As front_delay(), without the limit: for tasks that are not of those who guess. */
+void front_later(front_task *task, uint64_t resume_ns);
 /* sched_cancel() unless the task is being handed back: true: the job was still waiting and no longer is. */
 bool front_cancel(front_task *task, struct sched *sched, struct job *job);
 #endif

@@ -47,6 +47,8 @@ static uint64_t state_of(const found_model *model)
         return mix_file(sum, model->path) | 1;
     (void)snprintf(path, sizeof path, "%s/config.yaml", model->path);
     sum = mix_file(sum, path);
+    (void)snprintf(path, sizeof path, "%s/config.pbtxt", model->path);
+    sum = mix_file(sum, path);
     for (uint32_t i = 0; i < model->version_count; i++) {
         (void)snprintf(path, sizeof path, "%s/%llu/model.onnx", model->path, (unsigned long long)model->versions[i]);
         sum = mix_file(mix(sum, model->versions[i]), path);

@@ -62,8 +62,8 @@ static bool is_file(const char *folder_path, const char *name, const char *suffi
     return bytes > 0 && (size_t)bytes < sizeof path && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Finds the numbered subfolders with a model.onnx. */
-static bool read_versions(found_model *model)
+/* Finds the numbered subfolders, with or without a model.onnx. */
+static bool find_versions(found_model *model, bool has_file)
 {
     DIR *dir = opendir(model->path);
     const struct dirent *entry;
@@ -72,7 +72,7 @@ static bool read_versions(found_model *model)
     while (good && dir != NULL && (entry = readdir(dir)) != NULL) {
         uint64_t version;
 
-        if (!is_version(entry->d_name, &version) || !is_file(model->path, entry->d_name, "/model.onnx"))
+        if (!is_version(entry->d_name, &version) || (has_file && !is_file(model->path, entry->d_name, "/model.onnx")))
             continue;
         good = LIST_GROW(model->versions, model->version_count);
         if (good)
@@ -83,6 +83,24 @@ static bool read_versions(found_model *model)
     if (model->version_count > 0)
         qsort(model->versions, model->version_count, sizeof *model->versions, by_number);
     return good;
+}
+
+/* A folder with config.pbtxt but without any model.onnx is that of an ensemble: its versions are empty folders, or it has
+ * none and is version 1. */
+static bool read_versions(found_model *model)
+{
+    bool good = find_versions(model, true);
+
+    if (!good || model->version_count > 0 || !is_file(model->path, "config", ".pbtxt") ||
+        is_file(model->path, "model", ".onnx"))
+        return good;
+    good = find_versions(model, false);
+    if (!good || model->version_count > 0)
+        return good;
+    if (!LIST_GROW(model->versions, 0))
+        return false;
+    model->versions[model->version_count++] = 1;
+    return true;
 }
 
 /* Appends a model with the first name_bytes of `name` as its name; `path` is its file or folder. */

@@ -1,4 +1,5 @@
 #include "serve/repository/model_config.h"
+#include "model_config.pb-c.h"
 #include "serve/base/yaml.h"
 #include <stdlib.h>
 #include <string.h>
@@ -104,31 +105,17 @@ static inlay_status take_versions(const char *path, const char *text, model_conf
 
 static inlay_status take_options(const char *path, config_file *file, model_config *config, inlay_diag *diag)
 {
-    static const char *const server_only[] = { "plugin_dirs", "plugin_allow",    "probe",        "probe_timeout_ms",
-                                               "cache_dir",   "cache_max_bytes", "crash_report", "external_dir",
-                                               "plan",        "profile",         "isa" };
+    inlay_status status = INLAY_OK;
 
-    for (unsigned i = 0; i < file->options_count; i++) {
-        size_t name = strcspn(file->options[i], "=");
+    for (unsigned i = 0; status == INLAY_OK && i < file->options_count; i++) {
+        const char *option = file->options[i];
+        size_t name = strcspn(option, "=");
 
-        if (name == 0 || file->options[i][name] == '\0')
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: options: '%s' is not NAME=VALUE", path,
-                              file->options[i]);
-        for (size_t k = 0; k < sizeof server_only / sizeof server_only[0]; k++)
-            if (strlen(server_only[k]) == name && strncmp(server_only[k], file->options[i], name) == 0)
-                return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: option %s can only be set for the whole server",
-                                  path, server_only[k]);
+        status = name == 0 || option[name] == '\0'
+                     ? inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s: options: '%s' is not NAME=VALUE", path, option)
+                     : model_config_add_option(config, path, option, name, option + name + 1, diag);
     }
-    config->options = calloc(file->options_count + 1u, sizeof(char *));
-    if (config->options == NULL)
-        return no_memory(diag, "for options");
-    for (unsigned i = 0; i < file->options_count; i++) {
-        config->options[i] = strdup(file->options[i]);
-        if (config->options[i] == NULL)
-            return no_memory(diag, "for options");
-        config->option_count++;
-    }
-    return INLAY_OK;
+    return status;
 }
 
 static inlay_status take_padding(const char *path, const config_file *file, model_config *config, inlay_diag *diag)
@@ -142,14 +129,11 @@ static inlay_status take_padding(const char *path, const config_file *file, mode
     return status == INLAY_OK ? INLAY_OK : inlay_fail(diag, status, "%s: %s", path, failure.text);
 }
 
-inlay_status model_config_read(const char *path, model_config *config, inlay_diag *diag)
+static inlay_status read_yaml(const char *path, model_config *config, inlay_diag *diag)
 {
     void *data = NULL;
-    inlay_status status;
+    inlay_status status = yaml_load(path, &schema, &data, diag);
 
-    if (access(path, F_OK) != 0)
-        return INLAY_OK;
-    status = yaml_load(path, &schema, &data, diag);
     if (status == INLAY_OK && data != NULL) {
         status = take_numbers(path, data, config, diag);
         if (status == INLAY_OK)
@@ -163,27 +147,31 @@ inlay_status model_config_read(const char *path, model_config *config, inlay_dia
     return status;
 }
 
-void model_config_deinit(model_config *config)
+bool model_config_is_ensemble(const char *folder)
 {
-    for (uint32_t i = 0; i < config->option_count; i++)
-        free(config->options[i]);
-    free(config->options);
-    config->options = NULL;
-    config->option_count = 0;
+    struct pbtxt text;
+    char path[4200];
+    bool is_ensemble;
+
+    (void)snprintf(path, sizeof path, "%s/config.pbtxt", folder);
+    is_ensemble = pbtxt_read(path, &inference__model_config__descriptor, &text, NULL) == INLAY_OK &&
+                  strcmp(((const Inference__ModelConfig *)(const void *)text.message)->platform, "ensemble") == 0;
+    pbtxt_close(&text);
+    return is_ensemble;
 }
 
-inlay_status model_config_apply(const model_config *config, inlay_options *options, inlay_diag *diag)
+inlay_status model_config_read(const char *folder, const char *name, model_config *config, inlay_diag *diag)
 {
-    inlay_status status = INLAY_OK;
+    char yaml[4200], text[4200];
+    inlay_status status;
 
-    for (uint32_t i = 0; status == INLAY_OK && i < config->option_count; i++) {
-        char name[128];
-        size_t bytes = strcspn(config->options[i], "=");
-
-        if (bytes >= sizeof name)
-            return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "unknown option '%.64s...'", config->options[i]);
-        (void)snprintf(name, sizeof name, "%.*s", (int)bytes, config->options[i]);
-        status = inlay_options_set_from(options, name, config->options[i] + bytes + 1, "config.yaml", diag);
-    }
-    return status;
+    (void)snprintf(yaml, sizeof yaml, "%s/config.yaml", folder);
+    (void)snprintf(text, sizeof text, "%s/config.pbtxt", folder);
+    if (access(text, F_OK) != 0)
+        return access(yaml, F_OK) == 0 ? read_yaml(yaml, config, diag) : INLAY_OK;
+    if (access(yaml, F_OK) == 0)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s has both config.yaml and config.pbtxt; remove one of them",
+                          folder);
+    status = pbtxt_read(text, &inference__model_config__descriptor, &config->text, diag);
+    return status == INLAY_OK ? config_text_take(name, config, diag) : status;
 }

@@ -2,6 +2,7 @@
 #include "serve/base/log.h"
 #include "serve/repository/model_config.h"
 #include "serve/repository/repository_internal.h"
+#include "serve/model/ensemble.h"
 #include "serve/model/sequence.h"
 #include "inlay/check.h"
 #include <stdlib.h>
@@ -224,11 +225,31 @@ static bool is_wanted(const found_model *model, const model_config *config, uint
     for (uint32_t k = 0; k < config->version_count; k++)
         if (config->versions[k] == model->versions[i])
             return true;
-    return config->version_count == 0 && i + 1 == model->version_count;
+    return config->version_count == 0 &&
+           i + (config->latest_count > 1 ? config->latest_count : 1) >= model->version_count;
 }
 
 /* Why a model is loaded: at the start, by an admin request, or for a request that runs it. */
 typedef enum load_reason { LOAD_START, LOAD_REQUESTED, LOAD_DEFERRED } load_reason;
+
+/* An ensemble_find_fn. */
+static struct model *find_step_model(void *user, const char *name, uint64_t version)
+{
+    return repository_find(user, name, strlen(name), version);
+}
+
+static inlay_status load_ensemble(struct repository *repository, const found_model *model, const model_config *config,
+                                  uint64_t version, struct model **out_model, inlay_diag *diag)
+{
+    model_settings settings = config->settings;
+    struct ensemble *ensemble = NULL;
+    inlay_status status = config_ensemble(config, find_step_model, repository, &settings, &ensemble, diag);
+
+    *out_model = NULL;
+    return status != INLAY_OK
+               ? status
+               : model_load_ensemble(model->name, version, model->path, &settings, ensemble, out_model, diag);
+}
 
 static inlay_status load_version(struct repository *repository, const found_model *model, const model_config *config,
                                  uint64_t version, load_reason reason, inlay_diag *diag)
@@ -241,14 +262,17 @@ static inlay_status load_version(struct repository *repository, const found_mode
 
     (void)snprintf(path, sizeof path, model->is_folder ? "%s/%llu/model.onnx" : "%s", model->path,
                    (unsigned long long)version);
-    files = model_file_bytes(path, model->is_folder);
+    files = config->is_ensemble ? 0 : model_file_bytes(path, model->is_folder);
     if (reason == LOAD_START && repository_defer(repository, model->name, version, files))
         return INLAY_OK;
     repository_make_room(repository, model->name, version, files);
     set_entry(repository, model->name, version, STATE_LOADING, NULL, true, NULL);
     INLAY_TRY(settings_options(repository->settings, &options, diag));
     INLAY_TRY(model_config_apply(config, options, diag));
-    INLAY_TRY(model_load(model->name, version, path, &config->settings, options, &loaded, diag));
+    if (config->is_ensemble)
+        INLAY_TRY(load_ensemble(repository, model, config, version, &loaded, diag));
+    else
+        INLAY_TRY(model_load(model->name, version, path, &config->settings, options, &loaded, diag));
     loaded->bytes += files;
     atomic_store(&loaded->requested_ns, clock_ns());
     if (reason == LOAD_START && repository_defer(repository, model->name, version, loaded->bytes)) {
@@ -264,12 +288,15 @@ static inlay_status load_version(struct repository *repository, const found_mode
         goto done;
     }
     repository_make_room(repository, model->name, version, loaded->bytes);
-    if (config->requests_batching && !loaded->batchable) {
-        model_unref(loaded);
-        loaded = NULL;
+    if (config->requests_batching && !loaded->batchable)
         status =
             inlay_fail(diag, INLAY_INVALID_ARGUMENT,
                        "max_batch above 1 is not possible: its inputs and outputs do not share a symbolic first axis");
+    else
+        status = config_text_complete(config, loaded, diag);
+    if (status != INLAY_OK) {
+        model_unref(loaded);
+        loaded = NULL;
     }
 done:
     inlay_options_destroy(options);
@@ -287,14 +314,12 @@ static inlay_status load_model(struct repository *repository, const found_model 
                                uint64_t only, inlay_diag *diag)
 {
     model_config config = { .settings = repository->defaults };
-    char path[4200];
     inlay_status status = INLAY_OK;
     uint32_t wanted = 0;
 
     INLAY_CHECK(model->version_count > 0);
-    (void)snprintf(path, sizeof path, "%s/config.yaml", model->path);
     if (model->is_folder)
-        status = model_config_read(path, &config, diag);
+        status = model_config_read(model->path, model->name, &config, diag);
     if (status != INLAY_OK) {
         set_failed(repository, model->name, model->versions[model->version_count - 1], diag->text);
         model_config_deinit(&config);
@@ -320,10 +345,11 @@ static inlay_status load_model(struct repository *repository, const found_model 
     for (uint32_t i = 0; only == 0 && i < model->version_count; i++)
         if (!is_wanted(model, &config, i))
             set_entry(repository, model->name, model->versions[i], STATE_UNAVAILABLE, NULL, status != INLAY_OK,
-                      "not selected by config.yaml");
+                      "not selected by its configuration");
     model_config_deinit(&config);
     if (status == INLAY_OK && wanted == 0) {
-        status = inlay_fail(diag, INLAY_NOT_FOUND, "model '%s' has none of the versions in %s", model->name, path);
+        status =
+            inlay_fail(diag, INLAY_NOT_FOUND, "model '%s' has none of the versions of its configuration", model->name);
         set_failed(repository, model->name, model->versions[model->version_count - 1], diag->text);
     }
     return status;
@@ -333,6 +359,20 @@ static inlay_status read_folder(const struct repository *repository, struct fold
 {
     return folder_read(repository->settings->models, settings_text(repository->settings, SET_model_name), out_folder,
                        diag);
+}
+
+/* Loads the ensembles, which need their models, or the other models. */
+static void load_kind(struct repository *repository, const struct folder *folder, bool ensembles)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    for (uint32_t i = 0; i < folder->count && !settings_stopped(repository->settings); i++) {
+        const found_model *model = &folder->models[i];
+
+        if ((model->is_folder && model_config_is_ensemble(model->path)) == ensembles &&
+            load_model(repository, model, LOAD_START, 0, &diag) != INLAY_OK)
+            log_line(LOG_ERROR_LINE, "%s", diag.text);
+    }
 }
 
 void repository_load_all(struct repository *repository)
@@ -345,9 +385,8 @@ void repository_load_all(struct repository *repository)
         return;
     }
     (void)pthread_mutex_lock(&repository->loading);
-    for (uint32_t i = 0; i < folder.count && !settings_stopped(repository->settings); i++)
-        if (load_model(repository, &folder.models[i], LOAD_START, 0, &diag) != INLAY_OK)
-            log_line(LOG_ERROR_LINE, "%s", diag.text);
+    load_kind(repository, &folder, false);
+    load_kind(repository, &folder, true);
     (void)pthread_mutex_unlock(&repository->loading);
     folder_deinit(&folder);
 }
@@ -410,6 +449,35 @@ static uint64_t deferred_version(struct repository *repository, const char *name
     return found;
 }
 
+/* Whether a loaded version of the ensemble has a step of that model. */
+static bool has_step(struct repository *repository, const char *ensemble, const char *name)
+{
+    bool found = false;
+
+    (void)pthread_mutex_lock(&repository->lock);
+    for (uint32_t i = 0; i < repository->count; i++) {
+        const struct model *model = repository->entries[i].loaded;
+
+        if (model == NULL || model->ensemble == NULL || strcmp(model->name, ensemble) != 0)
+            continue;
+        for (uint32_t k = 0; k < model->ensemble->stage_count; k++)
+            found |= strcmp(model->ensemble->stages[k].model->name, name) == 0;
+    }
+    (void)pthread_mutex_unlock(&repository->lock);
+    return found;
+}
+
+/* Loads the ensembles that run the model, which has been loaded, again. The caller holds `loading`. */
+static void load_dependents(struct repository *repository, const struct folder *folder, const char *name)
+{
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    for (uint32_t i = 0; i < folder->count; i++)
+        if (has_step(repository, folder->models[i].name, name) &&
+            load_model(repository, &folder->models[i], LOAD_REQUESTED, 0, &diag) != INLAY_OK)
+            log_line(LOG_ERROR_LINE, "%s", diag.text);
+}
+
 static inlay_status load_found(struct repository *repository, const char *name, load_reason reason, uint64_t version,
                                inlay_diag *diag)
 {
@@ -433,6 +501,8 @@ static inlay_status load_found(struct repository *repository, const char *name, 
         status = reason == LOAD_DEFERRED && only == 0 ? INLAY_OK : load_model(repository, found, reason, only, diag);
         if (status == INLAY_OK && reason != LOAD_DEFERRED)
             drop_missing(repository, name, found);
+        if (status == INLAY_OK)
+            load_dependents(repository, &folder, name);
         (void)pthread_mutex_unlock(&repository->loading);
     }
     folder_deinit(&folder);

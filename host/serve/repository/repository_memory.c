@@ -27,7 +27,7 @@ uint64_t repository_bytes(struct repository *repository)
     return bytes;
 }
 
-/* The least recently used model other than that version; models with live sequences come last. The caller holds the
+/* The least recently used model other than that version, without those that ensembles need; models with live sequences come last. The caller holds the
  * lock. */
 static struct entry *least_needed(struct repository *repository, const char *name, uint64_t version, bool *out_live)
 {
@@ -38,7 +38,8 @@ static struct entry *least_needed(struct repository *repository, const char *nam
         struct entry *entry = &repository->entries[i];
         bool live;
 
-        if (entry->loaded == NULL || (entry->version == version && strcmp(entry->name, name) == 0))
+        if (entry->loaded == NULL || atomic_load(&entry->loaded->pins) > 0 ||
+            (entry->version == version && strcmp(entry->name, name) == 0))
             continue;
         live = sequences_live(entry->loaded);
         if (oldest == NULL || live < *out_live ||

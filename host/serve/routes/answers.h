@@ -9,6 +9,7 @@ void answer_live(struct exchange *exchange);
 void answer_ready(struct exchange *exchange);
 void answer_server(struct exchange *exchange);
 void answer_model(struct exchange *exchange);
+void answer_model_config(struct exchange *exchange);
 void answer_model_ready(struct exchange *exchange);
 void answer_index(struct exchange *exchange);
 void answer_stats(struct exchange *exchange);   /* stats_route.c */

@@ -3,6 +3,7 @@
 #include "serve/request/datatype.h"
 #include "serve/base/extensions.h"
 #include "serve/base/json.h"
+#include "serve/config/message_json.h"
 #include "serve/repository/ready.h"
 #include "serve/repository/repository.h"
 #include <string.h>
@@ -106,11 +107,22 @@ void answer_model(struct exchange *exchange)
     text_member(&exchange->reply, "name", model->name);
     strbuf_text(&exchange->reply, ",\"versions\":[");
     repository_each(exchange->server->repository, add_version, &list);
-    strbuf_text(&exchange->reply, "],\"platform\":\"inlay_onnx\",\"inputs\":[");
+    strbuf_format(&exchange->reply, "],\"platform\":\"%s\",\"inputs\":[",
+                  model->ensemble != NULL ? "ensemble" : "inlay_onnx");
     write_ios(&exchange->reply, model->inputs, model->input_count);
     strbuf_text(&exchange->reply, "],\"outputs\":[");
     write_ios(&exchange->reply, model->outputs, model->output_count);
     strbuf_text(&exchange->reply, "]}");
+    exchange->code = HTTP_OK;
+}
+
+void answer_model_config(struct exchange *exchange)
+{
+    const struct model *model = find_model(exchange);
+
+    if (model == NULL)
+        return;
+    message_json(&exchange->reply, model->config);
     exchange->code = HTTP_OK;
 }
 

@@ -13,6 +13,7 @@ static void (*const answers[ROUTE_COUNT])(struct exchange *exchange) = {
     [ROUTE_READY] = answer_ready,
     [ROUTE_SERVER] = answer_server,
     [ROUTE_MODEL] = answer_model,
+    [ROUTE_MODEL_CONFIG] = answer_model_config,
     [ROUTE_MODEL_READY] = answer_model_ready,
     [ROUTE_INFER] = answer_infer,
     [ROUTE_STATS] = answer_stats,
