@@ -1,6 +1,7 @@
 """The package onnxruntime: names, sessions, values, bindings, errors, options."""
 import gc
 import importlib
+import json
 import os
 import re
 import sys
@@ -277,7 +278,11 @@ class Options(unittest.TestCase):
             self.assertGreater(session.get_profiling_start_time_ns(), 0)
             path = session.end_profiling()
             self.assertTrue(path.startswith(options.profile_file_prefix))
-            self.assertGreater(os.path.getsize(path), 10)
+            with open(path, encoding="utf-8") as f:
+                events = json.load(f)
+            self.assertEqual([e["name"] for e in events if e["cat"] == "Session"], ["model_run"])
+            self.assertEqual([e["args"]["op_name"] for e in events if e["cat"] == "Node"], ["Add"])
+            self.assertTrue(all(e["name"].endswith("_kernel_time") for e in events if e["cat"] == "Node"))
 
 
 class Values(unittest.TestCase):

@@ -1,4 +1,4 @@
-/* profile/formats.c - writes the profile as JSON, Chrome's trace events and folded stacks. */
+/* profile/formats.c - writes the profile as JSON, Chrome's trace events, ONNX Runtime's events and folded stacks. */
 #include "profile/internal.h"
 #include "inlay/check.h"
 #include <stdio.h>
@@ -181,6 +181,57 @@ void profile_trace(const profile_report *report, const explain_sink *sink)
         json_close(&json);
     }
     json_close(&json);
+    json_close(&json);
+    say(sink, "\n");
+}
+
+/* ------------------------------------------------------------------ ONNX Runtime's events
+ *
+ * An array of Chrome's trace events, one per line, that tools for ONNX Runtime's profiles read: category "Session" for
+ * runs, and "Node" for kernels, with the name NODE_kernel_time and the arguments op_name and provider. */
+
+static void open_ort_event(json_out *json, const char *category, uint64_t begin_ns, uint64_t end_ns, uint64_t zero)
+{
+    json_open(json, NULL, '{', true);
+    json_text(json, "cat", category);
+    json_whole(json, "pid", 1);
+    json_whole(json, "tid", 1);
+    json_whole(json, "dur", (end_ns - begin_ns) / 1000);
+    json_whole(json, "ts", (begin_ns - zero) / 1000);
+    json_text(json, "ph", "X");
+}
+
+void profile_ort(const profile_report *report, const explain_sink *sink)
+{
+    const struct profile *profile = report->profile;
+    const uint64_t zero = profile->runs[0].begin_ns;
+    char text[PROFILE_NAME], name[PROFILE_NAME + 16];
+    json_out json = { .sink = sink };
+
+    json_open(&json, NULL, '[', false);
+    for (uint32_t i = 0; i < profile->run_count; i++) {
+        open_ort_event(&json, "Session", profile->runs[i].begin_ns, profile->runs[i].end_ns, zero);
+        json_text(&json, "name", "model_run");
+        json_open(&json, "args", '{', true);
+        json_close(&json);
+        json_close(&json);
+    }
+    for (uint32_t i = 0; i < profile->event_count; i++) {
+        const profile_event *event = &profile->events[i];
+        const profile_row *row = &report->rows[report->row_of[i]];
+
+        if (event->step->kind == PLAN_COPY || !row->leaf)
+            continue;
+        open_ort_event(&json, "Node", event->begin_ns, event->end_ns, zero);
+        (void)snprintf(name, sizeof name, "%s_kernel_time", profile_name(event, text));
+        json_text(&json, "name", name);
+        json_open(&json, "args", '{', true);
+        json_text(&json, "op_name", profile_op(event, text));
+        json_text(&json, "provider", row->provider);
+        json_whole(&json, "run", event->run);
+        json_close(&json);
+        json_close(&json);
+    }
     json_close(&json);
     say(sink, "\n");
 }

@@ -81,6 +81,7 @@ double profile_roofline(const profile_report *report, const profile_row *row);
 
 void profile_text(const profile_report *report, const explain_sink *sink);
 void profile_json(const profile_report *report, const explain_sink *sink);
+void profile_ort(const profile_report *report, const explain_sink *sink);
 void profile_trace(const profile_report *report, const explain_sink *sink);
 void profile_stacks(const profile_report *report, const explain_sink *sink);
 #endif

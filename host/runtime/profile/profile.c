@@ -131,9 +131,11 @@ inlay_status profile_write(const struct profile *profile, const inlay_profile_op
     static const struct {
         const char *name;
         void (*write)(const profile_report *report, const explain_sink *sink);
-    } formats[] = {
-        { "text", profile_text }, { "json", profile_json }, { "trace", profile_trace }, { "stacks", profile_stacks }
-    };
+    } formats[] = { { "text", profile_text },
+                    { "json", profile_json },
+                    { "trace", profile_trace },
+                    { "onnxruntime", profile_ort },
+                    { "stacks", profile_stacks } };
     const char *format = options->format != NULL ? options->format : "text";
     const double peaks[] = { options->peak_flops_per_s, options->peak_bytes_per_s, options->peak_integer_ops_per_s,
                              options->peak_half_flops_per_s };

@@ -23,6 +23,7 @@ void ort_ReleaseSessionOptions(OrtSessionOptions *options)
         return;
     ort_pairs_clear(&options->entries);
     ort_pairs_clear(&options->dims);
+    ort_pairs_clear(&options->denotations);
     ort_pairs_clear(&options->providers);
     ort_pairs_clear(&options->settings);
     free(options->optimized_path);
@@ -52,7 +53,7 @@ OrtStatus *ort_CloneSessionOptions(const OrtSessionOptions *in_options, OrtSessi
     if (copy == NULL)
         return ort_no_memory();
     *copy = *in_options;
-    copy->entries = copy->dims = copy->providers = copy->settings = (OrtKeyValuePairs){ 0 };
+    copy->entries = copy->dims = copy->denotations = copy->providers = copy->settings = (OrtKeyValuePairs){ 0 };
     copy->optimized_path = copy->profile_prefix = NULL;
     copy->domains = NULL;
     copy->domain_count = 0;
@@ -60,6 +61,7 @@ OrtStatus *ort_CloneSessionOptions(const OrtSessionOptions *in_options, OrtSessi
     copy->files = NULL;
     copy->initializer_count = copy->file_count = 0;
     ok = ort_pairs_copy(&copy->entries, &in_options->entries) && ort_pairs_copy(&copy->dims, &in_options->dims) &&
+         ort_pairs_copy(&copy->denotations, &in_options->denotations) &&
          ort_pairs_copy(&copy->providers, &in_options->providers) &&
          ort_pairs_copy(&copy->settings, &in_options->settings) &&
          ort_set_text(&copy->optimized_path, in_options->optimized_path) &&

@@ -200,10 +200,11 @@ typedef struct ort_file {
 } ort_file;
 
 struct OrtSessionOptions {
-    OrtKeyValuePairs entries;   /* AddSessionConfigEntry */
-    OrtKeyValuePairs dims;      /* AddFreeDimensionOverrideByName */
-    OrtKeyValuePairs providers; /* names from SessionOptionsAppendExecutionProvider; the values are not used */
-    OrtKeyValuePairs settings;  /* "provider.option" */
+    OrtKeyValuePairs entries;     /* AddSessionConfigEntry */
+    OrtKeyValuePairs dims;        /* AddFreeDimensionOverrideByName */
+    OrtKeyValuePairs denotations; /* AddFreeDimensionOverride */
+    OrtKeyValuePairs providers;   /* names from SessionOptionsAppendExecutionProvider; the values are not used */
+    OrtKeyValuePairs settings;    /* "provider.option" */
     int intra_threads;
     int level;
     ExecutionMode mode;
@@ -227,6 +228,8 @@ struct OrtSessionOptions {
 bool ort_initializers_copy(OrtSessionOptions *to, const OrtSessionOptions *from);
 void ort_initializers_release(OrtSessionOptions *options);
 bool ort_initializers_given(const OrtSessionOptions *options); /* options may be NULL */
+/* Adds to `to` the names and sizes of the dimensions of a model's inputs that have a given denotation. */
+OrtStatus *ort_denoted_dims(const OrtKeyValuePairs *given, const void *data, size_t bytes, OrtKeyValuePairs *to);
 /* Replaces the bytes of a model, allocated with malloc, by a copy with the given initializers. */
 OrtStatus *ort_initializers_apply(const OrtSessionOptions *options, void **data, size_t *bytes);
 

@@ -246,7 +246,7 @@ static void write_piece(void *user, const char *text, size_t bytes)
 /* Writes the trace of a context to PREFIX_DATE.json and returns this name in path. */
 static OrtStatus *write_profile(inlay_context *context, const char *prefix, char *path, size_t bytes)
 {
-    const inlay_profile_options how = { .struct_size = sizeof how, .format = "trace" };
+    const inlay_profile_options how = { .struct_size = sizeof how, .format = "onnxruntime" };
     inlay_diag diag = INLAY_DIAG_INIT;
     time_t now = time(NULL);
     inlay_status status;
@@ -265,7 +265,7 @@ static OrtStatus *write_profile(inlay_context *context, const char *prefix, char
         return ort_fail(ORT_FAIL, "profile %s cannot be written", path);
     status = inlay_context_profile_write(context, &how, write_piece, file, &diag);
     if (status == INLAY_INVALID_ARGUMENT && ftell(file) == 0) /* no run happened */
-        status = fputs("{\"traceEvents\": []}\n", file) < 0 ? INLAY_IO_ERROR : INLAY_OK;
+        status = fputs("[\n]\n", file) < 0 ? INLAY_IO_ERROR : INLAY_OK;
     bad = ferror(file) != 0;
     bad |= fclose(file) != 0;
     if (bad && status == INLAY_OK)

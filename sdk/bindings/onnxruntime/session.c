@@ -96,11 +96,27 @@ static OrtStatus *set_providers(struct creation *creation)
     return NULL;
 }
 
+static OrtStatus *set_dims(struct creation *creation, const OrtKeyValuePairs *dims)
+{
+    char pair[512];
+
+    for (size_t i = 0; i < dims->count; i++) { /* "?": the model may lack this dimension */
+        int bytes = snprintf(pair, sizeof pair, "%s?=%s", dims->keys[i], dims->values[i]);
+
+        if ((size_t)bytes >= sizeof pair)
+            return ort_fail(ORT_INVALID_ARGUMENT,
+                            "AddFreeDimensionOverrideByName: the name %.40s... has %zu bytes; rename the dimension, "
+                            "inlay takes fewer than %zu",
+                            dims->keys[i], strlen(dims->keys[i]), sizeof pair - 32);
+        ORT_TRY(set_text(creation, "dim", pair));
+    }
+    return NULL;
+}
+
 static OrtStatus *apply_options(struct creation *creation)
 {
     const OrtSessionOptions *options = creation->options;
     int threads = options != NULL && options->intra_threads > 0 ? options->intra_threads : ort_env_threads();
-    char pair[512];
 
     if (threads > 0)
         ORT_TRY(set_number(creation, "intra_threads", threads < 4096 ? threads : 4096));
@@ -110,15 +126,17 @@ static OrtStatus *apply_options(struct creation *creation)
         ORT_TRY(set_number(creation, "level", options->level));
     if (options->reproducible)
         ORT_TRY(set_number(creation, "reproducible", 1));
-    for (size_t i = 0; i < options->dims.count; i++) { /* "?": the model may lack this dimension */
-        int bytes = snprintf(pair, sizeof pair, "%s?=%s", options->dims.keys[i], options->dims.values[i]);
+    ORT_TRY(set_dims(creation, &options->dims));
+    if (options->denotations.count > 0) {
+        OrtKeyValuePairs dims = { 0 };
+        OrtStatus *failed =
+            ort_denoted_dims(&options->denotations, creation->session->bytes, creation->session->byte_count, &dims);
 
-        if ((size_t)bytes >= sizeof pair)
-            return ort_fail(ORT_INVALID_ARGUMENT,
-                            "AddFreeDimensionOverrideByName: the name %.40s... has %zu bytes; rename the dimension, "
-                            "inlay takes fewer than %zu",
-                            options->dims.keys[i], strlen(options->dims.keys[i]), sizeof pair - 32);
-        ORT_TRY(set_text(creation, "dim", pair));
+        if (failed == NULL)
+            failed = set_dims(creation, &dims);
+        ort_pairs_clear(&dims);
+        if (failed != NULL)
+            return failed;
     }
     ORT_TRY(set_providers(creation));
     for (size_t i = 0; i < options->entries.count; i++)
@@ -322,15 +340,16 @@ static OrtStatus *make_session(struct creation *creation, const char *path)
 static OrtStatus *load(OrtSession *session, const OrtSessionOptions *options, const char *path)
 {
     struct creation creation = { .options = options, .session = session };
+    const bool replaces = ort_initializers_given(options);
     const ort_custom *outer; /* operators of the session whose creation called the program; NULL: none */
     OrtStatus *failed;
 
-    if (ort_initializers_given(options)) {
-        if (path != NULL)
-            ORT_TRY(keep_file(session, path));
+    if (path != NULL && (replaces || (options != NULL && options->denotations.count > 0))) {
+        ORT_TRY(keep_file(session, path));
         path = NULL;
-        ORT_TRY(ort_initializers_apply(options, &session->bytes, &session->byte_count));
     }
+    if (replaces)
+        ORT_TRY(ort_initializers_apply(options, &session->bytes, &session->byte_count));
     outer = ort_custom_creating(NULL);
     failed = make_session(&creation, path);
     (void)ort_custom_creating(outer);

@@ -746,7 +746,8 @@ INLAY_API inlay_status inlay_context_profile(inlay_context *context, uint32_t on
 typedef struct inlay_profile_options {
     uint64_t struct_size;
     /* "text" (NULL), "json" (`inlay profile --from FILE --html PAGE` converts it to a page), "trace" (Chrome trace
-     * events, for Perfetto) or "stacks" (folded stacks in nanoseconds) */
+     * events, for Perfetto), "onnxruntime" (the events of ONNX Runtime's profiles, for tools that read these) or "stacks"
+     * (folded stacks in nanoseconds) */
     const char *format;
     double peak_flops_per_s;       /* of float and double */
     double peak_bytes_per_s;       /* of memory */

@@ -1,8 +1,8 @@
-"""The few fields of a model file that the C interface does not show: denotations of dimensions, and metadata."""
+"""Metadata of a model file, which is read before a session exists."""
 import mmap
-from typing import Dict, Iterator, List, Tuple, Union
+from typing import Dict, Iterator, Tuple, Union
 
-_GRAPH, _METADATA, _INPUT = 7, 14, 11  # of ModelProto, ModelProto, GraphProto
+_METADATA = 14  # of ModelProto
 
 
 def _varint(data, at: int) -> Tuple[int, int]:
@@ -58,22 +58,6 @@ def _view(path_or_bytes: Union[str, bytes]):
         return path_or_bytes
     with open(path_or_bytes, "rb") as f:
         return mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
-
-
-def denotations(path_or_bytes: Union[str, bytes]) -> List[Tuple[str, str, int, str]]:
-    """(denotation, input, axis, name of the dimension or "") for the dimensions of inputs that have a denotation. A file
-    that cannot be read has none: the session reports its error."""
-    found = []
-    try:
-        data = _view(path_or_bytes)
-        for entry in _inside(data, (0, len(data)), _GRAPH, _INPUT):
-            for axis, dim in enumerate(_inside(data, entry, 2, 1, 2, 1)):  # type, tensor_type, shape, dim
-                denotation = _text(data, dim, 3)
-                if denotation:
-                    found.append((denotation, _text(data, entry, 1), axis, _text(data, dim, 2)))
-    except (OSError, ValueError, IndexError):
-        return []
-    return found
 
 
 def metadata(path_or_bytes: Union[str, bytes]) -> Dict[str, str]:

@@ -101,11 +101,10 @@ class SessionOptions(_Settings):
         "graph_optimization_level": _number("SetSessionGraphOptimizationLevel"),
         "use_deterministic_compute": _number("SetDeterministicCompute"), "use_per_session_threads": _own_threads,
     }
-    __slots__ = ("_denotations", "_keep", "_providers")
+    __slots__ = ("_keep", "_providers")
 
     def __init__(self):
         super().__init__(out(api.CreateSessionOptions))
-        self._denotations: Dict[str, int] = {}
         self._keep: List[Any] = []
         self._providers: List[str] = []
 
@@ -115,7 +114,7 @@ class SessionOptions(_Settings):
         _Settings.__init__(made, out(api.CloneSessionOptions, self.handle))
         made._values.update(self._values)
         made._entries.update(self._entries)
-        made._denotations, made._keep = dict(self._denotations), list(self._keep)
+        made._keep = list(self._keep)
         made._providers = list(self._providers)
         return made
 
@@ -132,7 +131,7 @@ class SessionOptions(_Settings):
         api.AddFreeDimensionOverrideByName(self.handle, encode(name), int(value))
 
     def add_free_dimension_override_by_denotation(self, denotation: str, value: int) -> None:
-        self._denotations[denotation] = int(value)
+        api.AddFreeDimensionOverride(self.handle, encode(denotation), int(value))
 
     def register_custom_ops_library(self, path: Any) -> None:
         api.RegisterCustomOpsLibrary_V2(self.handle, encode(path))

@@ -136,11 +136,6 @@ class InferenceSession(Handle):
                     append_provider(options, name, settings)
                 except Exception as problem:
                     raise RuntimeError(f"Unknown Provider Type: {name}: {problem}") from None
-        if options._denotations:
-            for denotation, name, axis, symbol in _model.denotations(self._model):
-                if denotation in options._denotations:
-                    options.add_free_dimension_override_by_name(symbol or f"{name}[{axis}]",
-                                                                options._denotations[denotation])
         if isinstance(self._model, bytes):
             self.handle = out(api.CreateSessionFromArray, env, self._model, len(self._model), options.handle)
         else:

@@ -68,6 +68,7 @@ MemoryInfoGetType 74 !pp
 AllocatorFree 76 !pp
 GetAllocatorWithDefaultOptions 78 !p
 AddFreeDimensionOverride 79 !ppl
+AddFreeDimensionOverride 79 !ppl
 GetValue 80 !pipp
 GetValueCount 81 !pp
 CreateValue 82 !pzip
