@@ -43,6 +43,20 @@ static double run_ms(const struct harness *harness, const uint32_t *cancel, inla
     return ms;
 }
 
+/* The least time of a few runs that succeed, as other processes may delay a run; at most `ms`. */
+static double least_ms(const struct harness *harness, double ms)
+{
+    enum { TIMED = 3 };
+    inlay_status status;
+
+    for (int i = 0; i < TIMED; i++) {
+        const double next = run_ms(harness, NULL, &status);
+
+        ms = status == INLAY_OK && next < ms ? next : ms;
+    }
+    return ms;
+}
+
 static bool try_case(void *user, op_case *entry)
 {
     struct search *search = user;
@@ -56,6 +70,8 @@ static bool try_case(void *user, op_case *entry)
         return true;
     if (harness_open(search->check, search->provider, &built, entry, 1, &harness, &diag) == INLAY_OK) {
         ms = run_ms(&harness, NULL, &status);
+        if (status == INLAY_OK && ms > search->best_ms && ms < ENOUGH_MS)
+            ms = least_ms(&harness, ms);
         if (status == INLAY_OK && ms > search->best_ms) {
             if (search->found)
                 case_deinit(&search->best);
@@ -152,17 +168,11 @@ static void report_result(struct check *check, const struct search *search, cons
 static bool ignores_cancellation(struct check *check, const struct search *search, const struct harness *harness,
                                  const char *text)
 {
-    enum { TIMED = 3 };
     static const uint32_t stop = 1;
     const uint32_t poll = search->provider->table->poll_ms;
+    const double least = least_ms(harness, search->best_ms);
     inlay_status status;
-    double least = search->best_ms;
 
-    for (int i = 0; i < TIMED; i++) { /* the least time, as other processes may delay a run */
-        const double ms = run_ms(harness, NULL, &status);
-
-        least = status == INLAY_OK && ms < least ? ms : least;
-    }
     if (least < 2.0 * poll)
         return false;
     (void)run_ms(harness, &stop, &status);
