@@ -2,6 +2,7 @@
 #include "fake_rig.h"
 #include "base/provider_calls.h"
 #include "threads/fence.h"
+#include "random.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -114,12 +115,6 @@ static void readers_are_waited_for(void **state)
 
 enum { RANDOM_NODES = 10, RANDOM_VALUES = RANDOM_NODES + 2 };
 
-static uint32_t next_random(uint32_t *seed)
-{
-    *seed = *seed * 1664525 + 1013904223;
-    return *seed >> 16;
-}
-
 /* Neg, Relu, Add and Mul run on the device, Floor, Ceil and Max on the host. */
 static float apply(uint32_t op, float x, float y)
 {
@@ -150,17 +145,18 @@ static void random_graphs(const char *const *options, uint32_t first_seed)
     for (uint32_t seed = first_seed; seed < first_seed + 150; seed++) {
         float want[RANDOM_VALUES][6], x[2][6];
         bool is_read[RANDOM_VALUES] = { false };
-        uint32_t outputs[RANDOM_VALUES], output_count = 0, dice = seed * 7919;
+        uint32_t outputs[RANDOM_VALUES], output_count = 0;
+        uint64_t dice = seed;
         onnx_bytes bytes = { .count = 0 };
         struct rig rig;
 
         onnx_input(&bytes, "v0", INLAY_FLOAT, 2, dims);
         onnx_input(&bytes, "v1", INLAY_FLOAT, 2, dims);
         for (int i = 0; i < 12; i++)
-            want[i / 6][i % 6] = x[i / 6][i % 6] = (float)(next_random(&dice) % 64) / 8 - 4;
+            want[i / 6][i % 6] = x[i / 6][i % 6] = (float)(random_below(&dice, 64)) / 8 - 4;
         for (uint32_t v = 2; v < RANDOM_VALUES; v++) {
-            const uint32_t op = next_random(&dice) % 7, near = v < 4 ? v : 4;
-            const uint32_t left = v - 1 - next_random(&dice) % near, right = v - 1 - next_random(&dice) % near;
+            const uint32_t op = random_below(&dice, 7), near = v < 4 ? v : 4;
+            const uint32_t left = v - 1 - random_below(&dice, near), right = v - 1 - random_below(&dice, near);
             const bool is_binary = op == 2 || op == 3 || op == 6;
             char inputs[16], name[8];
 
@@ -173,7 +169,7 @@ static void random_graphs(const char *const *options, uint32_t first_seed)
                 want[v][i] = apply(op, want[left][i], want[right][i]);
         }
         for (uint32_t v = 2; v < RANDOM_VALUES; v++)
-            if (!is_read[v] || next_random(&dice) % 4 == 0) {
+            if (!is_read[v] || random_below(&dice, 4) == 0) {
                 char name[8];
 
                 (void)snprintf(name, sizeof name, "v%u", v);

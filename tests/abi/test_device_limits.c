@@ -1,6 +1,6 @@
 /* What a provider states about its calls, on the fake device: the number of fences that it accepts, that an instance
  * executes once at a time, and the alignment of its workspace. */
-#include "fake_rig.h"
+#include "fake_models.h"
 #include "threads/fence.h"
 #include <string.h>
 
@@ -317,29 +317,10 @@ static void a_workspace_on_a_device_is_aligned(void **state)
 /* The same for a region whose sizes depend on data, and which therefore has memory of its own. */
 static void a_workspace_of_unknown_size_is_aligned(void **state)
 {
-    static const int64_t shape[] = { 6 };
-    static const float want[] = { 1, 3, 5 };
-    float x[] = { -1, 2, -3, 4, -5, 6 };
-    uint8_t take[] = { 1, 0, 1, 0, 1, 0 };
-    onnx_bytes bytes = { .count = 0 };
-    inlay_diag diag = INLAY_DIAG_INIT;
-    inlay_value *value;
     struct rig rig;
 
     (void)state;
-    onnx_input(&bytes, "a", INLAY_FLOAT, 1, shape);
-    onnx_input(&bytes, "take", INLAY_BOOL, 1, shape);
-    onnx_node(&bytes, "Compress", "", "a,take", "c");
-    onnx_node(&bytes, "Neg", "", "c", "n");
-    onnx_node(&bytes, "Relu", "", "n", "y");
-    onnx_output(&bytes, "y", INLAY_FLOAT, 1, (const int64_t[]){ -1 });
-    rig = open_rig(&bytes, aligned);
-    set_floats(rig.context, 0, 1, shape, x);
-    assert_int_equal(inlay_value_borrow(INLAY_BOOL, 1, shape, take, sizeof take, &value, &diag), INLAY_OK);
-    assert_int_equal(inlay_context_set_input(rig.context, 1, value, &diag), INLAY_OK);
-    inlay_value_unref(value);
-    run(&rig);
-    expect_floats(rig.context, 0, want, 3);
+    rig = run_compressed("Relu", aligned);
     assert_true(counted(&rig.counters->uses) & INLAY_USE_WORKSPACE);
     close_rig(&rig);
 }

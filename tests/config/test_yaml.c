@@ -1,6 +1,7 @@
 /* YAML files: accepted values, rejected files and their messages, and precedence. */
 #include "config/load.h"
 #include "cmocka_all.h"
+#include "random.h"
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -347,12 +348,6 @@ static void count(void *user, uint32_t level, const char *text)
     (void)level;
     assert_null(strchr(text, '\n'));
     ++*(uint32_t *)user;
-}
-
-static uint32_t random_below(uint64_t *seed, size_t n)
-{
-    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)((*seed >> 33) % n);
 }
 
 /* The sample with all keys, in which pieces are duplicated, deleted, moved and replaced: it is accepted, or rejected

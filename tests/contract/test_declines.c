@@ -1,6 +1,7 @@
 /* A provider that declines offers late: every third region in compile, odd numbers of rows in specialize. Random graphs
  * must give the same results as on the reference provider alone, at every number of rows. */
 #include "rig.h"
+#include "random.h"
 #include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -11,12 +12,6 @@ enum { GRAPHS = 500, COLUMNS = 3, MOST_NODES = 12, MOST_ROWS = 6 };
 
 static uint64_t dice;
 
-static uint32_t roll(uint32_t sides)
-{
-    dice = dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(dice >> 33) % sides;
-}
-
 static void write_graph(struct wire *wire, uint64_t seed)
 {
     static const char *const ops[] = { "Relu", "Relu", "Add", "Add", "Neg", "Mul", "Abs" };
@@ -25,15 +20,15 @@ static void write_graph(struct wire *wire, uint64_t seed)
     char inputs[32], output[16];
 
     dice = seed;
-    nodes = 2 + roll(MOST_NODES - 1);
+    nodes = 2 + random_below(&dice, MOST_NODES - 1);
     mw_value(wire, MW_INPUT, "v0", INLAY_FLOAT, "N,3");
     for (uint32_t i = 0; i < nodes; i++, made++) {
-        const char *op = ops[roll(sizeof ops / sizeof ops[0])];
-        uint32_t operand = roll(3) == 0 ? roll(made) : made - 1;
+        const char *op = ops[random_below(&dice, sizeof ops / sizeof ops[0])];
+        uint32_t operand = random_below(&dice, 3) == 0 ? random_below(&dice, made) : made - 1;
 
         (void)snprintf(output, sizeof output, "v%u", made);
         if (strcmp(op, "Add") == 0 || strcmp(op, "Mul") == 0)
-            (void)snprintf(inputs, sizeof inputs, "v%u,v%u", operand, roll(made));
+            (void)snprintf(inputs, sizeof inputs, "v%u,v%u", operand, (uint32_t)random_below(&dice, made));
         else
             (void)snprintf(inputs, sizeof inputs, "v%u", operand);
         mw_node(wire, op, inputs, output);

@@ -2,6 +2,7 @@
  * the host, no matter which nodes the provider takes, declines or does not support. Also placement rules, saved plans,
  * and rewrites of passes in bodies. */
 #include "rig.h"
+#include "random.h"
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,12 +12,6 @@ enum { GRAPHS = 300, NAMES = 64, DEEPEST = 3 };
 
 static uint64_t dice;
 static uint32_t made; /* number of generated names */
-
-static uint32_t roll(uint32_t sides)
-{
-    dice = dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(dice >> 33) % sides;
-}
 
 /* Values that a node may read, including those of outer graphs: [N,3] floats, conditions, stacks [T,N,3]. */
 struct scope {
@@ -32,7 +27,7 @@ static void add_name(char (*list)[12], uint32_t *count, const char *name)
 
 static const char *some(char (*list)[12], uint32_t count)
 {
-    return roll(2) == 0 ? list[count - 1] : list[roll(count)];
+    return random_below(&dice, 2) == 0 ? list[count - 1] : list[random_below(&dice, count)];
 }
 
 static void write_nodes(struct wire *wire, struct scope *scope, uint32_t count, uint32_t depth);
@@ -47,7 +42,7 @@ static void write_branch(struct wire *wire, const struct scope *around, const ch
 
     assert_non_null(scope);
     *scope = *around;
-    write_nodes(wire, scope, 1 + roll(3), depth + 1);
+    write_nodes(wire, scope, 1 + random_below(&dice, 3), depth + 1);
     for (uint32_t o = 0; o < outputs; o++) {
         (void)snprintf(name, sizeof name, "v%u", made++);
         mw_node(wire, o == 0 ? "Neg" : "Abs", some(scope->floats, scope->float_count), name);
@@ -83,7 +78,7 @@ static void write_body(struct wire *wire, const struct scope *around, bool scan,
         mw_value(wire, MW_INPUT, name, RIG_FLOAT, NULL);
         add_name(scope->floats, &scope->float_count, name);
     }
-    write_nodes(wire, scope, 1 + roll(3), depth + 1);
+    write_nodes(wire, scope, 1 + random_below(&dice, 3), depth + 1);
     if (!scan) {
         (void)snprintf(name, sizeof name, "g%u", made++);
         mw_node(wire, "Identity", go, name);
@@ -101,21 +96,23 @@ static void write_body(struct wire *wire, const struct scope *around, bool scan,
 static void write_control(struct wire *wire, struct scope *scope, uint32_t depth)
 {
     static const char *const trips[] = { "n", "two", "three" };
-    uint32_t kind = roll(3), outputs = 1 + roll(2), stacked = kind == 0 ? 0 : roll(2);
+    uint32_t kind = random_below(&dice, 3), outputs = 1 + random_below(&dice, 2),
+             stacked = kind == 0 ? 0 : random_below(&dice, 2);
     char in[96] = "", out[48] = "", name[12];
     wire_mark mark;
 
     if (kind == 2)
         outputs = 1;
     if (kind == 0)
-        (void)snprintf(in, sizeof in, "%s", scope->bools[roll(scope->bool_count)]);
+        (void)snprintf(in, sizeof in, "%s", scope->bools[random_below(&dice, scope->bool_count)]);
     else if (kind == 1)
-        (void)snprintf(in, sizeof in, "%s,_", trips[roll(3)]);
+        (void)snprintf(in, sizeof in, "%s,_", trips[random_below(&dice, 3)]);
     for (uint32_t o = 0; kind != 0 && o < outputs; o++)
         (void)snprintf(in + strlen(in), sizeof in - strlen(in), "%s%s", in[0] != '\0' ? "," : "",
                        some(scope->floats, scope->float_count));
     if (kind == 2)
-        (void)snprintf(in + strlen(in), sizeof in - strlen(in), ",%s", scope->stacks[roll(scope->stack_count)]);
+        (void)snprintf(in + strlen(in), sizeof in - strlen(in), ",%s",
+                       scope->stacks[random_below(&dice, scope->stack_count)]);
     for (uint32_t o = 0; o < outputs + stacked; o++)
         (void)snprintf(out + strlen(out), sizeof out - strlen(out), "%sv%u", o > 0 ? "," : "", made++);
     mark = mw_node_begin(wire, kind == 0 ? "If" : kind == 1 ? "Loop" : "Scan", in, out);
@@ -146,10 +143,10 @@ static void write_nodes(struct wire *wire, struct scope *scope, uint32_t count, 
     static const char *const ops[] = { "Add", "Sub", "Mul", "Neg", "Abs", "Relu" };
 
     for (uint32_t i = 0; i < count; i++) {
-        const char *op = ops[roll(6)];
+        const char *op = ops[random_below(&dice, 6)];
         char in[32], name[12];
 
-        if (roll(depth == 0 ? 2 : 4) == 0 && depth < DEEPEST) {
+        if (random_below(&dice, depth == 0 ? 2 : 4) == 0 && depth < DEEPEST) {
             write_control(wire, scope, depth);
             continue;
         }
@@ -187,7 +184,7 @@ static void write_graph(struct wire *wire, uint64_t seed)
     add_name(scope->floats, &scope->float_count, "x");
     add_name(scope->bools, &scope->bool_count, "flag");
     add_name(scope->stacks, &scope->stack_count, "s");
-    write_nodes(wire, scope, 3 + roll(4), 0);
+    write_nodes(wire, scope, 3 + random_below(&dice, 4), 0);
     write_control(wire, scope, 0);
     for (uint32_t k = scope->float_count - 1; k >= 1 && k + 3 > scope->float_count; k--)
         mw_value(wire, MW_OUTPUT, scope->floats[k], RIG_FLOAT, NULL);

@@ -2,13 +2,8 @@
 #ifndef NOISE_H
 #define NOISE_H
 #include "cmocka_all.h"
+#include "random.h"
 #include <stdlib.h>
-
-static inline float noise(uint64_t *seed)
-{
-    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (float)((double)(*seed >> 40) / (1 << 23) - 1);
-}
 
 /* The caller frees the result. */
 static inline float *fill(int64_t count, uint64_t seed)
@@ -17,7 +12,7 @@ static inline float *fill(int64_t count, uint64_t seed)
 
     assert_non_null(input);
     for (int64_t i = 0; i < count; i++)
-        input[i] = noise(&seed);
+        input[i] = random_signed(&seed);
     return input;
 }
 

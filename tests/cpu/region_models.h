@@ -4,20 +4,7 @@
 #ifndef CPU_REGION_MODELS_H
 #define CPU_REGION_MODELS_H
 #include "rig.h"
-
-struct dice {
-    uint64_t state;
-};
-
-static inline int64_t roll(struct dice *dice, int64_t low, int64_t high)
-{
-    dice->state = dice->state * 6364136223846793005u + 1442695040888963407u;
-    return low + (int64_t)((dice->state >> 33) % (uint64_t)(high - low + 1));
-}
-static inline float roll_float(struct dice *dice)
-{
-    return (float)roll(dice, -1000, 1000) / 1000;
-}
+#include "random.h"
 
 /* Opens a session and a context of the model. The caller keeps the model, so that several sessions can share it. The
  * policy is priority; options: pairs of name and value, ended by NULL. */
@@ -38,7 +25,7 @@ static inline struct rig model_open(const struct wire *wire, const char *const *
 /* A model being written. Tensors are t0, t1, ...; constants c0, c1, ... */
 typedef struct region_model {
     struct wire wire;
-    struct dice dice;
+    uint64_t dice;
     uint32_t tensors, constants;
     char name[32];
 } region_model;
@@ -54,7 +41,7 @@ static inline const char *model_constant(region_model *model, uint32_t rank, con
     (void)snprintf(model->name, sizeof model->name, "c%u", model->constants++);
     mw_tensor_head(&model->wire, model->name, RIG_FLOAT, rank, dims);
     for (int64_t i = 0; i < count; i++)
-        wire_float(&model->wire, 4, middle + scale * roll_float(&model->dice));
+        wire_float(&model->wire, 4, middle + scale * random_signed(&model->dice));
     wire_end(&model->wire, mark);
     return model->name;
 }
@@ -153,18 +140,18 @@ static inline uint32_t model_squeeze(region_model *model, uint32_t x, int64_t ch
 
     s = model_unary(model, "Relu", model_conv(model, s, channels, 8, 1, 1, true));
     s = model_unary(model, gate, model_conv(model, s, 8, channels, 1, 1, true));
-    return roll(&model->dice, 0, 1) ? model_binary(model, "Mul", x, s) : model_binary(model, "Mul", s, x);
+    return random_between(&model->dice, 0, 1) ? model_binary(model, "Mul", x, s) : model_binary(model, "Mul", s, x);
 }
 
 static inline uint32_t model_function(region_model *model, uint32_t x)
 {
     static const char *const names[] = { "Relu", "Sigmoid",     "HardSwish", "LeakyRelu", "Tanh",
                                          "Elu",  "HardSigmoid", "Softplus",  "Abs",       "Neg" };
-    const char *op = names[roll(&model->dice, 0, 11) % 10];
+    const char *op = names[random_between(&model->dice, 0, 11) % 10];
 
-    if (roll(&model->dice, 0, 5) == 0) /* swish as two nodes */
+    if (random_between(&model->dice, 0, 5) == 0) /* swish as two nodes */
         return model_binary(model, "Mul", x,
-                            model_unary(model, roll(&model->dice, 0, 1) ? "Sigmoid" : "HardSigmoid", x));
+                            model_unary(model, random_between(&model->dice, 0, 1) ? "Sigmoid" : "HardSigmoid", x));
     return model_unary(model, op, x);
 }
 
@@ -175,18 +162,18 @@ static inline uint32_t model_image_step(region_model *model, uint32_t x, int64_t
 {
     static const char *const binaries[] = { "Add", "Mul", "Sub", "Max", "Min" };
     const int64_t wide[] = { 3, 8, 16, 24, 32, 40 };
-    int64_t next = wide[roll(&model->dice, 0, 5)], one[] = { 1, *channels, 1, 1 }, kernel;
+    int64_t next = wide[random_between(&model->dice, 0, 5)], one[] = { 1, *channels, 1, 1 }, kernel;
     char inputs[40];
     uint32_t y;
     bool bias;
 
-    switch (roll(&model->dice, 0, 9)) {
+    switch (random_between(&model->dice, 0, 9)) {
     case 0:
-    case 1:                              /* convolution, perhaps normalised, a function */
-        bias = roll(&model->dice, 0, 1); /* one roll per statement: the order of arguments is unspecified */
-        kernel = 1 + 2 * roll(&model->dice, 0, 2);
+    case 1:                                        /* convolution, perhaps normalised, a function */
+        bias = random_between(&model->dice, 0, 1); /* one roll per statement: the order of arguments is unspecified */
+        kernel = 1 + 2 * random_between(&model->dice, 0, 2);
         y = model_conv(model, x, *channels, next, kernel, 1, bias);
-        if (roll(&model->dice, 0, 1))
+        if (random_between(&model->dice, 0, 1))
             y = model_batch_norm(model, y, next);
         *channels = next;
         return model_function(model, y);
@@ -194,8 +181,8 @@ static inline uint32_t model_image_step(region_model *model, uint32_t x, int64_t
         return model_function(model, model_conv(model, x, *channels, *channels, 3, *channels, true));
     case 3: /* residual */
         y = model_conv(model, x, *channels, *channels, 3, 1, true);
-        y = roll(&model->dice, 0, 1) ? model_binary(model, "Add", y, x) : model_binary(model, "Add", x, y);
-        return roll(&model->dice, 0, 1) ? model_unary(model, "Relu", y) : y;
+        y = random_between(&model->dice, 0, 1) ? model_binary(model, "Add", y, x) : model_binary(model, "Add", x, y);
+        return random_between(&model->dice, 0, 1) ? model_unary(model, "Relu", y) : y;
     case 4: /* inverted residual */
         y = model_unary(model, "HardSwish", model_conv(model, x, *channels, 48, 1, 1, true));
         y = model_squeeze(model, model_unary(model, "Relu", model_conv(model, y, 48, 48, 3, 48, true)), 48,
@@ -203,7 +190,7 @@ static inline uint32_t model_image_step(region_model *model, uint32_t x, int64_t
         return model_binary(model, "Add", model_conv(model, y, 48, *channels, 1, 1, true), x);
     case 5: /* concatenation */
         y = model_unary(model, "Relu", model_conv(model, x, *channels, next, 3, 1, false));
-        if (roll(&model->dice, 0, 1)) {
+        if (random_between(&model->dice, 0, 1)) {
             (void)snprintf(inputs, sizeof inputs, "t%u,t%u,t%u", y, x, old);
             *channels += next + old_channels;
         } else {
@@ -212,13 +199,13 @@ static inline uint32_t model_image_step(region_model *model, uint32_t x, int64_t
         }
         return model_axis(model, "Concat", inputs, 1);
     case 6:
-        return model_pool(model, roll(&model->dice, 0, 1) ? "MaxPool" : "AveragePool", x);
+        return model_pool(model, random_between(&model->dice, 0, 1) ? "MaxPool" : "AveragePool", x);
     case 7: /* per channel */
         (void)snprintf(inputs, sizeof inputs, "t%u,", x);
         (void)strcat(inputs, model_constant(model, 4, one, 0.5f, 1));
-        return model_plain(model, roll(&model->dice, 0, 1) ? "Add" : "Mul", inputs);
+        return model_plain(model, random_between(&model->dice, 0, 1) ? "Add" : "Mul", inputs);
     case 8:
-        return old_channels == *channels ? model_binary(model, binaries[roll(&model->dice, 0, 4)], x, old)
+        return old_channels == *channels ? model_binary(model, binaries[random_between(&model->dice, 0, 4)], x, old)
                                          : model_squeeze(model, x, *channels, "Sigmoid");
     default:
         return model_unary(model, "Relu", model_batch_norm(model, x, *channels));
@@ -235,8 +222,8 @@ static inline void write_image_model_of(region_model *model, uint64_t seed, uint
     char dims[64];
     wire_mark mark;
 
-    *model = (region_model){ .dice = { seed * 7919 + 1 }, .tensors = 1 };
-    channels = old_channels = *out_channels = roll(&model->dice, 0, 1) ? 3 : 16;
+    *model = (region_model){ .dice = seed * 7919 + 1, .tensors = 1 };
+    channels = old_channels = *out_channels = random_between(&model->dice, 0, 1) ? 3 : 16;
     mark = mw_begin(&model->wire, 9, 18);
     (void)snprintf(dims, sizeof dims, "N,%lld,H,W", (long long)channels);
     mw_value(&model->wire, MW_INPUT, "t0", RIG_FLOAT, dims);
@@ -252,7 +239,7 @@ static inline void write_image_model_of(region_model *model, uint64_t seed, uint
     }
     (void)snprintf(dims, sizeof dims, "t%u", x);
     mw_value(&model->wire, MW_OUTPUT, dims, RIG_FLOAT, "a,b,c,d");
-    if (roll(&model->dice, 0, 3) > 0 && inner != x && inner != 0) {
+    if (random_between(&model->dice, 0, 3) > 0 && inner != x && inner != 0) {
         (void)snprintf(dims, sizeof dims, "t%u", inner);
         mw_value(&model->wire, MW_OUTPUT, dims, RIG_FLOAT, "e,f,g,h");
     } else {
@@ -347,7 +334,7 @@ static inline void write_sequence_model(region_model *model, uint64_t seed, uint
     char name[16];
     wire_mark mark;
 
-    *model = (region_model){ .dice = { seed * 104729 + 5 }, .tensors = 1 };
+    *model = (region_model){ .dice = seed * 104729 + 5, .tensors = 1 };
     mark = mw_begin(&model->wire, 9, 18);
     mw_value(&model->wire, MW_INPUT, "t0", RIG_FLOAT, "N,S,32");
     rig_ints(&model->wire, "split", 1, 4, split);
@@ -356,7 +343,7 @@ static inline void write_sequence_model(region_model *model, uint64_t seed, uint
     for (uint32_t s = 0; s < steps; s++) {
         uint32_t y;
 
-        switch (roll(&model->dice, 0, 3)) {
+        switch (random_between(&model->dice, 0, 3)) {
         case 0:
             x = model_binary(model, "Add", x, model_attention(model, x));
             break;

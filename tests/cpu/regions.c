@@ -24,12 +24,11 @@ static inlay_session *open_session(const struct wire *wire, const char *provider
 
 static inlay_value *random_input(uint32_t rank, const int64_t *dims, uint64_t seed)
 {
-    struct dice dice = { seed };
     inlay_value *value = NULL;
 
     assert_int_equal(inlay_value_create(INLAY_FLOAT, rank, dims, &value, NULL), INLAY_OK);
     for (int64_t i = 0; i < inlay_value_count(value); i++)
-        ((float *)inlay_value_data(value))[i] = roll_float(&dice);
+        ((float *)inlay_value_data(value))[i] = random_signed(&seed);
     return value;
 }
 

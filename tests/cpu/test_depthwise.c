@@ -3,16 +3,7 @@
 #include "loops.h"
 #include "region_provider.h"
 #include "compare.h"
-
-struct dice {
-    uint32_t state;
-};
-
-static int roll(struct dice *dice, int low, int high)
-{
-    dice->state = dice->state * 1664525u + 1013904223u;
-    return low + (int)((dice->state >> 8) % (uint32_t)(high - low + 1));
-}
+#include "random.h"
 
 static void expect_by(const char *script, const char *kernel)
 {
@@ -58,29 +49,30 @@ static const char *const endings[] = {
 static void windows(void **state)
 {
     static const int sides[] = { 3, 3, 5, 5, 1, 2, 4, 7, 11 };
-    struct dice dice = { 3 };
+    uint64_t dice = 3;
 
     (void)state;
     for (int n = 0; n < 96; n++) {
-        const int specialised = n % 2 == 0, c = n % 8 == 7 ? roll(&dice, 250, 530) : roll(&dice, 2, 80);
+        const int specialised = n % 2 == 0,
+                  c = n % 8 == 7 ? (int)random_between(&dice, 250, 530) : (int)random_between(&dice, 2, 80);
         int kernel[2], stride[2], dilation[2], pads[4], size[2];
         char window[160], script[700];
 
         for (int i = 0; i < 2; i++) {
-            kernel[i] = sides[roll(&dice, 0, specialised ? 3 : 8)];
-            stride[i] = roll(&dice, 1, specialised ? 2 : 3);
-            dilation[i] = specialised ? 1 : roll(&dice, 1, 3);
-            pads[i] = roll(&dice, 0, kernel[i]);
-            pads[2 + i] = roll(&dice, 0, kernel[i]);
-            size[i] = (kernel[i] - 1) * dilation[i] + roll(&dice, 1, c > 80 ? 9 : 40);
+            kernel[i] = sides[random_between(&dice, 0, specialised ? 3 : 8)];
+            stride[i] = (int)random_between(&dice, 1, specialised ? 2 : 3);
+            dilation[i] = specialised ? 1 : (int)random_between(&dice, 1, 3);
+            pads[i] = (int)random_between(&dice, 0, kernel[i]);
+            pads[2 + i] = (int)random_between(&dice, 0, kernel[i]);
+            size[i] = (kernel[i] - 1) * dilation[i] + (int)random_between(&dice, 1, c > 80 ? 9 : 40);
         }
         (void)snprintf(window, sizeof window, "strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d, group=%d", stride[0],
                        stride[1], dilation[0], dilation[1], pads[0], pads[1], pads[2], pads[3], c);
         (void)snprintf(script, sizeof script,
                        "x : %d,%d,%d,%d\nw = [%d,1,%d,%d]\nc = [%d]\nlo = [] -1\nhi = [] 100\nv = [%d,1,%d,%d]\n"
                        "r = Conv(x, v) %s\nk = Conv(x, w%s) %s\n%s",
-                       roll(&dice, 1, 2), c, size[0], size[1], c, kernel[0], kernel[1], c, c, kernel[0], kernel[1],
-                       window, n % 3 == 0 ? "" : ", c", window, endings[n % 9]);
+                       (int)random_between(&dice, 1, 2), c, size[0], size[1], c, kernel[0], kernel[1], c, c, kernel[0],
+                       kernel[1], window, n % 3 == 0 ? "" : ", c", window, endings[n % 9]);
         expect(script);
     }
 }
@@ -118,28 +110,29 @@ static void deferred_producers(void **state)
         "g = HardSigmoid(e) alpha=0.16666667 beta=0.5\nh = Mul(e, g)",
         "h = Tanh(e)",
     };
-    struct dice dice = { 29 };
+    uint64_t dice = 29;
 
     (void)state;
     for (int n = 0; n < 72; n++) {
-        const int in = roll(&dice, 1, n % 6 == 5 ? 500 : 60), c = roll(&dice, 2, n % 6 == 4 ? 400 : 150);
+        const int in = (int)random_between(&dice, 1, n % 6 == 5 ? 500 : 60),
+                  c = (int)random_between(&dice, 2, n % 6 == 4 ? 400 : 150);
         int kernel[2], stride[2], dilation[2], pads[4], size[2];
         char script[1000];
 
         for (int i = 0; i < 2; i++) {
-            kernel[i] = n % 3 == 2 ? roll(&dice, 1, 7) : n % 3 == 1 ? 5 : 3;
-            stride[i] = roll(&dice, 1, n % 7 == 6 ? 4 : 2);
-            dilation[i] = n % 5 == 4 ? roll(&dice, 1, 3) : 1;
-            pads[i] = roll(&dice, 0, kernel[i]);
-            pads[2 + i] = roll(&dice, 0, kernel[i]);
-            size[i] = (kernel[i] - 1) * dilation[i] + roll(&dice, 1, 24);
+            kernel[i] = n % 3 == 2 ? (int)random_between(&dice, 1, 7) : n % 3 == 1 ? 5 : 3;
+            stride[i] = (int)random_between(&dice, 1, n % 7 == 6 ? 4 : 2);
+            dilation[i] = n % 5 == 4 ? (int)random_between(&dice, 1, 3) : 1;
+            pads[i] = (int)random_between(&dice, 0, kernel[i]);
+            pads[2 + i] = (int)random_between(&dice, 0, kernel[i]);
+            size[i] = (kernel[i] - 1) * dilation[i] + (int)random_between(&dice, 1, 24);
         }
         (void)snprintf(script, sizeof script,
                        "x : %d,%d,%d,%d\nu = [%d,%d,1,1]\nf = [%d]\nw = [%d,1,%d,%d]\nc = [%d]\nlo = [] -1\n"
                        "hi = [] 100\nv = [20,%d,1,1]\np = Identity(x)\ne = Conv(p, u%s)\n%s\n"
                        "k = Conv(h, w%s) strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d, group=%d\n"
                        "r = Relu(k)\ny = Conv(r, v)\n-> y",
-                       roll(&dice, 1, 2), in, size[0], size[1], c, in, c, c, kernel[0], kernel[1], c, c,
+                       (int)random_between(&dice, 1, 2), in, size[0], size[1], c, in, c, c, kernel[0], kernel[1], c, c,
                        n % 4 == 0 ? "" : ", f", functions[n % 6], n % 4 == 1 ? "" : ", c", stride[0], stride[1],
                        dilation[0], dilation[1], pads[0], pads[1], pads[2], pads[3], c);
         expect(script);
@@ -181,23 +174,23 @@ static void blocks(void **state)
 /* Convolutions of row-major images by kernel `rows`, with groups and without. */
 static void rows(void **state)
 {
-    struct dice dice = { 11 };
+    uint64_t dice = 11;
 
     (void)state;
     for (int n = 0; n < 60; n++) {
-        const int group = n % 3 == 0 ? roll(&dice, 2, 3) : 1, in = roll(&dice, 2, n % 5 == 0 ? 70 : 9),
-                  out = roll(&dice, 1, 40);
+        const int group = n % 3 == 0 ? (int)random_between(&dice, 2, 3) : 1,
+                  in = (int)random_between(&dice, 2, n % 5 == 0 ? 70 : 9), out = (int)random_between(&dice, 1, 40);
         const int linear = n % 4 == 3;
         int kernel[2], stride[2], dilation[2], pads[4], size[2];
         char window[200], script[500];
 
         for (int i = 0; i < 2; i++) {
-            kernel[i] = roll(&dice, 1, 5);
-            stride[i] = roll(&dice, 1, 3);
-            dilation[i] = roll(&dice, 1, 2);
-            pads[i] = n % 4 == 0 ? 0 : roll(&dice, 0, kernel[i]);
-            pads[2 + i] = n % 4 == 0 ? 0 : roll(&dice, 0, kernel[i]);
-            size[i] = (kernel[i] - 1) * dilation[i] + roll(&dice, 1, n % 7 == 0 ? 150 : 30);
+            kernel[i] = (int)random_between(&dice, 1, 5);
+            stride[i] = (int)random_between(&dice, 1, 3);
+            dilation[i] = (int)random_between(&dice, 1, 2);
+            pads[i] = n % 4 == 0 ? 0 : (int)random_between(&dice, 0, kernel[i]);
+            pads[2 + i] = n % 4 == 0 ? 0 : (int)random_between(&dice, 0, kernel[i]);
+            size[i] = (kernel[i] - 1) * dilation[i] + (int)random_between(&dice, 1, n % 7 == 0 ? 150 : 30);
         }
         if (linear)
             (void)snprintf(window, sizeof window, "strides=%d, dilations=%d, pads=%d,%d group=%d", stride[0],
@@ -207,13 +200,13 @@ static void rows(void **state)
                            stride[1], dilation[0], dilation[1], pads[0], pads[1], pads[2], pads[3], group);
         if (linear)
             (void)snprintf(script, sizeof script, "x : %d,%d,%d\nw = [%d,%d,%d]\nc = [%d]\nk = Conv(x, w, c) %s\n%s",
-                           roll(&dice, 1, 2), in * group, size[0], out * group, in, kernel[0], out * group, window,
-                           n % 2 == 0 ? "-> k" : "y = Relu(k)\n-> y");
+                           (int)random_between(&dice, 1, 2), in * group, size[0], out * group, in, kernel[0],
+                           out * group, window, n % 2 == 0 ? "-> k" : "y = Relu(k)\n-> y");
         else
-            (void)snprintf(script, sizeof script,
-                           "x : %d,%d,%d,%d\nw = [%d,%d,%d,%d]\nc = [%d]\nk = Conv(x, w%s) %s\n%s", roll(&dice, 1, 2),
-                           in * group, size[0], size[1], out * group, in, kernel[0], kernel[1], out * group,
-                           n % 2 == 0 ? "" : ", c", window, n % 3 == 0 ? "y = Tanh(k)\n-> y" : "-> k");
+            (void)snprintf(
+                script, sizeof script, "x : %d,%d,%d,%d\nw = [%d,%d,%d,%d]\nc = [%d]\nk = Conv(x, w%s) %s\n%s",
+                (int)random_between(&dice, 1, 2), in * group, size[0], size[1], out * group, in, kernel[0], kernel[1],
+                out * group, n % 2 == 0 ? "" : ", c", window, n % 3 == 0 ? "y = Tanh(k)\n-> y" : "-> k");
         expect_by(script, "rows");
     }
 }

@@ -5,16 +5,7 @@
 #include "compare.h"
 #include "text_buffer.h"
 #include "../cache/folder.h"
-
-struct dice {
-    uint32_t state;
-};
-
-static int roll(struct dice *dice, int low, int high)
-{
-    dice->state = dice->state * 1664525u + 1013904223u;
-    return low + (int)((dice->state >> 8) % (uint32_t)(high - low + 1));
-}
+#include "random.h"
 
 static const char *const kernels[] = { "tiles",   "winograd_4x4",    "winograd_2x2",     "depthwise", "groups",
                                        "library", "library_blocked", "library_winograd", "gemm",      "auto" };
@@ -45,26 +36,28 @@ static void every_kernel(void **state)
 {
     static const char *const endings[] = { "y = Relu(k)\n-> y", "a = Add(k, r)\ny = Relu(a)\n-> y",
                                            "s = Sigmoid(k)\ny = Mul(k, s)\n-> y", "y = Identity(k)\n-> y" };
-    struct dice dice = { 5 };
+    uint64_t dice = 5;
 
     (void)state;
     for (int n = 0; n < 40; n++) {
         char script[768];
-        int group = n % 5 == 4 ? 4 : 1, in = group * roll(&dice, 1, 20), out = group * roll(&dice, 1, 20), pads[4];
-        int k = n % 2 == 0 ? 3 : roll(&dice, 1, 4), stride = n % 3 == 2 ? 2 : 1, dilation = n % 7 == 6 ? 2 : 1;
-        int h = k * dilation + roll(&dice, 3, 18), w = k * dilation + roll(&dice, 3, 18);
+        int group = n % 5 == 4 ? 4 : 1, in = group * (int)random_between(&dice, 1, 20),
+            out = group * (int)random_between(&dice, 1, 20), pads[4];
+        int k = n % 2 == 0 ? 3 : (int)random_between(&dice, 1, 4), stride = n % 3 == 2 ? 2 : 1,
+            dilation = n % 7 == 6 ? 2 : 1;
+        int h = k * dilation + (int)random_between(&dice, 3, 18), w = k * dilation + (int)random_between(&dice, 3, 18);
 
         if (n % 2 == 0 && group == 1)
             in += 16, out += 16;
         for (int i = 0; i < 4; i++)
-            pads[i] = roll(&dice, 0, k - 1);
+            pads[i] = (int)random_between(&dice, 0, k - 1);
         (void)snprintf(script, sizeof script,
                        "x : %d,%d,%d,%d\nw = [%d,%d,%d,%d]\nc = [%d]\nv = [%d,%d,%d,%d]\n"
                        "r = Conv(x, v) strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d, group=%d\n"
                        "k = Conv(x, w, c) strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d, group=%d\n%s",
-                       roll(&dice, 1, 2), in, h, w, out, in / group, k, k, out, out, in / group, k, k, stride, stride,
-                       dilation, dilation, pads[0], pads[1], pads[2], pads[3], group, stride, stride, dilation,
-                       dilation, pads[0], pads[1], pads[2], pads[3], group, endings[n % 4]);
+                       (int)random_between(&dice, 1, 2), in, h, w, out, in / group, k, k, out, out, in / group, k, k,
+                       stride, stride, dilation, dilation, pads[0], pads[1], pads[2], pads[3], group, stride, stride,
+                       dilation, dilation, pads[0], pads[1], pads[2], pads[3], group, endings[n % 4]);
         for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++)
             if (region_has_kernel(kernels[i]))
                 expect_as(kernels[i], script, n % 2 == 0 ? "1" : "2");
@@ -76,26 +69,28 @@ static void every_kernel(void **state)
 static void wide_gaps(void **state)
 {
     static const char *const those[] = { "tiles", "gemm", "auto" };
-    struct dice dice = { 23 };
+    uint64_t dice = 23;
 
     (void)state;
     for (int n = 0; n < 30; n++) {
         char script[512];
-        const int kernel[2] = { roll(&dice, 1, 4), roll(&dice, 1, 4) },
-                  size[2] = { roll(&dice, 5, 30), roll(&dice, 5, 30) };
-        int gap[2], pads[4], in = roll(&dice, 1, 40), out = roll(&dice, 1, 70);
+        const int kernel[2] = { (int)random_between(&dice, 1, 4), (int)random_between(&dice, 1, 4) },
+                  size[2] = { (int)random_between(&dice, 5, 30), (int)random_between(&dice, 5, 30) };
+        int gap[2], pads[4], in = (int)random_between(&dice, 1, 40), out = (int)random_between(&dice, 1, 70);
 
         for (int i = 0; i < 2; i++) {
-            const int span = (gap[i] = roll(&dice, 1, size[i] + 4), gap[i] * (kernel[i] - 1));
+            const int span = (gap[i] = (int)random_between(&dice, 1, size[i] + 4), gap[i] * (kernel[i] - 1));
 
-            pads[i] = n % 3 == 0 ? span / 2 : roll(&dice, 0, span + 2);
-            pads[2 + i] = n % 3 == 0 ? span - span / 2 : span - pads[i] > 0 ? span - pads[i] + roll(&dice, 0, 2) : 0;
+            pads[i] = n % 3 == 0 ? span / 2 : (int)random_between(&dice, 0, span + 2);
+            pads[2 + i] = n % 3 == 0           ? span - span / 2
+                          : span - pads[i] > 0 ? span - pads[i] + (int)random_between(&dice, 0, 2)
+                                               : 0;
         }
         (void)snprintf(script, sizeof script,
                        "x : %d,%d,%d,%d\nw = [%d,%d,%d,%d]\nc = [%d]\n"
                        "k = Conv(x, w, c) strides=%d,%d, dilations=%d,%d, pads=%d,%d,%d,%d\ny = Relu(k)\n-> y",
-                       roll(&dice, 1, 2), in, size[0], size[1], out, in, kernel[0], kernel[1], out, 1 + (n % 5 == 4),
-                       1 + (n % 7 == 6), gap[0], gap[1], pads[0], pads[1], pads[2], pads[3]);
+                       (int)random_between(&dice, 1, 2), in, size[0], size[1], out, in, kernel[0], kernel[1], out,
+                       1 + (n % 5 == 4), 1 + (n % 7 == 6), gap[0], gap[1], pads[0], pads[1], pads[2], pads[3]);
         for (size_t i = 0; i < sizeof those / sizeof *those; i++)
             expect_as(those[i], script, n % 2 == 0 ? "1" : "2");
     }
@@ -113,12 +108,13 @@ static void every_product(void **state)
     static const char *const endings[] = { "y = Relu(k)\n-> y", "a = Add(k, r)\ny = Relu(a)\n-> y",
                                            "s = Sigmoid(k)\ny = Mul(k, s)\n-> y", "y = Identity(k)\n-> y, k" };
     static const int sizes[] = { 1, 2, 5, 16, 17, 48, 65, 130 };
-    struct dice dice = { 11 };
+    uint64_t dice = 11;
 
     (void)state;
     for (int n = 0; n < 60; n++) {
-        int m = sizes[roll(&dice, 0, 7)], k = sizes[roll(&dice, 0, 7)], c = sizes[roll(&dice, 0, 7)];
-        int batch = roll(&dice, 1, 5), heads = roll(&dice, 1, 4);
+        int m = sizes[random_between(&dice, 0, 7)], k = sizes[random_between(&dice, 0, 7)],
+            c = sizes[random_between(&dice, 0, 7)];
+        int batch = (int)random_between(&dice, 1, 5), heads = (int)random_between(&dice, 1, 4);
         const char *ending = endings[n % 4], *threads = n % 3 == 0 ? "2" : "1";
         char script[768];
 
@@ -475,7 +471,7 @@ static void cancelling_layers(char *script, size_t bytes)
 {
     enum { CHANNELS = 16 };
     size_t at = (size_t)snprintf(script, bytes, "x : 1,%d,24,24\nw = [%d,%d,3,3] ", CHANNELS, CHANNELS, CHANNELS);
-    struct dice dice = { 9 };
+    uint64_t dice = 9;
     int first[CHANNELS / 2][9];
 
     for (int o = 0; o < CHANNELS; o++) {
@@ -483,7 +479,7 @@ static void cancelling_layers(char *script, size_t bytes)
             for (int t = 0; t < 9; t++) {
                 int *w = &first[i % (CHANNELS / 2)][t];
 
-                *w = i < CHANNELS / 2 ? roll(&dice, -999, 999) : -*w;
+                *w = i < CHANNELS / 2 ? (int)random_between(&dice, -999, 999) : -*w;
                 at += (size_t)snprintf(script + at, bytes - at, "%s%.3f", o + i + t > 0 ? "," : "", *w / 7.0);
             }
         }

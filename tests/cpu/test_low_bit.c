@@ -4,16 +4,12 @@
 #include "loops.h"
 #include "rig.h"
 #include "session/session.h"
+#include "random.h"
 #include <math.h>
 
 enum { MOST = 1 << 17 };
 
-static uint32_t state_of_noise = 11;
-static uint32_t noise_bits(void)
-{
-    state_of_noise = state_of_noise * 1664525u + 1013904223u;
-    return state_of_noise >> 8;
-}
+static uint64_t state_of_noise = 11;
 
 static const struct {
     const char *name;
@@ -53,7 +49,7 @@ static void put_codes(struct wire *wire, const char *name, const struct weights 
 
     assert_true(size <= (int64_t)sizeof bytes);
     for (int64_t i = 0; i < size; i++) {
-        bytes[i] = (uint8_t)noise_bits();
+        bytes[i] = (uint8_t)random_bits(&state_of_noise);
         if (i % 8 < 4 && bits <= 8) /* the ends of each type, as one code or as several */
             bytes[i] = (uint8_t[]){ 0x00, 0xff, 0x80, 0x7f }[i % 4];
         if (!types[of->type].has_zeros) /* floats between -2 and 2, no NaN */
@@ -76,7 +72,7 @@ static int64_t put_floats(struct wire *wire, const char *name, uint32_t rank, co
         count *= dims[d];
     mw_tensor_head(wire, name, INLAY_FLOAT, rank, dims);
     for (int64_t i = 0; i < count; i++)
-        wire_float(wire, 4, low + (high - low) * (float)(noise_bits() % 4096) / 4096);
+        wire_float(wire, 4, low + (high - low) * random_unit(&state_of_noise));
     wire_end(wire, mark);
     return count;
 }
@@ -223,7 +219,7 @@ static int64_t write_layer(struct wire *wire, const struct layer *layer, const s
 
 /* ------------------------------------------------------------------ running */
 
-static void run_layer(const struct layer *layer, const struct weights *of, uint32_t seed, const char *const *options,
+static void run_layer(const struct layer *layer, const struct weights *of, uint64_t seed, const char *const *options,
                       const float *input, float *output, int64_t *count, int64_t *held, int64_t *bytes)
 {
     inlay_plan_info told = { .struct_size = sizeof told };
@@ -263,7 +259,7 @@ static void matches_reference(void **state)
 
     (void)state;
     for (int i = 0; i < MOST; i++)
-        x[i] = (float)(noise_bits() % 4096) / 2048 - 1;
+        x[i] = random_signed(&state_of_noise);
     for (int c = 0; c < LAYERS * TYPES; c++) {
         const struct layer *layer = &layers[c % LAYERS];
         const int kind = (c + c / LAYERS) % 4; /* one scale, one per index of an axis, blocks */
@@ -273,7 +269,7 @@ static void matches_reference(void **state)
                                                                             : 1,
                                     .block = kind == 3 ? 8 : 0,
                                     .zeros = types[c / LAYERS].has_zeros && c % 3 != 0 };
-        const uint32_t seed = noise_bits();
+        const uint64_t seed = random_bits(&state_of_noise);
         /* The steps of a recurrence accumulate rounding errors. */
         const bool recurs =
             strcmp(layer->op, "LSTM") == 0 || strcmp(layer->op, "GRU") == 0 || strcmp(layer->op, "RNN") == 0;
@@ -371,7 +367,7 @@ static void scaled_by_channels(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof x / sizeof *x; i++)
-        x[i] = (float)(noise_bits() % 4096) / 2048 - 1;
+        x[i] = random_signed(&state_of_noise);
     for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
         for (int way = 0; way < 2; way++) {
             inlay_plan_info told = { .struct_size = sizeof told };

@@ -211,7 +211,7 @@ static void write(char *to, const struct layer *layer, const char *value)
 
 static void feed(struct rig *rig, float value)
 {
-    uint32_t state = 5;
+    uint64_t state = 5;
 
     for (uint32_t i = 0; i < inlay_session_input_count(rig->session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
@@ -222,7 +222,7 @@ static void feed(struct rig *rig, float value)
         assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, info.dims, &v, NULL), INLAY_OK);
         data = inlay_value_data(v);
         for (int64_t k = 0; k < inlay_value_count(v); k++)
-            data[k] = 2 * script_random(&state) - 1;
+            data[k] = random_signed(&state);
         data[17 + i * 13] = value; /* at another position in z */
         rig_bind(rig, i, v);
     }

@@ -4,26 +4,19 @@
 #include "region_provider.h"
 #include "loops.h"
 #include "rig.h"
+#include "random.h"
 #include <math.h>
 
 enum { K = 104, N = 168, MOST_ROWS = 20 };
 
-static uint32_t state_of_noise = 7;
-static uint32_t noise_bits(void)
-{
-    state_of_noise = state_of_noise * 1664525u + 1013904223u;
-    return state_of_noise >> 8;
-}
+static uint64_t state_of_noise = 7;
+
 /* A code of so many bits; every fourth one is the smallest, and every fourth the largest. */
 static int32_t noise_code(int bits)
 {
-    const uint32_t random = noise_bits(), most = (1u << bits) - 1;
+    const uint32_t random = (uint32_t)random_bits(&state_of_noise), most = (1u << bits) - 1;
 
     return (int32_t)(random % 4 == 0 ? 0 : random % 4 == 1 ? most : random / 4 % (most + 1));
-}
-static float noise(void)
-{
-    return (float)noise_bits() / 8388608.0f - 1.0f;
 }
 
 /* ------------------------------------------------------------------ writing models */
@@ -174,7 +167,7 @@ static void write_linear(struct linear *linear, struct wire *wire)
         q[i] = low + noise_code(bits);
     for (int64_t i = 0; i < count; i++) {
         zeros[i] = low + noise_code(bits);
-        scales[i] = 0.25f + 0.125f * noise();
+        scales[i] = 0.25f + 0.125f * random_signed(&state_of_noise);
     }
     for (int64_t k = 0; k < K; k++)
         for (int64_t j = 0; j < N; j++) {
@@ -186,7 +179,7 @@ static void write_linear(struct linear *linear, struct wire *wire)
                 (double)(q[turned ? j * K + k : k * N + j] - (linear->zeros ? zeros[at] : 0)) * (double)scales[at];
         }
     for (int64_t j = 0; j < N; j++)
-        linear->bias[j] = noise();
+        linear->bias[j] = random_signed(&state_of_noise);
     put_integers(wire, "q", types[linear->type].dtype, 2, dims, q, K * N, bits, K * N);
     put_floats(wire, "s",
                linear->block > 0    ? 2
@@ -231,9 +224,9 @@ static void linears(void **state)
 
     (void)state;
     for (int64_t i = 0; i < MOST_ROWS * K; i++)
-        x[i] = noise();
+        x[i] = random_signed(&state_of_noise);
     for (int c = 0; c < (int)(sizeof types / sizeof *types) * 6 * 2; c++) {
-        const uint32_t seed = state_of_noise;
+        const uint64_t seed = state_of_noise;
 
         linear.type = c % 6;
         linear.block = blocks[c / 6 % 6];
@@ -294,11 +287,11 @@ static void not_finite(void **state)
     static struct linear linear = { .type = 0, .block = 32 };
     static float x[ROWS * K], want[ROWS * N];
     static const int odd[] = { 2, 3, 4, ROWS - 1 };
-    const uint32_t seed = state_of_noise;
+    const uint64_t seed = state_of_noise;
 
     (void)state;
     for (int64_t i = 0; i < ROWS * K; i++)
-        x[i] = noise();
+        x[i] = random_signed(&state_of_noise);
     x[2 * K + 40] = INFINITY;
     x[3 * K + 7] = NAN;
     x[4 * K + 9] = 1e-35f;
@@ -360,10 +353,10 @@ static void write_nbits(struct nbits *nbits, struct wire *wire)
         q[i] = noise_code(nbits->bits);
     for (int64_t i = 0; i < all; i++) {
         zeros[i] = noise_code(nbits->bits);
-        scales[i] = 0.25f + 0.125f * noise();
+        scales[i] = 0.25f + 0.125f * random_signed(&state_of_noise);
     }
     for (int64_t i = 0; i < K; i++)
-        groups[i] = (int32_t)(noise_bits() % blocks);
+        groups[i] = (int32_t)random_below(&state_of_noise, blocks);
     for (int64_t i = 0; i < K; i++)
         for (int64_t j = 0; j < N; j++) {
             const int64_t at = j * blocks + (nbits->groups ? groups[i] : i / nbits->block);
@@ -373,7 +366,7 @@ static void write_nbits(struct nbits *nbits, struct wire *wire)
                 (double)scales[at];
         }
     for (int64_t j = 0; j < N; j++)
-        nbits->added[j] = noise();
+        nbits->added[j] = random_signed(&state_of_noise);
     put_integers(wire, "q", INLAY_UINT8, 3, dims, q, N * blocks * nbits->block, nbits->bits, nbits->block);
     put_floats(wire, "s", 1, &all, scales, all);
     if (nbits->zeros)
@@ -402,9 +395,9 @@ static void mat_mul_nbits(void **state)
 
     (void)state;
     for (int64_t i = 0; i < MOST_ROWS * K; i++)
-        x[i] = noise();
+        x[i] = random_signed(&state_of_noise);
     for (int c = 0; c < 36; c++) {
-        const uint32_t seed = state_of_noise;
+        const uint64_t seed = state_of_noise;
 
         nbits.bits = (const int[]){ 2, 4, 8 }[c % 3];
         nbits.block = (const int64_t[]){ 16, 32, 128 }[c / 3 % 3];
@@ -457,11 +450,11 @@ static void bnb4(void **state)
         wire_mark mark = begin_model(&wire), node;
 
         for (int64_t i = 0; i < 3 * K; i++)
-            x[i] = noise();
+            x[i] = random_signed(&state_of_noise);
         for (int64_t i = 0; i < tops; i++)
-            top[i] = 1 + noise() / 2;
+            top[i] = 1 + random_signed(&state_of_noise) / 2;
         for (int64_t i = 0; i < K * N; i++) {
-            const int index = (int)(noise_bits() % 16);
+            const int index = (int)random_below(&state_of_noise, 16);
 
             q[i ^ 1] = index;
             weights[i % K * N + i / K] = (type == 1   ? nf4[index]
@@ -508,7 +501,7 @@ static void gathered(void **state)
                 q[i] = low + noise_code(bits);
             for (int i = 0; i < ROWS * BLOCKS; i++) {
                 z[i] = low + noise_code(bits);
-                scales[i] = 1 + noise() / 2;
+                scales[i] = 1 + random_signed(&state_of_noise) / 2;
             }
             put_integers(&wire, "q", kind == 0 ? INLAY_INT4 : INLAY_UINT8, 2, dims, q, ROWS * COLUMNS, bits,
                          ROWS * COLUMNS);

@@ -3,6 +3,7 @@
 #include "loops.h"
 #include "region_provider.h"
 #include "region_models.h"
+#include "random.h"
 #include <math.h>
 
 enum { U8 = INLAY_UINT8, S8 = INLAY_INT8, I32 = INLAY_INT32 };
@@ -20,7 +21,7 @@ static const char *ints(region_model *model, int dtype, uint32_t rank, const int
     (void)snprintf(model->name, sizeof model->name, "c%u", model->constants++);
     mw_tensor_head(&model->wire, model->name, dtype, rank, dims);
     for (int64_t i = 0; i < count; i++)
-        wire_int(&model->wire, 5, roll(&model->dice, low, high));
+        wire_int(&model->wire, 5, random_between(&model->dice, low, high));
     wire_end(&model->wire, mark);
     return model->name;
 }
@@ -66,7 +67,7 @@ static wire_mark open_graph(region_model *model, uint64_t seed, int dtype, const
 {
     wire_mark mark;
 
-    *model = (region_model){ .dice = { seed * 6007 + 3 }, .tensors = 1 };
+    *model = (region_model){ .dice = seed * 6007 + 3, .tensors = 1 };
     mark = mw_begin(&model->wire, 9, 18);
     mw_value(&model->wire, MW_INPUT, "t0", dtype, dims);
     return mark;
@@ -91,15 +92,15 @@ static struct rig open_rig(const struct wire *wire, const char *providers, const
                                                    loops, NULL });
 }
 
-static void fill(inlay_value *value, struct dice *dice)
+static void fill(inlay_value *value, uint64_t *dice)
 {
     void *data = inlay_value_data(value);
 
     for (int64_t i = 0; i < inlay_value_count(value); i++) {
         if (inlay_value_dtype(value) == INLAY_FLOAT)
-            ((float *)data)[i] = 3 * roll_float(dice);
+            ((float *)data)[i] = 3 * random_signed(dice);
         else
-            ((uint8_t *)data)[i] = (uint8_t)roll(dice, 0, 255);
+            ((uint8_t *)data)[i] = (uint8_t)random_between(dice, 0, 255);
     }
 }
 
@@ -134,7 +135,7 @@ static void agree(struct rig *ours, struct rig *theirs, int dtype, uint32_t rank
                   double most, double least, double share, const char *what)
 {
     const inlay_value *a, *b;
-    struct dice dice = { seed };
+    uint64_t dice = seed;
     inlay_value *value = NULL;
     int64_t off = 0;
 
@@ -192,34 +193,35 @@ static void one_conv(uint64_t seed)
 {
     static const int64_t widths[] = { 1, 3, 8, 16, 20, 33, 72, 100 };
     region_model model;
-    struct dice dice = { seed * 31 };
+    uint64_t dice = seed * 31;
     uint32_t spatial = 1 + (uint32_t)(seed % 3), y;
-    int x_type = roll(&dice, 0, 1) ? U8 : S8, w_type = roll(&dice, 0, 2) ? S8 : U8,
-        y_type = roll(&dice, 0, 1) ? U8 : S8;
-    int64_t in = widths[roll(&dice, 0, 7)], out = widths[roll(&dice, 0, 7)], group = 1, x[5], w[5], pads[6], strides[3];
+    int x_type = random_between(&dice, 0, 1) ? U8 : S8, w_type = random_between(&dice, 0, 2) ? S8 : U8,
+        y_type = random_between(&dice, 0, 1) ? U8 : S8;
+    int64_t in = widths[random_between(&dice, 0, 7)], out = widths[random_between(&dice, 0, 7)], group = 1, x[5], w[5],
+            pads[6], strides[3];
     int64_t dilations[3], zero = w_type == U8 ? 128 : 0, one = 1;
-    bool each = roll(&dice, 0, 1), clip = roll(&dice, 0, 2) == 0, powers = seed % 4 == 0;
+    bool each = random_between(&dice, 0, 1), clip = random_between(&dice, 0, 2) == 0, powers = seed % 4 == 0;
     char dims[64];
     struct list list = { "" };
     wire_mark mark, g;
 
-    if (roll(&dice, 0, 2) == 0)
+    if (random_between(&dice, 0, 2) == 0)
         group = out = in;
-    else if (in % 4 == 0 && roll(&dice, 0, 1))
+    else if (in % 4 == 0 && random_between(&dice, 0, 1))
         group = 4, out = 4 * (out + 3);
     if (seed % 20 == 2) /* few filters per group */
-        group = 4, in = 32, out = 4 * roll(&dice, 1, 3);
-    x[0] = roll(&dice, 1, 2);
+        group = 4, in = 32, out = 4 * random_between(&dice, 1, 3);
+    x[0] = random_between(&dice, 1, 2);
     x[1] = in;
     w[0] = out;
     w[1] = in / group;
     for (uint32_t i = 0; i < spatial; i++) {
-        x[2 + i] = roll(&dice, 7, 14);
-        w[2 + i] = seed % 20 == 2 ? 1 : seed % 9 == 4 ? 5 : roll(&dice, 1, 3);
-        strides[i] = roll(&dice, 1, 2);
-        dilations[i] = w[2 + i] == 5 ? 1 : roll(&dice, 1, 2);
-        pads[i] = roll(&dice, 0, w[2 + i] - 1);
-        pads[spatial + i] = roll(&dice, 0, w[2 + i] - 1);
+        x[2 + i] = random_between(&dice, 7, 14);
+        w[2 + i] = seed % 20 == 2 ? 1 : seed % 9 == 4 ? 5 : random_between(&dice, 1, 3);
+        strides[i] = random_between(&dice, 1, 2);
+        dilations[i] = w[2 + i] == 5 ? 1 : random_between(&dice, 1, 2);
+        pads[i] = random_between(&dice, 0, w[2 + i] - 1);
+        pads[spatial + i] = random_between(&dice, 0, w[2 + i] - 1);
     }
     (void)snprintf(dims, sizeof dims,
                    spatial == 1   ? "N,%lld,H"
@@ -229,22 +231,22 @@ static void one_conv(uint64_t seed)
     g = open_graph(&model, seed, x_type, dims);
     put_tensor(&list, 0);
     put_scale_of_conv(&model, &list, 0, 1, powers ? 0 : 0.02f);
-    put_zero(&model, &list, x_type, 0, 1, roll(&dice, 0, 3) == 0);
+    put_zero(&model, &list, x_type, 0, 1, random_between(&dice, 0, 3) == 0);
     put(&list, ints(&model, w_type, 2 + spatial, w, lowest(w_type), lowest(w_type) + 255));
     put_scale_of_conv(&model, &list, each, each ? out : 1, powers ? 0 : 0.01f);
     put(&list, ints(&model, w_type, each, each ? &out : &one, zero, zero));
     put_scale_of_conv(&model, &list, 0, 1, powers ? 0 : 0.03f);
-    put_zero(&model, &list, y_type, 0, 1, roll(&dice, 0, 3) == 0);
-    if (roll(&dice, 0, 3))
+    put_zero(&model, &list, y_type, 0, 1, random_between(&dice, 0, 3) == 0);
+    if (random_between(&dice, 0, 3))
         put(&list, ints(&model, I32, 1, &out, -3000, 3000));
     mark = model_node(&model, "QLinearConv", list.text, &y);
     rig_attr_int(&model.wire, "group", group);
     rig_attr_ints(&model.wire, "strides", spatial, strides);
     rig_attr_ints(&model.wire, "dilations", spatial, dilations);
-    if (roll(&dice, 0, 3) == 0) {
+    if (random_between(&dice, 0, 3) == 0) {
         wire_mark a = rig_attr_begin(&model.wire, "auto_pad", 3);
 
-        wire_text(&model.wire, 4, roll(&dice, 0, 1) ? "SAME_UPPER" : "SAME_LOWER");
+        wire_text(&model.wire, 4, random_between(&dice, 0, 1) ? "SAME_UPPER" : "SAME_LOWER");
         wire_end(&model.wire, a);
     } else {
         rig_attr_ints(&model.wire, "pads", 2 * spatial, pads);
@@ -297,13 +299,15 @@ static void tall_windows(void **state)
 static void one_integer_conv(uint64_t seed)
 {
     region_model model;
-    struct dice dice = { seed * 53 };
-    bool dynamic = roll(&dice, 0, 1), zero = roll(&dice, 0, 2) > 0, depthwise = roll(&dice, 0, 2) == 0;
-    int x_type = dynamic || roll(&dice, 0, 1) ? U8 : S8, w_type = roll(&dice, 0, 1) ? U8 : S8;
-    int64_t in = roll(&dice, 1, 3) * 8, out = depthwise ? in : roll(&dice, 1, 40), pads[] = { 1, 0, 1, 2 };
+    uint64_t dice = seed * 53;
+    bool dynamic = random_between(&dice, 0, 1), zero = random_between(&dice, 0, 2) > 0,
+         depthwise = random_between(&dice, 0, 2) == 0;
+    int x_type = dynamic || random_between(&dice, 0, 1) ? U8 : S8, w_type = random_between(&dice, 0, 1) ? U8 : S8;
+    int64_t in = random_between(&dice, 1, 3) * 8, out = depthwise ? in : random_between(&dice, 1, 40),
+            pads[] = { 1, 0, 1, 2 };
     int64_t w[] = { out, depthwise ? 1 : in, 3, 3 }, x[] = { 1, in, 9, 8 };
     /* Weights minus their zero point reach both ends of int8 as far as uint8 does. */
-    int64_t around = w_type == S8 ? 0 : roll(&dice, 0, 1) ? 128 : roll(&dice, 0, 255);
+    int64_t around = w_type == S8 ? 0 : random_between(&dice, 0, 1) ? 128 : random_between(&dice, 0, 255);
     int64_t least = w_type == S8   ? -128
                     : around > 128 ? around - 128
                                    : 0,
@@ -345,7 +349,7 @@ static void one_integer_conv(uint64_t seed)
         rig_attr_int(&model.wire, "to", INLAY_FLOAT);
         wire_end(&model.wire, mark);
         y = model_binary(&model, "Mul", floats, scale);
-        if (roll(&dice, 0, 1))
+        if (random_between(&dice, 0, 1))
             y = model_unary(&model, "Relu", y);
     }
     close_graph(&model, g, y, dynamic ? INLAY_FLOAT : I32);
@@ -368,11 +372,12 @@ static void convolutions(void **state)
 static void one_product(uint64_t seed)
 {
     region_model model;
-    struct dice dice = { seed * 77 };
-    bool dynamic = roll(&dice, 0, 1), each = roll(&dice, 0, 1), zeros = roll(&dice, 0, 2) > 0;
-    int x_type = dynamic || roll(&dice, 0, 1) ? U8 : S8, w_type = roll(&dice, 0, 1) ? U8 : S8;
-    int64_t k = roll(&dice, 1, 90), n = roll(&dice, 1, 70), w[] = { k, n },
-            x[] = { roll(&dice, 1, 3), roll(&dice, 1, 40), k };
+    uint64_t dice = seed * 77;
+    bool dynamic = random_between(&dice, 0, 1), each = random_between(&dice, 0, 1),
+         zeros = random_between(&dice, 0, 2) > 0;
+    int x_type = dynamic || random_between(&dice, 0, 1) ? U8 : S8, w_type = random_between(&dice, 0, 1) ? U8 : S8;
+    int64_t k = random_between(&dice, 1, 90), n = random_between(&dice, 1, 70), w[] = { k, n },
+            x[] = { random_between(&dice, 1, 3), random_between(&dice, 1, 40), k };
     uint32_t y;
     char dims[32];
     struct list list = { "" };
@@ -407,13 +412,14 @@ static void one_product(uint64_t seed)
         cast = model_node(&model, "Cast", c.text, &floats);
         rig_attr_int(&model.wire, "to", INLAY_FLOAT);
         wire_end(&model.wire, cast);
-        y = roll(&dice, 0, 1) ? model_binary(&model, "Mul", floats, scale) : model_binary(&model, "Mul", scale, floats);
+        y = random_between(&dice, 0, 1) ? model_binary(&model, "Mul", floats, scale)
+                                        : model_binary(&model, "Mul", scale, floats);
         put_tensor(&scaled, y);
         put(&scaled, model_constant(&model, 1, &n, 1, 0));
-        if (roll(&dice, 0, 2))
+        if (random_between(&dice, 0, 2))
             y = model_plain(&model, "Add", scaled.text);
-        if (roll(&dice, 0, 1))
-            y = model_unary(&model, roll(&dice, 0, 1) ? "Relu" : "Tanh", y);
+        if (random_between(&dice, 0, 1))
+            y = model_unary(&model, random_between(&dice, 0, 1) ? "Relu" : "Tanh", y);
     }
     close_graph(&model, mark, y, dynamic ? INLAY_FLOAT : I32);
     against_reference(&model, seed, dynamic ? INLAY_FLOAT : x_type, 3, x, dynamic ? 2e-4 : 0, 0, 1, "product");
@@ -423,12 +429,12 @@ static void one_product(uint64_t seed)
 static void one_linear_product(uint64_t seed)
 {
     region_model model;
-    struct dice dice = { seed * 91 };
-    bool each = roll(&dice, 0, 1);
-    int x_type = roll(&dice, 0, 1) ? U8 : S8, w_type = roll(&dice, 0, 1) ? U8 : S8,
-        y_type = roll(&dice, 0, 1) ? U8 : S8;
-    int64_t k = roll(&dice, 1, 90), n = roll(&dice, 1, 70), w[] = { k, n },
-            x[] = { roll(&dice, 1, 3), roll(&dice, 1, 40), k };
+    uint64_t dice = seed * 91;
+    bool each = random_between(&dice, 0, 1);
+    int x_type = random_between(&dice, 0, 1) ? U8 : S8, w_type = random_between(&dice, 0, 1) ? U8 : S8,
+        y_type = random_between(&dice, 0, 1) ? U8 : S8;
+    int64_t k = random_between(&dice, 1, 90), n = random_between(&dice, 1, 70), w[] = { k, n },
+            x[] = { random_between(&dice, 1, 3), random_between(&dice, 1, 40), k };
     char dims[32];
     struct list list = { "" };
     uint32_t y;
@@ -481,8 +487,8 @@ static uint32_t through_bytes(struct network *network, uint32_t x, float scale)
 {
     int64_t zero;
 
-    network->type = roll(&network->model.dice, 0, 1) ? U8 : S8;
-    zero = lowest(network->type) + roll(&network->model.dice, 100, 150);
+    network->type = random_between(&network->model.dice, 0, 1) ? U8 : S8;
+    zero = lowest(network->type) + random_between(&network->model.dice, 100, 150);
     network->scale = scale;
     return linear(network, "DequantizeLinear", linear(network, "QuantizeLinear", x, scale, network->type, zero), scale,
                   network->type, zero);
@@ -493,7 +499,7 @@ static void put_weights(struct network *network, struct list *list, uint32_t ran
                         float size)
 {
     region_model *model = &network->model;
-    bool each = roll(&model->dice, 0, 1);
+    bool each = random_between(&model->dice, 0, 1);
     struct list w = { "" };
     wire_mark node;
     uint32_t y;
@@ -512,19 +518,19 @@ static uint32_t network_step(struct network *network, uint32_t x, int64_t *chann
 {
     static const char *const functions[] = { "Relu", "HardSwish", "Sigmoid", "LeakyRelu", "Tanh" };
     region_model *model = &network->model;
-    int64_t out = roll(&model->dice, 0, 1) ? 16 : 24, w[] = { out, *channels, 3, 3 }, pads[] = { 1, 1, 1, 1 };
+    int64_t out = random_between(&model->dice, 0, 1) ? 16 : 24, w[] = { out, *channels, 3, 3 }, pads[] = { 1, 1, 1, 1 };
     struct list list = { "" };
     uint32_t y;
     wire_mark mark;
 
-    switch (roll(&model->dice, 0, 4)) {
+    switch (random_between(&model->dice, 0, 4)) {
     case 0: /* pooling, a function */
-        return through_bytes(network, model_pool(model, roll(&model->dice, 0, 1) ? "MaxPool" : "AveragePool", x),
-                             0.03f);
+        return through_bytes(
+            network, model_pool(model, random_between(&model->dice, 0, 1) ? "MaxPool" : "AveragePool", x), 0.03f);
     case 1: /* residual */
-        y = through_bytes(network, model_unary(model, functions[roll(&model->dice, 0, 4)], x), 0.02f);
-        y = roll(&model->dice, 0, 1) ? model_binary(model, "Add", x, y) : model_binary(model, "Mul", y, x);
-        return through_bytes(network, roll(&model->dice, 0, 1) ? model_unary(model, "Relu", y) : y, 0.03f);
+        y = through_bytes(network, model_unary(model, functions[random_between(&model->dice, 0, 4)], x), 0.02f);
+        y = random_between(&model->dice, 0, 1) ? model_binary(model, "Add", x, y) : model_binary(model, "Mul", y, x);
+        return through_bytes(network, random_between(&model->dice, 0, 1) ? model_unary(model, "Relu", y) : y, 0.03f);
     case 2: /* depthwise */
         w[0] = out = *channels;
         w[1] = 1;
@@ -534,14 +540,14 @@ static uint32_t network_step(struct network *network, uint32_t x, int64_t *chann
     }
     put_tensor(&list, x);
     put_weights(network, &list, 4, w, 0, 0.5f / (float)w[1]);
-    if (roll(&model->dice, 0, 1))
+    if (random_between(&model->dice, 0, 1))
         put(&list, model_constant(model, 1, &out, 0.3f, 0));
     mark = model_node(model, "Conv", list.text, &y);
     rig_attr_ints(&model->wire, "pads", 4, pads);
     rig_attr_int(&model->wire, "group", w[1] == 1 ? *channels : 1);
     wire_end(&model->wire, mark);
     *channels = out;
-    if (roll(&model->dice, 0, 1))
+    if (random_between(&model->dice, 0, 1))
         y = model_unary(model, "Relu", y);
     return through_bytes(network, y, 0.03f);
 }
@@ -589,8 +595,8 @@ static void networks(void **state)
 static void put_any_weights(struct network *network, struct list *list, const int64_t *dims, bool centred)
 {
     region_model *model = &network->model;
-    const bool each = roll(&model->dice, 0, 1);
-    const int type = roll(&model->dice, 0, 1) ? S8 : U8;
+    const bool each = random_between(&model->dice, 0, 1);
+    const int type = random_between(&model->dice, 0, 1) ? S8 : U8;
     const int64_t middle = lowest(type) + 128, off = centred ? 0 : 100;
     struct list w = { "" };
     wire_mark node;
@@ -615,20 +621,20 @@ static uint32_t ending(struct network *network, uint32_t x, uint32_t y, int64_t 
     const int64_t wide[] = { channels, 1, 1 };
     struct list scaled = { "" }, shifted = { "" };
 
-    if (roll(&model->dice, 0, 2) == 0)
+    if (random_between(&model->dice, 0, 2) == 0)
         return y;
     *most = 2e-5;
-    y = model_unary(model, functions[roll(&model->dice, 0, 3)], y);
-    if (roll(&model->dice, 0, 1)) {
+    y = model_unary(model, functions[random_between(&model->dice, 0, 3)], y);
+    if (random_between(&model->dice, 0, 1)) {
         put_tensor(&scaled, y);
-        put(&scaled, roll(&model->dice, 0, 1) ? model_constant(model, 3, wide, 1, 0.5f)
-                                              : model_constant(model, 0, NULL, 0, 0.7f));
+        put(&scaled, random_between(&model->dice, 0, 1) ? model_constant(model, 3, wide, 1, 0.5f)
+                                                        : model_constant(model, 0, NULL, 0, 0.7f));
         y = model_plain(model, "Mul", scaled.text);
         put_tensor(&shifted, y);
         put(&shifted, model_constant(model, 3, wide, 1, 0.5f));
         y = model_plain(model, "Add", shifted.text);
     }
-    if (same && roll(&model->dice, 0, 1))
+    if (same && random_between(&model->dice, 0, 1))
         y = model_binary(model, "Add", x, y);
     return y;
 }
@@ -638,12 +644,14 @@ static void one_float_conv(uint64_t seed)
     static const int64_t widths[] = { 3, 8, 16, 20, 33, 64, 72, 100, 130 };
     struct network network;
     region_model *model = &network.model;
-    struct dice dice = { seed * 17 };
-    const bool depthwise = roll(&dice, 0, 2) == 0, bytes = roll(&dice, 0, 2) == 0, centred = roll(&dice, 0, 2) > 0;
-    const int64_t in = widths[roll(&dice, 0, 8)], out = depthwise ? in : widths[roll(&dice, 0, 8)],
-                  size = roll(&dice, 1, 3);
+    uint64_t dice = seed * 17;
+    const bool depthwise = random_between(&dice, 0, 2) == 0, bytes = random_between(&dice, 0, 2) == 0,
+               centred = random_between(&dice, 0, 2) > 0;
+    const int64_t in = widths[random_between(&dice, 0, 8)], out = depthwise ? in : widths[random_between(&dice, 0, 8)],
+                  size = random_between(&dice, 1, 3);
     const int64_t w[] = { out, depthwise ? 1 : in, size, size }, pads[] = { size / 2, size / 2, size / 2, size / 2 };
-    const int64_t stride = roll(&dice, 1, 2), strides[] = { stride, stride }, x[] = { roll(&dice, 1, 2), in, 9, 11 };
+    const int64_t stride = random_between(&dice, 1, 2), strides[] = { stride, stride },
+                  x[] = { random_between(&dice, 1, 2), in, 9, 11 };
     double most =
         centred && (!depthwise || in >= 16) ? 0 : 1e-5; /* AVX2 has no depthwise int8 kernel for so few channels */
     char dims[32];
@@ -655,7 +663,7 @@ static void one_float_conv(uint64_t seed)
     mark = open_graph(model, seed, INLAY_FLOAT, dims);
     put_tensor(&list, through_bytes(&network, 0, 0.03f));
     put_any_weights(&network, &list, w, centred);
-    if (roll(&dice, 0, 1))
+    if (random_between(&dice, 0, 1))
         put(&list, model_constant(model, 1, &out, 0.3f, 0));
     c = model_node(model, "Conv", list.text, &y);
     rig_attr_ints(&model->wire, "pads", 4, pads);

@@ -91,7 +91,7 @@ static int64_t each_of(const struct row *row)
     return count_of(row->w_dims, rank_of(row)) / row->shape->filters;
 }
 
-static void fill_row(struct row *row, int w_zero, int x_zero, int y_zero, struct dice *dice)
+static void fill_row(struct row *row, int w_zero, int x_zero, int y_zero, uint64_t *dice)
 {
     const struct shape *shape = row->shape;
     const int64_t each_dims = shape->in / shape->group;
@@ -109,13 +109,14 @@ static void fill_row(struct row *row, int w_zero, int x_zero, int y_zero, struct
     row->x_zero = end_of(row->x_type, x_zero);
     row->y_zero = end_of(row->y_type, y_zero);
     for (int64_t i = 0; i < count_of(row->x_dims, rank_of(row)); i++)
-        row->x[i] = lowest(row->x_type) + (int32_t)(i % 3 == 0 ? 255 * roll(dice, 0, 1) : roll(dice, 0, 255));
+        row->x[i] = lowest(row->x_type) +
+                    (int32_t)(i % 3 == 0 ? 255 * random_between(dice, 0, 1) : random_between(dice, 0, 255));
     each = each_of(row);
     for (int64_t f = 0; f < shape->filters; f++) {
-        const int64_t first = roll(dice, 0, each - 1);
+        const int64_t first = random_between(dice, 0, each - 1);
 
         for (int64_t i = 0; i < each; i++)
-            row->w[weight_at(row, f, i, each)] = lowest(row->w_type) + (int32_t)roll(dice, 0, 255);
+            row->w[weight_at(row, f, i, each)] = lowest(row->w_type) + (int32_t)random_between(dice, 0, 255);
         row->w[weight_at(row, f, first, each)] = lowest(row->w_type);
         row->w[weight_at(row, f, (first + 1) % each, each)] = lowest(row->w_type) + 255;
         row->w_zero[f] = end_of(row->w_type, row->each ? (int)(f % ZERO_EACH) : w_zero);
@@ -320,7 +321,7 @@ static void run_row(const struct row *row, const char *providers, const char *le
 static void weights_at_the_ends(void **state)
 {
     static struct row row;
-    struct dice dice = { 255 };
+    uint64_t dice = 255;
     int turn = 0;
 
     (void)state;
@@ -347,7 +348,7 @@ static void sums_beyond_int32(void **state)
 {
     static const struct shape shape = { "long", 1, 70000, 1, 1, 1 };
     static struct row row;
-    struct dice dice = { 1 };
+    uint64_t dice = 1;
 
     (void)state;
     for (size_t f = 0; f < 2; f++) {

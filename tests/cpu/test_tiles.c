@@ -3,16 +3,7 @@
 #define COMPARE_TOLERANCE 6e-6f
 #include "region_provider.h"
 #include "compare.h"
-
-struct dice {
-    uint32_t state;
-};
-
-static int roll(struct dice *dice, int low, int high)
-{
-    dice->state = dice->state * 1664525u + 1013904223u;
-    return low + (int)((dice->state >> 8) % (uint32_t)(high - low + 1));
-}
+#include "random.h"
 
 /* The ops after the convolution `k`; they compute y. */
 static const char *const endings[] = {
@@ -42,25 +33,25 @@ static void expect_conv(int images, int in, int height, int width, int out, int 
 
 static void random_convolutions(void **state)
 {
-    struct dice dice = { 7 };
+    uint64_t dice = 7;
 
     (void)state;
     for (int n = 0; n < 90; n++) {
         bool deep = n % 3 == 0;
-        int kernel[2], stride[2], dilation[2], pads[4], in = roll(&dice, 1, 40), size[2];
-        int out = deep ? in + 8 : roll(&dice, 1, 70);
+        int kernel[2], stride[2], dilation[2], pads[4], in = (int)random_between(&dice, 1, 40), size[2];
+        int out = deep ? in + 8 : (int)random_between(&dice, 1, 70);
 
         in = deep ? in + 8 : in;
         for (int i = 0; i < 2; i++) {
-            kernel[i] = roll(&dice, 1, 5);
-            stride[i] = roll(&dice, 1, 3);
-            dilation[i] = roll(&dice, 1, 2);
-            pads[i] = roll(&dice, 0, kernel[i] - 1);
-            pads[2 + i] = roll(&dice, 0, kernel[i] - 1);
-            size[i] = (kernel[i] - 1) * dilation[i] + roll(&dice, 1, 24);
+            kernel[i] = (int)random_between(&dice, 1, 5);
+            stride[i] = (int)random_between(&dice, 1, 3);
+            dilation[i] = (int)random_between(&dice, 1, 2);
+            pads[i] = (int)random_between(&dice, 0, kernel[i] - 1);
+            pads[2 + i] = (int)random_between(&dice, 0, kernel[i] - 1);
+            size[i] = (kernel[i] - 1) * dilation[i] + (int)random_between(&dice, 1, 24);
         }
-        expect_conv(roll(&dice, 1, 2), in, size[0], size[1], out, deep ? in : 1, kernel, stride, dilation, pads,
-                    endings[roll(&dice, 0, 6)]);
+        expect_conv((int)random_between(&dice, 1, 2), in, size[0], size[1], out, deep ? in : 1, kernel, stride,
+                    dilation, pads, endings[random_between(&dice, 0, 6)]);
     }
 }
 
@@ -103,16 +94,17 @@ static void narrow(void **state)
 static void windows(void **state)
 {
     static const int three[] = { 3, 3 }, one[] = { 1, 1 };
-    struct dice dice = { 11 };
+    uint64_t dice = 11;
 
     (void)state;
     for (int n = 0; n < 24; n++) {
         int pads[4];
 
         for (int i = 0; i < 4; i++)
-            pads[i] = roll(&dice, 0, 2);
-        expect_conv(roll(&dice, 1, 2), roll(&dice, 16, 50), roll(&dice, 5, 33), roll(&dice, 5, 33), roll(&dice, 16, 70),
-                    1, three, one, one, pads, endings[n % 7]);
+            pads[i] = (int)random_between(&dice, 0, 2);
+        expect_conv((int)random_between(&dice, 1, 2), (int)random_between(&dice, 16, 50),
+                    (int)random_between(&dice, 5, 33), (int)random_between(&dice, 5, 33),
+                    (int)random_between(&dice, 16, 70), 1, three, one, one, pads, endings[n % 7]);
     }
 }
 

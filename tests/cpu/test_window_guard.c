@@ -12,21 +12,16 @@ enum { W_COUNT = OUT * IN * TAPS };
 static float weights[W_COUNT], x[X_COUNT], residual[Y_COUNT];
 static double sums[Y_COUNT], terms[Y_COUNT];
 
-static float signed_noise(uint32_t *seed)
-{
-    return 2 * script_random(seed) - 1;
-}
-
 /* Outputs y and z: without and with an epilogue of all kinds of posts. */
 static const char *make_script(void)
 {
     static char text[W_COUNT * 16 + 512];
-    uint32_t seed = 3;
+    uint64_t seed = 3;
     size_t at = (size_t)snprintf(text, sizeof text, "x : %d,%d,%d,%d\nr : %d,%d,%d,%d\nw = [%d,%d,3,3] ", IMAGES, IN,
                                  HEIGHT, WIDTH, IMAGES, OUT, HEIGHT, WIDTH, OUT, IN);
 
     for (int i = 0; i < W_COUNT; i++) {
-        weights[i] = signed_noise(&seed);
+        weights[i] = random_signed(&seed);
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%.9g", i > 0 ? "," : "", (double)weights[i]);
     }
     at += (size_t)snprintf(text + at, sizeof text - at,
@@ -68,10 +63,10 @@ static float *pixel_of(int image, int channel, int h, int q)
 
 static void noise(void)
 {
-    uint32_t seed = 11;
+    uint64_t seed = 11;
 
     for (int i = 0; i < X_COUNT; i++)
-        x[i] = signed_noise(&seed);
+        x[i] = random_signed(&seed);
 }
 
 static void bright_pixel(void)
@@ -90,26 +85,26 @@ static void bright_channel_of_a_pixel(void)
 
 static void step(void)
 {
-    uint32_t seed = 5;
+    uint64_t seed = 5;
 
     for (int i = 0; i < X_COUNT; i++)
-        x[i] = signed_noise(&seed) * (i % WIDTH < 9 ? 1e-4F : 1e4F);
+        x[i] = random_signed(&seed) * (i % WIDTH < 9 ? 1e-4F : 1e4F);
 }
 
 static void unequal_channels(void)
 {
-    uint32_t seed = 7;
+    uint64_t seed = 7;
 
     for (int i = 0; i < X_COUNT; i++)
-        x[i] = signed_noise(&seed) * powf(10, (float)(i / PIXELS % IN) / 2 - 5);
+        x[i] = random_signed(&seed) * powf(10, (float)(i / PIXELS % IN) / 2 - 5);
 }
 
 static void steep(void)
 {
-    uint32_t seed = 9;
+    uint64_t seed = 9;
 
     for (int i = 0; i < X_COUNT; i++)
-        x[i] = signed_noise(&seed) * expf((float)(i % WIDTH + i / WIDTH % HEIGHT));
+        x[i] = random_signed(&seed) * expf((float)(i % WIDTH + i / WIDTH % HEIGHT));
 }
 
 static void one_colour(void)
@@ -120,27 +115,27 @@ static void one_colour(void)
 
 static void tiny(void)
 {
-    uint32_t seed = 13;
+    uint64_t seed = 13;
 
     for (int i = 0; i < X_COUNT; i++)
-        x[i] = signed_noise(&seed) * 1e-37F;
+        x[i] = random_signed(&seed) * 1e-37F;
 }
 
 static void enormous(void)
 {
-    uint32_t seed = 15;
+    uint64_t seed = 15;
 
     for (int i = 0; i < X_COUNT; i++)
-        x[i] = signed_noise(&seed) * 1e36F;
+        x[i] = random_signed(&seed) * 1e36F;
 }
 
 static void mostly_zeros(void)
 {
-    uint32_t seed = 17;
+    uint64_t seed = 17;
 
     for (int i = 0; i < X_COUNT; i++) {
-        x[i] = signed_noise(&seed);
-        x[i] = script_random(&seed) < 0.98F ? 0 : x[i];
+        x[i] = random_signed(&seed);
+        x[i] = random_unit(&seed) < 0.98F ? 0 : x[i];
     }
 }
 
@@ -240,13 +235,13 @@ static void guarded(void **unused)
     static const char *const threads[] = { "2", "3" };
     const char *script = make_script();
     float bias[OUT];
-    uint32_t seed = 7;
+    uint64_t seed = 7;
 
     (void)unused;
     for (int o = 0; o < OUT; o++) /* as script_model generates it */
-        bias[o] = 0.5F + script_random(&seed);
+        bias[o] = 0.5F + random_unit(&seed);
     for (int i = 0; i < Y_COUNT; i++)
-        residual[i] = signed_noise(&seed);
+        residual[i] = random_signed(&seed);
     for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
         struct rig alone;
 

@@ -73,7 +73,7 @@ static void run_at(struct rig *rig, int64_t size)
 static struct answer fresh_answer(const struct script *script, const char *providers, int64_t size)
 {
     struct answer answer = { 0 };
-    uint32_t seed = seed_of(size);
+    uint64_t seed = seed_of(size);
     struct rig rig;
 
     assert_true(try_open(script, providers, &rig));
@@ -116,7 +116,7 @@ static const char *compare(inlay_context *context, const struct answer *want)
 struct job {
     inlay_context *context; /* of the shared session */
     const struct answer *answers;
-    uint32_t seed;
+    uint64_t seed;
     const char *wrong;
     int64_t at;
     inlay_diag diag;
@@ -139,7 +139,7 @@ static void *run_job(void *user)
 
     for (int i = 0; i < RUNS && job->wrong == NULL; i++) {
         /* Growing sizes first, as in decoders, then random ones. */
-        job->at = i < SIZES ? i + 1 : 1 + (int64_t)(script_random(&job->seed) * SIZES);
+        job->at = i < SIZES ? i + 1 : 1 + (int64_t)random_below(&job->seed, SIZES);
         job->wrong = run_with(job, &job->answers[job->at]);
     }
     return NULL;

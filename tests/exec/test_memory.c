@@ -1,13 +1,8 @@
 /* Checks the memory plan for random lifetimes and for sequences of layers as in real models. */
 #include "cmocka_all.h"
+#include "random.h"
 #include "plan/layout/memory.h"
 #include <stdlib.h>
-
-static uint64_t next_random(uint64_t *seed)
-{
-    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
-    return *seed >> 33;
-}
 
 static uint64_t rounded(uint64_t bytes, uint64_t alignment)
 {
@@ -51,15 +46,15 @@ static void random_lifetimes(void **state)
 
     (void)state;
     for (int round = 0; round < 400; round++) {
-        uint32_t count = (uint32_t)(next_random(&seed) % 60), steps = 1 + (uint32_t)(next_random(&seed) % 30);
-        uint64_t alignment = (uint64_t)1 << next_random(&seed) % 13;
+        uint32_t count = (uint32_t)random_below(&seed, 60), steps = 1 + (uint32_t)random_below(&seed, 30);
+        uint64_t alignment = (uint64_t)1 << random_below(&seed, 13);
 
         for (uint32_t i = 0; i < count; i++) {
-            uint32_t first = (uint32_t)(next_random(&seed) % steps);
-            items[i] = (memory_item){ .bytes = next_random(&seed) % (round % 3 == 0 ? 100 : 1000000),
+            uint32_t first = (uint32_t)random_below(&seed, steps);
+            items[i] = (memory_item){ .bytes = random_below(&seed, round % 3 == 0 ? 100 : 1000000),
                                       .first = first,
-                                      .last = first + (uint32_t)(next_random(&seed) % (steps - first + 1)) };
-            if (next_random(&seed) % 10 == 0)
+                                      .last = first + (uint32_t)random_below(&seed, steps - first + 1) };
+            if (random_below(&seed, 10) == 0)
                 items[i].bytes = 0;
         }
         place_and_check(items, count, steps, alignment, 3);

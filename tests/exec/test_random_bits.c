@@ -7,6 +7,7 @@
  *
  *     test_exec_random_bits [SEED [CASES]]       runs CASES cases of each family, for a search by hand */
 #include "cmocka_all.h"
+#include "random.h"
 #include "inlay/plugin.h"
 #include "same_bits.h"
 #include "session/session.h"
@@ -25,8 +26,7 @@ static uint64_t drawn;
 /* Returns a random number in [0, n). */
 static int64_t below(int64_t n)
 {
-    drawn = drawn * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (int64_t)((drawn >> 33) % (uint64_t)n);
+    return (int64_t)random_below(&drawn, (uint64_t)n);
 }
 
 static bool random_bool(void)

@@ -71,7 +71,7 @@ struct planted {
 static void feed(struct rig *rig, const void *fed)
 {
     const struct planted *with = fed;
-    uint32_t state = 5;
+    uint64_t state = 5;
 
     for (uint32_t i = 0; i < inlay_session_input_count(rig->session); i++) {
         inlay_io_info info = { .struct_size = sizeof info };
@@ -82,7 +82,7 @@ static void feed(struct rig *rig, const void *fed)
         assert_int_equal(inlay_value_create(INLAY_FLOAT, info.rank, info.dims, &value, NULL), INLAY_OK);
         data = inlay_value_data(value);
         for (int64_t k = 0; k < inlay_value_count(value); k++)
-            data[k] = 2 * script_random(&state) - 1;
+            data[k] = random_signed(&state);
         for (size_t k = 0; k < with->count; k++)
             if (strcmp(with->plants[k].input, info.name) == 0)
                 data[with->plants[k].at % inlay_value_count(value)] = with->plants[k].value;

@@ -50,10 +50,10 @@ static void bind_tokens(struct rig *rig, int64_t batch, int64_t at, int64_t rows
         assert_int_equal(inlay_value_create(INLAY_FLOAT, 4, own, &value, NULL), INLAY_OK);
         for (int64_t b = 0; b < batch * own[1]; b++)
             for (int64_t token = 0; token < rows; token++) {
-                uint32_t seed = (uint32_t)(((at + token) * 31 + b) * 5 + i) * 2654435761u;
+                uint64_t seed = (uint64_t)(((at + token) * 31 + b) * 5 + i);
 
                 for (int64_t e = 0; e < SIZE; e++)
-                    ((float *)inlay_value_data(value))[(b * rows + token) * SIZE + e] = 4 * script_random(&seed) - 2;
+                    ((float *)inlay_value_data(value))[(b * rows + token) * SIZE + e] = 2 * random_signed(&seed);
             }
         rig_bind(rig, i, value);
     }
@@ -282,10 +282,10 @@ static inlay_value *run_groups(struct rig *rig, bool kept, int64_t batch, const 
         assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, (const int64_t[]){ batch, rows, wide }, &value, NULL),
                          INLAY_OK);
         for (int64_t t = 0; t < batch * rows; t++) {
-            uint32_t seed = (uint32_t)(((at + t % rows) * 3 + i) * 7 + t / rows) * 2654435761u;
+            uint64_t seed = (uint64_t)(((at + t % rows) * 3 + i) * 7 + t / rows);
 
             for (int64_t e = 0; e < wide; e++)
-                ((float *)inlay_value_data(value))[t * wide + e] = 4 * script_random(&seed) - 2;
+                ((float *)inlay_value_data(value))[t * wide + e] = 2 * random_signed(&seed);
         }
         rig_bind(rig, i, value);
     }

@@ -23,21 +23,7 @@ struct model_set {
 
 /* ------------------------------------------------------------------ random numbers */
 
-uint64_t rng_next(struct rng *rng)
-{
-    uint64_t z = rng->state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
-uint64_t rng_below(struct rng *rng, uint64_t limit)
-{
-    return limit == 0 ? 0 : rng_next(rng) % limit;
-}
-
-int64_t rng_extreme(struct rng *rng)
+int64_t random_extreme(uint64_t *seed)
 {
     static const int64_t ends[] = {
         0,
@@ -75,19 +61,19 @@ int64_t rng_extreme(struct rng *rng)
         INT64_MAX / 2,
         INT64_MAX / 4,
     };
-    uint64_t kind = rng_below(rng, 10);
+    uint64_t kind = random_below(seed, 10);
 
     if (kind < 6)
-        return ends[rng_below(rng, sizeof ends / sizeof ends[0])];
+        return ends[random_below(seed, sizeof ends / sizeof ends[0])];
     if (kind < 9)
-        return (int64_t)rng_below(rng, 12) - 4;
-    return (int64_t)rng_next(rng) >> rng_below(rng, 64);
+        return (int64_t)random_below(seed, 12) - 4;
+    return (int64_t)random_bits(seed) >> random_below(seed, 64);
 }
 
-static double extreme_float(struct rng *rng)
+static double extreme_float(uint64_t *seed)
 {
     static const double ends[] = { 0, -0.0, 1, -1, 0.5, 1e-38, 1e38, -1e38, 1e300, 3e9, -3e9, 1e19, -1e19, 1e-300 };
-    uint64_t at = rng_below(rng, sizeof ends / sizeof ends[0] + 3);
+    uint64_t at = random_below(seed, sizeof ends / sizeof ends[0] + 3);
 
     if (at < sizeof ends / sizeof ends[0])
         return ends[at];
@@ -176,17 +162,17 @@ static size_t encode(uint8_t to[10], uint64_t value)
 }
 
 /* Replaces a number of a packed list by an extreme one, removes it, or inserts another one. */
-static void change_ints(tree_field *field, struct rng *rng)
+static void change_ints(tree_field *field, uint64_t *seed)
 {
     uint8_t *out = malloc(field->byte_count + 32);
     size_t at = 0, out_count = 0, numbers = 0, pick, index = 0;
-    uint64_t choice = rng_below(rng, 8);
+    uint64_t choice = random_below(seed, 8);
 
     if (out == NULL)
         abort();
     for (size_t i = 0; i < field->byte_count; i++)
         numbers += field->bytes[i] < 0x80;
-    pick = (size_t)rng_below(rng, numbers + 1);
+    pick = (size_t)random_below(seed, numbers + 1);
     for (; at < field->byte_count; index++) {
         size_t end = at;
 
@@ -194,7 +180,7 @@ static void change_ints(tree_field *field, struct rng *rng)
             end++;
         end += end < field->byte_count;
         if (index == pick && choice > 0)
-            out_count += encode(out + out_count, (uint64_t)rng_extreme(rng));
+            out_count += encode(out + out_count, (uint64_t)random_extreme(seed));
         if (index != pick || choice > 6) {
             memcpy(out + out_count, field->bytes + at, end - at);
             out_count += end - at;
@@ -202,30 +188,30 @@ static void change_ints(tree_field *field, struct rng *rng)
         at = end;
     }
     if (pick == numbers)
-        out_count += encode(out + out_count, (uint64_t)rng_extreme(rng));
+        out_count += encode(out + out_count, (uint64_t)random_extreme(seed));
     tree_set_bytes(field, out, out_count);
     free(out);
 }
 
 /* Changes elements or texts: flipped bits, extreme numbers, other lengths. */
-static void change_bytes(tree_field *field, struct rng *rng)
+static void change_bytes(tree_field *field, uint64_t *seed)
 {
-    uint64_t choice = rng_below(rng, 6);
-    int64_t number = rng_extreme(rng);
-    float real = (float)extreme_float(rng);
+    uint64_t choice = random_below(seed, 6);
+    int64_t number = random_extreme(seed);
+    float real = (float)extreme_float(seed);
 
     if (choice == 0 || field->byte_count == 0) {
-        tree_set_bytes(field, &number, rng_below(rng, 9));
+        tree_set_bytes(field, &number, random_below(seed, 9));
     } else if (choice == 1) {
-        tree_set_bytes(field, field->bytes, (size_t)rng_below(rng, field->byte_count));
+        tree_set_bytes(field, field->bytes, (size_t)random_below(seed, field->byte_count));
     } else if (choice == 2) {
-        field->bytes[rng_below(rng, field->byte_count)] ^= (uint8_t)(1u << rng_below(rng, 8));
+        field->bytes[random_below(seed, field->byte_count)] ^= (uint8_t)(1u << random_below(seed, 8));
     } else if (choice <= 4 && field->byte_count >= 8) {
-        memcpy(field->bytes + rng_below(rng, field->byte_count / 8) * 8, &number, 8);
+        memcpy(field->bytes + random_below(seed, field->byte_count / 8) * 8, &number, 8);
     } else if (field->byte_count >= 4) {
-        memcpy(field->bytes + rng_below(rng, field->byte_count / 4) * 4, &real, 4);
+        memcpy(field->bytes + random_below(seed, field->byte_count / 4) * 4, &real, 4);
     } else {
-        field->bytes[0] = (uint8_t)rng_next(rng);
+        field->bytes[0] = (uint8_t)random_bits(seed);
     }
 }
 
@@ -237,11 +223,11 @@ static bool is_name(const tree_field *field)
 }
 
 /* Replaces a name by another one of the same kind, or by an empty one. */
-static void change_name(tree_field *field, tree_field **fields, size_t count, struct rng *rng)
+static void change_name(tree_field *field, tree_field **fields, size_t count, uint64_t *seed)
 {
-    size_t start = (size_t)rng_below(rng, count);
+    size_t start = (size_t)random_below(seed, count);
 
-    if (rng_below(rng, 3) == 0) {
+    if (random_below(seed, 3) == 0) {
         tree_set_bytes(field, "", 0);
         return;
     }
@@ -261,9 +247,9 @@ static bool is_element_type(const tree_field *field)
            (field->message == MSG_TENSOR_TYPE && field->number == 1);
 }
 
-static void change_value(tree_field *field, struct rng *rng)
+static void change_value(tree_field *field, uint64_t *seed)
 {
-    double wide = extreme_float(rng);
+    double wide = extreme_float(seed);
     float narrow = (float)wide;
 
     if (field->wire == 5) {
@@ -272,24 +258,24 @@ static void change_value(tree_field *field, struct rng *rng)
     } else if (field->wire == 1) {
         memcpy(&field->value, &wide, sizeof wide);
     } else if (is_element_type(field)) {
-        field->value = rng_below(rng, ELEMENT_TYPES + 2);
+        field->value = random_below(seed, ELEMENT_TYPES + 2);
     } else if (field->message == MSG_OPSET || (field->message == MSG_ATTRIBUTE && field->number == 20)) {
-        field->value = rng_below(rng, 29);
+        field->value = random_below(seed, 29);
     } else {
-        field->value = (uint64_t)rng_extreme(rng);
+        field->value = (uint64_t)random_extreme(seed);
     }
 }
 
-static void change_operator(const struct model_set *model_set, tree_field *field, struct rng *rng)
+static void change_operator(const struct model_set *model_set, tree_field *field, uint64_t *seed)
 {
-    const tree_field *other = model_set->operators[rng_below(rng, model_set->operator_count)];
+    const tree_field *other = model_set->operators[random_below(seed, model_set->operator_count)];
 
     tree_set_bytes(field, other->bytes, other->byte_count);
 }
 
-static void swap(tree_field *parent, tree_field *field, struct rng *rng)
+static void swap(tree_field *parent, tree_field *field, uint64_t *seed)
 {
-    uint32_t i = 0, k = (uint32_t)rng_below(rng, parent->field_count);
+    uint32_t i = 0, k = (uint32_t)random_below(seed, parent->field_count);
 
     while (parent->fields[i] != field)
         i++;
@@ -299,18 +285,18 @@ static void swap(tree_field *parent, tree_field *field, struct rng *rng)
     }
 }
 
-static void change(const struct model_set *model_set, tree_field *tree, struct rng *rng)
+static void change(const struct model_set *model_set, tree_field *tree, uint64_t *seed)
 {
     static tree_field *fields[MAX_FIELDS], *parents[MAX_FIELDS]; /* only one thread mutates */
     size_t count = tree_list(tree, fields, parents, MAX_FIELDS), pick;
     tree_field *field, *parent;
-    uint64_t choice = rng_below(rng, 20);
+    uint64_t choice = random_below(seed, 20);
 
     if (count == 0)
         return;
     /* Avoid fields without effect, such as the name of the producer. */
     for (int tries = 0; tries < 8; tries++) {
-        pick = (size_t)rng_below(rng, count);
+        pick = (size_t)random_below(seed, count);
         if (fields[pick]->message != MSG_MODEL || fields[pick]->holds != MSG_NONE)
             break;
     }
@@ -321,45 +307,45 @@ static void change(const struct model_set *model_set, tree_field *tree, struct r
     } else if (choice == 1) {
         tree_add_copy(parent, field);
     } else if (choice == 2) {
-        swap(parent, field, rng);
+        swap(parent, field, seed);
     } else if (choice == 3 && field->holds == MSG_NODE && model_set->attribute_count > 0) {
-        tree_add_copy(field, model_set->attributes[rng_below(rng, model_set->attribute_count)]);
+        tree_add_copy(field, model_set->attributes[random_below(seed, model_set->attribute_count)]);
     } else if (field->message == MSG_NODE && field->number == 4) {
-        change_operator(model_set, field, rng);
+        change_operator(model_set, field, seed);
     } else if (field->wire != 2) {
-        change_value(field, rng);
+        change_value(field, seed);
     } else if (tree_is_ints(field)) {
-        change_ints(field, rng);
+        change_ints(field, seed);
     } else if (is_name(field)) {
-        change_name(field, fields, count, rng);
+        change_name(field, fields, count, seed);
     } else if (field->holds == MSG_NONE) {
-        change_bytes(field, rng);
+        change_bytes(field, seed);
     } else if (field->holds == MSG_TENSOR || field->holds == MSG_SHAPE || field->holds == MSG_DIM) {
         /* Adds a number that is not packed (dims of tensors often are not), or a dimension. */
-        tree_field extra = { .number = 1, .message = field->holds, .value = (uint64_t)rng_extreme(rng) };
+        tree_field extra = { .number = 1, .message = field->holds, .value = (uint64_t)random_extreme(seed) };
         tree_field dim = { .number = 1, .wire = 2, .message = MSG_SHAPE, .holds = MSG_DIM };
 
         tree_add_copy(field, field->holds == MSG_SHAPE ? &dim : &extra);
     } else {
-        change(model_set, tree, rng); /* a message without numbers: change another field */
+        change(model_set, tree, seed); /* a message without numbers: change another field */
     }
 }
 
-uint8_t *model_set_mutate(const struct model_set *model_set, struct rng *rng, size_t *out_bytes, const char **out_name)
+uint8_t *model_set_mutate(const struct model_set *model_set, uint64_t *seed, size_t *out_bytes, const char **out_name)
 {
-    size_t which = (size_t)rng_below(rng, model_set->count);
+    size_t which = (size_t)random_below(seed, model_set->count);
     tree_field *tree = tree_copy(model_set->trees[which]);
-    uint64_t changes = 1 + rng_below(rng, 2) * rng_below(rng, 4), raw = rng_below(rng, 16);
+    uint64_t changes = 1 + random_below(seed, 2) * random_below(seed, 4), raw = random_below(seed, 16);
     uint8_t *data;
 
     for (uint64_t i = 0; raw > 0 && i < changes; i++)
-        change(model_set, tree, rng);
+        change(model_set, tree, seed);
     data = tree_write(tree, out_bytes);
     tree_destroy(tree);
     for (uint64_t i = 0; raw == 0 && *out_bytes > 0 && i < changes; i++)
-        data[rng_below(rng, *out_bytes)] ^= (uint8_t)(1u << rng_below(rng, 8));
-    if (raw == 0 && rng_below(rng, 4) == 0)
-        *out_bytes = (size_t)rng_below(rng, *out_bytes + 1);
+        data[random_below(seed, *out_bytes)] ^= (uint8_t)(1u << random_below(seed, 8));
+    if (raw == 0 && random_below(seed, 4) == 0)
+        *out_bytes = (size_t)random_below(seed, *out_bytes + 1);
     *out_name = model_set->paths[which];
     return data;
 }

@@ -321,25 +321,26 @@ static void prepare(float *output)
 
 /* ------------------------------------------------------------------ a mutant */
 
-static size_t change_word(uint8_t *to, size_t count, struct rng *rng)
+static size_t change_word(uint8_t *to, size_t count, uint64_t *seed)
 {
-    int64_t number = rng_extreme(rng);
-    size_t width = rng_below(rng, 2) == 0 ? 4 : 8, at;
+    int64_t number = random_extreme(seed);
+    size_t width = random_below(seed, 2) == 0 ? 4 : 8, at;
 
     if (count < width)
         return count;
-    at = (size_t)rng_below(rng, count / 4 + 1) * 4;
+    at = (size_t)random_below(seed, count / 4 + 1) * 4;
     memcpy(to + (at + width <= count ? at : count - width), &number, width);
     return count;
 }
 
 /* Replaces a number in a text by an extreme one. */
-static size_t change_number(uint8_t *to, size_t count, size_t room, struct rng *rng)
+static size_t change_number(uint8_t *to, size_t count, size_t room, uint64_t *seed)
 {
-    size_t start = (size_t)rng_below(rng, count + 1), end;
+    size_t start = (size_t)random_below(seed, count + 1), end;
     char number[40];
-    int n = rng_below(rng, 4) == 0 ? snprintf(number, sizeof number, "%g", ldexp(1, (int)rng_below(rng, 2100) - 1050))
-                                   : snprintf(number, sizeof number, "%lld", (long long)rng_extreme(rng));
+    int n = random_below(seed, 4) == 0
+                ? snprintf(number, sizeof number, "%g", ldexp(1, (int)random_below(seed, 2100) - 1050))
+                : snprintf(number, sizeof number, "%lld", (long long)random_extreme(seed));
 
     while (start < count && (to[start] < '0' || to[start] > '9'))
         start++;
@@ -353,24 +354,24 @@ static size_t change_number(uint8_t *to, size_t count, size_t room, struct rng *
 }
 
 /* Changes bytes[count] with capacity `room`; returns the new count. */
-static size_t change(uint8_t *bytes, size_t count, size_t room, struct rng *rng)
+static size_t change(uint8_t *bytes, size_t count, size_t room, uint64_t *seed)
 {
-    const struct saved_file *other = &files[rng_below(rng, file_count)];
-    size_t at = (size_t)rng_below(rng, count + 1), n = (size_t)rng_below(rng, 64), from;
+    const struct saved_file *other = &files[random_below(seed, file_count)];
+    size_t at = (size_t)random_below(seed, count + 1), n = (size_t)random_below(seed, 64), from;
 
-    switch (rng_below(rng, 9)) {
+    switch (random_below(seed, 9)) {
     case 0:
         return at;
     case 1: /* longer */
         n = n < room - count ? n : room - count;
-        memset(bytes + count, (int)rng_below(rng, 256), n);
+        memset(bytes + count, (int)random_below(seed, 256), n);
         return count + n;
     case 2: /* remove a piece */
         n = n < count - at ? n : count - at;
         memmove(bytes + at, bytes + at + n, count - at - n);
         return count - n;
     case 3: /* overwrite with a piece of another file */
-        from = (size_t)rng_below(rng, other->count + 1);
+        from = (size_t)random_below(seed, other->count + 1);
         n = n < other->count - from ? n : other->count - from;
         n = n < count - at ? n : count - at;
         memcpy(bytes + at, other->bytes + from, n);
@@ -382,12 +383,12 @@ static size_t change(uint8_t *bytes, size_t count, size_t room, struct rng *rng)
         return count + n;
     case 5:
     case 6:
-        return change_number(bytes, count, room, rng);
+        return change_number(bytes, count, room, seed);
     case 7:
-        return change_word(bytes, count, rng);
+        return change_word(bytes, count, seed);
     default:
-        for (uint64_t i = 1 + rng_below(rng, 8); i > 0 && count > 0; i--)
-            bytes[rng_below(rng, count)] ^= (uint8_t)(1u << rng_below(rng, 8));
+        for (uint64_t i = 1 + random_below(seed, 8); i > 0 && count > 0; i--)
+            bytes[random_below(seed, count)] ^= (uint8_t)(1u << random_below(seed, 8));
         return count;
     }
 }
@@ -414,9 +415,9 @@ static bool starts_with(const char *text, const char *with)
 }
 
 /* Changes a file and reads it. output: the result with the original files. Returns whether the model ran. */
-static bool try_mutant(struct rng *rng, const float *output, bool verbose)
+static bool try_mutant(uint64_t *seed, const float *output, bool verbose)
 {
-    const struct saved_file *saved_file = &files[rng_below(rng, file_count)];
+    const struct saved_file *saved_file = &files[random_below(seed, file_count)];
     bool in_cache = starts_with(saved_file->path, "cache/"), planned = strcmp(saved_file->path, "m.plan") == 0;
     bool settings = strcmp(saved_file->path, "inlay.yaml") == 0, ran = false;
     size_t room = saved_file->count + 4096, count = saved_file->count;
@@ -428,8 +429,8 @@ static bool try_mutant(struct rng *rng, const float *output, bool verbose)
 
     require(bytes != NULL, "no memory");
     memcpy(bytes, saved_file->bytes, count);
-    for (uint64_t n = 1 + rng_below(rng, 3); n > 0; n--)
-        count = change(bytes, count, room, rng);
+    for (uint64_t n = 1 + random_below(seed, 3); n > 0; n--)
+        count = change(bytes, count, room, seed);
     write_file(saved_file->path, bytes, count);
     free(bytes);
     if (verbose)
@@ -446,7 +447,7 @@ static bool try_mutant(struct rng *rng, const float *output, bool verbose)
             require(ran, diag.text);
         for (int i = 0; in_cache && i < OUT; i++)
             require(fabsf(got[i] - output[i]) <= 1e-3f * (1 + fabsf(output[i])), saved_file->path);
-        if (ran && rng_below(rng, 16) == 0)
+        if (ran && random_below(seed, 16) == 0)
             check_message(inlay_context_record(context, NULL, &diag), &diag, "to record");
         close_all(session, context);
     }
@@ -470,7 +471,7 @@ int main(int argc, char **argv)
     mutants_limit(HANG_SECONDS);
     prepare(y);
     for (uint64_t i = from; i < from + (count > 0 ? count : TEST_COUNT); i++) {
-        struct rng rng = { seed * UINT64_C(0xd1342543de82ef95) + i * UINT64_C(0x2545f4914f6cdd1d) };
+        uint64_t own = seed * UINT64_C(0xd1342543de82ef95) + i * UINT64_C(0x2545f4914f6cdd1d);
 
         if (count == 0 && time(NULL) - start > TEST_SECONDS)
             break;
@@ -478,7 +479,7 @@ int main(int argc, char **argv)
         (void)snprintf(line, sizeof line, "%llu\n", (unsigned long long)i);
         if (count > 1)
             write_file(".at", line, strlen(line));
-        ran += try_mutant(&rng, y, count == 1);
+        ran += try_mutant(&own, y, count == 1);
         done++;
     }
     mutants_limit(0);

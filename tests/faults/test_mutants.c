@@ -184,28 +184,28 @@ static const char *const cases[] = {
 
 /* ------------------------------------------------------------------ one mutant */
 
-static struct rng rng_of_mutant(uint64_t seed, uint64_t number)
+static uint64_t seed_of_mutant(uint64_t seed, uint64_t number)
 {
-    struct rng rng = { seed * UINT64_C(0xd1342543de82ef95) + number * UINT64_C(0x2545f4914f6cdd1d) };
+    uint64_t own = seed * UINT64_C(0xd1342543de82ef95) + number * UINT64_C(0x2545f4914f6cdd1d);
 
-    (void)rng_next(&rng);
-    return rng;
+    (void)random_bits(&own);
+    return own;
 }
 
-static void fill(void *data, uint64_t bytes, inlay_dtype dtype, struct rng *rng)
+static void fill(void *data, uint64_t bytes, inlay_dtype dtype, uint64_t *seed)
 {
-    uint64_t choice = rng_below(rng, 4), width = inlay_dtype_bits(dtype) / 8;
+    uint64_t choice = random_below(seed, 4), width = inlay_dtype_bits(dtype) / 8;
     uint8_t *to = data;
 
     if (choice == 0 || width == 0 || dtype == INLAY_STRING)
         return; /* zeroes */
     if (dtype == INLAY_BOOL || choice == 1) {
         for (uint64_t i = 0; i < bytes; i++)
-            to[i] = (uint8_t)(dtype == INLAY_BOOL ? rng_below(rng, 2) : rng_next(rng));
+            to[i] = (uint8_t)(dtype == INLAY_BOOL ? random_below(seed, 2) : random_bits(seed));
         return;
     }
     for (uint64_t at = 0; at + width <= bytes; at += width) {
-        int64_t number = choice == 2 ? (int64_t)rng_below(rng, 8) - 2 : rng_extreme(rng);
+        int64_t number = choice == 2 ? (int64_t)random_below(seed, 8) - 2 : random_extreme(seed);
         float narrow = (float)number / 2;
         double wide = (double)number / 2;
 
@@ -218,37 +218,37 @@ static void fill(void *data, uint64_t bytes, inlay_dtype dtype, struct rng *rng)
     }
 }
 
-static inlay_status make_tensor(const inlay_io_info *info, struct rng *rng, inlay_value **out, inlay_diag *diag)
+static inlay_status make_tensor(const inlay_io_info *info, uint64_t *seed, inlay_value **out, inlay_diag *diag)
 {
     int64_t dims[MAX_DIMS], count = 1;
-    uint32_t rank = info->rank == INLAY_RANK_UNKNOWN ? (uint32_t)rng_below(rng, 4) : info->rank;
+    uint32_t rank = info->rank == INLAY_RANK_UNKNOWN ? (uint32_t)random_below(seed, 4) : info->rank;
     bool declared = info->rank != INLAY_RANK_UNKNOWN;
     inlay_status status;
 
     if (rank > MAX_DIMS)
         return INLAY_LIMIT_EXCEEDED;
     for (uint32_t d = 0; d < rank; d++) {
-        dims[d] = declared && info->dims[d] >= 0 ? info->dims[d] : (int64_t)rng_below(rng, 4);
+        dims[d] = declared && info->dims[d] >= 0 ? info->dims[d] : (int64_t)random_below(seed, 4);
         if (dims[d] > MAX_ELEMENTS || (count *= dims[d]) > MAX_ELEMENTS)
             return INLAY_LIMIT_EXCEEDED;
     }
     status = inlay_value_create(info->dtype, rank, dims, out, diag);
     if (status == INLAY_OK)
-        fill(inlay_value_data(*out), inlay_value_bytes(*out), info->dtype, rng);
+        fill(inlay_value_data(*out), inlay_value_bytes(*out), info->dtype, seed);
     return status;
 }
 
-static inlay_status make_value(const inlay_io_info *info, struct rng *rng, inlay_value **out, inlay_diag *diag)
+static inlay_status make_value(const inlay_io_info *info, uint64_t *seed, inlay_value **out, inlay_diag *diag)
 {
     inlay_io_info item = { .dtype = info->dtype, .rank = INLAY_RANK_UNKNOWN };
     inlay_value *items[3] = { NULL };
-    uint32_t count = (uint32_t)rng_below(rng, info->kind == INLAY_KIND_SEQUENCE ? 4 : 2), made = 0;
+    uint32_t count = (uint32_t)random_below(seed, info->kind == INLAY_KIND_SEQUENCE ? 4 : 2), made = 0;
     inlay_status status = INLAY_OK;
 
     if (info->kind == INLAY_KIND_TENSOR)
-        return make_tensor(info, rng, out, diag);
+        return make_tensor(info, seed, out, diag);
     for (; made < count && status == INLAY_OK; made++)
-        status = make_tensor(&item, rng, &items[made], diag);
+        status = make_tensor(&item, seed, &items[made], diag);
     if (status == INLAY_OK)
         status = inlay_value_create_list(info->kind, info->dtype, items, count, out, diag);
     for (uint32_t i = 0; i < made; i++)
@@ -275,7 +275,7 @@ static int stop_late(void *user, double fraction, const char *what)
     return now.tv_sec - start->tv_sec > 2;
 }
 
-static bool try_model(const uint8_t *data, size_t bytes, struct rng *rng, bool verbose)
+static bool try_model(const uint8_t *data, size_t bytes, uint64_t *seed, bool verbose)
 {
     inlay_run_options limits = { .struct_size = sizeof limits, .timeout_ns = RUN_TIMEOUT_NS };
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -291,8 +291,8 @@ static bool try_model(const uint8_t *data, size_t bytes, struct rng *rng, bool v
         inlay_options_set_int(options, "max_tensor_bytes", 1 << 26, &diag) != INLAY_OK ||
         inlay_options_set_int(options, "max_densified_bytes", 1 << 24, &diag) != INLAY_OK ||
         inlay_options_set_int(options, "max_run_bytes", 1 << 26, &diag) != INLAY_OK ||
-        inlay_options_set_int(options, "free_shapes", rng_below(rng, 4) == 0, &diag) != INLAY_OK ||
-        inlay_options_set_int(options, "level", rng_below(rng, 8) == 0 ? 0 : 99, &diag) != INLAY_OK)
+        inlay_options_set_int(options, "free_shapes", random_below(seed, 4) == 0, &diag) != INLAY_OK ||
+        inlay_options_set_int(options, "level", random_below(seed, 8) == 0 ? 0 : 99, &diag) != INLAY_OK)
         abort();
     inlay_options_set_progress(options, stop_late, &start);
     status = inlay_session_create_from_bytes(data, bytes, options, &session, &diag);
@@ -307,7 +307,7 @@ static bool try_model(const uint8_t *data, size_t bytes, struct rng *rng, bool v
 
         status = inlay_session_input(session, i, &info);
         if (status == INLAY_OK)
-            status = make_value(&info, rng, &value, &diag);
+            status = make_value(&info, seed, &value, &diag);
         if (status == INLAY_OK) {
             status = inlay_context_set_input(context, i, value, &diag);
             check_message(status, &diag, "input");
@@ -405,10 +405,10 @@ static uint64_t *open_trace(const char *path)
 
 static int write_mutant(const struct model_set *model_set, const struct arguments *arguments)
 {
-    struct rng rng = rng_of_mutant(arguments->seed, arguments->from);
+    uint64_t own = seed_of_mutant(arguments->seed, arguments->from);
     const char *name;
     size_t bytes;
-    uint8_t *data = model_set_mutate(model_set, &rng, &bytes, &name);
+    uint8_t *data = model_set_mutate(model_set, &own, &bytes, &name);
     FILE *file = fopen(arguments->write, "wb");
     bool ok = file != NULL && fwrite(data, 1, bytes, file) == bytes;
 
@@ -450,7 +450,7 @@ int main(int argc, char **argv)
     } else {
         for (uint64_t i = arguments.from; i < arguments.from + (arguments.count > 0 ? arguments.count : TEST_COUNT);
              i++) {
-            struct rng rng = rng_of_mutant(arguments.seed, i);
+            uint64_t own = seed_of_mutant(arguments.seed, i);
             const char *name;
             size_t bytes;
             uint8_t *data;
@@ -459,8 +459,8 @@ int main(int argc, char **argv)
                 break;
             *trace = i;
             mutants_limit(HANG_SECONDS);
-            data = model_set_mutate(model_set, &rng, &bytes, &name);
-            ran += try_model(data, bytes, &rng, arguments.count == 1);
+            data = model_set_mutate(model_set, &own, &bytes, &name);
+            ran += try_model(data, bytes, &own, arguments.count == 1);
             free(data);
             done++;
         }

@@ -26,6 +26,8 @@ python3 "$here/uncalled.py" "$source" || fail "functions that nothing calls (abo
 
 python3 "$here/names.py" "$source" || fail "names that were replaced are used again (above)"
 
+python3 "$here/generators.py" "$source" || fail "tests have random number generators of their own (above)"
+
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 mkdir -p "$copy/ops" "$copy/sdk" "$copy/providers/reference"
@@ -153,6 +155,19 @@ out=$(python3 "$here/names.py" "$copy") && fail "a replaced name was not found"
 [ "$out" = "host/planted.c:1: rg_count is called cpu_count today
 host/planted.c:2: write struct graph without a typedef, for variables of that name" ] || fail "names.py said: $out"
 rm "$copy/host/planted.c"
+
+# Random number generators of a test: of each kind, and no other arithmetic.
+mkdir -p "$copy/tests/ops"
+cat >"$copy/tests/ops/planted.c" <<'END'
+    *seed = *seed * 1664525u + 1013904223; /* x = x * 1103515245 + 12345 */
+    dice->state = dice->state * UINT64_C(6364136223846793005) + 1;
+    x ^= x << 13;
+    z = (state += 0x9e3779b97f4a7c15u);
+    i = rand_r(&seed) + (int)random();
+    sum = sum * 10 + digit, hash = hash * 31 + c, hash ^= hash >> 29, random_bits(&seed);
+END
+out=$(python3 "$here/generators.py" "$copy") && fail "a random number generator of a test was not found"
+[ "$(cut -d: -f2 <<<"$out" | tr '\n' ' ')" = "1 2 3 4 5 5 " ] || fail "generators.py said: $out"
 
 # A page that names a missing file or function.
 printf '| a station | `base/arena.c` `arena_gone()`, `base/gone.c` |\n' >"$copy/host/ARCHITECTURE.md"

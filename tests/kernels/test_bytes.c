@@ -2,32 +2,27 @@
  * bytes, so that intermediate saturation would be detected. */
 #include "cpu/quantized/byte_set.h"
 #include "cmocka_all.h"
+#include "random.h"
 #include <math.h>
 #include <string.h>
 
 enum { PIXELS = 16, WIDTH = 64, DEPTH = 132, ROOM = 64 };
 
-static uint32_t seed = 1;
-
-static uint32_t roll(uint32_t below)
-{
-    seed = seed * 1664525u + 1013904223u;
-    return (uint32_t)((uint64_t)(seed >> 8) * below >> 24);
-}
+static uint64_t seed = 1;
 
 /* A third of the bytes are 255, a third 0. */
 static uint8_t byte(void)
 {
-    const uint32_t kind = roll(3);
+    const uint32_t kind = random_below(&seed, 3);
 
-    return kind == 0 ? 255 : kind == 1 ? 0 : (uint8_t)roll(256);
+    return kind == 0 ? 255 : kind == 1 ? 0 : (uint8_t)random_below(&seed, 256);
 }
 
 static int8_t weight(void)
 {
-    const uint32_t kind = roll(3);
+    const uint32_t kind = random_below(&seed, 3);
 
-    return (int8_t)(kind == 0 ? -128 : kind == 1 ? 127 : (int)roll(256) - 128);
+    return (int8_t)(kind == 0 ? -128 : kind == 1 ? 127 : (int)random_below(&seed, 256) - 128);
 }
 
 /* Requantizes a sum to a byte, as the tested loops do. */
@@ -54,17 +49,17 @@ static int32_t float_bits(int32_t sum, const byte_ending *ending, int64_t channe
 static void fill_ending(byte_ending *ending, int32_t *first, float *scale, float *shift, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        first[i] = (int32_t)roll(20000) - 10000;
-        scale[i] = (float)(roll(1000) + 1) * 1e-6f;
-        shift[i] = (float)roll(1000) * 1e-3f - 0.5f;
+        first[i] = (int32_t)random_below(&seed, 20000) - 10000;
+        scale[i] = (float)(random_below(&seed, 1000) + 1) * 1e-6f;
+        shift[i] = (float)random_below(&seed, 1000) * 1e-3f - 0.5f;
     }
     *ending = (byte_ending){ .first = first,
                              .scale = scale,
                              .shift = shift,
-                             .zero = (int16_t)roll(200),
-                             .low = (uint8_t)roll(20),
-                             .high = (uint8_t)(255 - roll(20)),
-                             .flip = roll(2) == 0 ? 0 : 0x80 };
+                             .zero = (int16_t)random_below(&seed, 200),
+                             .low = (uint8_t)random_below(&seed, 20),
+                             .high = (uint8_t)(255 - random_below(&seed, 20)),
+                             .flip = random_below(&seed, 2) == 0 ? 0 : 0x80 };
 }
 
 /* ------------------------------------------------------------------ tiles */
@@ -76,7 +71,7 @@ static void check_tile(const byte_set *set, int lines, int rows, int64_t columns
     static int8_t plain[WIDTH][DEPTH], w[WIDTH * DEPTH];
     static int32_t whole[BYTE_ROWS][WIDTH], first[WIDTH];
     static float scale[WIDTH], shift[WIDTH];
-    const int64_t depth = 4 * (1 + roll(DEPTH / 4)), room = (int64_t)lines * set->lanes, start = 0;
+    const int64_t depth = 4 * (1 + random_below(&seed, DEPTH / 4)), room = (int64_t)lines * set->lanes, start = 0;
     byte_product product = { .input = x,
                              .x_pixel = depth,
                              .taps = &start,
@@ -144,7 +139,7 @@ static void check_window(const byte_set *set, int height, int width, int stride,
     static int32_t first[CHANNELS], placed[CHANNELS];
     static float scale[CHANNELS], placed_scale[CHANNELS], shift[CHANNELS], placed_shift[CHANNELS];
     static const uint8_t *table[8][MOST];
-    const int channels = kind == BYTE_HALF ? 1 + (int)roll(set->block / 2) : 2 * set->block;
+    const int channels = kind == BYTE_HALF ? 1 + (int)random_below(&seed, set->block / 2) : 2 * set->block;
     const int64_t quads = (height + 3) / 4, element = set->tap_bytes / set->block / 4;
     byte_window window = { .height = height,
                            .width = width,
@@ -157,7 +152,7 @@ static void check_window(const byte_set *set, int height, int width, int stride,
                            .channels = channels,
                            .pixels = pixels,
                            .kind = kind,
-                           .flip = roll(2) == 0 };
+                           .flip = random_below(&seed, 2) == 0 };
 
     fill_ending(&window.ending, first, scale, shift, CHANNELS);
     window.ending.kind = makes;
@@ -229,7 +224,8 @@ static void check(const byte_set *set)
     for (int lines = 1; lines * set->lanes <= set->width; lines++)
         for (int rows = 1; rows <= set->rows[lines - 1]; rows++)
             for (int flags = 0; flags < 6; flags++)
-                check_tile(set, lines, rows, (lines - 1) * set->lanes + 1 + (int64_t)roll((uint32_t)set->lanes),
+                check_tile(set, lines, rows,
+                           (lines - 1) * set->lanes + 1 + (int64_t)random_below(&seed, (uint32_t)set->lanes),
                            (flags & 1) != 0, (byte_kind)(flags / 2));
     for (int height = 1; height <= 5; height++)
         for (int width = 1; width <= 5; width++)
@@ -238,9 +234,11 @@ static void check(const byte_set *set)
                     const byte_kind makes = (byte_kind)(i % 3);
                     const int pixels = 1 + i / 3;
 
-                    check_window(set, height, width, stride, 1 + (int)roll(2), pixels, BYTE_WHOLE, makes);
+                    check_window(set, height, width, stride, 1 + (int)random_below(&seed, 2), pixels, BYTE_WHOLE,
+                                 makes);
                     if (set->halves)
-                        check_window(set, height, width, stride, 1, 2 * pixels - (int)roll(2), BYTE_HALF, makes);
+                        check_window(set, height, width, stride, 1, 2 * pixels - (int)random_below(&seed, 2), BYTE_HALF,
+                                     makes);
                 }
 }
 

@@ -42,7 +42,7 @@ static void compare_with_reference(const char *providers, const char *option, co
     region_model model;
     inlay_value *x = NULL;
     struct rig actual, expected;
-    struct dice dice = { 5 };
+    uint64_t dice = 5;
 
     write_sequence_model(&model, 3, 3);
     assert_false(model.wire.failed);
@@ -51,7 +51,7 @@ static void compare_with_reference(const char *providers, const char *option, co
     expected = model_open(&model.wire, (const char *const[]){ "providers", "reference", setting, set, NULL });
     assert_int_equal(inlay_value_create(INLAY_FLOAT, 3, dims, &x, NULL), INLAY_OK);
     for (int64_t i = 0; i < inlay_value_count(x); i++)
-        ((float *)inlay_value_data(x))[i] = roll_float(&dice);
+        ((float *)inlay_value_data(x))[i] = random_signed(&dice);
     for (int i = 0; i < 2; i++) {
         inlay_context *context = i == 0 ? actual.context : expected.context;
         inlay_diag diag = INLAY_DIAG_INIT;

@@ -8,6 +8,7 @@
 #include "simd/row_set.h"
 #include "cpu/convolution/tile_set.h"
 #include "cmocka_all.h"
+#include "random.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -41,19 +42,14 @@ static const struct level levels[] = {
     for (const struct level *level = levels; level < levels + sizeof levels / sizeof levels[0]; level++)               \
         if (cpu_has(level->needs))
 
-static uint32_t noise_state = 1;
-static float noise(void)
-{
-    noise_state = noise_state * 1664525u + 1013904223u;
-    return (float)(int32_t)noise_state / 2147483648.0f;
-}
+static uint64_t noise_state = 1;
 static float *filled(int64_t count)
 {
     float *input = malloc((size_t)count * sizeof *input);
 
     assert_non_null(input);
     for (int64_t i = 0; i < count; i++)
-        input[i] = noise();
+        input[i] = random_signed(&noise_state);
     return input;
 }
 
@@ -603,7 +599,7 @@ static void turns(void **state)
 
                 assert_true(x != NULL && y != NULL);
                 for (int64_t i = 0; i <= rows * x_row; i++)
-                    x[i] = (char)(noise() * 127);
+                    x[i] = (char)(random_signed(&noise_state) * 127);
                 memset(y, 77, (size_t)(columns * y_row + 1));
                 level->moves->transpose_elements[log](x + 1, x_row, y + 1, y_row, rows, columns);
                 for (int64_t c = 0; c < columns; c++) {
@@ -628,7 +624,8 @@ static void bytes(void **state)
     EACH_LEVEL(level)
         for (int64_t n = 1; n <= MOST; n++) {
             const bool is_signed = n % 2 != 0;
-            const float scale = ldexpf(1.5f + noise() / 2, (int)(n % 20) - 15), low = is_signed ? -128 : 0;
+            const float scale = ldexpf(1.5f + random_signed(&noise_state) / 2, (int)(n % 20) - 15),
+                        low = is_signed ? -128 : 0;
             const float zero = low + (float)(n * 7 % 256);
             float x[MOST];
             uint8_t y[MOST + 1];
@@ -637,7 +634,7 @@ static void bytes(void **state)
                 x[i] = i % 29 == 28   ? NAN
                        : i % 31 == 30 ? (i % 2 != 0 ? -INFINITY : INFINITY)
                        : i % 3 == 0   ? scale * (float)(i * 2 - n) / 2 /* ties */
-                                      : scale * 300 * noise();
+                                      : scale * 300 * random_signed(&noise_state);
             y[n] = 77;
             level->quantize(y, x, is_signed, n, scale, zero);
             assert_int_equal(y[n], 77);

@@ -3,6 +3,7 @@
  * weights, zero points, numbers of rows, and activations that cannot be quantized. */
 #include "cpu/weights/nbits.h"
 #include "cmocka_all.h"
+#include "random.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +25,7 @@ static const struct level levels[] = {
     { &nbits_c, CPU_BASELINE, false },
 };
 
-static uint32_t noise_state = 1;
-static float noise(void)
-{
-    noise_state = noise_state * 1664525u + 1013904223u;
-    return (float)(int32_t)noise_state / 2147483648.0f;
-}
+static uint64_t noise_state = 1;
 
 /* The weights of a test case, as stored in a file, as numbers and packed. */
 struct weights {
@@ -59,11 +55,11 @@ static void make_weights(struct weights *weights, uint32_t bits, int64_t k, int6
     assert_true(weights->file && weights->weights && weights->packed && weights->scales && weights->file_scales &&
                 file_zeros);
     for (int64_t i = 0; i < bytes; i++)
-        weights->file[i] = (uint8_t)(noise() * 128 + 128);
+        weights->file[i] = (uint8_t)random_bits(&noise_state);
     for (int64_t i = 0; i < (blocks * n * bits + 7) / 8; i++)
-        file_zeros[i] = (uint8_t)(noise() * 128 + 128);
+        file_zeros[i] = (uint8_t)random_bits(&noise_state);
     for (int64_t i = 0; i < blocks * n; i++)
-        weights->file_scales[i] = 0.5f + noise() * 0.25f;
+        weights->file_scales[i] = 0.5f + random_signed(&noise_state) * 0.25f;
     weights->source = (nbits_source){ weights->file, transposed ? 1 : n, transposed ? k : 1, is_signed };
     weights->zero = is_signed ? (float)(1 << (bits - 1)) : 3.0f;
     for (int64_t i = 0; i < k; i++)
@@ -192,7 +188,7 @@ static void check(const struct level *level, const struct weights *weights, nbit
 
     assert_true(a && c);
     for (int64_t i = 0; i < rows * shape->k; i++)
-        a[i] = noise();
+        a[i] = random_signed(&noise_state);
     a[shape->k / 2] = 100; /* increases the error of its part only */
     for (int64_t i = 0; i < rows * (shape->n + GUARD); i++)
         c[i] = 123;
@@ -239,7 +235,7 @@ static void check_rows(const struct level *level, const struct weights *weights,
 
     assert_true(a && c);
     for (int64_t i = 0; i < NBITS_ROWS * weights->shape.k; i++)
-        a[i] = noise();
+        a[i] = random_signed(&noise_state);
     memset(c, 0, (size_t)(3 * NBITS_ROWS * row) * sizeof *c);
     multiply(level, weights, mode, true, a, NBITS_ROWS, c);
     multiply(level, weights, mode, false, a, NBITS_ROWS, c + NBITS_ROWS * row);

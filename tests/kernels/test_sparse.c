@@ -1,17 +1,13 @@
 /* Matrix multiplications with block-sparse weights and with 2:4 sparse weights, compared with sums in double, for any
  * number of rows and columns, with an epilogue. Infinity and NaN times zero give NaN as in a dense multiplication. */
 #include "cmocka_all.h"
+#include "random.h"
 #include "cpu/sparse/sparse24.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t seed = 5;
-static float dice(void)
-{
-    seed = seed * 1664525u + 1013904223u;
-    return (float)(seed >> 8) / 8388608.0F - 1;
-}
+static uint64_t seed = 5;
 
 /* A matrix [k, n] in which about `zeros` of ten blocks of 1 x wide are zero. */
 static float *matrix(int64_t k, int64_t n, int64_t wide, int zeros)
@@ -20,10 +16,10 @@ static float *matrix(int64_t k, int64_t n, int64_t wide, int zeros)
 
     for (int64_t p = 0; p < k; p++)
         for (int64_t j = 0; j < n; j += wide) {
-            const bool is_zero = (dice() + 1) * 5 < (float)zeros;
+            const bool is_zero = (random_signed(&seed) + 1) * 5 < (float)zeros;
 
             for (int64_t i = j; i < n && i < j + wide; i++)
-                weights[p * n + i] = is_zero ? 0 : dice();
+                weights[p * n + i] = is_zero ? 0 : random_signed(&seed);
         }
     return weights;
 }
@@ -36,10 +32,10 @@ static float *matrix_of_fours(int64_t k, int64_t n)
     for (int64_t p = 0; p < k; p += SPARSE24_K)
         for (int64_t j = 0; j < n; j++)
             for (int i = 0; i < 2; i++) {
-                const int64_t at = p + (int64_t)((dice() + 1) * SPARSE24_K / 2);
+                const int64_t at = p + (int64_t)((random_signed(&seed) + 1) * SPARSE24_K / 2);
 
-                if (at < k && dice() > -0.8F)
-                    weights[at * n + j] = dice();
+                if (at < k && random_signed(&seed) > -0.8F)
+                    weights[at * n + j] = random_signed(&seed);
             }
     return weights;
 }
@@ -89,11 +85,11 @@ static void multiply_and_compare(sparse_form form, int64_t m, int64_t n, int64_t
         for (int64_t j = 0; j < n; j++)
             w[transposed ? j * k + p : p * n + j] = plain[p * n + j];
     for (int64_t i = 0; i < m * (k + 3); i++)
-        a[i] = dice();
+        a[i] = random_signed(&seed);
     a[k / 3] = 0;
     a[(m - 1) * (k + 3) + k / 2] = special;
     for (int64_t j = 0; j < n; j++)
-        bias[j] = dice();
+        bias[j] = random_signed(&seed);
     for (int64_t i = 0; i < m * (n + 5); i++)
         c[i] = -77;
     pack = pack_of(form, &weights, &job);

@@ -2,6 +2,7 @@
  * be loaded. Then mutants of the small models: for any file, the loader returns a model or an error message. */
 #define _XOPEN_SOURCE 700
 #include "cmocka_all.h"
+#include "random.h"
 #include "graph_text.h"
 #include "model/model.h"
 #include <ftw.h>
@@ -138,25 +139,19 @@ static void values_load(void **state)
 
 static uint64_t random_state = 1;
 
-static uint32_t random_below(uint32_t n)
-{
-    random_state = random_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)((random_state >> 33) % n);
-}
-
 /* Changes bytes as damaged or malicious files do; returns the new size. */
 static size_t mutate(uint8_t *bytes, size_t count)
 {
-    uint32_t at = random_below((uint32_t)count), n = 1 + random_below(8);
+    uint32_t at = random_below(&random_state, (uint32_t)count), n = 1 + random_below(&random_state, 8);
 
-    switch (random_below(6)) {
+    switch (random_below(&random_state, 6)) {
     case 0:
         return at; /* truncated */
     case 1:
-        bytes[at] ^= (uint8_t)(1u << random_below(8));
+        bytes[at] ^= (uint8_t)(1u << random_below(&random_state, 8));
         break;
     case 2:
-        bytes[at] = (uint8_t)(0xffu >> random_below(2));
+        bytes[at] = (uint8_t)(0xffu >> random_below(&random_state, 2));
         break;
     case 3: /* a piece is removed */
         n = n < count - at ? n : (uint32_t)count - at;
@@ -168,7 +163,7 @@ static size_t mutate(uint8_t *bytes, size_t count)
         break;
     default:
         for (uint32_t i = 0; i < n; i++)
-            bytes[random_below((uint32_t)count)] = (uint8_t)random_below(256);
+            bytes[random_below(&random_state, (uint32_t)count)] = (uint8_t)random_below(&random_state, 256);
         break;
     }
     return count;

@@ -3,6 +3,7 @@
 #include "timing/energy.h"
 #include "cli/sweep.h"
 #include "cmocka_all.h"
+#include "random.h"
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,10 +135,8 @@ static void test_interval(void **state)
             for (int i = 0; i < SWEEP_SLICES; i++) {
                 double sum = 0;
 
-                for (int n = 0; n < 12; n++) { /* a sum of uniform numbers is nearly normal */
-                    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-                    sum += (double)(seed >> 40) / (double)(1 << 24);
-                }
+                for (int n = 0; n < 12; n++) /* a sum of uniform numbers is nearly normal */
+                    sum += random_unit(&seed);
                 point[k].rates[i] = 100 + 5 * (sum - 6);
             }
             sweep_estimate(&point[k]);

@@ -2,6 +2,7 @@
 #include "onednn/library_versions.h"
 #include "cpu/region/build.h"
 #include "expected_layout.h"
+#include "random.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,12 +26,11 @@ static const struct {
 };
 
 /* Draws a size of any kind: one, a part of a block, whole blocks, zero. */
-static int64_t draw(uint32_t *seed)
+static int64_t draw(uint64_t *seed)
 {
     static const int64_t sizes[] = { 1, 2, 3, 8, 16, 17, 32, 33, 64, 65, 1, 5, 1, 0 };
 
-    *seed = *seed * 1664525u + 1013904223u;
-    return sizes[(*seed >> 16) % (sizeof sizes / sizeof sizes[0])];
+    return sizes[random_below(seed, sizeof sizes / sizeof sizes[0])];
 }
 
 static void check_same(const memory_desc *actual, const expected_layout *expected)
@@ -67,7 +67,7 @@ static void check_gaps(uint32_t rank, const int64_t *dims, const expected_layout
 
 static void test_layouts(void **state)
 {
-    uint32_t seed = 7;
+    uint64_t seed = 7;
 
     (void)state;
     for (int round = 0; round < 300; round++) {
@@ -105,7 +105,7 @@ static void test_layouts(void **state)
 static void test_descriptors(void **state)
 {
     library_engine engine;
-    uint32_t seed = 3;
+    uint64_t seed = 3;
 
     (void)state;
     library_in_use = &onednn_table;
@@ -136,7 +136,7 @@ static void test_descriptors(void **state)
 static void test_copies(void **state)
 {
     library_engine engine;
-    uint32_t seed = 11;
+    uint64_t seed = 11;
 
     (void)state;
     library_in_use = &onednn_table;

@@ -11,13 +11,12 @@ static struct rig open_with(const struct wire *wire, const char *providers, cons
 static double distance(struct rig *actual, struct rig *expected, uint32_t rank, const int64_t *dims, uint64_t seed)
 {
     const inlay_value *a, *b;
-    struct dice dice = { seed };
     inlay_value *value = NULL;
     double error = 0, size = 0;
 
     assert_int_equal(inlay_value_create(INLAY_FLOAT, rank, dims, &value, NULL), INLAY_OK);
     for (int64_t i = 0; i < inlay_value_count(value); i++)
-        ((float *)inlay_value_data(value))[i] = roll_float(&dice);
+        ((float *)inlay_value_data(value))[i] = random_signed(&seed);
     for (int i = 0; i < 2; i++) {
         struct rig *rig = i == 0 ? actual : expected;
         inlay_diag diag = INLAY_DIAG_INIT;

@@ -31,7 +31,7 @@ static double price(const struct convolution *convolution, const char *providers
 {
     const int64_t dims[] = { 1, convolution->channels, convolution->side, convolution->side };
     inlay_plan_info plan = { .struct_size = sizeof plan };
-    region_model model = { .dice = { 1 } };
+    region_model model = { .dice = 1 };
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_value *value = NULL;
     struct rig rig;

@@ -4,6 +4,7 @@
 #include "operators/gemm/set.h"
 #include "kernel_case.h"
 #include "library_under_test.h"
+#include "random.h"
 #include "operators/operators.h"
 #include "operators/tables.h"
 #include <math.h>
@@ -14,15 +15,10 @@
 #include <cmocka.h>
 
 static uint64_t seed = 4711;
-static int64_t pick(int64_t low, int64_t high)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
-}
 
 static inlay_dtype pick_type(void)
 {
-    return pick(0, 2) == 0 ? INLAY_DOUBLE : INLAY_FLOAT;
+    return random_between(&seed, 0, 2) == 0 ? INLAY_DOUBLE : INLAY_FLOAT;
 }
 
 /* A node with its tensors; both engines read the same inputs. */
@@ -54,7 +50,7 @@ static struct guard fill(inlay_dtype dtype, int64_t count)
     struct guard guard = guard_alloc(((size_t)kit_bytes(dtype, count) + 63) & ~(size_t)63);
 
     for (int64_t i = 0; i < count; i++) {
-        double v = (double)pick(-999, 999) / 1000;
+        double v = (double)random_between(&seed, -999, 999) / 1000;
         if (dtype == INLAY_DOUBLE)
             ((double *)guard.data)[i] = v;
         else
@@ -152,9 +148,12 @@ static void set_string(struct trial *trial, const char *name, const char *value)
 static int64_t pick_size(void)
 {
     static const int64_t edges[] = { 1, 2, 7, 31, 32, 33, 56, 57, 63, 64, 65, 128, 130 };
-    int64_t kind = pick(0, 15);
+    int64_t kind = random_between(&seed, 0, 15);
 
-    return kind == 0 ? 0 : kind < 6 ? edges[pick(0, 12)] : kind == 6 ? pick(200, 700) : pick(1, 40);
+    return kind == 0   ? 0
+           : kind < 6  ? edges[random_between(&seed, 0, 12)]
+           : kind == 6 ? random_between(&seed, 200, 700)
+                       : random_between(&seed, 1, 40);
 }
 
 static void test_mat_mul(void **state)
@@ -162,13 +161,15 @@ static void test_mat_mul(void **state)
     (void)state;
     for (int i = 0; i < 1500; i++) {
         struct trial *trial = start("MatMul", 13, pick_type());
-        int64_t m = pick_size(), n = pick_size(), k = pick_size(), batch[2] = { pick(1, 3), pick(1, 3) };
-        uint32_t a_rank = (uint32_t)pick(1, 4), b_rank = (uint32_t)pick(1, 4), rank, y = 0;
+        int64_t m = pick_size(), n = pick_size(), k = pick_size(),
+                batch[2] = { random_between(&seed, 1, 3), random_between(&seed, 1, 3) };
+        uint32_t a_rank = (uint32_t)random_between(&seed, 1, 4), b_rank = (uint32_t)random_between(&seed, 1, 4), rank,
+                 y = 0;
         int64_t a[4] = { batch[0], batch[1], m, k }, b[4] = { batch[0], batch[1], k, n }, dims[4];
 
-        if (pick(0, 3) == 0)
+        if (random_between(&seed, 0, 3) == 0)
             a[1] = 1;
-        else if (pick(0, 3) == 0)
+        else if (random_between(&seed, 0, 3) == 0)
             b[0] = 1;
         if (a_rank == 1)
             a[3] = k;
@@ -185,8 +186,8 @@ static void test_mat_mul(void **state)
             dims[y++] = n;
         (void)snprintf(trial->what, sizeof trial->what, "ranks %u %u, m %d n %d k %d", a_rank, b_rank, (int)m, (int)n,
                        (int)k);
-        input(trial, a_rank, a + 4 - a_rank, pick(0, 4) == 0);
-        input(trial, b_rank, b + 4 - b_rank, pick(0, 1) == 0);
+        input(trial, a_rank, a + 4 - a_rank, random_between(&seed, 0, 4) == 0);
+        input(trial, b_rank, b + 4 - b_rank, random_between(&seed, 0, 1) == 0);
         output(trial, y, dims);
         finish(trial);
     }
@@ -197,23 +198,24 @@ static void test_gemm(void **state)
     (void)state;
     for (int i = 0; i < 1500; i++) {
         struct trial *trial = start("Gemm", 13, pick_type());
-        int64_t m = pick_size(), n = pick_size(), k = pick_size(), ta = pick(0, 1), tb = pick(0, 1), kind = pick(0, 5);
+        int64_t m = pick_size(), n = pick_size(), k = pick_size(), ta = random_between(&seed, 0, 1),
+                tb = random_between(&seed, 0, 1), kind = random_between(&seed, 0, 5);
         int64_t a[2] = { ta ? k : m, ta ? m : k }, b[2] = { tb ? n : k, tb ? k : n }, y[2] = { m, n };
         int64_t c[2] = { kind == 2 || kind == 3 ? 1 : m, kind == 3 || kind == 4 ? 1 : n };
 
         (void)snprintf(trial->what, sizeof trial->what, "m %d n %d k %d, trans %d %d, C %d", (int)m, (int)n, (int)k,
                        (int)ta, (int)tb, (int)kind);
-        input(trial, 2, a, pick(0, 3) == 0);
-        input(trial, 2, b, pick(0, 1) == 0);
+        input(trial, 2, a, random_between(&seed, 0, 3) == 0);
+        input(trial, 2, b, random_between(&seed, 0, 1) == 0);
         if (kind > 0)
-            input(trial, 2, c, pick(0, 1) == 0);
+            input(trial, 2, c, random_between(&seed, 0, 1) == 0);
         output(trial, 2, y);
         set_int(trial, "transA", ta);
         set_int(trial, "transB", tb);
-        if (pick(0, 1) == 0)
-            set_float(trial, "alpha", pick(0, 4) == 0 ? 0 : 0.75);
-        if (pick(0, 1) == 0)
-            set_float(trial, "beta", pick(0, 2) == 0 ? 0 : -1.5);
+        if (random_between(&seed, 0, 1) == 0)
+            set_float(trial, "alpha", random_between(&seed, 0, 4) == 0 ? 0 : 0.75);
+        if (random_between(&seed, 0, 1) == 0)
+            set_float(trial, "beta", random_between(&seed, 0, 2) == 0 ? 0 : -1.5);
         finish(trial);
     }
 }
@@ -224,8 +226,9 @@ static void test_not_a_number(void **state)
     (void)state;
     for (int i = 0; i < 200; i++) {
         struct trial *trial = start("Gemm", 13, pick_type());
-        int64_t m = pick(1, 40), n = pick(1, 80), k = pick(1, 80), a[2] = { m, k }, b[2] = { k, n }, y[2] = { m, n };
-        double alpha = pick(0, 3) == 0 ? 0 : 1, beta = pick(0, 1);
+        int64_t m = random_between(&seed, 1, 40), n = random_between(&seed, 1, 80), k = random_between(&seed, 1, 80),
+                a[2] = { m, k }, b[2] = { k, n }, y[2] = { m, n };
+        double alpha = random_between(&seed, 0, 3) == 0 ? 0 : 1, beta = random_between(&seed, 0, 1);
 
         (void)snprintf(trial->what, sizeof trial->what, "NaN, m %d n %d k %d, alpha %g beta %g", (int)m, (int)n, (int)k,
                        alpha, beta);
@@ -233,9 +236,9 @@ static void test_not_a_number(void **state)
         input(trial, 2, b, false);
         input(trial, 2, y, false);
         for (uint32_t j = 0; j < 3; j++) {
-            int64_t at = pick(0, (j == 0 ? m * k : j == 1 ? k * n : m * n) - 1);
-            double v = pick(0, 1) == 0 ? (double)NAN : (double)INFINITY;
-            if (pick(0, 2) == 0)
+            int64_t at = random_between(&seed, 0, (j == 0 ? m * k : j == 1 ? k * n : m * n) - 1);
+            double v = random_between(&seed, 0, 1) == 0 ? (double)NAN : (double)INFINITY;
+            if (random_between(&seed, 0, 2) == 0)
                 continue;
             if (trial->dtype == INLAY_DOUBLE)
                 ((double *)trial->inputs[j].data)[at] = v;
@@ -256,23 +259,26 @@ static void test_conv(void **state)
     (void)state;
     for (int i = 0; i < 2000; i++) {
         struct trial *trial = start("Conv", 22, pick_type());
-        uint32_t spatial = (uint32_t)pick(1, 3);
-        int64_t group = pick(0, 2) == 0 ? pick(2, 3) : 1, per = pick(1, 6);
-        int64_t auto_pad = pick(0, 3) == 0 ? pick(0, 2) : -1;
-        int64_t filters = group * (pick(0, 3) == 0 ? pick(20, 70) : pick(1, 6));
-        int64_t x[5] = { pick(0, 20) == 0 ? 0 : pick(1, 2), group * per }, w[5] = { filters, per };
+        uint32_t spatial = (uint32_t)random_between(&seed, 1, 3);
+        int64_t group = random_between(&seed, 0, 2) == 0 ? random_between(&seed, 2, 3) : 1,
+                per = random_between(&seed, 1, 6);
+        int64_t auto_pad = random_between(&seed, 0, 3) == 0 ? random_between(&seed, 0, 2) : -1;
+        int64_t filters =
+            group * (random_between(&seed, 0, 3) == 0 ? random_between(&seed, 20, 70) : random_between(&seed, 1, 6));
+        int64_t x[5] = { random_between(&seed, 0, 20) == 0 ? 0 : random_between(&seed, 1, 2), group * per },
+                w[5] = { filters, per };
         int64_t y[5] = { x[0], filters }, strides[3], dilations[3], pads[6];
-        bool direct = pick(0, 3) == 0;
+        bool direct = random_between(&seed, 0, 3) == 0;
 
         for (uint32_t d = 0; d < spatial; d++) {
             int64_t window, total;
-            w[2 + d] = direct ? 1 : pick(1, 4);
-            strides[d] = direct ? 1 : pick(1, 3);
-            dilations[d] = pick(1, 3);
-            pads[d] = direct || auto_pad >= 0 ? 0 : pick(0, 3);
-            pads[d + spatial] = direct || auto_pad >= 0 ? 0 : pick(0, 3);
+            w[2 + d] = direct ? 1 : random_between(&seed, 1, 4);
+            strides[d] = direct ? 1 : random_between(&seed, 1, 3);
+            dilations[d] = random_between(&seed, 1, 3);
+            pads[d] = direct || auto_pad >= 0 ? 0 : random_between(&seed, 0, 3);
+            pads[d + spatial] = direct || auto_pad >= 0 ? 0 : random_between(&seed, 0, 3);
             window = (w[2 + d] - 1) * dilations[d] + 1;
-            x[2 + d] = window + pick(0, spatial == 1 ? 300 : spatial == 2 ? 20 : 6);
+            x[2 + d] = window + random_between(&seed, 0, spatial == 1 ? 300 : spatial == 2 ? 20 : 6);
             total = x[2 + d] + pads[d] + pads[d + spatial];
             y[2 + d] = auto_pad == 0 || auto_pad == 1 ? (x[2 + d] + strides[d] - 1) / strides[d]
                                                       : (total - window) / strides[d] + 1;
@@ -281,8 +287,8 @@ static void test_conv(void **state)
                        "%u dims, %d channels, %d filters, %d groups, image %d x %d, window %d", spatial, (int)x[1],
                        (int)filters, (int)group, (int)x[2], (int)x[3], (int)w[2]);
         input(trial, spatial + 2, x, false);
-        input(trial, spatial + 2, w, pick(0, 1) == 0);
-        if (pick(0, 1) == 0)
+        input(trial, spatial + 2, w, random_between(&seed, 0, 1) == 0);
+        if (random_between(&seed, 0, 1) == 0)
             input(trial, 1, &filters, true);
         output(trial, spatial + 2, y);
         set_ints(trial, "strides", spatial, strides);
@@ -301,28 +307,29 @@ static void test_conv_transpose(void **state)
     (void)state;
     for (int i = 0; i < 1000; i++) {
         struct trial *trial = start("ConvTranspose", 22, pick_type());
-        uint32_t spatial = (uint32_t)pick(1, 3);
-        int64_t group = pick(0, 2) == 0 ? pick(2, 3) : 1, per = pick(1, 8);
-        int64_t out = pick(0, 5) == 0 ? pick(20, 70) : pick(1, 5);
-        int64_t filters = group * out, x[5] = { pick(1, 2), group * per }, w[5] = { group * per, out };
+        uint32_t spatial = (uint32_t)random_between(&seed, 1, 3);
+        int64_t group = random_between(&seed, 0, 2) == 0 ? random_between(&seed, 2, 3) : 1,
+                per = random_between(&seed, 1, 8);
+        int64_t out = random_between(&seed, 0, 5) == 0 ? random_between(&seed, 20, 70) : random_between(&seed, 1, 5);
+        int64_t filters = group * out, x[5] = { random_between(&seed, 1, 2), group * per }, w[5] = { group * per, out };
         int64_t y[5] = { x[0], filters }, strides[3], dilations[3], pads[6], extra[3];
 
         for (uint32_t d = 0; d < spatial; d++) {
-            w[2 + d] = pick(1, 4);
-            strides[d] = pick(1, 3);
-            dilations[d] = pick(1, 2);
-            extra[d] = pick(0, strides[d] > dilations[d] ? strides[d] - 1 : dilations[d] - 1);
-            x[2 + d] = pick(1, spatial == 1 ? 200 : spatial == 2 ? 14 : 5);
-            pads[d] = pick(0, (w[2 + d] - 1) * dilations[d] / 2);
-            pads[d + spatial] = pick(0, (w[2 + d] - 1) * dilations[d] / 2);
+            w[2 + d] = random_between(&seed, 1, 4);
+            strides[d] = random_between(&seed, 1, 3);
+            dilations[d] = random_between(&seed, 1, 2);
+            extra[d] = random_between(&seed, 0, strides[d] > dilations[d] ? strides[d] - 1 : dilations[d] - 1);
+            x[2 + d] = random_between(&seed, 1, spatial == 1 ? 200 : spatial == 2 ? 14 : 5);
+            pads[d] = random_between(&seed, 0, (w[2 + d] - 1) * dilations[d] / 2);
+            pads[d + spatial] = random_between(&seed, 0, (w[2 + d] - 1) * dilations[d] / 2);
             y[2 + d] = strides[d] * (x[2 + d] - 1) + extra[d] + (w[2 + d] - 1) * dilations[d] + 1 - pads[d] -
                        pads[d + spatial];
         }
         (void)snprintf(trial->what, sizeof trial->what, "%u dims, %d channels, %d filters, %d groups", spatial,
                        (int)x[1], (int)filters, (int)group);
         input(trial, spatial + 2, x, false);
-        input(trial, spatial + 2, w, pick(0, 1) == 0);
-        if (pick(0, 1) == 0)
+        input(trial, spatial + 2, w, random_between(&seed, 0, 1) == 0);
+        if (random_between(&seed, 0, 1) == 0)
             input(trial, 1, &filters, true);
         output(trial, spatial + 2, y);
         set_ints(trial, "strides", spatial, strides);
@@ -344,13 +351,13 @@ static void test_einsum(void **state)
     (void)state;
     for (int i = 0; i < 1000; i++) {
         struct trial *trial = start("Einsum", 12, pick_type());
-        const char *equation = equations[pick(0, 13)], *p = equation;
+        const char *equation = equations[random_between(&seed, 0, 13)], *p = equation;
         int64_t size[26], dims[8];
         uint32_t rank = 0;
         bool output_next = false;
 
         for (int l = 0; l < 26; l++)
-            size[l] = pick(0, 7) == 0 ? pick(40, 90) : pick(1, 9);
+            size[l] = random_between(&seed, 0, 7) == 0 ? random_between(&seed, 40, 90) : random_between(&seed, 1, 9);
         for (;; p++) {
             if (*p >= 'a' && *p <= 'z') {
                 dims[rank++] = size[*p - 'a'];

@@ -3,6 +3,7 @@
 #include "simd/convert.h"
 #include "operators/gemm/set.h"
 #include "kernel_case.h"
+#include "random.h"
 #include "operators/operators.h"
 #include "operators/tables.h"
 #include <math.h>
@@ -12,18 +13,13 @@
 #include <cmocka.h>
 
 static uint64_t seed = 12345;
-static int64_t pick(int64_t low, int64_t high)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
-}
 
 /* Allocates a tensor of small integers, which are exact in every type. */
 static struct guard make_tensor(inlay_dtype dtype, int64_t count)
 {
     struct guard guard = guard_alloc(((size_t)kit_bytes(dtype, count) + 63) & ~(size_t)63);
     for (int64_t i = 0; i < count; i++) {
-        double v = (double)pick(-3, 3);
+        double v = (double)random_between(&seed, -3, 3);
         convert_from_f64(dtype, guard.data, i, 1, &v, 0);
     }
     return guard;
@@ -64,20 +60,22 @@ static void check_random_window(uint32_t spatial, inlay_dtype dtype, bool consta
 {
     uint32_t skip = 3 - spatial;
     struct window window = { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0 }, { 1, 1, 1 } };
-    int64_t group = pick(0, 2) == 0 ? pick(2, 4) : 1, per = pick(1, 5), images = pick(1, 3);
-    int64_t channels = group * per, filters = group * pick(1, pick(0, 3) == 0 ? 20 : 3), x_dims[5], w_dims[5],
+    int64_t group = random_between(&seed, 0, 2) == 0 ? random_between(&seed, 2, 4) : 1,
+            per = random_between(&seed, 1, 5), images = random_between(&seed, 1, 3);
+    int64_t channels = group * per,
+            filters = group * random_between(&seed, 1, random_between(&seed, 0, 3) == 0 ? 20 : 3), x_dims[5], w_dims[5],
             y_dims[5];
     int64_t attrs_pads[6], x_count, w_count = filters * per, y_count;
-    bool biased = pick(0, 1);
+    bool biased = random_between(&seed, 0, 1);
     static kernel_case c;
 
     for (uint32_t i = skip; i < 3; i++) {
-        window.kernel[i] = pick(1, 4);
-        window.stride[i] = pick(1, 3);
-        window.dilation[i] = pick(1, 3);
-        window.pads[i] = pick(0, 3);
-        window.pads[i + 3] = pick(0, 3);
-        window.in[i] = pick(1, spatial == 3 ? 8 : 20) + (window.kernel[i] - 1) * window.dilation[i];
+        window.kernel[i] = random_between(&seed, 1, 4);
+        window.stride[i] = random_between(&seed, 1, 3);
+        window.dilation[i] = random_between(&seed, 1, 3);
+        window.pads[i] = random_between(&seed, 0, 3);
+        window.pads[i + 3] = random_between(&seed, 0, 3);
+        window.in[i] = random_between(&seed, 1, spatial == 3 ? 8 : 20) + (window.kernel[i] - 1) * window.dilation[i];
         window.out[i] =
             (window.in[i] + window.pads[i] + window.pads[i + 3] - (window.kernel[i] - 1) * window.dilation[i] - 1) /
                 window.stride[i] +
@@ -85,7 +83,7 @@ static void check_random_window(uint32_t spatial, inlay_dtype dtype, bool consta
         attrs_pads[i - skip] = window.pads[i];
         attrs_pads[i - skip + spatial] = window.pads[i + 3];
     }
-    if (pick(0, 3) == 0) /* 1x1 without padding: the kernel reads the input directly */
+    if (random_between(&seed, 0, 3) == 0) /* 1x1 without padding: the kernel reads the input directly */
         for (uint32_t i = skip; i < 3; i++) {
             window.kernel[i] = window.stride[i] = 1;
             window.pads[i] = window.pads[i + 3] = attrs_pads[i - skip] = attrs_pads[i - skip + spatial] = 0;

@@ -3,6 +3,7 @@
  * far outside the image, and NaN. */
 #include "guard.h"
 #include "kernel_case.h"
+#include "random.h"
 #include "operators/operators.h"
 #include "operators/tables.h"
 #include <math.h>
@@ -12,11 +13,6 @@
 #include <cmocka.h>
 
 static uint64_t seed = 5;
-static int64_t pick(int64_t low, int64_t high)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
-}
 
 enum { INPUTS = 5 };
 typedef struct deform_case {
@@ -55,15 +51,17 @@ static void convolve(const deform_case *d, inlay_dtype dtype, const struct guard
 
 static deform_case random_case(void)
 {
-    const int64_t offset_group = pick(1, 3), group = pick(1, 2), channels = 6 * pick(1, 12), kh = pick(1, 3),
-                  kw = pick(1, 3);
+    const int64_t offset_group = random_between(&seed, 1, 3), group = random_between(&seed, 1, 2),
+                  channels = 6 * random_between(&seed, 1, 12), kh = random_between(&seed, 1, 3),
+                  kw = random_between(&seed, 1, 3);
     deform_case d = { .group = group,
                       .offset_group = offset_group,
-                      .stride = pick(1, 2),
-                      .dilation = pick(1, 2),
-                      .pad = pick(0, 2),
+                      .stride = random_between(&seed, 1, 2),
+                      .dilation = random_between(&seed, 1, 2),
+                      .pad = random_between(&seed, 0, 2),
                       .ranks = { 4, 4, 4, 1, 4 } };
-    const int64_t n = pick(1, 2), height = pick(7, 12), width = pick(7, 12), filters = group * pick(1, 9);
+    const int64_t n = random_between(&seed, 1, 2), height = random_between(&seed, 7, 12),
+                  width = random_between(&seed, 7, 12), filters = group * random_between(&seed, 1, 9);
     const int64_t oh = (height + 2 * d.pad - d.dilation * (kh - 1) - 1) / d.stride + 1;
     const int64_t ow = (width + 2 * d.pad - d.dilation * (kw - 1) - 1) / d.stride + 1;
     const int64_t dims[INPUTS][4] = { { n, channels, height, width },
@@ -91,10 +89,10 @@ static void check_random_case(void)
         floats[i] = guard_alloc((size_t)n * sizeof(float));
         doubles[i] = guard_alloc((size_t)n * sizeof(double));
         for (int64_t k = 0; k < n; k++) {
-            float v = (float)pick(-300, 300) / 100;
+            float v = (float)random_between(&seed, -300, 300) / 100;
 
-            if (i == 2 && pick(0, 60) == 0) /* offsets */
-                v = pick(0, 1) == 0 ? NAN : v * 20;
+            if (i == 2 && random_between(&seed, 0, 60) == 0) /* offsets */
+                v = random_between(&seed, 0, 1) == 0 ? NAN : v * 20;
             ((float *)floats[i].data)[k] = v;
             ((double *)doubles[i].data)[k] = (double)v;
         }

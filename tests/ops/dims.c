@@ -1,5 +1,6 @@
 /* dims.c - arithmetic on dimensions: symbolic results must hold for numbers, and equal results must have the same name. */
 #include "infer/infer.h"
+#include "random.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -208,12 +209,6 @@ static void test_broadcast(void **state)
 
 static uint64_t seed = 1;
 
-static uint32_t roll(uint32_t sides)
-{
-    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(seed >> 33) % sides;
-}
-
 struct number {
     inlay_dim dim;
     int64_t value;
@@ -221,11 +216,11 @@ struct number {
 
 static struct number any(void)
 {
-    uint32_t i = roll(8);
+    uint32_t i = random_below(&seed, 8);
 
     if (i < sizeof assignment / sizeof assignment[0])
         return (struct number){ symbol(assignment[i].name), assignment[i].value };
-    i = roll(9);
+    i = random_below(&seed, 9);
     return (struct number){ dim_fixed(i), i };
 }
 
@@ -237,8 +232,8 @@ static struct number expression(uint32_t depth)
     if (depth == 0)
         return any();
     a = expression(depth - 1);
-    b = roll(3) == 0 ? expression(depth - 1) : any();
-    switch (roll(6)) {
+    b = random_below(&seed, 3) == 0 ? expression(depth - 1) : any();
+    switch (random_below(&seed, 6)) {
     case 5:
         return (struct number){ dim_min(&tools, a.dim, b.dim), a.value < b.value ? a.value : b.value };
     case 0:
@@ -260,7 +255,7 @@ static void test_truth(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < 20000; i++) {
-        struct number number = expression(1 + roll(5));
+        struct number number = expression(1 + random_below(&seed, 5));
         const char *text = text_of(number.dim), *end = text;
 
         if (number.dim.kind != INLAY_DIM_UNKNOWN) {
@@ -280,7 +275,7 @@ static void test_sizes(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < 20000; i++) {
-        struct number number = expression(1 + roll(4));
+        struct number number = expression(1 + random_below(&seed, 4));
 
         if (number.dim.kind == INLAY_DIM_SYMBOLIC) {
             symbolic++;

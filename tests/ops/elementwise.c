@@ -3,6 +3,7 @@
  * guard page. */
 #include "operators/broadcast.h"
 #include "cmocka_all.h"
+#include "random.h"
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "operators/operators.h"
@@ -359,7 +360,7 @@ static void test_binary(void **unused)
 /* Random shapes of three inputs: the walk visits every output element once, with the right sources. */
 static void test_broadcast_walk(void **unused)
 {
-    uint32_t seed = 1;
+    uint64_t seed = 1;
 
     (void)unused;
     for (int round = 0; round < 20000; round++) {
@@ -367,16 +368,16 @@ static void test_broadcast_walk(void **unused)
         bcast_shape from[3];
         bcast_cursor cursor;
         struct bcast b;
-        uint32_t rank = (seed = seed * 1664525u + 1013904223u) >> 24 & 3;
+        uint32_t rank = (uint32_t)random_below(&seed, 4);
 
         for (uint32_t d = 0; d < rank; d++) {
-            out[d] = 1 + ((seed = seed * 1664525u + 1013904223u) >> 24 & 3);
+            out[d] = 1 + (int64_t)random_below(&seed, 4);
             count *= out[d];
         }
         for (int k = 0; k < 3; k++) {
-            uint32_t own = rank == 0 ? 0 : ((seed = seed * 1664525u + 1013904223u) >> 24) % (rank + 1);
+            uint32_t own = rank == 0 ? 0 : (uint32_t)random_below(&seed, rank + 1);
             for (uint32_t d = 0; d < own; d++)
-                in[k][d] = ((seed = seed * 1664525u + 1013904223u) >> 24 & 1) != 0 ? out[rank - own + d] : 1;
+                in[k][d] = random_below(&seed, 2) != 0 ? out[rank - own + d] : 1;
             from[k] = (bcast_shape){ in[k], own };
         }
         assert_true(bcast_init(&b, 3, from, (bcast_shape){ out, rank }));

@@ -3,6 +3,7 @@
  * tensors end at a guard page. */
 #include "guard.h"
 #include "kernel_case.h"
+#include "random.h"
 #include "operators/operators.h"
 #include "operators/tables.h"
 #include <math.h>
@@ -12,11 +13,6 @@
 #include <cmocka.h>
 
 static uint64_t seed = 77;
-static int64_t pick(int64_t low, int64_t high)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
-}
 
 /* Runs the kernel on images of this type, with the same points and attributes. */
 static void sample(inlay_dtype dtype, const char *mode, const char *padding, bool corners, const int64_t *x_dims,
@@ -38,8 +34,10 @@ static void sample(inlay_dtype dtype, const char *mode, const char *padding, boo
 
 static void check_random_grids(const char *mode, const char *padding, bool corners, int64_t few, int64_t many)
 {
-    const int64_t n = pick(1, 3), channels = pick(few, many), rows = pick(1, 12), columns = pick(1, 15);
-    const int64_t x_dims[] = { n, channels, pick(1, 9), pick(1, 9) }, grid_dims[] = { n, rows, columns, 2 };
+    const int64_t n = random_between(&seed, 1, 3), channels = random_between(&seed, few, many),
+                  rows = random_between(&seed, 1, 12), columns = random_between(&seed, 1, 15);
+    const int64_t x_dims[] = { n, channels, random_between(&seed, 1, 9), random_between(&seed, 1, 9) },
+                  grid_dims[] = { n, rows, columns, 2 };
     const int64_t y_dims[] = { n, channels, rows, columns }, pixels = n * channels * x_dims[2] * x_dims[3];
     const int64_t points = n * rows * columns, outputs = points * channels;
     struct guard guard = guard_alloc((size_t)pixels * sizeof(float)),
@@ -48,11 +46,14 @@ static void check_random_grids(const char *mode, const char *padding, bool corne
     struct guard want = guard_alloc((size_t)outputs * sizeof(double));
 
     for (int64_t i = 0; i < pixels; i++) {
-        ((float *)guard.data)[i] = (float)pick(-500, 500) / 100;
+        ((float *)guard.data)[i] = (float)random_between(&seed, -500, 500) / 100;
         ((double *)wide.data)[i] = (double)((float *)guard.data)[i];
     }
     for (int64_t i = 0; i < 2 * points; i++)
-        ((float *)grid.data)[i] = pick(0, 40) == 0 ? NAN : (float)pick(-1600, 1600) / (pick(0, 20) == 0 ? 1 : 1000);
+        ((float *)grid.data)[i] =
+            random_between(&seed, 0, 40) == 0
+                ? NAN
+                : (float)random_between(&seed, -1600, 1600) / (random_between(&seed, 0, 20) == 0 ? 1 : 1000);
     sample(INLAY_FLOAT, mode, padding, corners, x_dims, guard.data, grid_dims, grid.data, y_dims, y.data);
     sample(INLAY_DOUBLE, mode, padding, corners, x_dims, wide.data, grid_dims, grid.data, y_dims, want.data);
     for (int64_t i = 0; i < outputs; i++) {

@@ -3,6 +3,7 @@
  * sanitizers find other errors. INLAY_ROUNDS is the number of rounds for each operator version, INLAY_SEED the first
  * seed. */
 #include "graph/graph.h"
+#include "random.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,34 +13,29 @@
 
 static uint64_t seed = 1;
 
-static uint32_t roll(uint32_t sides)
-{
-    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (uint32_t)(seed >> 33) % sides;
-}
-
 static int64_t any_int(void)
 {
     static const int64_t values[] = { 0,  1,   2,    3,    -1,        -2,        4,         7,         16,
                                       64, 100, -100, 1000, INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, INT64_MAX / 2 };
 
-    return roll(3) == 0 ? values[roll(sizeof values / sizeof values[0])] : (int64_t)roll(4);
+    return random_below(&seed, 3) == 0 ? values[random_below(&seed, sizeof values / sizeof values[0])]
+                                       : (int64_t)random_below(&seed, 4);
 }
 
 static inlay_dim any_dim(graph_model *model)
 {
     static const char *const names[] = { "N", "H", "a b", "N + 1", "floor((H + 1)/2)" };
 
-    switch (roll(8)) {
+    switch (random_below(&seed, 8)) {
     case 0:
         return dim_unknown();
     case 1:
     case 2:
-        return (inlay_dim){ -1, INLAY_DIM_SYMBOLIC, graph_symbol(model, names[roll(5)]) };
+        return (inlay_dim){ -1, INLAY_DIM_SYMBOLIC, graph_symbol(model, names[random_below(&seed, 5)]) };
     case 3:
         return dim_fixed(any_int() & INT64_MAX);
     default:
-        return dim_fixed(roll(5));
+        return dim_fixed(random_below(&seed, 5));
     }
 }
 
@@ -58,11 +54,11 @@ static void add_contents(struct graph *graph, uint32_t value_index)
     }
     if (count > 8 || element == 0 || value->info.dtype == INLAY_STRING)
         return;
-    if (roll(3) == 0 && (value->info.dtype == INLAY_INT64 || value->info.dtype == INLAY_INT32)) {
+    if (random_below(&seed, 3) == 0 && (value->info.dtype == INLAY_INT64 || value->info.dtype == INLAY_INT32)) {
         inlay_dim *elements = arena_array(&graph->model->arena, (size_t)count + 1, sizeof *elements);
 
         for (int64_t element_index = 0; element_index < count; element_index++)
-            elements[element_index] = roll(2) == 0 ? any_dim(graph->model) : dim_fixed(any_int());
+            elements[element_index] = random_below(&seed, 2) == 0 ? any_dim(graph->model) : dim_fixed(any_int());
         value->info.elements = elements;
         value->info.element_count = (uint64_t)count;
         return;
@@ -86,12 +82,12 @@ static void add_contents(struct graph *graph, uint32_t value_index)
 
 static uint32_t any_value(struct graph *graph, const op_types *types, inlay_dtype *preferred)
 {
-    uint32_t value_index = graph_add_value(graph, NULL, 0), rank = roll(6);
+    uint32_t value_index = graph_add_value(graph, NULL, 0), rank = random_below(&seed, 6);
     inlay_dim *dims = arena_array(&graph->model->arena, INLAY_MAX_RANK, sizeof *dims);
     graph_value *value = &graph->values[value_index];
     uint64_t set = types->tensor;
 
-    if (set == 0 || (types->sequence != 0 && roll(4) == 0)) {
+    if (set == 0 || (types->sequence != 0 && random_below(&seed, 4) == 0)) {
         set = types->sequence != 0 ? types->sequence : types->optional;
         value->info.kind = types->sequence != 0 ? INLAY_VALUE_SEQUENCE : INLAY_VALUE_OPTIONAL;
         value->inner_kind = INLAY_VALUE_TENSOR;
@@ -100,17 +96,17 @@ static uint32_t any_value(struct graph *graph, const op_types *types, inlay_dtyp
         set = INLAY_DTYPE_BIT(INLAY_FLOAT);
     if (*preferred == INLAY_UNDEFINED || (set & INLAY_DTYPE_BIT(*preferred)) == 0) {
         do
-            *preferred = (inlay_dtype)roll(INLAY_DTYPE_COUNT);
+            *preferred = (inlay_dtype)random_below(&seed, INLAY_DTYPE_COUNT);
         while ((set & INLAY_DTYPE_BIT(*preferred)) == 0);
     }
     value->info.dtype = *preferred;
-    if (roll(12) == 0)
+    if (random_below(&seed, 12) == 0)
         return value_index;
     for (uint32_t d = 0; d < INLAY_MAX_RANK; d++)
         dims[d] = any_dim(graph->model);
-    value->info.rank = roll(40) == 0 ? INLAY_MAX_RANK : rank;
+    value->info.rank = random_below(&seed, 40) == 0 ? INLAY_MAX_RANK : rank;
     value->info.dims = dims;
-    if (value->info.kind == INLAY_VALUE_TENSOR && roll(3) != 0)
+    if (value->info.kind == INLAY_VALUE_TENSOR && random_below(&seed, 3) != 0)
         add_contents(graph, value_index);
     return value_index;
 }
@@ -122,7 +118,7 @@ static inlay_status any_attr(struct graph *graph, graph_node *node, const op_att
                                          "max",        "reverse",    "bidirectional", "align_corners" };
     int64_t ints[8];
     float floats[4] = { 0.5f, -1e30f, 2, 0 };
-    uint32_t count = roll(8);
+    uint32_t count = random_below(&seed, 8);
 
     for (uint32_t i = 0; i < count; i++)
         ints[i] = any_int();
@@ -130,16 +126,17 @@ static inlay_status any_attr(struct graph *graph, graph_node *node, const op_att
     case INLAY_ATTR_INT:
         return graph_set_attr_int(graph, node, attr->name, any_int());
     case INLAY_ATTR_FLOAT:
-        return graph_set_attr_float(graph, node, attr->name, (double)floats[roll(4)]);
+        return graph_set_attr_float(graph, node, attr->name, (double)floats[random_below(&seed, 4)]);
     case INLAY_ATTR_STRING:
-        return graph_set_attr_string(graph, node, attr->name, words[roll(sizeof words / sizeof words[0])]);
+        return graph_set_attr_string(graph, node, attr->name,
+                                     words[random_below(&seed, sizeof words / sizeof words[0])]);
     case INLAY_ATTR_INTS:
         return graph_set_attr_ints(graph, node, attr->name, ints, count);
     case INLAY_ATTR_FLOATS: {
         const float *copy = arena_copy(&graph->model->arena, floats, sizeof floats);
         inlay_attr_info info = { .name = { attr->name, strlen(attr->name) }, .kind = attr->kind, .floats = copy };
 
-        info.count = roll(5);
+        info.count = random_below(&seed, 5);
         return graph_set_attr(graph, node, &info);
     }
     default:
@@ -169,23 +166,24 @@ static void infer_random_node(const char *domain, const op_row *row)
     model->opsets = &opset;
     model->opset_count = 1;
     assert_int_equal(op_schema_parse(row->signature, schema_alloc, &model->arena, &schema, &diag), INLAY_OK);
-    inputs = schema.max_inputs == UINT32_MAX ? schema.min_inputs + roll(4) : schema.max_inputs;
-    outputs = schema.max_outputs == UINT32_MAX ? schema.min_outputs + roll(4) : schema.max_outputs;
-    outputs = roll(3) == 0 ? schema.min_outputs : outputs;
+    inputs = schema.max_inputs == UINT32_MAX ? schema.min_inputs + random_below(&seed, 4) : schema.max_inputs;
+    outputs = schema.max_outputs == UINT32_MAX ? schema.min_outputs + random_below(&seed, 4) : schema.max_outputs;
+    outputs = random_below(&seed, 3) == 0 ? schema.min_outputs : outputs;
     node = graph_add_node(graph, row->op_type, domain, "n", inputs, outputs);
     assert_non_null(node);
     for (uint32_t i = 0; i < inputs; i++) {
         const op_formal *formal = op_input_formal(&schema, i);
         uint32_t v = INLAY_NONE;
 
-        if (formal->option != OP_OPTIONAL || roll(2) == 0)
+        if (formal->option != OP_OPTIONAL || random_below(&seed, 2) == 0)
             v = any_value(graph, &schema.types[formal->type_param].types, &chosen[formal->type_param]);
         ((uint32_t *)(uintptr_t)node->info.inputs)[i] = v;
     }
     for (uint32_t o = 0; o < outputs; o++)
-        ((uint32_t *)(uintptr_t)node->info.outputs)[o] = roll(8) == 0 ? INLAY_NONE : graph_add_value(graph, NULL, 0);
+        ((uint32_t *)(uintptr_t)node->info.outputs)[o] =
+            random_below(&seed, 8) == 0 ? INLAY_NONE : graph_add_value(graph, NULL, 0);
     for (uint32_t i = 0; i < schema.attr_count; i++)
-        if (schema.attrs[i].required || roll(2) == 0)
+        if (schema.attrs[i].required || random_below(&seed, 2) == 0)
             assert_int_equal(any_attr(graph, node, &schema.attrs[i]), INLAY_OK);
     status = graph_bind(model, NULL, &diag);
     if (status == INLAY_OK)

@@ -3,6 +3,7 @@
  * message. */
 #include "simd/convert.h"
 #include "kernel_case.h"
+#include "random.h"
 #include "operators/operators.h"
 #include "operators/tables.h"
 #include "reference/reference_tables.h"
@@ -224,7 +225,7 @@ static void test_top_k_rows(void **unused)
     static float x[6000], values[6000];
     static int64_t indices[6000];
     static kernel_case c;
-    uint32_t seed = 7;
+    uint64_t seed = 7;
 
     (void)unused;
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
@@ -234,10 +235,11 @@ static void test_top_k_rows(void **unused)
                 const int64_t count = sizes[n], k = ks[m] < count ? ks[m] : count, one = 1;
 
                 for (int64_t i = 0; i < count; i++) {
-                    seed = seed * 1664525u + 1013904223u;
-                    x[i] = (float)(seed >> 8 & (way / 2 == 0 ? 3 : 0xfffff)) - 2;
-                    if (way / 2 == 2 && seed >> 28 == 0)
-                        x[i] = (seed >> 26 & 3) == 0 ? NAN : (seed >> 26 & 3) == 1 ? -INFINITY : INFINITY;
+                    const uint64_t bits = random_bits(&seed);
+
+                    x[i] = (float)(bits >> 8 & (way / 2 == 0 ? 3 : 0xfffff)) - 2;
+                    if (way / 2 == 2 && bits >> 60 == 0)
+                        x[i] = (bits >> 32 & 3) == 0 ? NAN : (bits >> 32 & 3) == 1 ? -INFINITY : INFINITY;
                     x[i] = way / 2 == 3 ? (float)i : x[i];
                 }
                 c = (kernel_case){ .op_type = "TopK", .since_version = 11 };

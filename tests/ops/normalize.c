@@ -5,6 +5,7 @@
 #include "operators/operators.h"
 #include "operators/tables.h"
 #include "reference/reference_tables.h"
+#include "random.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,11 +13,6 @@
 #include <cmocka.h>
 
 static uint64_t seed = 31337;
-static int64_t pick(int64_t low, int64_t high)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
-}
 
 static const inlay_dtype types[] = { INLAY_FLOAT, INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16 };
 static double tolerance_of(inlay_dtype dtype)
@@ -31,7 +27,7 @@ static struct guard make_tensor(inlay_dtype dtype, int64_t count, int64_t low, i
     struct guard guard = guard_alloc(aligned ? (bytes + 63) / 64 * 64 : bytes);
 
     for (int64_t i = 0; i < count; i++) {
-        double v = (double)pick(low * 8, high * 8) / 8;
+        double v = (double)random_between(&seed, low * 8, high * 8) / 8;
         convert_from_f64(dtype, guard.data, i, 1, &v, 0);
     }
     return guard;
@@ -64,21 +60,22 @@ static int64_t broadcast_at(int64_t i, uint32_t rank, const int64_t *dims, uint3
 /* LayerNormalization with all outputs, or RMSNormalization. */
 static void check_random_layer(inlay_dtype dtype, bool rms)
 {
-    uint32_t rank = (uint32_t)pick(1, 4), axis = (uint32_t)pick(0, rank - 1), small_rank = (uint32_t)pick(1, rank);
+    uint32_t rank = (uint32_t)random_between(&seed, 1, 4), axis = (uint32_t)random_between(&seed, 0, rank - 1),
+             small_rank = (uint32_t)random_between(&seed, 1, rank);
     int64_t dims[4], small[4], stats[4], count = 1, rows = 1, n, small_count = 1;
     struct guard guard, y, scale, bias;
     float means[512], inverses[512];
     static kernel_case c;
 
     for (uint32_t d = 0; d < rank; d++) {
-        dims[d] = pick(1, 5);
+        dims[d] = random_between(&seed, 1, 5);
         count *= dims[d];
         rows *= d < axis ? dims[d] : 1;
         stats[d] = d < axis ? dims[d] : 1;
     }
     n = count / rows;
     for (uint32_t k = 0; k < small_rank; k++) {
-        small[k] = pick(0, 3) > 0 ? dims[rank - small_rank + k] : 1;
+        small[k] = random_between(&seed, 0, 3) > 0 ? dims[rank - small_rank + k] : 1;
         small_count *= small[k];
     }
     guard = make_tensor(dtype, count, -4, 4, false);
@@ -86,7 +83,7 @@ static void check_random_layer(inlay_dtype dtype, bool rms)
     scale = make_tensor(dtype, small_count, -2, 2, false);
     bias = make_tensor(dtype, small_count, -2, 2, false);
     c = (kernel_case){ .op_type = rms ? "RMSNormalization" : "LayerNormalization", .since_version = rms ? 23 : 17 };
-    kernel_case_int(&c, "axis", pick(0, 1) ? (int64_t)axis : (int64_t)axis - rank);
+    kernel_case_int(&c, "axis", random_between(&seed, 0, 1) ? (int64_t)axis : (int64_t)axis - rank);
     kernel_case_float(&c, "epsilon", 0.01);
     kernel_case_input(&c, dtype, rank, dims, guard.data, false);
     kernel_case_input(&c, dtype, small_rank, small, scale.data, false);
@@ -133,13 +130,13 @@ static void layers(void **state)
 /* BatchNormalization-15 for inference and training, parameters constant or not. */
 static void check_random_batch(inlay_dtype dtype, bool training, bool constant)
 {
-    uint32_t rank = (uint32_t)pick(2, 4);
+    uint32_t rank = (uint32_t)random_between(&seed, 2, 4);
     int64_t dims[4], count = 1, channels, inner = 1;
     struct guard guard, p[4], y, moments[2];
     static kernel_case c;
 
     for (uint32_t d = 0; d < rank; d++) {
-        dims[d] = pick(d == 0 ? 2 : 1, 6);
+        dims[d] = random_between(&seed, d == 0 ? 2 : 1, 6);
         count *= dims[d];
         inner *= d > 1 ? dims[d] : 1;
     }
@@ -208,8 +205,10 @@ static void groups(void **state)
     for (uint32_t round = 0; round < 600; round++) {
         inlay_dtype dtype = types[round % 4];
         uint32_t version = round / 4 % 3 == 0 ? 18 : round / 4 % 3 == 1 ? 21 : 6;
-        int64_t group_count = pick(1, 3), per = version == 6 ? 1 : pick(1, 3), inner = pick(1, 9);
-        int64_t dims[] = { pick(1, 3), group_count * per, inner }, parameters = version == 18 ? group_count : dims[1];
+        int64_t group_count = random_between(&seed, 1, 3), per = version == 6 ? 1 : random_between(&seed, 1, 3),
+                inner = random_between(&seed, 1, 9);
+        int64_t dims[] = { random_between(&seed, 1, 3), group_count * per, inner },
+                parameters = version == 18 ? group_count : dims[1];
         int64_t n = per * inner, count = dims[0] * dims[1] * inner;
         struct guard guard = make_tensor(dtype, count, -4, 4, false), y = make_tensor(dtype, count, 0, 0, false);
         struct guard scale = make_tensor(dtype, parameters, -2, 2, false),

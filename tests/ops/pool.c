@@ -2,6 +2,7 @@
  * with indices in both orders. All tensors and the workspace end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
+#include "random.h"
 #include "operators/operators.h"
 #include "operators/tables.h"
 #include <math.h>
@@ -11,11 +12,6 @@
 #include <cmocka.h>
 
 static uint64_t seed = 77;
-static int64_t pick(int64_t low, int64_t high)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
-}
 
 enum { MAX, MEAN, LP };
 
@@ -70,11 +66,19 @@ static void check_random_window(int kind, uint32_t spatial, inlay_dtype dtype, b
 {
     static const char *const names[] = { "MaxPool", "AveragePool", "LpPool" };
     uint32_t skip = 3 - spatial;
-    bool ceil_mode = kind != LP && pick(0, 1);
-    int64_t planes = 2 * pick(1, 2), dims[5] = { 2, planes / 2, 0, 0, 0 }, out_dims[5], pads[6], count = planes,
-            outputs;
-    struct window window = { { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 }, { 0 },
-                             { 0 },       { 1, 1, 1 }, pick(0, 1),  pick(0, 1),  (double)pick(1, 3) };
+    bool ceil_mode = kind != LP && random_between(&seed, 0, 1);
+    int64_t planes = 2 * random_between(&seed, 1, 2), dims[5] = { 2, planes / 2, 0, 0, 0 }, out_dims[5], pads[6],
+            count = planes, outputs;
+    struct window window = { { 1, 1, 1 },
+                             { 1, 1, 1 },
+                             { 1, 1, 1 },
+                             { 1, 1, 1 },
+                             { 0 },
+                             { 0 },
+                             { 1, 1, 1 },
+                             random_between(&seed, 0, 1),
+                             random_between(&seed, 0, 1),
+                             (double)random_between(&seed, 1, 3) };
     double slack = dtype == INLAY_BFLOAT16 ? 8e-3 : dtype == INLAY_FLOAT16 ? 1e-3 : 2e-6;
     struct guard guard, y, where;
     static kernel_case c;
@@ -82,13 +86,13 @@ static void check_random_window(int kind, uint32_t spatial, inlay_dtype dtype, b
     outputs = planes;
     for (uint32_t i = skip; i < 3; i++) {
         int64_t reach, room;
-        window.kernel[i] = wide ? pick(60, 120) : pick(1, 4);
-        window.stride[i] = wide ? pick(10, 60) : pick(1, 3);
-        window.dilation[i] = pick(1, 2);
+        window.kernel[i] = wide ? random_between(&seed, 60, 120) : random_between(&seed, 1, 4);
+        window.stride[i] = wide ? random_between(&seed, 10, 60) : random_between(&seed, 1, 3);
+        window.dilation[i] = random_between(&seed, 1, 2);
         reach = (window.kernel[i] - 1) * window.dilation[i] + 1;
-        window.begin[i] = pick(0, reach - 1);
-        window.end[i] = pick(0, reach - 1);
-        window.in[i] = pick(1, wide ? 7 : 20);
+        window.begin[i] = random_between(&seed, 0, reach - 1);
+        window.end[i] = random_between(&seed, 0, reach - 1);
+        window.in[i] = random_between(&seed, 1, wide ? 7 : 20);
         room = window.in[i] + window.begin[i] + window.end[i] - reach;
         if (room < 0)
             return;
@@ -109,7 +113,7 @@ static void check_random_window(int kind, uint32_t spatial, inlay_dtype dtype, b
     y = guard_alloc((size_t)kit_bytes(dtype, outputs));
     where = guard_alloc((size_t)outputs * 8);
     for (int64_t i = 0; i < count; i++) {
-        double v = (double)pick(dtype == INLAY_UINT8 ? 0 : -60, 60);
+        double v = (double)random_between(&seed, dtype == INLAY_UINT8 ? 0 : -60, 60);
         convert_from_f64(dtype, guard.data, i, 1, &v, 0);
     }
     c = (kernel_case){ .op_type = names[kind], .since_version = 22 };

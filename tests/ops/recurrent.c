@@ -4,6 +4,7 @@
  * page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
+#include "random.h"
 #include "operators/panels.h"
 #include "operators/operators.h"
 #include "operators/tables.h"
@@ -15,11 +16,6 @@
 #include <cmocka.h>
 
 static uint64_t seed = 99;
-static int64_t pick(int64_t low, int64_t high)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
-}
 
 /* ------------------------------------------------------------------ panels */
 
@@ -31,7 +27,7 @@ static double element(bool wide, const void *data, int64_t i)
 static void fill(bool wide, void *data, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        double v = (double)pick(-999, 999) / 1000;
+        double v = (double)random_between(&seed, -999, 999) / 1000;
         if (wide)
             ((double *)data)[i] = v;
         else
@@ -58,11 +54,12 @@ static void expect_packed_anywhere(const struct panels *panels, const panels_sou
 static void check_product(panels_fn fn, bool wide)
 {
     const inlay_dtype dtype = wide ? INLAY_DOUBLE : INLAY_FLOAT;
-    struct panels panels = {
-        .depth = pick(0, 40), .columns = pick(1, 150), .gates = (uint32_t)pick(1, 4), .wide = wide
-    };
-    const bool along = pick(0, 1) == 0 || panels.gates > 1;
-    const int64_t rows = pick(1, 14), lanes = wide ? 8 : 16, size = wide ? 8 : 4;
+    struct panels panels = { .depth = random_between(&seed, 0, 40),
+                             .columns = random_between(&seed, 1, 150),
+                             .gates = (uint32_t)random_between(&seed, 1, 4),
+                             .wide = wide };
+    const bool along = random_between(&seed, 0, 1) == 0 || panels.gates > 1;
+    const int64_t rows = random_between(&seed, 1, 14), lanes = wide ? 8 : 16, size = wide ? 8 : 4;
     struct guard guard = guard_alloc((size_t)(panels.depth * panels.columns * panels.gates * size)), x[14], y[14],
                  packed, start;
     const void *x_rows[14];
@@ -71,7 +68,7 @@ static void check_product(panels_fn fn, bool wide)
                            .dtype = dtype,
                            .line_stride = along ? panels.depth : 1,
                            .k_stride = along ? 1 : panels.columns };
-    const bool starts = pick(0, 1) == 0;
+    const bool starts = random_between(&seed, 0, 1) == 0;
     int64_t written;
 
     assert_true(panels_describe(&panels));
@@ -90,12 +87,13 @@ static void check_product(panels_fn fn, bool wide)
     }
     panels_pack(&panels, &from, 0, panels.count, packed.data);
     expect_packed_anywhere(&panels, &from, panels.depth * panels.columns * panels.gates * size, packed.data);
-    if (pick(0, 1) == 0) {
+    if (random_between(&seed, 0, 1) == 0) {
         fn(&panels, packed.data, 0, panels.count / 2, true, rows, x_rows, starts ? start.data : NULL, y_rows);
         fn(&panels, packed.data, panels.count / 2, panels.count, false, rows, x_rows, starts ? start.data : NULL,
            y_rows);
     } else {
-        fn(&panels, packed.data, 0, panels.count, pick(0, 1) == 0, rows, x_rows, starts ? start.data : NULL, y_rows);
+        fn(&panels, packed.data, 0, panels.count, random_between(&seed, 0, 1) == 0, rows, x_rows,
+           starts ? start.data : NULL, y_rows);
     }
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t j = 0; j < panels.columns * panels.gates; j++) {
@@ -315,7 +313,7 @@ static double *input(struct trial *trial, inlay_dtype dtype, uint32_t rank, cons
         count *= dims[d];
     v = add_values(trial, count);
     for (int64_t i = 0; i < count; i++)
-        v[i] = (double)pick(-999, 999) / scale;
+        v[i] = (double)random_between(&seed, -999, 999) / scale;
     trial->tensors[trial->count] = guard_alloc((size_t)(kit_bytes(dtype, count) + 63) & ~(size_t)63);
     convert_from_f64(dtype, trial->tensors[trial->count].data, 0, count, v, 0);
     convert_to_f64(v, dtype, trial->tensors[trial->count].data, 0, count);
@@ -326,7 +324,7 @@ static double *input(struct trial *trial, inlay_dtype dtype, uint32_t rank, cons
 /* Adds a random input, or omits it and returns NULL. */
 static double *optional_input(struct trial *trial, inlay_dtype dtype, uint32_t rank, const int64_t *dims, bool constant)
 {
-    if (pick(0, 1) == 0)
+    if (random_between(&seed, 0, 1) == 0)
         return input(trial, dtype, rank, dims, constant);
     kernel_case_input(&trial->kernel_case, INLAY_UNDEFINED, 0, NULL, NULL, false);
     return NULL;
@@ -368,12 +366,14 @@ static void choose_functions(struct trial *trial, struct layer *layer)
 {
     static inlay_str list[6];
     static const uint32_t defaults[3][3] = { { 0, 0, 0 }, { 1, 0, 0 }, { 1, 0, 0 } };
-    const bool other = pick(0, 2) == 0 && layer->steps < 10; /* some functions are not bounded, and diverge */
+    const bool other =
+        random_between(&seed, 0, 2) == 0 && layer->steps < 10; /* some functions are not bounded, and diverge */
     inlay_attr_info *attribute;
 
     layer->functions = layer->gates == 4 ? 3 : layer->gates == 3 ? 2 : 1;
     for (uint32_t i = 0; i < layer->functions * (uint32_t)layer->directions; i++) {
-        const int64_t which = other ? pick(0, 10) : defaults[layer->functions - 1][i % layer->functions];
+        const int64_t which =
+            other ? random_between(&seed, 0, 10) : defaults[layer->functions - 1][i % layer->functions];
         layer->names[i] = activation_names[which];
         list[i] = (inlay_str){ layer->names[i], strlen(layer->names[i]) };
     }
@@ -391,11 +391,11 @@ static void set_attributes(struct trial *trial, struct layer *layer)
     kernel_case_string(&trial->kernel_case, "direction", directions[layer->direction]);
     kernel_case_int(&trial->kernel_case, "hidden_size", layer->hidden);
     kernel_case_int(&trial->kernel_case, "layout", layer->layout);
-    layer->clip = pick(0, 3) == 0 ? 0.5 : 0;
+    layer->clip = random_between(&seed, 0, 3) == 0 ? 0.5 : 0;
     if (layer->clip != 0)
         kernel_case_float(&trial->kernel_case, "clip", layer->clip);
-    layer->input_forget = layer->gates == 4 && pick(0, 3) == 0;
-    layer->linear = layer->gates == 3 && pick(0, 1) == 0;
+    layer->input_forget = layer->gates == 4 && random_between(&seed, 0, 3) == 0;
+    layer->linear = layer->gates == 3 && random_between(&seed, 0, 1) == 0;
     kernel_case_int(&trial->kernel_case, "input_forget", layer->input_forget);
     kernel_case_int(&trial->kernel_case, "linear_before_reset", layer->linear);
     choose_functions(trial, layer);
@@ -405,19 +405,22 @@ static void check_random_layer(const char *op, int64_t gates, bool large)
 {
     static const inlay_dtype types[] = { INLAY_FLOAT,  INLAY_FLOAT,   INLAY_FLOAT,
                                          INLAY_DOUBLE, INLAY_FLOAT16, INLAY_BFLOAT16 };
-    const inlay_dtype dtype = types[pick(0, 5)];
-    struct trial trial = { .kernel_case = { .op_type = op, .since_version = 22, .threads = (uint32_t)pick(1, 4) } };
-    struct layer layer = { .op = op,
-                           .dtype = dtype,
-                           .gates = gates,
-                           .steps = pick(0, 9) == 0 ? pick(90, 130) : pick(0, 6),
-                           .batch = pick(0, 3) == 0 ? pick(5, 30) : pick(1, 4),
-                           .in = pick(1, 40),
-                           .direction = pick(0, 2),
-                           .hidden = large             ? pick(100, 128)
-                                     : pick(0, 3) == 0 ? pick(30, 70)
-                                                       : pick(1, 20),
-                           .layout = pick(0, 1) };
+    const inlay_dtype dtype = types[random_between(&seed, 0, 5)];
+    struct trial trial = { .kernel_case = {
+                               .op_type = op, .since_version = 22, .threads = (uint32_t)random_between(&seed, 1, 4) } };
+    struct layer layer = {
+        .op = op,
+        .dtype = dtype,
+        .gates = gates,
+        .steps = random_between(&seed, 0, 9) == 0 ? random_between(&seed, 90, 130) : random_between(&seed, 0, 6),
+        .batch = random_between(&seed, 0, 3) == 0 ? random_between(&seed, 5, 30) : random_between(&seed, 1, 4),
+        .in = random_between(&seed, 1, 40),
+        .direction = random_between(&seed, 0, 2),
+        .hidden = large                              ? random_between(&seed, 100, 128)
+                  : random_between(&seed, 0, 3) == 0 ? random_between(&seed, 30, 70)
+                                                     : random_between(&seed, 1, 20),
+        .layout = random_between(&seed, 0, 1)
+    };
     const int64_t d = layer.directions = layer.direction == 2 ? 2 : 1, n = layer.hidden;
     const int64_t x[3] = { layer.layout ? layer.batch : layer.steps, layer.layout ? layer.steps : layer.batch,
                            layer.in };
@@ -425,18 +428,18 @@ static void check_random_layer(const char *op, int64_t gates, bool large)
     const int64_t s[3] = { layer.layout ? layer.batch : d, layer.layout ? d : layer.batch, n }, p[2] = { d, 3 * n };
     const int64_t y[4] = { layer.layout ? layer.batch : layer.steps, layer.layout ? layer.steps : d,
                            layer.layout ? d : layer.batch, n };
-    const bool constant = pick(0, 1) == 0;
+    const bool constant = random_between(&seed, 0, 1) == 0;
     int64_t counts[3] = { 0 };
 
     layer.input = input(&trial, dtype, 3, x, false);
     layer.weights = input(&trial, dtype, 3, w, constant);
-    layer.r = input(&trial, dtype, 3, r, constant || pick(0, 3) == 0);
-    layer.b = optional_input(&trial, dtype, 2, b, constant && pick(0, 3) != 0);
-    if (pick(0, 1) == 0) {
+    layer.r = input(&trial, dtype, 3, r, constant || random_between(&seed, 0, 3) == 0);
+    layer.b = optional_input(&trial, dtype, 2, b, constant && random_between(&seed, 0, 3) != 0);
+    if (random_between(&seed, 0, 1) == 0) {
         trial.tensors[trial.count] = guard_alloc((size_t)layer.batch * sizeof *layer.lengths);
         layer.lengths = trial.tensors[trial.count++].data;
         for (int64_t i = 0; i < layer.batch; i++)
-            layer.lengths[i] = (int32_t)pick(0, layer.steps);
+            layer.lengths[i] = (int32_t)random_between(&seed, 0, layer.steps);
         kernel_case_input(&trial.kernel_case, INLAY_INT32, 1, &layer.batch, layer.lengths, false);
     } else {
         kernel_case_input(&trial.kernel_case, INLAY_UNDEFINED, 0, NULL, NULL, false);
@@ -445,10 +448,10 @@ static void check_random_layer(const char *op, int64_t gates, bool large)
     layer.c0 = gates == 4 ? optional_input(&trial, dtype, 3, s, false) : NULL;
     layer.p = gates == 4 ? optional_input(&trial, dtype, 2, p, constant) : NULL;
     set_attributes(&trial, &layer);
-    counts[0] = output(&trial, dtype, 4, y, pick(0, 3) != 0);
-    counts[1] = output(&trial, dtype, 3, s, pick(0, 3) != 0);
+    counts[0] = output(&trial, dtype, 4, y, random_between(&seed, 0, 3) != 0);
+    counts[1] = output(&trial, dtype, 3, s, random_between(&seed, 0, 3) != 0);
     if (gates == 4)
-        counts[2] = output(&trial, dtype, 3, s, pick(0, 3) != 0);
+        counts[2] = output(&trial, dtype, 3, s, random_between(&seed, 0, 3) != 0);
     layer.output = calloc((size_t)(layer.steps * d * layer.batch * n) + 1, sizeof *layer.output);
     layer.yh = calloc((size_t)(d * layer.batch * n) + 1, sizeof *layer.yh);
     layer.yc = calloc((size_t)(d * layer.batch * n) + 1, sizeof *layer.yc);

@@ -2,6 +2,7 @@
  * sizes from 0; and axes that do not exist. All tensors end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
+#include "random.h"
 #include "operators/operators.h"
 #include "operators/tables.h"
 #include <math.h>
@@ -11,11 +12,6 @@
 #include <cmocka.h>
 
 static uint64_t seed = 2024;
-static int64_t pick(int64_t low, int64_t high)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
-}
 
 /* Limit of the elements of a tensor, so that a tensor has at most one long axis. */
 enum { MOST_ELEMENTS = 1 << 16 };
@@ -24,7 +20,7 @@ enum { MOST_ELEMENTS = 1 << 16 };
  * `small`. */
 static int64_t pick_size(int64_t count, bool is_long, int64_t low, int64_t high, int64_t small)
 {
-    int64_t size = is_long ? pick(low, high) : pick(1, small);
+    int64_t size = is_long ? random_between(&seed, low, high) : random_between(&seed, 1, small);
     return count * size > MOST_ELEMENTS ? 1 : size;
 }
 
@@ -124,18 +120,19 @@ static void by_definition(const struct fold *fold, inlay_dtype dtype, const void
 
 static void one_reduction(const struct fold *fold, inlay_dtype dtype)
 {
-    uint32_t rank = (uint32_t)pick(0, 5), out_rank = 0, axis_count = 0;
+    uint32_t rank = (uint32_t)random_between(&seed, 0, 5), out_rank = 0, axis_count = 0;
     int64_t dims[5], out_dims[5], axes[5], count = 1, outputs = 1;
-    bool reduced[5], keep = pick(0, 1), by_input = pick(0, 1), none_is_all = pick(0, 2) > 0;
+    bool reduced[5], keep = random_between(&seed, 0, 1), by_input = random_between(&seed, 0, 1),
+                     none_is_all = random_between(&seed, 0, 2) > 0;
     double *sums;
     struct guard guard, y;
     static kernel_case c;
 
     for (uint32_t d = 0; d < rank; d++) {
-        dims[d] = pick(0, 15) == 0 ? 0 : pick_size(count, pick(0, 7) == 0, 30, 70, 5);
-        reduced[d] = pick(0, 1);
+        dims[d] = random_between(&seed, 0, 15) == 0 ? 0 : pick_size(count, random_between(&seed, 0, 7) == 0, 30, 70, 5);
+        reduced[d] = random_between(&seed, 0, 1);
         if (reduced[d])
-            axes[axis_count++] = pick(0, 1) ? (int64_t)d : (int64_t)d - rank;
+            axes[axis_count++] = random_between(&seed, 0, 1) ? (int64_t)d : (int64_t)d - rank;
         count *= dims[d];
     }
     for (uint32_t d = 0; d < rank; d++) {
@@ -150,7 +147,7 @@ static void one_reduction(const struct fold *fold, inlay_dtype dtype)
     guard = guard_alloc((size_t)kit_bytes(dtype, count));
     y = guard_alloc((size_t)kit_bytes(dtype, outputs));
     for (int64_t i = 0; i < count; i++) {
-        double v = fold->step == step_product ? 1 : (double)pick(1, 3);
+        double v = fold->step == step_product ? 1 : (double)random_between(&seed, 1, 3);
         convert_from_f64(dtype, guard.data, i, 1, &v, 0);
     }
     sums = malloc((size_t)(outputs + 1) * sizeof *sums);
@@ -204,7 +201,7 @@ static void extrema_of_nan(void **state)
         for (int k = 0; k < 2; k++) {
             float x[80] = { 0 }, y = 0;
             static kernel_case c;
-            x[pick(0, n - 1)] = NAN;
+            x[random_between(&seed, 0, n - 1)] = NAN;
             c = (kernel_case){ .op_type = k == 0 ? "ReduceMax" : "ReduceMin", .since_version = 13 };
             kernel_case_input(&c, INLAY_FLOAT, 1, &n, x, false);
             kernel_case_output(&c, INLAY_FLOAT, 0, NULL, &y);
@@ -266,7 +263,7 @@ static void random_softmax(void **state)
     for (uint32_t round = 0; round < 800; round++) {
         inlay_dtype dtype = types[round % 4];
         bool flattens = round / 4 % 2, logarithm = round / 8 % 2;
-        uint32_t rank = (uint32_t)pick(1, 4), axis = (uint32_t)pick(0, rank - 1);
+        uint32_t rank = (uint32_t)random_between(&seed, 1, 4), axis = (uint32_t)random_between(&seed, 0, rank - 1);
         int64_t dims[4], count = 1, n = 1, inner = 1;
         double slack = dtype == INLAY_FLOAT     ? 2e-6
                        : dtype == INLAY_DOUBLE  ? 1e-12
@@ -277,7 +274,7 @@ static void random_softmax(void **state)
         static kernel_case c;
 
         for (uint32_t d = 0; d < rank; d++) {
-            dims[d] = pick_size(count, pick(0, 9) == 0, 20, 300, 6);
+            dims[d] = pick_size(count, random_between(&seed, 0, 9) == 0, 20, 300, 6);
             count *= dims[d];
             *(d == axis || (d > axis && flattens) ? &n : &inner) *= d >= axis ? dims[d] : 1;
         }
@@ -286,13 +283,13 @@ static void random_softmax(void **state)
         sums = calloc((size_t)(count / n), sizeof *sums);
         assert_true(before != NULL && sums != NULL);
         for (int64_t i = 0; i < count; i++) {
-            double v = (double)pick(-40, 40) / 8;
+            double v = (double)random_between(&seed, -40, 40) / 8;
             convert_from_f64(dtype, guard.data, i, 1, &v, 0);
             before[i] = v;
             sums[i / (n * inner) * inner + i % inner] += exp(v);
         }
         c = (kernel_case){ .op_type = logarithm ? "LogSoftmax" : "Softmax", .since_version = flattens ? 11 : 13 };
-        kernel_case_int(&c, "axis", pick(0, 1) ? (int64_t)axis : (int64_t)axis - rank);
+        kernel_case_int(&c, "axis", random_between(&seed, 0, 1) ? (int64_t)axis : (int64_t)axis - rank);
         kernel_case_input(&c, dtype, rank, dims, guard.data, false);
         kernel_case_output(&c, dtype, rank, dims, guard.data); /* in place */
         assert_int_equal(kernel_case_prepare(&c, &operators_softmax), INLAY_OK);

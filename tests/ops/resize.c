@@ -2,6 +2,7 @@
  * tensors and the workspace end at a guard page. */
 #include "simd/convert.h"
 #include "kernel_case.h"
+#include "random.h"
 #include "operators/operators.h"
 #include "operators/tables.h"
 #include <math.h>
@@ -11,11 +12,6 @@
 #include <cmocka.h>
 
 static uint64_t seed = 4242;
-static int64_t pick(int64_t low, int64_t high)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
-}
 
 enum { NEAREST, LINEAR, CUBIC };
 enum { HALF_PIXEL, ASYMMETRIC, ALIGN_CORNERS, PYTORCH_HALF_PIXEL, TRANSFORMS };
@@ -74,7 +70,7 @@ static void check_random_sizes(int mode, int coordinates, inlay_dtype dtype)
 {
     static const char *const modes[] = { "nearest", "linear", "cubic" };
     static const char *const names[] = { "half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel" };
-    uint32_t rank = (uint32_t)pick(1, 4);
+    uint32_t rank = (uint32_t)random_between(&seed, 1, 4);
     int64_t in[4], out[4], count = 1, outputs = 1;
     double slack = dtype == INLAY_BFLOAT16 ? 1e-2 : dtype == INLAY_FLOAT16 ? 2e-3 : 1e-5;
     bool whole = ((KIT_FLOATS >> dtype) & 1) == 0;
@@ -82,15 +78,15 @@ static void check_random_sizes(int mode, int coordinates, inlay_dtype dtype)
     static kernel_case c;
 
     for (uint32_t d = 0; d < rank; d++) {
-        in[d] = pick(1, 7);
-        out[d] = pick(0, 1) ? in[d] : pick(1, 12);
+        in[d] = random_between(&seed, 1, 7);
+        out[d] = random_between(&seed, 0, 1) ? in[d] : random_between(&seed, 1, 12);
         count *= in[d];
         outputs *= out[d];
     }
     guard = guard_alloc((size_t)kit_bytes(dtype, count));
     y = guard_alloc((size_t)kit_bytes(dtype, outputs));
     for (int64_t i = 0; i < count; i++) {
-        double v = (double)pick(dtype == INLAY_BOOL ? 0 : 10, dtype == INLAY_BOOL ? 1 : 90);
+        double v = (double)random_between(&seed, dtype == INLAY_BOOL ? 0 : 10, dtype == INLAY_BOOL ? 1 : 90);
         convert_from_f64(dtype, guard.data, i, 1, &v, 0);
     }
     c = (kernel_case){ .op_type = "Resize", .since_version = 19 };

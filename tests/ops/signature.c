@@ -1,5 +1,6 @@
 /* signature.c - the parser of signatures: legal signatures, error messages, damaged texts and failing allocations. */
 #include "schema.h"
+#include "random.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -187,7 +188,7 @@ static void test_limits(void **state)
 }
 
 /* Truncations and changes of single characters of a signature, in a buffer of exactly its size. */
-static void mutate(const char *signature, uint32_t *seed)
+static void mutate(const char *signature, uint64_t *seed)
 {
     static const char signs[] = "\0 ,;:->=|!?*%@()[]'09.eTis\xff";
     size_t bytes = strlen(signature);
@@ -203,9 +204,8 @@ static void mutate(const char *signature, uint32_t *seed)
             assert_non_null(text);
             memcpy(text, signature, length);
             text[length] = '\0';
-            *seed = *seed * 1664525u + 1013904223u;
             if (k > 0)
-                text[at] = signs[(*seed >> 16) % (sizeof signs - 1)];
+                text[at] = signs[random_below(seed, sizeof signs - 1)];
             status = parse(text, &schema, &diag);
             if (status != INLAY_OK && (status != INLAY_INVALID_ARGUMENT || strstr(diag.text, "signature") == NULL))
                 fail_msg("'%s': %d %s", text, (int)status, diag.text);
@@ -217,7 +217,8 @@ static void mutate(const char *signature, uint32_t *seed)
 
 static void test_mutations(void **state)
 {
-    uint32_t count, seed = 1;
+    uint64_t seed = 1;
+    uint32_t count;
     const op_table *const *tables = op_tables(&count);
 
     (void)state;

@@ -1,6 +1,7 @@
 /* strided.c - strided copies, compared with a plain loop over indexes: random shapes, permutations, repeats and
  * reversals of elements of every size; packing of sub-byte elements. Source and target end at a guard page. */
 #include "guard.h"
+#include "random.h"
 #include "operators/strided.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,16 +9,11 @@
 #include <cmocka.h>
 
 static uint64_t seed = 5;
-static int64_t pick(int64_t low, int64_t high)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return low + (int64_t)((seed >> 33) % (uint64_t)(high - low + 1));
-}
 
 static void fill_random(void *data, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
-        ((char *)data)[i] = (char)pick(0, 255);
+        ((char *)data)[i] = (char)random_between(&seed, 0, 255);
 }
 
 /* Computes random strides of a dense tensor with permuted axes, some of them repeated or reversed. *first is the offset
@@ -29,8 +25,8 @@ static void random_steps(uint32_t rank, const int64_t *dims, int64_t element, in
     *first = 0;
     for (uint32_t i = 0; i < rank; i++)
         perm[i] = i;
-    for (uint32_t i = rank; i-- > 1 && pick(0, 2) > 0;) {
-        const int64_t j = pick(0, i), swap = perm[i];
+    for (uint32_t i = rank; i-- > 1 && random_between(&seed, 0, 2) > 0;) {
+        const int64_t j = random_between(&seed, 0, i), swap = perm[i];
         perm[i] = perm[j];
         perm[j] = swap;
     }
@@ -38,8 +34,8 @@ static void random_steps(uint32_t rank, const int64_t *dims, int64_t element, in
         permuted[perm[i]] = dims[i];
     strided_row_major(rank, permuted, element, dense);
     for (uint32_t i = 0; i < rank; i++) {
-        steps[i] = pick(0, 6) == 0 ? 0 : dense[perm[i]];
-        if (pick(0, 6) == 0) {
+        steps[i] = random_between(&seed, 0, 6) == 0 ? 0 : dense[perm[i]];
+        if (random_between(&seed, 0, 6) == 0) {
             *first += steps[i] * (dims[i] > 0 ? dims[i] - 1 : 0);
             steps[i] = -steps[i];
         }
@@ -48,7 +44,7 @@ static void random_steps(uint32_t rank, const int64_t *dims, int64_t element, in
 
 static void check_random_copy(void)
 {
-    const uint32_t element = 1u << pick(0, 4), rank = (uint32_t)pick(0, 5);
+    const uint32_t element = 1u << random_between(&seed, 0, 4), rank = (uint32_t)random_between(&seed, 0, 5);
     const kit_call call = { .max_threads = 1 };
     int64_t dims[6], from[6], to[6], count = 1, first;
     strided_plan plan;
@@ -57,7 +53,9 @@ static void check_random_copy(void)
     char *want;
 
     for (uint32_t i = 0; i < rank; i++) {
-        dims[i] = pick(0, 9) == 0 ? pick(17, 70) : pick(0, 40) == 0 ? 0 : pick(1, 5);
+        dims[i] = random_between(&seed, 0, 9) == 0    ? random_between(&seed, 17, 70)
+                  : random_between(&seed, 0, 40) == 0 ? 0
+                                                      : random_between(&seed, 1, 5);
         count *= dims[i];
     }
     if (count > 100000)
@@ -70,8 +68,8 @@ static void check_random_copy(void)
     assert_non_null(want);
     fill_random(in.data, (size_t)count * element);
     strided_plan_init(&plan, element, rank, dims, from, to);
-    if (plan.outer > 0 && pick(0, 1) == 1)
-        plan.chunk = pick(1, plan.chunk); /* as if split among threads */
+    if (plan.outer > 0 && random_between(&seed, 0, 1) == 1)
+        plan.chunk = random_between(&seed, 1, plan.chunk); /* as if split among threads */
     assert_int_equal(strided_copy(&call, &plan, (char *)in.data + first, out.data), INLAY_OK);
     strided_walk_init(&walk, rank, dims, from, to);
     for (int64_t i = 0; i < count; i++, strided_walk_next(&walk))
@@ -115,7 +113,8 @@ static void test_packing(void **state)
             struct guard again = guard_alloc((size_t)count);
 
             for (int64_t i = 0; i < count; i++)
-                ((uint8_t *)bytes.data)[i] = (uint8_t)pick(0, (1 << inlay_dtype_bits(types[type])) - 1);
+                ((uint8_t *)bytes.data)[i] =
+                    (uint8_t)random_between(&seed, 0, (1 << inlay_dtype_bits(types[type])) - 1);
             strided_pack(types[type], bytes.data, count, packed.data);
             strided_unpack(types[type], packed.data, count, again.data);
             assert_memory_equal(bytes.data, again.data, (size_t)count);

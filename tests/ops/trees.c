@@ -2,23 +2,18 @@
  * values, values next to the splits, all input types, one row and many rows. */
 #include "operators/ml_tree.h"
 #include "cmocka_all.h"
+#include "random.h"
 
 enum { TREES = 20, NODES = 1200, FEATURES = 6, ROWS = 37, TARGETS = 3 };
 
-static uint32_t next(uint32_t *seed)
-{
-    *seed = *seed * 1664525u + 1013904223u;
-    return *seed >> 8;
-}
-
 /* Returns one of a few numbers, so that many are equal to a split. */
-static double draw(uint32_t *seed)
+static double draw(uint64_t *seed)
 {
     static const float some[] = {
         0, -0.0f, 1, -1, 0.5f, 2.5f, -3, 1e-30f, -1e-30f, 3e38f, -3e38f, INFINITY, -INFINITY
     };
 
-    return (double)some[next(seed) % (sizeof some / sizeof some[0])];
+    return (double)some[random_below(seed, sizeof some / sizeof some[0])];
 }
 
 struct forest {
@@ -28,33 +23,33 @@ struct forest {
     int64_t roots[TREES];
 };
 
-static uint32_t leaf(struct forest *forest, uint32_t tree, uint32_t *seed, bool mixed)
+static uint32_t leaf(struct forest *forest, uint32_t tree, uint64_t *seed, bool mixed)
 {
     const uint32_t at = (uint32_t)forest->state.node_count++;
 
-    forest->weights[at] =
-        (tree_weight){ (double)(int32_t)(next(seed) % 64) - 32, mixed ? next(seed) % TARGETS : tree % TARGETS };
-    forest->nodes[at] = (tree_node){ .mode = TREE_LEAF, .first = at, .end = at + (next(seed) % 8 != 0) };
+    forest->weights[at] = (tree_weight){ (double)(int32_t)random_below(seed, 64) - 32,
+                                         mixed ? random_below(seed, TARGETS) : tree % TARGETS };
+    forest->nodes[at] = (tree_node){ .mode = TREE_LEAF, .first = at, .end = at + (random_below(seed, 8) != 0) };
     return at;
 }
 
-static uint32_t grow(struct forest *forest, uint32_t tree, uint32_t depth, uint32_t *seed, bool mixed)
+static uint32_t grow(struct forest *forest, uint32_t tree, uint32_t depth, uint64_t *seed, bool mixed)
 {
     uint32_t at;
 
-    if (depth == 0 || next(seed) % 6 == 0)
+    if (depth == 0 || random_below(seed, 6) == 0)
         return leaf(forest, tree, seed, mixed);
     at = (uint32_t)forest->state.node_count++;
-    forest->nodes[at] = (tree_node){ .mode = (uint8_t)(next(seed) % 4),
-                                     .feature = next(seed) % FEATURES,
+    forest->nodes[at] = (tree_node){ .mode = (uint8_t)random_below(seed, 4),
+                                     .feature = random_below(seed, FEATURES),
                                      .split = draw(seed),
-                                     .missing_goes_true = next(seed) % 2 };
+                                     .missing_goes_true = random_below(seed, 2) };
     forest->nodes[at].yes = grow(forest, tree, depth - 1, seed, mixed);
     forest->nodes[at].no = grow(forest, tree, depth - 1, seed, mixed);
     return at;
 }
 
-static void plant(struct forest *forest, uint32_t seed, bool mixed, uint32_t aggregate)
+static void plant(struct forest *forest, uint64_t seed, bool mixed, uint32_t aggregate)
 {
     memset(forest, 0, sizeof *forest);
     forest->state.nodes = forest->nodes;
@@ -91,7 +86,7 @@ static void walk(const struct forest *forest, const double *input, double *score
 }
 
 /* Compares the flat form of the forest with walk() on random rows of that type. */
-static void compare(const struct forest *forest, inlay_dtype dtype, int64_t rows, uint32_t seed)
+static void compare(const struct forest *forest, inlay_dtype dtype, int64_t rows, uint64_t seed)
 {
     enum { COLUMNS = FEATURES + 1 }; /* one more than the trees use */
     tree_flat *flat = tree_flat_create(&forest->state, dtype);
@@ -101,7 +96,7 @@ static void compare(const struct forest *forest, inlay_dtype dtype, int64_t rows
 
     assert_non_null(flat);
     for (int64_t i = 0; i < rows * COLUMNS; i++)
-        x[i] = next(&seed) % 7 == 0 ? (double)NAN : draw(&seed) * (next(&seed) % 3 == 0 ? 1.0000001 : 1);
+        x[i] = random_below(&seed, 7) == 0 ? (double)NAN : draw(&seed) * (random_below(&seed, 3) == 0 ? 1.0000001 : 1);
     convert_from_f64(dtype, stored, 0, rows * COLUMNS, x, 0);
     convert_to_f64(x, dtype, stored, 0, rows * COLUMNS);
     for (int64_t r = 0; r < rows; r += block.rows) {
@@ -128,7 +123,7 @@ static void test_flat(void **state)
     static struct forest forest;
 
     (void)state;
-    for (uint32_t seed = 1; seed <= 12; seed++) {
+    for (uint64_t seed = 1; seed <= 12; seed++) {
         plant(&forest, seed, seed % 2 == 0, seed % 4);
         for (size_t type = 0; type < sizeof types / sizeof types[0]; type++) {
             compare(&forest, types[type], 1, seed);
@@ -183,7 +178,7 @@ static void test_wide(void **state)
         tree_flat *flat = tree_flat_create(&forest.state, INLAY_FLOAT);
         float *input = calloc((size_t)rows * 70000, sizeof *input);
         double scores[13 * 2 * TARGETS] = { 0 }, want[2 * TARGETS], row[FEATURES];
-        uint32_t seed = 11;
+        uint64_t seed = 11;
         tree_block block = { input, INLAY_FLOAT, 70000, 0, rows, scores, NULL };
 
         assert_non_null(flat);

@@ -3,17 +3,12 @@
 #include "rig.h"
 #include "plan/plan.h"
 #include "session/session.h"
+#include "random.h"
 #include <stdlib.h>
 
 enum { NODES = 9 };
 
 static uint64_t seed = 3;
-static uint32_t random_below(uint32_t limit)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((seed >> 33) % limit);
-}
-
 /* y<n> is computed from two earlier values by Add or Mul, or from one by Relu; all are [4, 16]. */
 static void write_model(struct wire *wire)
 {
@@ -22,7 +17,8 @@ static void write_model(struct wire *wire)
 
     mw_value(wire, MW_INPUT, "y0", RIG_FLOAT, "4,16");
     for (uint32_t n = 1; n <= NODES; n++) {
-        uint32_t op = random_below(3), a = n - 1 - random_below(n < 4 ? n : 4), b = random_below(n);
+        uint32_t op = random_below(&seed, 3), a = n - 1 - random_below(&seed, n < 4 ? n : 4),
+                 b = random_below(&seed, n);
 
         (void)snprintf(output, sizeof output, "y%u", n);
         if (op == 0)
@@ -75,7 +71,7 @@ static void copies_and_memory(void **state)
         for (uint32_t node = 0; node < rig.session->model->main->node_count; node++) {
             (void)snprintf(pins[node], sizeof pins[node], "%s=%s",
                            rig.session->model->main->nodes[node]->info.name.data,
-                           random_below(2) != 0 ? "fake" : "reference");
+                           random_below(&seed, 2) != 0 ? "fake" : "reference");
             options[at++] = "pin";
             options[at++] = pins[node];
         }

@@ -14,7 +14,7 @@ double __wrap_cost_launch_ns(const cost_book *book, const partition_provider *pr
 static void set_launches(bool on)
 {
     for (uint32_t p = 0; p < WORLD_PROVIDERS; p++)
-        launch_ns[p] = on ? 500 + random_below(20000) : 0;
+        launch_ns[p] = on ? 500 + random_below(&world_seed, 20000) : 0;
 }
 
 /* ------------------------------------------------------------------ exhaustive search */
@@ -164,7 +164,7 @@ static void two_providers_exactly(void **state)
     (void)state;
     set_launches(false);
     for (uint32_t round = 0; round < 1000; round++) {
-        world_mix mix = { .nodes = 2 + random_below(11),
+        world_mix mix = { .nodes = 2 + random_below(&world_seed, 11),
                           .providers = 2,
                           .devices = round % 4 != 0,
                           .shares = round % 4 > 1,
@@ -209,7 +209,9 @@ static void all_features_within_one_percent(void **state)
         for (uint32_t round = 0; round < 400; round++) {
             world_mix mix = mixes[m];
             mix.providers = 2 + round % 3;
-            mix.nodes = 2 + random_below(mix.providers == 2 || round % 64 == 0 ? 11 : mix.providers == 3 ? 8 : 6);
+            mix.nodes = 2 + random_below(&world_seed, mix.providers == 2 || round % 64 == 0 ? 11
+                                                      : mix.providers == 3                  ? 8
+                                                                                            : 6);
             set_launches(mix.merge);
             compare(&mix, &whole, &moves);
         }
@@ -253,20 +255,20 @@ static void borders_hold_regions_together(void **state)
 /* Sets an effective limit: a share of the memory of the cheapest choice. */
 static void bound(struct world *world, uint32_t round, partition_limit *limit)
 {
-    uint32_t provider = 1 + random_below(world->request.provider_count - 1);
+    uint32_t provider = 1 + random_below(&world_seed, world->request.provider_count - 1);
 
     limit->provider = world->providers[provider].name;
     limit->bytes = (world->out.memory[provider].resident_bytes + world->out.memory[provider].peak_bytes) *
-                       (10 + random_below(90)) / 100 +
+                       (10 + random_below(&world_seed, 90)) / 100 +
                    1;
     if (round % 3 != 1) {
         world->rules.limits = limit;
         world->rules.limit_count = 1;
     }
     if (round % 3 != 0)
-        world->rules.max_partitions = 1 + random_below(world->out.partition_count);
+        world->rules.max_partitions = 1 + random_below(&world_seed, world->out.partition_count);
     if (round % 5 == 0)
-        world->request.must_run = world->providers[random_below(world->request.provider_count)].name;
+        world->request.must_run = world->providers[random_below(&world_seed, world->request.provider_count)].name;
 }
 
 /* Under limits, a valid choice is found if one exists; otherwise an error is reported. */
@@ -277,7 +279,7 @@ static void bounds_are_kept(void **state)
 
     (void)state;
     for (uint32_t round = 0; round < 600; round++) {
-        world_mix mix = { .nodes = 2 + random_below(7),
+        world_mix mix = { .nodes = 2 + random_below(&world_seed, 7),
                           .providers = 2 + round % 2,
                           .devices = true,
                           .sizes = true,
@@ -324,7 +326,7 @@ static void limits_of_regions(void **state)
 
     (void)state;
     for (uint32_t round = 0; round < 600; round++) {
-        world_mix mix = { .nodes = 2 + random_below(9),
+        world_mix mix = { .nodes = 2 + random_below(&world_seed, 9),
                           .providers = 2 + round % 2,
                           .devices = round % 3 == 0,
                           .sizes = true,

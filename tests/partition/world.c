@@ -3,13 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t seed = 7;
-
-uint32_t random_below(uint32_t limit)
-{
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((seed >> 33) % limit);
-}
+uint64_t world_seed = 7;
 
 /* ------------------------------------------------------------------ a provider with offers set by the test */
 
@@ -440,13 +434,14 @@ void world_check(const struct world *world, const struct partition *partition)
 
 static void random_groups(struct world *world, const world_mix *mix)
 {
-    uint32_t count = random_below(mix->nodes > 12 ? mix->nodes / 2 : 6);
+    uint32_t count = random_below(&world_seed, mix->nodes > 12 ? mix->nodes / 2 : 6);
 
     for (uint32_t k = 0; k < count; k++) {
-        uint32_t members[8], size = 0, provider = random_below(mix->providers);
+        uint32_t members[8], size = 0, provider = random_below(&world_seed, mix->providers);
         double sum = 0;
 
-        for (uint32_t n = random_below(mix->nodes); n < mix->nodes && size < 2 + k % 4; n += 1 + random_below(3) / 2)
+        for (uint32_t n = random_below(&world_seed, mix->nodes); n < mix->nodes && size < 2 + k % 4;
+             n += 1 + random_below(&world_seed, 3) / 2)
             members[size++] = n;
         for (uint32_t i = 0; i < world->fakes[provider].offer_count; i++)
             for (uint32_t m = 0; m < size; m++)
@@ -454,8 +449,8 @@ static void random_groups(struct world *world, const world_mix *mix)
                     world->fakes[provider].offers[i].nodes[0] == members[m])
                     sum += world->fakes[provider].offers[i].ns;
         if (size > 1)
-            (void)world_offer(world, provider, (sum + 1) * (20 + random_below(100)) / 100,
-                              random_below(2) != 0 && mix->merge ? INLAY_OFFER_MERGE : 0, size, members);
+            (void)world_offer(world, provider, (sum + 1) * (20 + random_below(&world_seed, 100)) / 100,
+                              random_below(&world_seed, 2) != 0 && mix->merge ? INLAY_OFFER_MERGE : 0, size, members);
     }
 }
 
@@ -464,10 +459,11 @@ static void random_limits(fake_offer *offer)
 {
     const uint32_t count = offer->node_count;
 
-    offer->max_nodes = random_below(3) == 0 ? count + random_below(6) : 0;
-    offer->max_inputs = random_below(3) == 0 ? 3 * count + random_below(4) : 0;
-    offer->max_outputs = random_below(3) == 0 ? count + random_below(3) : 0;
-    offer->max_resident = random_below(3) == 0 ? offer->resident + 1 + random_below(1000000) : 0;
+    offer->max_nodes = random_below(&world_seed, 3) == 0 ? count + random_below(&world_seed, 6) : 0;
+    offer->max_inputs = random_below(&world_seed, 3) == 0 ? 3 * count + random_below(&world_seed, 4) : 0;
+    offer->max_outputs = random_below(&world_seed, 3) == 0 ? count + random_below(&world_seed, 3) : 0;
+    offer->max_resident =
+        random_below(&world_seed, 3) == 0 ? offer->resident + 1 + random_below(&world_seed, 1000000) : 0;
 }
 
 void world_random(struct world *world, const world_mix *mix)
@@ -480,9 +476,9 @@ void world_random(struct world *world, const world_mix *mix)
     for (uint32_t n = 0; n < mix->nodes; n++) {
         uint32_t count = 0, reach = n < 20 ? n : 20;
 
-        lengths[n] = mix->sizes ? 1 + (int64_t)random_below(100) * random_below(4000) : 16;
-        for (uint32_t k = random_below(4); n > 0 && k > 0; k--) {
-            uint32_t maker = n - 1 - random_below(reach);
+        lengths[n] = mix->sizes ? 1 + (int64_t)random_below(&world_seed, 100) * random_below(&world_seed, 4000) : 16;
+        for (uint32_t k = random_below(&world_seed, 4); n > 0 && k > 0; k--) {
+            uint32_t maker = n - 1 - random_below(&world_seed, reach);
             bool again = false;
             for (uint32_t i = 0; i < count; i++)
                 again |= reads[n * 4 + i] == maker;
@@ -492,33 +488,36 @@ void world_random(struct world *world, const world_mix *mix)
     }
     world_init(world, mix->nodes, reads, lengths, mix->providers);
     for (uint32_t provider = 1; mix->devices && provider < mix->providers; provider++)
-        if (random_below(3) != 0 || provider == 1)
+        if (random_below(&world_seed, 3) != 0 || provider == 1)
             world_device(world, provider);
     for (uint32_t provider = 0; mix->shares && provider < mix->providers; provider++) {
         if (provider == 0)
             world_device(world, provider);
         if (world->fakes[provider].table.domain_count > 0)
-            world_share(world, provider, random_below(3) != 0, random_below(3) != 0);
+            world_share(world, provider, random_below(&world_seed, 3) != 0, random_below(&world_seed, 3) != 0);
     }
     for (uint32_t node = 0; node < mix->nodes; node++) {
         for (uint32_t provider = 0; provider < mix->providers; provider++) {
-            uint32_t flags = mix->merge && random_below(3) != 0 ? INLAY_OFFER_MERGE : 0;
+            uint32_t flags = mix->merge && random_below(&world_seed, 3) != 0 ? INLAY_OFFER_MERGE : 0;
 
-            if (mix->gaps && provider > 0 && random_below(5) == 0)
+            if (mix->gaps && provider > 0 && random_below(&world_seed, 5) == 0)
                 continue;
-            (void)world_offer(world, provider, 1000 + random_below(60000), flags, 1, &node);
+            (void)world_offer(world, provider, 1000 + random_below(&world_seed, 60000), flags, 1, &node);
             if (mix->borders && provider > 0 && flags != 0) {
-                world->fakes[provider].offers[world->fakes[provider].offer_count - 1].enter_ns = random_below(20000);
-                world->fakes[provider].offers[world->fakes[provider].offer_count - 1].leave_ns = random_below(20000);
+                world->fakes[provider].offers[world->fakes[provider].offer_count - 1].enter_ns =
+                    random_below(&world_seed, 20000);
+                world->fakes[provider].offers[world->fakes[provider].offer_count - 1].leave_ns =
+                    random_below(&world_seed, 20000);
             }
-            if (mix->odd && world->fakes[provider].table.domain_count > 0 && random_below(4) == 0)
-                world_offer(world, provider, 1000 + random_below(60000), 0, 1, &node)->placement =
-                    (inlay_placement){ .value = random_below(2) != 0 ? world->made[node]
-                                                                     : world->graph->nodes[node]->info.inputs[0] };
+            if (mix->odd && world->fakes[provider].table.domain_count > 0 && random_below(&world_seed, 4) == 0)
+                world_offer(world, provider, 1000 + random_below(&world_seed, 60000), 0, 1, &node)->placement =
+                    (inlay_placement){ .value = random_below(&world_seed, 2) != 0
+                                                    ? world->made[node]
+                                                    : world->graph->nodes[node]->info.inputs[0] };
             world->fakes[provider].offers[world->fakes[provider].offer_count - 1].resident =
-                mix->sizes ? random_below(500000) : 0;
+                mix->sizes ? random_below(&world_seed, 500000) : 0;
             world->fakes[provider].offers[world->fakes[provider].offer_count - 1].workspace =
-                mix->sizes ? random_below(100000) : 0;
+                mix->sizes ? random_below(&world_seed, 100000) : 0;
         }
     }
     if (mix->groups)

@@ -4,6 +4,7 @@
 #define TESTS_WORLD_H
 #include "cmocka_all.h"
 #include "partition/assign/assign.h"
+#include "random.h"
 
 enum { WORLD_PROVIDERS = 5 };
 
@@ -41,8 +42,7 @@ struct world {
     char log[1024];
 };
 
-/* Returns a random number in [0, limit). */
-uint32_t random_below(uint32_t limit);
+extern uint64_t world_seed; /* of the random numbers of all worlds */
 
 /* Creates nodes with one output of lengths[n] floats each. Node n reads the results of nodes reads[n * 4 ...] (NONE
  * = no more), or the graph's input. Values without a consumer are outputs of the graph. */

@@ -74,12 +74,12 @@ static void random_trees(void **state)
     static const char *const unary[] = { "Relu", "Neg", "Abs", "Sigmoid", "Tanh", "Exp" };
     static const char *const binary[] = { "Add", "Sub", "Mul" };
     static const char *const shapes[] = { "3,4,70", "4,1", "70", "3,1,1", "1,4,70", "-" };
-    uint32_t seed = 5;
+    uint64_t seed = 5;
 
     (void)state;
     for (int round = 0; round < 200; round++) {
         char script[4096] = "x : 3,4,70\n", line[128];
-        int nodes = 2 + (int)(script_random(&seed) * 12), last = 0;
+        int nodes = 2 + (int)random_below(&seed, 12), last = 0;
 
         for (int shape = 0; shape < 6; shape++) {
             (void)snprintf(line, sizeof line, "i%d : %s\n", shape, shapes[shape]);
@@ -89,14 +89,14 @@ static void random_trees(void **state)
             char from[16];
 
             (void)snprintf(from, sizeof from, last == 0 ? "x" : "n%d", last);
-            if (script_random(&seed) < 0.4f)
-                (void)snprintf(line, sizeof line, "n%d = %s(%s)\n", n, unary[(int)(script_random(&seed) * 6)], from);
-            else if (script_random(&seed) < 0.5f)
-                (void)snprintf(line, sizeof line, "n%d = %s(%s, i%d)\n", n, binary[(int)(script_random(&seed) * 3)],
-                               from, (int)(script_random(&seed) * 6));
+            if (random_unit(&seed) < 0.4f)
+                (void)snprintf(line, sizeof line, "n%d = %s(%s)\n", n, unary[random_below(&seed, 6)], from);
+            else if (random_unit(&seed) < 0.5f)
+                (void)snprintf(line, sizeof line, "n%d = %s(%s, i%d)\n", n, binary[random_below(&seed, 3)], from,
+                               (int)random_below(&seed, 6));
             else
-                (void)snprintf(line, sizeof line, "n%d = %s(i%d, %s)\n", n, binary[(int)(script_random(&seed) * 3)],
-                               (int)(script_random(&seed) * 6), from);
+                (void)snprintf(line, sizeof line, "n%d = %s(i%d, %s)\n", n, binary[random_below(&seed, 3)],
+                               (int)random_below(&seed, 6), from);
             (void)strcat(script, line);
         }
         (void)snprintf(line, sizeof line, "-> n%d\n", last);

@@ -18,13 +18,13 @@ struct builder {
     char script[16384];
     struct shaped values[MOST_VALUES];
     int count, constants;
-    uint32_t seed;
+    uint64_t seed;
     bool exact;
 };
 
 static int pick(struct builder *builder, int n)
 {
-    return (int)(script_random(&builder->seed) * (float)n) % n;
+    return (int)random_below(&builder->seed, (uint64_t)n);
 }
 
 static void put(struct builder *builder, const char *format, ...)
@@ -470,7 +470,7 @@ static void make(struct builder *builder, uint32_t seed, bool exact)
                                                                                    product,     convolution };
     int nodes, outputs;
 
-    *builder = (struct builder){ .seed = seed * 2654435761u + 1, .exact = exact };
+    *builder = (struct builder){ .seed = seed, .exact = exact };
     for (int i = 0; i < 3; i++) {
         int size = pick(builder, 9);
         struct shaped *v = new_value(builder, ranks[size], dims[size]);

@@ -464,7 +464,7 @@ static void products(void **state)
 static void slices(void **state)
 {
     static const int64_t far[] = { INT64_MIN, INT64_MAX, INT64_MIN + 1, -1000, 1000 };
-    uint32_t seed = 11;
+    uint64_t seed = 11;
 
     (void)state;
     for (int round = 0; round < 400; round++) {
@@ -474,9 +474,8 @@ static void slices(void **state)
 
         for (int i = 0; i < 2; i++) {
             for (int k = 0; k < 2; k++)
-                b[i][k] = script_random(&seed) < 0.2f ? far[(int)(script_random(&seed) * 5)]
-                                                      : (int64_t)(script_random(&seed) * 24) - 12;
-            b[i][2] = (int64_t)(script_random(&seed) * 7) - 3;
+                b[i][k] = random_unit(&seed) < 0.2f ? far[random_below(&seed, 5)] : random_between(&seed, -12, 11);
+            b[i][2] = random_between(&seed, -3, 3);
             b[i][2] = b[i][2] == 0 ? 1 : b[i][2];
         }
         (void)snprintf(script, sizeof script,

@@ -1,6 +1,7 @@
 /* The provider of samples/provider_xnnpack, compared with provider reference: generated convolutional networks of odd
  * sizes, batches of changing size, threads, fork, and sizes that it declines. */
 #include "rig.h"
+#include "random.h"
 #include <math.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,13 +21,12 @@ struct net {
 /* Returns a number in [0, limit). */
 static int64_t pick(struct net *net, int64_t limit)
 {
-    net->random = net->random * 6364136223846793005u + 1442695040888963407u;
-    return (int64_t)((net->random >> 33) % (uint64_t)limit);
+    return (int64_t)random_below(&net->random, (uint64_t)limit);
 }
 
 static float number(struct net *net)
 {
-    return (float)(pick(net, 2001) - 1000) / 1000.0f;
+    return random_signed(&net->random);
 }
 
 static void new_name(struct net *net, char name[16])

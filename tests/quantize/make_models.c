@@ -155,7 +155,7 @@ static void write_sparse(const char *folder, const struct sparse_kind *kind, boo
 {
     const int64_t rows = kind->dims[0], columns = kind->dims[1];
     float *weights = calloc((size_t)(rows * columns), sizeof *weights);
-    uint32_t state = 9;
+    uint64_t state = 9;
     bool is_zero = false;
     char name[40];
     struct wire wire = { 0 };
@@ -165,9 +165,9 @@ static void write_sparse(const char *folder, const struct sparse_kind *kind, boo
         exit(1);
     for (int64_t k = 0; k < (kind->turned ? columns : rows); k++)
         for (int64_t n = 0; n < (kind->turned ? rows : columns); n++) {
-            is_zero = n % 16 == 0 ? script_random(&state) < 0.8F : is_zero;
+            is_zero = n % 16 == 0 ? random_unit(&state) < 0.8F : is_zero;
             is_zero = kind->fours ? ((k - n) & 2) != 0 : is_zero;
-            weights[kind->turned ? n * columns + k : k * columns + n] = is_zero ? 0 : script_random(&state) - 1.25F;
+            weights[kind->turned ? n * columns + k : k * columns + n] = is_zero ? 0 : random_unit(&state) - 1.25F;
         }
     mark = mw_begin(&wire, 8, 17);
     mw_value(&wire, MW_INPUT, "x", INLAY_FLOAT, kind->x);
@@ -220,10 +220,10 @@ static void write_rows(const char *folder)
 {
     enum { FEW = 8, MANY = 400, ROW = 64 };
     static float x[MANY * ROW];
-    uint32_t state = 77;
+    uint64_t state = 77;
 
     for (size_t i = 0; i < sizeof x / sizeof *x; i++)
-        x[i] = script_random(&state) * 2 - 1;
+        x[i] = random_signed(&state);
     write_archive(folder, "few.npz", "x.npy", "8, 64", x, FEW * ROW, true);
     write_archive(folder, "many.npz", "x.npy", "400, 64", x, MANY * ROW, true);
 }
@@ -257,7 +257,7 @@ int main(int argc, char **argv)
 {
     enum { SAMPLES = 12, IMAGE = 3 * 16 * 16, ROW = 64 };
     static float x[SAMPLES * IMAGE];
-    uint32_t state = 5;
+    uint64_t state = 5;
     char path[512];
 
     if (argc != 2)
@@ -276,7 +276,7 @@ int main(int argc, char **argv)
     write_script(argv[1], "table.onnx", table, 13);
     write_script(argv[1], "big.onnx", big, 13);
     for (size_t i = 0; i < SAMPLES * IMAGE; i++)
-        x[i] = script_random(&state) * 2 - 1 + (float)(i / IMAGE % 4) * 0.2F;
+        x[i] = random_signed(&state) + (float)(i / IMAGE % 4) * 0.2F;
     write_archive(argv[1], "images.npz", "x.npy", "12, 3, 16, 16", x, SAMPLES * IMAGE, true);
     write_archive(argv[1], "stored.npz", "x.npy", "12, 1, 3, 16, 16", x, SAMPLES * IMAGE, false);
     write_archive(argv[1], "one.npz", "x.npy", "1, 3, 16, 16", x, IMAGE, false);

@@ -1,5 +1,6 @@
 /* Agreement scores of outputs whose scores are known. */
 #include "cmocka_all.h"
+#include "random.h"
 #include "quantize/evaluate.h"
 #include <math.h>
 #include <string.h>
@@ -46,16 +47,14 @@ static void equal_outputs(void **state)
 static void nearly_equal_rows(void **state)
 {
     static const int64_t one[] = { 1, 10 };
-    uint32_t seed = 3;
+    uint64_t seed = 3;
 
     (void)state;
     for (int i = 0; i < 500; i++) {
         float x[10], y[10], sum = 0;
 
-        for (int k = 0; k < 10; k++) {
-            seed = seed * 1664525 + 1013904223;
-            sum += x[k] = (float)(seed >> 8) * 0x1p-22F;
-        }
+        for (int k = 0; k < 10; k++)
+            sum += x[k] = 4 * random_unit(&seed);
         for (int k = 0; k < 10; k++) {
             x[k] /= sum;
             y[k] = nextafterf(x[k], (k & 1) != 0 ? 9.0F : -9.0F);

@@ -181,7 +181,7 @@ static void close_outcome(struct outcome *outcome)
     inlay_session_destroy(outcome->session);
 }
 
-static inlay_value *make_input(const inlay_io_info *info, uint32_t seed)
+static inlay_value *make_input(const inlay_io_info *info, uint64_t seed)
 {
     static const inlay_str words[] = { { "abc", 3 }, { "ab", 2 }, { "c", 1 } };
     inlay_str texts[256];
@@ -201,7 +201,7 @@ static inlay_value *make_input(const inlay_io_info *info, uint32_t seed)
     }
     assert_int_equal(inlay_value_create(info->dtype, info->rank, dims, &value, NULL), INLAY_OK);
     for (int64_t k = 0; k < inlay_value_count(value); k++) {
-        const float x = script_random(&seed);
+        const float x = random_unit(&seed);
 
         if (info->dtype == INLAY_FLOAT)
             ((float *)inlay_value_data(value))[k] = 6 * x - 3;

@@ -1,5 +1,6 @@
 /* Packed files of tensors: packed data unpacks to the same bytes, and every damaged file is an error with a message. */
 #include "cmocka_all.h"
+#include "random.h"
 #include "base/hash.h"
 #include "model/packed.h"
 #include "quantize/pack.h"
@@ -8,12 +9,7 @@
 
 enum { CHUNK = 4096, MOST = 8 * CHUNK + 1236, MUTANTS = 10000 };
 
-static uint32_t seed = 11;
-static uint32_t dice(void)
-{
-    seed = seed * 1664525u + 1013904223u;
-    return seed >> 8;
-}
+static uint64_t seed = 11;
 
 /* Writes a float of 200 values, or two float16 of 200 values. */
 static void put_kinds(uint8_t *to, bool is_float)
@@ -21,7 +17,8 @@ static void put_kinds(uint8_t *to, bool is_float)
     uint32_t bits = 0;
 
     for (int k = 0; k < (is_float ? 1 : 2); k++)
-        bits = bits << 16 | (dice() % 200 * (is_float ? 0x12345 : 0x137) & (is_float ? 0x3fffffff : 0x3fff));
+        bits =
+            bits << 16 | (random_below(&seed, 200) * (is_float ? 0x12345 : 0x137) & (is_float ? 0x3fffffff : 0x3fff));
     memcpy(to, &bits, sizeof bits);
 }
 
@@ -32,22 +29,25 @@ static void fill(uint8_t *raw, size_t bytes)
     for (size_t i = 0; i < bytes; i++)
         switch (i / CHUNK % 8) {
         case 0:
-            raw[i] = i % 4 == 3 ? 60 : i % 4 == 2 ? (uint8_t)(dice() % 16 + 112) : (uint8_t)dice();
+            raw[i] = i % 4 == 3   ? 60
+                     : i % 4 == 2 ? (uint8_t)(random_below(&seed, 16) + 112)
+                                  : (uint8_t)random_bits(&seed);
             break;
         case 1:
-            raw[i] = i % 2 == 1 ? (uint8_t)(dice() % 3 + 44) : (uint8_t)dice();
+            raw[i] = i % 2 == 1 ? (uint8_t)(random_below(&seed, 3) + 44) : (uint8_t)random_bits(&seed);
             break;
         case 2:
-            raw[i] = (uint8_t)(dice() % 5);
+            raw[i] = (uint8_t)random_below(&seed, 5);
             break;
         case 3:
             raw[i] = 0;
             break;
         case 4:
-            raw[i] = (uint8_t)dice();
+            raw[i] = (uint8_t)random_bits(&seed);
             break;
         case 5:
-            raw[i] = (uint8_t)(128 + dice() % 40 + dice() % 40 - dice() % 40 - dice() % 40);
+            raw[i] = (uint8_t)(128 + random_below(&seed, 40) + random_below(&seed, 40) - random_below(&seed, 40) -
+                               random_below(&seed, 40));
             break;
         default:
             if (i % 4 == 0)
@@ -107,17 +107,20 @@ static void sign(uint8_t *file, size_t bytes)
 /* Changes, removes or inserts a few bytes. Returns the new size. */
 static size_t mutate(uint8_t *file, size_t bytes)
 {
-    const uint32_t changes = 1 + dice() % 3;
+    const uint32_t changes = 1 + random_below(&seed, 3);
 
     for (uint32_t i = 0; i < changes; i++) { /* half of them in the header and the index */
-        const size_t at = dice() % 2 ? dice() % bytes : 8 + dice() % (PACKED_HEADER + 9 * PACKED_ENTRY - 8);
+        const size_t at = random_below(&seed, 2) ? random_below(&seed, bytes)
+                                                 : 8 + random_below(&seed, PACKED_HEADER + 9 * PACKED_ENTRY - 8);
 
-        file[at] = dice() % 3 == 0 ? (uint8_t)dice() : dice() % 2 ? 0xff : (uint8_t)(file[at] ^ 1u << dice() % 8);
+        file[at] = random_below(&seed, 3) == 0 ? (uint8_t)random_bits(&seed)
+                   : random_below(&seed, 2)    ? 0xff
+                                               : (uint8_t)(file[at] ^ 1u << random_below(&seed, 8));
     }
-    if (dice() % 4 == 0) {
-        const size_t more = dice() % 64;
+    if (random_below(&seed, 4) == 0) {
+        const size_t more = random_below(&seed, 64);
 
-        return dice() % 2 ? bytes + more : bytes - (more < bytes - PACKED_HEADER ? more : 0);
+        return random_below(&seed, 2) ? bytes + more : bytes - (more < bytes - PACKED_HEADER ? more : 0);
     }
     return bytes;
 }

@@ -1,6 +1,7 @@
 /* Integers from weights: errors within half a step, exact zeros, and compensation that reduces the error of matrix
  * multiplications. */
 #include "cmocka_all.h"
+#include "random.h"
 #include "base/element.h"
 #include "quantize/loops.h"
 #include "quantize/moments.h"
@@ -11,12 +12,7 @@
 
 enum { ROWS = 12, DEPTH = 70, BLOCK = 32, BLOCKS = 3, INPUTS = 300 };
 
-static uint32_t seed = 7;
-static float random_float(void)
-{
-    seed = seed * 1664525u + 1013904223u;
-    return (float)(seed >> 8) / 8388608.0F - 1;
-}
+static uint64_t seed = 7;
 
 static void int8_within_half_a_step(void **state)
 {
@@ -26,7 +22,7 @@ static void int8_within_half_a_step(void **state)
 
     (void)state;
     for (int i = 0; i < COUNT; i++)
-        w[i] = i / INNER % CHANNELS == 2 ? 0 : random_float() * (float)(1 + i / INNER % CHANNELS);
+        w[i] = i / INNER % CHANNELS == 2 ? 0 : random_signed(&seed) * (float)(1 + i / INNER % CHANNELS);
     weights_bytes(w, OUTER, CHANNELS, INNER, 127, codes, scales);
     assert_true(scales[2] == 1); /* zeros */
     for (int i = 0; i < COUNT; i++) {
@@ -48,7 +44,7 @@ static void integers_are_restored(void **state)
 
     (void)state;
     for (int i = 0; i < COUNT; i++)
-        w[i] = (float)(int)(random_float() * (float)(20 + 20 * (i / INNER))) * step;
+        w[i] = (float)(int)(random_signed(&seed) * (float)(20 + 20 * (i / INNER))) * step;
     weights_bytes(w, 1, CHANNELS, INNER, 127, codes, scales);
     for (int i = 0; i < COUNT; i++)
         assert_true(fabsf((float)codes[i] * scales[i / INNER] - w[i]) <= 1e-6F * fabsf(w[i]));
@@ -71,7 +67,7 @@ static void int4_of_both_layouts(void **state)
     (void)state;
     for (int row = 0; row < ROWS; row++)
         for (int k = 0; k < DEPTH; k++)
-            lying[row * DEPTH + k] = upright[k * ROWS + row] = row == 3 ? 0 : row == 4 ? 2.5F : random_float();
+            lying[row * DEPTH + k] = upright[k * ROWS + row] = row == 3 ? 0 : row == 4 ? 2.5F : random_signed(&seed);
     weights_nibbles(&a, NULL, codes[0], scales[0], zeros[0]);
     weights_nibbles(&b, NULL, codes[1], scales[1], zeros[1]);
     assert_memory_equal(codes[0], codes[1], sizeof codes[0]);
@@ -137,13 +133,13 @@ static void compensation_lowers_the_error_of_products(void **state)
 
     (void)state;
     for (int i = 0; i < INPUTS; i++) { /* correlated inputs, as in real models */
-        const float common = random_float() * 3;
+        const float common = random_signed(&seed) * 3;
 
         for (int k = 0; k < DEPTH; k++)
-            x[i][k] = common + random_float();
+            x[i][k] = common + random_signed(&seed);
     }
     for (int k = 0; k < ROWS * DEPTH; k++)
-        w[k] = random_float();
+        w[k] = random_signed(&seed);
     for (int row = 0; row < DEPTH; row++)
         for (int column = 0; column < DEPTH; column++) {
             for (int i = 0; i < INPUTS; i++)
@@ -203,7 +199,7 @@ static void float16_scales(void **state)
 
     (void)state;
     for (int i = 0; i < ROWS * DEPTH; i++)
-        w[i] = random_float() * (i < DEPTH ? 1e-7F : 0.1F); /* a row below the range of float16 */
+        w[i] = random_signed(&seed) * (i < DEPTH ? 1e-7F : 0.1F); /* a row below the range of float16 */
     for (int way = 0; way < 2; way++) {
         const weight_rows rows = { w, ROWS, DEPTH, DEPTH, 1, BLOCK, way == 1 };
 
@@ -230,9 +226,9 @@ static void blocked_multiplications(void **state)
 
     (void)state;
     for (int i = 0; i < LINE * LINE; i++) {
-        a[i] = random_float();
-        b[i] = random_float();
-        c[i] = want[i] = random_float();
+        a[i] = random_signed(&seed);
+        b[i] = random_signed(&seed);
+        c[i] = want[i] = random_signed(&seed);
     }
     for (int turned = 0; turned < 2; turned++) {
         for (int i = 0; i < ROWS_C; i++)

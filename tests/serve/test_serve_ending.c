@@ -12,9 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 #include "cmocka_all.h"
+#include "random.h"
 
 static struct serving server;
-static unsigned seed = 1;
+static uint64_t seed = 1;
 
 static const char twice[] = "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,2,3]}]}";
 static const char *const workers[] = { "--workers", "2", "--grpc-port", "0", NULL };
@@ -43,7 +44,7 @@ static uint32_t rounds(void)
 /* Waits a random time up to most_us microseconds, usually a short one, because most steps happen at the start. */
 static void pause_up_to(uint32_t most_us)
 {
-    double part = rand_r(&seed) / (double)RAND_MAX;
+    const double part = (double)random_unit(&seed);
     long us = (long)(part * part * most_us);
     const struct timespec timespec = { us / 1000000, us % 1000000 * 1000 };
 
@@ -451,7 +452,7 @@ int main(void)
     const char *start = getenv("ENDING_SEED");
 
     if (start != NULL)
-        seed = (unsigned)strtoul(start, NULL, 10);
+        seed = strtoull(start, NULL, 10);
     (void)signal(SIGPIPE, SIG_IGN);
     return cmocka_run_group_tests(tests, prepare, end);
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "cmocka_all.h"
+#include "random.h"
 
 static struct serving server;
 static double all_bytes; /* of the three models together */
@@ -143,7 +144,7 @@ static void test_over_grpc(void **state)
 
 struct caller {
     pthread_t thread;
-    unsigned seed;
+    uint64_t seed;
     uint32_t good, later;
 };
 
@@ -152,7 +153,7 @@ static void *call(void *user)
     struct caller *caller = user;
 
     for (uint32_t i = 0; i < 25; i++) {
-        int code = infer((char)('a' + rand_r(&caller->seed) % 3));
+        int code = infer((char)('a' + (char)random_below(&caller->seed, 3)));
 
         caller->good += code == 200;
         caller->later += code == 503;

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "cmocka_all.h"
+#include "random.h"
 
 enum { CLIENTS = 4, KINDS = 11, RAW_FLOATS = 16384 };
 static const char *const kinds[KINDS] = { "good", "binary",  "wrong JSON", "wrong model", "too large", "cut off",
@@ -22,7 +23,7 @@ static atomic_long left, answered[KINDS], ended[KINDS], wrong;
 
 struct soak_client {
     pthread_t thread;
-    unsigned seed;
+    uint64_t seed;
     int kept; /* a persistent connection; -1 = none */
 };
 
@@ -90,16 +91,16 @@ static bool send_frames(struct soak_client *client)
     uint8_t bytes[600] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     size_t used = 24;
 
-    for (int frames = rand_r(&client->seed) % 8; frames > 0; frames--) {
-        uint32_t length = (uint32_t)rand_r(&client->seed) % 40;
+    for (uint64_t frames = random_below(&client->seed, 8); frames > 0; frames--) {
+        uint32_t length = (uint32_t)random_below(&client->seed, 40);
 
         bytes[used++] = 0;
         bytes[used++] = 0;
         bytes[used++] = (uint8_t)length;
-        bytes[used++] = (uint8_t)(rand_r(&client->seed) % 11); /* kind */
-        bytes[used++] = (uint8_t)rand_r(&client->seed);        /* flags */
+        bytes[used++] = (uint8_t)random_below(&client->seed, 11); /* kind */
+        bytes[used++] = (uint8_t)random_bits(&client->seed);      /* flags */
         for (uint32_t i = 0; i < 4 + length; i++)
-            bytes[used++] = i < 3 ? 0 : (uint8_t)rand_r(&client->seed);
+            bytes[used++] = i < 3 ? 0 : (uint8_t)random_bits(&client->seed);
     }
     return send_raw(grpc_port, bytes, used, true);
 }
@@ -109,11 +110,11 @@ static void send_one(struct soak_client *client)
     static const int weights[KINDS] = { 70, 8, 6, 4, 1, 3, 1, 3, 3, 4, 1 };
     static _Thread_local struct answer answer;
     char text[512];
-    int kind = 0, code = -1, at = rand_r(&client->seed) % 104;
+    int kind = 0, code = -1, at = (int)random_below(&client->seed, 104);
     size_t bytes = (size_t)snprintf(
         text, sizeof text,
         "POST /v2/models/twice/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n" GOOD, strlen(GOOD));
-    bool any = false, waits = rand_r(&client->seed) % 50 == 0; /* until the server closes it */
+    bool any = false, waits = random_below(&client->seed, 50) == 0; /* until the server closes it */
 
     while (at >= weights[kind])
         at -= weights[kind++];
@@ -126,7 +127,7 @@ static void send_one(struct soak_client *client)
         code = send_binary(client, &answer);
         break;
     case 2:
-        code = ask(client, "/v2/models/twice/infer", "", GOOD, (size_t)rand_r(&client->seed) % strlen(GOOD), &answer);
+        code = ask(client, "/v2/models/twice/infer", "", GOOD, random_below(&client->seed, strlen(GOOD)), &answer);
         break;
     case 3:
         code = ask(client, "/v2/models/nothing/infer", "", GOOD, strlen(GOOD), &answer);
@@ -139,7 +140,7 @@ static void send_one(struct soak_client *client)
                        true);
         break;
     case 5:
-        any = send_raw(server.port, text, (size_t)rand_r(&client->seed) % bytes, waits);
+        any = send_raw(server.port, text, random_below(&client->seed, bytes), waits);
         break;
     case 6:
         (void)snprintf(text, sizeof text,
@@ -149,18 +150,18 @@ static void send_one(struct soak_client *client)
         break;
     case 7:
         for (size_t i = 0; i < bytes; i++)
-            text[i] = (char)rand_r(&client->seed);
+            text[i] = (char)random_bits(&client->seed);
         any = send_raw(server.port, text, bytes, waits);
         break;
     case 8:
         any = send_frames(client);
         break;
     case 9:
-        text[(size_t)rand_r(&client->seed) % bytes] = (char)rand_r(&client->seed);
+        text[random_below(&client->seed, bytes)] = (char)random_bits(&client->seed);
         any = send_raw(server.port, text, bytes, waits);
         break;
     default:
-        any = send_raw(rand_r(&client->seed) % 2 == 0 ? server.port : grpc_port, text, 0, false);
+        any = send_raw(random_below(&client->seed, 2) == 0 ? server.port : grpc_port, text, 0, false);
         break;
     }
     atomic_fetch_add(code > 0 || any ? &answered[kind] : &ended[kind], 1);
@@ -183,7 +184,7 @@ static void run(long count)
 
     atomic_store(&left, count);
     for (unsigned i = 0; i < CLIENTS; i++) {
-        clients[i] = (struct soak_client){ .seed = i + 1 + (unsigned)count, .kept = -1 };
+        clients[i] = (struct soak_client){ .seed = i + 1 + (uint64_t)count, .kept = -1 };
         assert_int_equal(pthread_create(&clients[i].thread, NULL, soak, &clients[i]), 0);
     }
     for (unsigned i = 0; i < CLIENTS; i++)

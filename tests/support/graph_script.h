@@ -17,15 +17,9 @@
 #ifndef GRAPH_SCRIPT_H
 #define GRAPH_SCRIPT_H
 #include "rig.h"
+#include "random.h"
 #include <ctype.h>
 #include <math.h>
-
-/* Returns a repeatable number in [0, 1). */
-static inline float script_random(uint32_t *state)
-{
-    *state = *state * 1664525u + 1013904223u;
-    return (float)(*state >> 8) / 16777216.0f;
-}
 
 static inline char *script_trim(char *text)
 {
@@ -62,7 +56,7 @@ static inline inlay_dtype script_dtype(const char *name, size_t bytes)
     return INLAY_UNDEFINED;
 }
 
-static inline void script_constant(struct wire *wire, const char *name, char *text, uint32_t *state)
+static inline void script_constant(struct wire *wire, const char *name, char *text, uint64_t *state)
 {
     const inlay_dtype dtype = script_dtype(text, strcspn(text, "["));
     const bool ints = dtype != INLAY_FLOAT;
@@ -87,7 +81,7 @@ static inline void script_constant(struct wire *wire, const char *name, char *te
         plant = strtof(values, &values);
     }
     for (int64_t i = 0; i < count; i++) {
-        const float drawn = 0.5f + (*values == '\0' ? script_random(state) : 0);
+        const float drawn = 0.5f + (*values == '\0' ? random_unit(state) : 0);
 
         if (dtype == INLAY_STRING) {
             wire_bytes(wire, 6, values, strcspn(values, ","));
@@ -206,7 +200,7 @@ static inline void script_model(struct wire *wire, const char *script, int64_t o
     char *copy = strdup(script), *next = NULL, *at;
     wire_mark mark = mw_begin(wire, 8, opset);
     inlay_dtype dtype;
-    uint32_t state = 7;
+    uint64_t state = 7;
 
     for (char *line = strtok_r(copy, "\n", &next); line != NULL; line = strtok_r(NULL, "\n", &next)) {
         line = script_trim(line);
@@ -243,7 +237,7 @@ static inline void script_model(struct wire *wire, const char *script, int64_t o
 
 /* Returns random floats for an input; dimensions of unknown size get `unknown`. A share (0 to 1) of the elements are
  * NaN, infinities, zeros of both signs, ones. */
-static inline inlay_value *script_input(const struct rig *rig, uint32_t input, int64_t unknown, uint32_t *seed,
+static inline inlay_value *script_input(const struct rig *rig, uint32_t input, int64_t unknown, uint64_t *seed,
                                         float share)
 {
     const float odd[] = { NAN, INFINITY, -INFINITY, 0, -0.0f, 1, -1 };
@@ -260,28 +254,28 @@ static inline inlay_value *script_input(const struct rig *rig, uint32_t input, i
     data = inlay_value_data(value);
     count = inlay_value_count(value);
     for (int64_t k = 0; k < count; k++) {
-        float x = 6 * script_random(seed) - 3;
+        float x = 3 * random_signed(seed);
 
-        if (share > 0 && script_random(seed) < share)
-            x = odd[(int)(script_random(seed) * 7)];
+        if (share > 0 && random_unit(seed) < share)
+            x = odd[random_below(seed, 7)];
         data[k] = x;
     }
     return value;
 }
 
 /* Sets every input as script_input() does. */
-static inline void script_feed_sized(struct rig *rig, int64_t unknown, uint32_t seed, float share)
+static inline void script_feed_sized(struct rig *rig, int64_t unknown, uint64_t seed, float share)
 {
     for (uint32_t i = 0; i < inlay_session_input_count(rig->session); i++)
         rig_bind(rig, i, script_input(rig, i, unknown, &seed, share));
 }
 
-static inline void script_feed_odd(struct rig *rig, uint32_t seed, float share)
+static inline void script_feed_odd(struct rig *rig, uint64_t seed, float share)
 {
     script_feed_sized(rig, 3, seed, share);
 }
 
-static inline void script_feed(struct rig *rig, uint32_t seed)
+static inline void script_feed(struct rig *rig, uint64_t seed)
 {
     script_feed_odd(rig, seed, 0);
 }

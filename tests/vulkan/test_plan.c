@@ -3,6 +3,7 @@
  * copies, but not accesses by address in shaders. */
 #include "vulkan/region.h"
 #include "cmocka_all.h"
+#include "random.h"
 #include <stdlib.h>
 
 enum { MOST = 40, BUFFERS = MOST + 2, SPACE = MOST * 2048 };
@@ -16,13 +17,7 @@ struct region {
     vulkan_buffer buffers[BUFFERS];
 };
 
-static uint32_t seed = 1;
-
-static uint32_t below(uint32_t n)
-{
-    seed = seed * 1664525u + 1013904223u;
-    return (seed >> 8) % n;
-}
+static uint64_t seed = 1;
 
 static void touch(struct region *region, uint32_t i, uint32_t buffer, uint64_t from, uint64_t bytes, bool write)
 {
@@ -46,19 +41,19 @@ static void make_region(struct region *region, uint32_t count)
         region->buffers[k] = (vulkan_buffer){ .kind = k == 0   ? VULKAN_INPUT
                                                       : k == 1 ? VULKAN_OUTPUT
                                                                : VULKAN_WORK,
-                                              .bytes = 4 + 4 * below(500),
+                                              .bytes = 4 + 4 * random_below(&seed, 500),
                                               .first = INLAY_NONE };
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t made = below(8) == 0 ? 1 : i + 2, reads = below(4);
+        const uint32_t made = random_below(&seed, 8) == 0 ? 1 : i + 2, reads = random_below(&seed, 4);
 
-        region->dispatches[i].ns = (double)below(100000000);
+        region->dispatches[i].ns = (double)random_below(&seed, 100000000);
         touch(region, i, made, 0, region->buffers[made].bytes, true);
         for (uint32_t k = 0; k < reads && i > 0; k++) {
-            const uint32_t from = below(5) == 0 ? 0 : 2 + below(i);
-            const uint64_t bytes = region->buffers[from].bytes, first = below((uint32_t)bytes);
+            const uint32_t from = random_below(&seed, 5) == 0 ? 0 : 2 + random_below(&seed, i);
+            const uint64_t bytes = region->buffers[from].bytes, first = random_below(&seed, bytes);
 
             if (from == 0 || region->buffers[from].first != INLAY_NONE)
-                touch(region, i, from, first, bytes - first, below(12) == 0 && from != 0);
+                touch(region, i, from, first, bytes - first, random_below(&seed, 12) == 0 && from != 0);
         }
     }
 }
@@ -141,7 +136,7 @@ static void regions_are_ordered(void **state)
 
     (void)state;
     for (uint32_t n = 0; n < 300; n++) {
-        make_region(&region, 1 + below(MOST));
+        make_region(&region, 1 + random_below(&seed, MOST));
         plan(&region);
         assert_true(is_ordered(&region));
         for (uint32_t i = 0; i < region.in.dispatch_count; i++) {
@@ -168,7 +163,7 @@ static void submissions_are_short(void **state)
     for (uint32_t n = 0; n < 100; n++) {
         uint32_t at = 0;
 
-        make_region(&region, 1 + below(MOST));
+        make_region(&region, 1 + random_below(&seed, MOST));
         region.device.fault = n % 2 == 0 ? GPU_FAULT_NONE : GPU_FAULT_LOST;
         plan(&region);
         for (uint32_t segment_end = 0; segment_end < region.in.segment_count; segment_end++) {

@@ -1,6 +1,7 @@
 /* calibrate_model.c - builds the models that are timed: a node in its forms. */
 #include "measure/calibrate.h"
 #include "base/c_locale.h"
+#include "base/random.h"
 #include "inlay/check.h"
 #include "partition/cost/cost.h"
 #include <stdlib.h>
@@ -53,12 +54,12 @@ static void fill_constant(struct model_builder *model_builder, inlay_dtype dtype
     uint32_t size = inlay_dtype_bits(dtype) / 8;
 
     for (uint64_t i = 0; size > 0 && i < bytes / size; i++) {
+        const uint64_t bits = random_bits(&model_builder->seed);
         double number = scalar;
 
-        model_builder->seed = model_builder->seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         if (scalar < 0) /* random contents */
-            number = dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE ? (double)(model_builder->seed >> 40) / (1 << 27)
-                                                                   : (double)(model_builder->seed >> 60);
+            number =
+                dtype == INLAY_FLOAT || dtype == INLAY_DOUBLE ? (double)(bits >> 40) / (1 << 27) : (double)(bits >> 60);
         if (dtype == INLAY_FLOAT)
             ((float *)data)[i] = (float)number;
         else if (dtype == INLAY_DOUBLE)

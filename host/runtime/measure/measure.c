@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/order.h"
+#include "base/random.h"
 #include "inlay/extensions.h"
 #include "measure/measure_parts.h"
 #include "measure/measure_time.h"
@@ -73,28 +74,28 @@ static uint64_t prepare_caches(struct bench *bench)
 
 static void fill_random(inlay_dtype dtype, void *data, uint64_t bytes, uint64_t seed)
 {
-    uint64_t random = seed * 2 + 1;
     float *floats = data;
     double *doubles = data;
 
     for (uint64_t i = 0; i < bytes / (inlay_dtype_bits(dtype) < 8 ? 1 : inlay_dtype_bits(dtype) / 8); i++) {
-        random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        const uint64_t bits = random_bits(&seed);
+
         if (dtype == INLAY_FLOAT)
-            floats[i] = (float)((double)(random >> 40) / (1 << 23) - 1);
+            floats[i] = (float)((double)(bits >> 40) / (1 << 23) - 1);
         else if (dtype == INLAY_DOUBLE)
-            doubles[i] = (double)(random >> 40) / (1 << 23) - 1;
+            doubles[i] = (double)(bits >> 40) / (1 << 23) - 1;
         else if (dtype == INLAY_STRING)
             ((inlay_str *)data)[i] = (inlay_str){ "a", 1 };
         else if (dtype == INLAY_FLOAT16 || dtype == INLAY_BFLOAT16)
-            ((uint16_t *)data)[i] = (uint16_t)(random >> 40 & 1 ? 0x3800 : 0x3400); /* small, positive */
+            ((uint16_t *)data)[i] = (uint16_t)(bits >> 40 & 1 ? 0x3800 : 0x3400); /* small, positive */
         else if (inlay_dtype_bits(dtype) <= 8)
-            ((uint8_t *)data)[i] = (uint8_t)(random >> 40 & 1);
+            ((uint8_t *)data)[i] = (uint8_t)(bits >> 40 & 1);
         else if (inlay_dtype_bits(dtype) == 16)
-            ((uint16_t *)data)[i] = (uint16_t)(random >> 40 & 1);
+            ((uint16_t *)data)[i] = (uint16_t)(bits >> 40 & 1);
         else if (inlay_dtype_bits(dtype) == 32)
-            ((uint32_t *)data)[i] = (uint32_t)(random >> 40 & 1);
+            ((uint32_t *)data)[i] = (uint32_t)(bits >> 40 & 1);
         else if (dtype == INLAY_INT64 || dtype == INLAY_UINT64)
-            ((uint64_t *)data)[i] = random >> 40 & 1;
+            ((uint64_t *)data)[i] = bits >> 40 & 1;
         else
             doubles[i] = 0;
     }

@@ -2,6 +2,7 @@
 #include "base/checked.h"
 #include "base/element.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "inlay/check.h"
 #include <math.h>
 #include <string.h>
@@ -46,18 +47,9 @@ bool case_attr(op_case *entry, const inlay_attr_info *attr)
 
 /* ------------------------------------------------------------------ elements */
 
-uint64_t case_random(uint64_t *state)
-{
-    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15)); /* splitmix64 */
-
-    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return z ^ (z >> 31);
-}
-
 static float random_float(uint64_t *state)
 {
-    return (float)((double)(case_random(state) >> 40) / (double)(1 << 23) * 2.0 - 2.0);
+    return (float)((double)(random_bits(state) >> 40) / (double)(1 << 23) * 2.0 - 2.0);
 }
 
 static void put_float(inlay_dtype dtype, void *data, int64_t index, double value)
@@ -117,7 +109,7 @@ static void random_words(inlay_str *words, int64_t count, uint64_t *state, struc
     static const char *const list[] = { "one", "Two", "three four", "", "FIVE", "a,b", "sieben" };
 
     for (int64_t i = 0; i < count; i++) {
-        const char *word = list[case_random(state) % 7];
+        const char *word = list[random_bits(state) % 7];
 
         words[i] = (inlay_str){ arena_string(arena, word), strlen(word) };
         if (words[i].data == NULL)
@@ -140,14 +132,14 @@ void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t 
             put_float(dtype, data, i, (double)random_float(state));
     } else if (dtype == INLAY_BOOL) {
         for (int64_t i = 0; i < count; i++)
-            ((uint8_t *)data)[i] = case_random(state) >> 40 & 1;
+            ((uint8_t *)data)[i] = random_bits(state) >> 40 & 1;
     } else if (is_integer(dtype)) {
         INLAY_CHECK(low <= high);
         for (int64_t i = 0; i < count; i++)
-            put_integer(dtype, data, i, low + (int64_t)(case_random(state) % (uint64_t)(high - low + 1)));
+            put_integer(dtype, data, i, low + (int64_t)(random_bits(state) % (uint64_t)(high - low + 1)));
     } else { /* 8-bit floats and packed types: every bit pattern is a value */
         for (uint64_t i = 0; i < ((uint64_t)count * inlay_dtype_bits(dtype) + 7) / 8; i++)
-            ((uint8_t *)data)[i] = (uint8_t)(case_random(state) >> 32) & 0x77;
+            ((uint8_t *)data)[i] = (uint8_t)(random_bits(state) >> 32) & 0x77;
     }
 }
 

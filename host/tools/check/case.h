@@ -55,8 +55,6 @@ op_case case_with_constant(const op_case *from, uint32_t input);
 /* "Conv-22 float[2,3,9,7] float[4,3,3,3]! pads=[1,1,1,1]", cut to fit; ! marks constants. */
 char *case_text(const op_case *entry, char *text, size_t bytes);
 
-/* The next number of the pseudo-random sequence (splitmix64) that the caller keeps in *state. */
-uint64_t case_random(uint64_t *state);
 /* Writes random elements: floats in [-2, 2), integers in [low, high], bools, words, or bit patterns of the 8-bit floats
  * and packed types. */
 void case_random_elements(inlay_dtype dtype, void *data, int64_t count, int64_t low, int64_t high, uint64_t *state,

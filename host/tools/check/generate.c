@@ -1,5 +1,6 @@
 #include "check/generate.h"
 #include "base/element.h"
+#include "base/random.h"
 #include "inlay/check.h"
 #include <ctype.h>
 #include <fnmatch.h>
@@ -167,7 +168,7 @@ static const char *read_attr(op_case *entry, const char *at)
 static void emit_case(struct generator *generator, op_case *entry)
 {
     entry->random = generator->source->random;
-    if (!generator->stopped && case_fill(entry, case_random(&generator->state)) == INLAY_OK)
+    if (!generator->stopped && case_fill(entry, random_bits(&generator->state)) == INLAY_OK)
         generator->stopped = !generator->fn(generator->user, entry);
 }
 

@@ -1,5 +1,6 @@
 /* The engine cache of a provider: its fingerprint; blobs that are valid, truncated, foreign or of another version. */
 #include "check/compare_results.h"
+#include "base/random.h"
 #include "check/engines.h"
 #include "check/generate.h"
 #include "inlay/check.h"
@@ -192,7 +193,7 @@ static void try_blobs(struct cache_test *test, const struct engine_probe *mine, 
         copy[i] ^= 0x55;
     try_blob(test, copy, mine->stored_bytes, "a blob of another version (its first 16 bytes changed)", true);
     for (uint32_t i = 0; i < GARBAGE_BYTES; i++)
-        copy[i] = (unsigned char)(case_random(&state) >> 32);
+        copy[i] = (unsigned char)(random_bits(&state) >> 32);
     try_blob(test, copy, GARBAGE_BYTES, "4096 random bytes", true);
     if (other->stored_bytes > 0)
         try_blob(test, other->stored, other->stored_bytes, "a blob of another region", false);

@@ -1,5 +1,6 @@
 /* Finds leaks: after each life cycle of a provider, after failed allocations, after unloading. */
 #include "base/clock.h"
+#include "base/random.h"
 #include "check/generate.h"
 #include "check/harness.h"
 #include "check/process.h"
@@ -66,7 +67,7 @@ static bool select_source(void *user, const case_source *source)
 
     /* After the first 9 cases, selects a quarter of the operators, so that the cases cover a large provider; another
      * seed selects others. */
-    if (selected->provider->table != NULL && selected->count > 8 && case_random(&dice) % 4 != 0)
+    if (selected->provider->table != NULL && selected->count > 8 && random_bits(&dice) % 4 != 0)
         return true;
     check_subject(selected->check, "%s-%lld", source->op_type, (long long)source->opset);
     generate_cases(source, &range, pick_case, selected);

@@ -1,6 +1,7 @@
 /* Calls assess and cost on random graphs with nodes of all operators in unusual shapes. */
 #include "base/hash.h"
 #include "base/provider_calls.h"
+#include "base/random.h"
 #include "check/harness.h"
 #include "check/generate.h"
 #include "inlay/check.h"
@@ -30,7 +31,7 @@ static bool take_case(void *user, op_case *entry)
 
     if (pool->count == MAX_POOL || pool->source_cases == CASES_EACH)
         return false;
-    if (case_random(&pool->state) % 3 == 0 ||
+    if (random_bits(&pool->state) % 3 == 0 ||
         case_graph(entry, &pool->fixture->operators, CASE_SIZES, &built, &diag) != INLAY_OK)
         return true;
     check_phase(pool->check, "assess");
@@ -69,15 +70,15 @@ static uint32_t mutate(op_case *entry, uint64_t *state)
 {
     static const int64_t sizes[] = { 0, 1, 2, 1 << 20, (int64_t)1 << 40 };
     static const int64_t numbers[] = { -1, 0, 1, 2, -100, INT32_MAX, INT64_MIN, INT64_MAX };
-    uint64_t dice = case_random(state) % 8;
+    uint64_t dice = random_bits(state) % 8;
 
     if (dice == 0 && entry->in_count > 0) {
-        case_tensor *tensor = &entry->in[case_random(state) % entry->in_count];
+        case_tensor *tensor = &entry->in[random_bits(state) % entry->in_count];
 
         if (!tensor->constant && tensor->rank > 0)
-            tensor->dims[case_random(state) % tensor->rank] = sizes[case_random(state) % 5];
+            tensor->dims[random_bits(state) % tensor->rank] = sizes[random_bits(state) % 5];
     } else if (dice == 1 && entry->attr_count > 0) {
-        entry->attrs[case_random(state) % entry->attr_count].i = numbers[case_random(state) % 8];
+        entry->attrs[random_bits(state) % entry->attr_count].i = numbers[random_bits(state) % 8];
     } else if (dice == 2 && entry->in_count > 1) {
         entry->in[entry->in_count - 1].dtype = INLAY_UNDEFINED;
     }
@@ -101,12 +102,12 @@ static bool is_legal(const struct pool *pool, const op_case *entry, uint32_t kno
 static void connect_nodes(struct graph *graph, uint64_t *state)
 {
     for (uint32_t node = 1; node < graph->node_count && node < 200; node++) {
-        uint32_t producer = (uint32_t)(case_random(state) % node), input = 0;
+        uint32_t producer = (uint32_t)(random_bits(state) % node), input = 0;
         const inlay_node_info *from = &graph->nodes[producer]->info, *to = &graph->nodes[node]->info;
 
         if (from->output_count == 0 || to->input_count == 0 || from->outputs[0] == INLAY_NONE)
             continue;
-        input = (uint32_t)(case_random(state) % to->input_count);
+        input = (uint32_t)(random_bits(state) % to->input_count);
         if (to->inputs[input] != INLAY_NONE && graph->values[to->inputs[input]].info.data == NULL &&
             graph->values[to->inputs[input]].info.dtype == graph->values[from->outputs[0]].info.dtype &&
             graph_same_sizes(&graph->values[to->inputs[input]].info, &graph->values[from->outputs[0]].info))
@@ -122,8 +123,8 @@ static graph_model *make_graph(const struct pool *pool, uint32_t count, uint64_t
     if (model == NULL)
         return NULL;
     for (uint32_t n = 0; n < count && pool->count > 0; n++) {
-        uint32_t among = pool->offered > 0 && case_random(state) % 4 != 0 ? pool->offered : pool->count;
-        op_case entry = pool->cases[case_random(state) % among]; /* shares the arena, and is never deinitialised */
+        uint32_t among = pool->offered > 0 && random_bits(state) % 4 != 0 ? pool->offered : pool->count;
+        op_case entry = pool->cases[random_bits(state) % among]; /* shares the arena, and is never deinitialised */
         uint32_t known = count > FEW_NODES ? CASE_SIZES : mutate(&entry, state);
 
         if (count <= FEW_NODES && !is_legal(pool, &entry, known))
@@ -436,7 +437,7 @@ static void try_graph(const struct pool *pool, uint32_t count, uint64_t seed, st
         graph_snapshot(model->main, &arena, &snapshot, &diag) == INLAY_OK) {
         candidates = (uint8_t *)memory.data;
         for (uint32_t n = 0; n < snapshot.node_count; n++)
-            candidates[n] = seed % 4 == 3 ? case_random(&state) % 4 == 0 : case_random(&state) % 8 != 0;
+            candidates[n] = seed % 4 == 3 ? random_bits(&state) % 4 == 0 : random_bits(&state) % 8 != 0;
         guarded_protect(&memory, true);
         test->candidates = candidates;
         test->node_count += snapshot.node_count;

@@ -1,4 +1,5 @@
 #include "check/region_graph.h"
+#include "base/random.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@ enum { CASES_EACH = 2, PICKS = 24 };
 uint32_t region_roll(struct regions *regions, uint32_t sides)
 {
     INLAY_CHECK(sides > 0);
-    return (uint32_t)(case_random(&regions->state) % sides);
+    return (uint32_t)(random_bits(&regions->state) % sides);
 }
 
 /* ------------------------------------------------------------------ nodes that run alone */

@@ -1,6 +1,7 @@
 #include "data/feed.h"
 #include "base/checked.h"
 #include "base/element.h"
+#include "base/random.h"
 #include "data/raw.h"
 #include "inlay/check.h"
 #include "data/value.h"
@@ -22,19 +23,10 @@ void feed_deinit(struct feed *feed)
 
 /* ------------------------------------------------------------------ random contents */
 
-/* Steele, Lea and Flood's SplitMix64: small, and good enough for test inputs. */
-static uint64_t next_random(uint64_t *state)
-{
-    uint64_t mixed = *state += UINT64_C(0x9e3779b97f4a7c15);
-    mixed = (mixed ^ mixed >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    mixed = (mixed ^ mixed >> 27) * UINT64_C(0x94d049bb133111eb);
-    return mixed ^ mixed >> 31;
-}
-
 /* The mean of three uniform numbers: bell-shaped, in [-1, 1]. */
 static float next_float(uint64_t *state)
 {
-    uint64_t bits = next_random(state);
+    uint64_t bits = random_bits(state);
     uint64_t three = (bits & 0xfffff) + (bits >> 20 & 0xfffff) + (bits >> 40 & 0xfffff);
     return (float)((double)three * (2.0 / (3.0 * 0xfffff)) - 1.0);
 }
@@ -57,13 +49,13 @@ void feed_random(inlay_dtype dtype, void *data, int64_t count, uint64_t seed)
         return;
     if (bits < 8) { /* every code is a number */
         for (int64_t i = 0; i < (count * (int64_t)bits + 7) / 8; i++)
-            at[i] = (char)next_random(&seed);
+            at[i] = (char)random_bits(&seed);
         return;
     }
     for (int64_t i = 0; i < count; i++, at += bytes) {
         float floats[2] = { next_float(&seed), 0 };
         double doubles[2] = { floats[0], 0 };
-        uint64_t integer = next_random(&seed) & (dtype == INLAY_BOOL ? 1 : 7);
+        uint64_t integer = random_bits(&seed) & (dtype == INLAY_BOOL ? 1 : 7);
         uint32_t word;
 
         if (dtype == INLAY_COMPLEX64 || dtype == INLAY_COMPLEX128)
@@ -80,7 +72,7 @@ void feed_random(inlay_dtype dtype, void *data, int64_t count, uint64_t seed)
         else if (dtype == INLAY_FLOAT8E8M0)
             *at = (char)(124 + integer); /* 1/8 to 16 */
         else if (element_is_float(dtype))
-            *at = (char)(1 + (next_random(&seed) &
+            *at = (char)(1 + (random_bits(&seed) &
                               0xbe)); /* absolute value below 2, both signs, no NaN in any 8-bit type */
         else
             memcpy(at, &integer, bytes); /* little-endian */
@@ -360,7 +352,7 @@ static inlay_status random_strings(uint32_t rank, const int64_t *dims, uint64_t 
     if (!dims_count(dims, rank, &count) || (texts = calloc((size_t)count + 1, sizeof *texts)) == NULL)
         return no_memory(diag, "for random strings");
     for (int64_t i = 0; i < count; i++) {
-        const char *word = words[next_random(&seed) & 7];
+        const char *word = words[random_bits(&seed) & 7];
         texts[i] = (inlay_str){ word, strlen(word) };
     }
     status = inlay_value_create_strings(rank, dims, texts, out_value, diag);

@@ -242,8 +242,10 @@ bool partition_solve(struct problem *problem, uint32_t *choice, uint32_t *uncove
     if (fixed || by_priority)
         return !problem->failed;
     other = arena_array(problem->scratch, (size_t)problem->nodes + 1, sizeof *other);
-    if (other == NULL || !search_init(&search, problem, choice))
+    if (other == NULL || !search_init(&search, problem, choice)) {
+        problem->failed = true;
         return false;
+    }
     search.verdict = (partition_verdict){ 0 };
     if (*uncovered == INLAY_NONE) {
         descend(&search);

@@ -1,0 +1,30 @@
+/* random.h - the random numbers of all tests. *seed is any number, and changes with each call; the same seed gives the
+ * same numbers in every build. */
+#ifndef RANDOM_H
+#define RANDOM_H
+#include "base/random.h"
+
+/* Returns a number in [0, limit), 0 if limit is 0. */
+static inline uint64_t random_below(uint64_t *seed, uint64_t limit)
+{
+    return limit == 0 ? 0 : random_bits(seed) % limit;
+}
+
+/* Returns a number in [low, high]. */
+static inline int64_t random_between(uint64_t *seed, int64_t low, int64_t high)
+{
+    return low + (int64_t)random_below(seed, (uint64_t)(high - low) + 1);
+}
+
+/* Returns a number in [0, 1). */
+static inline float random_unit(uint64_t *seed)
+{
+    return (float)(random_bits(seed) >> 40) / (1 << 24);
+}
+
+/* Returns a number in [-1, 1). */
+static inline float random_signed(uint64_t *seed)
+{
+    return 2 * random_unit(seed) - 1;
+}
+#endif
