@@ -1,0 +1,148 @@
+/* Estimates the time of a group on a core with AVX-512, with constants measured on one core of a Zen 5. Tensors at the
+ * borders of a group are row-major, so kernels for blocked images include two changes of layout. */
+#include "onednn/provider.h"
+#include "common/weights.h"
+#include "inlay/check.h"
+#include "simd/cpu.h"
+#include <math.h>
+
+#define CONV_FLOPS_PER_NS 230.0
+#define PRODUCT_FLOPS_PER_NS 215.0
+#define THIN_FLOPS_PER_NS 150.0  /* groups of few channels */
+#define UNFOLD_FLOPS_PER_NS 90.0 /* kernels by im2col, and transposed convolutions, which use one thread */
+#define CHANNELS_PER_NS 32.0     /* depthwise convolutions: outputs, without the time of their taps */
+#define TAP_NS 0.0094            /* depthwise convolutions: one tap of one output */
+#define REDUCED_GAIN 2.0
+#define FUNCTION_PER_NS 16.0
+#define CACHED_BYTES 8e6
+#define CACHED_BYTES_PER_NS 64.0
+#define MEMORY_BYTES_PER_NS 24.0
+#define REORDER_BYTES_PER_NS 12.0
+#define FAR_REORDER_BYTES_PER_NS 5.0
+#define WEIGHTS_BYTES_PER_NS 105.0
+#define CALL_NS 300.0 /* a call of the library */
+#define COPY_NS 50.0  /* a change of layout */
+#define TEAM_NS 700.0
+#define SHARED_FLOPS 4e5 /* with less work, one thread is faster */
+
+struct sizes {
+    double input, weights, output, addend; /* elements */
+    double depth;                          /* of a product: length of a sum */
+    double taps;                           /* of a window */
+    bool depthwise, thin;
+};
+
+static const inlay_value_state *state_of(const inlay_cost_request *request, uint32_t value)
+{
+    return value != INLAY_NONE && value < request->value_count
+               ? INLAY_AT(inlay_value_state, request->values, request->value_stride, value)
+               : NULL;
+}
+
+static double count_of(const inlay_value_state *state)
+{
+    double count = 1;
+
+    if (state == NULL || state->rank == INLAY_RANK_UNKNOWN)
+        return 0;
+    for (uint32_t d = 0; d < state->rank; d++)
+        count *= state->dims[d] < 0 ? 1 : (double)state->dims[d];
+    return count;
+}
+
+/* The size of an axis; 1 if unknown. */
+static double size_of(const inlay_value_state *state, uint32_t d)
+{
+    return state == NULL || state->rank == INLAY_RANK_UNKNOWN || d >= state->rank || state->dims[d] < 1
+               ? 1
+               : (double)state->dims[d];
+}
+
+static struct sizes sizes_of(const inlay_cost_request *request, const struct group *group)
+{
+    const inlay_value_state *input = state_of(request, group->values[OPERAND_INPUT]),
+                            *weights = state_of(request, group->values[OPERAND_WEIGHTS]);
+    struct sizes sizes = { .input = count_of(input),
+                           .weights = count_of(weights),
+                           .output = count_of(state_of(request, group->output)),
+                           .addend = count_of(state_of(request, group->values[OPERAND_ADDEND])),
+                           .depth = 1,
+                           .taps = 1 };
+
+    if (group->kind == GROUP_PRODUCT && input != NULL && input->rank != INLAY_RANK_UNKNOWN && input->rank >= 2)
+        sizes.depth = size_of(input, input->rank - (group->input_transposed ? 2 : 1));
+    for (uint32_t i = 0; i < group->spatial; i++)
+        sizes.taps *= (double)group->kernel[i];
+    if (group->kind == GROUP_CONV || group->kind == GROUP_DECONV)
+        sizes.depth = size_of(weights, 1); /* input channels of a group; transposed: output channels */
+    sizes.depthwise = group->channel_groups > 1 && sizes.depth == 1 && group->spatial < 3;
+    sizes.thin = group->channel_groups > 1 && sizes.depth < 8;
+    return sizes;
+}
+
+/* The number of operations, and how many of them a core does per nanosecond. */
+static double flops_of(const struct group *group, const struct sizes *sizes, double *out_rate)
+{
+    switch (group->kind) {
+    case GROUP_CONV:
+        *out_rate = sizes->depthwise ? 2 * sizes->taps / (1 / CHANNELS_PER_NS + sizes->taps * TAP_NS)
+                    : sizes->thin    ? THIN_FLOPS_PER_NS
+                                     : CONV_FLOPS_PER_NS;
+        return 2 * sizes->output * sizes->depth * sizes->taps;
+    case GROUP_DECONV:
+        *out_rate = UNFOLD_FLOPS_PER_NS;
+        return 2 * sizes->input * sizes->depth * sizes->taps;
+    default:
+        *out_rate = PRODUCT_FLOPS_PER_NS;
+        return 2 * sizes->output * sizes->depth;
+    }
+}
+
+static double stream_ns(double bytes)
+{
+    return bytes / (bytes < CACHED_BYTES ? CACHED_BYTES_PER_NS : MEMORY_BYTES_PER_NS);
+}
+
+static double reorder_ns(double bytes, double threads)
+{
+    return COPY_NS + (2 * bytes < CACHED_BYTES ? bytes / REORDER_BYTES_PER_NS / threads
+                                               : bytes / FAR_REORDER_BYTES_PER_NS / sqrt(threads));
+}
+
+inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_cost *out, inlay_diag *diag)
+{
+    const onednn_state *state = state_;
+    kit_refusal why = { 0, "", "" };
+    double threads = request->max_threads > 0 ? request->max_threads : 1, rate, flops, reading;
+    struct sizes sizes;
+    struct group group;
+
+    if (!group_read(state, request->graph, request->offer->nodes, request->offer->node_count, &group, &why))
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s", why.text);
+    sizes = sizes_of(request, &group);
+    flops = flops_of(&group, &sizes, &rate);
+    rate *= cpu_speed();
+    if (group_is_reduced(state, &group))
+        rate *= REDUCED_GAIN;
+    if (flops < SHARED_FLOPS || group.kind == GROUP_DECONV)
+        threads = 1;
+    reading = stream_ns(4 * (sizes.input + sizes.output)) / threads;
+    if (group.constant[OPERAND_WEIGHTS])
+        reading += 4 * sizes.weights / WEIGHTS_BYTES_PER_NS / threads +
+                   weights_memory_ns(weights_of_graph(request->graph), 4 * sizes.weights) / sqrt(threads);
+    out->ns = CALL_NS + (threads > 1 ? TEAM_NS : 0) + fmax(flops / rate / threads, reading);
+    if (group.kind == GROUP_CONV || group.kind == GROUP_DECONV) {
+        out->ns += reorder_ns(4 * sizes.input, threads) + reorder_ns(4 * sizes.output, threads);
+        if (!group.constant[OPERAND_WEIGHTS])
+            out->ns += reorder_ns(4 * sizes.weights, threads);
+    }
+    if (sizes.addend > 0)
+        out->ns += reorder_ns(4 * sizes.addend, threads);
+    if (group.function.kind != dnnl_alg_kind_undef)
+        out->ns += sizes.output / FUNCTION_PER_NS / threads;
+    out->flops = flops;
+    out->bytes_read = (uint64_t)(4 * (sizes.input + sizes.weights + sizes.addend));
+    out->bytes_written = (uint64_t)(4 * sizes.output);
+    out->confidence = INLAY_CONFIDENCE_MODEL;
+    return INLAY_OK;
+}
