@@ -422,7 +422,7 @@ static void lstm_of_bytes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof x / sizeof *x; i++)
-        x[i] = (float)(noise_bits() % 4096) / 2048 - 1;
+        x[i] = random_signed(&state_of_noise);
     for (uint32_t k = 0; k < 4; k++) {
         const struct weights of = { .type = k % 2 == 0 ? 4 : 5 }; /* int8, uint8 */
         const uint32_t rank = 1 + k / 2;

@@ -53,7 +53,7 @@ static struct rig open_script(const char *script, const char *providers, const c
 /* Fills the inputs; planted other than 0: an element of the first one. */
 static void feed(struct rig *rig, float planted)
 {
-    uint32_t seed = 1;
+    uint64_t seed = 1;
 
     for (uint32_t i = 0; i < inlay_session_input_count(rig->session); i++) {
         inlay_value *value = script_input(rig, i, 3, &seed, 0);
