@@ -15,6 +15,7 @@ READMES = {
     "guide-python-onnxruntime": "sdk/bindings/python-onnxruntime/README.md",
     "guide-cpp": "sdk/bindings/cpp/README.md",
     "guide-node": "sdk/bindings/node/README.md",
+    "guide-node-onnxruntime": "sdk/bindings/node-onnxruntime/README.md",
     "guide-onnxruntime": "sdk/bindings/onnxruntime/README.md",
     "guide-provider": "samples/provider_skeleton/README.md",
     "guide-device": "samples/device_skeleton/README.md",

@@ -36,3 +36,11 @@ version=$(sed -n -E 's/.*"version": "(.*)",/\1/p' "$work/package/package.json")
 tar -c --sort=name --owner=0 --group=0 --numeric-owner --mtime="@${SOURCE_DATE_EPOCH:-499162500}" -C "$work" package |
     gzip -n >"$out/inlay-$version-linux-$cpu.tgz"
 echo "$out/inlay-$version-linux-$cpu.tgz"
+
+# The package in place of onnxruntime-node: JavaScript that depends on the one above.
+rm -rf "$work/package"
+cp -r "$(dirname "$(realpath -- "$0")")/../bindings/node-onnxruntime" "$work/package"
+cp "$(dirname "$(realpath -- "$0")")/../../LICENSE" "$work/package/"
+tar -c --sort=name --owner=0 --group=0 --numeric-owner --mtime="@${SOURCE_DATE_EPOCH:-499162500}" -C "$work" package |
+    gzip -n >"$out/inlay-onnxruntime-node-$version.tgz"
+echo "$out/inlay-onnxruntime-node-$version.tgz"

@@ -2,6 +2,8 @@
 # Sourced by the scripts of this folder: a temporary folder ($tmp) and started processes, both removed at the end; a server;
 # npm packages. A skipped test exits with 77.
 tmp=$(mktemp -d)
+# shellcheck source=tests/support/npm.bash
+. "$(dirname "$(realpath -- "${BASH_SOURCE[0]}")")/../support/npm.bash"
 started=() # processes
 finish() {
     for pid in "${started[@]}"; do
@@ -11,11 +13,6 @@ finish() {
 }
 trap finish EXIT
 fail() { echo "$1"; tail -n 20 "$tmp"/*log "$tmp"/said 2>/dev/null || true; exit 1; }
-skip() { echo "skipped: $1"; exit 77; }
-need() { # TOOL...
-    local tool
-    for tool; do command -v "$tool" >/dev/null || skip "$tool is not installed"; done
-}
 wait_for() { # SECONDS COMMAND...
     local left=$(($1 * 10))
     shift
@@ -52,19 +49,4 @@ start_server() { # INLAY_SERVE WRITE_MODELS [FLAG]...
 stop_server() {
     kill "$server"
     wait "$server" || fail "the server ended with $?"
-}
-
-# Lets npm install the packages of npm.json into PACKAGES/node_modules, once per version of npm.json.
-fetch_packages() { # PACKAGES
-    local list
-    list=$(dirname "$(realpath -- "${BASH_SOURCE[0]}")")/npm.json
-    need node npm flock
-    mkdir -p "$1"
-    (
-        flock 9
-        cmp -s "$list" "$1/fetched.json" && exit 0
-        cp "$list" "$1/package.json"
-        cd "$1" && timeout 240 npm install --ignore-scripts --no-audit --no-fund --fetch-retries=1 \
-            --fetch-retry-mintimeout=1000 --fetch-retry-maxtimeout=5000 >"$tmp/npm" 2>&1 && cp package.json fetched.json
-    ) 9>"$1/lock" || skip "npm cannot fetch the packages of npm.json: $(grep -iE '^npm err' "$tmp/npm" | head -n 1)"
 }

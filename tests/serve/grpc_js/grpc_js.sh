@@ -7,7 +7,7 @@ set -euo pipefail
 here=$(dirname "$(realpath -- "$0")")
 # shellcheck source=tests/serve/common.sh
 . "$here/../common.sh"
-fetch_packages "$3"
+fetch_packages "$3" "$(dirname "$(realpath -- "$0")")/../npm.json"
 start_server "$1" "$2"
 node "$here/client.js" "$3" "$here/inference.proto" "${grpc#*:}" || fail "the client reports an error"
 stop_server

@@ -9,7 +9,7 @@ here=$(dirname "$(realpath -- "$0")")
 # shellcheck source=tests/serve/common.sh
 . "$here/../common.sh"
 /usr/bin/python3 -c 'import yaml' 2>/dev/null || skip "python3-yaml is not installed"
-fetch_packages "$2"
+fetch_packages "$2" "$(dirname "$(realpath -- "$0")")/../npm.json"
 /usr/bin/python3 -c 'import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), sys.stdout)' <"$1/envoy.yaml" >"$tmp/json"
 NODE_PATH=$(realpath "$2")/node_modules node "$here/envoy.js" "$tmp/json"
 if command -v envoy >/dev/null; then

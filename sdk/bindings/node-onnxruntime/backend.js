@@ -1,0 +1,73 @@
+// The backend of onnxruntime-common: sessions of the package inlay.
+'use strict';
+const { Tensor } = require('onnxruntime-common');
+const inlay = require('inlay');
+
+// Options of onnxruntime-node without a counterpart that would change what a program gets.
+const UNSUPPORTED = ['enableProfiling', 'optimizedModelFilePath', 'externalData'];
+const WORDS = { graphOptimizationLevel: ['disabled', 'basic', 'extended', 'layout', 'all'], executionMode: ['sequential', 'parallel'] };
+
+function checkNumber(name, value, most) {
+  if (typeof value !== 'number') throw new TypeError(`'${name}' must be a number`);
+  if (!Number.isInteger(value) || value < 0 || value > most)
+    throw new RangeError(`'${name}' must be an integer from 0 to ${most}, got: ${value}`);
+}
+
+// The checks that onnxruntime-node makes, and the options that it has and this package has not.
+function check(options) {
+  for (const name of ['intraOpNumThreads', 'interOpNumThreads'])
+    if (options[name] !== undefined) checkNumber(name, options[name], 0x7fffffff);
+  for (const name of ['enableCpuMemArena', 'enableMemPattern'])
+    if (options[name] !== undefined && typeof options[name] !== 'boolean') throw new TypeError(`'${name}' must be a boolean`);
+  for (const [name, words] of Object.entries(WORDS))
+    if (options[name] !== undefined && !words.includes(options[name]))
+      throw new TypeError(`'${name}' must be one of ${words.join(', ')}, got: ${options[name]}`);
+  for (const name of UNSUPPORTED)
+    if (options[name] !== undefined && options[name] !== false && options[name] !== '')
+      throw new Error(`session option '${name}' is not supported by inlay's package; use inlay's libonnxruntime.so.1 ` +
+        'with onnxruntime-node instead');
+}
+
+function metadata(info) {
+  if (!info.isTensor) return { name: info.name, isTensor: false };
+  return { name: info.name, isTensor: true, type: info.type, shape: info.shape };
+}
+
+class Handler {
+  #session;
+
+  constructor(session) {
+    this.#session = session;
+    this.inputNames = session.inputNames;
+    this.outputNames = session.outputNames;
+    this.inputMetadata = session.inputMetadata.map(metadata);
+    this.outputMetadata = session.outputMetadata.map(metadata);
+  }
+
+  // fetches: tensors by output name; those that are not null receive the output.
+  async run(feeds, fetches, options) {
+    if (options && options.logSeverityLevel !== undefined) checkNumber('logSeverityLevel', options.logSeverityLevel, 4);
+    const results = await this.#session.run(feeds, fetches, options);
+    return Object.fromEntries(Object.entries(results).map(([name, value]) =>
+      [name, value instanceof Tensor ? value : new Tensor(value.type, value.data, value.dims)]));
+  }
+
+  startProfiling() {}
+  endProfiling() {}
+  async dispose() { await this.#session.release(); }
+}
+
+exports.backend = {
+  async init() {},
+  async createInferenceSessionHandler(model, options) {
+    check(options || {});
+    if (typeof model !== 'string' && model.byteLength === 0) throw new Error('Model data pointer is null.');
+    try {
+      return new Handler(await inlay.InferenceSession.create(model, options || {}));
+    } catch (error) {
+      if (typeof model === 'string') error.message = `Load model from ${model} failed:${error.message}`;
+      throw error;
+    }
+  },
+};
+exports.version = inlay.version;

@@ -1,0 +1,2 @@
+export * from 'onnxruntime-common';
+export declare const listSupportedBackends: () => Array<{ name: string; bundled: boolean }>;
