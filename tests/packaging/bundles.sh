@@ -73,7 +73,7 @@ fi
 if [ -e "$build/lib/inlay/node/inlay.node" ]; then
     "$make/npm.sh" "$work/prefix" "$work/bundle" "$work/npm" >"$work/log" 2>&1 || die "npm.sh failed"
     mkdir -p node_modules
-    tar -x -C node_modules -f "$work"/npm/inlay-*.tgz && mv node_modules/package node_modules/inlay
+    tar -x -C node_modules -f "$work"/npm/inlay-[0-9]*.tgz && mv node_modules/package node_modules/inlay
     node -e "
 const { files, cpu } = require('inlay/package.json');
 const fs = require('fs');
