@@ -53,6 +53,13 @@ function pick(name) {
   if (row) row.scrollIntoView({ block: 'center' });
 }
 
+/* The graph, with the times of the steps, if the page has one. */
+function graph() {
+  const viewer = document.getElementById('viewer');
+  if (document.getElementById('graph-facts')) page.append(el('h2', {}, 'Graph'), viewer);
+  else viewer.remove();
+}
+
 /* ---------------------------------------------------------------- sections */
 
 const sums = new Map();
@@ -164,7 +171,7 @@ function table() {
     const list = facts.steps.filter((s) => (s.name + ' ' + s.op).toLowerCase().includes(wanted));
     list.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) * (down ? -1 : 1));
     body.replaceChildren(...list.slice(0, 2000).map((s) => {
-      const row = el('tr', {}, columns.map(([, , text]) => el('td', { title: String(text(s)) }, String(text(s)))));
+      const row = el('tr', { onclick: () => { location.hash = 'node=' + encodeURIComponent(s.name); } }, columns.map(([, , text]) => el('td', { title: String(text(s)) }, String(text(s)))));
       row.dataset.name = s.name;
       return row;
     }));
@@ -178,5 +185,6 @@ function table() {
 head();
 shares();
 timeline();
+graph();
 roofline();
 table();
