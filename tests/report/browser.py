@@ -80,6 +80,7 @@ class Browser:
         """Opens a file and waits until it is loaded and drawn."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
                   mobile=width < 700)
+        self.call("Emulation.setTouchEmulationEnabled", enabled=width < 700)
         self.call("Emulation.setEmulatedMedia",
                   features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         self.call("Page.navigate", url="about:blank")
@@ -155,17 +156,32 @@ class Browser:
         self.call("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=delta)
         self.settle()
 
-    def key(self, name):
+    def pinch(self, x, y, start, end):
+        """Moves two fingers from and to the given distance from a point."""
+        def points(distance):
+            return [{"x": x - distance, "y": y, "id": 0}, {"x": x + distance, "y": y, "id": 1}]
+
+        self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=points(start))
+        for part in (0.5, 1):
+            self.call("Input.dispatchTouchEvent", type="touchMove", touchPoints=points(start + (end - start) * part))
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        self.settle()
+
+    def press(self, name):
         """Presses a key: a character, or a name as Enter, Escape, ArrowLeft."""
         text = {"Enter": "\r"}.get(name, name if len(name) == 1 else "")
         code = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}.get(name, 0)
         self.call("Input.dispatchKeyEvent", type="keyDown", key=name, text=text, windowsVirtualKeyCode=code)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=name, windowsVirtualKeyCode=code)
+
+    def key(self, name):
+        self.press(name)
         self.settle()
 
     def type(self, text):
         for character in text:
-            self.key(character)
+            self.press(character)
+        self.settle()
 
     def choose(self, selector, value):
         """Chooses an option of a list."""

@@ -217,6 +217,20 @@ class Pages(unittest.TestCase):
         b.click("#theme")
         self.assertNotEqual(b.picture(".stage"), first)
 
+    def test_fingers(self):
+        b = self.browser
+        b.show("a.html", width=390, height=844)
+        x, y = b.centre(".graph")
+        first = b.picture(".stage")
+        b.pinch(x, y, 30, 90)
+        near = b.picture(".stage")
+        self.assertNotEqual(near, first)
+        b.pinch(x, y, 90, 30)
+        self.assertNotEqual(b.picture(".stage"), near)
+        self.assertTrue(b.value("document.getElementById('detail').hidden"))
+        b.click("#fit")
+        self.assertEqual(b.picture(".stage"), first)
+
     def test_scopes(self):
         b = self.browser
         b.show("a.html")
@@ -291,11 +305,12 @@ class Pages(unittest.TestCase):
         b.show("profile.html")
         self.assertEqual(b.value("document.getElementById('shade').value"), "time")
         # A step of the table leads to its node, with its time.
-        b.value("document.querySelector('#page > table tbody tr').click()")
+        b.value("document.querySelector('#page > .wide tbody tr').click()")
         b.until("!document.getElementById('detail').hidden")
         b.settle()
-        self.assertIn(b.text("#page > table tbody td"), b.text("#detail"))
+        self.assertIn(b.text("#page > .wide tbody td"), b.text("#detail"))
         self.assertIn("profiled", b.text("#detail"))
+        self.assertLess(b.centre("#detail h3")[1], 800)
         # A profile that a program has saved has no graph.
         saved = subprocess.run([INLAY, "profile", "a.onnx", "--runs", "2", "--no-peak", "--json", *COMMON],
                                capture_output=True, check=True).stdout
@@ -351,9 +366,9 @@ class Pages(unittest.TestCase):
                 b.show(page, width=390, height=844)
                 self.assertLessEqual(b.value("document.querySelector('#viewer').scrollWidth"), 390)
                 self.assertGreater(b.value("document.querySelector('.graph').clientWidth"), 300)
+                self.assertLessEqual(b.value("document.documentElement.scrollWidth"), 390)
                 if page == "profile.html":
                     continue
-                self.assertLessEqual(b.value("document.documentElement.scrollWidth"), 390)
                 self.assertFalse(b.value("document.getElementById('side').checkVisibility()"))
                 b.click("#lists")
                 self.assertTrue(b.value("document.getElementById('side').checkVisibility()"))
@@ -361,7 +376,13 @@ class Pages(unittest.TestCase):
                 b.click("#search")
                 b.type("up/MatMul")
                 b.key("Enter")
-                self.assertIn("up/MatMul", b.text("#detail"))
+                self.assertIn("block.0/mlp/up/MatMul", b.text("#detail"))
+                # The node is in the middle of what the panel leaves free.
+                x, y, w, _ = b.rectangle(".graph")
+                place = (x + w / 2, (y + min(b.rectangle("#detail")[1], y + b.rectangle(".graph")[3])) / 2)
+                b.click("#detail .close")
+                b.click(place)
+                self.assertIn("block.0/mlp/up/MatMul", b.text("#detail"))
 
     # ------------------------------------------------------------ the layout
 

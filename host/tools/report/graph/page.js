@@ -73,7 +73,7 @@ function startGraphs(root, first) {
     const title = facts.a ? 'AB'[i] + ': ' + baseName(source.model) : '';
     if (title) stage.append(el('h2', { className: 'which', title: source.model }, title));
     at('stages').append(stage);
-    page.views.push(makeView(stage, source.main, { title, leftOut: source.left_out, folded: page.folded, hidden: page.hidden,
+    page.views.push(makeView(stage, source.main, { title, leftOut: source.left_out, panel: at('detail'), folded: page.folded, hidden: page.hidden,
                                                    shade: times ? 'time' : shades[0], timed, times,
                                                    measured: facts.measured_ns !== undefined, onChoose, onFold }));
   });

@@ -2,7 +2,7 @@
  *
  *   makeView(stage, main, options) -> view
  *
- * options: { title, leftOut, folded, hidden, shade, timed, times, measured, onChoose, onFold }; folded and hidden are shared
+ * options: { title, leftOut, panel, folded, hidden, shade, timed, times, measured, onChoose, onFold }; folded and hidden are shared
  * by the views of a page. onChoose(view, thing) is called for a new choice, or null; onFold(view, node) after a change
  * of folded: it rebuilds the views, and chooses what shows the node now. */
 
@@ -68,11 +68,20 @@ function makeView(stage, main, options) {
     view.redraw();
   };
 
-  function centre(t, scale) {
+  /* Width and height of the part of the canvas that the panel leaves free: on small screens it lies over the canvas. */
+  function freeArea() {
+    const own = canvas.getBoundingClientRect(), over = options.panel.getBoundingClientRect();
+    const below = over.left <= own.left + 1;
+    if (over.width === 0 || over.left >= own.right || over.top >= own.bottom) return [own.width, own.height];
+    return [below ? own.width : over.left - own.left, below ? Math.max(over.top - own.top, own.height / 4) : own.height];
+  }
+
+  function centre(t) {
+    const [w, h] = freeArea();
     state.moved = true;
-    state.scale = Math.max(state.scale, scale || 0.8);
-    state.left = t.x + t.w / 2 - canvas.clientWidth / 2 / state.scale;
-    state.top = t.y + Math.min(t.h, 300) / 2 - canvas.clientHeight / 2 / state.scale;
+    state.scale = Math.max(state.scale, 0.8);
+    state.left = t.x + t.w / 2 - w / 2 / state.scale;
+    state.top = t.y + Math.min(t.h, 300) / 2 - h / 2 / state.scale;
     view.redraw();
   }
 
