@@ -44,6 +44,7 @@ WRITERS = {
     ("profile", "--stacks"): "m.onnx --runs 2 --no-peak",
     ("profile", "--html"): "m.onnx --runs 2 --no-peak",
     ("inspect", "--graph"): "m.onnx",
+    ("diff", "--html"): "m.onnx m.onnx",
     ("bench", "--csv"): "open.onnx --sweep batch=1 --seconds 0.02",
     ("bench", "--html"): "open.onnx --sweep batch=1 --seconds 0.02",
     ("quantize", "--front"): "m.onnx --mode static --data data -o q.onnx",

@@ -150,7 +150,7 @@ fails extract "$relu" -o "$work/none/out.onnx" --outputs y
 fails extract "$relu" -o "$work/out.onnx" --outputs nothing
 fails edit "$relu" -o "$work/none/out.onnx" --set-metadata a=b
 fails reduce "$relu" --check false -o "$work/none/out.onnx"
-fails inspect "$relu" --graph "$work/none/out.svg"
+fails inspect "$relu" --graph "$work/none/out.html"
 fails bench "$relu" --sweep threads=1 --seconds 0 --csv "$work/none/out.csv"
 fails cache import "$work/junk.onnx"
 fails cache export "$work/none/out" --cache-dir "$work"

@@ -157,18 +157,21 @@ says 1 '^- x: float\[N, 64\]$' diff model.onnx edited.onnx
 says 1 '^\+ author = me$' diff model.onnx e2.onnx --context 0 --color never
 says 1 '^~ w2: 2048 of 2048 elements differ, by at most 0.65, 2 relative$' diff twice.onnx twice_other.onnx
 fails 3 'no-such.onnx' diff model.onnx no-such.onnx
+says 1 '^\+ author = me$' diff model.onnx e2.onnx --html d.html
+grep -q '^</html>$' d.html || complain 'diff --html writes a page'
+fails 3 'nowhere' diff model.onnx e2.onnx --html nowhere/d.html
 
 # ---- sparsity, inspect --graph
 does 0 '.tensors == 3 and .elements == 10024 and .zeros == 0' sparsity model.onnx --least 1
 does 0 '.list[0].zero_rows == 1 and .list[0].elements == 216 and .share > 0' sparsity dead.onnx
 says 0 ' of 216 weights are 0 ' sparsity dead.onnx
-for kind in html svg dot; do
+for kind in html dot; do
     says 0 '^nodes: ' inspect loop.onnx --graph "g.$kind"
     grep -q Tanh "g.$kind" || complain "inspect --graph g.$kind"
 done
 grep -q '^</html>$' g.html || complain 'inspect --graph writes a page'
-fails 2 'ends in .html, .svg or .dot' inspect loop.onnx --graph out.onnx.png
-fails 3 'nowhere' inspect loop.onnx --graph nowhere/g.svg
+fails 2 'ends in .html or .dot' inspect loop.onnx --graph out.svg
+fails 3 'nowhere' inspect loop.onnx --graph nowhere/g.html
 
 # ---- run --watch
 does 0 '.watched | length == 1 and .[0].op == "Tanh" and .[0].inputs[0].shape == [1,96] and .[0].outputs[0].shape == [1,96]' \

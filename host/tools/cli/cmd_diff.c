@@ -1,9 +1,11 @@
 /* inlay diff: shows the differences between two model files. */
 #include "cli/cli.h"
+#include "cli/graph_page.h"
 #include "cli/terminal.h"
 #include "data/value.h"
 #include "model/model.h"
 #include "modelkit/diff.h"
+#include "report/page.h"
 #include "inlay/check.h"
 #include <string.h>
 #include <unistd.h>
@@ -13,16 +15,19 @@ static const char doc[] =
     "their attributes, bodies, functions.\v"
     "Lines are shown as by git diff: - is only in A, + is only in B. A tensor of more than 8 elements is shown by a "
     "hash; tensors with the same name and shape in both models are compared element by element below. Exit code 0: no "
-    "differences; 1: differences; others as for all verbs.\n\n"
+    "differences; 1: differences; others as for all verbs. The page of --html shows both graphs next to each other: a "
+    "node is compared with the one that computes a value of the same name.\n\n"
     "Examples:\n"
     "  inlay diff model.onnx optimized.onnx\n"
     "  inlay diff a.onnx b.onnx --context 0\n"
+    "  inlay diff a.onnx b.onnx --html diff.html\n"
     "  inlay diff a.onnx b.onnx --json | jq '.weights[].name'\n";
 
 typedef struct diff_args {
     const char *models[2];
     uint32_t context;
     bool color;
+    const char *html;
 } diff_args;
 
 static error_t take_color(const cli_option *option, void *field, char *arg, struct argp_state *state)
@@ -40,6 +45,8 @@ static const cli_option own_options[] = {
     { "context", "N", "Show N equal lines around each difference (default: 3)",
       CLI_NUMBER(diff_args, context, 0, 1000) },
     { "color", "WHEN", "auto, always or never (default: auto, on a terminal)", CLI_CALL(take_color, diff_args, color) },
+    { "html", "FILE", "Write an HTML page with both graphs to FILE\v(- is standard output)",
+      CLI_WRITE(diff_args, html) },
     CLI_TWO_MODELS(diff_args, models),
     { 0 },
 };
@@ -120,6 +127,24 @@ static json_t *make_json(const diff_args *args, const struct diff *diff)
                      diff->changed == 0, "changes", changes, "weights", weights);
 }
 
+static inlay_status write_page(const cli_common *common, const diff_args *args, graph_model *const models[2],
+                               inlay_diag *diag)
+{
+    json_t *sides[2] = { NULL, NULL }, *json;
+    inlay_status status;
+
+    for (int k = 0; k < 2; k++)
+        INLAY_TRY(graph_page_json(common, args->models[k], models[k], &sides[k], diag));
+    json = json_pack("{s:O, s:O}", "a", sides[0], "b", sides[1]);
+    status =
+        json != NULL ? page_script_write(&page_diff, json, args->html, diag) : no_memory(diag, "to draw the models");
+    json_decref(json);
+done:
+    json_decref(sides[0]);
+    json_decref(sides[1]);
+    return status;
+}
+
 int cmd_diff(int argc, char **argv)
 {
     static const cli_verb verb = { "A B", doc, own_options, NULL };
@@ -139,6 +164,8 @@ int cmd_diff(int argc, char **argv)
     cli_progress_clear();
     if (cli_cancelled())
         status = inlay_fail(&diag, INLAY_CANCELLED, "stopped");
+    else if (args.html != NULL)
+        status = write_page(&common, &args, models, &diag);
 done:
     code = status != INLAY_OK ? cli_fail(&common, &diag) : diff.changed > 0 ? CLI_FAILED : CLI_OK;
     if (status == INLAY_OK && common.json)

@@ -2,10 +2,10 @@
 #include "base/checked.h"
 #include "base/output.h"
 #include "cli/cli.h"
+#include "cli/graph_page.h"
 #include "cli/inspect_quant.h"
-#include "cli/load_model.h"
 #include "passes/pass.h"
-#include "report/draw.h"
+#include "report/dot.h"
 #include "report/page.h"
 #include "inlay/check.h"
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static const char doc[] =
     "  inlay inspect model.onnx --nodes\n"
     "  inlay inspect model.onnx --quantization\n"
     "  inlay inspect model.onnx --json | jq .operators\n"
-    "  inlay inspect model.onnx --graph model.html      # or .svg, or .dot\n";
+    "  inlay inspect model.onnx --graph model.html      # or .dot, for Graphviz\n";
 
 typedef struct inspect_args {
     const char *model;
@@ -57,15 +57,16 @@ static error_t take_drawing(const cli_option *option, void *field, char *arg, st
 
     (void)option;
     *drawing = cli_output_file(state, arg);
-    if (*drawing == arg && strcmp(file_extension(arg), "html") != 0 && strcmp(file_extension(arg), "svg") != 0 &&
+    if (*drawing == arg && strcmp(file_extension(arg), "html") != 0 &&
         strcmp(file_extension(arg), "dot") != 0) /* standard output has no extension */
-        argp_failure(state, CLI_USAGE, 0, "--graph %s: expected a name that ends in .html, .svg or .dot", arg);
+        argp_failure(state, CLI_USAGE, 0, "--graph %s: expected a name that ends in .html or .dot", arg);
     return 0;
 }
 
 static const cli_option own_options[] = {
     { "nodes", NULL, "List every node with its inputs, outputs and attributes", CLI_SET(inspect_args, nodes) },
-    { "graph", "FILE", "Draw the model into FILE: .html, .svg or .dot; - is standard output, in HTML",
+    { "graph", "FILE",
+      "Write a page with the graph to FILE (.html), or a file for Graphviz (.dot); - is standard output, in HTML",
       CLI_CALL(take_drawing, inspect_args, drawing) },
     { "quantization", NULL, "Report accuracy and speed that the model loses by its quantization, and remedies",
       CLI_SET(inspect_args, quantization) },
@@ -350,37 +351,34 @@ static json_t *make_json(const inspect_args *args, const graph_model *model, con
     return json;
 }
 
-/* Types come from inference if the model can be bound, otherwise from the file. */
+static inlay_status write_dot(const inspect_args *args, const cli_common *common, graph_model *model, inlay_diag *diag)
+{
+    graph_model *typed = graph_page_types(common, args->model);
+    output_file file;
+    inlay_status status = output_open_stream(&file, args->drawing, diag);
+
+    if (status == INLAY_OK) {
+        status = dot_write(file.to, model, typed, diag);
+        if (status == INLAY_OK)
+            status = output_commit(&file, NULL, diag);
+        else
+            output_drop(&file);
+    }
+    graph_model_destroy(typed);
+    return status;
+}
+
 static inlay_status draw(const inspect_args *args, const cli_common *common, graph_model *model, inlay_diag *diag)
 {
-    const model_load_options load = { .out_fault = NULL };
-    const char *kind = file_extension(args->drawing);
-    inlay_diag ignored = INLAY_DIAG_INIT;
-    graph_model *typed = NULL;
-    output_file file = { .to = NULL };
+    json_t *json = NULL;
     inlay_status status;
 
-    if (cli_load_model(common, args->model, &load, &typed, &ignored) != INLAY_OK) {
-        graph_model_destroy(typed);
-        typed = NULL;
-    }
-    INLAY_TRY(output_open_stream(&file, args->drawing, diag));
-    (void)cli_progress(NULL, 0.8, "drawing");
-    if (strcmp(kind, "dot") == 0)
-        status = draw_dot(file.to, model, typed, diag);
-    else if (strcmp(kind, "svg") == 0)
-        status = draw_svg(file.to, model, typed, diag);
-    else
-        status = draw_html(file.to, model, typed, args->model, diag);
-    if (status == INLAY_OK && cli_cancelled())
-        status = inlay_fail(diag, INLAY_CANCELLED, "stopped");
-done:
-    cli_progress_clear();
+    if (strcmp(file_extension(args->drawing), "dot") == 0)
+        return write_dot(args, common, model, diag);
+    status = graph_page_json(common, args->model, model, &json, diag);
     if (status == INLAY_OK)
-        status = output_commit(&file, NULL, diag);
-    else
-        output_drop(&file);
-    graph_model_destroy(typed);
+        status = page_script_write(&page_inspect, json, args->drawing, diag);
+    json_decref(json);
     return status;
 }
 

@@ -34,7 +34,7 @@ static const cli_option own_options[] = {
     { "runs", "N", "Stop after N runs (default: 100)", CLI_NUMBER(profile_args, runs, 1, 4000) },
     { "trace", "FILE", "Write Chrome's trace events to FILE; - is standard output", CLI_WRITE(profile_args, trace) },
     { "stacks", "FILE", "Write folded stacks to FILE", CLI_WRITE(profile_args, stacks) },
-    { "html", "FILE", "Write an HTML page with timeline and roofline to FILE", CLI_WRITE(profile_args, html) },
+    { "html", "FILE", "Write an HTML page with timeline, graph and roofline to FILE", CLI_WRITE(profile_args, html) },
     { "from", "FILE",
       "With --html: show the JSON in FILE, written by --json or by a program that calls the library, instead of MODEL",
       CLI_READ(profile_args, from) },
@@ -227,23 +227,43 @@ static void write_file(void *user, const char *text, size_t bytes)
     (void)fwrite(text, 1, bytes, user);
 }
 
-/* Writes one of the files; path NULL: not requested. format "html": a page with the JSON. */
+/* Writes one of the files; path NULL: not requested. */
 static inlay_status write_format(const inlay_context *context, const char *format, const char *path,
                                  inlay_profile_options options, inlay_diag *diag)
 {
-    const bool html = strcmp(format, "html") == 0;
     output_file file = { .fd = -1 };
     inlay_status status;
 
     if (path == NULL)
         return INLAY_OK;
     INLAY_TRY(output_open_stream(&file, path, diag));
-    if (html)
-        page_script_begin(file.to, &page_profile);
-    options.format = html ? "json" : format;
-    INLAY_TRY(inlay_context_profile_write(context, &options, html ? page_script_json : write_file, file.to, diag));
-    if (html)
-        page_script_end(file.to, &page_profile);
+    options.format = format;
+    INLAY_TRY(inlay_context_profile_write(context, &options, write_file, file.to, diag));
+    status = output_commit(&file, NULL, diag);
+done:
+    output_drop(&file);
+    return status;
+}
+
+/* Writes the page: the profile, and the graph of the session; path NULL: not requested. */
+static inlay_status write_page(const inlay_session *session, const inlay_context *context, const char *path,
+                               inlay_profile_options options, inlay_diag *diag)
+{
+    const inlay_explain_options explain = { .struct_size = sizeof explain,
+                                            .format = "json",
+                                            .flags = INLAY_EXPLAIN_KERNELS };
+    output_file file = { .fd = -1 };
+    inlay_status status;
+
+    if (path == NULL)
+        return INLAY_OK;
+    INLAY_TRY(output_open_stream(&file, path, diag));
+    page_script_begin(file.to, &page_profile);
+    options.format = "json";
+    INLAY_TRY(inlay_context_profile_write(context, &options, page_script_json, file.to, diag));
+    page_script_graph(file.to);
+    INLAY_TRY(inlay_session_explain(session, &explain, page_script_json, file.to, diag));
+    page_script_end(file.to, &page_profile);
     status = output_commit(&file, NULL, diag);
 done:
     output_drop(&file);
@@ -273,7 +293,7 @@ static inlay_status profile_model(cli_common *common, profile_args *args, inlay_
     INLAY_TRY(inlay_context_profile_write(context, &how, write_file, stdout, diag));
     INLAY_TRY(write_format(context, "trace", args->trace, how, diag));
     INLAY_TRY(write_format(context, "stacks", args->stacks, how, diag));
-    INLAY_TRY(write_format(context, "html", args->html, how, diag));
+    INLAY_TRY(write_page(session, context, args->html, how, diag));
 done:
     cli_progress_clear();
     if (session != NULL)

@@ -7,12 +7,21 @@
 
 /* The files of this folder, converted by embed.cmake. */
 extern const char page_theme_css[], page_document_css[], page_words_js[];
-extern const char page_explain_css[], page_explain_html[], page_explain_js[];
-extern const char page_profile_js[];
+extern const char page_graph_css[], page_graph_html[], page_graph_js[];
+extern const char page_profile_html[], page_profile_js[];
 
-const page_script page_explain = { "inlay explain", "main", page_explain_css, page_explain_html, page_explain_js };
-const page_script page_profile = { "inlay profile", "timeline", page_document_css, "<div id=\"page\"></div>\n",
-                                   page_profile_js };
+const page_script page_explain = {
+    "inlay explain", "main", { page_graph_css }, { page_graph_html }, { page_graph_js }
+};
+const page_script page_inspect = {
+    "inlay inspect", "main", { page_graph_css }, { page_graph_html }, { page_graph_js }
+};
+const page_script page_diff = { "inlay diff", "a", { page_graph_css }, { page_graph_html }, { page_graph_js } };
+const page_script page_profile = { "inlay profile",
+                                   "timeline",
+                                   { page_document_css, page_graph_css },
+                                   { page_profile_html, page_graph_html },
+                                   { page_profile_js, page_graph_js } };
 
 /* ------------------------------------------------------------------ the frame */
 
@@ -59,11 +68,24 @@ void page_end(FILE *to)
     (void)fputs("</div>\n</body>\n</html>\n", to);
 }
 
+static void put_parts(FILE *to, const char *before, const char *const parts[PAGE_PARTS], const char *after)
+{
+    for (uint32_t i = 0; i < PAGE_PARTS && parts[i] != NULL; i++)
+        (void)fprintf(to, "%s%s%s", before, parts[i], after);
+}
+
 void page_script_begin(FILE *to, const page_script *page)
 {
     put_head(to, page->title, true);
-    (void)fprintf(to, "%s</style>\n</head>\n<body>\n%s<script type=\"application/json\" id=\"facts\">\n", page->style,
-                  page->body);
+    put_parts(to, "", page->styles, "");
+    (void)fputs("</style>\n</head>\n<body>\n", to);
+    put_parts(to, "", page->bodies, "");
+    (void)fputs("<script type=\"application/json\" id=\"facts\">\n", to);
+}
+
+void page_script_graph(FILE *to)
+{
+    (void)fputs("\n</script>\n<script type=\"application/json\" id=\"graph-facts\">\n", to);
 }
 
 void page_script_json(void *to, const char *json, size_t bytes)
@@ -80,7 +102,7 @@ void page_script_end(FILE *to, const page_script *page)
 {
     (void)fputs("\n</script>\n<script>\n'use strict';\n(function () {", to);
     (void)fputs(page_words_js, to);
-    (void)fputs(page->script, to);
+    put_parts(to, "{", page->scripts, "}\n"); /* each has its own names */
     (void)fputs("})();\n</script>\n</body>\n</html>\n", to);
 }
 
@@ -90,11 +112,23 @@ static int put_json(const char *json, size_t bytes, void *to)
     return 0;
 }
 
+inlay_status page_script_write(const page_script *page, const json_t *facts, const char *path, inlay_diag *diag)
+{
+    output_file file;
+    inlay_status status = output_open_stream(&file, path, diag);
+
+    if (status != INLAY_OK)
+        return status;
+    page_script_begin(file.to, page);
+    (void)json_dump_callback(facts, put_json, file.to, JSON_COMPACT);
+    page_script_end(file.to, page);
+    return output_commit(&file, NULL, diag);
+}
+
 inlay_status page_script_convert(const page_script *page, const char *from, const char *path, inlay_diag *diag)
 {
     json_error_t error;
     json_t *facts = json_load_file(from, 0, &error);
-    output_file file;
     inlay_status status;
 
     if (facts == NULL)
@@ -103,13 +137,7 @@ inlay_status page_script_convert(const page_script *page, const char *from, cons
         status = inlay_fail(diag, INLAY_INVALID_MODEL, "%s is not the JSON of `%s --json`: \"%s\" is missing", from,
                             page->title, page->member);
     else
-        status = output_open_stream(&file, path, diag);
-    if (status == INLAY_OK) {
-        page_script_begin(file.to, page);
-        (void)json_dump_callback(facts, put_json, file.to, JSON_COMPACT);
-        page_script_end(file.to, page);
-        status = output_commit(&file, NULL, diag);
-    }
+        status = page_script_write(page, facts, path, diag);
     json_decref(facts);
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef REPORT_PAGE_H
 #define REPORT_PAGE_H
 #include "inlay/inlay.h"
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -9,20 +10,27 @@
 void page_begin(FILE *to, const char *title);
 void page_end(FILE *to);
 
-/* Pages that a separate script draws from the JSON of libinlay. */
+/* Pages that a script draws from JSON. The one for graphs reads the JSON of `inlay explain`, of model_json(), or two
+ * models as {"a", "b"}. */
+enum { PAGE_PARTS = 2 };
 typedef struct page_script {
     const char *title;
-    const char *member;                /* a member that the JSON must have; other files are refused */
-    const char *style, *body, *script; /* in addition to theme.css and words.js, which all pages have */
+    const char *member; /* a member that the JSON must have; other files are refused */
+    /* In addition to theme.css and words.js, which all pages have; unused parts are NULL. */
+    const char *styles[PAGE_PARTS], *bodies[PAGE_PARTS], *scripts[PAGE_PARTS];
 } page_script;
-extern const page_script page_explain, page_profile;
+extern const page_script page_explain, page_inspect, page_diff, page_profile;
 
 /* Such a page up to the JSON, and the part after it. */
 void page_script_begin(FILE *to, const page_script *page);
 void page_script_end(FILE *to, const page_script *page);
+/* Ends the JSON of page_profile and begins that of `inlay explain` about the same session, for its graph; optional. */
+void page_script_graph(FILE *to);
 /* Writes a piece of JSON from any source; to is the FILE. An inlay_write_fn. */
 void page_script_json(void *to, const char *json, size_t bytes);
-/* Writes the page to the file `path`, from the JSON in the file `from`. */
+/* Writes the page to the file `path`, from JSON, or from the JSON in the file `from`. */
+INLAY_NODISCARD inlay_status page_script_write(const page_script *page, const json_t *facts, const char *path,
+                                               inlay_diag *diag);
 INLAY_NODISCARD inlay_status page_script_convert(const page_script *page, const char *from, const char *path,
                                                  inlay_diag *diag);
 

@@ -53,6 +53,13 @@ function pick(name) {
   if (row) row.scrollIntoView({ block: 'center' });
 }
 
+/* The graph, with the times of the steps, if the page has one. */
+function graph() {
+  const viewer = document.getElementById('viewer');
+  if (document.getElementById('graph-facts')) page.append(el('h2', {}, 'Graph'), viewer);
+  else viewer.remove();
+}
+
 /* ---------------------------------------------------------------- sections */
 
 const sums = new Map();
@@ -112,7 +119,15 @@ function timeline() {
                               height: line - 9, fill: colourOf(e.op) }, svg);
     follow(r, { ...detail.get(e.name), ...e });
   }
-  page.append(el('h2', {}, 'One run'), svg);
+  page.append(el('h2', {}, 'One run'), div('wide', svg));
+}
+
+/* The viewer goes to the node of its page's address. */
+function showInGraph(name) {
+  const viewer = document.getElementById('viewer');
+  if (!viewer) return;
+  location.hash = 'node=' + encodeURIComponent(name);
+  viewer.scrollIntoView({ block: 'nearest' });
 }
 
 /* Operations per byte against operations per second, both logarithmic, with the machine's roofline. */
@@ -143,7 +158,7 @@ function roofline() {
                                 fill: colourOf(s.op), 'fill-opacity': 0.6 }, svg);
     follow(c, s);
   }
-  page.append(el('h2', {}, 'Roofline'), el('p', {}, 'The area of a circle is its share of the time; the dashed line is the limit of the machine. Points above it: kernels that compute fewer operations than the operator has (Winograd), and data in a cache.'), svg);
+  page.append(el('h2', {}, 'Roofline'), el('p', {}, 'The area of a circle is its share of the time; the dashed line is the limit of the machine. Points above it: kernels that compute fewer operations than the operator has (Winograd), and data in a cache.'), div('wide', svg));
 }
 
 function table() {
@@ -164,19 +179,20 @@ function table() {
     const list = facts.steps.filter((s) => (s.name + ' ' + s.op).toLowerCase().includes(wanted));
     list.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0) * (down ? -1 : 1));
     body.replaceChildren(...list.slice(0, 2000).map((s) => {
-      const row = el('tr', {}, columns.map(([, , text]) => el('td', { title: String(text(s)) }, String(text(s)))));
+      const row = el('tr', { onclick: () => showInGraph(s.name) }, columns.map(([, , text]) => el('td', { title: String(text(s)) }, String(text(s)))));
       row.dataset.name = s.name;
       return row;
     }));
   }
   page.append(el('h2', {}, 'Steps'), search,
-              el('table', {}, el('thead', {}, el('tr', {}, columns.map(([name], i) => el('th', {
-                onclick: () => { down = sortBy === i ? !down : true; sortBy = i; fill(); } }, name)))), body));
+              div('wide', el('table', {}, el('thead', {}, el('tr', {}, columns.map(([name], i) => el('th', {
+                onclick: () => { down = sortBy === i ? !down : true; sortBy = i; fill(); } }, name)))), body)));
   fill();
 }
 
 head();
 shares();
 timeline();
+graph();
 roofline();
 table();

@@ -29,8 +29,10 @@ function bytesText(bytes) {
   return x.toFixed(x < 99.95 ? 1 : 0) + ' ' + ['KiB', 'MiB', 'GiB', 'TiB'][unit];
 }
 
+/* The type of a value; '' if it is unknown. */
 function shapeText(v) {
-  return v.dtype + (v.shape ? '[' + v.shape.join(',') + ']' : '[\u2026]');
+  if (!v.dtype) return '';
+  return (v.kind ? v.kind + ' of ' : '') + v.dtype + (v.shape ? '[' + v.shape.join(',') + ']' : '[\u2026]');
 }
 
 function many(count, one, more) {
@@ -80,7 +82,8 @@ function heads(...texts) {
   return el('tr', null, texts.filter((t) => t !== null).map((t, i) => el('th', { className: i > 0 ? 'n' : '' }, t)));
 }
 
-/* A table row that reacts to clicks. */
+/* A table row that reacts to clicks, and to Enter. */
 function go(props, ...cells) {
-  return el('tr', Object.assign({ className: 'go' }, props), ...cells);
+  const press = (e) => { if (e.key === 'Enter' && e.target === e.currentTarget) e.currentTarget.click(); };
+  return el('tr', Object.assign({ className: 'go', tabIndex: 0, onkeydown: press }, props), ...cells);
 }

@@ -308,8 +308,11 @@ function layered(items, nets, aspect) {
   const guess = chooseColumns(layers, heights, aspect, 1);
   placeColumns(layers, guess.columns);
   const actual = measureColumns(guess.columns, heights, (col) => col.width).width;
-  const columns = chooseColumns(layers, heights, aspect, Math.max(1, actual / guess.width)).columns;
-  placeColumns(layers, columns);
+  let columns = chooseColumns(layers, heights, aspect, Math.max(1, actual / guess.width)).columns;
+  if (columns.length === guess.columns.length && columns.every((col, k) => col.end === guess.columns[k].end))
+    columns = guess.columns; /* placed already */
+  else
+    placeColumns(layers, columns);
   columns.forEach((col) => {
     let y = 0;
     for (let r = col.first; r < col.end; r++) {
