@@ -273,13 +273,16 @@ bool cpu_is_large(const kit_node *node, kit_refusal *why);
 bool cpu_is_made_by(const kit_node *node, const inlay_value_info *value, const char *op_type);
 /* Does DynamicQuantizeLinear compute `value`? */
 bool cpu_is_dynamic_scale(const kit_node *node, const inlay_value_info *value);
+/* Is the value computed, by a few nodes, from the scale of a DynamicQuantizeLinear? */
+bool cpu_follows_dynamic_scale(const kit_node *node, const inlay_value_info *value);
 /* Are both dims known to have the same size? */
 bool cpu_same_dim(const inlay_dim *a, const inlay_dim *b);
 
 extern const cpu_family cpu_conv, cpu_conv_transpose, cpu_conv_computed, cpu_product, cpu_eltwise_family, cpu_binary,
     cpu_pool, cpu_normalize, cpu_concat, cpu_softmax, cpu_layer_norm, cpu_rms_norm, cpu_skip_norm, cpu_reduce, cpu_view,
     cpu_transpose, cpu_lrn, cpu_attention, cpu_quantize, cpu_dequantize, cpu_dynamic, cpu_int8_conv, cpu_int8_product,
-    cpu_int_cast, cpu_byte_clip, cpu_weights, cpu_narrow, cpu_nbits_product, cpu_sparse, cpu_halves;
+    cpu_int_cast, cpu_byte_clip, cpu_bias_cast, cpu_int_bias, cpu_weights, cpu_narrow, cpu_nbits_product, cpu_sparse,
+    cpu_halves;
 extern const cpu_family cpu_resize, cpu_split, cpu_slice, cpu_pad, cpu_recurrent, cpu_scatter, cpu_rotary;
 /* The first output that is not omitted; all ops but recurrent layers have output 0. */
 uint32_t cpu_first_out(const cpu_op *op);
