@@ -97,7 +97,9 @@ enum {
     CPU_SHRINK,    /* alpha: lambd, beta: bias */
     CPU_SQUARE,
     CPU_CUBE,
-    CPU_ROOT /* the power 1/2 */
+    CPU_ROOT, /* the power 1/2 */
+    CPU_SIN,
+    CPU_COS
 };
 
 typedef struct cpu_op cpu_op;
