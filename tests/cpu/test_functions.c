@@ -66,6 +66,8 @@ static void ranges(void **state)
         "Round(x)",
         "Sign(x)",
         "Softsign(x)",
+        "Sin(x)",
+        "Cos(x)",
         "Selu(x) alpha=1.2 gamma=0.7",
         "Celu(x) alpha=0.6",
         "ThresholdedRelu(x) alpha=0.3",

@@ -33,6 +33,8 @@ static const char *const endings[] = {
     "Sqrt(k)",
     "Selu(k)",
     "Softsign(k)",
+    "Sin(k)",
+    "Cos(k)",
 };
 /* Chains with a second function; k is the layer's result. */
 static const char *const chains[] = {
@@ -148,6 +150,8 @@ static const char *const operators[] = {
     "ThresholdedRelu(x)",
     "Shrink(x)",
     "Softsign(x)",
+    "Sin(x)",
+    "Cos(x)",
     "Concat(x, z) axis=1",
     "Pad(x, pads) mode=reflect",
     "Transpose(x) perm=0,2,3,1",

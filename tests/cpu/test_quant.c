@@ -295,6 +295,28 @@ static void tall_windows(void **state)
     }
 }
 
+/* Adds a bias in the unit of the sums y [N, filters, H, W]: Div by the scale, Floor, Cast, Reshape, Add. */
+static uint32_t add_integer_bias(region_model *model, uint32_t y, uint32_t scale, int64_t filters, bool first)
+{
+    struct list quotient = { "" }, cast = { "" }, view = { "" }, sum = { "" };
+    uint32_t integers, reshaped;
+    wire_mark mark;
+
+    put(&quotient, model_constant(model, 1, &filters, 1, 0));
+    put_tensor(&quotient, scale);
+    put_tensor(&cast, model_unary(model, "Floor", model_plain(model, "Div", quotient.text)));
+    mark = model_node(model, "Cast", cast.text, &integers);
+    rig_attr_int(&model->wire, "to", INLAY_INT32);
+    wire_end(&model->wire, mark);
+    rig_ints(&model->wire, "bias_shape", 1, 4, (const int64_t[]){ 1, -1, 1, 1 });
+    put_tensor(&view, integers);
+    put(&view, "bias_shape");
+    reshaped = model_plain(model, "Reshape", view.text);
+    put_tensor(&sum, first ? reshaped : y);
+    put_tensor(&sum, first ? y : reshaped);
+    return model_plain(model, "Add", sum.text);
+}
+
 /* ConvInteger, alone or in the pattern of dynamic quantization. */
 static void one_integer_conv(uint64_t seed)
 {
@@ -344,6 +366,8 @@ static void one_integer_conv(uint64_t seed)
 
         put(&s, model_constant(&model, 0, NULL, 0, 0.01f));
         scale = model_plain(&model, "Mul", s.text);
+        if (roll(&dice, 0, 1))
+            y = add_integer_bias(&model, y, scale, out, roll(&dice, 0, 1));
         put_tensor(&c, y);
         mark = model_node(&model, "Cast", c.text, &floats);
         rig_attr_int(&model.wire, "to", INLAY_FLOAT);

@@ -76,6 +76,8 @@ static double function_rate(const cpu_op *op)
         case LIBRARY_ELTWISE_ELU:
         case LIBRARY_ELTWISE_EXP:
         case CPU_ERF:
+        case CPU_SIN:
+        case CPU_COS:
         case CPU_SELU:
         case CPU_CELU:
         case LIBRARY_ELTWISE_SWISH:

@@ -73,6 +73,40 @@ static inline float celu_of(float a, float alpha)
 FUNCTION(celu_row, celu_of(a, alpha))
 FUNCTION(threshold_row, a <= alpha ? 0 : a)
 FUNCTION(shrink_row, a<-alpha ? a + beta : a> alpha ? a - beta : a == a ? 0 : a)
+FUNCTION(sin_near_row, vm_sin(a))
+FUNCTION(cos_near_row, vm_cos(a))
+
+/* Applies `near` to blocks of angles below VM_TRIG_MAX, and the C library's function to the other blocks, as the
+ * reference does. */
+static void angle_row(const float *x, float *y, int64_t n, element_fn *near, float (*any)(float))
+{
+    enum { BLOCK = 256 };
+
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        const int64_t block = n - at < BLOCK ? n - at : BLOCK;
+        int far = 0;
+
+        for (int64_t i = at; i < at + block; i++)
+            far |= !(vm_abs(x[i]) < VM_TRIG_MAX);
+        if (far == 0)
+            near(x + at, y + at, block, 0, 0);
+        else
+            for (int64_t i = at; i < at + block; i++)
+                y[i] = any(x[i]);
+    }
+}
+
+static void sin_row(const float *x, float *y, int64_t n, float alpha, float beta)
+{
+    (void)alpha, (void)beta;
+    angle_row(x, y, n, sin_near_row, sinf);
+}
+
+static void cos_row(const float *x, float *y, int64_t n, float alpha, float beta)
+{
+    (void)alpha, (void)beta;
+    angle_row(x, y, n, cos_near_row, cosf);
+}
 FUNCTION(square_row, a *a)
 FUNCTION(cube_row, a *a *a)
 FUNCTION(root_row, a < -3.40282347e38f ? -a : sqrtf(a) + 0.0f) /* the power 1/2: that of -0 is 0 */
@@ -141,6 +175,8 @@ const element_loops KERNEL(element_loops) = {
     .square = square_row,
     .cube = cube_row,
     .root = root_row,
+    .sin = sin_row,
+    .cos = cos_row,
     .add = rows_add,
     .sub = rows_sub,
     .mul = rows_mul,

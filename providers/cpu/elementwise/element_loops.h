@@ -19,7 +19,7 @@ typedef void pair_fn(const float *x0, const float *x1, float *output, int64_t n,
 typedef struct element_loops {
     element_fn *log, *relu, *leaky, *scale, *linear, *clip, *abs, *sqrt, *swish, *gelu, *gelu_tanh, *elu, *softplus,
         *mish, *hardswish, *reciprocal, *floor, *ceil, *round, *sign, *softsign, *selu, *celu, *threshold, *shrink,
-        *square, *cube, *root;
+        *square, *cube, *root, *sin, *cos;
     pair_fn *add, *sub, *mul, *div, *max, *min, *prelu;
 } element_loops;
 

@@ -86,6 +86,8 @@ static bool parse_eltwise(const kit_node *node, cpu_op *op, kit_refusal *why)
         { "Round", CPU_ROUND, NULL, NULL, 0, 0 },
         { "Sign", CPU_SIGN, NULL, NULL, 0, 0 },
         { "Softsign", CPU_SOFTSIGN, NULL, NULL, 0, 0 },
+        { "Sin", CPU_SIN, NULL, NULL, 0, 0 },
+        { "Cos", CPU_COS, NULL, NULL, 0, 0 },
         { "Selu", CPU_SELU, "alpha", "gamma", 1.67326319217681884765625, 1.05070102214813232421875 },
         { "Celu", CPU_CELU, "alpha", NULL, 1, 0 },
         { "ThresholdedRelu", CPU_THRESHOLD, "alpha", NULL, 1, 0 },

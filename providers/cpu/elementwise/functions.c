@@ -97,6 +97,10 @@ cpu_row_fn cpu_row_of(const cpu_eltwise *eltwise)
         return loops->cube;
     case CPU_ROOT:
         return loops->root;
+    case CPU_SIN:
+        return loops->sin;
+    case CPU_COS:
+        return loops->cos;
     default:
         return NULL;
     }

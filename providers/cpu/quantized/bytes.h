@@ -65,11 +65,12 @@ typedef struct bytes_case {
     float *scale, *shift; /* [out] of BYTE_FLOATS */
     bytes_floats floats;
     cpu_place others[CPU_MAX_POSTS];
-    uint32_t posts;        /* BYTE_FLOATS: the number of posts that the step does */
-    uint8_t border;        /* the padding of the image, as stored */
-    int32_t x_zero;        /* the zero point of x as an unsigned byte */
-    bool computes_zero;    /* the zero point is computed in the run: `zero`, as stored; border and x_zero are 0 */
-    cpu_place zero, first; /* first: [channels] the initial values of sums, if the zero point is computed */
+    uint32_t posts;      /* BYTE_FLOATS: the number of posts that the step does */
+    uint8_t border;      /* the padding of the image, as stored */
+    int32_t x_zero;      /* the zero point of x as an unsigned byte */
+    bool computes_zero;  /* the zero point is computed in the run: `zero`, as stored; border and x_zero are 0 */
+    bool computes_first; /* the initial values of sums are computed in the run: `first`, [channels] */
+    cpu_place zero, first;
     const cpu_group *group;
 } bytes_case;
 
@@ -106,8 +107,8 @@ static inline uint32_t bytes_first_arg(const bytes_case *layer)
 {
     return BYTES_OTHERS + layer->floats.operand_count;
 }
-/* Emits a step that computes layer->first, of `room` elements, from the zero point and the sums of the filters. sums
- * must outlive the instance. */
+/* Emits a step that computes layer->first, of `room` elements, from the zero point, the sums of the filters, and the
+ * group's bias. sums, of `room` elements, must outlive the instance. */
 inlay_status bytes_emit_first(cpu_build *build, bytes_case *layer, const int32_t *sums, int64_t room);
 /* Replaces layer->input by a padded copy: channels last, their number rounded up to a multiple of 4. layer->window gets
  * the size of the copy (quant_border.c). */

@@ -20,14 +20,21 @@ bool q_known_zero(const inlay_value_info *value, const inlay_value_info *of, con
 /* Values of cpu_operator.takes. */
 bool cpu_takes_any(const kit_node *node);
 bool cpu_takes_bytes(const kit_node *node);      /* the first input is int8 or uint8 */
-bool cpu_takes_int32_cast(const kit_node *node); /* Cast of MatMulInteger's or ConvInteger's output to float */
+bool cpu_takes_int32_cast(const kit_node *node); /* Cast of integer sums to float, with or without their bias */
+/* The nodes of an integer bias (quant_bias.c): Cast, Reshape, Add. */
+bool cpu_takes_bias_cast(const kit_node *node);
+bool cpu_takes_bias_view(const kit_node *node);
+bool cpu_takes_bias(const kit_node *node);
+/* The two inputs of that Add. */
+uint32_t cpu_sums_of(const cpu_op *add);
+uint32_t cpu_bias_of(const cpu_op *add);
 /* Adds the cost of an operator of integers.def. */
 void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const inlay_node_info *info, inlay_cost *cost);
 
 /* ------------------------------------------------------------------ groups */
 
-/* Moves op `next`, the only reader of the group's output, into the group if it converts the
- * integers into a type that the group's kernel can write. */
+/* Moves op `next`, the only reader of the group's output, into the group if it adds a bias to the integers, or converts
+ * them into a type that the group's kernel can write. */
 void cpu_fuse_integer_reader(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group);
 /* Moves a QuantizeLinear to the end of a group: an integer convolution and its epilogue. */
 void cpu_fuse_final_quantize(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group);

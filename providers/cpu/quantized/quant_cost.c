@@ -75,7 +75,7 @@ void cpu_quant_cost(const cpu_op *op, const inlay_cost_request *request, const i
             rate = 2 / THIN_TAP_NS / sqrt(relative_product_time());
             more = y * THIN_NS * sqrt(relative_product_time());
         }
-    } else if (family == &cpu_view || family == &cpu_transpose || family == &cpu_int_cast) {
+    } else if (family == &cpu_view || family == &cpu_transpose || family == &cpu_int_cast || family == &cpu_int_bias) {
         flops = 0; /* fused into a GEMM, or no work */
     }
     cost->flops += flops;

@@ -1,6 +1,7 @@
 /* Computes byte_ending (byte_set.h) from scales, bias, zero points and bounds. */
 #include "cpu/quantized/bytes.h"
 #include "cpu/quantized/quant.h"
+#include "cpu/weights/read.h"
 
 enum { W_SCALE = 4, BIAS = 8 };
 
@@ -42,43 +43,60 @@ void bytes_end_channel(const bytes_ends *ends, int64_t channel, int32_t sum, int
     *out_first = (int32_t)((uint32_t)bias - ends->x_zero * (uint32_t)sum);
 }
 
-/* The step of bytes_emit_first(). */
+/* The step of bytes_emit_first(). Its arguments are the result, the zero point if it is computed, and the bias. */
 struct first {
     cpu_native native;
     const int32_t *sums;
-    int64_t room;
-    bool is_signed;
+    int64_t channels, room;
+    uint32_t zero; /* as an unsigned byte, unless it is computed */
+    bool computes_zero, is_signed, biased;
 };
 
 static inlay_status run_first(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
                               uint32_t threads)
 {
     const struct first *first = (const struct first *)(const void *)native;
-    const uint32_t zero =
-        first->is_signed ? (uint32_t)(*(const int8_t *)args[0] + 128) : (uint32_t) * (const uint8_t *)args[0];
-    int32_t *to = args[1];
+    const int32_t *bias = first->biased ? args[first->computes_zero ? 2 : 1] : NULL;
+    uint32_t zero = first->zero;
+    int32_t *to = args[0];
 
     (void)state;
     (void)run;
     (void)threads;
+    if (first->computes_zero)
+        zero = first->is_signed ? (uint32_t)(*(const int8_t *)args[1] + 128) : (uint32_t) * (const uint8_t *)args[1];
     for (int64_t o = 0; o < first->room; o++)
-        to[o] = (int32_t)(0 - zero * (uint32_t)first->sums[o]);
+        to[o] =
+            (int32_t)((bias != NULL && o < first->channels ? (uint32_t)bias[o] : 0) - zero * (uint32_t)first->sums[o]);
     return INLAY_OK;
 }
 
 inlay_status bytes_emit_first(cpu_build *build, bytes_case *layer, const int32_t *sums, int64_t room)
 {
-    const struct first step = {
-        .native.run = run_first, .sums = sums, .room = room, .is_signed = layer->input.md.data_type == LIBRARY_S8
-    };
+    const struct first step = { .native.run = run_first,
+                                .sums = sums,
+                                .channels = layer->window.out,
+                                .room = room,
+                                .zero = (uint32_t)layer->x_zero,
+                                .computes_zero = layer->computes_zero,
+                                .is_signed = layer->input.md.data_type == LIBRARY_S8,
+                                .biased = layer->group->bias != INLAY_NONE };
+    const cpu_place *places[3] = { &layer->first };
+    uint32_t count = 1;
+    cpu_place bias;
     inlay_status status;
     memory_desc md;
 
     memory_desc_plain(&md, 1, &room);
     md.data_type = LIBRARY_S32;
     INLAY_TRY(cpu_new_place(build, &md, &layer->first));
-    status =
-        cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ &layer->zero, &layer->first }, 2);
+    if (step.computes_zero)
+        places[count++] = &layer->zero;
+    if (step.biased) {
+        INLAY_TRY(cpu_read_plain(build, layer->group->bias, &bias));
+        places[count++] = &bias;
+    }
+    status = cpu_emit_step(build, &step.native, sizeof step, places, count);
 done:
     return status;
 }

@@ -180,13 +180,13 @@ inlay_status bytes_emit(cpu_build *build, const bytes_case *layer, const cpu_pla
                         cpu_native *native)
 {
     const cpu_place *places[BYTES_OTHERS + CPU_MAX_POSTS + 1] = { &layer->input, weights, output };
-    const uint32_t count = bytes_first_arg(layer) + (layer->computes_zero ? 1 : 0);
+    const uint32_t count = bytes_first_arg(layer) + (layer->computes_first ? 1 : 0);
     inlay_status status;
 
     INLAY_CHECK(layer->floats.operand_count <= CPU_MAX_POSTS);
     for (uint32_t i = 0; i < layer->floats.operand_count; i++)
         places[BYTES_OTHERS + i] = &layer->others[i];
-    if (layer->computes_zero)
+    if (layer->computes_first)
         places[bytes_first_arg(layer)] = &layer->first;
     status = cpu_emit_native(build, native, places, count);
     return status != INLAY_OK

@@ -26,12 +26,24 @@ bool cpu_takes_bytes(const kit_node *node)
     return q_is_bytes(kit_input(node, 0));
 }
 
+/* Is the value a sum of ConvInteger with its bias? */
+static bool is_biased_sum(const kit_node *node, const inlay_value_info *value)
+{
+    const kit_node add = { .host = node->host,
+                           .graph = node->graph,
+                           .info = cpu_is_made_by(node, value, "Add") ? inlay_graph_node(node->graph, value->producer)
+                                                                      : NULL };
+
+    return add.info != NULL && cpu_takes_bias(&add);
+}
+
 bool cpu_takes_int32_cast(const kit_node *node)
 {
     const inlay_value_info *input = kit_input(node, 0), *output = kit_output(node, 0);
 
     return input != NULL && output != NULL && input->dtype == INLAY_INT32 && output->dtype == INLAY_FLOAT &&
-           (cpu_is_made_by(node, input, "MatMulInteger") || cpu_is_made_by(node, input, "ConvInteger"));
+           (cpu_is_made_by(node, input, "MatMulInteger") || cpu_is_made_by(node, input, "ConvInteger") ||
+            is_biased_sum(node, input));
 }
 
 /* ------------------------------------------------------------------ parsing */

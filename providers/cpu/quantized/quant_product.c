@@ -462,8 +462,15 @@ void cpu_fuse_integer_reader(const cpu_build *build, uint32_t next, uint8_t *tak
     bool clip =
         op->row->family == &cpu_int8_conv && follower->row->family == &cpu_byte_clip && follower->in[0] == group->out;
 
-    if (taken[next] || build->compiled->values[group->out].output != INLAY_NONE || (!cast && !clip))
+    /* The kernel of tiles adds the bias to the initial values of its sums. */
+    bool bias = op->row->family == &cpu_int8_conv && follower->row->family == &cpu_int_bias &&
+                group->out == op->out[0] && cpu_sums_of(follower) == group->out && op->window.group == 1 &&
+                group->bias == INLAY_NONE && bytes_runs_conv(build, op);
+
+    if (taken[next] || build->compiled->values[group->out].output != INLAY_NONE || (!cast && !clip && !bias))
         return;
+    if (bias)
+        group->bias = cpu_bias_of(follower);
     if (clip)
         group->posts[group->post_count++] =
             (cpu_post){ .kind = CPU_POST_ELTWISE,

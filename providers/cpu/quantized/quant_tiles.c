@@ -468,7 +468,7 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': the packed weights would be too large", op->name);
     INLAY_TRY(cpu_read_constant(build, layer->w_value, &layer->weights, &md, &weights));
     sums = bytes_tiles_sums(set, &md, build->instance->buffers[weights.buffer].data, window->out);
-    if (layer->computes_zero)
+    if (layer->computes_first)
         INLAY_TRY(bytes_emit_first(build, layer, sums, room));
     INLAY_TRY(bytes_result(build, layer, &output));
     direct =
@@ -489,7 +489,7 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
                                .flip = layer->input.md.data_type == LIBRARY_S8,
                                .y_bytes = (int64_t)cpu_type_bytes(output.md.data_type),
                                .floats = layer->floats,
-                               .first_arg = layer->computes_zero ? bytes_first_arg(layer) : INLAY_NONE };
+                               .first_arg = layer->computes_first ? bytes_first_arg(layer) : INLAY_NONE };
     find_taps(direct, window, pixel, merged);
     bytes_end(build, layer, &direct->ending);
     direct->ending.first = first = (int32_t *)(void *)(direct->taps + 2 * tap_count);
@@ -560,6 +560,7 @@ inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *ou
     kernel_conv_shape_of(build, op, &layer.window);
     layer.kind = linear ? BYTE_BYTES : cpu_type(build, group->out) == LIBRARY_S32 ? BYTE_SUMS : BYTE_FLOATS;
     layer.computes_zero = computes_zero(build, op);
+    layer.computes_first = layer.computes_zero || group->bias != INLAY_NONE;
     layer.x_zero = linear ? op->quantized.zero : layer.computes_zero ? 0 : zero_of(build, op);
     layer.border = (uint8_t)layer.x_zero;
     status = bytes_read_posts(build, &layer);

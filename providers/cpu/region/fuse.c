@@ -209,8 +209,11 @@ inlay_status cpu_fuse(cpu_build *build)
         if (taken[op_index])
             continue;
         group.room = adds ? CPU_MAX_POSTS - 1 : CPU_MAX_POSTS;
-        if (family->fuse != NULL && readers_of[group.out].count == 1)
+        for (uint32_t before = INLAY_NONE; family->fuse != NULL && group.out != before &&
+                                           readers_of[group.out].count == 1 && group.post_count < group.room;) {
+            before = group.out;
             family->fuse(build, readers_of[group.out].op[0], taken, &group);
+        }
         if (family->takes_posts && cpu_type(build, group.out) == LIBRARY_F32)
             extend(build, readers_of, taken, &group);
         if (family->fuse_last != NULL && readers_of[group.out].count == 1)

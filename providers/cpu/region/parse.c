@@ -70,15 +70,21 @@ static bool follows_dynamic_scale(const kit_node *node, const inlay_value_info *
     return false;
 }
 
+bool cpu_follows_dynamic_scale(const kit_node *node, const inlay_value_info *value)
+{
+    enum { STEPS = 5 };
+
+    return follows_dynamic_scale(node, value, STEPS);
+}
+
 /* Scalars and vectors are mostly shape arithmetic, which the host can compute ahead if it is outside of regions. The
  * scale of a dynamically quantized operator, and the bias in its unit, are computed where they are used. */
 bool cpu_is_large(const kit_node *node, kit_refusal *why)
 {
-    enum { SCALE_STEPS = 5 };
     const inlay_value_info *output = kit_output(node, 0);
 
     for (uint32_t i = 0; i < node->info->input_count; i++)
-        if (follows_dynamic_scale(node, kit_input(node, i), SCALE_STEPS))
+        if (cpu_follows_dynamic_scale(node, kit_input(node, i)))
             return true;
     return output->rank >= 2 ||
            kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "scalars and vectors are too small for a step of a region");

@@ -98,7 +98,9 @@ enum {
     CPU_SHRINK,    /* alpha: lambd, beta: bias */
     CPU_SQUARE,
     CPU_CUBE,
-    CPU_ROOT /* the power 1/2 */
+    CPU_ROOT, /* the power 1/2 */
+    CPU_SIN,
+    CPU_COS
 };
 
 typedef struct cpu_op cpu_op;
@@ -274,6 +276,8 @@ bool cpu_is_large(const kit_node *node, kit_refusal *why);
 bool cpu_is_made_by(const kit_node *node, const inlay_value_info *value, const char *op_type);
 /* Does DynamicQuantizeLinear compute `value`? */
 bool cpu_is_dynamic_scale(const kit_node *node, const inlay_value_info *value);
+/* Is the value computed, by a few nodes, from the scale of a DynamicQuantizeLinear? */
+bool cpu_follows_dynamic_scale(const kit_node *node, const inlay_value_info *value);
 /* Are both dims known to have the same size? */
 bool cpu_same_dim(const inlay_dim *a, const inlay_dim *b);
 
