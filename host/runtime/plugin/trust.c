@@ -134,15 +134,18 @@ static bool find_mappings(uintptr_t first, struct mapping *out_first, uintptr_t 
     char line[PATH_MAX + 128];
 
     while (maps != NULL && !(out_first->found && out_second->found) && fgets(line, sizeof line, maps) != NULL) {
-        unsigned long begin, end;
+        char *at;
+        const uintptr_t begin = strtoul(line, &at, 16), end = *at == '-' ? strtoul(at + 1, &at, 16) : 0;
+        const bool has_first = first >= begin && first < end, has_second = second >= begin && second < end;
         struct mapping mapping = { .found = true };
 
-        if (sscanf(line, "%lx-%lx %*s %*x %x:%x %lu", &begin, &end, &mapping.major, &mapping.minor, &mapping.inode) !=
-            5)
+        /* There are hundreds of lines, of which only two are read completely. */
+        if ((!has_first && !has_second) ||
+            sscanf(at, "%*s %*x %x:%x %lu", &mapping.major, &mapping.minor, &mapping.inode) != 3)
             continue;
-        if (first >= begin && first < end)
+        if (has_first)
             *out_first = mapping;
-        if (second >= begin && second < end)
+        if (has_second)
             *out_second = mapping;
     }
     if (maps != NULL)

@@ -94,7 +94,7 @@ static int64_t max_rows_count(const row_pool *pool, const float *input, int64_t 
     const int64_t count = most < MAX_ROW / pool->reach ? most : MAX_ROW / pool->reach;
     int64_t first = INT64_MAX, last = 0; /* rows read: with dilation, a window may end above the previous one */
 
-    if (pool->is_mean || pool->stride[1] > DENSE)
+    if (pool->is_mean || pool->stride[1] > DENSE || (pool->stride[1] > 1 && pool->stride[1] >= pool->kernel[1]))
         return 0;
     for (int64_t r = row_out; r < row_out + count; r++) {
         int64_t low;
