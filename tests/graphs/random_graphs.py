@@ -213,6 +213,7 @@ class QuantizedGraph(Quantized, Graph):
 # ------------------------------------------------------------------ the same graph of another type
 
 CODES = {np.float16: TensorProto.FLOAT16, np.float32: TensorProto.FLOAT, np.float64: TensorProto.DOUBLE}
+ONLY_FLOAT = {"Celu"}
 ONE_TYPE = {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "QLinearAdd"}
 
 
@@ -248,7 +249,23 @@ def retype(graph, old, new):
                 tensor(a.t)
             if a.type == onnx.AttributeProto.GRAPH and not retype(a.g, old, new):
                 return False
+    if new == np.float64:
+        keep_floats(graph)
     return True
+
+
+def keep_floats(graph):
+    """Surrounds operators that have no double by casts."""
+    nodes = list(graph.node)
+    del graph.node[:]
+    for n in nodes:
+        if n.op_type in ONLY_FLOAT:
+            x, y = n.input[0], n.output[0]
+            n.input[0], n.output[0] = f"{y}_x", f"{y}_y"
+            graph.node.extend([helper.make_node("Cast", [x], [f"{y}_x"], to=TensorProto.FLOAT), n,
+                               helper.make_node("Cast", [f"{y}_y"], [y], to=TensorProto.DOUBLE)])
+        else:
+            graph.node.append(n)
 
 
 # ------------------------------------------------------------------ comparison
@@ -365,7 +382,7 @@ class Judge:
         if twin is None:
             return False
         types, declared = graph.infer(), {o.name for o in twin.graph.output}
-        for o in (o for n in twin.graph.node for o in n.output):
+        for o in (o for n in graph.nodes for o in n.output):
             if types[o][0] == TensorProto.FLOAT and o not in declared:
                 twin.graph.output.append(helper.make_tensor_value_info(o, TensorProto.DOUBLE, None))
         made = self.reference(twin, {name: x.astype(np.float64) for name, x in feeds.items()}) or {}
