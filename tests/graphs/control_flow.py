@@ -107,6 +107,35 @@ def loop(g, x, shape):
     return g.add("Identity", made[0])
 
 
+@family(1)
+def nested(g, x, shape):
+    """A loop in a loop, as often as the number of the outer iteration: never in the first one. The inner body reads
+    values of the outer one and of the graph."""
+    outer, inner = Body(g), Body(g)
+    turn, going, value = outer.input(T.INT64, []), outer.input(T.BOOL, []), outer.input(T.FLOAT)
+    inner.input(T.INT64, [])
+    more, carried = inner.input(T.BOOL, []), inner.input(T.FLOAT)
+    y = changed(g, inner, inner.add(g.pick(["Add", "Max"]), carried, g.pick([value, x])), shape)
+    inside = inner.finish((inner.add("Identity", more), T.BOOL), (inner.add("Tanh", y), T.FLOAT))
+    z = outer.add("Loop", turn, going, g.pick([value, x]), body=inside)
+    body = outer.finish((outer.add("Identity", going), T.BOOL), (changed(g, outer, z, shape), T.FLOAT))
+    return g.add("Loop", trips_of(g, x), np.array(True), g.alike(shape), body=body, known=[(T.FLOAT, shape)])
+
+
+@family(1)
+def growing(g, x, shape):
+    """A loop without a count, ended by its condition, with a carried value that grows by x in each iteration."""
+    body, axis, most = Body(g), g.axis(shape), g.pick([0, 1, 2, 3])
+    turn, _, carried = body.input(T.INT64, []), body.input(T.BOOL, []), body.input(T.FLOAT)
+    y = body.add("Concat", body.add("Tanh", carried), x, axis=axis)
+    body = body.finish((body.add("Less", turn, np.array(most, np.int64)), T.BOOL), (y, T.FLOAT))
+    start = np.array(bool(g.below(2))) if g.chance(.3) else condition_of(g, x)
+    grown = g.add("Loop", None, start, g.alike(shape), unread=True, body=body,
+                  known=[(T.FLOAT, shape[:axis] + [shape[axis] + 1] + shape[axis + 1:])])
+    g.hidden.add(grown)
+    return g.add("Add", x, g.add("ReduceMax", grown, axes=[axis], keepdims=1))
+
+
 @family(1, 2, 3)
 def scan(g, x, shape):
     """A state and one or two scanned inputs, along any axis and in both directions."""

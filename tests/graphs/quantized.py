@@ -1,6 +1,7 @@
 """Families of quantized operators, for random_graphs.py --quantized: convolutions of one to three dimensions, matrix
-multiplications, recurrent operators and lookups with weights of 2, 4 and 8 bits, written with QuantizeLinear and
-DequantizeLinear, as QLinear and Integer operators, and as operators of com.microsoft.
+multiplications, recurrent operators and lookups with weights of 2, 4 and 8 bits, functions of bytes, and activations of
+4 to 16 bits, written with QuantizeLinear and DequantizeLinear, as QLinear and Integer operators, and as operators of
+com.microsoft.
 
 Every row of weights contains the smallest and the largest value of its type, and zero points are often at an end of
 the type, so weights minus zero points reach -255 and 255. Most scales are powers of two: then the sums of the
@@ -17,7 +18,8 @@ from onnx import TensorProto as T
 IMAGES, ROWS = {}, {}  # rank: [(weight, function)]
 image, rows = family_of(IMAGES), family_of(ROWS)
 INT4, UINT4, INT2, UINT2 = 22, 21, 26, 25  # newer than Debian's package of onnx
-BITS = {T.INT8: (8, True), T.UINT8: (8, False), INT4: (4, True), UINT4: (4, False), INT2: (2, True), UINT2: (2, False)}
+BITS = {T.INT8: (8, True), T.UINT8: (8, False), INT4: (4, True), UINT4: (4, False), INT2: (2, True), UINT2: (2, False),
+        T.INT16: (16, True), T.UINT16: (16, False)}
 EXACT = 250  # products of two bytes whose sum, with a bias, is exact as a float
 CLOSE = ("size", 3e-5)
 MICROSOFT = "com.microsoft"
@@ -29,9 +31,11 @@ def ends_of(dtype):
 
 
 def integers(g, dtype, values):
-    """A constant of an integer type of up to 8 bits."""
+    """A constant of an integer type of up to 16 bits."""
     bits, _ = BITS[dtype]
     values = np.asarray(values)
+    if bits == 16:
+        return g.tensor(dtype, values.shape, (values.reshape(-1).astype(np.int64) & 0xffff).astype(np.uint16).tobytes())
     flat = (values.reshape(-1).astype(np.int64) & (1 << bits) - 1).astype(np.uint8)
     flat = np.concatenate([flat, np.zeros(-flat.size % (8 // bits), np.uint8)]).reshape(-1, 8 // bits)
     packed = (flat << np.arange(0, 8, bits, dtype=np.uint8)).sum(1).astype(np.uint8)
@@ -254,6 +258,33 @@ def conv_with_low_bit_weights(g, x, shape):
     g.sizes[y] = result_size(g.sizes.get(x, 4.0), w, layer.products)
     g.within, g.over = CLOSE, True
     return y
+
+
+@image(2, 3, 4, 5)
+def transposed_conv_of_dequantized(g, x, shape):
+    layer, quantized = Layer(g, shape), quantize(g, x)
+    if "auto_pad" in layer.more:
+        raise ValueError("its sizes are not what a convolution's are")
+    dims = [shape[1], layer.filters // layer.groups] + layer.more["kernel_shape"]
+    w = Weights(g, g.pick([T.INT8, T.UINT8]), dims, g.below(2) if layer.groups == 1 else 0)
+    products = shape[1] // layer.groups * int(np.prod(dims[2:]))
+    y = g.add("ConvTranspose", dequantize(g, quantized), w.dequantized(g), **layer.more)
+    exact = products <= EXACT and (w.axis == 1 or not w.each)
+    return ended(g, y, result_size(quantized.reach(), w, products), exact)
+
+
+@image(1, 3, 4, 5)
+def conv_with_computed_weights(g, x, shape):
+    layer, quantized = Layer(g, shape), quantize(g, x)
+    low, high = ends_of(T.INT8)
+    top = g.add("Clip", g.add("ReduceMax", x, keepdims=0), F(.5), F(1))
+    w = g.add("Mul", top, (weights(g, T.INT8, layer.dims, 0) / 64).astype(F))
+    spread, zero = scale_near(g, 1 / 32), zero_points(g, T.INT8, ())
+    w = g.add("QuantizeLinear", w, spread, integers(g, T.INT8, zero))
+    w = g.add("DequantizeLinear", w, spread, integers(g, T.INT8, zero))
+    y = g.add("Conv", dequantize(g, quantized), w, **layer.more)
+    size = quantized.reach() / 2 * float(spread) * (high - low) / 3 * np.sqrt(layer.products)
+    return ended(g, y, size, layer.exact())
 
 
 # ------------------------------------------------------------------ matrix multiplications
@@ -494,3 +525,73 @@ def stacked_bytes(g, x, shape):
     g.within = ("same", 0)
     g.sizes[y] = g.sizes.get(x, 4.0)
     return there_and_back(g, y) if g.chance(.6) else y
+
+
+def pooled(spatial, more):
+    """The sizes of a pool's result."""
+    if "auto_pad" in more:
+        return [-(-n // s) for n, s in zip(spatial, more["strides"])]
+    n = len(spatial)
+    return [(spatial[i] + more["pads"][i] + more["pads"][n + i] - more["kernel_shape"][i]) // more["strides"][i] + 1
+            for i in range(n)]
+
+
+@image(2, 3, 4, 5)
+@rows(2, 2, 3)
+def function_of_bytes(g, x, shape):
+    """Functions that com.microsoft has as one operator of bytes."""
+    pools = ["AveragePool", "GlobalAveragePool"] if g.kind == "images" else []
+    kind = g.pick(["Sigmoid", "LeakyRelu", "Softmax", "ReduceMean", "Concat", "Where"] + pools)
+    a, to, more = quantize(g, x), list(shape), {}
+    made = some_bytes(g, {"Sigmoid": 1.0, "Softmax": 1.0}.get(kind, a.reach()), a.dtype)
+    out, inputs = [made.scale, integers(g, made.dtype, made.zero)], list(a.inputs(g))
+    if kind == "LeakyRelu":
+        more["alpha"] = g.pick([.01, .5, 2.0])
+    elif kind == "Softmax":
+        more = {"axis": g.axis(shape), "opset": 13}
+    elif kind == "ReduceMean":
+        more = {"axes": g.some(len(shape)), "keepdims": g.below(2)}
+        to = [1 if i in more["axes"] else d for i, d in enumerate(shape) if more["keepdims"] or i not in more["axes"]]
+        if len(to) != len(shape):
+            g.over = True  # no family reads its rank
+    elif kind == "Concat":
+        axis = 1 if g.kind == "images" else len(shape) - 1
+        b, more["axis"] = quantize(g, x, a.dtype), axis
+        to[axis] *= 2
+        inputs += b.inputs(g)
+    elif kind == "Where":
+        b = quantize(g, g.alike(shape), a.dtype)
+        inputs = [g.add("Greater", x, F(0))] + inputs + list(b.inputs(g))
+    elif kind == "AveragePool":
+        more = {name: value for name, value in window(g, shape[2:]).items() if name != "dilations"}
+        more["count_include_pad"] = g.below(2)
+        to[2:] = pooled(shape[2:], more)
+    elif kind == "GlobalAveragePool":
+        to[2:] = [1] * len(shape[2:])
+    inputs = out + inputs if kind == "Concat" else inputs + out
+    made.name = g.add("QLinear" + kind, *inputs, domain=MICROSOFT, known=[(made.dtype, to)], **more)
+    g.within = ("step", float(made.scale))
+    return dequantize(g, made)
+
+
+@image(1, 3, 4, 5)
+@rows(1, 2, 3)
+def other_bits(g, x, shape):
+    """Activations of 4 to 16 bits, with a scale for all, for each index of an axis, or for each block of an axis."""
+    if g.opset < 21:
+        raise ValueError("not in this opset")
+    dtype, kind = g.pick([T.INT16, T.UINT16, INT4, UINT4, T.INT8, T.UINT8]), g.pick(["one", "axis", "blocks"])
+    axis = 1 if g.kind == "images" else len(shape) - 1
+    bits, _ = BITS[dtype]
+    dims, more = (), {}
+    if kind != "one":
+        more["axis"] = axis
+        dims = (shape[axis],)
+    if kind == "blocks":
+        more["block_size"] = g.pick([b for b in (2, 4, 16) if b <= shape[axis]] or [1])
+        dims = tuple(-(-d // more["block_size"]) if i == axis else d for i, d in enumerate(shape))
+    scale, zero = scale_near(g, g.sizes.get(x, 4.0) * 4 / 2**bits, dims), integers(g, dtype, zero_points(g, dtype, dims))
+    y = g.add("QuantizeLinear", x, scale, zero, known=[(dtype, shape)], **more)
+    y = g.add("DequantizeLinear", y, scale, zero, known=[(T.FLOAT, shape)], **more)
+    g.sizes[y], g.within = g.sizes.get(x, 4.0), ("same", 0)
+    return y

@@ -18,7 +18,8 @@ def chosen(g, x, shape):
 @family(2)
 def large_integers(g, x, shape):
     a, b = chosen(g, x, shape), chosen(g, g.alike(shape), shape)
-    kind = g.pick(["sum", "order", "extreme", "divide", "shift", "reduce", "sort", "move", "equal", "range"])
+    kind = g.pick(["sum", "order", "extreme", "divide", "shift", "reduce", "sort", "move", "equal", "range", "running",
+                   "scatter", "gather", "pad", "product", "converted", "power", "hot", "sign", "best"])
     if kind == "sum":
         y = g.add(g.pick(["Add", "Mul", "Sub"]), a, b)
     elif kind == "order":
@@ -28,14 +29,53 @@ def large_integers(g, x, shape):
     elif kind == "extreme":
         y = g.add(g.pick(["Max", "Min"]), a, b)
     elif kind == "divide":
-        y = g.add(g.pick(["Div", "Mod"]), a, np.uint64(g.pick([1, 2, 3, 7, 2**63, 2**64 - 1])))
+        by = np.uint64(g.pick([1, 2, 3, 7, 2**63, 2**64 - 1]))
+        y = g.add(g.pick(["Div", "Mod"]), a, g.add("Max", b, by) if g.chance(.4) else by)
     elif kind == "shift":
-        y = g.add("BitShift", a, np.uint64(g.pick([0, 1, 5, 63])), direction=g.pick(["LEFT", "RIGHT"]))
+        by = np.uint64(g.pick([0, 1, 5, 63]))
+        y = g.add("BitShift", a, g.add("Mod", b, np.uint64(64)) if g.chance(.4) else by,
+                  direction=g.pick(["LEFT", "RIGHT"]))
+    elif kind == "running":
+        y = g.add("CumSum", a, np.array(g.axis(shape), np.int64), exclusive=g.below(2), reverse=g.below(2))
+    elif kind == "scatter":
+        axis = g.axis(shape)
+        places = np.full([1 + g.below(d) if i != axis else 1 for i, d in enumerate(shape)], g.below(shape[axis]), np.int64)
+        more = {"reduction": g.pick(["add", "mul", "none"])} if g.opset >= 16 else {}
+        y = g.add("ScatterElements", a, places, ends(g, places.shape), axis=axis, **more)
+    elif kind == "gather":
+        axis = g.axis(shape)
+        places = g.numbers.integers(-shape[axis], shape[axis], [min(d, 3) for d in shape]).astype(np.int64)
+        y = g.add("GatherElements", a, places, axis=axis)
+    elif kind == "pad":
+        pads = np.array([g.below(3) for _ in shape + shape], np.int64)
+        y = g.add("Pad", a, pads, np.uint64(g.pick(ENDS)), mode="constant")
+    elif kind == "product":
+        if len(shape) < 2:
+            raise ValueError("not a matrix")
+        w = ends(g, [shape[-1], g.pick([1, 3, 8])])
+        y = g.add("Gemm", a, w) if len(shape) == 2 and g.chance(.4) else g.add("MatMul", a, w)
+    elif kind == "converted":
+        if g.chance(.5):  # floats up to the largest one below 2^64
+            y = g.add("Cast", g.add("Clip", g.add("Mul", x, F(1e19)), F(0), F(2**64 - 2**40)), to=T.UINT64)
+        else:
+            return g.add("Cast", g.add("Cast", a, to=g.pick([T.BOOL, T.DOUBLE, T.FLOAT, T.UINT32])), to=T.FLOAT)
+    elif kind == "power":
+        base = g.add("Clip", x, F(-1), F(1))
+        return g.add("Pow", base, np.uint64(g.pick([0, 1, 2, 3, 2**63])))
+    elif kind == "hot":
+        indices = g.add("Cast", g.add("Clip", x, F(-2), F(5)), to=T.INT64)
+        y = g.add("OneHot", indices, np.array(g.pick([1, 3]), np.int64), ends(g, [2]), axis=g.pick([0, -1]))
+    elif kind == "sign":
+        y = g.add(g.pick(["Sign", "Abs"]), a)
+    elif kind == "best":
+        return g.add("Cast", g.add(g.pick(["ArgMax", "ArgMin"]), a, axis=g.axis(shape), keepdims=g.below(2),
+                                   select_last_index=g.below(2)), to=T.FLOAT)
     elif kind == "reduce":
         if g.chance(.5):
             y = g.add("ReduceSum", a, np.array([g.axis(shape)], np.int64), keepdims=g.below(2))
         else:
-            y = g.add(g.pick(["ReduceMax", "ReduceMin", "ReduceProd"]), a, axes=[g.axis(shape)], keepdims=g.below(2))
+            y = g.add(g.pick(["ReduceMax", "ReduceMin", "ReduceProd", "ReduceSumSquare", "ReduceL1"]), a,
+                      axes=[g.axis(shape)], keepdims=g.below(2))
     elif kind == "sort":
         axis = g.axis(shape)
         y, _ = g.add("TopK", a, np.array([1 + g.below(shape[axis])], np.int64), axis=axis, largest=g.below(2), outputs=2)

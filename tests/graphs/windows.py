@@ -3,6 +3,19 @@ import numpy as np
 from families import F, family, groups_of, weights
 
 
+def weights_of(g, x, *shape):
+    """Weights, which a run computes now and then."""
+    w = weights(g, *shape)
+    return g.add("Mul", g.add("Clip", g.add("ReduceMax", x, keepdims=0), F(.5), F(2)), w) if g.chance(.15) else w
+
+
+def given(g, more):
+    """The attributes without some that have their default values, or that the weights determine."""
+    ones = [name for name in ("strides", "dilations") if name in more and set(more[name]) == {1} and g.chance(.5)]
+    left = ones + (["kernel_shape"] if g.chance(.3) else [])
+    return {name: value for name, value in more.items() if name not in left}
+
+
 def window(g, spatial, dilated=True, ceil=False):
     """Sizes, steps and pads of a window. ValueError if it does not fit, or if versions of ONNX disagree on its steps."""
     size = [g.pick([1, 2, 3, 4]) for _ in spatial]
@@ -32,7 +45,8 @@ def window(g, spatial, dilated=True, ceil=False):
 def any_convolution(g, x, shape):
     more, (groups, to) = window(g, shape[2:]), groups_of(g, shape[1])
     bias = [g.numbers.standard_normal(to).astype(F)] if g.chance(.6) else []
-    y = g.add("Conv", x, weights(g, to, shape[1] // groups, *more["kernel_shape"]), *bias, group=groups, **more)
+    w = weights_of(g, x, to, shape[1] // groups, *more["kernel_shape"])
+    y = g.add("Conv", x, w, *bias, group=groups, **given(g, more))
     return g.add(g.pick(["Relu", "HardSwish", "Clip"] if g.opset >= 14 else ["Relu"]), y) if g.chance(.4) else y
 
 
@@ -42,11 +56,16 @@ def any_transposed(g, x, shape):
     more, (groups, to) = window(g, shape[2:]), groups_of(g, shape[1])
     if "auto_pad" not in more and g.chance(.5):
         more["output_padding"] = [g.below(max(s, d)) for s, d in zip(more["strides"], more["dilations"])]
+    if "auto_pad" not in more and "output_padding" not in more and g.chance(.3):
+        whole = [s * (n - 1) + (k - 1) * d + 1 for n, k, s, d in
+                 zip(shape[2:], more["kernel_shape"], more["strides"], more["dilations"])]
+        more["output_shape"] = [max(1, n - g.below(2 * k - 1)) for n, k in zip(whole, more["kernel_shape"])]
+        del more["pads"]
     if more.get("auto_pad", "").startswith("SAME"):
         raise ValueError("versions of ONNX disagree on its pads")
     bias = [g.numbers.standard_normal(to).astype(F)] if g.chance(.6) else []
-    return g.add("ConvTranspose", x, weights(g, shape[1], to // groups, *more["kernel_shape"]), *bias, group=groups,
-                 **more)
+    w = weights_of(g, x, shape[1], to // groups, *more["kernel_shape"])
+    return g.add("ConvTranspose", x, w, *bias, group=groups, **given(g, more))
 
 
 @family(2, 3, 4)
