@@ -353,7 +353,7 @@ static inlay_status build_window(struct builder *builder)
 {
     const struct group *group = builder->group;
     library_op op = { .kind = group->kind == GROUP_CONV ? dnnl_convolution : dnnl_deconvolution };
-    struct layouts layouts = { NULL };
+    struct layouts layouts = { .input = NULL };
     dnnl_primitive_desc_t description = NULL;
     const weights_pack *pack = NULL;
     inlay_status status = INLAY_OK;
@@ -452,7 +452,7 @@ static inlay_status build_part(struct builder *builder, const struct product *pr
 {
     const float *data = builder->compiled->constants[OPERAND_WEIGHTS];
     library_op op = { .kind = dnnl_matmul, .input = product->read };
-    struct layouts layouts = { NULL };
+    struct layouts layouts = { .input = NULL };
     dnnl_primitive_desc_t description = NULL;
     const weights_pack *pack = NULL;
     inlay_status status = INLAY_OK;

@@ -8,6 +8,7 @@
 
 #define CONV_FLOPS_PER_NS 230.0
 #define PRODUCT_FLOPS_PER_NS 215.0
+#define VOLUME_FLOPS_PER_NS 300.0
 #define THIN_FLOPS_PER_NS 150.0  /* groups of few channels */
 #define UNFOLD_FLOPS_PER_NS 90.0 /* kernels by im2col, and transposed convolutions, which use one thread */
 #define CHANNELS_PER_NS 32.0     /* depthwise convolutions: outputs, without the time of their taps */
@@ -85,9 +86,10 @@ static double flops_of(const struct group *group, const struct sizes *sizes, dou
 {
     switch (group->kind) {
     case GROUP_CONV:
-        *out_rate = sizes->depthwise ? 2 * sizes->taps / (1 / CHANNELS_PER_NS + sizes->taps * TAP_NS)
-                    : sizes->thin    ? THIN_FLOPS_PER_NS
-                                     : CONV_FLOPS_PER_NS;
+        *out_rate = sizes->depthwise      ? 2 * sizes->taps / (1 / CHANNELS_PER_NS + sizes->taps * TAP_NS)
+                    : sizes->thin         ? THIN_FLOPS_PER_NS
+                    : group->spatial == 3 ? VOLUME_FLOPS_PER_NS
+                                          : CONV_FLOPS_PER_NS;
         return 2 * sizes->output * sizes->depth * sizes->taps;
     case GROUP_DECONV:
         *out_rate = UNFOLD_FLOPS_PER_NS;
@@ -113,6 +115,7 @@ inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_
 {
     const onednn_state *state = state_;
     kit_refusal why = { 0, "", "" };
+    const double width = state->reduced ? 2 : 4; /* bytes of a packed weight */
     double threads = request->max_threads > 0 ? request->max_threads : 1, rate, flops, reading;
     struct sizes sizes;
     struct group group;
@@ -128,8 +131,8 @@ inlay_status onednn_cost(void *state_, const inlay_cost_request *request, inlay_
         threads = 1;
     reading = stream_ns(4 * (sizes.input + sizes.output)) / threads;
     if (group.constant[OPERAND_WEIGHTS])
-        reading += 4 * sizes.weights / WEIGHTS_BYTES_PER_NS / threads +
-                   weights_memory_ns(weights_of_graph(request->graph), 4 * sizes.weights) / sqrt(threads);
+        reading += width * sizes.weights / WEIGHTS_BYTES_PER_NS / threads +
+                   weights_memory_ns(weights_of_graph(request->graph), width * sizes.weights) / sqrt(threads);
     out->ns = CALL_NS + (threads > 1 ? TEAM_NS : 0) + fmax(flops / rate / threads, reading);
     if (group.kind == GROUP_CONV || group.kind == GROUP_DECONV) {
         out->ns += reorder_ns(4 * sizes.input, threads) + reorder_ns(4 * sizes.output, threads);
