@@ -257,9 +257,9 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
         trace_request(call->server->trace, job, answered);
     }
     otlp_add(call->server->otlp, job, call->traceparent, answered,
-              failure != NULL      ? failure
-              : status != INLAY_OK ? &diag
-                                   : NULL);
+             failure != NULL      ? failure
+             : status != INLAY_OK ? &diag
+                                  : NULL);
     sequence_leave(job);
     if (call->queued)
         grpc_finished(call);
