@@ -14,6 +14,7 @@
 #include "serve/exchange/watch.h"
 #include "serve/process/supervise.h"
 #include "serve/network/tls.h"
+#include "serve/schedule/otlp.h"
 #include "serve/schedule/trace.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -181,6 +182,9 @@ static inlay_status start(program_state *state, inlay_diag *diag)
     INLAY_TRY(tokens_read(settings_text(&state->settings, SET_token_file), &server->tokens, diag));
     INLAY_TRY(tokens_read(settings_text(&state->settings, SET_admin_token_file), &server->admin_tokens, diag));
     INLAY_TRY(open_trace(server, diag));
+    INLAY_TRY(otlp_create(settings_text(&state->settings, SET_trace_endpoint),
+                           (uint32_t)settings_int(&state->settings, SET_trace_sample), server->counts, &server->otlp,
+                           diag));
     INLAY_TRY(open_shared_memory(server, diag));
     INLAY_TRY(open_tls(server, diag));
     INLAY_TRY(repository_open(&state->settings, runners, &server->board, &server->repository, diag));
@@ -325,6 +329,7 @@ static void stop(program_state *state)
     loader_destroy(server->loader);
     watch_destroy(server->watch);
     sched_destroy(server->sched);
+    otlp_destroy(server->otlp);
     repository_close(server->repository);
     tokens_deinit(&server->tokens);
     tokens_deinit(&server->admin_tokens);

@@ -29,6 +29,18 @@ for one in "$file" "$tmp/all.yaml"; do
     fi
 done
 
+# A flag that does not exist is answered with the nearest one, and its value is not taken for a flag.
+"$serve" "$tmp/none" --max-bacth 3 >"$tmp/out" 2>&1 && code=0 || code=$?
+if [ "$code" -ne 2 ] || ! grep -q "unknown flag '--max-bacth'; did you mean 'max-batch'?" "$tmp/out"; then
+    echo "--max-bacth: exit code $code, $(cat "$tmp/out")"
+    failed=1
+fi
+"$serve" "$tmp/none" --no-config --access-log --none --max-b 3 >"$tmp/out" 2>&1 && code=0 || code=$?
+if [ "$code" -ne 2 ] || ! grep -q "ambiguous" "$tmp/out"; then
+    echo "--max-b: exit code $code, $(cat "$tmp/out")"
+    failed=1
+fi
+
 # The rest of a long line is not a token.
 printf '# %0600d\n' 0 >"$tmp/tokens"
 chmod 600 "$tmp/tokens"

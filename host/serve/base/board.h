@@ -22,6 +22,18 @@ typedef enum refused_reason {
         REFUSED_COUNT
 } refused_reason;
 
+/* What became of spans; labels of inlay_spans_total. */
+#define SPANS_LIST(X)                                                                                                  \
+    X(SENT, "sent")                                                                                                    \
+    X(DROPPED, "dropped") /* the queue was full */                                                                     \
+    X(FAILED, "failed")   /* the collector did not take them */
+typedef enum span_result {
+#define SPANS_ENUM(name, label) SPANS_##name,
+    SPANS_LIST(SPANS_ENUM)
+#undef SPANS_ENUM
+        SPANS_COUNT
+} span_result;
+
 enum { BOARD_MODELS = 4096, BOARD_NAME_BYTES = 136 };
 
 /* The figures of a process. */
@@ -38,9 +50,10 @@ typedef struct board_counts {
     atomic_uint_fast64_t received_bytes, sent_bytes; /* of connections, without TLS */
     atomic_uint_fast64_t ended_cpu_us;               /* CPU time of the processes that have ended here */
     atomic_uint_fast64_t refused[REFUSED_COUNT];
-    atomic_uint_fast64_t copied_bytes; /* of tensors that could not be used in place */
-    atomic_uint_fast64_t moved_bytes;  /* of bodies, copied out of receive buffers */
-    atomic_uint_fast64_t requests;     /* completed */
+    atomic_uint_fast64_t spans[SPANS_COUNT]; /* of requests */
+    atomic_uint_fast64_t copied_bytes;       /* of tensors that could not be used in place */
+    atomic_uint_fast64_t moved_bytes;        /* of bodies, copied out of receive buffers */
+    atomic_uint_fast64_t requests;           /* completed */
 } board_counts;
 
 /* The figures of one version of a model in a process. */

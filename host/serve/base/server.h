@@ -24,6 +24,7 @@ struct server {
     struct watch *watch;
     struct loader *loader;
     struct trace *trace;
+    struct otlp *otlp;                   /* NULL: none are exported */
     struct shared_memory *shared_memory; /* NULL: not enabled */
     struct tls *tls;                     /* NULL: no TLS */
     bool client_certificates;            /* clients must show one */

@@ -1,6 +1,7 @@
 #include "serve/base/settings.h"
 #include "inlay/check.h"
 #include "base/memory.h"
+#include "base/nearest.h"
 #include "serve/base/log.h"
 #include "serve/base/yaml.h"
 #include <argp.h>
@@ -250,6 +251,48 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
+/* The flag with that name, or one that begins with it (argp refuses an ambiguous beginning); NULL: there is none. */
+static const struct argp_option *find_flag(const char *name, size_t bytes)
+{
+    static const struct argp_option own[] = { { .name = "help" }, { .name = "usage" }, { .name = NULL } }; /* argp's */
+
+    for (const struct argp_option *row = flags; row->name != NULL; row++)
+        if (strncmp(row->name, name, bytes) == 0)
+            return row;
+    for (const struct argp_option *row = own; row->name != NULL; row++)
+        if (strncmp(row->name, name, bytes) == 0)
+            return row;
+    return NULL;
+}
+
+static const char *flag_at(const void *user, uint32_t i)
+{
+    return ((const struct argp_option *)user)[i].name;
+}
+
+/* A flag that does not exist ends the process with the nearest one. */
+static void refuse_unknown(int argc, char **argv)
+{
+    char wanted[64], hint[NEAREST_HINT_BYTES];
+    uint32_t count = 0;
+
+    while (flags[count].name != NULL)
+        count++;
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const char *name = argv[i] + 2;
+        size_t bytes = strncmp(argv[i], "--", 2) == 0 ? strcspn(name, "=") : 0;
+        const struct argp_option *row = bytes > 0 ? find_flag(name, bytes) : NULL;
+
+        if (bytes > 0 && row == NULL) {
+            (void)snprintf(wanted, sizeof wanted, "%.*s", (int)bytes, name);
+            nearest_hint(hint, "; --help lists the flags", wanted, flag_at, flags, count);
+            (void)fprintf(stderr, "%s: unknown flag '--%s'%s\n", argv[0], wanted, hint);
+            exit(2);
+        }
+        i += row != NULL && row->arg != NULL && name[bytes] == '\0'; /* the next word is its value */
+    }
+}
+
 void settings_parse(struct settings *settings, int argc, char **argv)
 {
     static const struct argp argp = { flags, parse, "MODELS", doc, NULL, NULL, NULL };
@@ -260,6 +303,7 @@ void settings_parse(struct settings *settings, int argc, char **argv)
     *settings = (struct settings){ .models = NULL };
     argp_err_exit_status = 2;
     describe_flags();
+    refuse_unknown(argc, argv);
     (void)argp_parse(&argp, argc, argv, 0, NULL, settings);
     if (settings->serve_config != NULL)
         status = read_file(settings, settings->serve_config, &diag);

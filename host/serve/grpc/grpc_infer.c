@@ -3,6 +3,7 @@
 #include "serve/grpc/grpc_internal.h"
 #include "serve/grpc/grpc_read.h"
 #include "serve/model/sequence.h"
+#include "serve/schedule/otlp.h"
 #include "serve/schedule/trace.h"
 #include "serve/repository/repository.h"
 #include "serve/request/shared_memory.h"
@@ -242,7 +243,7 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
     struct call *call = job->user;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
-    uint64_t answered;
+    uint64_t answered = clock_ns();
 
     if (failure == NULL)
         status = write_reply(call, outputs, output_count, &diag);
@@ -255,6 +256,10 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
                           job->model->settings.batch_target_us);
         trace_request(call->server->trace, job, answered);
     }
+    otlp_add(call->server->otlp, job, call->traceparent, answered,
+             failure != NULL      ? failure
+             : status != INLAY_OK ? &diag
+                                  : NULL);
     sequence_leave(job);
     if (call->queued)
         grpc_finished(call);

@@ -4,6 +4,7 @@
 #include "serve/repository/repository.h"
 #include "serve/request/shared_memory.h"
 #include "serve/exchange/watch.h"
+#include "serve/schedule/otlp.h"
 #include "serve/schedule/trace.h"
 #include <string.h>
 
@@ -20,7 +21,7 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
     struct model *model = job->model;
     inlay_diag diag = INLAY_DIAG_INIT;
     inlay_status status = INLAY_OK;
-    uint64_t answered;
+    uint64_t answered = clock_ns();
 
     watch_remove(exchange->server->watch, exchange);
     exchange->queue_ns = job->started_ns - job->received_ns;
@@ -43,6 +44,10 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
                           model->settings.batch_target_us);
         trace_request(exchange->server->trace, job, answered);
     }
+    otlp_add(exchange->server->otlp, job, exchange_field_get(exchange, FIELD_TRACEPARENT), answered,
+              failure != NULL      ? failure
+              : status != INLAY_OK ? &diag
+                                   : NULL);
     exchange_encode(exchange);
     sequence_leave(job); /* before the reply, so that the client's next sequence can use the place */
     if (exchange->suspended)

@@ -277,6 +277,11 @@ static void write_process(struct strbuf *to, struct server *server)
         REFUSED_LIST(REFUSED_LABEL)
 #undef REFUSED_LABEL
     };
+    static const char *const results[] = {
+#define SPANS_LABEL(name, label) label,
+        SPANS_LIST(SPANS_LABEL)
+#undef SPANS_LABEL
+    };
     static const char *const codes[] = { "other", "1xx", "2xx", "3xx", "4xx", "5xx" };
     board_counts sums;
 
@@ -302,6 +307,10 @@ static void write_process(struct strbuf *to, struct server *server)
     for (uint32_t i = 0; i < REFUSED_COUNT; i++)
         strbuf_format(to, "inlay_refused_total{reason=\"%s\"} %llu\n", reasons[i],
                       (unsigned long long)get(&sums.refused[i]));
+    write_head(to, "inlay_spans_total", "counter", "Requests whose spans were exported to trace_endpoint, by result.");
+    for (uint32_t i = 0; i < SPANS_COUNT; i++)
+        strbuf_format(to, "inlay_spans_total{result=\"%s\"} %llu\n", results[i],
+                      (unsigned long long)get(&sums.spans[i]));
     write_metric(to, "inlay_http_connections", "gauge", "Open connections.", (double)get(&sums.connections));
     write_metric(to, "inlay_http_requests", "gauge", "Requests in progress, including this one.",
                  (double)get(&sums.exchanges));

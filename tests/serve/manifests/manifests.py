@@ -17,6 +17,8 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+import chart # needs yaml
+
 LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 QUANTITY = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
 BASIC = {
@@ -105,14 +107,19 @@ def try_wrong(check, document):
 
 def read(path, definitions):
     """The documents of a file by kind, each checked."""
+    return check_documents(path.name, path.read_text(), definitions)
+
+
+def check_documents(name, text, definitions):
+    """The documents of a text by kind, each checked."""
     found = {}
-    for document in yaml.safe_load_all(path.read_text()):
+    for document in filter(None, yaml.safe_load_all(text)):
         kind = document["kind"]
-        assert kind in definitions, f"{path}: {kind}"
+        assert kind in definitions, f"{name}: {kind}"
         check = jsonschema.Draft7Validator({"$ref": "#/definitions/" + kind, "definitions": definitions})
         for error in check.iter_errors(document):
-            sys.exit(f"{path.name}, {kind}: {'/'.join(map(str, error.absolute_path))}: {error.message[:200]}")
-        print(f"{path.name}: {kind} is valid; {try_wrong(check, document)} invalid variants are rejected")
+            sys.exit(f"{name}, {kind}: {'/'.join(map(str, error.absolute_path))}: {error.message[:200]}")
+        print(f"{name}: {kind} is valid; {try_wrong(check, document)} invalid variants are rejected")
         found[kind] = document
     return found
 
@@ -166,6 +173,29 @@ def check_kserve(found, settings):
     assert int(given["port"]) == container["ports"][0]["containerPort"] == container["readinessProbe"]["httpGet"]["port"]
 
 
+def check_chart(folder, definitions, settings):
+    """The chart makes the objects of kubernetes.yaml, and what its values say."""
+    plain = chart.Chart(folder)
+    found = check_documents("the chart", plain.documents(), definitions)
+    assert set(found) == {"Deployment", "Service"}, found.keys()
+    scaled = chart.Chart(folder, {"autoscaling.enabled": True, "drainMs": 4000, "replicas": 3,
+                                  "arguments": ["--max-queue", "9"], "traceEndpoint": "http://collector:4318"})
+    found = check_documents("the chart with autoscaling", scaled.documents(), definitions)
+    check_kubernetes(found, settings)
+    container = found["Deployment"]["spec"]["template"]["spec"]["containers"][0]
+    given = check_flags(container["args"], settings)
+    assert found["Deployment"]["spec"]["replicas"] == 3
+    assert given["drain_ms"] == "4000" and given["max_queue"] == "9", given
+    assert given["trace_endpoint"] == "http://collector:4318", given
+    assert not scaled.unused(), f"no template uses {scaled.unused()}"
+    for change in ({"drainsMs": 1}, {"autoscaling.max": 1}): # a name that does not exist
+        try:
+            chart.Chart(folder, change)
+        except AssertionError:
+            continue
+        sys.exit(f"{change} is accepted")
+
+
 def main():
     deploy, settings_def = map(pathlib.Path, sys.argv[1:])
     definitions = read_fields(pathlib.Path(__file__).with_name("fields.txt"))
@@ -173,6 +203,7 @@ def main():
                 re.findall(r'^SETTING\((\w+), (\w+), "[^"]*", (-?\d+), (\d+)', settings_def.read_text(), re.M)}
     check_kubernetes(read(deploy / "kubernetes.yaml", definitions), settings)
     check_kserve(read(deploy / "kserve.yaml", definitions), settings)
+    check_chart(deploy / "helm" / "inlay-serve", definitions, settings)
 
 
 main()

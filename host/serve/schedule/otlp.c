@@ -1,0 +1,409 @@
+#include "serve/schedule/otlp.h"
+#include "serve/base/log.h"
+#include "serve/base/monitor.h"
+#include <errno.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    QUEUE = 2048,
+    BATCH = 256,       /* records of a message */
+    PERIOD_MS = 500,   /* between two looks at the queue */
+    TIMEOUT_MS = 1000, /* of each operation on the connection */
+    TRACE_BYTES = 16,
+    SPAN_BYTES = 8
+};
+
+/* A request. */
+typedef struct span_record {
+    char model[BOARD_NAME_BYTES], version[24];
+    uint8_t trace[TRACE_BYTES], parent[SPAN_BYTES];
+    bool has_parent;
+    uint64_t id; /* of its span; its parts have the next numbers */
+    uint64_t arrived_ns, received_ns, started_ns, compute_ns, ended_ns, answered_ns, rows;
+    char failure[160]; /* "" = none */
+} span_record;
+
+struct otlp {
+    char host[256], port[8], path[256];
+    uint32_t sample;
+    board_counts *counts;
+    atomic_uint_fast64_t seen, seed;
+    pthread_t thread;
+    pthread_mutex_t lock; /* guards the fields below; held only briefly */
+    pthread_cond_t changed;
+    span_record *queue; /* [QUEUE] ring */
+    uint32_t first, count;
+    bool stop;
+    bool failing; /* the thread only: the last message was not taken */
+};
+
+/* ------------------------------------------------------------------ records */
+
+static bool read_hex(const char *text, uint32_t bytes, uint8_t *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t any = 0;
+
+    for (uint32_t i = 0; i < bytes; i++) {
+        const char *high = text[2 * i] != '\0' ? strchr(digits, text[2 * i]) : NULL,
+                   *low = high != NULL && text[2 * i + 1] != '\0' ? strchr(digits, text[2 * i + 1]) : NULL;
+
+        if (low == NULL)
+            return false;
+        out[i] = (uint8_t)((high - digits) << 4 | (low - digits));
+        any |= out[i];
+    }
+    return any != 0;
+}
+
+/* VERSION-TRACE-SPAN-FLAGS (W3C Trace Context); false: it is invalid, and ignored as that says. */
+static bool read_parent(const char *text, span_record *record, bool *out_sampled)
+{
+    uint8_t flags[1] = { 0 };
+
+    if (text == NULL || strlen(text) < 55 || text[2] != '-' || text[35] != '-' || text[52] != '-' ||
+        strncmp(text, "ff", 2) == 0 || !read_hex(text + 3, TRACE_BYTES, record->trace) ||
+        !read_hex(text + 36, SPAN_BYTES, record->parent))
+        return false;
+    (void)read_hex(text + 53, 1, flags);
+    *out_sampled = (flags[0] & 1) != 0;
+    return true;
+}
+
+/* The next of a sequence of distinct numbers that look random (splitmix64). */
+static uint64_t next_id(struct otlp *otlp)
+{
+    uint64_t id = atomic_fetch_add_explicit(&otlp->seed, UINT64_C(0x9e3779b97f4a7c15), memory_order_relaxed);
+
+    id = (id ^ id >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    id = (id ^ id >> 27) * UINT64_C(0x94d049bb133111eb);
+    id ^= id >> 31;
+    return id != 0 ? id : 1;
+}
+
+static void count(struct otlp *otlp, span_result result, uint64_t number)
+{
+    (void)atomic_fetch_add_explicit(&otlp->counts->spans[result], number, memory_order_relaxed);
+}
+
+void otlp_add(struct otlp *otlp, const struct job *job, const char *traceparent, uint64_t answered_ns,
+              const inlay_diag *failure)
+{
+    span_record record = { .rows = job->rows };
+    bool sampled = true, taken;
+
+    if (otlp == NULL)
+        return;
+    record.has_parent = read_parent(traceparent, &record, &sampled);
+    if (!sampled || atomic_fetch_add_explicit(&otlp->seen, 1, memory_order_relaxed) % otlp->sample != 0)
+        return;
+    if (!record.has_parent) {
+        uint64_t trace[2] = { next_id(otlp), next_id(otlp) };
+
+        memcpy(record.trace, trace, sizeof trace);
+    }
+    record.id = next_id(otlp);
+    (void)snprintf(record.model, sizeof record.model, "%s", job->model->name);
+    (void)snprintf(record.version, sizeof record.version, "%s", job->model->version);
+    record.arrived_ns = job->arrived_ns;
+    record.received_ns = job->received_ns;
+    record.started_ns = job->started_ns;
+    record.compute_ns = job->compute_ns;
+    record.ended_ns = job->ended_ns;
+    record.answered_ns = answered_ns;
+    if (failure != NULL)
+        (void)snprintf(record.failure, sizeof record.failure, "%.159s",
+                       failure->text[0] != '\0' ? failure->text : inlay_status_text(failure->code));
+    (void)pthread_mutex_lock(&otlp->lock);
+    taken = otlp->count < QUEUE;
+    if (taken)
+        otlp->queue[(otlp->first + otlp->count++) % QUEUE] = record;
+    (void)pthread_mutex_unlock(&otlp->lock);
+    if (!taken)
+        count(otlp, SPANS_DROPPED, 1);
+}
+
+/* ------------------------------------------------------------------ messages */
+
+static void write_hex(struct strbuf *to, const uint8_t *bytes, uint32_t number)
+{
+    for (uint32_t i = 0; i < number; i++)
+        strbuf_format(to, "%02x", bytes[i]);
+}
+
+/* wall_ns: what a time by clock_ns() lacks to one since 1970. The caller adds the span's end. */
+static void write_span(struct strbuf *to, const span_record *record, uint32_t part, const char *name, uint64_t start,
+                       uint64_t end, uint64_t wall_ns)
+{
+    strbuf_text(to, "{\"traceId\":\"");
+    write_hex(to, record->trace, TRACE_BYTES);
+    strbuf_format(to, "\",\"spanId\":\"%016llx\"", (unsigned long long)(record->id + part));
+    if (part > 0) {
+        strbuf_format(to, ",\"parentSpanId\":\"%016llx\"", (unsigned long long)record->id);
+    } else if (record->has_parent) {
+        strbuf_text(to, ",\"parentSpanId\":\"");
+        write_hex(to, record->parent, SPAN_BYTES);
+        strbuf_text(to, "\"");
+    }
+    strbuf_format(to, ",\"name\":\"%s%s\",\"kind\":%d,\"startTimeUnixNano\":\"%llu\",\"endTimeUnixNano\":\"%llu\"",
+                  name, part == 0 ? record->model : "", part == 0 ? 2 : 1, (unsigned long long)(start + wall_ns),
+                  (unsigned long long)((end > start ? end : start) + wall_ns));
+}
+
+static void write_record(struct strbuf *to, const span_record *record, uint64_t wall_ns)
+{
+    bool ran = record->ended_ns > 0;
+
+    write_span(to, record, 0, "infer ", record->arrived_ns, record->answered_ns, wall_ns);
+    strbuf_format(to,
+                  ",\"attributes\":[{\"key\":\"model.name\",\"value\":{\"stringValue\":\"%s\"}},"
+                  "{\"key\":\"model.version\",\"value\":{\"stringValue\":\"%s\"}},"
+                  "{\"key\":\"request.rows\",\"value\":{\"intValue\":\"%llu\"}}],\"status\":{",
+                  record->model, record->version, (unsigned long long)record->rows);
+    if (record->failure[0] != '\0') {
+        strbuf_text(to, "\"code\":2,\"message\":");
+        strbuf_json(to, record->failure, strlen(record->failure));
+    }
+    strbuf_text(to, "}},");
+    write_span(to, record, 1, "receive", record->arrived_ns, record->received_ns, wall_ns);
+    strbuf_text(to, "},");
+    write_span(to, record, 2, "queue", record->received_ns, ran ? record->started_ns : record->answered_ns, wall_ns);
+    strbuf_text(to, "}");
+    if (!ran)
+        return;
+    strbuf_text(to, ",");
+    write_span(to, record, 3, "run", record->ended_ns - record->compute_ns, record->ended_ns, wall_ns);
+    strbuf_text(to, "}");
+}
+
+static void write_message(struct strbuf *to, const span_record *records, uint32_t number)
+{
+    struct timespec now;
+    uint64_t wall_ns;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    wall_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - clock_ns();
+    strbuf_format(to,
+                  "{\"resourceSpans\":[{\"resource\":{\"attributes\":[{\"key\":\"service.name\",\"value\":"
+                  "{\"stringValue\":\"inlay-serve\"}},{\"key\":\"service.version\",\"value\":{\"stringValue\":\"%s\"}},"
+                  "{\"key\":\"process.pid\",\"value\":{\"intValue\":\"%d\"}}]},"
+                  "\"scopeSpans\":[{\"scope\":{\"name\":\"inlay-serve\"},\"spans\":[",
+                  inlay_version(), (int)getpid());
+    for (uint32_t i = 0; i < number; i++) {
+        strbuf_text(to, i > 0 ? "," : "");
+        write_record(to, &records[i], wall_ns);
+    }
+    strbuf_text(to, "]}]}]}");
+}
+
+/* ------------------------------------------------------------------ sending */
+
+static int open_connection(const struct otlp *otlp)
+{
+    const struct addrinfo wanted = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+    const struct timeval timeout = { TIMEOUT_MS / 1000, TIMEOUT_MS % 1000 * 1000 };
+    struct addrinfo *found = NULL;
+    int fd = -1;
+
+    if (getaddrinfo(otlp->host, otlp->port, &wanted, &found) != 0)
+        return -1;
+    for (const struct addrinfo *at = found; fd < 0 && at != NULL; at = at->ai_next) {
+        fd = socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol);
+        if (fd < 0)
+            continue;
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout); /* of connect(), too */
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+        if (connect(fd, at->ai_addr, at->ai_addrlen) != 0) {
+            (void)close(fd);
+            fd = -1;
+        }
+    }
+    freeaddrinfo(found);
+    return fd;
+}
+
+static bool send_all(int fd, const char *data, size_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t sent = send(fd, data, bytes, MSG_NOSIGNAL);
+
+        if (sent <= 0)
+            return false;
+        data += sent;
+        bytes -= (size_t)sent;
+    }
+    return true;
+}
+
+/* Whether the reply's code is 2xx. */
+static bool is_taken(int fd)
+{
+    char reply[64];
+    size_t used = 0;
+
+    while (used < 12) {
+        ssize_t got = recv(fd, reply + used, sizeof reply - used, 0);
+
+        if (got <= 0)
+            return false;
+        used += (size_t)got;
+    }
+    return strncmp(reply, "HTTP/1.", 7) == 0 && reply[9] == '2';
+}
+
+static bool post(const struct otlp *otlp, const struct strbuf *message)
+{
+    struct strbuf head = { .data = NULL };
+    bool taken = false, is_ip6 = strchr(otlp->host, ':') != NULL;
+    int fd;
+
+    strbuf_format(&head,
+                  "POST %s HTTP/1.1\r\nHost: %s%s%s:%s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
+                  "User-Agent: inlay-serve\r\nConnection: close\r\n\r\n",
+                  otlp->path, is_ip6 ? "[" : "", otlp->host, is_ip6 ? "]" : "", otlp->port, message->size);
+    fd = head.failed || message->failed ? -1 : open_connection(otlp);
+    if (fd >= 0) {
+        taken = send_all(fd, head.data, head.size) && send_all(fd, message->data, message->size) && is_taken(fd);
+        (void)close(fd);
+    }
+    strbuf_deinit(&head);
+    return taken;
+}
+
+static void send_records(struct otlp *otlp, const span_record *records, uint32_t number)
+{
+    struct strbuf message = { .data = NULL };
+    bool taken;
+
+    write_message(&message, records, number);
+    taken = post(otlp, &message);
+    strbuf_deinit(&message);
+    count(otlp, taken ? SPANS_SENT : SPANS_FAILED, number);
+    if (taken == otlp->failing)
+        log_line(taken ? LOG_INFO_LINE : LOG_WARNING_LINE, "trace_endpoint http://%s:%s%s %s", otlp->host, otlp->port,
+                 otlp->path, taken ? "takes spans again" : "does not take spans; they are dropped");
+    otlp->failing = !taken;
+}
+
+/* Takes up to BATCH records out of the queue. */
+static uint32_t take_records(struct otlp *otlp, span_record *out, bool *out_stop)
+{
+    struct timespec until;
+    uint32_t number;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += PERIOD_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_mutex_lock(&otlp->lock);
+    while (!otlp->stop && otlp->count < BATCH &&
+           pthread_cond_timedwait(&otlp->changed, &otlp->lock, &until) != ETIMEDOUT)
+        ;
+    number = otlp->count < BATCH ? otlp->count : BATCH;
+    for (uint32_t i = 0; i < number; i++)
+        out[i] = otlp->queue[(otlp->first + i) % QUEUE];
+    otlp->first = (otlp->first + number) % QUEUE;
+    otlp->count -= number;
+    *out_stop = otlp->stop;
+    (void)pthread_mutex_unlock(&otlp->lock);
+    return number;
+}
+
+static void *serve(void *user)
+{
+    static span_record records[BATCH];
+    struct otlp *otlp = user;
+    bool stop = false;
+    uint32_t number = 0;
+
+    while (!stop || number > 0) {
+        number = take_records(otlp, records, &stop);
+        if (number > 0 && !(stop && otlp->failing))
+            send_records(otlp, records, number);
+    }
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ start and end */
+
+/* Splits http://HOST[:PORT][/PATH]. */
+static bool read_endpoint(struct otlp *otlp, const char *endpoint)
+{
+    const char *host = endpoint + 7, *path, *end, *port;
+    bool is_ip6 = strncmp(endpoint, "http://[", 8) == 0;
+
+    if (strncmp(endpoint, "http://", 7) != 0)
+        return false;
+    path = host + strcspn(host, "/");
+    host += is_ip6;
+    end = is_ip6 ? strchr(host, ']') : host + strcspn(host, ":/");
+    if (end == NULL || end == host || end >= path + (*path == '\0') || (size_t)(end - host) >= sizeof otlp->host)
+        return false;
+    port = end + is_ip6;
+    if (port < path && (*port != ':' || (size_t)(path - port) > sizeof otlp->port ||
+                        strspn(port + 1, "0123456789") != (size_t)(path - port) - 1 || path - port < 2))
+        return false;
+    if (strlen(path) >= sizeof otlp->path || strpbrk(path, " \r\n\t?#") != NULL)
+        return false;
+    (void)snprintf(otlp->host, sizeof otlp->host, "%.*s", (int)(end - host), host);
+    if (port < path)
+        (void)snprintf(otlp->port, sizeof otlp->port, "%.*s", (int)(path - port - 1), port + 1);
+    else
+        (void)snprintf(otlp->port, sizeof otlp->port, "4318");
+    (void)snprintf(otlp->path, sizeof otlp->path, "%s", path[0] != '\0' && path[1] != '\0' ? path : "/v1/traces");
+    return true;
+}
+
+inlay_status otlp_create(const char *endpoint, uint32_t sample, board_counts *counts, struct otlp **out_otlp,
+                         inlay_diag *diag)
+{
+    struct otlp *otlp;
+    uint64_t seed = clock_ns();
+
+    *out_otlp = NULL;
+    if (endpoint[0] == '\0')
+        return INLAY_OK;
+    otlp = calloc(1, sizeof *otlp);
+    if (otlp == NULL || (otlp->queue = calloc(QUEUE, sizeof *otlp->queue)) == NULL) {
+        free(otlp);
+        return no_memory(diag, "for spans");
+    }
+    if (!read_endpoint(otlp, endpoint)) {
+        free(otlp->queue);
+        free(otlp);
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "trace_endpoint: '%s' is not http://HOST[:PORT][/PATH]",
+                          endpoint);
+    }
+    (void)getrandom(&seed, sizeof seed, GRND_NONBLOCK);
+    atomic_init(&otlp->seed, seed);
+    otlp->sample = sample;
+    otlp->counts = counts;
+    monitor_init(&otlp->lock, &otlp->changed);
+    if (pthread_create(&otlp->thread, NULL, serve, otlp) != 0) {
+        free(otlp->queue);
+        free(otlp);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start the thread that sends spans");
+    }
+    *out_otlp = otlp;
+    return INLAY_OK;
+}
+
+void otlp_destroy(struct otlp *otlp)
+{
+    if (otlp == NULL)
+        return;
+    (void)pthread_mutex_lock(&otlp->lock);
+    otlp->stop = true;
+    (void)pthread_cond_signal(&otlp->changed);
+    (void)pthread_mutex_unlock(&otlp->lock);
+    (void)pthread_join(otlp->thread, NULL);
+    (void)pthread_cond_destroy(&otlp->changed);
+    (void)pthread_mutex_destroy(&otlp->lock);
+    free(otlp->queue);
+    free(otlp);
+}

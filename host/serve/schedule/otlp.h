@@ -1,0 +1,22 @@
+/* serve/schedule/otlp.h - exports the times of sampled requests as spans of OpenTelemetry: OTLP over HTTP, as JSON.
+ *
+ * A request has a span "infer MODEL", whose parent is the span that its client's traceparent names, and below it the spans
+ * "receive", "queue" and "run". Requests only write a record to a queue of fixed size; a thread sends them. A full queue
+ * drops the record, and a batch that the collector does not take is not sent again. */
+#ifndef SERVE_OTLP_H
+#define SERVE_OTLP_H
+#include "serve/model/model.h"
+
+struct otlp;
+
+/* endpoint: http://HOST[:PORT][/PATH]; "": *out_otlp is NULL, nothing is exported. sample: each of so many requests is
+ * exported. counts: of this process; borrowed. */
+INLAY_NODISCARD inlay_status otlp_create(const char *endpoint, uint32_t sample, board_counts *counts,
+                                         struct otlp **out_otlp, inlay_diag *diag);
+/* Sends what is in the queue, unless the collector does not answer, and ends the thread. NULL is a no-op. */
+void otlp_destroy(struct otlp *otlp);
+/* A request has been answered. traceparent: of its client, NULL or "" = none; one that is not sampled is not exported.
+ * failure: NULL = none. otlp NULL is a no-op. Any thread. */
+void otlp_add(struct otlp *otlp, const struct job *job, const char *traceparent, uint64_t answered_ns,
+              const inlay_diag *failure);
+#endif

@@ -1,0 +1,198 @@
+/* Spans of requests: sent to a collector, with the client's parent, sampled; a collector that does not answer delays no
+ * request. */
+#include "client.h"
+#include <arpa/inet.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+#include "cmocka_all.h"
+
+#define BODY "{\"inputs\":[{\"name\":\"x\",\"shape\":[1,3],\"datatype\":\"FP32\",\"data\":[1,0,1]}]}"
+#define TRACE "0af7651916cd43dd8448eb211c80319c"
+#define PARENT "b7ad6b7169203331"
+
+static struct serving server;
+static int listener;
+static char message[1 << 20];
+
+/* Listens on a free port. */
+static int collect(void)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t bytes = sizeof at;
+
+    listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(listener >= 0 && bind(listener, (const struct sockaddr *)(const void *)&at, sizeof at) == 0 &&
+                listen(listener, 64) == 0 && getsockname(listener, (struct sockaddr *)(void *)&at, &bytes) == 0);
+    return ntohs(at.sin_port);
+}
+
+/* Takes a message, answers it with this code, and returns it. */
+static const char *take(const char *code)
+{
+    int fd = accept(listener, NULL, NULL);
+    size_t used = 0, wanted = SIZE_MAX;
+    char reply[128];
+
+    assert_true(fd >= 0);
+    while (used < wanted) {
+        ssize_t got = recv(fd, message + used, sizeof message - 1 - used, 0);
+        const char *end, *length;
+
+        assert_true(got > 0);
+        used += (size_t)got;
+        message[used] = '\0';
+        end = strstr(message, "\r\n\r\n");
+        length = strstr(message, "Content-Length: ");
+        if (end != NULL && length != NULL)
+            wanted = (size_t)(end + 4 - message) + (size_t)strtoul(length + strlen("Content-Length: "), NULL, 10);
+    }
+    (void)snprintf(reply, sizeof reply, "HTTP/1.1 %s\r\nContent-Length: 2\r\n\r\n{}", code);
+    client_text(fd, reply);
+    (void)close(fd);
+    return message;
+}
+
+static void begin(const char *sample)
+{
+    char endpoint[64];
+    const char *flags[] = { "--trace-endpoint", endpoint, "--trace-sample", sample, NULL };
+
+    (void)snprintf(endpoint, sizeof endpoint, "http://127.0.0.1:%d", collect());
+    serving_open(&server, flags);
+}
+
+static void infer(const char *headers, const char *body, int code)
+{
+    client_expect(&server, "POST", "/v2/models/twice/infer", headers, body, code, "");
+}
+
+static uint32_t times(const char *text, const char *part)
+{
+    uint32_t count = 0;
+
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at++)
+        count++;
+    return count;
+}
+
+static void await_metric(const char *name, double value)
+{
+    const struct timespec pause = { 0, 5000000 };
+
+    for (uint32_t i = 0; client_metric(&server, name) < value; i++) {
+        if (i == 12000)
+            fail_msg("%s is %g, not %g", name, client_metric(&server, name), value);
+        (void)nanosleep(&pause, NULL);
+    }
+}
+
+/* The text after `key` as a number. */
+static double number_after(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+
+    assert_non_null(at);
+    return strtod(at + strlen(key), NULL);
+}
+
+static void test_spans(void **state)
+{
+    const char *got, *run;
+
+    (void)state;
+    begin("1");
+    infer("traceparent: 00-" TRACE "-" PARENT "-00\r\n", BODY, 200); /* not sampled by its client */
+    infer("traceparent: 00-" TRACE "-" PARENT "-01\r\n", BODY, 200);
+    got = take("200 OK");
+    assert_int_equal(strncmp(got, "POST /v1/traces HTTP/1.1\r\n", 26), 0);
+    assert_non_null(strstr(got, "Content-Type: application/json\r\n"));
+    assert_int_equal(times(got, "\"traceId\":\"" TRACE "\""), 4);
+    assert_int_equal(times(got, "\"parentSpanId\":\"" PARENT "\",\"name\":\"infer twice\",\"kind\":2"), 1);
+    assert_int_equal(times(got, "\"name\":\"receive\""), 1);
+    assert_int_equal(times(got, "\"name\":\"queue\""), 1);
+    run = strstr(got, "\"name\":\"run\"");
+    assert_non_null(run);
+    assert_true(number_after(run, "\"startTimeUnixNano\":\"") <= number_after(run, "\"endTimeUnixNano\":\""));
+    assert_true(number_after(got, "\"startTimeUnixNano\":\"") <= number_after(run, "\"startTimeUnixNano\":\""));
+    await_metric("inlay_spans_total{result=\"sent\"}", 1);
+    /* Without a valid parent, each request is a trace of its own. */
+    infer("traceparent: 00-" TRACE "-0000000000000000-01\r\n", BODY, 200);
+    got = take("200 OK");
+    assert_int_equal(times(got, TRACE), 0);
+    assert_int_equal(times(got, "\"traceId\":\""), 4);
+    assert_int_equal(times(got, "\"parentSpanId\":\""), 3);
+    infer("", BODY, 200);
+    (void)take("503 Service Unavailable");
+    await_metric("inlay_spans_total{result=\"failed\"}", 1);
+    infer("", BODY, 200);
+    (void)take("200 OK");
+    await_metric("inlay_spans_total{result=\"sent\"}", 3);
+    /* The rest is sent at the end. */
+    infer("", BODY, 200);
+    assert_int_equal(kill(server.pid, SIGTERM), 0);
+    assert_int_equal(times(take("200 OK"), "\"name\":\"infer twice\""), 1);
+    assert_int_equal(serving_close(&server), 0);
+    (void)close(listener);
+}
+
+static void test_failure(void **state)
+{
+    const char *got;
+
+    (void)state;
+    begin("1");
+    client_expect(&server, "POST", "/v2/models/spin/infer", "",
+                  "{\"parameters\":{\"timeout\":50000},\"inputs\":[{\"name\":\"n\",\"shape\":[],\"datatype\":\"INT64\","
+                  "\"data\":[1000000000000]},{\"name\":\"x\",\"shape\":[4,4],\"datatype\":\"FP32\","
+                  "\"data\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}]}",
+                  504, "");
+    got = take("200 OK");
+    assert_non_null(strstr(got, "\"name\":\"infer spin\""));
+    assert_non_null(strstr(got, "\"status\":{\"code\":2,\"message\":\""));
+    assert_int_equal(serving_close(&server), 0);
+    (void)close(listener);
+}
+
+/* One of ten requests; a collector that never answers. */
+static void test_overload(void **state)
+{
+    enum { REQUESTS = 2600 };
+    static struct answer answer;
+    int fd;
+
+    (void)state;
+    begin("10");
+    for (uint32_t i = 0; i < 30; i++)
+        infer("", BODY, 200);
+    assert_int_equal(times(take("200 OK"), "\"name\":\"infer twice\""), 3);
+    assert_int_equal(serving_close(&server), 0);
+    (void)close(listener);
+
+    begin("1");
+    fd = client_connect(&server);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        client_call(fd, "POST", "/v2/models/twice/infer", "", BODY, strlen(BODY), &answer);
+        assert_int_equal(answer.code, 200);
+    }
+    (void)close(fd);
+    await_metric("inlay_spans_total{result=\"failed\"}", 1);
+    assert_true(client_metric(&server, "inlay_spans_total{result=\"sent\"}") == 0);
+    assert_int_equal(serving_close(&server), 0);
+    (void)close(listener);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_spans),
+        cmocka_unit_test(test_failure),
+        cmocka_unit_test(test_overload),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
