@@ -366,8 +366,8 @@ static void one_integer_conv(uint64_t seed)
 
         put(&s, model_constant(&model, 0, NULL, 0, 0.01f));
         scale = model_plain(&model, "Mul", s.text);
-        if (roll(&dice, 0, 1))
-            y = add_integer_bias(&model, y, scale, out, roll(&dice, 0, 1));
+        if (random_between(&dice, 0, 1))
+            y = add_integer_bias(&model, y, scale, out, random_between(&dice, 0, 1));
         put_tensor(&c, y);
         mark = model_node(&model, "Cast", c.text, &floats);
         rig_attr_int(&model.wire, "to", INLAY_FLOAT);
