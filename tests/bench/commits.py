@@ -6,13 +6,15 @@ providers/cpu.
 
 Builds both commits (AFTER: HEAD by default) below DIR, unless they are built there already, and runs the rows of
 commit_rows.py in pairs, in alternating order, N rounds of S seconds each. The time of a layer between others is that
-of `inlay profile`. Sessions are opened OPENED times in each round, with files cached by earlier ones; the least time
-counts, since other processes only make it longer. The medians of all rounds are printed. `ratio` is the time of BEFORE
-/ that of AFTER; below 0.97, the exit status is 1. --list prints the names of the rows."""
+of `inlay profile`. Sessions are opened OPENED times in each round, with files cached by earlier ones; the processor
+time of the process that opens the session and runs it once counts, at its least, since other processes only make it
+longer. The medians of all rounds are printed. `ratio` is the time of BEFORE / that of AFTER; below 0.97, the exit
+status is 1. --list prints the names of the rows."""
 import argparse
 import fnmatch
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -62,13 +64,24 @@ def report_of(program, verb, path, flags):
     return json.loads(ran.stdout[ran.stdout.index("{"):])
 
 
+def processor_time():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def opening_of(program, path, flags):
+    """Seconds of processor time of a process that opens a session and runs it once."""
+    before = processor_time()
+    report_of(program, "bench", path, [*flags, "--warmup", "0", "--runs", "1"])
+    return processor_time() - before
+
+
 def time_of(args, side, row, path, cache):
     """Microseconds of the row in one round."""
     _, program, providers = side
     flags = ["--providers", providers, "--intra-threads", str(row.threads), "--cache-dir", cache, "--isa", args.isa]
     if row.timed == "create":
-        return 1e3 * min(report_of(program, "bench", path, [*flags, "--warmup", "0", "--runs", "1"])["create_ms"]
-                         for _ in range(OPENED))
+        return 1e6 * min(opening_of(program, path, flags) for _ in range(OPENED))
     flags += ["--seconds", str(args.seconds)]
     if row.timed == "run":
         return report_of(program, "bench", path, flags)["median_ms"] * 1e3
