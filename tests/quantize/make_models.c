@@ -26,7 +26,7 @@ static const char table[] =
     "s = Add(x, m)\n y = MatMul(s, w1)\n -> y";
 /* A constant factor makes a few channels much larger than the others. */
 static const char sharp[] =
-    "x : N,64\n v = [64]\n e = [] 2.0\n g = Pow(v, e)\n h = Mul(x, g)\n w = [64,96]\n u = [96,40]\n one = [] 1.0\n w1 "
+    "x : N,64\n v = [64]\n e = [] 3.0\n g = Pow(v, e)\n h = Mul(x, g)\n w = [64,96]\n u = [96,40]\n one = [] 1.0\n w1 "
     "= Sub(w, one)\n u1 = Sub(u, one)\n f = MatMul(h, w1)\n r = Relu(f)\n y = MatMul(r, u1)\n -> y";
 static const char mlp[] = "x : N,64\n"
                           "one = [] 1.0\n v1 = [64,96]\n v2 = [40,96]\n b2 = [40]\n"

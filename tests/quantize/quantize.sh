@@ -284,10 +284,10 @@ does 0 '.outputs[0].score > 100' compare uneven.onnx out.onnx --data rows.npz --
 rm -f out.onnx
 left
 
-# ---- important channels get finer 4-bit steps: smaller errors than without
+# ---- important channels get finer 4-bit steps, where that reduces the error by more than 2 %
 checks=$((checks + 1))
 "$inlay" quantize sharp.onnx -o out.onnx --weights 4 --data rows.npz --metric psnr --verbose "${common[@]}" >out 2>err </dev/null
-grep -q 'channels of [12] values scaled' err || complain "channels are not scaled for 4 bits"
+grep -q 'channels of 1 values scaled' err || complain "channels are not scaled for 4 bits"
 does 0 '.outputs[0].score > 49' compare sharp.onnx out.onnx --data rows.npz --metric psnr
 rm -f out.onnx
 does 0 '.handed_back == null' quantize sharp.onnx -o out.onnx --weights auto --bits 5.5 --data rows.npz --metric kl
