@@ -169,7 +169,7 @@ static void run_each(struct model *model, struct instance *instance, uint32_t co
         struct job *job = instance->jobs[i];
 
         instance->jobs[0] = job;
-        model_run(model, instance, 1);
+        (void)model_run(model, instance, 1);
     }
 }
 
@@ -190,7 +190,7 @@ static stats_batch *batch_of(const struct model *model, uint64_t rows)
     return rows > 0 && rows <= model->settings.max_batch ? &model->batches[rows - 1] : NULL;
 }
 
-void model_run(struct model *model, struct instance *instance, uint32_t count)
+bool model_run(struct model *model, struct instance *instance, uint32_t count)
 {
     inlay_run_options run = INLAY_RUN_OPTIONS_INIT;
     inlay_diag diag = INLAY_DIAG_INIT;
@@ -212,7 +212,7 @@ void model_run(struct model *model, struct instance *instance, uint32_t count)
     instance_unbind(model, instance);
     if (status != INLAY_OK && count > 1 && status != INLAY_CANCELLED && status != INLAY_DEADLINE_EXCEEDED) {
         run_each(model, instance, count);
-        return;
+        return false;
     }
     /* Before the first reply is sent, so that a client that has its reply finds the run in the statistics. */
     if (status == INLAY_OK)
@@ -235,4 +235,5 @@ void model_run(struct model *model, struct instance *instance, uint32_t count)
     }
     if (status == INLAY_OK)
         stats_add_output(model->stats, batch_of(model, rows), clock_ns() - ended);
+    return status == INLAY_OK;
 }

@@ -120,11 +120,12 @@ static double smooth(double mean, double value)
     return mean == 0 ? value : mean + (value - mean) / 8;
 }
 
-/* Returns an instance after a run with `rows` rows and `bytes` bytes of inputs. */
+/* Returns an instance after a run with `rows` rows and `bytes` bytes of inputs. The time of a run that did not complete,
+ * because of its deadline or a wrong input, says nothing about the next one. */
 static void return_instance(struct sched *sched, struct model *model, struct instance *instance,
-                            struct sequence *sequence, uint64_t ns, uint64_t rows, uint64_t bytes)
+                            struct sequence *sequence, bool completed, uint64_t ns, uint64_t rows, uint64_t bytes)
 {
-    if (model->settings.max_batch > 1)
+    if (completed && model->settings.max_batch > 1)
         batch_cost_add(&model->queue.cost, rows, (double)ns);
     if (sequence != NULL) {
         queues_advance(&sched->queues, sequence);
@@ -133,8 +134,10 @@ static void return_instance(struct sched *sched, struct model *model, struct ins
         model->idle = instance;
     }
     model->queue.used_ns += ns;
-    model->queue.run_ns = smooth(model->queue.run_ns, (double)ns);
-    model->queue.run_bytes = smooth(model->queue.run_bytes, (double)bytes);
+    if (completed) {
+        model->queue.run_ns = smooth(model->queue.run_ns, (double)ns);
+        model->queue.run_bytes = smooth(model->queue.run_bytes, (double)bytes);
+    }
     INLAY_CHECK(sched->active > 0);
     sched->active--;
 }
@@ -148,6 +151,7 @@ static void run_model(struct sched *sched, struct model *model)
     struct instance *instance = take_instance(sched, queue_first(model));
     uint32_t count = fill(sched, model, instance);
     uint64_t start, bytes = 0, rows = 0;
+    bool completed;
 
     instance->threads = share_of(sched);
     for (uint32_t i = 0; i < count; i++) {
@@ -159,9 +163,9 @@ static void run_model(struct sched *sched, struct model *model)
         (void)pthread_cond_signal(&sched->work);
     (void)pthread_mutex_unlock(&sched->lock);
     start = clock_ns();
-    model_run(model, instance, count);
+    completed = model_run(model, instance, count);
     (void)pthread_mutex_lock(&sched->lock);
-    return_instance(sched, model, instance, sequence, clock_ns() - start, rows, bytes);
+    return_instance(sched, model, instance, sequence, completed, clock_ns() - start, rows, bytes);
     (void)pthread_mutex_unlock(&sched->lock);
     model_unref(model); /* may destroy it, which takes a while */
     (void)pthread_mutex_lock(&sched->lock);
@@ -261,8 +265,8 @@ sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(
     (void)pthread_mutex_lock(&sched->lock);
     if (is_quick(sched, job)) {
         uint64_t start = clock_ns(), bytes = job->bytes, rows = job->rows;
-
         struct sequence *sequence = job->sequence;
+        bool completed;
 
         if (sequence != NULL)
             sequence->busy = true;
@@ -274,9 +278,9 @@ sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(
         job->running = instance;
         (void)model_ref(model);
         (void)pthread_mutex_unlock(&sched->lock);
-        model_run(model, instance, 1);
+        completed = model_run(model, instance, 1);
         (void)pthread_mutex_lock(&sched->lock);
-        return_instance(sched, model, instance, sequence, clock_ns() - start, rows, bytes);
+        return_instance(sched, model, instance, sequence, completed, clock_ns() - start, rows, bytes);
         if (sched->queues.models != NULL && sched->waiting > 0)
             (void)pthread_cond_signal(&sched->work);
         (void)pthread_mutex_unlock(&sched->lock);
