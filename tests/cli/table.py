@@ -50,6 +50,7 @@ EXPECTED = {
     "inlay compare a.onnx b.onnx --metric kl --at-least 0.01": (0, 1),
     "inlay compare model.onnx small.onnx --data samples/ --at-least 0.99": (0, 1),
     "inlay diff model.onnx optimized.onnx": (0, 1), "inlay diff a.onnx b.onnx --context 0": (0, 1),
+    "inlay diff a.onnx b.onnx --html diff.html": (0, 1),
 }
 
 

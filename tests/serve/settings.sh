@@ -31,7 +31,7 @@ done
 
 # A flag that does not exist is answered with the nearest one, and its value is not taken for a flag.
 "$serve" "$tmp/none" --max-bacth 3 >"$tmp/out" 2>&1 && code=0 || code=$?
-if [ "$code" -ne 2 ] || ! grep -q "unknown flag '--max-bacth'; did you mean 'max-batch'?" "$tmp/out"; then
+if [ "$code" -ne 2 ] || ! grep -q "unknown option '--max-bacth'; did you mean 'max-batch'?" "$tmp/out"; then
     echo "--max-bacth: exit code $code, $(cat "$tmp/out")"
     failed=1
 fi

@@ -285,8 +285,8 @@ static void refuse_unknown(int argc, char **argv)
 
         if (bytes > 0 && row == NULL) {
             (void)snprintf(wanted, sizeof wanted, "%.*s", (int)bytes, name);
-            nearest_hint(hint, "; --help lists the flags", wanted, flag_at, flags, count);
-            (void)fprintf(stderr, "%s: unknown flag '--%s'%s\n", argv[0], wanted, hint);
+            nearest_hint(hint, "; --help lists the options", wanted, flag_at, flags, count);
+            (void)fprintf(stderr, "%s: unknown option '--%s'%s\n", argv[0], wanted, hint);
             exit(2);
         }
         i += row != NULL && row->arg != NULL && name[bytes] == '\0'; /* the next word is its value */
