@@ -99,6 +99,9 @@ void connection_destroy(struct connection *connection)
     CHAIN_REMOVE(thread->connections, connection, next, previous);
     (void)pthread_mutex_unlock(&thread->lock);
     tls_close(connection->tls);
+    /* A process that is being started may hold a copy of the descriptor until its exec: closing it here would not end
+     * its events. */
+    (void)epoll_ctl(thread->epoll, EPOLL_CTL_DEL, connection->fd, NULL);
     (void)close(connection->fd);
     (void)atomic_fetch_sub(&thread->connection_count, 1);
     if (!atomic_load(&connection->evicted))

@@ -120,8 +120,8 @@ static double smooth(double mean, double value)
     return mean == 0 ? value : mean + (value - mean) / 8;
 }
 
-/* Returns an instance after a run with `rows` rows and `bytes` bytes of inputs. The time of a run that did not complete,
- * because of its deadline or a wrong input, says nothing about the next one. */
+/* Returns an instance after a run with `rows` rows and `bytes` bytes of inputs. A run that did not complete, because of
+ * its deadline, its client or a wrong input, shows only that runs can take that long, not that they are quick. */
 static void return_instance(struct sched *sched, struct model *model, struct instance *instance,
                             struct sequence *sequence, bool completed, uint64_t ns, uint64_t rows, uint64_t bytes)
 {
@@ -134,7 +134,7 @@ static void return_instance(struct sched *sched, struct model *model, struct ins
         model->idle = instance;
     }
     model->queue.used_ns += ns;
-    if (completed) {
+    if (completed || ns >= QUICK_NS) {
         model->queue.run_ns = smooth(model->queue.run_ns, (double)ns);
         model->queue.run_bytes = smooth(model->queue.run_bytes, (double)bytes);
     }
