@@ -130,9 +130,9 @@ static bool begin_deconv(const kit_node *node, struct group *out, kit_refusal *w
     for (uint32_t i = 0; i < out->spatial; i++)
         leaves_out |= out->sized || out->padding == PAD_SAME_UPPER || out->padding == PAD_SAME_LOWER ||
                       out->output_padding[i] > (out->padding == PAD_EXPLICIT ? out->pads[out->spatial + i] : 0);
-    return !leaves_out || out->spatial < 3 ||
+    return !leaves_out ||
            kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL,
-                      "oneDNN has no kernel for three dimensions where the output ends beyond the last window");
+                      "the output may end beyond the last window, for which oneDNN has slow kernels only");
 }
 
 static void conv_pads(const struct group *group, uint32_t i, int64_t in, int64_t out, int64_t *begin, int64_t *end)
