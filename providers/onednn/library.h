@@ -26,8 +26,8 @@ dnnl_status_t library_layout_create(dnnl_data_type_t type, uint32_t rank, const 
 dnnl_status_t library_layout_copy(library_const_layout layout, library_layout *out);
 void library_layout_destroy(library_layout layout); /* NULL is a no-op */
 /* Writes numbers that describe the layout, in every process, into words [LIBRARY_LAYOUT_WORDS]: rank, type, number of
- * blocks; dims, padded dims and strides of the axes; sizes and axes of the blocks, outermost first. Returns their number;
- * 0: the layout cannot be described by numbers. */
+ * blocks; dims, padded dims and strides of the axes; sizes and axes of the blocks, outermost first. Returns their
+ * number; 0: the layout cannot be described by numbers. */
 uint32_t library_layout_words(library_const_layout layout, int64_t *words);
 
 /* An operation on tensors: a convolution, a deconvolution or a matrix multiplication (dnnl_convolution ...). */

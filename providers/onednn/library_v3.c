@@ -1,4 +1,4 @@
-/* library.h for oneDNN 3: layouts are opaque objects, operations have no descriptors of their own. */
+/* library.h for oneDNN 3: layouts are opaque objects, operations have no separate descriptors. */
 #include "onednn/library.h"
 #include "inlay/check.h"
 #include <string.h>

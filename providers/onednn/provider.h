@@ -157,8 +157,8 @@ struct copy {
     uint64_t clear_bytes;             /* of the target, if it has padding; otherwise 0 */
     int64_t *tables;                  /* owned */
 };
-/* Prepares a change of layout. False: the layouts are not described by numbers, or no memory; the library's reorder does
- * it. The library's are several times slower between row-major and blocked images. */
+/* Prepares a change of layout. False: the layouts are not described by numbers, or no memory; the library's reorder
+ * does it. The library's are several times slower between row-major and blocked images. */
 bool copy_prepare(library_const_layout from, library_const_layout to, struct copy *out);
 inlay_status copy_run(const onednn_state *state, const struct copy *copy, inlay_run *run, const float *from, void *to);
 

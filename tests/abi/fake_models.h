@@ -65,8 +65,8 @@ static inline void loop_body(onnx_bytes *body, const int64_t *shape)
     onnx_text(body, 2, "body");
 }
 
-/* Opens a session whose region has a size that only a run knows, -a[take] and then the operator `last` or none (NULL), and
- * runs it. Every result is positive. */
+/* Opens a session whose region has a size that only a run knows, -a[take] and then the operator `last` or none (NULL),
+ * and runs it. Every result is positive. */
 static inline struct rig run_compressed(const char *last, const char *const *settings)
 {
     static const int64_t shape[] = { 6 };

@@ -100,8 +100,8 @@ static void the_host_joins_fences(void **state)
 
 enum { UPLOADS = 6 };
 
-/* Runs the model, whose first UPLOADS inputs are the same, while its copies to the device are held until all of them are
- * queued. The device runs the latest job that is ready, so a region that waits for too few of them comes before the
+/* Runs the model, whose first UPLOADS inputs are the same, while its copies to the device are held until all of them
+ * are queued. The device runs the latest job that is ready, so a region that waits for too few of them comes before the
  * others. */
 static void run_held(struct rig *rig, uint32_t copies)
 {

@@ -1,5 +1,5 @@
-/* bench_elementwise - nanoseconds per element of elementwise kernels on one thread. Operands are in the cache, except in
- * the 4096 x 4096 row, which measures memory. Not a test. */
+/* bench_elementwise - nanoseconds per element of elementwise kernels on one thread. Operands are in the cache, except
+ * in the 4096 x 4096 row, which measures memory. Not a test. */
 #include "simd/convert.h"
 #include "kernel_case.h"
 #include "operators/operators.h"

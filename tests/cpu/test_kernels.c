@@ -243,8 +243,8 @@ static void explained(void **state)
     folder_remove(&folder);
 }
 
-/* With precision strict, Winograd's algorithm does not run, not even if option kernel names it, for layers that are large
- * enough for it. */
+/* With precision strict, Winograd's algorithm does not run, not even if option kernel names it, for layers that are
+ * large enough for it. */
 static void strict_kernels(void **state)
 {
     static const char *const models[] = {

@@ -1,6 +1,7 @@
 /* Special values give the same result at every level and on every provider: the result of the model's operators
- * executed one by one (sdk/docs/pages/numerics.md, "Special values"). Graphs that passes fuse and kernels of every family, with NaN,
- * infinities and numbers from the smallest to the largest, are compared with the reference at level 0. */
+ * executed one by one (sdk/docs/pages/numerics.md, "Special values"). Graphs that passes fuse and kernels of every
+ * family, with NaN, infinities and numbers from the smallest to the largest, are compared with the reference at level
+ * 0. */
 #include "cmocka_all.h"
 #include "graph_script.h"
 #include <float.h>

@@ -1,4 +1,5 @@
-/* dims.c - arithmetic on dimensions: symbolic results must hold for numbers, and equal results must have the same name. */
+/* dims.c - arithmetic on dimensions: symbolic results must hold for numbers, and equal results must have the same
+ * name. */
 #include "infer/infer.h"
 #include "random.h"
 #include <setjmp.h>

@@ -199,8 +199,8 @@ static void damaged_tokenizers(void **state)
     open_damaged_tokenizers("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n##b\n", 31, 500);
 }
 
-/* Tokenizes a word of 2,000,000 letters in less than a second. Quadratic time would be several minutes, which exceeds the
- * limit that CMakeLists.txt sets. */
+/* Tokenizes a word of 2,000,000 letters in less than a second. Quadratic time would be several minutes, which exceeds
+ * the limit that CMakeLists.txt sets. */
 static void long_words(void **state)
 {
     enum { LENGTH = 2000000 };

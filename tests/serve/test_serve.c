@@ -41,7 +41,8 @@ static void test_metadata(void **state)
     expect("GET", "/v2", NULL, 200, "\"name\":\"inlay\"");
     expect("GET", "/v2", NULL, 200,
            "\"extensions\":[\"binary_tensor_data\",\"model_repository\",\"model_repository(unload_dependents)\","
-           "\"model_configuration\",\"schedule_policy\",\"sequence\",\"parameters\",\"statistics\",\"trace\",\"logging\"]}");
+           "\"model_configuration\",\"schedule_policy\",\"sequence\",\"parameters\",\"statistics\",\"trace\","
+           "\"logging\"]}");
     expect("GET", "/v2/models/twice", NULL, 200,
            "\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[-1,3]}]");
     expect("GET", "/v2/models/triple", NULL, 200, "\"versions\":[\"2\"]");

@@ -1,4 +1,5 @@
-/* Configurations in Triton's form: ModelConfig over REST and gRPC, config.pbtxt, refusals by line; reflection; Health/Watch. */
+/* Configurations in Triton's form: ModelConfig over REST and gRPC, config.pbtxt, refusals by line; reflection;
+ * Health/Watch. */
 #include "grpc_client.h"
 #include "inference.pb-c.h"
 #include "model_config.pb-c.h"

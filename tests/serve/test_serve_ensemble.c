@@ -1,4 +1,5 @@
-/* Ensembles: steps in any order, shared tensors, versions, batches, deadlines, reloads of their models; mistakes by line. */
+/* Ensembles: steps in any order, shared tensors, versions, batches, deadlines, reloads of their models; mistakes by
+ * line. */
 #include "client.h"
 #include <stdio.h>
 #include <string.h>

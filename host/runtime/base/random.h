@@ -1,5 +1,5 @@
-/* base/random.h - pseudo-random numbers: Steele, Lea and Flood's SplitMix64, good enough for contents of measured tensors
- * and for inputs of tests. */
+/* base/random.h - pseudo-random numbers: Steele, Lea and Flood's SplitMix64, good enough for contents of measured
+ * tensors and for inputs of tests. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 #include <stdint.h>

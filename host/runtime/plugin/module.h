@@ -45,8 +45,8 @@ bool dir_of_host(char path[PATH_MAX]);
 void registry_lock(void);
 void registry_unlock(void);
 /* The lifecycle lock is held during dlopen, dlclose, open, create, describe, quiesce, destroy and shutdown of a plugin,
- * which are called by one thread at a time. A caller that needs only loaded and open plugins does not wait for it. It is taken
- * before the registry's lock. */
+ * which are called by one thread at a time. A caller that needs only loaded and open plugins does not wait for it. It
+ * is taken before the registry's lock. */
 void lifecycle_lock(void);
 void lifecycle_unlock(void);
 /* Adds a reference. The registry's lock is held. */

@@ -162,8 +162,8 @@ void *provider_own_state(const inlay_provider *table, void *state);
 /* The module of an open provider's table and state, for crash_scene; NULL for a table that is not a wrapper. Safe in
  * signal handlers. */
 const struct plugin_module *provider_module(const inlay_provider *table, const void *state);
-/* Before and after a run, and a call of the application that uses the device. INLAY_BUSY: the provider is suspended. Any
- * thread. In control.c, like provider_control(). */
+/* Before and after a run, and a call of the application that uses the device. INLAY_BUSY: the provider is suspended.
+ * Any thread. In control.c, like provider_control(). */
 INLAY_NODISCARD inlay_status provider_begin_use(const struct provider *handle, inlay_diag *diag);
 void provider_end_use(const struct provider *handle);
 /* Carries out an action (INLAY_CONTROL_*). SUSPEND waits until the provider is unused. INLAY_UNSUPPORTED: the provider

@@ -3,8 +3,8 @@
 #define SERVE_FIELD_H
 #include <protobuf-c/protobuf-c.h>
 
-/* The size of one value of a field, an element if the field is repeated. The schemas have numbers, enumerations, texts and
- * messages. */
+/* The size of one value of a field, an element if the field is repeated. The schemas have numbers, enumerations, texts
+ * and messages. */
 static inline size_t field_bytes(const ProtobufCFieldDescriptor *field)
 {
     switch (field->type) {

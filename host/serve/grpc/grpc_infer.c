@@ -132,8 +132,8 @@ static bool set_contents(const infer_output *output, Inference__Contents *conten
     }
 }
 
-/* Outputs use the representation of the inputs: raw bytes, also of shared memory, or typed fields. FP16 and BF16 have no typed field, so with
- * one of them all outputs are raw. */
+/* Outputs use the representation of the inputs: raw bytes, also of shared memory, or typed fields. FP16 and BF16 have
+ * no typed field, so with one of them all outputs are raw. */
 static bool is_raw(const struct call *call, const infer_output *outputs, uint32_t count)
 {
     bool raw = call->decoded->n_raw_input_contents > 0;

@@ -40,7 +40,7 @@ static bool has_symbol(const Inference__DescribedFile *file, const char *symbol)
            has_name(symbol, file->package, file->enum_type, file->n_enum_type);
 }
 
-/* A file whose name, or one of whose symbols, is asked for. */
+/* A requested file, by its name or by one of its symbols. */
 static bool is_wanted(const Inference__DescribedFile *file, const Inference__ReflectionRequest *request)
 {
     if (request->message_request_case == INFERENCE__REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_BY_FILENAME)

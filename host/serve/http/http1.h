@@ -59,8 +59,8 @@ http1_state http1_head_read(http1_head *head, const char *data, size_t bytes);
 
 /* Whether the text is an origin-form; *out_path_bytes: of its path, without the query. */
 bool http1_is_origin_form(const char *text, size_t bytes, size_t *out_path_bytes);
-/* Decodes a path of a valid target to a C string in `to`. "%2F" remains as it is, because it is not a separator of segments (RFC 3986,
- * section 2.2). Returns false if `to` is too small. */
+/* Decodes a path of a valid target to a C string in `to`. "%2F" remains as it is, because it is not a separator of
+ * segments (RFC 3986, section 2.2). Returns false if `to` is too small. */
 bool http1_decode_path(const char *path, size_t bytes, char *to, size_t room);
 
 /* A body in the chunked transfer coding with its trailer section (RFC 9112, section 7.1). */

@@ -1,5 +1,5 @@
-/* serve/model/ensemble.h - several models that a request runs as one. Each stage is a run of one model; tensors pass from
- * stage to stage by reference. */
+/* serve/model/ensemble.h - several models that a request runs as one. Each stage is a run of one model; tensors pass
+ * from stage to stage by reference. */
 #ifndef SERVE_ENSEMBLE_H
 #define SERVE_ENSEMBLE_H
 #include "serve/model/model.h"
@@ -29,7 +29,8 @@ INLAY_NODISCARD inlay_status ensemble_add_stage(struct ensemble *ensemble, struc
 uint32_t ensemble_find(const struct ensemble *ensemble, const char *name);
 INLAY_NODISCARD inlay_status ensemble_add_tensor(struct ensemble *ensemble, const char *name, uint32_t *out_tensor,
                                                  inlay_diag *diag);
-/* How the stages describe the tensor: as the output of one, or as the input of the first that reads it. NULL: none does. */
+/* How the stages describe the tensor: as the output of one, or as the input of the first that reads it. NULL: none
+ * does. */
 const inlay_io_info *ensemble_io(const struct ensemble *ensemble, uint32_t tensor);
 /* Describes the inputs and outputs, as the stages do. Every input is used, and every output is made. */
 INLAY_NODISCARD inlay_status ensemble_describe(struct ensemble *ensemble, inlay_diag *diag);

@@ -168,7 +168,7 @@ INLAY_NODISCARD inlay_status instance_run_generated(const struct model *model, s
 /* Finds the request's inputs and outputs in the model, compares types and shapes, sets the job's rows and level. */
 INLAY_NODISCARD inlay_status model_check(struct job *job, inlay_diag *diag);
 
-/* Runs the first `count` jobs of the instance as one batch, and finishes each. Returns whether that run completed; if it
- * fails because of one job, each of them is run alone. */
+/* Runs the first `count` jobs of the instance as one batch, and finishes each. Returns whether that run completed; if
+ * it fails because of one job, each of them is run alone. */
 bool model_run(struct model *model, struct instance *instance, uint32_t count);
 #endif

@@ -1,5 +1,5 @@
-/* config.pbtxt: the configuration of a model in Triton's form. What the server cannot do is refused by line; what a model's
- * configuration does not say is completed from the model. */
+/* config.pbtxt: the configuration of a model in Triton's form. What the server cannot do is refused by line; what a
+ * model's configuration does not say is completed from the model. */
 #include "model_config.pb-c.h"
 #include "inlay/check.h"
 #include "serve/repository/model_config.h"
@@ -14,7 +14,7 @@ static bool is_one_of(const char *text, const char *first, const char *second)
 
 /* ------------------------------------------------------------------ settings */
 
-/* An ensemble has steps, and no file of its own. */
+/* An ensemble has steps instead of a file. */
 static inlay_status take_ensemble(const struct pbtxt *text, model_config *config, inlay_diag *diag)
 {
     const Inference__ModelConfig *file = (const void *)text->message;
@@ -138,7 +138,7 @@ static inlay_status take_instances(const struct pbtxt *text, model_config *confi
 
         if (group->kind == INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_GPU || group->n_gpus > 0)
             return pbtxt_fail(text, group, group->n_gpus > 0 ? "gpus" : "kind", diag,
-                              "instances have no device of their own; the library option providers chooses devices");
+                              "instances have no separate devices; the library option providers chooses devices");
         if (group->count < 0 || group->count > 4096 || count + (uint32_t)group->count > 4096)
             return pbtxt_fail(text, group, "count", diag, "must be from 1 to 4096, of all groups together");
         count += group->count > 0 ? (uint32_t)group->count : 1;

@@ -85,8 +85,8 @@ static bool find_versions(found_model *model, bool has_file)
     return good;
 }
 
-/* A folder with config.pbtxt but without any model.onnx is that of an ensemble: its versions are empty folders, or it has
- * none and is version 1. */
+/* A folder with config.pbtxt but without any model.onnx is that of an ensemble: its versions are empty folders, or it
+ * has none and is version 1. */
 static bool read_versions(found_model *model)
 {
     bool good = find_versions(model, true);

@@ -47,8 +47,8 @@ INLAY_NODISCARD inlay_status model_config_apply(const model_config *config, inla
 /* Whether the folder's config.pbtxt is that of an ensemble. */
 bool model_config_is_ensemble(const char *folder);
 
-/* config_ensemble.c: builds the ensemble of config->text, and limits the settings to those of its models. find() returns a
- * reference to a loaded model (version 0 = the latest), or NULL. */
+/* config_ensemble.c: builds the ensemble of config->text, and limits the settings to those of its models. find()
+ * returns a reference to a loaded model (version 0 = the latest), or NULL. */
 typedef struct model *(*ensemble_find_fn)(void *user, const char *name, uint64_t version);
 INLAY_NODISCARD inlay_status config_ensemble(const model_config *config, ensemble_find_fn find, void *user,
                                              model_settings *settings, struct ensemble **out_ensemble,

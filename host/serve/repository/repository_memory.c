@@ -27,8 +27,8 @@ uint64_t repository_bytes(struct repository *repository)
     return bytes;
 }
 
-/* The least recently used model other than that version, without those that ensembles need; models with live sequences come last. The caller holds the
- * lock. */
+/* The least recently used model other than that version, without those that ensembles need; models with live sequences
+ * come last. The caller holds the lock. */
 static struct entry *least_needed(struct repository *repository, const char *name, uint64_t version, bool *out_live)
 {
     struct entry *oldest = NULL;

@@ -45,9 +45,9 @@ static void finish(struct job *job, const inlay_diag *failure, const infer_outpu
         trace_request(exchange->server->trace, job, answered);
     }
     otlp_add(exchange->server->otlp, job, exchange_field_get(exchange, FIELD_TRACEPARENT), answered,
-              failure != NULL      ? failure
-              : status != INLAY_OK ? &diag
-                                   : NULL);
+             failure != NULL      ? failure
+             : status != INLAY_OK ? &diag
+                                  : NULL);
     exchange_encode(exchange);
     sequence_leave(job); /* before the reply, so that the client's next sequence can use the place */
     if (exchange->suspended)

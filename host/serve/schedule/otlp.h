@@ -13,7 +13,7 @@ struct otlp;
  * exported. counts: of this process; borrowed. */
 INLAY_NODISCARD inlay_status otlp_create(const char *endpoint, uint32_t sample, board_counts *counts,
                                          struct otlp **out_otlp, inlay_diag *diag);
-/* Sends what is in the queue, unless the collector does not answer, and ends the thread. NULL is a no-op. */
+/* Sends the records in the queue, unless the collector does not answer, and ends the thread. NULL is a no-op. */
 void otlp_destroy(struct otlp *otlp);
 /* A request has been answered. traceparent: of its client, NULL or "" = none; one that is not sampled is not exported.
  * failure: NULL = none. otlp NULL is a no-op. Any thread. */

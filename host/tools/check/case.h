@@ -47,8 +47,8 @@ INLAY_NODISCARD inlay_status case_fill(op_case *entry, uint64_t seed);
  * and attributes stay, and belong to `from`. Free it with case_deinit(). False: no memory, or nothing to vary. */
 bool case_vary(const op_case *from, uint64_t seed, op_case *out);
 /* A copy of the case whose float and double inputs hold NaN, infinities, denormals, zeros of both signs and the largest
- * numbers, in changing combinations. one_nan: the first of these inputs has a NaN; all other elements are equal. False: as
- * in case_vary(). */
+ * numbers, in changing combinations. one_nan: the first of these inputs has a NaN; all other elements are equal. False:
+ * as in case_vary(). */
 bool case_special(const op_case *from, bool one_nan, op_case *out);
 /* A copy in which input `input` is a constant; it borrows the arena of the original. */
 op_case case_with_constant(const op_case *from, uint32_t input);

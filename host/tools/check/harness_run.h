@@ -55,7 +55,8 @@ char *run_allocate_string(void *ctx, uint64_t bytes);
 
 /* ------------------------------------------------------------------ harness_call.c */
 
-/* Calls execute once, with the waits, the binding and the workspace that the options ask for, and waits for the work. */
+/* Calls execute once, with the waits, the binding and the workspace that the options ask for, and waits for the
+ * work. */
 INLAY_NODISCARD inlay_status run_call(struct run_state *run, inlay_diag *diag);
 /* Releases the arguments of the last call. */
 void run_call_release(struct run_state *run);

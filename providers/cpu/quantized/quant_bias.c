@@ -3,7 +3,7 @@
  *     Div(bias, scale) -> Floor -> Cast to int32 -> Reshape to [1, C, 1, ..];  Add to the sums of ConvInteger
  *
  * The scale is computed in the run, and so is the bias. The Add is part of the convolution where a built-in kernel runs
- * it (cpu_fuse_integer_reader), otherwise a step of its own. */
+ * it (cpu_fuse_integer_reader), otherwise a separate step. */
 #include "cpu/quantized/bytes.h"
 #include "cpu/quantized/quant.h"
 #include "cpu/weights/read.h"

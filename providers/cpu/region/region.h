@@ -127,16 +127,16 @@ typedef struct cpu_family {
     const cpu_operator *computed;
     bool (*has_constants)(const kit_node *node);
     /* Forms groups of the family's ops and of ops before them, before cpu_fuse forms the others; one family may do so.
-     * Called once for a build with such an op. taken: [op_count], set for ops that are in a group. at: [op_count], indexed by the group's last
-     * op. */
+     * Called once for a build with such an op. taken: [op_count], set for ops that are in a group. at: [op_count],
+     * indexed by the group's last op. */
     inlay_status (*group)(cpu_build *build, uint8_t *taken, cpu_group *at);
     /* Moves op `next`, the only reader of the group's output, into a group whose first op belongs to this family, if
      * the kernel can do its work: before (fuse) and after (fuse_last) the functions that follow the first op. */
     void (*fuse)(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group);
     void (*fuse_last)(const cpu_build *build, uint32_t next, uint8_t *taken, cpu_group *group);
     /* For op `reader` of this family, the only reader of a product by one factor for each channel: lets the reader
-     * multiply its weights instead, if there are fewer. group: the product's, which is being lowered. *out_done: nothing
-     * is left to lower. */
+     * multiply its weights instead, if there are fewer. group: the product's, which is being lowered. *out_done:
+     * nothing is left to lower. */
     inlay_status (*defer_scale)(cpu_build *build, const cpu_group *group, uint32_t reader, bool *out_done);
 } cpu_family;
 

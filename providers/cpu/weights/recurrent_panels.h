@@ -3,8 +3,8 @@
 #define CPU_RECURRENT_PANELS_H
 #include "cpu/layout/layout.h"
 
-/* The layout. dims: the input (1: W, 2: R), linear_before_reset, directions, hidden size, depth, and cell. bytes: of all
- * directions. */
+/* The layout. dims: the input (1: W, 2: R), linear_before_reset, directions, hidden size, depth, and cell. bytes: of
+ * all directions. */
 void recurrent_panels_layout(const int64_t *dims, uint64_t bytes, memory_desc *out);
 /* Is md this layout? */
 bool recurrent_is_pack(const memory_desc *md);

@@ -1,5 +1,5 @@
-/* The compile interface (OrtCompileApi): writes the optimised model. No provider of this library stores compiled nodes in
- * a model, as ONNX Runtime's CPU provider does not: compiled regions are in the cache folder. */
+/* The compile interface (OrtCompileApi): writes the optimised model. No provider of this library stores compiled nodes
+ * in a model, as ONNX Runtime's CPU provider does not: compiled regions are in the cache folder. */
 #include "ort.h"
 #include "inlay/check.h"
 #include <stdio.h>

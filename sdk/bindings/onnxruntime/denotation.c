@@ -79,7 +79,7 @@ OrtStatus *ort_denoted_dims(const OrtKeyValuePairs *given, const void *data, siz
     bool bad = false;
 
     INLAY_CHECK(given->count > 0);
-    if (!find(&model, MODEL_GRAPH, &graph)) /* loading reports what is wrong */
+    if (!find(&model, MODEL_GRAPH, &graph)) /* loading reports the error */
         return NULL;
     at = graph.data;
     while (ort_next_field(&at, graph.data + graph.bytes, &field, &bad))

@@ -1,5 +1,5 @@
-/* Models that programs build or extend (OrtModelEditorApi). A graph keeps what the program adds to it. Creating a session
- * writes the graph as an ONNX file in memory, or adds it to the file of a model that the program extends. */
+/* Models that programs build or extend (OrtModelEditorApi). A graph keeps what the program adds to it. Creating a
+ * session writes the graph as an ONNX file in memory, or adds it to the file of a model that the program extends. */
 #include "custom.h"
 #include "wire.h"
 #include "inlay/check.h"

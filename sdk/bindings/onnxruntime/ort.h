@@ -292,8 +292,8 @@ OrtStatus *ort_session_ready(const OrtSession *session);
 
 /* Writes the model as an ONNX file in memory from malloc. */
 OrtStatus *ort_model_write(const OrtModel *model, void **out_data, size_t *out_bytes);
-/* Writes the file `data` with the nodes, initializers and opsets of the model, and with its inputs and outputs if it has
- * some. */
+/* Writes the file `data` with the nodes, initializers and opsets of the model, and with its inputs and outputs if it
+ * has some. */
 OrtStatus *ort_model_extend(const OrtModel *model, const void *data, size_t bytes, void **out_data, size_t *out_bytes);
 OrtStatus *ort_find_input(const OrtSession *session, const char *name, uint32_t *out);
 OrtStatus *ort_find_output(const OrtSession *session, const char *name, uint32_t *out);

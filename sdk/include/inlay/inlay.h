@@ -299,8 +299,8 @@ INLAY_API INLAY_NODISCARD inlay_status inlay_value_map(inlay_value *value, void 
 INLAY_API void inlay_value_unmap(inlay_value *value);
 /* Fills *out_memory with the identity of a device tensor's memory for other libraries; valid as long as the value. Set
  * struct_size, and kind to the kind of handle that you need (0: INLAY_MEMORY_DEVICE). If the result is a file
- * descriptor with INLAY_MEMORY_OWNED, close it. INLAY_UNSUPPORTED: the tensor is in host memory, or the device's provider cannot
- * export it as such a handle. */
+ * descriptor with INLAY_MEMORY_OWNED, close it. INLAY_UNSUPPORTED: the tensor is in host memory, or the device's
+ * provider cannot export it as such a handle. */
 INLAY_API inlay_status inlay_value_native(const inlay_value *value, inlay_native_memory *out_memory, inlay_diag *diag);
 
 /* Orders runs and the work that another library does on the same device tensor, in a stream or queue of the device's
@@ -746,8 +746,8 @@ INLAY_API inlay_status inlay_context_profile(inlay_context *context, uint32_t on
 typedef struct inlay_profile_options {
     uint64_t struct_size;
     /* "text" (NULL), "json" (`inlay profile --from FILE --html PAGE` converts it to a page), "trace" (Chrome trace
-     * events, for Perfetto), "onnxruntime" (the events of ONNX Runtime's profiles, for tools that read these) or "stacks"
-     * (folded stacks in nanoseconds) */
+     * events, for Perfetto), "onnxruntime" (the events of ONNX Runtime's profiles, for tools that read these) or
+     * "stacks" (folded stacks in nanoseconds) */
     const char *format;
     double peak_flops_per_s;       /* of float and double */
     double peak_bytes_per_s;       /* of memory */
@@ -938,7 +938,8 @@ typedef struct inlay_tune_result {
 /* Measures the compiled kernels of all plausible offers for the session's model and stores the results in the cache
  * folder. Later sessions of this model, and of other models with the same layers, use them. Then times whole runs
  * without each provider in use, and with each one alone: where that is faster, later sessions of this model with the
- * same sizes, providers and threads leave the others out. The session itself does not change. how and out_result may be NULL. */
+ * same sizes, providers and threads leave the others out. The session itself does not change. how and out_result may be
+ * NULL. */
 INLAY_API INLAY_NODISCARD inlay_status inlay_tune(inlay_session *session, const inlay_tune_options *how,
                                                   inlay_tune_result *out_result, inlay_diag *diag);
 

@@ -706,10 +706,10 @@ typedef struct inlay_specialize_request {
     uint32_t max_threads; /* workers that a run may use */
     uint32_t reserved;
     uint64_t workspace_bytes; /* out: workspace in the provider's default domain, in bytes; initially 0 */
-    /* out: in bytes, a power of two up to 2 MiB; initially 64. In host memory the address of the workspace is a multiple
-     * of it. In a domain of the provider the offset of the workspace is a multiple of it and of the domain's alignment,
-     * and the buffer was allocated with an inlay_alloc_request.alignment of at least both; so the device sees an aligned
-     * address if buffer_alloc aligns as requested */
+    /* out: in bytes, a power of two up to 2 MiB; initially 64. In host memory the address of the workspace is a
+     * multiple of it. In a domain of the provider the offset of the workspace is a multiple of it and of the domain's
+     * alignment, and the buffer was allocated with an inlay_alloc_request.alignment of at least both; so the device
+     * sees an aligned address if buffer_alloc aligns as requested */
     uint64_t workspace_alignment;
     inlay_output_plan *outputs; /* out: [output_count], initially KNOWN without alias */
     uint32_t output_count;
@@ -953,8 +953,8 @@ typedef struct inlay_enumerate_request {
     inlay_status (*device)(void *user, const inlay_device_info *info);
 } inlay_enumerate_request;
 
-/* Arguments of describe. The number of domains is that of inlay_provider.domain_count, which is fixed when the plugin is
- * opened: describe can change what a domain is like, but neither add nor remove one. A provider whose devices have
+/* Arguments of describe. The number of domains is that of inlay_provider.domain_count, which is fixed when the plugin
+ * is opened: describe can change what a domain is like, but neither add nor remove one. A provider whose devices have
  * different kinds of memory states all of them; buffer_alloc returns INLAY_UNSUPPORTED for a domain that the opened
  * device lacks, and assess places no value there. The host fails the opening of a provider whose describe changes the
  * request itself. */
