@@ -83,6 +83,24 @@ static OrtStatus *malformed(void)
     return ort_fail(ORT_FAIL, "the adapter is not in ONNX Runtime's adapter format, or is damaged");
 }
 
+/* Whether the elements of a tensor take exactly this number of bytes; checked before memory is allocated for them. */
+static bool fits(inlay_dtype dtype, size_t count, uint32_t bytes)
+{
+    uint64_t bits = 0;
+
+    switch (dtype) {
+#define CASE(number, name, width, text)                                                                                \
+    case number:                                                                                                       \
+        bits = width;                                                                                                  \
+        break;
+        INLAY_DTYPE_LIST(CASE)
+#undef CASE
+    default:
+        break;
+    }
+    return count <= 8 * (uint64_t)bytes && (count * bits + 7) / 8 == bytes;
+}
+
 static OrtStatus *read_parameter(const struct flat *flat, uint64_t table, ort_parameter *out)
 {
     uint32_t name_bytes, rank, type, bytes;
@@ -90,6 +108,7 @@ static OrtStatus *read_parameter(const struct flat *flat, uint64_t table, ort_pa
     uint64_t name, dims_at, type_at, data;
     int64_t dims[MOST_RANK];
     inlay_value *value;
+    inlay_dtype dtype;
     size_t count;
 
     if (!find_vector(flat, table, PARAMETER_NAME, 1, &name, &name_bytes) ||
@@ -102,14 +121,13 @@ static OrtStatus *read_parameter(const struct flat *flat, uint64_t table, ort_pa
     if (out->name == NULL)
         return ort_no_memory();
     ORT_TRY(ort_check_shape(dims, rank, &count));
-    if (ort_dtype((ONNXTensorElementDataType)type) == INLAY_UNDEFINED || type == INLAY_STRING)
+    dtype = ort_dtype((ONNXTensorElementDataType)type);
+    if (dtype == INLAY_UNDEFINED || dtype == INLAY_STRING)
         return ort_fail(ORT_FAIL, "parameter %s of the adapter has element type %u", out->name, type);
-    ORT_TRY(ort_from(inlay_value_create(ort_dtype((ONNXTensorElementDataType)type), rank, dims, &value, &diag), &diag));
-    if (inlay_value_bytes(value) != bytes) {
-        inlay_value_unref(value);
+    if (!fits(dtype, count, bytes))
         return ort_fail(ORT_FAIL, "parameter %s of the adapter has %u bytes, which do not fit its shape", out->name,
                         bytes);
-    }
+    ORT_TRY(ort_from(inlay_value_create(dtype, rank, dims, &value, &diag), &diag));
     if (bytes > 0)
         memcpy(inlay_value_data(value), flat->data + data, bytes);
     return ort_value_wrap(value, &out->value);

@@ -1,6 +1,7 @@
 """Files of LoRA adapters: FlatBuffers with identifier "TORT". The root table has format_version, adapter_version,
 model_version and parameters; a parameter has name, dims (int64), data_type (as in ONNX) and raw_data."""
 import ctypes
+import math
 import os
 import struct
 from typing import Any, Dict, List
@@ -124,6 +125,8 @@ class AdapterFormat:
             table = reader.follow(listed + 4 + 4 * i)
             dims = np.frombuffer(reader.vector(table, 1, 8), np.int64)
             raw = reader.vector(table, 3, 1)
+            if math.prod(int(dim) for dim in dims) > 8 * len(raw):
+                raise ValueError(f"a parameter has {len(raw)} bytes, which do not fit its shape")
             value = OrtValue(out(api.CreateTensorAsOrtValue, allocator, dims.ctypes.data, len(dims),
                                  reader.number(reader.field(table, 2))))
             if value.tensor_size_in_bytes() != len(raw):
