@@ -139,7 +139,7 @@ static void test_refusals(void **state)
         { "max_batch_size 8", "config.pbtxt:1: max_batch_size: expected ':'" },
         { "name: \"a", "config.pbtxt:1: name: the text has no closing quote" },
         { "name: a", "config.pbtxt:1: name: expected a text in quotes" },
-        { "instance_group [ { kind: KIND_GPU } ]", "config.pbtxt:1: kind: instances have no device" },
+        { "instance_group [ { kind: KIND_GPU } ]", "config.pbtxt:1: kind: instances have no separate device" },
         { "instance_group [\n { kind: KIND_CUP } ]", "config.pbtxt:2: kind: unknown value KIND_CUP; did you mean" },
         { "instance_group [\n { count: 1 ]", "config.pbtxt:2: expected the name of a field, not ']'" },
         { "instance_group [ { count: 1 }", "config.pbtxt:1: instance_group: expected ',' or ']'" },
