@@ -6,7 +6,7 @@ from onnx import helper, numpy_helper
 
 
 class Row:
-    """name: for display and globs; write(path) writes the model. timed: what is measured, the run of the whole model
+    """name: for display and globs; write(path) writes the model. timed: the measured time, of a run of the whole model
     ("run"), the opening of its session ("create"), or an operator in it (its name). threads: of each run."""
 
     def __init__(self, name, write, timed="run", threads=1):

@@ -186,7 +186,7 @@ static void test_info(void **state)
     api->ReleaseValueInfo(info);
 }
 
-/* What is refused stays the caller's. */
+/* After a refusal, the caller still owns the object. */
 static void test_build_refusals(void **state)
 {
     const int64_t dims[] = { 1 };
@@ -310,7 +310,7 @@ static void test_extend_states(void **state)
               "FinalizeModelEditorSession");
         fails(api->SessionGetModelMetadata(session, &metadata), ORT_FAIL, "FinalizeModelEditorSession");
         api->ReleaseSession(session);
-        /* a second attempt after a failure: "sum" has two producers at first */
+        /* a second attempt after options that are refused */
         ok(editor->CreateModelEditorSessionFromArray(env, wire.bytes, wire.count, options, &session));
         ok(api->AddSessionConfigEntry(options, "inlay.level", "no number"));
         fails(editor->FinalizeModelEditorSession(session, options, NULL), ORT_INVALID_ARGUMENT, "level");

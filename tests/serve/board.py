@@ -3,7 +3,7 @@
     board.py DEPLOY_DIR METRICS RULES
 
 Every metric and label that their queries use must exist in METRICS, the text of /metrics, or be one of Prometheus; every
-panel has a title, a unit and a place of its own. All queries are written as rules into the file RULES, for promtool."""
+panel has a title and a unit, and overlaps no other. All queries are written as rules into the file RULES, for promtool."""
 import json
 import pathlib
 import re

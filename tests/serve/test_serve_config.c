@@ -120,7 +120,7 @@ static void test_settings(void **state)
     expect("GET", "/v2/models/batched/config", 200, "\"version_policy\":{\"all\":{}}");
 }
 
-/* What the server does not do, and what is no configuration, is refused with its line. */
+/* Settings that the server does not support, and malformed files, are errors with their line. */
 static void test_refusals(void **state)
 {
     static const struct {

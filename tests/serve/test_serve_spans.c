@@ -120,7 +120,7 @@ static void test_spans(void **state)
     assert_true(number_after(run, "\"startTimeUnixNano\":\"") <= number_after(run, "\"endTimeUnixNano\":\""));
     assert_true(number_after(got, "\"startTimeUnixNano\":\"") <= number_after(run, "\"startTimeUnixNano\":\""));
     await_metric("inlay_spans_total{result=\"sent\"}", 1);
-    /* Without a valid parent, each request is a trace of its own. */
+    /* Without a valid parent, each request begins a new trace. */
     infer("traceparent: 00-" TRACE "-0000000000000000-01\r\n", BODY, 200);
     got = take("200 OK");
     assert_int_equal(times(got, TRACE), 0);

@@ -1,5 +1,5 @@
-/* config.pbtxt: the configuration of a model in Triton's form. What the server cannot do is refused by line; what a
- * model's configuration does not say is completed from the model. */
+/* config.pbtxt: the configuration of a model in Triton's form. A setting that the server does not support is an error
+ * with its line; settings that the file leaves out are taken from the model. */
 #include "model_config.pb-c.h"
 #include "inlay/check.h"
 #include "serve/repository/model_config.h"

@@ -9,7 +9,7 @@
 
 struct otlp;
 
-/* endpoint: http://HOST[:PORT][/PATH]; "": *out_otlp is NULL, nothing is exported. sample: each of so many requests is
+/* endpoint: http://HOST[:PORT][/PATH]; "": *out_otlp is NULL, nothing is exported. sample: one in this many requests is
  * exported. counts: of this process; borrowed. */
 INLAY_NODISCARD inlay_status otlp_create(const char *endpoint, uint32_t sample, board_counts *counts,
                                          struct otlp **out_otlp, inlay_diag *diag);

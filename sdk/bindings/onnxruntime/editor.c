@@ -377,7 +377,6 @@ static void put_node(ort_writer *graph, const OrtNode *from)
     ort_put_message(graph, GRAPH_NODE, &node);
 }
 
-/* Nodes and initializers; inputs and outputs if `ports`. */
 static void put_graph(ort_writer *graph, const OrtGraph *from)
 {
     for (size_t i = 0; i < from->node_count; i++)
