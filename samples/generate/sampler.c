@@ -96,6 +96,9 @@ int64_t sampler_next(struct sampler *sampler, float *logits, size_t count, const
     for (size_t i = 0; i < sampler->bias_count; i++)
         if (sampler->bias[i].token >= 0 && (size_t)sampler->bias[i].token < count)
             logits[sampler->bias[i].token] += sampler->bias[i].bias;
+    for (size_t i = 0; sampler->allowed != NULL && i < count; i++)
+        if ((sampler->allowed[i / 64] >> i % 64 & 1) == 0)
+            logits[i] = -INFINITY;
     if (!(sampler->temperature > 0))
         return most_probable(logits, count);
     best = most_probable(logits, count);

@@ -23,8 +23,9 @@ struct sampler {
     size_t prompt_count;           /* previous tokens that belong to the prompt: not generated */
     const struct token_bias *bias; /* [bias_count], borrowed */
     size_t bias_count;
-    struct candidate *room; /* [room_count]; initially NULL; sampler_deinit() frees it */
-    unsigned char *marks;   /* [room_count] the same; all 0 between calls */
+    const uint64_t *allowed; /* bit i: token i may be sampled; NULL: all may; borrowed */
+    struct candidate *room;  /* [room_count]; initially NULL; sampler_deinit() frees it */
+    unsigned char *marks;    /* [room_count] the same; all 0 between calls */
     size_t room_count;
 };
 

@@ -418,7 +418,28 @@ static void test_parameters(void **state)
               "\"user\":\"u\",\"metadata\":{\"a\":\"b\"},\"store\":false,\"service_tier\":\"auto\",\"stop\":null,"
               "\"audio\":null"),
           "\"content\":\"CD\"", 200 },
-        { "chat/completions", SAY(",\"response_format\":{\"type\":\"json_object\"}"), REFUSED("response_format"), 400 },
+        { "chat/completions", SAY(",\"response_format\":{\"type\":\"xml\"}"), REFUSED("response_format"), 400 },
+        /* the form of the text: the model's tokens are single characters, and it wants the next letter */
+        { "completions", TEXT(",\"guided_regex\":\"[q-s]+\""),
+          "\"text\":\"qqq\",\"logprobs\":null,\"finish_reason\":\"length\"", 200 },
+        { "completions", TEXT(",\"guided_regex\":\"q.s\""), "\"text\":\"qDs\"", 200 },
+        { "completions", TEXT(",\"guided_regex\":\"qD\",\"n\":2"),
+          "{\"index\":1,\"text\":\"qD\",\"logprobs\":null,\"finish_reason\":\"stop\"", 200 },
+        { "completions", TEXT(",\"grammar\":\"root ::= \\\"C\\\" [a-b]\""),
+          "\"text\":\"Ca\",\"logprobs\":null,\"finish_reason\":\"stop\"", 200 },
+        { "completions", TEXT(",\"grammar\":\"root ::= x\""), "grammar: the grammar has no rule 'x'", 400 },
+        { "completions", TEXT(",\"guided_regex\":\"(\""), REFUSED("guided_regex"), 400 },
+        { "completions", TEXT(",\"guided_regex\":\"a\",\"grammar\":\"root ::= \\\"a\\\"\""), "only one of", 400 },
+        { "chat/completions",
+          "{\"model\":\"count\",\"temperature\":0,\"messages\":[{\"role\":\"user\",\"content\":\"xy\"}],\"response_"
+          "format\":{"
+          "\"type\":\"json_schema\",\"json_schema\":{\"name\":\"n\",\"strict\":true,\"schema\":{\"type\":\"object\","
+          "\"properties\":{\"a\":{\"enum\":[\"F\",\"G\"]}},\"required\":[\"a\"],\"additionalProperties\":false}}}}",
+          "\"content\":\"{\\\"a\\\":\\\"F\\\"}\"},\"logprobs\":null,\"finish_reason\":\"stop\"", 200 },
+        { "chat/completions", SAY(",\"response_format\":{\"type\":\"json_object\"}"), "\"content\":\"{\\\"\"", 200 },
+        { "chat/completions",
+          SAY(",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{\"multipleOf\":2}}}"),
+          "'multipleOf': not supported", 400 },
         { "chat/completions", SAY(",\"modalities\":[\"audio\"]"), REFUSED("modalities"), 400 },
         { "chat/completions", SAY(",\"store\":true"), REFUSED("store"), 400 },
         { "chat/completions", SAY(",\"service_tier\":\"flex\""), REFUSED("service_tier"), 400 },

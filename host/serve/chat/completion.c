@@ -15,6 +15,7 @@ static void release(struct exchange *exchange)
     free(completion->mask);
     free(completion->positions);
     free(completion->logits);
+    free(completion->allowed);
     for (uint32_t i = 0; i < completion->choice_count; i++)
         completion_choice_deinit(&completion->choices[i]);
     free(completion->choices);
@@ -188,6 +189,37 @@ static bool copy_logits(struct completion *completion, const float *logits, size
     return true;
 }
 
+/* Sets the tokens that the form of the text allows next, and those that end a text if it may end here. false: none,
+ * so that the text ends, or diag says why they are unknown. */
+static bool choose_allowed(struct completion *completion, size_t vocabulary, inlay_diag *diag)
+{
+    const text_model *model = completion->exchange->job.model->text;
+    struct grammar *form = completion->asked.form;
+    size_t count = form != NULL ? token_index_count(model->index) : 0;
+    bool any = false, ends;
+    const uint64_t *mask;
+
+    if (form == NULL)
+        return true;
+    count = count > vocabulary ? count : vocabulary;
+    if (completion->allowed == NULL)
+        completion->allowed = calloc(count / 64 + 1, sizeof *completion->allowed);
+    mask = completion->state != GRAMMAR_DEAD ? token_index_mask(model->index, form, completion->state, &any) : NULL;
+    if (completion->allowed == NULL || (mask == NULL && completion->state != GRAMMAR_DEAD) || grammar_failed(form))
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "the text's grammar needs more states than there may be") ==
+               INLAY_OK;
+    ends = grammar_accepts(form, completion->state);
+    completion->choices[completion->current].reason = ends ? "stop" : "length";
+    if (!any && (!ends || model->end_count == 0))
+        return false;
+    memcpy(completion->allowed, mask, (token_index_count(model->index) / 64 + 1) * sizeof *mask);
+    for (uint32_t i = 0; ends && i < model->end_count; i++)
+        if (model->ends[i] >= 0 && (size_t)model->ends[i] < count)
+            completion->allowed[model->ends[i] / 64] |= UINT64_C(1) << model->ends[i] % 64;
+    completion->asked.sampler.allowed = completion->allowed;
+    return true;
+}
+
 /* Chooses the next token from the logits of the last one. false: the text is complete, or diag says why none was
  * chosen. */
 static bool take_token(struct completion *completion, const infer_output *output, inlay_diag *diag)
@@ -204,6 +236,8 @@ static bool take_token(struct completion *completion, const infer_output *output
         return inlay_fail(diag, INLAY_UNSUPPORTED, "'logits' is not a float tensor [1, tokens, vocabulary]") ==
                INLAY_OK;
     logits += output->count - vocabulary;
+    if (!choose_allowed(completion, vocabulary, diag))
+        return false;
     token = copy_logits(completion, logits, vocabulary)
                 ? sampler_next(&completion->asked.sampler, completion->logits, vocabulary, completion->tokens,
                                completion->count)
@@ -217,6 +251,8 @@ static bool take_token(struct completion *completion, const infer_output *output
     choice->reason = "stop";
     if (text_model_is_end(model, token))
         return false;
+    if (completion->asked.form != NULL)
+        completion->state = token_index_next(model->index, completion->asked.form, completion->state, token);
     completion_log_token(completion, token, logits, vocabulary);
     text = tokenizer_bytes(model->tokenizer, token, &bytes, &special);
     if (text != NULL && !special)
@@ -245,6 +281,7 @@ static bool begin_choice(struct completion *completion)
     completion->count = completion->prompt_count = prompt->token_count;
     completion->read = 0;
     completion->text.size = 0;
+    completion->state = completion->asked.form != NULL ? grammar_start(completion->asked.form) : 0;
     completion->asked.sampler.prompt_count = prompt->token_count;
     completion->asked.sampler.state = completion->seed + completion->current;
     (void)snprintf(id, sizeof id, "\1completion %llu %u", (unsigned long long)completion->id,

@@ -38,6 +38,8 @@ struct completion {
     size_t room, count, prompt_count, read; /* tokens: capacity, number, in the prompt, processed by the model */
     float *logits;                          /* [logit_room] scratch: those of the last token, changed by the sampler */
     size_t logit_room;
+    uint32_t state;    /* of the request's form, after the tokens so far */
+    uint64_t *allowed; /* tokens that may come next; NULL: the request has no form */
     infer_tensor inputs[3];
     infer_wanted wanted;
     struct strbuf text; /* generated, not yet written to the reply */

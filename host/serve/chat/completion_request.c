@@ -1,4 +1,7 @@
 #include "serve/chat/completion_request.h"
+#include "serve/grammar/grammar_gbnf.h"
+#include "serve/grammar/grammar_regex.h"
+#include "serve/grammar/grammar_schema.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -272,13 +275,71 @@ static bool read_stream_options(void *user, json_t *value, body_error *error)
     return usage == NULL || body_bool(usage, &((completion_request *)user)->stream_usage, error);
 }
 
+/* Begins the form of the texts; NULL: there is one, or memory ran out. */
+static struct grammar *begin_form(completion_request *request, body_error *error)
+{
+    if (request->form != NULL) {
+        (void)body_fail(error, "only one of response_format, grammar and guided_regex can be given");
+        return NULL;
+    }
+    request->form = grammar_create();
+    if (request->form == NULL)
+        (void)body_fail(error, "out of memory for the grammar");
+    return request->form;
+}
+
+static bool end_form(completion_request *request, bool good, char *why, body_error *error)
+{
+    return (good && grammar_finish(request->form, why)) || body_fail(error, "%s", why);
+}
+
+/* {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": ...}}. */
 static bool read_format(void *user, json_t *value, body_error *error)
 {
-    static const char *const formats[] = { "text", NULL };
+    static const char *const formats[] = { "text", "json_object", "json_schema", NULL };
+    json_t *schema = json_object_get(json_object_get(value, "json_schema"), "schema");
+    char why[GRAMMAR_WHY_BYTES] = "";
     uint32_t which;
 
-    (void)user;
-    return body_choice(json_object_get(value, "type"), formats, &which, error);
+    if (!body_choice(json_object_get(value, "type"), formats, &which, error))
+        return false;
+    if (which == 0)
+        return true;
+    if (which == 2 && schema == NULL)
+        return body_fail(error, "json_schema has no schema");
+    return begin_form(user, error) != NULL &&
+           end_form(user, grammar_schema(((completion_request *)user)->form, which == 2 ? schema : NULL, why), why,
+                    error);
+}
+
+static bool read_grammar(void *user, json_t *value, body_error *error)
+{
+    const char *text = json_string_value(value);
+    char why[GRAMMAR_WHY_BYTES] = "";
+
+    if (text == NULL)
+        return body_fail(error, "not a text");
+    return begin_form(user, error) != NULL &&
+           end_form(user, grammar_gbnf(((completion_request *)user)->form, text, why), why, error);
+}
+
+static bool read_regex(void *user, json_t *value, body_error *error)
+{
+    const char *text = json_string_value(value);
+    char why[GRAMMAR_WHY_BYTES] = "";
+    struct grammar *form = text != NULL ? begin_form(user, error) : NULL;
+    grammar_node node = 0;
+    uint32_t rule;
+    bool good;
+
+    if (text == NULL)
+        return body_fail(error, "not a text");
+    if (form == NULL)
+        return false;
+    rule = grammar_rule(form);
+    good = grammar_regex(form, text, false, false, &node, why);
+    grammar_define(form, rule, node);
+    return end_form(user, good, why, error);
 }
 
 static bool read_modalities(void *user, json_t *value, body_error *error)
@@ -333,7 +394,8 @@ static bool read_no(void *user, json_t *value, body_error *error)
         { "top_k", read_top_k }, { "presence_penalty", read_presence }, { "frequency_penalty", read_frequency },       \
         { "repetition_penalty", read_repetition }, { "seed", read_seed }, { "n", read_choices },                       \
         { "logit_bias", read_bias }, { "logprobs", read_logprobs }, { "stream", read_stream },                         \
-        { "stream_options", read_stream_options },                                                                     \
+        { "stream_options", read_stream_options }, { "grammar", read_grammar }, { "guided_regex", read_regex },        \
+    { "response_format", read_format },                                                                                                                  \
     {                                                                                                                  \
         "user", NULL                                                                                                   \
     }
@@ -346,7 +408,6 @@ static const body_parameter chat_parameters[] = { BOTH,
                                                   { "messages", read_messages },
                                                   { "max_completion_tokens", read_max_tokens },
                                                   { "top_logprobs", read_top_logprobs },
-                                                  { "response_format", read_format },
                                                   { "modalities", read_modalities },
                                                   { "service_tier", read_tier },
                                                   { "tools", read_nothing },
@@ -404,6 +465,7 @@ void completion_request_deinit(completion_request *request)
     free(request->prompts);
     free(request->messages);
     free(request->bias);
+    grammar_destroy(request->form);
     sampler_deinit(&request->sampler);
     json_decref(request->body);
 }

@@ -4,6 +4,7 @@
 #include "sampler.h"
 #include "serve/chat/body.h"
 #include "serve/chat/chat.h"
+#include "serve/grammar/grammar.h"
 
 enum { MAX_STOPS = 4, MAX_TOKENS = 65536, MAX_MESSAGES = 4096, MAX_TEXTS = 128, MAX_BIAS = 1024, MAX_TOP = 20 };
 
@@ -31,6 +32,7 @@ typedef struct completion_request {
     uint32_t top_logprobs;
     uint64_t max_tokens;
     bool seeded;
+    struct grammar *form;           /* of the texts, owned; NULL: any */
     struct token_bias *bias; /* [MAX_BIAS], owned; NULL: none */
     struct sampler sampler;
 } completion_request;

@@ -158,6 +158,14 @@ static void find_outputs(const struct model *model, text_model *text)
         text->vectors = inlay_session_find_output(model->session, names[i]);
 }
 
+static const char *text_of_token(const void *user, int64_t token, size_t *bytes)
+{
+    bool special = false;
+    const char *text = tokenizer_bytes(user, token, bytes, &special);
+
+    return special ? NULL : text;
+}
+
 inlay_status text_model_open(const struct model *model, text_model **out_text, inlay_diag *diag)
 {
     char path[PATH_MAX], error[512];
@@ -187,6 +195,13 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
         text_model_close(text);
         return no_memory(diag, "for the tokenizer");
     }
+    text->index = text->logits != INLAY_NONE
+                      ? token_index_create(text_of_token, text->tokenizer, tokenizer_count(text->tokenizer))
+                      : NULL;
+    if (text->logits != INLAY_NONE && text->index == NULL) {
+        text_model_close(text);
+        return no_memory(diag, "for the tokenizer");
+    }
     find_context(text, model->path);
     find_pooling(text, model->path);
     *out_text = text;
@@ -197,6 +212,7 @@ void text_model_close(text_model *model)
 {
     if (model == NULL)
         return;
+    token_index_destroy(model->index);
     tokenizer_close(model->tokenizer);
     free(model->chat_template);
     free(model->ends);
