@@ -249,10 +249,10 @@ static void json_schemas(void **state)
 
 enum { TOKENS = 700 };
 
-typedef struct vocabulary {
+struct vocabulary {
     char texts[TOKENS][16];
     size_t bytes[TOKENS];
-} vocabulary;
+};
 
 /* Special tokens, which are not parts of texts. */
 static bool is_special(int64_t token)
@@ -262,14 +262,14 @@ static bool is_special(int64_t token)
 
 static const char *bytes_of(const void *user, int64_t token, size_t *bytes)
 {
-    const vocabulary *words = user;
+    const struct vocabulary *words = user;
 
     *bytes = words->bytes[token];
     return is_special(token) ? NULL : words->texts[token];
 }
 
 /* All bytes, pieces of JSON, and random texts of letters that often begin alike. */
-static void make_vocabulary(vocabulary *words, uint64_t *seed)
+static void make_vocabulary(struct vocabulary *words, uint64_t *seed)
 {
     static const char *const pieces[] = { "{\"",  "\":", "\",\"", "\"}",   "}}",   "true",    "false",
                                           "null", "[\"", "\"]",   "],",    "}, ",  "\": ",    "12",
@@ -288,7 +288,7 @@ static void make_vocabulary(vocabulary *words, uint64_t *seed)
 }
 
 /* The mask has exactly the tokens whose bytes lead to a living state. */
-static void check_mask(const vocabulary *words, const token_index *index, struct grammar *grammar, uint32_t at)
+static void check_mask(const struct vocabulary *words, const token_index *index, struct grammar *grammar, uint32_t at)
 {
     bool any, found = false;
     const uint64_t *mask = token_index_mask(index, grammar, at, &any);
@@ -337,7 +337,7 @@ static size_t distance(struct grammar *grammar, uint32_t at)
 
 static void random_texts(void **state)
 {
-    static vocabulary words;
+    static struct vocabulary words;
     uint64_t seed = 20261125;
     token_index *index;
     char why[GRAMMAR_WHY_BYTES];

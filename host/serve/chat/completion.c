@@ -396,6 +396,28 @@ static bool read_prompts(struct exchange *exchange, struct completion *completio
     return good;
 }
 
+static const char *text_of_token(const void *user, int64_t token, size_t *bytes)
+{
+    bool special = false;
+    const char *text = tokenizer_bytes(user, token, bytes, &special);
+
+    return special ? NULL : text;
+}
+
+/* Makes the model's index of tokens, unless another request has. false: out of memory. */
+static bool make_index(text_model *model)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    bool good;
+
+    (void)pthread_mutex_lock(&lock);
+    if (model->index == NULL)
+        model->index = token_index_create(text_of_token, model->tokenizer, tokenizer_count(model->tokenizer));
+    good = model->index != NULL;
+    (void)pthread_mutex_unlock(&lock);
+    return good;
+}
+
 static bool begin(struct exchange *exchange, struct completion *completion)
 {
     static atomic_uint_fast64_t ids;
@@ -432,7 +454,8 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     exchange->job.request = &exchange->request;
     exchange->job.finish = step;
     exchange->job.user = exchange;
-    if (completion->choices == NULL || !begin_choice(completion)) {
+    if (completion->choices == NULL || !begin_choice(completion) ||
+        (completion->asked.form != NULL && !make_index(exchange->job.model->text))) {
         (void)no_memory(&diag, "for the text");
         exchange_fail_diag(exchange, &diag);
         return false;

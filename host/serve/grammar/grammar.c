@@ -28,22 +28,22 @@ typedef enum node_kind {
     NODE_RULE
 } node_kind;
 
-typedef struct node {
+typedef struct expression {
     node_kind kind;
     uint32_t first, second; /* nodes; RULE: first is the rule; BYTE: the range; TEXT: where its bytes begin and end;
                                REPEAT: first is the node */
     uint32_t least, most;
-} node;
+} expression;
 
 /* A step of the program. Step 0 is the end of a rule. */
 typedef enum step_kind { STEP_RETURN, STEP_BYTE, STEP_SPLIT, STEP_CALL } step_kind;
 
-typedef struct step {
+typedef struct program_step {
     step_kind kind;
     uint8_t low, high; /* BYTE */
     uint32_t next;     /* SPLIT: one of two */
     uint32_t other;    /* SPLIT: the second; CALL: the rule */
-} step;
+} program_step;
 
 /* A return address, and the frame to continue with after it. Equal frames are one. */
 typedef struct frame_key {
@@ -56,12 +56,12 @@ typedef struct call_frame {
     UT_hash_handle hh;
 } call_frame;
 
-typedef struct position {
+typedef struct machine_position {
     uint32_t step, frame; /* a BYTE; frame 0: none */
-} position;
+} machine_position;
 
 typedef struct machine_state {
-    position *positions; /* [count], ordered; the key of the table */
+    machine_position *positions; /* [count], ordered; the key of the table */
     uint32_t count, index;
     bool accepts;
     uint32_t next[256]; /* 0: unknown; else 1 + the state, or GRAMMAR_DEAD */
@@ -70,13 +70,13 @@ typedef struct machine_state {
 } machine_state;
 
 struct grammar {
-    node *nodes;
+    expression *nodes;
     uint32_t node_count;
     struct strbuf texts; /* of the TEXT nodes */
     uint32_t nesting;    /* of compile() */
     uint32_t *rules;     /* [rule_count] nodes; later their first steps */
     uint32_t rule_count;
-    step *steps;
+    program_step *steps;
     uint32_t step_count;
     bool no_memory, too_large, finished;
 
@@ -84,10 +84,10 @@ struct grammar {
     uint32_t frame_count;
     machine_state *state_table, **states; /* [state_count] */
     uint32_t state_count;
-    position *work; /* [work_count] positions of a new state, and those that are not followed yet */
+    machine_position *work; /* [work_count] positions of a new state, and those that are not followed yet */
     uint32_t work_count, work_room;
     bool *seen; /* [seen_room] a table of positions that were added, by hash */
-    position *seen_positions;
+    machine_position *seen_positions;
     uint32_t seen_room, seen_count;
     bool accepts; /* of the new state */
     bool failed;
@@ -129,7 +129,7 @@ void grammar_destroy(struct grammar *grammar)
 
 /* ------------------------------------------------------------------ expressions */
 
-static grammar_node add_node(struct grammar *grammar, node value)
+static grammar_node add_node(struct grammar *grammar, expression value)
 {
     if (grammar == NULL)
         return 0;
@@ -147,37 +147,37 @@ static grammar_node add_node(struct grammar *grammar, node value)
 
 grammar_node grammar_empty(struct grammar *grammar)
 {
-    return add_node(grammar, (node){ .kind = NODE_EMPTY });
+    return add_node(grammar, (expression){ .kind = NODE_EMPTY });
 }
 
 grammar_node grammar_never(struct grammar *grammar)
 {
-    return add_node(grammar, (node){ .kind = NODE_NEVER });
+    return add_node(grammar, (expression){ .kind = NODE_NEVER });
 }
 
 grammar_node grammar_byte(struct grammar *grammar, uint8_t low, uint8_t high)
 {
-    return add_node(grammar, (node){ .kind = NODE_BYTE, .first = low, .second = high });
+    return add_node(grammar, (expression){ .kind = NODE_BYTE, .first = low, .second = high });
 }
 
 grammar_node grammar_sequence(struct grammar *grammar, grammar_node first, grammar_node second)
 {
-    return add_node(grammar, (node){ .kind = NODE_SEQUENCE, .first = first, .second = second });
+    return add_node(grammar, (expression){ .kind = NODE_SEQUENCE, .first = first, .second = second });
 }
 
 grammar_node grammar_either(struct grammar *grammar, grammar_node first, grammar_node second)
 {
-    return add_node(grammar, (node){ .kind = NODE_EITHER, .first = first, .second = second });
+    return add_node(grammar, (expression){ .kind = NODE_EITHER, .first = first, .second = second });
 }
 
 grammar_node grammar_repeat(struct grammar *grammar, grammar_node repeated, uint32_t least, uint32_t most)
 {
-    return add_node(grammar, (node){ .kind = NODE_REPEAT, .first = repeated, .least = least, .most = most });
+    return add_node(grammar, (expression){ .kind = NODE_REPEAT, .first = repeated, .least = least, .most = most });
 }
 
 grammar_node grammar_text(struct grammar *grammar, const char *text, size_t bytes)
 {
-    node value = { .kind = NODE_TEXT };
+    expression value = { .kind = NODE_TEXT };
 
     if (grammar == NULL)
         return 0;
@@ -258,12 +258,12 @@ void grammar_define(struct grammar *grammar, uint32_t rule, grammar_node value)
 
 grammar_node grammar_refer(struct grammar *grammar, uint32_t rule)
 {
-    return add_node(grammar, (node){ .kind = NODE_RULE, .first = rule });
+    return add_node(grammar, (expression){ .kind = NODE_RULE, .first = rule });
 }
 
 /* ------------------------------------------------------------------ the program */
 
-static uint32_t add_step(struct grammar *grammar, step value)
+static uint32_t add_step(struct grammar *grammar, program_step value)
 {
     if (grammar->step_count == MAX_STEPS) {
         grammar->too_large = true;
@@ -280,12 +280,12 @@ static uint32_t add_step(struct grammar *grammar, step value)
 static uint32_t compile(struct grammar *grammar, grammar_node which, uint32_t next);
 
 /* The required copies, and then either a loop or one optional copy within the other. */
-static uint32_t compile_repeat(struct grammar *grammar, const node *repeat, uint32_t next)
+static uint32_t compile_repeat(struct grammar *grammar, const expression *repeat, uint32_t next)
 {
     uint32_t at = next;
 
     if (repeat->most == GRAMMAR_MANY) {
-        uint32_t loop = add_step(grammar, (step){ .kind = STEP_SPLIT, .other = next });
+        uint32_t loop = add_step(grammar, (program_step){ .kind = STEP_SPLIT, .other = next });
         uint32_t body = compile(grammar, repeat->first, loop);
 
         if (grammar->too_large || grammar->no_memory)
@@ -294,8 +294,8 @@ static uint32_t compile_repeat(struct grammar *grammar, const node *repeat, uint
         at = loop;
     }
     for (uint32_t i = repeat->least; repeat->most != GRAMMAR_MANY && i < repeat->most && !grammar->too_large; i++)
-        at =
-            add_step(grammar, (step){ .kind = STEP_SPLIT, .next = compile(grammar, repeat->first, at), .other = next });
+        at = add_step(grammar,
+                      (program_step){ .kind = STEP_SPLIT, .next = compile(grammar, repeat->first, at), .other = next });
     for (uint32_t i = 0; i < repeat->least && !grammar->too_large && !grammar->no_memory; i++)
         at = compile(grammar, repeat->first, at);
     return at;
@@ -303,10 +303,11 @@ static uint32_t compile_repeat(struct grammar *grammar, const node *repeat, uint
 
 static uint32_t compile_byte(struct grammar *grammar, uint32_t low, uint32_t high, uint32_t next)
 {
-    return add_step(grammar, (step){ .kind = STEP_BYTE, .low = (uint8_t)low, .high = (uint8_t)high, .next = next });
+    return add_step(grammar,
+                    (program_step){ .kind = STEP_BYTE, .low = (uint8_t)low, .high = (uint8_t)high, .next = next });
 }
 
-static uint32_t compile_kind(struct grammar *grammar, const node *value, uint32_t next)
+static uint32_t compile_kind(struct grammar *grammar, const expression *value, uint32_t next)
 {
     uint32_t first;
 
@@ -328,12 +329,13 @@ static uint32_t compile_kind(struct grammar *grammar, const node *value, uint32_
         return compile(grammar, value->first, compile(grammar, value->second, next));
     case NODE_EITHER:
         first = compile(grammar, value->first, next);
-        return add_step(grammar,
-                        (step){ .kind = STEP_SPLIT, .next = first, .other = compile(grammar, value->second, next) });
+        return add_step(
+            grammar,
+            (program_step){ .kind = STEP_SPLIT, .next = first, .other = compile(grammar, value->second, next) });
     case NODE_REPEAT:
         return compile_repeat(grammar, value, next);
     case NODE_RULE:
-        return add_step(grammar, (step){ .kind = STEP_CALL, .next = next, .other = value->first });
+        return add_step(grammar, (program_step){ .kind = STEP_CALL, .next = next, .other = value->first });
     }
     return 0;
 }
@@ -341,7 +343,7 @@ static uint32_t compile_kind(struct grammar *grammar, const node *value, uint32_
 /* Returns the first step of the expression, after which comes `next`. */
 static uint32_t compile(struct grammar *grammar, grammar_node which, uint32_t next)
 {
-    const node value = grammar->nodes[which];
+    const expression value = grammar->nodes[which];
     uint32_t first;
 
     grammar->too_large |= grammar->nesting == MAX_NESTING;
@@ -356,14 +358,14 @@ static uint32_t compile(struct grammar *grammar, grammar_node which, uint32_t ne
 /* ------------------------------------------------------------------ states */
 
 /* Whether the position is new. */
-static bool mark_seen(struct grammar *grammar, position value)
+static bool mark_seen(struct grammar *grammar, machine_position value)
 {
     uint64_t hash = ((uint64_t)value.step << 32 | value.frame) * UINT64_C(0x9e3779b97f4a7c15);
 
     if (2 * grammar->seen_count >= grammar->seen_room) { /* a larger table */
         uint32_t room = grammar->seen_room > 0 ? 2 * grammar->seen_room : 64, old_room = grammar->seen_room;
         bool *seen = calloc(room, sizeof *seen), *old = grammar->seen;
-        position *positions = malloc(room * sizeof *positions), *old_positions = grammar->seen_positions;
+        machine_position *positions = malloc(room * sizeof *positions), *old_positions = grammar->seen_positions;
 
         if (seen == NULL || positions == NULL) {
             free(seen);
@@ -420,7 +422,7 @@ static uint32_t push(struct grammar *grammar, uint32_t next, uint32_t parent)
 static bool make_room(struct grammar *grammar)
 {
     uint32_t room = grammar->work_room > 0 ? 2 * grammar->work_room : 64;
-    position *more;
+    machine_position *more;
 
     if (grammar->work_count < grammar->work_room)
         return true;
@@ -434,7 +436,7 @@ static bool make_room(struct grammar *grammar)
     return true;
 }
 
-static void add_work(struct grammar *grammar, position value)
+static void add_work(struct grammar *grammar, machine_position value)
 {
     if (grammar->failed || !mark_seen(grammar, value))
         return;
@@ -449,26 +451,27 @@ static void follow(struct grammar *grammar)
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < grammar->work_count && !grammar->failed; i++) {
-        const position at = grammar->work[i];
-        const step *one = &grammar->steps[at.step];
+        const machine_position at = grammar->work[i];
+        const program_step *one = &grammar->steps[at.step];
 
         if (one->kind == STEP_BYTE) {
             if (one->low <= one->high)
                 grammar->work[kept++] = at;
         } else if (one->kind == STEP_SPLIT) {
-            add_work(grammar, (position){ one->next, at.frame });
-            add_work(grammar, (position){ one->other, at.frame });
+            add_work(grammar, (machine_position){ one->next, at.frame });
+            add_work(grammar, (machine_position){ one->other, at.frame });
         } else if (one->kind == STEP_CALL && one->next == 0) { /* the last step of a rule: no return to it is needed */
-            add_work(grammar, (position){ grammar->rules[one->other], at.frame });
+            add_work(grammar, (machine_position){ grammar->rules[one->other], at.frame });
         } else if (one->kind == STEP_CALL) {
             uint32_t frame = push(grammar, one->next, at.frame);
 
             if (frame != 0)
-                add_work(grammar, (position){ grammar->rules[one->other], frame });
+                add_work(grammar, (machine_position){ grammar->rules[one->other], frame });
         } else if (at.frame == 0) {
             grammar->accepts = true;
         } else {
-            add_work(grammar, (position){ grammar->frames[at.frame]->key.step, grammar->frames[at.frame]->key.parent });
+            add_work(grammar,
+                     (machine_position){ grammar->frames[at.frame]->key.step, grammar->frames[at.frame]->key.parent });
         }
     }
     grammar->work_count = kept;
@@ -476,7 +479,7 @@ static void follow(struct grammar *grammar)
 
 static int by_position(const void *left, const void *right)
 {
-    const position *a = left, *b = right;
+    const machine_position *a = left, *b = right;
 
     return a->step != b->step ? (a->step > b->step) - (a->step < b->step)
                               : (a->frame > b->frame) - (a->frame < b->frame);
@@ -502,7 +505,7 @@ static uint32_t end_state(struct grammar *grammar)
     qsort(grammar->work, grammar->work_count, sizeof *grammar->work, by_position);
     if (grammar->failed || !make_room(grammar))
         return GRAMMAR_DEAD;
-    grammar->work[grammar->work_count] = (position){ grammar->accepts, UINT32_MAX };
+    grammar->work[grammar->work_count] = (machine_position){ grammar->accepts, UINT32_MAX };
     bytes = (grammar->work_count + 1) * sizeof *grammar->work;
     HASH_FIND(hh, grammar->state_table, grammar->work, bytes, state);
     if (state != NULL)
@@ -537,7 +540,7 @@ bool grammar_finish(struct grammar *grammar, char *why)
     }
     INLAY_CHECK(!grammar->finished);
     grammar->finished = true;
-    (void)add_step(grammar, (step){ .kind = STEP_RETURN });
+    (void)add_step(grammar, (program_step){ .kind = STEP_RETURN });
     grammar->no_memory |= !LIST_GROW(grammar->frames, 0);
     grammar->frame_count = 1; /* there is no frame 0 */
     for (uint32_t i = 0; i < grammar->rule_count && !grammar->no_memory && !grammar->too_large; i++) {
@@ -555,7 +558,7 @@ bool grammar_finish(struct grammar *grammar, char *why)
         return false;
     }
     begin_state(grammar);
-    add_work(grammar, (position){ grammar->rules[0], 0 });
+    add_work(grammar, (machine_position){ grammar->rules[0], 0 });
     start = end_state(grammar);
     if (grammar->failed)
         (void)snprintf(why, GRAMMAR_WHY_BYTES, "the grammar is too large");
@@ -583,10 +586,10 @@ uint32_t grammar_next(struct grammar *grammar, uint32_t index, uint8_t byte)
         return state->next[byte] == GRAMMAR_DEAD ? GRAMMAR_DEAD : state->next[byte] - 1;
     begin_state(grammar);
     for (uint32_t i = 0; i < state->count; i++) {
-        const step *one = &grammar->steps[state->positions[i].step];
+        const program_step *one = &grammar->steps[state->positions[i].step];
 
         if (byte >= one->low && byte <= one->high)
-            add_work(grammar, (position){ one->next, state->positions[i].frame });
+            add_work(grammar, (machine_position){ one->next, state->positions[i].frame });
     }
     next = end_state(grammar);
     if (!grammar->failed)

@@ -158,14 +158,6 @@ static void find_outputs(const struct model *model, text_model *text)
         text->vectors = inlay_session_find_output(model->session, names[i]);
 }
 
-static const char *text_of_token(const void *user, int64_t token, size_t *bytes)
-{
-    bool special = false;
-    const char *text = tokenizer_bytes(user, token, bytes, &special);
-
-    return special ? NULL : text;
-}
-
 inlay_status text_model_open(const struct model *model, text_model **out_text, inlay_diag *diag)
 {
     char path[PATH_MAX], error[512];
@@ -192,13 +184,6 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
         return inlay_fail(diag, INLAY_INVALID_ARGUMENT, "%s", error);
     }
     if (!find_ends(text, model->path) || !read_chat(text, model->path)) {
-        text_model_close(text);
-        return no_memory(diag, "for the tokenizer");
-    }
-    text->index = text->logits != INLAY_NONE
-                      ? token_index_create(text_of_token, text->tokenizer, tokenizer_count(text->tokenizer))
-                      : NULL;
-    if (text->logits != INLAY_NONE && text->index == NULL) {
         text_model_close(text);
         return no_memory(diag, "for the tokenizer");
     }

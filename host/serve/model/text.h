@@ -14,7 +14,7 @@ typedef struct text_model {
     uint32_t logits, vectors;             /* outputs; logits: only of a decoder with states */
     int64_t *ends;                        /* [end_count] tokens that end a text */
     uint32_t end_count;
-    token_index *index;   /* of the texts of tokens; NULL: the model has no logits */
+    token_index *index;   /* of the texts of tokens, made for the first text of a given form */
     size_t context;       /* most tokens of a text, by config.json; 0: unknown */
     text_pooling pooling; /* how the vector of a text is made of those of its tokens */
     bool is_normalized;   /* that vector has the length 1 */
