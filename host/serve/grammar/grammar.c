@@ -28,12 +28,12 @@ typedef enum node_kind {
     NODE_RULE
 } node_kind;
 
-typedef struct expression {
+typedef struct grammar_expression {
     node_kind kind;
     uint32_t first, second; /* nodes; RULE: first is the rule; BYTE: the range; TEXT: where its bytes begin and end;
                                REPEAT: first is the node */
     uint32_t least, most;
-} expression;
+} grammar_expression;
 
 /* A step of the program. Step 0 is the end of a rule. */
 typedef enum step_kind { STEP_RETURN, STEP_BYTE, STEP_SPLIT, STEP_CALL } step_kind;
@@ -70,7 +70,7 @@ typedef struct machine_state {
 } machine_state;
 
 struct grammar {
-    expression *nodes;
+    grammar_expression *nodes;
     uint32_t node_count;
     struct strbuf texts; /* of the TEXT nodes */
     uint32_t nesting;    /* of compile() */
@@ -129,7 +129,7 @@ void grammar_destroy(struct grammar *grammar)
 
 /* ------------------------------------------------------------------ expressions */
 
-static grammar_node add_node(struct grammar *grammar, expression value)
+static grammar_node add_node(struct grammar *grammar, grammar_expression value)
 {
     if (grammar == NULL)
         return 0;
@@ -147,37 +147,38 @@ static grammar_node add_node(struct grammar *grammar, expression value)
 
 grammar_node grammar_empty(struct grammar *grammar)
 {
-    return add_node(grammar, (expression){ .kind = NODE_EMPTY });
+    return add_node(grammar, (grammar_expression){ .kind = NODE_EMPTY });
 }
 
 grammar_node grammar_never(struct grammar *grammar)
 {
-    return add_node(grammar, (expression){ .kind = NODE_NEVER });
+    return add_node(grammar, (grammar_expression){ .kind = NODE_NEVER });
 }
 
 grammar_node grammar_byte(struct grammar *grammar, uint8_t low, uint8_t high)
 {
-    return add_node(grammar, (expression){ .kind = NODE_BYTE, .first = low, .second = high });
+    return add_node(grammar, (grammar_expression){ .kind = NODE_BYTE, .first = low, .second = high });
 }
 
 grammar_node grammar_sequence(struct grammar *grammar, grammar_node first, grammar_node second)
 {
-    return add_node(grammar, (expression){ .kind = NODE_SEQUENCE, .first = first, .second = second });
+    return add_node(grammar, (grammar_expression){ .kind = NODE_SEQUENCE, .first = first, .second = second });
 }
 
 grammar_node grammar_either(struct grammar *grammar, grammar_node first, grammar_node second)
 {
-    return add_node(grammar, (expression){ .kind = NODE_EITHER, .first = first, .second = second });
+    return add_node(grammar, (grammar_expression){ .kind = NODE_EITHER, .first = first, .second = second });
 }
 
 grammar_node grammar_repeat(struct grammar *grammar, grammar_node repeated, uint32_t least, uint32_t most)
 {
-    return add_node(grammar, (expression){ .kind = NODE_REPEAT, .first = repeated, .least = least, .most = most });
+    return add_node(grammar,
+                    (grammar_expression){ .kind = NODE_REPEAT, .first = repeated, .least = least, .most = most });
 }
 
 grammar_node grammar_text(struct grammar *grammar, const char *text, size_t bytes)
 {
-    expression value = { .kind = NODE_TEXT };
+    grammar_expression value = { .kind = NODE_TEXT };
 
     if (grammar == NULL)
         return 0;
@@ -258,7 +259,7 @@ void grammar_define(struct grammar *grammar, uint32_t rule, grammar_node value)
 
 grammar_node grammar_refer(struct grammar *grammar, uint32_t rule)
 {
-    return add_node(grammar, (expression){ .kind = NODE_RULE, .first = rule });
+    return add_node(grammar, (grammar_expression){ .kind = NODE_RULE, .first = rule });
 }
 
 /* ------------------------------------------------------------------ the program */
@@ -280,7 +281,7 @@ static uint32_t add_step(struct grammar *grammar, program_step value)
 static uint32_t compile(struct grammar *grammar, grammar_node which, uint32_t next);
 
 /* The required copies, and then either a loop or one optional copy within the other. */
-static uint32_t compile_repeat(struct grammar *grammar, const expression *repeat, uint32_t next)
+static uint32_t compile_repeat(struct grammar *grammar, const grammar_expression *repeat, uint32_t next)
 {
     uint32_t at = next;
 
@@ -307,7 +308,7 @@ static uint32_t compile_byte(struct grammar *grammar, uint32_t low, uint32_t hig
                     (program_step){ .kind = STEP_BYTE, .low = (uint8_t)low, .high = (uint8_t)high, .next = next });
 }
 
-static uint32_t compile_kind(struct grammar *grammar, const expression *value, uint32_t next)
+static uint32_t compile_kind(struct grammar *grammar, const grammar_expression *value, uint32_t next)
 {
     uint32_t first;
 
@@ -343,7 +344,7 @@ static uint32_t compile_kind(struct grammar *grammar, const expression *value, u
 /* Returns the first step of the expression, after which comes `next`. */
 static uint32_t compile(struct grammar *grammar, grammar_node which, uint32_t next)
 {
-    const expression value = grammar->nodes[which];
+    const grammar_expression value = grammar->nodes[which];
     uint32_t first;
 
     grammar->too_large |= grammar->nesting == MAX_NESTING;
