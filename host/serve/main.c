@@ -45,7 +45,7 @@ typedef struct program_state {
     pthread_t load_thread;
     bool loading;       /* load_thread has to be joined */
     atomic_bool loaded; /* load_thread has ended */
-    bool failed;        /* the models could not be loaded, or listening failed afterwards */
+    atomic_bool failed; /* the models could not be loaded, or listening failed afterwards */
     uint64_t leave_ns;  /* time at which loads in progress are abandoned */
 } program_state;
 
@@ -200,7 +200,7 @@ done:
 /* Ends the process with an exit code other than 0. */
 static void give_up(program_state *state)
 {
-    state->failed = true;
+    atomic_store(&state->failed, true);
     (void)kill(getpid(), SIGTERM);
 }
 
@@ -380,7 +380,7 @@ int main(int argc, char **argv)
         note_sender(&state.server, which, &info);
         (void)sigdelset(&signals, SIGHUP);
         drain(&state, &signals);
-        code = state.failed ? 1 : 0;
+        code = atomic_load(&state.failed) ? 1 : 0;
     }
     stop(&state);
     return code;

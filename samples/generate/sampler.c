@@ -17,19 +17,50 @@ static int by_probability(const void *a, const void *b)
     return (left->token > right->token) - (left->token < right->token);
 }
 
-/* Applies the penalty once to each token, even if it occurs several times. */
-static void apply_penalty(const struct sampler *sampler, float *logits, size_t count, const int64_t *seen,
-                          size_t seen_count)
+/* false: out of memory. */
+static bool make_room(struct sampler *sampler, size_t count)
 {
-    for (size_t i = 0; i < seen_count; i++) {
-        size_t before = 0;
+    struct candidate *room = sampler->room_count < count ? malloc(count * sizeof *room) : NULL;
+    unsigned char *marks = room != NULL ? calloc(count, 1) : NULL;
 
-        while (before < i && seen[before] != seen[i])
-            before++;
-        if (before == i && seen[i] >= 0 && (size_t)seen[i] < count)
-            logits[seen[i]] =
-                logits[seen[i]] > 0 ? logits[seen[i]] / sampler->penalty : logits[seen[i]] * sampler->penalty;
+    if (sampler->room_count >= count)
+        return true;
+    if (marks == NULL) {
+        free(room);
+        return false;
     }
+    free(sampler->room);
+    free(sampler->marks);
+    sampler->room = room;
+    sampler->marks = marks;
+    sampler->room_count = count;
+    return true;
+}
+
+/* Applies `penalty` and `presence` once to each token, even if it occurs several times, and `frequency` each time. */
+static void apply_penalties(const struct sampler *sampler, float *logits, size_t count, const int64_t *seen,
+                            size_t seen_count)
+{
+    enum { PENALIZED = 1, PRESENT = 2 };
+
+    for (size_t i = 0; i < seen_count; i++) {
+        bool generated = i >= sampler->prompt_count;
+        float *logit;
+        unsigned char *mark;
+
+        if (seen[i] < 0 || (size_t)seen[i] >= count)
+            continue;
+        logit = &logits[seen[i]];
+        mark = &sampler->marks[seen[i]];
+        if ((*mark & PENALIZED) == 0)
+            *logit = *logit > 0 ? *logit / sampler->penalty : *logit * sampler->penalty;
+        if (generated)
+            *logit -= sampler->frequency + ((*mark & PRESENT) == 0 ? sampler->presence : 0);
+        *mark |= generated ? PENALIZED | PRESENT : PENALIZED;
+    }
+    for (size_t i = 0; i < seen_count; i++)
+        if (seen[i] >= 0 && (size_t)seen[i] < count)
+            sampler->marks[seen[i]] = 0;
 }
 
 static int64_t most_probable(const float *logits, size_t count)
@@ -59,18 +90,17 @@ int64_t sampler_next(struct sampler *sampler, float *logits, size_t count, const
     int64_t best;
     float top;
 
-    if (sampler->penalty != 1 && sampler->penalty > 0)
-        apply_penalty(sampler, logits, count, seen, seen_count);
+    if (!make_room(sampler, count))
+        return -1;
+    apply_penalties(sampler, logits, count, seen, seen_count);
+    for (size_t i = 0; i < sampler->bias_count; i++)
+        if (sampler->bias[i].token >= 0 && (size_t)sampler->bias[i].token < count)
+            logits[sampler->bias[i].token] += sampler->bias[i].bias;
+    for (size_t i = 0; sampler->allowed != NULL && i < count; i++)
+        if ((sampler->allowed[i / 64] >> i % 64 & 1) == 0)
+            logits[i] = -INFINITY;
     if (!(sampler->temperature > 0))
         return most_probable(logits, count);
-    if (sampler->room_count < count) {
-        struct candidate *more = realloc(sampler->room, count * sizeof *more);
-
-        if (more == NULL)
-            return -1;
-        sampler->room = more;
-        sampler->room_count = count;
-    }
     best = most_probable(logits, count);
     if (best < 0 || !isfinite(logits[best]))
         return best;
@@ -83,6 +113,10 @@ int64_t sampler_next(struct sampler *sampler, float *logits, size_t count, const
         kept = sampler->top_k;
     for (size_t i = 0; i < kept; i++) {
         sampler->room[i].logit = expf((sampler->room[i].logit - top) / sampler->temperature);
+        if (sampler->room[i].logit < sampler->min_p) {
+            kept = i;
+            break;
+        }
         sum += (double)sampler->room[i].logit;
     }
     while (last < kept && (part < (double)sampler->top_p * sum || last == 0))
@@ -99,5 +133,6 @@ int64_t sampler_next(struct sampler *sampler, float *logits, size_t count, const
 void sampler_deinit(struct sampler *sampler)
 {
     free(sampler->room);
+    free(sampler->marks);
     *sampler = (struct sampler)SAMPLER_INIT;
 }

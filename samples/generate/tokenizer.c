@@ -131,6 +131,11 @@ const char *tokenizer_bytes(const struct tokenizer *tokenizer, int64_t id, size_
     return tokenizer->pieces + begin;
 }
 
+size_t tokenizer_count(const struct tokenizer *tokenizer)
+{
+    return tokenizer->count;
+}
+
 int64_t tokenizer_id(const struct tokenizer *tokenizer, const char *text)
 {
     return text_find_token(tokenizer->text, text);

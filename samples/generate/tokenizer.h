@@ -19,6 +19,8 @@ bool tokenizer_encode(const struct tokenizer *tokenizer, const char *text, bool 
 /* Returns the bytes that a token adds to a text, possibly part of a character; NULL: the token does not exist.
  * *special: the token is not text. */
 const char *tokenizer_bytes(const struct tokenizer *tokenizer, int64_t id, size_t *bytes, bool *special);
+/* Returns the size of the vocabulary: all tokens are below it. */
+size_t tokenizer_count(const struct tokenizer *tokenizer);
 /* Returns the token with this spelling; -1: it does not exist. */
 int64_t tokenizer_id(const struct tokenizer *tokenizer, const char *text);
 #endif

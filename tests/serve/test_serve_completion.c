@@ -1,6 +1,7 @@
 /* /v1/completions: texts as a whole and as events; clients that disconnect. */
 #include "client.h"
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -98,6 +99,15 @@ static const char bert[] =
     "\"max_input_chars_per_word\":100,\"vocab\":{\"[PAD]\":0,\"[UNK]\":1,\"[CLS]\":2,\"[SEP]\":3,\"un\":4,"
     "\"##want\":5,\"##ed\":6,\"!\":7}}}";
 
+/* Forms of pooling, and the vector of the word pieces [CLS] un ##want ##ed [SEP], ids 2 to 6 without 7. */
+static const struct {
+    const char *name, *mode, *vector;
+} pooled[] = { { "first", "pooling_mode_cls_token", "[0,0,1,0,0,0,0,0" },
+               { "last", "pooling_mode_lasttoken", "[0,0,0,1,0,0,0,0" },
+               { "most", "pooling_mode_max_tokens", "[0,0,1,1,1,1,1,0" },
+               { "mean", "pooling_mode_mean_tokens",
+                 "[0,0,0.200000003,0.200000003,0.200000003,0.200000003,0.200000003,0" } };
+
 static int start(void **state)
 {
     static const char *const flags[] = { "--max-sequences", "4", NULL };
@@ -110,6 +120,20 @@ static int start(void **state)
     serving_model(&server, "vectors", NULL, write_vectors);
     serving_model(&server, "bert", NULL, write_vectors);
     serving_file(&server, "models/bert/tokenizer.json", bert, 0644);
+    for (size_t i = 0; i < sizeof pooled / sizeof *pooled; i++) {
+        char path[128], text[128];
+
+        serving_model(&server, pooled[i].name, NULL, write_vectors);
+        (void)snprintf(path, sizeof path, "models/%s/tokenizer.json", pooled[i].name);
+        serving_file(&server, path, bert, 0644);
+        (void)snprintf(path, sizeof path, "models/%s/1_Pooling", pooled[i].name);
+        serving_folder(&server, path);
+        (void)snprintf(path, sizeof path, "models/%s/1_Pooling/config.json", pooled[i].name);
+        (void)snprintf(text, sizeof text, "{\"pooling_mode_mean_tokens\":false,\"%s\":true}", pooled[i].mode);
+        serving_file(&server, path, text, 0644);
+        (void)snprintf(path, sizeof path, "models/%s/modules.json", pooled[i].name);
+        serving_file(&server, path, "[{\"type\":\"sentence_transformers.models.Pooling\"}]", 0644);
+    }
     /* A chat template that writes the first letter of each role, and the message. */
     serving_file(
         &server, "models/count/tokenizer_config.json",
@@ -165,8 +189,8 @@ static void test_rejected_requests(void **state)
     expect("{\"model\":\"count\"}", 400, "no prompt");
     expect("{\"prompt\":\"x\"}", 400, "no model");
     expect("{\"model\":\"count\",\"prompt\":\"\"}", 400, "no tokens");
-    expect("{\"model\":\"count\",\"prompt\":[1,2]}", 400, "JSON");
-    expect("{\"model\":\"count\",\"prompt\":\"x\",\"n\":2}", 400, "too large");
+    expect("{\"model\":\"count\",\"prompt\":[65,999]}", 400, "no token 999");
+    expect("{\"model\":\"count\",\"prompt\":\"x\",\"n\":200}", 400, "too large");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"temperature\":-1}", 400, "too small");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"max_tokens\":0}", 400, "too small");
     expect("{\"model\":\"count\",\"prompt\":\"x\",\"stop\":[\"a\",\"b\",\"c\",\"d\",\"e\"]}", 400, "more than 4");
@@ -268,14 +292,14 @@ static void test_embeddings(void **state)
     /* '!' is 33, '"' 34, '#' 35: after 33 numbers the vector of "!!!!###" is (4, 0, 3) / 5. */
     embed("{\"model\":\"vectors\",\"input\":\"!!!!###\"}", 200,
           "[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,"
-          "0,0,0,0,0,0.8,0,0.6,0,");
+          "0,0,0,0,0,0.800000012,0,0.600000024,0,");
     embed("{\"model\":\"vectors\",\"input\":[\"!\",\"#\",\"ab\"]}", 200, "0,0,1,0,");
     embed("{\"model\":\"vectors\",\"input\":[\"!\",\"#\",\"ab\"]}", 200, "{\"object\":\"embedding\",\"index\":2,");
     embed("{\"model\":\"vectors\",\"input\":[\"!\",\"#\",\"ab\"]}", 200,
           "\"model\":\"vectors\",\"usage\":{\"prompt_tokens\":4,\"total_tokens\":4}}");
     embed("{\"model\":\"vectors\",\"input\":[\"a\",\"\"]}", 400, "input 1 has no tokens");
-    embed("{\"model\":\"vectors\",\"input\":\"a\",\"encoding_format\":\"base64\"}", 400, "other than float");
-    embed("{\"model\":\"vectors\",\"input\":7}", 400, "JSON");
+    embed("{\"model\":\"vectors\",\"input\":\"a\",\"encoding_format\":\"hex\"}", 400, "'hex' is not supported");
+    embed("{\"model\":\"vectors\",\"input\":7}", 400, "neither a text nor tokens");
     embed("{\"model\":\"vectors\"}", 400, "no input");
     embed("{\"model\":\"count\",\"input\":\"a\"}", 400, "not an embedding model");
     embed("{\"model\":\"none\",\"input\":\"a\"}", 404, "no such model");
@@ -304,10 +328,10 @@ static void test_chats(void **state)
         { CHAT("]"), "no messages", 400 },
         { CHAT("{\"role\":\"user\"}]"), "without role or content", 400 },
         { CHAT("{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{}}]}]"), "not a text", 400 },
-        { CHAT("{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[]"), "not supported", 400 },
+        { CHAT("{\"role\":\"user\",\"content\":\"x\"}],\"tools\":[{}]"), "not supported", 400 },
         { "{\"model\":\"vectors\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}", "not a model for texts",
           400 },
-        { "{\"model\":\"count\",\"prompt\":\"x\"}", "no messages", 400 },
+        { "{\"model\":\"count\"}", "no messages", 400 },
     };
 
     static char events[65536];
@@ -324,14 +348,213 @@ static void test_chats(void **state)
         client_expect(&server, "POST", "/v1/chat/completions", "", rows[i].body, rows[i].code, rows[i].part);
 }
 
+/* Requests as OpenAI's clients write them: every parameter has its effect, or is refused by name. */
+static void test_parameters(void **state)
+{
+#define TEXT(more) "{\"model\":\"count\",\"prompt\":\"xyz\",\"max_tokens\":3,\"temperature\":0" more "}"
+#define SAY(more)                                                                                                      \
+    "{\"model\":\"count\",\"max_tokens\":2,\"temperature\":0,\"messages\":[{\"role\":\"user\",\"content\":\"xy\"}"     \
+    "]" more "}"
+#define REFUSED(name) "\"type\":\"invalid_request_error\",\"param\":\"" name "\",\"code\":"
+    static const struct {
+        const char *path, *body, *part;
+        int code;
+    } rows[] = {
+        /* prompts: texts, tokens, and arrays of either; the model counts from the number of tokens */
+        { "completions", "{\"model\":\"count\",\"prompt\":[\"x\",\"xyz\"],\"max_tokens\":2,\"temperature\":0}",
+          "{\"index\":0,\"text\":\"AB\",\"logprobs\":null,\"finish_reason\":\"length\"},{\"index\":1,\"text\":\"CD\"",
+          200 },
+        { "completions", "{\"model\":\"count\",\"prompt\":[120,121],\"max_tokens\":2,\"temperature\":0}",
+          "\"text\":\"BC\"", 200 },
+        { "completions", "{\"model\":\"count\",\"prompt\":[[120],[120,121]],\"max_tokens\":1,\"temperature\":0}",
+          "\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":2,\"total_tokens\":5}", 200 },
+        { "completions", "{\"model\":\"count\",\"prompt\":[\"x\",\"\"]}", "no tokens", 400 },
+        { "completions", "{\"model\":\"count\",\"prompt\":[\"x\",7]}", REFUSED("prompt"), 400 },
+        { "completions", "{\"model\":\"count\",\"prompt\":[]}", "no prompt", 400 },
+        /* several texts */
+        { "completions", TEXT(",\"n\":2"), "{\"index\":1,\"text\":\"CDE\"", 200 },
+        { "completions", TEXT(",\"n\":2,\"best_of\":3"), "\"completion_tokens\":9,", 200 },
+        { "completions", TEXT(",\"n\":3,\"best_of\":2"), REFUSED("best_of"), 400 },
+        { "completions", TEXT(",\"best_of\":2,\"stream\":true"), REFUSED("best_of"), 400 },
+        { "completions", "{\"model\":\"count\",\"prompt\":[\"x\",\"y\"],\"n\":100}", "more than 128 texts", 400 },
+        { "chat/completions", SAY(",\"n\":2"), "{\"index\":1,\"message\":{\"role\":\"assistant\",\"content\":\"CD\"}",
+          200 },
+        { "chat/completions", SAY(",\"best_of\":2"), REFUSED("best_of"), 400 },
+        /* the choice of tokens: the model is sure of its next one, whose logit is 1 */
+        { "completions", TEXT(",\"logit_bias\":{\"113\":50}"), "\"text\":\"qqq\"", 200 },
+        { "completions", TEXT(",\"logit_bias\":{\"67\":-100,\"113\":0.5}"), "\"text\":\"qDE\"", 200 },
+        { "completions", TEXT(",\"logit_bias\":{\"113\":1.5},\"frequency_penalty\":0.4"), "\"text\":\"qqE\"", 200 },
+        { "completions", TEXT(",\"logit_bias\":{\"113\":1.5},\"presence_penalty\":0.6"), "\"text\":\"qDE\"", 200 },
+        { "completions", TEXT(",\"logit_bias\":{\"113\":1.5},\"presence_penalty\":0.4"), "\"text\":\"qqq\"", 200 },
+        { "completions", TEXT(",\"logit_bias\":{\"q\":1}"), "'q' is not a token id", 400 },
+        { "completions", TEXT(",\"logit_bias\":{\"67\":101}"), "too large", 400 },
+        { "completions", TEXT(",\"frequency_penalty\":3"), REFUSED("frequency_penalty"), 400 },
+        { "completions", TEXT(",\"presence_penalty\":-3"), REFUSED("presence_penalty"), 400 },
+        { "completions", TEXT(",\"temperature\":2"), "duplicate", 400 },
+        { "completions", "{\"model\":\"count\",\"prompt\":\"xyz\",\"max_tokens\":3,\"temperature\":2,\"top_k\":1}",
+          "\"text\":\"CDE\"", 200 },
+        { "completions", "{\"model\":\"count\",\"prompt\":\"xyz\",\"max_tokens\":3,\"temperature\":1,\"min_p\":0.9}",
+          "\"text\":\"CDE\"", 200 },
+        { "completions", TEXT(",\"min_p\":2"), REFUSED("min_p"), 400 },
+        { "completions", TEXT(",\"seed\":0"), "\"text\":\"CDE\"", 200 },
+        { "completions", TEXT(",\"seed\":1.5"), REFUSED("seed"), 400 },
+        /* ln(e / (e + 127)) = -3.865, and 1 less for each other token */
+        { "completions", TEXT(",\"logprobs\":1"),
+          "\"logprobs\":{\"tokens\":[\"C\",\"D\",\"E\"],\"token_logprobs\":[-3.86537,-3.86537,-3.86537],"
+          "\"top_logprobs\":[{\"C\":-3.86537},{\"D\":-3.86537},{\"E\":-3.86537}],\"text_offset\":[0,1,2]}",
+          200 },
+        { "completions", TEXT(",\"logprobs\":0"), "\"top_logprobs\":null,", 200 },
+        { "completions", TEXT(",\"logprobs\":21"), REFUSED("logprobs"), 400 },
+        { "chat/completions", SAY(",\"logprobs\":true,\"top_logprobs\":1"),
+          "\"logprobs\":{\"content\":[{\"token\":\"C\",\"logprob\":-3.86537,\"bytes\":[67],\"top_logprobs\":[{"
+          "\"token\":"
+          "\"C\",\"logprob\":-3.86537,\"bytes\":[67]}]},{\"token\":\"D\",",
+          200 },
+        { "chat/completions", SAY(",\"top_logprobs\":1"), REFUSED("top_logprobs"), 400 },
+        /* parameters with one supported value, labels, and all others */
+        { "chat/completions",
+          SAY(",\"response_format\":{\"type\":\"text\"},\"tools\":[],\"tool_choice\":\"none\",\"modalities\":[\"text\"]"
+              ","
+              "\"user\":\"u\",\"metadata\":{\"a\":\"b\"},\"store\":false,\"service_tier\":\"auto\",\"stop\":null,"
+              "\"audio\":null"),
+          "\"content\":\"CD\"", 200 },
+        { "chat/completions", SAY(",\"response_format\":{\"type\":\"xml\"}"), REFUSED("response_format"), 400 },
+        /* the form of the text: the model's tokens are single characters, and it wants the next letter */
+        { "completions", TEXT(",\"guided_regex\":\"[q-s]+\""),
+          "\"text\":\"qqq\",\"logprobs\":null,\"finish_reason\":\"length\"", 200 },
+        { "completions", TEXT(",\"guided_regex\":\"q.s\""), "\"text\":\"qDs\"", 200 },
+        { "completions", TEXT(",\"guided_regex\":\"qD\",\"n\":2"),
+          "{\"index\":1,\"text\":\"qD\",\"logprobs\":null,\"finish_reason\":\"stop\"", 200 },
+        { "completions", TEXT(",\"grammar\":\"root ::= \\\"C\\\" [a-b]\""),
+          "\"text\":\"Ca\",\"logprobs\":null,\"finish_reason\":\"stop\"", 200 },
+        { "completions", TEXT(",\"grammar\":\"root ::= x\""), "grammar: the grammar has no rule 'x'", 400 },
+        { "completions", TEXT(",\"guided_regex\":\"(\""), REFUSED("guided_regex"), 400 },
+        { "completions", TEXT(",\"guided_regex\":\"a\",\"grammar\":\"root ::= \\\"a\\\"\""), "only one of", 400 },
+        { "chat/completions",
+          "{\"model\":\"count\",\"temperature\":0,\"messages\":[{\"role\":\"user\",\"content\":\"xy\"}],\"response_"
+          "format\":{"
+          "\"type\":\"json_schema\",\"json_schema\":{\"name\":\"n\",\"strict\":true,\"schema\":{\"type\":\"object\","
+          "\"properties\":{\"a\":{\"enum\":[\"F\",\"G\"]}},\"required\":[\"a\"],\"additionalProperties\":false}}}}",
+          "\"content\":\"{\\\"a\\\":\\\"F\\\"}\"},\"logprobs\":null,\"finish_reason\":\"stop\"", 200 },
+        { "chat/completions", SAY(",\"response_format\":{\"type\":\"json_object\"}"), "\"content\":\"{\\\"\"", 200 },
+        { "chat/completions",
+          SAY(",\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{\"multipleOf\":2}}}"),
+          "'multipleOf': not supported", 400 },
+        { "chat/completions", SAY(",\"modalities\":[\"audio\"]"), REFUSED("modalities"), 400 },
+        { "chat/completions", SAY(",\"store\":true"), REFUSED("store"), 400 },
+        { "chat/completions", SAY(",\"service_tier\":\"flex\""), REFUSED("service_tier"), 400 },
+        { "chat/completions", SAY(",\"tool_choice\":\"required\""), REFUSED("tool_choice"), 400 },
+        { "chat/completions", SAY(",\"functions\":[{}]"), REFUSED("functions"), 400 },
+        { "chat/completions", SAY(",\"reasoning_effort\":\"low\""),
+          REFUSED("reasoning_effort") "\"unsupported_parameter\"", 400 },
+        { "completions", TEXT(",\"suffix\":\"z\""), REFUSED("suffix"), 400 },
+        { "completions", TEXT(",\"stream\":1"), REFUSED("stream"), 400 },
+        { "completions", TEXT(",\"stop\":7"), REFUSED("stop"), 400 },
+        { "completions", "[]", "not an object", 400 },
+        { "completions", "{\"model\":\"none\",\"prompt\":\"x\"}", "\"param\":\"model\",\"code\":\"model_not_found\"",
+          404 },
+        /* embeddings: the vector of "!" is 1 at dimension 33; base64 is of little-endian floats */
+        { "embeddings", "{\"model\":\"vectors\",\"input\":[[33,33],[33]],\"user\":\"u\"}", "\"prompt_tokens\":3,",
+          200 },
+        { "embeddings", "{\"model\":\"vectors\",\"input\":[33],\"dimensions\":34}", "0,0,0,1]}", 200 },
+        { "embeddings", "{\"model\":\"vectors\",\"input\":[33],\"dimensions\":34,\"encoding_format\":\"base64\"}",
+          "AAAAAACAPw==\"", 200 },
+        { "embeddings", "{\"model\":\"vectors\",\"input\":\"a\",\"dimensions\":129}", "the model's vectors have 128",
+          400 },
+        { "embeddings", "{\"model\":\"vectors\",\"input\":\"a\",\"dimensions\":0}", REFUSED("dimensions"), 400 },
+        { "embeddings", "{\"model\":\"vectors\",\"input\":[999]}", "no token 999", 400 },
+        { "embeddings", "{\"model\":\"vectors\",\"input\":\"a\",\"truncate\":true}", REFUSED("truncate"), 400 },
+    };
+    static char events[65536];
+    char path[64];
+    struct answer answer;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        (void)snprintf(path, sizeof path, "/v1/%s", rows[i].path);
+        client_expect(&server, "POST", path, "", rows[i].body, rows[i].code, rows[i].part);
+    }
+    stream(TEXT(",\"n\":2,\"stream\":true,\"stream_options\":{\"include_usage\":true}"), NULL, events, sizeof events);
+    assert_non_null(
+        strstr(events, "{\"index\":1,\"text\":\"C\",\"logprobs\":null,\"finish_reason\":null}],\"usage\":null}"));
+    assert_non_null(strstr(
+        events,
+        "\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":6,\"total_tokens\":9}}\n\ndata: [DONE]"));
+    client_once(&server, "GET", "/v1/models/count", "", NULL, &answer);
+    assert_int_equal(answer.code, 200);
+    assert_non_null(strstr(answer.body, "{\"id\":\"count\",\"object\":\"model\""));
+    client_once(&server, "GET", "/v1/models/none", "", NULL, &answer);
+    assert_int_equal(answer.code, 404);
+    assert_non_null(strstr(answer.body, "\"code\":\"model_not_found\""));
+}
+
+/* The same seed, 0 too, gives the same text; other seeds and none give others. */
+static void test_seeds(void **state)
+{
+    static const char *const seeds[] = { ",\"seed\":0", ",\"seed\":0", ",\"seed\":1", "" };
+    char body[160], texts[4][512];
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        struct answer answer;
+
+        (void)snprintf(body, sizeof body,
+                       "{\"model\":\"count\",\"prompt\":\"x\",\"temperature\":2,\"max_tokens\":32%s}", seeds[i]);
+        client_once(&server, "POST", "/v1/completions", "", body, &answer);
+        assert_int_equal(answer.code, 200);
+        texts_of(answer.body, texts[i], sizeof texts[i]);
+    }
+    assert_string_equal(texts[0], texts[1]);
+    assert_string_not_equal(texts[0], texts[2]);
+    assert_string_not_equal(texts[0], texts[3]);
+}
+
+/* Texts of many lengths in one request: those that share a run have the vectors that they have alone. */
+static void test_many_embeddings(void **state)
+{
+    static char body[16384], part[512];
+    size_t used = (size_t)snprintf(body, sizeof body, "{\"model\":\"vectors\",\"dimensions\":35,\"input\":[");
+
+    (void)state;
+    for (size_t i = 0; i < 100; i++) { /* text i: i % 13 times token 33, then token 34 */
+        used += (size_t)snprintf(body + used, sizeof body - used, "%s[", i > 0 ? "," : "");
+        for (size_t k = 0; k < i % 13; k++)
+            used += (size_t)snprintf(body + used, sizeof body - used, "33,");
+        used += (size_t)snprintf(body + used, sizeof body - used, "34]");
+    }
+    (void)snprintf(body + used, sizeof body - used, "]}");
+    for (size_t i = 0; i < 100; i += 11) {
+        double ones = (double)(i % 13), norm = sqrt(ones * ones + 1);
+
+        used = (size_t)snprintf(part, sizeof part, "\"index\":%zu,\"embedding\":[", i);
+        for (int k = 0; k < 33; k++)
+            used += (size_t)snprintf(part + used, sizeof part - used, "0,");
+        (void)snprintf(part + used, sizeof part - used, "%.9g,%.9g]", (double)(float)(ones / norm),
+                       (double)(float)(1 / norm));
+        embed(body, 200, part);
+    }
+}
+
 /* "Unwanted!" is [CLS] un ##want ##ed ! [SEP]. */
 static void test_word_pieces(void **state)
 {
     (void)state;
     embed("{\"model\":\"bert\",\"input\":\"Unwanted!\"}", 200,
-          "[0,0,0.40824829,0.40824829,0.40824829,0.40824829,0.40824829,0.40824829,0,");
+          "[0,0,0.408248305,0.408248305,0.408248305,0.408248305,0.408248305,0.408248305,0,");
     embed("{\"model\":\"bert\",\"input\":\"Unwanted!\"}", 200, "\"prompt_tokens\":6,");
-    embed("{\"model\":\"bert\",\"input\":\"what\"}", 200, "[0,0.57735027,0.57735027,0.57735027,0,");
+    embed("{\"model\":\"bert\",\"input\":\"what\"}", 200, "[0,0.577350259,0.577350259,0.577350259,0,");
+}
+
+/* Without a step that normalizes, the vectors have the lengths that pooling gives them. */
+static void test_pooling(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof pooled / sizeof *pooled; i++) {
+        char body[128];
+
+        (void)snprintf(body, sizeof body, "{\"model\":\"%s\",\"input\":\"unwanted\"}", pooled[i].name);
+        embed(body, 200, pooled[i].vector);
+    }
 }
 
 /* The prompt determines where the model starts to count: pieces and bytes are tokens, spaces part of them. */
@@ -407,7 +630,9 @@ int main(void)
         cmocka_unit_test(test_events),           cmocka_unit_test(test_abandoned_requests),
         cmocka_unit_test(test_concurrent_texts), cmocka_unit_test(test_embeddings),
         cmocka_unit_test(test_word_pieces),      cmocka_unit_test(test_chats),
-        cmocka_unit_test(test_sentence_pieces),
+        cmocka_unit_test(test_sentence_pieces),  cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_pooling),          cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_many_embeddings),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

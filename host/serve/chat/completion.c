@@ -1,36 +1,11 @@
-#include "serve/chat/completion.h"
+#include "serve/chat/completion_internal.h"
 #include "inlay/check.h"
-#include "serve/chat/completion_request.h"
+#include "serve/exchange/watch.h"
 #include "serve/model/sequence.h"
 #include "serve/model/text.h"
 #include "serve/repository/repository.h"
-#include "serve/exchange/watch.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-enum { CHAT_TOKENS = 1024 };
-
-struct completion {
-    struct exchange *exchange;
-    uint64_t id;
-    completion_request asked;
-    bool streams;
-    bool began; /* the first event of a stream was written */
-
-    int64_t *tokens, *mask, *positions;     /* [room] */
-    size_t room, count, prompt_count, read; /* tokens: capacity, number, in the prompt, processed by the model */
-    infer_tensor inputs[3];
-    infer_wanted wanted;
-    struct strbuf text;  /* generated, not yet written to the reply */
-    struct strbuf whole; /* text of a reply that is not a stream */
-    const char *reason;
-
-    pthread_mutex_t lock; /* guards the fields below */
-    struct strbuf out;    /* events */
-    bool waiting;         /* the exchange is suspended until `out` has events */
-    bool done;            /* the text is complete */
-};
 
 static void release(struct exchange *exchange)
 {
@@ -39,72 +14,16 @@ static void release(struct exchange *exchange)
     free(completion->tokens);
     free(completion->mask);
     free(completion->positions);
+    free(completion->logits);
+    free(completion->allowed);
+    for (uint32_t i = 0; i < completion->choice_count; i++)
+        completion_choice_deinit(&completion->choices[i]);
+    free(completion->choices);
     completion_request_deinit(&completion->asked);
     strbuf_deinit(&completion->text);
-    strbuf_deinit(&completion->whole);
     strbuf_deinit(&completion->out);
     (void)pthread_mutex_destroy(&completion->lock);
     free(completion);
-}
-
-/* ------------------------------------------------------------------ output */
-
-/* Writes the first members of a reply or of a stream's event. */
-static void write_head(const struct completion *completion, struct strbuf *to)
-{
-    const char *kind = !completion->asked.chat ? "text_completion"
-                       : completion->streams   ? "chat.completion.chunk"
-                                               : "chat.completion";
-
-    strbuf_format(to,
-                  "{\"id\":\"%s-%llu\",\"object\":\"%s\",\"created\":%lld,\"model\":\"%s\",\"choices\":[{\"index\":0,",
-                  completion->asked.chat ? "chatcmpl" : "cmpl", (unsigned long long)completion->id, kind,
-                  (long long)time(NULL), completion->exchange->job.model->name);
-}
-
-static void write_choice(struct completion *completion, struct strbuf *to, const char *text, size_t bytes,
-                         const char *reason)
-{
-    write_head(completion, to);
-    if (!completion->asked.chat)
-        strbuf_text(to, "\"text\":");
-    else if (completion->streams)
-        strbuf_text(to,
-                    completion->began ? "\"delta\":{\"content\":" : "\"delta\":{\"role\":\"assistant\",\"content\":");
-    else
-        strbuf_text(to, "\"message\":{\"role\":\"assistant\",\"content\":");
-    completion->began = true;
-    strbuf_json(to, text, bytes);
-    strbuf_format(to, "%s,\"logprobs\":null,\"finish_reason\":%s%s%s}]", completion->asked.chat ? "}" : "",
-                  reason != NULL ? "\"" : "", reason != NULL ? reason : "null", reason != NULL ? "\"" : "");
-}
-
-/* Resumes the exchange, which has data to send. The caller holds the lock. */
-static void wake(struct completion *completion)
-{
-    if (!completion->waiting)
-        return;
-    completion->waiting = false;
-    exchange_wake(completion->exchange);
-}
-
-/* Moves the first `bytes` bytes of the text to the reply; reason NULL: more text follows. */
-static void emit(struct completion *completion, size_t bytes, const char *reason)
-{
-    INLAY_CHECK(bytes <= completion->text.size);
-    if (!completion->streams) {
-        strbuf_add(&completion->whole, completion->text.data, bytes);
-    } else if (bytes > 0 || reason != NULL) {
-        (void)pthread_mutex_lock(&completion->lock);
-        strbuf_text(&completion->out, "data: ");
-        write_choice(completion, &completion->out, completion->text.data, bytes, reason);
-        strbuf_text(&completion->out, "}\n\n");
-        wake(completion);
-        (void)pthread_mutex_unlock(&completion->lock);
-    }
-    if (bytes > 0)
-        memmove(completion->text.data, completion->text.data + bytes, completion->text.size - bytes);
-    completion->text.size -= bytes;
 }
 
 /* Number of bytes at the end of the text that may begin a stop word or a character. */
@@ -143,48 +62,6 @@ static bool find_stop(struct completion *completion)
     if (first != SIZE_MAX)
         completion->text.size = first;
     return first != SIZE_MAX;
-}
-
-/* Ends the reply with a failure or with completion->reason. */
-static void finish(struct completion *completion, const inlay_diag *failure)
-{
-    struct exchange *exchange = completion->exchange;
-
-    watch_remove(exchange->server->watch, exchange);
-    sequence_leave(&exchange->job); /* before the reply, so that the client's next text can use the sequence */
-    if (failure != NULL)
-        stats_add_error(exchange->job.model->stats, stats_error_of(failure->code), clock_ns() - exchange->arrived_ns);
-    else
-        stats_add_time(&exchange->job.model->stats->request, clock_ns() - exchange->arrived_ns);
-    if (!completion->streams) {
-        if (failure != NULL) {
-            exchange_fail_diag(exchange, failure);
-        } else {
-            emit(completion, completion->text.size, completion->reason);
-            write_choice(completion, &exchange->reply, completion->whole.data != NULL ? completion->whole.data : "",
-                         completion->whole.size, completion->reason);
-            strbuf_format(&exchange->reply,
-                          ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,\"total_tokens\":%zu}}",
-                          completion->prompt_count, completion->count - completion->prompt_count, completion->count);
-            exchange->code = HTTP_OK;
-        }
-        completion->done = true;
-        exchange_wake(exchange);
-        return;
-    }
-    if (failure == NULL)
-        emit(completion, completion->text.size, completion->reason);
-    (void)pthread_mutex_lock(&completion->lock);
-    if (failure != NULL) {
-        strbuf_text(&completion->out, "data: {\"error\":");
-        strbuf_json(&completion->out, failure->text, strlen(failure->text));
-        strbuf_text(&completion->out, "}\n\n");
-    } else {
-        strbuf_text(&completion->out, "data: [DONE]\n\n");
-    }
-    completion->done = true;
-    wake(completion);
-    (void)pthread_mutex_unlock(&completion->lock); /* from here another thread may free the exchange */
 }
 
 completion_state completion_take(struct completion *completion, struct strbuf *to)
@@ -276,7 +153,7 @@ static bool submit(struct completion *completion, inlay_diag *diag)
     exchange->job.bytes = count * sizeof(int64_t);
     exchange->job.arrived_ns = exchange->job.received_ns = clock_ns();
     completion->read = completion->count;
-    if (completion->count == completion->prompt_count)
+    if (!exchange->watched)
         watch_add(exchange->server->watch, exchange);
     if (sched_submit(exchange->server->sched, &exchange->job, keep_suspended, NULL) != SCHED_FULL)
         return true;
@@ -293,7 +170,54 @@ static void count_token(const struct completion *completion)
     if (completion->count != completion->prompt_count + 1)
         return;
     (void)atomic_fetch_add_explicit(&stats->prompt_tokens, completion->prompt_count, memory_order_relaxed);
-    stats_add_time(&stats->first_token, clock_ns() - exchange->received_ns);
+    if (completion->current == 0)
+        stats_add_time(&stats->first_token, clock_ns() - exchange->received_ns);
+}
+
+/* Copies the logits of the last token, which the sampler changes. false: out of memory. */
+static bool copy_logits(struct completion *completion, const float *logits, size_t count)
+{
+    if (completion->logit_room < count) {
+        free(completion->logits);
+        completion->logit_room = 0;
+        completion->logits = malloc(count * sizeof *completion->logits);
+        if (completion->logits == NULL)
+            return false;
+        completion->logit_room = count;
+    }
+    memcpy(completion->logits, logits, count * sizeof *logits);
+    return true;
+}
+
+/* Sets the tokens that the form of the text allows next, and those that end a text if it may end here. false: none,
+ * so that the text ends, or diag says why they are unknown. */
+static bool choose_allowed(struct completion *completion, size_t vocabulary, inlay_diag *diag)
+{
+    const text_model *model = completion->exchange->job.model->text;
+    struct grammar *form = completion->asked.form;
+    size_t count = form != NULL ? token_index_count(model->index) : 0;
+    bool any = false, ends;
+    const uint64_t *mask;
+
+    if (form == NULL)
+        return true;
+    count = count > vocabulary ? count : vocabulary;
+    if (completion->allowed == NULL)
+        completion->allowed = calloc(count / 64 + 1, sizeof *completion->allowed);
+    mask = completion->state != GRAMMAR_DEAD ? token_index_mask(model->index, form, completion->state, &any) : NULL;
+    if (completion->allowed == NULL || (mask == NULL && completion->state != GRAMMAR_DEAD) || grammar_failed(form))
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "the text's grammar needs more states than there may be") ==
+               INLAY_OK;
+    ends = grammar_accepts(form, completion->state);
+    completion->choices[completion->current].reason = ends ? "stop" : "length";
+    if (!any && (!ends || model->end_count == 0))
+        return false;
+    memcpy(completion->allowed, mask, (token_index_count(model->index) / 64 + 1) * sizeof *mask);
+    for (uint32_t i = 0; ends && i < model->end_count; i++)
+        if (model->ends[i] >= 0 && (size_t)model->ends[i] < count)
+            completion->allowed[model->ends[i] / 64] |= UINT64_C(1) << model->ends[i] % 64;
+    completion->asked.sampler.allowed = completion->allowed;
+    return true;
 }
 
 /* Chooses the next token from the logits of the last one. false: the text is complete, or diag says why none was
@@ -301,34 +225,82 @@ static void count_token(const struct completion *completion)
 static bool take_token(struct completion *completion, const infer_output *output, inlay_diag *diag)
 {
     const text_model *model = completion->exchange->job.model->text;
+    completion_choice *choice = &completion->choices[completion->current];
     size_t vocabulary = output->rank == 3 ? (size_t)output->dims[2] : 0, bytes = 0;
-    bool special = false, stopped;
+    const float *logits = output->data;
+    bool special = false;
     const char *text;
     int64_t token;
 
     if (vocabulary == 0 || output->count < vocabulary || output->dtype != INLAY_FLOAT)
         return inlay_fail(diag, INLAY_UNSUPPORTED, "'logits' is not a float tensor [1, tokens, vocabulary]") ==
                INLAY_OK;
-    token = sampler_next(&completion->asked.sampler, (float *)(uintptr_t)output->data + (output->count - vocabulary),
-                         vocabulary, completion->tokens, completion->count);
+    logits += output->count - vocabulary;
+    if (!choose_allowed(completion, vocabulary, diag))
+        return false;
+    token = copy_logits(completion, logits, vocabulary)
+                ? sampler_next(&completion->asked.sampler, completion->logits, vocabulary, completion->tokens,
+                               completion->count)
+                : -1;
     if (token < 0 || !make_room(completion, completion->count + 1))
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no token could be chosen") == INLAY_OK;
     completion->tokens[completion->count++] = token;
+    choice->token_count++;
+    completion->generated_tokens++;
     count_token(completion);
-    completion->reason = "stop";
+    choice->reason = "stop";
     if (text_model_is_end(model, token))
         return false;
+    if (completion->asked.form != NULL)
+        completion->state = token_index_next(model->index, completion->asked.form, completion->state, token);
+    completion_log_token(completion, token, logits, vocabulary);
     text = tokenizer_bytes(model->tokenizer, token, &bytes, &special);
     if (text != NULL && !special)
         strbuf_add(&completion->text, text, bytes);
-    stopped = find_stop(completion);
-    if (stopped)
+    if (find_stop(completion))
         return false;
-    completion->reason = "length";
-    if (completion->count - completion->prompt_count == completion->asked.max_tokens)
+    choice->reason = "length";
+    if (choice->token_count == completion->asked.max_tokens ||
+        (model->context > 0 && completion->count >= model->context))
         return false;
-    emit(completion, completion->text.size - held_back(completion), NULL);
+    completion_emit(completion, completion->text.size - held_back(completion), NULL);
+    choice->reason = NULL;
     return true;
+}
+
+/* Prepares the generation of the current choice. false: out of memory. */
+static bool begin_choice(struct completion *completion)
+{
+    struct exchange *exchange = completion->exchange;
+    const completion_prompt *prompt = &completion->asked.prompts[completion->current / completion->asked.candidates];
+    char id[48];
+
+    if (!make_room(completion, prompt->token_count + 1))
+        return false;
+    memcpy(completion->tokens, prompt->tokens, prompt->token_count * sizeof *prompt->tokens);
+    completion->count = completion->prompt_count = prompt->token_count;
+    completion->read = 0;
+    completion->text.size = 0;
+    completion->state = completion->asked.form != NULL ? grammar_start(completion->asked.form) : 0;
+    completion->asked.sampler.prompt_count = prompt->token_count;
+    completion->asked.sampler.state = completion->seed + completion->current;
+    (void)snprintf(id, sizeof id, "\1completion %llu %u", (unsigned long long)completion->id,
+                   completion->current); /* no client can send this id */
+    (void)infer_set_sequence(&exchange->request, id, strlen(id));
+    return true;
+}
+
+/* Continues with the next choice after the end of one. false: that was the last one, or diag says why it cannot. */
+static bool next_choice(struct completion *completion, inlay_diag *diag)
+{
+    completion_emit(completion, completion->text.size, completion->choices[completion->current].reason);
+    if (completion->current + 1 == completion->choice_count)
+        return false;
+    sequence_leave(&completion->exchange->job);
+    completion->current++;
+    if (begin_choice(completion))
+        return true;
+    return no_memory(diag, "for the text") == INLAY_OK;
 }
 
 /* Called when a run ends. Any thread. */
@@ -341,42 +313,108 @@ static void step(struct job *job, const inlay_diag *failure, const infer_output 
     exchange->compute_ns += failure == NULL ? job->compute_ns : 0;
     exchange->run_rows = 1;
     if (failure != NULL) {
-        finish(completion, failure);
-    } else if (output_count != 1 || !take_token(completion, &outputs[0], &diag)) {
-        finish(completion, diag.code != INLAY_OK ? &diag : NULL);
-    } else if (job->cancelled || completion->text.failed || completion->whole.failed || completion->out.failed) {
-        (void)inlay_fail(&diag, job->cancelled ? INLAY_CANCELLED : INLAY_OUT_OF_MEMORY, "the text was not finished");
-        finish(completion, &diag);
-    } else if (!submit(completion, &diag)) {
-        finish(completion, &diag);
+        completion_reply(completion, failure);
+        return;
     }
+    if (output_count != 1)
+        (void)inlay_fail(&diag, INLAY_UNSUPPORTED, "the run did not return exactly one output");
+    else if ((take_token(completion, &outputs[0], &diag) ||
+              (diag.code == INLAY_OK && next_choice(completion, &diag)))) {
+        if (job->cancelled || completion->text.failed || completion->out.failed)
+            (void)inlay_fail(&diag, job->cancelled ? INLAY_CANCELLED : INLAY_OUT_OF_MEMORY,
+                             "the text was not finished");
+        else if (submit(completion, &diag))
+            return;
+    }
+    completion_reply(completion, diag.code != INLAY_OK ? &diag : NULL);
 }
 
-/* Tokenizes the prompt, or the messages rendered with the model's template. false: the failure is in the reply. */
-static bool read_prompt(struct exchange *exchange, struct completion *completion)
+/* Renders the messages with the model's template, as the request's only prompt. */
+static bool render_chat(struct completion *completion, char **out_text, inlay_diag *diag)
 {
-    const text_model *model = exchange->job.model->text;
+    const text_model *model = completion->exchange->job.model->text;
     const struct chat chat = { model->chat_template, model->begin, model->end, completion->asked.messages,
                                completion->asked.message_count };
+
+    if (model->chat_template == NULL)
+        return inlay_fail(diag, INLAY_INVALID_ARGUMENT,
+                          "the model has no chat_template (tokenizer_config.json in its folder); use v1/completions") ==
+               INLAY_OK;
+    if (chat_render(&chat, out_text, diag) == INLAY_UNSUPPORTED)
+        diag->code = INLAY_INVALID_ARGUMENT; /* the model's template is the cause, not the server */
+    completion->asked.prompts = diag->code == INLAY_OK ? calloc(1, sizeof *completion->asked.prompts) : NULL;
+    if (completion->asked.prompts == NULL)
+        return diag->code == INLAY_OK && no_memory(diag, "for the prompt") == INLAY_OK;
+    completion->asked.prompt_count = 1;
+    completion->asked.prompts[0].text = *out_text;
+    return true;
+}
+
+/* Tokenizes a prompt, or checks its tokens. */
+static bool read_prompt(const struct completion *completion, completion_prompt *prompt, body_error *error)
+{
+    const text_model *model = completion->exchange->job.model->text;
+    bool special;
+    size_t bytes;
+
+    if (prompt->text != NULL && !tokenizer_encode(model->tokenizer, prompt->text, !completion->asked.chat,
+                                                  &prompt->tokens, &prompt->token_count))
+        return body_fail(error, "out of memory for the prompt's tokens");
+    for (size_t i = 0; prompt->text == NULL && i < prompt->token_count; i++)
+        if (tokenizer_bytes(model->tokenizer, prompt->tokens[i], &bytes, &special) == NULL)
+            return body_fail(error, "the model has no token %lld", (long long)prompt->tokens[i]);
+    if (prompt->token_count == 0)
+        return body_fail(error, "the prompt has no tokens");
+    if (model->context > 0 && prompt->token_count >= model->context) {
+        error->code = "context_length_exceeded";
+        return body_fail(error, "the prompt has %zu tokens, and the model's context, with the reply, %zu",
+                         prompt->token_count, model->context);
+    }
+    return true;
+}
+
+static bool read_prompts(struct exchange *exchange, struct completion *completion)
+{
     inlay_diag diag = INLAY_DIAG_INIT;
+    body_error error = { .code = NULL };
     char *rendered = NULL;
+    bool good = !completion->asked.chat || render_chat(completion, &rendered, &diag);
+
+    if (!good)
+        exchange_fail_diag(exchange, &diag);
+    for (uint32_t i = 0; good && i < completion->asked.prompt_count; i++) {
+        completion_prompt *prompt = &completion->asked.prompts[i];
+
+        good = read_prompt(completion, prompt, &error);
+        if (!good)
+            exchange_fail_parameter(exchange, HTTP_BAD_REQUEST, error.text,
+                                    completion->asked.chat ? "messages" : "prompt", error.code);
+        completion->prompt_tokens += prompt->token_count;
+        prompt->text = NULL; /* the tokens are used from here on */
+    }
+    free(rendered);
+    return good;
+}
+
+static const char *text_of_token(const void *user, int64_t token, size_t *bytes)
+{
+    bool special = false;
+    const char *text = tokenizer_bytes(user, token, bytes, &special);
+
+    return special ? NULL : text;
+}
+
+/* Makes the model's index of tokens, unless another request has. false: out of memory. */
+static bool make_index(text_model *model)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     bool good;
 
-    if (completion->asked.chat && model->chat_template == NULL)
-        (void)inlay_fail(&diag, INLAY_INVALID_ARGUMENT,
-                         "the model has no chat_template (tokenizer_config.json in its folder); use v1/completions");
-    else if (completion->asked.chat && chat_render(&chat, &rendered, &diag) == INLAY_UNSUPPORTED)
-        diag.code = INLAY_INVALID_ARGUMENT; /* the model's template is the cause, not the server */
-    if (diag.code != INLAY_OK) {
-        exchange_fail_diag(exchange, &diag);
-        return false;
-    }
-    good = tokenizer_encode(model->tokenizer, rendered != NULL ? rendered : completion->asked.prompt, rendered == NULL,
-                            &completion->tokens, &completion->count) &&
-           completion->count > 0;
-    free(rendered);
-    if (!good)
-        exchange_fail(exchange, HTTP_BAD_REQUEST, "the prompt has no tokens");
+    (void)pthread_mutex_lock(&lock);
+    if (model->index == NULL)
+        model->index = token_index_create(text_of_token, model->tokenizer, tokenizer_count(model->tokenizer));
+    good = model->index != NULL;
+    (void)pthread_mutex_unlock(&lock);
     return good;
 }
 
@@ -384,26 +422,30 @@ static bool begin(struct exchange *exchange, struct completion *completion)
 {
     static atomic_uint_fast64_t ids;
     inlay_diag diag = INLAY_DIAG_INIT;
-    char id[32];
+    uint32_t choices;
 
     exchange->job.model =
         repository_find(exchange->server->repository, completion->asked.model, strlen(completion->asked.model), 0);
     if (exchange->job.model == NULL) {
-        exchange_fail(exchange, HTTP_NOT_FOUND, "no such model is loaded; GET v1/models lists the models for texts");
+        exchange_fail_parameter(exchange, HTTP_NOT_FOUND,
+                                "no such model is loaded; GET v1/models lists the models for texts", "model",
+                                "model_not_found");
         return false;
     }
     if (exchange->job.model->text == NULL || exchange->job.model->text->logits == INLAY_NONE) {
-        exchange_fail(exchange, HTTP_BAD_REQUEST,
-                      "not a model for texts; that needs a decoder with states and a tokenizer.json in its folder");
+        exchange_fail_parameter(exchange, HTTP_BAD_REQUEST,
+                                "not a model for texts; that needs a decoder with states and a tokenizer.json in its "
+                                "folder",
+                                "model", NULL);
         return false;
     }
-    if (!read_prompt(exchange, completion))
+    if (!read_prompts(exchange, completion))
         return false;
-    completion->prompt_count = completion->count;
+    choices = completion->asked.prompt_count * completion->asked.candidates;
+    completion->choices = calloc(choices, sizeof *completion->choices);
+    completion->choice_count = completion->choices != NULL ? choices : 0;
     completion->id = atomic_fetch_add(&ids, 1) + 1;
-    (void)snprintf(id, sizeof id, "\1completion %llu",
-                   (unsigned long long)completion->id); /* no client can send this id */
-    (void)infer_set_sequence(&exchange->request, id, strlen(id));
+    completion->seed = completion->asked.seeded ? completion->asked.sampler.state : clock_ns() ^ completion->id;
     exchange->request.id = "";
     exchange->request.inputs = completion->inputs;
     exchange->request.outputs = &completion->wanted;
@@ -412,9 +454,8 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     exchange->job.request = &exchange->request;
     exchange->job.finish = step;
     exchange->job.user = exchange;
-    if (completion->asked.sampler.temperature > 0 && completion->asked.sampler.state == 0)
-        completion->asked.sampler.state = clock_ns() ^ completion->id;
-    if (!make_room(completion, completion->count + 1)) {
+    if (completion->choices == NULL || !begin_choice(completion) ||
+        (completion->asked.form != NULL && !make_index(exchange->job.model->text))) {
         (void)no_memory(&diag, "for the text");
         exchange_fail_diag(exchange, &diag);
         return false;
@@ -426,24 +467,19 @@ void answer_completions(struct exchange *exchange)
 {
     struct completion *completion = calloc(1, sizeof *completion);
     inlay_diag diag = INLAY_DIAG_INIT;
-    char why[200];
+    body_error error;
 
     if (completion == NULL) {
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the text");
         return;
     }
-    *completion =
-        (struct completion){ .exchange = exchange,
-                             .asked = { .chat = exchange->route.kind == ROUTE_CHAT, .sampler = SAMPLER_INIT } };
-    completion->asked.max_tokens =
-        completion->asked.chat ? CHAT_TOKENS : 16; /* OpenAI's default is 16; chats have none */
-    completion->asked.sampler.temperature = 1;
+    *completion = (struct completion){ .exchange = exchange, .asked = { .chat = exchange->route.kind == ROUTE_CHAT } };
     (void)pthread_mutex_init(&completion->lock, NULL);
     completion->done = true; /* until the first run is queued */
     exchange->completion = completion;
     exchange->release = release;
-    if (!completion_request_read(&completion->asked, exchange->body, exchange->body_bytes, why, sizeof why)) {
-        exchange_fail(exchange, HTTP_BAD_REQUEST, why);
+    if (!completion_request_read(&completion->asked, exchange, &error)) {
+        body_refuse(exchange, &error);
         return;
     }
     if (!begin(exchange, completion))
@@ -463,30 +499,4 @@ void answer_completions(struct exchange *exchange)
     if (!completion->streams)
         exchange_wake(exchange);
     completion->streams = false;
-}
-
-/* ------------------------------------------------------------------ GET /v1/models */
-
-typedef struct model_list {
-    struct strbuf *to;
-    uint32_t count;
-} model_list;
-
-static void add_model(void *user, const repository_entry *entry)
-{
-    model_list *list = user;
-
-    if (entry->loaded != NULL && entry->loaded->text != NULL)
-        strbuf_format(list->to, "%s{\"id\":\"%s\",\"object\":\"model\",\"created\":0,\"owned_by\":\"inlay\"}",
-                      list->count++ > 0 ? "," : "", entry->name);
-}
-
-void answer_models(struct exchange *exchange)
-{
-    model_list list = { &exchange->reply, 0 };
-
-    strbuf_text(&exchange->reply, "{\"object\":\"list\",\"data\":[");
-    repository_each(exchange->server->repository, add_model, &list);
-    strbuf_text(&exchange->reply, "]}");
-    exchange->code = HTTP_OK;
 }

@@ -1,4 +1,4 @@
-/* serve/chat/completion.h - POST /v1/completions: generates a text token by token.
+/* serve/chat/completion.h - POST /v1/completions and /v1/chat/completions: generates texts token by token.
  *
  * Each token is a separate run in a sequence (sequence.h), queued like any other request, so that completions share the
  * CPUs with each other and with other models. */
@@ -13,7 +13,5 @@ typedef enum completion_state {
 } completion_state;
 /* Moves the events of a stream that were generated so far to `to`, which is empty. */
 completion_state completion_take(struct completion *completion, struct strbuf *to);
-/* The routes of completions, and of the list of models for texts. */
 void answer_completions(struct exchange *exchange);
-void answer_models(struct exchange *exchange);
 #endif

@@ -1,196 +1,471 @@
 #include "serve/chat/completion_request.h"
-#include "inlay/check.h"
-#include "base/memory.h"
-#include "serve/base/json.h"
-#include <stdio.h>
+#include "serve/grammar/grammar_gbnf.h"
+#include "serve/grammar/grammar_regex.h"
+#include "serve/grammar/grammar_schema.h"
 #include <stdlib.h>
 #include <string.h>
 
-static bool read_stops(json_reader *reader, completion_request *request)
-{
-    bool list = reader_peek(reader) == '[';
-    json_text ignored;
-    char *text = NULL;
+enum {
+    CHAT_TOKENS = 1024, /* OpenAI's chats have no default */
+    COMPLETION_TOKENS = 16
+};
 
-    if (reader_peek(reader) == 'n')
-        return reader_skip(reader, &ignored);
-    if (list && !reader_open(reader, '['))
-        return false;
-    while (!list || reader_element(reader)) {
-        if (request->stop_count == MAX_STOPS)
-            return reader_fail(reader, "more than 4 stop texts");
-        if (!reader_c_string(reader, &text))
-            return false;
-        if (text[0] != '\0')
-            request->stops[request->stop_count++] = text;
-        if (!list)
-            return true;
-    }
-    return reader->error == NULL;
+static bool read_model(void *user, json_t *value, body_error *error)
+{
+    completion_request *request = user;
+
+    request->model = json_string_value(value);
+    return request->model != NULL || body_fail(error, "not a text");
 }
 
-/* "content": a text, null, or parts {"type": "text", "text": ...}, which are concatenated in place. */
-static bool read_content(json_reader *reader, char **out)
+/* ------------------------------------------------------------------ prompts and messages */
+
+static bool add_prompt(completion_request *request, const json_t *value, body_error *error)
 {
-    json_text key, ignored;
-    char *part = NULL, *end = NULL;
-    static char none[1];
+    completion_prompt *prompt;
 
-    *out = none;
-    if (reader_peek(reader) == 'n')
-        return reader_skip(reader, &ignored);
-    if (reader_peek(reader) == '"')
-        return reader_c_string(reader, out);
-    if (!reader_open(reader, '['))
-        return false;
-    while (reader_element(reader)) {
-        if (!reader_open(reader, '{'))
-            return false;
-        part = NULL;
-        while (reader_member(reader, &key))
-            if (!(text_is(key, "text") ? reader_c_string(reader, &part) : reader_skip(reader, &ignored)))
-                return false;
-        if (part == NULL)
-            return reader->error == NULL && reader_fail(reader, "a message part that is not a text");
-        if (end == NULL) {
-            *out = part;
-            end = part + strlen(part);
-        } else { /* it comes after the previous part in the body */
-            INLAY_CHECK(end < part);
-            size_t bytes = strlen(part);
-
-            memmove(end, part, bytes + 1);
-            end += bytes;
-        }
-    }
-    return reader->error == NULL;
+    if (request->prompt_count == MAX_TEXTS)
+        return body_fail(error, "more than %d prompts", MAX_TEXTS);
+    if (!LIST_GROW(request->prompts, request->prompt_count))
+        return body_fail(error, "out of memory for the prompts");
+    prompt = &request->prompts[request->prompt_count];
+    *prompt = (completion_prompt){ .text = json_string_value(value) };
+    if (prompt->text == NULL && !json_is_array(value))
+        return body_fail(error, "neither a text nor tokens");
+    request->prompt_count++;
+    return prompt->text != NULL || body_tokens(value, &prompt->tokens, &prompt->token_count, error);
 }
 
-static bool read_message(json_reader *reader, chat_message *out)
+/* A text, token ids, or an array of either. */
+static bool read_prompts(void *user, json_t *value, body_error *error)
 {
-    json_text key, ignored;
-    char *role = NULL, *content = NULL;
+    bool many = json_is_array(value) && !json_is_integer(json_array_get(value, 0));
 
-    if (!reader_open(reader, '{'))
-        return false;
-    while (reader_member(reader, &key)) {
-        if (text_is(key, "role")      ? !reader_c_string(reader, &role)
-            : text_is(key, "content") ? !read_content(reader, &content)
-                                      : !reader_skip(reader, &ignored))
+    if (!many)
+        return add_prompt(user, value, error);
+    for (size_t i = 0; i < json_array_size(value); i++)
+        if (!add_prompt(user, json_array_get(value, i), error))
             return false;
-    }
-    if (reader->error == NULL && (role == NULL || content == NULL))
-        return reader_fail(reader, "a message without role or content");
-    *out = (chat_message){ role, content };
-    return reader->error == NULL;
-}
-
-static bool read_messages(json_reader *reader, completion_request *request)
-{
-    if (request->messages != NULL)
-        return reader_fail(reader, "messages given twice");
-    if (!reader_open(reader, '['))
-        return false;
-    while (reader_element(reader)) {
-        uint32_t index = request->message_count;
-
-        if (index == MAX_MESSAGES)
-            return reader_fail(reader, "more than 4096 messages");
-        if (!LIST_GROW(request->messages, index))
-            return reader_fail(reader, "out of memory for the messages");
-        if (!read_message(reader, &request->messages[index]))
-            return false;
-        request->message_count++;
-    }
-    return reader->error == NULL;
-}
-
-static bool read_number(json_reader *reader, double least, double most, double *out)
-{
-    json_text number;
-
-    if (!reader_number(reader, &number))
-        return false;
-    if (!text_to_double(number, out) || !(*out >= least && *out <= most))
-        return reader_fail(reader, "a number that is too small or too large");
     return true;
 }
 
-static bool read_member(json_reader *reader, completion_request *request, json_text key)
+/* "content": a text, null, or parts {"type": "text", "text": ...}, in whose place their concatenation is put. */
+static const char *read_content(json_t *message, body_error *error)
 {
-    json_text ignored;
-    double number;
-    char *text = NULL;
-    bool on;
+    json_t *content = json_object_get(message, "content"), *whole;
+    struct strbuf text = { 0 };
 
-    if (text_is(key, request->chat ? "messages" : "prompt"))
-        return request->chat ? read_messages(reader, request) : reader_c_string(reader, &request->prompt);
-    if (text_is(key, "stop"))
-        return read_stops(reader, request);
-    if (text_is(key, "stream"))
-        return reader_bool(reader, &request->streams);
-    if (text_is(key, "model")) {
-        if (!reader_c_string(reader, &text))
-            return false;
-        (void)snprintf(request->model, sizeof request->model, "%s", text);
-        return true;
-    }
-    if (text_is(key, "echo"))
-        return reader_bool(reader, &on) && (!on || reader_fail(reader, "echo is not supported"));
-    if (reader_peek(reader) == 'n')
-        return reader_skip(reader, &ignored);
-    if (text_is(key, "max_tokens") || (request->chat && text_is(key, "max_completion_tokens"))) {
-        if (!read_number(reader, 1, MAX_TOKENS, &number))
-            return false;
-        request->max_tokens = (uint64_t)number;
-        return true;
-    }
-    if (text_is(key, "temperature") || text_is(key, "top_p")) {
-        bool top = text_is(key, "top_p");
+    if (json_is_string(content))
+        return json_string_value(content);
+    if (!json_is_array(content))
+        return content == NULL || !json_is_null(content) ? (body_fail(error, "a message without role or content"), NULL)
+                                                         : "";
+    for (size_t i = 0; i < json_array_size(content); i++) {
+        const json_t *part = json_object_get(json_array_get(content, i), "text");
 
-        if (!read_number(reader, 0, top ? 1 : 2, &number))
-            return false;
-        *(top ? &request->sampler.top_p : &request->sampler.temperature) = (float)number;
-        return true;
+        if (!json_is_string(part)) {
+            strbuf_deinit(&text);
+            (void)body_fail(error, "a message part that is not a text");
+            return NULL;
+        }
+        strbuf_add(&text, json_string_value(part), json_string_length(part));
     }
-    if (text_is(key, "seed")) {
-        if (!read_number(reader, -9e15, 9e15, &number))
-            return false;
-        request->sampler.state = (uint64_t)(int64_t)number;
-        return true;
+    whole = text.failed ? NULL : json_stringn_nocheck(text.size > 0 ? text.data : "", text.size);
+    strbuf_deinit(&text);
+    if (whole == NULL || json_object_set_new(message, "content", whole) != 0) {
+        (void)body_fail(error, "out of memory for the messages");
+        return NULL;
     }
-    if (text_is(key, "n") || text_is(key, "best_of"))
-        return read_number(reader, 1, 1, &number);
-    if (request->chat && (text_is(key, "tools") || text_is(key, "functions") || text_is(key, "response_format")))
-        return reader_fail(reader, "tools and response_format are not supported");
-    return reader_skip(reader, &ignored);
+    return json_string_value(whole);
 }
 
-bool completion_request_read(completion_request *request, char *body, size_t body_bytes, char *why, size_t bytes)
+static bool read_messages(void *user, json_t *value, body_error *error)
 {
-    json_reader reader = reader_begin(body, body_bytes);
-    bool has_text;
-    json_text key;
+    completion_request *request = user;
 
-    if (reader_open(&reader, '{'))
-        while (reader_member(&reader, &key) && read_member(&reader, request, key))
-            ;
-    has_text = request->chat ? request->message_count > 0 : request->prompt != NULL;
-    if (reader_end(&reader) && has_text && request->model[0] != '\0')
+    if (!json_is_array(value))
+        return body_fail(error, "not an array");
+    if (json_array_size(value) > MAX_MESSAGES)
+        return body_fail(error, "more than %d messages", MAX_MESSAGES);
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        json_t *message = json_array_get(value, i);
+        chat_message *out;
+
+        if (!LIST_GROW(request->messages, request->message_count))
+            return body_fail(error, "out of memory for the messages");
+        out = &request->messages[request->message_count];
+        *out = (chat_message){ json_string_value(json_object_get(message, "role")), NULL };
+        if (out->role == NULL)
+            return body_fail(error, "a message without role or content");
+        out->content = read_content(message, error);
+        if (out->content == NULL)
+            return false;
+        request->message_count++;
+    }
+    return true;
+}
+
+static bool read_stops(void *user, json_t *value, body_error *error)
+{
+    completion_request *request = user;
+    size_t count = json_is_array(value) ? json_array_size(value) : 1;
+
+    if (count > MAX_STOPS)
+        return body_fail(error, "more than %d stop texts", MAX_STOPS);
+    for (size_t i = 0; i < count; i++) {
+        const char *text = json_string_value(json_is_array(value) ? json_array_get(value, i) : value);
+
+        if (text == NULL)
+            return body_fail(error, "not a text");
+        if (text[0] != '\0')
+            request->stops[request->stop_count++] = text;
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------ numbers */
+
+static bool read_count(const json_t *value, uint32_t least, uint32_t most, uint32_t *out, body_error *error)
+{
+    double number;
+
+    if (!body_number(value, least, most, true, &number, error))
+        return false;
+    *out = (uint32_t)number;
+    return true;
+}
+
+static bool read_part(const json_t *value, double least, double most, float *out, body_error *error)
+{
+    double number;
+
+    if (!body_number(value, least, most, false, &number, error))
+        return false;
+    *out = (float)number;
+    return true;
+}
+
+static bool read_max_tokens(void *user, json_t *value, body_error *error)
+{
+    uint32_t count = 0;
+
+    if (!read_count(value, 1, MAX_TOKENS, &count, error))
+        return false;
+    ((completion_request *)user)->max_tokens = count;
+    return true;
+}
+
+static bool read_temperature(void *user, json_t *value, body_error *error)
+{
+    return read_part(value, 0, 2, &((completion_request *)user)->sampler.temperature, error);
+}
+
+static bool read_top_p(void *user, json_t *value, body_error *error)
+{
+    return read_part(value, 0, 1, &((completion_request *)user)->sampler.top_p, error);
+}
+
+static bool read_min_p(void *user, json_t *value, body_error *error)
+{
+    return read_part(value, 0, 1, &((completion_request *)user)->sampler.min_p, error);
+}
+
+/* -1 is "all" for some clients. */
+static bool read_top_k(void *user, json_t *value, body_error *error)
+{
+    double number;
+
+    if (!body_number(value, -1, UINT32_MAX, true, &number, error))
+        return false;
+    ((completion_request *)user)->sampler.top_k = number > 0 ? (uint32_t)number : 0;
+    return true;
+}
+
+static bool read_presence(void *user, json_t *value, body_error *error)
+{
+    return read_part(value, -2, 2, &((completion_request *)user)->sampler.presence, error);
+}
+
+static bool read_frequency(void *user, json_t *value, body_error *error)
+{
+    return read_part(value, -2, 2, &((completion_request *)user)->sampler.frequency, error);
+}
+
+static bool read_repetition(void *user, json_t *value, body_error *error)
+{
+    return read_part(value, 0.01, 100, &((completion_request *)user)->sampler.penalty, error);
+}
+
+static bool read_seed(void *user, json_t *value, body_error *error)
+{
+    completion_request *request = user;
+
+    if (!json_is_integer(value))
+        return body_fail(error, "not a whole number");
+    request->sampler.state = (uint64_t)json_integer_value(value);
+    request->seeded = true;
+    return true;
+}
+
+static bool read_choices(void *user, json_t *value, body_error *error)
+{
+    return read_count(value, 1, MAX_TEXTS, &((completion_request *)user)->choices, error);
+}
+
+static bool read_candidates(void *user, json_t *value, body_error *error)
+{
+    return read_count(value, 1, MAX_TEXTS, &((completion_request *)user)->candidates, error);
+}
+
+/* {"token id": number from -100 to 100}. */
+static bool read_bias(void *user, json_t *value, body_error *error)
+{
+    completion_request *request = user;
+    const char *name;
+    json_t *number;
+
+    if (!json_is_object(value) || json_object_size(value) > MAX_BIAS)
+        return body_fail(error, "not an object of at most %d tokens", MAX_BIAS);
+    request->bias = calloc(MAX_BIAS, sizeof *request->bias);
+    if (request->bias == NULL)
+        return body_fail(error, "out of memory for the tokens");
+    json_object_foreach(value, name, number) {
+        struct token_bias *bias = &request->bias[request->sampler.bias_count++];
+        char *end;
+
+        bias->token = strtoll(name, &end, 10);
+        if (*end != '\0' || end == name || bias->token < 0)
+            return body_fail(error, "'%.40s' is not a token id", name);
+        if (!read_part(number, -100, 100, &bias->bias, error))
+            return false;
+    }
+    request->sampler.bias = request->bias;
+    return true;
+}
+
+/* ------------------------------------------------------------------ the form of the reply */
+
+/* Of chats: true or false. Of completions: the number of most probable tokens. */
+static bool read_logprobs(void *user, json_t *value, body_error *error)
+{
+    completion_request *request = user;
+
+    if (request->chat)
+        return body_bool(value, &request->logprobs, error);
+    request->logprobs = true;
+    return read_count(value, 0, MAX_TOP, &request->top_logprobs, error);
+}
+
+static bool read_top_logprobs(void *user, json_t *value, body_error *error)
+{
+    return read_count(value, 0, MAX_TOP, &((completion_request *)user)->top_logprobs, error);
+}
+
+static bool read_stream(void *user, json_t *value, body_error *error)
+{
+    return body_bool(value, &((completion_request *)user)->streams, error);
+}
+
+static bool read_stream_options(void *user, json_t *value, body_error *error)
+{
+    const json_t *usage = json_object_get(value, "include_usage");
+
+    if (!json_is_object(value))
+        return body_fail(error, "not an object");
+    return usage == NULL || body_bool(usage, &((completion_request *)user)->stream_usage, error);
+}
+
+/* Begins the form of the texts; NULL: there is one, or memory ran out. */
+static struct grammar *begin_form(completion_request *request, body_error *error)
+{
+    if (request->form != NULL) {
+        (void)body_fail(error, "only one of response_format, grammar and guided_regex can be given");
+        return NULL;
+    }
+    request->form = grammar_create();
+    if (request->form == NULL)
+        (void)body_fail(error, "out of memory for the grammar");
+    return request->form;
+}
+
+static bool end_form(completion_request *request, bool good, char *why, body_error *error)
+{
+    return (good && grammar_finish(request->form, why)) || body_fail(error, "%s", why);
+}
+
+/* {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "json_schema": {"schema": ...}}. */
+static bool read_format(void *user, json_t *value, body_error *error)
+{
+    static const char *const formats[] = { "text", "json_object", "json_schema", NULL };
+    json_t *schema = json_object_get(json_object_get(value, "json_schema"), "schema");
+    char why[GRAMMAR_WHY_BYTES] = "";
+    uint32_t which;
+
+    if (!body_choice(json_object_get(value, "type"), formats, &which, error))
+        return false;
+    if (which == 0)
         return true;
-    if (reader.error != NULL)
-        (void)snprintf(why, bytes, "the request's JSON, byte %zu: %s", (size_t)(reader.at - reader.start),
-                       reader.error);
-    else
-        (void)snprintf(why, bytes, "the request has no %s",
-                       has_text        ? "model"
-                       : request->chat ? "messages"
-                                       : "prompt (a text)");
-    return false;
+    if (which == 2 && schema == NULL)
+        return body_fail(error, "json_schema has no schema");
+    return begin_form(user, error) != NULL &&
+           end_form(user, grammar_schema(((completion_request *)user)->form, which == 2 ? schema : NULL, why), why,
+                    error);
+}
+
+static bool read_grammar(void *user, json_t *value, body_error *error)
+{
+    const char *text = json_string_value(value);
+    char why[GRAMMAR_WHY_BYTES] = "";
+
+    if (text == NULL)
+        return body_fail(error, "not a text");
+    return begin_form(user, error) != NULL &&
+           end_form(user, grammar_gbnf(((completion_request *)user)->form, text, why), why, error);
+}
+
+static bool read_regex(void *user, json_t *value, body_error *error)
+{
+    const char *text = json_string_value(value);
+    char why[GRAMMAR_WHY_BYTES] = "";
+    struct grammar *form = text != NULL ? begin_form(user, error) : NULL;
+    grammar_node node = 0;
+    uint32_t rule;
+    bool good;
+
+    if (text == NULL)
+        return body_fail(error, "not a text");
+    if (form == NULL)
+        return false;
+    rule = grammar_rule(form);
+    good = grammar_regex(form, text, false, false, &node, why);
+    grammar_define(form, rule, node);
+    return end_form(user, good, why, error);
+}
+
+static bool read_modalities(void *user, json_t *value, body_error *error)
+{
+    static const char *const kinds[] = { "text", NULL };
+    uint32_t which;
+
+    (void)user;
+    for (size_t i = 0; i < json_array_size(value); i++)
+        if (!body_choice(json_array_get(value, i), kinds, &which, error))
+            return false;
+    return json_is_array(value) || body_fail(error, "not an array");
+}
+
+static bool read_tier(void *user, json_t *value, body_error *error)
+{
+    static const char *const tiers[] = { "auto", "default", NULL };
+    uint32_t which;
+
+    (void)user;
+    return body_choice(value, tiers, &which, error);
+}
+
+/* Lists that must be empty. */
+static bool read_nothing(void *user, json_t *value, body_error *error)
+{
+    (void)user;
+    return (json_is_array(value) && json_array_size(value) == 0) || body_fail(error, "not supported; leave it empty");
+}
+
+static bool read_tool_choice(void *user, json_t *value, body_error *error)
+{
+    static const char *const choices[] = { "none", "auto", NULL }; /* there are no tools to choose from */
+    uint32_t which;
+
+    (void)user;
+    return body_choice(value, choices, &which, error);
+}
+
+static bool read_no(void *user, json_t *value, body_error *error)
+{
+    bool on;
+
+    (void)user;
+    return body_bool(value, &on, error) && (!on || body_fail(error, "not supported; only false is"));
+}
+
+/* Parameters of both APIs. Those without a function are labels, or concern tools, of which there are none. */
+#define BOTH                                                                                                           \
+    { "model", read_model }, { "stop", read_stops }, { "max_tokens", read_max_tokens },                                \
+        { "temperature", read_temperature }, { "top_p", read_top_p }, { "min_p", read_min_p },                         \
+        { "top_k", read_top_k }, { "presence_penalty", read_presence }, { "frequency_penalty", read_frequency },       \
+        { "repetition_penalty", read_repetition }, { "seed", read_seed }, { "n", read_choices },                       \
+        { "logit_bias", read_bias }, { "logprobs", read_logprobs }, { "stream", read_stream },                         \
+        { "stream_options", read_stream_options }, { "grammar", read_grammar }, { "guided_regex", read_regex },        \
+    { "response_format", read_format },                                                                                                                  \
+    {                                                                                                                  \
+        "user", NULL                                                                                                   \
+    }
+
+static const body_parameter completion_parameters[] = {
+    BOTH, { "prompt", read_prompts }, { "best_of", read_candidates }, { "echo", read_no }
+};
+
+static const body_parameter chat_parameters[] = { BOTH,
+                                                  { "messages", read_messages },
+                                                  { "max_completion_tokens", read_max_tokens },
+                                                  { "top_logprobs", read_top_logprobs },
+                                                  { "modalities", read_modalities },
+                                                  { "service_tier", read_tier },
+                                                  { "tools", read_nothing },
+                                                  { "functions", read_nothing },
+                                                  { "tool_choice", read_tool_choice },
+                                                  { "store", read_no },
+                                                  { "parallel_tool_calls", NULL },
+                                                  { "metadata", NULL },
+                                                  { "safety_identifier", NULL },
+                                                  { "prompt_cache_key", NULL } };
+
+/* Fails for the parameter. */
+static bool refuse(body_error *error, const char *parameter, const char *text)
+{
+    (void)snprintf(error->parameter, sizeof error->parameter, "%s", parameter);
+    return body_fail(error, "%s", text);
+}
+
+bool completion_request_read(completion_request *request, const struct exchange *exchange, body_error *error)
+{
+    const body_parameter *parameters = request->chat ? chat_parameters : completion_parameters;
+    size_t count = request->chat ? sizeof chat_parameters / sizeof *chat_parameters
+                                 : sizeof completion_parameters / sizeof *completion_parameters;
+
+    *request = (completion_request){ .chat = request->chat, .choices = 1, .sampler = SAMPLER_INIT };
+    request->sampler.temperature = 1;
+    request->max_tokens = request->chat ? CHAT_TOKENS : COMPLETION_TOKENS;
+    request->body = body_read(exchange, parameters, count, request, error);
+    if (request->body == NULL)
+        return false;
+    if (request->model == NULL)
+        return refuse(error, "model", "the request has no model");
+    if (request->chat ? request->message_count == 0 : request->prompt_count == 0)
+        return refuse(error, request->chat ? "messages" : "prompt",
+                      request->chat ? "the request has no messages" : "the request has no prompt (a text)");
+    if (request->candidates == 0)
+        request->candidates = request->choices;
+    if (request->candidates < request->choices)
+        return refuse(error, "best_of", "best_of is smaller than n");
+    if (request->streams && request->candidates > request->choices)
+        return refuse(error, "best_of", "a stream cannot choose the best of several texts; leave out best_of");
+    if (request->chat && request->top_logprobs > 0 && !request->logprobs)
+        return refuse(error, "top_logprobs", "top_logprobs needs \"logprobs\": true");
+    if (request->chat)
+        return true;
+    if (request->prompt_count * request->candidates > MAX_TEXTS)
+        return refuse(error, "n", "more than 128 texts in one request");
+    return true;
 }
 
 void completion_request_deinit(completion_request *request)
 {
+    for (uint32_t i = 0; i < request->prompt_count; i++)
+        free(request->prompts[i].tokens);
+    free(request->prompts);
     free(request->messages);
+    free(request->bias);
+    grammar_destroy(request->form);
     sampler_deinit(&request->sampler);
+    json_decref(request->body);
 }

@@ -2,27 +2,43 @@
 #ifndef SERVE_COMPLETION_REQUEST_H
 #define SERVE_COMPLETION_REQUEST_H
 #include "sampler.h"
+#include "serve/chat/body.h"
 #include "serve/chat/chat.h"
-#include "serve/repository/folder.h"
-#include <stdbool.h>
-#include <stddef.h>
+#include "serve/grammar/grammar.h"
 
-enum { MAX_STOPS = 4, MAX_TOKENS = 65536, MAX_MESSAGES = 4096 };
+enum { MAX_STOPS = 4, MAX_TOKENS = 65536, MAX_MESSAGES = 4096, MAX_TEXTS = 128, MAX_BIAS = 1024, MAX_TOP = 20 };
+
+typedef struct completion_prompt {
+    const char *text; /* NULL: tokens were given */
+    int64_t *tokens;  /* [token_count], owned */
+    size_t token_count;
+} completion_prompt;
 
 typedef struct completion_request {
-    bool chat; /* messages, not a prompt */
-    char model[FOLDER_MAX_NAME + 2];
-    char *prompt; /* the prompt, the stops and the texts of the messages point into the body */
+    bool chat;    /* messages, not prompts */
+    json_t *body; /* owned; model, stops and the texts of prompts and messages point into it */
+    const char *model;
+    completion_prompt *prompts; /* [prompt_count], owned */
+    uint32_t prompt_count;
     const char *stops[MAX_STOPS];
     uint32_t stop_count;
     chat_message *messages; /* [message_count], owned */
     uint32_t message_count;
+    uint32_t choices;    /* n: texts of each prompt in the reply */
+    uint32_t candidates; /* best_of: texts of each prompt that are generated */
     bool streams;
+    bool stream_usage;
+    bool logprobs;
+    uint32_t top_logprobs;
     uint64_t max_tokens;
+    bool seeded;
+    struct grammar *form;           /* of the texts, owned; NULL: any */
+    struct token_bias *bias; /* [MAX_BIAS], owned; NULL: none */
     struct sampler sampler;
 } completion_request;
 
-/* Reads the body, which it modifies, into *request. false: `why` (of `bytes` bytes) has the message. */
-bool completion_request_read(completion_request *request, char *body, size_t body_bytes, char *why, size_t bytes);
+/* Reads the exchange's body into *request, whose `chat` is set. false: *error says why; the caller frees the request
+ * in both cases. */
+bool completion_request_read(completion_request *request, const struct exchange *exchange, body_error *error);
 void completion_request_deinit(completion_request *request);
 #endif

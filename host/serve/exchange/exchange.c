@@ -26,7 +26,42 @@ static const uint8_t field_bytes[FIELD_COUNT] = {
 
 /* ------------------------------------------------------------------ replies */
 
-void exchange_fail(struct exchange *exchange, int code, const char *text)
+/* The type of an error in OpenAI's API. */
+static const char *error_type(int code)
+{
+    return code == HTTP_TOO_MANY_REQUESTS ? "rate_limit_error"
+           : code == HTTP_UNAUTHORIZED    ? "authentication_error"
+           : code == HTTP_FORBIDDEN       ? "permission_error"
+           : code >= 500                  ? "server_error"
+                                          : "invalid_request_error";
+}
+
+static void write_text_or_null(struct strbuf *to, const char *text)
+{
+    if (text != NULL && text[0] != '\0')
+        strbuf_json(to, text, strlen(text));
+    else
+        strbuf_text(to, "null");
+}
+
+void exchange_write_error(const struct exchange *exchange, struct strbuf *to, int code, const char *text,
+                          const char *parameter, const char *error_code)
+{
+    bool is_object = strncmp(exchange->path, "/v1/", 4) == 0; /* OpenAI's paths */
+
+    strbuf_text(to, is_object ? "{\"error\":{\"message\":" : "{\"error\":");
+    strbuf_json(to, text, strlen(text));
+    if (is_object) {
+        strbuf_format(to, ",\"type\":\"%s\",\"param\":", error_type(code));
+        write_text_or_null(to, parameter);
+        strbuf_text(to, ",\"code\":");
+        write_text_or_null(to, error_code);
+    }
+    strbuf_text(to, is_object ? "}}" : "}");
+}
+
+void exchange_fail_parameter(struct exchange *exchange, int code, const char *text, const char *parameter,
+                             const char *error_code)
 {
     exchange->code = code;
     exchange->type = "application/json";
@@ -34,12 +69,15 @@ void exchange_fail(struct exchange *exchange, int code, const char *text)
     exchange->is_encoded = exchange->varies = false;
     exchange->reply_coding = CODING_IDENTITY;
     strbuf_deinit(&exchange->reply);
-    strbuf_text(&exchange->reply, "{\"error\":");
-    strbuf_json(&exchange->reply, text, strlen(text));
-    strbuf_text(&exchange->reply, "}");
+    exchange_write_error(exchange, &exchange->reply, code, text, parameter, error_code);
 }
 
-static int code_of(inlay_status status)
+void exchange_fail(struct exchange *exchange, int code, const char *text)
+{
+    exchange_fail_parameter(exchange, code, text, NULL, NULL);
+}
+
+int exchange_code_of(inlay_status status)
 {
     switch (status) {
     case INLAY_INVALID_ARGUMENT:
@@ -64,7 +102,8 @@ static int code_of(inlay_status status)
 
 void exchange_fail_diag(struct exchange *exchange, const inlay_diag *diag)
 {
-    exchange_fail(exchange, code_of(diag->code), diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
+    exchange_fail(exchange, exchange_code_of(diag->code),
+                  diag->text[0] != '\0' ? diag->text : inlay_status_text(diag->code));
 }
 
 static void add_reply_field(exchange_reply *reply, const char *name, const char *value)

@@ -110,8 +110,16 @@ static inline const char *exchange_field_get(const struct exchange *exchange, ex
 
 /* ------------------------------------------------------------------ for the routes */
 
-/* Sets the reply {"error": text}. */
+/* Sets the reply {"error": text}, or the error object of OpenAI's API for its paths. */
 void exchange_fail(struct exchange *exchange, int code, const char *text);
+/* The same with the name of the wrong parameter ("" or NULL = none) and OpenAI's code of the error (NULL = none). */
+void exchange_fail_parameter(struct exchange *exchange, int code, const char *text, const char *parameter,
+                             const char *error_code);
+/* Adds the members of an error: {"error":...}. */
+void exchange_write_error(const struct exchange *exchange, struct strbuf *to, int code, const char *text,
+                          const char *parameter, const char *error_code);
+/* The HTTP code of a failure of the library. */
+int exchange_code_of(inlay_status status);
 /* The same for a failure of the library. */
 void exchange_fail_diag(struct exchange *exchange, const inlay_diag *diag);
 /* Counts further bytes that the request makes the server hold, as those of its body. INLAY_LIMIT_EXCEEDED: more than

@@ -148,6 +148,9 @@ struct route route_find(const char *path)
     rest = after(path, "/v2/repository/");
     if (rest != NULL)
         return repository_route(rest);
+    rest = after(path, "/v1/models/");
+    if (rest != NULL && *rest != '\0')
+        return (struct route){ .kind = ROUTE_MODELS, .name = rest, .name_bytes = strlen(rest) };
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
         if (strcmp(path, plain[i].path) == 0)
             return (struct route){ .kind = plain[i].kind };

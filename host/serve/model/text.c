@@ -51,6 +51,48 @@ static bool find_ends(text_model *model, const char *path)
     return good;
 }
 
+/* The context of config.json, by the names that the families of models use. */
+static void find_context(text_model *model, const char *path)
+{
+    static const char *const names[] = { "max_position_embeddings", "n_positions", "n_ctx" };
+    char file[PATH_MAX];
+    json_t *root = find_file(path, "config.json", file) ? json_load_file(file, 0, NULL) : NULL;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names && model->context == 0; i++) {
+        json_int_t tokens = json_integer_value(json_object_get(root, names[i]));
+
+        model->context = tokens > 0 ? (size_t)tokens : 0;
+    }
+    json_decref(root);
+}
+
+/* How a text's vector is made of those of its tokens, by the files of sentence-transformers: modules.json lists the
+ * steps, 1_Pooling/config.json has the form of pooling. Without them it is the mean, normalized. */
+static void find_pooling(text_model *model, const char *path)
+{
+    static const struct {
+        const char *name;
+        text_pooling pooling;
+    } forms[] = { { "pooling_mode_cls_token", POOL_FIRST },
+                  { "pooling_mode_lasttoken", POOL_LAST },
+                  { "pooling_mode_max_tokens", POOL_MAX } };
+    char file[PATH_MAX];
+    json_t *pooling = find_file(path, "1_Pooling/config.json", file) ? json_load_file(file, 0, NULL) : NULL;
+    json_t *modules = find_file(path, "modules.json", file) ? json_load_file(file, 0, NULL) : NULL;
+
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        if (json_is_true(json_object_get(pooling, forms[i].name)))
+            model->pooling = forms[i].pooling;
+    model->is_normalized = !json_is_array(modules);
+    for (size_t i = 0; i < json_array_size(modules); i++) {
+        const char *type = json_string_value(json_object_get(json_array_get(modules, i), "type"));
+
+        model->is_normalized |= type != NULL && strstr(type, "Normalize") != NULL;
+    }
+    json_decref(pooling);
+    json_decref(modules);
+}
+
 /* A text, or the "content" of an object. */
 static char *text_copy(const json_t *value)
 {
@@ -145,6 +187,8 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
         text_model_close(text);
         return no_memory(diag, "for the tokenizer");
     }
+    find_context(text, model->path);
+    find_pooling(text, model->path);
     *out_text = text;
     return INLAY_OK;
 }
@@ -153,6 +197,7 @@ void text_model_close(text_model *model)
 {
     if (model == NULL)
         return;
+    token_index_destroy(model->index);
     tokenizer_close(model->tokenizer);
     free(model->chat_template);
     free(model->ends);

@@ -2,8 +2,11 @@
  * of its inputs. The tokenizer and the sampler are those of samples/generate. */
 #ifndef SERVE_TEXT_H
 #define SERVE_TEXT_H
+#include "serve/grammar/grammar_tokens.h"
 #include "serve/model/model.h"
 #include "tokenizer.h"
+
+typedef enum text_pooling { POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_MAX } text_pooling;
 
 typedef struct text_model {
     struct tokenizer *tokenizer;
@@ -11,6 +14,10 @@ typedef struct text_model {
     uint32_t logits, vectors;             /* outputs; logits: only of a decoder with states */
     int64_t *ends;                        /* [end_count] tokens that end a text */
     uint32_t end_count;
+    token_index *index;   /* of the texts of tokens, made for the first text of a given form */
+    size_t context;       /* most tokens of a text, by config.json; 0: unknown */
+    text_pooling pooling; /* how the vector of a text is made of those of its tokens */
+    bool is_normalized;   /* that vector has the length 1 */
     char *chat_template, *begin,
         *end; /* chat_template (NULL: none), bos_token and eos_token of tokenizer_config.json */
 } text_model;

@@ -31,6 +31,12 @@ bool tokenizer_encode(const struct tokenizer *model, const char *text, bool whol
     return false;
 }
 
+size_t tokenizer_count(const struct tokenizer *model)
+{
+    (void)model;
+    return 0;
+}
+
 const char *tokenizer_bytes(const struct tokenizer *model, int64_t token, size_t *bytes, bool *special)
 {
     (void)model;

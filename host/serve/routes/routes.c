@@ -4,6 +4,7 @@
 #include "serve/routes/answers.h"
 #include "serve/chat/completion.h"
 #include "serve/chat/embedding.h"
+#include "serve/chat/models.h"
 
 /* What answers each kind of route. */
 static void (*const answers[ROUTE_COUNT])(struct exchange *exchange) = {

@@ -1,0 +1,37 @@
+/* serve/chat/body.h - reads the JSON body of a request of OpenAI's API.
+ *
+ * Each API has a table of its parameters. Any other parameter is refused by name, because a client would take a reply
+ * that ignores it for one that obeys it. A parameter that is null is missing. */
+#ifndef SERVE_BODY_H
+#define SERVE_BODY_H
+#include "serve/exchange/exchange.h"
+#include <jansson.h>
+
+typedef struct body_error {
+    char text[256];
+    char parameter[64]; /* "" = none */
+    const char *code;   /* as in OpenAI's API; NULL = none */
+} body_error;
+
+typedef struct body_parameter {
+    const char *name;
+    /* Reads the value into the request. false: *error says why that failed. NULL: the parameter has no effect here. */
+    bool (*read)(void *request, json_t *value, body_error *error);
+} body_parameter;
+
+/* Parses the body of the exchange and reads its parameters into the request. The caller releases the result, which
+ * owns the texts. NULL: *error says why. */
+json_t *body_read(const struct exchange *exchange, const body_parameter *parameters, size_t count, void *request,
+                  body_error *error);
+/* Sets the text; false. The parameter's name is added by body_read(). */
+INLAY_PRINTF(2, 3) bool body_fail(body_error *error, const char *format, ...);
+/* A number from least to most; whole: without a fraction. */
+bool body_number(const json_t *value, double least, double most, bool whole, double *out, body_error *error);
+bool body_bool(const json_t *value, bool *out, body_error *error);
+/* One of the texts of the list, which ends with NULL. */
+bool body_choice(const json_t *value, const char *const *choices, uint32_t *out, body_error *error);
+/* An array of token ids. The caller frees *out_tokens. */
+bool body_tokens(const json_t *value, int64_t **out_tokens, size_t *out_count, body_error *error);
+/* Answers with the error and code 400. */
+void body_refuse(struct exchange *exchange, const body_error *error);
+#endif

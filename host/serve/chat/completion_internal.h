@@ -1,0 +1,61 @@
+/* serve/chat/completion_internal.h - the texts of a completion; for completion.c and completion_reply.c. */
+#ifndef SERVE_COMPLETION_INTERNAL_H
+#define SERVE_COMPLETION_INTERNAL_H
+#include "serve/chat/completion.h"
+#include "serve/chat/completion_request.h"
+#include <pthread.h>
+
+/* Log probabilities of tokens as JSON elements, separated by commas. */
+typedef struct token_log {
+    struct strbuf tokens;                /* chats: objects; completions: texts */
+    struct strbuf values, tops, offsets; /* completions */
+} token_log;
+
+/* A text: choice index % candidates of prompt index / candidates. */
+typedef struct completion_choice {
+    struct strbuf text;     /* unless it is streamed */
+    token_log log;          /* of the tokens that are not yet written */
+    const char *reason;     /* finish_reason; NULL: not finished */
+    bool began;             /* an event of it was written */
+    size_t token_count;     /* generated */
+    size_t characters;      /* generated; for text_offset */
+    double log_probability; /* of all tokens, if the request needs it */
+} completion_choice;
+
+struct completion {
+    struct exchange *exchange;
+    uint64_t id;
+    uint64_t seed; /* of the first choice; the others have the next numbers */
+    completion_request asked;
+    bool streams;
+
+    completion_choice *choices; /* [choice_count] all texts, generated sequentially */
+    uint32_t choice_count;
+    uint32_t current;
+    size_t prompt_tokens, generated_tokens; /* of the whole request */
+
+    int64_t *tokens, *mask, *positions;     /* [room] */
+    size_t room, count, prompt_count, read; /* tokens: capacity, number, in the prompt, processed by the model */
+    float *logits;                          /* [logit_room] scratch: those of the last token, changed by the sampler */
+    size_t logit_room;
+    uint32_t state;    /* of the request's form, after the tokens so far */
+    uint64_t *allowed; /* tokens that may come next; NULL: the request has no form */
+    infer_tensor inputs[3];
+    infer_wanted wanted;
+    struct strbuf text; /* generated, not yet written to the reply */
+
+    pthread_mutex_t lock; /* guards the fields below */
+    struct strbuf out;    /* events */
+    bool waiting;         /* the exchange is suspended until `out` has events */
+    bool done;            /* the texts are complete */
+};
+
+/* Moves the first `bytes` bytes of the text to the current choice or to an event; reason NULL: more text follows. */
+void completion_emit(struct completion *completion, size_t bytes, const char *reason);
+/* Adds the token's log probability to the current choice. logits: [count] as the model returned them. */
+void completion_log_token(struct completion *completion, int64_t token, const float *logits, size_t count);
+/* Writes the reply, or the last events of a stream: with a failure, or with all texts. From here on another thread
+ * may free the exchange. */
+void completion_reply(struct completion *completion, const inlay_diag *failure);
+void completion_choice_deinit(completion_choice *choice);
+#endif

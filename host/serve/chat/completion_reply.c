@@ -1,0 +1,341 @@
+#include "serve/chat/completion_internal.h"
+#include "inlay/check.h"
+#include "serve/exchange/watch.h"
+#include "serve/model/sequence.h"
+#include "serve/model/text.h"
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static void log_deinit(token_log *log)
+{
+    strbuf_deinit(&log->tokens);
+    strbuf_deinit(&log->values);
+    strbuf_deinit(&log->tops);
+    strbuf_deinit(&log->offsets);
+}
+
+void completion_choice_deinit(completion_choice *choice)
+{
+    strbuf_deinit(&choice->text);
+    log_deinit(&choice->log);
+}
+
+/* ------------------------------------------------------------------ log probabilities */
+
+/* ln(sum of e^logit). */
+static double log_sum(const float *logits, size_t count)
+{
+    float most = -FLT_MAX;
+    double sum = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (logits[i] > most)
+            most = logits[i];
+    for (size_t i = 0; i < count; i++)
+        if (!isnan(logits[i]))
+            sum += (double)expf(logits[i] - most);
+    return (double)most + log(sum);
+}
+
+/* The tokens with the largest logits, in descending order. Returns their number. */
+static uint32_t most_probable(const float *logits, size_t count, uint32_t limit, int64_t out[MAX_TOP])
+{
+    uint32_t found = 0;
+
+    for (size_t i = 0; i < count && limit > 0; i++) {
+        uint32_t at = found;
+
+        if (isnan(logits[i]) || (found == limit && !(logits[i] > logits[out[found - 1]])))
+            continue;
+        if (found < limit)
+            found++;
+        else
+            at--;
+        for (; at > 0 && logits[i] > logits[out[at - 1]]; at--)
+            out[at] = out[at - 1];
+        out[at] = (int64_t)i;
+    }
+    return found;
+}
+
+/* JSON has no infinity; OpenAI's API has -9999 for tokens that are impossible. */
+static void write_log(struct strbuf *to, double value)
+{
+    strbuf_format(to, "%.6g", value > -9999 ? value : -9999.0);
+}
+
+static void write_comma(struct strbuf *to)
+{
+    if (to->size > 0)
+        strbuf_text(to, ",");
+}
+
+/* "token", "logprob" and "bytes" of a chat's token. */
+static void write_entry(struct strbuf *to, const struct tokenizer *tokenizer, int64_t token, double value)
+{
+    size_t bytes = 0;
+    bool special = false;
+    const char *text = tokenizer_bytes(tokenizer, token, &bytes, &special);
+
+    strbuf_text(to, "{\"token\":");
+    strbuf_json(to, text != NULL ? text : "", text != NULL ? bytes : 0);
+    strbuf_text(to, ",\"logprob\":");
+    write_log(to, value);
+    strbuf_text(to, ",\"bytes\":[");
+    for (size_t i = 0; text != NULL && i < bytes; i++)
+        strbuf_format(to, "%s%u", i > 0 ? "," : "", (unsigned char)text[i]);
+    strbuf_text(to, "]");
+}
+
+static void write_text(struct strbuf *to, const struct tokenizer *tokenizer, int64_t token)
+{
+    size_t bytes = 0;
+    bool special = false;
+    const char *text = tokenizer_bytes(tokenizer, token, &bytes, &special);
+
+    strbuf_json(to, text != NULL ? text : "", text != NULL ? bytes : 0);
+}
+
+static size_t characters(const char *text, size_t bytes)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < bytes; i++)
+        count += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return count;
+}
+
+void completion_log_token(struct completion *completion, int64_t token, const float *logits, size_t count)
+{
+    const completion_request *asked = &completion->asked;
+    const struct tokenizer *tokenizer = completion->exchange->job.model->text->tokenizer;
+    completion_choice *choice = &completion->choices[completion->current];
+    token_log *log = &choice->log;
+    size_t bytes = 0;
+    bool special = false;
+    const char *text = tokenizer_bytes(tokenizer, token, &bytes, &special);
+    double total, value;
+    int64_t top[MAX_TOP];
+    uint32_t found;
+
+    if (!asked->logprobs && asked->candidates == asked->choices)
+        return;
+    total = log_sum(logits, count);
+    value = (double)logits[token] - total;
+    choice->log_probability += value;
+    if (!asked->logprobs)
+        return;
+    found = most_probable(logits, count, asked->top_logprobs, top);
+    write_comma(&log->tokens);
+    if (asked->chat) {
+        write_entry(&log->tokens, tokenizer, token, value);
+        strbuf_text(&log->tokens, ",\"top_logprobs\":[");
+        for (uint32_t i = 0; i < found; i++) {
+            strbuf_text(&log->tokens, i > 0 ? "," : "");
+            write_entry(&log->tokens, tokenizer, top[i], (double)logits[top[i]] - total);
+            strbuf_text(&log->tokens, "}");
+        }
+        strbuf_text(&log->tokens, "]}");
+        return;
+    }
+    write_text(&log->tokens, tokenizer, token);
+    write_comma(&log->values);
+    write_log(&log->values, value);
+    write_comma(&log->offsets);
+    strbuf_uint(&log->offsets, choice->characters);
+    choice->characters += text != NULL && !special ? characters(text, bytes) : 0;
+    write_comma(&log->tops);
+    strbuf_text(&log->tops, "{");
+    for (uint32_t i = 0; i < found; i++) {
+        strbuf_text(&log->tops, i > 0 ? "," : "");
+        write_text(&log->tops, tokenizer, top[i]);
+        strbuf_text(&log->tops, ":");
+        write_log(&log->tops, (double)logits[top[i]] - total);
+    }
+    strbuf_text(&log->tops, "}");
+}
+
+static void add(struct strbuf *to, const struct strbuf *from)
+{
+    strbuf_add(to, from->data, from->size);
+    to->failed |= from->failed;
+}
+
+/* Writes the member "logprobs" and empties the log. */
+static void write_logprobs(const struct completion *completion, struct strbuf *to, token_log *log)
+{
+    if (!completion->asked.logprobs) {
+        strbuf_text(to, "\"logprobs\":null");
+        return;
+    }
+    strbuf_text(to, completion->asked.chat ? "\"logprobs\":{\"content\":[" : "\"logprobs\":{\"tokens\":[");
+    add(to, &log->tokens);
+    if (completion->asked.chat) {
+        strbuf_text(to, "],\"refusal\":null}");
+    } else {
+        strbuf_text(to, "],\"token_logprobs\":[");
+        add(to, &log->values);
+        strbuf_text(to, "],\"top_logprobs\":");
+        if (completion->asked.top_logprobs > 0) {
+            strbuf_text(to, "[");
+            add(to, &log->tops);
+            strbuf_text(to, "]");
+        } else {
+            strbuf_text(to, "null");
+        }
+        strbuf_text(to, ",\"text_offset\":[");
+        add(to, &log->offsets);
+        strbuf_text(to, "]}");
+    }
+    log_deinit(log);
+}
+
+/* ------------------------------------------------------------------ replies and events */
+
+/* Writes the first members of a reply or of a stream's event. */
+static void write_head(const struct completion *completion, struct strbuf *to)
+{
+    const char *kind = !completion->asked.chat ? "text_completion"
+                       : completion->streams   ? "chat.completion.chunk"
+                                               : "chat.completion";
+
+    strbuf_format(to, "{\"id\":\"%s-%llu\",\"object\":\"%s\",\"created\":%lld,\"model\":\"%s\",\"choices\":[",
+                  completion->asked.chat ? "chatcmpl" : "cmpl", (unsigned long long)completion->id, kind,
+                  (long long)time(NULL), completion->exchange->job.model->name);
+}
+
+static void write_choice(const struct completion *completion, completion_choice *choice, struct strbuf *to,
+                         uint32_t index, const char *text, size_t bytes, const char *reason)
+{
+    strbuf_format(to, "{\"index\":%u,", index);
+    if (!completion->asked.chat)
+        strbuf_text(to, "\"text\":");
+    else if (completion->streams)
+        strbuf_text(to, choice->began ? "\"delta\":{\"content\":" : "\"delta\":{\"role\":\"assistant\",\"content\":");
+    else
+        strbuf_text(to, "\"message\":{\"role\":\"assistant\",\"content\":");
+    choice->began = true;
+    strbuf_json(to, text, bytes);
+    strbuf_text(to, completion->asked.chat ? "}," : ",");
+    write_logprobs(completion, to, &choice->log);
+    strbuf_format(to, ",\"finish_reason\":%s%s%s}", reason != NULL ? "\"" : "", reason != NULL ? reason : "null",
+                  reason != NULL ? "\"" : "");
+}
+
+static void write_usage(const struct completion *completion, struct strbuf *to)
+{
+    strbuf_format(to, ",\"usage\":{\"prompt_tokens\":%zu,\"completion_tokens\":%zu,\"total_tokens\":%zu}",
+                  completion->prompt_tokens, completion->generated_tokens,
+                  completion->prompt_tokens + completion->generated_tokens);
+}
+
+/* Resumes the exchange, which has data to send. The caller holds the lock. */
+static void wake(struct completion *completion)
+{
+    if (!completion->waiting)
+        return;
+    completion->waiting = false;
+    exchange_wake(completion->exchange);
+}
+
+void completion_emit(struct completion *completion, size_t bytes, const char *reason)
+{
+    completion_choice *choice = &completion->choices[completion->current];
+
+    INLAY_CHECK(bytes <= completion->text.size);
+    if (!completion->streams) {
+        strbuf_add(&choice->text, completion->text.data, bytes);
+    } else if (bytes > 0 || reason != NULL) {
+        (void)pthread_mutex_lock(&completion->lock);
+        strbuf_text(&completion->out, "data: ");
+        write_head(completion, &completion->out);
+        write_choice(completion, choice, &completion->out, completion->current,
+                     completion->text.data != NULL ? completion->text.data : "", bytes, reason);
+        strbuf_text(&completion->out, completion->asked.stream_usage ? "],\"usage\":null}\n\n" : "]}\n\n");
+        wake(completion);
+        (void)pthread_mutex_unlock(&completion->lock);
+    }
+    if (bytes > 0)
+        memmove(completion->text.data, completion->text.data + bytes, completion->text.size - bytes);
+    completion->text.size -= bytes;
+}
+
+static double mean_log(const completion_choice *choice)
+{
+    return choice->token_count > 0 ? choice->log_probability / (double)choice->token_count : 0;
+}
+
+/* Orders the candidates of a prompt by descending mean log probability of their tokens. */
+static int by_probability(const void *left, const void *right)
+{
+    double a = mean_log(left), b = mean_log(right);
+
+    return (a < b) - (a > b);
+}
+
+static void write_choices(struct completion *completion, struct strbuf *to)
+{
+    const completion_request *asked = &completion->asked;
+    uint32_t index = 0;
+
+    for (uint32_t first = 0; first < completion->choice_count; first += asked->candidates) {
+        if (asked->candidates > asked->choices)
+            qsort(&completion->choices[first], asked->candidates, sizeof *completion->choices, by_probability);
+        for (uint32_t i = first; i < first + asked->choices; i++) {
+            completion_choice *choice = &completion->choices[i];
+
+            strbuf_text(to, index > 0 ? "," : "");
+            write_choice(completion, choice, to, index++, choice->text.data != NULL ? choice->text.data : "",
+                         choice->text.size, choice->reason);
+            to->failed |= choice->text.failed;
+        }
+    }
+}
+
+void completion_reply(struct completion *completion, const inlay_diag *failure)
+{
+    struct exchange *exchange = completion->exchange;
+
+    watch_remove(exchange->server->watch, exchange);
+    sequence_leave(&exchange->job); /* before the reply, so that the client's next text can use the sequence */
+    if (failure != NULL)
+        stats_add_error(exchange->job.model->stats, stats_error_of(failure->code), clock_ns() - exchange->arrived_ns);
+    else
+        stats_add_time(&exchange->job.model->stats->request, clock_ns() - exchange->arrived_ns);
+    if (!completion->streams) {
+        if (failure != NULL) {
+            exchange_fail_diag(exchange, failure);
+        } else {
+            write_head(completion, &exchange->reply);
+            write_choices(completion, &exchange->reply);
+            strbuf_text(&exchange->reply, "]");
+            write_usage(completion, &exchange->reply);
+            strbuf_text(&exchange->reply, "}");
+            exchange->code = HTTP_OK;
+        }
+        completion->done = true;
+        exchange_wake(exchange);
+        return;
+    }
+    (void)pthread_mutex_lock(&completion->lock);
+    if (failure != NULL) {
+        strbuf_text(&completion->out, "data: ");
+        exchange_write_error(exchange, &completion->out, exchange_code_of(failure->code), failure->text, NULL, NULL);
+        strbuf_text(&completion->out, "\n\n");
+    } else {
+        if (completion->asked.stream_usage) {
+            strbuf_text(&completion->out, "data: ");
+            write_head(completion, &completion->out);
+            strbuf_text(&completion->out, "]");
+            write_usage(completion, &completion->out);
+            strbuf_text(&completion->out, "}\n\n");
+        }
+        strbuf_text(&completion->out, "data: [DONE]\n\n");
+    }
+    completion->done = true;
+    wake(completion);
+    (void)pthread_mutex_unlock(&completion->lock); /* from here another thread may free the exchange */
+}

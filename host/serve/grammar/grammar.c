@@ -1,0 +1,614 @@
+#include "serve/grammar/grammar.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
+#include "inlay/check.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+enum {
+    MAX_NODES = 1 << 18,
+    MAX_STEPS = 1 << 18,
+    MAX_STATES = 1 << 14,
+    MAX_TEXT = 1 << 20,      /* bytes of all texts */
+    MAX_NESTING = 2000,      /* of expressions */
+    MAX_POSITIONS = 1 << 14, /* of a state */
+    MAX_DEPTH = 256          /* of rules within rules that a text has begun; texts that need more are not continued */
+};
+
+typedef enum node_kind {
+    NODE_EMPTY,
+    NODE_NEVER,
+    NODE_BYTE,
+    NODE_TEXT,
+    NODE_SEQUENCE,
+    NODE_EITHER,
+    NODE_REPEAT,
+    NODE_RULE
+} node_kind;
+
+typedef struct grammar_expression {
+    node_kind kind;
+    uint32_t first, second; /* nodes; RULE: first is the rule; BYTE: the range; TEXT: where its bytes begin and end;
+                               REPEAT: first is the node */
+    uint32_t least, most;
+} grammar_expression;
+
+/* A step of the program. Step 0 is the end of a rule. */
+typedef enum step_kind { STEP_RETURN, STEP_BYTE, STEP_SPLIT, STEP_CALL } step_kind;
+
+typedef struct program_step {
+    step_kind kind;
+    uint8_t low, high; /* BYTE */
+    uint32_t next;     /* SPLIT: one of two */
+    uint32_t other;    /* SPLIT: the second; CALL: the rule */
+} program_step;
+
+/* A return address, and the frame to continue with after it. Equal frames are one. */
+typedef struct frame_key {
+    uint32_t step, parent;
+} frame_key;
+
+typedef struct call_frame {
+    frame_key key;
+    uint32_t index, depth;
+    UT_hash_handle hh;
+} call_frame;
+
+typedef struct machine_position {
+    uint32_t step, frame; /* a BYTE; frame 0: none */
+} machine_position;
+
+typedef struct machine_state {
+    machine_position *positions; /* [count], ordered; the key of the table */
+    uint32_t count, index;
+    bool accepts;
+    uint32_t next[256]; /* 0: unknown; else 1 + the state, or GRAMMAR_DEAD */
+    void *user;
+    UT_hash_handle hh;
+} machine_state;
+
+struct grammar {
+    grammar_expression *nodes;
+    uint32_t node_count;
+    struct strbuf texts; /* of the TEXT nodes */
+    uint32_t nesting;    /* of compile() */
+    uint32_t *rules;     /* [rule_count] nodes; later their first steps */
+    uint32_t rule_count;
+    program_step *steps;
+    uint32_t step_count;
+    bool no_memory, too_large, finished;
+
+    call_frame *frame_table, **frames; /* [frame_count], from 1 */
+    uint32_t frame_count;
+    machine_state *state_table, **states; /* [state_count] */
+    uint32_t state_count;
+    machine_position *work; /* [work_count] positions of a new state, and those that are not followed yet */
+    uint32_t work_count, work_room;
+    bool *seen; /* [seen_room] a table of positions that were added, by hash */
+    machine_position *seen_positions;
+    uint32_t seen_room, seen_count;
+    bool accepts; /* of the new state */
+    bool failed;
+};
+
+struct grammar *grammar_create(void)
+{
+    return calloc(1, sizeof(struct grammar));
+}
+
+void grammar_destroy(struct grammar *grammar)
+{
+    call_frame *one, *more;
+    machine_state *state, *other;
+
+    if (grammar == NULL)
+        return;
+    HASH_ITER(hh, grammar->frame_table, one, more) {
+        HASH_DEL(grammar->frame_table, one);
+        free(one);
+    }
+    HASH_ITER(hh, grammar->state_table, state, other) {
+        HASH_DEL(grammar->state_table, state);
+        free(state->positions);
+        free(state->user);
+        free(state);
+    }
+    free(grammar->frames);
+    free(grammar->states);
+    free(grammar->nodes);
+    strbuf_deinit(&grammar->texts);
+    free(grammar->rules);
+    free(grammar->steps);
+    free(grammar->work);
+    free(grammar->seen);
+    free(grammar->seen_positions);
+    free(grammar);
+}
+
+/* ------------------------------------------------------------------ expressions */
+
+static grammar_node add_node(struct grammar *grammar, grammar_expression value)
+{
+    if (grammar == NULL)
+        return 0;
+    if (grammar->node_count == MAX_NODES) {
+        grammar->too_large = true;
+        return 0;
+    }
+    if (!LIST_GROW(grammar->nodes, grammar->node_count)) {
+        grammar->no_memory = true;
+        return 0;
+    }
+    grammar->nodes[grammar->node_count] = value;
+    return grammar->node_count++;
+}
+
+grammar_node grammar_empty(struct grammar *grammar)
+{
+    return add_node(grammar, (grammar_expression){ .kind = NODE_EMPTY });
+}
+
+grammar_node grammar_never(struct grammar *grammar)
+{
+    return add_node(grammar, (grammar_expression){ .kind = NODE_NEVER });
+}
+
+grammar_node grammar_byte(struct grammar *grammar, uint8_t low, uint8_t high)
+{
+    return add_node(grammar, (grammar_expression){ .kind = NODE_BYTE, .first = low, .second = high });
+}
+
+grammar_node grammar_sequence(struct grammar *grammar, grammar_node first, grammar_node second)
+{
+    return add_node(grammar, (grammar_expression){ .kind = NODE_SEQUENCE, .first = first, .second = second });
+}
+
+grammar_node grammar_either(struct grammar *grammar, grammar_node first, grammar_node second)
+{
+    return add_node(grammar, (grammar_expression){ .kind = NODE_EITHER, .first = first, .second = second });
+}
+
+grammar_node grammar_repeat(struct grammar *grammar, grammar_node repeated, uint32_t least, uint32_t most)
+{
+    return add_node(grammar,
+                    (grammar_expression){ .kind = NODE_REPEAT, .first = repeated, .least = least, .most = most });
+}
+
+grammar_node grammar_text(struct grammar *grammar, const char *text, size_t bytes)
+{
+    grammar_expression value = { .kind = NODE_TEXT };
+
+    if (grammar == NULL)
+        return 0;
+    if (bytes > MAX_TEXT - grammar->texts.size) {
+        grammar->too_large = true;
+        return 0;
+    }
+    value.first = (uint32_t)grammar->texts.size;
+    value.second = value.first + (uint32_t)bytes;
+    strbuf_add(&grammar->texts, text, bytes);
+    grammar->no_memory |= grammar->texts.failed;
+    return add_node(grammar, value);
+}
+
+/* The texts of `bytes` bytes from low to high, in the order of their bytes. All but the first byte of a range are from
+ * 0x80 to 0xbf. */
+static grammar_node byte_range(struct grammar *grammar, const uint8_t *low, const uint8_t *high, uint32_t bytes)
+{
+    static const uint8_t least[3] = { 0x80, 0x80, 0x80 }, most[3] = { 0xbf, 0xbf, 0xbf };
+    grammar_node all;
+
+    if (bytes == 0)
+        return grammar_empty(grammar);
+    if (bytes == 1)
+        return grammar_byte(grammar, low[0], high[0]);
+    if (low[0] == high[0])
+        return grammar_sequence(grammar, grammar_byte(grammar, low[0], low[0]),
+                                byte_range(grammar, low + 1, high + 1, bytes - 1));
+    all = grammar_either(
+        grammar,
+        grammar_sequence(grammar, grammar_byte(grammar, low[0], low[0]), byte_range(grammar, low + 1, most, bytes - 1)),
+        grammar_sequence(grammar, grammar_byte(grammar, high[0], high[0]),
+                         byte_range(grammar, least, high + 1, bytes - 1)));
+    if (low[0] + 1 < high[0])
+        all = grammar_either(grammar, all,
+                             grammar_sequence(grammar,
+                                              grammar_byte(grammar, (uint8_t)(low[0] + 1), (uint8_t)(high[0] - 1)),
+                                              byte_range(grammar, least, most, bytes - 1)));
+    return all;
+}
+
+grammar_node grammar_chars(struct grammar *grammar, uint32_t low, uint32_t high)
+{
+    /* Ranges of characters with the same number of bytes, without the surrogates. */
+    static const uint32_t ranges[][2] = {
+        { 0, 0x7f }, { 0x80, 0x7ff }, { 0x800, 0xd7ff }, { 0xe000, 0xffff }, { 0x10000, 0x10ffff }
+    };
+    grammar_node all = grammar_never(grammar);
+
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        uint32_t from = low > ranges[i][0] ? low : ranges[i][0], to = high < ranges[i][1] ? high : ranges[i][1];
+        uint8_t first[4], last[4];
+
+        if (from > to)
+            continue;
+        (void)utf8_put((char *)first, from);
+        all = grammar_either(grammar, all, byte_range(grammar, first, last, (uint32_t)utf8_put((char *)last, to)));
+    }
+    return all;
+}
+
+uint32_t grammar_rule(struct grammar *grammar)
+{
+    if (grammar == NULL || !LIST_GROW(grammar->rules, grammar->rule_count)) {
+        if (grammar != NULL)
+            grammar->no_memory = true;
+        return 0;
+    }
+    grammar->rules[grammar->rule_count] = GRAMMAR_DEAD; /* undefined */
+    return grammar->rule_count++;
+}
+
+void grammar_define(struct grammar *grammar, uint32_t rule, grammar_node value)
+{
+    if (grammar != NULL && rule < grammar->rule_count)
+        grammar->rules[rule] = value;
+}
+
+grammar_node grammar_refer(struct grammar *grammar, uint32_t rule)
+{
+    return add_node(grammar, (grammar_expression){ .kind = NODE_RULE, .first = rule });
+}
+
+/* ------------------------------------------------------------------ the program */
+
+static uint32_t add_step(struct grammar *grammar, program_step value)
+{
+    if (grammar->step_count == MAX_STEPS) {
+        grammar->too_large = true;
+        return 0;
+    }
+    if (!LIST_GROW(grammar->steps, grammar->step_count)) {
+        grammar->no_memory = true;
+        return 0;
+    }
+    grammar->steps[grammar->step_count] = value;
+    return grammar->step_count++;
+}
+
+static uint32_t compile(struct grammar *grammar, grammar_node which, uint32_t next);
+
+/* The required copies, and then either a loop or one optional copy within the other. */
+static uint32_t compile_repeat(struct grammar *grammar, const grammar_expression *repeat, uint32_t next)
+{
+    uint32_t at = next;
+
+    if (repeat->most == GRAMMAR_MANY) {
+        uint32_t loop = add_step(grammar, (program_step){ .kind = STEP_SPLIT, .other = next });
+        uint32_t body = compile(grammar, repeat->first, loop);
+
+        if (grammar->too_large || grammar->no_memory)
+            return 0;
+        grammar->steps[loop].next = body;
+        at = loop;
+    }
+    for (uint32_t i = repeat->least; repeat->most != GRAMMAR_MANY && i < repeat->most && !grammar->too_large; i++)
+        at = add_step(grammar,
+                      (program_step){ .kind = STEP_SPLIT, .next = compile(grammar, repeat->first, at), .other = next });
+    for (uint32_t i = 0; i < repeat->least && !grammar->too_large && !grammar->no_memory; i++)
+        at = compile(grammar, repeat->first, at);
+    return at;
+}
+
+static uint32_t compile_byte(struct grammar *grammar, uint32_t low, uint32_t high, uint32_t next)
+{
+    return add_step(grammar,
+                    (program_step){ .kind = STEP_BYTE, .low = (uint8_t)low, .high = (uint8_t)high, .next = next });
+}
+
+static uint32_t compile_kind(struct grammar *grammar, const grammar_expression *value, uint32_t next)
+{
+    uint32_t first;
+
+    switch (value->kind) {
+    case NODE_EMPTY:
+        return next;
+    case NODE_NEVER: /* no byte is from 1 to 0 */
+        return compile_byte(grammar, 1, 0, next);
+    case NODE_BYTE:
+        return compile_byte(grammar, value->first, value->second, next);
+    case NODE_TEXT:
+        for (uint32_t i = value->second; i > value->first; i--) {
+            uint8_t byte = (uint8_t)grammar->texts.data[i - 1];
+
+            next = compile_byte(grammar, byte, byte, next);
+        }
+        return next;
+    case NODE_SEQUENCE:
+        return compile(grammar, value->first, compile(grammar, value->second, next));
+    case NODE_EITHER:
+        first = compile(grammar, value->first, next);
+        return add_step(
+            grammar,
+            (program_step){ .kind = STEP_SPLIT, .next = first, .other = compile(grammar, value->second, next) });
+    case NODE_REPEAT:
+        return compile_repeat(grammar, value, next);
+    case NODE_RULE:
+        return add_step(grammar, (program_step){ .kind = STEP_CALL, .next = next, .other = value->first });
+    }
+    return 0;
+}
+
+/* Returns the first step of the expression, after which comes `next`. */
+static uint32_t compile(struct grammar *grammar, grammar_node which, uint32_t next)
+{
+    const grammar_expression value = grammar->nodes[which];
+    uint32_t first;
+
+    grammar->too_large |= grammar->nesting == MAX_NESTING;
+    if (grammar->too_large || grammar->no_memory)
+        return 0;
+    grammar->nesting++;
+    first = compile_kind(grammar, &value, next);
+    grammar->nesting--;
+    return first;
+}
+
+/* ------------------------------------------------------------------ states */
+
+/* Whether the position is new. */
+static bool mark_seen(struct grammar *grammar, machine_position value)
+{
+    uint64_t hash = ((uint64_t)value.step << 32 | value.frame) * UINT64_C(0x9e3779b97f4a7c15);
+
+    if (2 * grammar->seen_count >= grammar->seen_room) { /* a larger table */
+        uint32_t room = grammar->seen_room > 0 ? 2 * grammar->seen_room : 64, old_room = grammar->seen_room;
+        bool *seen = calloc(room, sizeof *seen), *old = grammar->seen;
+        machine_position *positions = malloc(room * sizeof *positions), *old_positions = grammar->seen_positions;
+
+        if (seen == NULL || positions == NULL) {
+            free(seen);
+            free(positions);
+            grammar->failed = true;
+            return false;
+        }
+        grammar->seen = seen;
+        grammar->seen_positions = positions;
+        grammar->seen_room = room;
+        grammar->seen_count = 0;
+        for (uint32_t i = 0; i < old_room; i++)
+            if (old[i])
+                (void)mark_seen(grammar, old_positions[i]);
+        free(old);
+        free(old_positions);
+    }
+    for (uint32_t at = (uint32_t)(hash >> 32) & (grammar->seen_room - 1);; at = (at + 1) & (grammar->seen_room - 1)) {
+        if (!grammar->seen[at]) {
+            grammar->seen[at] = true;
+            grammar->seen_positions[at] = value;
+            grammar->seen_count++;
+            return true;
+        }
+        if (memcmp(&grammar->seen_positions[at], &value, sizeof value) == 0)
+            return false;
+    }
+}
+
+/* The frame that returns to step `next` and then to `parent`; 0: it is too deep, or cannot be made. */
+static uint32_t push(struct grammar *grammar, uint32_t next, uint32_t parent)
+{
+    frame_key key = { next, parent };
+    uint32_t depth = parent > 0 ? grammar->frames[parent]->depth + 1 : 1;
+    call_frame *found;
+
+    HASH_FIND(hh, grammar->frame_table, &key, sizeof key, found);
+    if (found != NULL)
+        return found->index;
+    if (depth > MAX_DEPTH)
+        return 0;
+    found = LIST_GROW(grammar->frames, grammar->frame_count) ? malloc(sizeof *found) : NULL;
+    if (found == NULL) {
+        grammar->failed = true;
+        return 0;
+    }
+    *found = (call_frame){ .key = key, .index = grammar->frame_count, .depth = depth };
+    HASH_ADD(hh, grammar->frame_table, key, sizeof found->key, found);
+    grammar->frames[grammar->frame_count] = found;
+    return grammar->frame_count++;
+}
+
+/* Makes room for one more position in `work`. */
+static bool make_room(struct grammar *grammar)
+{
+    uint32_t room = grammar->work_room > 0 ? 2 * grammar->work_room : 64;
+    machine_position *more;
+
+    if (grammar->work_count < grammar->work_room)
+        return true;
+    more = room <= MAX_POSITIONS ? realloc(grammar->work, room * sizeof *more) : NULL;
+    if (more == NULL) {
+        grammar->failed = true;
+        return false;
+    }
+    grammar->work = more;
+    grammar->work_room = room;
+    return true;
+}
+
+static void add_work(struct grammar *grammar, machine_position value)
+{
+    if (grammar->failed || !mark_seen(grammar, value))
+        return;
+    if (!make_room(grammar))
+        return;
+    grammar->work[grammar->work_count++] = value;
+}
+
+/* Follows the steps that take no byte from the positions in `work`, which keeps those that take one. */
+static void follow(struct grammar *grammar)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < grammar->work_count && !grammar->failed; i++) {
+        const machine_position at = grammar->work[i];
+        const program_step *one = &grammar->steps[at.step];
+
+        if (one->kind == STEP_BYTE) {
+            if (one->low <= one->high)
+                grammar->work[kept++] = at;
+        } else if (one->kind == STEP_SPLIT) {
+            add_work(grammar, (machine_position){ one->next, at.frame });
+            add_work(grammar, (machine_position){ one->other, at.frame });
+        } else if (one->kind == STEP_CALL && one->next == 0) { /* the last step of a rule: no return to it is needed */
+            add_work(grammar, (machine_position){ grammar->rules[one->other], at.frame });
+        } else if (one->kind == STEP_CALL) {
+            uint32_t frame = push(grammar, one->next, at.frame);
+
+            if (frame != 0)
+                add_work(grammar, (machine_position){ grammar->rules[one->other], frame });
+        } else if (at.frame == 0) {
+            grammar->accepts = true;
+        } else {
+            add_work(grammar,
+                     (machine_position){ grammar->frames[at.frame]->key.step, grammar->frames[at.frame]->key.parent });
+        }
+    }
+    grammar->work_count = kept;
+}
+
+static int by_position(const void *left, const void *right)
+{
+    const machine_position *a = left, *b = right;
+
+    return a->step != b->step ? (a->step > b->step) - (a->step < b->step)
+                              : (a->frame > b->frame) - (a->frame < b->frame);
+}
+
+static void begin_state(struct grammar *grammar)
+{
+    grammar->work_count = grammar->seen_count = 0;
+    grammar->accepts = false;
+    if (grammar->seen_room > 0)
+        memset(grammar->seen, 0, grammar->seen_room * sizeof *grammar->seen);
+}
+
+/* The state of the positions in `work`. Its key ends with whether it accepts. */
+static uint32_t end_state(struct grammar *grammar)
+{
+    machine_state *state;
+    size_t bytes;
+
+    follow(grammar);
+    if (!grammar->failed && grammar->work_count == 0 && !grammar->accepts)
+        return GRAMMAR_DEAD;
+    qsort(grammar->work, grammar->work_count, sizeof *grammar->work, by_position);
+    if (grammar->failed || !make_room(grammar))
+        return GRAMMAR_DEAD;
+    grammar->work[grammar->work_count] = (machine_position){ grammar->accepts, UINT32_MAX };
+    bytes = (grammar->work_count + 1) * sizeof *grammar->work;
+    HASH_FIND(hh, grammar->state_table, grammar->work, bytes, state);
+    if (state != NULL)
+        return state->index;
+    state = grammar->state_count < MAX_STATES && LIST_GROW(grammar->states, grammar->state_count)
+                ? calloc(1, sizeof *state)
+                : NULL;
+    if (state != NULL)
+        state->positions = malloc(bytes);
+    if (state == NULL || state->positions == NULL) {
+        free(state);
+        grammar->failed = true;
+        return GRAMMAR_DEAD;
+    }
+    memcpy(state->positions, grammar->work, bytes);
+    state->count = grammar->work_count;
+    state->accepts = grammar->accepts;
+    state->index = grammar->state_count;
+    HASH_ADD_KEYPTR(hh, grammar->state_table, state->positions, bytes, state);
+    grammar->states[grammar->state_count] = state;
+    return grammar->state_count++;
+}
+
+bool grammar_finish(struct grammar *grammar, char *why)
+{
+    uint32_t start = GRAMMAR_DEAD;
+
+    why[0] = '\0';
+    if (grammar == NULL) {
+        (void)snprintf(why, GRAMMAR_WHY_BYTES, "out of memory for the grammar");
+        return false;
+    }
+    INLAY_CHECK(!grammar->finished);
+    grammar->finished = true;
+    (void)add_step(grammar, (program_step){ .kind = STEP_RETURN });
+    grammar->no_memory |= !LIST_GROW(grammar->frames, 0);
+    grammar->frame_count = 1; /* there is no frame 0 */
+    for (uint32_t i = 0; i < grammar->rule_count && !grammar->no_memory && !grammar->too_large; i++) {
+        if (grammar->rules[i] == GRAMMAR_DEAD) {
+            (void)snprintf(why, GRAMMAR_WHY_BYTES, "rule %u of the grammar is not defined", i);
+            return false;
+        }
+        grammar->rules[i] = compile(grammar, grammar->rules[i], 0);
+    }
+    if (grammar->no_memory || grammar->too_large || grammar->rule_count == 0) {
+        (void)snprintf(why, GRAMMAR_WHY_BYTES,
+                       grammar->no_memory   ? "out of memory for the grammar"
+                       : grammar->too_large ? "the grammar is too large"
+                                            : "the grammar has no rule");
+        return false;
+    }
+    begin_state(grammar);
+    add_work(grammar, (machine_position){ grammar->rules[0], 0 });
+    start = end_state(grammar);
+    if (grammar->failed)
+        (void)snprintf(why, GRAMMAR_WHY_BYTES, "the grammar is too large");
+    else if (start == GRAMMAR_DEAD)
+        (void)snprintf(why, GRAMMAR_WHY_BYTES, "no text follows the grammar");
+    INLAY_CHECK(start == 0 || start == GRAMMAR_DEAD);
+    return start == 0;
+}
+
+uint32_t grammar_start(const struct grammar *grammar)
+{
+    INLAY_CHECK(grammar->state_count > 0);
+    return 0;
+}
+
+uint32_t grammar_next(struct grammar *grammar, uint32_t index, uint8_t byte)
+{
+    machine_state *state;
+    uint32_t next;
+
+    if (index == GRAMMAR_DEAD || grammar->failed)
+        return GRAMMAR_DEAD;
+    state = grammar->states[index];
+    if (state->next[byte] != 0)
+        return state->next[byte] == GRAMMAR_DEAD ? GRAMMAR_DEAD : state->next[byte] - 1;
+    begin_state(grammar);
+    for (uint32_t i = 0; i < state->count; i++) {
+        const program_step *one = &grammar->steps[state->positions[i].step];
+
+        if (byte >= one->low && byte <= one->high)
+            add_work(grammar, (machine_position){ one->next, state->positions[i].frame });
+    }
+    next = end_state(grammar);
+    if (!grammar->failed)
+        state->next[byte] = next == GRAMMAR_DEAD ? GRAMMAR_DEAD : next + 1;
+    return next;
+}
+
+bool grammar_accepts(const struct grammar *grammar, uint32_t state)
+{
+    return state != GRAMMAR_DEAD && grammar->states[state]->accepts;
+}
+
+bool grammar_failed(const struct grammar *grammar)
+{
+    return grammar->failed;
+}
+
+void **grammar_user(struct grammar *grammar, uint32_t state)
+{
+    return &grammar->states[state]->user;
+}

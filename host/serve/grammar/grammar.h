@@ -1,0 +1,66 @@
+/* serve/grammar/grammar.h - languages of texts, and which bytes may continue a text of one.
+ *
+ * A grammar is a set of rules over bytes, which may refer to each other and to themselves. It is built of expressions:
+ *
+ *     grammar = grammar_create();
+ *     digit = grammar_chars(grammar, '0', '9');
+ *     grammar_define(grammar, grammar_rule(grammar), grammar_repeat(grammar, digit, 1, GRAMMAR_MANY));
+ *
+ * The first rule is the language. grammar_finish() makes a program of the expressions, whose states are sets of
+ * positions with their return addresses. A machine walks through them; each state is made when a text first reaches it,
+ * and its transitions are kept. This is the lazy construction of a deterministic automaton, with a stack for
+ * rules that refer to themselves. */
+#ifndef SERVE_GRAMMAR_H
+#define SERVE_GRAMMAR_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct grammar;
+typedef uint32_t grammar_node; /* an expression */
+
+#define GRAMMAR_MANY UINT32_MAX
+#define GRAMMAR_DEAD UINT32_MAX /* the state of a text that no text of the language begins with */
+
+enum { GRAMMAR_WHY_BYTES = 200 };
+
+/* NULL: out of memory, as in the functions below; they fail quietly, and grammar_finish() reports it. */
+struct grammar *grammar_create(void);
+void grammar_destroy(struct grammar *grammar); /* NULL is a no-op */
+
+/* ------------------------------------------------------------------ expressions; each may be used several times */
+
+grammar_node grammar_empty(struct grammar *grammar);
+/* A single byte from low to high. */
+grammar_node grammar_byte(struct grammar *grammar, uint8_t low, uint8_t high);
+/* A character from low to high, as UTF-8. */
+grammar_node grammar_chars(struct grammar *grammar, uint32_t low, uint32_t high);
+/* The bytes of a text. */
+grammar_node grammar_text(struct grammar *grammar, const char *text, size_t bytes);
+grammar_node grammar_sequence(struct grammar *grammar, grammar_node first, grammar_node second);
+/* Nothing at all, to start a list of alternatives with. */
+grammar_node grammar_never(struct grammar *grammar);
+grammar_node grammar_either(struct grammar *grammar, grammar_node first, grammar_node second);
+grammar_node grammar_repeat(struct grammar *grammar, grammar_node node, uint32_t least, uint32_t most);
+
+/* A new rule, which can be referred to before it is defined. The first one is the language. */
+uint32_t grammar_rule(struct grammar *grammar);
+void grammar_define(struct grammar *grammar, uint32_t rule, grammar_node node);
+grammar_node grammar_refer(struct grammar *grammar, uint32_t rule);
+
+/* Ends the construction. false: `why` (GRAMMAR_WHY_BYTES bytes) says why the grammar cannot be used. */
+bool grammar_finish(struct grammar *grammar, char *why);
+
+/* ------------------------------------------------------------------ the machine; one thread at a time */
+
+/* The state of the empty text. */
+uint32_t grammar_start(const struct grammar *grammar);
+/* The state after one more byte; GRAMMAR_DEAD: there is none. */
+uint32_t grammar_next(struct grammar *grammar, uint32_t state, uint8_t byte);
+/* Whether the text that leads to the state is of the language. */
+bool grammar_accepts(const struct grammar *grammar, uint32_t state);
+/* Memory ran out, or a text needs more states than there may be: from here on all states are dead. */
+bool grammar_failed(const struct grammar *grammar);
+/* A pointer of the caller's for each state, initially NULL, freed with the grammar. */
+void **grammar_user(struct grammar *grammar, uint32_t state);
+#endif

@@ -1,0 +1,407 @@
+/* Grammars of texts: which texts a regular expression, a GBNF grammar or a JSON Schema accepts, and the tokens that may
+ * come next. */
+#include "random.h"
+#include "serve/grammar/grammar_gbnf.h"
+#include "serve/grammar/grammar_regex.h"
+#include "serve/grammar/grammar_schema.h"
+#include "serve/grammar/grammar_tokens.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "cmocka_all.h"
+
+static struct grammar *of_regex(const char *text, bool search, bool in_json, char *why)
+{
+    struct grammar *grammar = grammar_create();
+    uint32_t rule = grammar_rule(grammar);
+    grammar_node node = 0;
+    bool good = grammar_regex(grammar, text, search, in_json, &node, why);
+
+    grammar_define(grammar, rule, node);
+    if (good && grammar_finish(grammar, why))
+        return grammar;
+    grammar_destroy(grammar);
+    return NULL;
+}
+
+static struct grammar *of_gbnf(const char *text, char *why)
+{
+    struct grammar *grammar = grammar_create();
+
+    if (grammar_gbnf(grammar, text, why) && grammar_finish(grammar, why))
+        return grammar;
+    grammar_destroy(grammar);
+    return NULL;
+}
+
+static struct grammar *of_schema(const char *text, char *why)
+{
+    struct grammar *grammar = grammar_create();
+    json_t *schema = text != NULL ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+    bool good =
+        (text == NULL || schema != NULL) && grammar_schema(grammar, schema, why) && grammar_finish(grammar, why);
+
+    json_decref(schema);
+    if (good)
+        return grammar;
+    grammar_destroy(grammar);
+    return NULL;
+}
+
+static bool accepts(struct grammar *grammar, const char *text)
+{
+    uint32_t state = grammar_start(grammar);
+
+    for (; *text != '\0'; text++)
+        state = grammar_next(grammar, state, (uint8_t)*text);
+    return grammar_accepts(grammar, state);
+}
+
+/* Texts separated by |: the first list is accepted, the second is not. */
+static void expect_texts(struct grammar *grammar, const char *what, const char *texts, bool accepted)
+{
+    char copy[1024], *at = copy, *one;
+
+    (void)snprintf(copy, sizeof copy, "%s", texts);
+    while ((one = strsep(&at, "|")) != NULL)
+        if (accepts(grammar, one) != accepted)
+            fail_msg("%s %s '%s'", what, accepted ? "does not accept" : "accepts", one);
+}
+
+static void regular_expressions(void **state)
+{
+    static const struct {
+        const char *text, *good, *bad;
+    } rows[] = {
+        { "abc", "abc", "|ab|abcd|abd" },
+        { "a|bc|", "a|bc|", "b|abc" },
+        { "(?:ab)*c+d?", "c|cc|abc|ababccd", "|ab|abd|abcdd" },
+        { "x{2,3}y{2}z{1,}", "xxyyz|xxxyyzz", "xyyz|xxxxyyz|xxyz|xxyy" },
+        { "[a-c0_-]+", "a-0_|c", "d|A|" },
+        { "[^a-y]", "z|A|\xc3\xa9", "a|y||zz|\xc3" },
+        { "\\d\\w\\s.", "1a x|0_\t\xe2\x82\xac", "aa x|1- x|1axx|1a \n" },
+        { "\\x41\\u0042\\.\\/", "AB./", "ABx/" },
+        { "[\\u00e9-\\u20ac]", "\xc3\xa9|\xe2\x82\xac|\xdf\xbf|\xe0\xa0\x80", "\xc3\xa8|\xe2\x82\xad|e" },
+        { "^a(b|c)$", "ab|ac", "a|abc" },
+        { "(?<year>[0-9]{4})-x", "2026-x", "226-x" },
+        { "(a*)*b", "b|aab", "a" },
+    };
+    static const struct {
+        const char *text, *why;
+    } wrong[] = {
+        { "(a", "without its ')'" },    { "a)", "without its '('" },
+        { "[a", "without its ']'" },    { "*a", "nothing to repeat" },
+        { "a{3,2}", "out of order" },   { "a{2000}", "0 to 1000" },
+        { "(?=a)", "look-around" },     { "\\1", "not supported" },
+        { "[z-a]", "out of order" },    { "a^b", "at the ends only" },
+        { "^a|b", "all alternatives" }, { "\\u00g0", "without its digits" },
+        { "\xff", "invalid UTF-8" },    { "(((a{1000}){1000}){1000})", "too large" },
+    };
+    char why[GRAMMAR_WHY_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct grammar *grammar = of_regex(rows[i].text, false, false, why);
+
+        if (grammar == NULL)
+            fail_msg("%s: %s", rows[i].text, why);
+        expect_texts(grammar, rows[i].text, rows[i].good, true);
+        expect_texts(grammar, rows[i].text, rows[i].bad, false);
+        grammar_destroy(grammar);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_null(of_regex(wrong[i].text, false, false, why));
+        if (strstr(why, wrong[i].why) == NULL)
+            fail_msg("%s: %s", wrong[i].text, why);
+    }
+}
+
+static void rules(void **state)
+{
+    static const struct {
+        const char *text, *good, *bad;
+    } rows[] = {
+        { "root ::= \"yes\" | \"no\" # an answer", "yes|no", "y|yesno" },
+        { "root ::= list\nlist ::= \"(\" (list\n (\",\" list)*)? \")\"", "()|(())|((),(()))", "(|(()|(,)" },
+        { "root ::= expr\nexpr ::= term (op term)*\nop ::= [-+]\nterm ::= [0-9]+ | \"[\" expr \"]\"", "1+2|[1-[2]]-34",
+          "1+|[1|+1" },
+        { "root ::= a a\na ::= [^b-d\\n\"]{2}",
+          "aeez|\xc3\xa9"
+          "aaa",
+          "abaa|a\naa" },
+        { "root ::= \"\\x41\\u00e9\\\"\\\\\" .?", "A\xc3\xa9\"\\|A\xc3\xa9\"\\\n", "A" },
+        { "root ::= root \"a\" | \"b\"", "b|ba|baa", "a|ab" }, /* begins with itself */
+    };
+    static const struct {
+        const char *text, *why;
+    } wrong[] = {
+        { "", "no rule 'root'" },
+        { "root ::= other", "no rule 'other'" },
+        { "root ::= \"a", "line 1: a text without its end" },
+        { "root ::= \"a\"\nroot ::= \"b\"", "line 2: this rule is defined twice" },
+        { "root ::= (\"a\"", "without its ')'" },
+        { "root = \"a\"", "'name ::= ...' belongs here" },
+        { "root ::= root", "no text follows" },
+        { "root ::= \"a\"{9999}", "0 to 1000" },
+    };
+    char why[GRAMMAR_WHY_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct grammar *grammar = of_gbnf(rows[i].text, why);
+
+        if (grammar == NULL)
+            fail_msg("%s: %s", rows[i].text, why);
+        expect_texts(grammar, rows[i].text, rows[i].good, true);
+        expect_texts(grammar, rows[i].text, rows[i].bad, false);
+        grammar_destroy(grammar);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_null(of_gbnf(wrong[i].text, why));
+        if (strstr(why, wrong[i].why) == NULL)
+            fail_msg("%s: %s", wrong[i].text, why);
+    }
+}
+
+/* Schemas, with texts that they describe and texts that they do not. */
+static const struct {
+    const char *schema, *good, *bad;
+} schemas[] = {
+    { NULL, "{}|{\"a\":[1,-2.5e3,null,{\"b\":\"\\u00e9\\n\"}]}|{ \"a\": true }",
+      "[]|1|{\"a\"}|{a:1}|{\"a\":01}|{\"a\":1,}" },
+    { "true", "1|null|\"\"|[]|{}|[[],{}]", "[|nul|\"" },
+    { "{\"type\":\"integer\"}", "0|-1|123", "01|1.5|--1|" },
+    { "{\"type\":\"integer\",\"minimum\":-12,\"maximum\":305}", "-12|-9|0|7|99|299|305", "-13|306|1000|-0" },
+    { "{\"type\":\"integer\",\"exclusiveMinimum\":9,\"exclusiveMaximum\":12}", "10|11", "9|12|1" },
+    { "{\"minimum\":1}", "1|10|999999999999999", "0|-1" },
+    { "{\"type\":\"number\"}", "0|-1.25|1e5|3E-7", ".5|1.|+1|NaN" },
+    { "{\"type\":\"string\",\"minLength\":1,\"maxLength\":2}", "\"a\"|\"\xc3\xa9z\"|\"\\\"\\n\"", "\"\"|\"abc\"|a" },
+    { "{\"type\":\"string\",\"pattern\":\"^[a-z\\\"]+$\"}", "\"ab\"|\"\\\"\"", "\"\"|\"A\"|\"\"\"" },
+    { "{\"type\":\"string\",\"pattern\":\"b\"}", "\"b\"|\"abc\"|\"\\n b\"", "\"\"|\"ac\"" },
+    { "{\"type\":\"string\",\"format\":\"date\"}", "\"2026-02-28\"|\"2026-12-31\"",
+      "\"2026-02-30\"|\"2026-04-31\"|\"2026-13-01\"|\"26-1-1\"" },
+    { "{\"type\":\"string\",\"format\":\"date-time\"}", "\"2026-11-25T03:40:00Z\"|\"2026-11-25T03:40:00.5+01:00\"",
+      "\"2026-11-25\"|\"2026-11-25T24:00:00Z\"" },
+    { "{\"enum\":[\"red\",1,null,{\"a\":[1]}]}", "\"red\"|1|null|{\"a\":[1]}", "red|2|\"blue\"" },
+    { "{\"const\":[true]}", "[true]", "true|[]" },
+    { "{\"type\":[\"string\",\"null\"]}", "null|\"x\"", "1" },
+    { "{\"type\":\"array\",\"items\":{\"type\":\"boolean\"},\"minItems\":1,\"maxItems\":3}",
+      "[true]|[true, false]|[ true,true,true ]", "[]|[1]|[true,true,true,true]" },
+    { "{\"type\":\"array\",\"prefixItems\":[{\"type\":\"string\"},{\"type\":\"integer\"}],\"items\":false}",
+      "[\"a\",1]", "[1,\"a\"]|[\"a\"]|[\"a\",1,2]" },
+    { "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":{\"type\":\"integer\"},\"c\":{\"type\":"
+      "\"integer\"}},\"required\":[\"b\"],\"additionalProperties\":false}",
+      "{\"b\":1}|{\"a\":1,\"b\":2}|{\"b\":1,\"c\":2}|{\"a\": 1, \"b\": 2, \"c\": 3}",
+      "{}|{\"a\":1}|{\"b\":1,}|{\"b\":1,\"a\":1}|{\"b\":1,\"d\":1}|{\"b\":1 \"c\":2}" },
+    { "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"null\"}}", "{}|{\"x\":null}|{\"x\":null,\"y\":null}",
+      "{\"x\":1}" },
+    { "{\"type\":\"object\",\"properties\":{},\"required\":[\"k\"]}", "{\"k\":[1]}", "{}|{\"l\":1}" },
+    { "{\"anyOf\":[{\"type\":\"integer\"},{\"$ref\":\"#/$defs/names\"}],\"$defs\":{\"names\":{\"type\":\"array\","
+      "\"items\":{\"type\":\"string\"}}}}",
+      "1|[]|[\"a\"]", "\"a\"|[1]" },
+    { "{\"type\":\"object\",\"properties\":{\"value\":{\"type\":\"integer\"},\"next\":{\"anyOf\":[{\"$ref\":\"#\"},{"
+      "\"type\":\"null\"}]}},\"required\":[\"value\",\"next\"],\"additionalProperties\":false}",
+      "{\"value\":1,\"next\":null}|{\"value\":1,\"next\":{\"value\":2,\"next\":null}}",
+      "{\"value\":1}|{\"value\":1,\"next\":{}}" },
+    { "{\"description\":\"a note\",\"allOf\":[{\"type\":\"boolean\"}]}", "true|false", "null" },
+};
+
+static void json_schemas(void **state)
+{
+    static const struct {
+        const char *text, *why;
+    } wrong[] = {
+        { "{\"type\":\"number\",\"multipleOf\":2}", "'multipleOf': not supported" },
+        { "{\"type\":\"number\",\"minimum\":2}", "'minimum': supported for type integer only" },
+        { "{\"type\":\"array\",\"uniqueItems\":true}", "'uniqueItems'" },
+        { "{\"not\":{}}", "'not'" },
+        { "{\"type\":\"text\"}", "no such type" },
+        { "{\"type\":7}", "no such type" },
+        { "{\"$ref\":\"#/$defs/none\"}", "refers to nothing" },
+        { "{\"$ref\":\"#\"}", "no text follows" },
+        { "{\"type\":\"string\",\"pattern\":\"(\"}", "'pattern': the regular expression" },
+        { "{\"type\":\"integer\",\"minimum\":2,\"maximum\":1}", "no integer" },
+        { "{\"type\":\"string\",\"minLength\":-1}", "whole number" },
+        { "{\"allOf\":[{},{}]}", "single schema" },
+        { "{\"enum\":[]}", "'enum'" },
+        { "{\"properties\":{\"a\":7}}", "has to be an object" },
+    };
+    char why[GRAMMAR_WHY_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++) {
+        struct grammar *grammar = of_schema(schemas[i].schema, why);
+
+        if (grammar == NULL)
+            fail_msg("%s: %s", schemas[i].schema, why);
+        expect_texts(grammar, schemas[i].schema, schemas[i].good, true);
+        expect_texts(grammar, schemas[i].schema, schemas[i].bad, false);
+        grammar_destroy(grammar);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_null(of_schema(wrong[i].text, why));
+        if (strstr(why, wrong[i].why) == NULL)
+            fail_msg("%s: %s", wrong[i].text, why);
+    }
+}
+
+/* ------------------------------------------------------------------ tokens */
+
+enum { TOKENS = 700 };
+
+struct vocabulary {
+    char texts[TOKENS][16];
+    size_t bytes[TOKENS];
+};
+
+/* Special tokens, which are not parts of texts. */
+static bool is_special(int64_t token)
+{
+    return token >= 256 && token % 50 == 49;
+}
+
+static const char *bytes_of(const void *user, int64_t token, size_t *bytes)
+{
+    const struct vocabulary *words = user;
+
+    *bytes = words->bytes[token];
+    return is_special(token) ? NULL : words->texts[token];
+}
+
+/* All bytes, pieces of JSON, and random texts of letters that often begin alike. */
+static void make_vocabulary(struct vocabulary *words, uint64_t *seed)
+{
+    static const char *const pieces[] = { "{\"",  "\":", "\",\"", "\"}",   "}}",   "true",    "false",
+                                          "null", "[\"", "\"]",   "],",    "}, ",  "\": ",    "12",
+                                          "-3",   "0.5", "e1",    "\\u00", "\\\"", "\xc3\xa9" };
+    const size_t known = sizeof pieces / sizeof *pieces;
+
+    for (size_t i = 0; i < TOKENS; i++) {
+        size_t length = i < 256 ? 1 : i < 256 + known ? strlen(pieces[i - 256]) : 1 + random_below(seed, 9);
+
+        for (size_t k = 0; k < length; k++)
+            words->texts[i][k] = i < 256           ? (char)i
+                                 : i < 256 + known ? pieces[i - 256][k]
+                                                   : (char)('a' + (int)random_below(seed, k < 4 ? 2 : 20));
+        words->bytes[i] = length;
+    }
+}
+
+/* The mask has exactly the tokens whose bytes lead to a living state. */
+static void check_mask(const struct vocabulary *words, const token_index *index, struct grammar *grammar, uint32_t at)
+{
+    bool any, found = false;
+    const uint64_t *mask = token_index_mask(index, grammar, at, &any);
+
+    assert_non_null(mask);
+    for (size_t i = 0; i < TOKENS; i++) {
+        uint32_t next = is_special((int64_t)i) ? GRAMMAR_DEAD : at;
+
+        for (size_t k = 0; k < words->bytes[i] && next != GRAMMAR_DEAD; k++)
+            next = grammar_next(grammar, next, (uint8_t)words->texts[i][k]);
+        assert_int_equal(mask[i / 64] >> i % 64 & 1, next != GRAMMAR_DEAD);
+        found |= next != GRAMMAR_DEAD;
+    }
+    assert_int_equal(any, found);
+}
+
+/* Random texts by the masks: each is JSON, and accepted. After some tokens, only those are chosen that bring the end
+ * nearer: the shortest text that completes it is found by a search over states. */
+static size_t distance(struct grammar *grammar, uint32_t at)
+{
+    uint32_t *queue = malloc(4096 * sizeof *queue);
+    size_t *far = malloc(4096 * sizeof *far), first = 0, last = 0, found = SIZE_MAX;
+
+    queue[last] = at;
+    far[last++] = 0;
+    while (first < last && found == SIZE_MAX) {
+        if (grammar_accepts(grammar, queue[first]))
+            found = far[first];
+        for (int byte = ' '; byte <= 255 && found == SIZE_MAX; byte++) {
+            uint32_t next = grammar_next(grammar, queue[first], (uint8_t)byte);
+            bool seen = next == GRAMMAR_DEAD;
+
+            for (size_t i = 0; i < last && !seen; i++)
+                seen = queue[i] == next;
+            if (!seen && last < 4096) {
+                queue[last] = next;
+                far[last++] = far[first] + 1;
+            }
+        }
+        first++;
+    }
+    free(queue);
+    free(far);
+    return found;
+}
+
+static void random_texts(void **state)
+{
+    static struct vocabulary words;
+    uint64_t seed = 20261125;
+    token_index *index;
+    char why[GRAMMAR_WHY_BYTES];
+
+    (void)state;
+    make_vocabulary(&words, &seed);
+    index = token_index_create(bytes_of, &words, TOKENS);
+    assert_non_null(index);
+    for (size_t s = 0; s < sizeof schemas / sizeof *schemas; s++) {
+        struct grammar *grammar = of_schema(schemas[s].schema, why);
+
+        assert_non_null(grammar);
+        for (int round = 0; round < 12; round++) {
+            char text[2048];
+            size_t used = 0;
+            uint32_t at = grammar_start(grammar);
+            json_t *parsed;
+
+            for (int step = 0; !grammar_accepts(grammar, at) || random_below(&seed, 3) > 0; step++) {
+                bool any;
+                const uint64_t *mask = token_index_mask(index, grammar, at, &any);
+                size_t chosen, least = distance(grammar, at);
+
+                assert_non_null(mask);
+                if (!any || (step > 20 && grammar_accepts(grammar, at)))
+                    break;
+                if (step < 2)
+                    check_mask(&words, index, grammar, at);
+                if (step == 200 || least == SIZE_MAX)
+                    fail_msg("%s: no end of %.*s", schemas[s].schema, (int)used, text);
+                do
+                    chosen = random_below(&seed, TOKENS);
+                while (
+                    (mask[chosen / 64] >> chosen % 64 & 1) == 0 ||
+                    (step > 20 && distance(grammar, token_index_next(index, grammar, at, (int64_t)chosen)) >= least));
+                assert_true(used + words.bytes[chosen] < sizeof text);
+                memcpy(text + used, words.texts[chosen], words.bytes[chosen]);
+                used += words.bytes[chosen];
+                at = token_index_next(index, grammar, at, (int64_t)chosen);
+                assert_int_not_equal(at, GRAMMAR_DEAD);
+            }
+            assert_true(grammar_accepts(grammar, at));
+            parsed = json_loadb(text, used, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+            if (parsed == NULL)
+                fail_msg("%s: not JSON: %.*s", schemas[s].schema, (int)used, text);
+            if (getenv("INLAY_SHOW_TEXTS") != NULL) /* for another validator */
+                (void)printf("%zu %s\t%.*s\n", s, schemas[s].schema != NULL ? schemas[s].schema : "true", (int)used,
+                             text);
+            json_decref(parsed);
+        }
+        assert_false(grammar_failed(grammar));
+        grammar_destroy(grammar);
+    }
+    token_index_destroy(index);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(regular_expressions),
+        cmocka_unit_test(rules),
+        cmocka_unit_test(json_schemas),
+        cmocka_unit_test(random_texts),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
