@@ -3,6 +3,7 @@
 #include "inlay/check.h"
 #include "serve/exchange/access_log.h"
 #include "serve/http/http1.h"
+#include "serve/network/connection.h"
 #include "serve/schedule/load.h"
 #include "serve/model/sequence.h"
 #include <stddef.h>
@@ -155,8 +156,7 @@ void exchange_reply_get(struct exchange *exchange, exchange_reply *out)
 
 /* ------------------------------------------------------------------ header */
 
-struct exchange *exchange_create(struct server *server, struct front_thread *thread, void (*resume)(front_task *task),
-                                 const struct sockaddr *client)
+struct exchange *exchange_create(struct server *server, struct connection *connection, void (*resume)(front_task *task))
 {
     struct exchange *exchange = calloc(1, sizeof *exchange);
 
@@ -164,9 +164,10 @@ struct exchange *exchange_create(struct server *server, struct front_thread *thr
         return NULL;
     (void)atomic_fetch_add(&server->counts->exchanges, 1);
     exchange->server = server;
-    exchange->task.thread = thread;
+    exchange->task.thread = connection->thread;
+    exchange->task.connection = connection;
     exchange->task.resume = resume;
-    memcpy(&exchange->client, client, sizeof exchange->client);
+    memcpy(&exchange->client, &connection->client, sizeof exchange->client);
     exchange->arrived_ns = clock_ns();
     exchange->type = "application/json";
     return exchange;

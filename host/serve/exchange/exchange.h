@@ -141,8 +141,8 @@ typedef struct exchange_reply {
 } exchange_reply;
 
 /* resume() gets exchange->task when another thread has finished the request. NULL: out of memory. */
-struct exchange *exchange_create(struct server *server, struct front_thread *thread, void (*resume)(front_task *task),
-                                 const struct sockaddr *client);
+struct exchange *exchange_create(struct server *server, struct connection *connection,
+                                 void (*resume)(front_task *task));
 struct exchange *exchange_of(front_task *task);
 /* path: as in the request, percent-encoded; "" is "/". */
 void exchange_set_target(struct exchange *exchange, const char *method, size_t method_bytes, const char *path,

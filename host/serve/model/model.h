@@ -64,6 +64,8 @@ typedef struct job_queue {
     struct model *next;
     batch_cost cost;          /* time of batched runs by their rows */
     double run_ns, run_bytes; /* smoothed time of a run and size of its inputs; 0 = unknown */
+    uint32_t quick_runs;      /* runs on threads that received their request */
+    uint64_t quick_ns;        /* when the last of them began */
 } job_queue;
 
 struct model {
