@@ -587,7 +587,8 @@ static void resume(front_task *task)
 
     exchange_resumed(exchange);
     if (http1->lost) {
-        if (http1->step == STEP_STREAM && !drop_stream(connection))
+        watch_cancel(connection->server->watch, exchange); /* which was not possible while its model was loaded */
+        if (exchange->completion != NULL && !drop_stream(connection))
             return;
         destroy(connection);
         connection_destroy(connection);

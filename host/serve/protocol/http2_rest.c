@@ -214,7 +214,7 @@ void rest_leave(struct call *call)
         watch_cancel(call->server->watch, exchange);
         return; /* resume() calls this function again */
     }
-    if (call->streams_events) {
+    if (exchange->completion != NULL) { /* the text may not be complete, and its reply not have begun */
         watch_cancel(call->server->watch, exchange);
         do {
             state = completion_take(exchange->completion, &events);

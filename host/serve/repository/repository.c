@@ -4,6 +4,7 @@
 #include "serve/repository/repository_internal.h"
 #include "serve/model/ensemble.h"
 #include "serve/model/sequence.h"
+#include "serve/model/text.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,8 @@ static void set_entry(struct repository *repository, const char *name, uint64_t 
         }
         if (loaded != NULL)
             entry->bytes = loaded->bytes;
+        if (loaded != NULL)
+            entry->is_text = loaded->text != NULL;
         entry->deferred = entry->deferred && state == STATE_LOADING; /* requests do not retry a version that failed */
         entry->state = entry->loaded != NULL ? STATE_READY : state;
         entry->failed = false;
@@ -208,8 +211,9 @@ void repository_each(struct repository *repository, void (*each)(void *user, con
     (void)pthread_mutex_lock(&repository->lock);
     for (uint32_t i = 0; i < repository->count; i++) {
         const struct entry *entry = &repository->entries[i];
-        repository_entry shown = { entry->name, entry->version, states[entry->state],
-                                   entry->reason != NULL ? entry->reason : "", entry->loaded };
+        repository_entry shown = { entry->name,          entry->version,
+                                   states[entry->state], entry->reason != NULL ? entry->reason : "",
+                                   entry->loaded,        entry->is_text && (entry->loaded != NULL || entry->deferred) };
 
         each(user, &shown);
     }
@@ -263,7 +267,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
     (void)snprintf(path, sizeof path, model->is_folder ? "%s/%llu/model.onnx" : "%s", model->path,
                    (unsigned long long)version);
     files = config->is_ensemble ? 0 : model_file_bytes(path, model->is_folder);
-    if (reason == LOAD_START && repository_defer(repository, model->name, version, files))
+    if (reason == LOAD_START && repository_defer(repository, model->name, version, files, text_model_is_likely(path)))
         return INLAY_OK;
     repository_make_room(repository, model->name, version, files);
     set_entry(repository, model->name, version, STATE_LOADING, NULL, true, NULL);
@@ -275,7 +279,8 @@ static inlay_status load_version(struct repository *repository, const found_mode
         INLAY_TRY(model_load(model->name, version, path, &config->settings, options, &loaded, diag));
     loaded->bytes += files;
     atomic_store(&loaded->requested_ns, clock_ns());
-    if (reason == LOAD_START && repository_defer(repository, model->name, version, loaded->bytes)) {
+    if (reason == LOAD_START &&
+        repository_defer(repository, model->name, version, loaded->bytes, loaded->text != NULL)) {
         model_unref(loaded);
         inlay_options_destroy(options);
         return INLAY_OK;

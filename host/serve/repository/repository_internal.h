@@ -15,6 +15,7 @@ struct entry {
     struct model *loaded;
     bool failed;    /* the last load failed */
     bool deferred;  /* not loaded because of models_memory; loaded when a request names it */
+    bool is_text;   /* a model for texts, as far as known */
     uint64_t bytes; /* memory of the version; 0 = unknown */
 };
 
@@ -38,5 +39,5 @@ struct entry *repository_entry_of(struct repository *repository, const char *nam
 void repository_make_room(struct repository *repository, const char *name, uint64_t version, uint64_t needed);
 /* At the start, defers a version that does not fit until a request names it, since nothing is unloaded for it. true: it
  * is deferred. */
-bool repository_defer(struct repository *repository, const char *name, uint64_t version, uint64_t needed);
+bool repository_defer(struct repository *repository, const char *name, uint64_t version, uint64_t needed, bool is_text);
 #endif

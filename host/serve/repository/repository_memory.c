@@ -88,7 +88,7 @@ void repository_make_room(struct repository *repository, const char *name, uint6
     }
 }
 
-bool repository_defer(struct repository *repository, const char *name, uint64_t version, uint64_t needed)
+bool repository_defer(struct repository *repository, const char *name, uint64_t version, uint64_t needed, bool is_text)
 {
     bool deferred;
     struct entry *entry;
@@ -98,6 +98,7 @@ bool repository_defer(struct repository *repository, const char *name, uint64_t 
     entry = deferred ? repository_entry_of(repository, name, version) : NULL;
     if (entry != NULL) {
         entry->deferred = true;
+        entry->is_text = is_text;
         entry->state = STATE_UNAVAILABLE;
         free(entry->reason);
         entry->reason = strdup("not loaded because of models_memory; a request loads it");
