@@ -118,8 +118,6 @@ static void set_entry(struct repository *repository, const char *name, uint64_t 
             entry->deferred = false;
         }
         if (loaded != NULL)
-            entry->bytes = loaded->bytes;
-        if (loaded != NULL)
             entry->is_text = loaded->text != NULL;
         entry->deferred = entry->deferred && state == STATE_LOADING; /* requests do not retry a version that failed */
         entry->state = entry->loaded != NULL ? STATE_READY : state;
@@ -189,6 +187,7 @@ struct model *repository_of_sequence(struct repository *repository, struct model
 void repository_collect(struct repository *repository)
 {
     retired_collect(&repository->retired);
+    repository_trim(repository);
 }
 
 uint32_t repository_retired(struct repository *repository)
@@ -262,7 +261,7 @@ static inlay_status load_version(struct repository *repository, const found_mode
     struct model *loaded = NULL;
     char path[4200];
     inlay_status status;
-    uint64_t files;
+    uint64_t files, bytes;
 
     (void)snprintf(path, sizeof path, model->is_folder ? "%s/%llu/model.onnx" : "%s", model->path,
                    (unsigned long long)version);
@@ -277,22 +276,22 @@ static inlay_status load_version(struct repository *repository, const found_mode
         INLAY_TRY(load_ensemble(repository, model, config, version, &loaded, diag));
     else
         INLAY_TRY(model_load(model->name, version, path, &config->settings, options, &loaded, diag));
-    loaded->bytes += files;
+    loaded->file_bytes = files;
+    bytes = model_bytes(loaded);
     atomic_store(&loaded->requested_ns, clock_ns());
-    if (reason == LOAD_START &&
-        repository_defer(repository, model->name, version, loaded->bytes, loaded->text != NULL)) {
+    if (reason == LOAD_START && repository_defer(repository, model->name, version, bytes, loaded->text != NULL)) {
         model_unref(loaded);
         inlay_options_destroy(options);
         return INLAY_OK;
     }
-    if (repository->budget > 0 && loaded->bytes > repository->budget) {
+    if (repository->budget > 0 && bytes > repository->budget) {
         status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "it needs %llu bytes, but models_memory is %llu",
-                            (unsigned long long)loaded->bytes, (unsigned long long)repository->budget);
+                            (unsigned long long)bytes, (unsigned long long)repository->budget);
         model_unref(loaded);
         loaded = NULL;
         goto done;
     }
-    repository_make_room(repository, model->name, version, loaded->bytes);
+    repository_make_room(repository, model->name, version, bytes);
     if (config->requests_batching && !loaded->batchable)
         status =
             inlay_fail(diag, INLAY_INVALID_ARGUMENT,
