@@ -158,6 +158,14 @@ static inlay_status open_shared_memory(struct server *server, inlay_diag *diag)
     return shared_memory_create(&server->shared_memory, diag);
 }
 
+static inlay_status open_front(program_state *state, inlay_diag *diag)
+{
+    inlay_status status = front_start(&state->server, protocol_open, &state->front, diag);
+
+    watch_set_front(state->server.watch, state->front);
+    return status;
+}
+
 static inlay_status start(program_state *state, inlay_diag *diag)
 {
     struct server *server = &state->server;
@@ -188,11 +196,11 @@ static inlay_status start(program_state *state, inlay_diag *diag)
     INLAY_TRY(open_shared_memory(server, diag));
     INLAY_TRY(open_tls(server, diag));
     INLAY_TRY(repository_open(&state->settings, runners, &server->board, &server->repository, diag));
-    INLAY_TRY(sched_create(runners, &server->sched, diag));
+    INLAY_TRY(sched_create(runners, (sched_lending){ front_lend, front_take_back }, &server->sched, diag));
     INLAY_TRY(watch_create(server, &server->watch, diag));
     INLAY_TRY(loader_create(server, &server->loader, diag));
     if (!supervise_is_worker())
-        INLAY_TRY(front_start(server, protocol_open, &state->front, diag));
+        INLAY_TRY(open_front(state, diag));
 done:
     return status;
 }
@@ -224,7 +232,7 @@ static void load_models(program_state *state)
         return;
     }
     announced = server_update_ready(server);
-    if (supervise_is_worker() && front_start(server, protocol_open, &state->front, &diag) != INLAY_OK) {
+    if (supervise_is_worker() && open_front(state, &diag) != INLAY_OK) {
         log_line(LOG_ERROR_LINE, "%s", diag.text);
         give_up(state);
         return;
@@ -321,6 +329,8 @@ static void stop(program_state *state)
 {
     struct server *server = &state->server;
 
+    if (server->watch != NULL)
+        watch_set_front(server->watch, NULL);
     if (!front_stop(state->front)) {
         log_line(LOG_ERROR_LINE, "%s", "a run does not end; exiting without it");
         _exit(1);

@@ -1,7 +1,10 @@
-/* A provider whose runs do not end: Abs ends when its run is cancelled, Relu never. Both log their start. Only
- * inputs of 7 elements do this, because the host probes a plugin with other sizes before it loads the plugin. */
+/* A provider whose runs do not end: Abs ends when its run is cancelled, Relu never; Neg, if its input begins with
+ * another number than 0, when the file $STUCK_FILE is removed. They log their start. Only inputs of 7 elements do this,
+ * because the host probes a plugin with other sizes before it loads the plugin. */
 #include "inlay/kit.h"
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static inlay_status run_until_cancelled(const kit_call *call)
@@ -25,6 +28,25 @@ static inlay_status run_for_ever(const kit_call *call)
     return INLAY_OK;
 }
 
+/* The output begins with the id of the thread. */
+static inlay_status run_while_file(const kit_call *call)
+{
+    const char *file = getenv("STUCK_FILE");
+    const float *x = call->in[0].data;
+    float *y = call->out[0].data;
+
+    if (call->out[0].count != 7 || file == NULL)
+        return INLAY_OK;
+    if (x[0] != 0 && access(file, F_OK) == 0)
+        (void)fputs("stuck: a run\n", stderr);
+    while (x[0] != 0 && access(file, F_OK) == 0)
+        (void)usleep(1000);
+    for (int64_t i = 1; i < call->out[0].count; i++)
+        y[i] = -x[i];
+    y[0] = (float)syscall(SYS_gettid); /* exact: at most 2^22 */
+    return INLAY_OK;
+}
+
 /* Low enough to always win. */
 static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 {
@@ -35,6 +57,7 @@ static void cost(const kit_node *node, const kit_plan *shapes, inlay_cost *out)
 static const kit_kernel kernels[] = {
     { .op_type = "Abs", .in_types = { KIT_BIT(FLOAT) }, .cost = cost, .run = run_until_cancelled },
     { .op_type = "Relu", .in_types = { KIT_BIT(FLOAT) }, .cost = cost, .run = run_for_ever },
+    { .op_type = "Neg", .in_types = { KIT_BIT(FLOAT) }, .cost = cost, .run = run_while_file },
 };
 static const kit_table table = { kernels, KIT_COUNT(kernels) }, *const tables[] = { &table };
 static const kit_provider provider = {

@@ -623,6 +623,78 @@ static void test_concurrent_texts(void **state)
     }
 }
 
+/* Three models with memory for two. */
+static int start_small(void **state)
+{
+    const char *flags[] = { "--max-sequences", "4", "--models-memory", NULL, NULL };
+    char budget[32];
+
+    (void)state;
+    serving_prepare_empty(&server);
+    serving_folder(&server, "models/count");
+    serving_model(&server, "count", "options: [state=old=new]\n", write_counting);
+    serving_model(&server, "vectors", NULL, write_vectors);
+    serving_model(&server, "bert", NULL, write_vectors);
+    serving_file(&server, "models/bert/tokenizer.json", bert, 0644);
+    write_tokenizer(&server);
+    serving_start(&server, NULL);
+    (void)snprintf(budget, sizeof budget, "%.0f", client_metric(&server, "inlay_models_bytes") - 1);
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+    flags[3] = budget;
+    serving_start(&server, flags);
+    return 0;
+}
+
+static void expect_asleep(const char *model)
+{
+    struct answer answer;
+    char part[96];
+
+    client_once(&server, "POST", "/v2/repository/index", "", "", &answer);
+    (void)snprintf(part, sizeof part, "{\"name\":\"%s\",\"version\":\"1\",\"state\":\"UNAVAILABLE\"", model);
+    assert_non_null(strstr(answer.body, part));
+    client_once(&server, "GET", "/v1/models", "", NULL, &answer);
+    (void)snprintf(part, sizeof part, "{\"id\":\"%s\"", model);
+    assert_non_null(strstr(answer.body, part));
+}
+
+/* Uses the other models, so that `count` is unloaded. */
+static void make_count_sleep(void)
+{
+    embed("{\"model\":\"vectors\",\"input\":\"a\"}", 200, "\"embedding\":");
+    embed("{\"model\":\"bert\",\"input\":\"un\"}", 200, "\"embedding\":");
+    expect_asleep("count");
+}
+
+/* A text wakes the model that it needs: as a whole, as events, as vectors; a client that leaves meanwhile. */
+static void test_texts_wake_models(void **state)
+{
+    static const char events[] = ASK(",\"max_tokens\":5,\"stream\":true");
+    static char text[65536];
+    char whole[512];
+    int fd;
+
+    (void)state;
+    expect_asleep("vectors"); /* it was never loaded */
+    make_count_sleep();
+    expect(ASK(",\"max_tokens\":5"), 200, "\"text\":\"CDEFG\"");
+    make_count_sleep();
+    stream(events, NULL, text, sizeof text);
+    texts_of(text, whole, sizeof whole);
+    assert_string_equal(whole, "CDEFG");
+    assert_non_null(strstr(text, "data: [DONE]"));
+    make_count_sleep();
+    expect("{\"model\":\"count\",\"prompt\":\"\"}", 400, "no tokens"); /* found after the model was loaded */
+    make_count_sleep();
+    fd = client_connect(&server);
+    (void)snprintf(text, sizeof text,
+                   "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n%s", strlen(events),
+                   events);
+    client_text(fd, text);
+    (void)close(fd);
+    expect(ASK(",\"max_tokens\":5"), 200, "\"text\":\"CDEFG\"");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -635,6 +707,10 @@ int main(void)
         cmocka_unit_test(test_many_embeddings),
     };
 
+    const struct CMUnitTest small[] = { cmocka_unit_test(test_texts_wake_models) };
+    int failed;
+
     (void)signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, start, end);
+    failed = cmocka_run_group_tests(tests, start, end);
+    return failed + cmocka_run_group_tests(small, start_small, end);
 }

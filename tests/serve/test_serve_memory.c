@@ -184,6 +184,61 @@ static void test_concurrent_requests(void **state)
     assert_int_equal(serving_end(&server, SIGTERM), 0);
 }
 
+static void begin_sequences(uint32_t count)
+{
+    char body[256];
+
+    for (uint32_t i = 0; i < count; i++) {
+        (void)snprintf(
+            body, sizeof body,
+            "{\"parameters\":{\"sequence_id\":%u,\"sequence_start\":true},\"inputs\":[{\"name\":\"x\",\"shape\":"
+            "[1],\"datatype\":\"FP32\",\"data\":[1]}]}",
+            i + 1);
+        client_expect(&server, "POST", "/v2/models/sum/infer", "", body, 200, "[1.0]");
+    }
+}
+
+static bool is_ready(const char *model)
+{
+    struct answer answer;
+    char path[64];
+
+    (void)snprintf(path, sizeof path, "/v2/models/%s/ready", model);
+    client_once(&server, "GET", path, "", NULL, &answer);
+    return answer.code == 200;
+}
+
+/* The memory of sequences counts: another model gives way to them. */
+static void test_sequences_count(void **state)
+{
+    enum { SEQUENCES = 20 };
+    const struct timespec pause = { 0, 5000000 };
+    const char *flags[] = { "--models-memory", NULL, NULL };
+    char budget[32];
+    double before, growth;
+
+    (void)state;
+    serving_model(&server, "sum", "options: [state=old=new]\n", write_sum);
+    serving_start(&server, NULL);
+    before = client_metric(&server, "inlay_models_bytes");
+    begin_sequences(SEQUENCES);
+    growth = client_metric(&server, "inlay_models_bytes") - before;
+    assert_true(growth >= SEQUENCES);
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+    (void)snprintf(budget, sizeof budget, "%.0f", before + growth / 2);
+    flags[1] = budget;
+    serving_start(&server, flags);
+    expect_ready("abc");
+    begin_sequences(SEQUENCES);
+    for (uint32_t i = 0; is_ready("a"); i++) { /* the least recently used */
+        assert_true(i < 12000);
+        (void)nanosleep(&pause, NULL);
+    }
+    assert_true(is_ready("sum"));
+    assert_int_equal(infer('b'), 200);
+    assert_int_equal(serving_end(&server, SIGTERM), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +246,7 @@ int main(void)
         cmocka_unit_test(test_one_too_large),
         cmocka_unit_test(test_over_grpc),
         cmocka_unit_test(test_concurrent_requests),
+        cmocka_unit_test(test_sequences_count),
     };
 
     (void)signal(SIGPIPE, SIG_IGN);

@@ -424,14 +424,6 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     inlay_diag diag = INLAY_DIAG_INIT;
     uint32_t choices;
 
-    exchange->job.model =
-        repository_find(exchange->server->repository, completion->asked.model, strlen(completion->asked.model), 0);
-    if (exchange->job.model == NULL) {
-        exchange_fail_parameter(exchange, HTTP_NOT_FOUND,
-                                "no such model is loaded; GET v1/models lists the models for texts", "model",
-                                "model_not_found");
-        return false;
-    }
     if (exchange->job.model->text == NULL || exchange->job.model->text->logits == INLAY_NONE) {
         exchange_fail_parameter(exchange, HTTP_BAD_REQUEST,
                                 "not a model for texts; that needs a decoder with states and a tokenizer.json in its "
@@ -463,11 +455,53 @@ static bool begin(struct exchange *exchange, struct completion *completion)
     return true;
 }
 
+/* Generates the text with job.model. If the exchange is suspended already, because it waited for its model, it is
+ * resumed when there is something to send. */
+static void generate(struct exchange *exchange)
+{
+    struct completion *completion = exchange->completion;
+    bool was_suspended = exchange->suspended;
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (!begin(exchange, completion)) {
+        if (was_suspended)
+            exchange_wake(exchange);
+        return;
+    }
+    completion->done = false;
+    completion->streams = completion->asked.streams;
+    completion->waiting = was_suspended && completion->streams;
+    if (completion->streams) {
+        exchange->code = HTTP_OK;
+        exchange->type = "text/event-stream";
+    } else if (!was_suspended) {
+        exchange_suspend(exchange);
+    }
+    if (submit(completion, &diag))
+        return;
+    completion->done = true;
+    completion->streams = completion->waiting = false;
+    exchange_fail_diag(exchange, &diag);
+    if (exchange->suspended)
+        exchange_wake(exchange);
+}
+
+/* The model that the request waited for is loaded, or its load failed. */
+static void model_loaded(void *user, const inlay_diag *failure)
+{
+    struct exchange *exchange = user;
+
+    if (exchange_take_model(exchange, failure))
+        generate(exchange);
+    else
+        exchange_wake(exchange);
+}
+
 void answer_completions(struct exchange *exchange)
 {
     struct completion *completion = calloc(1, sizeof *completion);
-    inlay_diag diag = INLAY_DIAG_INIT;
     body_error error;
+    bool deferred;
 
     if (completion == NULL) {
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the text");
@@ -482,21 +516,14 @@ void answer_completions(struct exchange *exchange)
         body_refuse(exchange, &error);
         return;
     }
-    if (!begin(exchange, completion))
-        return;
-    completion->done = false;
-    completion->streams = completion->asked.streams;
-    if (completion->streams) {
-        exchange->code = HTTP_OK;
-        exchange->type = "text/event-stream";
-    } else {
-        exchange_suspend(exchange);
-    }
-    if (submit(completion, &diag))
-        return;
-    completion->done = true;
-    exchange_fail_diag(exchange, &diag);
-    if (!completion->streams)
-        exchange_wake(exchange);
-    completion->streams = false;
+    exchange->job.model = repository_acquire(exchange->server->repository, completion->asked.model,
+                                             strlen(completion->asked.model), 0, &deferred);
+    if (deferred)
+        exchange_load_model(exchange, completion->asked.model, strlen(completion->asked.model), 0, model_loaded);
+    else if (exchange->job.model == NULL)
+        exchange_fail_parameter(exchange, HTTP_NOT_FOUND,
+                                "no such model is loaded; GET v1/models lists the models for texts", "model",
+                                "model_not_found");
+    else
+        generate(exchange);
 }

@@ -395,7 +395,7 @@ static bool read_no(void *user, json_t *value, body_error *error)
         { "repetition_penalty", read_repetition }, { "seed", read_seed }, { "n", read_choices },                       \
         { "logit_bias", read_bias }, { "logprobs", read_logprobs }, { "stream", read_stream },                         \
         { "stream_options", read_stream_options }, { "grammar", read_grammar }, { "guided_regex", read_regex },        \
-    { "response_format", read_format },                                                                                                                  \
+        { "response_format", read_format },                                                                            \
     {                                                                                                                  \
         "user", NULL                                                                                                   \
     }

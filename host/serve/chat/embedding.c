@@ -422,10 +422,55 @@ static void step(struct job *job, const inlay_diag *failure, const infer_output 
     exchange_wake(exchange);
 }
 
+/* Computes the vectors with job.model. The exchange may be suspended already, because it waited for its model. */
+static void compute(struct exchange *exchange)
+{
+    struct embedding *embedding = exchange->embedding;
+    inlay_diag diag = INLAY_DIAG_INIT;
+
+    if (exchange->job.model->text == NULL || exchange->job.model->text->vectors == INLAY_NONE)
+        exchange_fail_parameter(exchange, HTTP_BAD_REQUEST,
+                                "not an embedding model; that needs an output sentence_embedding or last_hidden_state "
+                                "and a tokenizer.json",
+                                "model", NULL);
+    if (exchange->code != 0 || !tokenize(exchange, embedding)) {
+        if (exchange->suspended)
+            exchange_wake(exchange);
+        return;
+    }
+    embedding->wanted =
+        (infer_wanted){ .name = exchange->job.model->outputs[exchange->job.model->text->vectors].name, .binary = -1 };
+    exchange->request.id = "";
+    exchange->request.inputs = embedding->inputs;
+    exchange->request.outputs = &embedding->wanted;
+    exchange->request.output_count = 1;
+    exchange->job.request = &exchange->request;
+    exchange->job.finish = step;
+    exchange->job.user = exchange;
+    if (!exchange->suspended)
+        exchange_suspend(exchange);
+    if (submit(embedding, &diag))
+        return;
+    watch_remove(exchange->server->watch, exchange);
+    exchange_fail_diag(exchange, &diag);
+    exchange_wake(exchange);
+}
+
+/* The model that the request waited for is loaded, or its load failed. */
+static void model_loaded(void *user, const inlay_diag *failure)
+{
+    struct exchange *exchange = user;
+
+    if (exchange_take_model(exchange, failure))
+        compute(exchange);
+    else
+        exchange_wake(exchange);
+}
+
 void answer_embeddings(struct exchange *exchange)
 {
     struct embedding *embedding = calloc(1, sizeof *embedding);
-    inlay_diag diag = INLAY_DIAG_INIT;
+    bool deferred;
 
     if (embedding == NULL) {
         exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE, "no memory for the texts");
@@ -436,35 +481,14 @@ void answer_embeddings(struct exchange *exchange)
     exchange->release = release;
     if (!read_request(exchange, embedding))
         return;
-    exchange->job.model = repository_find(exchange->server->repository, embedding->model, strlen(embedding->model), 0);
-    if (exchange->job.model == NULL) {
+    exchange->job.model =
+        repository_acquire(exchange->server->repository, embedding->model, strlen(embedding->model), 0, &deferred);
+    if (deferred)
+        exchange_load_model(exchange, embedding->model, strlen(embedding->model), 0, model_loaded);
+    else if (exchange->job.model == NULL)
         exchange_fail_parameter(exchange, HTTP_NOT_FOUND,
                                 "no such model is loaded; GET v1/models lists the models for texts", "model",
                                 "model_not_found");
-        return;
-    }
-    if (exchange->job.model->text == NULL || exchange->job.model->text->vectors == INLAY_NONE) {
-        exchange_fail_parameter(exchange, HTTP_BAD_REQUEST,
-                                "not an embedding model; that needs an output sentence_embedding or last_hidden_state "
-                                "and a tokenizer.json",
-                                "model", NULL);
-        return;
-    }
-    if (!tokenize(exchange, embedding))
-        return;
-    embedding->wanted =
-        (infer_wanted){ .name = exchange->job.model->outputs[exchange->job.model->text->vectors].name, .binary = -1 };
-    exchange->request.id = "";
-    exchange->request.inputs = embedding->inputs;
-    exchange->request.outputs = &embedding->wanted;
-    exchange->request.output_count = 1;
-    exchange->job.request = &exchange->request;
-    exchange->job.finish = step;
-    exchange->job.user = exchange;
-    exchange_suspend(exchange);
-    if (submit(embedding, &diag))
-        return;
-    watch_remove(exchange->server->watch, exchange);
-    exchange_fail_diag(exchange, &diag);
-    exchange_wake(exchange);
+    else
+        compute(exchange);
 }

@@ -13,7 +13,7 @@ static void add_model(void *user, const repository_entry *entry)
     model_list *list = user;
     const struct route *route = list->route;
 
-    if (entry->loaded == NULL || entry->loaded->text == NULL)
+    if (!entry->is_text)
         return;
     if (route->name != NULL &&
         (strlen(entry->name) != route->name_bytes || memcmp(entry->name, route->name, route->name_bytes) != 0))

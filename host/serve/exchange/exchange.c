@@ -3,6 +3,8 @@
 #include "inlay/check.h"
 #include "serve/exchange/access_log.h"
 #include "serve/http/http1.h"
+#include "serve/network/connection.h"
+#include "serve/repository/repository.h"
 #include "serve/schedule/load.h"
 #include "serve/model/sequence.h"
 #include <stddef.h>
@@ -194,8 +196,7 @@ void exchange_reply_get(struct exchange *exchange, exchange_reply *out)
 
 /* ------------------------------------------------------------------ header */
 
-struct exchange *exchange_create(struct server *server, struct front_thread *thread, void (*resume)(front_task *task),
-                                 const struct sockaddr *client)
+struct exchange *exchange_create(struct server *server, struct connection *connection, void (*resume)(front_task *task))
 {
     struct exchange *exchange = calloc(1, sizeof *exchange);
 
@@ -203,9 +204,10 @@ struct exchange *exchange_create(struct server *server, struct front_thread *thr
         return NULL;
     (void)atomic_fetch_add(&server->counts->exchanges, 1);
     exchange->server = server;
-    exchange->task.thread = thread;
+    exchange->task.thread = connection->thread;
+    exchange->task.connection = connection;
     exchange->task.resume = resume;
-    memcpy(&exchange->client, client, sizeof exchange->client);
+    memcpy(&exchange->client, &connection->client, sizeof exchange->client);
     exchange->arrived_ns = clock_ns();
     exchange->type = "application/json";
     return exchange;
@@ -390,6 +392,32 @@ void exchange_suspend(struct exchange *exchange)
     INLAY_CHECK(!exchange->suspended);
     exchange->suspended = true;
     (void)atomic_fetch_add(&exchange->server->suspended, 1);
+}
+
+void exchange_load_model(struct exchange *exchange, const char *name, size_t name_bytes, uint64_t version,
+                         void (*done)(void *user, const inlay_diag *failure))
+{
+    exchange->load_task = (load_task){ .what = LOAD_TASK_DEFERRED, .version = version, .done = done, .user = exchange };
+    (void)snprintf(exchange->load_task.name, sizeof exchange->load_task.name, "%.*s", (int)name_bytes, name);
+    exchange_suspend(exchange);
+    loader_submit(exchange->server->loader, &exchange->load_task);
+}
+
+bool exchange_take_model(struct exchange *exchange, const inlay_diag *failure)
+{
+    const load_task *task = &exchange->load_task;
+
+    if (failure->code != INLAY_OK) {
+        exchange_fail_diag(exchange, failure);
+        return false;
+    }
+    exchange->job.model = repository_find(exchange->server->repository, task->name, strlen(task->name), task->version);
+    if (exchange->job.model != NULL)
+        return true;
+    exchange->retry_after = 1;
+    exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE,
+                  "the model was unloaded to make room for others; try again later");
+    return false;
 }
 
 void exchange_wake(struct exchange *exchange)

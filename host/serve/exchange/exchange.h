@@ -130,6 +130,12 @@ INLAY_NODISCARD inlay_status exchange_hold_more(struct exchange *exchange, uint6
 void exchange_encode(struct exchange *exchange);
 /* Another thread has the request until exchange_wake(). Called by the connection's thread. */
 void exchange_suspend(struct exchange *exchange);
+/* Suspends the request until its model is loaded: repository_acquire() has said that it is deferred. Then done() gets the
+ * exchange, on the loader's thread. */
+void exchange_load_model(struct exchange *exchange, const char *name, size_t name_bytes, uint64_t version,
+                         void (*done)(void *user, const inlay_diag *failure));
+/* For done(): sets job.model. false: the reply says why there is none. */
+bool exchange_take_model(struct exchange *exchange, const inlay_diag *failure);
 /* Any thread; from here the exchange may be freed. */
 void exchange_wake(struct exchange *exchange);
 
@@ -149,8 +155,8 @@ typedef struct exchange_reply {
 } exchange_reply;
 
 /* resume() gets exchange->task when another thread has finished the request. NULL: out of memory. */
-struct exchange *exchange_create(struct server *server, struct front_thread *thread, void (*resume)(front_task *task),
-                                 const struct sockaddr *client);
+struct exchange *exchange_create(struct server *server, struct connection *connection,
+                                 void (*resume)(front_task *task));
 struct exchange *exchange_of(front_task *task);
 /* path: as in the request, percent-encoded; "" is "/". */
 void exchange_set_target(struct exchange *exchange, const char *method, size_t method_bytes, const char *path,

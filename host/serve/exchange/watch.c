@@ -4,6 +4,7 @@
 #include "serve/base/monitor.h"
 #include "serve/repository/repository.h"
 #include "serve/exchange/watch.h"
+#include "serve/network/front.h"
 #include <stdlib.h>
 
 enum { TICK_NS = 10000000, PUBLISH_TICKS = 10 }; /* interval of the checks; checks between two of watch_publish() */
@@ -15,6 +16,7 @@ struct watch {
     pthread_cond_t stopped;
     bool stop;
     struct exchange *requests;
+    struct front *front; /* NULL: none */
 };
 
 /* ------------------------------------------------------------------ list */
@@ -128,6 +130,7 @@ static void *check_loop(void *user)
         if (!watch->stop)
             (void)pthread_cond_timedwait(&watch->stopped, &watch->lock, &until);
         stop = watch->stop;
+        front_relieve(watch->front);
         (void)pthread_mutex_unlock(&watch->lock);
         if (stop)
             return NULL;
@@ -154,6 +157,13 @@ inlay_status watch_create(struct server *server, struct watch **out_watch, inlay
     }
     *out_watch = watch;
     return INLAY_OK;
+}
+
+void watch_set_front(struct watch *watch, struct front *front)
+{
+    (void)pthread_mutex_lock(&watch->lock);
+    watch->front = front;
+    (void)pthread_mutex_unlock(&watch->lock);
 }
 
 void watch_destroy(struct watch *watch)

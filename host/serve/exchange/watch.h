@@ -3,9 +3,12 @@
 #define SERVE_WATCH_H
 #include "serve/exchange/exchange.h"
 
+struct front;
 struct watch;
 INLAY_NODISCARD inlay_status watch_create(struct server *server, struct watch **out_watch, inlay_diag *diag);
 void watch_destroy(struct watch *watch);
+/* Calls front_relieve() for this front; NULL = for none. */
+void watch_set_front(struct watch *watch, struct front *front);
 /* Adds and removes requests that run or wait to run. */
 void watch_add(struct watch *watch, struct exchange *exchange);
 void watch_remove(struct watch *watch, struct exchange *exchange);

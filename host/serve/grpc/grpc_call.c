@@ -20,7 +20,8 @@ struct call *call_create(http2_streams *streams, nghttp2_session *session, int32
         return NULL;
     call->streams = streams;
     call->server = streams->server;
-    call->task.thread = streams->thread;
+    call->task.thread = streams->connection->thread;
+    call->task.connection = streams->connection;
     call->task.resume = grpc_resume;
     call->session = session;
     call->stream = stream;

@@ -41,7 +41,6 @@ const struct method *method_find(const char *path); /* grpc_methods.c; NULL = un
 /* The calls of a connection, and what they need of it. */
 typedef struct http2_streams {
     struct connection *connection;
-    struct front_thread *thread;
     struct server *server;
     bool has_rest;                                /* requests that are not gRPC's are for REST */
     bool is_admin;                                /* accepted by admin_port */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A FileDescriptorSet of service.proto and all that it imports; generated. */
+/* A FileDescriptorSet of the services and all that they import; generated. */
 extern const uint8_t serve_descriptors[];
 extern const size_t serve_descriptors_bytes;
 

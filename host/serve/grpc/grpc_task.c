@@ -14,6 +14,7 @@ void grpc_leave(struct call *call)
     bool mine = true;
 
     call->session = NULL;
+    call->task.connection = NULL;
     if (call->working && (call->in_loader || call->delayed || call->watched != 0)) {
         mine = false;
     } else if (call->working && call->queued) {

@@ -180,11 +180,16 @@ uint64_t model_file_bytes(const char *path, bool whole_folder)
     return bytes;
 }
 
-static uint64_t run_bytes(const struct model *model)
+uint64_t model_bytes(struct model *model)
 {
     inlay_memory_info info = { .struct_size = sizeof info };
+    uint64_t bytes = model->file_bytes;
 
-    return inlay_session_memory(model->session, &info) == INLAY_OK ? info.used_bytes : 0;
+    if (model->session != NULL && inlay_session_memory(model->session, &info) == INLAY_OK)
+        bytes += info.used_bytes;
+    for (uint32_t i = 0; i < model->settings.instances; i++)
+        bytes += atomic_load_explicit(&model->instances[i].buffer_bytes, memory_order_relaxed);
+    return bytes + sequences_buffer_bytes(model);
 }
 
 /* A model without session, instances and inputs. */
@@ -237,7 +242,6 @@ inlay_status model_load(const char *name, uint64_t version, const char *path, co
     INLAY_TRY(padding_check(model, &model->instances[0], diag));
     if (model->settings.warmup)
         warm_all(model);
-    model->bytes = run_bytes(model);
     model->shares = shares_read(model->session, &model->share_count);
     *out_model = model;
     model = NULL;

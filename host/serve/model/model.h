@@ -43,9 +43,10 @@ struct instance {
     uint64_t *batch_input_bytes; /* [input_count] capacity of each */
     void **trimmed;              /* [output_count] outputs without padding */
     uint64_t *trimmed_bytes;     /* [output_count] capacity of each */
-    const infer_tensor **given;  /* [input_count] scratch */
-    infer_output *outputs;       /* [output_count] scratch */
-    struct job **jobs;           /* [job_capacity] jobs of the run */
+    atomic_uint_fast64_t buffer_bytes; /* capacity of all of these */
+    const infer_tensor **given;        /* [input_count] scratch */
+    infer_output *outputs;             /* [output_count] scratch */
+    struct job **jobs;                 /* [job_capacity] jobs of the run */
     uint32_t job_capacity;
     uint32_t cancel;       /* polled by the run */
     uint32_t threads;      /* most threads of the run; 0 = those of the session */
@@ -64,6 +65,8 @@ typedef struct job_queue {
     struct model *next;
     batch_cost cost;          /* time of batched runs by their rows */
     double run_ns, run_bytes; /* smoothed time of a run and size of its inputs; 0 = unknown */
+    uint32_t quick_runs;      /* runs on threads that received their request */
+    uint64_t quick_ns;        /* when the last of them began */
 } job_queue;
 
 struct model {
@@ -80,7 +83,7 @@ struct model {
     uint32_t input_count, output_count;
     provider_share *shares; /* [share_count] providers that run it */
     uint32_t share_count;
-    uint64_t bytes;                     /* size of its files, and of the memory of its runs */
+    uint64_t file_bytes;                /* size of its files */
     atomic_uint_fast64_t requested_ns;  /* time of the last request that named it */
     bool *state_inputs, *state_outputs; /* [input_count], [output_count] */
     uint32_t state_count;
@@ -135,6 +138,8 @@ INLAY_NODISCARD inlay_status model_load_ensemble(const char *name, uint64_t vers
                                                  struct model **out_model, inlay_diag *diag);
 /* Size of the model's files: of `path`, or of all files in its folder. */
 uint64_t model_file_bytes(const char *path, bool whole_folder);
+/* Bytes of its files, and of the memory of its contexts, sequences and batches at this moment. */
+uint64_t model_bytes(struct model *model);
 struct model *model_ref(struct model *model);
 void model_unref(struct model *model); /* NULL is a no-op */
 

@@ -19,6 +19,11 @@ static inlay_status bind(const struct model *model, const struct instance *insta
     return status;
 }
 
+static void note_growth(struct instance *instance, uint64_t bytes)
+{
+    (void)atomic_fetch_add_explicit(&instance->buffer_bytes, bytes, memory_order_relaxed);
+}
+
 /* Concatenates the inputs of all jobs, padded if the run is. */
 static inlay_status bind_batch(const struct model *model, struct instance *instance, uint32_t k, uint32_t count,
                                uint64_t rows, inlay_diag *diag)
@@ -41,6 +46,7 @@ static inlay_status bind_batch(const struct model *model, struct instance *insta
             return no_memory(diag, "for a batch of %llu rows", (unsigned long long)rows);
         free(instance->batch_inputs[input]);
         instance->batch_inputs[input] = more;
+        note_growth(instance, bytes - instance->batch_input_bytes[input]);
         instance->batch_input_bytes[input] = bytes;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -95,12 +101,12 @@ static inlay_status read_output(const struct model *model, const struct instance
 }
 
 /* The job's rows of an output of the run, beginning with row `from`, with its padding removed. */
-static inlay_status slice_output(const struct model *model, const struct instance *instance, const struct job *job,
+static inlay_status slice_output(const struct model *model, struct instance *instance, const struct job *job,
                                  uint64_t from, uint64_t rows, uint32_t k, infer_output *output, inlay_diag *diag)
 {
     uint32_t axis = job->padded > job->length ? model->padding.output_axes[k] : 0;
     inlay_status status = read_output(model, instance, k, output, diag);
-    uint64_t row_count;
+    uint64_t row_count, had;
 
     if (status != INLAY_OK)
         return status;
@@ -123,13 +129,15 @@ static inlay_status slice_output(const struct model *model, const struct instanc
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH,
                           "output '%s' does not have the padded length of the inputs; serve this model without buckets",
                           output->name);
-    return padding_trim(output, axis, job->length, &instance->trimmed[k], &instance->trimmed_bytes[k])
-               ? INLAY_OK
-               : no_memory(diag, "for output '%s'", output->name);
+    had = instance->trimmed_bytes[k];
+    if (!padding_trim(output, axis, job->length, &instance->trimmed[k], &instance->trimmed_bytes[k]))
+        return no_memory(diag, "for output '%s'", output->name);
+    note_growth(instance, instance->trimmed_bytes[k] - had);
+    return INLAY_OK;
 }
 
 /* The job's outputs, in the order of its request. */
-static inlay_status slice_outputs(const struct model *model, const struct instance *instance, const struct job *job,
+static inlay_status slice_outputs(const struct model *model, struct instance *instance, const struct job *job,
                                   uint64_t from, uint64_t rows, uint32_t *out_count, inlay_diag *diag)
 {
     const infer_request *request = job->request;

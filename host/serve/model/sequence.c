@@ -151,6 +151,17 @@ bool sequences_live(struct model *model)
     return live;
 }
 
+uint64_t sequences_buffer_bytes(struct model *model)
+{
+    uint64_t bytes = 0;
+
+    (void)pthread_mutex_lock(&model->sequence_lock);
+    for (uint32_t i = 0; model->sequences != NULL && i < model->settings.max_sequences; i++)
+        bytes += atomic_load_explicit(&model->sequences[i].instance.buffer_bytes, memory_order_relaxed);
+    (void)pthread_mutex_unlock(&model->sequence_lock);
+    return bytes;
+}
+
 void sequence_leave(struct job *job)
 {
     if (job->sequence == NULL)

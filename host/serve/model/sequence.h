@@ -26,6 +26,8 @@ INLAY_NODISCARD inlay_status sequence_join(struct job *job, inlay_diag *diag);
 /* Whether the model has that sequence; whether any sequence was used within sequence_idle_ms. */
 bool sequence_is_known(struct model *model, const char *id);
 bool sequences_live(struct model *model);
+/* The sum of their instances' buffer_bytes. */
+uint64_t sequences_buffer_bytes(struct model *model);
 /* The job has ended, or never ran. */
 void sequence_leave(struct job *job);
 #endif

@@ -193,6 +193,13 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
     return INLAY_OK;
 }
 
+bool text_model_is_likely(const char *path)
+{
+    char file[PATH_MAX];
+
+    return find_file(path, "tokenizer.json", file);
+}
+
 void text_model_close(text_model *model)
 {
     if (model == NULL)

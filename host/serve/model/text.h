@@ -25,6 +25,8 @@ typedef struct text_model {
 /* *out_text is NULL if no tokenizer.json is in the folder of the model's file or in the one above, or if the model is
  * not a model for texts. An unreadable tokenizer.json is a failure. */
 INLAY_NODISCARD inlay_status text_model_open(const struct model *model, text_model **out_text, inlay_diag *diag);
+/* Whether a model of this file may be one for texts: it has a tokenizer.json. */
+bool text_model_is_likely(const char *path);
 void text_model_close(text_model *model); /* NULL is a no-op */
 bool text_model_is_end(const text_model *model, int64_t token);
 #endif

@@ -9,6 +9,12 @@ inlay_status text_model_open(const struct model *model, text_model **out_text, i
     return INLAY_OK;
 }
 
+bool text_model_is_likely(const char *path)
+{
+    (void)path;
+    return false;
+}
+
 void text_model_close(text_model *model)
 {
     (void)model;

@@ -148,6 +148,7 @@ static bool handle(struct connection *connection, uint32_t events)
 
 void connection_event(struct connection *connection, uint32_t events)
 {
+    connection->thread->current = connection;
     if (!handle(connection, events))
         connection_close(connection);
 }

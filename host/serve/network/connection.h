@@ -58,14 +58,25 @@ struct front_thread {
     bool started;
     struct connection *connections; /* changed by the thread, under the lock */
     atomic_uint connection_count;   /* with those of `incoming` */
-    pthread_mutex_t lock;           /* guards the list `connections` and the fields below */
+    pthread_mutex_t lock;           /* guards the list `connections` and the fields up to `free` */
     struct connection *incoming;    /* accepted by other threads, linked by `next` */
     front_task *tasks;              /* handed back, latest first */
     bool goaway, cancel, stop;
-    front_task *delayed;                /* used by the thread only */
-    bool ending;                        /* used by the thread only: `stop` is set */
-    bool has_probes;                    /* used by the thread only: a client that sends no more may be gone */
-    char buffer[CONNECTION_READ_BYTES]; /* for receiving */
+    pthread_t served_by;  /* `thread`, or a spare one, see lending.c */
+    bool is_served;       /* false: the first that waits becomes `served_by` */
+    uint64_t asked, came; /* threads that have waited to serve it, and those that no longer wait */
+    pthread_cond_t free;
+    atomic_uint_fast64_t lent_ns; /* since when a run has kept `served_by` busy; 0 = none, or a spare thread serves */
+    /* Used only by `served_by`. */
+    struct connection *current; /* whose event or task is handled; NULL: it is gone */
+    uint64_t takeovers;         /* by spare threads so far */
+    front_task *resuming;       /* of `tasks`, in the order in which they are resumed */
+    front_task *held;           /* their connection is lent */
+    front_task *delayed, *due;
+    bool ending;     /* `stop` is set */
+    bool has_probes; /* a client that sends no more may be gone */
+    char *buffer;    /* [CONNECTION_READ_BYTES] for receiving: own_buffer, or a spare thread's */
+    char own_buffer[CONNECTION_READ_BYTES];
 };
 
 struct connection {
@@ -82,9 +93,11 @@ struct connection {
     gnutls_session_t tls; /* NULL: no TLS */
     bool secured;         /* the TLS handshake is complete */
     bool checked, trusted;
-    bool is_registered;              /* with epoll */
-    const struct protocol *protocol; /* NULL: not known yet */
-    struct http1_connection *http1;  /* one of both once the protocol is known */
+    bool is_registered;                /* with epoll */
+    bool is_lent;                      /* a run of it keeps a thread busy, and a spare thread serves the others */
+    bool missed_goaway, missed_cancel; /* requested while it was lent */
+    const struct protocol *protocol;   /* NULL: not known yet */
+    struct http1_connection *http1;    /* one of both once the protocol is known */
     struct http2_connection *http2;
     struct strbuf out; /* output; the socket has taken the first `sent` bytes */
     size_t sent;

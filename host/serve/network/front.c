@@ -74,9 +74,13 @@ static bool apply_requests(struct front_thread *thread)
         return true;
     for (struct connection *at = thread->connections, *next; at != NULL; at = next) {
         next = at->next;
-        if (stop ||
-            (at->protocol != NULL && at->protocol->goaway != NULL && (cancel || (goaway && !at->protocol->goaway(at)))))
+        if (at->is_lent) {
+            at->missed_goaway |= goaway;
+            at->missed_cancel |= cancel;
+        } else if (stop || (at->protocol != NULL && at->protocol->goaway != NULL &&
+                            (cancel || (goaway && !at->protocol->goaway(at))))) {
             connection_close(at);
+        }
     }
     return !stop || thread->connections != NULL || atomic_load(&thread->server->suspended) > 0;
 }
@@ -97,7 +101,8 @@ static void check_times(struct front_thread *thread)
 
     for (struct connection *at = thread->connections, *next; at != NULL; at = next) {
         next = at->next;
-        connection_check_time(at, now);
+        if (!at->is_lent)
+            connection_check_time(at, now);
     }
 }
 
@@ -116,17 +121,19 @@ static int timeout_ms(const struct front_thread *thread)
                                                                     : tick_ms(thread);
 }
 
-static void *serve(void *user)
+/* See struct front. */
+static bool serve(struct front_thread *thread)
 {
-    struct front_thread *thread = user;
     struct front *front = thread->front;
     struct epoll_event events[MAX_EVENTS];
     uint64_t ticked = clock_ns(), ignored;
 
     while (apply_requests(thread)) {
         int count = epoll_wait(thread->epoll, events, MAX_EVENTS, timeout_ms(thread));
+        uint64_t takeovers = thread->takeovers;
 
-        for (int i = 0; i < count; i++) {
+        /* A spare thread has handled the rest of these events if it took over meanwhile. */
+        for (int i = 0; i < count && takeovers == thread->takeovers; i++) {
             const listener_socket *listener = listener_of(front, events[i].data.ptr);
 
             if (events[i].data.ptr == thread) {
@@ -146,8 +153,21 @@ static void *serve(void *user)
             ticked = clock_ns();
             check_times(thread);
         }
+        if (lending_yield(thread))
+            return false;
     }
-    (void)atomic_fetch_sub(&front->running, 1);
+    return true;
+}
+
+static void *run_thread(void *user)
+{
+    struct front_thread *thread = user;
+
+    do {
+        lending_begin(thread);
+        thread->buffer = thread->own_buffer;
+    } while (!serve(thread));
+    (void)atomic_fetch_sub(&thread->front->running, 1);
     return NULL;
 }
 
@@ -219,6 +239,7 @@ static inlay_status open_thread(struct front *front, inlay_diag *diag)
     thread->front = front;
     thread->server = front->server;
     (void)pthread_mutex_init(&thread->lock, NULL);
+    (void)pthread_cond_init(&thread->free, NULL);
     thread->epoll = epoll_create1(EPOLL_CLOEXEC);
     thread->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     good = thread->epoll >= 0 && thread->event >= 0 && wait_for(thread, thread->event, thread, false);
@@ -234,16 +255,24 @@ static void destroy(struct front *front)
 
         if (thread->started)
             (void)pthread_join(thread->thread, NULL);
+    }
+    lending_end(front);
+    for (uint32_t i = 0; i < front->thread_count; i++) {
+        struct front_thread *thread = front->threads[i];
+
         if (thread->epoll >= 0)
             (void)close(thread->epoll);
         if (thread->event >= 0)
             (void)close(thread->event);
+        (void)pthread_cond_destroy(&thread->free);
         (void)pthread_mutex_destroy(&thread->lock);
         free(thread);
     }
     for (uint32_t i = 0; i < front->listener_count; i++)
         if (front->listeners[i].fd >= 0)
             (void)close(front->listeners[i].fd);
+    (void)pthread_cond_destroy(&front->relief);
+    (void)pthread_mutex_destroy(&front->spare_lock);
     (void)pthread_mutex_destroy(&front->accepting);
     free(front->threads);
     free(front);
@@ -262,11 +291,14 @@ inlay_status front_start(struct server *server, bool (*open)(struct connection *
         return no_memory(diag, "for the server");
     front->server = server;
     front->open = open;
+    front->serve = serve;
     front->limits[CONNECTION_CLIENTS] = (uint32_t)settings_int(server->settings, SET_max_connections);
     front->limits[CONNECTION_ADMIN] = MAX_ADMIN_CONNECTIONS;
     front->limits[CONNECTION_REFUSED] = MAX_REFUSED_CONNECTIONS;
     front->tick_ms = tick_ms < MAX_TICK_MS ? (int)tick_ms : MAX_TICK_MS;
     (void)pthread_mutex_init(&front->accepting, NULL);
+    (void)pthread_mutex_init(&front->spare_lock, NULL);
+    (void)pthread_cond_init(&front->relief, NULL);
     front->threads = calloc(count, sizeof(struct front_thread *));
     status = front->threads != NULL ? open_listeners(front, diag) : no_memory(diag, "for the server");
     for (uint32_t i = 0; status == INLAY_OK && i < count; i++)
@@ -275,10 +307,7 @@ inlay_status front_start(struct server *server, bool (*open)(struct connection *
         struct front_thread *thread = front->threads[i];
 
         (void)atomic_fetch_add(&front->running, 1);
-        /* Its first step takes the lock, after pthread_create() has stored thread->thread. */
-        (void)pthread_mutex_lock(&thread->lock);
-        thread->started = pthread_create(&thread->thread, NULL, serve, thread) == 0;
-        (void)pthread_mutex_unlock(&thread->lock);
+        thread->started = pthread_create(&thread->thread, NULL, run_thread, thread) == 0;
         if (!thread->started) {
             (void)atomic_fetch_sub(&front->running, 1);
             status = inlay_fail(diag, INLAY_OUT_OF_MEMORY, "cannot start a thread");

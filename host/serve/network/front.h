@@ -1,7 +1,7 @@
 /* serve/network/front.h - the network front: one epoll loop for all connections, REST and gRPC, HTTP/1.1 and HTTP/2.
  *
  * `serve_threads` threads run the loop. Each connection belongs to one of them, which receives its requests, sends its
- * replies and frees it; no other thread touches it. A request that waits for another thread (a run, a load) is handed
+ * replies and frees it; no other thread touches it. While a run keeps a thread busy, a spare one takes its place. A request that waits for another thread (a run, a load) is handed
  * back by front_wake(). */
 #ifndef SERVE_FRONT_H
 #define SERVE_FRONT_H
@@ -25,4 +25,12 @@ bool front_is_quiet(struct front *front);
 void front_cancel_calls(struct front *front);
 /* Closes all connections and ends the threads. false: a run does not end, so the front was not freed. */
 bool front_stop(struct front *front);
+
+/* A thread of the front calls these around work that may keep it busy, or not. While it does, its other connections are
+ * served by a spare thread. front_lend() returns false on other threads, and if the loop is lent already; otherwise
+ * front_take_back() has to follow. Between them, the thread touches no connection. */
+bool front_lend(void);
+void front_take_back(void);
+/* Lets spare threads serve the loops that have been lent for long. Called periodically; NULL is a no-op. */
+void front_relieve(struct front *front);
 #endif

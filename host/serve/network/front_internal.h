@@ -20,7 +20,21 @@ struct front {
     atomic_uint running; /* threads */
     struct front_thread **threads;
     uint32_t thread_count;
+    /* Serves the thread's loop. true: it has ended; false: another thread waits to serve it. */
+    bool (*serve)(struct front_thread *thread);
+    pthread_mutex_t spare_lock; /* guards the fields below */
+    pthread_cond_t relief;      /* a loop is to be taken over */
+    struct spare *spares;       /* threads that serve a loop while its thread is busy, linked by `next` */
+    uint32_t spare_count, spares_busy;
+    bool spares_end;
 };
+
+/* lending.c: waits for its turn to serve the loop. */
+void lending_begin(struct front_thread *thread);
+/* Whether another thread waits to serve the loop; then this one no longer does. */
+bool lending_yield(struct front_thread *thread);
+/* Ends the spare threads. */
+void lending_end(struct front *front);
 
 /* front_task.c: wakes up the thread. The caller holds its lock. */
 void front_interrupt(struct front_thread *thread);

@@ -23,7 +23,7 @@ void front_wake(front_task *task)
     task->queued = true;
     task->next = thread->tasks;
     thread->tasks = task;
-    if (task->next == NULL && !pthread_equal(thread->thread, pthread_self()))
+    if (task->next == NULL && !pthread_equal(thread->served_by, pthread_self()))
         front_interrupt(thread); /* under the lock: afterwards the thread may end */
     (void)pthread_mutex_unlock(&thread->lock);
 }
@@ -32,7 +32,7 @@ void front_later(front_task *task, uint64_t resume_ns)
 {
     struct front_thread *thread = task->thread;
 
-    INLAY_CHECK(pthread_equal(thread->thread, pthread_self()));
+    INLAY_CHECK(pthread_equal(thread->served_by, pthread_self()));
     task->resume_ns = resume_ns;
     task->counted = false;
     task->next = thread->delayed;
@@ -52,6 +52,18 @@ bool front_delay(front_task *task, uint64_t resume_ns)
     return true;
 }
 
+/* Whether its connection has a run that keeps another thread busy, so that the task has to wait. */
+static bool is_lent(const front_task *task)
+{
+    return task->connection != NULL && task->connection->is_lent;
+}
+
+static void resume(struct front_thread *thread, front_task *task)
+{
+    thread->current = task->connection;
+    task->resume(task);
+}
+
 void front_resume_delayed(struct front_thread *thread)
 {
     uint64_t now = thread->delayed != NULL ? clock_ns() : 0;
@@ -59,15 +71,19 @@ void front_resume_delayed(struct front_thread *thread)
 
     thread->delayed = NULL;
     for (front_task *task = list, *next; task != NULL; task = next) {
+        bool waits = is_lent(task) || (now < task->resume_ns && !thread->ending);
+        front_task **to = waits ? &thread->delayed : &thread->due;
+
         next = task->next;
-        if (now < task->resume_ns && !thread->ending) {
-            task->next = thread->delayed;
-            thread->delayed = task;
-            continue;
-        }
+        task->next = *to;
+        *to = task;
+    }
+    /* A run in resume() may let another thread continue here. */
+    for (front_task *task; (task = thread->due) != NULL;) {
+        thread->due = task->next;
         if (task->counted)
             (void)atomic_fetch_sub(&thread->front->delayed, 1);
-        task->resume(task);
+        resume(thread, task);
     }
 }
 
@@ -83,25 +99,34 @@ bool front_cancel(front_task *task, struct sched *sched, struct job *job)
 
 bool front_resume_tasks(struct front_thread *thread)
 {
-    front_task *latest, *first = NULL;
-    bool any;
+    front_task *latest, *first = NULL, **end = &thread->resuming;
+    bool any = false;
 
     (void)pthread_mutex_lock(&thread->lock);
     latest = thread->tasks;
     thread->tasks = NULL;
+    (void)pthread_mutex_unlock(&thread->lock);
     for (front_task *task = latest, *next; task != NULL; task = next) {
         next = task->next;
         task->next = first;
         first = task;
     }
-    (void)pthread_mutex_unlock(&thread->lock);
-    any = first != NULL;
-    for (front_task *task = first, *next; task != NULL; task = next) {
-        next = task->next;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = first;
+    /* A run in resume() may let another thread continue here. */
+    for (front_task *task; (task = thread->resuming) != NULL;) {
+        thread->resuming = task->next;
+        if (is_lent(task)) {
+            task->next = thread->held;
+            thread->held = task;
+            continue;
+        }
+        any = true;
         (void)pthread_mutex_lock(&thread->lock);
         task->queued = false;
         (void)pthread_mutex_unlock(&thread->lock);
-        task->resume(task);
+        resume(thread, task);
     }
     return any;
 }

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct connection;
 struct front_thread;
 struct sched;
 struct job;
@@ -11,6 +12,7 @@ struct job;
 /* Part of a request that another thread hands back: resume() runs on the connection's thread. */
 typedef struct front_task {
     struct front_thread *thread;
+    struct connection *connection; /* that has the request; NULL: it is gone */
     void (*resume)(struct front_task *task);
     bool queued;        /* guarded by the thread's lock */
     uint64_t resume_ns; /* see front_delay() */

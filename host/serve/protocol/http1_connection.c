@@ -203,8 +203,7 @@ static void resume(front_task *task);
 static bool open_exchange(struct connection *connection, const http1_head *head, const char *data)
 {
     struct http1_connection *http1 = connection->http1;
-    struct exchange *exchange =
-        exchange_create(connection->server, connection->thread, resume, &connection->client.any);
+    struct exchange *exchange = exchange_create(connection->server, connection, resume);
 
     if (exchange == NULL)
         return false;
@@ -419,7 +418,7 @@ static bool receive(struct connection *connection)
          round++) {
         struct http1_connection *http1 = connection->http1;
         char *body = http1->step == STEP_LENGTH && http1->in.size == 0 ? exchange_room(http1->exchange) : NULL;
-        size_t room = body == NULL                 ? sizeof connection->thread->buffer
+        size_t room = body == NULL                 ? (size_t)CONNECTION_READ_BYTES
                       : http1->left < SIZE_MAX / 2 ? (size_t)http1->left
                                                    : 0;
         ssize_t count = connection_receive(connection, body != NULL ? body : connection->thread->buffer, room);
@@ -588,7 +587,8 @@ static void resume(front_task *task)
 
     exchange_resumed(exchange);
     if (http1->lost) {
-        if (http1->step == STEP_STREAM && !drop_stream(connection))
+        watch_cancel(connection->server->watch, exchange); /* which was not possible while its model was loaded */
+        if (exchange->completion != NULL && !drop_stream(connection))
             return;
         destroy(connection);
         connection_destroy(connection);

@@ -94,13 +94,13 @@ static bool receive(struct connection *connection)
     uint8_t *buffer = (uint8_t *)connection->thread->buffer;
 
     for (uint32_t round = 0; round < MAX_ROUNDS || connection_has_more(connection); round++) {
-        ssize_t count = connection_receive(connection, buffer, sizeof connection->thread->buffer);
+        ssize_t count = connection_receive(connection, buffer, (size_t)CONNECTION_READ_BYTES);
 
         if (count < 0)
             return errno == EAGAIN;
         if (count == 0 || !take(connection, buffer, (size_t)count))
             return false;
-        if ((size_t)count < sizeof connection->thread->buffer && !connection_has_more(connection))
+        if ((size_t)count < (size_t)CONNECTION_READ_BYTES && !connection_has_more(connection))
             return true;
     }
     return true;
@@ -175,9 +175,7 @@ bool http2_open(struct connection *connection, const char *data, size_t bytes)
     connection->http2 = http2;
     connection->protocol = &http2_protocol;
     http2->progress_ns = clock_ns();
-    http2->streams = (http2_streams){
-        .connection = connection, .thread = connection->thread, .server = connection->server, .flush = flush_or_close
-    };
+    http2->streams = (http2_streams){ .connection = connection, .server = connection->server, .flush = flush_or_close };
     http2->streams.has_rest = connection->from->kind != LISTENER_GRPC;
     http2->streams.is_admin = connection->from->kind == LISTENER_ADMIN;
     http2->streams.is_trusted = !connection->server->client_certificates || connection_is_trusted(connection);

@@ -129,8 +129,7 @@ static uint64_t read_length(const char *text, uint32_t bytes)
 bool rest_begin(struct call *call)
 {
     struct server *server = call->server;
-    struct exchange *exchange =
-        exchange_create(server, call->streams->thread, resume, &call->streams->connection->client.any);
+    struct exchange *exchange = exchange_create(server, call->streams->connection, resume);
     const char *name, *method = "", *path = "";
     uint32_t bytes[2], method_bytes = 0, path_bytes = 0;
     size_t path_only = 0;
@@ -210,11 +209,12 @@ void rest_leave(struct call *call)
     completion_state state = COMPLETION_DONE;
 
     call->session = NULL;
+    exchange->task.connection = NULL;
     if (exchange->suspended) {
         watch_cancel(call->server->watch, exchange);
         return; /* resume() calls this function again */
     }
-    if (call->streams_events) {
+    if (exchange->completion != NULL) { /* the text may not be complete, and its reply not have begun */
         watch_cancel(call->server->watch, exchange);
         do {
             state = completion_take(exchange->completion, &events);

@@ -4,6 +4,7 @@
 #include "serve/repository/repository_internal.h"
 #include "serve/model/ensemble.h"
 #include "serve/model/sequence.h"
+#include "serve/model/text.h"
 #include "inlay/check.h"
 #include <stdlib.h>
 #include <string.h>
@@ -117,7 +118,7 @@ static void set_entry(struct repository *repository, const char *name, uint64_t 
             entry->deferred = false;
         }
         if (loaded != NULL)
-            entry->bytes = loaded->bytes;
+            entry->is_text = loaded->text != NULL;
         entry->deferred = entry->deferred && state == STATE_LOADING; /* requests do not retry a version that failed */
         entry->state = entry->loaded != NULL ? STATE_READY : state;
         entry->failed = false;
@@ -186,6 +187,7 @@ struct model *repository_of_sequence(struct repository *repository, struct model
 void repository_collect(struct repository *repository)
 {
     retired_collect(&repository->retired);
+    repository_trim(repository);
 }
 
 uint32_t repository_retired(struct repository *repository)
@@ -208,8 +210,9 @@ void repository_each(struct repository *repository, void (*each)(void *user, con
     (void)pthread_mutex_lock(&repository->lock);
     for (uint32_t i = 0; i < repository->count; i++) {
         const struct entry *entry = &repository->entries[i];
-        repository_entry shown = { entry->name, entry->version, states[entry->state],
-                                   entry->reason != NULL ? entry->reason : "", entry->loaded };
+        repository_entry shown = { entry->name,          entry->version,
+                                   states[entry->state], entry->reason != NULL ? entry->reason : "",
+                                   entry->loaded,        entry->is_text && (entry->loaded != NULL || entry->deferred) };
 
         each(user, &shown);
     }
@@ -258,12 +261,12 @@ static inlay_status load_version(struct repository *repository, const found_mode
     struct model *loaded = NULL;
     char path[4200];
     inlay_status status;
-    uint64_t files;
+    uint64_t files, bytes;
 
     (void)snprintf(path, sizeof path, model->is_folder ? "%s/%llu/model.onnx" : "%s", model->path,
                    (unsigned long long)version);
     files = config->is_ensemble ? 0 : model_file_bytes(path, model->is_folder);
-    if (reason == LOAD_START && repository_defer(repository, model->name, version, files))
+    if (reason == LOAD_START && repository_defer(repository, model->name, version, files, text_model_is_likely(path)))
         return INLAY_OK;
     repository_make_room(repository, model->name, version, files);
     set_entry(repository, model->name, version, STATE_LOADING, NULL, true, NULL);
@@ -273,21 +276,22 @@ static inlay_status load_version(struct repository *repository, const found_mode
         INLAY_TRY(load_ensemble(repository, model, config, version, &loaded, diag));
     else
         INLAY_TRY(model_load(model->name, version, path, &config->settings, options, &loaded, diag));
-    loaded->bytes += files;
+    loaded->file_bytes = files;
+    bytes = model_bytes(loaded);
     atomic_store(&loaded->requested_ns, clock_ns());
-    if (reason == LOAD_START && repository_defer(repository, model->name, version, loaded->bytes)) {
+    if (reason == LOAD_START && repository_defer(repository, model->name, version, bytes, loaded->text != NULL)) {
         model_unref(loaded);
         inlay_options_destroy(options);
         return INLAY_OK;
     }
-    if (repository->budget > 0 && loaded->bytes > repository->budget) {
+    if (repository->budget > 0 && bytes > repository->budget) {
         status = inlay_fail(diag, INLAY_LIMIT_EXCEEDED, "it needs %llu bytes, but models_memory is %llu",
-                            (unsigned long long)loaded->bytes, (unsigned long long)repository->budget);
+                            (unsigned long long)bytes, (unsigned long long)repository->budget);
         model_unref(loaded);
         loaded = NULL;
         goto done;
     }
-    repository_make_room(repository, model->name, version, loaded->bytes);
+    repository_make_room(repository, model->name, version, bytes);
     if (config->requests_batching && !loaded->batchable)
         status =
             inlay_fail(diag, INLAY_INVALID_ARGUMENT,

@@ -13,9 +13,9 @@ struct entry {
     entry_state state;
     char *reason; /* NULL = none */
     struct model *loaded;
-    bool failed;    /* the last load failed */
-    bool deferred;  /* not loaded because of models_memory; loaded when a request names it */
-    uint64_t bytes; /* memory of the version; 0 = unknown */
+    bool failed;   /* the last load failed */
+    bool deferred; /* not loaded because of models_memory; loaded when a request names it */
+    bool is_text;  /* a model for texts, as far as known */
 };
 
 struct repository {
@@ -36,7 +36,10 @@ struct entry *repository_entry_of(struct repository *repository, const char *nam
 
 /* Unloads other models until `needed` more bytes fit. */
 void repository_make_room(struct repository *repository, const char *name, uint64_t version, uint64_t needed);
+/* Unloads a model if the loaded ones have grown beyond the limit: one that has no live sequences and is not the only one
+ * that could be unloaded. */
+void repository_trim(struct repository *repository);
 /* At the start, defers a version that does not fit until a request names it, since nothing is unloaded for it. true: it
  * is deferred. */
-bool repository_defer(struct repository *repository, const char *name, uint64_t version, uint64_t needed);
+bool repository_defer(struct repository *repository, const char *name, uint64_t version, uint64_t needed, bool is_text);
 #endif

@@ -106,7 +106,7 @@ uint32_t retired_count(struct retired *retired, uint64_t *out_bytes)
     count = retired->count;
     *out_bytes = 0;
     for (uint32_t i = 0; i < count; i++)
-        *out_bytes += retired->models[i]->bytes;
+        *out_bytes += model_bytes(retired->models[i]);
     (void)pthread_mutex_unlock(&retired->lock);
     return count;
 }

@@ -119,30 +119,8 @@ static void model_loaded(void *user, const inlay_diag *failure)
 {
     struct exchange *exchange = user;
 
-    if (failure->code == INLAY_OK)
-        exchange->job.model = repository_find(exchange->server->repository, exchange->route.name,
-                                              exchange->route.name_bytes, exchange->route.version);
-    if (exchange->job.model != NULL && submit(exchange))
-        return;
-    if (failure->code != INLAY_OK) {
-        exchange_fail_diag(exchange, failure);
-    } else if (exchange->job.model == NULL) {
-        exchange->retry_after = 1;
-        exchange_fail(exchange, HTTP_SERVICE_UNAVAILABLE,
-                      "the model was unloaded to make room for others; try again later");
-    }
-    exchange_wake(exchange);
-}
-
-static void load_model(struct exchange *exchange)
-{
-    exchange->load_task = (load_task){
-        .what = LOAD_TASK_DEFERRED, .version = exchange->route.version, .done = model_loaded, .user = exchange
-    };
-    (void)snprintf(exchange->load_task.name, sizeof exchange->load_task.name, "%.*s", (int)exchange->route.name_bytes,
-                   exchange->route.name);
-    exchange_suspend(exchange);
-    loader_submit(exchange->server->loader, &exchange->load_task);
+    if (!exchange_take_model(exchange, failure) || !submit(exchange))
+        exchange_wake(exchange);
 }
 
 void answer_infer(struct exchange *exchange)
@@ -171,7 +149,8 @@ void answer_infer(struct exchange *exchange)
         return;
     }
     if (deferred)
-        load_model(exchange);
+        exchange_load_model(exchange, exchange->route.name, exchange->route.name_bytes, exchange->route.version,
+                            model_loaded);
     else
         (void)submit(exchange);
 }

@@ -25,6 +25,7 @@ struct sched {
     uint32_t waiting; /* sleeping threads */
     uint32_t cpus;    /* CPUs that the runs share */
     struct queues queues;
+    sched_lending lending;
     bool stop;
 };
 
@@ -202,7 +203,7 @@ static void *runner(void *user)
     return NULL;
 }
 
-inlay_status sched_create(uint32_t runners, struct sched **out_sched, inlay_diag *diag)
+inlay_status sched_create(uint32_t runners, sched_lending lending, struct sched **out_sched, inlay_diag *diag)
 {
     struct sched *sched = calloc(1, sizeof *sched);
 
@@ -213,6 +214,7 @@ inlay_status sched_create(uint32_t runners, struct sched **out_sched, inlay_diag
     }
     monitor_init(&sched->lock, &sched->work);
     sched->runners = runners;
+    sched->lending = lending;
     sched->cpus = cpus_allowed();
     while (sched->thread_count < runners &&
            pthread_create(&sched->threads[sched->thread_count], NULL, runner, sched) == 0)
@@ -243,7 +245,8 @@ void sched_destroy(struct sched *sched)
 
 /* ------------------------------------------------------------------ requests */
 
-/* Whether neither waiting nor batching would help, and the run is shorter than waking a thread for it. */
+/* Whether neither waiting nor batching would help, and the run is shorter than waking a thread for it. Not if another
+ * run of the model was expected to be and is not. */
 static bool is_quick(const struct sched *sched, const struct job *job)
 {
     const struct model *model = job->model;
@@ -251,40 +254,53 @@ static bool is_quick(const struct sched *sched, const struct job *job)
 
     return (job->sequence != NULL ? !job->sequence->busy : model->idle != NULL) && sched->queues.models == NULL &&
            sched->active < sched->runners && model->queue.run_ns > 0 &&
+           (model->queue.quick_runs == 0 || job->queued_ns < model->queue.quick_ns + QUICK_NS) &&
            model->queue.run_ns * (larger > 1 ? larger : 1) < QUICK_NS &&
            (model->settings.max_batch <= 1 ||
             (model->settings.batch_delay_us == 0 && batch_cost_gain(&model->queue.cost) < CHANGE_NS));
 }
 
+/* Runs the job on this thread. The lock is held before, not after. */
+static void run_here(struct sched *sched, struct job *job)
+{
+    struct model *model = job->model;
+    uint64_t start = clock_ns(), bytes = job->bytes, rows = job->rows;
+    struct sequence *sequence = job->sequence;
+    struct instance *instance = take_instance(sched, job);
+    bool completed, lent;
+
+    if (sequence != NULL)
+        sequence->busy = true;
+    instance->jobs[0] = job;
+    instance->cancel = 0;
+    instance->live = 1;
+    instance->threads = share_of(sched);
+    job->running = instance;
+    model->queue.quick_runs++;
+    model->queue.quick_ns = start;
+    (void)model_ref(model);
+    (void)pthread_mutex_unlock(&sched->lock);
+    lent = sched->lending.lend();
+    completed = model_run(model, instance, 1);
+    if (lent)
+        sched->lending.take_back();
+    (void)pthread_mutex_lock(&sched->lock);
+    model->queue.quick_runs--;
+    return_instance(sched, model, instance, sequence, completed, clock_ns() - start, rows, bytes);
+    if (sched->queues.models != NULL && sched->waiting > 0)
+        (void)pthread_cond_signal(&sched->work);
+    (void)pthread_mutex_unlock(&sched->lock);
+    model_unref(model);
+}
+
 sched_result sched_submit(struct sched *sched, struct job *job, void (*suspend)(void *user), void *user)
 {
     struct model *model = job->model;
-    struct instance *instance;
 
     job->queued_ns = clock_ns();
     (void)pthread_mutex_lock(&sched->lock);
     if (is_quick(sched, job)) {
-        uint64_t start = clock_ns(), bytes = job->bytes, rows = job->rows;
-        struct sequence *sequence = job->sequence;
-        bool completed;
-
-        if (sequence != NULL)
-            sequence->busy = true;
-        instance = take_instance(sched, job);
-        instance->jobs[0] = job;
-        instance->cancel = 0;
-        instance->live = 1;
-        instance->threads = share_of(sched);
-        job->running = instance;
-        (void)model_ref(model);
-        (void)pthread_mutex_unlock(&sched->lock);
-        completed = model_run(model, instance, 1);
-        (void)pthread_mutex_lock(&sched->lock);
-        return_instance(sched, model, instance, sequence, completed, clock_ns() - start, rows, bytes);
-        if (sched->queues.models != NULL && sched->waiting > 0)
-            (void)pthread_cond_signal(&sched->work);
-        (void)pthread_mutex_unlock(&sched->lock);
-        model_unref(model);
+        run_here(sched, job);
         return SCHED_DONE;
     }
     if (model->queue.count + model->queue.held >= model->settings.max_queue) {

@@ -12,7 +12,14 @@
 
 struct sched;
 
-INLAY_NODISCARD inlay_status sched_create(uint32_t runners, struct sched **out_sched, inlay_diag *diag);
+/* Called around a run on the thread that received the request: lend() before it, since it may take longer than expected;
+ * take_back() after it, unless lend() returned false. */
+typedef struct sched_lending {
+    bool (*lend)(void);
+    void (*take_back)(void);
+} sched_lending;
+INLAY_NODISCARD inlay_status sched_create(uint32_t runners, sched_lending lending, struct sched **out_sched,
+                                          inlay_diag *diag);
 /* All queues must be empty. NULL is a no-op. */
 void sched_destroy(struct sched *sched);
 
