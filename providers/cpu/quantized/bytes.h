@@ -59,8 +59,8 @@ static inline bool bytes_has_more(const bytes_floats *floats)
 typedef struct bytes_case {
     kernel_conv_shape window;
     byte_kind kind;
-    uint32_t w_value;    /* the weights */
-    memory_desc weights; /* layout of the original with oneDNN's order of axes, as int8 */
+    uint32_t w_value;      /* the weights */
+    tensor_layout weights; /* layout of the original with oneDNN's order of axes, as int8 */
     cpu_place input;
     float *scale, *shift; /* [out] of BYTE_FLOATS */
     bytes_floats floats;
@@ -124,9 +124,9 @@ inlay_status bytes_lower_depthwise(cpu_build *build, const bytes_case *layer);
  * vectors), for each tap of the window, for each four input channels: [lines * lanes][4], or [2][lines * lanes][2] if
  * inputs are widened; then the sum of each filter. It has six axes, unlike all layouts of convolution weights; the
  * fourth dim identifies the kernel. false: too large. */
-bool bytes_tiles_layout(const byte_set *set, const memory_desc *weights, memory_desc *md);
-const int32_t *bytes_tiles_sums(const byte_set *set, const memory_desc *md, const void *packed, int64_t channels);
+bool bytes_tiles_layout(const byte_set *set, const tensor_layout *weights, tensor_layout *layout);
+const int32_t *bytes_tiles_sums(const byte_set *set, const tensor_layout *layout, const void *packed, int64_t channels);
 /* Packers (packs.h) for the layouts of tiled and depthwise convolutions. */
-bool bytes_pack_tiles(const memory_desc *plain, const void *source, const memory_desc *md, void *target);
-bool bytes_pack_depthwise(const memory_desc *plain, const void *source, const memory_desc *md, void *target);
+bool bytes_pack_tiles(const tensor_layout *plain, const void *source, const tensor_layout *layout, void *target);
+bool bytes_pack_depthwise(const tensor_layout *plain, const void *source, const tensor_layout *layout, void *target);
 #endif

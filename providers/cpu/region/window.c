@@ -85,7 +85,7 @@ double cpu_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_
 bool cpu_window_misses(const cpu_build *build, const cpu_op *op)
 {
     const int64_t *input = build->dims[op->in[0]] + 2, *output = build->dims[op->out[0]] + 2;
-    library_dims begins, ends;
+    tensor_dims begins, ends;
 
     cpu_window_pads(op, input, output, op->window.kernel, begins, ends);
     for (uint32_t i = 0; i < op->window.spatial; i++) {
@@ -101,7 +101,7 @@ bool cpu_window_misses(const cpu_build *build, const cpu_op *op)
     return false;
 }
 
-void cpu_window_weights(const cpu_build *build, uint32_t value, memory_desc *out)
+void cpu_window_weights(const cpu_build *build, uint32_t value, tensor_layout *out)
 {
     const int64_t *source = build->dims[value];
     uint32_t rank = build->ranks[value], axes = 0;
@@ -112,5 +112,5 @@ void cpu_window_weights(const cpu_build *build, uint32_t value, memory_desc *out
     dims[axes++] = source[0] / build->op->window.group;
     for (uint32_t d = 1; d < rank; d++)
         dims[axes++] = source[d];
-    memory_desc_plain(out, axes, dims);
+    layout_plain(out, axes, dims);
 }
