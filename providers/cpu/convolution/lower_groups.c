@@ -1,6 +1,5 @@
 /* Group convolutions (Conv-1..22) in one, two or three dimensions, channels-last. Groups of one channel are computed
- * along vectors of channels, others as tiles of pixels by the channels of a group. oneDNN has fast kernels for two
- * dimensions only; for one and three it uses im2col. */
+ * along vectors of channels, others as tiles of pixels by the channels of a group. */
 #include "cpu/convolution/groups.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/elementwise/elementwise.h"

@@ -1,13 +1,12 @@
-/* tiles.h - built-in convolutions of channels-last images.
+/* tiles.h - convolutions of channels-last images.
  *
  * A convolution is a GEMM of pixels by channels, computed in register-blocked tiles: up to TILE_ROWS pixels by up to
- * TILE_WIDTH output channels, whose sums stay in registers. Compared with primitives of a library, tiled kernels can
- * read and write images with gaps between pixels (slices of a concatenation), add a residual from another buffer,
- * prefetch the weights of the next tile, and need no code generation.
+ * TILE_WIDTH output channels, whose sums stay in registers. Tiled kernels read and write images
+ * with gaps between pixels (slices of a concatenation), add a residual from another buffer, and prefetch the weights of
+ * the next tile.
  *
  * The loops over vectors are in tile_set.h; tiles_direct.c has direct convolutions, tiles_winograd.c those of 3x3 by
- * Winograd's algorithm, and tiles_error.c the measurement of its error. On CPUs without these kernels only oneDNN's
- * convolutions run. */
+ * Winograd's algorithm, and tiles_error.c the measurement of its error. */
 #ifndef CPU_TILES_H
 #define CPU_TILES_H
 #include "cpu/choice/kernels.h"
@@ -21,7 +20,7 @@ typedef struct tile_post {
     uint32_t arg; /* the step's argument with the other operand; INLAY_NONE: none */
 } tile_post;
 
-/* NULL: this CPU has no kernels that are faster than the library's. */
+/* The kernels for this CPU; NULL: left out of a program of `inlay bundle`. */
 const tile_set *tiles_of_cpu(void);
 
 /* Layout of an image: floats between images, rows and pixels. */

@@ -1,5 +1,4 @@
-/* Binary operators on two tensors of equal dims and layout, with their epilogue, in one loop. oneDNN would generate
- * code for each size, which takes longer than computing small tensors. */
+/* Binary operators on two tensors of equal dims and layout, with their epilogue, in one loop. */
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/region/build.h"
 #include "cpu/weights/read.h"

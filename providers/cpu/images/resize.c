@@ -1,6 +1,5 @@
-/* Resize-10..19 and Upsample-7..9 in the layout of the input. With blocked channels or channels last, the channels of a
- * pixel share its weights, which are computed once. The loops are shared by all providers (common/resize_rows.h):
- * oneDNN's resampling supports only two of ONNX's seven coordinate transformations. */
+/* Resize-10..19 and Upsample-7..9 in the layout of the input. With channels last, the channels of a pixel share its
+ * weights, which are computed once. The loops are shared by all providers (common/resize_rows.h). */
 #include "cpu/region/build.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"

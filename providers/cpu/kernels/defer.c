@@ -68,6 +68,8 @@ inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel
     choice.ns[0] =
         kernel_tiles_ns(build, group, layer) + kernel_gates_ns(build, group, kernel_table[KERNEL_TILES].gate_ns);
     alone = kernel_tiles_ns(build, group, layer);
+    if (kernel_pace(KERNEL_TILES) > 1 && kernel_gemm_ns(build, group, layer) < alone)
+        alone = kernel_gemm_ns(build, group, layer);
     build->op = &build->compiled->ops[consumer];
     alone += kernel_depthwise_ns(build, &next, &depthwise);
     together = kernel_fused_depthwise_ns(layer, &depthwise) * kernel_pace(KERNEL_TILES);

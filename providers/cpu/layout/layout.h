@@ -15,7 +15,7 @@ typedef int64_t tensor_dims[TENSOR_MAX_RANK];
 /* The types of elements. */
 typedef enum element_type { ELEMENT_OTHER, ELEMENT_FLOAT, ELEMENT_INT32, ELEMENT_INT8, ELEMENT_UINT8 } element_type;
 
-/* OPAQUE: packed by a kernel that alone can read it. */
+/* PACKED: by a kernel that alone can read it. */
 typedef enum layout_kind { LAYOUT_NONE, LAYOUT_STRIDED, LAYOUT_PACKED } layout_kind;
 
 /* The memory layout of a tensor. Initialise all bytes with 0. */
@@ -29,8 +29,8 @@ typedef struct tensor_layout {
     int64_t strides[TENSOR_MAX_RANK];      /* of blocks, in elements */
     int64_t blocks[LAYOUT_MAX_BLOCKS];     /* sizes of the blocks, outermost first */
     int64_t block_axes[LAYOUT_MAX_BLOCKS]; /* axes of the blocks */
-    uint64_t packed_bytes;
-    uint32_t packing; /* identifier of an packing layout: equal numbers are equal layouts */
+    uint64_t packed_bytes;                 /* of PACKED */
+    uint32_t packing;                      /* of PACKED: equal numbers are equal layouts */
 } tensor_layout;
 
 /* A row-major float tensor. For other types set layout->type afterwards: strides count elements. */

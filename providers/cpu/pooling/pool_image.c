@@ -1,7 +1,6 @@
 /* MaxPool, GlobalMaxPool, ReduceMax and AveragePool of images in one or two dimensions (ONNX MaxPool-1..22,
- * AveragePool-1..22), in the layout of the input: channels last, blocked channels, or, for maxima only, row-major. The
- * maximum is NaN if any element is NaN, and -inf if all are -inf; oneDNN's kernels have other results there, and are
- * slower, because they read each element once for each window. */
+ * AveragePool-1..22), in the layout of the input: channels last or, for maxima only, row-major. The maximum is NaN
+ * if any element is NaN, and -inf if all are -inf. */
 #include "cpu/pooling/pool_lanes.h"
 #include "cpu/pooling/pool_loops.h"
 #include "inlay/check.h"

@@ -1,7 +1,6 @@
 /* Means of whole images (ONNX GlobalAveragePool, ReduceMean over the pixels, AveragePool whose kernel covers the
- * image), in the layout of the input: row-major, channels last, or blocked channels. Chains of 128 pixels are added in
- * float, and their sums in double, so the mean is exact to float precision. oneDNN would generate code for each size.
- */
+ * image), in the layout of the input: row-major or channels last. Chains of 128 pixels are added in
+ * float, and their sums in double, so the mean is exact to float precision. */
 #include "cpu/pooling/pool.h"
 #include "cpu/region/build.h"
 #include "inlay/check.h"

@@ -293,7 +293,7 @@ static bool adds_in_place(const cpu_build *build, const cpu_group *group)
            build->compiled->values[group->out].output == INLAY_NONE;
 }
 
-/* The panels of a [k, n] matrix as a layout of oneDNN's. */
+/* The panels of a [k, n] matrix as a layout. */
 static void panel_layout(int64_t n, int64_t k, tensor_layout *out, sgemm_job *job)
 {
     const tensor_dims dims = { n, k };

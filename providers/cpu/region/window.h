@@ -13,6 +13,4 @@ void cpu_window_weights(const cpu_build *build, uint32_t value, tensor_layout *o
 /* The share of a window's taps along one axis that are inside the image, over all outputs; 1 if there is no output.
  * With dilation, most taps may be in the padding. */
 double cpu_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_t begin, int64_t in, int64_t out);
-/* Is the window of an output of the convolution in the padding only? */
-bool cpu_window_misses(const cpu_build *build, const cpu_op *op);
 #endif

@@ -1,5 +1,5 @@
-/* Concatenation of row-major tensors, as rows of bytes. oneDNN's kernels are fast for long rows only; rotary
- * embeddings, for example, have rows of one element. */
+/* Concatenation of row-major tensors, as rows of bytes. Rotary embeddings, for example, have rows of one
+ * element. */
 #include "cpu/region/build.h"
 
 typedef struct concat_rows {

@@ -1,4 +1,4 @@
-/* The layouts of packed n-bit weights: packing to the library, with the shape in dims. Packs constants into them. */
+/* The layouts of packed n-bit weights, with the shape in dims. Packs constants into them. */
 #include "cpu/weights/nbits_weights.h"
 #include "simd/optional.h"
 

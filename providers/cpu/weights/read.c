@@ -165,14 +165,3 @@ inlay_status cpu_read_floats(cpu_build *build, uint32_t value, int64_t count, cp
     layout_plain(&layout, 1, &count);
     return cpu_read_constant(build, value, &layout, &layout, out);
 }
-
-inlay_status cpu_read_rows(cpu_build *build, uint32_t value, element_type type, cpu_place *out)
-{
-    tensor_layout layout;
-
-    if (type == ELEMENT_FLOAT)
-        return cpu_read_plain(build, value, out);
-    layout_plain(&layout, build->ranks[value], build->dims[value]);
-    layout.type = type;
-    return cpu_read_as(build, value, &layout, out);
-}

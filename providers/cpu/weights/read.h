@@ -11,8 +11,6 @@ inlay_status cpu_read_strided(cpu_build *build, uint32_t value, cpu_place *out);
 inlay_status cpu_read_plain(cpu_build *build, uint32_t value, cpu_place *out);
 /* The same in layout layout. */
 inlay_status cpu_read_as(cpu_build *build, uint32_t value, const tensor_layout *layout, cpu_place *out);
-/* The value row-major, as float or bfloat16. */
-inlay_status cpu_read_rows(cpu_build *build, uint32_t value, element_type type, cpu_place *out);
 /* A constant in layout layout. plain: dims and strides with which the original is read. */
 inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const tensor_layout *plain,
                                const tensor_layout *layout, cpu_place *out);
