@@ -1,5 +1,4 @@
-/* The provider cpu in a bundled program. Nodes that need a library fail in compile() with INLAY_UNSUPPORTED and the
- * name of the node (cpu/region/no_library.c). */
+/* The provider cpu in a bundled program. */
 #include "bundled/bundled.h"
 #include "cpu/quantized/bytes.h"
 #include "simd/cpu.h"
@@ -11,11 +10,21 @@
 #include "cpu/matrix/sgemm.h"
 #include "cpu/convolution/tiles.h"
 
+static bool wants_reduced(const inlay_create_args *args)
+{
+    for (uint32_t i = 0; i < args->option_count; i++) {
+        const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
+
+        if (strcmp(value->name, "precision") == 0 && value->s != NULL && strcmp(value->s, "reduced") == 0)
+            return true;
+    }
+    return false;
+}
+
 static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
     cpu_state *state = calloc(1, sizeof *state);
-    bool reduced = false;
 
     (void)ctx;
     *out_state = state;
@@ -35,11 +44,10 @@ static inlay_status create(void *ctx, const inlay_host *host, const inlay_create
     state->tiles = tiles_of_cpu();
     state->moves = moves_of_cpu();
     state->bytes = byte_set_of_cpu();
-    state->sgemm = state->attend = sgemm_kernel_best();
+    state->sgemm = sgemm_kernel_best();
     state->nbits = state->sgemm != NULL ? nbits_kernel_best() : NULL;
-    cpu_read_options(state, args, &reduced);
-    state->alone = true;
-    if (reduced)
+    cpu_read_options(state, args);
+    if (wants_reduced(args))
         return inlay_fail(diag, INLAY_UNSUPPORTED,
                           "precision reduced needs libdnnl, which this program does not include");
     return INLAY_OK;

@@ -7,13 +7,10 @@ INLAY_PLUGIN_NOTE("cpu", "cpu", "")
 
 inlay_status inlay_plugin_open(const inlay_host *host, const inlay_plugin **out_plugin, inlay_diag *diag)
 {
-    static const cpu_provider_config config = {
-        "cpu", "regions of float and integer operators on built-in kernels: packed weights, fused epilogues", NULL
-    };
     static inlay_provider regions; /* written once: plugins are opened once, by one thread */
     inlay_provider combined;
 
-    regions = cpu_provider(&config);
+    regions = cpu_provider();
     combined = cpu_combine(&regions);
     return cpu_open_plugin(&combined, host, out_plugin, diag);
 }

@@ -1,4 +1,4 @@
-/* Options, creation and the plugin table of the providers that compile regions (cpu, onednn). */
+/* Options, creation and the plugin table of the provider that compiles regions. */
 #include "cpu/provider.h"
 #include "inlay/check.h"
 #include "cpu/choice/kernels.h"
@@ -15,20 +15,7 @@
 #include "cpu/weights/nbits.h"
 #include <stdio.h>
 
-/* Options of both providers. The first two belong to a provider with a library, the last to one without. */
 static const inlay_option options[] = {
-    { .name = "own_loops",
-      .kind = INLAY_OPTION_BOOL,
-      .default_value = "0",
-      .doc = "0 = convolutions, matrix multiplications and attention run only on oneDNN's kernels; 1 = also on the "
-             "kernels of provider cpu, where they are expected to be faster" },
-    { .name = "kernel",
-      .kind = INLAY_OPTION_ENUM,
-      .default_value = "auto",
-      .choices = "auto|tiles|winograd_4x4|winograd_2x2|depthwise|planes|rows|groups|library|library_blocked|library_"
-                 "winograd|gemm|packed|packed_sparse|inner_product|plain|batched|matmul",
-      .doc = "kernel of convolutions (tiles ... gemm) or matrix multiplications (packed ... matmul), used wherever it "
-             "applies; auto = the kernel expected, or measured, to be fastest" },
     { .name = "winograd",
       .kind = INLAY_OPTION_BOOL,
       .default_value = "1",
@@ -46,9 +33,8 @@ static const inlay_option options[] = {
       .default_value = "f32",
       .choices = "strict|f32|fast|reduced",
       .doc = "float arithmetic: strict = plain sums, without Winograd's algorithm; f32 = bounded error for any finite "
-             "input; fast = Winograd's algorithm without the bound; reduced = "
-             "bfloat16 products with float sums where the CPU supports them; set by the session option of the same "
-             "name" },
+             "input; fast = Winograd's algorithm without the bound; reduced = as "
+             "f32, since these kernels multiply floats only; set by the session option of the same name" },
     { .name = "activations",
       .kind = INLAY_OPTION_ENUM,
       .default_value = "auto",
@@ -89,46 +75,6 @@ static inlay_status limit_isa(const inlay_create_args *args, inlay_diag *diag)
     return INLAY_OK;
 }
 
-/* A provider with a library uses only the library's kernels, unless option own_loops is set. The built-in kernels in
- * plain C are slower than the library's oldest ones, so without AVX2 the option is ignored. */
-static bool uses_builtin_kernels(const cpu_provider_config *config, const inlay_create_args *args)
-{
-    bool own = config->library == NULL;
-
-#if defined(__x86_64__)
-    if (!own && !cpu_has(CPU_AVX2))
-        return false;
-#endif
-    for (uint32_t i = 0; !own && i < args->option_count; i++) {
-        const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
-
-        own = strcmp(value->name, "own_loops") == 0 && value->i != 0;
-    }
-    return own;
-}
-
-/* Warns about options that have no effect because their kernels belong to provider cpu. */
-static void warn_ignored_options(const cpu_provider_config *config, const inlay_host *host,
-                                 const inlay_create_args *args)
-{
-    static const char *const ignored[] = { "winograd", "activations" };
-
-    for (uint32_t i = 0; i < args->option_count; i++) {
-        const inlay_option_value *value = INLAY_AT(inlay_option_value, args->options, args->option_stride, i);
-        char text[200];
-
-        for (size_t k = 0; k < KIT_COUNT(ignored); k++) {
-            if (value->is_set == 0 || strcmp(value->name, ignored[k]) != 0)
-                continue;
-            (void)snprintf(text, sizeof text,
-                           "option %s.%s has no effect without %s.own_loops 1: use provider cpu (cpu.%s)", config->name,
-                           value->name, config->name, value->name);
-            host->log(host->ctx, INLAY_LOG_WARNING, text);
-        }
-    }
-}
-
-/* Frees everything except the engine. */
 static void release(cpu_state *state)
 {
     pack_registry_destroy(state->packed_for);
@@ -136,32 +82,28 @@ static void release(cpu_state *state)
     free(state);
 }
 
-static inlay_status create(void *config_, const inlay_host *host, const inlay_create_args *args, void **out_state,
+static inlay_status create(void *ctx, const inlay_host *host, const inlay_create_args *args, void **out_state,
                            inlay_diag *diag)
 {
-    const cpu_provider_config *config = config_;
     cpu_state *state = calloc(1, sizeof *state);
-    bool reduced = false;
-    kit_refusal why = { 0, "", "" };
     inlay_status status = limit_isa(args, diag);
 
+    (void)ctx;
     *out_state = NULL;
-    library_in_use = config->library != NULL ? config->library : &library_none;
     if (status != INLAY_OK) {
         free(state);
         return status;
     }
     if (state == NULL)
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", config->name);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider cpu");
     state->scratch = calloc(1, sizeof *state->scratch);
     state->packed_for = pack_registry_create();
     if (state->scratch == NULL || state->packed_for == NULL) {
         release(state);
-        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider %s", config->name);
+        return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory for provider cpu");
     }
     INLAY_CHECK(host != NULL && host->extension != NULL);
     state->host = host;
-    state->alone = config->library == NULL;
     state->budget = args->max_threads;
     state->constants = host->extension(host->ctx, INLAY_EXT_CONSTANTS);
     if (state->constants != NULL && !INLAY_HAS(state->constants, release))
@@ -178,31 +120,12 @@ static inlay_status create(void *config_, const inlay_host *host, const inlay_cr
     state->team = host->extension(host->ctx, INLAY_EXT_TEAM);
     if (state->team != NULL && !INLAY_HAS(state->team, gather))
         state->team = NULL;
-    if (uses_builtin_kernels(config, args)) {
-        state->tiles = tiles_of_cpu();
-        state->moves = moves_of_cpu();
-        state->bytes = byte_set_of_cpu();
-        state->sgemm = state->attend = sgemm_kernel_best();
-        state->nbits = nbits_kernel_best();
-    } else {
-        state->library_only = true;
-        warn_ignored_options(config, host, args);
-        state->bytes = q_library_has_products(&why) ? NULL : byte_set_of_cpu(); /* the library has no int8 GEMM */
-    }
-    cpu_read_options(state, args, &reduced);
-    state->bf16 = reduced && cpu_has_bf16();
-    if (state->bf16)
-        state->sgemm = NULL; /* the built-in GEMM supports only floats */
-    if (config->library != NULL) {
-        library_status code = library_engine_create(&state->engine);
-
-        if (code != LIBRARY_SUCCESS) {
-            release(state);
-            return inlay_fail(diag, INLAY_UNSUPPORTED,
-                              "no oneDNN: libdnnl is not installed, or does not support this CPU (status %d)",
-                              (int)code);
-        }
-    }
+    state->sgemm = sgemm_kernel_best();
+    state->tiles = tiles_of_cpu();
+    state->moves = moves_of_cpu();
+    state->bytes = byte_set_of_cpu();
+    state->nbits = nbits_kernel_best();
+    cpu_read_options(state, args);
     *out_state = state;
     return INLAY_OK;
 }
@@ -213,8 +136,6 @@ static void destroy(void *state_)
 
     if (state == NULL)
         return;
-    if (state->engine != NULL)
-        library_engine_destroy(state->engine);
     cpu_scratch_drop(state->scratch);
     release(state);
 }
@@ -231,11 +152,10 @@ static const void *extension(void *state_, const char *name)
     static const inlay_ext_branches branches = { .struct_size = sizeof branches, .may = cpu_may_branch };
     static const inlay_ext_weights weights = { .struct_size = sizeof weights,
                                                .packed_products = INLAY_WEIGHTS_ANY | INLAY_WEIGHTS_HALVES };
-    const cpu_state *state = state_;
-    kit_refusal why = { 0, "", "" };
 
+    (void)state_;
     if (strcmp(name, INLAY_EXT_WEIGHTS) == 0)
-        return state->nbits != NULL && state->sgemm != NULL ? &weights : NULL;
+        return &weights;
     if (strcmp(name, INLAY_EXT_BRANCHES) == 0)
         return &branches;
     if (strcmp(name, INLAY_EXT_STATES) == 0)
@@ -243,29 +163,24 @@ static const void *extension(void *state_, const char *name)
     if (strcmp(name, INLAY_EXT_KERNELS) == 0)
         return &kernels;
     if (strcmp(name, INLAY_EXT_SOURCES) == 0)
-        return state->library_only ? NULL : kernel_sources();
-    if (strcmp(name, INLAY_EXT_INTEGERS) == 0 && (q_library_has_products(&why) || byte_set_of_cpu() != NULL))
+        return kernel_sources();
+    if (strcmp(name, INLAY_EXT_INTEGERS) == 0 && byte_set_of_cpu() != NULL)
         return &fast;
     return NULL;
 }
 
-inlay_provider cpu_provider(const cpu_provider_config *config)
+inlay_provider cpu_provider(void)
 {
-    const uint32_t of_library = 2, count = KIT_COUNT(options) - (config->library != NULL ? 1 : of_library);
-
-    INLAY_CHECK(config->name != NULL &&
-                strcmp(options[of_library - 1].name, options[KIT_COUNT(options) - 1].name) == 0);
     return (inlay_provider){
         .struct_size = sizeof(inlay_provider),
-        .name = config->name,
-        .description = config->description,
+        .name = "cpu",
+        .description = "regions of float and integer operators on built-in kernels: packed weights, fused epilogues",
         .device_kind = INLAY_DEVICE_CPU,
         .flags = INLAY_PROVIDER_REFERENCE_CORE,
-        .options = config->library != NULL ? options : options + of_library,
-        .option_count = count,
+        .options = options,
+        .option_count = KIT_COUNT(options),
         .option_stride = sizeof(inlay_option),
         .poll_ms = 1000,
-        .ctx = (void *)(uintptr_t)config,
         .create = create,
         .destroy = destroy,
         .assess = cpu_assess,

@@ -36,7 +36,7 @@ static winograd_accuracy *measure_kind(int kind, int64_t out, int64_t in, int64_
     char *odd = malloc((size_t)(out * in * 9) * sizeof(float) + 1); /* model files do not align tensors */
     winograd_accuracy *accuracy = malloc(winograd_accuracy_bytes(in));
     int before = cpu_threads_set(1);
-    memory_desc plain;
+    tensor_layout plain;
 
     assert_non_null(odd);
     assert_non_null(accuracy);
@@ -45,7 +45,7 @@ static winograd_accuracy *measure_kind(int kind, int64_t out, int64_t in, int64_
 
         memcpy(odd + 1 + (size_t)k * sizeof w, &w, sizeof w);
     }
-    memory_desc_plain(&plain, 4, dims);
+    layout_plain(&plain, 4, dims);
     assert_true(winograd_measure_accuracy(&state, &plain, odd + 1, points, accuracy));
     cpu_threads_restore(before);
     free(odd);
@@ -149,13 +149,13 @@ static void cached_accuracy(void **unused)
                  other = { .data = weights, .bytes = first.bytes };
     int before = cpu_threads_set(1);
     const winograd_accuracy *accuracy = NULL, *again = NULL;
-    memory_desc plain;
+    tensor_layout plain;
 
     (void)unused;
     assert_non_null(weights);
     for (int64_t k = 0; k < 16 * 16 * 9; k++)
         weights[k] = weight(ORDINARY, k / 9 / 16, k / 9 % 16, k % 9, 16);
-    memory_desc_plain(&plain, 4, dims);
+    layout_plain(&plain, 4, dims);
     assert_int_equal(cpu_constant_accuracy(&compiled, &first, &plain, 6, winograd_measure_accuracy, &accuracy, NULL),
                      INLAY_OK);
     assert_int_equal(store.taken + store.kept, 2);

@@ -13,17 +13,17 @@ inlay_status cpu_lower_append(cpu_build *build, const cpu_group *group)
     int64_t strides[CPU_MAX_RANK] = { 0 };
     cpu_place whole, part, added;
     inlay_status status = INLAY_OK;
-    memory_desc md;
+    tensor_layout layout;
 
     INLAY_CHECK(op->in_count == 2 && rank > CPU_STATE_AXIS);
     if (room < dims[CPU_STATE_AXIS])
         return inlay_fail(build->diag, INLAY_INVALID_ARGUMENT, "node '%s': a state of %lld rows has capacity for %lld",
                           op->name, (long long)dims[CPU_STATE_AXIS], (long long)room);
     cpu_inplace_state_strides(build, group->out, strides);
-    memory_desc_strides(&md, rank, dims, strides);
-    INLAY_TRY(cpu_output_place(build, scatter != NULL ? scatter->out[0] : group->out, &md, &whole));
+    layout_strides(&layout, rank, dims, strides);
+    INLAY_TRY(cpu_output_place(build, scatter != NULL ? scatter->out[0] : group->out, &layout, &whole));
     part = whole;
-    memory_desc_strides(&part.md, rank, build->dims[op->in[1]], strides);
+    layout_strides(&part.layout, rank, build->dims[op->in[1]], strides);
     part.offset += (uint64_t)(build->dims[op->in[0]][CPU_STATE_AXIS] * strides[CPU_STATE_AXIS]) * sizeof(float);
     if (cpu_count(build, op->in[1]) > 0) {
         INLAY_TRY(cpu_read_strided(build, op->in[1], &added));

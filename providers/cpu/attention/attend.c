@@ -235,9 +235,9 @@ static inlay_status read_rows(cpu_build *build, uint32_t value, cpu_place *out, 
     const int64_t *by;
     inlay_status status = cpu_read_strided(build, value, out);
 
-    if (status == INLAY_OK && (memory_desc_is_blocked(&out->md) || out->md.strides[3] != 1))
+    if (status == INLAY_OK && (layout_is_blocked(&out->layout) || out->layout.strides[3] != 1))
         status = cpu_read_plain(build, value, out);
-    by = out->md.strides;
+    by = out->layout.strides;
     *strides = (struct strides){ by[0], by[1], by[2] };
     return status;
 }
@@ -323,7 +323,7 @@ inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sg
     uint32_t count = 5; /* of places; masks are appended */
     inlay_status status;
     int64_t floats, shared;
-    memory_desc md;
+    tensor_layout layout;
 
     INLAY_CHECK(kernel != NULL && attend.shared * k[1] == attend.heads && attend.reach <= attend.keys);
     INLAY_TRY(read_rows(build, op->in[0], &queries, &attend.q));
@@ -349,13 +349,13 @@ inlay_status cpu_lower_attend(cpu_build *build, const cpu_group *group, const sg
     floats = attend.worker_floats * attend.workers;
     INLAY_TRY(cpu_new_floats(build, floats, &scratch));
     if (is_transposed_back(build, group->out)) {
-        memory_desc_strides(&md, 4, build->dims[group->out], transposed);
-        INLAY_TRY(cpu_new_place(build, &md, &output));
+        layout_strides(&layout, 4, build->dims[group->out], transposed);
+        INLAY_TRY(cpu_new_place(build, &layout, &output));
     } else {
-        memory_desc_plain(&md, 4, build->dims[group->out]);
-        INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
+        layout_plain(&layout, 4, build->dims[group->out]);
+        INLAY_TRY(cpu_result_place(build, group->out, &layout, &output));
     }
-    attend.y = (struct strides){ md.strides[0], md.strides[1], md.strides[2] };
+    attend.y = (struct strides){ layout.strides[0], layout.strides[1], layout.strides[2] };
     if (shared > 1)
         heads_to_rows(&attend.y.head, &attend.y.row, shared);
     INLAY_TRY(cpu_emit_step(build, &attend.native, sizeof attend, places, count));

@@ -1,12 +1,8 @@
-/* Attention-23..25 without past keys and values, and Attention-1 of ai.inlay (ops/inlay/attention.c). With built-in
- * kernels it is one step (attend.c). Otherwise it is two batched matrix multiplications with a softmax between them,
- * which scales, masks and normalises a row in one pass. */
+/* Attention-23..25 without past keys and values, and Attention-1 of ai.inlay (ops/inlay/attention.c): parsing, and the
+ * checks of masks. attend.c computes it in one step. */
 #include "cpu/attention/attention.h"
-#include "cpu/attention/score_loops.h"
-#include "cpu/product/product.h"
 #include "cpu/region/build.h"
 #include "cpu/matrix/sgemm.h"
-#include "simd/vecmath.h"
 #include "inlay/check.h"
 
 /* True if the size is known to differ from the scores' size and is not 1 (broadcast). */
@@ -35,8 +31,7 @@ static bool mask_fits(const inlay_value_info *mask, inlay_dtype dtype, const inl
     return true;
 }
 
-/* True if the numbers of heads are supported. Only attend.c allows several query heads to share one head of keys and
- * values. */
+/* True if the numbers of heads are supported: several query heads may share one head of keys and values. */
 static bool heads_fit(const inlay_value_info *queries, const inlay_value_info *keys, const inlay_value_info *values)
 {
     const inlay_dim *query_heads = &queries->dims[1], *key_heads = &keys->dims[1];
@@ -44,8 +39,8 @@ static bool heads_fit(const inlay_value_info *queries, const inlay_value_info *k
     if (!cpu_same_dim(key_heads, &values->dims[1]))
         return false;
     return cpu_same_dim(query_heads, key_heads) ||
-           (sgemm_kernel_best() != NULL && query_heads->kind == INLAY_DIM_FIXED && key_heads->kind == INLAY_DIM_FIXED &&
-            key_heads->value > 0 && query_heads->value % key_heads->value == 0);
+           (query_heads->kind == INLAY_DIM_FIXED && key_heads->kind == INLAY_DIM_FIXED && key_heads->value > 0 &&
+            query_heads->value % key_heads->value == 0);
 }
 
 static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
@@ -78,93 +73,6 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
            (!op->attention.own || mask_fits(in[4], INLAY_BOOL, in[0], in[1], why));
 }
 
-/* ------------------------------------------------------------------ softmax */
-
-struct rows {
-    cpu_native native;
-    int64_t heads, queries, keys, count; /* count: number of rows */
-    cpu_mask mask, hidden;
-    int64_t reach; /* number of keys that the mask has columns for */
-    float scale;
-    sgemm_blank blank;
-    bool causal;
-};
-
-struct call {
-    const struct rows *rows;
-    float *scores;
-    const float *mask;
-    const uint8_t *hidden;
-};
-
-static inlay_status run_range(void *user, int64_t begin, int64_t end, uint32_t worker)
-{
-    const struct call *call = user;
-    const struct rows *rows = call->rows;
-
-    (void)worker;
-    for (int64_t i = begin; i < end; i++) {
-        int64_t query = i % rows->queries, head = i / rows->queries % rows->heads,
-                batch = i / rows->queries / rows->heads;
-        int64_t visible = rows->causal && query + 1 < rows->reach ? query + 1 : rows->reach;
-        if (call->hidden != NULL)
-            KERNEL_BEST(score_loops)
-                ->hide(call->scores + i * rows->keys, call->hidden + cpu_mask_at(&rows->hidden, batch, head, query),
-                       rows->hidden.step, visible);
-        KERNEL_BEST(score_loops)
-            ->softmax_row(call->scores + i * rows->keys,
-                          call->mask != NULL ? call->mask + cpu_mask_at(&rows->mask, batch, head, query) : NULL,
-                          visible, rows->scale, rows->blank);
-        for (int64_t k = visible; k < rows->keys; k++)
-            call->scores[i * rows->keys + k] = 0;
-    }
-    return INLAY_OK;
-}
-
-static inlay_status run_rows(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
-                             uint32_t threads)
-{
-    const struct rows *rows = (const struct rows *)(const void *)native;
-    struct call call = { rows, args[0], rows->mask.there ? args[1] : NULL,
-                         rows->hidden.there ? args[1 + rows->mask.there] : NULL };
-    int64_t grain = 16384 / (rows->keys > 0 ? rows->keys : 1) + 1;
-
-    if (threads <= 1 || rows->count <= grain)
-        return run_range(&call, 0, rows->count, 0);
-    return state->host->parallel_for(state->host->ctx, run, rows->count, grain, run_range, &call);
-}
-
-static inlay_status emit_softmax(cpu_build *build, const cpu_place *scores)
-{
-    const cpu_op *op = build->op;
-    const int64_t *q = build->dims[op->in[0]], *k = build->dims[op->in[1]];
-    const cpu_place *places[3] = { scores, NULL, NULL };
-    inlay_status status = INLAY_OK;
-    uint32_t count = 1;
-    cpu_place mask, hidden;
-    struct rows rows;
-
-    rows = (struct rows){ .native.run = run_rows,
-                          .heads = q[1],
-                          .queries = q[2],
-                          .keys = k[2],
-                          .count = q[0] * q[1] * q[2],
-                          .scale = cpu_attention_scale(op, q[3]),
-                          .blank = cpu_masked_row_rule(op),
-                          .causal = op->attention.causal && !op->attention.own, /* ai.inlay: the bias is causal, too */
-                          .reach = cpu_mask_columns(build) };
-    INLAY_CHECK(rows.reach <= rows.keys);
-    INLAY_TRY(cpu_read_mask(build, 3, &rows.mask, &mask));
-    INLAY_TRY(cpu_read_mask(build, 4, &rows.hidden, &hidden));
-    if (rows.mask.there)
-        places[count++] = &mask;
-    if (rows.hidden.there)
-        places[count++] = &hidden;
-    status = cpu_emit_step(build, &rows.native, sizeof rows, places, count);
-done:
-    return status;
-}
-
 /* ------------------------------------------------------------------ lowering */
 
 static inlay_status check_mask(const cpu_build *build, uint32_t input)
@@ -189,29 +97,11 @@ static inlay_status check_mask(const cpu_build *build, uint32_t input)
 
 static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
-    const cpu_op *op = build->op;
-    const int64_t *q = build->dims[op->in[0]], *k = build->dims[op->in[1]];
-    const int64_t score_dims[] = { q[0], q[1], q[2], k[2] };
-    cpu_place queries, keys, values, scores, output;
     inlay_status status;
-    memory_desc md;
 
     INLAY_TRY(check_mask(build, 3));
     INLAY_TRY(check_mask(build, 4));
-    /* Only attend.c scales queries, as ONNX defines it. */
-    if (build->state->attend != NULL || k[1] != q[1] || (!op->attention.own && sgemm_kernel_best() != NULL))
-        return cpu_lower_attend(build, group, sgemm_kernel_best());
-    INLAY_TRY(cpu_read_matrix(build, op->in[0], 4, false, &queries));
-    INLAY_TRY(cpu_read_matrix(build, op->in[1], 4, true, &keys));
-    INLAY_TRY(cpu_read_matrix(build, op->in[2], 4, false, &values));
-    memory_desc_plain(&md, 4, score_dims);
-    INLAY_TRY(cpu_new_place(build, &md, &scores));
-    INLAY_TRY(cpu_emit_cut_matrices(build, &queries, &keys, &scores));
-    INLAY_TRY(emit_softmax(build, &scores));
-    memory_desc_plain(&md, 4, build->dims[group->out]);
-    INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
-    INLAY_TRY(cpu_emit_cut_matrices(build, &scores, &values, &output));
-    status = cpu_set_place(build, group->out, &output);
+    status = cpu_lower_attend(build, group, sgemm_kernel_best());
 done:
     return status;
 }

@@ -121,13 +121,13 @@ static inlay_status plan(const cpu_build *build, rotary_step *step)
     return INLAY_OK;
 }
 
-static void strides_of(const rotary_step *step, const memory_desc *md, int64_t *out)
+static void strides_of(const rotary_step *step, const tensor_layout *layout, int64_t *out)
 {
-    const bool heads_apart = md->ndims == 4;
+    const bool heads_apart = layout->rank == 4;
 
-    out[0] = md->strides[0];
-    out[1] = heads_apart ? md->strides[1] : step->size;
-    out[2] = heads_apart ? md->strides[2] : md->strides[1];
+    out[0] = layout->strides[0];
+    out[1] = heads_apart ? layout->strides[1] : step->size;
+    out[2] = heads_apart ? layout->strides[2] : layout->strides[1];
 }
 
 static inlay_status lower(cpu_build *build, const cpu_group *group)
@@ -138,20 +138,20 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     const cpu_place *const all[] = { &input, &cosines, &sines, &output, &positions };
     const uint32_t rank = build->ranks[op->in[0]];
     inlay_status status;
-    memory_desc md;
+    tensor_layout layout;
 
     INLAY_TRY(plan(build, &step));
     INLAY_TRY(cpu_read_strided(build, op->in[0], &input));
-    if (memory_desc_is_blocked(&input.md) || input.md.strides[rank - 1] != 1)
+    if (layout_is_blocked(&input.layout) || input.layout.strides[rank - 1] != 1)
         INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
     INLAY_TRY(cpu_read_plain(build, op->in[1], &cosines));
     INLAY_TRY(cpu_read_plain(build, op->in[2], &sines));
     if (step.has_positions)
         INLAY_TRY(cpu_read_plain(build, op->in[3], &positions));
-    memory_desc_plain(&md, rank, build->dims[group->out]);
-    INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
-    strides_of(&step, &input.md, step.from);
-    strides_of(&step, &output.md, step.to);
+    layout_plain(&layout, rank, build->dims[group->out]);
+    INLAY_TRY(cpu_result_place(build, group->out, &layout, &output));
+    strides_of(&step, &input.layout, step.from);
+    strides_of(&step, &output.layout, step.to);
     if (cpu_count(build, group->out) > 0)
         INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step, all, step.has_positions ? 5 : 4));
     status = cpu_set_place(build, group->out, &output);
@@ -159,4 +159,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_rotary = { .name = "rotary", .parse = parse, .lower = lower, .is_builtin = true };
+const cpu_family cpu_rotary = { .name = "rotary", .parse = parse, .lower = lower };

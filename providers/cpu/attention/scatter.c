@@ -85,15 +85,15 @@ static inlay_status find_cache(cpu_build *build, const cpu_group *group, cpu_pla
     const bool in_place = op->appends && build->rooms[group->out] != 0;
     inlay_status status;
     cpu_place cache;
-    memory_desc md;
+    tensor_layout layout;
 
     INLAY_TRY(cpu_read_strided(build, op->in[0], &cache));
-    if (in_place || (cpu_is_last_use(build, op->in[0]) && memory_desc_is_plain(&cache.md))) {
+    if (in_place || (cpu_is_last_use(build, op->in[0]) && layout_is_plain(&cache.layout))) {
         *out = cache;
         return INLAY_OK;
     }
-    memory_desc_plain(&md, 4, build->dims[group->out]);
-    INLAY_TRY(cpu_result_place(build, group->out, &md, out));
+    layout_plain(&layout, 4, build->dims[group->out]);
+    INLAY_TRY(cpu_result_place(build, group->out, &layout, out));
     status = cpu_count(build, group->out) > 0 ? cpu_emit_copy(build, &cache, out) : INLAY_OK;
 done:
     return status;
@@ -118,13 +118,13 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     INLAY_TRY(find_cache(build, group, &cache));
     if (cpu_count(build, op->in[1]) > 0) {
         INLAY_TRY(cpu_read_strided(build, op->in[1], &rows));
-        if (memory_desc_is_blocked(&rows.md) || rows.md.strides[3] != 1)
+        if (layout_is_blocked(&rows.layout) || rows.layout.strides[3] != 1)
             INLAY_TRY(cpu_read_plain(build, op->in[1], &rows));
         if (step.has_indices)
             INLAY_TRY(cpu_read_plain(build, op->in[2], &indices));
         for (uint32_t d = 0; d < 3; d++) {
-            step.from[d] = rows.md.strides[d];
-            step.to[d] = cache.md.strides[d];
+            step.from[d] = rows.layout.strides[d];
+            step.to[d] = cache.layout.strides[d];
         }
         INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ &rows, &cache, &indices },
                                 step.has_indices ? 3 : 2));
@@ -134,4 +134,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_scatter = { .name = "scatter", .parse = parse, .lower = lower, .is_builtin = true };
+const cpu_family cpu_scatter = { .name = "scatter", .parse = parse, .lower = lower };

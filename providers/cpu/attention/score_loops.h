@@ -1,15 +1,12 @@
 /* score_loops.h - loops of attention over rows of scores, and of RotaryEmbedding. */
 #ifndef CPU_SCORE_LOOPS_H
 #define CPU_SCORE_LOOPS_H
-#include "cpu/matrix/sgemm.h"
 #include "simd/instances.h"
 #include <stdint.h>
 
 typedef struct score_loops {
     /* Sets to 0 those of n scores whose element of `hidden` is true. step: 1; 0: one element hides all scores. */
     void (*hide)(float *restrict input, const uint8_t *restrict hidden, int64_t step, int64_t n);
-    /* input = softmax(input * scale + mask); mask may be NULL. */
-    void (*softmax_row)(float *restrict input, const float *restrict mask, int64_t n, float scale, sgemm_blank blank);
     /* RotaryEmbedding of one head whose halves are the real and imaginary parts, by cosines c and sines s. */
     void (*turn_halves)(const float *restrict input, const float *restrict c, const float *restrict s,
                         float *restrict output, int64_t half);

@@ -57,7 +57,7 @@ static void keep_strict(kernel_choice *choice)
     if (strict.count == 0)
         return;
     if (strict.count < choice->count && choice->why == NULL)
-        strict.why = "precision strict needs short summation chains, which only built-in kernels have";
+        strict.why = "precision strict needs short summation chains";
     *choice = strict;
 }
 
@@ -128,22 +128,6 @@ static void rank_by_time(const cpu_build *build, kernel_choice *choice)
     *choice = timed;
 }
 
-/* Prefers the best built-in kernel if generating oneDNN's code is not worth its time. */
-static void avoid_library(const cpu_build *build, kernel_choice *choice)
-{
-    for (uint32_t i = 0; build->avoids_library && choice->source == KERNEL_BY_MODEL && i < choice->count; i++) {
-        const uint8_t k = choice->kernel[i];
-
-        if (k == KERNEL_LIBRARY || k == KERNEL_BLOCKS || k == KERNEL_LIBRARY_WINOGRAD)
-            continue;
-        if (i > 0) {
-            move_to_front(choice, i);
-            choice->why = "generating oneDNN's kernel would take longer than it saves";
-        }
-        return;
-    }
-}
-
 /* Returns the time of a kernel plus the price of the memory for its packed weights. The original weights stay in
  * memory, too. */
 static double priced_ns(const cpu_build *build, const kernel_layer *layer, uint8_t kernel, double ns)
@@ -199,8 +183,9 @@ static void share_pack(const cpu_build *build, kernel_choice *choice)
  * rank behind these. */
 static void rank_by_kind(kernel_choice *choice)
 {
-    static const uint8_t kinds[] = { KERNEL_PACKED,  KERNEL_BATCHED, KERNEL_DEPTHWISE, KERNEL_TILES, KERNEL_GROUPS,
-                                     KERNEL_LIBRARY, KERNEL_INNER,   KERNEL_PLAIN,     KERNEL_MATMUL };
+    static const uint8_t kinds[] = {
+        KERNEL_PACKED, KERNEL_BATCHED, KERNEL_DEPTHWISE, KERNEL_TILES, KERNEL_GROUPS,
+    };
 
     for (size_t k = 0; k < sizeof kinds; k++)
         for (uint32_t i = 0; i < choice->count; i++)
@@ -223,7 +208,6 @@ static void choose(cpu_build *build, const cpu_group *group, const kernel_layer 
         rank_by_kind(choice);
     else if (build->attempt == NULL || build->attempt->find != NULL) {
         rank_by_time(build, choice);
-        avoid_library(build, choice);
         rank_by_memory(build, layer, choice);
         share_pack(build, choice);
     } else if (build->attempt->order < choice->count &&
@@ -297,16 +281,8 @@ inlay_status kernel_lower(cpu_build *build, const cpu_group *group, const kernel
         remove_candidate(&choice, 0);
         choice.source = choice.count > 1 ? choice.source : KERNEL_ONLY;
     }
-    if (build->state->strict && !layer->product) { /* no built-in kernel can run the layer */
-        bool done = false;
-
-        choice = (kernel_choice){ .op = group->op, .count = 1, .source = KERNEL_ONLY, .kernel = { KERNEL_LIBRARY } };
-        INLAY_TRY(kernel_table[KERNEL_LIBRARY].lower(build, group, layer, &done));
-        if (done)
-            return kernel_remember(build, &choice);
-    }
-    status = inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': %s has no kernel for this %s", build->op->name,
-                        library_in_use->title, layer->product ? "product" : "convolution");
+    status = inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': this provider has no kernel for this %s",
+                        build->op->name, layer->product ? "product" : "convolution");
 done:
     return status;
 }

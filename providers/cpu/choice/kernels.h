@@ -45,23 +45,17 @@ typedef enum kernel_id {
     KERNEL_PLANES,
     KERNEL_ROWS,
     KERNEL_GROUPS,
-    KERNEL_LIBRARY,
-    KERNEL_BLOCKS,
-    KERNEL_LIBRARY_WINOGRAD,
     KERNEL_GEMM,
     KERNEL_PACKED, /* from here on: matrix multiplications */
     KERNEL_SPARSE,
-    KERNEL_INNER,
-    KERNEL_PLAIN,
     KERNEL_BATCHED,
-    KERNEL_MATMUL,
     /* low-bit weights, by mode of nbits_mode; assigned by their lowering, never chosen among others */
     KERNEL_BITS_EXACT,
     KERNEL_BITS_BYTE,
     KERNEL_BITS_FINE,
     KERNEL_BYTES_TILES, /* int8 weights; assigned likewise */
     KERNEL_BYTES_CHANNELS,
-    KERNEL_BYTES_LIBRARY,
+
     KERNEL_BYTES_ROWS,
     KERNEL_COUNT
 } kernel_id;
@@ -71,11 +65,9 @@ typedef struct kernel_layer {
     bool product;
     kernel_gemm_shape gemm;
     kernel_conv_shape window;
-    memory_desc weights, bias; /* descriptors of the original constants */
-    library_dims weights_dims;
-    uint32_t weights_rank;
-    uint32_t bias_value; /* INLAY_NONE: none */
-    cpu_place input;     /* buffer and layout of the input */
+    tensor_layout weights, bias; /* descriptors of the original constants */
+    uint32_t bias_value;         /* INLAY_NONE: none */
+    cpu_place input;             /* buffer and layout of the input */
 } kernel_layer;
 
 /* A tiled 1x1 convolution that is deferred to its only consumer, a depthwise convolution. The consumer computes it

@@ -20,18 +20,18 @@ static void mix_dims(kernel_key_words *words, const cpu_build *build, uint32_t v
 }
 
 /* Class of a layout, as far as it affects the speed of its consumer. */
-static uint64_t layout_class(const memory_desc *md)
+static uint64_t layout_class(const tensor_layout *layout)
 {
-    return memory_desc_is_blocked(md) ? 3
-           : memory_desc_is_plain(md) ? 0
-           : tiles_accept_layout(md)  ? memory_desc_is_dense(md) ? 1 : 2
-                                      : 4;
+    return layout_is_blocked(layout)     ? 3
+           : layout_is_plain(layout)     ? 0
+           : tiles_accept_layout(layout) ? layout_is_dense(layout) ? 1 : 2
+                                         : 4;
 }
 
 static void mix_window(kernel_key_words *words, const cpu_build *build, const kernel_layer *layer)
 {
     const cpu_op *op = build->op;
-    library_dims begins = { 0 }, ends = { 0 };
+    tensor_dims begins = { 0 }, ends = { 0 };
 
     cpu_window_pads(op, build->dims[op->in[0]] + 2, build->dims[op->out[0]] + 2, op->window.kernel, begins, ends);
     mix(words, (uint64_t)op->window.group);
@@ -45,7 +45,7 @@ static void mix_window(kernel_key_words *words, const cpu_build *build, const ke
         mix(words, (uint64_t)ends[i]);
     }
     mix(words, layer->bias_value != INLAY_NONE);
-    mix(words, layout_class(&layer->input.md));
+    mix(words, layout_class(&layer->input.layout));
     mix(words, layer->window.in_concat);
     mix(words, build->scales[op->in[0]] != INLAY_NONE);
     if (build->ahead[op->in[0]] != NULL)
@@ -60,7 +60,7 @@ static void mix_product(kernel_key_words *words, const cpu_build *build, const k
     mix_dims(words, build, op->in[0]);
     mix_dims(words, build, op->in[1]);
     for (uint32_t i = 0; i < 2; i++)
-        mix(words, build->places[op->in[i]].buffer != INLAY_NONE ? layout_class(&build->places[op->in[i]].md) : 5);
+        mix(words, build->places[op->in[i]].buffer != INLAY_NONE ? layout_class(&build->places[op->in[i]].layout) : 5);
     mix(words, op->product.trans_a);
     mix(words, op->product.trans_b);
     mix(words, op->in_count > 2 && op->in[2] != INLAY_NONE);
@@ -80,12 +80,13 @@ void kernel_layer_key(const cpu_build *build, const cpu_group *group, const kern
         const cpu_post *post = &group->posts[post_index];
 
         mix(&words, post->kind);
-        mix(&words, post->kind == CPU_POST_ELTWISE ? (uint64_t)post->eltwise.alg : (uint64_t)post->alg);
-        if (post->kind == CPU_POST_ELTWISE)
+        mix(&words, post->kind == CPU_POST_UNARY ? (uint64_t)post->unary.function : (uint64_t)post->function);
+        if (post->kind == CPU_POST_UNARY)
             continue;
         mix_dims(&words, build, post->other);
         mix(&words, cpu_is_last_use(build, post->other));
-        mix(&words, build->places[post->other].buffer != INLAY_NONE ? layout_class(&build->places[post->other].md) : 5);
+        mix(&words,
+            build->places[post->other].buffer != INLAY_NONE ? layout_class(&build->places[post->other].layout) : 5);
     }
     memcpy(out, words.word, sizeof words.word);
 }

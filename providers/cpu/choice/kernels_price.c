@@ -18,13 +18,13 @@ static double layout_change_ns(double bytes)
 double kernel_layout_change_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer,
                                kernel_id kernel)
 {
-    const bool row_major = !memory_desc_is_image(&layer->input.md) && memory_desc_is_plain(&layer->input.md);
+    const bool row_major = !layout_is_image(&layer->input.layout) && layout_is_plain(&layer->input.layout);
     double ns = 0;
 
     if (layer->product || kernel == KERNEL_PLANES || kernel == KERNEL_ROWS)
         return 0;
     if (row_major)
-        ns += layout_change_ns((double)memory_desc_bytes(&layer->input.md));
+        ns += layout_change_ns((double)layout_bytes(&layer->input.layout));
     if (row_major && build->compiled->values[group->out].uses == 0) /* consumed outside of the region */
         ns += layout_change_ns(4.0 * (double)cpu_count(build, group->out));
     return ns;
@@ -37,8 +37,8 @@ double kernel_gates_ns(const cpu_build *build, const cpu_group *group, double ve
     for (uint32_t post_index = 0; post_index < group->post_count; post_index++) {
         const cpu_post *post = &group->posts[post_index];
 
-        gates += post->kind == CPU_POST_ELTWISE &&
-                 (post->eltwise.alg == LIBRARY_ELTWISE_SWISH || post->eltwise.alg == LIBRARY_ELTWISE_LOGISTIC);
+        gates += post->kind == CPU_POST_UNARY &&
+                 (post->unary.function == FUNCTION_SWISH || post->unary.function == FUNCTION_SIGMOID);
     }
     return gates * vector_ns * (double)cpu_count(build, group->out) / GATE_ELEMENTS / KERNEL_THREADS;
 }

@@ -9,7 +9,7 @@ void kernel_conv_shape_of(const cpu_build *build, const cpu_op *op, kernel_conv_
     /* inputs: x, scale, zero point, weights */
     const bool linear = op->row->family == &cpu_int8_conv && op->in_count > 4;
     uint32_t spatial = op->window.spatial, first_axis = 2 - spatial;
-    library_dims begins, ends;
+    tensor_dims begins, ends;
     INLAY_CHECK(op->window.spatial <= 3);
 
     *window = (kernel_conv_shape){ .flat = spatial <= 2,
@@ -128,8 +128,8 @@ void kernel_gemm_shape_of(const cpu_build *build, kernel_gemm_shape *product)
         product->m *= product->batch;
         product->batch = 1;
     }
-    if (weights->buffer != INLAY_NONE && !memory_desc_is_blocked(&weights->md) && weights->md.ndims >= 2)
-        product->transposed = product->transposed != (weights->md.strides[weights->md.ndims - 1] != 1);
+    if (weights->buffer != INLAY_NONE && !layout_is_blocked(&weights->layout) && weights->layout.rank >= 2)
+        product->transposed = product->transposed != (weights->layout.strides[weights->layout.rank - 1] != 1);
 }
 
 bool kernel_weights_are_low_bit(const cpu_build *build)

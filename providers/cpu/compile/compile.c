@@ -100,27 +100,8 @@ done:
 
 /* ------------------------------------------------------------------ constants */
 
-/* Copies small constants, except in programs of `inlay bundle`, which contain the constants and their packed weights.
- * Large constants stay in the host's memory until it is known how they are read. */
-static inlay_status copy_small_constants(inlay_compiled *compiled, inlay_diag *diag)
-{
-    for (uint32_t i = 0; i < compiled->constant_count; i++) {
-        cpu_constant *constant = &compiled->constants[i];
-
-        if (constant->bytes > CPU_SMALL_BYTES || constant->data == NULL || compiled->state->alone)
-            continue;
-        if (posix_memalign(&constant->copy, 64, CPU_SMALL_BYTES) != 0) {
-            constant->copy = NULL;
-            return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "copying the constants of a region");
-        }
-        memcpy(constant->copy, constant->data, constant->bytes);
-        constant->data = constant->copy;
-    }
-    return INLAY_OK;
-}
-
-/* Reports to the host which constants it may free: those that were copied, and those that were packed and are not also
- * read in their original layout. */
+/* Reports to the host which constants it may free: those that were packed and are not also read in their original
+ * layout. */
 static void report_constants(inlay_compiled *compiled, const inlay_compile_request *request)
 {
     if (compiled->ready != NULL) {
@@ -136,18 +117,14 @@ static void report_constants(inlay_compiled *compiled, const inlay_compile_reque
         if (constant == NULL || constant->narrow != NULL || constant->entries.count > 0 ||
             constant->half_type != INLAY_UNDEFINED) /* not a constant of the host */
             continue;
-        /* A program of `inlay bundle` never builds a second instance, so its packed weights need not identify the
-         * original. */
-        packed = ((cpu_constant_is_packed(constant) || (compiled->state->alone && constant->packs != NULL)) &&
-                  !constant->plain_used && compiled->ready != NULL) ||
+        packed = (constant->packs != NULL && !constant->plain_used && compiled->ready != NULL) ||
                  (constant->repacked_ops > 0 && constant->repacked_ops == compiled->values[value].uses &&
                   compiled->values[value].output == INLAY_NONE);
-        if (constant->copy == NULL && (!packed || constant->bytes <= CPU_SMALL_BYTES))
+        if (!packed || constant->bytes <= CPU_SMALL_BYTES)
             continue;
-        if (constant->copy == NULL)
-            constant->data = NULL;
+        constant->data = NULL;
         if (request->constants != NULL)
-            request->constants[constant->value] = constant->copy != NULL ? INLAY_CONST_COPIED : INLAY_CONST_PACKED;
+            request->constants[constant->value] = INLAY_CONST_PACKED;
     }
 }
 
@@ -185,7 +162,6 @@ inlay_status cpu_compile(void *state, const inlay_compile_request *request, inla
         compiled->timings = compiled->state->timings->open(compiled->state->host->ctx, request->handle);
     (void)pthread_mutex_init(&compiled->lock, NULL);
     INLAY_TRY(read_region(compiled, request, diag));
-    INLAY_TRY(copy_small_constants(compiled, diag));
     halves_make_constants(compiled, request->graph);
     INLAY_TRY(low_bit_make_constants(compiled, request->graph, diag));
     INLAY_TRY(nbits_bind_weights(compiled, diag));

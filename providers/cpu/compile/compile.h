@@ -10,8 +10,8 @@ inlay_status cpu_specialize(void *state, inlay_compiled *compiled, inlay_special
                             inlay_instance **out_instance, inlay_diag *diag);
 void cpu_release_instance(void *state, inlay_compiled *compiled, inlay_instance *instance);
 inlay_status cpu_cost(void *state, const inlay_cost_request *request, inlay_cost *cost, inlay_diag *diag);
-/* Reads the options of numerical precision (options.c). *out_reduced: bfloat16 was requested. */
-void cpu_read_options(cpu_state *state, const inlay_create_args *args, bool *out_reduced);
+/* Reads the options of numerical precision (options.c). */
+void cpu_read_options(cpu_state *state, const inlay_create_args *args);
 
 inlay_status cpu_instance_build(inlay_compiled *compiled, const inlay_value_state *values, uint32_t stride,
                                 uint32_t value_count, const uint64_t *rooms, uint32_t threads,

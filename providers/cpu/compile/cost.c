@@ -1,6 +1,5 @@
 /* Estimates the time of an op from its arithmetic and its memory traffic, with constants measured on a core with
- * AVX-512: for the kernels of provider cpu, for those of a library, or for the faster of the two if a provider has
- * both. The machine profile and measurements correct the estimate.
+ * AVX-512. The machine profile and measurements correct the estimate.
  *
  * An op is priced as a part of a region: activations after a convolution or matrix multiplication are fused, and values
  * keep the layout in which the previous op made them. Reorders at the borders of a region are reported separately
@@ -69,27 +68,27 @@ static double function_rate(const cpu_op *op)
 {
     double ns = 0;
 
-    for (uint32_t i = 0; i < op->eltwise_count; i++) {
-        switch ((int)op->eltwise[i].alg) {
-        case LIBRARY_ELTWISE_LOGISTIC:
-        case LIBRARY_ELTWISE_TANH:
-        case LIBRARY_ELTWISE_ELU:
-        case LIBRARY_ELTWISE_EXP:
-        case CPU_ERF:
-        case CPU_SIN:
-        case CPU_COS:
-        case CPU_SELU:
-        case CPU_CELU:
-        case LIBRARY_ELTWISE_SWISH:
-        case LIBRARY_ELTWISE_MISH:
+    for (uint32_t i = 0; i < op->unary_count; i++) {
+        switch ((int)op->unary[i].function) {
+        case FUNCTION_SIGMOID:
+        case FUNCTION_TANH:
+        case FUNCTION_ELU:
+        case FUNCTION_EXP:
+        case FUNCTION_ERF:
+        case FUNCTION_SIN:
+        case FUNCTION_COS:
+        case FUNCTION_SELU:
+        case FUNCTION_CELU:
+        case FUNCTION_SWISH:
+        case FUNCTION_MISH:
             ns += 1 / EXP_PER_NS;
             break;
-        case LIBRARY_ELTWISE_GELU_ERF:
-        case LIBRARY_ELTWISE_GELU_TANH:
+        case FUNCTION_GELU:
+        case FUNCTION_GELU_TANH:
             ns += 1 / GELU_PER_NS;
             break;
-        case LIBRARY_ELTWISE_LOG:
-        case LIBRARY_ELTWISE_SOFT_RELU:
+        case FUNCTION_LOG:
+        case FUNCTION_SOFTPLUS:
             ns += 1 / LOG_PER_NS;
             break;
         default:
@@ -137,83 +136,60 @@ static const inlay_value_state *state_of(const inlay_cost_request *request, cons
                : NULL;
 }
 
-/* The speed of the provider's kernels of a kind relative to the built-in ones. library_speed: that of the library's
- * kernels. */
-static double speed_of(const cpu_state *state, double library_speed)
+/* The speed-up by Winograd's algorithm; 1: not used. */
+static double winograd_gain(const cpu_op *op, const struct sizes *sizes)
 {
-    if (state->alone)
-        return 1;
-    return state->library_only ? library_speed : fmax(library_speed, 1);
-}
-
-/* The speed-up by Winograd's algorithm of the built-in kernels; 1: not used. */
-static double winograd_gain(const cpu_state *state, const cpu_op *op, const struct sizes *sizes)
-{
-    if (state->library_only || op->window.spatial != 2 || sizes->output == NULL || sizes->output->rank != 4)
+    if (op->window.spatial != 2 || sizes->output == NULL || sizes->output->rank != 4)
         return 1;
     return fmax(1, cpu_winograd_gain(op, (int64_t)size_of(sizes->first, 1), (int64_t)size_of(sizes->output, 1),
                                      (int64_t)size_of(sizes->output, 2), (int64_t)size_of(sizes->output, 3)));
 }
 
-/* The number of filter taps that are computed along an axis. The library skips taps in the padding, so this is the
- * average number of taps inside the image; with a dilated filter larger than the image, that is few of them. Built-in
- * kernels skip taps that are in the padding for all pixels. */
-static double taps(const cpu_state *state, const cpu_op *op, const struct sizes *sizes, uint32_t axis)
+/* The number of filter taps that are computed along an axis: kernels skip taps that are in the padding for all pixels. */
+static double taps(const cpu_op *op, const struct sizes *sizes, uint32_t axis)
 {
     const int64_t k = op->window.kernel[axis], in = (int64_t)size_of(sizes->first, axis + 2),
                   out = (int64_t)size_of(sizes->output, axis + 2);
     const int64_t span = op->window.dilations[axis] * (k - 1), step = op->window.strides[axis];
-    int64_t pad = op->window.pads[axis];
-    double share;
+    int64_t pad = op->window.pads[axis], inside = 0;
 
     INLAY_CHECK(axis < op->window.spatial);
     if (span < in / 4 || op->row->family != &cpu_conv)
         return (double)k;
     if (op->window.auto_pad != CPU_PAD_EXPLICIT)
         pad = op->window.auto_pad == CPU_PAD_VALID ? 0 : ((out - 1) * step + span + 1 - in) / 2;
-    if (state->alone) {
-        int64_t inside = 0;
-
-        for (int64_t tap = 0, at = -pad; tap < k; tap++, at += op->window.dilations[axis])
-            inside += at < in && at + (out - 1) * step >= 0;
-        return inside > 1 ? (double)inside : 1;
-    }
-    share = (double)k * cpu_window_share(k, op->window.dilations[axis], step, pad, in, out);
-    return share > 1 ? share : 1;
+    for (int64_t tap = 0, at = -pad; tap < k; tap++, at += op->window.dilations[axis])
+        inside += at < in && at + (out - 1) * step >= 0;
+    return inside > 1 ? (double)inside : 1;
 }
 
 /* The number of multiplications and additions; *out_rate: how many per nanosecond. */
-static double flops_of(const cpu_state *state, const cpu_op *op, const struct sizes *sizes, double *out_rate)
+static double flops_of(const cpu_op *op, const struct sizes *sizes, double *out_rate)
 {
     const cpu_family *family = op->row->family;
     double outputs = count_of(sizes->output), window = 1;
 
     *out_rate = CORE_FLOPS_PER_NS;
-    if (family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_conv_computed) {
+    if (family == &cpu_conv || family == &cpu_conv_transpose) {
         double per = size_of(sizes->second, 1); /* terms of a tap: input channels, or output channels if transposed */
 
-        if (family == &cpu_conv_transpose || strcmp(op->row->op_type, "ConvTranspose") == 0)
+        if (family == &cpu_conv_transpose)
             outputs = count_of(sizes->first);
 
         for (uint32_t i = 0; i < op->window.spatial; i++)
-            window *= taps(state, op, sizes, i);
+            window *= taps(op, sizes, i);
         if (per == 1 && op->window.group > 1)
             *out_rate = 2 * window / (1 / CHANNELS_PER_NS + window * TAP_NS);
         else if (per < 8 && op->window.group > 1)
-            *out_rate = THIN_FLOPS_PER_NS * speed_of(state, library_in_use->thin_speed);
-        else if (winograd_gain(state, op, sizes) > 1)
-            *out_rate *= winograd_gain(state, op, sizes);
-        else if (family == &cpu_conv && op->window.group == 1)
-            *out_rate = speed_of(state, library_in_use->convolution_speed) * CORE_FLOPS_PER_NS;
+            *out_rate = THIN_FLOPS_PER_NS;
+        else
+            *out_rate *= winograd_gain(op, sizes);
         return 2 * outputs * per * window;
     }
     if (family == &cpu_product && sizes->first != NULL && sizes->first->rank != INLAY_RANK_UNKNOWN &&
         sizes->first->rank >= 2) {
         const double depth = size_of(sizes->first, sizes->first->rank - (op->product.trans_a ? 2 : 1));
 
-        if (sizes->weights > 0 && sizes->output != NULL && sizes->output->rank != INLAY_RANK_UNKNOWN &&
-            sizes->output->rank >= 1)
-            *out_rate = speed_of(state, library_in_use->product_speed) * CORE_FLOPS_PER_NS;
         return 2 * outputs * depth;
     }
     if (family == &cpu_attention) {
@@ -249,7 +225,7 @@ static bool parse_producer(const cpu_state *state, const inlay_graph *graph, uin
 
 static bool is_elementwise(const cpu_family *family)
 {
-    return family == &cpu_eltwise_family || family == &cpu_binary;
+    return family == &cpu_unary_family || family == &cpu_binary;
 }
 
 /* True if another node than `reader` needs the value as a tensor. Only the nodes shortly after its producer are
@@ -287,20 +263,19 @@ static bool is_fused(const cpu_state *state, const inlay_cost_request *request, 
     if (is_elementwise(family))
         return input != NULL && output != NULL && input->dtype == INLAY_FLOAT && output->dtype == INLAY_FLOAT &&
                count_of(input) == count_of(output) && !is_stored(request->graph, info->inputs[i], info);
-    return family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_conv_computed ||
-           family == &cpu_product || family == &cpu_normalize || family == &cpu_nbits_product;
+    return family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_product || family == &cpu_normalize ||
+           family == &cpu_nbits_product;
 }
 
 /* Convolutions choose the layouts of their operands. Other ops keep the layout of their input or need rows. */
 static bool chooses_layout(const cpu_family *family)
 {
-    return family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_conv_computed ||
-           family == &cpu_int8_conv;
+    return family == &cpu_conv || family == &cpu_conv_transpose || family == &cpu_int8_conv;
 }
 
 static bool keeps_layout(const cpu_family *family)
 {
-    return family == &cpu_pool || family == &cpu_eltwise_family || family == &cpu_binary || family == &cpu_concat ||
+    return family == &cpu_pool || family == &cpu_unary_family || family == &cpu_binary || family == &cpu_concat ||
            family == &cpu_normalize || family == &cpu_resize || family == &cpu_pad || family == &cpu_quantize ||
            family == &cpu_dequantize || family == &cpu_byte_clip;
 }
@@ -375,7 +350,7 @@ static bool is_shared(const cpu_op *op, const struct sizes *sizes, double flops)
         return flops > 2e6 || sizes->weights > 3e5;
     if (family == &cpu_attention || family == &cpu_product)
         return flops > 1e6;
-    if (family == &cpu_conv || family == &cpu_conv_computed)
+    if (family == &cpu_conv)
         return flops > 4e5;
     return sizes->in + sizes->out + sizes->weights > 192 * 1024;
 }
@@ -393,7 +368,7 @@ static bool reads_layout(const cpu_state *state, const inlay_graph *graph, const
 static bool is_planar(const cpu_state *state, const inlay_graph *graph, const cpu_op *op, const inlay_node_info *info,
                       const struct sizes *sizes)
 {
-    return !state->library_only && op->row->family == &cpu_conv && op->window.group > 1 && sizes->first != NULL &&
+    return op->row->family == &cpu_conv && op->window.group > 1 && sizes->first != NULL &&
            sizes->first->rank != INLAY_RANK_UNKNOWN && sizes->first->rank <= 4 && sizes->first->rank > 2 &&
            (double)op->window.group == size_of(sizes->first, 1) && sizes->output != NULL &&
            sizes->output->rank == sizes->first->rank && size_of(sizes->output, 1) == size_of(sizes->first, 1) &&
@@ -431,8 +406,8 @@ static double fused_ns(const cpu_op *op, const struct sizes *sizes, double flops
 {
     double ns = 0;
 
-    if (op->row->family == &cpu_eltwise_family && rate < SIMPLE_PER_NS * cpu_speed())
-        ns = flops / (op->eltwise[0].alg == LIBRARY_ELTWISE_LOGISTIC ? GATE_PER_NS : rate) / threads;
+    if (op->row->family == &cpu_unary_family && rate < SIMPLE_PER_NS * cpu_speed())
+        ns = flops / (op->unary[0].function == FUNCTION_SIGMOID ? GATE_PER_NS : rate) / threads;
     if (op->row->family == &cpu_binary) /* the other operand is not in registers */
         ns = stream_ns(sizes->in > sizes->out ? sizes->in - sizes->out : 0) / threads;
     return ns;
@@ -500,18 +475,15 @@ static inlay_status cost_of(const cpu_state *state, const inlay_cost_request *re
         cpu_quant_cost(&op, request, info, cost);
         return INLAY_OK;
     }
-    flops = flops_of(state, &op, &sizes, &rate);
+    flops = flops_of(&op, &sizes, &rate);
     flops *= share < SPARSE_PACE ? share / SPARSE_PACE : 1;
     rate *= cpu_speed();
     cost->flops += flops;
     cost->bytes_read += (uint64_t)(sizes.in + sizes.weights);
     cost->bytes_written += (uint64_t)sizes.out;
-    if (state->bf16 && (op.row->family == &cpu_conv || (op.row->family == &cpu_product && sizes.weights > 0)))
-        rate *= 2;
     if (fused || is_view(&op))
         inside = FUSED_NS + fused_ns(&op, &sizes, flops, rate, threads);
-    /* Without built-in kernels, convolutions run oneDNN's kernels on one thread (make_for_threads in conv.c). */
-    threads = is_shared(&op, &sizes, flops) && (op.row->family != &cpu_conv || state->tiles != NULL) ? threads : 1;
+    threads = is_shared(&op, &sizes, flops) ? threads : 1;
     work = flops / rate / threads;
     streams = stream_ns(sizes.in + sizes.out) / threads + weights_ns(request->graph, sizes.weights, threads);
     alone = (work > streams ? work : streams) + CALL_NS + (threads > 1 ? TEAM_NS : 0);

@@ -1,18 +1,16 @@
-/* Ops with an empty input and a nonempty output, such as a sum, mean or maximum of no elements. oneDNN does not
- * describe them. */
+/* Ops with an empty input and a nonempty output, such as a sum, mean or maximum of no elements. */
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/normalization/normalize.h"
 #include "cpu/region/build.h"
 #include "cpu/weights/read.h"
 #include <math.h>
 
-/* Writes value + bias[channel] to each element of a row-major tensor, or the same byte everywhere. */
+/* Writes value + bias[channel] to each element of a row-major tensor. */
 struct fill {
     cpu_native native;
     int64_t count, channels, inner; /* inner: elements per channel */
     float value;
-    bool biased, bytes;
-    uint8_t byte;
+    bool biased;
 };
 
 static inlay_status run_fill(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
@@ -25,9 +23,7 @@ static inlay_status run_fill(const cpu_native *native, const cpu_state *state, i
     (void)state;
     (void)run;
     (void)threads;
-    if (fill->bytes)
-        memset(args[0], fill->byte, (size_t)fill->count);
-    for (int64_t i = 0; i < fill->count && !fill->bytes; i++)
+    for (int64_t i = 0; i < fill->count; i++)
         output[i] = fill->value + (bias != NULL ? bias[i / fill->inner % fill->channels] : 0);
     return INLAY_OK;
 }
@@ -40,7 +36,7 @@ static bool is_family(const cpu_op *op, const cpu_family *family)
 /* The result of a pool whose window has padding only. A global mean divides by zero elements. */
 static float empty_pool_result(const cpu_op *op)
 {
-    return op->alg == LIBRARY_POOLING_MAX ? -INFINITY : op->window.global ? NAN : 0;
+    return op->function == FUNCTION_POOL_MAX ? -INFINITY : op->window.global ? NAN : 0;
 }
 
 bool cpu_reads_empty_input(const cpu_build *build)
@@ -53,8 +49,7 @@ bool cpu_reads_empty_input(const cpu_build *build)
         is_family(op, &cpu_recurrent) || is_family(op, &cpu_dynamic))
         return false;
     for (uint32_t i = 0; i < operands; i++)
-        if ((build->compiled->values[op->in[i]].type == LIBRARY_F32 || is_family(op, &cpu_pool)) &&
-            cpu_count(build, op->in[i]) == 0)
+        if (build->compiled->values[op->in[i]].type == ELEMENT_FLOAT && cpu_count(build, op->in[i]) == 0)
             return true;
     return false;
 }
@@ -62,7 +57,7 @@ bool cpu_reads_empty_input(const cpu_build *build)
 inlay_status cpu_lower_empty_input(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
-    bool conv = is_family(op, &cpu_conv) || is_family(op, &cpu_conv_transpose) || is_family(op, &cpu_conv_computed);
+    bool conv = is_family(op, &cpu_conv) || is_family(op, &cpu_conv_transpose);
     bool gemm = is_family(op, &cpu_product);
     bool reduce = is_family(op, &cpu_reduce), pool = is_family(op, &cpu_pool);
     uint32_t y_value = op->out[0], third = op->in_count > 2 ? op->in[2] : INLAY_NONE;
@@ -71,15 +66,13 @@ inlay_status cpu_lower_empty_input(cpu_build *build, const cpu_group *group)
     cpu_place output, bias;
     const cpu_place *places[2] = { &output, &bias };
     inlay_status status;
-    memory_desc md;
+    tensor_layout layout;
 
     if (!conv && !gemm && !is_family(op, &cpu_attention) && !reduce && !pool)
         return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
                           "node '%s': the output has elements, but an input has none", op->name);
-    memory_desc_plain(&md, build->ranks[y_value], build->dims[y_value]);
-    if (pool)
-        md.data_type = cpu_type(build, y_value);
-    INLAY_TRY(cpu_new_place(build, &md, &output));
+    layout_plain(&layout, build->ranks[y_value], build->dims[y_value]);
+    INLAY_TRY(cpu_new_place(build, &layout, &output));
     if (bias_value != INLAY_NONE)
         INLAY_TRY(cpu_read_plain(build, bias_value, &bias));
     fill = (struct fill){
@@ -89,11 +82,9 @@ inlay_status cpu_lower_empty_input(cpu_build *build, const cpu_group *group)
     for (uint32_t d = 2; conv && d < build->ranks[y_value]; d++)
         fill.inner *= build->dims[y_value][d];
     fill.value = reduce ? cpu_reduce_empty(op) : pool ? empty_pool_result(op) : 0;
-    fill.bytes = pool && md.data_type != LIBRARY_F32;
-    fill.byte = md.data_type == LIBRARY_S8 ? 0x80 : 0; /* -128, the least int8 */
     INLAY_TRY(cpu_emit_step(build, &fill.native, sizeof fill, places, fill.biased ? 2 : 1));
     if (gemm && third != INLAY_NONE)
-        INLAY_TRY(cpu_binary_at(build, LIBRARY_BINARY_ADD, &output, true, third, y_value, INLAY_NONE, &output));
+        INLAY_TRY(cpu_binary_at(build, FUNCTION_ADD, &output, true, third, y_value, INLAY_NONE, &output));
     status = cpu_finish(build, group, 0, &output, true);
 done:
     return status;

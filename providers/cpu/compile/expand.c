@@ -29,18 +29,18 @@ static uint32_t inner_value(cpu_reader *reader, uint32_t snapshot)
                                                            .output = INLAY_NONE,
                                                            .weights = INLAY_NONE,
                                                            .constant = INLAY_NONE,
-                                                           .type = LIBRARY_F32 };
+                                                           .type = ELEMENT_FLOAT };
     return compiled->value_count++;
 }
 
-/* Adds y = alg(a, b). y: a value; INLAY_NONE: a new value with the shape of `like`. Returns y. */
-static uint32_t add_binary(cpu_reader *reader, const cpu_op *parsed, const char *op_type, library_alg alg, uint32_t a,
-                           uint32_t b, uint32_t y, uint32_t like)
+/* Adds y = function(a, b). y: a value; INLAY_NONE: a new value with the shape of `like`. Returns y. */
+static uint32_t add_binary(cpu_reader *reader, const cpu_op *parsed, const char *op_type, element_function function,
+                           uint32_t a, uint32_t b, uint32_t y, uint32_t like)
 {
     cpu_op *op = add_op(reader, parsed, op_type, 2);
 
     INLAY_CHECK(a < reader->compiled->value_count && b < reader->compiled->value_count);
-    op->alg = alg;
+    op->function = function;
     op->in[0] = a;
     op->in[1] = b;
     op->out[0] = y != INLAY_NONE ? y : inner_value(reader, like);
@@ -56,8 +56,8 @@ static uint32_t add_scale(cpu_reader *reader, const cpu_op *parsed, float factor
     cpu_op *op = add_op(reader, parsed, "Neg", 1);
 
     INLAY_CHECK(input < reader->compiled->value_count);
-    op->eltwise_count = 1;
-    op->eltwise[0] = (cpu_eltwise){ LIBRARY_ELTWISE_LINEAR, factor, 0 };
+    op->unary_count = 1;
+    op->unary[0] = (cpu_unary){ FUNCTION_LINEAR, factor, 0 };
     op->in[0] = input;
     op->out[0] = y != INLAY_NONE ? y : inner_value(reader, like);
     reader->compiled->values[input].uses++;
@@ -76,10 +76,10 @@ static void expand_skip(cpu_reader *reader, const inlay_node_info *info, const c
     bias = simple ? in[3] : in[4];
     x = in[0];
     if (bias != INLAY_NONE)
-        x = add_binary(reader, parsed, "Add", LIBRARY_BINARY_ADD, x, bias, INLAY_NONE, info->outputs[0]);
+        x = add_binary(reader, parsed, "Add", FUNCTION_ADD, x, bias, INLAY_NONE, info->outputs[0]);
     if (info->output_count > CPU_SKIP_SUM)
         sum = cpu_reader_value(reader, info->outputs[CPU_SKIP_SUM]);
-    x = add_binary(reader, parsed, "Add", LIBRARY_BINARY_ADD, x, in[1], sum, info->outputs[0]);
+    x = add_binary(reader, parsed, "Add", FUNCTION_ADD, x, in[1], sum, info->outputs[0]);
     op = add_op(reader, parsed, simple ? "RMSNormalization" : "LayerNormalization", simple ? 2 : 3);
     op->axis = inlay_graph_value(reader->request->graph, info->inputs[0])->rank - 1;
     op->in[0] = x;
@@ -97,12 +97,12 @@ static void expand_skip(cpu_reader *reader, const inlay_node_info *info, const c
 static void expand_variadic(cpu_reader *reader, const inlay_node_info *info, const cpu_op *parsed)
 {
     const bool mean = strcmp(parsed->row->op_type, "Mean") == 0;
-    const char *op_type = parsed->alg == LIBRARY_BINARY_ADD ? "Add" : parsed->row->op_type;
+    const char *op_type = parsed->function == FUNCTION_ADD ? "Add" : parsed->row->op_type;
     const uint32_t n = info->input_count, y = cpu_reader_value(reader, info->outputs[0]);
     uint32_t x = cpu_reader_value(reader, info->inputs[0]);
 
     for (uint32_t i = 1; i < n; i++)
-        x = add_binary(reader, parsed, op_type, parsed->alg, x, cpu_reader_value(reader, info->inputs[i]),
+        x = add_binary(reader, parsed, op_type, parsed->function, x, cpu_reader_value(reader, info->inputs[i]),
                        mean || i + 1 < n ? INLAY_NONE : y, info->outputs[0]);
     if (mean || n == 1)
         (void)add_scale(reader, parsed, 1 / (float)n, x, y, INLAY_NONE);
@@ -128,7 +128,7 @@ static void expand_gemm(cpu_reader *reader, const inlay_node_info *info, const c
     c = cpu_reader_value(reader, info->inputs[2]);
     if (parsed->beta != 1)
         c = add_scale(reader, parsed, parsed->beta, c, INLAY_NONE, info->inputs[2]);
-    (void)add_binary(reader, parsed, "Add", LIBRARY_BINARY_ADD, x, c, y, INLAY_NONE);
+    (void)add_binary(reader, parsed, "Add", FUNCTION_ADD, x, c, y, INLAY_NONE);
 }
 
 static bool is_variadic(const char *op_type)

@@ -72,7 +72,7 @@ static void count_reads(cpu_build *build, const cpu_group *group)
             build->instance->buffers[build->places[v].buffer].pending--;
     }
     for (uint32_t post = 0; post < group->post_count; post++)
-        if (group->posts[post].kind != CPU_POST_ELTWISE)
+        if (group->posts[post].kind != CPU_POST_UNARY)
             reads[count++] = group->posts[post].other;
     if (group->bias != INLAY_NONE)
         reads[count++] = group->bias;
@@ -177,7 +177,6 @@ static bool allocate_build(cpu_build *build)
         return false;
     return reserve(instance, &instance->steps, compiled->step_hint, &build->step_capacity, sizeof *instance->steps) &&
            reserve(instance, &instance->args, compiled->arg_hint, &build->arg_capacity, sizeof *instance->args) &&
-           reserve(instance, &instance->slots, compiled->slot_hint, &build->slot_capacity, sizeof *instance->slots) &&
            reserve(instance, &instance->buffers, compiled->buffer_hint, &build->buffer_capacity,
                    sizeof *instance->buffers);
 }
@@ -186,7 +185,6 @@ static void release_build(cpu_build *build)
 {
     for (uint32_t v = 0; build->ahead != NULL && v < build->compiled->value_count; v++)
         free(build->ahead[v]);
-    cpu_memo_drop(build);
     cpu_scratch_close(build->state->scratch, build->scratch);
 }
 
@@ -212,15 +210,12 @@ inlay_status cpu_instance_build(inlay_compiled *compiled, const inlay_value_stat
     cpu_read_capacities(&build, rooms);
     INLAY_TRY(read_shapes(&build, values, stride, value_count));
     INLAY_TRY(cpu_fuse(&build));
-    build.avoids_library = true; /* the decision below assumes that the library is avoided */
-    build.avoids_library = kernel_skips_onednn_startup(&build);
     INLAY_TRY(lower(&build));
     INLAY_TRY(cpu_plan(&build));
-    INLAY_TRY(cpu_context_prepare(compiled->state, build.instance, diag));
+    INLAY_TRY(cpu_context_prepare(build.instance, diag));
     compiled->builds++;
     compiled->step_hint = build.instance->step_count;
     compiled->arg_hint = build.instance->arg_count;
-    compiled->slot_hint = build.instance->slot_count;
     compiled->buffer_hint = build.instance->buffer_count;
     *out_instance = build.instance;
     build.instance = NULL;
@@ -236,10 +231,8 @@ void cpu_instance_destroy(inlay_instance *instance)
     if (instance == NULL)
         return;
     cpu_contexts_destroy(instance);
-    for (uint32_t step = 0; step < instance->step_count; step++) {
-        library_primitive_destroy(instance->steps[step].primitive);
+    for (uint32_t step = 0; step < instance->step_count; step++)
         cpu_native_destroy(instance->steps[step].native);
-    }
     if (instance->has_lock)
         (void)pthread_mutex_destroy(&instance->lock);
     cpu_scratch_close(instance->home, instance->memory); /* also frees the instance itself */

@@ -2,7 +2,7 @@
 #include "cpu/choice/kernels.h"
 #include "cpu/weights/nbits.h"
 
-void cpu_read_options(cpu_state *state, const inlay_create_args *args, bool *out_reduced)
+void cpu_read_options(cpu_state *state, const inlay_create_args *args)
 {
     const char *precision = "f32", *activations = "auto";
     bool winograd = true;
@@ -32,5 +32,4 @@ void cpu_read_options(cpu_state *state, const inlay_create_args *args, bool *out
                    : !state->model_sets_limbs || state->fast          ? NBITS_FINE
                                                                       : NBITS_EXACT;
     state->winograd = winograd && !state->strict;
-    *out_reduced = strcmp(precision, "reduced") == 0;
 }

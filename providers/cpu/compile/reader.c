@@ -2,14 +2,14 @@
 #include "cpu/compile/expand.h"
 #include "inlay/check.h"
 
-static library_type type_of(inlay_dtype dtype)
+static element_type type_of(inlay_dtype dtype)
 {
-    return dtype == INLAY_FLOAT   ? LIBRARY_F32
-           : dtype == INLAY_UINT8 ? LIBRARY_U8
-           : dtype == INLAY_BOOL  ? LIBRARY_U8
-           : dtype == INLAY_INT8  ? LIBRARY_S8
-           : dtype == INLAY_INT32 ? LIBRARY_S32
-                                  : LIBRARY_TYPE_UNDEFINED;
+    return dtype == INLAY_FLOAT   ? ELEMENT_FLOAT
+           : dtype == INLAY_UINT8 ? ELEMENT_UINT8
+           : dtype == INLAY_BOOL  ? ELEMENT_UINT8
+           : dtype == INLAY_INT8  ? ELEMENT_INT8
+           : dtype == INLAY_INT32 ? ELEMENT_INT32
+                                  : ELEMENT_OTHER;
 }
 
 uint32_t cpu_reader_value(cpu_reader *reader, uint32_t snapshot)

@@ -197,8 +197,8 @@ bool conv_rows_run(const cpu_build *build, const cpu_group *group, const kernel_
     conv_rows rows;
 
     return build->state->sgemm != NULL && window->flat && !window->in_concat && kernel_input_is_ready(build) &&
-           memory_desc_is_plain(&layer->input.md) && !memory_desc_is_image(&layer->input.md) &&
-           layer->input.md.data_type == LIBRARY_F32 && build->compiled->values[group->out].uses == 0 &&
+           layout_is_plain(&layer->input.layout) && !layout_is_image(&layer->input.layout) &&
+           layer->input.layout.type == ELEMENT_FLOAT && build->compiled->values[group->out].uses == 0 &&
            window->in > window->group && window->out_width > 0 && window->out_height > 0 &&
            plan_units(build, layer, &rows);
 }
@@ -213,7 +213,7 @@ inlay_status conv_rows_lower(cpu_build *build, const cpu_group *group, const ker
     inlay_status status;
     int64_t floats;
     conv_rows rows;
-    memory_desc md;
+    tensor_layout layout;
 
     if (!plan_units(build, layer, &rows))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its rows exceed the buffers", op->name);
@@ -221,15 +221,15 @@ inlay_status conv_rows_lower(cpu_build *build, const cpu_group *group, const ker
     rows.chain = sgemm_chain(rows.in * rows.window.kernel[0] * rows.window.kernel[1], build->state->strict);
     rows.workers = build->instance->threads > 0 ? build->instance->threads : 1;
     INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
-    memory_desc_plain(&md, (uint32_t)layer->weights.ndims, layer->weights.dims);
-    INLAY_TRY(cpu_read_constant(build, op->in[1], &layer->weights, &md, &weights));
-    posts = group->post_count > 0 && group->posts[0].kind == CPU_POST_ELTWISE &&
-            tiles_fuse_clamp(&group->posts[0].eltwise, &epilogue);
+    layout_plain(&layout, (uint32_t)layer->weights.rank, layer->weights.dims);
+    INLAY_TRY(cpu_read_constant(build, op->in[1], &layer->weights, &layout, &weights));
+    posts = group->post_count > 0 && group->posts[0].kind == CPU_POST_UNARY &&
+            tiles_fuse_clamp(&group->posts[0].unary, &epilogue);
     rows.clamp = epilogue.clamp;
     rows.low = epilogue.low;
     rows.high = epilogue.high;
-    memory_desc_plain(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
-    INLAY_TRY(cpu_step_result_place(build, group, posts, &md, &output));
+    layout_plain(&layout, build->ranks[op->out[0]], build->dims[op->out[0]]);
+    INLAY_TRY(cpu_step_result_place(build, group, posts, &layout, &output));
     places[ARG_X] = &input;
     places[ARG_W] = &weights;
     places[ARG_Y] = &output;

@@ -409,12 +409,12 @@ static inlay_status read_producer(cpu_build *build, struct depthwise *depthwise,
     struct producer *producer = &depthwise->producer;
     const int64_t block_floats = producer->places * depthwise->block * (int64_t)producer->workers;
     inlay_status status;
-    memory_desc md;
+    tensor_layout packed;
 
-    if (!tiles_panel_layout(&ahead->layer.weights, &md))
+    if (!tiles_panel_layout(&ahead->layer.weights, &packed))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", build->op->name);
-    INLAY_TRY(
-        cpu_read_constant(build, build->compiled->ops[ahead->group->op].in[1], &ahead->layer.weights, &md, &own[0]));
+    INLAY_TRY(cpu_read_constant(build, build->compiled->ops[ahead->group->op].in[1], &ahead->layer.weights, &packed,
+                                &own[0]));
     INLAY_TRY(cpu_new_floats(build, block_floats, &own[1]));
     producer->w = *io_count;
     places[(*io_count)++] = &own[0];
@@ -454,17 +454,17 @@ static void init_producer(const cpu_build *build, struct depthwise *depthwise, c
 inlay_status depthwise_emit(cpu_build *build, const kernel_layer *layer, const tile_epilogue *epilogue,
                             const cpu_place **places, uint32_t count)
 {
-    const memory_desc *input = &places[ARG_X]->md, *output = &places[ARG_Y]->md;
+    const tensor_layout *input = &places[ARG_X]->layout, *output = &places[ARG_Y]->layout;
     const deferred_producer *ahead = build->ahead[build->op->in[0]];
     struct depthwise *depthwise;
     cpu_place weights, own[3];
     inlay_status status;
-    memory_desc md;
+    tensor_layout packed;
 
-    if (!memory_desc_blocks(&md, (uint32_t)layer->weights.ndims, layer->weights.dims,
-                            layer->weights.ndims == 5 ? "Abcde16a" : "Abcd16a"))
+    if (!layout_blocks(&packed, (uint32_t)layer->weights.rank, layer->weights.dims,
+                       layer->weights.rank == 5 ? "Abcde16a" : "Abcd16a"))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", build->op->name);
-    status = cpu_read_constant(build, build->op->in[1], &layer->weights, &md, &weights);
+    status = cpu_read_constant(build, build->op->in[1], &layer->weights, &packed, &weights);
     if (status != INLAY_OK)
         return status;
     depthwise = calloc(1, sizeof *depthwise);

@@ -1,6 +1,5 @@
 /* Group convolutions (Conv-1..22) in one, two or three dimensions, channels-last. Groups of one channel are computed
- * along vectors of channels, others as tiles of pixels by the channels of a group. oneDNN has fast kernels for two
- * dimensions only; for one and three it uses im2col. */
+ * along vectors of channels, others as tiles of pixels by the channels of a group. */
 #include "cpu/convolution/groups.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/elementwise/elementwise.h"
@@ -146,19 +145,19 @@ static inlay_status run_group_conv(const cpu_native *native, const cpu_state *st
 
 /* The layout [taps][channels] if groups have one channel, otherwise panels of [group][out /
  * TILE_WIDTH][window][in][TILE_WIDTH]. */
-static bool weights_layout(const memory_desc *weights, bool thin, memory_desc *md)
+static bool weights_layout(const tensor_layout *weights, bool thin, tensor_layout *layout)
 {
     static const char *const tags[] = { "aBdc32b", "aBdec32b", "aBdefc32b" };
-    int64_t strides[LIBRARY_MAX_NDIMS], stride = weights->dims[0];
+    int64_t strides[TENSOR_MAX_RANK], stride = weights->dims[0];
 
-    INLAY_CHECK(weights->ndims >= 4 && weights->ndims <= 6);
+    INLAY_CHECK(weights->rank >= 4 && weights->rank <= 6);
     if (!thin)
-        return memory_desc_blocks(md, (uint32_t)weights->ndims, weights->dims, tags[weights->ndims - 4]);
-    for (int d = weights->ndims; d-- > 1; stride *= weights->dims[d])
+        return layout_blocks(layout, (uint32_t)weights->rank, weights->dims, tags[weights->rank - 4]);
+    for (int d = weights->rank; d-- > 1; stride *= weights->dims[d])
         strides[d] = stride;
     strides[0] = 1;
-    memory_desc_strides(md, (uint32_t)weights->ndims, weights->dims, strides);
-    return md->ndims > 0;
+    layout_strides(layout, (uint32_t)weights->rank, weights->dims, strides);
+    return layout->rank > 0;
 }
 
 /* Reads the input channels-last, with its border. */
@@ -170,11 +169,11 @@ static inlay_status read_image(cpu_build *build, const cpu_op *op, cpu_place *in
     cpu_place bordered;
     bool padded = false;
     inlay_status status;
-    memory_desc md;
+    tensor_layout layout;
 
-    memory_desc_channels_last(&md, rank, dims);
-    INLAY_TRY(cpu_read_as(build, op->in[0], &md, input));
-    input->md = md;
+    layout_channels_last(&layout, rank, dims);
+    INLAY_TRY(cpu_read_as(build, op->in[0], &layout, input));
+    input->layout = layout;
     cpu_window_pads(op, dims + 2, build->dims[op->out[0]] + 2, op->window.kernel, before + 2, after + 2);
     for (uint32_t d = 2; d < rank; d++) {
         after[d] = after[d] > 0 ? after[d] : 0;
@@ -190,9 +189,9 @@ done:
 
 /* Creates the step and sets its shapes and strides. `input` includes its border. */
 static group_conv *new_step(const cpu_build *build, const cpu_op *op, const cpu_place *input,
-                            const memory_desc *weights, bool thin)
+                            const tensor_layout *weights, bool thin)
 {
-    const int64_t *weight_dims = weights->dims, *output = build->dims[op->out[0]], *strides = input->md.strides;
+    const int64_t *weight_dims = weights->dims, *output = build->dims[op->out[0]], *strides = input->layout.strides;
     const uint32_t spatial = op->window.spatial, skip = MAX_SPATIAL - spatial;
     int64_t taps = 1;
     group_conv *conv;
@@ -230,7 +229,7 @@ static group_conv *new_step(const cpu_build *build, const cpu_op *op, const cpu_
     return conv;
 }
 
-inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const memory_desc *weights, uint32_t bias,
+inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const tensor_layout *weights, uint32_t bias,
                               bool *out_done)
 {
     const cpu_op *op = build->op;
@@ -238,19 +237,19 @@ inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const me
     cpu_place input, weights_place, output, bias_place;
     inlay_status status;
     group_conv *conv = NULL;
-    memory_desc md;
+    tensor_layout layout;
 
     *out_done = false;
     if (build->state->tiles == NULL || op->window.group < 2 || op->window.spatial > MAX_SPATIAL ||
-        !weights_layout(weights, thin, &md))
+        !weights_layout(weights, thin, &layout))
         return INLAY_OK;
     INLAY_TRY(read_image(build, op, &input));
-    INLAY_TRY(cpu_read_constant(build, op->in[1], weights, &md, &weights_place));
+    INLAY_TRY(cpu_read_constant(build, op->in[1], weights, &layout, &weights_place));
     if (bias != INLAY_NONE) {
         INLAY_TRY(cpu_read_floats(build, bias, build->dims[op->out[0]][1], &bias_place));
     }
-    memory_desc_channels_last(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
-    INLAY_TRY(cpu_step_result_place(build, group, 0, &md, &output));
+    layout_channels_last(&layout, build->ranks[op->out[0]], build->dims[op->out[0]]);
+    INLAY_TRY(cpu_step_result_place(build, group, 0, &layout, &output));
     conv = new_step(build, op, &input, weights, thin);
     if (conv == NULL)
         return inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
@@ -258,8 +257,8 @@ inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const me
     INLAY_TRY(cpu_emit_native(build, &conv->native,
                               (const cpu_place *const[]){ &input, &weights_place, &output, &bias_place },
                               conv->biased ? ARG_BIAS + 1 : ARG_BIAS));
-    if (memory_desc_is_plain(&output.md))
-        memory_desc_plain(&output.md, build->ranks[group->out], build->dims[group->out]);
+    if (layout_is_plain(&output.layout))
+        layout_plain(&output.layout, build->ranks[group->out], build->dims[group->out]);
     INLAY_TRY(cpu_finish(build, group, 0, &output, true));
     *out_done = true;
 done:

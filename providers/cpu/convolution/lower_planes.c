@@ -104,8 +104,8 @@ bool planes_run(const cpu_build *build, const kernel_layer *layer)
     plane_copy copy;
 
     if (!depthwise_runs(build, layer) || window->in_concat || !kernel_input_is_ready(build) ||
-        window->kernel[1] > MAX_TAPS || window->stride[1] > PLANES_LANES || memory_desc_is_image(&layer->input.md) ||
-        layer->input.md.kind != CPU_BLOCKED || memory_desc_is_blocked(&layer->input.md))
+        window->kernel[1] > MAX_TAPS || window->stride[1] > PLANES_LANES || layout_is_image(&layer->input.layout) ||
+        layer->input.layout.kind != LAYOUT_STRIDED || layout_is_blocked(&layer->input.layout))
         return false;
     plane_copy_plan(&copy, window);
     return copy.row * plane_rows_seen(window, 1) <= COPY_FLOATS;
@@ -135,16 +135,16 @@ inlay_status planes_lower(cpu_build *build, const cpu_group *group, const kernel
     cpu_place input, weights, output, bias;
     inlay_status status;
     uint32_t posts;
-    memory_desc md;
+    tensor_layout layout;
 
     INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
-    memory_desc_plain(&md, (uint32_t)layer->weights.ndims, layer->weights.dims);
-    INLAY_TRY(cpu_read_constant(build, op->in[1], &layer->weights, &md, &weights));
+    layout_plain(&layout, (uint32_t)layer->weights.rank, layer->weights.dims);
+    INLAY_TRY(cpu_read_constant(build, op->in[1], &layer->weights, &layout, &weights));
     if (planes.biased) {
         INLAY_TRY(cpu_read_floats(build, layer->bias_value, layer->window.out, &bias));
     }
-    posts = group->post_count > 0 && group->posts[0].kind == CPU_POST_ELTWISE &&
-            tiles_fuse_clamp(&group->posts[0].eltwise, &epilogue);
+    posts = group->post_count > 0 && group->posts[0].kind == CPU_POST_UNARY &&
+            tiles_fuse_clamp(&group->posts[0].unary, &epilogue);
     planes.clamp = epilogue.clamp;
     planes.low = epilogue.low;
     planes.high = epilogue.high;
@@ -152,8 +152,8 @@ inlay_status planes_lower(cpu_build *build, const cpu_group *group, const kernel
     for (int64_t k = 0; k < planes.window.kernel[1]; k++)
         planes.at[k] = plane_offset(&planes.copy, &planes.window, k);
     cut(&planes);
-    memory_desc_plain(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
-    INLAY_TRY(cpu_step_result_place(build, group, posts, &md, &output));
+    layout_plain(&layout, build->ranks[op->out[0]], build->dims[op->out[0]]);
+    INLAY_TRY(cpu_step_result_place(build, group, posts, &layout, &output));
     INLAY_TRY(cpu_emit_step(build, &planes.native, sizeof planes,
                             (const cpu_place *const[]){ &input, &weights, &output, &bias },
                             planes.biased ? ARG_BIAS + 1 : ARG_BIAS));

@@ -32,23 +32,23 @@ static inlay_status fuse_posts(cpu_build *build, const cpu_group *group, tile_ep
         cpu_place *other = &others[post_index];
         bool whole;
 
-        if (post->kind == CPU_POST_ELTWISE) {
-            if (epilogue->post_count == 0 && !epilogue->clamp && tiles_fuse_clamp(&post->eltwise, epilogue))
+        if (post->kind == CPU_POST_UNARY) {
+            if (epilogue->post_count == 0 && !epilogue->clamp && tiles_fuse_clamp(&post->unary, epilogue))
                 continue;
-            if (!cpu_function_of(&post->eltwise, &fused->post))
+            if (!cpu_function_of(&post->unary, &fused->post))
                 break;
             fused->arg = INLAY_NONE;
             epilogue->post_count++;
             continue;
         }
-        if (post->alg == CPU_PRELU && is_per_channel(build, group, post->other)) {
+        if (post->function == FUNCTION_PRELU && is_per_channel(build, group, post->other)) {
             INLAY_TRY(cpu_read_plain(build, post->other, other));
             places[*io_args] = other;
             *fused = (tile_post){ .post = { .fn = SGEMM_PRELU, .col = 1 }, .arg = (*io_args)++ };
             epilogue->post_count++;
             continue;
         }
-        if (post->alg != LIBRARY_BINARY_ADD && post->alg != LIBRARY_BINARY_MUL)
+        if (post->function != FUNCTION_ADD && post->function != FUNCTION_MUL)
             break;
         whole =
             build->ranks[post->other] == build->ranks[group->out] &&
@@ -57,25 +57,25 @@ static inlay_status fuse_posts(cpu_build *build, const cpu_group *group, tile_ep
             break; /* an operand for each channel usually became the bias already */
         {
             bool last = cpu_is_last_use(build, post->other);
-            memory_desc md;
+            tensor_layout layout;
 
             INLAY_TRY(cpu_read(build, post->other, other));
-            if (!tiles_accept_layout(&other->md)) {
-                memory_desc_channels_last(&md, build->ranks[group->out], build->dims[group->out]);
-                INLAY_TRY(cpu_read_as(build, post->other, &md, other));
+            if (!tiles_accept_layout(&other->layout)) {
+                layout_channels_last(&layout, build->ranks[group->out], build->dims[group->out]);
+                INLAY_TRY(cpu_read_as(build, post->other, &layout, other));
                 last = false;
             }
             places[*io_args] = other;
-            if (post->alg == LIBRARY_BINARY_ADD && epilogue->add == INLAY_NONE && epilogue->post_count == 0 &&
+            if (post->function == FUNCTION_ADD && epilogue->add == INLAY_NONE && epilogue->post_count == 0 &&
                 !epilogue->clamp) {
                 epilogue->add = (*io_args)++;
-                epilogue->add_pixel = tiles_pixel_step(&other->md);
+                epilogue->add_pixel = tiles_pixel_step(&other->layout);
                 *out_in_place = last;
                 continue;
             }
-            *fused = (tile_post){ .post = { .fn = post->alg == LIBRARY_BINARY_ADD ? SGEMM_ADD : SGEMM_MUL,
+            *fused = (tile_post){ .post = { .fn = post->function == FUNCTION_ADD ? SGEMM_ADD : SGEMM_MUL,
                                             .col = 1,
-                                            .row = tiles_pixel_step(&other->md) },
+                                            .row = tiles_pixel_step(&other->layout) },
                                   .arg = (*io_args)++ };
             epilogue->post_count++;
         }
@@ -95,16 +95,16 @@ inlay_status tiles_lower(cpu_build *build, const cpu_group *group, const kernel_
     uint32_t count = TILES_OPERANDS, posts = 0;
     bool in_place = false, in_slice = false;
     inlay_status status;
-    memory_desc md;
+    tensor_layout layout;
 
     if (build->ahead[op->in[0]] != NULL)
         input = build->ahead[op->in[0]]->layer.input;
     else
         INLAY_TRY(cpu_read(build, op->in[0], &input));
-    if (!tiles_accept_layout(&input.md) && (points != 0 || !window->padded || memory_desc_is_blocked(&input.md) ||
-                                            window->in > 4 || input.md.kind != CPU_BLOCKED)) {
-        memory_desc_channels_last(&md, build->ranks[op->in[0]], build->dims[op->in[0]]);
-        INLAY_TRY(cpu_read_as(build, op->in[0], &md, &input));
+    if (!tiles_accept_layout(&input.layout) && (points != 0 || !window->padded || layout_is_blocked(&input.layout) ||
+                                                window->in > 4 || input.layout.kind != LAYOUT_STRIDED)) {
+        layout_channels_last(&layout, build->ranks[op->in[0]], build->dims[op->in[0]]);
+        INLAY_TRY(cpu_read_as(build, op->in[0], &layout, &input));
     }
     if (layer->bias_value != INLAY_NONE) {
         INLAY_TRY(cpu_read_floats(build, layer->bias_value, window->out, &bias_place));
@@ -112,15 +112,15 @@ inlay_status tiles_lower(cpu_build *build, const cpu_group *group, const kernel_
         epilogue.bias = count++;
     }
     INLAY_TRY(fuse_posts(build, group, &epilogue, others, places, &count, &posts, &in_place));
-    memory_desc_channels_last(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
+    layout_channels_last(&layout, build->ranks[op->out[0]], build->dims[op->out[0]]);
     if (!in_place && posts == group->post_count)
         INLAY_TRY(tiles_concat_slice(build, group->out, &output, &in_slice));
     if (in_place)
         output = *places[epilogue.add];
     else if (!in_slice && posts == group->post_count)
-        INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
+        INLAY_TRY(cpu_result_place(build, group->out, &layout, &output));
     else if (!in_slice)
-        INLAY_TRY(cpu_new_place(build, &md, &output));
+        INLAY_TRY(cpu_new_place(build, &layout, &output));
     places[TILES_X] = &input;
     places[TILES_Y] = &output;
     if (points == TILES_GEMM)
@@ -131,8 +131,8 @@ inlay_status tiles_lower(cpu_build *build, const cpu_group *group, const kernel_
         INLAY_TRY(depthwise_emit(build, layer, &epilogue, places, count));
     else
         INLAY_TRY(tiles_lower_direct(build, op, layer, &epilogue, places, count));
-    if (memory_desc_is_plain(&output.md))
-        memory_desc_plain(&output.md, build->ranks[group->out], build->dims[group->out]);
+    if (layout_is_plain(&output.layout))
+        layout_plain(&output.layout, build->ranks[group->out], build->dims[group->out]);
     status = cpu_finish(build, group, posts, &output, true);
 done:
     return status;

@@ -1,13 +1,12 @@
-/* tiles.h - built-in convolutions of channels-last images.
+/* tiles.h - convolutions of channels-last images.
  *
  * A convolution is a GEMM of pixels by channels, computed in register-blocked tiles: up to TILE_ROWS pixels by up to
- * TILE_WIDTH output channels, whose sums stay in registers. Compared with primitives of a library, tiled kernels can
- * read and write images with gaps between pixels (slices of a concatenation), add a residual from another buffer,
- * prefetch the weights of the next tile, and need no code generation.
+ * TILE_WIDTH output channels, whose sums stay in registers. Tiled kernels read and write images
+ * with gaps between pixels (slices of a concatenation), add a residual from another buffer, and prefetch the weights of
+ * the next tile.
  *
  * The loops over vectors are in tile_set.h; tiles_direct.c has direct convolutions, tiles_winograd.c those of 3x3 by
- * Winograd's algorithm, and tiles_error.c the measurement of its error. On CPUs without these kernels only oneDNN's
- * convolutions run. */
+ * Winograd's algorithm, and tiles_error.c the measurement of its error. */
 #ifndef CPU_TILES_H
 #define CPU_TILES_H
 #include "cpu/choice/kernels.h"
@@ -21,7 +20,7 @@ typedef struct tile_post {
     uint32_t arg; /* the step's argument with the other operand; INLAY_NONE: none */
 } tile_post;
 
-/* NULL: this CPU has no kernels that are faster than the library's. */
+/* The kernels for this CPU; NULL: left out of a program of `inlay bundle`. */
 const tile_set *tiles_of_cpu(void);
 
 /* Layout of an image: floats between images, rows and pixels. */
@@ -45,10 +44,10 @@ void tiles_apply_epilogue(const tile_set *set, const sgemm_kernel *kernel, const
                           int64_t columns);
 
 /* Layout of Winograd weights: [points^2][panels][channels][TILE_WIDTH]. false: the layout is impossible. */
-bool tiles_winograd_layout(int64_t points, int64_t in, int64_t out, memory_desc *md);
-/* Transforms weights of layout `plain` if md is a layout of Winograd weights; otherwise returns false. */
-bool tiles_winograd_weights(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
-                            const memory_desc *md, void *target);
+bool tiles_winograd_layout(int64_t points, int64_t in, int64_t out, tensor_layout *layout);
+/* Transforms weights of layout `plain` if layout is a layout of Winograd weights; otherwise returns false. */
+bool tiles_winograd_weights(const cpu_state *state, inlay_run *run, const tensor_layout *plain, const void *source,
+                            const tensor_layout *layout, void *target);
 
 /* Lowers the convolution of the group: directly, as depthwise convolution, as one GEMM, or by Winograd's algorithm with
  * this many points. The caller must know which of these can run (kernels/table.c). */
@@ -80,9 +79,9 @@ inlay_status tiles_scale_weights(cpu_build *build, uint32_t factors, int64_t in,
 /* The epilogue of a group whose post-ops have one operand only, without its bias. false: other post-ops. */
 bool tiles_unary_epilogue(const cpu_group *group, tile_epilogue *out);
 /* True for Relu and Clip, which are applied in registers if they come first. Sets the clamp of *out. */
-bool tiles_fuse_clamp(const cpu_eltwise *eltwise, tile_epilogue *out);
+bool tiles_fuse_clamp(const cpu_unary *unary, tile_epilogue *out);
 /* Layout of weights in panels: [out / TILE_WIDTH][window][in][TILE_WIDTH]. */
-bool tiles_panel_layout(const memory_desc *weights, memory_desc *md);
+bool tiles_panel_layout(const tensor_layout *weights, tensor_layout *layout);
 /* Depthwise convolutions (lower_depthwise.c): whether they can run, whether they support a deferred producer, and the
  * step. places: x, unset, y, the epilogue's, and space for DEPTHWISE_PLACES more. */
 enum { DEPTHWISE_PLACES = 3 };
@@ -93,12 +92,10 @@ bool depthwise_runs(const cpu_build *build, const kernel_layer *layer);
 double kernel_fused_depthwise_ns(const kernel_layer *layer, const kernel_layer *depthwise);
 inlay_status depthwise_emit(cpu_build *build, const kernel_layer *layer, const tile_epilogue *epilogue,
                             const cpu_place **places, uint32_t count);
-/* A grouped convolution by built-in kernels (groups.c), where oneDNN has no fast kernel. *out_done = false: the CPU has
- * no such kernels. weights: the original's layout with oneDNN's order of axes. bias: a value, INLAY_NONE. */
-inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const memory_desc *weights, uint32_t bias,
+/* A grouped convolution (groups.c). *out_done = false: the CPU has no such kernels. weights: the original's layout with
+ * an axis for groups. bias: a value, INLAY_NONE. */
+inlay_status cpu_lower_groups(cpu_build *build, const cpu_group *group, const tensor_layout *weights, uint32_t bias,
                               bool *out_done);
-/* Lowers a convolution in bfloat16; *out_done = false: oneDNN has no kernel. */
-inlay_status cpu_lower_reduced_conv(cpu_build *build, const cpu_group *group, bool *out_done);
 /* Depthwise convolutions of row-major images (lower_planes.c). */
 bool planes_run(const cpu_build *build, const kernel_layer *layer);
 inlay_status planes_lower(cpu_build *build, const cpu_group *group, const kernel_layer *layer);
@@ -111,10 +108,10 @@ inlay_status tiles_lower_direct(cpu_build *build, const cpu_op *op, const kernel
                                 const tile_epilogue *epilogue, const cpu_place **places, uint32_t count);
 /* Winograd's algorithm with this many points (4, 6). input: channels-last. */
 inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t points, const cpu_place *input,
-                                  const memory_desc *weights, const tile_epilogue *epilogue,
+                                  const tensor_layout *weights, const tile_epilogue *epilogue,
                                   const cpu_place *const *operands, uint32_t operand_count, const cpu_place *output);
 /* Measures the error of that algorithm (tiles_error.c; winograd_measure). */
-bool winograd_measure_accuracy(const cpu_state *state, const memory_desc *plain, const void *source, int64_t points,
+bool winograd_measure_accuracy(const cpu_state *state, const tensor_layout *plain, const void *source, int64_t points,
                                winograd_accuracy *out);
 /* The share of the kernel's rows that the GEMM multiplies: rows that are outside the image for a whole block of pixels
  * are skipped. */

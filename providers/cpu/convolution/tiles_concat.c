@@ -34,12 +34,12 @@ static uint32_t concat_of(const cpu_build *build, uint32_t value, int64_t *out_b
 /* The slice of channels [before, before + dims[1]) of the channels-last image `whole`. */
 static void slice_of(const cpu_place *whole, int64_t before, const int64_t *dims, cpu_place *out)
 {
-    const int64_t *image = whole->md.dims;
+    const int64_t *image = whole->layout.dims;
     int64_t strides[] = { image[1] * image[2] * image[3], 1, image[1] * image[3], image[1] };
     INLAY_CHECK(before >= 0 && before + dims[1] <= image[1]);
 
     *out = (cpu_place){ .buffer = whole->buffer, .offset = (uint64_t)before * sizeof(float) };
-    memory_desc_strides(&out->md, 4, dims, strides);
+    layout_strides(&out->layout, 4, dims, strides);
 }
 
 bool tiles_is_concat_slice(const cpu_build *build, uint32_t value)
@@ -55,7 +55,7 @@ inlay_status tiles_concat_slice(cpu_build *build, uint32_t value, cpu_place *out
     int64_t before = 0;
     uint32_t concat = concat_of(build, value, &before), output;
     inlay_status status = INLAY_OK;
-    memory_desc md;
+    tensor_layout layout;
 
     *out_found = false;
     if (concat == INLAY_NONE)
@@ -64,11 +64,11 @@ inlay_status tiles_concat_slice(cpu_build *build, uint32_t value, cpu_place *out
     if (build->compiled->values[output].output != INLAY_NONE || cpu_count(build, output) == 0)
         return INLAY_OK;
     for (uint32_t i = 0; i < build->compiled->ops[concat].in_count; i++)
-        if (cpu_type(build, build->compiled->ops[concat].in[i]) != LIBRARY_F32)
+        if (cpu_type(build, build->compiled->ops[concat].in[i]) != ELEMENT_FLOAT)
             return INLAY_OK;
     if ((build->has[output] & CPU_HAS_HOME) == 0) {
-        memory_desc_channels_last(&md, 4, build->dims[output]);
-        status = cpu_new_place(build, &md, &build->homes[output]);
+        layout_channels_last(&layout, 4, build->dims[output]);
+        status = cpu_new_place(build, &layout, &build->homes[output]);
         if (status != INLAY_OK)
             return status;
         build->has[output] |= CPU_HAS_HOME;

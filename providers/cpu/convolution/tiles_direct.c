@@ -232,7 +232,7 @@ static void divide(struct direct *direct, uint32_t threads)
 /* Replaces the input by a copy with a border; *window gets the size of the copy. */
 static inlay_status add_border(cpu_build *build, kernel_conv_shape *window, cpu_place *input)
 {
-    const int64_t *strides = input->md.strides;
+    const int64_t *strides = input->layout.strides;
     const int64_t dims[] = { window->images, window->in, window->height + window->begin[0] + window->end[0],
                              window->width + window->begin[1] + window->end[1] };
     const struct border step = { .native.run = run_border,
@@ -247,16 +247,16 @@ static inlay_status add_border(cpu_build *build, kernel_conv_shape *window, cpu_
                                  .out_width = dims[3],
                                  .s_image = strides[0],
                                  .s_channel = strides[1],
-                                 .s_row = input->md.ndims == 4 ? strides[2] : 0,
-                                 .s_pixel = strides[input->md.ndims - 1] };
+                                 .s_row = input->layout.rank == 4 ? strides[2] : 0,
+                                 .s_pixel = strides[input->layout.rank - 1] };
     inlay_status status;
     cpu_place output;
-    memory_desc md;
+    tensor_layout packed;
 
     INLAY_CHECK(dims[2] >= window->height + window->begin[0] && dims[3] >= window->width + window->begin[1]);
 
-    memory_desc_channels_last(&md, 4, dims);
-    INLAY_TRY(cpu_new_place(build, &md, &output));
+    layout_channels_last(&packed, 4, dims);
+    INLAY_TRY(cpu_new_place(build, &packed, &output));
     INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ input, &output }, 2));
     *input = output;
     window->height = dims[2];
@@ -268,7 +268,7 @@ done:
 inlay_status tiles_lower_direct(cpu_build *build, const cpu_op *op, const kernel_layer *layer,
                                 const tile_epilogue *epilogue, const cpu_place **places, uint32_t count)
 {
-    const memory_desc *weights = &layer->weights;
+    const tensor_layout *weights = &layer->weights;
     kernel_conv_shape window = layer->window;
     const bool narrow = kernel_weights_are_low_bit(build) && build->scales[op->in[0]] == INLAY_NONE;
     cpu_place input = *places[TILES_X], weights_place, buffer;
@@ -276,15 +276,15 @@ inlay_status tiles_lower_direct(cpu_build *build, const cpu_op *op, const kernel
     int64_t tap_count, pixel, at = 0;
     inlay_status status;
     struct direct *direct;
-    memory_desc md;
+    tensor_layout packed;
 
-    if (window.padded || !tiles_accept_layout(&input.md) ||
-        (tiles_pixel_step(&input.md) != window.in && window.kernel[1] > 1))
+    if (window.padded || !tiles_accept_layout(&input.layout) ||
+        (tiles_pixel_step(&input.layout) != window.in && window.kernel[1] > 1))
         INLAY_TRY(add_border(build, &window, &input));
-    pixel = tiles_pixel_step(&input.md);
-    if (!tiles_panel_layout(weights, &md))
+    pixel = tiles_pixel_step(&input.layout);
+    if (!tiles_panel_layout(weights, &packed))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", op->name);
-    INLAY_TRY((narrow ? low_bit_read_pack : cpu_read_constant)(build, op->in[1], weights, &md, &weights_place));
+    INLAY_TRY((narrow ? low_bit_read_pack : cpu_read_constant)(build, op->in[1], weights, &packed, &weights_place));
     if (build->scales[op->in[0]] != INLAY_NONE)
         INLAY_TRY(tiles_scale_weights(build, build->scales[op->in[0]], window.in, &weights_place));
     merged = window.dilation[1] == 1;
@@ -305,7 +305,7 @@ inlay_status tiles_lower_direct(cpu_build *build, const cpu_op *op, const kernel
                          .depth = window.in * (merged ? window.kernel[1] : 1),
                          .channels = window.out,
                          .chain = sgemm_chain(window.in * window.kernel[0] * window.kernel[1], build->state->strict),
-                         .y_pixel = tiles_pixel_step(&places[TILES_Y]->md),
+                         .y_pixel = tiles_pixel_step(&places[TILES_Y]->layout),
                          .panels = (window.out + TILE_WIDTH - 1) / TILE_WIDTH,
                          .buffer_arg = INLAY_NONE,
                          .workers = build->instance->threads > 0 ? build->instance->threads : 1,
@@ -327,9 +327,8 @@ inlay_status tiles_lower_direct(cpu_build *build, const cpu_op *op, const kernel
     places[TILES_X] = &input;
     places[TILES_W] = &weights_place;
     if (narrow) {
-        memory_desc_plain(&md, 1,
-                          (const int64_t[]){ direct->workers * direct->tap_count * direct->depth * TILE_WIDTH });
-        status = cpu_new_place(build, &md, &buffer);
+        layout_plain(&packed, 1, (const int64_t[]){ direct->workers * direct->tap_count * direct->depth * TILE_WIDTH });
+        status = cpu_new_place(build, &packed, &buffer);
         direct->buffer_arg = count;
         places[count++] = &buffer;
     }

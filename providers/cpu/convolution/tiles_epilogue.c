@@ -15,22 +15,22 @@ const tile_set *tiles_of_cpu(void)
 
 /* ------------------------------------------------------------------ layouts */
 
-bool tiles_panel_layout(const memory_desc *weights, memory_desc *md)
+bool tiles_panel_layout(const tensor_layout *weights, tensor_layout *layout)
 {
-    return memory_desc_blocks(md, (uint32_t)weights->ndims, weights->dims, weights->ndims == 4 ? "Acdb32a" : "Acb32a");
+    return layout_blocks(layout, (uint32_t)weights->rank, weights->dims, weights->rank == 4 ? "Acdb32a" : "Acb32a");
 }
 
 /* ------------------------------------------------------------------ epilogue */
 
-bool tiles_fuse_clamp(const cpu_eltwise *eltwise, tile_epilogue *epilogue)
+bool tiles_fuse_clamp(const cpu_unary *unary, tile_epilogue *epilogue)
 {
-    bool relu = eltwise->alg == LIBRARY_ELTWISE_RELU && eltwise->alpha == 0;
+    bool relu = unary->function == FUNCTION_RELU && unary->alpha == 0;
 
-    if (!relu && eltwise->alg != LIBRARY_ELTWISE_CLIP_V2)
+    if (!relu && unary->function != FUNCTION_CLIP)
         return false;
     epilogue->clamp = true;
-    epilogue->low = relu ? 0 : eltwise->alpha;
-    epilogue->high = relu ? INFINITY : eltwise->beta;
+    epilogue->low = relu ? 0 : unary->alpha;
+    epilogue->high = relu ? INFINITY : unary->beta;
     return true;
 }
 
@@ -41,11 +41,11 @@ bool tiles_unary_epilogue(const cpu_group *group, tile_epilogue *out)
         tile_post *fused = &out->posts[out->post_count];
         INLAY_CHECK(out->post_count < CPU_MAX_POSTS);
 
-        if (group->posts[post].kind != CPU_POST_ELTWISE)
+        if (group->posts[post].kind != CPU_POST_UNARY)
             return false;
-        if (post == 0 && tiles_fuse_clamp(&group->posts[post].eltwise, out))
+        if (post == 0 && tiles_fuse_clamp(&group->posts[post].unary, out))
             continue;
-        if (!cpu_function_of(&group->posts[post].eltwise, &fused->post))
+        if (!cpu_function_of(&group->posts[post].unary, &fused->post))
             return false;
         fused->arg = INLAY_NONE;
         out->post_count++;

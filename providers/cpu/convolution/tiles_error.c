@@ -384,17 +384,16 @@ static void drop(struct sample *sample)
     free(sample->m);
 }
 
-bool winograd_measure_accuracy(const cpu_state *state, const memory_desc *plain, const void *source, int64_t points,
+bool winograd_measure_accuracy(const cpu_state *state, const tensor_layout *plain, const void *source, int64_t points,
                                winograd_accuracy *out)
 {
     struct sample sample = { .set = tiles_of_cpu(), .source = source, .points = points };
     bool reserved;
 
     INLAY_CHECK(points == 4 || points == 6);
-    memset(out, 0, winograd_accuracy_bytes(plain->ndims > 1 ? plain->dims[1] : 0));
+    memset(out, 0, winograd_accuracy_bytes(plain->rank > 1 ? plain->dims[1] : 0));
     out->verdict = TILE_EXTREME;
-    if (sample.set == NULL || plain->ndims != 4 || !memory_desc_is_plain(plain) || plain->dims[2] != 3 ||
-        plain->dims[3] != 3)
+    if (sample.set == NULL || plain->rank != 4 || !layout_is_plain(plain) || plain->dims[2] != 3 || plain->dims[3] != 3)
         return true;
     sample.out = plain->dims[0];
     sample.in = plain->dims[1];

@@ -244,15 +244,15 @@ static inlay_status run_gemm(const cpu_native *native, const cpu_state *state, i
 /* ------------------------------------------------------------------ lowering */
 
 /* Panels [out / width][window][in][width]. */
-static bool panel_layout(const kernel_layer *layer, memory_desc *md, sgemm_job *job)
+static bool panel_layout(const kernel_layer *layer, tensor_layout *packed, sgemm_job *job)
 {
-    const bool flat = layer->weights.ndims == 4;
+    const bool flat = layer->weights.rank == 4;
     const int at = job->n <= 16 ? 0 : job->n <= 32 ? 1 : 2;
     static const char *const tags[2][3] = { { "Acb16a", "Acb32a", "Acb64a" }, { "Acdb16a", "Acdb32a", "Acdb64a" } };
 
     job->width = job->b_step = 16 << at;
     job->b_panel = layer->window.in * layer->window.kernel[0] * layer->window.kernel[1] * job->width;
-    return memory_desc_blocks(md, (uint32_t)layer->weights.ndims, layer->weights.dims, tags[flat][at]);
+    return layout_blocks(packed, (uint32_t)layer->weights.rank, layer->weights.dims, tags[flat][at]);
 }
 
 static void divide(struct gemm *gemm, uint32_t threads)
@@ -298,19 +298,19 @@ inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, const
     uint32_t count = ARG_Y + 1;
     inlay_status status;
     int64_t floats;
-    memory_desc md;
+    tensor_layout packed;
 
     INLAY_CHECK(operand_count <= ARG_Y + 1 + CPU_MAX_POSTS + 1);
-    if (!panel_layout(layer, &md, &gemm.job))
+    if (!panel_layout(layer, &packed, &gemm.job))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", build->op->name);
     gemm.skipped = first * window->in * gemm.job.width;
     gemm.unfolded =
         window->padded || window->kernel[0] * window->kernel[1] > 1 || window->stride[0] > 1 || window->stride[1] > 1;
     gemm.low_bit = kernel_weights_are_low_bit(build) && !gemm.unfolded && gemm.skipped == 0;
-    INLAY_TRY((gemm.low_bit ? low_bit_read_pack : cpu_read_constant)(build, build->op->in[1], &layer->weights, &md,
+    INLAY_TRY((gemm.low_bit ? low_bit_read_pack : cpu_read_constant)(build, build->op->in[1], &layer->weights, &packed,
                                                                      &weights));
-    gemm.x_pixel = input->md.strides[input->md.ndims - 1];
-    gemm.job.c_row = output->md.strides[output->md.ndims - 1];
+    gemm.x_pixel = input->layout.strides[input->layout.rank - 1];
+    gemm.job.c_row = output->layout.strides[output->layout.rank - 1];
     gemm.job.a_row = gemm.unfolded ? gemm.job.k : gemm.x_pixel;
     gemm.in_place = epilogue->add != INLAY_NONE && operands[epilogue->add]->buffer == output->buffer;
     divide(&gemm, build->instance->threads);
@@ -327,8 +327,8 @@ inlay_status tiles_lower_gemm(cpu_build *build, const kernel_layer *layer, const
         places[count++] = operands[i];
     if (gemm.low_bit) {
         floats = gemm.job.b_panel * gemm.workers;
-        memory_desc_plain(&md, 1, &floats);
-        INLAY_TRY(cpu_new_place(build, &md, &panel));
+        layout_plain(&packed, 1, &floats);
+        INLAY_TRY(cpu_new_place(build, &packed, &panel));
         gemm.buffer_arg = count;
         places[count++] = &panel;
     }

@@ -28,12 +28,14 @@ static inlay_status run_scale(const cpu_native *native, const cpu_state *state, 
 
 inlay_status tiles_scale_weights(cpu_build *build, uint32_t factors, int64_t in, cpu_place *weights)
 {
-    const struct scale step = { .native.run = run_scale, .in = in, .panels = weights->md.padded_dims[0] / TILE_WIDTH };
+    const struct scale step = { .native.run = run_scale,
+                                .in = in,
+                                .panels = weights->layout.padded_dims[0] / TILE_WIDTH };
     inlay_status status;
     cpu_place place, output;
 
     INLAY_TRY(cpu_read_plain(build, factors, &place));
-    INLAY_TRY(cpu_new_place(build, &weights->md, &output));
+    INLAY_TRY(cpu_new_place(build, &weights->layout, &output));
     INLAY_TRY(
         cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ weights, &place, &output }, 3));
     *weights = output;
@@ -61,9 +63,8 @@ inlay_status tiles_defer_scale(cpu_build *build, const cpu_group *group, uint32_
     cpu_place place;
 
     *out_done = false;
-    if (build->state->tiles == NULL || build->state->sgemm == NULL || build->state->bf16 ||
-        op->alg != LIBRARY_BINARY_MUL || group->post_count > 0 || group->out != output || rank < 3 || rank > 4 ||
-        build->dims[output][0] != 1)
+    if (build->state->tiles == NULL || build->state->sgemm == NULL || op->function != FUNCTION_MUL ||
+        group->post_count > 0 || group->out != output || rank < 3 || rank > 4 || build->dims[output][0] != 1)
         return INLAY_OK;
     if (!is_pointwise(&build->compiled->ops[reader], output))
         return INLAY_OK;

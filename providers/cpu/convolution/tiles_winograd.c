@@ -440,23 +440,23 @@ static void divide(winograd_conv *conv, uint32_t threads)
 }
 
 inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t points, const cpu_place *input,
-                                  const memory_desc *weights, const tile_epilogue *epilogue,
+                                  const tensor_layout *weights, const tile_epilogue *epilogue,
                                   const cpu_place *const *operands, uint32_t operand_count, const cpu_place *output)
 {
     const int64_t *input_dims = build->dims[op->in[0]], *output_dims = build->dims[op->out[0]];
     const cpu_place *places[5 + CPU_MAX_POSTS + 2];
     const winograd_accuracy *accuracy = NULL;
     cpu_place place, original, scratch;
-    library_dims begins, ends;
+    tensor_dims begins, ends;
     inlay_status status;
     int64_t floats;
     winograd_conv *conv;
-    memory_desc md;
+    tensor_layout packed;
 
     INLAY_CHECK(input_dims[1] <= TILE_CHANNELS && (points == 4 || points == 6));
-    if (!tiles_winograd_layout(points, input_dims[1], output_dims[1], &md))
+    if (!tiles_winograd_layout(points, input_dims[1], output_dims[1], &packed))
         return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': no layout for its weights", op->name);
-    status = cpu_read_constant(build, op->in[1], weights, &md, &place);
+    status = cpu_read_constant(build, op->in[1], weights, &packed, &place);
     original = place;
     if (status == INLAY_OK && !build->state->fast) {
         cpu_constant *constant = &build->compiled->constants[build->compiled->values[op->in[1]].constant];
@@ -485,8 +485,8 @@ inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t po
                              .out = output_dims[1],
                              .top = begins[0],
                              .left = begins[1],
-                             .x_pixel = input->md.strides[3],
-                             .y_pixel = output->md.strides[3],
+                             .x_pixel = input->layout.strides[3],
+                             .y_pixel = output->layout.strides[3],
                              .v_line = padded_line(input_dims[1]),
                              .m_line = padded_line(output_dims[1]),
                              .panels = (output_dims[1] + TILE_WIDTH - 1) / TILE_WIDTH,
@@ -521,11 +521,11 @@ inlay_status tiles_lower_winograd(cpu_build *build, const cpu_op *op, int64_t po
 
 /* ------------------------------------------------------------------ weights */
 
-bool tiles_winograd_layout(int64_t points, int64_t in, int64_t out, memory_desc *md)
+bool tiles_winograd_layout(int64_t points, int64_t in, int64_t out, tensor_layout *packed)
 {
-    library_dims dims = { points * points, out, in };
+    tensor_dims dims = { points * points, out, in };
 
-    return memory_desc_blocks(md, 3, dims, "aBc32b");
+    return layout_blocks(packed, 3, dims, "aBc32b");
 }
 
 typedef struct weights_call {
@@ -554,16 +554,16 @@ static inlay_status transform_panels(void *user, int64_t begin, int64_t end, uin
     return INLAY_OK;
 }
 
-bool tiles_winograd_weights(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
-                            const memory_desc *md, void *target)
+bool tiles_winograd_weights(const cpu_state *state, inlay_run *run, const tensor_layout *plain, const void *source,
+                            const tensor_layout *packed, void *target)
 {
     weights_call call = {
         .set = state->tiles, .source = source, .dims = plain->dims, .strides = plain->strides, .u = target
     };
 
-    if (plain->ndims != 4 || md->ndims != 3 || plain->kind != CPU_BLOCKED || state->tiles == NULL)
+    if (plain->rank != 4 || packed->rank != 3 || plain->kind != LAYOUT_STRIDED || state->tiles == NULL)
         return false;
-    call.points = md->dims[0] == 16 ? 4 : 6;
+    call.points = packed->dims[0] == 16 ? 4 : 6;
     call.panels = (call.dims[0] + TILE_WIDTH - 1) / TILE_WIDTH;
     /* The loop fails only if the run is cancelled; then cpu_execute() ends before the step that reads the weights. */
     (void)state->host->parallel_for(state->host->ctx, run, call.panels, 1, transform_panels, &call);

@@ -1,7 +1,5 @@
 /* ConvTranspose-1..22 as a GEMM and a sum (col2im): the products of each input pixel with the weights of each tap,
- * and for each output pixel the sum of the products that fall on it. oneDNN's primitive runs the backward pass of a
- * convolution, whose kernels fill blocks of 16 channels, apply post-ops element by element, and sum in an order that
- * depends on the number of threads.
+ * and for each output pixel the sum of the products that fall on it.
  *
  *     wide       channels-last: one GEMM for each tap and group, and sums of vectors of channels
  *     thin       a few output channels: one GEMM for all taps, and sums along rows of the image
@@ -21,7 +19,7 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     uint32_t given = 0;
 
-    if (!cpu_parse_deconvolution(node, op, why))
+    if (!cpu_parse_window_op(node, op, why))
         return false;
     for (uint32_t i = 0; i < op->window.spatial; i++)
         if (op->window.output_padding[i] >= op->window.strides[i] && op->window.output_padding[i] > 0)
@@ -261,15 +259,15 @@ static inlay_status make_sums(const cpu_build *build, struct sums **out)
 
 /* GEMM of input rows by matrices [taps][groups][k, n], which are packed from the original weights. */
 static inlay_status emit_product(cpu_build *build, const cpu_place *input, int64_t m, const int64_t *weights_dims,
-                                 const memory_desc *w_plain, const memory_desc *y_md, cpu_place *out)
+                                 const tensor_layout *w_plain, const tensor_layout *y_layout, cpu_place *out)
 {
-    memory_desc w_md;
+    tensor_layout w_layout;
     cpu_place weights;
     inlay_status status;
 
-    memory_desc_plain(&w_md, 4, weights_dims);
-    INLAY_TRY(cpu_read_constant(build, build->op->in[1], w_plain, &w_md, &weights));
-    INLAY_TRY(cpu_new_place(build, y_md, out));
+    layout_plain(&w_layout, 4, weights_dims);
+    INLAY_TRY(cpu_read_constant(build, build->op->in[1], w_plain, &w_layout, &weights));
+    INLAY_TRY(cpu_new_place(build, y_layout, out));
     status = cpu_emit_cut(build, input, &weights, weights_dims[0], weights_dims[1], m, weights_dims[2], weights_dims[3],
                           out);
 done:
@@ -283,16 +281,16 @@ static inlay_status multiply(cpu_build *build, const struct sums *sums, const cp
                   m = sums->batch * sums->places;
     const int64_t out_channels = sums->channels / groups, taps = sums->taps, thin[] = { 1, 1, in, out_channels * taps },
                   wide[] = { taps, groups, in, out_channels };
-    memory_desc w_plain, y_md;
+    tensor_layout w_plain, y_layout;
 
     if (sums->thin) {
-        memory_desc_plain(&w_plain, 4, thin);
-        memory_desc_plain(&y_md, 2, (const int64_t[]){ m, out_channels * taps });
-        return emit_product(build, input, m, thin, &w_plain, &y_md, out);
+        layout_plain(&w_plain, 4, thin);
+        layout_plain(&y_layout, 2, (const int64_t[]){ m, out_channels * taps });
+        return emit_product(build, input, m, thin, &w_plain, &y_layout, out);
     }
-    memory_desc_strides(&w_plain, 4, wide, (const int64_t[]){ 1, in * out_channels * taps, out_channels * taps, taps });
-    memory_desc_plain(&y_md, 3, (const int64_t[]){ taps, m, sums->channels });
-    return emit_product(build, input, m, wide, &w_plain, &y_md, out);
+    layout_strides(&w_plain, 4, wide, (const int64_t[]){ 1, in * out_channels * taps, out_channels * taps, taps });
+    layout_plain(&y_layout, 3, (const int64_t[]){ taps, m, sums->channels });
+    return emit_product(build, input, m, wide, &w_plain, &y_layout, out);
 }
 
 /* The bias: input 2, or an operand that the group adds directly behind the convolution. */
@@ -318,33 +316,33 @@ static inlay_status lower_sums(cpu_build *build, const cpu_group *group, struct 
     cpu_place input, from, output, bias, weights;
     struct sums *sums = *io;
     inlay_status status;
-    memory_desc md;
+    tensor_layout layout;
 
     sums->weighted =
         op->window.group > 1 && op->window.group == build->dims[op->in[0]][1] && op->window.group == sums->channels;
     sums->thin = op->window.group == 1 && sums->channels < WIDE_CHANNELS;
-    memory_desc_channels_last(&md, rank, build->dims[op->in[0]]);
-    INLAY_TRY(cpu_read_as(build, op->in[0], &md, &input));
+    layout_channels_last(&layout, rank, build->dims[op->in[0]]);
+    INLAY_TRY(cpu_read_as(build, op->in[0], &layout, &input));
     from = input;
     if (!sums->weighted)
         INLAY_TRY(multiply(build, sums, &input, &from));
     if (!sums->thin)
-        memory_desc_channels_last(&md, rank, build->dims[y_value]);
+        layout_channels_last(&layout, rank, build->dims[y_value]);
     else
-        memory_desc_plain(&md, rank, build->dims[y_value]);
+        layout_plain(&layout, rank, build->dims[y_value]);
     sums->kernel = build->state->sgemm;
     fused_count = transposed_fuse_posts(group, &sums->epilogue);
-    INLAY_TRY(cpu_step_result_place(build, group, fused_count, &md, &output));
+    INLAY_TRY(cpu_step_result_place(build, group, fused_count, &layout, &output));
     places[0] = &from;
     places[1] = &output;
     INLAY_TRY(add_bias(build, group, places, &bias, &count, &sums->biased));
     if (sums->weighted) {
         const int64_t w[] = { sums->channels, sums->taps };
-        memory_desc w_plain, w_md;
+        tensor_layout w_plain, w_layout;
 
-        memory_desc_plain(&w_plain, 2, w);
-        memory_desc_strides(&w_md, 2, w, (const int64_t[]){ 1, sums->channels });
-        INLAY_TRY(cpu_read_constant(build, op->in[1], &w_plain, &w_md, &weights));
+        layout_plain(&w_plain, 2, w);
+        layout_strides(&w_layout, 2, w, (const int64_t[]){ 1, sums->channels });
+        INLAY_TRY(cpu_read_constant(build, op->in[1], &w_plain, &w_layout, &weights));
         places[count++] = &weights;
     }
     *io = NULL; /* owned by the step from here on, or freed */
@@ -358,27 +356,21 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
 {
     bool done = false;
     struct sums *sums = NULL;
-    inlay_status status = transposed_lower_planes(build, group, &done);
+    inlay_status status = cpu_check_weights(build);
 
+    if (status == INLAY_OK)
+        status = transposed_lower_planes(build, group, &done);
     if (status != INLAY_OK || done)
         return status;
     status = make_sums(build, &sums);
     if (status == INLAY_UNSUPPORTED)
-        return cpu_lower_deconvolution(build, group);
+        return inlay_fail(build->diag, status, "node '%s': too many products fall on a pixel", build->op->name);
     if (status == INLAY_OK)
         status = lower_sums(build, group, &sums);
     free(sums);
     return status;
 }
 
-static const cpu_operator computed_row = {
-    .op_type = "ConvTranspose", .since_min = 1, .since_max = 22, .family = &cpu_conv_computed
+const cpu_family cpu_conv_transpose = {
+    .name = "transposed convolution", .parse = parse, .lower = lower, .takes_posts = true, .takes_bias = true
 };
-
-const cpu_family cpu_conv_transpose = { .name = "transposed convolution",
-                                        .parse = parse,
-                                        .lower = lower,
-                                        .computed = &computed_row,
-                                        .has_constants = cpu_conv_has_constants,
-                                        .takes_posts = true,
-                                        .takes_bias = true };

@@ -1,5 +1,4 @@
-/* transposed.h - transposed convolutions: pads, the cases that oneDNN runs (conv.c), and the epilogue that all kernels
- * share. */
+/* transposed.h - transposed convolutions: parsing and pads (conv.c), and the epilogue that all kernels share. */
 #ifndef CPU_TRANSPOSED_H
 #define CPU_TRANSPOSED_H
 #include "cpu/region/build.h"
@@ -8,11 +7,11 @@
  * attribute, or computed from the output's shape. ends may be negative: the output then extends past the last window
  * (transposed.c). */
 void cpu_deconvolution_pads(const cpu_op *op, const int64_t *in, const int64_t *out, int64_t *begins, int64_t *ends);
-/* Parses the attributes and weights of ConvTranspose, and lowers it to oneDNN's primitive (conv.c). */
-bool cpu_parse_deconvolution(const kit_node *node, cpu_op *op, kit_refusal *why);
-inlay_status cpu_lower_deconvolution(cpu_build *build, const cpu_group *group);
-/* Are weights and bias constants? (conv.c) */
-bool cpu_conv_has_constants(const kit_node *node);
+/* Parses the attributes and weights that Conv and ConvTranspose share; false: refused. */
+bool cpu_parse_window_op(const kit_node *node, cpu_op *op, kit_refusal *why);
+/* Fails if the weights of the op being lowered are not a constant of this region: a DequantizeLinear of constants may be
+ * in another region. */
+inlay_status cpu_check_weights(const cpu_build *build);
 
 enum { TRANSPOSED_MAX_POSTS = 4 };
 
@@ -20,7 +19,7 @@ enum { TRANSPOSED_MAX_POSTS = 4 };
 typedef struct transposed_epilogue {
     bool relu; /* applied first, with this slope */
     float slope;
-    cpu_eltwise posts[TRANSPOSED_MAX_POSTS];
+    cpu_unary posts[TRANSPOSED_MAX_POSTS];
     uint32_t post_count;
 } transposed_epilogue;
 

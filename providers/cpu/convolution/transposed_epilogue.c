@@ -9,15 +9,15 @@ uint32_t transposed_fuse_posts(const cpu_group *group, transposed_epilogue *out)
     uint32_t fused_count = 0;
 
     *out = (transposed_epilogue){ 0 };
-    if (next != NULL && next->kind == CPU_POST_ELTWISE && next->eltwise.alg == LIBRARY_ELTWISE_RELU) {
+    if (next != NULL && next->kind == CPU_POST_UNARY && next->unary.function == FUNCTION_RELU) {
         out->relu = true;
-        out->slope = next->eltwise.alpha;
+        out->slope = next->unary.alpha;
         fused_count = 1;
     }
-    for (; fused_count < group->post_count && group->posts[fused_count].kind == CPU_POST_ELTWISE &&
-           cpu_row_of(&group->posts[fused_count].eltwise) != NULL && out->post_count < TRANSPOSED_MAX_POSTS;
+    for (; fused_count < group->post_count && group->posts[fused_count].kind == CPU_POST_UNARY &&
+           cpu_row_of(&group->posts[fused_count].unary) != NULL && out->post_count < TRANSPOSED_MAX_POSTS;
          fused_count++)
-        out->posts[out->post_count++] = group->posts[fused_count].eltwise;
+        out->posts[out->post_count++] = group->posts[fused_count].unary;
     return fused_count;
 }
 

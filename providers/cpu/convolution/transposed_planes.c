@@ -267,8 +267,8 @@ static bool is_supported(const cpu_build *build, const cpu_group *group, const c
 {
     const cpu_op *op = build->op;
 
-    return build->state->sgemm != NULL && memory_desc_is_plain(&input->md) && !memory_desc_is_image(&input->md) &&
-           input->md.data_type == LIBRARY_F32 && build->compiled->values[group->out].uses == 0 &&
+    return build->state->sgemm != NULL && layout_is_plain(&input->layout) && !layout_is_image(&input->layout) &&
+           input->layout.type == ELEMENT_FLOAT && build->compiled->values[group->out].uses == 0 &&
            op->window.group < build->dims[op->in[0]][1] && cpu_count(build, op->in[0]) > 0 &&
            cpu_count(build, op->out[0]) > 0;
 }
@@ -283,7 +283,7 @@ inlay_status transposed_lower_planes(cpu_build *build, const cpu_group *group, b
     cpu_place input, weights, output, bias, scratch;
     inlay_status status;
     int64_t floats;
-    memory_desc md, plain;
+    tensor_layout layout, plain;
 
     *out_done = false;
     INLAY_TRY(cpu_read(build, op->in[0], &input));
@@ -296,13 +296,13 @@ inlay_status transposed_lower_planes(cpu_build *build, const cpu_group *group, b
         const int64_t taps = plan.window.kernel[0] * plan.window.kernel[1],
                       dims[] = { plan.window.group, plan.out * taps, plan.in };
 
-        memory_desc_strides(&md, 3, dims, (const int64_t[]){ plan.in * plan.out * taps, 1, plan.out * taps });
-        memory_desc_plain(&plain, 3, dims);
-        INLAY_TRY(cpu_read_constant(build, op->in[1], &md, &plain, &weights));
+        layout_strides(&layout, 3, dims, (const int64_t[]){ plan.in * plan.out * taps, 1, plan.out * taps });
+        layout_plain(&plain, 3, dims);
+        INLAY_TRY(cpu_read_constant(build, op->in[1], &layout, &plain, &weights));
     }
     fused_count = transposed_fuse_posts(group, &plan.epilogue);
-    memory_desc_plain(&md, build->ranks[op->out[0]], build->dims[op->out[0]]);
-    INLAY_TRY(cpu_step_result_place(build, group, fused_count, &md, &output));
+    layout_plain(&layout, build->ranks[op->out[0]], build->dims[op->out[0]]);
+    INLAY_TRY(cpu_step_result_place(build, group, fused_count, &layout, &output));
     places[ARG_X] = &input;
     places[ARG_W] = &weights;
     places[ARG_Y] = &output;

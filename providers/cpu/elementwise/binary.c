@@ -1,5 +1,4 @@
-/* Steps for binary functions, mostly by built-in loops over the elements in any layout, blocked or not. oneDNN's
- * kernels are used for large tensors with an epilogue, and for large images with one operand element per channel. */
+/* Steps for binary functions: loops over the elements in any layout. */
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/elementwise/element_loops.h"
 #include "cpu/weights/read.h"
@@ -8,7 +7,6 @@
 
 /* Programs of `inlay bundle` leave these out. */
 OPTIONAL_IF_CALLED(cpu_binary_at);
-OPTIONAL_IF_CALLED(cpu_binary_loses_nan);
 OPTIONAL_IF_CALLED(cpu_binary_row);
 
 /* ------------------------------------------------------------------ the loop */
@@ -18,7 +16,7 @@ enum { LOOP_AXES = 2 * CPU_MAX_RANK };
 /* y[i] = f(x0[..], x1[..]). The axes are ordered by the strides of y, outermost first; strides count elements. */
 struct loop {
     cpu_native native;
-    library_alg alg;
+    element_function function;
     uint32_t rank; /* number of axes without the innermost */
     int64_t rows;  /* product of dims */
     int64_t dims[LOOP_AXES], y[LOOP_AXES], x0[LOOP_AXES], x1[LOOP_AXES];
@@ -31,39 +29,39 @@ struct call {
     float *output;
 };
 
-static pair_fn *rows_of(library_alg alg)
+static pair_fn *rows_of(element_function function)
 {
     const element_loops *const loops = KERNEL_BEST(element_loops);
 
-    if (alg == CPU_PRELU)
+    if (function == FUNCTION_PRELU)
         return loops->prelu;
-    switch (alg) {
-    case LIBRARY_BINARY_ADD:
+    switch (function) {
+    case FUNCTION_ADD:
         return loops->add;
-    case LIBRARY_BINARY_SUB:
+    case FUNCTION_SUB:
         return loops->sub;
-    case LIBRARY_BINARY_MUL:
+    case FUNCTION_MUL:
         return loops->mul;
-    case LIBRARY_BINARY_DIV:
+    case FUNCTION_DIV:
         return loops->div;
-    case LIBRARY_BINARY_MAX:
+    case FUNCTION_MAX:
         return loops->max;
     default:
         return loops->min;
     }
 }
 
-void cpu_binary_row(library_alg alg, const float *x0, const float *x1, float *output, int64_t n, int64_t step)
+void cpu_binary_row(element_function function, const float *x0, const float *x1, float *output, int64_t n, int64_t step)
 {
     INLAY_CHECK(n >= 0 && (step == 0 || step == 1));
-    rows_of(alg)(x0, x1, output, n, 1, step, 1, &(const pair_steps){ 0 });
+    rows_of(function)(x0, x1, output, n, 1, step, 1, &(const pair_steps){ 0 });
 }
 
 static inlay_status run_rows(void *user, int64_t begin, int64_t end, uint32_t worker)
 {
     const struct call *call = user;
     const struct loop *loop = call->loop;
-    pair_fn *const rows = rows_of(loop->alg);
+    pair_fn *const rows = rows_of(loop->function);
     uint32_t outer = loop->rank > 0 ? loop->rank - 1 : 0; /* the last axis is looped over by `rows` itself */
     int64_t at[LOOP_AXES] = { 0 }, size = loop->rank > 0 ? loop->dims[outer] : 1, rest = begin, y = 0, x0 = 0, x1 = 0;
     const pair_steps step =
@@ -122,12 +120,12 @@ struct axis {
 
 /* The strides of an operand along axis d of the result: over blocks and within a block. Operands are plain, or blocked
  * as the result is; axes of size 1 are broadcast with stride 0. */
-static void strides_along(const memory_desc *input, int d, int64_t block, int64_t *out_outer, int64_t *out_inner)
+static void strides_along(const tensor_layout *input, int d, int64_t block, int64_t *out_outer, int64_t *out_inner)
 {
     *out_outer = *out_inner = 0;
     if (input->dims[d] == 1)
         return;
-    if (input->inner_nblks > 0) {
+    if (input->block_count > 0) {
         *out_outer = input->strides[d];
         *out_inner = 1;
     } else {
@@ -164,15 +162,15 @@ static uint32_t merge_axes(struct axis *list, uint32_t count)
     return kept;
 }
 
-static struct loop make_loop(library_alg alg, const memory_desc *x0, const memory_desc *x1, const memory_desc *output)
+static struct loop make_loop(element_function function, const tensor_layout *x0, const tensor_layout *x1,
+                             const tensor_layout *output)
 {
-    struct loop loop = { .native.run = run_loop, .alg = alg, .rows = 1, .count = 1 };
+    struct loop loop = { .native.run = run_loop, .function = function, .rows = 1, .count = 1 };
     struct axis list[LOOP_AXES];
     uint32_t count = 0;
 
-    for (int d = 0; d < output->ndims; d++) {
-        int64_t block = output->inner_nblks > 0 && output->inner_idxs[0] == d ? output->inner_blks[0] : 1, o0, i0, o1,
-                i1;
+    for (int d = 0; d < output->rank; d++) {
+        int64_t block = output->block_count > 0 && output->block_axes[0] == d ? output->blocks[0] : 1, o0, i0, o1, i1;
 
         INLAY_CHECK(count + 2 <= LOOP_AXES && output->padded_dims[d] % block == 0);
         strides_along(x0, d, block, &o0, &i0);
@@ -202,166 +200,106 @@ static struct loop make_loop(library_alg alg, const memory_desc *x0, const memor
 
 /* ------------------------------------------------------------------ lowering */
 
-bool cpu_is_simple_layout(const memory_desc *md)
+bool cpu_is_simple_layout(const tensor_layout *layout)
 {
-    return md->kind == CPU_BLOCKED && md->inner_nblks <= 1;
+    return layout->kind == LAYOUT_STRIDED && layout->block_count <= 1;
 }
 
-bool cpu_is_padded(const memory_desc *md)
+bool cpu_is_padded(const tensor_layout *layout)
 {
-    for (int d = 0; d < md->ndims; d++)
-        if (md->dims[d] != md->padded_dims[d])
+    for (int d = 0; d < layout->rank; d++)
+        if (layout->dims[d] != layout->padded_dims[d])
             return true;
     return false;
 }
 
-bool cpu_has_dims(const memory_desc *md, uint32_t rank, const int64_t *dims)
+bool cpu_has_dims(const tensor_layout *layout, uint32_t rank, const int64_t *dims)
 {
-    return (uint32_t)md->ndims == rank && memcmp(md->dims, dims, rank * sizeof *dims) == 0;
+    return (uint32_t)layout->rank == rank && memcmp(layout->dims, dims, rank * sizeof *dims) == 0;
 }
 
 /* Prepends axes of size 1 up to `rank`. The place is not blocked. */
 static void raise_rank(cpu_place *place, uint32_t rank)
 {
     int64_t dims[CPU_MAX_RANK], strides[CPU_MAX_RANK];
-    uint32_t old_rank = (uint32_t)place->md.ndims, front = rank - old_rank;
+    uint32_t old_rank = (uint32_t)place->layout.rank, front = rank - old_rank;
 
     INLAY_CHECK(rank <= CPU_MAX_RANK);
     if (old_rank >= rank)
         return;
     for (uint32_t d = 0; d < rank; d++) {
-        dims[d] = d < front ? 1 : place->md.dims[d - front];
-        strides[d] = d < front ? 1 : place->md.strides[d - front];
+        dims[d] = d < front ? 1 : place->layout.dims[d - front];
+        strides[d] = d < front ? 1 : place->layout.strides[d - front];
     }
-    memory_desc_strides(&place->md, rank, dims, strides);
+    layout_strides(&place->layout, rank, dims, strides);
 }
 
 /* The layout of x1 with which the loop can run over both; false: x0 must become plain. If x0 has padding, x1 gets the
  * same blocks, because padding stays zero only if both have it. */
-static bool match_layout(const memory_desc *x0, const memory_desc *x1, library_alg alg, memory_desc *out_x1)
+static bool match_layout(const tensor_layout *x0, const tensor_layout *x1, element_function function,
+                         tensor_layout *out_x1)
 {
-    int axis_at = x0->inner_nblks > 0 ? (int)x0->inner_idxs[0] : -1;
+    int axis_at = x0->block_count > 0 ? (int)x0->block_axes[0] : -1;
     int64_t strides[CPU_MAX_RANK], stride;
 
     *out_x1 = *x1;
     if (axis_at < 0 || !cpu_is_padded(x0))
-        return cpu_is_simple_layout(x1) && !memory_desc_is_blocked(x1);
-    if (x1->dims[axis_at] == 1 || alg == LIBRARY_BINARY_DIV || x1->ndims < 3)
+        return cpu_is_simple_layout(x1) && !layout_is_blocked(x1);
+    if (x1->dims[axis_at] == 1 || function == FUNCTION_DIV || x1->rank < 3)
         return false;
     /* The blocks of x0 with the dims of x1. */
     *out_x1 = *x0;
-    stride = x0->inner_blks[0];
-    for (int d = x1->ndims; d-- > 0;) {
+    stride = x0->blocks[0];
+    for (int d = x1->rank; d-- > 0;) {
         out_x1->dims[d] = x1->dims[d];
         out_x1->padded_dims[d] = d == axis_at ? x0->padded_dims[d] : x1->dims[d];
         strides[d] = stride;
-        stride *= d == axis_at ? out_x1->padded_dims[d] / x0->inner_blks[0] : x1->dims[d];
+        stride *= d == axis_at ? out_x1->padded_dims[d] / x0->blocks[0] : x1->dims[d];
     }
-    memcpy(out_x1->strides, strides, (size_t)x1->ndims * sizeof *strides);
+    memcpy(out_x1->strides, strides, (size_t)x1->rank * sizeof *strides);
     return true;
 }
 
-static bool is_commutative(library_alg alg)
+static bool is_commutative(element_function function)
 {
-    return alg != LIBRARY_BINARY_SUB && alg != LIBRARY_BINARY_DIV && alg != CPU_PRELU;
-}
-
-bool cpu_binary_loses_nan(library_alg alg)
-{
-    return alg == LIBRARY_BINARY_MAX || alg == LIBRARY_BINARY_MIN;
-}
-
-/* Emits oneDNN's kernel if it is a generated one: an operand with one element per channel, or a scalar. */
-static inlay_status try_primitive(cpu_build *build, library_alg alg, const cpu_place *x0, const cpu_place *x1,
-                                  bool overwrite, uint32_t result, cpu_place *out, bool *out_done)
-{
-    inlay_diag *diag = build->diag;
-    const library_op desc = {
-        .kind = LIBRARY_BINARY, .alg = alg, .input = x0->md, .weights = x1->md, .output = x0->md
-    };
-    library_description pd = NULL;
-    inlay_status status;
-
-    *out_done = false;
-    if (cpu_binary_loses_nan(alg) || alg == CPU_PRELU)
-        return INLAY_OK;
-    build->diag = NULL; /* a failure is no error: the loop is the fallback */
-    status = cpu_describe(build, &desc, &pd);
-    build->diag = diag;
-    if (status != INLAY_OK || strncmp(library_name(pd), "jit", 3) != 0) {
-        library_destroy(pd);
-        return INLAY_OK;
-    }
-    if (overwrite && (result == INLAY_NONE || build->compiled->values[result].output == INLAY_NONE))
-        *out = *x0;
-    else if (result != INLAY_NONE)
-        INLAY_TRY(cpu_result_place(build, result, &x0->md, out));
-    else
-        INLAY_TRY(cpu_new_place(build, &x0->md, out));
-    status = cpu_emit(
-        build, pd,
-        (const cpu_operand[]){ { LIBRARY_ARG_SRC_0, x0 }, { LIBRARY_ARG_SRC_1, x1 }, { LIBRARY_ARG_DST, out } }, 3);
-    *out_done = status == INLAY_OK;
-done:
-    library_destroy(pd);
-    return status;
-}
-
-/* Below LARGE elements the tensors fit in a near cache, and most of oneDNN's time is code generation and the call. With
- * channels last and at least LONG channels, the built-in loop runs over all channels at once. */
-enum { LARGE = 1 << 16, LONG = 64 };
-
-static bool is_scaled_image(const memory_desc *x0, const memory_desc *x1)
-{
-    const int64_t count = memory_desc_count(x0), other = memory_desc_count(x1);
-
-    if (!memory_desc_is_blocked(x0) && x0->ndims > 1 && x0->dims[1] >= LONG && x0->strides[1] == 1)
-        return false;
-    return memory_desc_is_image(x0) && count >= LARGE && other > 1 && other < count;
+    return function != FUNCTION_SUB && function != FUNCTION_DIV && function != FUNCTION_PRELU;
 }
 
 /* Reorders the operands to layouts that the loop can run over together, and emits it. */
-static inlay_status emit_loop(cpu_build *build, library_alg alg, cpu_place x0, cpu_place x1, bool overwrite,
+static inlay_status emit_loop(cpu_build *build, element_function function, cpu_place x0, cpu_place x1, bool overwrite,
                               uint32_t like, uint32_t result, cpu_place *out)
 {
     uint32_t rank = build->ranks[like];
     const int64_t *dims = build->dims[like];
     inlay_status status;
-    memory_desc plain, wanted;
+    tensor_layout plain, wanted;
     struct loop loop;
 
-    if (cpu_has_dims(&x0.md, rank, dims) && cpu_is_simple_layout(&x0.md) && memory_desc_bytes(&x0.md) > 0) {
-        memory_desc_plain(&plain, (uint32_t)x1.md.ndims, x1.md.dims);
-        if (memory_desc_is_blocked(&x1.md) || !cpu_is_simple_layout(&x1.md))
+    if (cpu_has_dims(&x0.layout, rank, dims) && cpu_is_simple_layout(&x0.layout) && layout_bytes(&x0.layout) > 0) {
+        layout_plain(&plain, (uint32_t)x1.layout.rank, x1.layout.dims);
+        if (layout_is_blocked(&x1.layout) || !cpu_is_simple_layout(&x1.layout))
             INLAY_TRY(cpu_reorder(build, &x1, &plain, &x1));
         raise_rank(&x1, rank);
-        if (is_scaled_image(&x0.md, &x1.md)) {
-            bool done;
-
-            INLAY_TRY(try_primitive(build, alg, &x0, &x1, overwrite, result, out, &done));
-            if (done)
-                goto done;
-        }
-        if (match_layout(&x0.md, &x1.md, alg, &wanted)) {
+        if (match_layout(&x0.layout, &x1.layout, function, &wanted)) {
             INLAY_TRY(cpu_reorder(build, &x1, &wanted, &x1));
         } else {
-            memory_desc_plain(&plain, rank, dims);
+            layout_plain(&plain, rank, dims);
             INLAY_TRY(cpu_reorder(build, &x0, &plain, &x0));
             overwrite = false;
         }
-        plain = x0.md;
+        plain = x0.layout;
     } else {
-        memory_desc_plain(&plain, (uint32_t)x0.md.ndims, x0.md.dims);
+        layout_plain(&plain, (uint32_t)x0.layout.rank, x0.layout.dims);
         INLAY_TRY(cpu_reorder(build, &x0, &plain, &x0));
-        memory_desc_plain(&plain, (uint32_t)x1.md.ndims, x1.md.dims);
+        layout_plain(&plain, (uint32_t)x1.layout.rank, x1.layout.dims);
         INLAY_TRY(cpu_reorder(build, &x1, &plain, &x1));
         raise_rank(&x0, rank);
         raise_rank(&x1, rank);
-        memory_desc_plain(&plain, rank, dims);
+        layout_plain(&plain, rank, dims);
         overwrite = false;
     }
-    if (!memory_desc_is_dense(&plain) && !cpu_is_padded(&plain)) { /* a strided view */
-        memory_desc_plain(&plain, rank, dims);
+    if (!layout_is_dense(&plain) && !cpu_is_padded(&plain)) { /* a strided view */
+        layout_plain(&plain, rank, dims);
         overwrite = false;
     }
     if (overwrite && (result == INLAY_NONE || build->compiled->values[result].output == INLAY_NONE))
@@ -370,14 +308,14 @@ static inlay_status emit_loop(cpu_build *build, library_alg alg, cpu_place x0, c
         INLAY_TRY(cpu_result_place(build, result, &plain, out));
     else
         INLAY_TRY(cpu_new_place(build, &plain, out));
-    loop = make_loop(alg, &x0.md, &x1.md, &out->md);
+    loop = make_loop(function, &x0.layout, &x1.layout, &out->layout);
     status = cpu_emit_step(build, &loop.native, sizeof loop, (const cpu_place *const[]){ &x0, &x1, out }, 3);
 done:
     return status;
 }
 
-inlay_status cpu_binary_at(cpu_build *build, library_alg alg, const cpu_place *input, bool overwrite, uint32_t other,
-                           uint32_t like, uint32_t result, cpu_place *out)
+inlay_status cpu_binary_at(cpu_build *build, element_function function, const cpu_place *input, bool overwrite,
+                           uint32_t other, uint32_t like, uint32_t result, cpu_place *out)
 {
     uint32_t rank = build->ranks[like];
     cpu_place x0 = *input, x1;
@@ -385,8 +323,8 @@ inlay_status cpu_binary_at(cpu_build *build, library_alg alg, const cpu_place *i
 
     if (status != INLAY_OK)
         return status;
-    if (!cpu_has_dims(&x0.md, rank, build->dims[like]) && cpu_has_dims(&x1.md, rank, build->dims[like]) &&
-        is_commutative(alg)) {
+    if (!cpu_has_dims(&x0.layout, rank, build->dims[like]) && cpu_has_dims(&x1.layout, rank, build->dims[like]) &&
+        is_commutative(function)) {
         const cpu_place place = x0;
 
         x0 = x1;
@@ -394,11 +332,11 @@ inlay_status cpu_binary_at(cpu_build *build, library_alg alg, const cpu_place *i
         overwrite = false;
     }
     /* Two tensors of equal dims in different layouts: one reorder is faster than a loop with two layouts. */
-    if (cpu_has_dims(&x0.md, rank, build->dims[like]) && cpu_has_dims(&x1.md, rank, build->dims[like]) &&
-        cpu_is_simple_layout(&x0.md) && (memory_desc_is_blocked(&x0.md) || memory_desc_is_dense(&x0.md))) {
-        status = cpu_reorder(build, &x1, &x0.md, &x1);
+    if (cpu_has_dims(&x0.layout, rank, build->dims[like]) && cpu_has_dims(&x1.layout, rank, build->dims[like]) &&
+        cpu_is_simple_layout(&x0.layout) && (layout_is_blocked(&x0.layout) || layout_is_dense(&x0.layout))) {
+        status = cpu_reorder(build, &x1, &x0.layout, &x1);
         if (status != INLAY_OK)
             return status;
     }
-    return emit_loop(build, alg, x0, x1, overwrite, like, result, out);
+    return emit_loop(build, function, x0, x1, overwrite, like, result, out);
 }

@@ -1,5 +1,4 @@
-/* Binary operators on two tensors of equal dims and layout, with their epilogue, in one loop. oneDNN would generate
- * code for each size, which takes longer than computing small tensors. */
+/* Binary operators on two tensors of equal dims and layout, with their epilogue, in one loop. */
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/region/build.h"
 #include "cpu/weights/read.h"
@@ -10,14 +9,14 @@ enum { PIECE = 2048, GRAIN = 16384 }; /* elements that stay in the first-level c
 /* A function of the epilogue. */
 struct fused_function {
     cpu_row_fn row; /* NULL: a binary function */
-    cpu_eltwise eltwise;
-    library_alg alg;
+    cpu_unary unary;
+    element_function function;
     int64_t step; /* of the other operand: 1, or 0 for a scalar */
 };
 
 struct binary_chain {
     cpu_native native;
-    library_alg alg;
+    element_function function;
     int64_t count;
     uint32_t function_count;
     struct fused_function functions[CPU_MAX_POSTS];
@@ -41,14 +40,14 @@ static inlay_status binary_chain_range(void *user, int64_t begin, int64_t end, u
         const int64_t n = end - i < PIECE ? end - i : PIECE;
         uint32_t arg = 3;
 
-        cpu_binary_row(chain->alg, x0 + i, x1 + i, output + i, n, 1);
+        cpu_binary_row(chain->function, x0 + i, x1 + i, output + i, n, 1);
         for (uint32_t k = 0; k < chain->function_count; k++) {
             const struct fused_function *function = &chain->functions[k];
 
             if (function->row != NULL)
-                function->row(output + i, output + i, n, function->eltwise.alpha, function->eltwise.beta);
+                function->row(output + i, output + i, n, function->unary.alpha, function->unary.beta);
             else
-                cpu_binary_row(function->alg, output + i, (const float *)call->args[arg++] + i * function->step,
+                cpu_binary_row(function->function, output + i, (const float *)call->args[arg++] + i * function->step,
                                output + i, n, function->step);
         }
     }
@@ -67,37 +66,36 @@ static inlay_status run_binary_chain(const cpu_native *native, const cpu_state *
 }
 
 /* Fuses post `post_index` into the loop, and adds its operand to `others`; *out_taken = false: not supported. */
-static inlay_status take_post(cpu_build *build, const cpu_group *group, uint32_t post_index, const memory_desc *md,
-                              struct binary_chain *chain, cpu_place *others, uint32_t *count, bool *out_taken)
+static inlay_status take_post(cpu_build *build, const cpu_group *group, uint32_t post_index,
+                              const tensor_layout *layout, struct binary_chain *chain, cpu_place *others,
+                              uint32_t *count, bool *out_taken)
 {
     const cpu_post *post = &group->posts[post_index];
     struct fused_function *function = &chain->functions[chain->function_count];
     inlay_status status = INLAY_OK;
-    memory_desc plain;
+    tensor_layout plain;
 
     INLAY_CHECK(chain->function_count < CPU_MAX_POSTS && post_index < group->post_count);
     *out_taken = false;
-    if (post->kind == CPU_POST_ELTWISE) {
-        if (!cpu_row_is_best(build->state, &post->eltwise, chain->count) || cpu_row_of(&post->eltwise) == NULL)
-            return INLAY_OK;
-        *function = (struct fused_function){ .row = cpu_row_of(&post->eltwise), .eltwise = post->eltwise };
+    if (post->kind == CPU_POST_UNARY) {
+        *function = (struct fused_function){ .row = cpu_row_of(&post->unary), .unary = post->unary };
     } else {
         const bool scalar = cpu_count(build, post->other) == 1;
 
-        if (cpu_type(build, post->other) != LIBRARY_F32 || post->alg == CPU_PRELU)
+        if (cpu_type(build, post->other) != ELEMENT_FLOAT || post->function == FUNCTION_PRELU)
             return INLAY_OK;
         if (scalar) {
-            memory_desc_plain(&plain, build->ranks[post->other], build->dims[post->other]);
+            layout_plain(&plain, build->ranks[post->other], build->dims[post->other]);
             INLAY_TRY(cpu_read_as(build, post->other, &plain, &others[*count]));
         } else if (build->ranks[post->other] == build->ranks[group->out] &&
                    memcmp(build->dims[post->other], build->dims[group->out],
                           build->ranks[group->out] * sizeof(int64_t)) == 0) {
-            INLAY_TRY(cpu_read_as(build, post->other, md, &others[*count]));
+            INLAY_TRY(cpu_read_as(build, post->other, layout, &others[*count]));
         } else {
             return INLAY_OK;
         }
         (*count)++;
-        *function = (struct fused_function){ .alg = post->alg, .step = !scalar };
+        *function = (struct fused_function){ .function = post->function, .step = !scalar };
     }
     chain->function_count++;
     *out_taken = true;
@@ -111,19 +109,19 @@ inlay_status cpu_lower_binary_chain(cpu_build *build, const cpu_group *group, co
     cpu_place others[CPU_MAX_POSTS], out;
     const cpu_place *places[3 + CPU_MAX_POSTS];
     struct binary_chain chain = { .native.run = run_binary_chain,
-                                  .alg = build->op->alg,
-                                  .count = memory_desc_count(&x0->md) };
+                                  .function = build->op->function,
+                                  .count = layout_count(&x0->layout) };
     uint32_t count = 0, taken = 0;
     inlay_status status = INLAY_OK;
 
     for (bool more = true; more && taken < group->post_count; taken += more)
-        INLAY_TRY(take_post(build, group, taken, &x0->md, &chain, others, &count, &more));
+        INLAY_TRY(take_post(build, group, taken, &x0->layout, &chain, others, &count, &more));
     if (taken < group->post_count)
-        INLAY_TRY(cpu_new_place(build, &x0->md, &out));
+        INLAY_TRY(cpu_new_place(build, &x0->layout, &out));
     else if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         out = *x0;
     else
-        INLAY_TRY(cpu_result_place(build, group->out, &x0->md, &out));
+        INLAY_TRY(cpu_result_place(build, group->out, &x0->layout, &out));
     places[0] = x0;
     places[1] = x1;
     places[2] = &out;

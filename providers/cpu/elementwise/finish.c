@@ -3,54 +3,44 @@
 
 /* True if one loop may run over all bytes of the layout. Gaps are allowed only as padding of blocks, if the function
  * keeps its zeros. */
-static bool is_contiguous(const memory_desc *md, const cpu_eltwise *eltwise)
+static bool is_contiguous(const tensor_layout *layout, const cpu_unary *unary)
 {
-    const cpu_row_fn row = cpu_row_of(eltwise);
+    const cpu_row_fn row = cpu_row_of(unary);
     uint64_t padded = 1;
     float zero = 0;
 
-    if (memory_desc_is_dense(md))
+    if (layout_is_dense(layout))
         return true;
-    for (int d = 0; d < md->ndims; d++)
-        padded *= (uint64_t)md->padded_dims[d];
-    if (row == NULL || !memory_desc_is_blocked(md) || memory_desc_bytes(md) != padded * sizeof(float))
+    for (int d = 0; d < layout->rank; d++)
+        padded *= (uint64_t)layout->padded_dims[d];
+    if (row == NULL || !layout_is_blocked(layout) || layout_bytes(layout) != padded * sizeof(float))
         return false;
-    row(&zero, &zero, 1, eltwise->alpha, eltwise->beta);
+    row(&zero, &zero, 1, unary->alpha, unary->beta);
     return zero == 0;
 }
 
-inlay_status cpu_eltwise_at(cpu_build *build, const cpu_place *place, bool overwrite, const cpu_eltwise *eltwise,
-                            uint32_t result, cpu_place *out)
+inlay_status cpu_unary_at(cpu_build *build, const cpu_place *place, bool overwrite, const cpu_unary *unary,
+                          uint32_t result, cpu_place *out)
 {
-    library_description pd = NULL;
-    const bool floats = place->md.data_type == LIBRARY_F32;
-    library_op desc = { .kind = LIBRARY_ELTWISE, .alg = eltwise->alg, .alpha = eltwise->alpha, .beta = eltwise->beta };
-    cpu_place copy, *input = &copy;
-    inlay_status status;
-    memory_desc plain;
-    bool whole;
+    cpu_place input = *place;
+    inlay_status status = INLAY_OK;
+    tensor_layout plain;
 
-    copy = *place;
-    whole = floats && is_contiguous(&input->md, eltwise);
-    if (!whole &&
-        (cpu_needs_builtin_loop(eltwise->alg) || (floats && (build->state->alone || cpu_loses_nan(eltwise))))) {
-        whole = true;
-        memory_desc_plain(&plain, (uint32_t)input->md.ndims, input->md.dims);
-        INLAY_TRY(cpu_reorder(build, place, &plain, input));
+    if (place->layout.type != ELEMENT_FLOAT)
+        return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': there are no loops for functions of integers",
+                          build->op->name);
+    if (!is_contiguous(&input.layout, unary)) {
+        layout_plain(&plain, (uint32_t)input.layout.rank, input.layout.dims);
+        INLAY_TRY(cpu_reorder(build, place, &plain, &input));
     }
     if (overwrite && (result == INLAY_NONE || build->compiled->values[result].output == INLAY_NONE))
-        *out = *input;
+        *out = input;
     else if (result != INLAY_NONE)
-        INLAY_TRY(cpu_result_place(build, result, &input->md, out));
+        INLAY_TRY(cpu_result_place(build, result, &input.layout, out));
     else
-        INLAY_TRY(cpu_new_place(build, &input->md, out));
-    if (whole && cpu_row_is_best(build->state, eltwise, memory_desc_count(&input->md)))
-        return cpu_emit_function(build, eltwise, input, out);
-    desc.input = input->md;
-    INLAY_TRY(cpu_describe(build, &desc, &pd));
-    status = cpu_emit(build, pd, (const cpu_operand[]){ { LIBRARY_ARG_SRC, input }, { LIBRARY_ARG_DST, out } }, 2);
+        INLAY_TRY(cpu_new_place(build, &input.layout, out));
+    status = cpu_emit_function(build, unary, &input, out);
 done:
-    library_destroy(pd);
     return status;
 }
 
@@ -65,10 +55,10 @@ inlay_status cpu_finish(cpu_build *build, const cpu_group *group, uint32_t first
         cpu_place next;
         inlay_status status;
 
-        if (post->kind == CPU_POST_ELTWISE)
-            status = cpu_eltwise_at(build, &now, overwrite, &post->eltwise, result, &next);
+        if (post->kind == CPU_POST_UNARY)
+            status = cpu_unary_at(build, &now, overwrite, &post->unary, result, &next);
         else
-            status = cpu_binary_at(build, post->alg, &now, overwrite, post->other, group->out, result, &next);
+            status = cpu_binary_at(build, post->function, &now, overwrite, post->other, group->out, result, &next);
         if (status != INLAY_OK)
             return status;
         now = next;

@@ -7,45 +7,34 @@ static bool parse_binary(const kit_node *node, cpu_op *op, kit_refusal *why)
 {
     static const struct {
         const char *op_type;
-        library_alg alg;
-    } algs[] = { { "Add", LIBRARY_BINARY_ADD }, { "Sub", LIBRARY_BINARY_SUB }, { "Mul", LIBRARY_BINARY_MUL },
-                 { "Div", LIBRARY_BINARY_DIV }, { "Max", LIBRARY_BINARY_MAX }, { "Min", LIBRARY_BINARY_MIN },
-                 { "PRelu", CPU_PRELU },        { "Sum", LIBRARY_BINARY_ADD }, { "Mean", LIBRARY_BINARY_ADD } };
+        element_function function;
+    } functions[] = { { "Add", FUNCTION_ADD },     { "Sub", FUNCTION_SUB }, { "Mul", FUNCTION_MUL },
+                      { "Div", FUNCTION_DIV },     { "Max", FUNCTION_MAX }, { "Min", FUNCTION_MIN },
+                      { "PRelu", FUNCTION_PRELU }, { "Sum", FUNCTION_ADD }, { "Mean", FUNCTION_ADD } };
 
     if (!cpu_is_large(node, why))
         return false;
     for (uint32_t i = 0; i < node->info->input_count; i++)
         if (kit_input(node, i) == NULL)
             return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "input %u is omitted", i);
-    for (uint32_t i = 0; i < KIT_COUNT(algs); i++)
-        if (strcmp(op->row->op_type, algs[i].op_type) == 0)
-            op->alg = algs[i].alg;
+    for (uint32_t i = 0; i < KIT_COUNT(functions); i++)
+        if (strcmp(op->row->op_type, functions[i].op_type) == 0)
+            op->function = functions[i].function;
     return true;
 }
 
-/* Lowers an op whose operands both have the result's dims to one loop with the epilogue, or, if there is padding, to
- * one primitive of oneDNN. */
+/* Lowers an op whose operands both have the result's dims to one loop with the epilogue. */
 static inlay_status lower_whole(cpu_build *build, const cpu_group *group, cpu_place x0, cpu_place x1, bool overwrite)
 {
     const uint32_t original_buffer = x0.buffer;
-    library_op desc = { .kind = LIBRARY_BINARY, .alg = build->op->alg };
-    cpu_fused fused = { 0 };
     inlay_status status;
 
-    if (memory_desc_is_image(&x1.md) && !memory_desc_is_image(&x0.md))
-        INLAY_TRY(cpu_reorder(build, &x0, &x1.md, &x0));
+    if (layout_is_image(&x1.layout) && !layout_is_image(&x0.layout))
+        INLAY_TRY(cpu_reorder(build, &x0, &x1.layout, &x0));
     else
-        INLAY_TRY(cpu_reorder(build, &x1, &x0.md, &x1));
-    if (cpu_is_simple_layout(&x0.md) && !cpu_is_padded(&x0.md) && x0.md.data_type == LIBRARY_F32 &&
-        x1.md.data_type == LIBRARY_F32)
-        return cpu_lower_binary_chain(build, group, &x0, &x1, overwrite && x0.buffer == original_buffer);
-    desc.input = desc.output = x0.md;
-    desc.weights = x1.md;
-    INLAY_TRY(cpu_fuse_posts(build, group, &desc, &fused));
-    status = cpu_emit_fused(build, group, &fused,
-                            (const cpu_operand[]){ { LIBRARY_ARG_SRC_0, &x0 }, { LIBRARY_ARG_SRC_1, &x1 } }, 2);
+        INLAY_TRY(cpu_reorder(build, &x1, &x0.layout, &x1));
+    status = cpu_lower_binary_chain(build, group, &x0, &x1, overwrite && x0.buffer == original_buffer);
 done:
-    library_destroy(fused.pd);
     return status;
 }
 
@@ -67,7 +56,7 @@ static uint32_t only_consumer(const cpu_build *build, uint32_t value)
  * faster. */
 static inlay_status defer_scale(cpu_build *build, const cpu_group *group, bool *out_done)
 {
-    const uint32_t consumer = build->op->alg == LIBRARY_BINARY_MUL && group->post_count == 0
+    const uint32_t consumer = build->op->function == FUNCTION_MUL && group->post_count == 0
                                   ? only_consumer(build, build->op->out[0])
                                   : INLAY_NONE;
     const cpu_family *family = consumer == INLAY_NONE ? NULL : build->compiled->ops[consumer].row->family;
@@ -92,12 +81,12 @@ static inlay_status lower_binary(cpu_build *build, const cpu_group *group)
 
     INLAY_TRY(cpu_read(build, op->in[0], &x0));
     INLAY_TRY(cpu_read(build, op->in[1], &x1));
-    if (op->alg != CPU_PRELU && !cpu_binary_loses_nan(op->alg) && cpu_has_dims(&x0.md, rank, build->dims[y]) &&
-        cpu_has_dims(&x1.md, rank, build->dims[y]) &&
-        (memory_desc_is_blocked(&x0.md) || memory_desc_is_dense(&x0.md)) &&
-        (memory_desc_is_blocked(&x1.md) || memory_desc_is_dense(&x1.md)))
+    if (op->function != FUNCTION_PRELU && cpu_has_dims(&x0.layout, rank, build->dims[y]) &&
+        cpu_has_dims(&x1.layout, rank, build->dims[y]) &&
+        (layout_is_blocked(&x0.layout) || layout_is_dense(&x0.layout)) &&
+        (layout_is_blocked(&x1.layout) || layout_is_dense(&x1.layout)))
         return lower_whole(build, group, x0, x1, overwrite);
-    INLAY_TRY(cpu_binary_at(build, op->alg, &x0, overwrite, op->in[1], y,
+    INLAY_TRY(cpu_binary_at(build, op->function, &x0, overwrite, op->in[1], y,
                             group->post_count == 0 ? group->out : INLAY_NONE, &out));
     status = cpu_finish(build, group, 0, &out, true);
 done:

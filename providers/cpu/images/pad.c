@@ -225,12 +225,12 @@ static inlay_status run_pad(const cpu_native *native, const cpu_state *state, in
 
 /* ------------------------------------------------------------------ lowering */
 
-/* Sorts the axes of md by stride, outermost first. */
-static void order_axes(const memory_desc *md, uint32_t *order)
+/* Sorts the axes of layout by stride, outermost first. */
+static void order_axes(const tensor_layout *layout, uint32_t *order)
 {
-    const int64_t *strides = md->strides;
+    const int64_t *strides = layout->strides;
 
-    for (uint32_t d = 0; d < (uint32_t)md->ndims; d++) {
+    for (uint32_t d = 0; d < (uint32_t)layout->rank; d++) {
         uint32_t at = d;
 
         for (; at > 0 && strides[order[at - 1]] < strides[d]; at--)
@@ -240,11 +240,11 @@ static void order_axes(const memory_desc *md, uint32_t *order)
 }
 
 /* Sets up the step that pads input by `before` and `after` along each axis; dims are those of the result. */
-static void plan_step(const memory_desc *input, const uint32_t *order, const int64_t *dims, const int64_t *before,
+static void plan_step(const tensor_layout *input, const uint32_t *order, const int64_t *dims, const int64_t *before,
                       const int64_t *after, pad_step *step)
 {
     step->block = step->rows = 1;
-    for (uint32_t i = (uint32_t)input->ndims; i-- > 0;) { /* from the innermost */
+    for (uint32_t i = (uint32_t)input->rank; i-- > 0;) { /* from the innermost */
         uint32_t d = order[i];
 
         if (step->rank == 0 && before[d] == 0 && after[d] == 0) {
@@ -274,43 +274,43 @@ static void plan_step(const memory_desc *input, const uint32_t *order, const int
 inlay_status cpu_emit_border(cpu_build *build, const cpu_place *input, const int64_t *before, const int64_t *after,
                              cpu_place *out)
 {
-    uint32_t rank = (uint32_t)input->md.ndims, order[CPU_MAX_RANK];
+    uint32_t rank = (uint32_t)input->layout.rank, order[CPU_MAX_RANK];
     int64_t dims[CPU_MAX_RANK];
     pad_step step = { .native.run = run_pad, .set = build->state->moves };
     inlay_status status;
-    memory_desc md;
+    tensor_layout layout;
 
     INLAY_CHECK(rank >= 3 && rank <= CPU_MAX_PAD_RANK);
     for (uint32_t d = 0; d < rank; d++)
-        dims[d] = input->md.dims[d] + before[d] + after[d];
-    memory_desc_channels_last(&md, rank, dims);
-    order_axes(&input->md, order);
-    plan_step(&input->md, order, dims, before, after, &step);
-    status = cpu_new_place(build, &md, out);
+        dims[d] = input->layout.dims[d] + before[d] + after[d];
+    layout_channels_last(&layout, rank, dims);
+    order_axes(&input->layout, order);
+    plan_step(&input->layout, order, dims, before, after, &step);
+    status = cpu_new_place(build, &layout, out);
     return status != INLAY_OK
                ? status
                : cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ input, out }, 2);
 }
 
 /* Reads the input without gaps, and derives the output's layout with the same order of axes. */
-static inlay_status read_input(cpu_build *build, uint32_t *order, cpu_place *input, memory_desc *out_y)
+static inlay_status read_input(cpu_build *build, uint32_t *order, cpu_place *input, tensor_layout *out_y)
 {
     const cpu_op *op = build->op;
     const int64_t *dims = build->dims[op->out[0]];
     uint32_t rank = build->ranks[op->in[0]];
     int64_t strides[CPU_MAX_RANK], stride = 1;
     inlay_status status;
-    memory_desc md;
+    tensor_layout layout;
 
     INLAY_TRY(cpu_read(build, op->in[0], input));
-    if (memory_desc_is_blocked(&input->md)) { /* only images are blocked */
-        memory_desc_channels_last(&md, rank, build->dims[op->in[0]]);
-        INLAY_TRY(cpu_read_as(build, op->in[0], &md, input));
+    if (layout_is_blocked(&input->layout)) { /* only images are blocked */
+        layout_channels_last(&layout, rank, build->dims[op->in[0]]);
+        INLAY_TRY(cpu_read_as(build, op->in[0], &layout, input));
     }
-    order_axes(&input->md, order);
+    order_axes(&input->layout, order);
     for (uint32_t i = rank; i-- > 0; stride *= dims[order[i]])
         strides[order[i]] = stride;
-    memory_desc_strides(out_y, rank, dims, strides);
+    layout_strides(out_y, rank, dims, strides);
 done:
     return status;
 }
@@ -322,7 +322,7 @@ static inlay_status lower_pad(cpu_build *build, const cpu_group *group)
     const bool empty = cpu_count(build, op->in[0]) == 0;
     uint32_t rank = build->ranks[op->in[0]], order[CPU_MAX_RANK];
     cpu_place input, output;
-    memory_desc md;
+    tensor_layout layout;
     pad_step step = { .native.run = run_pad, .set = build->state->moves };
     inlay_status status;
 
@@ -343,14 +343,14 @@ static inlay_status lower_pad(cpu_build *build, const cpu_group *group)
                            .block = 1,
                            .rows = 1,
                            .value = op->alpha };
-        memory_desc_plain(&md, rank, dims);
+        layout_plain(&layout, rank, dims);
     } else {
-        INLAY_TRY(read_input(build, order, &input, &md));
+        INLAY_TRY(read_input(build, order, &input, &layout));
         step.mode = op->pad.mode;
         step.value = op->alpha;
-        plan_step(&input.md, order, dims, op->pad.amounts, op->pad.amounts + CPU_MAX_PAD_RANK, &step);
+        plan_step(&input.layout, order, dims, op->pad.amounts, op->pad.amounts + CPU_MAX_PAD_RANK, &step);
     }
-    INLAY_TRY(cpu_result_place(build, op->out[0], &md, &output));
+    INLAY_TRY(cpu_result_place(build, op->out[0], &layout, &output));
     INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step,
                             (const cpu_place *const[]){ empty ? &output : &input, &output }, 2));
     status = cpu_finish(build, group, 0, &output, true);
@@ -358,4 +358,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_pad = { .name = "padding", .parse = parse_pad, .lower = lower_pad, .is_builtin = true };
+const cpu_family cpu_pad = { .name = "padding", .parse = parse_pad, .lower = lower_pad };

@@ -1,6 +1,5 @@
-/* Resize-10..19 and Upsample-7..9 in the layout of the input. With blocked channels or channels last, the channels of a
- * pixel share its weights, which are computed once. The loops are shared by all providers (common/resize_rows.h):
- * oneDNN's resampling supports only two of ONNX's seven coordinate transformations. */
+/* Resize-10..19 and Upsample-7..9 in the layout of the input. With channels last, the channels of a pixel share its
+ * weights, which are computed once. The loops are shared by all providers (common/resize_rows.h). */
 #include "cpu/region/build.h"
 #include "cpu/weights/read.h"
 #include "inlay/check.h"
@@ -138,28 +137,29 @@ static bool is_unchanged(const resize_axis *axis)
 
 /* Chooses layouts of input and output that are close to the input's present layout, and in which only the spatial axes
  * are resized. false: both are row-major. */
-static bool image_layouts(const cpu_build *build, const memory_desc *input, memory_desc *out_x, memory_desc *out_y)
+static bool image_layouts(const cpu_build *build, const tensor_layout *input, tensor_layout *out_x,
+                          tensor_layout *out_y)
 {
     uint32_t from = build->op->in[0], to = build->op->out[0], rank = build->ranks[to];
     resize_axis batch = axis_of(build, 0), channels = axis_of(build, 1);
 
-    memory_desc_plain(out_x, rank, build->dims[from]);
-    memory_desc_plain(out_y, rank, build->dims[to]);
-    if (rank < 3 || rank > 5 || !is_unchanged(&batch) || !is_unchanged(&channels) || memory_desc_is_plain(input) ||
-        input->kind != CPU_BLOCKED)
+    layout_plain(out_x, rank, build->dims[from]);
+    layout_plain(out_y, rank, build->dims[to]);
+    if (rank < 3 || rank > 5 || !is_unchanged(&batch) || !is_unchanged(&channels) || layout_is_plain(input) ||
+        input->kind != LAYOUT_STRIDED)
         return false;
-    if (memory_desc_is_blocked(input))
-        return memory_desc_same_blocks(input, rank, build->dims[from], out_x) &&
-               memory_desc_same_blocks(input, rank, build->dims[to], out_y);
+    if (layout_is_blocked(input))
+        return layout_same_blocks(input, rank, build->dims[from], out_x) &&
+               layout_same_blocks(input, rank, build->dims[to], out_y);
     if (input->strides[1] != 1 || input->dims[1] < 2)
         return false;
-    memory_desc_channels_last(out_x, rank, build->dims[from]);
-    memory_desc_channels_last(out_y, rank, build->dims[to]);
+    layout_channels_last(out_x, rank, build->dims[from]);
+    layout_channels_last(out_y, rank, build->dims[to]);
     return true;
 }
 
 /* The axes of the loop for this layout of the input, and the number of innermost elements that share weights. */
-static uint32_t axes_along(const cpu_build *build, const memory_desc *input, bool image, resize_axis *axes,
+static uint32_t axes_along(const cpu_build *build, const tensor_layout *input, bool image, resize_axis *axes,
                            int64_t *out_inner)
 {
     uint32_t rank = build->ranks[build->op->out[0]], count = 0;
@@ -171,9 +171,9 @@ static uint32_t axes_along(const cpu_build *build, const memory_desc *input, boo
             axes[count] = axis_of(build, count);
         return count;
     }
-    *out_inner = memory_desc_is_blocked(input) ? input->inner_blks[0] : input->dims[1];
-    if (memory_desc_is_blocked(input))
-        outer *= input->padded_dims[1] / input->inner_blks[0];
+    *out_inner = layout_is_blocked(input) ? input->blocks[0] : input->dims[1];
+    if (layout_is_blocked(input))
+        outer *= input->padded_dims[1] / input->blocks[0];
     axes[count++] = (resize_axis){ .in = outer, .out = outer, .scale = 1, .exact = true, .roi_end = 1 };
     for (uint32_t d = 2; d < rank; d++)
         axes[count++] = axis_of(build, d);
@@ -215,22 +215,22 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     const cpu_place *places[3];
     cpu_place input, output, scratch;
     resize_loop *loop = NULL;
-    memory_desc x_md, y_md;
+    tensor_layout x_layout, y_layout;
     inlay_status status;
     bool image;
 
     INLAY_TRY(cpu_read(build, op->in[0], &input));
     if (cpu_count(build, op->in[0]) == 0)
         return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH, "node '%s': the input is empty", op->name);
-    image = image_layouts(build, &input.md, &x_md, &y_md);
-    INLAY_TRY(cpu_read_as(build, op->in[0], &x_md, &input));
-    count = axes_along(build, &x_md, image, axes, &inner);
+    image = image_layouts(build, &input.layout, &x_layout, &y_layout);
+    INLAY_TRY(cpu_read_as(build, op->in[0], &x_layout, &input));
+    count = axes_along(build, &x_layout, image, axes, &inner);
     INLAY_TRY(make_loop(build, axes, count, inner, &loop));
     if (loop == NULL) { /* no axis changes */
-        input.md = y_md;
+        input.layout = y_layout;
         return cpu_set_place(build, group->out, &input);
     }
-    INLAY_TRY(cpu_result_place(build, group->out, &y_md, &output));
+    INLAY_TRY(cpu_result_place(build, group->out, &y_layout, &output));
     INLAY_CHECK(build->instance->threads > 0);
     places[0] = &input;
     places[1] = &output;
@@ -248,4 +248,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_resize = { .name = "resize", .parse = parse, .lower = lower, .is_builtin = true };
+const cpu_family cpu_resize = { .name = "resize", .parse = parse, .lower = lower };

@@ -26,7 +26,7 @@ static bool describe_consumer(const cpu_build *build, const cpu_group *group, ui
         *out_group = build->groups[group_index];
         *out = (kernel_layer){ .input.buffer = INLAY_NONE };
         kernel_conv_shape_of(build, op, &out->window);
-        memory_desc_channels_last(&out->input.md, build->ranks[group->out], build->dims[group->out]);
+        layout_channels_last(&out->input.layout, build->ranks[group->out], build->dims[group->out]);
         return true;
     }
     return false;
@@ -37,11 +37,11 @@ static bool may_be_deferred(const cpu_build *build, const cpu_group *group, cons
     const kernel_conv_shape *window = &layer->window;
     tile_epilogue epilogue;
 
-    return !build->state->bf16 && !build->state->reproducible &&
+    return !build->state->reproducible &&
            (build->state->kernel == KERNEL_COUNT || build->state->kernel == KERNEL_DEPTHWISE) &&
            kernel_has_tiles(build, layer) && kernel_input_is_ready(build) && !window->padded && !window->in_concat &&
            window->kernel[0] == 1 && window->kernel[1] == 1 && window->stride[0] == 1 && window->stride[1] == 1 &&
-           tiles_accept_layout(&layer->input.md) && tiles_unary_epilogue(group, &epilogue);
+           tiles_accept_layout(&layer->input.layout) && tiles_unary_epilogue(group, &epilogue);
 }
 
 inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_waits)
@@ -68,8 +68,8 @@ inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel
     choice.ns[0] =
         kernel_tiles_ns(build, group, layer) + kernel_gates_ns(build, group, kernel_table[KERNEL_TILES].gate_ns);
     alone = kernel_tiles_ns(build, group, layer);
-    if (kernel_pace(KERNEL_TILES) > 1 && kernel_library_ns(build, group, layer) < alone)
-        alone = kernel_library_ns(build, group, layer);
+    if (kernel_pace(KERNEL_TILES) > 1 && kernel_gemm_ns(build, group, layer) < alone)
+        alone = kernel_gemm_ns(build, group, layer);
     build->op = &build->compiled->ops[consumer];
     alone += kernel_depthwise_ns(build, &next, &depthwise);
     together = kernel_fused_depthwise_ns(layer, &depthwise) * kernel_pace(KERNEL_TILES);

@@ -1,6 +1,6 @@
 /* Models of the time of convolution kernels. The rates were measured on a core with AVX-512; only their ratios matter
- * for the choice. With AVX2 the ratios differ: with half the registers, a built-in tile is six pixels by 16 channels,
- * which reads more for each multiplication than oneDNN's kernels do (kernel_pace, blocks_pace). */
+ * for the choice. With AVX2 the ratios differ: with half the registers, a tile is six pixels by 16 channels, which
+ * reads more for each multiplication (kernel_pace, blocks_pace). */
 #include "simd/cpu.h"
 #include "cpu/kernels/table.h"
 #include "cpu/convolution/tiles.h"
@@ -193,8 +193,6 @@ double kernel_gemm_ns(const cpu_build *build, const cpu_group *group, const kern
     return ns * (input_is_spread(build) ? 1.35 : 1) / KERNEL_THREADS + LOOP_NS;
 }
 
-/* ------------------------------------------------------------------ oneDNN's kernels */
-
 double cpu_winograd_gain(const cpu_op *op, int64_t in, int64_t out, int64_t height, int64_t width)
 {
     int64_t side = height < width ? height : width;
@@ -214,100 +212,11 @@ double cpu_winograd_gain(const cpu_op *op, int64_t in, int64_t out, int64_t heig
     return in >= 128 ? 2.2 : 1.85;
 }
 
-/* Speed of a direct convolution in blocks of 16 channels, relative to channels-last. */
-static double blocked_rate(const cpu_build *build, const cpu_op *op)
+/* With a reorder of the result into its slice of a concatenation. */
+double kernel_groups_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
-    const int64_t *output = build->dims[op->out[0]];
-    int64_t side = op->window.spatial == 2 && output[2] > output[3] ? output[3] : output[2];
+    const double start = 2250, rate = 180;
 
-    if (op->window.group > 1 || (op->window.kernel[0] == 1 && (op->window.spatial < 2 || op->window.kernel[1] == 1)))
-        return 1;
-    return side < 10 ? 0.7 : side < 20 ? 0.8 : 0.92;
-}
-
-/* True if a consumer of the value gains from the blocked layout. */
-static bool blocks_are_wanted(const cpu_build *build, uint32_t value)
-{
-    for (uint32_t o = 0; o < build->compiled->op_count; o++) {
-        const cpu_op *op = &build->compiled->ops[o];
-
-        if (op->in_count > 0 && op->in[0] == value && op->row->family == &cpu_conv && op->window.spatial == 2 &&
-            cpu_winograd_gain(op, build->dims[op->in[0]][1], build->dims[op->out[0]][1], build->dims[op->out[0]][2],
-                              build->dims[op->out[0]][3]) > 0)
-            return build->state->winograd;
-    }
-    return false;
-}
-
-/* Time to reorder operands of the epilogue that have the output's size and another layout. */
-static double operands_ns(const cpu_build *build, const cpu_group *group, bool blocked)
-{
-    double ns = 0;
-
-    for (uint32_t post = 0; post < group->post_count; post++) {
-        const cpu_place *other =
-            group->posts[post].kind == CPU_POST_BINARY ? &build->places[group->posts[post].other] : NULL;
-
-        if (other != NULL && other->buffer != INLAY_NONE &&
-            memory_desc_count(&other->md) >= cpu_count(build, group->out) &&
-            memory_desc_is_blocked(&other->md) != blocked)
-            ns += kernel_reorder_ns(4.0 * (double)cpu_count(build, group->out));
-    }
-    return ns;
-}
-
-/* Time of layout changes for a kernel of oneDNN that reads its input in blocks of channels (`blocked`), or
- * channels-last. */
-static double kernel_layouts_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool blocked)
-{
-    return operands_ns(build, group, blocked) + (memory_desc_is_blocked(&layer->input.md) != blocked
-                                                     ? kernel_reorder_ns((double)memory_desc_bytes(&layer->input.md))
-                                                     : 0);
-}
-
-/* Time of oneDNN's channels-last convolution without layout changes. It computes 14 pixels by two vectors of channels
- * at a time, as the built-in tiles do, and skips taps outside the image. The cost of the call counts for small layers,
- * and weights are not prefetched. */
-static double direct_ns(const cpu_build *build, const kernel_layer *layer)
-{
-    const double start = 4500;
-    const kernel_conv_shape *shape = &layer->window;
-    double weights = 4.0 * (double)cpu_count(build, build->op->in[1]);
-    /* Without AVX-512, oneDNN's loops over dilated kernels multiply by the zeros outside the image, too. */
-    double share = cpu_has(CPU_AVX512) || shape->dilation[0] * shape->dilation[1] == 1 ? 1 : shape->share;
-    double depth = shape->flops / share / (2.0 * (double)cpu_count(build, build->op->out[0]));
-    double tiles = ceil((double)cpu_count(build, build->op->out[0]) / (double)shape->out / TILE_ROWS) *
-                   (double)vectors_of(shape) / 2;
-    bool window = shape->flat && shape->kernel[0] * shape->kernel[1] > 1;
-    double ns = tiles * (12 + depth * (window ? 3.5 : 3.66)) + weights / 24;
-
-    if (shape->group > 1)
-        return start + shape->flops / 90.0 / KERNEL_THREADS;
-    if (shape->out % TILE_LANES != 0) /* the last vector is masked */
-        ns *= 1 + 0.3 / (double)vectors_of(shape);
-    if (window && shape->out_width < TILE_ROWS) /* oneDNN processes rows of the image one by one */
-        ns *= shape->stride[1] > 1 ? 1.3 : 1.08;
-    return start + ns / KERNEL_THREADS;
-}
-
-double kernel_library_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
-{
-    return direct_ns(build, layer) + kernel_layouts_ns(build, group, layer, false) +
-           (layer->window.in_concat ? kernel_reorder_ns(4.0 * (double)cpu_count(build, group->out)) : 0);
-}
-
-double kernel_blocks_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
-{
-    return direct_ns(build, layer) / blocked_rate(build, build->op) + kernel_layouts_ns(build, group, layer, true);
-}
-
-double kernel_library_winograd_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
-{
-    const kernel_conv_shape *window = &layer->window;
-    double gain = cpu_winograd_gain(build->op, window->in, window->out, window->out_height, window->out_width);
-    double ns = direct_ns(build, layer) / gain + kernel_layouts_ns(build, group, layer, true);
-
-    if (!blocks_are_wanted(build, group->out))
-        ns += kernel_reorder_ns(4.0 * (double)cpu_count(build, group->out)) / 2;
-    return ns;
+    return start + layer->window.flops / rate / KERNEL_THREADS +
+           (layer->window.in_concat ? kernel_reorder_ns(4.0 * (double)cpu_count(build, group->out)) / 2 : 0);
 }

@@ -8,14 +8,9 @@
 #define BUILTIN_FLOPS_PER_NS 250.0
 #define SPARSE_FLOPS_PER_NS 120.0   /* of nonzero blocks, including the transposition of rows */
 #define SPARSE24_FLOPS_PER_NS 265.0 /* of 2:4 sparse matrices, zeros included */
-#define INNER_FLOPS_PER_NS 228.0
-#define PLAIN_FLOPS_PER_NS 200.0
 #define BATCHED_FLOPS_PER_NS 205.0
-#define MATMUL_FLOPS_PER_NS 225.0
-#define GELU_NS 0.15            /* additional time for an element, compared with the epilogue of built-in kernels */
 #define LOOP_NS 1000.0          /* start and end of a parallel loop */
 #define START_NS 150.0          /* of a built-in kernel */
-#define CALL_NS 2500.0          /* of a oneDNN primitive, with its preparation */
 #define FAR_BYTES_PER_NS 30.0   /* weights from memory */
 #define NEAR_BYTES_PER_NS 105.0 /* from the caches */
 #define NEAR_BYTES 1000000.0
@@ -52,16 +47,6 @@ bool kernel_packed_runs(cpu_build *build, const cpu_group *group, const kernel_l
     return layer->gemm.packed && build->state->sgemm != NULL;
 }
 
-/* Additional time of Gelu as a separate step, or in oneDNN's kernels. */
-static double gelus_ns(const cpu_build *build, const cpu_group *group)
-{
-    double gelus = 0;
-
-    for (uint32_t post = 0; post < group->post_count; post++)
-        gelus += group->posts[post].kind == CPU_POST_ELTWISE && cpu_is_gelu(&group->posts[post].eltwise);
-    return gelus * GELU_NS * (double)cpu_count(build, group->out) / KERNEL_THREADS;
-}
-
 double kernel_packed_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
 {
     (void)build, (void)group;
@@ -72,7 +57,7 @@ double kernel_packed_ns(const cpu_build *build, const cpu_group *group, const ke
  * that for several rows. */
 bool kernel_sparse_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
-    return kernel_packed_runs(build, group, layer, out_why) && !build->state->reproducible && !build->state->bf16 &&
+    return kernel_packed_runs(build, group, layer, out_why) && !build->state->reproducible &&
            (sparse_blocks_of(build, build->op) >= 0 ||
             (layer->gemm.m <= SPARSE24_MOST_ROWS && sparse24_matrix_of(build, build->op)));
 }
@@ -95,32 +80,6 @@ double kernel_sparse_ns(const cpu_build *build, const cpu_group *group, const ke
            larger(flops / (is_sparse24 ? SPARSE24_FLOPS_PER_NS : SPARSE_FLOPS_PER_NS), stream) / KERNEL_THREADS;
 }
 
-/* oneDNN's inner product divides long sums among threads, so results depend on the number of threads. For floats it
- * runs only if option `kernel` requests it. */
-bool kernel_inner_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
-{
-    (void)group, (void)out_why;
-    return layer->gemm.packed && (build->state->bf16 || build->state->kernel == KERNEL_INNER);
-}
-
-double kernel_inner_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
-{
-    return CALL_NS + LOOP_NS + work_ns(&layer->gemm, INNER_FLOPS_PER_NS) + gelus_ns(build, group);
-}
-
-/* oneDNN's kernel on the unpacked matrix, block by block. */
-bool kernel_plain_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
-{
-    (void)group, (void)out_why;
-    return layer->gemm.packed && !build->state->bf16 && !build->state->alone;
-}
-
-double kernel_plain_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
-{
-    return CALL_NS + LOOP_NS + work_ns(&layer->gemm, PLAIN_FLOPS_PER_NS) + gelus_ns(build, group) +
-           weights_bytes(&layer->gemm) / COPY_BYTES_PER_NS / KERNEL_THREADS;
-}
-
 /* ------------------------------------------------------------------ by a computed matrix */
 
 bool kernel_batched_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
@@ -140,25 +99,4 @@ double kernel_batched_ns(const cpu_build *build, const cpu_group *group, const k
 
     (void)build, (void)group;
     return LOOP_NS + each / KERNEL_THREADS + work_ns(product, BATCHED_FLOPS_PER_NS);
-}
-
-/* oneDNN's kernel runs where no built-in kernel does. */
-bool kernel_matmul_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
-{
-    /* an empty result needs no call of oneDNN */
-    const bool nothing = layer->gemm.batch == 0 || layer->gemm.m == 0 || layer->gemm.n == 0;
-
-    return !layer->gemm.packed && (nothing || !build->state->alone) &&
-           (build->state->kernel == KERNEL_MATMUL || !kernel_batched_runs(build, group, layer, out_why));
-}
-
-/* oneDNN packs the second operand into blocks, whose cost shows for few rows. */
-double kernel_matmul_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
-{
-    const kernel_gemm_shape *product = &layer->gemm;
-    const double blocks = (double)product->batch * weights_bytes(product) / (2 * COPY_BYTES_PER_NS);
-
-    (void)build, (void)group;
-    return CALL_NS + LOOP_NS + ((double)product->batch * 60 + (product->m <= SGEMM_FEW ? blocks : 0)) / KERNEL_THREADS +
-           work_ns(product, MATMUL_FLOPS_PER_NS);
 }

@@ -1,38 +1,21 @@
 /* The table of kernels: conditions, models of time and lowerings. */
 #include "cpu/kernels/table.h"
 #include "cpu/product/product.h"
-#include "cpu/convolution/library.h"
 #include "cpu/convolution/tiles.h"
-#include "simd/cpu.h"
 
 static const double TRANSFORM_NS = 0.25; /* one transformed number of low-bit weights */
-/* Minimum share of kernel taps inside the image for tiled kernels, which multiply by the zeros of the border, while
- * oneDNN's kernels skip taps outside the image. LEAST_SPARING is for builds that avoid oneDNN's start-up. */
-static const double LEAST_INSIDE = 0.7, LEAST_SPARING = 0.3;
+/* Minimum share of kernel taps inside the image for Winograd's algorithm, which multiplies by the zeros of the border. */
+static const double LEAST_INSIDE = 0.7;
 
 bool kernel_has_tiles(const cpu_build *build, const kernel_layer *layer)
 {
     return build->state->tiles != NULL && build->state->sgemm != NULL && layer->window.group == 1 && layer->window.flat;
 }
 
-/* True if the rows are too long for oneDNN, which generates a description of each image column when it creates a
- * kernel. That takes a second and hundreds of megabytes for about 250000 columns, and all memory for a hundred million.
- * For such layers tiled kernels are nearly as fast as oneDNN's, and as fast for images of one row. */
-static bool is_wide(const cpu_build *build, const kernel_layer *layer)
-{
-    const int64_t without_tiles = 1 << 16;
-    const uint32_t output = build->op->out[0];
-    const int64_t width = layer->window.flat ? layer->window.out_width : build->dims[output][build->ranks[output] - 1];
-
-    return width > (!kernel_has_tiles(build, layer) ? without_tiles : layer->window.out_height == 1 ? 256 : 1024);
-}
-
 static bool tiles_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     (void)group, (void)out_why;
-    return kernel_has_tiles(build, layer) &&
-           (build->state->alone || build->state->reproducible || build->state->strict || is_wide(build, layer) ||
-            layer->window.share >= (build->avoids_library ? LEAST_SPARING : LEAST_INSIDE));
+    return kernel_has_tiles(build, layer);
 }
 
 static inlay_status tiles_direct(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
@@ -44,13 +27,8 @@ static inlay_status tiles_direct(cpu_build *build, const cpu_group *group, const
 /* A GEMM of pixels by channels; receptive fields are unfolded (im2col) first. */
 static bool gemm_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
-    const bool any_share = build->state->alone || !cpu_has(CPU_AVX512);
-    int64_t first;
-
     (void)group, (void)out_why;
-    return kernel_has_tiles(build, layer) &&
-           kernel_trim_conv(&layer->window, &first).share >= (any_share ? 0 : LEAST_INSIDE) &&
-           build->scales[build->op->in[0]] == INLAY_NONE;
+    return kernel_has_tiles(build, layer) && build->scales[build->op->in[0]] == INLAY_NONE;
 }
 
 /* True if Winograd's algorithm applies: 3x3, stride 1, no dilation, no groups. */
@@ -122,65 +100,13 @@ static inlay_status winograd_2(cpu_build *build, const cpu_group *group, const k
     return tiles_lower(build, group, layer, 4);
 }
 
-static bool library_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
-{
-    (void)group;
-    if (is_wide(build, layer)) {
-        *out_why = "oneDNN takes too long to create a kernel for rows of that length";
-        return false;
-    }
-    return kernel_input_is_ready(build) && !build->state->alone;
-}
-
-static bool blocks_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
-{
-    (void)group, (void)out_why;
-    return kernel_input_is_ready(build) && !build->state->alone && memory_desc_is_blocked(&layer->input.md) &&
-           !is_wide(build, layer);
-}
-
-static bool library_winograd_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer,
-                                  const char **out_why)
-{
-    (void)group;
-    return library_has_winograd() && build->state->fast && kernel_input_is_ready(build) &&
-           !kernel_weights_are_low_bit(build) && winograd_applies(build, layer, out_why) && tiles_of_cpu() != NULL &&
-           cpu_winograd_gain(build->op, layer->window.in, layer->window.out, layer->window.out_height,
-                             layer->window.out_width) > 0;
-}
-
-static inlay_status library(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
-{
-    return library_lower(build, group, layer, LIBRARY_ANY_LAYOUT, out_done);
-}
-
-static inlay_status blocks(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
-{
-    return library_lower(build, group, layer, LIBRARY_INPUT_LAYOUT, out_done);
-}
-
-static inlay_status library_winograd(cpu_build *build, const cpu_group *group, const kernel_layer *layer,
-                                     bool *out_done)
-{
-    return library_lower(build, group, layer, LIBRARY_WINOGRAD, out_done);
-}
-
-/* Group convolution by built-in kernels, where oneDNN has no fast kernel or option `kernel` requests them. oneDNN has
- * fast kernels for depthwise convolution. */
+/* Group convolution, other than depthwise. */
 static bool groups_run(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
 {
     const bool depthwise = build->op->window.spatial == 2 && layer->window.in == layer->window.group &&
                            layer->window.out == layer->window.group;
-    const bool requested = build->state->strict || build->state->alone || build->state->kernel == KERNEL_GROUPS;
-
-    (void)out_why;
-    return layer->window.group > 1 && !depthwise && build->state->tiles != NULL &&
-           (requested || library_uses_im2col(build, group, layer));
-}
-
-static double groups_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer)
-{
-    return kernel_library_ns(build, group, layer) / 2;
+    (void)group, (void)out_why;
+    return layer->window.group > 1 && !depthwise && build->state->tiles != NULL;
 }
 
 static inlay_status groups(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
@@ -233,7 +159,7 @@ static inlay_status gemm(cpu_build *build, const cpu_group *group, const kernel_
 }
 
 #define BUILTIN_GATE 1.7
-#define LIBRARY_GATE 3.7
+#define GROUPS_GATE 3.7
 
 /* Kernels of low-bit and int8 weights: their lowerings (lower_nbits.c, quant_conv.c) assign them. */
 static bool never_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why)
@@ -254,27 +180,16 @@ const kernel_entry kernel_table[KERNEL_COUNT] = {
                            .is_strict = true },
     [KERNEL_PLANES] = { "planes", 0, planes_run_here, kernel_planes_ns, planes, BUILTIN_GATE, .is_strict = true },
     [KERNEL_ROWS] = { "rows", 0, rows_run, kernel_rows_ns, rows, BUILTIN_GATE, .is_strict = true },
-    [KERNEL_GROUPS] = { "groups", 0, groups_run, groups_ns, groups, LIBRARY_GATE, .is_strict = true },
-    [KERNEL_BLOCKS] = { "library_blocked", 0, blocks_run, kernel_blocks_ns, blocks, LIBRARY_GATE, .is_strict = false },
-    [KERNEL_LIBRARY] = { "library", 0, library_runs, kernel_library_ns, library, LIBRARY_GATE, .is_strict = false },
-    /* oneDNN's Winograd has the same transform points as the built-in one, so the error is assumed to be the same. It
-     * has no guard, so it runs with precision `fast` only. */
-    [KERNEL_LIBRARY_WINOGRAD] = { "library_winograd", 6, library_winograd_runs, kernel_library_winograd_ns,
-                                  library_winograd, LIBRARY_GATE, .is_strict = false,
-                                  .measure = winograd_measure_accuracy },
+    [KERNEL_GROUPS] = { "groups", 0, groups_run, kernel_groups_ns, groups, GROUPS_GATE, .is_strict = true },
     [KERNEL_GEMM] = { "gemm", 0, gemm_runs, kernel_gemm_ns, gemm, BUILTIN_GATE, .is_strict = true },
     [KERNEL_PACKED] = { "packed", 0, kernel_packed_runs, kernel_packed_ns, kernel_packed, 0, .is_strict = true },
     [KERNEL_SPARSE] = { "packed_sparse", 0, kernel_sparse_runs, kernel_sparse_ns, kernel_sparse, 0,
                         .is_strict = false },
-    [KERNEL_INNER] = { "inner_product", 0, kernel_inner_runs, kernel_inner_ns, kernel_inner, 0, .is_strict = false },
-    [KERNEL_PLAIN] = { "plain", 0, kernel_plain_runs, kernel_plain_ns, kernel_plain, 0, .is_strict = false },
     [KERNEL_BATCHED] = { "batched", 0, kernel_batched_runs, kernel_batched_ns, kernel_batched, 0, .is_strict = true },
-    [KERNEL_MATMUL] = { "matmul", 0, kernel_matmul_runs, kernel_matmul_ns, kernel_matmul, 0, .is_strict = false },
     [KERNEL_BITS_EXACT] = { "bits_exact", 0, never_runs, NULL, NULL, 0, .is_strict = true },
     [KERNEL_BITS_BYTE] = { "bits_byte", 0, never_runs, NULL, NULL, 0, .is_strict = false },
     [KERNEL_BITS_FINE] = { "bits_fine", 0, never_runs, NULL, NULL, 0, .is_strict = false },
     [KERNEL_BYTES_TILES] = { "bytes_tiles", 0, never_runs, NULL, NULL, 0, .is_strict = true },
     [KERNEL_BYTES_CHANNELS] = { "bytes_depthwise", 0, never_runs, NULL, NULL, 0, .is_strict = true },
-    [KERNEL_BYTES_LIBRARY] = { "bytes_library", 0, never_runs, NULL, NULL, 0, .is_strict = true },
     [KERNEL_BYTES_ROWS] = { "bytes_rows", 0, never_runs, NULL, NULL, 0, .is_strict = true },
 };

@@ -6,37 +6,26 @@
 /* The measured speed of Winograd's algorithm relative to a direct convolution. It depends on the size of the output,
  * since a small one fills few tiles, and on the channels. 0: not supported for this window, or slower. */
 double cpu_winograd_gain(const cpu_op *op, int64_t in, int64_t out, int64_t height, int64_t width);
-/* True if oneDNN's convolutions would save less over some runs than generating their code takes (start.c).
- * build->groups must be complete. */
-bool kernel_skips_onednn_startup(cpu_build *build);
 /* True if tiled (register-blocked) convolution kernels exist for the layer. */
 bool kernel_has_tiles(const cpu_build *build, const kernel_layer *layer);
 /* kernel_entry.defer of tiled convolutions (defer.c). */
 inlay_status kernel_defer(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_waits);
 
-/* Factor by which built-in kernels are slower at this instruction set than their model says, compared with oneDNN. */
+/* Factor by which a kernel is slower at this instruction set than its model says. */
 double kernel_pace(kernel_id kernel);
 double kernel_tiles_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_winograd_ns(const kernel_layer *layer, int64_t points);
 double kernel_depthwise_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_planes_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_rows_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_library_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_blocks_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_library_winograd_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
+double kernel_groups_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_gemm_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 
 /* Matrix multiplications (kernels/products.c; the lowerings are in product/product.c). */
 bool kernel_packed_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
 bool kernel_sparse_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
-bool kernel_inner_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
-bool kernel_plain_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
 bool kernel_batched_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
-bool kernel_matmul_runs(cpu_build *build, const cpu_group *group, const kernel_layer *layer, const char **out_why);
 double kernel_packed_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_sparse_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_inner_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_plain_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 double kernel_batched_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
-double kernel_matmul_ns(const cpu_build *build, const cpu_group *group, const kernel_layer *layer);
 #endif

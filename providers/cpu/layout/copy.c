@@ -7,28 +7,28 @@
 
 /* The offset of index i of axis d, in elements. Offsets of axes can be added, because the blocks of an axis do not
  * depend on other axes. */
-static int64_t axis_offset(const memory_desc *md, int d, int64_t i)
+static int64_t axis_offset(const tensor_layout *layout, int d, int64_t i)
 {
     int64_t offset = 0, step = 1;
 
-    INLAY_CHECK(d < md->ndims && i < md->padded_dims[d]);
-    for (int k = md->inner_nblks; k-- > 0; step *= md->inner_blks[k]) {
-        if (md->inner_idxs[k] != d)
+    INLAY_CHECK(d < layout->rank && i < layout->padded_dims[d]);
+    for (int k = layout->block_count; k-- > 0; step *= layout->blocks[k]) {
+        if (layout->block_axes[k] != d)
             continue;
-        offset += i % md->inner_blks[k] * step;
-        i /= md->inner_blks[k];
+        offset += i % layout->blocks[k] * step;
+        i /= layout->blocks[k];
     }
-    return offset + i * md->strides[d];
+    return offset + i * layout->strides[d];
 }
 
-static bool is_simple(const memory_desc *md)
+static bool is_simple(const tensor_layout *layout)
 {
-    return md->kind == CPU_BLOCKED && md->ndims > 0 && cpu_type_bytes(md->data_type) == sizeof(uint32_t);
+    return layout->kind == LAYOUT_STRIDED && layout->rank > 0 && cpu_type_bytes(layout->type) == sizeof(uint32_t);
 }
 
 /* Offsets of the elements along each axis, in elements: [dims[d]] each. */
 struct offsets {
-    const int64_t *in[LIBRARY_MAX_NDIMS], *out[LIBRARY_MAX_NDIMS];
+    const int64_t *in[TENSOR_MAX_RANK], *out[TENSOR_MAX_RANK];
 };
 
 /* The axis of more than one element with the smallest stride; -1: none. */
@@ -135,17 +135,17 @@ static void copy_plane(const struct offsets *offsets, const struct plane *plane,
         copy_elements(offsets, plane, source, target);
 }
 
-bool memory_desc_copy_part(const memory_desc *from, const void *source, const memory_desc *to, void *target,
-                           const int64_t *dims, const int64_t *first)
+bool layout_copy_part(const tensor_layout *from, const void *source, const tensor_layout *to, void *target,
+                      const int64_t *dims, const int64_t *first)
 {
-    const int rank = from->ndims;
-    int64_t at[LIBRARY_MAX_NDIMS] = { 0 }, total = 0, *tables, *next;
+    const int rank = from->rank;
+    int64_t at[TENSOR_MAX_RANK] = { 0 }, total = 0, *tables, *next;
     int outer, inner;
     bool done = false;
     struct offsets offsets;
     struct plane plane;
 
-    if (!is_simple(from) || !is_simple(to) || from->data_type != to->data_type || rank != to->ndims ||
+    if (!is_simple(from) || !is_simple(to) || from->type != to->type || rank != to->rank ||
         memcmp(from->dims, to->dims, (size_t)rank * sizeof *from->dims) != 0)
         return false;
     for (int d = 0; d < rank; d++) {
@@ -198,14 +198,14 @@ bool memory_desc_copy_part(const memory_desc *from, const void *source, const me
     return true;
 }
 
-bool memory_desc_copy(const memory_desc *from, const void *source, const memory_desc *to, void *target)
+bool layout_copy(const tensor_layout *from, const void *source, const tensor_layout *to, void *target)
 {
     enum { MOST = 1 << 18 };
-    static const library_dims zero;
-    const int64_t count = memory_desc_count(from);
+    static const tensor_dims zero;
+    const int64_t count = layout_count(from);
 
-    if (count <= 0 || count > MOST || !is_simple(from) || !is_simple(to) || from->ndims != to->ndims)
+    if (count <= 0 || count > MOST || !is_simple(from) || !is_simple(to) || from->rank != to->rank)
         return false;
-    memset(target, 0, memory_desc_bytes(to)); /* padding of blocks */
-    return memory_desc_copy_part(from, source, to, target, from->dims, zero);
+    memset(target, 0, layout_bytes(to)); /* padding of blocks */
+    return layout_copy_part(from, source, to, target, from->dims, zero);
 }

@@ -53,7 +53,7 @@ static uint32_t find_ranges(const struct axes *old, const int64_t *old_dims, con
 }
 
 /* Do the elements of the range fill a contiguous block, in any order? Sets its key. */
-static bool is_contiguous(const memory_desc *input, const struct axes *old, struct axis_range *range)
+static bool is_contiguous(const tensor_layout *input, const struct axes *old, struct axis_range *range)
 {
     const int64_t *by = input->strides;
     int64_t elements = 1, span = 0;
@@ -69,19 +69,18 @@ static bool is_contiguous(const memory_desc *input, const struct axes *old, stru
     return range->old_end - range->old == 1 || span == elements * range->key;
 }
 
-bool memory_desc_merged(const memory_desc *input, uint32_t rank, const int64_t *dims, memory_desc *out)
+bool layout_merged(const tensor_layout *input, uint32_t rank, const int64_t *dims, tensor_layout *out)
 {
     struct axes old, new_axes = real_axes(rank, dims);
     struct axis_range ranges[CPU_MAX_RANK];
     bool done[CPU_MAX_RANK] = { false };
-    library_dims strides = { 0 };
+    tensor_dims strides = { 0 };
     int64_t stride = 1;
     uint32_t count;
 
-    if (input->kind != CPU_BLOCKED || memory_desc_is_blocked(input) || input->ndims > CPU_MAX_RANK ||
-        rank > CPU_MAX_RANK)
+    if (input->kind != LAYOUT_STRIDED || layout_is_blocked(input) || input->rank > CPU_MAX_RANK || rank > CPU_MAX_RANK)
         return false;
-    old = real_axes((uint32_t)input->ndims, input->dims);
+    old = real_axes((uint32_t)input->rank, input->dims);
     count = find_ranges(&old, input->dims, &new_axes, dims, ranges);
     INLAY_CHECK(count <= CPU_MAX_RANK);
     for (uint32_t range = 0; range < count; range++)
@@ -98,9 +97,9 @@ bool memory_desc_merged(const memory_desc *input, uint32_t rank, const int64_t *
         for (uint32_t i = ranges[next].old_end; i-- > ranges[next].old; stride *= input->dims[old.at[i]])
             strides[old.at[i]] = stride;
     }
-    for (int d = 0; d < input->ndims; d++)
+    for (int d = 0; d < input->rank; d++)
         strides[d] = input->dims[d] == 1 ? stride : strides[d];
-    memory_desc_strides(out, (uint32_t)input->ndims, input->dims, strides);
-    out->data_type = input->data_type;
+    layout_strides(out, (uint32_t)input->rank, input->dims, strides);
+    out->type = input->type;
     return count > 0;
 }

@@ -9,19 +9,19 @@ const move_set *moves_of_cpu(void)
 
 /* The blocked axis and the size of its blocks; block 1: no axis is blocked. false: the layout is not supported. Blocked
  * layouts are supported only for elements of 4 bytes. */
-static bool find_block(const memory_desc *md, int *out_axis, int64_t *out_block)
+static bool find_block(const tensor_layout *layout, int *out_axis, int64_t *out_block)
 {
     *out_axis = -1;
     *out_block = 1;
-    if (md->kind != CPU_BLOCKED || md->inner_nblks > 1 || cpu_type_bytes(md->data_type) > sizeof(float))
+    if (layout->kind != LAYOUT_STRIDED || layout->block_count > 1 || cpu_type_bytes(layout->type) > sizeof(float))
         return false;
-    if (md->inner_nblks == 0)
+    if (layout->block_count == 0)
         return true;
-    if (cpu_type_bytes(md->data_type) != sizeof(float))
+    if (cpu_type_bytes(layout->type) != sizeof(float))
         return false;
-    *out_axis = (int)md->inner_idxs[0];
-    *out_block = md->inner_blks[0];
-    return md->dims[*out_axis] % *out_block == 0;
+    *out_axis = (int)layout->block_axes[0];
+    *out_block = layout->blocks[0];
+    return layout->dims[*out_axis] % *out_block == 0;
 }
 
 /* Inserts an axis, ordered by the target's strides. */
@@ -31,7 +31,7 @@ static void add_axis(move_axes *axes, int64_t size, int64_t from, int64_t to)
 
     if (size == 1)
         return;
-    INLAY_CHECK(at < LIBRARY_MAX_NDIMS);
+    INLAY_CHECK(at < TENSOR_MAX_RANK);
     for (; at > 0 && axes->to[at - 1] < to; at--) {
         axes->dims[at] = axes->dims[at - 1];
         axes->from[at] = axes->from[at - 1];
@@ -62,17 +62,17 @@ static void merge_axes(move_axes *axes)
     axes->rank = last + 1;
 }
 
-bool move_axes_of(const memory_desc *from, const memory_desc *to, move_axes *out)
+bool move_axes_of(const tensor_layout *from, const tensor_layout *to, move_axes *out)
 {
     const int64_t *from_strides = from->strides, *to_strides = to->strides;
     int axis, other;
     int64_t block, second;
 
-    if (!find_block(from, &axis, &block) || !find_block(to, &other, &second) || from->data_type != to->data_type ||
-        from->ndims != to->ndims || (axis >= 0 && other >= 0 && (axis != other || block != second)))
+    if (!find_block(from, &axis, &block) || !find_block(to, &other, &second) || from->type != to->type ||
+        from->rank != to->rank || (axis >= 0 && other >= 0 && (axis != other || block != second)))
         return false;
     out->rank = 0;
-    for (int d = 0; d < to->ndims; d++) {
+    for (int d = 0; d < to->rank; d++) {
         int64_t size = d == axis ? block : d == other ? second : 1;
 
         if (from->dims[d] != to->dims[d] || to->dims[d] < 1)

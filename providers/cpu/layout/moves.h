@@ -1,8 +1,6 @@
 /* moves.h - copies between layouts: transposes, slices, and images whose channels move to another axis order.
  *
- * oneDNN's reorders support every type and blocking, but between two layouts that differ only in the order of their
- * axes they move about 20 GB/s per core. The loops here transpose squares of 16 x 16 in registers and reach the
- * bandwidth of the caches. */
+ * The loops transpose squares of 16 x 16 in registers and reach the bandwidth of the caches. */
 #ifndef CPU_MOVES_H
 #define CPU_MOVES_H
 #include "cpu/layout/layout.h"
@@ -12,13 +10,13 @@
  * contiguous on both sides are merged. Strides count elements. */
 typedef struct move_axes {
     uint32_t rank; /* at least 1 */
-    int64_t dims[LIBRARY_MAX_NDIMS], from[LIBRARY_MAX_NDIMS], to[LIBRARY_MAX_NDIMS];
+    int64_t dims[TENSOR_MAX_RANK], from[TENSOR_MAX_RANK], to[TENSOR_MAX_RANK];
 } move_axes;
 
-/* The kernels for this CPU; NULL: the library's are faster. */
+/* The kernels for this CPU. */
 const move_set *moves_of_cpu(void);
 
 /* The axes of a copy between two layouts of the same dims. One axis may be blocked without padding. false: elements are
  * not of 1, 2 or 4 bytes, or more axes are blocked. */
-bool move_axes_of(const memory_desc *from, const memory_desc *to, move_axes *out);
+bool move_axes_of(const tensor_layout *from, const tensor_layout *to, move_axes *out);
 #endif

@@ -4,7 +4,7 @@
  *     C[m, n] = posts(A[m, k] * B[k, n] + bias[n])
  *
  * A is read in place, with any distance between rows. B is packed in panels of `width` columns: panel after panel,
- * and within one, k after k (oneDNN's AB16b64a and similar); columns beyond the last are padding. The same kernel
+ * and within one, k after k; columns beyond the last are padding. The same kernel
  * serves products of many rows, which are bound by arithmetic, and of one row, which are bound by the transfer of B. */
 #ifndef CPU_SGEMM_H
 #define CPU_SGEMM_H
@@ -120,7 +120,7 @@ typedef struct sgemm_kernel {
 } sgemm_kernel;
 
 KERNEL_INSTANCES(sgemm_kernel, products)
-/* The kernel for this CPU; NULL: none that would be faster than a library's. */
+/* The kernel for this CPU; NULL: left out of a program of `inlay bundle`. */
 const sgemm_kernel *sgemm_kernel_best(void);
 
 /* A GEMM. Pointers are borrowed for the run. */

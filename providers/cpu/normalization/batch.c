@@ -1,5 +1,5 @@
-/* BatchNormalization of row-major or channels-last images in one pass, limited by memory bandwidth. oneDNN 2.6 is
- * several times slower on these layouts; it runs blocked images. Without the library other layouts become row-major. */
+/* BatchNormalization of row-major or channels-last images in one pass, limited by memory bandwidth. Other layouts become
+ * row-major. */
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/normalization/row_loops.h"
 #include "cpu/region/build.h"
@@ -72,38 +72,36 @@ static inlay_status run_batch(const cpu_native *native, const cpu_state *state, 
     return state->host->parallel_for(state->host->ctx, run, units, 1, run_rows, &call);
 }
 
-inlay_status cpu_lower_batch_rows(cpu_build *build, const cpu_group *group, bool relu, bool *out_done)
+inlay_status cpu_lower_batch(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
+    const cpu_post *next = group->post_count > 0 ? &group->posts[0] : NULL;
+    const bool relu =
+        next != NULL && next->kind == CPU_POST_UNARY && next->unary.function == FUNCTION_RELU && next->unary.alpha == 0;
     uint32_t rank = build->ranks[op->in[0]];
     const int64_t *dims = build->dims[op->in[0]];
     cpu_place input, output, parameters[4];
     const cpu_place *places[6] = { &input, &parameters[0], &parameters[1], &parameters[2], &parameters[3], &output };
     bool overwrite = cpu_is_last_use(build, op->in[0]), last;
     inlay_status status;
-    memory_desc vector, image;
+    tensor_layout vector, image;
     struct batch batch = { 0 };
 
-    *out_done = false;
-    INLAY_CHECK(op->in_count >= 5 && (!relu || group->post_count > 0));
-    if (cpu_type(build, op->in[0]) != LIBRARY_F32 || cpu_count(build, op->in[0]) == 0)
-        return INLAY_OK;
+    INLAY_CHECK(op->in_count >= 5 && cpu_type(build, op->in[0]) == ELEMENT_FLOAT);
     INLAY_TRY(cpu_read(build, op->in[0], &input));
     if (rank >= 3)
-        memory_desc_channels_last(&image, rank, dims);
-    last = rank == 2 ? memory_desc_is_plain(&input.md) : memory_desc_equal(&input.md, &image);
-    if (!last && !memory_desc_is_plain(&input.md)) {
-        if (!build->state->alone)
-            return INLAY_OK;
+        layout_channels_last(&image, rank, dims);
+    last = rank == 2 ? layout_is_plain(&input.layout) : layout_equal(&input.layout, &image);
+    if (!last && !layout_is_plain(&input.layout)) {
         INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
         overwrite = false;
     }
     if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         output = input;
     else
-        INLAY_TRY(cpu_result_place(build, group->post_count == (relu ? 1u : 0u) ? group->out : op->out[0], &input.md,
-                                   &output));
-    memory_desc_plain(&vector, 1, &dims[1]);
+        INLAY_TRY(cpu_result_place(build, group->post_count == (relu ? 1u : 0u) ? group->out : op->out[0],
+                                   &input.layout, &output));
+    layout_plain(&vector, 1, &dims[1]);
     for (uint32_t i = 0; i < 4; i++)
         INLAY_TRY(cpu_read_constant(build, op->in[1 + i], &vector, &vector, &parameters[i]));
     batch.native.run = run_batch;
@@ -113,7 +111,6 @@ inlay_status cpu_lower_batch_rows(cpu_build *build, const cpu_group *group, bool
     batch.epsilon = op->normalization.epsilon;
     batch.relu = relu;
     INLAY_TRY(cpu_emit_step(build, &batch.native, sizeof batch, places, 6));
-    *out_done = true;
     status = cpu_finish(build, group, relu ? 1 : 0, &output, true);
 done:
     return status;

@@ -1,11 +1,10 @@
-/* BatchNormalization-7..15, LayerNormalization-17, RMSNormalization-23, LRN-1..13. */
+/* Parsing of BatchNormalization-7..15 (batch.c); LayerNormalization-17 and RMSNormalization-23. */
 #include "cpu/elementwise/elementwise.h"
 #include "cpu/normalization/normalize.h"
 #include "cpu/region/build.h"
 #include "inlay/check.h"
 #include "cpu/normalization/norm_loops.h"
 #include "cpu/weights/read.h"
-#include <math.h>
 
 /* ------------------------------------------------------------------ batch normalisation */
 
@@ -24,55 +23,8 @@ static bool parse_batch(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-static inlay_status lower_batch(cpu_build *build, const cpu_group *group)
-{
-    static const int ids[] = { LIBRARY_ARG_SCALE, LIBRARY_ARG_SHIFT, LIBRARY_ARG_MEAN, LIBRARY_ARG_VARIANCE };
-    const cpu_op *op = build->op;
-    unsigned flags = LIBRARY_USE_GLOBAL_STATS | LIBRARY_USE_SCALE | LIBRARY_USE_SHIFT;
-    const cpu_post *next = group->post_count > 0 ? &group->posts[0] : NULL;
-    bool relu = next != NULL && next->kind == CPU_POST_ELTWISE && next->eltwise.alg == LIBRARY_ELTWISE_RELU &&
-                next->eltwise.alpha == 0;
-    bool overwrite = cpu_is_last_use(build, op->in[0]);
-    library_description pd = NULL;
-    library_op desc = { .kind = LIBRARY_BATCH_NORM, .epsilon = op->normalization.epsilon };
-    cpu_place input, output, parameters[4];
-    cpu_operand operands[6];
-    inlay_status status;
-    memory_desc vector;
-    bool done;
-
-    INLAY_TRY(cpu_lower_batch_rows(build, group, relu, &done));
-    if (done)
-        return INLAY_OK;
-    INLAY_TRY(cpu_read(build, op->in[0], &input));
-    if (!memory_desc_is_image(&input.md) && !memory_desc_is_plain(&input.md)) {
-        INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
-        overwrite = false;
-    }
-    desc.input = input.md;
-    desc.flags = flags | (relu ? LIBRARY_FUSE_RELU : 0);
-    INLAY_TRY(cpu_describe(build, &desc, &pd));
-    if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
-        output = input;
-    else
-        INLAY_TRY(cpu_result_place(build, group->post_count == (relu ? 1u : 0u) ? group->out : op->out[0], &input.md,
-                                   &output));
-    operands[0] = (cpu_operand){ LIBRARY_ARG_SRC, &input };
-    operands[1] = (cpu_operand){ LIBRARY_ARG_DST, &output };
-    memory_desc_plain(&vector, 1, &build->dims[op->in[0]][1]);
-    for (uint32_t i = 0; i < 4; i++) {
-        INLAY_TRY(cpu_read_constant(build, op->in[1 + i], &vector, &vector, &parameters[i]));
-        operands[2 + i] = (cpu_operand){ ids[i], &parameters[i] };
-    }
-    INLAY_TRY(cpu_emit(build, pd, operands, 6));
-    status = cpu_finish(build, group, relu ? 1 : 0, &output, true);
-done:
-    library_destroy(pd);
-    return status;
-}
-
 const cpu_family cpu_normalize = {
-    .name = "batch normalisation", .parse = parse_batch, .lower = lower_batch, .takes_posts = true
+    .name = "batch normalisation", .parse = parse_batch, .lower = cpu_lower_batch, .takes_posts = true
 };
 
 /* ------------------------------------------------------------------ rows */
@@ -123,7 +75,7 @@ static inlay_status run_rows(const cpu_native *native, const cpu_state *state, i
 /* Reads scale or bias, which have one element for each element of a row. */
 static inlay_status read_row(cpu_build *build, uint32_t value, int64_t n, cpu_place *out)
 {
-    memory_desc vector;
+    tensor_layout vector;
 
     if (cpu_count(build, value) != n)
         return inlay_fail(build->diag, INLAY_SHAPE_MISMATCH,
@@ -131,7 +83,7 @@ static inlay_status read_row(cpu_build *build, uint32_t value, int64_t n, cpu_pl
                           (long long)cpu_count(build, value), (long long)n);
     if (build->compiled->values[value].constant == INLAY_NONE)
         return cpu_read_plain(build, value, out);
-    memory_desc_plain(&vector, 1, &n);
+    layout_plain(&vector, 1, &n);
     return cpu_read_constant(build, value, &vector, &vector, out);
 }
 
@@ -158,7 +110,7 @@ static inlay_status lower_rows(cpu_build *build, const cpu_group *group)
     if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         output = input;
     else
-        INLAY_TRY(cpu_result_place(build, group->out, &input.md, &output));
+        INLAY_TRY(cpu_result_place(build, group->out, &input.layout, &output));
     INLAY_TRY(cpu_emit_step(build, &rows.native, sizeof rows, places, has_bias ? 4 : 3));
     status = cpu_finish(build, group, 0, &output, false);
 done:
@@ -233,117 +185,3 @@ const cpu_family cpu_skip_norm = { .name = "normalisation of a sum", .parse = pa
 const cpu_family cpu_rms_norm = { .name = "normalisation by the mean square",
                                   .parse = parse_layer,
                                   .lower = lower_rows };
-
-/* ------------------------------------------------------------------ local response normalisation */
-
-static bool parse_lrn(const kit_node *node, cpu_op *op, kit_refusal *why)
-{
-    if (!cpu_known_rank(kit_input(node, 0), 3, CPU_MAX_RANK, "input 0", why))
-        return false;
-    op->size = kit_attr_int(node->info, "size", 0);
-    op->alpha = (float)kit_attr_float(node->info, "alpha", 1e-4);
-    op->beta = (float)kit_attr_float(node->info, "beta", 0.75);
-    op->normalization.bias = (float)kit_attr_float(node->info, "bias", 1);
-    if (op->size < 1 || op->size % 2 == 0) /* ONNX and oneDNN centre windows of even size differently */
-        return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "use an odd size", "size %lld is not odd", (long long)op->size);
-    return true;
-}
-
-/* oneDNN multiplies the sum of squares by its root, which overflows for inputs whose squares do not. If the input has
- * such values or NaN, this step computes the whole output again. */
-typedef struct lrn_repair {
-    cpu_native native;
-    memory_desc md; /* [N, C, H, W]; channels may be blocked */
-    double factor, beta, bias;
-    int64_t size;
-    float limit; /* oneDNN's result is exact up to this magnitude */
-} lrn_repair;
-
-static int64_t lrn_offset(const memory_desc *md, int64_t n, int64_t c, int64_t h, int64_t w)
-{
-    const int64_t block = md->inner_nblks > 0 ? md->inner_blks[0] : 1;
-
-    return n * md->strides[0] + c / block * md->strides[1] + c % block + h * md->strides[2] + w * md->strides[3];
-}
-
-static void lrn_pixel(const lrn_repair *lrn, const float *input, float *output, int64_t n, int64_t h, int64_t w)
-{
-    const int64_t half = lrn->size / 2, channels = lrn->md.dims[1];
-
-    for (int64_t c = 0; c < channels; c++) {
-        float sum = 0;
-
-        for (int64_t k = c > half ? c - half : 0; k <= c + half && k < channels; k++) {
-            const float v = input[lrn_offset(&lrn->md, n, k, h, w)];
-
-            sum += v * v;
-        }
-        output[lrn_offset(&lrn->md, n, c, h, w)] =
-            (float)(input[lrn_offset(&lrn->md, n, c, h, w)] * pow(lrn->bias + lrn->factor * (double)sum, -lrn->beta));
-    }
-}
-
-/* args: x, y. */
-static inlay_status run_lrn_repair(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
-                                   uint32_t threads)
-{
-    const lrn_repair *lrn = (const lrn_repair *)(const void *)native;
-    const float *input = args[0];
-    int64_t count = 1;
-    bool exceeds = false;
-
-    INLAY_CHECK(lrn->size % 2 == 1 && lrn->md.ndims == 4);
-    (void)state, (void)run, (void)threads;
-    for (uint32_t d = 0; d < 4; d++)
-        count *= lrn->md.padded_dims[d];
-#pragma omp simd reduction(| : exceeds)
-    for (int64_t i = 0; i < count; i++)
-        exceeds |= !(fabsf(input[i]) <= lrn->limit);
-    for (int64_t n = 0; exceeds && n < lrn->md.dims[0]; n++)
-        for (int64_t h = 0; h < lrn->md.dims[2]; h++)
-            for (int64_t w = 0; w < lrn->md.dims[3]; w++)
-                lrn_pixel(lrn, input, args[1], n, h, w);
-    return INLAY_OK;
-}
-
-static inlay_status lower_lrn(cpu_build *build, const cpu_group *group)
-{
-    lrn_repair repair = { .native.run = run_lrn_repair };
-    const cpu_op *op = build->op;
-    library_description pd = NULL;
-    library_op desc = {
-        .kind = LIBRARY_LRN, .alpha = op->alpha, .beta = op->beta, .epsilon = op->normalization.bias, .size = op->size
-    };
-    const int64_t *dims = build->dims[op->in[0]],
-                  folded[] = { dims[0], dims[1], cpu_count(build, op->in[0]) / dims[0] / dims[1], 1 };
-    const bool folds = build->ranks[op->in[0]] != 4; /* the input is read as [N, C, pixels, 1] */
-    cpu_place input, output;
-    inlay_status status;
-
-    INLAY_TRY(cpu_read(build, op->in[0], &input));
-    if (folds || (!memory_desc_is_image(&input.md) && !memory_desc_is_plain(&input.md)) || input.md.inner_nblks > 1)
-        INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
-    if (folds)
-        memory_desc_plain(&input.md, 4, folded);
-    desc.input = input.md;
-    INLAY_TRY(cpu_describe(build, &desc, &pd));
-    INLAY_TRY(cpu_result_place(build, group->out, &input.md, &output));
-    INLAY_TRY(
-        cpu_emit(build, pd, (const cpu_operand[]){ { LIBRARY_ARG_SRC, &input }, { LIBRARY_ARG_DST, &output } }, 2));
-    repair.md = input.md;
-    repair.factor = (double)op->alpha / (double)op->size;
-    repair.beta = (double)op->beta;
-    repair.bias = (double)op->normalization.bias;
-    repair.size = op->size;
-    repair.limit = op->alpha > 1e-12f ? sqrtf(1e24f / op->alpha) : 1e18f;
-    repair.limit = repair.limit < 1e18f ? repair.limit : 1e18f;
-    INLAY_TRY(cpu_emit_step(build, &repair.native, sizeof repair, (const cpu_place *[]){ &input, &output }, 2));
-    if (folds)
-        memory_desc_plain(&output.md, build->ranks[op->in[0]], dims);
-    status = cpu_finish(build, group, 0, &output, false);
-done:
-    library_destroy(pd);
-    return status;
-}
-
-const cpu_family cpu_lrn = { .name = "local response normalisation", .parse = parse_lrn, .lower = lower_lrn };

@@ -3,9 +3,8 @@
 #define CPU_NORMALIZE_H
 #include "cpu/region/build.h"
 
-/* Lowers BatchNormalization of a row-major or channels-last image with constant operands to a native step (batch.c).
- * relu: the first post is Relu, and the step does it. *out_done = false: the image has another layout. */
-inlay_status cpu_lower_batch_rows(cpu_build *build, const cpu_group *group, bool relu, bool *out_done);
+/* Lowers BatchNormalization with constant operands, and a Relu that is the first post, to one step (batch.c). */
+inlay_status cpu_lower_batch(cpu_build *build, const cpu_group *group);
 /* The result of a reduction of no elements (reduce.c). */
 float cpu_reduce_empty(const cpu_op *op);
 #endif

@@ -95,7 +95,7 @@ static bool parse_reduce(const kit_node *node, cpu_op *op, kit_refusal *why)
         (strcmp(type, "ReduceMean") == 0 || strcmp(type, "ReduceMax") == 0)) {
         op->window.global = true;
         op->window.spatial = rank - 2;
-        op->alg = strcmp(type, "ReduceMax") == 0 ? LIBRARY_POOLING_MAX : LIBRARY_POOLING_AVG_EXCLUDE_PADDING;
+        op->function = strcmp(type, "ReduceMax") == 0 ? FUNCTION_POOL_MAX : FUNCTION_POOL_MEAN;
     }
     return true;
 }
@@ -178,13 +178,13 @@ static inlay_status run_reduction(const cpu_native *native, const cpu_state *sta
 /* True if the reduced axes of a dense input are adjacent in memory and the other axes are in their order, so that the
  * result is row-major. Axes of size 1 are ignored. *count, *n, *inner: elements of the axes outside, of and inside the
  * reduced ones. */
-static bool axes_are_adjacent(const memory_desc *input, uint32_t axes, int64_t *count, int64_t *n, int64_t *inner)
+static bool axes_are_adjacent(const tensor_layout *input, uint32_t axes, int64_t *count, int64_t *n, int64_t *inner)
 {
     const int64_t *strides = input->strides;
     int order[CPU_MAX_RANK], rank = 0, last_kept = -1;
     int64_t *part = count;
 
-    for (int d = 0; d < input->ndims; d++) { /* sorts by stride, outermost first */
+    for (int d = 0; d < input->rank; d++) { /* sorts by stride, outermost first */
         int at = rank;
 
         if (input->dims[d] == 1)
@@ -212,7 +212,7 @@ static bool axes_are_adjacent(const memory_desc *input, uint32_t axes, int64_t *
 }
 
 /* A dense layout with the kept axes outside and the reduced axes inside, each in their order. */
-static void reduced_last(const cpu_build *build, uint32_t value, uint32_t axes, memory_desc *out)
+static void reduced_last(const cpu_build *build, uint32_t value, uint32_t axes, tensor_layout *out)
 {
     int64_t strides[CPU_MAX_RANK], stride = 1;
 
@@ -223,7 +223,7 @@ static void reduced_last(const cpu_build *build, uint32_t value, uint32_t axes, 
             strides[d] = stride;
             stride *= build->dims[value][d];
         }
-    memory_desc_strides(out, build->ranks[value], build->dims[value], strides);
+    layout_strides(out, build->ranks[value], build->dims[value], strides);
 }
 
 static inlay_status lower_reduce(cpu_build *build, const cpu_group *group)
@@ -234,35 +234,35 @@ static inlay_status lower_reduce(cpu_build *build, const cpu_group *group)
     cpu_place in, out;
     inlay_status status;
     bool dense;
-    memory_desc md;
+    tensor_layout layout;
 
     INLAY_TRY(cpu_read(build, value, &in));
-    dense = !memory_desc_is_blocked(&in.md) && memory_desc_is_dense(&in.md);
+    dense = !layout_is_blocked(&in.layout) && layout_is_dense(&in.layout);
     /* Maxima over all pixels run as pooling, and means if channels are last or blocked; other means are sums of rows. A
      * channels-last tensor with one spatial axis is mostly a transposed sequence, which is summed like other rows. */
     if (op->window.global &&
-        (op->alg == LIBRARY_POOLING_MAX || (memory_desc_is_image(&in.md) && !(rank == 3 && dense))))
+        (op->function == FUNCTION_POOL_MAX || (layout_is_image(&in.layout) && !(rank == 3 && dense))))
         return cpu_pool.lower(build, group);
-    memory_desc_plain(&md, rank, build->dims[value]);
-    if (dense && axes_are_adjacent(&in.md, op->reduction.axes, &reduction.count, &reduction.n, &reduction.inner)) {
+    layout_plain(&layout, rank, build->dims[value]);
+    if (dense && axes_are_adjacent(&in.layout, op->reduction.axes, &reduction.count, &reduction.n, &reduction.inner)) {
         /* the present layout is suitable */
-    } else if (axes_are_adjacent(&md, op->reduction.axes, &reduction.count, &reduction.n, &reduction.inner)) {
+    } else if (axes_are_adjacent(&layout, op->reduction.axes, &reduction.count, &reduction.n, &reduction.inner)) {
         INLAY_TRY(cpu_read_plain(build, value, &in));
     } else {
-        reduced_last(build, value, op->reduction.axes, &md);
-        INLAY_TRY(cpu_read_as(build, value, &md, &in));
+        reduced_last(build, value, op->reduction.axes, &layout);
+        INLAY_TRY(cpu_read_as(build, value, &layout, &in));
         reduction.n = reduction.inner = 1;
         for (uint32_t d = 0; d < rank; d++)
             reduction.n *= (op->reduction.axes & (1u << d)) != 0 ? build->dims[value][d] : 1;
         reduction.count = cpu_count(build, value) / reduction.n;
     }
-    memory_desc_plain(&md, build->ranks[group->out], build->dims[group->out]);
+    layout_plain(&layout, build->ranks[group->out], build->dims[group->out]);
     if (reduction.n == 1 && reduction.kind->keeps_one) {
         INLAY_TRY(cpu_read_plain(build, value, &in));
-        in.md = md;
+        in.layout = layout;
         return cpu_finish(build, group, 0, &in, false);
     }
-    INLAY_TRY(cpu_result_place(build, group->out, &md, &out));
+    INLAY_TRY(cpu_result_place(build, group->out, &layout, &out));
     reduction.blocks = reduction.inner > 1 ? (reduction.inner + ROW_COLUMNS - 1) / ROW_COLUMNS : 1;
     INLAY_TRY(cpu_emit_step(build, &reduction.native, sizeof reduction, (const cpu_place *const[]){ &in, &out }, 2));
     status = cpu_finish(build, group, 0, &out, false);

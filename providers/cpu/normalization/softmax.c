@@ -18,7 +18,7 @@ static bool parse_softmax(const kit_node *node, cpu_op *op, kit_refusal *why)
     if (!cpu_axis(kit_attr_int(node->info, "axis", old ? 1 : -1), input->rank, &op->axis))
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "the axis is outside the tensor");
     op->softmax.flattened = old;
-    op->alg = strcmp(op->row->op_type, "LogSoftmax") == 0 ? LIBRARY_SOFTMAX_LOG : LIBRARY_SOFTMAX_ACCURATE;
+    op->softmax.is_log = strcmp(op->row->op_type, "LogSoftmax") == 0;
     return true;
 }
 
@@ -81,17 +81,17 @@ static inlay_status read_dense(cpu_build *build, uint32_t value, cpu_place *out)
     const cpu_op *op = build->op;
     const uint32_t rank = build->ranks[value];
     inlay_status status;
-    memory_desc md;
+    tensor_layout layout;
 
     if (op->softmax.flattened) /* several axes are treated as one */
         return cpu_read_plain(build, value, out);
     status = cpu_read(build, value, out);
-    if (status != INLAY_OK || (!memory_desc_is_blocked(&out->md) && memory_desc_is_dense(&out->md)))
+    if (status != INLAY_OK || (!layout_is_blocked(&out->layout) && layout_is_dense(&out->layout)))
         return status;
     if (op->axis != 1 || rank < 3 || rank > 5)
         return cpu_read_plain(build, value, out);
-    memory_desc_channels_last(&md, rank, build->dims[value]);
-    return cpu_read_as(build, value, &md, out);
+    layout_channels_last(&layout, rank, build->dims[value]);
+    return cpu_read_as(build, value, &layout, out);
 }
 
 static inlay_status lower_softmax(cpu_build *build, const cpu_group *group)
@@ -108,15 +108,14 @@ static inlay_status lower_softmax(cpu_build *build, const cpu_group *group)
     if (overwrite && build->compiled->values[group->out].output == INLAY_NONE)
         output = input;
     else
-        INLAY_TRY(cpu_result_place(build, group->out, &input.md, &output));
-    softmax = (struct softmax){ .native.run = run_softmax,
-                                .n = build->dims[op->in[0]][op->axis],
-                                .inner = 1,
-                                .log = op->alg == LIBRARY_SOFTMAX_LOG };
+        INLAY_TRY(cpu_result_place(build, group->out, &input.layout, &output));
+    softmax = (struct softmax){
+        .native.run = run_softmax, .n = build->dims[op->in[0]][op->axis], .inner = 1, .log = op->softmax.is_log
+    };
     for (uint32_t d = (uint32_t)op->axis + 1; op->softmax.flattened && d < rank; d++)
         softmax.n *= build->dims[op->in[0]][d];
     if (!op->softmax.flattened && softmax.n > 1)
-        softmax.inner = input.md.strides[op->axis];
+        softmax.inner = input.layout.strides[op->axis];
     INLAY_CHECK(softmax.n > 0 && softmax.inner > 0);
     softmax.blocks = (softmax.inner + ROW_COLUMNS - 1) / ROW_COLUMNS;
     softmax.items = cpu_count(build, op->in[0]) / softmax.n / softmax.inner * (softmax.inner > 1 ? softmax.blocks : 1);

@@ -21,13 +21,11 @@ static bool parse_pool(const kit_node *node, cpu_op *op, kit_refusal *why)
     op->window.spatial = input->rank - 2;
     if (strncmp(type, "Global", 6) == 0) {
         op->window.global = true;
-        op->alg = strcmp(type, "GlobalMaxPool") == 0 ? LIBRARY_POOLING_MAX : LIBRARY_POOLING_AVG_EXCLUDE_PADDING;
+        op->function = strcmp(type, "GlobalMaxPool") == 0 ? FUNCTION_POOL_MAX : FUNCTION_POOL_MEAN;
         return true;
     }
     if (!cpu_parse_window(node, input->rank - 2, op, why))
         return false;
-    /* There are no loops for them here. Provider reference is four times as fast as oneDNN, which loses NaN and
-     * -infinity. */
     if (input->rank == 5)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL,
                           "windows of three dimensions, which provider reference computes faster");
@@ -37,14 +35,13 @@ static bool parse_pool(const kit_node *node, cpu_op *op, kit_refusal *why)
     memcpy(op->window.kernel, kernel, given * sizeof *kernel);
     op->window.ceil_mode = kit_attr_int(node->info, "ceil_mode", 0) != 0;
     include = kit_attr_int(node->info, "count_include_pad", 0) != 0;
-    op->alg = strcmp(type, "MaxPool") == 0 ? LIBRARY_POOLING_MAX
-              : include                    ? LIBRARY_POOLING_AVG_INCLUDE_PADDING
-                                           : LIBRARY_POOLING_AVG_EXCLUDE_PADDING;
+    op->function = strcmp(type, "MaxPool") == 0 ? FUNCTION_POOL_MAX
+                   : include                    ? FUNCTION_POOL_MEAN_OF_PADS
+                                                : FUNCTION_POOL_MEAN;
     if (op->window.ceil_mode && include)
         return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "remove one of the two",
-                          "with ceil_mode and count_include_pad, %s counts positions beyond the pads",
-                          library_in_use->title);
-    if (op->alg != LIBRARY_POOLING_MAX)
+                          "with ceil_mode and count_include_pad, this provider counts positions beyond the pads");
+    if (op->function != FUNCTION_POOL_MAX)
         for (uint32_t i = 0; i < op->window.spatial; i++)
             if (op->window.dilations[i] != 1)
                 return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, NULL, "dilated AveragePool is not supported");
@@ -62,26 +59,26 @@ static inlay_status set_reduced(cpu_build *build, const cpu_group *group, const 
     inlay_status status;
 
     if (!build->op->reduction.keepdims) {
-        memory_desc plain;
+        tensor_layout plain;
 
-        memory_desc_plain(&plain, (uint32_t)place.md.ndims, place.md.dims);
+        layout_plain(&plain, (uint32_t)place.layout.rank, place.layout.dims);
         status = cpu_reorder(build, made, &plain, &place);
         if (status != INLAY_OK)
             return status;
-        memory_desc_plain(&place.md, build->ranks[group->out], build->dims[group->out]);
+        layout_plain(&place.layout, build->ranks[group->out], build->dims[group->out]);
     }
     return cpu_finish(build, group, 0, &place, false);
 }
 
 static inlay_status read_image(cpu_build *build, uint32_t value, cpu_place *out)
 {
-    memory_desc md;
+    tensor_layout layout;
 
     if (build->op->window.global || build->dims[value][1] < 8)
         return cpu_read_plain(build, value, out);
-    memory_desc_channels_last(&md, build->ranks[value], build->dims[value]);
-    md.data_type = cpu_type(build, value);
-    return cpu_read_as(build, value, &md, out);
+    layout_channels_last(&layout, build->ranks[value], build->dims[value]);
+    layout.type = cpu_type(build, value);
+    return cpu_read_as(build, value, &layout, out);
 }
 
 /* True if a single window covers the whole image without padding. */
@@ -94,26 +91,31 @@ static bool is_whole_image(const cpu_op *op, const int64_t *in, const int64_t *o
     return true;
 }
 
+/* The window at concrete sizes; dilations count from 0. */
+struct window {
+    tensor_dims kernel, strides, dilations, begins, ends;
+};
+
 /* Lowers pooling of a row-major image without a change of layout, and all pooling in three dimensions, which is
  * global. */
-static inlay_status lower_plain(cpu_build *build, const cpu_place *in, const library_op *desc, const int64_t *out_dims,
-                                uint32_t result, cpu_place *out, bool *out_done)
+static inlay_status lower_plain(cpu_build *build, const cpu_place *in, const struct window *window,
+                                const int64_t *out_dims, uint32_t result, cpu_place *out, bool *out_done)
 {
     const cpu_op *op = build->op;
     cpu_place plain = *in;
     inlay_status status = INLAY_OK;
 
     *out_done = false;
-    if ((memory_desc_is_image(&in->md) && op->window.spatial < 3) || in->md.data_type != LIBRARY_F32 ||
+    if ((layout_is_image(&in->layout) && op->window.spatial < 3) || in->layout.type != ELEMENT_FLOAT ||
         cpu_count(build, op->in[0]) == 0)
         goto done;
     INLAY_TRY(cpu_read_plain(build, op->in[0], &plain));
-    if (is_whole_image(op, build->dims[op->in[0]] + 2, out_dims + 2, desc->begins, desc->ends)) {
+    if (is_whole_image(op, build->dims[op->in[0]] + 2, out_dims + 2, window->begins, window->ends)) {
         *out_done = true;
         status = cpu_lower_planes(build, &plain, result, out);
     } else {
-        status = cpu_lower_rows(build, &plain, out_dims, desc->kernel, desc->strides, desc->dilations, desc->begins,
-                                result, out, out_done);
+        status = cpu_lower_rows(build, &plain, out_dims, window->kernel, window->strides, window->dilations,
+                                window->begins, result, out, out_done);
     }
 done:
     return status;
@@ -123,12 +125,9 @@ static inlay_status lower_pool(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
     uint32_t value = op->in[0], rank = build->ranks[value];
-    library_description pd = NULL;
-    library_op desc = { .kind = LIBRARY_POOLING, .alg = op->alg };
-    const int64_t *image_dims = build->dims[value] + 2;
-    library_dims dims;
+    struct window window = { .ends = { 0 } };
+    tensor_dims dims;
     cpu_place in, out;
-    memory_desc y_md;
     inlay_status status;
     bool done;
 
@@ -140,50 +139,35 @@ static inlay_status lower_pool(cpu_build *build, const cpu_group *group)
     for (uint32_t d = 0; d < rank; d++)
         dims[d] = d < 2 ? build->dims[value][d] : op->window.global ? 1 : build->dims[op->out[0]][d];
     if (!op->window.global)
-        cpu_window_pads(op, build->dims[value] + 2, dims + 2, op->window.kernel, desc.begins, desc.ends);
+        cpu_window_pads(op, build->dims[value] + 2, dims + 2, op->window.kernel, window.begins, window.ends);
     for (uint32_t i = 0; i < op->window.spatial; i++) {
-        desc.kernel[i] = op->window.global ? build->dims[value][2 + i] : op->window.kernel[i];
-        desc.strides[i] = op->window.global ? 1 : op->window.strides[i];
-        desc.dilations[i] = op->window.global ? 0 : op->window.dilations[i] - 1;
+        window.kernel[i] = op->window.global ? build->dims[value][2 + i] : op->window.kernel[i];
+        window.strides[i] = op->window.global ? 1 : op->window.strides[i];
+        window.dilations[i] = op->window.global ? 0 : op->window.dilations[i] - 1;
     }
-    INLAY_TRY(lower_plain(build, &in, &desc, dims, op->reduction.keepdims ? group->out : op->out[0], &out, &done));
+    INLAY_TRY(lower_plain(build, &in, &window, dims, op->reduction.keepdims ? group->out : op->out[0], &out, &done));
     if (done)
         return set_reduced(build, group, &out);
-    if (!memory_desc_is_image(&in.md)) /* a reorder is much faster than oneDNN's kernels for row-major images */
+    if (!layout_is_image(&in.layout))
         INLAY_TRY(read_image(build, value, &in));
-    if (op->alg != LIBRARY_POOLING_MAX &&
-        is_whole_image(op, build->dims[value] + 2, dims + 2, desc.begins, desc.ends)) {
+    if (op->function != FUNCTION_POOL_MAX &&
+        is_whole_image(op, build->dims[value] + 2, dims + 2, window.begins, window.ends)) {
         INLAY_TRY(cpu_lower_mean(build, &in, op->reduction.keepdims ? group->out : op->out[0], &out, &done));
         if (done)
             return set_reduced(build, group, &out);
     }
-    INLAY_TRY(cpu_lower_image(build, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,
+    INLAY_TRY(cpu_lower_image(build, &in, dims, window.kernel, window.strides, window.dilations, window.begins,
                               op->reduction.keepdims ? group->out : op->out[0], &out, &done));
     if (done)
         return set_reduced(build, group, &out);
-    if (build->state->alone && in.md.data_type == LIBRARY_F32) {
-        INLAY_TRY(cpu_read_plain(build, value, &in));
-        INLAY_TRY(cpu_lower_rows(build, &in, dims, desc.kernel, desc.strides, desc.dilations, desc.begins,
-                                 op->reduction.keepdims ? group->out : op->out[0], &out, &done));
-        if (done)
-            return set_reduced(build, group, &out);
-    }
-    for (uint32_t i = 0; i < op->window.spatial; i++)
-        if (desc.kernel[i] / 8 > image_dims[i])
-            INLAY_TRY(inlay_fail(build->diag, INLAY_UNSUPPORTED,
-                                 "node '%s': a kernel of %lld is too large for an image of %lld in %s, which computes "
-                                 "all padding",
-                                 op->name, (long long)desc.kernel[i], (long long)image_dims[i], library_in_use->title));
-    desc.input = in.md;
-    memory_desc_any(&desc.output, rank, dims);
-    desc.output.data_type = in.md.data_type;
-    INLAY_TRY(cpu_describe(build, &desc, &pd));
-    INLAY_TRY(cpu_result_place(build, op->reduction.keepdims ? group->out : op->out[0],
-                               library_layout(pd, LIBRARY_OPERAND_DST, &y_md), &out));
-    INLAY_TRY(cpu_emit(build, pd, (const cpu_operand[]){ { LIBRARY_ARG_SRC, &in }, { LIBRARY_ARG_DST, &out } }, 2));
-    status = set_reduced(build, group, &out);
+    INLAY_TRY(cpu_read_plain(build, value, &in));
+    INLAY_TRY(cpu_lower_rows(build, &in, dims, window.kernel, window.strides, window.dilations, window.begins,
+                             op->reduction.keepdims ? group->out : op->out[0], &out, &done));
+    if (done)
+        return set_reduced(build, group, &out);
+    status =
+        inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': there is no kernel for this window and image", op->name);
 done:
-    library_destroy(pd);
     return status;
 }
 

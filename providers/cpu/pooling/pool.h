@@ -4,7 +4,7 @@
 #include "cpu/region/build.h"
 
 /* Lowers max or average pooling of input in its layout (pool_image.c) for build->op. Arrays have [spatial] elements;
- * dilations count from 0, as in oneDNN. *out_done: the layout is supported, and *out is the result's placement. */
+ * dilations count from 0. *out_done: the layout is supported, and *out is the result's placement. */
 inlay_status cpu_lower_image(cpu_build *build, const cpu_place *input, const int64_t *out_dims, const int64_t *kernel,
                              const int64_t *strides, const int64_t *dilations, const int64_t *begins, uint32_t result,
                              cpu_place *out, bool *out_done);

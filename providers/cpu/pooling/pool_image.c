@@ -1,7 +1,6 @@
 /* MaxPool, GlobalMaxPool, ReduceMax and AveragePool of images in one or two dimensions (ONNX MaxPool-1..22,
- * AveragePool-1..22), in the layout of the input: channels last, blocked channels, or, for maxima only, row-major. The
- * maximum is NaN if any element is NaN, and -inf if all are -inf; oneDNN's kernels have other results there, and are
- * slower, because they read each element once for each window. */
+ * AveragePool-1..22), in the layout of the input: channels last or, for maxima only, row-major. The maximum is NaN
+ * if any element is NaN, and -inf if all are -inf. */
 #include "cpu/pooling/pool_lanes.h"
 #include "cpu/pooling/pool_loops.h"
 #include "inlay/check.h"
@@ -144,24 +143,24 @@ static inlay_status run_image(const cpu_native *native, const cpu_state *state, 
 }
 
 /* Reads the strides, planes and lanes of an image; false: the layout is not supported. */
-static bool read_image(const memory_desc *md, struct image *out, int64_t *planes, int64_t *lanes)
+static bool read_image(const tensor_layout *layout, struct image *out, int64_t *planes, int64_t *lanes)
 {
-    const uint32_t rank = (uint32_t)md->ndims;
+    const uint32_t rank = (uint32_t)layout->rank;
 
-    if (md->kind != CPU_BLOCKED || md->data_type != LIBRARY_F32 || rank < 3 || rank > 4 || md->inner_nblks > 1 ||
-        (md->inner_nblks == 1 && md->inner_idxs[0] != 1))
+    if (layout->kind != LAYOUT_STRIDED || layout->type != ELEMENT_FLOAT || rank < 3 || rank > 4 ||
+        layout->block_count > 1 || (layout->block_count == 1 && layout->block_axes[0] != 1))
         return false;
-    *out = (struct image){ .batch = md->strides[0],
-                           .plane = md->strides[1],
-                           .row = rank == 4 ? md->strides[2] : 0,
-                           .pixel = md->strides[rank - 1] };
+    *out = (struct image){ .batch = layout->strides[0],
+                           .plane = layout->strides[1],
+                           .row = rank == 4 ? layout->strides[2] : 0,
+                           .pixel = layout->strides[rank - 1] };
     *lanes = 1;
-    *planes = md->dims[1];
-    if (md->inner_nblks == 1) {
-        *lanes = md->inner_blks[0];
-        *planes = md->padded_dims[1] / *lanes;
-    } else if (md->strides[1] == 1 && (md->dims[1] > 1 || out->pixel != 1)) {
-        *lanes = md->dims[1];
+    *planes = layout->dims[1];
+    if (layout->block_count == 1) {
+        *lanes = layout->blocks[0];
+        *planes = layout->padded_dims[1] / *lanes;
+    } else if (layout->strides[1] == 1 && (layout->dims[1] > 1 || out->pixel != 1)) {
+        *lanes = layout->dims[1];
         *planes = 1;
     }
     return true;
@@ -171,31 +170,31 @@ inlay_status cpu_lower_image(cpu_build *build, const cpu_place *input, const int
                              const int64_t *strides, const int64_t *dilations, const int64_t *begins, uint32_t result,
                              cpu_place *out, bool *out_done)
 {
-    const library_alg alg = build->op->alg;
-    const uint32_t rank = (uint32_t)input->md.ndims, first = rank == 3 ? 1 : 0;
+    const element_function function = build->op->function;
+    const uint32_t rank = (uint32_t)input->layout.rank, first = rank == 3 ? 1 : 0;
     pool_window window = { .in = { 1, 1 },
                            .out = { 1, 1 },
                            .kernel = { 1, 1 },
                            .stride = { 1, 1 },
                            .dilation = { 1, 1 },
-                           .is_mean = alg != LIBRARY_POOLING_MAX,
-                           .counts_pads = alg == LIBRARY_POOLING_AVG_INCLUDE_PADDING };
-    image_pool pool = { .native.run = run_image, .batches = input->md.dims[0] };
+                           .is_mean = function != FUNCTION_POOL_MAX,
+                           .counts_pads = function == FUNCTION_POOL_MEAN_OF_PADS };
+    image_pool pool = { .native.run = run_image, .batches = input->layout.dims[0] };
     struct image image, made;
     int64_t planes = 0, lanes = 0;
     inlay_status status = INLAY_OK;
-    memory_desc output;
+    tensor_layout output;
 
     *out_done = false;
-    if (!read_image(&input->md, &image, &pool.planes, &window.lanes) || (window.is_mean && window.lanes == 1))
+    if (!read_image(&input->layout, &image, &pool.planes, &window.lanes) || (window.is_mean && window.lanes == 1))
         goto done;
-    if (memory_desc_is_blocked(&input->md)) {
-        if (!memory_desc_same_blocks(&input->md, rank, out_dims, &output))
+    if (layout_is_blocked(&input->layout)) {
+        if (!layout_same_blocks(&input->layout, rank, out_dims, &output))
             goto done;
     } else if (window.lanes > 1) {
-        memory_desc_channels_last(&output, rank, out_dims);
+        layout_channels_last(&output, rank, out_dims);
     } else {
-        memory_desc_plain(&output, rank, out_dims);
+        layout_plain(&output, rank, out_dims);
     }
     (void)read_image(&output, &made, &planes, &lanes);
     if (planes != pool.planes || lanes != window.lanes) { /* both layouts are equal for one pixel */
@@ -214,7 +213,7 @@ inlay_status cpu_lower_image(cpu_build *build, const cpu_place *input, const int
     window.out_row_step = made.row;
     window.out_pixel_step = made.pixel;
     for (uint32_t i = 0; i < rank - 2; i++) {
-        window.in[first + i] = input->md.dims[2 + i];
+        window.in[first + i] = input->layout.dims[2 + i];
         window.out[first + i] = out_dims[2 + i];
         window.kernel[first + i] = kernel[i];
         window.stride[first + i] = strides[i];

@@ -1,7 +1,6 @@
 /* Means of whole images (ONNX GlobalAveragePool, ReduceMean over the pixels, AveragePool whose kernel covers the
- * image), in the layout of the input: row-major, channels last, or blocked channels. Chains of 128 pixels are added in
- * float, and their sums in double, so the mean is exact to float precision. oneDNN would generate code for each size.
- */
+ * image), in the layout of the input: row-major or channels last. Chains of 128 pixels are added in
+ * float, and their sums in double, so the mean is exact to float precision. */
 #include "cpu/pooling/pool.h"
 #include "cpu/region/build.h"
 #include "inlay/check.h"
@@ -66,24 +65,24 @@ static inlay_status run_means(const cpu_native *native, const cpu_state *state, 
 }
 
 /* Reads the strides, planes and lanes of an image; false: the layout is not supported. */
-static bool read_image(const memory_desc *md, struct means *means)
+static bool read_image(const tensor_layout *layout, struct means *means)
 {
     int64_t step;
 
-    if (md->kind != CPU_BLOCKED || md->data_type != LIBRARY_F32 || md->ndims < 3 || md->inner_nblks > 1 ||
-        (md->inner_nblks == 1 && md->inner_idxs[0] != 1))
+    if (layout->kind != LAYOUT_STRIDED || layout->type != ELEMENT_FLOAT || layout->rank < 3 ||
+        layout->block_count > 1 || (layout->block_count == 1 && layout->block_axes[0] != 1))
         return false;
-    means->lanes = md->inner_nblks == 1 ? md->inner_blks[0] : md->strides[1] == 1 ? md->dims[1] : 1;
-    means->planes = md->padded_dims[1] / means->lanes;
-    means->images = md->dims[0];
-    means->batch = md->strides[0];
-    means->plane = means->planes > 1 ? md->strides[1] : 0;
+    means->lanes = layout->block_count == 1 ? layout->blocks[0] : layout->strides[1] == 1 ? layout->dims[1] : 1;
+    means->planes = layout->padded_dims[1] / means->lanes;
+    means->images = layout->dims[0];
+    means->batch = layout->strides[0];
+    means->plane = means->planes > 1 ? layout->strides[1] : 0;
     means->pixels = 1;
     step = means->lanes;
-    for (int d = md->ndims; d-- > 2; step *= md->dims[d]) { /* pixels must be contiguous */
-        if (md->dims[d] > 1 && md->strides[d] != step)
+    for (int d = layout->rank; d-- > 2; step *= layout->dims[d]) { /* pixels must be contiguous */
+        if (layout->dims[d] > 1 && layout->strides[d] != step)
             return false;
-        means->pixels *= md->dims[d];
+        means->pixels *= layout->dims[d];
     }
     return means->pixels > 0;
 }
@@ -99,24 +98,24 @@ static int64_t chunk_of(int64_t lanes)
 
 inlay_status cpu_lower_mean(cpu_build *build, const cpu_place *input, uint32_t result, cpu_place *out, bool *out_done)
 {
-    const uint32_t rank = (uint32_t)input->md.ndims;
+    const uint32_t rank = (uint32_t)input->layout.rank;
     int64_t dims[CPU_MAX_RANK];
     inlay_status status = INLAY_OK;
     struct means means = { .native.run = run_means };
-    memory_desc output;
+    tensor_layout output;
 
     *out_done = false;
-    if (!read_image(&input->md, &means))
+    if (!read_image(&input->layout, &means))
         goto done;
     for (uint32_t d = 0; d < rank; d++)
-        dims[d] = d < 2 ? input->md.dims[d] : 1;
-    if (memory_desc_is_blocked(&input->md)) {
-        if (!memory_desc_same_blocks(&input->md, rank, dims, &output))
+        dims[d] = d < 2 ? input->layout.dims[d] : 1;
+    if (layout_is_blocked(&input->layout)) {
+        if (!layout_same_blocks(&input->layout, rank, dims, &output))
             goto done;
     } else if (means.lanes > 1) {
-        memory_desc_channels_last(&output, rank, dims);
+        layout_channels_last(&output, rank, dims);
     } else {
-        memory_desc_plain(&output, rank, dims);
+        layout_plain(&output, rank, dims);
     }
     means.y_batch = means.planes * means.lanes;
     means.chunk = chunk_of(means.lanes);

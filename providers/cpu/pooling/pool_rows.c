@@ -158,20 +158,20 @@ static inlay_status run_planes(const cpu_native *native, const cpu_state *state,
 
 inlay_status cpu_lower_planes(cpu_build *build, const cpu_place *input, uint32_t result, cpu_place *out)
 {
-    const uint32_t rank = (uint32_t)input->md.ndims;
+    const uint32_t rank = (uint32_t)input->layout.rank;
     row_pool pool = { .native.run = run_planes,
-                      .planes = input->md.dims[0] * input->md.dims[1],
+                      .planes = input->layout.dims[0] * input->layout.dims[1],
                       .in = { 1, 1 },
-                      .is_mean = build->op->alg != LIBRARY_POOLING_MAX };
+                      .is_mean = build->op->function != FUNCTION_POOL_MAX };
     int64_t dims[CPU_MAX_RANK];
     inlay_status status;
-    memory_desc output;
+    tensor_layout output;
 
     for (uint32_t d = 0; d < rank; d++) {
-        dims[d] = d < 2 ? input->md.dims[d] : 1;
-        pool.in[1] *= d < 2 ? 1 : input->md.dims[d];
+        dims[d] = d < 2 ? input->layout.dims[d] : 1;
+        pool.in[1] *= d < 2 ? 1 : input->layout.dims[d];
     }
-    memory_desc_plain(&output, rank, dims);
+    layout_plain(&output, rank, dims);
     INLAY_TRY(cpu_result_place(build, result, &output, out));
     status = cpu_emit_step(build, &pool.native, sizeof pool, (const cpu_place *const[]){ input, out }, 2);
 done:
@@ -282,24 +282,24 @@ inlay_status cpu_lower_rows(cpu_build *build, const cpu_place *input, const int6
                             cpu_place *out, bool *out_done)
 {
     const cpu_op *op = build->op;
-    const uint32_t rank = (uint32_t)input->md.ndims, first = rank == 3 ? 1 : 0;
+    const uint32_t rank = (uint32_t)input->layout.rank, first = rank == 3 ? 1 : 0;
     row_pool pool = { .native.run = run_rows,
                       .in = { 1, 1 },
                       .out = { 1, 1 },
                       .kernel = { 1, 1 },
                       .stride = { 1, 1 },
                       .dilation = { 1, 1 },
-                      .is_mean = op->alg != LIBRARY_POOLING_MAX,
-                      .counts_pads = op->alg == LIBRARY_POOLING_AVG_INCLUDE_PADDING };
+                      .is_mean = op->function != FUNCTION_POOL_MAX,
+                      .counts_pads = op->function == FUNCTION_POOL_MEAN_OF_PADS };
     inlay_status status = INLAY_OK;
-    memory_desc output;
+    tensor_layout output;
 
     *out_done = false;
-    if (input->md.data_type != LIBRARY_F32 || rank < 3 || rank > 4)
+    if (input->layout.type != ELEMENT_FLOAT || rank < 3 || rank > 4)
         goto done;
-    pool.planes = input->md.dims[0] * input->md.dims[1];
+    pool.planes = input->layout.dims[0] * input->layout.dims[1];
     for (uint32_t i = 0; i < rank - 2; i++) {
-        pool.in[first + i] = input->md.dims[2 + i];
+        pool.in[first + i] = input->layout.dims[2 + i];
         pool.out[first + i] = out_dims[2 + i];
         pool.kernel[first + i] = kernel[i];
         pool.stride[first + i] = strides[i];
@@ -313,7 +313,7 @@ inlay_status cpu_lower_rows(cpu_build *build, const cpu_place *input, const int6
     pool.reach = (pool.out[1] - 1) * pool.stride[1] + (pool.kernel[1] - 1) * pool.dilation[1] + 1;
     if (pool.reach > MAX_ROW || pool.begin[1] >= pool.reach || pool.planes == 0)
         goto done;
-    memory_desc_plain(&output, rank, out_dims);
+    layout_plain(&output, rank, out_dims);
     INLAY_TRY(cpu_result_place(build, result, &output, out));
     *out_done = true;
     status = cpu_emit_step(build, &pool.native, sizeof pool, (const cpu_place *const[]){ input, out }, 2);

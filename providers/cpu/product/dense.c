@@ -232,19 +232,19 @@ static bool operand_of(const cpu_build *build, uint32_t other, uint32_t out, sge
 
 static bool binary_of(const cpu_build *build, const cpu_post *post, uint32_t out, sgemm_post *result)
 {
-    *result = (sgemm_post){ .fn = post->alg == CPU_PRELU ? SGEMM_PRELU : SGEMM_ADD };
-    if (post->alg == CPU_PRELU)
+    *result = (sgemm_post){ .fn = post->function == FUNCTION_PRELU ? SGEMM_PRELU : SGEMM_ADD };
+    if (post->function == FUNCTION_PRELU)
         return operand_of(build, post->other, out, result);
-    switch (post->alg) {
-    case LIBRARY_BINARY_ADD:
+    switch (post->function) {
+    case FUNCTION_ADD:
         break;
-    case LIBRARY_BINARY_SUB:
+    case FUNCTION_SUB:
         result->fn = SGEMM_SUB;
         break;
-    case LIBRARY_BINARY_MUL:
+    case FUNCTION_MUL:
         result->fn = SGEMM_MUL;
         break;
-    case LIBRARY_BINARY_DIV:
+    case FUNCTION_DIV:
         result->fn = SGEMM_DIV;
         break;
     default:
@@ -266,7 +266,7 @@ static inlay_status fuse_posts(cpu_build *build, const cpu_group *group, struct 
         inlay_status status;
 
         next->arg = INLAY_NONE;
-        if (binary ? !binary_of(build, post, group->out, &next->post) : !cpu_function_of(&post->eltwise, &next->post))
+        if (binary ? !binary_of(build, post, group->out, &next->post) : !cpu_function_of(&post->unary, &next->post))
             break;
         dense->job.post_count++;
         if (!binary)
@@ -287,18 +287,18 @@ static bool adds_in_place(const cpu_build *build, const cpu_group *group)
 {
     const cpu_post *first = &group->posts[0];
 
-    return group->post_count > 0 && first->kind == CPU_POST_BINARY && first->alg == LIBRARY_BINARY_ADD &&
+    return group->post_count > 0 && first->kind == CPU_POST_BINARY && first->function == FUNCTION_ADD &&
            cpu_count(build, first->other) == cpu_count(build, group->out) && cpu_is_last_use(build, first->other) &&
-           build->places[first->other].buffer != INLAY_NONE && memory_desc_is_plain(&build->places[first->other].md) &&
+           build->places[first->other].buffer != INLAY_NONE && layout_is_plain(&build->places[first->other].layout) &&
            build->compiled->values[group->out].output == INLAY_NONE;
 }
 
-/* The panels of a [k, n] matrix as a layout of oneDNN's. */
-static void panel_layout(int64_t n, int64_t k, memory_desc *out, sgemm_job *job)
+/* The panels of a [k, n] matrix as a layout. */
+static void panel_layout(int64_t n, int64_t k, tensor_layout *out, sgemm_job *job)
 {
-    const library_dims dims = { n, k };
+    const tensor_dims dims = { n, k };
 
-    (void)memory_desc_blocks(out, 2, dims, n <= 16 ? "AB16b16a" : n <= 32 ? "AB16b32a" : "AB16b64a");
+    (void)layout_blocks(out, 2, dims, n <= 16 ? "AB16b16a" : n <= 32 ? "AB16b32a" : "AB16b64a");
     job->width = job->b_step = n <= 16 ? 16 : n <= 32 ? 32 : 64;
     job->b_panel = out->padded_dims[1] * job->b_step;
 }
@@ -308,13 +308,13 @@ inlay_status dense_emit(cpu_build *build, const cpu_group *group, struct dense *
 {
     cpu_place others[CPU_MAX_POSTS], bias, output, scratch;
     uint32_t taken = 0;
-    memory_desc md, bias_md;
+    tensor_layout layout, bias_layout;
     bool add = !dense->few && !dense->bits.on && !dense->sparse && adds_in_place(build, group);
     inlay_status status;
 
-    memory_desc_plain(&bias_md, 1, &dense->job.n);
+    layout_plain(&bias_layout, 1, &dense->job.n);
     if (bias_value != INLAY_NONE) {
-        INLAY_TRY(cpu_read_constant(build, bias_value, &bias_md, &bias_md, &bias));
+        INLAY_TRY(cpu_read_constant(build, bias_value, &bias_layout, &bias_layout, &bias));
         dense->bias_arg = args->count;
         args->list[args->count++] = &bias;
     }
@@ -335,8 +335,8 @@ inlay_status dense_emit(cpu_build *build, const cpu_group *group, struct dense *
         taken++;
     } else {
         INLAY_TRY(fuse_posts(build, group, dense, args, others, &taken));
-        memory_desc_plain(&md, build->ranks[group->out], build->dims[group->out]);
-        INLAY_TRY(cpu_step_result_place(build, group, taken, &md, &output));
+        layout_plain(&layout, build->ranks[group->out], build->dims[group->out]);
+        INLAY_TRY(cpu_step_result_place(build, group, taken, &layout, &output));
     }
     args->list[args->count++] = &output;
     dense->arg_count = args->count;
@@ -349,7 +349,7 @@ inlay_status dense_emit(cpu_build *build, const cpu_group *group, struct dense *
     }
     INLAY_TRY(cpu_emit_step(build, &dense->native, sizeof *dense, args->list, args->count));
     INLAY_CHECK(args->count <= KIT_COUNT(args->list));
-    memory_desc_plain(&output.md, build->ranks[group->out], build->dims[group->out]);
+    layout_plain(&output.layout, build->ranks[group->out], build->dims[group->out]);
     status = cpu_finish(build, group, taken, &output, true);
 done:
     return status;
@@ -372,7 +372,7 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
                                     .c_row = n } };
     dense_args args = { .count = 2 };
     cpu_place input, packed;
-    memory_desc w_plain, w_md;
+    tensor_layout w_plain, w_layout;
     inlay_status status;
 
     dense.batch = dense.b_count = 1;
@@ -380,19 +380,20 @@ inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t 
     dense.sparse = sparse;
     dense.low_bit = !sparse && kernel_weights_are_low_bit(build);
     dense.workers = build->instance->threads > 0 ? build->instance->threads : 1;
-    memory_desc_strides(&w_plain, 2, weights_dims, w_strides);
+    layout_strides(&w_plain, 2, weights_dims, w_strides);
     if (dense.sparse) {
-        sparse_layout(&w_plain, sparse_blocks_of(build, op), &w_md);
+        sparse_layout(&w_plain, sparse_blocks_of(build, op), &w_layout);
         dense.job.width = sparse24_matrix_of(build, op) ? SPARSE24_WIDTH : SPARSE_WIDTH;
     } else {
-        panel_layout(n, k, &w_md, &dense.job);
+        panel_layout(n, k, &w_layout, &dense.job);
     }
     INLAY_TRY(cpu_read_strided(build, op->in[0], &input));
-    if (!memory_desc_has_rows(&input.md, &dense.job.a_row)) {
+    if (!layout_has_rows(&input.layout, &dense.job.a_row)) {
         INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
         dense.job.a_row = k;
     }
-    INLAY_TRY((dense.low_bit ? low_bit_read_pack : cpu_read_constant)(build, weights_value, &w_plain, &w_md, &packed));
+    INLAY_TRY(
+        (dense.low_bit ? low_bit_read_pack : cpu_read_constant)(build, weights_value, &w_plain, &w_layout, &packed));
     args.list[0] = &input;
     args.list[1] = &packed;
     status = dense_emit(build, group, &dense, &args, bias_value);
@@ -401,12 +402,13 @@ done:
 }
 
 /* Row and column strides of an operand as cpu_read_matrix returns it, and its strides along the batch axes. */
-static void read_steps(const memory_desc *md, uint32_t axes, int64_t *steps, int64_t *out_row, int64_t *out_column)
+static void read_steps(const tensor_layout *layout, uint32_t axes, int64_t *steps, int64_t *out_row,
+                       int64_t *out_column)
 {
-    const int64_t *strides = md->strides;
+    const int64_t *strides = layout->strides;
 
     for (uint32_t axis = 0; axis < axes; axis++)
-        steps[axis] = md->dims[axis] > 1 ? strides[axis] : 0;
+        steps[axis] = layout->dims[axis] > 1 ? strides[axis] : 0;
     *out_row = strides[axes];
     *out_column = strides[axes + 1];
 }
@@ -429,19 +431,19 @@ inlay_status cpu_lower_batched(cpu_build *build, const cpu_group *group)
     int64_t row, column, floats;
     cpu_place place, weights, scratch;
     inlay_status status;
-    memory_desc md;
+    tensor_layout layout;
 
     INLAY_TRY(cpu_read_matrix(build, op->in[0], rank, op->product.trans_a, &place));
     INLAY_TRY(cpu_read_matrix(build, op->in[1], rank, op->product.trans_b, &weights));
-    dense.job.k = place.md.dims[rank - 1];
+    dense.job.k = place.layout.dims[rank - 1];
     dense.job.chain = sgemm_chain(dense.job.k, build->state->strict);
-    if (place.md.strides[rank - 1] != 1) { /* column-major: rows must be contiguous */
-        memory_desc_plain(&md, rank, place.md.dims);
-        INLAY_TRY(cpu_reorder(build, &place, &md, &place));
+    if (place.layout.strides[rank - 1] != 1) { /* column-major: rows must be contiguous */
+        layout_plain(&layout, rank, place.layout.dims);
+        INLAY_TRY(cpu_reorder(build, &place, &layout, &place));
     }
     memcpy(dense.dims, dims, axes * sizeof *dims);
-    read_steps(&place.md, axes, dense.a_steps, &dense.job.a_row, &column);
-    read_steps(&weights.md, axes, dense.b_steps, &row, &column);
+    read_steps(&place.layout, axes, dense.a_steps, &dense.job.a_row, &column);
+    read_steps(&weights.layout, axes, dense.b_steps, &row, &column);
     dense.b_count = 1;
     for (uint32_t axis = 0; axis < axes; axis++)
         dense.b_count = dense.b_steps[axis] != 0 ? dense.batch : dense.b_count;

@@ -361,7 +361,7 @@ static inlay_status read_rows(cpu_build *build, struct dense *dense, cpu_place *
     inlay_status status = cpu_read_strided(build, build->op->in[0], input);
 
     dense->job.a_row = dense->job.k;
-    if (status == INLAY_OK && !memory_desc_has_rows(&input->md, &dense->job.a_row)) {
+    if (status == INLAY_OK && !layout_has_rows(&input->layout, &dense->job.a_row)) {
         dense->job.a_row = dense->job.k;
         status = cpu_read_plain(build, build->op->in[0], input);
     }
@@ -376,7 +376,7 @@ static inlay_status take_scratch(cpu_build *build, struct dense *dense, dense_ar
     uint64_t bytes = 64;
     inlay_status status;
     int64_t count;
-    memory_desc md;
+    tensor_layout layout;
 
     if (plan->unfolds) {
         plan->panel_bytes = (uint64_t)dense->job.k * SGEMM_WIDTH * sizeof(float);
@@ -393,9 +393,9 @@ static inlay_status take_scratch(cpu_build *build, struct dense *dense, dense_ar
         plan->panels = reserve(&bytes, plan->blocks ? plan->panel_bytes * dense->workers : 0);
     }
     count = (int64_t)bytes;
-    memory_desc_plain(&md, 1, &count);
-    md.data_type = LIBRARY_U8;
-    status = cpu_new_place(build, &md, scratch);
+    layout_plain(&layout, 1, &count);
+    layout.type = ELEMENT_UINT8;
+    status = cpu_new_place(build, &layout, scratch);
     plan->scratch_arg = args->count;
     args->list[args->count++] = scratch;
     return status;
@@ -419,7 +419,7 @@ static uint32_t find_bias(const cpu_build *build, const cpu_op *op, cpu_group *g
                      build->ranks[value] >= 1 && build->dims[value][build->ranks[value] - 1] == n))
         return value;
     memmove(group->posts + 1, group->posts, group->post_count * sizeof *group->posts);
-    group->posts[0] = (cpu_post){ .kind = CPU_POST_BINARY, .alg = LIBRARY_BINARY_ADD, .other = value };
+    group->posts[0] = (cpu_post){ .kind = CPU_POST_BINARY, .function = FUNCTION_ADD, .other = value };
     group->post_count++;
     return INLAY_NONE;
 }
@@ -483,5 +483,4 @@ const cpu_family cpu_nbits_product = { .name = "GEMM with n-bit weights",
                                        .parse = nbits_parse,
                                        .lower = nbits_lower,
                                        .takes_posts = true,
-                                       .takes_bias = true,
-                                       .is_builtin = true };
+                                       .takes_bias = true };

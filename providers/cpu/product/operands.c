@@ -13,13 +13,13 @@ inlay_status cpu_read_matrix(cpu_build *build, uint32_t value, uint32_t rank, bo
     INLAY_CHECK(rank >= 2 && rank <= CPU_MAX_RANK);
     if (status != INLAY_OK)
         return status;
-    source_strides = out->md.strides;
-    if (memory_desc_is_blocked(&out->md) || !memory_desc_is_dense(&out->md) ||
+    source_strides = out->layout.strides;
+    if (layout_is_blocked(&out->layout) || !layout_is_dense(&out->layout) ||
         (source_strides[own_rank - 1] != 1 && source_strides[own_rank - 2] != 1)) {
         status = cpu_read_plain(build, value, out);
         if (status != INLAY_OK)
             return status;
-        source_strides = out->md.strides;
+        source_strides = out->layout.strides;
     }
     for (uint32_t d = 0; d < rank; d++) {
         dims[d] = d + own_rank < rank ? 1 : build->dims[value][d + own_rank - rank];
@@ -39,6 +39,6 @@ inlay_status cpu_read_matrix(cpu_build *build, uint32_t value, uint32_t rank, bo
         strides[rank - 1] = 1;
     else if (dims[rank - 2] == 1)
         strides[rank - 2] = strides[rank - 1] == 1 ? dims[rank - 1] : 1;
-    memory_desc_strides(&out->md, rank, dims, strides);
+    layout_strides(&out->layout, rank, dims, strides);
     return INLAY_OK;
 }

@@ -26,57 +26,6 @@ static bool parse(const kit_node *node, cpu_op *op, kit_refusal *why)
     return true;
 }
 
-/* oneDNN's inner product with a constant matrix, which it packs. */
-static inlay_status lower_inner(cpu_build *build, const cpu_group *group)
-{
-    const cpu_op *op = build->op;
-    uint32_t input_value = op->in[0], weights_value = op->in[1];
-    int64_t k = build->dims[weights_value][op->product.trans_b ? 1 : 0],
-            n = build->dims[weights_value][op->product.trans_b ? 0 : 1], m = cpu_count(build, input_value) / k;
-    int64_t a_dims[] = { m, k }, weights_dims[] = { n, k }, y_dims[] = { m, n };
-    int64_t w_strides[] = { op->product.trans_b ? k : 1, op->product.trans_b ? 1 : n };
-    uint32_t bias_value = op->in_count > 2 && op->in[2] != INLAY_NONE ? op->in[2] : group->bias;
-    library_op desc = { .kind = LIBRARY_INNER_PRODUCT };
-    memory_desc w_plain, bias_md;
-    cpu_fused fused = { 0 };
-    cpu_place input, packed, bias;
-    cpu_operand operands[3];
-    uint32_t count = 0;
-    inlay_status status;
-
-    memory_desc_plain(&desc.input, 2, a_dims);
-    memory_desc_strides(&w_plain, 2, weights_dims, w_strides);
-    memory_desc_any(&desc.weights, 2, weights_dims);
-    memory_desc_plain(&desc.output, 2, y_dims);
-    memory_desc_plain(&bias_md, 1, &n);
-    desc.input.data_type = desc.weights.data_type = cpu_product_type(build);
-    desc.output.data_type = cpu_kept_type(build, group->out);
-    if (bias_value != INLAY_NONE)
-        desc.bias = bias_md;
-    INLAY_TRY(cpu_fuse_posts(build, group, &desc, &fused));
-    /* the remaining post-ops need floats */
-    if (desc.output.data_type != LIBRARY_F32 && fused.count < group->post_count) {
-        desc.output.data_type = LIBRARY_F32;
-        library_destroy(fused.pd);
-        fused = (cpu_fused){ 0 };
-        INLAY_TRY(cpu_fuse_posts(build, group, &desc, &fused));
-    }
-    INLAY_TRY(cpu_read_rows(build, input_value, desc.input.data_type, &input));
-    input.md = desc.input;
-    INLAY_TRY(cpu_read_constant(build, weights_value, &w_plain,
-                                library_layout(fused.pd, LIBRARY_OPERAND_WEIGHTS, &(memory_desc){ 0 }), &packed));
-    operands[count++] = (cpu_operand){ LIBRARY_ARG_SRC, &input };
-    operands[count++] = (cpu_operand){ LIBRARY_ARG_WEIGHTS, &packed };
-    if (bias_value != INLAY_NONE) {
-        INLAY_TRY(cpu_read_constant(build, bias_value, &bias_md, &bias_md, &bias));
-        operands[count++] = (cpu_operand){ LIBRARY_ARG_BIAS, &bias };
-    }
-    status = cpu_emit_fused(build, group, &fused, operands, count);
-done:
-    library_destroy(fused.pd);
-    return status;
-}
-
 /* C of Gemm becomes the first binary post-op. */
 static void add_operand(const cpu_op *op, cpu_group *group)
 {
@@ -84,7 +33,7 @@ static void add_operand(const cpu_op *op, cpu_group *group)
         return;
     INLAY_CHECK(group->post_count < CPU_MAX_POSTS);
     memmove(group->posts + 1, group->posts, group->post_count * sizeof *group->posts);
-    group->posts[0] = (cpu_post){ .kind = CPU_POST_BINARY, .alg = LIBRARY_BINARY_ADD, .other = op->in[2] };
+    group->posts[0] = (cpu_post){ .kind = CPU_POST_BINARY, .function = FUNCTION_ADD, .other = op->in[2] };
     group->post_count++;
 }
 
@@ -109,20 +58,6 @@ inlay_status kernel_sparse(cpu_build *build, const cpu_group *group, const kerne
     return *out_done ? cpu_lower_dense(build, group, bias_of(build->op, group), true) : INLAY_OK;
 }
 
-inlay_status kernel_inner(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
-{
-    (void)layer;
-    *out_done = true;
-    return lower_inner(build, group);
-}
-
-inlay_status kernel_plain(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
-{
-    (void)layer;
-    *out_done = true;
-    return cpu_lower_cut(build, group, bias_of(build->op, group));
-}
-
 inlay_status kernel_batched(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
     cpu_group own = *group;
@@ -131,16 +66,6 @@ inlay_status kernel_batched(cpu_build *build, const cpu_group *group, const kern
     *out_done = true;
     add_operand(build->op, &own);
     return cpu_lower_batched(build, &own);
-}
-
-inlay_status kernel_matmul(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
-{
-    cpu_group own = *group;
-
-    (void)layer;
-    *out_done = true;
-    add_operand(build->op, &own);
-    return cpu_lower_cut(build, &own, INLAY_NONE);
 }
 
 static inlay_status lower(cpu_build *build, const cpu_group *group)

@@ -3,13 +3,8 @@
 #define CPU_PRODUCT_H
 #include "cpu/choice/kernels.h"
 
-/* ------------------------------------------------------------------ types (precision.c) and operands (operands.c) */
+/* ------------------------------------------------------------------ operands (operands.c) */
 
-bool cpu_has_bf16(void);
-/* The type of GEMM operands: float or bfloat16. */
-library_type cpu_product_type(const cpu_build *build);
-/* The type of a GEMM's result: cpu_product_type if only GEMMs read it, otherwise float. */
-library_type cpu_kept_type(const cpu_build *build, uint32_t value);
 /* An operand of a batched GEMM with `rank` axes; trans: the last two are transposed. The current layout if it is dense
  * and one of these two axes is contiguous, otherwise row-major. */
 inlay_status cpu_read_matrix(cpu_build *build, uint32_t value, uint32_t rank, bool trans, cpu_place *out);
@@ -21,17 +16,11 @@ inlay_status cpu_read_matrix(cpu_build *build, uint32_t value, uint32_t rank, bo
 inlay_status cpu_lower_dense(cpu_build *build, const cpu_group *group, uint32_t bias, bool sparse);
 /* The same for computed matrices; C of Gemm is one of the group's posts. */
 inlay_status cpu_lower_batched(cpu_build *build, const cpu_group *group);
-/* A GEMM by oneDNN, with a constant or a computed matrix, in blocks whose sizes do not depend on threads
- * (product_cut.c). bias: as for cpu_lower_dense, with a constant matrix only. */
-inlay_status cpu_lower_cut(cpu_build *build, const cpu_group *group, uint32_t bias);
-/* output [batch][m, groups, n] = place [m, groups, k] * weights [batch][groups][k, n], all row-major. The caller has
+/* In blocks whose sizes do not depend on threads (product_cut.c):
+ * output [batch][m, groups, n] = place [m, groups, k] * weights [batch][groups][k, n], all row-major. The caller has
  * allocated output. */
 inlay_status cpu_emit_cut(cpu_build *build, const cpu_place *place, const cpu_place *weights, int64_t batch,
                           int64_t groups, int64_t m, int64_t k, int64_t n, const cpu_place *output);
-/* output = place * weights: GEMMs in the last two axes; the axes before are those of output. Row-major. The caller has
- * allocated output. */
-inlay_status cpu_emit_cut_matrices(cpu_build *build, const cpu_place *place, const cpu_place *weights,
-                                   const cpu_place *output);
 
 /* Lowers a GEMM with n-bit weights (lower_nbits.c). */
 inlay_status nbits_lower(cpu_build *build, const cpu_group *group);
@@ -39,8 +28,5 @@ inlay_status nbits_lower(cpu_build *build, const cpu_group *group);
 /* kernel_entry.lower of the kernels of matrix multiplications (product.c). */
 inlay_status kernel_packed(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
 inlay_status kernel_sparse(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
-inlay_status kernel_inner(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
-inlay_status kernel_plain(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
 inlay_status kernel_batched(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
-inlay_status kernel_matmul(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done);
 #endif

@@ -127,72 +127,73 @@ static int32_t sum(const void *input, bool is_signed, int64_t count)
     return is_signed ? sum_s8(input, count) : sum_u8(input, count);
 }
 
-static void one_function(float *restrict output, const float *restrict input, int64_t count, library_alg alg,
+static void one_function(float *restrict output, const float *restrict input, int64_t count, element_function function,
                          float alpha, float beta)
 {
-    switch ((int)alg) {
-    case LIBRARY_ELTWISE_RELU:
+    switch ((int)function) {
+    case FUNCTION_RELU:
         for (int64_t i = 0; i < count; i++)
             output[i] = input[i] < 0 ? (alpha != 0 ? alpha * input[i] : 0) : input[i]; /* 0 * -inf would be NaN */
         break;
-    case LIBRARY_ELTWISE_CLIP_V2:
+    case FUNCTION_CLIP:
         for (int64_t i = 0; i < count; i++) {
             float v = input[i] < alpha ? alpha : input[i]; /* NaN stays */
             output[i] = v > beta ? beta : v;
         }
         break;
-    case LIBRARY_ELTWISE_LINEAR:
+    case FUNCTION_LINEAR:
         for (int64_t i = 0; i < count; i++)
             output[i] = alpha * input[i] + beta;
         break;
-    case LIBRARY_ELTWISE_HARDSWISH:
+    case FUNCTION_HARDSWISH:
         for (int64_t i = 0; i < count; i++) {
             float v = input[i] * (1.0f / 6) + 0.5f;
             v = v > 0 ? v : 0;
             output[i] = input[i] * (v < 1 ? v : 1);
         }
         break;
-    case LIBRARY_ELTWISE_LOGISTIC:
+    case FUNCTION_SIGMOID:
         for (int64_t i = 0; i < count; i++)
             output[i] = vm_sigmoid(input[i]);
         break;
-    case LIBRARY_ELTWISE_SWISH:
+    case FUNCTION_SWISH:
         for (int64_t i = 0; i < count; i++)
             output[i] = input[i] * vm_sigmoid(alpha * input[i]);
         break;
     default:
-        INLAY_CHECK(alg == LIBRARY_ELTWISE_TANH);
+        INLAY_CHECK(function == FUNCTION_TANH);
         for (int64_t i = 0; i < count; i++)
             output[i] = vm_tanh(input[i]);
         break;
     }
 }
 
-static void two_function(float *restrict output, const float *p, const float *q, int64_t count, library_alg alg)
+static void two_function(float *restrict output, const float *p, const float *q, int64_t count,
+                         element_function function)
 {
-    switch (alg) {
-    case LIBRARY_BINARY_ADD:
+    switch (function) {
+    case FUNCTION_ADD:
         for (int64_t i = 0; i < count; i++)
             output[i] = p[i] + q[i];
         break;
-    case LIBRARY_BINARY_SUB:
+    case FUNCTION_SUB:
         for (int64_t i = 0; i < count; i++)
             output[i] = p[i] - q[i];
         break;
-    case LIBRARY_BINARY_MUL:
+    case FUNCTION_MUL:
         for (int64_t i = 0; i < count; i++)
             output[i] = p[i] * q[i];
         break;
-    case LIBRARY_BINARY_DIV:
+    case FUNCTION_DIV:
         for (int64_t i = 0; i < count; i++)
             output[i] = p[i] / q[i];
         break;
-    case LIBRARY_BINARY_MAX:
+    case FUNCTION_MAX:
         for (int64_t i = 0; i < count; i++)
             output[i] = p[i] > q[i] || p[i] != p[i] ? p[i] : q[i];
         break;
     default:
-        INLAY_CHECK(alg == LIBRARY_BINARY_MIN);
+        INLAY_CHECK(function == FUNCTION_MIN);
         for (int64_t i = 0; i < count; i++)
             output[i] = p[i] < q[i] || p[i] != p[i] ? p[i] : q[i];
         break;

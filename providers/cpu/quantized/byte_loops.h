@@ -1,7 +1,7 @@
 /* byte_loops.h - elementwise kernels for quantized operators: between bytes and floats, and on sums of products. */
 #ifndef CPU_BYTE_LOOPS_H
 #define CPU_BYTE_LOOPS_H
-#include "cpu/library/library.h"
+#include "cpu/layout/functions.h"
 #include "simd/instances.h"
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,9 +17,10 @@ typedef struct byte_loops {
     void (*clip)(void *output, const void *input, bool is_signed, int64_t count, int32_t low, int32_t high);
     int32_t (*sum)(const void *input, bool is_signed, int64_t count);
     /* The functions that quant_chain.c supports, of dequantized values. */
-    void (*one_function)(float *restrict output, const float *restrict input, int64_t count, library_alg alg,
+    void (*one_function)(float *restrict output, const float *restrict input, int64_t count, element_function function,
                          float alpha, float beta);
-    void (*two_function)(float *restrict output, const float *p, const float *q, int64_t count, library_alg alg);
+    void (*two_function)(float *restrict output, const float *p, const float *q, int64_t count,
+                         element_function function);
     /* output = acc - zero * sums; output -= rest * w_zeros. Both modulo 2^32. */
     void (*without_zeros)(int32_t *restrict output, const int32_t *restrict acc, const int32_t *restrict sums,
                           int64_t count, int32_t zero);

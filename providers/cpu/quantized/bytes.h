@@ -2,9 +2,7 @@
  * (quant_rows.c) and depthwise convolutions (quant_depthwise.c).
  *
  * Integer sums never saturate, so results have the same bits with every instruction set, and QLinearConv equals ONNX to
- * the last bit. (vpmaddubsw, which other runtimes use without VNNI, saturates.) Where there is no built-in kernel,
- * oneDNN runs the op (quant_conv.c), but only with AVX-512 VNNI, since its sums saturate without it; otherwise the node
- * is refused. */
+ * the last bit. (vpmaddubsw, which other runtimes use without VNNI, saturates.) */
 #ifndef CPU_BYTES_H
 #define CPU_BYTES_H
 #include "cpu/quantized/byte_set.h"
@@ -22,11 +20,9 @@ inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *ou
 bool bytes_runs_conv(const cpu_build *build, const cpu_op *op);
 bool bytes_takes_posts(const cpu_build *build, const cpu_group *group);
 
-/* GEMM of bytes into int32 (quant_rows.c). bytes_offer_product: can the library or a built-in kernel run the node,
- * whose input `matrix` is the constant? bytes_run_product: can the built-in kernel, for sums of k products?
- * bytes_emit_product: place [m, k] by the constant `weights` [k, n], read as int8. */
+/* GEMM of bytes into int32 (quant_rows.c). bytes_offer_product: can the kernel run the node, whose input `matrix` is the
+ * constant? bytes_emit_product: place [m, k] by the constant `weights` [k, n], read as int8. */
 bool bytes_offer_product(const kit_node *node, uint32_t matrix, kit_refusal *why);
-bool bytes_run_product(const cpu_state *state, int64_t k);
 inlay_status bytes_emit_product(cpu_build *build, const cpu_place *place, uint32_t weights, int64_t m, int64_t k,
                                 int64_t n, cpu_place *out);
 
@@ -59,8 +55,8 @@ static inline bool bytes_has_more(const bytes_floats *floats)
 typedef struct bytes_case {
     kernel_conv_shape window;
     byte_kind kind;
-    uint32_t w_value;    /* the weights */
-    memory_desc weights; /* layout of the original with oneDNN's order of axes, as int8 */
+    uint32_t w_value;      /* the weights */
+    tensor_layout weights; /* layout of the original with an axis for groups, as int8 */
     cpu_place input;
     float *scale, *shift; /* [out] of BYTE_FLOATS */
     bytes_floats floats;
@@ -124,9 +120,9 @@ inlay_status bytes_lower_depthwise(cpu_build *build, const bytes_case *layer);
  * vectors), for each tap of the window, for each four input channels: [lines * lanes][4], or [2][lines * lanes][2] if
  * inputs are widened; then the sum of each filter. It has six axes, unlike all layouts of convolution weights; the
  * fourth dim identifies the kernel. false: too large. */
-bool bytes_tiles_layout(const byte_set *set, const memory_desc *weights, memory_desc *md);
-const int32_t *bytes_tiles_sums(const byte_set *set, const memory_desc *md, const void *packed, int64_t channels);
+bool bytes_tiles_layout(const byte_set *set, const tensor_layout *weights, tensor_layout *layout);
+const int32_t *bytes_tiles_sums(const byte_set *set, const tensor_layout *layout, const void *packed, int64_t channels);
 /* Packers (packs.h) for the layouts of tiled and depthwise convolutions. */
-bool bytes_pack_tiles(const memory_desc *plain, const void *source, const memory_desc *md, void *target);
-bool bytes_pack_depthwise(const memory_desc *plain, const void *source, const memory_desc *md, void *target);
+bool bytes_pack_tiles(const tensor_layout *plain, const void *source, const tensor_layout *layout, void *target);
+bool bytes_pack_depthwise(const tensor_layout *plain, const void *source, const tensor_layout *layout, void *target);
 #endif

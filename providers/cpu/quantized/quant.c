@@ -106,24 +106,24 @@ static inlay_status lower_linear(cpu_build *build, const cpu_group *group)
     cpu_place input, output;
     inlay_status status;
     struct linear linear;
-    memory_desc md;
+    tensor_layout layout;
 
     INLAY_TRY(q_read_dense(build, op->in[0], NULL, &input));
-    md = q_typed(&input.md, cpu_type(build, group->out));
-    INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
+    layout = q_typed(&input.layout, cpu_type(build, group->out));
+    INLAY_TRY(cpu_result_place(build, group->out, &layout, &output));
     linear = (struct linear){ .native.run = run_linear,
-                              .count = memory_desc_count(&md),
+                              .count = layout_count(&layout),
                               .scale = op->quantized.scale,
                               .zero = (float)op->quantized.zero,
                               .low = (int32_t)op->alpha,
                               .high = (int32_t)op->beta };
     if (op->row->family == &cpu_quantize) {
-        linear.is_signed = md.data_type == LIBRARY_S8;
+        linear.is_signed = layout.type == ELEMENT_INT8;
         linear.run = quantize_range;
     } else if (op->row->family == &cpu_int_cast) {
         linear.run = convert_range;
     } else {
-        linear.is_signed = input.md.data_type == LIBRARY_S8;
+        linear.is_signed = input.layout.type == ELEMENT_INT8;
         linear.run = op->row->family == &cpu_dequantize ? dequantize_range : clip_range;
     }
     INLAY_TRY(cpu_emit_step(build, &linear.native, sizeof linear, (const cpu_place *const[]){ &input, &output }, 2));
@@ -263,12 +263,12 @@ static inlay_status run_dynamic(const cpu_native *native, const cpu_state *state
 static inlay_status lower_dynamic(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
-    const library_type types[] = { LIBRARY_U8, LIBRARY_F32, LIBRARY_U8 };
+    const element_type types[] = { ELEMENT_UINT8, ELEMENT_FLOAT, ELEMENT_UINT8 };
     const cpu_place *places[4];
     cpu_place input, place[3];
     inlay_status status;
     struct dynamic dynamic;
-    memory_desc md;
+    tensor_layout layout;
 
     (void)group;
     INLAY_TRY(q_read_dense(build, op->in[0], NULL, &input));
@@ -277,17 +277,17 @@ static inlay_status lower_dynamic(cpu_build *build, const cpu_group *group)
         uint32_t value = i < op->out_count ? op->out[i] : INLAY_NONE;
 
         if (i == 0)
-            md = input.md;
+            layout = input.layout;
         else
-            memory_desc_plain(&md, 0, NULL);
-        md.data_type = types[i];
+            layout_plain(&layout, 0, NULL);
+        layout.type = types[i];
         if (value == INLAY_NONE)
-            INLAY_TRY(cpu_new_place(build, &md, &place[i]));
+            INLAY_TRY(cpu_new_place(build, &layout, &place[i]));
         else
-            INLAY_TRY(cpu_result_place(build, value, &md, &place[i]));
+            INLAY_TRY(cpu_result_place(build, value, &layout, &place[i]));
         places[i + 1] = &place[i];
     }
-    dynamic = (struct dynamic){ .native.run = run_dynamic, .count = memory_desc_count(&input.md) };
+    dynamic = (struct dynamic){ .native.run = run_dynamic, .count = layout_count(&input.layout) };
     INLAY_TRY(cpu_emit_step(build, &dynamic.native, sizeof dynamic, places, 4));
     for (uint32_t i = 0; i < op->out_count && i < 3; i++)
         if (op->out[i] != INLAY_NONE)

@@ -8,8 +8,6 @@
 
 /* ------------------------------------------------------------------ parsing */
 
-/* Does oneDNN have fast int8 products whose sums do not saturate? If not, only the built-in kernels run (bytes.h). */
-bool q_library_has_products(kit_refusal *why);
 bool q_is_bytes(const inlay_value_info *value); /* uint8 or int8 */
 /* Is the value a constant float scale above 0, of 1 or `most` elements? */
 bool q_known_scale(const inlay_value_info *value, int64_t most, const char *what, float *out_first, kit_refusal *why);
@@ -48,13 +46,13 @@ inlay_status cpu_group_quantize_chains(cpu_build *build, uint8_t *taken, cpu_gro
  * dropped already. */
 const void *q_constant(cpu_build *build, uint32_t value);
 /* The place of the value in a layout without gaps and blocks; `as`: the layout that it must have, NULL = any. */
-inlay_status q_read_dense(cpu_build *build, uint32_t value, const memory_desc *as, cpu_place *out);
-/* md with another element type. */
-static inline memory_desc q_typed(const memory_desc *md, library_type type)
+inlay_status q_read_dense(cpu_build *build, uint32_t value, const tensor_layout *as, cpu_place *out);
+/* layout with another element type. */
+static inline tensor_layout q_typed(const tensor_layout *layout, element_type type)
 {
-    memory_desc typed = *md;
+    tensor_layout typed = *layout;
 
-    typed.data_type = type;
+    typed.type = type;
     return typed;
 }
 inlay_status q_no_memory(const cpu_build *build);

@@ -85,11 +85,11 @@ static inlay_status lower_cast(cpu_build *build, const cpu_group *group)
     const struct bias_cast step = { .native.run = run_cast, .count = cpu_count(build, group->out) };
     cpu_place input, output;
     inlay_status status;
-    memory_desc md;
+    tensor_layout layout;
 
     INLAY_TRY(cpu_read_plain(build, build->op->in[0], &input));
-    md = q_typed(&input.md, LIBRARY_S32);
-    INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
+    layout = q_typed(&input.layout, ELEMENT_INT32);
+    INLAY_TRY(cpu_result_place(build, group->out, &layout, &output));
     INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ &input, &output }, 2));
     status = cpu_set_place(build, group->out, &output);
 done:
@@ -169,7 +169,7 @@ static inlay_status lower_bias(cpu_build *build, const cpu_group *group)
         step.pixels *= dims[d];
     INLAY_TRY(cpu_read_plain(build, cpu_sums_of(op), &sums));
     INLAY_TRY(cpu_read_plain(build, cpu_bias_of(op), &bias));
-    INLAY_TRY(cpu_result_place(build, group->out, &sums.md, &output));
+    INLAY_TRY(cpu_result_place(build, group->out, &sums.layout, &output));
     INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ &sums, &bias, &output }, 3));
     status = cpu_set_place(build, group->out, &output);
 done:

@@ -77,7 +77,7 @@ static inlay_status run_border(const cpu_native *native, const cpu_state *state,
 inlay_status bytes_add_border(cpu_build *build, bytes_case *layer)
 {
     kernel_conv_shape *window = &layer->window;
-    const int64_t *s = layer->input.md.strides;
+    const int64_t *s = layer->input.layout.strides;
     const int64_t dims[] = { window->images, bytes_in_fours(window->in),
                              window->height + window->begin[0] + window->end[0],
                              window->width + window->begin[1] + window->end[1] };
@@ -94,18 +94,18 @@ inlay_status bytes_add_border(cpu_build *build, bytes_case *layer)
                                  .out_width = dims[3],
                                  .s_image = s[0],
                                  .s_channel = s[1],
-                                 .s_row = layer->input.md.ndims == 4 ? s[2] : 0,
-                                 .s_pixel = s[layer->input.md.ndims - 1],
+                                 .s_row = layer->input.layout.rank == 4 ? s[2] : 0,
+                                 .s_pixel = s[layer->input.layout.rank - 1],
                                  .value = layer->border,
                                  .computes_value = layer->computes_zero };
     inlay_status status;
     cpu_place output;
-    memory_desc md;
+    tensor_layout layout;
 
-    INLAY_CHECK(layer->input.md.ndims == 3 || layer->input.md.ndims == 4);
-    memory_desc_channels_last(&md, 4, dims);
-    md.data_type = layer->input.md.data_type;
-    INLAY_TRY(cpu_new_place(build, &md, &output));
+    INLAY_CHECK(layer->input.layout.rank == 3 || layer->input.layout.rank == 4);
+    layout_channels_last(&layout, 4, dims);
+    layout.type = layer->input.layout.type;
+    INLAY_TRY(cpu_new_place(build, &layout, &output));
     INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step,
                             (const cpu_place *const[]){ &layer->input, &output, &layer->zero },
                             layer->computes_zero ? 3 : 2));

@@ -21,7 +21,7 @@ struct leaf {
 /* The result f(slot a, slot b), or f(slot a) if a == b and f is unary. Slots below STEP are leaves, others earlier
  * steps. */
 typedef struct chain_step {
-    library_alg alg;
+    element_function function;
     uint32_t a, b;
     float alpha, beta;
 } chain_step;
@@ -57,15 +57,15 @@ static uint32_t maker_of(const cpu_build *build, uint32_t value)
 
 static bool is_supported_function(const cpu_op *op)
 {
-    for (uint32_t f = 0; f < op->eltwise_count; f++) {
-        library_alg alg = op->eltwise[f].alg;
+    for (uint32_t f = 0; f < op->unary_count; f++) {
+        element_function function = op->unary[f].function;
 
-        if (alg != LIBRARY_ELTWISE_RELU && alg != LIBRARY_ELTWISE_CLIP_V2 && alg != LIBRARY_ELTWISE_LINEAR &&
-            alg != LIBRARY_ELTWISE_HARDSWISH && alg != LIBRARY_ELTWISE_LOGISTIC && alg != LIBRARY_ELTWISE_SWISH &&
-            alg != LIBRARY_ELTWISE_TANH)
+        if (function != FUNCTION_RELU && function != FUNCTION_CLIP && function != FUNCTION_LINEAR &&
+            function != FUNCTION_HARDSWISH && function != FUNCTION_SIGMOID && function != FUNCTION_SWISH &&
+            function != FUNCTION_TANH)
             return false;
     }
-    return op->eltwise_count > 0;
+    return op->unary_count > 0;
 }
 
 static bool same_dims(const cpu_build *build, uint32_t x, uint32_t y)
@@ -88,10 +88,10 @@ static bool add_leaf(const cpu_build *build, uint32_t value, uint32_t like, stru
 
         leaf = (struct leaf){ .value = back->in[0],
                               .bytes = true,
-                              .is_signed = cpu_type(build, back->in[0]) == LIBRARY_S8,
+                              .is_signed = cpu_type(build, back->in[0]) == ELEMENT_INT8,
                               .scale = back->quantized.scale,
                               .zero = (float)back->quantized.zero };
-    } else if (cpu_type(build, value) != LIBRARY_F32) {
+    } else if (cpu_type(build, value) != ELEMENT_FLOAT) {
         return false;
     }
     if (!leaf.scalar && !same_dims(build, leaf.value, like))
@@ -126,8 +126,8 @@ static bool collect(const cpu_build *build, uint32_t value, uint32_t like, struc
 {
     uint32_t maker = maker_of(build, value), x, y;
     const cpu_op *op = maker == INLAY_NONE ? NULL : &build->compiled->ops[maker];
-    bool binary = op != NULL && op->row->family == &cpu_binary && op->alg != CPU_PRELU;
-    bool single = op != NULL && op->row->family == &cpu_eltwise_family && is_supported_function(op);
+    bool binary = op != NULL && op->row->family == &cpu_binary && op->function != FUNCTION_PRELU;
+    bool single = op != NULL && op->row->family == &cpu_unary_family && is_supported_function(op);
 
     if ((!binary && !single) || build->compiled->values[value].uses != 1 ||
         build->compiled->values[value].output != INLAY_NONE || *inner_count == MOST_STEPS ||
@@ -138,9 +138,9 @@ static bool collect(const cpu_build *build, uint32_t value, uint32_t like, struc
         return false;
     if (binary)
         return collect(build, op->in[1], like, chain, inner, inner_count, &y) &&
-               add_step(chain, (chain_step){ .alg = op->alg, .a = x, .b = y }, out_slot);
-    for (uint32_t f = 0; f < op->eltwise_count; f++) {
-        if (!add_step(chain, (chain_step){ op->eltwise[f].alg, x, x, op->eltwise[f].alpha, op->eltwise[f].beta }, &x))
+               add_step(chain, (chain_step){ .function = op->function, .a = x, .b = y }, out_slot);
+    for (uint32_t f = 0; f < op->unary_count; f++) {
+        if (!add_step(chain, (chain_step){ op->unary[f].function, x, x, op->unary[f].alpha, op->unary[f].beta }, &x))
             return false;
     }
     *out_slot = x;
@@ -210,18 +210,18 @@ static bool find_pair(struct chain *chain)
 
     if (chain->leaf_count > 2 || chain->step_count < 1 || chain->step_count > 2 ||
         chain->root != STEP + chain->step_count - 1 ||
-        (step->alg != LIBRARY_BINARY_ADD && step->alg != LIBRARY_BINARY_MUL) || !quantize_divides(chain->scale) ||
+        (step->function != FUNCTION_ADD && step->function != FUNCTION_MUL) || !quantize_divides(chain->scale) ||
         step->a >= STEP || step->b >= STEP)
         return false;
-    *pair = (byte_pair){ .product = step->alg == LIBRARY_BINARY_MUL,
+    *pair = (byte_pair){ .product = step->function == FUNCTION_MUL,
                          .y_scale = chain->scale,
                          .y_zero = chain->zero,
                          .low = -INFINITY,
                          .high = INFINITY,
                          .y_signed = chain->is_signed };
-    if (bounds != NULL && bounds->alg == LIBRARY_ELTWISE_RELU && bounds->alpha == 0) {
+    if (bounds != NULL && bounds->function == FUNCTION_RELU && bounds->alpha == 0) {
         pair->low = 0;
-    } else if (bounds != NULL && bounds->alg == LIBRARY_ELTWISE_CLIP_V2) {
+    } else if (bounds != NULL && bounds->function == FUNCTION_CLIP) {
         pair->low = bounds->alpha;
         pair->high = bounds->beta;
     } else if (bounds != NULL) {
@@ -279,12 +279,12 @@ static inlay_status run_tiles(void *user, int64_t begin, int64_t end, uint32_t w
 
             INLAY_CHECK(step->a < STEP + step_index && step->b < STEP + step_index);
             slots[STEP + step_index] = steps[step_index];
-            if (step->a == step->b && step->alg != LIBRARY_BINARY_ADD && step->alg != LIBRARY_BINARY_MUL &&
-                step->alg != LIBRARY_BINARY_SUB && step->alg != LIBRARY_BINARY_DIV && step->alg != LIBRARY_BINARY_MAX &&
-                step->alg != LIBRARY_BINARY_MIN)
-                loops->one_function(steps[step_index], slots[step->a], n, step->alg, step->alpha, step->beta);
+            if (step->a == step->b && step->function != FUNCTION_ADD && step->function != FUNCTION_MUL &&
+                step->function != FUNCTION_SUB && step->function != FUNCTION_DIV && step->function != FUNCTION_MAX &&
+                step->function != FUNCTION_MIN)
+                loops->one_function(steps[step_index], slots[step->a], n, step->function, step->alpha, step->beta);
             else
-                loops->two_function(steps[step_index], slots[step->a], slots[step->b], n, step->alg);
+                loops->two_function(steps[step_index], slots[step->a], slots[step->b], n, step->function);
         }
         q_quantize((char *)call->args[chain->leaf_count] + at, slots[chain->root], chain->is_signed, n, chain->scale,
                    chain->zero);
@@ -314,7 +314,7 @@ inlay_status q_lower_chain(cpu_build *build, const cpu_group *group, bool *out_d
     cpu_place at[MOST_LEAVES], output;
     inlay_status status = INLAY_OK;
     struct chain chain;
-    memory_desc md;
+    tensor_layout layout;
 
     *out_done = false;
     if (!find_chain(build, op, &chain, inner, &count))
@@ -326,24 +326,24 @@ inlay_status q_lower_chain(cpu_build *build, const cpu_group *group, bool *out_d
     /* All leaves get the layout of the first one that is channels last or blocked, or else of the first one. */
     for (uint32_t l = 0; l < chain.leaf_count; l++) {
         INLAY_TRY(cpu_read(build, chain.leaves[l].value, &at[l]));
-        if (!chain.leaves[l].scalar && !memory_desc_is_image(&at[first].md) && memory_desc_is_image(&at[l].md))
+        if (!chain.leaves[l].scalar && !layout_is_image(&at[first].layout) && layout_is_image(&at[l].layout))
             first = l;
     }
     INLAY_TRY(q_read_dense(build, chain.leaves[first].value, NULL, &at[first]));
-    md = at[first].md;
+    layout = at[first].layout;
     for (uint32_t l = 0; l < chain.leaf_count; l++) {
         if (!chain.leaves[l].scalar && l != first)
-            INLAY_TRY(q_read_dense(build, chain.leaves[l].value, &md, &at[l]));
+            INLAY_TRY(q_read_dense(build, chain.leaves[l].value, &layout, &at[l]));
         places[l] = &at[l];
     }
-    md.data_type = cpu_type(build, group->out);
-    INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
+    layout.type = cpu_type(build, group->out);
+    INLAY_TRY(cpu_result_place(build, group->out, &layout, &output));
     places[chain.leaf_count] = &output;
     chain.native.run = run_chain;
-    chain.count = memory_desc_count(&md);
+    chain.count = layout_count(&layout);
     chain.scale = op->quantized.scale;
     chain.zero = (float)op->quantized.zero;
-    chain.is_signed = md.data_type == LIBRARY_S8;
+    chain.is_signed = layout.type == ELEMENT_INT8;
     chain.set = build->state->bytes != NULL && find_pair(&chain) ? build->state->bytes : NULL;
     INLAY_TRY(cpu_emit_step(build, &chain.native, sizeof chain, places, chain.leaf_count + 1));
     status = cpu_set_place(build, group->out, &output);

@@ -230,15 +230,15 @@ static int64_t weight_bytes(const byte_set *set)
 
 /* The packed layout: for each block of channels [fours of rows][width][tap_bytes]; then the sum of each window. It has
  * seven axes, unlike all layouts of convolution weights; the fifth dim is the size of an element. */
-static bool depthwise_layout(const byte_set *set, const kernel_conv_shape *window, memory_desc *md)
+static bool depthwise_layout(const byte_set *set, const kernel_conv_shape *window, tensor_layout *layout)
 {
     int64_t dims[] = { 1, 1, 1, 1, weight_bytes(set), 0, block_count(set, window->out) * set->block };
 
     if (__builtin_mul_overflow((window->kernel[0] + 3) / 4 * 4, window->kernel[1], &dims[5]))
         return false;
     dims[5] += (int64_t)sizeof(int32_t) / dims[4];
-    memory_desc_plain(md, 7, dims);
-    md->data_type = LIBRARY_S8;
+    layout_plain(layout, 7, dims);
+    layout->type = ELEMENT_INT8;
     return true;
 }
 
@@ -271,24 +271,24 @@ static int32_t pack_window(const window_plan *plan, const int8_t *from, int chan
     return sum;
 }
 
-bool bytes_pack_depthwise(const memory_desc *plain, const void *source, const memory_desc *md, void *target)
+bool bytes_pack_depthwise(const tensor_layout *plain, const void *source, const tensor_layout *layout, void *target)
 {
     const byte_set *set = byte_set_of_cpu();
     const int64_t *dims = plain->dims, *s = plain->strides;
-    const bool flat = plain->ndims == 5; /* groups, 1, 1, height, width */
+    const bool flat = plain->rank == 5; /* groups, 1, 1, height, width */
     window_plan plan = { .set = set,
                          .height = flat ? dims[3] : 1,
                          .width = flat ? dims[4] : dims[3],
                          .row = flat ? s[3] : 0,
-                         .pixel = s[plain->ndims - 1] };
+                         .pixel = s[plain->rank - 1] };
     int64_t blocks, block_bytes;
     int32_t *sums;
 
-    if (set == NULL || md->ndims != 7 || plain->ndims < 4 || plain->ndims > 5 || md->data_type != LIBRARY_S8)
+    if (set == NULL || layout->rank != 7 || plain->rank < 4 || plain->rank > 5 || layout->type != ELEMENT_INT8)
         return false;
     blocks = block_count(set, dims[0]);
     block_bytes = (plan.height + 3) / 4 * plan.width * set->tap_bytes;
-    memset(target, 0, memory_desc_bytes(md));
+    memset(target, 0, layout_bytes(layout));
     sums = (int32_t *)(void *)((char *)target + blocks * block_bytes);
     for (int64_t b = 0; b < blocks; b++) {
         const int64_t first = block_channel(set, dims[0], b), left = dims[0] - first;
@@ -378,13 +378,13 @@ inlay_status bytes_lower_depthwise(cpu_build *build, const bytes_case *layer)
     inlay_status status;
     struct depthwise *depthwise = NULL;
     cpu_place weights, output;
-    memory_desc md;
+    tensor_layout layout;
 
-    if (!depthwise_layout(set, &layer->window, &md))
+    if (!depthwise_layout(set, &layer->window, &layout))
         return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': the window is too large", op->name);
-    INLAY_TRY(cpu_read_constant(build, layer->w_value, &layer->weights, &md, &weights));
+    INLAY_TRY(cpu_read_constant(build, layer->w_value, &layer->weights, &layout, &weights));
     sums = (const int32_t *)(const void *)((const char *)build->instance->buffers[weights.buffer].data +
-                                           memory_desc_bytes(&md) - (size_t)room * sizeof *sums);
+                                           layout_bytes(&layout) - (size_t)room * sizeof *sums);
     INLAY_TRY(bytes_result(build, layer, &output));
     depthwise = calloc(1, sizeof *depthwise + 3 * (size_t)room * sizeof depthwise->room[0] + (size_t)room);
     if (depthwise == NULL)
@@ -392,11 +392,11 @@ inlay_status bytes_lower_depthwise(cpu_build *build, const bytes_case *layer)
     *depthwise = (struct depthwise){ .native.run = run_depthwise,
                                      .set = set,
                                      .window = layer->window,
-                                     .x_pixel = tiles_pixel_step(&layer->input.md),
+                                     .x_pixel = tiles_pixel_step(&layer->input.layout),
                                      .quads = (layer->window.kernel[0] + 3) / 4,
                                      .slots = (layer->window.kernel[0] - 1) * layer->window.dilation[0] + 1,
-                                     .flip = layer->input.md.data_type == LIBRARY_S8,
-                                     .y_bytes = (int64_t)cpu_type_bytes(output.md.data_type),
+                                     .flip = layer->input.layout.type == ELEMENT_INT8,
+                                     .y_bytes = (int64_t)cpu_type_bytes(output.layout.type),
                                      .floats = layer->floats };
     depthwise->x_image = layer->window.height * layer->window.width * depthwise->x_pixel;
     memset(depthwise->room + 3 * room, layer->border, (size_t)room);

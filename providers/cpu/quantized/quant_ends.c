@@ -79,17 +79,17 @@ inlay_status bytes_emit_first(cpu_build *build, bytes_case *layer, const int32_t
                                 .room = room,
                                 .zero = (uint32_t)layer->x_zero,
                                 .computes_zero = layer->computes_zero,
-                                .is_signed = layer->input.md.data_type == LIBRARY_S8,
+                                .is_signed = layer->input.layout.type == ELEMENT_INT8,
                                 .biased = layer->group->bias != INLAY_NONE };
     const cpu_place *places[3] = { &layer->first };
     uint32_t count = 1;
     cpu_place bias;
     inlay_status status;
-    memory_desc md;
+    tensor_layout layout;
 
-    memory_desc_plain(&md, 1, &room);
-    md.data_type = LIBRARY_S32;
-    INLAY_TRY(cpu_new_place(build, &md, &layer->first));
+    layout_plain(&layout, 1, &room);
+    layout.type = ELEMENT_INT32;
+    INLAY_TRY(cpu_new_place(build, &layout, &layer->first));
     if (step.computes_zero)
         places[count++] = &layer->zero;
     if (step.biased) {
@@ -111,7 +111,7 @@ static uint8_t clamp_byte(uint8_t x, uint8_t low, uint8_t high)
 void bytes_end(const cpu_build *build, const bytes_case *layer, byte_ending *out)
 {
     const cpu_group *group = layer->group;
-    const int32_t shift = cpu_type(build, group->out) == LIBRARY_S8 ? 128 : 0;
+    const int32_t shift = cpu_type(build, group->out) == ELEMENT_INT8 ? 128 : 0;
 
     if (layer->kind != BYTE_BYTES) {
         *out = (byte_ending){ .kind = layer->kind };
@@ -121,8 +121,8 @@ void bytes_end(const cpu_build *build, const bytes_case *layer, byte_ending *out
         .zero = (int16_t)(build->op->size + shift), .low = 0, .high = 255, .flip = shift > 0 ? 0x80 : 0
     };
     for (uint32_t i = 0; i < group->post_count; i++) { /* each Clip of bytes narrows the bounds */
-        const uint8_t low = (uint8_t)(group->posts[i].eltwise.alpha + (float)shift);
-        const uint8_t high = (uint8_t)(group->posts[i].eltwise.beta + (float)shift);
+        const uint8_t low = (uint8_t)(group->posts[i].unary.alpha + (float)shift);
+        const uint8_t high = (uint8_t)(group->posts[i].unary.beta + (float)shift);
 
         out->low = clamp_byte(out->low, low, high);
         out->high = clamp_byte(out->high, low, high);

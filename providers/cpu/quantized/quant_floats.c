@@ -15,22 +15,22 @@ static bool is_scalar_or_per_channel(const cpu_build *build, const cpu_group *gr
     const uint32_t rank = build->ranks[group->out], own = build->ranks[other];
     const int64_t channels = build->dims[group->out][1], count = cpu_count(build, other);
 
-    if (cpu_type(build, other) != LIBRARY_F32 || own > rank)
+    if (cpu_type(build, other) != ELEMENT_FLOAT || own > rank)
         return false;
     return count == 1 ||
            (own + 1 >= rank && count == channels && build->dims[other][own + 1 == rank ? 0 : 1] == channels);
 }
 
-static bool is_constant(const cpu_build *build, const cpu_group *group, const cpu_post *post, library_alg alg)
+static bool is_constant(const cpu_build *build, const cpu_group *group, const cpu_post *post, element_function function)
 {
-    return post->kind == CPU_POST_BINARY && post->alg == alg &&
+    return post->kind == CPU_POST_BINARY && post->function == function &&
            build->compiled->values[post->other].constant != INLAY_NONE &&
            is_scalar_or_per_channel(build, group, post->other);
 }
 
 static bool is_linear(const cpu_post *post)
 {
-    return post->kind == CPU_POST_ELTWISE && post->eltwise.alg == LIBRARY_ELTWISE_LINEAR;
+    return post->kind == CPU_POST_UNARY && post->unary.function == FUNCTION_LINEAR;
 }
 
 /* The number of first posts that are scale and shift. */
@@ -38,9 +38,9 @@ static uint32_t scaling_posts(const cpu_build *build, const cpu_group *group)
 {
     if (group->post_count > 0 && is_linear(&group->posts[0]))
         return 1;
-    if (group->post_count == 0 || !is_constant(build, group, &group->posts[0], LIBRARY_BINARY_MUL))
+    if (group->post_count == 0 || !is_constant(build, group, &group->posts[0], FUNCTION_MUL))
         return 0;
-    return group->post_count > 1 && is_constant(build, group, &group->posts[1], LIBRARY_BINARY_ADD) ? 2 : 1;
+    return group->post_count > 1 && is_constant(build, group, &group->posts[1], FUNCTION_ADD) ? 2 : 1;
 }
 
 /* Is it a sum or product with a tensor of the same dims (*out_whole), or with one element per channel or for all? */
@@ -49,8 +49,8 @@ static bool is_operand(const cpu_build *build, const cpu_group *group, const cpu
     *out_whole =
         build->ranks[post->other] == build->ranks[group->out] &&
         memcmp(build->dims[post->other], build->dims[group->out], build->ranks[group->out] * sizeof(int64_t)) == 0;
-    return (post->alg == LIBRARY_BINARY_ADD || post->alg == LIBRARY_BINARY_MUL) &&
-           cpu_type(build, post->other) == LIBRARY_F32 &&
+    return (post->function == FUNCTION_ADD || post->function == FUNCTION_MUL) &&
+           cpu_type(build, post->other) == ELEMENT_FLOAT &&
            (*out_whole || is_scalar_or_per_channel(build, group, post->other));
 }
 
@@ -59,8 +59,8 @@ static bool supports_post(const cpu_build *build, const cpu_group *group, const 
     sgemm_post ignored;
     bool whole;
 
-    return post->kind == CPU_POST_ELTWISE ? cpu_function_of(&post->eltwise, &ignored)
-                                          : is_operand(build, group, post, &whole);
+    return post->kind == CPU_POST_UNARY ? cpu_function_of(&post->unary, &ignored)
+                                        : is_operand(build, group, post, &whole);
 }
 
 bool bytes_takes_posts(const cpu_build *build, const cpu_group *group)
@@ -99,8 +99,8 @@ static inlay_status read_scales(cpu_build *build, bytes_case *layer, uint32_t co
     for (int64_t i = 0; i < layer->window.out && status == INLAY_OK; i++) {
         const bool linear = count > 0 && is_linear(&posts[0]);
 
-        layer->scale[i] = linear ? posts[0].eltwise.alpha : 1;
-        layer->shift[i] = linear ? posts[0].eltwise.beta : 0;
+        layer->scale[i] = linear ? posts[0].unary.alpha : 1;
+        layer->shift[i] = linear ? posts[0].unary.beta : 0;
         if (count > 0 && !linear)
             status = number_at(build, posts[0].other, i, &layer->scale[i]);
         if (count > 1 && status == INLAY_OK)
@@ -111,12 +111,12 @@ static inlay_status read_scales(cpu_build *build, bytes_case *layer, uint32_t co
 
 static inlay_status read_operand(cpu_build *build, bytes_case *layer, const cpu_post *post, tile_post *tile)
 {
-    const bool adds = post->alg == LIBRARY_BINARY_ADD;
+    const bool adds = post->function == FUNCTION_ADD;
     bytes_floats *floats = &layer->floats;
     cpu_place *place = &layer->others[floats->operand_count];
     inlay_status status = INLAY_OK;
     bool whole;
-    memory_desc md;
+    tensor_layout layout;
 
     INLAY_CHECK(floats->operand_count < CPU_MAX_POSTS);
     (void)is_operand(build, layer->group, post, &whole);
@@ -129,11 +129,11 @@ static inlay_status read_operand(cpu_build *build, bytes_case *layer, const cpu_
     if (!whole)
         return cpu_read_plain(build, post->other, place);
     INLAY_TRY(cpu_read(build, post->other, place));
-    if (!tiles_accept_layout(&place->md)) {
-        memory_desc_channels_last(&md, build->ranks[layer->group->out], build->dims[layer->group->out]);
-        INLAY_TRY(cpu_read_as(build, post->other, &md, place));
+    if (!tiles_accept_layout(&place->layout)) {
+        layout_channels_last(&layout, build->ranks[layer->group->out], build->dims[layer->group->out]);
+        INLAY_TRY(cpu_read_as(build, post->other, &layout, place));
     }
-    tile->post.row = tiles_pixel_step(&place->md);
+    tile->post.row = tiles_pixel_step(&place->layout);
 done:
     return status;
 }
@@ -158,8 +158,8 @@ inlay_status bytes_read_posts(cpu_build *build, bytes_case *layer)
         tile_post *tile = &floats->epilogue.posts[floats->epilogue.post_count++];
 
         tile->arg = INLAY_NONE;
-        if (group->posts[post].kind == CPU_POST_ELTWISE)
-            (void)cpu_function_of(&group->posts[post].eltwise, &tile->post);
+        if (group->posts[post].kind == CPU_POST_UNARY)
+            (void)cpu_function_of(&group->posts[post].unary, &tile->post);
         else
             INLAY_TRY(read_operand(build, layer, &group->posts[post], tile));
     }
@@ -167,7 +167,7 @@ inlay_status bytes_read_posts(cpu_build *build, bytes_case *layer)
         const cpu_op *last = &build->compiled->ops[group->ends - 1];
 
         floats->quantizes = true;
-        floats->y_signed = cpu_type(build, group->out) == LIBRARY_S8;
+        floats->y_signed = cpu_type(build, group->out) == ELEMENT_INT8;
         floats->y_scale = last->quantized.scale;
         floats->y_zero = (float)last->quantized.zero;
     }
@@ -199,11 +199,11 @@ inlay_status bytes_result(cpu_build *build, const bytes_case *layer, cpu_place *
 {
     const uint32_t y = build->op->out[0];
     const bool all = layer->kind != BYTE_FLOATS || layer->posts == layer->group->post_count;
-    memory_desc md;
+    tensor_layout layout;
 
-    memory_desc_channels_last(&md, build->ranks[y], build->dims[y]);
-    md.data_type = all ? cpu_type(build, layer->group->out) : LIBRARY_F32;
-    return all ? cpu_result_place(build, layer->group->out, &md, out) : cpu_new_place(build, &md, out);
+    layout_channels_last(&layout, build->ranks[y], build->dims[y]);
+    layout.type = all ? cpu_type(build, layer->group->out) : ELEMENT_FLOAT;
+    return all ? cpu_result_place(build, layer->group->out, &layout, out) : cpu_new_place(build, &layout, out);
 }
 
 /* ------------------------------------------------------------------ running */

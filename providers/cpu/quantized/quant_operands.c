@@ -48,13 +48,6 @@ bool cpu_takes_int32_cast(const kit_node *node)
 
 /* ------------------------------------------------------------------ parsing */
 
-bool q_library_has_products(kit_refusal *why)
-{
-    return library_has_isa(LIBRARY_ISA_AVX512_VNNI) ||
-           kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
-                      "without AVX-512 VNNI the intermediate sums of oneDNN's int8 products saturate");
-}
-
 bool q_known_scale(const inlay_value_info *value, int64_t most, const char *what, float *out_first, kit_refusal *why)
 {
     int64_t count = value != NULL ? cpu_known_count(value) : -1;
@@ -121,23 +114,23 @@ inlay_status q_shift(cpu_build *build, uint32_t value, uint8_t zero)
     return INLAY_OK;
 }
 
-inlay_status q_read_dense(cpu_build *build, uint32_t value, const memory_desc *as, cpu_place *out)
+inlay_status q_read_dense(cpu_build *build, uint32_t value, const tensor_layout *as, cpu_place *out)
 {
     inlay_status status = cpu_read(build, value, out);
     uint32_t rank = build->ranks[value];
-    memory_desc md;
+    tensor_layout layout;
 
     if (status != INLAY_OK)
         return status;
     if (as != NULL) {
-        md = q_typed(as, cpu_type(build, value));
-        return cpu_read_as(build, value, &md, out);
+        layout = q_typed(as, cpu_type(build, value));
+        return cpu_read_as(build, value, &layout, out);
     }
-    if (!memory_desc_is_blocked(&out->md) && memory_desc_is_dense(&out->md))
+    if (!layout_is_blocked(&out->layout) && layout_is_dense(&out->layout))
         return INLAY_OK;
-    if (!memory_desc_is_image(&out->md) || rank < 3 || rank > 5)
+    if (!layout_is_image(&out->layout) || rank < 3 || rank > 5)
         return cpu_read_plain(build, value, out);
-    memory_desc_channels_last(&md, rank, build->dims[value]);
-    md.data_type = cpu_type(build, value);
-    return cpu_read_as(build, value, &md, out);
+    layout_channels_last(&layout, rank, build->dims[value]);
+    layout.type = cpu_type(build, value);
+    return cpu_read_as(build, value, &layout, out);
 }

@@ -1,5 +1,5 @@
-/* MatMulInteger-10 and QLinearMatMul-10..21 with a constant matrix: a GEMM of bytes into int32, by a built-in kernel or
- * oneDNN's inner product, followed by a loop that corrects for the zero points. The loop also does a Cast and a scale,
+/* MatMulInteger-10 and QLinearMatMul-10..21 with a constant matrix: a GEMM of bytes into int32 (quant_rows.c), followed by
+ * a loop that corrects for the zero points. The loop also does a Cast and a scale,
  * with bias and function, and the requantization of QLinearMatMul.
  *
  *     sum (a - za)(w - zw) = sum a w - za * colsum(w) - zw * (rowsum(a) - K za)
@@ -87,7 +87,7 @@ struct tail {
     bool y_signed;
     float y_zero;
     int64_t scale_step;
-    cpu_eltwise eltwise; /* LIBRARY_ALG_UNDEFINED: none */
+    cpu_unary unary; /* FUNCTION_NONE: none */
 };
 
 typedef struct tail_call {
@@ -99,19 +99,19 @@ typedef struct tail_call {
     int32_t a_zero;
 } tail_call;
 
-static void apply_function(float *output, int64_t n, const cpu_eltwise *eltwise)
+static void apply_function(float *output, int64_t n, const cpu_unary *unary)
 {
     const byte_loops *const loops = KERNEL_BEST(byte_loops);
 
-    if (eltwise->alg == LIBRARY_ELTWISE_RELU)
+    if (unary->function == FUNCTION_RELU)
         loops->relu(output, n);
-    else if (eltwise->alg == LIBRARY_ELTWISE_GELU_ERF)
+    else if (unary->function == FUNCTION_GELU)
         loops->gelu(output, n);
 }
 
-static bool is_supported_function(const cpu_eltwise *eltwise)
+static bool is_supported_function(const cpu_unary *unary)
 {
-    return (eltwise->alg == LIBRARY_ELTWISE_RELU && eltwise->alpha == 0) || eltwise->alg == LIBRARY_ELTWISE_GELU_ERF;
+    return (unary->function == FUNCTION_RELU && unary->alpha == 0) || unary->function == FUNCTION_GELU;
 }
 
 enum { TILE = 1024 };
@@ -145,8 +145,8 @@ static void finish_tile(const tail_call *call, int64_t row, int64_t from, int64_
         loops->as_floats(output, sums, n);
     if (call->bias != NULL)
         loops->add(output, call->bias + from, n);
-    if (tail->eltwise.alg != LIBRARY_ALG_UNDEFINED)
-        apply_function(output, n, &tail->eltwise);
+    if (tail->unary.function != FUNCTION_NONE)
+        apply_function(output, n, &tail->unary);
     if (call->added != NULL)
         loops->add(output, call->added + at, n);
 }
@@ -232,7 +232,7 @@ static inlay_status fill_scales(cpu_build *build, struct tail *tail, int64_t n)
     if (scales == NULL)
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': its scales were dropped", op->name);
     tail->scales = (float *)((int32_t *)(tail + 1) + n);
-    tail->y_signed = cpu_type(build, op->out[0]) == LIBRARY_S8;
+    tail->y_signed = cpu_type(build, op->out[0]) == ELEMENT_INT8;
     tail->y_zero = (float)op->quantized.zero;
     for (int64_t i = 0; i < n; i++) {
         float w;
@@ -279,7 +279,7 @@ static bool along_columns(const cpu_build *build, uint32_t value, int64_t n, int
     int64_t count = cpu_count(build, value);
 
     *out_step = count > 1;
-    return cpu_type(build, value) == LIBRARY_F32 && (count == 1 || (count == n && build->dims[value][rank - 1] == n));
+    return cpu_type(build, value) == ELEMENT_FLOAT && (count == 1 || (count == n && build->dims[value][rank - 1] == n));
 }
 
 struct operands {
@@ -310,21 +310,20 @@ static inlay_status take_posts(cpu_build *build, const cpu_group *group, struct 
     int64_t step;
     inlay_status status = INLAY_OK;
 
-    if (taken < group->post_count && post[taken].kind == CPU_POST_BINARY && post[taken].alg == LIBRARY_BINARY_MUL &&
+    if (taken < group->post_count && post[taken].kind == CPU_POST_BINARY && post[taken].function == FUNCTION_MUL &&
         along_columns(build, post[taken].other, tail->n, &tail->scale_step)) {
         INLAY_TRY(read_operand(build, post[taken++].other, operands));
         tail->args |= SCALE_ARG;
     }
-    if (taken < group->post_count && post[taken].kind == CPU_POST_BINARY && post[taken].alg == LIBRARY_BINARY_ADD &&
+    if (taken < group->post_count && post[taken].kind == CPU_POST_BINARY && post[taken].function == FUNCTION_ADD &&
         along_columns(build, post[taken].other, tail->n, &step) && step != 0) {
         INLAY_TRY(read_operand(build, post[taken++].other, operands));
         tail->args |= BIAS_ARG;
     }
-    if (taken < group->post_count && post[taken].kind == CPU_POST_ELTWISE &&
-        is_supported_function(&post[taken].eltwise))
-        tail->eltwise = post[taken++].eltwise;
-    if (taken < group->post_count && post[taken].kind == CPU_POST_BINARY && post[taken].alg == LIBRARY_BINARY_ADD &&
-        cpu_type(build, post[taken].other) == LIBRARY_F32 &&
+    if (taken < group->post_count && post[taken].kind == CPU_POST_UNARY && is_supported_function(&post[taken].unary))
+        tail->unary = post[taken++].unary;
+    if (taken < group->post_count && post[taken].kind == CPU_POST_BINARY && post[taken].function == FUNCTION_ADD &&
+        cpu_type(build, post[taken].other) == ELEMENT_FLOAT &&
         cpu_count(build, post[taken].other) == cpu_count(build, group->out) &&
         build->ranks[post[taken].other] == build->ranks[group->out]) {
         INLAY_TRY(read_operand(build, post[taken++].other, operands));
@@ -332,56 +331,6 @@ static inlay_status take_posts(cpu_build *build, const cpu_group *group, struct 
     }
 done:
     *out_taken = taken;
-    return status;
-}
-
-/* The number of rows for which oneDNN's kernel is created. If sizes change between runs, it is rounded up, so that few
- * kernels serve all sizes; nothing reads the sums of the additional rows. Their input must be readable memory, so the
- * buffer is enlarged, which is possible only for a separate work buffer. */
-static int64_t padded_rows(cpu_build *build, const cpu_place *place, int64_t m, int64_t k)
-{
-    enum { KNOWN = 2 }; /* the instance for the expected shapes and the first for other shapes get exact kernels */
-    const int64_t rows = m <= 4 ? m : m <= 16 ? (m + 3) / 4 * 4 : m <= 64 ? (m + 7) / 8 * 8 : (m + 15) / 16 * 16;
-    cpu_buffer *buffer = &build->instance->buffers[place->buffer];
-
-    if (build->compiled->builds < KNOWN || buffer->kind != CPU_WORK || buffer->parent != INLAY_NONE ||
-        place->offset != 0)
-        return m;
-    if (buffer->bytes < (uint64_t)(rows * k))
-        buffer->bytes = (uint64_t)(rows * k);
-    return rows;
-}
-
-static inlay_status emit_product(cpu_build *build, const cpu_place *place, int64_t m, int64_t k, int64_t n,
-                                 cpu_place *out)
-{
-    const cpu_op *op = build->op;
-    const int64_t a_dims[] = { m, k }, weights_dims[] = { n, k }, y_dims[] = { m, n }, w_strides[] = { 1, n };
-    uint32_t weights = op->in[inputs_of(op)->w];
-    library_description pd = NULL;
-    library_op desc = { .kind = LIBRARY_INNER_PRODUCT };
-    memory_desc w_plain;
-    cpu_place input = *place, w;
-    inlay_status status;
-
-    memory_desc_plain(&desc.input, 2, a_dims);
-    desc.input.data_type = place->md.data_type;
-    memory_desc_strides(&w_plain, 2, weights_dims, w_strides);
-    w_plain.data_type = LIBRARY_S8;
-    memory_desc_any(&desc.weights, 2, weights_dims);
-    desc.weights.data_type = LIBRARY_S8;
-    memory_desc_plain(&desc.output, 2, y_dims);
-    desc.output.data_type = LIBRARY_S32;
-    input.md = desc.input;
-    INLAY_TRY(cpu_describe(build, &desc, &pd));
-    INLAY_TRY(cpu_read_constant(build, weights, &w_plain,
-                                library_layout(pd, LIBRARY_OPERAND_WEIGHTS, &(memory_desc){ 0 }), &w));
-    INLAY_TRY(cpu_new_place(build, &desc.output, out));
-    status = cpu_emit(
-        build, pd,
-        (const cpu_operand[]){ { LIBRARY_ARG_SRC, &input }, { LIBRARY_ARG_WEIGHTS, &w }, { LIBRARY_ARG_DST, out } }, 3);
-done:
-    library_destroy(pd);
     return status;
 }
 
@@ -396,7 +345,7 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     const int32_t *columns = NULL;
     struct tail *tail = NULL;
     inlay_status status;
-    memory_desc md;
+    tensor_layout layout;
 
     INLAY_TRY(column_sums(build, &columns));
     INLAY_TRY(make_tail(build, n, &tail));
@@ -405,15 +354,12 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     tail->m = m;
     tail->n = n;
     tail->k = k;
-    tail->a_signed = cpu_type(build, op->in[0]) == LIBRARY_S8;
-    tail->floats = cpu_type(build, group->out) == LIBRARY_F32;
+    tail->a_signed = cpu_type(build, op->in[0]) == ELEMENT_INT8;
+    tail->floats = cpu_type(build, group->out) == ELEMENT_FLOAT;
     INLAY_TRY(cpu_read_plain(build, op->in[0], &place));
     if (op->reduction.axes != 0)
         INLAY_TRY(q_shift(build, op->in[at->w], 128));
-    if (bytes_run_product(build->state, k))
-        INLAY_TRY(bytes_emit_product(build, &place, op->in[at->w], m, k, n, &sums));
-    else
-        INLAY_TRY(emit_product(build, &place, padded_rows(build, &place, m, k), k, n, &sums));
+    INLAY_TRY(bytes_emit_product(build, &place, op->in[at->w], m, k, n, &sums));
     operands.places[0] = &sums;
     if (op->in_count > at->a_zero && op->in[at->a_zero] != INLAY_NONE) {
         INLAY_TRY(read_operand(build, op->in[at->a_zero], &operands));
@@ -424,23 +370,22 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
         tail->args |= ROWS_ARG;
     }
     INLAY_TRY(take_posts(build, group, tail, &operands, &taken));
-    memory_desc_plain(&md, build->ranks[group->out], build->dims[group->out]);
-    md.data_type = cpu_type(build, group->out);
+    layout_plain(&layout, build->ranks[group->out], build->dims[group->out]);
+    layout.type = cpu_type(build, group->out);
     if (taken == group->post_count)
-        INLAY_TRY(cpu_result_place(build, group->out, &md, &output));
+        INLAY_TRY(cpu_result_place(build, group->out, &layout, &output));
     else
-        INLAY_TRY(cpu_new_place(build, &md, &output));
+        INLAY_TRY(cpu_new_place(build, &layout, &output));
     operands.places[operands.count + 1] = &output;
     INLAY_TRY(cpu_emit_native(build, &tail->native, operands.places, operands.count + 2));
     INLAY_TRY(cpu_finish(build, group, taken, &output, true));
-    status = kernel_remember(
-        build,
-        &(kernel_choice){ .op = group->op,
-                          .count = 1,
-                          .source = KERNEL_ONLY,
-                          .kernel = { bytes_run_product(build->state, k) ? KERNEL_BYTES_ROWS : KERNEL_BYTES_LIBRARY },
-                          .why = "8-bit activations as in the model: sums are exact, the epilogue "
-                                 "rounds as floats do" });
+    status = kernel_remember(build,
+                             &(kernel_choice){ .op = group->op,
+                                               .count = 1,
+                                               .source = KERNEL_ONLY,
+                                               .kernel = { KERNEL_BYTES_ROWS },
+                                               .why = "8-bit activations as in the model: sums are exact, the epilogue "
+                                                      "rounds as floats do" });
 done:
     return status;
 }
@@ -473,8 +418,7 @@ void cpu_fuse_integer_reader(const cpu_build *build, uint32_t next, uint8_t *tak
         group->bias = cpu_bias_of(follower);
     if (clip)
         group->posts[group->post_count++] =
-            (cpu_post){ .kind = CPU_POST_ELTWISE,
-                        .eltwise = { LIBRARY_ELTWISE_CLIP_V2, follower->alpha, follower->beta } };
+            (cpu_post){ .kind = CPU_POST_UNARY, .unary = { FUNCTION_CLIP, follower->alpha, follower->beta } };
     taken[next] = 1;
     group->last = next;
     group->out = follower->out[0];
@@ -485,7 +429,7 @@ void cpu_fuse_final_quantize(const cpu_build *build, uint32_t next, uint8_t *tak
     const cpu_op *op = &build->compiled->ops[group->op], *quantize = &build->compiled->ops[next];
 
     if (taken[next] || op->row->family != &cpu_int8_conv || is_linear_conv(op) ||
-        cpu_type(build, group->out) != LIBRARY_F32 || build->compiled->values[group->out].output != INLAY_NONE ||
+        cpu_type(build, group->out) != ELEMENT_FLOAT || build->compiled->values[group->out].output != INLAY_NONE ||
         quantize->row->family != &cpu_quantize || !bytes_runs_conv(build, op) || !bytes_takes_posts(build, group))
         return;
     taken[next] = 1;

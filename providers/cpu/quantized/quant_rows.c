@@ -24,18 +24,10 @@ typedef struct rows_call {
 
 enum { ARG_X, ARG_W, ARG_Y };
 
-bool bytes_run_product(const cpu_state *state, int64_t k)
-{
-    return state->bytes != NULL && k <= DEEP;
-}
-
 bool bytes_offer_product(const kit_node *node, uint32_t matrix, kit_refusal *why)
 {
     const inlay_value_info *weights = kit_input(node, matrix);
-    kit_refusal library = { 0, "", "" };
 
-    if (q_library_has_products(&library))
-        return true;
     return (byte_set_of_cpu() != NULL && weights != NULL && weights->rank == 2 &&
             weights->dims[0].kind == INLAY_DIM_FIXED && weights->dims[0].value <= DEEP) ||
            kit_refuse(why, INLAY_REFUSE_DEVICE, "a CPU with AVX-512 VNNI",
@@ -142,21 +134,21 @@ inlay_status bytes_emit_product(cpu_build *build, const cpu_place *place, uint32
     struct rows *rows = NULL;
     const int32_t *sums;
     inlay_status status;
-    memory_desc plain, md;
+    tensor_layout plain, layout;
     tiles_cut cut;
     cpu_place w;
 
-    INLAY_CHECK(bytes_run_product(build->state, k));
-    memory_desc_strides(&plain, 2, weights_dims, w_strides);
-    plain.data_type = LIBRARY_S8;
-    if (!bytes_tiles_layout(set, &plain, &md))
+    INLAY_CHECK(set != NULL && k <= DEEP); /* bytes_offer_product */
+    layout_strides(&plain, 2, weights_dims, w_strides);
+    plain.type = ELEMENT_INT8;
+    if (!bytes_tiles_layout(set, &plain, &layout))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': the packed weights would be too large",
                           build->op->name);
-    INLAY_TRY(cpu_read_constant(build, weights, &plain, &md, &w));
-    sums = bytes_tiles_sums(set, &md, build->instance->buffers[w.buffer].data, n);
-    memory_desc_plain(&md, 2, y_dims);
-    md.data_type = LIBRARY_S32;
-    INLAY_TRY(cpu_new_place(build, &md, out));
+    INLAY_TRY(cpu_read_constant(build, weights, &plain, &layout, &w));
+    sums = bytes_tiles_sums(set, &layout, build->instance->buffers[w.buffer].data, n);
+    layout_plain(&layout, 2, y_dims);
+    layout.type = ELEMENT_INT32;
+    INLAY_TRY(cpu_new_place(build, &layout, out));
     rows = cpu_new_native(build, sizeof *rows + (size_t)room * sizeof rows->first[0]);
     if (rows == NULL)
         return q_no_memory(build);
@@ -168,7 +160,7 @@ inlay_status bytes_emit_product(cpu_build *build, const cpu_place *place, uint32
                            .quads = (k + 3) / 4,
                            .tiles = (m + STRIP_ROWS - 1) / STRIP_ROWS,
                            .panels = (n + set->width - 1) / set->width,
-                           .flip = place->md.data_type == LIBRARY_S8 };
+                           .flip = place->layout.type == ELEMENT_INT8 };
     for (int64_t o = 0; rows->flip && o < n; o++)
         rows->first[o] = (int32_t)(0u - 128u * (uint32_t)sums[o]);
     tiles_find_cut(rows->tiles, STRIP_ROWS * k, rows->panels, rows->quads, threads, &cut);

@@ -258,23 +258,23 @@ static inlay_status run_direct(const cpu_native *native, const cpu_state *state,
 
 /* ------------------------------------------------------------------ weights */
 
-bool bytes_tiles_layout(const byte_set *set, const memory_desc *weights, memory_desc *md)
+bool bytes_tiles_layout(const byte_set *set, const tensor_layout *weights, tensor_layout *layout)
 {
     const int64_t parts = set->width == 64 ? 4 : set->wide ? 2 : 1;
     int64_t dims[] = { 1, 1, 1, parts, bytes_in_fours(weights->dims[1]), lines_of(set, weights->dims[0]) * set->lanes };
 
-    for (int d = 2; d < weights->ndims; d++)
+    for (int d = 2; d < weights->rank; d++)
         if (__builtin_mul_overflow(dims[4], weights->dims[d], &dims[4]))
             return false;
     dims[4] = (dims[4] + (int64_t)sizeof(int32_t)) / parts;
-    memory_desc_plain(md, 6, dims);
-    md->data_type = LIBRARY_S8;
+    layout_plain(layout, 6, dims);
+    layout->type = ELEMENT_INT8;
     return true;
 }
 
-const int32_t *bytes_tiles_sums(const byte_set *set, const memory_desc *md, const void *packed, int64_t channels)
+const int32_t *bytes_tiles_sums(const byte_set *set, const tensor_layout *layout, const void *packed, int64_t channels)
 {
-    return (const int32_t *)(const void *)((const char *)packed + memory_desc_bytes(md)) -
+    return (const int32_t *)(const void *)((const char *)packed + layout_bytes(layout)) -
            lines_of(set, channels) * set->lanes;
 }
 
@@ -300,21 +300,21 @@ static int32_t pack_channels(const byte_set *set, const int8_t *from, int64_t in
     return sum;
 }
 
-bool bytes_pack_tiles(const memory_desc *plain, const void *source, const memory_desc *md, void *target)
+bool bytes_pack_tiles(const tensor_layout *plain, const void *source, const tensor_layout *layout, void *target)
 {
     const byte_set *set = byte_set_of_cpu();
     const int64_t *dims = plain->dims, *s = plain->strides;
-    const bool flat = plain->ndims == 4;
+    const bool flat = plain->rank == 4;
     int64_t height, width, quads;
     int32_t *sums;
 
-    if (set == NULL || md->ndims != 6 || plain->ndims < 2 || plain->ndims > 4 || md->data_type != LIBRARY_S8)
+    if (set == NULL || layout->rank != 6 || plain->rank < 2 || plain->rank > 4 || layout->type != ELEMENT_INT8)
         return false;
     height = flat ? dims[2] : 1;
-    width = plain->ndims == 2 ? 1 : dims[plain->ndims - 1];
+    width = plain->rank == 2 ? 1 : dims[plain->rank - 1];
     quads = bytes_in_fours(dims[1]) / 4;
-    memset(target, 0, memory_desc_bytes(md));
-    sums = (int32_t *)(void *)((char *)target + memory_desc_bytes(md)) - lines_of(set, dims[0]) * set->lanes;
+    memset(target, 0, layout_bytes(layout));
+    sums = (int32_t *)(void *)((char *)target + layout_bytes(layout)) - lines_of(set, dims[0]) * set->lanes;
     for (int64_t o = 0; o < dims[0]; o++) {
         const int64_t panel = o / set->width, left = lines_of(set, dims[0] - panel * set->width) * set->lanes;
         const int64_t room = left < set->width ? left : set->width; /* channels of the panel */
@@ -323,7 +323,7 @@ bool bytes_pack_tiles(const memory_desc *plain, const void *source, const memory
 
         for (int64_t h = 0; h < height; h++)
             for (int64_t w = 0; w < width; w++, to += quads * room * 4)
-                sums[o] += pack_channels(set, from + h * (flat ? s[2] : 0) + w * s[plain->ndims - 1], dims[1], s[1], to,
+                sums[o] += pack_channels(set, from + h * (flat ? s[2] : 0) + w * s[plain->rank - 1], dims[1], s[1], to,
                                          o % set->width, room);
     }
     return true;
@@ -456,18 +456,18 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
     inlay_status status;
     cpu_place weights, output;
     struct direct *direct = NULL;
-    memory_desc md;
+    tensor_layout layout;
 
-    if (window->padded || window->in % 4 != 0 || !tiles_accept_layout(&layer->input.md) ||
-        (window->kernel[1] > 1 && tiles_pixel_step(&layer->input.md) != window->in))
+    if (window->padded || window->in % 4 != 0 || !tiles_accept_layout(&layer->input.layout) ||
+        (window->kernel[1] > 1 && tiles_pixel_step(&layer->input.layout) != window->in))
         INLAY_TRY(bytes_add_border(build, layer));
-    pixel = tiles_pixel_step(&layer->input.md);
+    pixel = tiles_pixel_step(&layer->input.layout);
     merged = window->dilation[1] == 1;
     tap_count = window->kernel[0] * (merged ? 1 : window->kernel[1]);
-    if (!bytes_tiles_layout(set, &layer->weights, &md))
+    if (!bytes_tiles_layout(set, &layer->weights, &layout))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': the packed weights would be too large", op->name);
-    INLAY_TRY(cpu_read_constant(build, layer->w_value, &layer->weights, &md, &weights));
-    sums = bytes_tiles_sums(set, &md, build->instance->buffers[weights.buffer].data, window->out);
+    INLAY_TRY(cpu_read_constant(build, layer->w_value, &layer->weights, &layout, &weights));
+    sums = bytes_tiles_sums(set, &layout, build->instance->buffers[weights.buffer].data, window->out);
     if (layer->computes_first)
         INLAY_TRY(bytes_emit_first(build, layer, sums, room));
     INLAY_TRY(bytes_result(build, layer, &output));
@@ -486,8 +486,8 @@ static inlay_status lower_tiles(cpu_build *build, bytes_case *layer)
                                .tap_count = tap_count,
                                .quads = bytes_in_fours(window->in) / 4 * (merged ? window->kernel[1] : 1),
                                .channels = window->out,
-                               .flip = layer->input.md.data_type == LIBRARY_S8,
-                               .y_bytes = (int64_t)cpu_type_bytes(output.md.data_type),
+                               .flip = layer->input.layout.type == ELEMENT_INT8,
+                               .y_bytes = (int64_t)cpu_type_bytes(output.layout.type),
                                .floats = layer->floats,
                                .first_arg = layer->computes_first ? bytes_first_arg(layer) : INLAY_NONE };
     find_taps(direct, window, pixel, merged);
@@ -519,16 +519,16 @@ static inlay_status read_image(cpu_build *build, bytes_case *layer)
 {
     const uint32_t x = build->op->in[0];
     inlay_status status = cpu_read(build, x, &layer->input);
-    memory_desc md;
+    tensor_layout layout;
 
-    if (status != INLAY_OK || tiles_accept_layout(&layer->input.md))
+    if (status != INLAY_OK || tiles_accept_layout(&layer->input.layout))
         return status;
-    if (layer->window.group == 1 && layer->window.in <= 4 && layer->input.md.kind == CPU_BLOCKED &&
-        !memory_desc_is_blocked(&layer->input.md))
+    if (layer->window.group == 1 && layer->window.in <= 4 && layer->input.layout.kind == LAYOUT_STRIDED &&
+        !layout_is_blocked(&layer->input.layout))
         return INLAY_OK;
-    memory_desc_channels_last(&md, build->ranks[x], build->dims[x]);
-    md.data_type = cpu_type(build, x);
-    return cpu_read_as(build, x, &md, &layer->input);
+    layout_channels_last(&layout, build->ranks[x], build->dims[x]);
+    layout.type = cpu_type(build, x);
+    return cpu_read_as(build, x, &layout, &layer->input);
 }
 
 /* ConvInteger's zero point of x, a constant. */
@@ -536,7 +536,7 @@ static int32_t zero_of(cpu_build *build, const cpu_op *op)
 {
     const uint8_t *zero = op->in_count > X_ZERO ? q_constant(build, op->in[X_ZERO]) : NULL;
 
-    return zero == NULL ? 0 : cpu_type(build, op->in[X_ZERO]) == LIBRARY_S8 ? (int8_t)*zero : *zero;
+    return zero == NULL ? 0 : cpu_type(build, op->in[X_ZERO]) == ELEMENT_INT8 ? (int8_t)*zero : *zero;
 }
 
 /* The text of `inlay explain` on activations and error. */
@@ -558,7 +558,7 @@ inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *ou
         return INLAY_OK;
     INLAY_CHECK(build->state->bytes != NULL);
     kernel_conv_shape_of(build, op, &layer.window);
-    layer.kind = linear ? BYTE_BYTES : cpu_type(build, group->out) == LIBRARY_S32 ? BYTE_SUMS : BYTE_FLOATS;
+    layer.kind = linear ? BYTE_BYTES : cpu_type(build, group->out) == ELEMENT_INT32 ? BYTE_SUMS : BYTE_FLOATS;
     layer.computes_zero = computes_zero(build, op);
     layer.computes_first = layer.computes_zero || group->bias != INLAY_NONE;
     layer.x_zero = linear ? op->quantized.zero : layer.computes_zero ? 0 : zero_of(build, op);
@@ -570,11 +570,11 @@ inlay_status bytes_lower_conv(cpu_build *build, const cpu_group *group, bool *ou
         status = read_image(build, &layer);
     if (status != INLAY_OK)
         return status;
-    if (layer.input.md.data_type == LIBRARY_S8)
+    if (layer.input.layout.type == ELEMENT_INT8)
         layer.x_zero += 128;
     cpu_window_weights(build, layer.w_value, &layer.weights);
-    layer.weights.data_type = LIBRARY_S8;
-    if (cpu_type(build, layer.w_value) == LIBRARY_U8) {
+    layer.weights.type = ELEMENT_INT8;
+    if (cpu_type(build, layer.w_value) == ELEMENT_UINT8) {
         status = q_shift(build, layer.w_value, op->quantized.w_zero);
         if (status != INLAY_OK)
             return status;

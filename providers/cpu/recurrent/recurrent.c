@@ -219,14 +219,14 @@ static kit_tensor tensor_of(const cpu_build *build, uint32_t value, int64_t *dim
     memcpy(dims, build->dims[value], build->ranks[value] * sizeof *dims);
     tensor.rank = build->ranks[value];
     tensor.count = cpu_count(build, value);
-    tensor.dtype = build->compiled->values[value].type == LIBRARY_S32 ? INLAY_INT32 : INLAY_FLOAT;
+    tensor.dtype = build->compiled->values[value].type == ELEMENT_INT32 ? INLAY_INT32 : INLAY_FLOAT;
     return tensor;
 }
 
 /* ------------------------------------------------------------------ low-bit weights */
 
 /* The layout of W or R in panels; false: the sizes do not match the layer. */
-static bool describe_panels(const cpu_build *build, const cpu_op *op, uint32_t input, memory_desc *md)
+static bool describe_panels(const cpu_build *build, const cpu_op *op, uint32_t input, tensor_layout *packed)
 {
     const int64_t *w = build->dims[op->in[IN_W]], *r = build->dims[op->in[IN_R]];
     const recurrent_state *prepared = op->recurrent.prepared;
@@ -238,7 +238,7 @@ static bool describe_panels(const cpu_build *build, const cpu_op *op, uint32_t i
         !recurrent_compute_layout(&state, w[2], r[2], &layout))
         return false;
     recurrent_panels_layout((const int64_t[]){ input, prepared->linear_before_reset, w[0], r[2], w[2], state.cell },
-                            (uint64_t)w[0] * recurrent_panel_bytes(&layout, input), md);
+                            (uint64_t)w[0] * recurrent_panel_bytes(&layout, input), packed);
     return true;
 }
 
@@ -274,15 +274,15 @@ static inlay_status find_codes(cpu_build *build, const struct layer *layer, uint
     recurrent_state state;
     coded_matrix codes;
     inlay_status status;
-    memory_desc plain, md;
+    tensor_layout plain, packed;
 
     *out = layer->panelled && build->dims[op->in[IN_X]][prepared->layout != 0 ? 0 : 1] <= CODED_ROWS &&
-           describe_panels(build, op, i, &md);
+           describe_panels(build, op, i, &packed);
     if (!*out)
         return INLAY_OK;
-    memory_desc_plain(&plain, build->ranks[value], build->dims[value]);
+    layout_plain(&plain, build->ranks[value], build->dims[value]);
     status = cpu_constant_pack(build->compiled, &build->compiled->constants[build->compiled->values[value].constant],
-                               &plain, &md, &pack, build->diag);
+                               &plain, &packed, &pack, build->diag);
     if (status != INLAY_OK)
         return status;
     *out = recurrent_read_cell(op->row->op_type, prepared->linear_before_reset, &state) &&
@@ -298,13 +298,13 @@ static inlay_status find_codes(cpu_build *build, const struct layer *layer, uint
 static inlay_status read_input(cpu_build *build, const struct layer *layer, uint32_t i, cpu_place *out)
 {
     const uint32_t value = build->op->in[i];
-    memory_desc plain, md;
+    tensor_layout plain, packed;
 
     if (!layer->panelled || (i != IN_W && i != IN_R))
         return cpu_read_plain(build, value, out);
-    memory_desc_plain(&plain, build->ranks[value], build->dims[value]);
-    (void)describe_panels(build, build->op, i, &md);
-    return (layer->coded ? low_bit_read_pack : cpu_read_constant)(build, value, &plain, &md, out);
+    layout_plain(&plain, build->ranks[value], build->dims[value]);
+    (void)describe_panels(build, build->op, i, &packed);
+    return (layer->coded ? low_bit_read_pack : cpu_read_constant)(build, value, &plain, &packed, out);
 }
 
 static inlay_status plan_layer(const cpu_build *build, struct layer *layer, uint64_t *out_workspace)
@@ -330,7 +330,7 @@ static inlay_status lower_recurrent(cpu_build *build, const cpu_group *group)
     uint64_t workspace;
     uint32_t count = 0; /* of places */
     inlay_status status;
-    memory_desc md;
+    tensor_layout packed;
 
     (void)group;
     if (layer == NULL)
@@ -342,7 +342,7 @@ static inlay_status lower_recurrent(cpu_build *build, const cpu_group *group)
                              .out_count = op->out_count,
                              .workspace_arg = INLAY_NONE };
     layer->panelled =
-        is_low_bit(build, op->in[IN_W]) && is_low_bit(build, op->in[IN_R]) && describe_panels(build, op, IN_W, &md);
+        is_low_bit(build, op->in[IN_W]) && is_low_bit(build, op->in[IN_R]) && describe_panels(build, op, IN_W, &packed);
     INLAY_TRY(find_codes(build, layer, IN_W, &layer->coded));
     if (layer->coded)
         INLAY_TRY(find_codes(build, layer, IN_R, &layer->coded));
@@ -359,8 +359,8 @@ static inlay_status lower_recurrent(cpu_build *build, const cpu_group *group)
         layer->out_arg[o] = INLAY_NONE;
         if (op->out[o] == INLAY_NONE || layer->out[o].count == 0)
             continue;
-        memory_desc_plain(&md, build->ranks[op->out[o]], build->dims[op->out[o]]);
-        INLAY_TRY(cpu_result_place(build, op->out[o], &md, &made[o]));
+        layout_plain(&packed, build->ranks[op->out[o]], build->dims[op->out[o]]);
+        INLAY_TRY(cpu_result_place(build, op->out[o], &packed, &made[o]));
         places[count] = made[o];
         layer->out_arg[o] = count++;
     }
@@ -368,8 +368,8 @@ static inlay_status lower_recurrent(cpu_build *build, const cpu_group *group)
     if (workspace > 0) {
         const int64_t floats = (int64_t)(workspace / sizeof(float)) + 1;
 
-        memory_desc_plain(&md, 1, &floats);
-        INLAY_TRY(cpu_new_place(build, &md, &places[count]));
+        layout_plain(&packed, 1, &floats);
+        INLAY_TRY(cpu_new_place(build, &packed, &places[count]));
         layer->workspace_arg = count++;
     }
     INLAY_CHECK(count <= KIT_COUNT(places));
@@ -435,6 +435,4 @@ void cpu_recurrent_cost(const cpu_state *state, const inlay_cost_request *reques
     cost->bytes_written += layer_cost.bytes_written;
 }
 
-const cpu_family cpu_recurrent = {
-    .name = "recurrent layer", .parse = parse_recurrent, .lower = lower_recurrent, .is_builtin = true
-};
+const cpu_family cpu_recurrent = { .name = "recurrent layer", .parse = parse_recurrent, .lower = lower_recurrent };

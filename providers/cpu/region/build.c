@@ -35,18 +35,18 @@ static inlay_status add_buffer(cpu_build *build, cpu_buffer buffer, uint32_t *ou
     return INLAY_OK;
 }
 
-inlay_status cpu_new_place(cpu_build *build, const memory_desc *md, cpu_place *out)
+inlay_status cpu_new_place(cpu_build *build, const tensor_layout *layout, cpu_place *out)
 {
-    *out = (cpu_place){ .md = *md };
-    return add_buffer(build, (cpu_buffer){ .kind = CPU_WORK, .bytes = memory_desc_bytes(md) }, &out->buffer);
+    *out = (cpu_place){ .layout = *layout };
+    return add_buffer(build, (cpu_buffer){ .kind = CPU_WORK, .bytes = layout_bytes(layout) }, &out->buffer);
 }
 
 inlay_status cpu_new_floats(cpu_build *build, int64_t count, cpu_place *out)
 {
-    memory_desc md;
+    tensor_layout layout;
 
-    memory_desc_plain(&md, 1, &count);
-    return cpu_new_place(build, &md, out);
+    layout_plain(&layout, 1, &count);
+    return cpu_new_place(build, &layout, out);
 }
 
 inlay_status cpu_pack_place(cpu_build *build, const void *data, uint64_t bytes, cpu_place *out)
@@ -54,8 +54,8 @@ inlay_status cpu_pack_place(cpu_build *build, const void *data, uint64_t bytes, 
     const int64_t count = (int64_t)bytes;
 
     *out = (cpu_place){ 0 };
-    memory_desc_plain(&out->md, 1, &count);
-    out->md.data_type = LIBRARY_U8;
+    layout_plain(&out->layout, 1, &count);
+    out->layout.type = ELEMENT_UINT8;
     return add_buffer(build, (cpu_buffer){ .kind = CPU_CONST, .data = data, .bytes = bytes }, &out->buffer);
 }
 
@@ -65,34 +65,34 @@ inlay_status cpu_input_place(cpu_build *build, uint32_t value, cpu_place *place)
     return add_buffer(build,
                       (cpu_buffer){ .kind = CPU_INPUT,
                                     .index = build->compiled->values[value].input,
-                                    .bytes = memory_desc_bytes(&place->md) },
+                                    .bytes = layout_bytes(&place->layout) },
                       &place->buffer);
 }
 
-inlay_status cpu_output_place(cpu_build *build, uint32_t value, const memory_desc *md, cpu_place *out)
+inlay_status cpu_output_place(cpu_build *build, uint32_t value, const tensor_layout *layout, cpu_place *out)
 {
-    *out = (cpu_place){ .md = *md };
+    *out = (cpu_place){ .layout = *layout };
     return add_buffer(build,
                       (cpu_buffer){ .kind = CPU_OUTPUT,
                                     .index = build->compiled->values[value].output,
-                                    .bytes = memory_desc_bytes(md) },
+                                    .bytes = layout_bytes(layout) },
                       &out->buffer);
 }
 
-inlay_status cpu_result_place(cpu_build *build, uint32_t value, const memory_desc *md, cpu_place *out)
+inlay_status cpu_result_place(cpu_build *build, uint32_t value, const tensor_layout *layout, cpu_place *out)
 {
     const cpu_value *properties = &build->compiled->values[value];
 
-    if (properties->output == INLAY_NONE || !memory_desc_is_plain(md))
-        return cpu_new_place(build, md, out);
-    return cpu_output_place(build, value, md, out);
+    if (properties->output == INLAY_NONE || !layout_is_plain(layout))
+        return cpu_new_place(build, layout, out);
+    return cpu_output_place(build, value, layout, out);
 }
 
-inlay_status cpu_step_result_place(cpu_build *build, const cpu_group *group, uint32_t posts_done, const memory_desc *md,
-                                   cpu_place *out)
+inlay_status cpu_step_result_place(cpu_build *build, const cpu_group *group, uint32_t posts_done,
+                                   const tensor_layout *layout, cpu_place *out)
 {
-    return posts_done == group->post_count ? cpu_result_place(build, group->out, md, out)
-                                           : cpu_new_place(build, md, out);
+    return posts_done == group->post_count ? cpu_result_place(build, group->out, layout, out)
+                                           : cpu_new_place(build, layout, out);
 }
 
 bool cpu_is_last_use(const cpu_build *build, uint32_t value)
@@ -108,58 +108,19 @@ bool cpu_is_last_use(const cpu_build *build, uint32_t value)
 
 /* ------------------------------------------------------------------ steps */
 
-/* Finds or adds the slot of a place. Steps share slots, so that there are few memory objects. The search starts with
- * the newest slots. described: oneDNN reads the place, and needs the layout. */
-static inlay_status find_slot(cpu_build *build, const cpu_place *place, bool described, uint32_t *out)
-{
-    inlay_instance *instance = build->instance;
-    uint32_t md = INLAY_NONE;
-
-    for (uint32_t back = 0; back < 64 && back < instance->slot_count; back++) {
-        const cpu_slot *slot = &instance->slots[instance->slot_count - 1 - back];
-
-        if (slot->buffer == place->buffer && slot->offset == place->offset &&
-            (!described || (slot->md != INLAY_NONE && memory_desc_equal(&instance->mds[slot->md], &place->md)))) {
-            *out = instance->slot_count - 1 - back;
-            return INLAY_OK;
-        }
-    }
-    if (!cpu_scratch_grow(instance->memory, &instance->slots, instance->slot_count, &build->slot_capacity,
-                          sizeof *instance->slots))
-        return no_memory(build);
-    for (uint32_t back = 0; described && md == INLAY_NONE && back < 32 && back < instance->md_count; back++)
-        if (memcmp(&instance->mds[instance->md_count - 1 - back], &place->md, sizeof place->md) == 0)
-            md = instance->md_count - 1 - back;
-    if (described && md == INLAY_NONE) {
-        if (!cpu_scratch_grow(instance->memory, &instance->mds, instance->md_count, &build->md_capacity,
-                              sizeof *instance->mds))
-            return no_memory(build);
-        md = instance->md_count;
-        instance->mds[instance->md_count++] = place->md;
-    }
-    *out = instance->slot_count;
-    instance->slots[instance->slot_count++] = (cpu_slot){ place->offset, place->buffer, md };
-    return INLAY_OK;
-}
-
-static inlay_status add_arg(cpu_build *build, cpu_step *step, int id, const cpu_place *place)
+static inlay_status add_arg(cpu_build *build, cpu_step *step, const cpu_place *place)
 {
     inlay_instance *instance = build->instance;
     cpu_buffer *buffer = &instance->buffers[place->buffer];
-    inlay_status status;
-    uint32_t slot = 0;
 
     INLAY_CHECK(place->buffer < instance->buffer_count);
     if (!cpu_scratch_grow(instance->memory, &instance->args, instance->arg_count, &build->arg_capacity,
                           sizeof *instance->args))
         return no_memory(build);
-    status = find_slot(build, place, step->primitive != NULL, &slot);
-    if (status != INLAY_OK)
-        return status;
     if (buffer->first == INLAY_NONE)
         buffer->first = instance->step_count;
     buffer->last = instance->step_count;
-    instance->args[instance->arg_count++] = (cpu_arg){ id, slot };
+    instance->args[instance->arg_count++] = (cpu_arg){ place->offset, place->buffer };
     step->arg_count++;
     return INLAY_OK;
 }
@@ -168,7 +129,7 @@ static inlay_status add_step(cpu_build *build, cpu_step *step)
 {
     inlay_instance *instance = build->instance;
 
-    INLAY_CHECK((step->primitive == NULL) != (step->native == NULL));
+    INLAY_CHECK(step->native != NULL);
     INLAY_CHECK(step->first_arg + step->arg_count == instance->arg_count);
     if (!cpu_scratch_grow(instance->memory, &instance->steps, instance->step_count, &build->step_capacity,
                           sizeof *instance->steps))
@@ -181,33 +142,6 @@ static inlay_status add_step(cpu_build *build, cpu_step *step)
 
 enum { ALONE_BYTES = 192 * 1024 }; /* a few microseconds of work: the time to wake threads and wait for them */
 
-inlay_status cpu_emit(cpu_build *build, library_description pd, const cpu_operand *operands, uint32_t count)
-{
-    const memory_desc *scratchpad = library_layout(pd, LIBRARY_OPERAND_SCRATCHPAD, &(memory_desc){ 0 });
-    cpu_step step = { .first_arg = build->instance->arg_count, .op = build->op_index };
-    uint64_t bytes = 0;
-    cpu_place scratch;
-    inlay_status status;
-
-    INLAY_TRY(
-        cpu_check(library_primitive_create(pd, &step.primitive), build->diag, "prepare a kernel", build->op->name));
-    for (uint32_t i = 0; i < count; i++) {
-        INLAY_TRY(add_arg(build, &step, operands[i].id, operands[i].place));
-        bytes += memory_desc_bytes(&operands[i].place->md);
-    }
-    step.alone = build->alone || bytes < ALONE_BYTES;
-    build->instance->is_threaded |= !step.alone;
-    if (scratchpad->ndims > 0 && memory_desc_bytes(scratchpad) > 0) {
-        INLAY_TRY(cpu_new_place(build, scratchpad, &scratch));
-        INLAY_TRY(add_arg(build, &step, LIBRARY_ARG_SCRATCHPAD, &scratch));
-    }
-    INLAY_TRY(add_step(build, &step));
-    step.primitive = NULL;
-done:
-    library_primitive_destroy(step.primitive);
-    return status;
-}
-
 inlay_status cpu_emit_native(cpu_build *build, cpu_native *native, const cpu_place *const *places, uint32_t count)
 {
     cpu_step step = { .first_arg = build->instance->arg_count, .op = build->op_index, .native = native };
@@ -216,8 +150,8 @@ inlay_status cpu_emit_native(cpu_build *build, cpu_native *native, const cpu_pla
 
     INLAY_CHECK(native != NULL && native->run != NULL);
     for (uint32_t i = 0; i < count; i++) {
-        INLAY_TRY(add_arg(build, &step, 0, places[i]));
-        bytes += memory_desc_bytes(&places[i]->md);
+        INLAY_TRY(add_arg(build, &step, places[i]));
+        bytes += layout_bytes(&places[i]->layout);
     }
     build->instance->is_threaded |= bytes >= ALONE_BYTES;
     INLAY_TRY(add_step(build, &step));

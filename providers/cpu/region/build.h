@@ -1,6 +1,6 @@
 /* build.h - a region at concrete shapes: the state of a build, and the instance that it makes.
  *
- * Each value has a place: a buffer, an offset, and a layout (memory_desc), which may be blocked, permuted or
+ * Each value has a place: a buffer, an offset, and a layout (tensor_layout), which may be blocked, permuted or
  * row-major. The producer chooses the layout; a consumer accepts it or adds a reorder. Buffers get their offsets in the
  * workspace when all steps are known (plan.c). A step may overwrite an operand that it reads for the last time. */
 #ifndef CPU_BUILD_H
@@ -39,23 +39,17 @@ typedef struct cpu_buffer {
 typedef struct cpu_place {
     uint32_t buffer; /* INLAY_NONE = not assigned yet */
     uint64_t offset; /* bytes */
-    memory_desc md;
+    tensor_layout layout;
 } cpu_place;
 
 /* A memory argument of a step. */
-typedef struct cpu_slot {
+typedef struct cpu_arg {
     uint64_t offset; /* bytes */
     uint32_t buffer;
-    uint32_t md; /* index in the instance's mds; INLAY_NONE: only native steps use the slot */
-} cpu_slot;
-
-typedef struct cpu_arg {
-    int id; /* LIBRARY_ARG_*; 0 in native steps */
-    uint32_t slot;
 } cpu_arg;
 
-/* A step that runs a built-in kernel: the first member of the kernel's own struct. args are addresses in the order of
- * the step's arguments. */
+/* The kernel of a step: the first member of the kernel's own struct. args are addresses in the order of the step's
+ * arguments. */
 typedef struct cpu_native {
     inlay_status (*run)(const struct cpu_native *self, const cpu_state *state, inlay_run *run, void *const *args,
                         uint32_t threads);
@@ -67,11 +61,9 @@ typedef struct cpu_native {
 void cpu_native_destroy(cpu_native *native);
 
 typedef struct cpu_step {
-    library_primitive primitive; /* NULL: native */
-    cpu_native *native;          /* freed with the instance */
+    cpu_native *native; /* freed with the instance */
     uint32_t first_arg, arg_count;
     uint32_t op; /* for diagnostics */
-    bool alone;  /* runs on one thread: too small to wake others, or prepared for one thread */
 } cpu_step;
 
 typedef struct cpu_context cpu_context;
@@ -87,10 +79,8 @@ struct inlay_instance {
     uint64_t workspace_bytes;
     cpu_step *steps;
     cpu_arg *args;
-    cpu_slot *slots;
-    memory_desc *mds; /* [md_count] of operands of oneDNN's kernels */
     cpu_buffer *buffers;
-    uint32_t step_count, arg_count, slot_count, md_count, buffer_count;
+    uint32_t step_count, arg_count, buffer_count;
     uint32_t max_args;           /* of one step */
     cpu_scratch *memory, **home; /* the arena of this struct and its arrays; home: `spare` of cpu_scratch_close */
     kernel_choice *choices;      /* [choice_count] kernels of convolutions and products (kernels.h) */
@@ -102,18 +92,18 @@ struct inlay_instance {
 };
 
 /* A function of the epilogue of a group: fused into its first op, or a separate step. */
-enum { CPU_POST_ELTWISE, CPU_POST_BINARY, CPU_POST_SUM };
+enum { CPU_POST_UNARY, CPU_POST_BINARY };
 typedef struct cpu_post {
     uint32_t kind;
-    cpu_eltwise eltwise;
-    library_alg alg; /* binary */
-    uint32_t other;  /* binary: the other operand */
-    uint32_t out;    /* the value after it */
+    cpu_unary unary;
+    element_function function; /* binary */
+    uint32_t other;            /* binary: the other operand */
+    uint32_t out;              /* the value after it */
 } cpu_post;
 
 enum { CPU_MAX_POSTS = 12 };
 
-/* Ops that may run as one primitive: a first op, and its epilogue. */
+/* Ops that may run as one step: a first op, and its epilogue. */
 struct cpu_group {
     uint32_t op;   /* the first op */
     uint32_t last; /* the op whose output the group computes; the group runs at its position */
@@ -125,7 +115,6 @@ struct cpu_group {
     uint32_t ends; /* integer convolutions: 1 + the op of the QuantizeLinear at the end; 0: none */
 };
 
-typedef struct cpu_memo cpu_memo;
 enum { CPU_HAS_PLAIN = 1, CPU_HAS_COPY = 2, CPU_HAS_HOME = 4 };
 struct cpu_build {
     const cpu_state *state;
@@ -134,7 +123,6 @@ struct cpu_build {
     inlay_instance *instance;
     const cpu_op *op; /* being lowered */
     uint32_t op_index;
-    bool alone;                    /* emitted steps run on one thread, and were described for one */
     int64_t (*dims)[CPU_MAX_RANK]; /* [value_count] */
     uint32_t *ranks;               /* [value_count] */
     cpu_scratch *scratch;          /* the arena of the arrays below */
@@ -154,11 +142,9 @@ struct cpu_build {
     struct deferred_producer **ahead;
     cpu_group *groups;
     uint32_t group_count;
-    int64_t *key;   /* becomes the instance's key */
-    cpu_memo *memo; /* cache of descriptors (memo.c) */
-    uint32_t step_capacity, arg_capacity, slot_capacity, md_capacity, buffer_capacity, choice_capacity;
+    int64_t *key; /* becomes the instance's key */
+    uint32_t step_capacity, arg_capacity, buffer_capacity, choice_capacity;
     const struct kernel_attempt *attempt; /* kernels to time (kernels.h); NULL: choose the fastest */
-    bool avoids_library;                  /* prefer built-in convolutions (kernel_skips_onednn_startup) */
 };
 
 /* The word of an instance's key that precedes the dims of a value; room: cpu_build.rooms. */
@@ -168,7 +154,7 @@ static inline int64_t cpu_key_word(uint32_t rank, uint64_t room)
 }
 
 /* The type of a value's elements. */
-static inline library_type cpu_type(const cpu_build *build, uint32_t value)
+static inline element_type cpu_type(const cpu_build *build, uint32_t value)
 {
     return build->compiled->values[value].type;
 }
@@ -179,51 +165,36 @@ static inline library_type cpu_type(const cpu_build *build, uint32_t value)
 int64_t cpu_count(const cpu_build *build, uint32_t value);
 
 /* The place in another layout of equal dims, by a reorder if they differ. out may be place. */
-inlay_status cpu_reorder(cpu_build *build, const cpu_place *place, const memory_desc *layout, cpu_place *out);
+inlay_status cpu_reorder(cpu_build *build, const cpu_place *place, const tensor_layout *layout, cpu_place *out);
 /* Packed weights of a native step, as bytes. The constant owns data. */
 inlay_status cpu_pack_place(cpu_build *build, const void *data, uint64_t bytes, cpu_place *out);
 /* Adds a step that copies a tensor into a place of the same dims and type in any layout (copies.c). */
 inlay_status cpu_emit_copy(cpu_build *build, const cpu_place *from, const cpu_place *to);
 /* A new buffer for a tensor of this layout. */
-inlay_status cpu_new_place(cpu_build *build, const memory_desc *md, cpu_place *out);
+inlay_status cpu_new_place(cpu_build *build, const tensor_layout *layout, cpu_place *out);
 /* A new buffer for `count` floats: scratch memory of a step. */
 inlay_status cpu_new_floats(cpu_build *build, int64_t count, cpu_place *out);
-/* The place to compute a value in: the region's output if it is one and md is row-major, otherwise a new buffer. */
-inlay_status cpu_result_place(cpu_build *build, uint32_t value, const memory_desc *md, cpu_place *out);
+/* The place to compute a value in: the region's output if it is one and layout is row-major, otherwise a new buffer. */
+inlay_status cpu_result_place(cpu_build *build, uint32_t value, const tensor_layout *layout, cpu_place *out);
 /* The place of a step's result: the group's result if the step does all posts of the group, otherwise a new buffer. */
-inlay_status cpu_step_result_place(cpu_build *build, const cpu_group *group, uint32_t posts_done, const memory_desc *md,
-                                   cpu_place *out);
-/* Sets place->buffer to that of the region's input `value`, in layout place->md. */
+inlay_status cpu_step_result_place(cpu_build *build, const cpu_group *group, uint32_t posts_done,
+                                   const tensor_layout *layout, cpu_place *out);
+/* Sets place->buffer to that of the region's input `value`, in layout place->layout. */
 inlay_status cpu_input_place(cpu_build *build, uint32_t value, cpu_place *place);
 /* The buffer of the region's output `value`. The caller knows the layout that the host expects. */
-inlay_status cpu_output_place(cpu_build *build, uint32_t value, const memory_desc *md, cpu_place *out);
+inlay_status cpu_output_place(cpu_build *build, uint32_t value, const tensor_layout *layout, cpu_place *out);
 /* Records the place of a computed value; adds a copy to the region's output if needed. */
 inlay_status cpu_set_place(cpu_build *build, uint32_t value, const cpu_place *place);
 /* May the op being lowered overwrite `value`, because it is its last reader? */
 bool cpu_is_last_use(const cpu_build *build, uint32_t value);
 
-typedef struct cpu_operand {
-    int id; /* LIBRARY_ARG_* */
-    const cpu_place *place;
-} cpu_operand;
-/* Adds a step that runs a primitive, with its scratchpad. The caller keeps the descriptor. */
-inlay_status cpu_emit(cpu_build *build, library_description pd, const cpu_operand *operands, uint32_t count);
-/* Adds a step that runs a built-in kernel. Takes ownership of native, also on failure. */
+/* Adds a step that runs a kernel. Takes ownership of native, also on failure. */
 inlay_status cpu_emit_native(cpu_build *build, cpu_native *native, const cpu_place *const *places, uint32_t count);
 /* Zeroed memory for a native step, freed with the instance; NULL: out of memory. */
 void *cpu_new_native(cpu_build *build, size_t bytes);
 /* Adds a native step with a copy of *step, the first member of a struct of `bytes` bytes that owns no memory. */
 inlay_status cpu_emit_step(cpu_build *build, const cpu_native *step, size_t bytes, const cpu_place *const *places,
                            uint32_t count);
-
-/* ------------------------------------------------------------------ descriptors (memo.c) */
-
-/* Looks for a cached descriptor of an equal operation without posts. The caller destroys *out. false: not found. */
-bool cpu_memo_find(const cpu_build *build, const library_op *op, library_description *out);
-void cpu_memo_keep(cpu_build *build, const library_op *op, library_const_description pd);
-void cpu_memo_drop(cpu_build *build);
-/* Creates a descriptor without posts. The caller destroys it. */
-inlay_status cpu_describe(cpu_build *build, const library_op *op, library_description *out);
 
 /* Sets build->groups, in the order in which they are lowered. */
 inlay_status cpu_fuse(cpu_build *build);
@@ -234,7 +205,7 @@ inlay_status cpu_plan(cpu_build *build);
 inlay_status cpu_execute_timed(const cpu_state *state, inlay_compiled *compiled, inlay_instance *instance,
                                const inlay_exec_args *args, double *out_ns);
 /* Creates the context of the first run in the instance's arena, so that this run allocates nothing. */
-inlay_status cpu_context_prepare(const cpu_state *state, inlay_instance *instance, inlay_diag *diag);
+inlay_status cpu_context_prepare(inlay_instance *instance, inlay_diag *diag);
 void cpu_contexts_destroy(inlay_instance *instance);
 /* Makes room for one more element in an array of malloc; new elements are zeroed. false: out of memory. */
 bool cpu_grow(void *array, uint32_t count, uint32_t *capacity, size_t element);

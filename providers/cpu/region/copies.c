@@ -24,7 +24,7 @@ typedef struct move_step {
     uint32_t row, column; /* equal: only the column axis is used */
     bool transpose;       /* the column is the source's innermost axis, the row the target's */
     int64_t row_block, column_block;
-    int64_t counts[LIBRARY_MAX_NDIMS]; /* units along each axis */
+    int64_t counts[TENSOR_MAX_RANK]; /* units along each axis */
     int64_t units;
 } move_step;
 
@@ -84,12 +84,12 @@ static void move_unit(const move_call *call, const int64_t *at)
     char *target = call->target + to * step->size;
     const int64_t x_row = axes->from[step->row], y_row = axes->to[step->column];
 
-    if (step->transpose && step->set != NULL && step->size == sizeof(float))
+    if (step->transpose && step->size == sizeof(float))
         step->set->turn((const float *)(const void *)source, x_row, (float *)(void *)target, y_row, rows, columns);
-    else if (step->transpose && step->set != NULL)
+    else if (step->transpose)
         step->set->transpose_elements[step->size / 2](source, x_row * step->size, target, y_row * step->size, rows,
                                                       columns);
-    else if (step->set != NULL && axes->from[step->column] == 1 && axes->to[step->column] == 1)
+    else if (axes->from[step->column] == 1 && axes->to[step->column] == 1)
         move_rows(step, source, target, rows, columns);
     else if (step->size == sizeof(float))
         move_elements(step, source, target, rows, columns, sizeof(float));
@@ -103,7 +103,7 @@ static inlay_status move_range(void *user, int64_t begin, int64_t end, uint32_t 
 {
     const move_call *call = user;
     const move_step *step = call->step;
-    int64_t at[LIBRARY_MAX_NDIMS], rest = begin;
+    int64_t at[TENSOR_MAX_RANK], rest = begin;
 
     (void)worker;
     INLAY_CHECK(begin <= end && end <= step->units);
@@ -173,81 +173,41 @@ static inlay_status emit_move(cpu_build *build, const move_axes *axes, const cpu
     move_step step = { .native.run = run_move,
                        .set = build->state->moves,
                        .axes = *axes,
-                       .size = (uint32_t)cpu_type_bytes(from->md.data_type) };
+                       .size = (uint32_t)cpu_type_bytes(from->layout.type) };
 
     INLAY_CHECK(step.size == 1 || step.size == 2 || step.size == 4);
     choose_units(&step);
     return cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ from, to }, 2);
 }
 
-/* Emits a reorder of oneDNN, or a built-in copy for layouts that oneDNN rejects: slices whose last stride ends past the
- * whole tensor. */
-static inlay_status emit_reorder(cpu_build *build, const cpu_place *from, const cpu_place *to)
-{
-    library_description pd = NULL;
-    library_status code = library_describe_reorder(build->state->engine, &from->md, &to->md, &pd);
-    inlay_status status;
-    move_axes axes;
-
-    if ((code == LIBRARY_INVALID_ARGUMENTS || build->state->alone) && build->state->moves != NULL &&
-        move_axes_of(&from->md, &to->md, &axes))
-        return emit_move(build, &axes, from, to);
-    INLAY_TRY(cpu_check(code, build->diag, "reorder values", build->op->name));
-    status = cpu_emit(build, pd, (const cpu_operand[]){ { LIBRARY_ARG_FROM, from }, { LIBRARY_ARG_TO, to } }, 2);
-done:
-    library_destroy(pd);
-    return status;
-}
-
-/* True if the copy is a transpose of bytes or halves with few rows or columns. The library is faster there, because
- * squares of small elements are wide. Exception: interleaved 3 or 4 colour bytes without gaps. */
-static bool is_thin(const move_axes *axes, const memory_desc *md)
-{
-    enum { THIN = 8, COLOURS = 3, PIXELS = 64 };
-    const uint32_t last = axes->rank - 1;
-
-    if (cpu_type_bytes(md->data_type) == sizeof(float) || axes->from[last] == 1)
-        return false;
-    for (uint32_t d = 0; d < last; d++) {
-        const int64_t columns = axes->dims[d], rows = axes->dims[last];
-
-        if (axes->from[d] != 1)
-            continue;
-        if (cpu_type_bytes(md->data_type) == 1 && columns >= COLOURS && columns <= COLOURS + 1 &&
-            axes->from[last] == columns && rows >= PIXELS)
-            return false;
-        return columns < THIN || rows < THIN;
-    }
-    return true;
-}
-
 inlay_status cpu_emit_copy(cpu_build *build, const cpu_place *from, const cpu_place *to)
 {
     move_axes axes;
 
-    if (memory_desc_count(&from->md) == 0) /* operators with an empty input may have a result */
+    if (layout_count(&from->layout) == 0) /* operators with an empty input may have a result */
         return INLAY_OK;
-    if (build->state->moves == NULL || !move_axes_of(&from->md, &to->md, &axes) || is_thin(&axes, &from->md))
-        return emit_reorder(build, from, to);
+    if (!move_axes_of(&from->layout, &to->layout, &axes))
+        return inlay_fail(build->diag, INLAY_UNSUPPORTED, "node '%s': there is no copy between these layouts",
+                          build->op->name);
     return emit_move(build, &axes, from, to);
 }
 
 /* ------------------------------------------------------------------ places by copies */
 
-inlay_status cpu_reorder(cpu_build *build, const cpu_place *place, const memory_desc *layout, cpu_place *out)
+inlay_status cpu_reorder(cpu_build *build, const cpu_place *place, const tensor_layout *layout, cpu_place *out)
 {
     const cpu_place from = *place; /* out may be place */
-    const memory_desc md = *layout;
+    const tensor_layout wanted = *layout;
     inlay_status status;
 
     INLAY_CHECK(from.buffer < build->instance->buffer_count);
-    if (memory_desc_equal(&from.md, &md) ||
-        (from.md.data_type == md.data_type && memory_desc_is_plain(&from.md) && memory_desc_is_plain(&md))) {
+    if (layout_equal(&from.layout, &wanted) ||
+        (from.layout.type == wanted.type && layout_is_plain(&from.layout) && layout_is_plain(&wanted))) {
         *out = from;
-        out->md = md;
+        out->layout = wanted;
         return INLAY_OK;
     }
-    status = cpu_new_place(build, &md, out);
+    status = cpu_new_place(build, &wanted, out);
     return status == INLAY_OK ? cpu_emit_copy(build, &from, out) : status;
 }
 
@@ -257,7 +217,7 @@ inlay_status cpu_set_place(cpu_build *build, uint32_t value, const cpu_place *pl
     const cpu_buffer *buffer = &build->instance->buffers[place->buffer];
     inlay_status status = INLAY_OK;
     cpu_place out;
-    memory_desc plain;
+    tensor_layout plain;
 
     INLAY_CHECK(value < build->compiled->value_count && place->buffer < build->instance->buffer_count);
     build->places[value] = *place;
@@ -265,8 +225,8 @@ inlay_status cpu_set_place(cpu_build *build, uint32_t value, const cpu_place *pl
     if (properties->output == INLAY_NONE || (buffer->kind == CPU_OUTPUT && buffer->index == properties->output))
         return INLAY_OK;
     /* The value is an output of the region: the host expects it row-major in its own buffer. */
-    memory_desc_plain(&plain, build->ranks[value], build->dims[value]);
-    plain.data_type = cpu_type(build, value);
+    layout_plain(&plain, build->ranks[value], build->dims[value]);
+    plain.type = cpu_type(build, value);
     INLAY_TRY(cpu_result_place(build, value, &plain, &out));
     INLAY_TRY(cpu_emit_copy(build, place, &out));
     build->plains[value] = out;

@@ -50,27 +50,27 @@ static bool add_post(cpu_group *group, cpu_post post)
 
 /* Matches x * sigmoid(x) and x * hardsigmoid(x): value cur has two readers, and the second multiplies it by the result
  * of the first. Returns the second, or INLAY_NONE. */
-static uint32_t match_swish(const cpu_build *build, const struct readers *readers_of, uint32_t cur, cpu_eltwise *out)
+static uint32_t match_swish(const cpu_build *build, const struct readers *readers_of, uint32_t cur, cpu_unary *out)
 {
     const struct readers *readers = &readers_of[cur];
     const cpu_op *gate, *product;
     uint32_t gate_output;
 
-    if (readers->count != 2 || !is_family(build, readers->op[0], &cpu_eltwise_family) ||
+    if (readers->count != 2 || !is_family(build, readers->op[0], &cpu_unary_family) ||
         !is_family(build, readers->op[1], &cpu_binary))
         return INLAY_NONE;
     gate = &build->compiled->ops[readers->op[0]];
     product = &build->compiled->ops[readers->op[1]];
     gate_output = gate->out[0];
-    if (product->alg != LIBRARY_BINARY_MUL || readers_of[gate_output].count != 1 ||
+    if (product->function != FUNCTION_MUL || readers_of[gate_output].count != 1 ||
         readers_of[gate_output].op[0] != readers->op[1] || build->compiled->values[gate_output].output != INLAY_NONE)
         return INLAY_NONE;
-    if (gate->eltwise_count == 1 && gate->eltwise[0].alg == LIBRARY_ELTWISE_LOGISTIC)
-        *out = (cpu_eltwise){ LIBRARY_ELTWISE_SWISH, 1, 0 };
-    else if (gate->eltwise_count == 2 && gate->eltwise[0].alg == LIBRARY_ELTWISE_LINEAR &&
-             gate->eltwise[1].alg == LIBRARY_ELTWISE_CLIP_V2 && fabsf(gate->eltwise[0].alpha - 1.0f / 6) <= 0x1p-26f &&
-             gate->eltwise[0].beta == 0.5f)
-        *out = (cpu_eltwise){ LIBRARY_ELTWISE_HARDSWISH, 0, 0 };
+    if (gate->unary_count == 1 && gate->unary[0].function == FUNCTION_SIGMOID)
+        *out = (cpu_unary){ FUNCTION_SWISH, 1, 0 };
+    else if (gate->unary_count == 2 && gate->unary[0].function == FUNCTION_LINEAR &&
+             gate->unary[1].function == FUNCTION_CLIP && fabsf(gate->unary[0].alpha - 1.0f / 6) <= 0x1p-26f &&
+             gate->unary[0].beta == 0.5f)
+        *out = (cpu_unary){ FUNCTION_HARDSWISH, 0, 0 };
     else
         return INLAY_NONE;
     return readers->op[1];
@@ -81,19 +81,19 @@ static bool take_binary(const cpu_build *build, cpu_group *group, const cpu_op *
 {
     bool first = next->in[0] == cur;
     uint32_t other = next->in[first ? 1 : 0];
-    library_alg alg = next->alg;
+    element_function function = next->function;
     uint32_t count = group->post_count;
 
     if (other == cur || !same_dims(build, cur, next->out[0]))
         return false;
-    if (!first && (alg == LIBRARY_BINARY_DIV || alg == CPU_PRELU))
+    if (!first && (function == FUNCTION_DIV || function == FUNCTION_PRELU))
         return false;
-    if (!first && alg == LIBRARY_BINARY_SUB) { /* other - cur */
-        if (!add_post(group, (cpu_post){ .kind = CPU_POST_ELTWISE, .eltwise = { LIBRARY_ELTWISE_LINEAR, -1, 0 } }))
+    if (!first && function == FUNCTION_SUB) { /* other - cur */
+        if (!add_post(group, (cpu_post){ .kind = CPU_POST_UNARY, .unary = { FUNCTION_LINEAR, -1, 0 } }))
             return false;
-        alg = LIBRARY_BINARY_ADD;
+        function = FUNCTION_ADD;
     }
-    if (!add_post(group, (cpu_post){ .kind = CPU_POST_BINARY, .alg = alg, .other = other })) {
+    if (!add_post(group, (cpu_post){ .kind = CPU_POST_BINARY, .function = function, .other = other })) {
         group->post_count = count;
         return false;
     }
@@ -135,29 +135,29 @@ static void extend(const cpu_build *build, const struct readers *readers_of, uin
 
     while (build->compiled->values[group->out].output == INLAY_NONE) {
         uint32_t next = readers_of[group->out].count == 1 ? readers_of[group->out].op[0] : INLAY_NONE;
-        cpu_eltwise swish;
+        cpu_unary swish;
 
         if (readers_of[group->out].count == 2 &&
             (next = match_swish(build, readers_of, group->out, &swish)) != INLAY_NONE && !taken[next]) {
-            if (!add_post(group, (cpu_post){ .kind = CPU_POST_ELTWISE, .eltwise = swish }))
+            if (!add_post(group, (cpu_post){ .kind = CPU_POST_UNARY, .unary = swish }))
                 return;
             taken[readers_of[group->out].op[0]] = 1;
             /* NOLINTNEXTLINE(bugprone-branch-clone): the order of the conditions matters */
         } else if (next == INLAY_NONE || taken[next]) { /* the reader is in the group that computes its other operand */
             return;
-        } else if (is_family(build, next, &cpu_eltwise_family)) {
+        } else if (is_family(build, next, &cpu_unary_family)) {
             const cpu_op *function = &build->compiled->ops[next];
 
-            if (group->post_count + function->eltwise_count > group->room)
+            if (group->post_count + function->unary_count > group->room)
                 return;
-            for (uint32_t i = 0; i < function->eltwise_count; i++)
-                (void)add_post(group, (cpu_post){ .kind = CPU_POST_ELTWISE, .eltwise = function->eltwise[i] });
+            for (uint32_t i = 0; i < function->unary_count; i++)
+                (void)add_post(group, (cpu_post){ .kind = CPU_POST_UNARY, .unary = function->unary[i] });
         } else if (is_family(build, next, &cpu_binary)) {
             const cpu_op *function = &build->compiled->ops[next];
             uint32_t other = function->in[function->in[0] == group->out ? 1 : 0];
 
             if (op->row->family->takes_bias && group->post_count == 0 && group->bias == INLAY_NONE &&
-                function->alg == LIBRARY_BINARY_ADD && same_dims(build, group->out, function->out[0]) &&
+                function->function == FUNCTION_ADD && same_dims(build, group->out, function->out[0]) &&
                 is_bias(build, op, group->out, other))
                 group->bias = other;
             else if (!take_binary(build, group, function, group->out))
@@ -214,7 +214,7 @@ inlay_status cpu_fuse(cpu_build *build)
             before = group.out;
             family->fuse(build, readers_of[group.out].op[0], taken, &group);
         }
-        if (family->takes_posts && cpu_type(build, group.out) == LIBRARY_F32)
+        if (family->takes_posts && cpu_type(build, group.out) == ELEMENT_FLOAT)
             extend(build, readers_of, taken, &group);
         if (family->fuse_last != NULL && readers_of[group.out].count == 1)
             family->fuse_last(build, readers_of[group.out].op[0], taken, &group);

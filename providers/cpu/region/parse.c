@@ -6,8 +6,8 @@ bool cpu_known_rank(const inlay_value_info *value, uint32_t low, uint32_t high, 
     if (value == NULL || value->rank == INLAY_RANK_UNKNOWN)
         return kit_refuse(why, INLAY_REFUSE_SHAPE, "declare the shape", "the rank of %s is not known", what);
     if (value->rank < low || value->rank > high)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s has rank %u; %s takes %u to %u here", what, value->rank,
-                          library_in_use->title, low, high);
+        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "%s has rank %u; this provider takes %u to %u here", what,
+                          value->rank, low, high);
     return true;
 }
 
@@ -193,8 +193,8 @@ static bool tensors_fit(const kit_node *node, const cpu_operator *row, uint32_t 
             if (!tensor_fits(kit_output(node, i), "output", i, true, why))
                 return false;
         } else if (kit_output(node, i) != NULL)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "omit all outputs but the first", "%s gives one output here",
-                              library_in_use->title);
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "omit all outputs but the first",
+                              "this provider gives one output here");
     return tensor_fits(kit_output(node, 0), "output", 0, true, why);
 }
 
@@ -207,8 +207,8 @@ static bool shapes_fit(const kit_node *node, const cpu_operator *row, kit_refusa
         return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "input or output 0 is omitted");
     for (uint32_t i = 1; i < node->info->output_count; i++)
         if (kit_output(node, i) != NULL && row->family != &cpu_dynamic)
-            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "omit all outputs but the first", "%s gives one output here",
-                              library_in_use->title);
+            return kit_refuse(why, INLAY_REFUSE_ATTRIBUTE, "omit all outputs but the first",
+                              "this provider gives one output here");
     if (!cpu_known_rank(input, 0, CPU_MAX_RANK, "input 0", why) ||
         !cpu_known_rank(output, 0, CPU_MAX_RANK, "output 0", why))
         return false;
@@ -256,12 +256,10 @@ const cpu_operator *cpu_parse(const kit_node *node, cpu_op *op, kit_refusal *why
         if (!(row->takes != NULL ? shapes_fit(node, row, why) : tensors_fit(node, row, row->floats, why)) ||
             !row->family->parse(node, op, why))
             return NULL;
-        if (row->family->computed != NULL && !row->family->has_constants(node))
-            op->row = row->family->computed;
-        return op->row;
+        return row;
     }
-    kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "%s has no kernel for %s of %s", library_in_use->title,
-               info->op_type.data, info->domain.data);
+    kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "this provider has no kernel for %s of %s", info->op_type.data,
+               info->domain.data);
     return NULL;
 }
 
@@ -271,31 +269,6 @@ const cpu_operator *cpu_row(const char *op_type)
         if (cpu_operator_rows[row_index].takes == NULL && strcmp(cpu_operator_rows[row_index].op_type, op_type) == 0)
             return &cpu_operator_rows[row_index];
     return NULL;
-}
-
-/* Does the library or this provider have a kernel for the node? */
-static bool has_kernel(const cpu_state *state, const kit_node *node, const cpu_op *op, kit_refusal *why)
-{
-    const inlay_value_info *input = kit_input(node, 0);
-    const cpu_family *family = op->row->family;
-
-    if (state->library_only && family->is_builtin)
-        return kit_refuse(why, INLAY_REFUSE_OPERATOR, "provider cpu", "%s has no kernel for %s of this kind",
-                          library_in_use->title, op->row->op_type);
-    if (!state->alone)
-        return true;
-    if (family == &cpu_conv_computed)
-        return kit_refuse(why, INLAY_REFUSE_OPERATOR, "make weights and bias constants",
-                          "there is no kernel for convolutions by computed weights");
-    if (family == &cpu_conv && op->window.spatial > 2 && op->window.group == 1)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "there is no kernel for convolutions of volumes");
-    if (family == &cpu_lrn)
-        return kit_refuse(why, INLAY_REFUSE_OPERATOR, NULL, "there is no kernel for LRN");
-    if (family == &cpu_pool && op->window.spatial > 2 && !op->window.global)
-        return kit_refuse(why, INLAY_REFUSE_SHAPE, NULL, "there is no kernel for pools of volumes");
-    if (family == &cpu_pool && (input == NULL || input->dtype != INLAY_FLOAT))
-        return kit_refuse(why, INLAY_REFUSE_DTYPE, NULL, "there is no kernel for pools of integers");
-    return true;
 }
 
 inlay_status cpu_assess(void *state_, const inlay_assess_request *request, inlay_diag *diag)
@@ -314,7 +287,7 @@ inlay_status cpu_assess(void *state_, const inlay_assess_request *request, inlay
 
         if (candidates != NULL && candidates[node_index] == 0)
             continue;
-        if (cpu_parse(&node, &op, &why) != NULL && has_kernel(state, &node, &op, &why)) {
+        if (cpu_parse(&node, &op, &why) != NULL) {
             const inlay_offer offer = {
                 .struct_size = sizeof offer, .nodes = &node_index, .node_count = 1, .flags = INLAY_OFFER_MERGE
             };

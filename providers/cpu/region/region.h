@@ -2,11 +2,10 @@
  *
  *     operators.def     ONNX operators: name, versions, and the family that parses and lowers them
  *     parse.c           finds the row of a node; the family's parser fills a cpu_op or refuses the node
- *     fuse.c            groups: ops that run as one primitive at concrete shapes
+ *     fuse.c            groups: ops that run as one step at concrete shapes
  *     build.c, copies.c helpers of lowering: places, buffers, steps
  *     window.c          kernel windows; states.c: states that are updated in place
  *     scratch.c         memory of builds and instances, reused by the next one
- *     memo.c            cache of oneDNN's descriptors during a build
  *     plan.c            assigns buffers to one workspace
  *     execute.c         the run
  *     weights/          constants, and reads of values (weights/read.h)
@@ -19,15 +18,15 @@
  *
  * To add an operator: add a row to operators.def, which also declares its family; write a parser, which refuses nodes
  * that the kernel would compute differently from ONNX; write a lowering, which reads its inputs with cpu_read*
- * (weights/read.h), emits a step with cpu_emit_step, cpu_emit_native or cpu_emit, and ends with cpu_set_place or
+ * (weights/read.h), emits a step with cpu_emit_step or cpu_emit_native, and ends with cpu_set_place or
  * cpu_finish. */
 #ifndef CPU_REGION_H
 #define CPU_REGION_H
 #include "inlay/check.h"
 #include "inlay/extensions.h"
 #include "inlay/kit.h"
+#include "cpu/layout/functions.h"
 #include "cpu/layout/layout.h"
-#include "cpu/library/library.h"
 #include "common/resize_table.h"
 #include "cpu/sparse/sparse.h"
 #include <pthread.h>
@@ -35,7 +34,7 @@
 
 enum {
     CPU_MAX_PAD_RANK = 6,  /* of Pad's input: begins and ends share one array of dims */
-    CPU_SMALL_BYTES = 4096 /* constants up to this size are always copied */
+    CPU_SMALL_BYTES = 4096 /* originals of constants up to this size are not dropped */
 };
 
 typedef struct cpu_scratch cpu_scratch;
@@ -43,7 +42,6 @@ typedef struct cpu_scratch cpu_scratch;
 /* The provider. Immutable after create, but for `scratch` and `packed_for`. */
 typedef struct cpu_state {
     const inlay_host *host;
-    library_engine engine;
     const inlay_ext_constants *constants; /* NULL: the host does not have this extension */
     const inlay_ext_packs *packs;         /* likewise */
     const inlay_ext_timings *timings;     /* likewise */
@@ -52,19 +50,15 @@ typedef struct cpu_state {
     uint32_t budget;                      /* threads that the process may use */
     bool winograd;                        /* option winograd: convolutions may use Winograd's algorithm */
     double pack_price; /* option pack_price: nanoseconds that each byte of transformed weights must save */
-    const struct sgemm_kernel *sgemm;  /* built-in GEMM with constant weights; NULL: use the library's */
-    const struct sgemm_kernel *attend; /* built-in attention; NULL: use the library's */
-    bool bf16;                         /* GEMMs and convolutions with bfloat16 operands */
-    const struct tile_set *tiles;      /* tiled convolutions; NULL: none for this CPU */
-    const struct move_set *moves;      /* copies between layouts (moves.h); NULL: none for this CPU */
-    const struct byte_set *bytes;      /* int8 convolutions and GEMMs (bytes.h); NULL: none for this CPU */
-    const struct nbits_kernel *nbits;  /* GEMMs by n-bit weights (nbits.h); NULL: weights are unpacked to floats */
-    uint32_t limbs;                    /* nbits_mode: the activations' precision in these GEMMs */
-    bool model_sets_limbs;             /* a model may lower `limbs` (accuracy_level of MatMulNBits) */
-    bool strict;                       /* precision strict */
+    const struct sgemm_kernel *sgemm; /* GEMM; NULL: left out of a program of `inlay bundle` */
+    const struct tile_set *tiles;     /* tiled convolutions; NULL: likewise */
+    const struct move_set *moves;     /* copies between layouts (moves.h) */
+    const struct byte_set *bytes;     /* int8 convolutions and GEMMs (bytes.h); NULL: none for this CPU */
+    const struct nbits_kernel *nbits; /* GEMMs by n-bit weights (nbits.h); NULL: weights are unpacked to floats */
+    uint32_t limbs;                   /* nbits_mode: the activations' precision in these GEMMs */
+    bool model_sets_limbs;            /* a model may lower `limbs` (accuracy_level of MatMulNBits) */
+    bool strict;                      /* precision strict */
     bool reproducible;                /* option reproducible: the kernel and the order of sums do not depend on sizes */
-    bool alone;                       /* no library: built-in kernels only */
-    bool library_only;                /* no built-in kernels: the library's only */
     bool fast;                        /* precision fast: kernels without an error bound may run */
     uint32_t kernel;                  /* option kernel: KERNEL_* to prefer; KERNEL_COUNT: the fastest */
     struct pack_registry *packed_for; /* kernels.h; has its own lock */
@@ -73,35 +67,11 @@ typedef struct cpu_state {
 
 /* ------------------------------------------------------------------ operators */
 
-/* An elementwise function y = alg(x; alpha, beta). An elementwise operator is one or two of them. */
-typedef struct cpu_eltwise {
-    library_alg alg;
+/* An elementwise function y = function(x; alpha, beta). An elementwise operator is one or two of them. */
+typedef struct cpu_unary {
+    element_function function;
     float alpha, beta;
-} cpu_eltwise;
-
-/* A binary function that oneDNN does not have: x if x is not negative, otherwise x times the other operand. */
-#define CPU_PRELU ((library_alg)0x7f0001)
-
-/* Unary functions y = f(x; alpha, beta) that oneDNN does not have. */
-enum {
-    CPU_FIRST_FUNCTION = 0x7f0010,
-    CPU_ERF = CPU_FIRST_FUNCTION,
-    CPU_RECIPROCAL,
-    CPU_FLOOR,
-    CPU_CEIL,
-    CPU_ROUND, /* ties to even */
-    CPU_SIGN,
-    CPU_SOFTSIGN,
-    CPU_SELU, /* beta: gamma */
-    CPU_CELU,
-    CPU_THRESHOLD, /* x above alpha, otherwise 0 */
-    CPU_SHRINK,    /* alpha: lambd, beta: bias */
-    CPU_SQUARE,
-    CPU_CUBE,
-    CPU_ROOT, /* the power 1/2 */
-    CPU_SIN,
-    CPU_COS
-};
+} cpu_unary;
 
 typedef struct cpu_op cpu_op;
 typedef struct cpu_build cpu_build;
@@ -115,17 +85,12 @@ typedef struct cpu_family {
     /* Reads the attributes and fills the parameters of op. Returns false, with the reason in *why, if no kernel
      * computes the node as ONNX defines it. Called by assess and by compile; op->in and op->out are not set yet. */
     bool (*parse)(const kit_node *node, cpu_op *op, kit_refusal *why);
-    /* Emits the primitives of a group whose first op belongs to this family. */
+    /* Emits the steps of a group whose first op belongs to this family. */
     inlay_status (*lower)(cpu_build *build, const cpu_group *group);
 
     /* The other members are false or NULL for families that do not need them. */
     bool takes_posts; /* a group may have functions after the first op (cpu_post), if its output is float ... */
     bool takes_bias;  /* ... and, before them, a bias: one element per output channel */
-    bool is_builtin;  /* only built-in kernels compute it: oneDNN has none */
-    /* Convolutions: the row for the same operator with computed weights or bias, and whether a parsed node has constant
-     * ones. */
-    const cpu_operator *computed;
-    bool (*has_constants)(const kit_node *node);
     /* Forms groups of the family's ops and of ops before them, before cpu_fuse forms the others; one family may do so.
      * Called once for a build with such an op. taken: [op_count], set for ops that are in a group. at: [op_count],
      * indexed by the group's last op. */
@@ -155,9 +120,6 @@ extern const uint32_t cpu_operator_count;
 
 enum { CPU_PAD_EXPLICIT = 0, CPU_PAD_SAME_UPPER = 1, CPU_PAD_SAME_LOWER = 2, CPU_PAD_VALID = 3 };
 
-/* The answer to a question; 0: not known yet. */
-enum { CPU_NO = 1, CPU_YES = 2 };
-
 /* Weights w(k, n) of 2, 4 or 8 bits, as DequantizeLinear or MatMulNBits stores them (nbits_weights.h). */
 typedef struct cpu_nbits {
     uint32_t q, scale, zero; /* indexes of inputs; zero: INLAY_NONE = all zero points are `all` */
@@ -171,15 +133,14 @@ typedef struct cpu_nbits {
 
 /* The sliding window of a convolution or pooling operator. */
 typedef struct cpu_window {
-    uint32_t spatial;                              /* dimensions */
-    library_dims kernel, strides, dilations, pads; /* begins, then ends */
-    library_dims output_padding;                   /* transposed convolutions */
+    uint32_t spatial;                             /* dimensions */
+    tensor_dims kernel, strides, dilations, pads; /* begins, then ends */
+    tensor_dims output_padding;                   /* transposed convolutions */
     int64_t group;
     uint32_t auto_pad; /* CPU_PAD_* */
     bool ceil_mode;
-    bool global;     /* the window covers the whole image */
-    bool sized;      /* transposed convolutions: output_shape is given */
-    uint8_t unfolds; /* CPU_YES, CPU_NO: oneDNN's convolution uses im2col; 0: not known yet; under compiled->lock */
+    bool global; /* the window covers the whole image */
+    bool sized;  /* transposed convolutions: output_shape is given */
 } cpu_window;
 
 /* A parsed node. A member that is named after a family of operators is valid for that family only. */
@@ -193,12 +154,12 @@ struct cpu_op {
     char name[96]; /* of the node, for diagnostics */
 
     /* Shared by several families. */
-    library_alg alg; /* binary, pooling, softmax, reduction, resampling */
-    int64_t axis;    /* not negative */
+    element_function function; /* binary functions and pools */
+    int64_t axis;              /* not negative */
     int64_t size;
     float alpha, beta;
-    cpu_eltwise eltwise[2]; /* elementwise functions, including Clip and HardSigmoid */
-    uint32_t eltwise_count;
+    cpu_unary unary[2]; /* elementwise functions, including Clip and HardSigmoid */
+    uint32_t unary_count;
 
     cpu_window window;
     cpu_nbits nbits;
@@ -225,17 +186,18 @@ struct cpu_op {
     } normalization;
     struct {
         bool flattened; /* all axes from `axis` on are one */
+        bool is_log;
     } softmax;
     struct {
         uint32_t axes; /* bit d = axis d */
         bool keepdims;
     } reduction;
     struct {
-        library_dims starts, steps;
+        tensor_dims starts, steps;
     } slice;
     struct {
-        library_dims amounts; /* begins at [0], ends at [CPU_MAX_PAD_RANK] */
-        uint32_t mode;        /* see images/pad.c */
+        tensor_dims amounts; /* begins at [0], ends at [CPU_MAX_PAD_RANK] */
+        uint32_t mode;       /* see images/pad.c */
     } pad;
     struct {
         resize_rule rule;
@@ -257,7 +219,7 @@ enum { CPU_SKIP_SUM = 3 }; /* SkipLayerNormalization: the index of the output th
 const cpu_operator *cpu_parse(const kit_node *node, cpu_op *op, kit_refusal *why);
 
 /* Helpers of parsers. */
-/* Does the number of elements fit into the int that oneDNN counts with? dims[rank], none negative. */
+/* Is the number of elements at most 2^31 - 1? dims[rank], none negative. */
 bool cpu_count_fits(const int64_t *dims, uint32_t rank);
 /* Is the rank known and within [low, high]? `what` names the value in the reason. */
 bool cpu_known_rank(const inlay_value_info *value, uint32_t low, uint32_t high, const char *what, kit_refusal *why);
@@ -281,12 +243,11 @@ bool cpu_follows_dynamic_scale(const kit_node *node, const inlay_value_info *val
 /* Are both dims known to have the same size? */
 bool cpu_same_dim(const inlay_dim *a, const inlay_dim *b);
 
-/* The families of all rows, and that of convolutions with computed weights or bias. */
+/* The families of all rows. */
 #define X(op, first, last, family, rest) extern const cpu_family family;
 #include "cpu/region/integers.def"
 #include "cpu/region/operators.def"
 #undef X
-extern const cpu_family cpu_conv_computed;
 /* The first output that is not omitted; all ops but recurrent layers have output 0. */
 uint32_t cpu_first_out(const cpu_op *op);
 
@@ -295,8 +256,8 @@ uint32_t cpu_first_out(const cpu_op *op);
 /* A packed copy of a constant. */
 typedef struct cpu_pack {
     struct cpu_pack *next;
-    memory_desc plain; /* the layout in which the original was read */
-    memory_desc md;    /* the layout of data */
+    tensor_layout plain;  /* the layout in which the original was read */
+    tensor_layout layout; /* the layout of data */
     void *data;
     bool hosts; /* the host owns data, and keeps it between sessions */
     bool trial; /* made for the timing of kernels only, and freed after it */
@@ -305,8 +266,7 @@ typedef struct cpu_pack {
 /* A constant of the region. Only weights/weights.c reads and writes the packs. */
 typedef struct cpu_constant {
     uint32_t value;   /* index in the host's graph */
-    const void *data; /* the original, or `copy`; NULL once it is dropped */
-    void *copy;       /* owned */
+    const void *data; /* the original; NULL once it is dropped */
     uint64_t bytes;   /* of the plain elements: of floats, for low-bit constants */
     uint64_t content_hash;
     struct low_bit_constant *narrow; /* low-bit constant whose floats are made in each run (low_bit.h), or NULL */
@@ -332,7 +292,7 @@ typedef struct cpu_value {
     uint32_t uses;          /* reads by ops of the region */
     uint32_t weights;       /* the op (a DequantizeLinear) whose n-bit weights a GEMM reads here; INLAY_NONE */
     bool turned;            /* with `weights`: the GEMM reads them transposed */
-    library_type type;      /* LIBRARY_TYPE_UNDEFINED: the library has no such type */
+    element_type type;      /* ELEMENT_OTHER: any other type */
     uint32_t rank;          /* of constants */
     int64_t dims[CPU_MAX_RANK];
 } cpu_value;
@@ -343,13 +303,13 @@ struct inlay_compiled {
     cpu_value *values;
     cpu_constant *constants;
     uint32_t op_count, value_count, constant_count;
-    uint32_t input_count, output_count;                   /* of the region */
-    uint32_t *numbers;                                    /* storage of cpu_op.in and out */
-    pthread_mutex_t lock;                                 /* guards constants, ready and last */
-    void *compiling;                                      /* the request's handle, during compile */
-    const void *timings;                                  /* measured times of kernels, or NULL */
-    uint32_t builds;                                      /* instances made so far */
-    uint32_t step_hint, arg_hint, slot_hint, buffer_hint; /* counts of the last instance */
+    uint32_t input_count, output_count;        /* of the region */
+    uint32_t *numbers;                         /* storage of cpu_op.in and out */
+    pthread_mutex_t lock;                      /* guards constants, ready and last */
+    void *compiling;                           /* the request's handle, during compile */
+    const void *timings;                       /* measured times of kernels, or NULL */
+    uint32_t builds;                           /* instances made so far */
+    uint32_t step_hint, arg_hint, buffer_hint; /* counts of the last instance */
     bool keep_last_bit;    /* DynamicQuantizeLinear rounds floats here: an error in the last bit changes integers */
     cpu_scratch *spare;    /* atomic: memory of a destroyed instance, or NULL */
     bool trying;           /* an instance is being built for the timing of kernels (compile/tune.c) */
@@ -362,13 +322,9 @@ inlay_status cpu_execute(void *state, inlay_compiled *compiled, inlay_instance *
 uint32_t cpu_may_branch(void *state, inlay_compiled *compiled, inlay_instance *instance);
 inlay_status cpu_assess(void *state, const inlay_assess_request *request, inlay_diag *diag);
 
-/* Sets the number of OpenMP threads of parallel regions that the calling thread starts. libdnnl and the host share the
- * pool of OpenMP threads. Returns the previous number for cpu_threads_restore; 0: nothing changed. */
+/* Sets the number of OpenMP threads of parallel regions that the calling thread starts. Returns the previous number for cpu_threads_restore; 0: nothing changed. */
 int cpu_threads_set(uint32_t threads);
 void cpu_threads_restore(int before);
 /* May parallel regions of the calling thread have more than one thread? */
 bool cpu_threads_several(void);
-
-/* Converts the library's status; writes the message "node NAME: LIBRARY can't WHAT" on failure. */
-inlay_status cpu_check(library_status code, inlay_diag *diag, const char *what, const char *name);
 #endif

@@ -20,7 +20,7 @@ static cpu_op *find_append(const inlay_compiled *compiled, uint32_t input, uint3
 
         if (op->row->family == &cpu_concat && op->in_count == 2 && op->size == 4 && op->axis == CPU_STATE_AXIS &&
             compiled->values[op->in[0]].input == input && compiled->values[op->in[0]].uses == 1 &&
-            op->in[0] != op->in[1] && compiled->values[op->out[0]].type == LIBRARY_F32) {
+            op->in[0] != op->in[1] && compiled->values[op->out[0]].type == ELEMENT_FLOAT) {
             scatter = cpu_find_scatter(compiled, op->out[0]);
             if (compiled->values[(scatter != NULL ? scatter : op)->out[0]].output == output)
                 return op;
@@ -50,7 +50,7 @@ uint32_t cpu_state_reads(void *state, inlay_compiled *compiled, uint32_t input, 
     (void)state;
     for (uint32_t value = 0; value < compiled->value_count; value++)
         if (compiled->values[value].input == input && compiled->values[value].constant == INLAY_NONE)
-            return axis == CPU_STATE_AXIS && compiled->values[value].type == LIBRARY_F32;
+            return axis == CPU_STATE_AXIS && compiled->values[value].type == ELEMENT_FLOAT;
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /* Sets the number of OpenMP threads of parallel regions that the calling thread starts. */
 #include "cpu/region/region.h"
 
-/* Functions of libgomp, which libdnnl uses, too. */
+/* Functions of libgomp, whose threads are the host's. */
 extern void omp_set_num_threads(int threads);
 extern int omp_get_max_threads(void);
 

@@ -1,7 +1,7 @@
 /* Attributes of kernel windows, for convolutions and pooling. */
 #include "cpu/region/window.h"
 
-/* oneDNN generates code for each column of the padding: with unreasonably large attributes it takes minutes. */
+/* No sensible model has larger attributes. */
 enum { MAX_STEPS = 1 << 16 };
 
 static bool read_ints(const kit_node *node, const char *name, uint32_t count, int64_t low, int64_t otherwise,
@@ -82,26 +82,7 @@ double cpu_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_
     return out > 0 ? inside / ((double)out * (double)kernel) : 1;
 }
 
-bool cpu_window_misses(const cpu_build *build, const cpu_op *op)
-{
-    const int64_t *input = build->dims[op->in[0]] + 2, *output = build->dims[op->out[0]] + 2;
-    library_dims begins, ends;
-
-    cpu_window_pads(op, input, output, op->window.kernel, begins, ends);
-    for (uint32_t i = 0; i < op->window.spatial; i++) {
-        for (int64_t o = 0; o < output[i]; o++) {
-            const int64_t start = o * op->window.strides[i] - begins[i], step = op->window.dilations[i];
-            /* the first tap that is not before the image */
-            const int64_t tap = start >= 0 ? 0 : (step - 1 - start) / step;
-
-            if (tap >= op->window.kernel[i] || start + tap * step >= input[i])
-                return true;
-        }
-    }
-    return false;
-}
-
-void cpu_window_weights(const cpu_build *build, uint32_t value, memory_desc *out)
+void cpu_window_weights(const cpu_build *build, uint32_t value, tensor_layout *out)
 {
     const int64_t *source = build->dims[value];
     uint32_t rank = build->ranks[value], axes = 0;
@@ -112,5 +93,5 @@ void cpu_window_weights(const cpu_build *build, uint32_t value, memory_desc *out
     dims[axes++] = source[0] / build->op->window.group;
     for (uint32_t d = 1; d < rank; d++)
         dims[axes++] = source[d];
-    memory_desc_plain(out, axes, dims);
+    layout_plain(out, axes, dims);
 }

@@ -9,10 +9,8 @@ bool cpu_parse_window(const kit_node *node, uint32_t spatial, cpu_op *op, kit_re
 void cpu_window_pads(const cpu_op *op, const int64_t *in, const int64_t *out, const int64_t *kernel, int64_t *begins,
                      int64_t *ends);
 /* The layout of the weights of the convolution being lowered: [O, I/g, ..], or [g, O/g, I/g, ..] if g > 1. */
-void cpu_window_weights(const cpu_build *build, uint32_t value, memory_desc *out);
+void cpu_window_weights(const cpu_build *build, uint32_t value, tensor_layout *out);
 /* The share of a window's taps along one axis that are inside the image, over all outputs; 1 if there is no output.
  * With dilation, most taps may be in the padding. */
 double cpu_window_share(int64_t kernel, int64_t dilation, int64_t stride, int64_t begin, int64_t in, int64_t out);
-/* Is the window of an output of the convolution in the padding only? */
-bool cpu_window_misses(const cpu_build *build, const cpu_op *op);
 #endif

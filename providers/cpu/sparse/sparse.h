@@ -41,7 +41,7 @@ typedef struct sparse_set {
 } sparse_set;
 
 KERNEL_INSTANCES(sparse_set, sparse)
-/* The kernels for this CPU; NULL: none, since a library's dense GEMM is as fast. */
+/* The kernels for this CPU; NULL: none, since a dense GEMM is as fast. */
 const sparse_set *sparse_of_cpu(void);
 
 enum { SPARSE_SAMPLE = 256 /* blocks of a matrix that are tested first */ };

@@ -1,5 +1,5 @@
-/* Concatenation of row-major tensors, as rows of bytes. oneDNN's kernels are fast for long rows only; rotary
- * embeddings, for example, have rows of one element. */
+/* Concatenation of row-major tensors, as rows of bytes. Rotary embeddings, for example, have rows of one
+ * element. */
 #include "cpu/region/build.h"
 
 typedef struct concat_rows {
@@ -103,7 +103,7 @@ inlay_status cpu_concat_rows(cpu_build *build, const cpu_group *group, const cpu
     concat_rows *rows = cpu_new_native(build, sizeof *rows + count * sizeof *rows->bytes);
     inlay_status status = INLAY_OK;
     cpu_place out;
-    memory_desc md;
+    tensor_layout layout;
 
     if (list == NULL || rows == NULL) {
         status = inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
@@ -112,17 +112,17 @@ inlay_status cpu_concat_rows(cpu_build *build, const cpu_group *group, const cpu
     rows->native.run = run_rows;
     rows->count = count;
     rows->rows = 1;
-    memory_desc_plain(&md, build->ranks[group->out], build->dims[group->out]);
-    md.data_type = cpu_type(build, group->out);
+    layout_plain(&layout, build->ranks[group->out], build->dims[group->out]);
+    layout.type = cpu_type(build, group->out);
     for (int64_t d = 0; d < op->axis; d++)
-        rows->rows *= md.dims[d];
+        rows->rows *= layout.dims[d];
     for (uint32_t i = 0; i < count; i++) {
-        rows->bytes[i] = memory_desc_bytes(&places[i].md) / (uint64_t)rows->rows;
+        rows->bytes[i] = layout_bytes(&places[i].layout) / (uint64_t)rows->rows;
         rows->row_bytes += rows->bytes[i];
         list[i] = &places[i];
     }
     INLAY_CHECK(count > 0);
-    INLAY_TRY(cpu_result_place(build, group->out, &md, &out));
+    INLAY_TRY(cpu_result_place(build, group->out, &layout, &out));
     list[count] = &out;
     INLAY_TRY(cpu_emit_native(build, &rows->native, list, count + 1));
     status = cpu_set_place(build, group->out, &out);

@@ -81,15 +81,15 @@ static inlay_status read_whole(cpu_build *build, cpu_place *out)
 {
     uint32_t value = build->op->in[0];
     inlay_status status = cpu_read_strided(build, value, out);
-    memory_desc md;
+    tensor_layout layout;
 
-    if (status != INLAY_OK || !memory_desc_is_blocked(&out->md))
+    if (status != INLAY_OK || !layout_is_blocked(&out->layout))
         return status;
     if (build->ranks[value] < 3 || build->ranks[value] > 5)
         return cpu_read_plain(build, value, out);
-    memory_desc_channels_last(&md, build->ranks[value], build->dims[value]);
-    md.data_type = out->md.data_type;
-    return cpu_read_as(build, value, &md, out);
+    layout_channels_last(&layout, build->ranks[value], build->dims[value]);
+    layout.type = out->layout.type;
+    return cpu_read_as(build, value, &layout, out);
 }
 
 /* Sets the place of value `part`: a view of the whole from element `start` on. */
@@ -99,9 +99,9 @@ static inlay_status set_part(cpu_build *build, uint32_t part, const cpu_place *w
     cpu_place output = *whole;
 
     INLAY_CHECK(start >= 0);
-    memory_desc_strides(&output.md, build->ranks[part], build->dims[part], strides);
-    output.md.data_type = whole->md.data_type;
-    output.offset += (uint64_t)start * cpu_type_bytes(whole->md.data_type);
+    layout_strides(&output.layout, build->ranks[part], build->dims[part], strides);
+    output.layout.type = whole->layout.type;
+    output.offset += (uint64_t)start * cpu_type_bytes(whole->layout.type);
     return cpu_set_place(build, part, &output);
 }
 
@@ -117,7 +117,7 @@ static inlay_status lower_split(cpu_build *build, const cpu_group *group)
     if (cpu_count(build, op->in[0]) == 0)
         return INLAY_OK;
     INLAY_TRY(read_whole(build, &whole));
-    strides = whole.md.strides;
+    strides = whole.layout.strides;
     for (uint32_t i = 0; i < op->out_count; i++) {
         if (cpu_count(build, op->out[i]) > 0)
             INLAY_TRY(set_part(build, op->out[i], &whole, at * strides[op->axis], strides));
@@ -140,8 +140,8 @@ static inlay_status lower_slice(cpu_build *build, const cpu_group *group)
                 from = op->slice.starts[d] < 0 ? op->slice.starts[d] + size : op->slice.starts[d];
 
         from = from < 0 ? 0 : from > size ? size : from;
-        start += from * whole.md.strides[d];
-        strides[d] = whole.md.strides[d];
+        start += from * whole.layout.strides[d];
+        strides[d] = whole.layout.strides[d];
         if (build->dims[group->out][d] > 1) /* for one element, the step may be so large that the product overflows */
             strides[d] *= op->slice.steps[d];
     }

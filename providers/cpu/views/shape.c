@@ -18,31 +18,31 @@ static inlay_status lower_view(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
     cpu_place input;
-    memory_desc seen, merged;
+    tensor_layout seen, merged;
     inlay_status status = cpu_read_strided(build, op->in[0], &input);
 
     if (status != INLAY_OK)
         return status;
-    if (!memory_desc_is_plain(&input.md) &&
-        memory_desc_reshaped(&input.md, build->ranks[group->out], build->dims[group->out], &seen)) {
-        input.md = seen; /* the input is transposed or a part of a tensor */
+    if (!layout_is_plain(&input.layout) &&
+        layout_reshaped(&input.layout, build->ranks[group->out], build->dims[group->out], &seen)) {
+        input.layout = seen; /* the input is transposed or a part of a tensor */
         return cpu_set_place(build, group->out, &input);
     }
-    if (!memory_desc_is_plain(&input.md) &&
-        memory_desc_merged(&input.md, build->ranks[group->out], build->dims[group->out], &merged) &&
-        !memory_desc_is_plain(&merged) &&
-        memory_desc_reshaped(&merged, build->ranks[group->out], build->dims[group->out], &seen)) {
+    if (!layout_is_plain(&input.layout) &&
+        layout_merged(&input.layout, build->ranks[group->out], build->dims[group->out], &merged) &&
+        !layout_is_plain(&merged) &&
+        layout_reshaped(&merged, build->ranks[group->out], build->dims[group->out], &seen)) {
         status = cpu_read_as(build, op->in[0], &merged, &input);
         if (status != INLAY_OK)
             return status;
-        input.md = seen;
+        input.layout = seen;
         return cpu_set_place(build, group->out, &input);
     }
     status = cpu_read_plain(build, op->in[0], &input);
     if (status != INLAY_OK)
         return status;
-    memory_desc_plain(&input.md, build->ranks[group->out], build->dims[group->out]);
-    input.md.data_type = cpu_type(build, group->out);
+    layout_plain(&input.layout, build->ranks[group->out], build->dims[group->out]);
+    input.layout.type = cpu_type(build, group->out);
     return cpu_set_place(build, group->out, &input);
 }
 
@@ -76,27 +76,17 @@ static inlay_status lower_transpose(cpu_build *build, const cpu_group *group)
     const cpu_op *op = build->op;
     uint32_t rank = build->ranks[op->in[0]];
     int64_t strides[CPU_MAX_RANK];
-    int moves[CPU_MAX_RANK];
     cpu_place input, output;
     inlay_status status;
 
     INLAY_TRY(cpu_read_strided(build, op->in[0], &input));
     for (uint32_t d = 0; d < rank; d++) {
-        moves[op->perm[d]] = (int)d; /* oneDNN: axis i becomes moves[i] */
         INLAY_CHECK(op->perm[d] >= 0 && op->perm[d] < (int32_t)rank);
-        strides[d] = input.md.strides[op->perm[d]];
+        strides[d] = input.layout.strides[op->perm[d]];
     }
     output = input;
-    if (!memory_desc_is_blocked(&input.md)) {
-        memory_desc_strides(&output.md, rank, build->dims[group->out], strides);
-        output.md.data_type = input.md.data_type;
-        return cpu_set_place(build, group->out, &output);
-    }
-    if (!memory_desc_permuted(&input.md, moves, &output.md)) {
-        INLAY_TRY(cpu_read_plain(build, op->in[0], &input));
-        output = input;
-        (void)memory_desc_permuted(&input.md, moves, &output.md);
-    }
+    layout_strides(&output.layout, rank, build->dims[group->out], strides);
+    output.layout.type = input.layout.type;
     status = cpu_set_place(build, group->out, &output);
 done:
     return status;
@@ -127,17 +117,17 @@ static inlay_status concat_images(cpu_build *build, const cpu_group *group, cons
     const int64_t axis = build->op->axis;
     cpu_place out, part;
     inlay_status status;
-    memory_desc md;
+    tensor_layout layout;
 
-    memory_desc_channels_last(&md, build->ranks[group->out], build->dims[group->out]);
-    md.data_type = cpu_type(build, group->out);
-    INLAY_TRY(cpu_new_place(build, &md, &out));
+    layout_channels_last(&layout, build->ranks[group->out], build->dims[group->out]);
+    layout.type = cpu_type(build, group->out);
+    INLAY_TRY(cpu_new_place(build, &layout, &out));
     part = out;
     for (uint32_t i = 0; i < count; i++) {
-        memory_desc_strides(&part.md, build->ranks[group->out], places[i].md.dims, md.strides);
-        part.md.data_type = md.data_type;
+        layout_strides(&part.layout, build->ranks[group->out], places[i].layout.dims, layout.strides);
+        part.layout.type = layout.type;
         INLAY_TRY(cpu_emit_copy(build, &places[i], &part));
-        part.offset += (uint64_t)(places[i].md.dims[axis] * md.strides[axis]) * cpu_type_bytes(md.data_type);
+        part.offset += (uint64_t)(places[i].layout.dims[axis] * layout.strides[axis]) * cpu_type_bytes(layout.type);
     }
     status = cpu_set_place(build, group->out, &out);
 done:
@@ -147,20 +137,17 @@ done:
 static inlay_status lower_concat(cpu_build *build, const cpu_group *group)
 {
     const cpu_op *op = build->op;
-    cpu_place *places = cpu_scratch_take(build->scratch, op->in_count + 1u, sizeof *places), out;
-    cpu_operand *operands = cpu_scratch_take(build->scratch, op->in_count + 2u, sizeof *operands);
-    memory_desc *mds = cpu_scratch_take(build->scratch, op->in_count + 1u, sizeof *mds);
-    library_description pd = NULL;
-    uint32_t count = 0, images = 0, blocked = 0, rank = build->ranks[op->out[0]];
-    bool in_place, by_copies;
-    memory_desc md;
+    cpu_place *places = cpu_scratch_take(build->scratch, op->in_count + 1u, sizeof *places);
+    uint32_t count = 0, images = 0, rank = build->ranks[op->out[0]];
+    bool in_place;
+    tensor_layout layout;
     inlay_status status = INLAY_OK;
 
     if (op->appends && build->rooms[group->out] != 0) {
         status = cpu_lower_append(build, group);
         goto done;
     }
-    if (places == NULL || operands == NULL || mds == NULL) {
+    if (places == NULL) {
         status = inlay_fail(build->diag, INLAY_OUT_OF_MEMORY, "no memory for node '%s'", op->name);
         goto done;
     }
@@ -171,50 +158,23 @@ static inlay_status lower_concat(cpu_build *build, const cpu_group *group)
         if (cpu_count(build, op->in[i]) == 0)
             continue;
         INLAY_TRY(cpu_read(build, op->in[i], &places[count]));
-        images += memory_desc_is_image(&places[count].md) && !memory_desc_is_plain(&places[count].md);
-        blocked += memory_desc_is_blocked(&places[count].md);
+        images += layout_is_image(&places[count].layout) && !layout_is_plain(&places[count].layout);
         count++;
     }
-    by_copies = build->state->moves != NULL && blocked < count &&
-                (build->state->alone || (op->axis == 1 && cpu_type(build, group->out) == LIBRARY_F32));
-    if (build->state->alone && !by_copies)
-        images = 0;
     for (uint32_t i = 0, n = 0; i < op->in_count; i++) {
         if (cpu_count(build, op->in[i]) == 0)
             continue;
         if (images == 0) {
             INLAY_TRY(cpu_read_plain(build, op->in[i], &places[n]));
-        } else if (blocked < count) { /* not all are blocked: use channels last for all */
-            memory_desc_channels_last(&md, rank, build->dims[op->in[i]]);
-            md.data_type = cpu_type(build, op->in[i]);
-            INLAY_TRY(cpu_read_as(build, op->in[i], &md, &places[n]));
+        } else { /* channels last for all */
+            layout_channels_last(&layout, rank, build->dims[op->in[i]]);
+            layout.type = cpu_type(build, op->in[i]);
+            INLAY_TRY(cpu_read_as(build, op->in[i], &layout, &places[n]));
         }
-        mds[n] = places[n].md;
         n++;
     }
-    if (images == 0) {
-        status = cpu_concat_rows(build, group, places, count);
-        goto done;
-    }
-    if (by_copies) {
-        status = concat_images(build, group, places, count);
-        goto done;
-    }
-    if (blocked < count)
-        memory_desc_channels_last(&md, rank, build->dims[op->out[0]]);
-    else
-        memory_desc_any(&md, rank, build->dims[op->out[0]]);
-    md.data_type = cpu_type(build, op->out[0]);
-    INLAY_TRY(cpu_check(library_describe_concat(build->state->engine, &md, (int)op->axis, mds, count, &pd), build->diag,
-                        "concatenate", op->name));
-    INLAY_TRY(cpu_result_place(build, group->out, library_layout(pd, LIBRARY_OPERAND_DST, &(memory_desc){ 0 }), &out));
-    for (uint32_t i = 0; i < count; i++)
-        operands[i] = (cpu_operand){ LIBRARY_ARG_MULTIPLE_SRC + (int)i, &places[i] };
-    operands[count] = (cpu_operand){ LIBRARY_ARG_DST, &out };
-    INLAY_TRY(cpu_emit(build, pd, operands, count + 1));
-    status = cpu_set_place(build, group->out, &out);
+    status = images == 0 ? cpu_concat_rows(build, group, places, count) : concat_images(build, group, places, count);
 done:
-    library_destroy(pd);
     return status;
 }
 

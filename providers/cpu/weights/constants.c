@@ -23,15 +23,13 @@ static inlay_status lower_low_bit(cpu_build *build, const cpu_group *group)
 {
     cpu_place made;
     inlay_status status;
-    memory_desc plain;
+    tensor_layout plain;
 
-    memory_desc_plain(&plain, build->ranks[group->out], build->dims[group->out]);
+    layout_plain(&plain, build->ranks[group->out], build->dims[group->out]);
     status = cpu_read_constant(build, group->out, &plain, &plain, &made);
     return status == INLAY_OK ? cpu_set_place(build, group->out, &made) : status;
 }
 
-const cpu_family cpu_narrow = {
-    .name = "low-bit constant", .parse = parse, .lower = lower_low_bit, .is_builtin = true
-};
-const cpu_family cpu_halves = { .name = "float16 constant", .parse = parse, .lower = lower, .is_builtin = true };
-const cpu_family cpu_sparse = { .name = "sparse weights", .parse = sparse_parse, .lower = lower, .is_builtin = true };
+const cpu_family cpu_narrow = { .name = "low-bit constant", .parse = parse, .lower = lower_low_bit };
+const cpu_family cpu_halves = { .name = "float16 constant", .parse = parse, .lower = lower };
+const cpu_family cpu_sparse = { .name = "sparse weights", .parse = sparse_parse, .lower = lower };

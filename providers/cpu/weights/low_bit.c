@@ -154,14 +154,6 @@ static bool make_constant(inlay_compiled *compiled, const inlay_graph *graph, ui
     return true;
 }
 
-/* If the weights of a convolution are not a constant of this region, another region computes them: changes the
- * convolution's row to that for computed weights. */
-static void use_computed_weights(inlay_compiled *compiled, cpu_op *op)
-{
-    if (op->row->family->computed != NULL && compiled->values[op->in[1]].constant == INLAY_NONE)
-        op->row = op->row->family->computed;
-}
-
 inlay_status low_bit_make_constants(inlay_compiled *compiled, const inlay_graph *graph, inlay_diag *diag)
 {
     bool any = false;
@@ -197,7 +189,6 @@ inlay_status low_bit_make_constants(inlay_compiled *compiled, const inlay_graph 
                 narrow.turns[narrow.turn_count++] = op_index;
             ok = make_constant(compiled, graph, op->out[0], &narrow);
         } else {
-            use_computed_weights(compiled, op);
             continue;
         }
         if (!ok)
@@ -238,7 +229,7 @@ void low_bit_mark_packed(inlay_compiled *compiled)
 /* args: weights [out, in, 3, 3] with contiguous outputs, and the transformed weights. */
 typedef struct window_step {
     cpu_native native;
-    memory_desc plain, md;
+    tensor_layout plain, layout;
 } window_step;
 
 static inlay_status run_window(const cpu_native *native, const cpu_state *state, inlay_run *run, void *const *args,
@@ -247,60 +238,60 @@ static inlay_status run_window(const cpu_native *native, const cpu_state *state,
     const window_step *step = (const window_step *)(const void *)native;
 
     (void)threads;
-    return pack_by_kernel(state, run, &step->plain, args[0], &step->md, args[1]) ? INLAY_OK : INLAY_INTERNAL;
+    return pack_by_kernel(state, run, &step->plain, args[0], &step->layout, args[1]) ? INLAY_OK : INLAY_INTERNAL;
 }
 
 /* Emits a step that transforms the weights for Winograd's algorithm in each run. It reads them in a layout that needs
  * no gather instructions. */
-static inlay_status read_window(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
-                                cpu_place *out)
+static inlay_status read_window(cpu_build *build, uint32_t value, const tensor_layout *plain,
+                                const tensor_layout *layout, cpu_place *out)
 {
     const int64_t outs = plain->dims[0];
-    window_step step = { .native.run = run_window, .md = *md };
+    window_step step = { .native.run = run_window, .layout = *layout };
     cpu_place floats;
     inlay_status status;
 
-    memory_desc_strides(&step.plain, 4, plain->dims, (const int64_t[]){ 1, 9 * outs, 3 * outs, outs });
+    layout_strides(&step.plain, 4, plain->dims, (const int64_t[]){ 1, 9 * outs, 3 * outs, outs });
     INLAY_TRY(low_bit_read(build, value, plain, &step.plain, &floats));
-    INLAY_TRY(cpu_new_place(build, md, out));
+    INLAY_TRY(cpu_new_place(build, layout, out));
     status = cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ &floats, out }, 2);
 done:
     return status;
 }
 
-inlay_status low_bit_read_pack(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
-                               cpu_place *out)
+inlay_status low_bit_read_pack(cpu_build *build, uint32_t value, const tensor_layout *plain,
+                               const tensor_layout *layout, cpu_place *out)
 {
     cpu_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
     const cpu_pack *pack;
-    inlay_status status = cpu_constant_pack(build->compiled, constant, plain, md, &pack, build->diag);
+    inlay_status status = cpu_constant_pack(build->compiled, constant, plain, layout, &pack, build->diag);
 
     return status == INLAY_OK ? cpu_pack_place(build, pack->data, low_bit_pack_bytes(pack->data), out) : status;
 }
 
-inlay_status low_bit_read(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
+inlay_status low_bit_read(cpu_build *build, uint32_t value, const tensor_layout *plain, const tensor_layout *layout,
                           cpu_place *out)
 {
     static const cpu_native step = { .run = low_bit_run_dequantize };
     inlay_status status = INLAY_OK;
-    memory_desc made = *md;
+    tensor_layout made = *layout;
     cpu_place from;
 
-    if ((build->has[value] & CPU_HAS_COPY) != 0 && memory_desc_equal(&build->copies[value].md, md)) {
+    if ((build->has[value] & CPU_HAS_COPY) != 0 && layout_equal(&build->copies[value].layout, layout)) {
         *out = build->copies[value];
         return INLAY_OK;
     }
-    if (plain->ndims == 4 && md->ndims == 3)
-        return read_window(build, value, plain, md, out);
-    if (recurrent_is_pack(md)) {
-        const int64_t count = (int64_t)(memory_desc_bytes(md) / sizeof(float));
+    if (plain->rank == 4 && layout->rank == 3)
+        return read_window(build, value, plain, layout, out);
+    if (recurrent_is_pack(layout)) {
+        const int64_t count = (int64_t)(layout_bytes(layout) / sizeof(float));
 
-        memory_desc_plain(&made, 1, &count);
-    } else if (md->kind != CPU_BLOCKED || md->data_type != LIBRARY_F32 || md->ndims != plain->ndims) {
+        layout_plain(&made, 1, &count);
+    } else if (layout->kind != LAYOUT_STRIDED || layout->type != ELEMENT_FLOAT || layout->rank != plain->rank) {
         INLAY_TRY(low_bit_read(build, value, plain, plain, &from));
-        return cpu_reorder(build, &from, md, out);
+        return cpu_reorder(build, &from, layout, out);
     }
-    INLAY_TRY(low_bit_read_pack(build, value, plain, md, &from));
+    INLAY_TRY(low_bit_read_pack(build, value, plain, layout, &from));
     INLAY_TRY(cpu_new_place(build, &made, out));
     INLAY_TRY(cpu_emit_step(build, &step, sizeof step, (const cpu_place *const[]){ &from, out }, 2));
     build->copies[value] = *out;

@@ -24,18 +24,18 @@ inlay_status low_bit_make_constants(inlay_compiled *compiled, const inlay_graph 
 void low_bit_mark_packed(inlay_compiled *compiled);
 void low_bit_destroy(struct low_bit_constant *narrow);
 
-/* A pack in layout md, which must be a permutation of elements, perhaps with padding. The caller frees it. */
-inlay_status low_bit_pack(const inlay_compiled *compiled, const cpu_constant *constant, const memory_desc *plain,
-                          const memory_desc *md, void **out, inlay_diag *diag);
+/* A pack in layout layout, which must be a permutation of elements, perhaps with padding. The caller frees it. */
+inlay_status low_bit_pack(const inlay_compiled *compiled, const cpu_constant *constant, const tensor_layout *plain,
+                          const tensor_layout *layout, void **out, inlay_diag *diag);
 /* Elements [first, last) of a pack as floats; first is a multiple of 16. */
 void low_bit_dequantize(const void *pack, int64_t first, int64_t last, float *out);
 
 /* cpu_read_constant of a low-bit constant. */
-inlay_status low_bit_read(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
+inlay_status low_bit_read(cpu_build *build, uint32_t value, const tensor_layout *plain, const tensor_layout *layout,
                           cpu_place *out);
-/* The pack itself, for a step that dequantizes parts of it (low_bit_dequantize). md: as for low_bit_pack. */
-inlay_status low_bit_read_pack(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
-                               cpu_place *out);
+/* The pack itself, for a step that dequantizes parts of it (low_bit_dequantize). layout: as for low_bit_pack. */
+inlay_status low_bit_read_pack(cpu_build *build, uint32_t value, const tensor_layout *plain,
+                               const tensor_layout *layout, cpu_place *out);
 /* All elements as row-major floats; the caller frees them. */
 inlay_status low_bit_floats(const inlay_compiled *compiled, const cpu_constant *constant, void **out, inlay_diag *diag);
 #endif

@@ -193,11 +193,12 @@ static int32_t *number_elements(const inlay_compiled *compiled, const cpu_consta
     return numbers;
 }
 
-/* The element numbers in the order of layout md; PADDING for its padding. The caller frees *out. */
+/* The element numbers in the order of layout packed; PADDING for its padding. The caller frees *out. */
 static inlay_status order_elements(const inlay_compiled *compiled, const cpu_constant *constant,
-                                   const memory_desc *plain, const memory_desc *md, int32_t **out, inlay_diag *diag)
+                                   const tensor_layout *plain, const tensor_layout *packed, int32_t **out,
+                                   inlay_diag *diag)
 {
-    const int64_t count = (int64_t)(memory_desc_bytes(md) / sizeof(int32_t));
+    const int64_t count = (int64_t)(layout_bytes(packed) / sizeof(int32_t));
     int32_t *numbers = number_elements(compiled, constant), *laid = NULL;
     inlay_status status = INLAY_OK;
     int64_t found = 0;
@@ -207,18 +208,18 @@ static inlay_status order_elements(const inlay_compiled *compiled, const cpu_con
         status = no_memory(diag, count);
         goto done;
     }
-    if (recurrent_is_pack(md))
-        recurrent_reorder_panels(md, numbers, laid);
-    else if (memory_desc_equal(plain, md))
+    if (recurrent_is_pack(packed))
+        recurrent_reorder_panels(packed, numbers, laid);
+    else if (layout_equal(plain, packed))
         memcpy(laid, numbers, (size_t)count * sizeof *laid);
-    else if (!memory_desc_copy(plain, numbers, md, laid))
-        INLAY_TRY(cpu_reorder_now(compiled->state, plain, numbers, md, laid, diag));
+    else if (!layout_copy(plain, numbers, packed, laid))
+        INLAY_TRY(cpu_reorder_now(compiled->state, plain, numbers, packed, laid, diag));
     for (int64_t i = 0; i < count; i++) {
         if (laid[i] < 0 || laid[i] > constant->narrow->count)
             status = INLAY_INTERNAL;
         found += laid[i] != PADDING;
     }
-    if (status != INLAY_OK || found != memory_desc_count(plain))
+    if (status != INLAY_OK || found != layout_count(plain))
         status = inlay_fail(diag, INLAY_INTERNAL, "a packed layout is not a permutation of elements");
     if (status == INLAY_OK) {
         *out = laid;
@@ -275,7 +276,7 @@ static inlay_status open_source(const inlay_compiled *compiled, const cpu_consta
     if (pack == NULL)
         return inlay_fail(diag, INLAY_INTERNAL, "a dropped constant is needed again");
     source->head = pack->data;
-    INLAY_TRY(order_elements(compiled, constant, &pack->plain, &pack->md, &laid, diag));
+    INLAY_TRY(order_elements(compiled, constant, &pack->plain, &pack->layout, &laid, diag));
     source->at = malloc((size_t)narrow->count * sizeof *source->at);
     if (source->at == NULL) {
         status = no_memory(diag, narrow->count);
@@ -434,17 +435,17 @@ static void fill_pack(const struct packing *packing, pack_head *head)
     }
 }
 
-inlay_status low_bit_pack(const inlay_compiled *compiled, const cpu_constant *constant, const memory_desc *plain,
-                          const memory_desc *md, void **out, inlay_diag *diag)
+inlay_status low_bit_pack(const inlay_compiled *compiled, const cpu_constant *constant, const tensor_layout *plain,
+                          const tensor_layout *packed, void **out, inlay_diag *diag)
 {
-    struct packing packing = { .count = (int64_t)(memory_desc_bytes(md) / sizeof(float)) };
+    struct packing packing = { .count = (int64_t)(layout_bytes(packed) / sizeof(float)) };
     const uint64_t groups = (uint64_t)(packing.count + LANES - 1) / LANES;
     pack_head head = { .count = packing.count, .dtype = constant->narrow->dtype, .bytes = sizeof head };
     inlay_status status = INLAY_OK;
 
     *out = NULL;
     INLAY_TRY(open_source(compiled, constant, &packing.from, diag));
-    INLAY_TRY(order_elements(compiled, constant, plain, md, &packing.laid, diag));
+    INLAY_TRY(order_elements(compiled, constant, plain, packed, &packing.laid, diag));
     INLAY_TRY(find_vectors(&packing, diag));
     head.vectors = packing.vectors.count;
     head.wide_ids = head.vectors > UINT16_MAX + 1;

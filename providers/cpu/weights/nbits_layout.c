@@ -1,4 +1,4 @@
-/* The layouts of packed n-bit weights: opaque to the library, with the shape in dims. Packs constants into them. */
+/* The layouts of packed n-bit weights, with the shape in dims. Packs constants into them. */
 #include "cpu/weights/nbits_weights.h"
 #include "simd/optional.h"
 
@@ -13,25 +13,25 @@ int64_t nbits_row_bytes(const cpu_nbits *nbits)
     return nbits->packed_zeros ? ((nbits->k + nbits->block - 1) / nbits->block * nbits->bits + 7) / 8 : 0;
 }
 
-bool nbits_is_pack(const memory_desc *md)
+bool nbits_is_pack(const tensor_layout *layout)
 {
-    return md->kind == CPU_OPAQUE && md->opaque >= NBITS_WEIGHTS && md->opaque <= NBITS_ZEROS;
+    return layout->kind == LAYOUT_PACKED && layout->packing >= NBITS_WEIGHTS && layout->packing <= NBITS_ZEROS;
 }
 
-void nbits_describe(const cpu_nbits *nbits, uint32_t what, const int64_t *steps, int64_t bytes, memory_desc *md)
+void nbits_describe(const cpu_nbits *nbits, uint32_t what, const int64_t *steps, int64_t bytes, tensor_layout *layout)
 {
     const int64_t dims[D_COUNT] = { nbits->bits,      nbits->k,
                                     nbits->n,         nbits->block,
                                     steps[0],         steps[1],
                                     nbits->is_signed, what == NBITS_ZEROS ? nbits_row_bytes(nbits) : 0 };
 
-    memset(md, 0, sizeof *md);
-    md->ndims = D_COUNT;
-    md->data_type = LIBRARY_S8;
-    md->kind = CPU_OPAQUE;
-    memcpy(md->dims, dims, sizeof dims);
-    md->opaque_bytes = (uint64_t)bytes;
-    md->opaque = what;
+    memset(layout, 0, sizeof *layout);
+    layout->rank = D_COUNT;
+    layout->type = ELEMENT_INT8;
+    layout->kind = LAYOUT_PACKED;
+    memcpy(layout->dims, dims, sizeof dims);
+    layout->packed_bytes = (uint64_t)bytes;
+    layout->packing = what;
 }
 
 typedef struct pack_call {
@@ -50,17 +50,17 @@ static inlay_status pack_panels(void *user, int64_t begin, int64_t end, uint32_t
     return INLAY_OK;
 }
 
-void nbits_pack(const cpu_state *state, const void *source, const memory_desc *md, void *out)
+void nbits_pack(const cpu_state *state, const void *source, const tensor_layout *layout, void *out)
 {
-    const int64_t *d = md->dims;
+    const int64_t *d = layout->dims;
     pack_call call = { .source = { source, d[D_K_STEP], d[D_N_STEP], d[D_SIGNED] != 0 }, .out = out };
 
     const bool valid = nbits_shape_init(&call.shape, (uint32_t)d[D_BITS], d[D_K], d[D_N], d[D_BLOCK]);
 
-    INLAY_CHECK(valid && nbits_is_pack(md) && md->ndims == D_COUNT);
-    if (md->opaque == NBITS_WEIGHTS) /* the loop cannot fail: no run can be cancelled, and pack_panels succeeds */
+    INLAY_CHECK(valid && nbits_is_pack(layout) && layout->rank == D_COUNT);
+    if (layout->packing == NBITS_WEIGHTS) /* the loop cannot fail: no run can be cancelled, and pack_panels succeeds */
         (void)state->host->parallel_for(state->host->ctx, NULL, call.shape.panels, 8, pack_panels, &call);
-    else if (md->opaque == NBITS_SCALES)
+    else if (layout->packing == NBITS_SCALES)
         nbits_pack_floats(&call.shape, &call.source, out);
     else
         nbits_pack_zeros(&call.shape, &call.source, (uint32_t)d[D_BITS], d[D_ROW_BYTES], out);

@@ -361,13 +361,13 @@ static inlay_status read_pack(cpu_build *build, const cpu_nbits *nbits, uint32_t
                               const int64_t *steps, int64_t bytes, cpu_place *out)
 {
     const int64_t all = (int64_t)constant_of(build->compiled, value)->bytes;
-    memory_desc plain, md;
+    tensor_layout plain, packed;
 
     INLAY_CHECK(what >= NBITS_WEIGHTS && what <= NBITS_ZEROS);
-    memory_desc_plain(&plain, 1, &all);
-    plain.data_type = LIBRARY_U8;
-    nbits_describe(nbits, what, steps, bytes, &md);
-    return cpu_read_constant(build, value, &plain, &md, out);
+    layout_plain(&plain, 1, &all);
+    plain.type = ELEMENT_UINT8;
+    nbits_describe(nbits, what, steps, bytes, &packed);
+    return cpu_read_constant(build, value, &plain, &packed, out);
 }
 
 inlay_status nbits_read(cpu_build *build, const cpu_nbits *nbits, cpu_place *place, cpu_place *scales, cpu_place *zeros)
@@ -430,15 +430,15 @@ static inlay_status lower_weights(cpu_build *build, const cpu_group *group)
     inlay_status status;
     struct unfolded unfolded;
     cpu_nbits nbits;
-    memory_desc md;
+    tensor_layout packed;
     const bool turned = !scales_fit_gemm(&(struct layout){ (uint32_t)build->op->axis, build->op->size }, false);
 
     orient(build->compiled, build->op, turned, &nbits);
     INLAY_TRY(nbits_read(build, &nbits, &place, &scales, &zeros));
-    memory_desc_plain(&md, AXES, build->dims[group->out]);
+    layout_plain(&packed, AXES, build->dims[group->out]);
     if (turned)
-        memory_desc_strides(&md, AXES, build->dims[group->out], (const int64_t[]){ 1, nbits.n });
-    INLAY_TRY(cpu_new_place(build, &md, &output));
+        layout_strides(&packed, AXES, build->dims[group->out], (const int64_t[]){ 1, nbits.n });
+    INLAY_TRY(cpu_new_place(build, &packed, &output));
     unfolded = (struct unfolded){ .native.run = unfold, .nbits = nbits };
     (void)nbits_shape_init(&unfolded.shape, nbits.bits, nbits.k, nbits.n, nbits.block);
     INLAY_TRY(cpu_emit_step(
@@ -449,6 +449,4 @@ done:
     return status;
 }
 
-const cpu_family cpu_weights = {
-    .name = "n-bit weights", .parse = parse_weights, .lower = lower_weights, .is_builtin = true
-};
+const cpu_family cpu_weights = { .name = "n-bit weights", .parse = parse_weights, .lower = lower_weights };

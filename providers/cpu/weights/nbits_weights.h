@@ -26,14 +26,14 @@ inlay_status nbits_read(cpu_build *build, const cpu_nbits *nbits, cpu_place *pla
 /* The layouts of the three packs (nbits_layout.c). steps: strides of the original in elements, of k (or its blocks) and
  * of n. */
 enum { NBITS_WEIGHTS = 0x6e620000, NBITS_SCALES, NBITS_ZEROS };
-void nbits_describe(const cpu_nbits *nbits, uint32_t what, const int64_t *steps, int64_t bytes, memory_desc *md);
+void nbits_describe(const cpu_nbits *nbits, uint32_t what, const int64_t *steps, int64_t bytes, tensor_layout *layout);
 /* Bytes of a column of packed zero points; 0: they are not packed by column. */
 int64_t nbits_row_bytes(const cpu_nbits *nbits);
 /* Reads a MatMulNBits (cpu_family.parse). */
 bool nbits_parse(const kit_node *node, cpu_op *op, kit_refusal *why);
-bool nbits_is_pack(const memory_desc *md);
-/* Packs source into out; md is one of these layouts. */
-void nbits_pack(const cpu_state *state, const void *source, const memory_desc *md, void *out);
+bool nbits_is_pack(const tensor_layout *layout);
+/* Packs source into out; layout is one of these layouts. */
+void nbits_pack(const cpu_state *state, const void *source, const tensor_layout *layout, void *out);
 
 bool cpu_takes_nbits_weights(
     const kit_node *node); /* cpu_operator.takes: constant n-bit weights that only GEMMs read */

@@ -28,23 +28,15 @@ void cpu_constant_drop_trials(cpu_constant *constant)
 const cpu_pack *pack_to_unpack(const cpu_constant *constant)
 {
     for (const cpu_pack *pack = constant->packs; pack != NULL; pack = pack->next)
-        if (pack->md.kind == CPU_BLOCKED && pack->md.ndims == pack->plain.ndims)
+        if (pack->layout.kind == LAYOUT_STRIDED && pack->layout.rank == pack->plain.rank)
             return pack;
     return NULL;
-}
-
-bool cpu_constant_is_packed(const cpu_constant *constant)
-{
-    for (const cpu_pack *pack = constant->packs; pack != NULL; pack = pack->next)
-        if (nbits_is_pack(&pack->md))
-            return true;
-    return pack_to_unpack(constant) != NULL;
 }
 
 /* ------------------------------------------------------------------ packs in the host's cache */
 
 typedef struct pack_words {
-    int64_t word[12 + 6 * LIBRARY_MAX_NDIMS];
+    int64_t word[12 + 6 * TENSOR_MAX_RANK];
     uint32_t count;
 } pack_words;
 
@@ -57,29 +49,26 @@ static void add_words(pack_words *list, const int64_t *words, int count)
 
 /* Appends the members of a layout that are in use. false: the pack cannot be cached, since these members do not
  * determine the layout. */
-static bool add_layout(pack_words *words, const memory_desc *md)
+static bool add_layout(pack_words *words, const tensor_layout *layout)
 {
-    int rank = md->ndims, opaque;
+    int rank = layout->rank;
 
-    if (rank <= 0 || rank > LIBRARY_MAX_NDIMS)
+    if (rank <= 0 || rank > TENSOR_MAX_RANK)
         return false;
-    add_words(words, (const int64_t[]){ rank, md->data_type, md->kind, md->inner_nblks }, 4);
-    add_words(words, md->dims, rank);
-    add_words(words, md->padded_dims, rank);
-    if (md->kind == CPU_BLOCKED) {
-        add_words(words, md->strides, rank);
-        add_words(words, md->inner_blks, md->inner_nblks);
-        add_words(words, md->inner_idxs, md->inner_nblks);
+    add_words(words, (const int64_t[]){ rank, layout->type, layout->kind, layout->block_count }, 4);
+    add_words(words, layout->dims, rank);
+    add_words(words, layout->padded_dims, rank);
+    if (layout->kind == LAYOUT_STRIDED) {
+        add_words(words, layout->strides, rank);
+        add_words(words, layout->blocks, layout->block_count);
+        add_words(words, layout->block_axes, layout->block_count);
         return true;
     }
-    if (nbits_is_pack(md)) {
-        add_words(words, (const int64_t[]){ md->opaque, (int64_t)md->opaque_bytes }, 2);
+    if (nbits_is_pack(layout)) {
+        add_words(words, (const int64_t[]){ layout->packing, (int64_t)layout->packed_bytes }, 2);
         return true;
     }
-    opaque = library_opaque_words(md, words->word + words->count,
-                                  (int)(sizeof words->word / sizeof words->word[0] - words->count));
-    words->count += (uint32_t)opaque;
-    return opaque > 0;
+    return false;
 }
 
 inlay_status pack_allocate(inlay_compiled *compiled, const cpu_constant *constant, cpu_pack *pack, uint64_t bytes,
@@ -91,11 +80,11 @@ inlay_status pack_allocate(inlay_compiled *compiled, const cpu_constant *constan
     inlay_status status = INLAY_UNSUPPORTED;
 
     *out_known = false;
-    if (compiled->compiling != NULL && compiled->state->packs != NULL && constant->copy == NULL &&
-        constant->content_hash != 0 && add_layout(&from, &pack->plain) && add_layout(&to, &pack->md)) {
+    if (compiled->compiling != NULL && compiled->state->packs != NULL && constant->content_hash != 0 &&
+        add_layout(&from, &pack->plain) && add_layout(&to, &pack->layout)) {
         key[count++] = constant->content_hash;
         key[count++] = constant->shift;
-        key[count++] = pack->md.kind == CPU_OPAQUE ? library_version() : 0; /* others do not depend on the library */
+        key[count++] = 0; /* kept, so that packs in caches stay valid */
         memcpy(&key[count], from.word, from.count * sizeof *key);
         count += from.count;
         memcpy(&key[count], to.word, to.count * sizeof *key);
@@ -113,11 +102,11 @@ inlay_status pack_allocate(inlay_compiled *compiled, const cpu_constant *constan
     return INLAY_OK;
 }
 
-bool pack_by_kernel(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
-                    const memory_desc *md, void *target)
+bool pack_by_kernel(const cpu_state *state, inlay_run *run, const tensor_layout *plain, const void *source,
+                    const tensor_layout *layout, void *target)
 {
     for (const cpu_packer *pack = cpu_packers; *pack != NULL; pack++)
-        if ((*pack)(state, run, plain, source, md, target))
+        if ((*pack)(state, run, plain, source, layout, target))
             return true;
     return false;
 }

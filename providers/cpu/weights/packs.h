@@ -4,25 +4,22 @@
 #define CPU_PACKS_H
 #include "cpu/region/build.h"
 
-/* Packs weights of layout `plain` if md is the packed layout of its kernel; otherwise returns false. run: the run whose
+/* Packs weights of layout `plain` if layout is the packed layout of its kernel; otherwise returns false. run: the run whose
  * threads may help, or NULL. */
-typedef bool (*cpu_packer)(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
-                           const memory_desc *md, void *target);
+typedef bool (*cpu_packer)(const cpu_state *state, inlay_run *run, const tensor_layout *plain, const void *source,
+                           const tensor_layout *layout, void *target);
 /* The packers, one for each kind of kernel, terminated by NULL (kernels/packers.c). */
 extern const cpu_packer cpu_packers[];
 /* Packs with the first packer that accepts the layout; false: none does. */
-bool pack_by_kernel(const cpu_state *state, inlay_run *run, const memory_desc *plain, const void *source,
-                    const memory_desc *md, void *target);
+bool pack_by_kernel(const cpu_state *state, inlay_run *run, const tensor_layout *plain, const void *source,
+                    const tensor_layout *layout, void *target);
 
-/* The constant in layout md, packed from the original or from another pack. Under compiled->lock. */
-inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
-                               const memory_desc *md, const cpu_pack **out_pack, inlay_diag *diag);
+/* The constant in layout layout, packed from the original or from another pack. Under compiled->lock. */
+inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant, const tensor_layout *plain,
+                               const tensor_layout *layout, const cpu_pack **out_pack, inlay_diag *diag);
 /* Reorders a tensor immediately. */
-inlay_status cpu_reorder_now(const cpu_state *state, const memory_desc *from, const void *source, const memory_desc *to,
-                             void *target, inlay_diag *diag);
-/* Can all later reads be served by the packs, without the original? Other layouts cannot be made from Winograd's
- * transformed weights. n-bit weights have one layout only. */
-bool cpu_constant_is_packed(const cpu_constant *constant);
+inlay_status cpu_reorder_now(const cpu_state *state, const tensor_layout *from, const void *source,
+                             const tensor_layout *to, void *target, inlay_diag *diag);
 void cpu_constant_deinit(cpu_constant *constant);
 /* Frees the packs that were made for the timing of kernels, whose instances are destroyed. Under compiled->lock. */
 void cpu_constant_drop_trials(cpu_constant *constant);
@@ -35,7 +32,8 @@ const cpu_pack *pack_to_unpack(const cpu_constant *constant);
  * pack already, so data is filled. */
 inlay_status pack_allocate(inlay_compiled *compiled, const cpu_constant *constant, cpu_pack *pack, uint64_t bytes,
                            bool *out_known, inlay_diag *diag);
-/* Like library_reorder, but on the host's threads if there is no library. */
-library_status weights_reorder_part(const cpu_state *state, const memory_desc *from, const void *source,
-                                    const memory_desc *to, void *target, const int64_t *dims, const int64_t *first);
+/* Copies a part of both tensors to another layout, large ones on the host's threads. dims and first: the part; NULL: all
+ * elements, and zeros as the padding of blocks. false: there is no copy between these layouts. */
+bool weights_reorder_part(const cpu_state *state, const tensor_layout *from, const void *source,
+                          const tensor_layout *to, void *target, const int64_t *dims, const int64_t *first);
 #endif

@@ -4,8 +4,8 @@
 #include "cpu/weights/low_bit.h"
 #include "cpu/weights/packs.h"
 
-inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
-                               cpu_place *out)
+inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const tensor_layout *plain,
+                               const tensor_layout *layout, cpu_place *out)
 {
     cpu_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
     const cpu_pack *pack;
@@ -13,12 +13,12 @@ inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const memory_de
 
     INLAY_CHECK(build->compiled->values[value].constant < build->compiled->constant_count);
     if (constant->narrow != NULL)
-        return low_bit_read(build, value, plain, md, out);
-    status = cpu_constant_pack(build->compiled, constant, plain, md, &pack, build->diag);
+        return low_bit_read(build, value, plain, layout, out);
+    status = cpu_constant_pack(build->compiled, constant, plain, layout, &pack, build->diag);
     if (status != INLAY_OK)
         return status;
-    status = cpu_pack_place(build, pack->data, memory_desc_bytes(md), out);
-    out->md = *md;
+    status = cpu_pack_place(build, pack->data, layout_bytes(layout), out);
+    out->layout = *layout;
     return status;
 }
 
@@ -27,17 +27,17 @@ static inlay_status place_constant(cpu_build *build, uint32_t value, cpu_place *
 {
     cpu_constant *constant = &build->compiled->constants[build->compiled->values[value].constant];
     inlay_status status;
-    memory_desc plain;
+    tensor_layout plain;
 
     INLAY_CHECK(build->compiled->values[value].constant < build->compiled->constant_count);
-    memory_desc_plain(&plain, build->ranks[value], build->dims[value]);
-    plain.data_type = cpu_type(build, value);
+    layout_plain(&plain, build->ranks[value], build->dims[value]);
+    plain.type = cpu_type(build, value);
     /* The original was dropped, or is not aligned for floats: model files do not align tensors. */
     if (constant->data == NULL || (uintptr_t)constant->data % sizeof(float) != 0)
         return cpu_read_constant(build, value, &plain, &plain, out);
     constant->plain_used = true;
     status = cpu_pack_place(build, constant->data, constant->bytes, out);
-    out->md = plain;
+    out->layout = plain;
     return status;
 }
 
@@ -54,20 +54,20 @@ static inlay_status read_raw(cpu_build *build, uint32_t value, cpu_place *out)
         if (properties->constant != INLAY_NONE) {
             status = place_constant(build, value, at);
         } else if (properties->input != INLAY_NONE) {
-            memory_desc_plain(&at->md, build->ranks[value], build->dims[value]);
-            at->md.data_type = cpu_type(build, value);
+            layout_plain(&at->layout, build->ranks[value], build->dims[value]);
+            at->layout.type = cpu_type(build, value);
             if (build->rooms[value] != 0 && build->ranks[value] == 4) {
                 int64_t strides[CPU_MAX_RANK];
 
                 cpu_inplace_state_strides(build, value, strides);
-                memory_desc_strides(&at->md, 4, build->dims[value], strides);
+                layout_strides(&at->layout, 4, build->dims[value], strides);
             }
             status = cpu_input_place(build, value, at);
         } else if (cpu_count(build, value) == 0) { /* no step computes an empty value */
-            memory_desc none;
+            tensor_layout none;
 
-            memory_desc_plain(&none, build->ranks[value], build->dims[value]);
-            none.data_type = cpu_type(build, value);
+            layout_plain(&none, build->ranks[value], build->dims[value]);
+            none.type = cpu_type(build, value);
             status = cpu_new_place(build, &none, at);
         } else {
             status = inlay_fail(build->diag, INLAY_INTERNAL, "node '%s' reads a value that no step computes",
@@ -84,58 +84,51 @@ static inlay_status read_raw(cpu_build *build, uint32_t value, cpu_place *out)
 
 inlay_status cpu_read_strided(cpu_build *build, uint32_t value, cpu_place *out)
 {
-    inlay_status status = read_raw(build, value, out);
-    memory_desc floats;
-
-    if (status != INLAY_OK || out->md.data_type != LIBRARY_BF16)
-        return status;
-    floats = out->md;
-    floats.data_type = LIBRARY_F32;
-    return cpu_read_as(build, value, &floats, out);
+    return read_raw(build, value, out);
 }
 
-/* Recomputes the strides of axes with one element, which are arbitrary after views. oneDNN's image kernels expect the
- * stride that the axis would have with more elements; its reference loop accepts any, but is a hundred times slower. */
-static void normalize_strides(memory_desc *md)
+/* Recomputes the strides of axes with one element, which are arbitrary after views: image kernels step by the stride that
+ * the axis would have with more elements. */
+static void normalize_strides(tensor_layout *layout)
 {
-    const library_type type = md->data_type;
-    const uint32_t rank = (uint32_t)md->ndims;
-    library_dims dims;
+    const element_type type = layout->type;
+    const uint32_t rank = (uint32_t)layout->rank;
+    tensor_dims dims;
 
-    memcpy(dims, md->dims, rank * sizeof *dims);
-    if (memory_desc_is_plain(md))
-        memory_desc_plain(md, rank, dims);
-    else if (memory_desc_is_image(md))
-        memory_desc_channels_last(md, rank, dims);
-    md->data_type = type;
+    memcpy(dims, layout->dims, rank * sizeof *dims);
+    if (layout_is_plain(layout))
+        layout_plain(layout, rank, dims);
+    else if (layout_is_image(layout))
+        layout_channels_last(layout, rank, dims);
+    layout->type = type;
 }
 
 inlay_status cpu_read(cpu_build *build, uint32_t value, cpu_place *out)
 {
     inlay_status status = cpu_read_strided(build, value, out);
-    memory_desc packed;
+    tensor_layout packed;
 
-    if (status != INLAY_OK || memory_desc_is_blocked(&out->md))
+    if (status != INLAY_OK || layout_is_blocked(&out->layout))
         return status;
-    if (memory_desc_is_dense(&out->md)) {
-        normalize_strides(&out->md);
+    if (layout_is_dense(&out->layout)) {
+        normalize_strides(&out->layout);
         return status;
     }
-    memory_desc_packed(&packed, &out->md);
+    layout_packed(&packed, &out->layout);
     return cpu_read_as(build, value, &packed, out);
 }
 
-inlay_status cpu_read_as(cpu_build *build, uint32_t value, const memory_desc *md, cpu_place *out)
+inlay_status cpu_read_as(cpu_build *build, uint32_t value, const tensor_layout *layout, cpu_place *out)
 {
-    const memory_desc wanted = *md;
+    const tensor_layout wanted = *layout;
     cpu_place at;
     inlay_status status = read_raw(build, value, &at);
 
     if (status != INLAY_OK)
         return status;
-    if ((build->has[value] & CPU_HAS_COPY) != 0 && memory_desc_equal(&build->copies[value].md, &wanted)) {
+    if ((build->has[value] & CPU_HAS_COPY) != 0 && layout_equal(&build->copies[value].layout, &wanted)) {
         *out = build->copies[value];
-        out->md = wanted; /* kernels step by the requested strides, also along axes with one element */
+        out->layout = wanted; /* kernels step by the requested strides, also along axes with one element */
         return INLAY_OK;
     }
     status = cpu_reorder(build, &at, &wanted, out);
@@ -150,10 +143,10 @@ inlay_status cpu_read_as(cpu_build *build, uint32_t value, const memory_desc *md
 inlay_status cpu_read_plain(cpu_build *build, uint32_t value, cpu_place *out)
 {
     inlay_status status;
-    memory_desc plain;
+    tensor_layout plain;
 
-    memory_desc_plain(&plain, build->ranks[value], build->dims[value]);
-    plain.data_type = cpu_type(build, value);
+    layout_plain(&plain, build->ranks[value], build->dims[value]);
+    plain.type = cpu_type(build, value);
     if ((build->has[value] & CPU_HAS_PLAIN) != 0) {
         *out = build->plains[value];
         return INLAY_OK;
@@ -167,19 +160,8 @@ done:
 
 inlay_status cpu_read_floats(cpu_build *build, uint32_t value, int64_t count, cpu_place *out)
 {
-    memory_desc md;
+    tensor_layout layout;
 
-    memory_desc_plain(&md, 1, &count);
-    return cpu_read_constant(build, value, &md, &md, out);
-}
-
-inlay_status cpu_read_rows(cpu_build *build, uint32_t value, library_type type, cpu_place *out)
-{
-    memory_desc md;
-
-    if (type == LIBRARY_F32)
-        return cpu_read_plain(build, value, out);
-    memory_desc_plain(&md, build->ranks[value], build->dims[value]);
-    md.data_type = type;
-    return cpu_read_as(build, value, &md, out);
+    layout_plain(&layout, 1, &count);
+    return cpu_read_constant(build, value, &layout, &layout, out);
 }

@@ -3,20 +3,17 @@
 #define CPU_READ_H
 #include "cpu/region/build.h"
 
-/* The place of a value, without gaps: blocked, or with its axes in any order. bfloat16 becomes float, except by
- * cpu_read_as. Constants are row-major. */
+/* The place of a value, without gaps, with its axes in any order. Constants are row-major. */
 inlay_status cpu_read(cpu_build *build, uint32_t value, cpu_place *out);
 /* The same, but rows may have gaps: the place may be a part of a larger tensor. */
 inlay_status cpu_read_strided(cpu_build *build, uint32_t value, cpu_place *out);
 /* The same row-major, by a reorder if needed. */
 inlay_status cpu_read_plain(cpu_build *build, uint32_t value, cpu_place *out);
-/* The same in layout md. */
-inlay_status cpu_read_as(cpu_build *build, uint32_t value, const memory_desc *md, cpu_place *out);
-/* The value row-major, as float or bfloat16. */
-inlay_status cpu_read_rows(cpu_build *build, uint32_t value, library_type type, cpu_place *out);
-/* A constant in layout md. plain: dims and strides with which the original is read. */
-inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const memory_desc *plain, const memory_desc *md,
-                               cpu_place *out);
+/* The same in layout layout. */
+inlay_status cpu_read_as(cpu_build *build, uint32_t value, const tensor_layout *layout, cpu_place *out);
+/* A constant in layout layout. plain: dims and strides with which the original is read. */
+inlay_status cpu_read_constant(cpu_build *build, uint32_t value, const tensor_layout *plain,
+                               const tensor_layout *layout, cpu_place *out);
 /* A constant vector of `count` floats, such as a bias. */
 inlay_status cpu_read_floats(cpu_build *build, uint32_t value, int64_t count, cpu_place *out);
 #endif

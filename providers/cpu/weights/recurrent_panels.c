@@ -8,32 +8,32 @@ enum { PACK_PANELS = 0x72630000 };
 /* The dims of the layout of panels. */
 enum { D_INPUT, D_LINEAR, D_DIRECTIONS, D_HIDDEN, D_DEPTH, D_CELL, D_COUNT };
 
-void recurrent_panels_layout(const int64_t *dims, uint64_t bytes, memory_desc *out)
+void recurrent_panels_layout(const int64_t *dims, uint64_t bytes, tensor_layout *out)
 {
     memset(out, 0, sizeof *out);
-    out->ndims = D_COUNT;
-    out->data_type = LIBRARY_F32;
-    out->kind = CPU_OPAQUE;
+    out->rank = D_COUNT;
+    out->type = ELEMENT_FLOAT;
+    out->kind = LAYOUT_PACKED;
     memcpy(out->dims, dims, D_COUNT * sizeof *dims);
-    out->opaque = PACK_PANELS;
-    out->opaque_bytes = bytes;
+    out->packing = PACK_PANELS;
+    out->packed_bytes = bytes;
 }
 
-bool recurrent_is_pack(const memory_desc *md)
+bool recurrent_is_pack(const tensor_layout *packed)
 {
-    return md->kind == CPU_OPAQUE && md->opaque == PACK_PANELS;
+    return packed->kind == LAYOUT_PACKED && packed->packing == PACK_PANELS;
 }
 
 static const char *const cells[] = { [CELL_RNN] = "RNN", [CELL_GRU] = "GRU", [CELL_LSTM] = "LSTM" };
 
-void recurrent_reorder_panels(const memory_desc *md, const int32_t *from, int32_t *to)
+void recurrent_reorder_panels(const tensor_layout *packed, const int32_t *from, int32_t *to)
 {
     const kit_tensor tensor = { .data = (void *)(uintptr_t)from, .dtype = INLAY_FLOAT };
-    const int64_t *d = md->dims;
+    const int64_t *d = packed->dims;
     recurrent_layout layout;
     recurrent_state state;
 
-    memset(to, 0, md->opaque_bytes);
+    memset(to, 0, packed->packed_bytes);
     if (!recurrent_read_cell(cells[d[D_CELL]], d[D_LINEAR] != 0, &state) ||
         !recurrent_compute_layout(&state, d[D_DEPTH], d[D_HIDDEN], &layout))
         return; /* cannot happen: its author has checked the sizes */

@@ -5,9 +5,9 @@
 
 /* The layout. dims: the input (1: W, 2: R), linear_before_reset, directions, hidden size, depth, and cell. bytes: of
  * all directions. */
-void recurrent_panels_layout(const int64_t *dims, uint64_t bytes, memory_desc *out);
-/* Is md this layout? */
-bool recurrent_is_pack(const memory_desc *md);
+void recurrent_panels_layout(const int64_t *dims, uint64_t bytes, tensor_layout *out);
+/* Is layout this layout? */
+bool recurrent_is_pack(const tensor_layout *layout);
 /* Copies 32-bit words into it; from: row-major. */
-void recurrent_reorder_panels(const memory_desc *md, const int32_t *from, int32_t *to);
+void recurrent_reorder_panels(const tensor_layout *layout, const int32_t *from, int32_t *to);
 #endif

@@ -10,7 +10,7 @@ OPTIONAL_WITH(sparse_share_of, "cpu_sparse");
 /* With a larger share of nonzero blocks, the dense kernel is as fast. */
 #define MOST_SHARE 0.75
 
-static sparse_packed_weights weights_of(const memory_desc *plain, const void *source)
+static sparse_packed_weights weights_of(const tensor_layout *plain, const void *source)
 {
     return (sparse_packed_weights){ .data = source,
                                     .k = plain->dims[1],
@@ -71,7 +71,7 @@ bool sparse24_matrix_of(cpu_build *build, const cpu_op *op)
 /* The first dim of the layout of 2:4 sparse matrices; that of block-sparse ones is 1. */
 enum { FOURS = 4 };
 
-void sparse_layout(const memory_desc *plain, int64_t count, memory_desc *md)
+void sparse_layout(const tensor_layout *plain, int64_t count, tensor_layout *layout)
 {
     const sparse_packed_weights weights = weights_of(plain, NULL);
     const bool fours = count < 0;
@@ -80,29 +80,29 @@ void sparse_layout(const memory_desc *plain, int64_t count, memory_desc *md)
         fours ? sparse24_pack_floats(weights.k, weights.n) / FOURS : sparse_pack_floats(&weights, count);
     const int64_t dims[] = { fours ? FOURS : 1, lines, (floats + lines - 1) / lines };
 
-    INLAY_CHECK(plain->ndims == 2 && lines > 0);
-    memory_desc_plain(md, 3, dims);
+    INLAY_CHECK(plain->rank == 2 && lines > 0);
+    layout_plain(layout, 3, dims);
 }
 
 enum { OTHER = -2 };
 
-/* The number of nonzero blocks of layout md, read from its dims; -1: 2:4 sparse; OTHER: not a layout of
+/* The number of nonzero blocks of layout layout, read from its dims; -1: 2:4 sparse; OTHER: not a layout of
  * sparse_layout. */
-static int64_t block_count_of(const memory_desc *plain, const memory_desc *md)
+static int64_t block_count_of(const tensor_layout *plain, const tensor_layout *layout)
 {
-    const int64_t count = md->ndims != 3 ? OTHER : md->dims[0] == FOURS ? -1 : md->dims[1] - 1;
-    memory_desc same;
+    const int64_t count = layout->rank != 3 ? OTHER : layout->dims[0] == FOURS ? -1 : layout->dims[1] - 1;
+    tensor_layout same;
 
-    if (count == OTHER || plain->ndims != 2 || plain->kind != CPU_BLOCKED || memory_desc_is_blocked(plain) ||
-        plain->data_type != LIBRARY_F32 || md->data_type != LIBRARY_F32)
+    if (count == OTHER || plain->rank != 2 || plain->kind != LAYOUT_STRIDED || layout_is_blocked(plain) ||
+        plain->type != ELEMENT_FLOAT || layout->type != ELEMENT_FLOAT)
         return OTHER;
     sparse_layout(plain, count, &same);
-    return memory_desc_equal(&same, md) ? count : OTHER;
+    return layout_equal(&same, layout) ? count : OTHER;
 }
 
-bool sparse_pack_weights(const memory_desc *plain, const void *source, const memory_desc *md, void *target)
+bool sparse_pack_weights(const tensor_layout *plain, const void *source, const tensor_layout *layout, void *target)
 {
-    const int64_t count = block_count_of(plain, md);
+    const int64_t count = block_count_of(plain, layout);
     const sparse_packed_weights weights = weights_of(plain, source);
 
     return count >= 0 ? sparse_pack(&weights, count, target) : count != OTHER && sparse24_pack(&weights, target);
@@ -110,9 +110,10 @@ bool sparse_pack_weights(const memory_desc *plain, const void *source, const mem
 
 /* ------------------------------------------------------------------ constants that the model stores sparse */
 
-bool sparse_pack_entries(const cpu_constant *constant, const memory_desc *plain, const memory_desc *md, void *target)
+bool sparse_pack_entries(const cpu_constant *constant, const tensor_layout *plain, const tensor_layout *layout,
+                         void *target)
 {
-    const int64_t count = block_count_of(plain, md);
+    const int64_t count = block_count_of(plain, layout);
     const sparse_entries entries =
         entries_of(constant, count != OTHER && plain->dims[0] == constant->entries.k && plain->strides[1] == 1 &&
                                  plain->strides[0] == constant->entries.n);

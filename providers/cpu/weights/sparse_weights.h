@@ -13,12 +13,13 @@ int64_t sparse_blocks_of(cpu_build *build, const cpu_op *op);
 bool sparse24_matrix_of(cpu_build *build, const cpu_op *op);
 /* The layout of a matrix packed with `count` nonzero blocks; -1: packed as 2:4 sparse. It has three axes, the last one
  * of floats. plain: [n, k]. */
-void sparse_layout(const memory_desc *plain, int64_t count, memory_desc *md);
+void sparse_layout(const tensor_layout *plain, int64_t count, tensor_layout *layout);
 /* A packer (packs.h) for these layouts. */
-bool sparse_pack_weights(const memory_desc *plain, const void *source, const memory_desc *md, void *target);
-/* For a constant that the model stores sparse, as values and indices: packs it without making it dense (false: md is
+bool sparse_pack_weights(const tensor_layout *plain, const void *source, const tensor_layout *layout, void *target);
+/* For a constant that the model stores sparse, as values and indices: packs it without making it dense (false: layout is
  * not one of these layouts), or makes it dense in memory that the caller frees. */
-bool sparse_pack_entries(const cpu_constant *constant, const memory_desc *plain, const memory_desc *md, void *target);
+bool sparse_pack_entries(const cpu_constant *constant, const tensor_layout *plain, const tensor_layout *layout,
+                         void *target);
 INLAY_NODISCARD inlay_status sparse_unfold(const cpu_constant *constant, void **out, inlay_diag *diag);
 /* Turns the outputs of SparseToDense into constants of the region. Called when all nodes of a region are parsed. */
 void sparse_make_constants(inlay_compiled *compiled);

@@ -23,7 +23,6 @@ void cpu_constant_deinit(cpu_constant *constant)
     }
     for (size_t i = 0; i < KIT_COUNT(constant->trusts); i++)
         free(constant->trusts[i]);
-    free(constant->copy);
     free(constant->sums);
     low_bit_destroy(constant->narrow);
 }
@@ -42,7 +41,7 @@ static inlay_status unpack(const inlay_compiled *compiled, const cpu_constant *c
         *out_plain = NULL;
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "a constant of %llu bytes", (unsigned long long)constant->bytes);
     }
-    status = cpu_reorder_now(compiled->state, &from->md, from->data, &from->plain, *out_plain, diag);
+    status = cpu_reorder_now(compiled->state, &from->layout, from->data, &from->plain, *out_plain, diag);
     if (status != INLAY_OK) {
         free(*out_plain);
         *out_plain = NULL;
@@ -73,14 +72,13 @@ static void release_pages(const inlay_compiled *compiled, const cpu_constant *co
                     compiled->state->constants != NULL;
          i++)
         compiled->state->constants->release(compiled->state->host->ctx, compiled->compiling, constant->sources[i]);
-    if (compiled->compiling != NULL && compiled->state->constants != NULL && constant->data != NULL &&
-        constant->copy == NULL)
+    if (compiled->compiling != NULL && compiled->state->constants != NULL && constant->data != NULL)
         compiled->state->constants->release(compiled->state->host->ctx, compiled->compiling, constant->value);
 }
 
 /* Reorders a large matrix in slices of rows of the file, and releases the pages of each slice before the next, so that
- * the original and the pack are never both in memory. false: these layouts do not allow it, or the
- * library has failed; the caller reorders the whole matrix. */
+ * the original and the pack are never both in memory. false: these layouts do not allow it; the
+ * caller reorders the whole matrix. */
 static bool reorder_slices(const inlay_compiled *compiled, const cpu_constant *constant, const cpu_pack *pack,
                            const void *source)
 {
@@ -89,19 +87,18 @@ static bool reorder_slices(const inlay_compiled *compiled, const cpu_constant *c
     int axis = strides[0] >= strides[1] ? 0 : 1;
     int64_t rows = pack->plain.dims[axis], step;
 
-    if (source != constant->data || constant->bytes < 2 * SLICE_BYTES || pack->plain.ndims != 2 ||
-        pack->md.ndims != 2 || pack->plain.kind != CPU_BLOCKED || pack->md.kind != CPU_BLOCKED ||
+    if (source != constant->data || constant->bytes < 2 * SLICE_BYTES || pack->plain.rank != 2 ||
+        pack->layout.rank != 2 || pack->plain.kind != LAYOUT_STRIDED || pack->layout.kind != LAYOUT_STRIDED ||
         rows * strides[axis] <= 0)
         return false;
     step = SLICE_BYTES / (strides[axis] * (int64_t)sizeof(float)) / BLOCK * BLOCK;
     step = step < BLOCK ? BLOCK : step;
     for (int64_t at = 0; at < rows; at += step) {
-        library_dims dims = { pack->plain.dims[0], pack->plain.dims[1] }, offsets = { 0, 0 };
+        tensor_dims dims = { pack->plain.dims[0], pack->plain.dims[1] }, offsets = { 0, 0 };
 
         dims[axis] = rows - at < step ? rows - at : step;
         offsets[axis] = at;
-        if (weights_reorder_part(compiled->state, &pack->plain, source, &pack->md, pack->data, dims, offsets) !=
-            LIBRARY_SUCCESS)
+        if (!weights_reorder_part(compiled->state, &pack->plain, source, &pack->layout, pack->data, dims, offsets))
             return false;
         release_pages(compiled, constant);
     }
@@ -146,18 +143,17 @@ static inlay_status fill_pack(inlay_compiled *compiled, const cpu_constant *cons
     inlay_status status = INLAY_OK;
 
     INLAY_CHECK(pack->data != NULL);
-    if (constant->entries.count > 0 && sparse_pack_entries(constant, &pack->plain, &pack->md, pack->data))
+    if (constant->entries.count > 0 && sparse_pack_entries(constant, &pack->plain, &pack->layout, pack->data))
         goto made;
     INLAY_TRY(read_source(compiled, constant, &source, &unpacked, diag));
-    if (memory_desc_equal(&pack->plain, &pack->md))
-        memcpy(pack->data, source, memory_desc_bytes(&pack->md));
-    else if (nbits_is_pack(&pack->md))
-        nbits_pack(compiled->state, source, &pack->md, pack->data);
-    else if (!pack_by_kernel(compiled->state, NULL, &pack->plain, source, &pack->md, pack->data) &&
-             !library_in_use->pack_winograd(compiled->state, &pack->plain, source, &pack->md, pack->data) &&
-             !memory_desc_copy(&pack->plain, source, &pack->md, pack->data) &&
+    if (layout_equal(&pack->plain, &pack->layout))
+        memcpy(pack->data, source, layout_bytes(&pack->layout));
+    else if (nbits_is_pack(&pack->layout))
+        nbits_pack(compiled->state, source, &pack->layout, pack->data);
+    else if (!pack_by_kernel(compiled->state, NULL, &pack->plain, source, &pack->layout, pack->data) &&
+             !layout_copy(&pack->plain, source, &pack->layout, pack->data) &&
              !reorder_slices(compiled, constant, pack, source))
-        INLAY_TRY(cpu_reorder_now(compiled->state, &pack->plain, source, &pack->md, pack->data, diag));
+        INLAY_TRY(cpu_reorder_now(compiled->state, &pack->plain, source, &pack->layout, pack->data, diag));
 made:
     if (pack->hosts)
         compiled->state->packs->keep(compiled->state->host->ctx, compiled->compiling, pack->data);
@@ -167,8 +163,8 @@ done:
     return status;
 }
 
-inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
-                               const memory_desc *md, const cpu_pack **out_pack, inlay_diag *diag)
+inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant, const tensor_layout *plain,
+                               const tensor_layout *layout, const cpu_pack **out_pack, inlay_diag *diag)
 {
     inlay_status status = INLAY_OK;
     bool known;
@@ -176,11 +172,11 @@ inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant,
 
     INLAY_CHECK(constant >= compiled->constants && constant < compiled->constants + compiled->constant_count);
     *out_pack = NULL;
-    if (memory_desc_bytes(plain) > constant->bytes) /* expected shapes need not be consistent */
+    if (layout_bytes(plain) > constant->bytes) /* expected shapes need not be consistent */
         return inlay_fail(diag, INLAY_SHAPE_MISMATCH, "a constant of %llu bytes is read as one of %llu bytes",
-                          (unsigned long long)constant->bytes, (unsigned long long)memory_desc_bytes(plain));
+                          (unsigned long long)constant->bytes, (unsigned long long)layout_bytes(plain));
     for (cpu_pack *made = constant->packs; made != NULL; made = made->next) {
-        if (memory_desc_equal(&made->md, md) && memory_desc_equal(&made->plain, plain)) {
+        if (layout_equal(&made->layout, layout) && layout_equal(&made->plain, plain)) {
             made->trial = made->trial && compiled->trying;
             *out_pack = made;
             return INLAY_OK;
@@ -190,13 +186,13 @@ inlay_status cpu_constant_pack(inlay_compiled *compiled, cpu_constant *constant,
     if (pack == NULL)
         return inlay_fail(diag, INLAY_OUT_OF_MEMORY, "no memory to pack a constant");
     pack->plain = *plain;
-    pack->md = *md;
+    pack->layout = *layout;
     pack->trial = compiled->trying;
     if (constant->narrow != NULL) {
-        INLAY_TRY(low_bit_pack(compiled, constant, plain, md, &pack->data, diag));
+        INLAY_TRY(low_bit_pack(compiled, constant, plain, layout, &pack->data, diag));
         known = true;
     } else {
-        INLAY_TRY(pack_allocate(compiled, constant, pack, memory_desc_bytes(md), &known, diag));
+        INLAY_TRY(pack_allocate(compiled, constant, pack, layout_bytes(layout), &known, diag));
     }
     if (!known)
         INLAY_TRY(fill_pack(compiled, constant, pack, diag));
@@ -213,15 +209,14 @@ done:
 
 /* ------------------------------------------------------------------ measurements, cached by the host */
 
-inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
+inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *constant, const tensor_layout *plain,
                                    int64_t points, winograd_measure *measure, const winograd_accuracy **out_trust,
                                    inlay_diag *diag)
 {
-    const bool kept = compiled->compiling != NULL && compiled->state->packs != NULL && constant->copy == NULL &&
-                      constant->content_hash != 0;
+    const bool kept = compiled->compiling != NULL && compiled->state->packs != NULL && constant->content_hash != 0;
     const uint64_t key[] = { constant->content_hash, UINT64_C(0x7472757374000001), (uint64_t)points,
                              (uint64_t)plain->dims[0], (uint64_t)plain->dims[1] };
-    const uint64_t bytes = winograd_accuracy_bytes(plain->ndims > 1 ? plain->dims[1] : 0);
+    const uint64_t bytes = winograd_accuracy_bytes(plain->rank > 1 ? plain->dims[1] : 0);
     winograd_accuracy **known = &constant->trusts[points == 6], *trust = NULL;
     const void *source;
     void *copy = NULL, *room = NULL;

@@ -23,11 +23,11 @@ typedef struct winograd_accuracy {
 uint64_t winograd_accuracy_bytes(int64_t in);
 /* Measures the error for weights [out, in, 3, 3] of layout `plain`; out: winograd_accuracy_bytes(in) bytes. false: out
  * of memory. */
-typedef bool winograd_measure(const cpu_state *state, const memory_desc *plain, const void *source, int64_t points,
+typedef bool winograd_measure(const cpu_state *state, const tensor_layout *plain, const void *source, int64_t points,
                               winograd_accuracy *out);
 /* The accuracy of Winograd's convolution with `points` points (4, 6) and these weights. It is measured once and stored
  * with the packs. *out_trust lives as long as the constant. Under compiled->lock (weights.c). */
-inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *constant, const memory_desc *plain,
+inlay_status cpu_constant_accuracy(inlay_compiled *compiled, cpu_constant *constant, const tensor_layout *plain,
                                    int64_t points, winograd_measure *measure, const winograd_accuracy **out_trust,
                                    inlay_diag *diag);
 bool winograd_is_accurate(const cpu_state *state, const winograd_accuracy *accuracy);

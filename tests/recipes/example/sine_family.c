@@ -34,12 +34,12 @@ static inlay_status lower(cpu_build *build, const cpu_group *group)
     inlay_status status;
 
     INLAY_TRY(cpu_read(build, build->op->in[0], &input));
-    INLAY_TRY(cpu_result_place(build, group->out, &input.md, &output));
-    step.count = (int64_t)(memory_desc_bytes(&input.md) / sizeof(float)); /* also the padding of a blocked layout */
+    INLAY_TRY(cpu_result_place(build, group->out, &input.layout, &output));
+    step.count = (int64_t)(layout_bytes(&input.layout) / sizeof(float)); /* also the padding of a blocked layout */
     INLAY_TRY(cpu_emit_step(build, &step.native, sizeof step, (const cpu_place *const[]){ &input, &output }, 2));
     status = cpu_set_place(build, group->out, &output);
 done:
     return status;
 }
 
-const cpu_family cpu_sine = { .name = "sine", .parse = parse, .lower = lower, .is_builtin = true };
+const cpu_family cpu_sine = { .name = "sine", .parse = parse, .lower = lower };
