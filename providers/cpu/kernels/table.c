@@ -185,6 +185,10 @@ static double groups_ns(const cpu_build *build, const cpu_group *group, const ke
 
 static inlay_status groups(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
+    if (depthwise_runs_groups(build, layer)) {
+        *out_done = true;
+        return tiles_lower(build, group, layer, TILES_DEPTHWISE);
+    }
     return cpu_lower_groups(build, group, &layer->weights, layer->bias_value, out_done);
 }
 
