@@ -78,6 +78,16 @@ def pools():
             yield pool(op, (256, 14), between)
 
 
+def grouped():
+    """The 3x3 convolutions of ResNeXt-50, with 4 to 32 channels in a group, and their activations."""
+    for channels, side in ((128, 56), (256, 28), (512, 14), (1024, 7)):
+        def write(path, channels=channels, side=side):
+            network = Network([1, channels, side, side])
+            network.write(network.add("Relu", network.conv("x", channels, channels, 3, group=32)), path)
+
+        yield Row(f"32 groups of 3x3 {channels}x{side}", write)
+
+
 # ----------------------------------------------------------------- networks
 def excited(network, value, channels, activation):
     """Scales channels by two products of their means, as in squeeze-and-excitation; activation: of the inner one."""
@@ -191,4 +201,4 @@ def networks():
 
 
 def commit_rows():
-    return [*pools(), *networks()]
+    return [*pools(), *grouped(), *networks()]

@@ -7,9 +7,9 @@ static void one_dimension(void **state)
     static const char *const windows[] = { "pads=1,1", "pads=0,3 strides=2,", "pads=4,2 dilations=2,",
                                            "auto_pad=SAME_UPPER", "strides=3, dilations=3, pads=2,0" };
     /* groups, channels of a group: in, out; kernel */
-    static const int shapes[][4] = { { 7, 1, 1, 3 }, { 16, 1, 1, 5 },  { 70, 1, 1, 23 },  { 128, 1, 1, 2 },
-                                     { 6, 1, 2, 3 }, { 3, 4, 5, 3 },   { 2, 16, 16, 17 }, { 4, 8, 40, 4 },
-                                     { 2, 3, 1, 1 }, { 16, 16, 16, 8 } };
+    static const int shapes[][4] = { { 7, 1, 1, 3 }, { 16, 1, 1, 5 },   { 70, 1, 1, 23 },  { 128, 1, 1, 2 },
+                                     { 6, 1, 2, 3 }, { 3, 4, 5, 3 },    { 2, 16, 16, 17 }, { 4, 8, 40, 4 },
+                                     { 2, 3, 1, 1 }, { 16, 16, 16, 8 }, { 6, 4, 4, 3 },    { 5, 8, 8, 4 } };
     char script[300];
 
     (void)state;
@@ -46,9 +46,43 @@ static void more_dimensions(void **state)
         compare_expect(&rows[i], 17, NULL);
 }
 
+/* Groups of 2 to 32 channels, as many in as out, whose number leaves the last vector full, or half empty; images from
+ * one pixel to more than a block of pixels, whose windows reach past every side. */
+static void few_channels(void **state)
+{
+    static const int groups[][2] = { { 3, 2 }, { 17, 2 }, { 4, 4 },   { 9, 4 }, { 2, 8 },
+                                     { 5, 8 }, { 3, 16 }, { 19, 16 }, { 3, 32 } };
+    static const int images[][2] = { { 1, 1 }, { 7, 2 }, { 9, 8 }, { 14, 19 } };
+    static const char *const windows[] = {
+        "x : 2,%d,%d,%d\nw = [%d,%d,3,3]\nb = [%d]\nc = Conv(x, w, b) pads=1,1,1,1 group=%d\ny = Relu(c)\n-> y",
+        "x : 1,%d,%d,%d\nw = [%d,%d,3,3]\nb = [%d]\nc = Conv(x, w, b) pads=2,1,1,2 strides=2,2 group=%d\n"
+        "y = Sigmoid(c)\n-> y, c",
+        "x : 1,%d,%d,%d\nw = [%d,%d,3,3]\nb = [%d]\nc = Conv(x, w, b) pads=1,1,1,1 group=%d\ny = Add(c, x)\n-> y",
+        "x : 1,%d,%d,%d\nw = [%d,%d,1,1]\nb = [%d]\nc = Conv(x, w, b) group=%d\ny = Clip(c)\n-> y",
+        "x : 1,%d,%d,%d\nw = [%d,%d,2,5]\nb = [%d]\ny = Conv(x, w, b) pads=1,4,0,4 strides=1,3 dilations=1,2 group=%d\n"
+        "-> y",
+        "x : 1,%d,%d,%d\nw = [%d,%d,5,3]\nb = [%d]\ny = Conv(x, w, b) pads=2,2,2,2 dilations=1,2 group=%d\n-> y",
+    };
+    char script[300];
+
+    (void)state;
+    for (size_t shape = 0; shape < sizeof groups / sizeof *groups; shape++) {
+        for (size_t window = 0; window < sizeof windows / sizeof *windows; window++) {
+            for (size_t image = 0; image < sizeof images / sizeof *images; image++) {
+                const int depth = groups[shape][1], channels = groups[shape][0] * depth;
+
+                (void)snprintf(script, sizeof script, windows[window], channels, images[image][0], images[image][1],
+                               channels, depth, channels, groups[shape][0]);
+                compare_expect(&(compare_case){ "Conv", script }, 17, NULL);
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(few_channels),
         cmocka_unit_test(one_dimension),
         cmocka_unit_test(more_dimensions),
     };

@@ -282,6 +282,22 @@ static void pools(void **state)
     }
 }
 
+/* Row-major images, whose size is even or odd, with windows of 2x2 inside them and across their sides. */
+static void squares(void **state)
+{
+    static const int sizes[][2] = { { 2, 2 }, { 3, 3 }, { 5, 33 }, { 8, 64 }, { 6, 131 } };
+    static const char *const pads[] = { "", "ceil_mode=1", "pads=1,1,0,0", "count_include_pad=1 pads=0,0,1,1" };
+    char script[200];
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (uint32_t k = 0; k < sizeof pads / sizeof pads[0]; k++) {
+            snprintf(script, sizeof script, "x : 2,5,%d,%d\ny = AveragePool(x) kernel_shape=2,2 strides=2,2 %s\n-> y",
+                     sizes[i][0], sizes[i][1], pads[k]);
+            compare_expect(&(compare_case){ "AveragePool", script }, 19, NULL);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +305,7 @@ int main(void)
         cmocka_unit_test(transposed), cmocka_unit_test(computed_weights),
         cmocka_unit_test(prelu),      cmocka_unit_test(views),
         cmocka_unit_test(means),      cmocka_unit_test(pools),
+        cmocka_unit_test(squares),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -350,6 +350,7 @@ static void check_depthwise(const struct level *level, int64_t channels, int32_t
                               .channels = channels,
                               .stride = stride,
                               .dilation = 1,
+                              .depth = 1,
                               .pixels = pixels,
                               .reused = reused };
     const thin_row t = { .input = input,

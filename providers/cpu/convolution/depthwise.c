@@ -1,9 +1,11 @@
 /* Blocks of depthwise convolutions, see depthwise.h. */
 #include "cpu/convolution/depthwise.h"
 #include "inlay/check.h"
-#include "simd/vec.h"
+#include "simd/vec_permute.h"
 
-enum { GROUP = 16 }; /* channels whose weights are stored together */
+/* How a vector of output channels reads the channel i of each group: from its own lanes (groups of one channel), from a
+ * lane of its group, or, if all lanes are of one group, from one float. */
+enum reading { OWN, SPREAD, SINGLE };
 
 #define LOAD(p) (full ? vec_load(p) : vec_load_some(mask, p))
 
@@ -41,113 +43,144 @@ VEC_INLINE void end(const int pixels, const depthwise_block *block, int64_t c, c
             vec_store_some(block->output + pixel * block->y_step + c, mask, sum[pixel]);
 }
 
-/* Each input pixel of a row is read once and added to all sums that it contributes to. */
-VEC_INLINE void reused(const int width, const int stride, const int pixels, const depthwise_block *block, int64_t c,
-                       const bool full)
+/* Weights of the channels from c on. */
+VEC_INLINE const float *weights_of(const depthwise_block *block, int64_t c)
+{
+    return block->weights + c / DEPTHWISE_LANES * block->w_step + c % DEPTHWISE_LANES;
+}
+
+#define READ(p, i)                                                                                                     \
+    (reading == OWN      ? LOAD((p) + c)                                                                               \
+     : reading == SPREAD ? vec_permute(LOAD((p) + c), block->spread[i])                                                \
+                         : vec_set((p)[c - c % block->depth + (i)]))
+
+/* Each input pixel of a row is read once for each channel of the group, and added to all sums that it contributes
+ * to. */
+VEC_INLINE void reused(const enum reading reading, const int width, const int stride, const int pixels,
+                       const depthwise_block *block, int64_t c, const bool full)
 {
     const vmask mask = vec_first(block->channels - c);
-    const float *weights = block->weights + c / GROUP * block->w_step + c % GROUP;
+    const int64_t depth = reading == OWN ? 1 : block->depth;
+    const float *weights = weights_of(block, c);
     vec sum[DEPTHWISE_PIXELS];
 
     begin(pixels, block, c, full, mask, sum);
     for (int64_t row = 0; row < block->rows; row++) {
         const float *const *x = block->x[row];
-        const bool fetch = row >= block->rows - block->fetch;
-        vec tap[DEPTHWISE_REUSED];
 
-        VEC_UNROLL
-        for (int k = 0; k < width; k++, weights += GROUP)
-            tap[k] = vec_load(weights);
-        VEC_UNROLL
-        for (int column = 0; column < (pixels - 1) * stride + width; column++) {
-            const vec value = LOAD(x[column] + c);
+        for (int64_t i = 0; i < depth; i++, weights += DEPTHWISE_LANES) {
+            const bool fetch = row >= block->rows - block->fetch && i == 0;
+            vec tap[DEPTHWISE_REUSED];
 
-            if (fetch)
-                vec_fetch_near(x[column] + c + block->ahead);
             VEC_UNROLL
             for (int k = 0; k < width; k++)
-                if (column >= k && (column - k) % stride == 0 && (column - k) / stride < pixels)
-                    sum[(column - k) / stride] = vec_fma(value, tap[k], sum[(column - k) / stride]);
+                tap[k] = vec_load(weights + k * depth * DEPTHWISE_LANES);
+            VEC_UNROLL
+            for (int column = 0; column < (pixels - 1) * stride + width; column++) {
+                const vec value = READ(x[column], i);
+
+                if (fetch)
+                    vec_fetch_near(x[column] + c + block->ahead);
+                VEC_UNROLL
+                for (int k = 0; k < width; k++)
+                    if (column >= k && (column - k) % stride == 0 && (column - k) / stride < pixels)
+                        sum[(column - k) / stride] = vec_fma(value, tap[k], sum[(column - k) / stride]);
+            }
         }
+        weights += (width - 1) * depth * DEPTHWISE_LANES;
     }
     end(pixels, block, c, full, mask, sum);
 }
 
 /* Computes a block for any kernel size. */
-VEC_INLINE void any_width(const int pixels, const depthwise_block *block, int64_t c, const bool full)
+VEC_INLINE void any_width(const enum reading reading, const int pixels, const depthwise_block *block, int64_t c,
+                          const bool full)
 {
-    const int64_t stride = block->stride;
+    const int64_t stride = block->stride, depth = reading == OWN ? 1 : block->depth;
     const vmask mask = vec_first(block->channels - c);
-    const float *weights = block->weights + c / GROUP * block->w_step + c % GROUP;
+    const float *weights = weights_of(block, c);
     vec sum[DEPTHWISE_PIXELS];
 
     begin(pixels, block, c, full, mask, sum);
     for (int64_t row = 0; row < block->rows; row++) {
         const float *const *x = block->x[row];
 
-        for (int64_t column = 0; column < block->width; column++, weights += GROUP, x += block->dilation) {
-            const vec tap = vec_load(weights);
+        for (int64_t column = 0; column < block->width; column++, x += block->dilation) {
+            for (int64_t i = 0; i < depth; i++, weights += DEPTHWISE_LANES) {
+                const vec tap = vec_load(weights);
 
-            VEC_UNROLL
-            for (int pixel = 0; pixel < pixels; pixel++)
-                sum[pixel] = vec_fma(LOAD(x[pixel * stride] + c), tap, sum[pixel]);
+                VEC_UNROLL
+                for (int pixel = 0; pixel < pixels; pixel++)
+                    sum[pixel] = vec_fma(READ(x[pixel * stride], i), tap, sum[pixel]);
+            }
         }
     }
     end(pixels, block, c, full, mask, sum);
 }
 
 /* width 0: any kernel size. Full vectors first, then the last one. */
-VEC_INLINE void channels(const int width, const int stride, const int pixels, const depthwise_block *block)
+VEC_INLINE void channels(const enum reading reading, const int width, const int stride, const int pixels,
+                         const depthwise_block *block)
 {
     int64_t c = 0;
 
     for (; !VEC_HAS_MASKS && c + VEC_LANES <= block->channels; c += VEC_LANES)
         if (width != 0)
-            reused(width, stride, pixels, block, c, true);
+            reused(reading, width, stride, pixels, block, c, true);
         else
-            any_width(pixels, block, c, true);
+            any_width(reading, pixels, block, c, true);
     for (; c < block->channels; c += VEC_LANES)
         if (width != 0)
-            reused(width, stride, pixels, block, c, false);
+            reused(reading, width, stride, pixels, block, c, false);
         else
-            any_width(pixels, block, c, false);
+            any_width(reading, pixels, block, c, false);
 }
 
 #define SIZES(X, ...) X(1, __VA_ARGS__) X(2, __VA_ARGS__) X(4, __VA_ARGS__) X(7, __VA_ARGS__) X(8, __VA_ARGS__)
-#define WINDOWS(X) X(3, 1) X(3, 2) X(5, 1) X(5, 2) X(7, 1) X(7, 2)
-#define CELL(pixels, width, stride)                                                                                    \
-    KERNEL_PART(void, reused_##width##_##stride##_##pixels, const depthwise_block *b)                                  \
+/* Loops that read each pixel once: depthwise_reuses(). */
+#define WINDOWS(X)                                                                                                     \
+    X(OWN, 3, 1)                                                                                                       \
+    X(OWN, 3, 2)                                                                                                       \
+    X(OWN, 5, 1)                                                                                                       \
+    X(OWN, 5, 2)                                                                                                       \
+    X(OWN, 7, 1)                                                                                                       \
+    X(OWN, 7, 2)                                                                                                       \
+    X(SPREAD, 3, 1)                                                                                                    \
+    X(SPREAD, 3, 2)                                                                                                    \
+    X(SINGLE, 3, 1)                                                                                                    \
+    X(SINGLE, 3, 2)
+#define PLAIN(X) X(OWN, 0, 0) X(SPREAD, 0, 0) X(SINGLE, 0, 0)
+#define CELL(pixels, reading, width, stride)                                                                           \
+    KERNEL_PART(void, depthwise_##reading##_##width##_##stride##_##pixels, const depthwise_block *b)                   \
     {                                                                                                                  \
-        channels(width, stride, pixels, b);                                                                            \
+        channels(reading, width, stride, pixels, b);                                                                   \
     }
-#define CELLS(width, stride) SIZES(CELL, width, stride)
+#define CELLS(reading, width, stride) SIZES(CELL, reading, width, stride)
 WINDOWS(CELLS)
+PLAIN(CELLS)
 #undef CELL
 #undef CELLS
-#define CELL(pixels, any)                                                                                              \
-    KERNEL_PART(void, plain_##pixels, const depthwise_block *b)                                                        \
-    {                                                                                                                  \
-        channels(0, 1, pixels, b);                                                                                     \
-    }
-SIZES(CELL, )
-#undef CELL
 
 void KERNEL(depthwise_block)(const depthwise_block *b)
 {
-    static void (*const of_reused[DEPTHWISE_REUSED / 2][2][DEPTHWISE_PIXELS + 1])(const depthwise_block *) = {
-#define CELL(pixels, width, stride)                                                                                    \
-    [(width) / 2 - 1][(stride)-1][pixels] = KERNEL_PART_OF(reused_##width##_##stride##_##pixels),
-#define CELLS(width, stride) SIZES(CELL, width, stride)
+#define CELL(pixels, reading, width, stride)                                                                           \
+    [pixels] = KERNEL_PART_OF(depthwise_##reading##_##width##_##stride##_##pixels),
+    static void (*const of_reused[SINGLE + 1][DEPTHWISE_REUSED / 2][2][DEPTHWISE_PIXELS + 1])(
+        const depthwise_block *) = {
+#define CELLS(reading, width, stride) [reading][(width) / 2 - 1][(stride)-1] = { SIZES(CELL, reading, width, stride) },
         WINDOWS(CELLS)
-#undef CELL
 #undef CELLS
     };
-    static void (*const of_plain[DEPTHWISE_PIXELS + 1])(const depthwise_block *) = {
-#define CELL(pixels, any) [pixels] = KERNEL_PART_OF(plain_##pixels),
-        SIZES(CELL, )
+    static void (*const of_plain[SINGLE + 1][DEPTHWISE_PIXELS + 1])(const depthwise_block *) = {
+#define CELLS(reading, width, stride) [reading] = { SIZES(CELL, reading, width, stride) },
+        PLAIN(CELLS)
+#undef CELLS
 #undef CELL
     };
+    const enum reading reading = b->depth == 1 ? OWN : b->depth < VEC_LANES ? SPREAD : SINGLE;
 
     INLAY_CHECK(b->rows >= 0 && b->rows <= DEPTHWISE_ROWS && b->pixels > 0 && b->pixels <= DEPTHWISE_PIXELS);
-    (b->reused ? of_reused[b->width / 2 - 1][b->stride - 1] : of_plain)[b->pixels](b);
+    INLAY_CHECK(b->depth >= 1 && b->channels % b->depth == 0);
+    INLAY_CHECK(DEPTHWISE_LANES % b->depth == 0 || b->depth % DEPTHWISE_LANES == 0);
+    (b->reused ? of_reused[reading][b->width / 2 - 1][b->stride - 1] : of_plain[reading])[b->pixels](b);
 }

@@ -1,4 +1,5 @@
-/* depthwise.h - the inner loop of depthwise convolutions in one or two dimensions. */
+/* depthwise.h - the inner loop of depthwise convolutions, and of others with few channels in a group, in one or two
+ * dimensions. */
 #ifndef CPU_DEPTHWISE_H
 #define CPU_DEPTHWISE_H
 #include <stdbool.h>
@@ -8,7 +9,8 @@ enum {
     DEPTHWISE_PIXELS = 8,     /* maximum pixels of a block */
     DEPTHWISE_CHANNELS = 256, /* maximum channels of a block */
     DEPTHWISE_ROWS = 32,      /* maximum height of the kernel */
-    DEPTHWISE_REUSED = 7      /* largest width (3, 5 or 7) for which each pixel is read once */
+    DEPTHWISE_REUSED = 7,     /* largest width (3, 5 or 7) for which each pixel is read once */
+    DEPTHWISE_LANES = 16      /* channels whose weights are stored together */
 };
 
 /* A few neighbouring pixels of an output row, for contiguous channels:
@@ -18,7 +20,8 @@ enum {
  *                                weights[c / 16 * w_step + (r * width + k) * 16 + c % 16]
  *
  * The addresses of input pixels come from a table, so that borders need no copy: pixels outside the image point to
- * `channels` zeros. Steps count floats. */
+ * `channels` zeros. Steps count floats. With `depth` > 1, each output channel is a sum over the channels of its group:
+ * channel c reads channels c / depth * depth + i for i < depth, by weights[(.. + k) * depth * 16 + i * 16 + c % 16]. */
 typedef struct depthwise_block {
     const float *const *x[DEPTHWISE_ROWS];
     int64_t rows;  /* rows of the kernel that lie inside the image */
@@ -33,16 +36,19 @@ typedef struct depthwise_block {
     float *output;
     int64_t y_step, channels;
     int64_t stride, dilation;
-    int32_t pixels; /* 1, 2, 4, 7, 8 */
-    bool reused;    /* each input pixel is read once for all outputs: depthwise_reuses() */
-    bool clamp;     /* then into [low, high] */
+    int64_t depth;                            /* channels of a group: 1, 2, 4, 8, 16, 32; it divides `channels` */
+    const int32_t (*spread)[DEPTHWISE_LANES]; /* depth > 1: element c of line i is c / depth * depth + i */
+    int32_t pixels;                           /* 1, 2, 4, 7, 8 */
+    bool reused;                              /* each input pixel is read once for all outputs: depthwise_reuses() */
+    bool clamp;                               /* then into [low, high] */
     float low, high;
 } depthwise_block;
 
-/* True if there is a loop that reads each pixel once for this kernel width, stride and dilation. */
-static inline bool depthwise_reuses(int64_t width, int64_t stride, int64_t dilation)
+/* True if there is a loop that reads each pixel once for this kernel width, stride, dilation and depth. */
+static inline bool depthwise_reuses(int64_t width, int64_t stride, int64_t dilation, int64_t depth)
 {
-    return (width == 3 || width == 5 || width == DEPTHWISE_REUSED) && (stride == 1 || stride == 2) && dilation == 1;
+    return (width == 3 || (depth == 1 && (width == 5 || width == DEPTHWISE_REUSED))) && (stride == 1 || stride == 2) &&
+           dilation == 1;
 }
 void depthwise_block_avx512(const depthwise_block *block);
 void depthwise_block_avx2(const depthwise_block *block);

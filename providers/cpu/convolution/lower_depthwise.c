@@ -1,4 +1,5 @@
-/* Depthwise convolutions (as many groups as channels, in and out) in one or two dimensions, channels-last.
+/* Depthwise convolutions (as many groups as channels, in and out), and others whose groups have few channels, as many
+ * in as out, in one or two dimensions, channels-last.
  *
  * A unit of work is a slice of the rows and a block of channels. It processes the rows from top to bottom in strips
  * of columns that are narrow enough to keep the rows of a kernel window in the first-level cache. Borders are entries
@@ -40,6 +41,8 @@ struct depthwise {
     int64_t step;           /* pixels of a block of the inner loop */
     int64_t slots, columns; /* tables of rows: their count and their pixels */
     bool reused;
+    int64_t depth;                                    /* channels of a group */
+    int32_t spread[DEPTHWISE_LANES][DEPTHWISE_LANES]; /* depthwise_block.spread */
     tile_epilogue epilogue;
     struct producer producer;
 };
@@ -198,9 +201,9 @@ static void one_row(const depthwise_call *call, int64_t row_out, struct strip *s
     block.width = window->kernel[1];
     block.ahead = window->stride[0] * depthwise->in.row;
     block.fetch = depthwise->producer.depth > 0 ? 0 : window->stride[0];
-    block.w_step = window->kernel[0] * window->kernel[1] * TILE_LANES;
-    block.weights = (const float *)call->args[ARG_W] + strip->channel / TILE_LANES * block.w_step +
-                    from * window->kernel[1] * TILE_LANES;
+    block.w_step = window->kernel[0] * window->kernel[1] * depthwise->depth * DEPTHWISE_LANES;
+    block.weights = (const float *)call->args[ARG_W] + strip->channel / DEPTHWISE_LANES * block.w_step +
+                    from * window->kernel[1] * depthwise->depth * DEPTHWISE_LANES;
     block.bias = epilogue->bias != INLAY_NONE ? (const float *)call->args[epilogue->bias] + strip->channel : NULL;
     block.add = epilogue->add != INLAY_NONE
                     ? (const float *)call->args[epilogue->add] + pixel * epilogue->add_pixel + strip->channel
@@ -211,6 +214,8 @@ static void one_row(const depthwise_call *call, int64_t row_out, struct strip *s
     block.channels = strip->count;
     block.stride = window->stride[1];
     block.dilation = window->dilation[1];
+    block.depth = depthwise->depth;
+    block.spread = depthwise->spread;
     block.reused = depthwise->reused;
     block.clamp = epilogue->clamp;
     block.low = epilogue->low;
@@ -313,7 +318,7 @@ static void cut(struct depthwise *depthwise, uint32_t threads)
 
     fit = fit / TILE_LANES * TILE_LANES;
     fit = fit < MIN_CHANNELS ? MIN_CHANNELS : fit > DEPTHWISE_CHANNELS ? DEPTHWISE_CHANNELS : fit;
-    depthwise->block = share(window->in, fit, TILE_LANES);
+    depthwise->block = share(window->in, fit, depthwise->depth > TILE_LANES ? depthwise->depth : TILE_LANES);
     depthwise->step = window->out_width % 7 == 0 && window->out_width % DEPTHWISE_PIXELS != 0 ? 7 : DEPTHWISE_PIXELS;
     fit = NEAR_BYTES / (int64_t)sizeof(float) / (rows * window->stride[1] * depthwise->block);
     depthwise->strip = share(window->out_width, fit > depthwise->step ? fit : depthwise->step, depthwise->step);
@@ -392,14 +397,30 @@ double kernel_fused_depthwise_ns(const kernel_layer *layer, const kernel_layer *
            1000;
 }
 
+/* True if there are kernels, and their tables have space for the convolution's window. */
+static bool window_fits(const cpu_build *build, const kernel_conv_shape *window)
+{
+    return build->state->tiles != NULL && build->state->sgemm != NULL && window->flat && window->group > 1 &&
+           (window->kernel[0] - 1) * window->dilation[0] < TABLE_ROWS && window->kernel[0] <= DEPTHWISE_ROWS &&
+           (window->kernel[1] - 1) * window->dilation[1] < TABLE_PIXELS / TABLE_ROWS;
+}
+
 bool depthwise_runs(const cpu_build *build, const kernel_layer *layer)
 {
     const kernel_conv_shape *window = &layer->window;
 
-    return build->state->tiles != NULL && build->state->sgemm != NULL && window->flat && window->group > 1 &&
-           window->in == window->group && window->out == window->group &&
-           (window->kernel[0] - 1) * window->dilation[0] < TABLE_ROWS && window->kernel[0] <= DEPTHWISE_ROWS &&
-           (window->kernel[1] - 1) * window->dilation[1] < TABLE_PIXELS / TABLE_ROWS;
+    return window_fits(build, window) && window->in == window->group && window->out == window->group;
+}
+
+/* The sums of a group are not divided into chains (sgemm.h), so that they must be short. */
+bool depthwise_runs_groups(const cpu_build *build, const kernel_layer *layer)
+{
+    const kernel_conv_shape *window = &layer->window;
+    const int64_t depth = window->in / window->group;
+
+    return window_fits(build, window) && window->in == window->out && depth > 1 &&
+           (DEPTHWISE_LANES % depth == 0 || depth == 2 * DEPTHWISE_LANES) &&
+           window->kernel[0] * window->kernel[1] * depth <= SGEMM_CHAIN;
 }
 
 /* Adds the producer's weights, ring and bias to the step's arguments; `own` holds their placements. */
@@ -451,18 +472,35 @@ static void init_producer(const cpu_build *build, struct depthwise *depthwise, c
     producer->places = ring_places(&depthwise->window);
 }
 
+/* The layout [channels / 16][window][depth][16] of weights [groups][depth][depth][window], one spatial axis or two. */
+static bool weights_layout(const tensor_layout *weights, int64_t depth, tensor_layout *packed)
+{
+    /* by spatial axes and the channels of a group */
+    static const char *const tags[2][5] = {
+        { "Abcd16a", "ABdc8a2b", "ABdc4a4b", "ABdc2a8b", "aBdc16b" },
+        { "Abcde16a", "ABdec8a2b", "ABdec4a4b", "ABdec2a8b", "aBdec16b" },
+    };
+    int power = 0;
+
+    INLAY_CHECK(weights->rank == 4 || weights->rank == 5);
+    while (power < 4 && 1 << power < depth)
+        power++;
+    INLAY_CHECK(depth == 1 << power || depth % DEPTHWISE_LANES == 0);
+    return layout_blocks(packed, (uint32_t)weights->rank, weights->dims, tags[weights->rank == 5][power]);
+}
+
 inlay_status depthwise_emit(cpu_build *build, const kernel_layer *layer, const tile_epilogue *epilogue,
                             const cpu_place **places, uint32_t count)
 {
     const tensor_layout *input = &places[ARG_X]->layout, *output = &places[ARG_Y]->layout;
     const deferred_producer *ahead = build->ahead[build->op->in[0]];
+    const int64_t depth = layer->window.in / layer->window.group;
     struct depthwise *depthwise;
     cpu_place weights, own[3];
     inlay_status status;
     tensor_layout packed;
 
-    if (!layout_blocks(&packed, (uint32_t)layer->weights.rank, layer->weights.dims,
-                       layer->weights.rank == 5 ? "Abcde16a" : "Abcd16a"))
+    if (!weights_layout(&layer->weights, depth, &packed))
         return inlay_fail(build->diag, INLAY_INTERNAL, "node '%s': no layout for its weights", build->op->name);
     status = cpu_read_constant(build, build->op->in[1], &layer->weights, &packed, &weights);
     if (status != INLAY_OK)
@@ -476,8 +514,12 @@ inlay_status depthwise_emit(cpu_build *build, const kernel_layer *layer, const t
                                      .window = layer->window,
                                      .y_pixel = tiles_pixel_step(output),
                                      .epilogue = *epilogue,
+                                     .depth = depth,
                                      .reused = depthwise_reuses(layer->window.kernel[1], layer->window.stride[1],
-                                                                layer->window.dilation[1]) };
+                                                                layer->window.dilation[1], depth) };
+    for (int64_t i = 0; i < depth && i < DEPTHWISE_LANES; i++)
+        for (int64_t lane = 0; lane < DEPTHWISE_LANES; lane++)
+            depthwise->spread[i][lane] = (int32_t)(lane / depth * depth + i);
     depthwise->in.pixel = tiles_pixel_step(input);
     depthwise->in.row = layer->window.width * depthwise->in.pixel;
     depthwise->in.image = layer->window.height * depthwise->in.row;

@@ -1,5 +1,6 @@
 /* Group convolutions (Conv-1..22) in one, two or three dimensions, channels-last. Groups of one channel are computed
- * along vectors of channels, others as tiles of pixels by the channels of a group. */
+ * along vectors of channels, others as tiles of pixels by the channels of a group. For groups of few channels in one or
+ * two dimensions, and for depthwise convolutions of images, lower_depthwise.c is faster. */
 #include "cpu/convolution/groups.h"
 #include "cpu/convolution/tiles.h"
 #include "cpu/elementwise/elementwise.h"

@@ -87,6 +87,8 @@ bool tiles_panel_layout(const tensor_layout *weights, tensor_layout *layout);
 enum { DEPTHWISE_PLACES = 3 };
 bool depthwise_supports_producer(const kernel_conv_shape *window);
 bool depthwise_runs(const cpu_build *build, const kernel_layer *layer);
+/* True for other convolutions with few channels in a group, which the same step computes. */
+bool depthwise_runs_groups(const cpu_build *build, const kernel_layer *layer);
 /* Time of a depthwise convolution with its deferred producer, without their activations. build->op
  * must be the depthwise convolution. */
 double kernel_fused_depthwise_ns(const kernel_layer *layer, const kernel_layer *depthwise);

@@ -111,6 +111,10 @@ static bool groups_run(cpu_build *build, const cpu_group *group, const kernel_la
 
 static inlay_status groups(cpu_build *build, const cpu_group *group, const kernel_layer *layer, bool *out_done)
 {
+    if (depthwise_runs_groups(build, layer)) {
+        *out_done = true;
+        return tiles_lower(build, group, layer, TILES_DEPTHWISE);
+    }
     return cpu_lower_groups(build, group, &layer->weights, layer->bias_value, out_done);
 }
 

@@ -21,6 +21,7 @@ typedef struct row_pool {
     int64_t planes, in[2], out[2], kernel[2], stride[2], dilation[2], begin[2];
     int64_t reach; /* width of a row with the padding that windows cover */
     bool is_mean, counts_pads;
+    bool is_square; /* means of windows of 2x2 with stride 2, inside the image */
 } row_pool;
 
 typedef struct row_pool_call {
@@ -185,14 +186,21 @@ static inlay_status rows_range(void *user, int64_t begin, int64_t end, uint32_t 
     float t[MAX_ROW], columns[MAX_ROW], counts[MAX_ROW];
 
     (void)worker;
-    if (pool->is_mean)
+    if (pool->is_mean && !pool->is_square)
         count_columns(pool, counts);
-    for (int64_t i = 0; i < MAX_ROW; i++)
+    for (int64_t i = 0; i < (pool->is_mean ? pool->reach : MAX_ROW) && !pool->is_square; i++)
         t[i] = pool->is_mean ? 0 : -INFINITY;
     for (int64_t r = begin, done; r < end; r += done) {
         const float *input = call->input + r / pool->out[0] * pool->in[0] * pool->in[1];
         const int64_t row_out = r % pool->out[0], left = pool->out[0] - row_out;
 
+        if (pool->is_square) {
+            KERNEL_BEST(pool_loops)
+                ->mean_of_squares(input + row_out * pool->stride[0] * pool->in[1], call->output + r * pool->out[1],
+                                  pool->out[1], pool->in[1]);
+            done = 1;
+            continue;
+        }
         done = max_rows_count(pool, input, row_out, left < end - r ? left : end - r);
         if (done > 0) {
             max_rows(pool, input, call->output + r * pool->out[1], row_out, done, t, columns);
@@ -313,6 +321,10 @@ inlay_status cpu_lower_rows(cpu_build *build, const cpu_place *input, const int6
     pool.reach = (pool.out[1] - 1) * pool.stride[1] + (pool.kernel[1] - 1) * pool.dilation[1] + 1;
     if (pool.reach > MAX_ROW || pool.begin[1] >= pool.reach || pool.planes == 0)
         goto done;
+    pool.is_square = pool.is_mean;
+    for (int axis = 0; axis < 2; axis++)
+        pool.is_square = pool.is_square && pool.kernel[axis] == 2 && pool.stride[axis] == 2 &&
+                         pool.dilation[axis] == 1 && pool.begin[axis] == 0 && 2 * pool.out[axis] <= pool.in[axis];
     layout_plain(&output, rank, out_dims);
     INLAY_TRY(cpu_result_place(build, result, &output, out));
     *out_done = true;
