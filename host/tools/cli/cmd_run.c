@@ -21,7 +21,8 @@ static const char doc[] =
     "  inlay run model.onnx --input ids=random:1,128 --dim batch=1 --providers reference\n"
     "  inlay run model.onnx --inputs case/ --json\n"
     "  inlay run model.onnx --inputs case/ --expect case/ --rtol 1e-4\n"
-    "  inlay run model.onnx --watch /encoder/Softmax    # or --watch op:Softmax\n";
+    "  inlay run model.onnx --watch /encoder/Softmax    # or --watch op:Softmax\n"
+    "  inlay run model.onnx --check-finite              # with --level 0: each node of the file\n";
 
 typedef struct run_args {
     struct feed feed;
@@ -31,6 +32,7 @@ typedef struct run_args {
     uint32_t values;
     uint64_t timeout_ms;
     struct watched watched;
+    bool check_finite;
 } run_args;
 
 static const cli_option own_options[] = {
@@ -46,6 +48,8 @@ static const cli_option own_options[] = {
       CLI_NUMBER(run_args, values, 0, UINT32_MAX) },
     { "watch", "NODE", "Also print the inputs and outputs of these nodes: a glob that matches names, or op:GLOB",
       CLI_CALL(watched_add, run_args, watched) },
+    { "check-finite", NULL, "Fail at the first node that makes a NaN or an infinity, and report its index and inputs",
+      CLI_SET(run_args, check_finite) },
     { "timeout-ms", "MS", "Give up after this many milliseconds of running",
       CLI_NUMBER(run_args, timeout_ms, 0, 1e12) },
     CLI_MODEL(run_args, model),
@@ -191,6 +195,8 @@ static inlay_status run(run_args *args, cli_common *common, int *out_code, inlay
 
     if (args->expect != NULL)
         INLAY_TRY(value_source("--expect", args->expect, diag));
+    if (args->check_finite)
+        INLAY_TRY(inlay_options_set_from(common->options, "check_finite", "1", "--check-finite", diag));
     if (args->watched.count > 0)
         INLAY_TRY(watched_tap(&args->watched, common, args->model, diag));
     INLAY_TRY(cli_open(common, args->model, &session, diag));
