@@ -176,6 +176,19 @@ def check_archives():
         expect(f"{flag} {path('m.onnx')}: expected a folder, or a .npz" in run(flag, path("m.onnx"), code=2), flag)
 
 
+def check_tolerance():
+    """--expect chooses its tolerance by the type of the expected value; --rtol and --atol override it."""
+    halves = [helper.make_tensor_value_info("x", TensorProto.FLOAT16, [2])]
+    save([helper.make_node("Identity", ["x"], ["y"])], halves, [helper.make_tensor_value_info("y", TensorProto.FLOAT16, [2])])
+    np.savez(path("in.npz"), x=np.array([1, 2], np.float16))
+    np.savez(path("out.npz"), y=np.array([1 + 2**-9, 2], np.float16))
+    run("--inputs", path("in.npz"), "--expect", path("out.npz"))
+    run("--inputs", path("in.npz"), "--expect", path("out.npz"), "--rtol", "1e-3", "--atol", "0", code=1)
+    np.savez(path("out.npz"), y=np.array([1 + 2**-6, 2], np.float16))
+    expect("tolerance" in run("--inputs", path("in.npz"), "--expect", path("out.npz"), code=1), "the tolerance is named")
+
+
+check_tolerance()
 check_maps()
 check_lists()
 check_archives()
