@@ -168,7 +168,7 @@ static inlay_status load_model(struct loader *loader, const Onnx__Model *proto)
     if (model->producer_name == NULL || model->producer_version == NULL || model->domain == NULL || model->doc == NULL)
         return load_no_memory(loader, NULL);
     INLAY_TRY(load_properties(loader, proto));
-    INLAY_TRY(load_extra(loader, &proto->base, &model->extra));
+    INLAY_TRY(load_extra(loader, &proto->base, 0, &model->extra));
     INLAY_TRY(load_opsets(loader, proto->n_opset_import, proto->opset_import, &model->opsets, &model->opset_count));
     INLAY_TRY(load_functions(loader, proto));
     loader->opsets = model->opsets;
@@ -235,6 +235,7 @@ static inlay_status load(graph_model *model, const void *bytes, size_t count, co
     model->strict = options != NULL && options->strict;
     model->collect = options != NULL && options->collect;
     loader.keep_sparse = options != NULL && options->keep_sparse;
+    loader.drop_metadata = options != NULL && options->drop_metadata;
     INLAY_TRY(check_kind(bytes, count, diag));
     INLAY_TRY(prescan(bytes, count, PRESCAN_MODEL, &loader.limits, &scanned, diag));
     proto = (const Onnx__Model *)load_unpack(&onnx__model__descriptor, &scanned, &parsed);
